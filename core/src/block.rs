@@ -1,0 +1,98 @@
+//! The few IDs that one backend holds, so that most calls need neither lock nor arithmetic.
+//!
+//! A [`Block`] lies within one tick, so its IDs are a start and a constant stride. Its backend
+//! alone writes it, without a lock; others may read it to see what is left. It is good only while
+//! the clock shows the tick in which it was *claimed* and the generation is unchanged, and is
+//! dropped otherwise: that is what keeps IDs of different backends in order to one tick.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::frontier::Run;
+use crate::layout::Layout;
+
+/// IDs of one tick, claimed and not yet handed out.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Block {
+    /// The next ID to hand out.
+    next_id: AtomicU64,
+    /// The ID after the last one of the block; equal to `next_id` when nothing is left.
+    end_id: AtomicU64,
+    /// Distance between neighbouring IDs.
+    stride: AtomicU64,
+    /// When the tick in which the block was claimed began, in nanoseconds since the Unix epoch.
+    tick_start_ns: AtomicU64,
+    /// How long that tick lasts.
+    tick_ns: AtomicU64,
+    /// The generation under which the block was claimed.
+    generation: AtomicU64,
+}
+
+impl Block {
+    /// Takes the next ID, if the block is still good at this time and generation.
+    #[inline(always)]
+    pub fn take(&self, now_ns: u64, generation: u64) -> Option<u64> {
+        let id = self.next_id.load(Relaxed);
+        let left = id != self.end_id.load(Relaxed);
+        if left && self.is_current(now_ns, generation) {
+            self.next_id.store(id.wrapping_add(self.stride.load(Relaxed)), Relaxed);
+            Some(id)
+        } else {
+            None
+        }
+    }
+
+    /// Whether the clock still shows the tick in which the block was claimed, under the same
+    /// generation.
+    #[inline(always)]
+    pub fn is_current(&self, now_ns: u64, generation: u64) -> bool {
+        // One unsigned comparison tells both "before the tick" and "after it".
+        now_ns.wrapping_sub(self.tick_start_ns.load(Relaxed)) < self.tick_ns.load(Relaxed)
+            && self.generation.load(Relaxed) == generation
+    }
+
+    /// How many IDs are left, good or not.
+    pub fn left(&self) -> u64 {
+        let stride = self.stride.load(Relaxed);
+        let span = self.end_id.load(Relaxed).wrapping_sub(self.next_id.load(Relaxed));
+        span.checked_div(stride).unwrap_or(0)
+    }
+
+    /// Drops what is left.
+    pub fn clear(&self) {
+        self.end_id.store(self.next_id.load(Relaxed), Relaxed);
+        self.tick_ns.store(0, Relaxed);
+    }
+
+    /// Fills the block with a run of one tick, claimed while the clock showed `now_tick`.
+    pub fn fill(&self, layout: &Layout, node_bits: u64, run: Run, now_tick: u64, generation: u64) {
+        debug_assert_eq!(layout.tick_of(run.start), layout.tick_of(run.end() - 1));
+        let first_id = layout.id_at(run.start, node_bits);
+        let stride = layout.stride();
+        self.next_id.store(first_id, Relaxed);
+        self.end_id.store(first_id.wrapping_add(stride.wrapping_mul(run.count)), Relaxed);
+        self.stride.store(stride, Relaxed);
+        // A claim's clock is past 1970 and before the layout's end, so neither product wraps.
+        let start_ms = layout.tick_start_ms(now_tick).cast_unsigned();
+        self.tick_start_ns.store(start_ms.wrapping_mul(crate::layout::NS_PER_MS), Relaxed);
+        self.tick_ns.store(layout.tick_ns(), Relaxed);
+        self.generation.store(generation, Relaxed);
+    }
+}
+
+/// How many IDs a backend should claim next.
+///
+/// A backend that used up a block within the tick of its claim is loading in bulk: its next block
+/// is twice as large. Any other takes one ID, so that single-row inserts of different backends stay
+/// in strict order.
+#[inline]
+pub fn next_size(previous: u64, used_up_within_tick: bool, max_block: u64) -> u64 {
+    if used_up_within_tick { previous.saturating_mul(2).clamp(1, max_block) } else { 1 }
+}
+
+/// The part of `count` positions from `start` that lies within the tick of `start`.
+#[inline]
+pub fn within_tick(layout: &Layout, start: u64, count: u64) -> u64 {
+    let tick_end = layout.first_position(layout.tick_of(start) + 1);
+    count.min(tick_end - start)
+}

@@ -1,0 +1,159 @@
+//! The frontier rule: which positions may be handed out now.
+//!
+//! Every worker ID owns one line of positions, `tick << sequence_bits | sequence`. The **frontier**
+//! is the lowest position never handed out, and it only moves up. A claim takes positions from the
+//! larger of the frontier and the clock's own tick, and stops at the **ceiling**: the lower of the
+//! clock plus the allowed lead, and the reservation.
+//!
+//! That one rule covers what makes snowflakes hard. A full tick is the frontier walking into the
+//! next one. A clock that moved back is a frontier that is ahead; it goes on while the lead allows
+//! and then asks the caller to wait. The caller holds whatever lock protects the frontier; nothing
+//! here blocks.
+
+use crate::layout::Layout;
+
+/// Where the sequence of a fresh tick starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SequenceStart {
+    /// At zero. On a quiet server nearly every ID then ends in the same bits.
+    Zero,
+    /// Somewhere in the lowest 1/64 of the sequence, another place for each tick, so that
+    /// `id % n` fills `n` shards evenly at low traffic.
+    Spread,
+}
+
+/// Share of a tick's sequence that [`SequenceStart::Spread`] may skip: one in 2^6.
+const SPREAD_SHARE_BITS: u32 = 6;
+
+/// What bounds a claim, apart from the frontier itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How many ticks IDs may run ahead of the clock; zero waits for the clock.
+    pub max_lead_ticks: u64,
+    /// First position that must not be handed out, whatever the clock says: what has been promised
+    /// so far. [`NO_RESERVATION`] where nothing limits it.
+    pub reservation: u64,
+    /// Where a fresh tick starts.
+    pub sequence_start: SequenceStart,
+}
+
+/// A reservation that does not limit anything.
+pub const NO_RESERVATION: u64 = u64::MAX;
+
+/// Positions handed out together, `start` and the following `count - 1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The first position.
+    pub start: u64,
+    /// How many; at least one.
+    pub count: u64,
+}
+
+impl Run {
+    /// First position after the run.
+    #[inline]
+    pub const fn end(self) -> u64 {
+        self.start + self.count
+    }
+}
+
+/// Why a claim got nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The frontier is as far ahead of the clock as it may be: try again when the clock shows
+    /// this tick.
+    Ahead {
+        /// First tick of the clock at which a claim succeeds.
+        until_tick: u64,
+    },
+    /// The reservation is used up: extend it past this position, then try again.
+    Unreserved {
+        /// The position that the claim would have started at.
+        position: u64,
+    },
+    /// The layout's last tick is used up.
+    Exhausted,
+}
+
+/// The lowest position never handed out.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frontier(u64);
+
+impl Frontier {
+    /// A frontier at a position: zero for a worker that never issued an ID, otherwise the position
+    /// it is known to have stayed below.
+    pub const fn new(position: u64) -> Frontier {
+        Frontier(position)
+    }
+
+    /// The lowest position never handed out.
+    #[inline]
+    pub const fn position(self) -> u64 {
+        self.0
+    }
+
+    /// Moves the frontier up to a position, never down.
+    pub fn raise(&mut self, position: u64) {
+        self.0 = self.0.max(position);
+    }
+
+    /// Hands out up to `want` positions, at least one, while the clock shows `now_tick`.
+    ///
+    /// A claim that gets fewer than it wants ends with its tick, so that positions of successive
+    /// claims of one caller are neighbours unless the tick changed.
+    ///
+    /// # Errors
+    /// [`Refusal`] says what has to happen first; the frontier is then unchanged.
+    #[inline]
+    pub fn claim(
+        &mut self,
+        layout: &Layout,
+        now_tick: u64,
+        want: u64,
+        limits: &Limits,
+    ) -> Result<Run, Refusal> {
+        let start = self.next_start(layout, now_tick, limits.sequence_start);
+        if start >= layout.first_position(layout.ticks()) {
+            return Err(Refusal::Exhausted);
+        }
+        let last_tick = now_tick.saturating_add(limits.max_lead_ticks).min(layout.ticks() - 1);
+        let clock_ceiling = layout.first_position(last_tick + 1);
+        if start >= clock_ceiling {
+            let until_tick = layout.tick_of(start) - limits.max_lead_ticks;
+            return Err(Refusal::Ahead { until_tick });
+        }
+        if start >= limits.reservation {
+            return Err(Refusal::Unreserved { position: start });
+        }
+        let ceiling = clock_ceiling.min(limits.reservation);
+        let count = want.max(1).min(ceiling - start);
+        self.0 = start + count;
+        Ok(Run { start, count })
+    }
+
+    #[inline]
+    fn next_start(self, layout: &Layout, now_tick: u64, how: SequenceStart) -> u64 {
+        let tick_start = layout.first_position(now_tick);
+        if self.0 > tick_start {
+            return self.0;
+        }
+        match how {
+            SequenceStart::Zero => tick_start,
+            SequenceStart::Spread => tick_start + spread_offset(now_tick, layout.per_tick()),
+        }
+    }
+}
+
+/// A place in the lowest 1/64 of a sequence that looks random from tick to tick but needs no state:
+/// the tick times 2^64 over the golden ratio (Fibonacci hashing, Knuth, TAOCP volume 3, 6.4), whose
+/// high bits change with every tick.
+#[inline]
+const fn spread_offset(tick: u64, per_tick: u64) -> u64 {
+    const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+    let places = per_tick >> SPREAD_SHARE_BITS;
+    if places == 0 {
+        return 0;
+    }
+    (tick.wrapping_mul(GOLDEN) >> 32) & (places - 1)
+}

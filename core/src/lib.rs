@@ -1,0 +1,32 @@
+//! The part of `id_gen` that needs no PostgreSQL.
+//!
+//! Everything that decides whether an ID may exist lives here, as plain functions of their
+//! arguments: no clock is read, no lock is taken, nothing is allocated on the way of an ID. That is
+//! what lets the rules be property-tested and model-checked in seconds.
+//!
+//! | module | its one idea |
+//! | --- | --- |
+//! | [`layout`] | what the 64 bits mean: fields, widths, epoch, tick |
+//! | [`layout_text`] | a layout as text, read and written |
+//! | [`presets`] | the layouts known by name |
+//! | [`frontier`] | which positions may be handed out now |
+//! | [`block`] | the few positions one backend holds, and how many it should take |
+//! | [`clock`] | telling a clock that runs from a clock that was moved |
+//! | [`uuid7`] | UUIDv7, strictly increasing within one generator |
+//! | [`picture`] | an ID drawn as text for a person |
+//!
+//! Units are in the names: `_ms` and `_ns` count from the Unix epoch unless they are durations, a
+//! *tick* counts a layout's time unit from the layout's epoch, and a *position* is
+//! `tick << sequence_bits | sequence`.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod block;
+pub mod clock;
+pub mod frontier;
+pub mod layout;
+pub mod layout_text;
+pub mod picture;
+pub mod presets;
+pub mod uuid7;

@@ -1,0 +1,158 @@
+//! UUIDv7 (RFC 9562, section 5.7), strictly increasing within one generator.
+//!
+//! From the highest bit: 48 bits of Unix milliseconds, the version, 12 bits of sub-millisecond
+//! fraction (section 6.2, method 3), the variant, 62 random bits. The fraction counts *steps* of
+//! 1/4096 ms, about 244 ns. While the clock has not moved on by a step, or moved back, the random
+//! part goes up by a random amount instead (section 6.2, method 2): the time stays true, and the
+//! next UUID can't be guessed from the last.
+//!
+//! Time and random bits are arguments; the generator belongs to one thread.
+
+use crate::layout::NS_PER_MS;
+
+/// Bits of the sub-millisecond fraction.
+const FRACTION_BITS: u32 = 12;
+/// Bits of the random part.
+const RANDOM_BITS: u32 = 62;
+const RANDOM_MASK: u64 = (1 << RANDOM_BITS) - 1;
+/// Bits of the random amount added within a step: 2^40 guesses for the next UUID, 2^22 UUIDs a
+/// step before the random part is likely to be used up.
+const INCREMENT_BITS: u32 = 40;
+const INCREMENT_MASK: u64 = (1 << INCREMENT_BITS) - 1;
+const VERSION: u64 = 7;
+const VARIANT: u64 = 0b10;
+
+/// Last millisecond that a UUIDv7 can carry: 48 bits.
+pub const LAST_MS: i64 = (1 << 48) - 1;
+
+/// What a generator remembers: the last time and random part it used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Generator {
+    step: u64,
+    random: u64,
+}
+
+/// One UUID's worth of time and randomness, in order within its generator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    step: u64,
+    random: u64,
+}
+
+impl Generator {
+    /// The next moment, larger than every one before it. `random` must be 64 fresh random bits.
+    #[inline(always)]
+    pub fn next(&mut self, now_ns: u64, random: u64) -> Moment {
+        let step = step_at(now_ns);
+        if step > self.step {
+            self.step = step;
+            self.random = random & RANDOM_MASK;
+        } else {
+            self.random += (random & INCREMENT_MASK) + 1;
+            if self.random > RANDOM_MASK {
+                // Used up: one step on, and the bits not used for the increment start it.
+                self.step += 1;
+                self.random = random >> INCREMENT_BITS;
+            }
+        }
+        Moment { step: self.step, random: self.random }
+    }
+}
+
+impl Moment {
+    /// Unix time in milliseconds.
+    #[inline(always)]
+    pub const fn unix_ms(self) -> u64 {
+        self.step >> FRACTION_BITS
+    }
+
+    /// The UUID of this moment.
+    #[inline(always)]
+    pub const fn uuid(self) -> [u8; 16] {
+        self.uuid_at(self.unix_ms())
+    }
+
+    /// The UUID of this moment moved to another millisecond. Only 48 bits of it are used.
+    #[inline(always)]
+    pub const fn uuid_at(self, unix_ms: u64) -> [u8; 16] {
+        build(unix_ms, self.step & ((1 << FRACTION_BITS) - 1), self.random)
+    }
+}
+
+/// Smallest UUIDv7 of a millisecond.
+pub const fn min_of(unix_ms: u64) -> [u8; 16] {
+    build(unix_ms, 0, 0)
+}
+
+/// Largest UUIDv7 of a millisecond.
+pub const fn max_of(unix_ms: u64) -> [u8; 16] {
+    build(unix_ms, (1 << FRACTION_BITS) - 1, RANDOM_MASK)
+}
+
+/// The version of a UUID, or nothing if its variant is not RFC 9562's.
+pub const fn version(uuid: &[u8; 16]) -> Option<u8> {
+    if uuid[8] >> 6 == VARIANT as u8 { Some(uuid[6] >> 4) } else { None }
+}
+
+/// The Unix millisecond in the first 48 bits of a version 7 UUID.
+pub const fn unix_ms(uuid: &[u8; 16]) -> i64 {
+    let [a, b, c, d, e, f, ..] = *uuid;
+    i64::from_be_bytes([0, 0, a, b, c, d, e, f])
+}
+
+/// Whole steps since the Unix epoch: milliseconds, then the fraction.
+#[inline(always)]
+const fn step_at(now_ns: u64) -> u64 {
+    let fraction = ((now_ns % NS_PER_MS) << FRACTION_BITS) / NS_PER_MS;
+    ((now_ns / NS_PER_MS) << FRACTION_BITS) | fraction
+}
+
+#[inline(always)]
+const fn build(unix_ms: u64, fraction: u64, random: u64) -> [u8; 16] {
+    let high = (unix_ms << 16) | (VERSION << FRACTION_BITS) | fraction;
+    let low = (VARIANT << RANDOM_BITS) | random;
+    (((high as u128) << 64) | low as u128).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9562, appendix A.6.
+    #[test]
+    fn the_rfc_example() {
+        let uuid = (0x017F_22E2_79B0_7CC3_98C4_DC0C_0C07_398F_u128).to_be_bytes();
+        assert_eq!(version(&uuid), Some(7));
+        assert_eq!(unix_ms(&uuid), 1_645_557_742_000);
+        assert_eq!(build(0x017F_22E2_79B0, 0xCC3, 0x18C4_DC0C_0C07_398F), uuid);
+    }
+
+    #[test]
+    fn bounds_have_the_right_version_and_variant() {
+        for unix_ms in [0, 1, 1_645_557_742_000, LAST_MS as u64] {
+            for uuid in [min_of(unix_ms), max_of(unix_ms)] {
+                assert_eq!(version(&uuid), Some(7));
+                assert_eq!(super::unix_ms(&uuid), unix_ms as i64);
+            }
+        }
+        assert_eq!(version(&[0xFF; 16]), None);
+    }
+
+    #[test]
+    fn a_used_up_random_part_goes_one_step_on() {
+        let mut generator = Generator { step: step_at(NS_PER_MS), random: RANDOM_MASK };
+        let before = generator;
+        let moment = generator.next(0, u64::MAX);
+        assert_eq!(moment.step, before.step + 1);
+        assert!(moment.uuid() > Moment { step: before.step, random: before.random }.uuid());
+    }
+
+    #[test]
+    fn a_step_is_a_4096th_of_a_millisecond() {
+        assert_eq!(step_at(0), 0);
+        assert_eq!(step_at(244), 0);
+        assert_eq!(step_at(245), 1);
+        assert_eq!(step_at(999_999), 4095);
+        assert_eq!(step_at(1_000_000), 4096);
+    }
+}

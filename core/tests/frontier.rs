@@ -1,0 +1,213 @@
+//! Laws of the frontier: nothing twice, nothing past the ceiling, always upwards.
+
+use id_gen_core::block::{self, Block};
+use id_gen_core::frontier::{Frontier, Limits, NO_RESERVATION, Refusal, Run, SequenceStart};
+use id_gen_core::layout::{Field, Layout};
+use id_gen_core::presets;
+use proptest::prelude::*;
+
+/// Eight IDs a tick, so that overflow is reached at once.
+fn tiny() -> Layout {
+    Layout::new(0, 1, false, &[(Field::Time, 20), (Field::Worker, 2), (Field::Sequence, 3)])
+        .unwrap()
+}
+
+fn limits(max_lead_ticks: u64) -> Limits {
+    Limits { max_lead_ticks, reservation: NO_RESERVATION, sequence_start: SequenceStart::Zero }
+}
+
+fn default_layout() -> Layout {
+    presets::by_name("default").unwrap().layout
+}
+
+#[test]
+fn a_full_tick_waits_for_the_next_when_no_lead_is_allowed() {
+    let (layout, limits) = (tiny(), limits(0));
+    let mut frontier = Frontier::new(0);
+    assert_eq!(frontier.claim(&layout, 100, 8, &limits), Ok(Run { start: 800, count: 8 }));
+    let ahead = Err(Refusal::Ahead { until_tick: 101 });
+    assert_eq!(frontier.claim(&layout, 100, 1, &limits), ahead);
+    assert_eq!(frontier.position(), 808, "a refused claim leaves the frontier alone");
+    assert_eq!(frontier.claim(&layout, 101, 1, &limits), Ok(Run { start: 808, count: 1 }));
+}
+
+#[test]
+fn a_full_tick_runs_ahead_as_far_as_the_lead_allows() {
+    let (layout, limits) = (tiny(), limits(2));
+    let mut frontier = Frontier::new(0);
+    assert_eq!(frontier.claim(&layout, 100, 1000, &limits), Ok(Run { start: 800, count: 24 }));
+    let ahead = Err(Refusal::Ahead { until_tick: 101 });
+    assert_eq!(frontier.claim(&layout, 100, 1, &limits), ahead);
+    assert_eq!(frontier.claim(&layout, 101, 1000, &limits), Ok(Run { start: 824, count: 8 }));
+}
+
+#[test]
+fn a_clock_that_moved_back_is_a_lead() {
+    let (layout, limits) = (tiny(), limits(10));
+    let mut frontier = Frontier::new(0);
+    frontier.claim(&layout, 100, 1, &limits).unwrap();
+    assert_eq!(frontier.claim(&layout, 90, 1, &limits), Ok(Run { start: 801, count: 1 }));
+    let ahead = Err(Refusal::Ahead { until_tick: 90 });
+    assert_eq!(frontier.claim(&layout, 89, 1, &limits), ahead);
+}
+
+#[test]
+fn a_reservation_stops_a_claim_short_and_then_altogether() {
+    let layout = tiny();
+    let limits = Limits { reservation: 804, ..limits(2) };
+    let mut frontier = Frontier::new(0);
+    assert_eq!(frontier.claim(&layout, 100, 1000, &limits), Ok(Run { start: 800, count: 4 }));
+    let unreserved = Err(Refusal::Unreserved { position: 804 });
+    assert_eq!(frontier.claim(&layout, 100, 1, &limits), unreserved);
+}
+
+#[test]
+fn the_last_tick_is_used_to_its_last_position_and_no_further() {
+    for preset in presets::all() {
+        let layout = preset.layout;
+        let last = layout.ticks() - 1;
+        let mut frontier = Frontier::new(0);
+        let run = frontier.claim(&layout, last, u64::MAX, &limits(u64::MAX)).unwrap();
+        assert_eq!(run, Run { start: layout.first_position(last), count: layout.per_tick() });
+        let mut most = Layout::to_bigint(layout.id_at(run.end() - 1, 0));
+        assert!(most > 0, "{}", preset.name);
+        assert_eq!(frontier.claim(&layout, last, 1, &limits(5)), Err(Refusal::Exhausted));
+        assert_eq!(frontier.claim(&layout, last + 1, 1, &limits(5)), Err(Refusal::Exhausted));
+        most = Layout::to_bigint(layout.max_of(last));
+        assert!(most > 0);
+    }
+}
+
+#[test]
+fn quiet_ticks_start_at_varying_places_in_the_lowest_64th() {
+    let layout = default_layout();
+    let limits = Limits { sequence_start: SequenceStart::Spread, ..limits(5000) };
+    let mut frontier = Frontier::new(0);
+    let mut seen = [0u32; 64];
+    for tick in 0..64_000u64 {
+        let run = frontier.claim(&layout, tick * 7, 1, &limits).unwrap();
+        seen[(run.start - layout.first_position(tick * 7)) as usize] += 1;
+    }
+    // 1000 each if perfectly even.
+    assert!(seen.iter().all(|count| (800..1200).contains(count)), "{seen:?}");
+}
+
+#[test]
+fn a_block_is_used_in_order_then_dropped_with_its_tick_or_generation() {
+    let layout = default_layout();
+    let tick_ns = |tick: u64| layout.tick_start_ms(tick) as u64 * 1_000_000;
+    let node_bits = layout.node_bits(1, 2).unwrap();
+    let run = Run { start: layout.first_position(500) + 7, count: 3 };
+    let block = Block::default();
+    let fill = || block.fill(&layout, node_bits, run, 400, 9);
+    assert_eq!(block.take(tick_ns(400), 0), None, "a new block is empty");
+    fill();
+    let ids: Vec<u64> = std::iter::from_fn(|| block.take(tick_ns(401) - 1, 9)).collect();
+    let expected: Vec<u64> = (run.start..run.end()).map(|p| layout.id_at(p, node_bits)).collect();
+    assert_eq!(ids, expected);
+    fill();
+    assert_eq!(block.take(tick_ns(401), 9), None, "the clock left the tick of the claim");
+    assert_eq!(block.take(tick_ns(400) - 1, 9), None, "the clock went back");
+    assert_eq!(block.take(tick_ns(400), 10), None, "the generation changed");
+    assert_eq!(block.left(), 3);
+    assert_eq!(block.take(tick_ns(400), 9), Some(expected[0]));
+    block.clear();
+    assert_eq!(block.left(), 0);
+    assert_eq!(block.take(tick_ns(400), 9), None);
+}
+
+#[test]
+fn blocks_grow_while_used_up_within_a_tick_and_fall_back_to_one() {
+    assert_eq!(block::next_size(0, true, 64), 1);
+    assert_eq!(block::next_size(1, true, 64), 2);
+    assert_eq!(block::next_size(32, true, 64), 64);
+    assert_eq!(block::next_size(64, true, 64), 64);
+    assert_eq!(block::next_size(64, false, 64), 1);
+    assert_eq!(block::next_size(1, true, 1), 1);
+}
+
+/// One step of a random history.
+#[derive(Clone, Debug)]
+enum Step {
+    Claim { want: u64 },
+    Clock { by: i64 },
+    Settings { max_lead_ticks: u64, spread: bool },
+    Reserve { ahead: u64 },
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0..40u64).prop_map(|want| Step::Claim { want }),
+        3 => (-30..60i64).prop_map(|by| Step::Clock { by }),
+        1 => (0..8u64, any::<bool>()).prop_map(|(max_lead_ticks, spread)| Step::Settings { max_lead_ticks, spread }),
+        1 => (0..200u64).prop_map(|ahead| Step::Reserve { ahead }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn any_history_hands_out_each_position_once_and_upwards(
+        layout in prop_oneof![
+            Just(tiny()),
+            Just(Layout::new(0, 1, false, &[(Field::Time, 12), (Field::Sequence, 9)]).unwrap()),
+        ],
+        steps in prop::collection::vec(any_step(), 1..200),
+    ) {
+        let mut frontier = Frontier::new(0);
+        let mut limits = limits(3);
+        let mut clock = 500i64;
+        let mut next_free = 0u64;
+        for step in steps {
+            match step {
+                Step::Clock { by } => clock = (clock + by).max(0),
+                Step::Settings { max_lead_ticks, spread } => {
+                    limits.max_lead_ticks = max_lead_ticks;
+                    limits.sequence_start = if spread { SequenceStart::Spread } else { SequenceStart::Zero };
+                }
+                Step::Reserve { ahead } => limits.reservation = frontier.position() + ahead,
+                Step::Claim { want } => {
+                    let now = clock.cast_unsigned();
+                    let before = frontier;
+                    match frontier.claim(&layout, now, want, &limits) {
+                        Ok(run) => {
+                            prop_assert!(run.count >= 1 && run.count <= want.max(1));
+                            prop_assert!(run.start >= next_free, "handed out twice");
+                            prop_assert!(layout.tick_of(run.start) >= now.min(layout.ticks() - 1));
+                            prop_assert!(layout.tick_of(run.end() - 1) <= now + limits.max_lead_ticks);
+                            prop_assert!(run.end() <= limits.reservation);
+                            if run.count < want && run.end() != limits.reservation {
+                                prop_assert_eq!(run.end(), layout.first_position(layout.tick_of(run.end())));
+                            }
+                            next_free = run.end();
+                            prop_assert_eq!(frontier.position(), next_free);
+                        }
+                        Err(refusal) => {
+                            prop_assert_eq!(frontier, before);
+                            if let Refusal::Ahead { until_tick } = refusal {
+                                prop_assert!(until_tick > now);
+                                let mut later = frontier;
+                                let unreserved = Limits { reservation: NO_RESERVATION, ..limits };
+                                prop_assert!(later.claim(&layout, until_tick, 1, &unreserved).is_ok());
+                                let mut earlier = frontier;
+                                prop_assert!(earlier.claim(&layout, until_tick - 1, 1, &unreserved).is_err());
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_is_cut_at_the_end_of_its_tick(start in 0..1_000_000u64, count in 1..5000u64) {
+        let layout = default_layout();
+        let within = block::within_tick(&layout, start, count);
+        prop_assert!(within >= 1 && within <= count);
+        prop_assert_eq!(layout.tick_of(start), layout.tick_of(start + within - 1));
+        if within < count {
+            prop_assert_ne!(layout.tick_of(start), layout.tick_of(start + within));
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Laws of UUIDv7: strictly increasing whatever the clock does, and true to the clock.
+
+use id_gen_core::uuid7::{self, Generator};
+use proptest::prelude::*;
+
+const STEP_NS: u64 = 245;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn strictly_increasing_whatever_the_clock_does(
+        start in 0..2_000_000_000_000_000_000u64,
+        moves in prop::collection::vec((-2_000_000..2_000_000i64, any::<u64>()), 2..300),
+    ) {
+        let mut generator = Generator::default();
+        let mut now = start;
+        let mut last = [0u8; 16];
+        for (by, random) in moves {
+            now = now.saturating_add_signed(by);
+            let uuid = generator.next(now, random).uuid();
+            prop_assert!(uuid > last);
+            prop_assert_eq!(uuid7::version(&uuid), Some(7));
+            last = uuid;
+        }
+    }
+
+    #[test]
+    fn the_time_is_the_highest_the_clock_has_shown(
+        start in 1_000_000_000u64..2_000_000_000_000_000_000,
+        moves in prop::collection::vec((0..500_000i64, any::<u64>()), 2..300),
+    ) {
+        let mut generator = Generator::default();
+        let mut now = start;
+        for (by, random) in moves {
+            now = now.saturating_add_signed(by);
+            let moment = generator.next(now, random);
+            let uuid_ms = uuid7::unix_ms(&moment.uuid()).cast_unsigned();
+            prop_assert!(uuid_ms == now / 1_000_000 || uuid_ms == (now + STEP_NS) / 1_000_000);
+        }
+    }
+
+    #[test]
+    fn a_uuid_lies_between_the_bounds_of_its_millisecond(now in 0..2_000_000_000_000_000_000u64, random in any::<u64>()) {
+        let moment = Generator::default().next(now, random);
+        let uuid = moment.uuid();
+        prop_assert!(uuid7::min_of(moment.unix_ms()) <= uuid && uuid <= uuid7::max_of(moment.unix_ms()));
+    }
+
+    #[test]
+    fn moving_a_moment_keeps_the_order_of_its_generator(
+        randoms in prop::collection::vec(any::<u64>(), 2..100), shift in 0..1_000_000_000u64,
+    ) {
+        let mut generator = Generator::default();
+        let now = 1_700_000_000_000_000_000;
+        let uuids: Vec<[u8; 16]> = randoms
+            .into_iter()
+            .map(|random| generator.next(now, random))
+            .map(|moment| moment.uuid_at(moment.unix_ms() + shift))
+            .collect();
+        prop_assert!(uuids.is_sorted_by(|a, b| a < b));
+    }
+}
+
+/// The worst case for the random part: a clock that stands still and the largest increments.
+#[test]
+fn a_frozen_clock_moves_on_by_single_steps_only() {
+    let mut generator = Generator::default();
+    let now = 1_700_000_000_000_000_000;
+    let first = generator.next(now, u64::MAX);
+    let mut last = first;
+    for _ in 0..10_000_000 {
+        let moment = generator.next(now, u64::MAX);
+        assert!(moment.uuid() > last.uuid());
+        last = moment;
+    }
+    assert!(last.unix_ms() - first.unix_ms() <= 1, "three steps, under a millisecond");
+}
