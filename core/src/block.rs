@@ -29,12 +29,17 @@ pub struct Block {
 }
 
 impl Block {
+    /// Whether nothing is left.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.next_id.load(Relaxed) == self.end_id.load(Relaxed)
+    }
+
     /// Takes the next ID, if the block is still good at this time and generation.
     #[inline(always)]
     pub fn take(&self, now_ns: u64, generation: u64) -> Option<u64> {
-        let id = self.next_id.load(Relaxed);
-        let left = id != self.end_id.load(Relaxed);
-        if left && self.is_current(now_ns, generation) {
+        if !self.is_empty() && self.is_current(now_ns, generation) {
+            let id = self.next_id.load(Relaxed);
             self.next_id.store(id.wrapping_add(self.stride.load(Relaxed)), Relaxed);
             Some(id)
         } else {
@@ -66,7 +71,7 @@ impl Block {
 
     /// Fills the block with a run of one tick, claimed while the clock showed `now_tick`.
     pub fn fill(&self, layout: &Layout, node_bits: u64, run: Run, now_tick: u64, generation: u64) {
-        debug_assert_eq!(layout.tick_of(run.start), layout.tick_of(run.end() - 1));
+        debug_assert!(run.split_tick(layout).1.is_none(), "a block lies within one tick");
         let first_id = layout.id_at(run.start, node_bits);
         let stride = layout.stride();
         self.next_id.store(first_id, Relaxed);
@@ -88,11 +93,4 @@ impl Block {
 #[inline]
 pub fn next_size(previous: u64, used_up_within_tick: bool, max_block: u64) -> u64 {
     if used_up_within_tick { previous.saturating_mul(2).clamp(1, max_block) } else { 1 }
-}
-
-/// The part of `count` positions from `start` that lies within the tick of `start`.
-#[inline]
-pub fn within_tick(layout: &Layout, start: u64, count: u64) -> u64 {
-    let tick_end = layout.first_position(layout.tick_of(start) + 1);
-    count.min(tick_end - start)
 }

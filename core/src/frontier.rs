@@ -40,6 +40,41 @@ pub struct Limits {
 /// A reservation that does not limit anything.
 pub const NO_RESERVATION: u64 = u64::MAX;
 
+/// How many positions a claim asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// Up to this many, all of one tick: what a backend holds for its next calls.
+    Block(u64),
+    /// The next part of a batch: `remaining` if they fit in `chunk`, otherwise at least `chunk`,
+    /// rounded up to whole ticks, so that parts of a batch meet only where the tick changes.
+    Batch {
+        /// What is still to come of the batch.
+        remaining: u64,
+        /// About how many to claim at a time.
+        chunk: u64,
+    },
+}
+
+impl Want {
+    #[inline]
+    fn size(self, layout: &Layout, start: u64) -> u64 {
+        match self {
+            Want::Block(count) => count.min(tick_end(layout, start) - start),
+            Want::Batch { remaining, chunk } if remaining <= chunk => remaining,
+            Want::Batch { remaining, chunk } => {
+                let last = start.saturating_add(chunk.saturating_sub(1));
+                remaining.min(tick_end(layout, last) - start)
+            }
+        }
+    }
+}
+
+/// First position after the tick of a position.
+#[inline]
+const fn tick_end(layout: &Layout, position: u64) -> u64 {
+    layout.first_position(layout.tick_of(position) + 1)
+}
+
 /// Positions handed out together, `start` and the following `count - 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
@@ -54,6 +89,17 @@ impl Run {
     #[inline]
     pub const fn end(self) -> u64 {
         self.start + self.count
+    }
+
+    /// Splits off the part of the run that lies within its first tick.
+    #[inline]
+    pub fn split_tick(self, layout: &Layout) -> (Run, Option<Run>) {
+        let end = tick_end(layout, self.start);
+        if self.end() <= end {
+            return (self, None);
+        }
+        let first = Run { start: self.start, count: end - self.start };
+        (first, Some(Run { start: end, count: self.end() - end }))
     }
 }
 
@@ -98,10 +144,9 @@ impl Frontier {
         self.0 = self.0.max(position);
     }
 
-    /// Hands out up to `want` positions, at least one, while the clock shows `now_tick`.
+    /// Hands out up to as many positions as wanted, at least one, while the clock shows `now_tick`.
     ///
-    /// A claim that gets fewer than it wants ends with its tick, so that positions of successive
-    /// claims of one caller are neighbours unless the tick changed.
+    /// A claim that gets fewer because of the clock ends with its tick.
     ///
     /// # Errors
     /// [`Refusal`] says what has to happen first; the frontier is then unchanged.
@@ -110,7 +155,7 @@ impl Frontier {
         &mut self,
         layout: &Layout,
         now_tick: u64,
-        want: u64,
+        want: Want,
         limits: &Limits,
     ) -> Result<Run, Refusal> {
         let start = self.next_start(layout, now_tick, limits.sequence_start);
@@ -127,7 +172,7 @@ impl Frontier {
             return Err(Refusal::Unreserved { position: start });
         }
         let ceiling = clock_ceiling.min(limits.reservation);
-        let count = want.max(1).min(ceiling - start);
+        let count = want.size(layout, start).max(1).min(ceiling - start);
         self.0 = start + count;
         Ok(Run { start, count })
     }

@@ -13,6 +13,7 @@
 //! | [`block`] | the few positions one backend holds, and how many it should take |
 //! | [`clock`] | telling a clock that runs from a clock that was moved |
 //! | [`uuid7`] | UUIDv7, strictly increasing within one generator |
+//! | [`uuid1`] | the time in a UUIDv1 |
 //! | [`picture`] | an ID drawn as text for a person |
 //!
 //! Units are in the names: `_ms` and `_ns` count from the Unix epoch unless they are durations, a
@@ -29,4 +30,5 @@ pub mod layout;
 pub mod layout_text;
 pub mod picture;
 pub mod presets;
+pub mod uuid1;
 pub mod uuid7;

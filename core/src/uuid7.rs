@@ -23,7 +23,7 @@ const VERSION: u64 = 7;
 const VARIANT: u64 = 0b10;
 
 /// Last millisecond that a UUIDv7 can carry: 48 bits.
-pub const LAST_MS: i64 = (1 << 48) - 1;
+pub const LAST_MS: u64 = (1 << 48) - 1;
 
 /// What a generator remembers: the last time and random part it used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +40,11 @@ pub struct Moment {
 }
 
 impl Generator {
+    /// A generator that has made nothing yet.
+    pub const fn new() -> Generator {
+        Generator { step: 0, random: 0 }
+    }
+
     /// The next moment, larger than every one before it. `random` must be 64 fresh random bits.
     #[inline(always)]
     pub fn next(&mut self, now_ns: u64, random: u64) -> Moment {
@@ -129,7 +134,7 @@ mod tests {
 
     #[test]
     fn bounds_have_the_right_version_and_variant() {
-        for unix_ms in [0, 1, 1_645_557_742_000, LAST_MS as u64] {
+        for unix_ms in [0, 1, 1_645_557_742_000, LAST_MS] {
             for uuid in [min_of(unix_ms), max_of(unix_ms)] {
                 assert_eq!(version(&uuid), Some(7));
                 assert_eq!(super::unix_ms(&uuid), unix_ms as i64);

@@ -1,7 +1,7 @@
 //! Laws of the frontier: nothing twice, nothing past the ceiling, always upwards.
 
 use id_gen_core::block::{self, Block};
-use id_gen_core::frontier::{Frontier, Limits, NO_RESERVATION, Refusal, Run, SequenceStart};
+use id_gen_core::frontier::{Frontier, Limits, NO_RESERVATION, Refusal, Run, SequenceStart, Want};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::presets;
 use proptest::prelude::*;
@@ -16,6 +16,11 @@ fn limits(max_lead_ticks: u64) -> Limits {
     Limits { max_lead_ticks, reservation: NO_RESERVATION, sequence_start: SequenceStart::Zero }
 }
 
+/// A batch claimed in one go.
+fn all(count: u64) -> Want {
+    Want::Batch { remaining: count, chunk: count }
+}
+
 fn default_layout() -> Layout {
     presets::by_name("default").unwrap().layout
 }
@@ -24,31 +29,31 @@ fn default_layout() -> Layout {
 fn a_full_tick_waits_for_the_next_when_no_lead_is_allowed() {
     let (layout, limits) = (tiny(), limits(0));
     let mut frontier = Frontier::new(0);
-    assert_eq!(frontier.claim(&layout, 100, 8, &limits), Ok(Run { start: 800, count: 8 }));
+    assert_eq!(frontier.claim(&layout, 100, all(8), &limits), Ok(Run { start: 800, count: 8 }));
     let ahead = Err(Refusal::Ahead { until_tick: 101 });
-    assert_eq!(frontier.claim(&layout, 100, 1, &limits), ahead);
+    assert_eq!(frontier.claim(&layout, 100, all(1), &limits), ahead);
     assert_eq!(frontier.position(), 808, "a refused claim leaves the frontier alone");
-    assert_eq!(frontier.claim(&layout, 101, 1, &limits), Ok(Run { start: 808, count: 1 }));
+    assert_eq!(frontier.claim(&layout, 101, all(1), &limits), Ok(Run { start: 808, count: 1 }));
 }
 
 #[test]
 fn a_full_tick_runs_ahead_as_far_as_the_lead_allows() {
     let (layout, limits) = (tiny(), limits(2));
     let mut frontier = Frontier::new(0);
-    assert_eq!(frontier.claim(&layout, 100, 1000, &limits), Ok(Run { start: 800, count: 24 }));
+    assert_eq!(frontier.claim(&layout, 100, all(1000), &limits), Ok(Run { start: 800, count: 24 }));
     let ahead = Err(Refusal::Ahead { until_tick: 101 });
-    assert_eq!(frontier.claim(&layout, 100, 1, &limits), ahead);
-    assert_eq!(frontier.claim(&layout, 101, 1000, &limits), Ok(Run { start: 824, count: 8 }));
+    assert_eq!(frontier.claim(&layout, 100, all(1), &limits), ahead);
+    assert_eq!(frontier.claim(&layout, 101, all(1000), &limits), Ok(Run { start: 824, count: 8 }));
 }
 
 #[test]
 fn a_clock_that_moved_back_is_a_lead() {
     let (layout, limits) = (tiny(), limits(10));
     let mut frontier = Frontier::new(0);
-    frontier.claim(&layout, 100, 1, &limits).unwrap();
-    assert_eq!(frontier.claim(&layout, 90, 1, &limits), Ok(Run { start: 801, count: 1 }));
+    frontier.claim(&layout, 100, all(1), &limits).unwrap();
+    assert_eq!(frontier.claim(&layout, 90, all(1), &limits), Ok(Run { start: 801, count: 1 }));
     let ahead = Err(Refusal::Ahead { until_tick: 90 });
-    assert_eq!(frontier.claim(&layout, 89, 1, &limits), ahead);
+    assert_eq!(frontier.claim(&layout, 89, all(1), &limits), ahead);
 }
 
 #[test]
@@ -56,9 +61,9 @@ fn a_reservation_stops_a_claim_short_and_then_altogether() {
     let layout = tiny();
     let limits = Limits { reservation: 804, ..limits(2) };
     let mut frontier = Frontier::new(0);
-    assert_eq!(frontier.claim(&layout, 100, 1000, &limits), Ok(Run { start: 800, count: 4 }));
+    assert_eq!(frontier.claim(&layout, 100, all(1000), &limits), Ok(Run { start: 800, count: 4 }));
     let unreserved = Err(Refusal::Unreserved { position: 804 });
-    assert_eq!(frontier.claim(&layout, 100, 1, &limits), unreserved);
+    assert_eq!(frontier.claim(&layout, 100, all(1), &limits), unreserved);
 }
 
 #[test]
@@ -67,12 +72,12 @@ fn the_last_tick_is_used_to_its_last_position_and_no_further() {
         let layout = preset.layout;
         let last = layout.ticks() - 1;
         let mut frontier = Frontier::new(0);
-        let run = frontier.claim(&layout, last, u64::MAX, &limits(u64::MAX)).unwrap();
+        let run = frontier.claim(&layout, last, all(u64::MAX), &limits(u64::MAX)).unwrap();
         assert_eq!(run, Run { start: layout.first_position(last), count: layout.per_tick() });
         let mut most = Layout::to_bigint(layout.id_at(run.end() - 1, 0));
         assert!(most > 0, "{}", preset.name);
-        assert_eq!(frontier.claim(&layout, last, 1, &limits(5)), Err(Refusal::Exhausted));
-        assert_eq!(frontier.claim(&layout, last + 1, 1, &limits(5)), Err(Refusal::Exhausted));
+        assert_eq!(frontier.claim(&layout, last, all(1), &limits(5)), Err(Refusal::Exhausted));
+        assert_eq!(frontier.claim(&layout, last + 1, all(1), &limits(5)), Err(Refusal::Exhausted));
         most = Layout::to_bigint(layout.max_of(last));
         assert!(most > 0);
     }
@@ -85,7 +90,7 @@ fn quiet_ticks_start_at_varying_places_in_the_lowest_64th() {
     let mut frontier = Frontier::new(0);
     let mut seen = [0u32; 64];
     for tick in 0..64_000u64 {
-        let run = frontier.claim(&layout, tick * 7, 1, &limits).unwrap();
+        let run = frontier.claim(&layout, tick * 7, all(1), &limits).unwrap();
         seen[(run.start - layout.first_position(tick * 7)) as usize] += 1;
     }
     // 1000 each if perfectly even.
@@ -129,7 +134,7 @@ fn blocks_grow_while_used_up_within_a_tick_and_fall_back_to_one() {
 /// One step of a random history.
 #[derive(Clone, Debug)]
 enum Step {
-    Claim { want: u64 },
+    Claim { want: Want },
     Clock { by: i64 },
     Settings { max_lead_ticks: u64, spread: bool },
     Reserve { ahead: u64 },
@@ -137,7 +142,8 @@ enum Step {
 
 fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (0..40u64).prop_map(|want| Step::Claim { want }),
+        3 => (0..40u64).prop_map(|count| Step::Claim { want: Want::Block(count) }),
+        3 => (1..60u64, 1..20u64).prop_map(|(remaining, chunk)| Step::Claim { want: Want::Batch { remaining, chunk } }),
         3 => (-30..60i64).prop_map(|by| Step::Clock { by }),
         1 => (0..8u64, any::<bool>()).prop_map(|(max_lead_ticks, spread)| Step::Settings { max_lead_ticks, spread }),
         1 => (0..200u64).prop_map(|ahead| Step::Reserve { ahead }),
@@ -172,12 +178,19 @@ proptest! {
                     let before = frontier;
                     match frontier.claim(&layout, now, want, &limits) {
                         Ok(run) => {
-                            prop_assert!(run.count >= 1 && run.count <= want.max(1));
+                            let wanted = match want {
+                                Want::Block(count) => {
+                                    prop_assert_eq!(run.split_tick(&layout).1, None);
+                                    count.max(1)
+                                }
+                                Want::Batch { remaining, .. } => remaining,
+                            };
+                            prop_assert!(run.count >= 1 && run.count <= wanted);
                             prop_assert!(run.start >= next_free, "handed out twice");
                             prop_assert!(layout.tick_of(run.start) >= now.min(layout.ticks() - 1));
                             prop_assert!(layout.tick_of(run.end() - 1) <= now + limits.max_lead_ticks);
                             prop_assert!(run.end() <= limits.reservation);
-                            if run.count < want && run.end() != limits.reservation {
+                            if run.count < wanted && run.end() != limits.reservation {
                                 prop_assert_eq!(run.end(), layout.first_position(layout.tick_of(run.end())));
                             }
                             next_free = run.end();
@@ -189,9 +202,9 @@ proptest! {
                                 prop_assert!(until_tick > now);
                                 let mut later = frontier;
                                 let unreserved = Limits { reservation: NO_RESERVATION, ..limits };
-                                prop_assert!(later.claim(&layout, until_tick, 1, &unreserved).is_ok());
+                                prop_assert!(later.claim(&layout, until_tick, all(1), &unreserved).is_ok());
                                 let mut earlier = frontier;
-                                prop_assert!(earlier.claim(&layout, until_tick - 1, 1, &unreserved).is_err());
+                                prop_assert!(earlier.claim(&layout, until_tick - 1, all(1), &unreserved).is_err());
                             }
                         }
                     }
@@ -201,13 +214,31 @@ proptest! {
     }
 
     #[test]
-    fn a_run_is_cut_at_the_end_of_its_tick(start in 0..1_000_000u64, count in 1..5000u64) {
+    fn parts_of_a_batch_meet_only_where_the_tick_changes(total in 1..100_000u64, chunk in 1..5000u64) {
         let layout = default_layout();
-        let within = block::within_tick(&layout, start, count);
-        prop_assert!(within >= 1 && within <= count);
-        prop_assert_eq!(layout.tick_of(start), layout.tick_of(start + within - 1));
-        if within < count {
-            prop_assert_ne!(layout.tick_of(start), layout.tick_of(start + within));
+        let mut frontier = Frontier::new(layout.first_position(1000) + 17);
+        let mut remaining = total;
+        while remaining > 0 {
+            let run = frontier.claim(&layout, 1000, Want::Batch { remaining, chunk }, &limits(5000)).unwrap();
+            remaining -= run.count;
+            if remaining > 0 {
+                prop_assert_eq!(run.end(), layout.first_position(layout.tick_of(run.end())));
+            }
         }
+    }
+
+    #[test]
+    fn splitting_by_ticks_loses_nothing(start in 0..1_000_000u64, count in 1..50_000u64) {
+        let layout = default_layout();
+        let mut rest = Some(Run { start, count });
+        let mut next = start;
+        while let Some(run) = rest {
+            let (first, after) = run.split_tick(&layout);
+            prop_assert_eq!(first.start, next);
+            prop_assert_eq!(layout.tick_of(first.start), layout.tick_of(first.end() - 1));
+            next = first.end();
+            rest = after;
+        }
+        prop_assert_eq!(next, start + count);
     }
 }

@@ -1,0 +1,28 @@
+# One word for each thing to do here; the work is in scripts/. Each target sets up what it needs on this machine.
+
+export PG PG_CONFIG KEEP
+
+.PHONY: help demo test bench lint install clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@echo
+	@echo 'PG=15 chooses the PostgreSQL version; PG_CONFIG=/path/to/pg_config an installed server.'
+
+demo: ## Take the guided tour on a throwaway server (KEEP=1: leave the server running)
+	@scripts/run demo/tour.py
+
+test: ## Run all tests
+	@scripts/test
+
+bench: ## Measure the cost of an ID beside nextval() and gen_random_uuid()
+	@scripts/run benches/run.py
+
+lint: ## Check format, warnings and comments
+	@scripts/lint
+
+install: ## Build for and install into the server of PG_CONFIG
+	@scripts/install
+
+clean: ## Delete everything that was built
+	@scripts/clean

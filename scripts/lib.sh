@@ -1,0 +1,178 @@
+# shellcheck shell=bash
+# Everything the project needs on a machine, step by step: system packages, the pinned cargo-pgrx, a Python
+# environment, a private copy of a PostgreSQL server, and the extension built into a server. Each step looks first and
+# acts only when something is missing, so calling all of them always is right and, the second time, quick.
+#
+# What the steps make outside the tree lies in one cache directory, which `make clean` deletes. The tree itself may be
+# closed to the user `postgres`, so nothing that a server reads lies in the tree.
+#
+# Sourced by the commands beside it. It reads ID_GEN_CACHE, PG (a major version) and PG_CONFIG (an installed server).
+
+set -euo pipefail
+umask 022
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+PG=${PG:-15}
+PGRX_VERSION=0.18.1
+
+if [[ -n ${ID_GEN_CACHE:-} ]]; then
+    CACHE=$ID_GEN_CACHE
+elif ((EUID == 0)); then
+    CACHE=/var/cache/id_gen
+else
+    CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/id_gen
+fi
+VENV=$CACHE/venv
+export CARGO_PGRX=$CACHE/cargo/bin/cargo-pgrx
+export PGRX_HOME=$CACHE/pgrx
+
+cd "$ROOT"
+
+step() { printf '\033[1;32m==>\033[0m %s\n' "$*" >&2; }
+
+fail() {
+    printf '\033[1;31merror:\033[0m %s\n' "$1" >&2
+    shift
+    (($# == 0)) || printf '  %s\n' "$@" >&2
+    exit 1
+}
+
+as_root() { if ((EUID == 0)); then "$@"; else sudo "$@"; fi; }
+
+# Programs of a server refuse to run as root; the package's own user runs them then.
+as_server() { if ((EUID == 0)); then (cd / && runuser -u postgres -- "$@"); else "$@"; fi; }
+
+# need_packages NAME...: installs the Debian packages that are missing.
+need_packages() {
+    local missing=() install=(apt_install) package
+    command -v dpkg-query >/dev/null || {
+        step "Not a Debian system: taking for granted what these packages hold: $*"
+        return
+    }
+    for package in "$@"; do
+        [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true) == installed ]] || missing+=("$package")
+    done
+    ((${#missing[@]})) || return 0
+
+    step "Installing system packages: ${missing[*]}"
+    ((EUID == 0)) || command -v sudo >/dev/null ||
+        fail "system packages are missing, and there is no sudo to install them with" \
+            "As root, type: apt-get install --no-install-recommends ${missing[*]}"
+    [[ ${missing[*]} != *postgresql-* ]] || install=(without_main_cluster apt_install)
+    if ! { as_root apt-get update -q && "${install[@]}" "${missing[@]}"; }; then
+        fail "the system packages could not be installed" \
+            "As root, type: apt-get update && apt-get install --no-install-recommends ${missing[*]}"
+    fi
+}
+
+apt_install() { as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"; }
+
+# Debian's PostgreSQL packages create and start a cluster when they are first installed. Nobody asked for one here, so
+# that is switched off while the command runs, and the setting is put back as it was, whatever happens.
+without_main_cluster() (
+    conf=/etc/postgresql-common/createcluster.conf
+    [[ -e $conf ]] || apt_install postgresql-common || exit
+    as_root cp -p "$conf" "$conf.id_gen" || exit
+    trap 'as_root mv "$conf.id_gen" "$conf"' EXIT
+    echo 'create_main_cluster = false' | as_root tee -a "$conf" >/dev/null || exit
+    "$@"
+)
+
+need_cache() {
+    mkdir -p "$CACHE"
+    if ((EUID == 0)); then
+        as_server test -x "$CACHE" ||
+            fail "user postgres cannot enter $CACHE" "Name another directory: ID_GEN_CACHE=/var/cache/id_gen"
+        install -d -o postgres -g postgres -m 700 "$CACHE/run"
+    else
+        install -d -m 700 "$CACHE/run"
+    fi
+}
+
+need_cargo() {
+    local wanted found
+    wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+    command -v cargo >/dev/null || fail "cargo was not found" \
+        "Install Rust $wanted or newer from https://rustup.rs, open a new shell, and type the same command again."
+    found=$(cargo --version | cut -d' ' -f2)
+    [[ $(printf '%s\n' "$wanted" "$found" | sort -V | head -n 1) == "$wanted" ]] ||
+        fail "Rust $found is too old: $wanted or newer is needed" "With rustup, type: rustup update stable"
+}
+
+# The build tool must be of exactly the version of the library, so ours is used whatever else is installed. Which server
+# to build for is said in PGRX_PG_CONFIG_PATH; its configuration has to exist all the same, or cargo builds pgrx anew
+# every time.
+need_cargo_pgrx() {
+    local found
+    mkdir -p "$PGRX_HOME"
+    [[ -e $PGRX_HOME/config.toml ]] || echo '[configs]' >"$PGRX_HOME/config.toml"
+    found=$(command -v cargo-pgrx || true)
+    if [[ -n $found && $("$found" pgrx --version) == "cargo-pgrx $PGRX_VERSION" ]]; then
+        CARGO_PGRX=$found
+    elif [[ ! -x $CARGO_PGRX || $("$CARGO_PGRX" pgrx --version) != "cargo-pgrx $PGRX_VERSION" ]]; then
+        step "Installing cargo-pgrx $PGRX_VERSION into the cache (some minutes, once)"
+        cargo install cargo-pgrx --version "=$PGRX_VERSION" --locked --force --root "$CACHE/cargo"
+    fi
+}
+
+need_venv() {
+    local stamp
+    stamp=$(python3 --version && cat tests/requirements.txt)
+    [[ -e $VENV/stamp && $(<"$VENV/stamp") == "$stamp" ]] && return
+    step "Making the Python environment for tests and demo (once)"
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Python 3.11 or newer is needed" \
+        "Put one first on PATH; this one is $(command -v python3), $(python3 --version)."
+    python3 -m venv --clear "$VENV"
+    "$VENV/bin/pip" install --quiet --progress-bar off -r tests/requirements.txt
+    echo "$stamp" >"$VENV/stamp"
+}
+
+# need_machine: all the steps that do not depend on a server.
+need_machine() {
+    local packages=(build-essential pkg-config clang libclang-dev python3-venv faketime)
+    [[ -n ${PG_CONFIG:-} ]] || packages+=("postgresql-$PG" "postgresql-server-dev-$PG")
+    need_packages "${packages[@]}"
+    need_cache
+    need_cargo
+    need_cargo_pgrx
+    need_venv
+}
+
+# pg_config_for VERSION: prints the pg_config of the installed server of that major version.
+pg_config_for() {
+    local pg_config=${PG_CONFIG:-/usr/lib/postgresql/$1/bin/pg_config}
+    [[ -x $pg_config ]] || fail "there is no PostgreSQL $1 at $pg_config" "Name one: PG_CONFIG=/path/to/pg_config"
+    [[ $("$pg_config" --version) == "PostgreSQL $1"[!0-9]* ]] ||
+        fail "$pg_config is $("$pg_config" --version), not $1" "Name the version too, for example: PG=17 PG_CONFIG=$pg_config"
+    echo "$pg_config"
+}
+
+# private_server VERSION: prints the pg_config of our own copy of that server, made or renewed first where needed.
+# PostgreSQL finds its libraries and extensions relative to its programs, so a copy of the four trees is a server of
+# its own, and no test installs anything into the system's.
+private_server() {
+    local source copy stamp tree
+    source=$(pg_config_for "$1")
+    copy=$CACHE/pg$1
+    stamp=$("$source"; stat -c '%Y %s' "$("$source" --bindir)/postgres")
+    if [[ ! -e $copy/stamp || $(<"$copy/stamp") != "$stamp" ]]; then
+        step "Copying $("$source" --version) to $copy"
+        rm -rf "$copy" "$copy.new"
+        for tree in --bindir --pkglibdir --sharedir --pkgincludedir --includedir-server; do
+            tree=$("$source" "$tree")
+            mkdir -p "$copy.new$tree"
+            cp -a "$tree/." "$copy.new$tree/"
+        done
+        echo "$stamp" >"$copy.new/stamp"
+        mv "$copy.new" "$copy"
+    fi
+    echo "$copy$("$source" --bindir)/pg_config"
+}
+
+# install_extension PG_CONFIG: the one release build, installed into the server that pg_config describes.
+install_extension() {
+    local arguments=(install --release --pg-config "$1")
+    [[ -w $("$1" --pkglibdir) && -w $("$1" --sharedir)/extension ]] || arguments+=(--sudo)
+    step "Building id_gen into $("$1" --version) ($1)"
+    PGRX_PG_CONFIG_PATH=$1 "$CARGO_PGRX" pgrx "${arguments[@]}" >&2
+}

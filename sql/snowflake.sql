@@ -1,0 +1,111 @@
+-- Snowflakes: generating, then decoding. The functions themselves are in src/snowflake.rs and
+-- src/decode.rs.
+--
+-- Generating is PARALLEL RESTRICTED: each process draws from a block of its own, so IDs made by
+-- several workers of one query would not increase in the order of its rows.
+
+CREATE FUNCTION @extschema@.snowflake_next() RETURNS bigint
+    AS 'MODULE_PATHNAME', 'snowflake_next'
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION @extschema@.snowflake_next() IS
+    'next snowflake of this server: unique, and larger than every one this session got before';
+
+CREATE FUNCTION @extschema@.snowflake_next_batch(count integer) RETURNS SETOF bigint
+    AS 'MODULE_PATHNAME', 'snowflake_next_batch'
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION @extschema@.snowflake_next_batch(integer) IS
+    'that many snowflakes, strictly increasing, as rows';
+
+CREATE FUNCTION @extschema@.snowflake_next_array(count integer) RETURNS bigint[]
+    AS 'MODULE_PATHNAME', 'snowflake_next_array'
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION @extschema@.snowflake_next_array(integer) IS
+    'that many snowflakes, strictly increasing, as an array';
+
+CREATE FUNCTION @extschema@.id_gen_accept_clock() RETURNS void
+    AS 'MODULE_PATHNAME', 'id_gen_accept_clock'
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_accept_clock() FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_accept_clock() IS
+    'accept the clock as it is after it jumped forward by more than id_gen.max_jump';
+
+CREATE FUNCTION @extschema@.snowflake_parse(
+        id bigint,
+        OUT created_at timestamptz, OUT datacenter_id integer, OUT worker_id integer, OUT sequence integer)
+    AS 'MODULE_PATHNAME', 'snowflake_parse'
+    LANGUAGE c STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.snowflake_parse(bigint) IS
+    'the fields of a snowflake in this server''s layout';
+
+CREATE FUNCTION @extschema@.snowflake_parse(
+        id bigint, layout text,
+        OUT created_at timestamptz, OUT datacenter_id integer, OUT worker_id integer, OUT sequence integer)
+    AS 'MODULE_PATHNAME', 'snowflake_parse'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.snowflake_parse(bigint, text) IS
+    'the fields of a snowflake in a layout given by name or text';
+
+CREATE FUNCTION @extschema@.snowflake_timestamp(id bigint) RETURNS timestamptz
+    AS 'MODULE_PATHNAME', 'snowflake_timestamp'
+    LANGUAGE c STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.snowflake_timestamp(bigint) IS
+    'when a snowflake of this server''s layout was made, to one tick';
+
+CREATE FUNCTION @extschema@.snowflake_timestamp(id bigint, layout text) RETURNS timestamptz
+    AS 'MODULE_PATHNAME', 'snowflake_timestamp'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.snowflake_timestamp(bigint, text) IS
+    'when a snowflake of a layout given by name or text was made, to one tick';
+
+CREATE FUNCTION @extschema@.snowflake_min(ts timestamptz) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'snowflake_min'
+    LANGUAGE c STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.snowflake_min(timestamptz) IS
+    'smallest snowflake of the tick that holds an instant, in this server''s layout';
+
+CREATE FUNCTION @extschema@.snowflake_min(ts timestamptz, layout text) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'snowflake_min'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.snowflake_min(timestamptz, text) IS
+    'smallest snowflake of the tick that holds an instant, in a layout given by name or text';
+
+CREATE FUNCTION @extschema@.snowflake_max(ts timestamptz) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'snowflake_max'
+    LANGUAGE c STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.snowflake_max(timestamptz) IS
+    'largest snowflake of the tick that holds an instant, in this server''s layout';
+
+CREATE FUNCTION @extschema@.snowflake_max(ts timestamptz, layout text) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'snowflake_max'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.snowflake_max(timestamptz, text) IS
+    'largest snowflake of the tick that holds an instant, in a layout given by name or text';
+
+CREATE FUNCTION @extschema@.snowflake_make(
+        ts timestamptz, datacenter_id integer, worker_id integer, sequence integer) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'snowflake_make'
+    LANGUAGE c STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.snowflake_make(timestamptz, integer, integer, integer) IS
+    'the snowflake with these fields in this server''s layout: for tests and backfills';
+
+CREATE FUNCTION @extschema@.snowflake_make(
+        ts timestamptz, datacenter_id integer, worker_id integer, sequence integer, layout text) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'snowflake_make'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.snowflake_make(timestamptz, integer, integer, integer, text) IS
+    'the snowflake with these fields in a layout given by name or text: for tests and backfills';
+
+CREATE FUNCTION @extschema@.snowflake_inspect(id bigint) RETURNS text
+    AS 'MODULE_PATHNAME', 'snowflake_inspect'
+    LANGUAGE c STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.snowflake_inspect(bigint) IS
+    'a picture of a snowflake''s bits in this server''s layout';
+
+CREATE FUNCTION @extschema@.snowflake_inspect(id bigint, layout text) RETURNS text
+    AS 'MODULE_PATHNAME', 'snowflake_inspect'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.snowflake_inspect(bigint, text) IS
+    'a picture of a snowflake''s bits in a layout given by name or text';
+
+COMMENT ON FUNCTION @extschema@.snowflake_layouts() IS
+    'the layouts known by name and this server''s own: fields, IDs a second for one worker, last day';

@@ -1,0 +1,14 @@
+-- What PostgreSQL 17 and 18 have of their own, for servers that lack it, with PostgreSQL 18's
+-- answers.
+
+CREATE FUNCTION @extschema@.uuid_extract_version(uuid) RETURNS smallint
+    AS 'MODULE_PATHNAME', 'uuid_extract_version'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.uuid_extract_version(uuid) IS
+    'version of a UUID; NULL for variants other than RFC 9562''s';
+
+CREATE FUNCTION @extschema@.uuid_extract_timestamp(uuid) RETURNS timestamptz
+    AS 'MODULE_PATHNAME', 'uuid_extract_timestamp'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.uuid_extract_timestamp(uuid) IS
+    'time of a UUID version 1 or 7; NULL for other versions';

@@ -1,0 +1,80 @@
+//! What one process knows: its slot, and the fast path of one ID.
+
+use std::sync::atomic::Ordering;
+
+use pgrx::pg_sys;
+
+use crate::clock;
+use crate::process::PerProcess;
+use crate::refusal::Refusal;
+use crate::settings;
+use crate::shared::{self, Segment, Slot};
+
+/// A process that has its slot.
+#[derive(Clone, Copy)]
+pub struct Attached {
+    /// The shared segment.
+    pub segment: &'static Segment,
+    /// This process's slot.
+    pub slot: &'static Slot,
+    /// [`settings::reload_time`] of the settings that this process has compared with those in force.
+    reload_time: pg_sys::TimestampTz,
+}
+
+static ATTACHED: PerProcess<Option<Attached>> = PerProcess::new(None);
+
+/// The next ID of this process's block, if it has one that is still good. No lock, no system call,
+/// no allocation, nothing that can fail.
+#[inline(always)]
+pub fn take() -> Option<u64> {
+    ATTACHED.with(|attached| {
+        let attached = attached.as_ref()?;
+        if attached.slot.block.is_empty() || attached.reload_time != settings::reload_time() {
+            return None;
+        }
+        attached.slot.block.take(clock::wall_ns(), attached.segment.generation())
+    })
+}
+
+/// Attaches this process if it is not, and brings the settings in force up to date.
+///
+/// # Errors
+/// Whatever forbids this process to generate at all.
+pub fn attach() -> Result<Attached, Refusal> {
+    let attached = match ATTACHED.with(|attached| *attached) {
+        Some(attached) => attached,
+        None => first_attach()?,
+    };
+    let reload_time = settings::reload_time();
+    if attached.reload_time == reload_time {
+        return Ok(attached);
+    }
+    attached.segment.adopt_settings();
+    let attached = Attached { reload_time, ..attached };
+    ATTACHED.with(|place| *place = Some(attached));
+    Ok(attached)
+}
+
+fn first_attach() -> Result<Attached, Refusal> {
+    let segment = shared::segment().ok_or(Refusal::NotPreloaded)?;
+    // A server that has left recovery never goes back to it, so once is enough.
+    // SAFETY: callable by any process that can run SQL.
+    if unsafe { pg_sys::RecoveryInProgress() } {
+        return Err(Refusal::Recovery);
+    }
+    let slot = segment.take_slot()?;
+    // SAFETY: `detach` matches the callback's type and reaches only this process's own slot.
+    unsafe { pg_sys::on_shmem_exit(Some(detach), pg_sys::Datum::null()) };
+    // No process has read its settings at time zero, so the first call compares them.
+    Ok(Attached { segment, slot, reload_time: 0 })
+}
+
+/// Leaves the slot when the process ends; its counts stay until the next process takes it.
+unsafe extern "C-unwind" fn detach(_code: i32, _arg: pg_sys::Datum) {
+    ATTACHED.with(|attached| {
+        if let Some(attached) = attached.take() {
+            attached.slot.drop_block();
+            attached.slot.pid.store(0, Ordering::Relaxed);
+        }
+    });
+}

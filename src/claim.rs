@@ -1,0 +1,280 @@
+//! The way from a used-up block to the next positions: take the lock, claim, and if the clock has
+//! to catch up first, wait for it without the lock.
+//!
+//! Nothing here logs, sleeps or fails while the lock is held: [`attempt`] only computes, and what
+//! it found is told after the lock is released.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use id_gen_core::block;
+use id_gen_core::frontier::{self, Limits, NO_RESERVATION, Run, Want};
+use id_gen_core::layout::{Layout, NS_PER_MS};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use crate::backend::{self, Attached};
+use crate::clock;
+use crate::refusal::Refusal;
+use crate::settings::UNSET;
+use crate::shared::{Segment, Slot, State};
+
+/// Shorter waits are slept through; longer ones wait on the latch, which is precise to 1 ms.
+const NAP_NS: u64 = 2 * NS_PER_MS;
+/// However long the wait, the clock is looked at this often: it may be put right meanwhile.
+const LOOK_AGAIN_MS: u64 = 100;
+
+/// Positions handed to this process, and what it takes to make IDs of them.
+#[derive(Clone, Copy)]
+pub struct Claim {
+    /// The layout of the server.
+    pub layout: &'static Layout,
+    /// The positions.
+    pub run: Run,
+    /// The node's bits.
+    pub node_bits: u64,
+    now_tick: u64,
+    generation: u64,
+    max_block: u64,
+}
+
+/// Claims a new block and takes its first ID.
+///
+/// # Errors
+/// Whatever forbids this server to generate now.
+pub fn next_id() -> Result<u64, Refusal> {
+    let attached = backend::attach()?;
+    let slot = attached.slot;
+    let used_up = slot.block.is_empty()
+        && slot.block.is_current(clock::wall_ns(), attached.segment.generation());
+    let previous = slot.block_size.load(Relaxed);
+    let size = block::next_size(previous, used_up, u64::from(u32::MAX));
+    slot.drop_block();
+    let claim = claim(attached, Want::Block(size))?;
+    slot.block_size.store(size.min(claim.max_block), Relaxed);
+    let id = claim.layout.id_at(claim.run.start, claim.node_bits);
+    let rest = Run { start: claim.run.start + 1, count: claim.run.count - 1 };
+    slot.block.fill(claim.layout, claim.node_bits, rest, claim.now_tick, claim.generation);
+    Ok(id)
+}
+
+/// Claims the next part of a batch. What this process holds of a block is dropped first, so that
+/// its IDs stay in order.
+///
+/// # Errors
+/// As for [`next_id`].
+pub fn next_part(remaining: u64, chunk: u64) -> Result<Claim, Refusal> {
+    let attached = backend::attach()?;
+    attached.slot.drop_block();
+    claim(attached, Want::Batch { remaining, chunk })
+}
+
+fn claim(attached: Attached, want: Want) -> Result<Claim, Refusal> {
+    let Attached { segment, slot, .. } = attached;
+    let mut wait: Option<Wait> = None;
+    let outcome = loop {
+        let now_ns = clock::wall_ns();
+        let Attempt { outcome, stepped_ns } = attempt(segment, want, now_ns);
+        if stepped_ns != 0 {
+            tell_of_step(stepped_ns);
+        }
+        match outcome {
+            Err(Denial::Ahead { until_ms, limits }) => {
+                let wait = wait.get_or_insert_with(|| Wait::begin(slot));
+                if let Err(refusal) = wait.towards(until_ms, limits) {
+                    break Err(refusal);
+                }
+            }
+            Err(Denial::Refused(refusal)) => break Err(refusal),
+            Ok(claim) => break Ok(claim),
+        }
+    };
+    match &outcome {
+        Ok(claim) => {
+            Slot::add(&slot.claims, 1);
+            Slot::add(&slot.granted, claim.run.count);
+        }
+        Err(refusal) => segment.count_refusal(refusal),
+    }
+    outcome
+}
+
+/// What one look at the shared state gave.
+struct Attempt {
+    outcome: Result<Claim, Denial>,
+    /// A step of the clock that this look was the first to see.
+    stepped_ns: i64,
+}
+
+enum Denial {
+    Ahead { until_ms: i64, limits: WaitLimits },
+    Refused(Refusal),
+}
+
+#[derive(Clone, Copy)]
+struct WaitLimits {
+    max_lead_ms: u32,
+    max_wait_ms: u32,
+}
+
+fn attempt(segment: &'static Segment, want: Want, now_ns: u64) -> Attempt {
+    let layout = match segment.layout() {
+        Ok(layout) => layout,
+        Err(refusal) => {
+            return Attempt { outcome: Err(Denial::Refused(refusal)), stepped_ns: 0 };
+        }
+    };
+    let mut state = segment.lock();
+    let mut now_ns = now_ns;
+    let mut stepped_ns = 0;
+    if state.watch.is_due(now_ns) {
+        let reading = clock::both();
+        now_ns = reading.wall_ns;
+        let max_jump_ns = u64::from(state.settings.max_jump_ms) * NS_PER_MS;
+        let verdict = state.watch.judge(reading, max_jump_ns);
+        stepped_ns = verdict.stepped_ns;
+        state.count_step(stepped_ns);
+        if let Some(by_ns) = verdict.jumped_ns {
+            let max_jump_ms = state.settings.max_jump_ms;
+            let refusal = Refusal::Jumped { by_ns, max_jump_ms };
+            return Attempt { outcome: Err(Denial::Refused(refusal)), stepped_ns };
+        }
+    }
+    let outcome = state.claim(segment, layout, want, now_ns);
+    Attempt { outcome, stepped_ns }
+}
+
+impl State {
+    fn count_step(&mut self, stepped_ns: i64) {
+        match stepped_ns.signum() {
+            -1 => {
+                self.steps_back += 1;
+                self.largest_step_back_ns =
+                    self.largest_step_back_ns.max(stepped_ns.unsigned_abs());
+            }
+            1 => self.steps_forward += 1,
+            _ => {}
+        }
+    }
+
+    fn claim(
+        &mut self,
+        segment: &'static Segment,
+        layout: &'static Layout,
+        want: Want,
+        now_ns: u64,
+    ) -> Result<Claim, Denial> {
+        let settings = self.settings;
+        let node_bits = layout
+            .node_bits(settings.datacenter_id.into(), settings.worker_id.into())
+            .map_err(|error| {
+                Denial::Refused(match settings.worker_id {
+                    UNSET => Refusal::WorkerUnset,
+                    _ => Refusal::Node(error, *layout),
+                })
+            })?;
+        let now_ms = i64::try_from(now_ns / NS_PER_MS).unwrap_or(i64::MAX);
+        let now_tick = layout.tick_at(now_ms).map_err(|_| {
+            Denial::Refused(if now_ms < layout.epoch_ms() {
+                Refusal::BeforeEpoch(*layout)
+            } else {
+                Refusal::Exhausted(*layout)
+            })
+        })?;
+        let limits = Limits {
+            max_lead_ticks: u64::from(settings.max_lead_ms / layout.tick_ms()),
+            reservation: NO_RESERVATION,
+            sequence_start: settings.sequence_start,
+        };
+        let max_block = u64::from(settings.max_block);
+        let want = match want {
+            Want::Block(size) => Want::Block(size.min(max_block)),
+            batch @ Want::Batch { .. } => batch,
+        };
+        let run =
+            self.frontier.claim(layout, now_tick, want, &limits).map_err(
+                |refusal| match refusal {
+                    frontier::Refusal::Ahead { until_tick } => Denial::Ahead {
+                        until_ms: layout.tick_start_ms(until_tick),
+                        limits: WaitLimits {
+                            max_lead_ms: settings.max_lead_ms,
+                            max_wait_ms: settings.max_wait_ms,
+                        },
+                    },
+                    frontier::Refusal::Unreserved { .. } | frontier::Refusal::Exhausted => {
+                        Denial::Refused(Refusal::Exhausted(*layout))
+                    }
+                },
+            )?;
+        let lead = layout.tick_of(run.end() - 1).saturating_sub(now_tick);
+        self.largest_lead_ticks = self.largest_lead_ticks.max(lead);
+        Ok(Claim { layout, run, node_bits, now_tick, generation: segment.generation(), max_block })
+    }
+}
+
+/// A wait for the clock, from its first nap to its end; counted however it ends.
+struct Wait {
+    slot: &'static Slot,
+    since_mono_ns: u64,
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        Slot::add(&self.slot.waits, 1);
+        Slot::add(&self.slot.waited_ns, self.so_far_ns());
+    }
+}
+
+impl Wait {
+    fn begin(slot: &'static Slot) -> Wait {
+        Wait { slot, since_mono_ns: clock::mono_ns() }
+    }
+
+    fn so_far_ns(&self) -> u64 {
+        clock::mono_ns().saturating_sub(self.since_mono_ns)
+    }
+
+    /// Sleeps until the clock may show `until_ms`, or a little less to look again. Cancelling the
+    /// query, a timeout and the end of the session interrupt it.
+    fn towards(&self, until_ms: i64, limits: WaitLimits) -> Result<(), Refusal> {
+        let until_ns = u64::try_from(until_ms).unwrap_or(0).saturating_mul(NS_PER_MS);
+        let ahead_ns = until_ns.saturating_sub(clock::wall_ns());
+        let max_wait_ns = u64::from(limits.max_wait_ms) * NS_PER_MS;
+        let left_ns = max_wait_ns.saturating_sub(self.so_far_ns());
+        if left_ns == 0 && ahead_ns > 0 {
+            let lead_ms = ahead_ns / NS_PER_MS + u64::from(limits.max_lead_ms);
+            return Err(Refusal::Ahead {
+                lead_ms: i64::try_from(lead_ms).unwrap_or(i64::MAX),
+                max_lead_ms: limits.max_lead_ms,
+                max_wait_ms: limits.max_wait_ms,
+            });
+        }
+        sleep(ahead_ns.min(left_ns));
+        Ok(())
+    }
+}
+
+fn sleep(ns: u64) {
+    check_for_interrupts!();
+    if ns < NAP_NS {
+        std::thread::sleep(std::time::Duration::from_nanos(ns));
+        return;
+    }
+    let ms = (ns / NS_PER_MS).min(LOOK_AGAIN_MS);
+    let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+    // SAFETY: a process that runs SQL has a latch of its own.
+    unsafe {
+        pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, ms as i64, pg_sys::PG_WAIT_EXTENSION);
+        pg_sys::ResetLatch(pg_sys::MyLatch);
+    }
+    check_for_interrupts!();
+}
+
+fn tell_of_step(stepped_ns: i64) {
+    let ms = stepped_ns.unsigned_abs() / NS_PER_MS;
+    let direction = if stepped_ns < 0 { "back" } else { "forward" };
+    ereport!(
+        PgLogLevel::LOG,
+        PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+        format!("id_gen: the clock was set {direction} by {ms} ms")
+    );
+}

@@ -1,0 +1,48 @@
+//! Reading the operating system's clocks. The rules about time are in `id_gen_core`; this is the
+//! only place that asks what time it is.
+
+use id_gen_core::clock::Reading;
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// The two clocks are read together if no more than this passes meanwhile: 1 ms.
+const TOGETHER_NS: u64 = 1_000_000;
+/// How often to try for that on a machine that keeps interrupting.
+const TRIES: usize = 10;
+
+#[inline(always)]
+fn read_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec to write to. The call fails only for a clock the system
+    // lacks, and then leaves the zero.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    // Before 1970 there is no time to make IDs of: it reads as zero, which every layout refuses.
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds.wrapping_mul(NS_PER_S).wrapping_add(time.tv_nsec.cast_unsigned())
+}
+
+/// Wall clock, nanoseconds since the Unix epoch.
+#[inline(always)]
+pub fn wall_ns() -> u64 {
+    read_ns(libc::CLOCK_REALTIME)
+}
+
+/// Monotonic clock, nanoseconds since some moment that is the same for all processes. It does not
+/// stand still while the machine sleeps.
+pub fn mono_ns() -> u64 {
+    read_ns(libc::CLOCK_BOOTTIME)
+}
+
+/// Both clocks at one moment.
+pub fn both() -> Reading {
+    let mut before_ns = mono_ns();
+    for _ in 0..TRIES {
+        let wall_ns = wall_ns();
+        let after_ns = mono_ns();
+        if after_ns.wrapping_sub(before_ns) <= TOGETHER_NS {
+            return Reading { wall_ns, mono_ns: after_ns };
+        }
+        before_ns = after_ns;
+    }
+    Reading { wall_ns: wall_ns(), mono_ns: mono_ns() }
+}

@@ -1,0 +1,181 @@
+//! SQL functions that take snowflakes apart, bound and build them. They need neither shared memory
+//! nor a preloaded library. Their SQL is in `sql/snowflake.sql`.
+//!
+//! Each has two forms in SQL and one here: with a layout as its last argument it depends on its
+//! arguments alone (`IMMUTABLE`), without one it follows the server (`STABLE`).
+
+use id_gen_core::layout::{Field, Layout, Parts};
+use id_gen_core::{picture, presets};
+use pgrx::prelude::*;
+
+use crate::fmgr::{Call, US_PER_MS, int8, server_layout, sql_function, timestamp, unix_ms};
+use crate::refusal::Refusal;
+
+sql_function! {
+    /// `snowflake_timestamp(id bigint [, layout text]) → timestamptz`
+    fn snowflake_timestamp(call)
+    fast {
+        let layout = call.fast_layout(1)?;
+        let id = layout.from_bigint(call.int8(0)?).ok()?;
+        Some(int8(timestamp(layout.created_ms(id))))
+    }
+    {
+        let (layout, id) = id_argument(call)?;
+        Ok(int8(timestamp(layout.created_ms(id))))
+    }
+}
+
+sql_function! {
+    /// `snowflake_min(ts timestamptz [, layout text]) → bigint`
+    fn snowflake_min(call)
+    fast { bound_fast(call, Layout::min_of) }
+    { bound(call, Layout::min_of) }
+}
+
+sql_function! {
+    /// `snowflake_max(ts timestamptz [, layout text]) → bigint`
+    fn snowflake_max(call)
+    fast { bound_fast(call, Layout::max_of) }
+    { bound(call, Layout::max_of) }
+}
+
+#[inline(always)]
+fn bound_fast(call: &Call, of_tick: fn(&Layout, u64) -> u64) -> Option<pg_sys::Datum> {
+    let layout = call.fast_layout(1)?;
+    let tick = layout.tick_at(unix_ms(call.int8(0)?).ok()?).ok()?;
+    Some(int8(Layout::to_bigint(of_tick(layout, tick))))
+}
+
+fn bound(call: &mut Call, of_tick: fn(&Layout, u64) -> u64) -> Result<pg_sys::Datum, Refusal> {
+    let layout = call.layout(1)?;
+    let tick = tick_argument(call, 0, &layout)?;
+    Ok(int8(Layout::to_bigint(of_tick(&layout, tick))))
+}
+
+sql_function! {
+    /// `snowflake_make(ts timestamptz, datacenter_id int, worker_id int, sequence int
+    /// [, layout text]) → bigint`
+    fn snowflake_make(call) {
+        let layout = call.layout(4)?;
+        let tick = tick_argument(call, 0, &layout)?;
+        let number = |index, field| {
+            let value = i64::from(call.int4(index).unwrap_or(0));
+            layout.number(field, value).map_err(|error| Refusal::Range(error, layout))
+        };
+        let parts = Parts {
+            tick,
+            datacenter: number(1, Field::Datacenter)?,
+            worker: number(2, Field::Worker)?,
+            sequence: number(3, Field::Sequence)?,
+        };
+        Ok(int8(Layout::to_bigint(layout.pack(parts))))
+    }
+}
+
+sql_function! {
+    /// `snowflake_inspect(id bigint [, layout text]) → text`
+    fn snowflake_inspect(call) {
+        let (layout, id) = id_argument(call)?;
+        let text = picture::draw(&layout, id);
+        Ok(text.into_datum().unwrap_or_else(|| call.null()))
+    }
+}
+
+sql_function! {
+    /// `snowflake_parse(id bigint [, layout text]) → (created_at, datacenter_id, worker_id,
+    /// sequence)`
+    fn snowflake_parse(call) {
+        let (layout, id) = id_argument(call)?;
+        let parts = layout.unpack(id);
+        let mut values = [
+            int8(timestamp(layout.tick_start_ms(parts.tick))),
+            pg_sys::Datum::from(parts.datacenter),
+            pg_sys::Datum::from(parts.worker),
+            pg_sys::Datum::from(parts.sequence),
+        ];
+        let mut nulls = [false; 4];
+        let row_type = row_type(call);
+        // SAFETY: the row type is the declared one, four columns of the types above.
+        unsafe {
+            let tuple = pg_sys::heap_form_tuple(row_type, values.as_mut_ptr(), nulls.as_mut_ptr());
+            Ok(pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data))
+        }
+    }
+}
+
+/// The declared row type of a function, looked up once for each place that calls it.
+fn row_type(call: &mut Call) -> pg_sys::TupleDesc {
+    if call.kept().is_null() {
+        // SAFETY: called from SQL, so the function's own result type can be looked up. The copy
+        // lives where the pointer to it does.
+        unsafe {
+            let mut found: pg_sys::TupleDesc = std::ptr::null_mut();
+            pg_sys::get_call_result_type(call.as_fcinfo(), std::ptr::null_mut(), &raw mut found);
+            let previous = pg_sys::MemoryContextSwitchTo(call.kept_context());
+            let copy = pg_sys::BlessTupleDesc(pg_sys::CreateTupleDescCopy(found));
+            pg_sys::MemoryContextSwitchTo(previous);
+            *call.kept() = copy.cast();
+        }
+    }
+    call.kept().cast()
+}
+
+fn id_argument(call: &Call) -> Result<(Layout, u64), Refusal> {
+    let layout = call.layout(1)?;
+    let id = layout
+        .from_bigint(call.int8(0).unwrap_or(0))
+        .map_err(|error| Refusal::Range(error, layout))?;
+    Ok((layout, id))
+}
+
+fn tick_argument(call: &Call, index: usize, layout: &Layout) -> Result<u64, Refusal> {
+    let instant = unix_ms(call.int8(index).unwrap_or(0))?;
+    layout.tick_at(instant).map_err(|error| Refusal::Range(error, *layout))
+}
+
+/// The presets and the server's own layout, each with what it holds for one worker and until when.
+#[pg_extern(stable, parallel_safe)]
+#[allow(clippy::type_complexity)] // pgrx reads the columns off the signature.
+fn snowflake_layouts() -> TableIterator<
+    'static,
+    (
+        name!(name, &'static str),
+        name!(about, &'static str),
+        name!(in_use, bool),
+        name!(layout, String),
+        name!(epoch, TimestampWithTimeZone),
+        name!(tick, Interval),
+        name!(time_bits, i32),
+        name!(datacenter_bits, i32),
+        name!(worker_bits, i32),
+        name!(sequence_bits, i32),
+        name!(nodes, i64),
+        name!(ids_per_second, i64),
+        name!(runs_out, TimestampWithTimeZone),
+    ),
+> {
+    let server = server_layout().ok();
+    let custom = server.filter(|layout| presets::naming(layout).is_none());
+    let named = presets::all().iter().map(|preset| (preset.name, preset.about, preset.layout));
+    let own = custom.map(|layout| ("custom", "this server's id_gen.layout", layout));
+    TableIterator::new(named.chain(own).filter_map(move |(name, about, layout)| {
+        let bits = |field| layout.bits(field).cast_signed();
+        let instant = |unix_ms| TimestampWithTimeZone::try_from(timestamp(unix_ms)).ok();
+        let tick_us = i64::from(layout.tick_ms()) * US_PER_MS;
+        Some((
+            name,
+            about,
+            server == Some(layout),
+            layout.to_string(),
+            instant(layout.epoch_ms())?,
+            Interval::from_micros(tick_us),
+            bits(Field::Time),
+            bits(Field::Datacenter),
+            bits(Field::Worker),
+            bits(Field::Sequence),
+            layout.nodes().cast_signed(),
+            layout.per_second().cast_signed(),
+            instant(layout.runs_out_ms())?,
+        ))
+    }))
+}

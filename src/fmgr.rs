@@ -1,0 +1,246 @@
+//! PostgreSQL's calling convention (version 1), without a wrapper's cost.
+//!
+//! An empty function behind pgrx's wrapper costs several times an empty C function, more than
+//! taking an ID does. [`sql_function!`] therefore exports functions in PostgreSQL's own convention;
+//! their SQL is in `sql/`. Bodies return a [`Refusal`], raised here and nowhere else.
+
+use std::ffi::c_void;
+
+use id_gen_core::layout::Layout;
+use pgrx::pg_sys;
+
+use crate::refusal::Refusal;
+use crate::{settings, shared};
+
+/// PostgreSQL's timestamps count microseconds from 2000-01-01 (`POSTGRES_EPOCH_JDATE`,
+/// `datatype/timestamp.h`): this many after the Unix epoch.
+pub const POSTGRES_EPOCH_UNIX_US: i64 = 946_684_800_000_000;
+
+/// Microseconds in a millisecond.
+pub const US_PER_MS: i64 = 1000;
+
+/// Exports a function that SQL can call.
+///
+/// `fast`, if given, is tried first and outside the guard that turns panics and PostgreSQL's errors
+/// into each other: it must neither panic nor call into PostgreSQL, and returns `None` to leave the
+/// call to the body, which may do both.
+macro_rules! sql_function {
+    (
+        $(#[$meta:meta])*
+        fn $name:ident($call:ident) $(fast $fast:block)? $body:block
+    ) => {
+        $(#[$meta])*
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(
+            fcinfo: ::pgrx::pg_sys::FunctionCallInfo,
+        ) -> ::pgrx::pg_sys::Datum {
+            // SAFETY: PostgreSQL passes a call that is valid until it returns, and no other
+            // reference to it exists meanwhile.
+            let $call = unsafe { &mut *fcinfo.cast::<$crate::fmgr::Call>() };
+            $(
+                if let Some(datum) = $crate::fmgr::unguarded(|| $fast) {
+                    return datum;
+                }
+            )?
+            $crate::fmgr::guarded(|| $body)
+        }
+
+        const _: () = {
+            #[unsafe(export_name = concat!("pg_finfo_", stringify!($name)))]
+            extern "C-unwind" fn finfo() -> &'static ::pgrx::pg_sys::Pg_finfo_record {
+                const VERSION_1: ::pgrx::pg_sys::Pg_finfo_record =
+                    ::pgrx::pg_sys::Pg_finfo_record { api_version: 1 };
+                &VERSION_1
+            }
+        };
+    };
+}
+pub(crate) use sql_function;
+
+/// Runs a fast path as it stands.
+#[inline(always)]
+pub fn unguarded(fast: impl FnOnce() -> Option<pg_sys::Datum>) -> Option<pg_sys::Datum> {
+    fast()
+}
+
+/// Runs a body where panics and PostgreSQL's errors are turned into each other, and raises what it
+/// refuses.
+#[inline(always)]
+pub fn guarded(body: impl FnOnce() -> Result<pg_sys::Datum, Refusal>) -> pg_sys::Datum {
+    // SAFETY: called on PostgreSQL's own thread, directly below its function manager.
+    unsafe {
+        pg_sys::panic::pgrx_extern_c_guard(|| match body() {
+            Ok(datum) => datum,
+            Err(refusal) => refusal.raise(),
+        })
+    }
+}
+
+/// One call of a function: its arguments and where its result goes.
+#[repr(transparent)]
+pub struct Call(pg_sys::FunctionCallInfoBaseData);
+
+impl Call {
+    /// How many arguments the function was declared with.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        usize::from(self.0.nargs.unsigned_abs())
+    }
+
+    /// An argument, or `None` if it is NULL. Functions declared `STRICT` never see one.
+    #[inline(always)]
+    pub fn arg(&self, index: usize) -> Option<pg_sys::Datum> {
+        if index >= self.len() {
+            return None;
+        }
+        // SAFETY: `nargs` arguments follow the structure.
+        let arg = unsafe { &*self.0.args.as_ptr().add(index) };
+        (!arg.isnull).then_some(arg.value)
+    }
+
+    /// An argument of type `bigint` or `timestamptz`.
+    #[inline(always)]
+    pub fn int8(&self, index: usize) -> Option<i64> {
+        self.arg(index).map(|datum| (datum.value() as u64).cast_signed())
+    }
+
+    /// An argument of type `integer`.
+    #[inline(always)]
+    pub fn int4(&self, index: usize) -> Option<i32> {
+        self.arg(index).map(|datum| (datum.value() as u32).cast_signed())
+    }
+
+    /// An argument of type `uuid`.
+    #[inline(always)]
+    pub fn uuid(&self, index: usize) -> Option<[u8; 16]> {
+        // SAFETY: a uuid is passed by reference to its 16 bytes.
+        self.arg(index).map(|datum| unsafe { *datum.cast_mut_ptr::<[u8; 16]>() })
+    }
+
+    /// An argument of type `text`.
+    pub fn text(&self, index: usize) -> Option<String> {
+        let datum = self.arg(index)?;
+        // SAFETY: a text is passed by reference to a varlena, which may be compressed.
+        unsafe {
+            let varlena = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
+            Some(
+                String::from_utf8_lossy(pgrx::varlena::varlena_to_byte_slice(varlena)).into_owned(),
+            )
+        }
+    }
+
+    /// The layout that an argument names, or the server's if the function has no such argument.
+    ///
+    /// # Errors
+    /// A text that is no layout.
+    pub fn layout(&self, index: usize) -> Result<Layout, Refusal> {
+        match self.text(index) {
+            Some(text) => settings::layout_named(&text),
+            None => server_layout(),
+        }
+    }
+
+    /// The server's layout, for a call that names none and a server that has a valid one.
+    #[inline(always)]
+    pub fn fast_layout(&self, index: usize) -> Option<&'static Layout> {
+        if self.len() > index {
+            return None;
+        }
+        shared::segment()?.fast_layout()
+    }
+
+    /// Answers NULL.
+    pub fn null(&mut self) -> pg_sys::Datum {
+        self.0.isnull = true;
+        pg_sys::Datum::null()
+    }
+
+    /// Answers `void`.
+    pub fn void(&self) -> pg_sys::Datum {
+        pg_sys::Datum::null()
+    }
+
+    /// The structure that PostgreSQL's own functions take.
+    pub fn as_fcinfo(&mut self) -> pg_sys::FunctionCallInfo {
+        &raw mut self.0
+    }
+
+    /// A pointer that the call site keeps for as long as its plan lives, null at first.
+    pub fn kept(&mut self) -> &mut *mut c_void {
+        // SAFETY: the function manager fills in `flinfo` for every call from SQL.
+        unsafe { &mut (*self.0.flinfo).fn_extra }
+    }
+
+    /// The memory context that lives as long as what [`Call::kept`] points to.
+    pub fn kept_context(&self) -> pg_sys::MemoryContext {
+        // SAFETY: as above.
+        unsafe { (*self.0.flinfo).fn_mcxt }
+    }
+
+    /// What a set-returning function tells its caller through; `None` where no set is taken.
+    pub fn result_set(&mut self) -> Option<&mut pg_sys::ReturnSetInfo> {
+        let info = self.0.resultinfo;
+        // SAFETY: null, or a node whose tag says what it is.
+        unsafe {
+            if info.is_null() || (*info).type_ != pg_sys::NodeTag::T_ReturnSetInfo {
+                return None;
+            }
+            Some(&mut *info.cast())
+        }
+    }
+}
+
+/// The layout that generates here: the running server's, or what the settings say where there is no
+/// shared segment.
+///
+/// # Errors
+/// If that text is no layout.
+pub fn server_layout() -> Result<Layout, Refusal> {
+    match shared::segment() {
+        Some(segment) => segment.layout().copied(),
+        None => settings::layout(),
+    }
+}
+
+/// A `bigint` or `timestamptz` result.
+#[inline(always)]
+pub fn int8(value: i64) -> pg_sys::Datum {
+    pg_sys::Datum::from(value)
+}
+
+/// A `uuid` result, in the memory that PostgreSQL frees with the row.
+#[inline(always)]
+pub fn uuid(bytes: [u8; 16]) -> pg_sys::Datum {
+    // SAFETY: palloc returns 16 bytes or raises an error.
+    unsafe {
+        let place: *mut [u8; 16] = palloc(size_of::<[u8; 16]>()).cast();
+        place.write(bytes);
+        pg_sys::Datum::from(place)
+    }
+}
+
+unsafe extern "C-unwind" {
+    /// PostgreSQL's allocator without pgrx's guard, which costs more than the allocation. The one
+    /// error it raises, out of memory, must not pass a frame that has something to drop; its
+    /// callers are leaves.
+    fn palloc(size: usize) -> *mut c_void;
+}
+
+/// A timestamp in Unix milliseconds, rounded down.
+///
+/// # Errors
+/// [`Refusal::Infinite`].
+#[inline(always)]
+pub fn unix_ms(timestamp: pg_sys::TimestampTz) -> Result<i64, Refusal> {
+    if timestamp == i64::MIN || timestamp == i64::MAX {
+        return Err(Refusal::Infinite);
+    }
+    // PostgreSQL's finite timestamps end in the year 294276, far from the ends of i64.
+    Ok(timestamp.wrapping_add(POSTGRES_EPOCH_UNIX_US).div_euclid(US_PER_MS))
+}
+
+/// Unix milliseconds as a timestamp. Every layout ends by the year 9999, every UUIDv7 by 10889.
+#[inline(always)]
+pub const fn timestamp(unix_ms: i64) -> pg_sys::TimestampTz {
+    unix_ms.wrapping_mul(US_PER_MS).wrapping_sub(POSTGRES_EPOCH_UNIX_US)
+}

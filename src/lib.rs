@@ -1,0 +1,73 @@
+//! `id_gen`: snowflake IDs and UUIDv7 made inside PostgreSQL.
+//!
+//! This crate is the thin part: it turns SQL calls into calls on [`id_gen_core`], which holds the
+//! rules. Generating walks one way, SQL function → slot → (now and then) claim → frontier; decoding
+//! walks SQL function → layout. Nothing calls back up.
+//!
+//! | module | its one idea |
+//! | --- | --- |
+//! | [`snowflake`] | SQL functions that generate snowflakes |
+//! | [`decode`] | SQL functions that take snowflakes apart, bound and build them |
+//! | [`uuid`] | SQL functions of the UUIDv7 family |
+//! | [`claim`] | the way from a used-up block to the next one: lock, wait, refuse |
+//! | [`backend`] | what one process knows: its slot and the fast path of one ID |
+//! | [`shared`] | the shared segment: frontier, settings in force, slots |
+//! | [`settings`] | the `id_gen.*` parameters |
+//! | [`clock`] | reading the operating system's clocks |
+//! | [`random`] | random bits in bulk |
+//! | [`refusal`] | every error, with its SQLSTATE, DETAIL and HINT |
+//! | [`fmgr`] | PostgreSQL's calling convention, without a wrapper's cost |
+//! | [`process`] | values of the one thread that PostgreSQL runs SQL on |
+//!
+//! `unsafe` is allowed here because this is where PostgreSQL begins; `core` forbids it.
+
+use pgrx::prelude::*;
+
+mod backend;
+mod claim;
+mod clock;
+mod decode;
+mod fmgr;
+mod process;
+mod random;
+mod refusal;
+mod settings;
+mod shared;
+mod snowflake;
+mod uuid;
+
+#[cfg(any(test, feature = "pg_test"))]
+mod tests;
+
+::pgrx::pg_module_magic!(name, version);
+
+extension_sql_file!(
+    "../sql/snowflake.sql",
+    name = "snowflake",
+    requires = [decode::snowflake_layouts]
+);
+extension_sql_file!("../sql/uuid.sql", name = "uuid");
+#[cfg(any(feature = "pg15", feature = "pg16"))]
+extension_sql_file!("../sql/uuid_extract.sql", name = "uuid_extract");
+
+/// Called once per process that loads the library: by the postmaster if it is preloaded, otherwise
+/// by the first session that calls one of its functions. Everything works from either but
+/// generating snowflakes, which needs the shared segment that only a preloaded library gets.
+#[pg_guard]
+pub extern "C-unwind" fn _PG_init() {
+    settings::define();
+    shared::request();
+}
+
+/// What `cargo pgrx test` needs to start a server.
+#[cfg(test)]
+pub mod pg_test {
+    /// Nothing to set up.
+    pub fn setup(_options: Vec<&str>) {}
+
+    /// A server on which everything works.
+    #[must_use]
+    pub fn postgresql_conf_options() -> Vec<&'static str> {
+        vec!["shared_preload_libraries = 'id_gen'", "id_gen.worker_id = 1"]
+    }
+}

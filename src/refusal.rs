@@ -1,0 +1,367 @@
+//! Every error, in one place: its SQLSTATE, the fact in one line, the figures in DETAIL, the way
+//! out in HINT. Logic returns a [`Refusal`]; only the edge raises it.
+
+use std::ffi::{CStr, CString};
+
+use id_gen_core::layout::{Field, Layout, LayoutError, RangeError, show_ms};
+use id_gen_core::{presets, uuid7};
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+/// Why a call is refused.
+#[derive(Clone, Debug)]
+pub enum Refusal {
+    /// The library was not preloaded, so there is no shared segment.
+    NotPreloaded,
+    /// The server is a standby or still recovering.
+    Recovery,
+    /// `id_gen.worker_id` is not set.
+    WorkerUnset,
+    /// `id_gen.worker_id` or `id_gen.datacenter_id` does not fit the layout.
+    Node(RangeError, Layout),
+    /// `id_gen.layout` holds no usable layout.
+    BadServerLayout {
+        /// What it holds.
+        text: String,
+        /// What is wrong with it.
+        error: LayoutError,
+    },
+    /// The server was started with a text that is no layout; it has been mended since.
+    LayoutWaits,
+    /// A layout argument is no layout.
+    BadLayout(LayoutError),
+    /// IDs are as far ahead of the clock as they may be.
+    Ahead {
+        /// How far ahead the next ID would be.
+        lead_ms: i64,
+        /// How far it may be.
+        max_lead_ms: u32,
+        /// How long the call waited.
+        max_wait_ms: u32,
+    },
+    /// The clock went forward further than is believed.
+    Jumped {
+        /// By how much.
+        by_ns: u64,
+        /// By how much it may.
+        max_jump_ms: u32,
+    },
+    /// The clock shows a time before the layout's epoch.
+    BeforeEpoch(Layout),
+    /// The layout's time field is used up.
+    Exhausted(Layout),
+    /// An ID, number or instant that does not fit its layout.
+    Range(RangeError, Layout),
+    /// `infinity` and the like.
+    Infinite,
+    /// An instant that UUIDv7 can't carry.
+    UuidInstant,
+    /// A count that is not positive.
+    BadCount(i32),
+    /// A count beyond what an array holds.
+    ArrayTooLarge {
+        /// What was asked for.
+        count: i32,
+        /// The most there can be.
+        max: i32,
+    },
+    /// A count that is NULL.
+    NullCount,
+    /// A set-returning function in a place that takes no set.
+    NoSet,
+    /// More processes than slots: this process has none.
+    NoSlot,
+    /// The operating system gave no random seed.
+    NoRandomness(String),
+}
+
+/// The causes of refusing to generate, counted one by one.
+pub const CAUSES: usize = 6;
+
+impl Refusal {
+    /// Where a refusal to generate is counted; `None` for a mistake in the call itself.
+    pub const fn cause(&self) -> Option<usize> {
+        match self {
+            Refusal::WorkerUnset | Refusal::Node(..) => Some(0),
+            Refusal::BadServerLayout { .. } | Refusal::LayoutWaits => Some(1),
+            Refusal::Ahead { .. } => Some(2),
+            Refusal::Jumped { .. } => Some(3),
+            Refusal::BeforeEpoch(_) => Some(4),
+            Refusal::Exhausted(_) => Some(5),
+            _ => None,
+        }
+    }
+
+    /// Raises the error.
+    pub fn raise(self) -> ! {
+        self.into_report().report(PgLogLevel::ERROR);
+        unreachable!("an ERROR does not return")
+    }
+
+    /// Writes the same words to the log without raising anything.
+    pub fn log(self, level: PgLogLevel) {
+        self.into_report().report(level);
+    }
+
+    /// Hands the words to the code that refuses a setting's value.
+    pub fn explain_to_guc(self) {
+        let Words { sqlstate, primary, detail, hint } = self.words();
+        let keep = |text: String| {
+            let text = CString::new(text).unwrap_or_default();
+            // SAFETY: a valid C string; the copy lives until PostgreSQL has reported it.
+            unsafe { pg_sys::pstrdup(text.as_ptr()) }
+        };
+        // SAFETY: variables of this process that a check hook is meant to set.
+        unsafe {
+            pg_sys::GUC_check_errcode(sqlstate as i32);
+            pg_sys::GUC_check_errmsg_string = keep(primary);
+            if let Some(detail) = detail {
+                pg_sys::GUC_check_errdetail_string = keep(detail);
+            }
+            if let Some(hint) = hint {
+                pg_sys::GUC_check_errhint_string = keep(hint);
+            }
+        }
+    }
+
+    fn into_report(self) -> ErrorReport {
+        let Words { sqlstate, primary, detail, hint } = self.words();
+        let mut report = ErrorReport::new(sqlstate, primary, "");
+        if let Some(detail) = detail {
+            report = report.set_detail(detail);
+        }
+        if let Some(hint) = hint {
+            report = report.set_hint(hint);
+        }
+        report
+    }
+
+    fn words(&self) -> Words {
+        use PgSqlErrorCode as Code;
+        match self {
+            Refusal::NotPreloaded => Words::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "id_gen must be loaded through shared_preload_libraries to generate snowflakes",
+            )
+            .detail("Snowflakes of all sessions come from one place in shared memory, which is set up when the server starts.")
+            .hint(format!(
+                "Put this line into postgresql.conf and restart the server: shared_preload_libraries = '{}'",
+                preload_list()
+            )),
+            Refusal::Recovery => Words::new(
+                Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
+                "cannot generate snowflakes during recovery",
+            )
+            .detail("This server is a standby; the IDs of its worker number are the primary's to give.")
+            .hint("Run the statement on the primary. uuidv7() and the functions that decode work here too."),
+            Refusal::WorkerUnset => Words::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "id_gen.worker_id is not set",
+            )
+            .detail("Every server needs a number of its own within its IDs, or two servers would make the same ID.")
+            .hint("Choose a number that no other server has: ALTER SYSTEM SET id_gen.worker_id = 1; SELECT pg_reload_conf();"),
+            Refusal::Node(error, layout) => node_words(error, layout),
+            Refusal::BadServerLayout { text, error } => Words::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("invalid value for parameter \"id_gen.layout\": \"{text}\""),
+            )
+            .detail(sentence(error))
+            .hint(format!(
+                "Name a preset ({}) or write a layout text such as \"{}\".",
+                presets::names(),
+                example_layout()
+            )),
+            Refusal::LayoutWaits => Words::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the server was started with an invalid id_gen.layout",
+            )
+            .detail("It has been set to a valid layout since; a running server keeps the layout it was started with.")
+            .hint("Restart the server."),
+            Refusal::BadLayout(error @ LayoutError::UnknownName(_)) => {
+                Words::new(Code::ERRCODE_UNDEFINED_OBJECT, error.to_string())
+                    .hint(format!("Layouts with a name are {}.", presets::names()))
+            }
+            Refusal::BadLayout(error) => {
+                Words::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid layout")
+                    .detail(sentence(error))
+                    .hint(format!("A layout text looks like \"{}\".", example_layout()))
+            }
+            Refusal::Ahead { lead_ms, max_lead_ms, max_wait_ms } => Words::new(
+                Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                "no snowflake is available yet",
+            )
+            .detail(format!(
+                "The next one would be {lead_ms} ms ahead of the clock; id_gen.max_lead allows {max_lead_ms} ms, and waiting {max_wait_ms} ms (id_gen.max_wait) was not enough."
+            ))
+            .hint("If the clock was set back, wait until it has caught up, or allow the difference: ALTER SYSTEM SET id_gen.max_lead = ...; SELECT pg_reload_conf();"),
+            Refusal::Jumped { by_ns, max_jump_ms } => Words::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the clock jumped forward",
+            )
+            .detail(format!(
+                "It gained {} ms on the monotonic clock, more than id_gen.max_jump ({max_jump_ms} ms); IDs of a wrong time could not be taken back.",
+                by_ns / id_gen_core::layout::NS_PER_MS
+            ))
+            .hint("Put the clock right; or, if it is right now, let a superuser run: SELECT id_gen_accept_clock();"),
+            Refusal::BeforeEpoch(layout) => Words::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the clock shows a time before the layout's epoch",
+            )
+            .detail(format!("The layout starts at {}.", show_ms(layout.epoch_ms())))
+            .hint("Put the clock right."),
+            Refusal::Exhausted(layout) => Words::new(
+                Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
+                "the layout has run out of snowflakes",
+            )
+            .detail(format!("Its time field ended at {}.", show_ms(layout.runs_out_ms())))
+            .hint("Put the clock right if it is wrong; otherwise choose a layout with a later epoch or a wider time field: SELECT * FROM snowflake_layouts();"),
+            Refusal::Range(error, layout) => range_words(error, layout),
+            Refusal::Infinite => Words::new(
+                Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
+                "timestamp must be finite",
+            )
+            .hint("Use a timestamp within the layout's years, or leave the bound out."),
+            Refusal::UuidInstant => Words::new(
+                Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
+                "timestamp is out of range for UUID version 7",
+            )
+            .detail(format!(
+                "UUID version 7 carries 1970-01-01T00:00:00Z to {} ms after it, in the year 10889.",
+                uuid7::LAST_MS
+            ))
+            .hint("Use a timestamp or an interval within that range."),
+            Refusal::BadCount(count) => Words::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                "count must be greater than zero",
+            )
+            .detail(format!("The count is {count}."))
+            .hint("Ask for 1 or more."),
+            Refusal::ArrayTooLarge { count, max } => Words::new(
+                Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                "count exceeds the largest array",
+            )
+            .detail(format!("The count is {count}; an array holds at most {max}."))
+            .hint(format!("Use SELECT snowflake_next_batch({count}), which needs no array.")),
+            Refusal::NullCount => {
+                Words::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "count must not be null")
+                    .hint("Ask for 1 or more.")
+            }
+            Refusal::NoSet => Words::new(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                "set-valued function called in context that cannot accept a set",
+            ),
+            Refusal::NoSlot => Words::new(
+                Code::ERRCODE_INTERNAL_ERROR,
+                "this process has no place in the shared memory of id_gen",
+            ),
+            Refusal::NoRandomness(error) => Words::new(
+                Code::ERRCODE_INTERNAL_ERROR,
+                format!("could not get random bits from the operating system: {error}"),
+            ),
+        }
+    }
+}
+
+/// An error in PostgreSQL's parts.
+struct Words {
+    sqlstate: PgSqlErrorCode,
+    primary: String,
+    detail: Option<String>,
+    hint: Option<String>,
+}
+
+impl Words {
+    fn new(sqlstate: PgSqlErrorCode, primary: impl Into<String>) -> Words {
+        Words { sqlstate, primary: primary.into(), detail: None, hint: None }
+    }
+
+    fn detail(mut self, detail: impl Into<String>) -> Words {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Words {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+fn node_words(error: &RangeError, layout: &Layout) -> Words {
+    let (setting, value, max) = match *error {
+        RangeError::Number { field: Field::Datacenter, value, max } => {
+            ("id_gen.datacenter_id", value, max)
+        }
+        RangeError::Number { value, max, .. } => ("id_gen.worker_id", value, max),
+        _ => return range_words(error, layout),
+    };
+    Words::new(
+        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+        format!("{setting} is out of range for the layout"),
+    )
+    .detail(format!("{setting} is {value}; layout \"{layout}\" has room for 0 to {max}."))
+    .hint(format!(
+        "Choose a number from 0 to {max} that no other server has: ALTER SYSTEM SET {setting} = ...; SELECT pg_reload_conf();"
+    ))
+}
+
+fn range_words(error: &RangeError, layout: &Layout) -> Words {
+    match *error {
+        RangeError::Id { bits, .. } => Words::new(
+            PgSqlErrorCode::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+            error.to_string(),
+        )
+        .detail(format!(
+            "Layout \"{layout}\" has {bits} bits: 0 to {}.",
+            u64::MAX >> (u64::BITS - bits)
+        ))
+        .hint("Name the layout that the ID was made with: SELECT name, layout FROM snowflake_layouts();"),
+        RangeError::Number { field, max: 0, .. } => Words::new(
+            PgSqlErrorCode::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+            error.to_string(),
+        )
+        .detail(format!("Layout \"{layout}\" has no {field} field, so it must be 0."))
+        .hint("Pass 0, or name another layout."),
+        RangeError::Number { field, max, .. } => Words::new(
+            PgSqlErrorCode::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+            error.to_string(),
+        )
+        .detail(format!("Layout \"{layout}\" has room for a {field} from 0 to {max}."))
+        .hint("Pass a number in that range, or name another layout."),
+        RangeError::Instant { first_ms, last_ms } => Words::new(
+            PgSqlErrorCode::ERRCODE_DATETIME_FIELD_OVERFLOW,
+            error.to_string(),
+        )
+        .detail(format!(
+            "Layout \"{layout}\" carries {} to {}.",
+            show_ms(first_ms),
+            show_ms(last_ms)
+        ))
+        .hint("Use a timestamp in that range, or name another layout."),
+    }
+}
+
+/// An error of `core` as a sentence of DETAIL.
+fn sentence(error: &LayoutError) -> String {
+    let text = error.to_string();
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).chain(std::iter::once('.')).collect()
+    })
+}
+
+fn example_layout() -> String {
+    presets::by_name(presets::DEFAULT).map_or_else(String::new, |preset| preset.layout.to_string())
+}
+
+/// The value of `shared_preload_libraries` with this extension added.
+fn preload_list() -> String {
+    // SAFETY: a string that PostgreSQL set up at start, or null.
+    let list = unsafe {
+        let list = pg_sys::shared_preload_libraries_string;
+        if list.is_null() { c"" } else { CStr::from_ptr(list) }
+    };
+    match list.to_string_lossy().trim() {
+        "" => "id_gen".to_owned(),
+        others => format!("{others}, id_gen"),
+    }
+}

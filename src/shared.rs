@@ -1,0 +1,408 @@
+//! The shared segment: one for all databases and sessions of a server.
+//!
+//! **What lives where.** A [`Segment`] holds what every session shares; behind it lies an array of
+//! [`Slot`]s, one for each process that can run SQL.
+//!
+//! **Locking.** [`State`] is read and written under the segment's LWLock alone, always exclusive,
+//! never across a wait, a log line or anything that can fail. The generation is written under the
+//! lock and read without it. A slot is written by its process alone, without a lock; others read
+//! it. What is fixed when the segment is made needs no lock.
+//!
+//! **Crashes.** A crash of any process makes PostgreSQL build all shared memory anew, this segment
+//! included.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
+
+use id_gen_core::block::Block;
+use id_gen_core::clock::Watch;
+use id_gen_core::frontier::Frontier;
+use id_gen_core::layout::Layout;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use crate::clock;
+use crate::refusal::{CAUSES, Refusal};
+use crate::settings::{self, Settings};
+
+const NAME: &std::ffi::CStr = c"id_gen";
+
+/// A value on cache lines of its own (128 bytes: what PostgreSQL assumes, and two lines of a
+/// processor that fetches them in pairs), so that writing it slows nobody who reads its neighbours.
+#[repr(C, align(128))]
+struct Padded<T>(T);
+
+/// What all processes share.
+#[repr(C)]
+pub struct Segment {
+    /// Read for every ID, written seldom.
+    fixed: Padded<Fixed>,
+    lock: Padded<UnsafeCell<pg_sys::LWLock>>,
+    /// Guarded by `lock`.
+    state: Padded<UnsafeCell<State>>,
+    /// Refusals to generate, by [`Refusal::cause`].
+    refusals: Padded<[AtomicU64; CAUSES]>,
+}
+
+// SAFETY: `state` is reached through `lock` alone, `lock` is made for sharing, the rest is atomic
+// or never changes once the segment is published.
+unsafe impl Sync for Segment {}
+
+struct Fixed {
+    /// Changes whenever blocks already handed out must not be used any more.
+    generation: AtomicU64,
+    /// The layout of this server until it restarts; `None` if its text is no layout.
+    layout: Option<Layout>,
+    slot_count: usize,
+}
+
+/// What only the holder of the lock may touch.
+pub struct State {
+    /// The lowest position never handed out.
+    pub frontier: Frontier,
+    /// What is known of the clocks.
+    pub watch: Watch,
+    /// The settings in force for all processes.
+    pub settings: Settings,
+    /// When those were read from the configuration file, on the monotonic clock.
+    pub settings_read_mono_ns: u64,
+    /// Largest lead of an ID over the clock so far.
+    pub largest_lead_ticks: u64,
+    /// Times the clock was set back, and by how much at most.
+    pub steps_back: u64,
+    /// See `steps_back`.
+    pub largest_step_back_ns: u64,
+    /// Times the clock was set forward.
+    pub steps_forward: u64,
+    /// Counts of processes whose slots have gone to others.
+    pub retired: Counts,
+}
+
+/// What a slot counts, added up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// IDs handed to callers.
+    pub issued: u64,
+    /// Claims.
+    pub claims: u64,
+    /// Claims that had to wait for the clock.
+    pub waits: u64,
+    /// Time waited.
+    pub waited_ns: u64,
+}
+
+/// What one process owns.
+#[repr(C, align(128))]
+pub struct Slot {
+    /// The rest of its block.
+    pub block: Block,
+    /// Size of the last block it asked for.
+    pub block_size: AtomicU64,
+    /// Positions claimed, handed out or not.
+    pub granted: AtomicU64,
+    /// Positions claimed and dropped unused.
+    pub dropped: AtomicU64,
+    /// Claims.
+    pub claims: AtomicU64,
+    /// Claims that had to wait for the clock.
+    pub waits: AtomicU64,
+    /// Time waited.
+    pub waited_ns: AtomicU64,
+    /// The process, or zero.
+    pub pid: AtomicI32,
+}
+
+impl Slot {
+    /// Adds to a counter that only its owner writes.
+    #[inline]
+    pub fn add(counter: &AtomicU64, amount: u64) {
+        // The owner is the only writer, so this needs no locked instruction.
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+    }
+
+    /// Drops the rest of the block.
+    pub fn drop_block(&self) {
+        Slot::add(&self.dropped, self.block.left());
+        self.block.clear();
+    }
+
+    /// The slot's counts.
+    pub fn counts(&self) -> Counts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let unused = read(&self.dropped).wrapping_add(self.block.left());
+        Counts {
+            issued: read(&self.granted).saturating_sub(unused),
+            claims: read(&self.claims),
+            waits: read(&self.waits),
+            waited_ns: read(&self.waited_ns),
+        }
+    }
+
+    /// Makes the slot new for its next process.
+    fn reset(&self, pid: i32) {
+        self.block.clear();
+        for counter in [
+            &self.block_size,
+            &self.granted,
+            &self.dropped,
+            &self.claims,
+            &self.waits,
+            &self.waited_ns,
+        ] {
+            counter.store(0, Ordering::Relaxed);
+        }
+        self.pid.store(pid, Ordering::Relaxed);
+    }
+}
+
+impl Counts {
+    fn add(&mut self, other: Counts) {
+        self.issued += other.issued;
+        self.claims += other.claims;
+        self.waits += other.waits;
+        self.waited_ns += other.waited_ns;
+    }
+}
+
+/// The segment's lock, held.
+pub struct Locked<'a>(&'a Segment);
+
+impl Deref for Locked<'_> {
+    type Target = State;
+
+    #[inline]
+    fn deref(&self) -> &State {
+        // SAFETY: the lock is held, exclusively, for as long as this value lives.
+        unsafe { &*self.0.state.0.get() }
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut State {
+        // SAFETY: as above.
+        unsafe { &mut *self.0.state.0.get() }
+    }
+}
+
+impl Drop for Locked<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: this value exists only while this process holds the lock.
+        unsafe { pg_sys::LWLockRelease(self.0.lock.0.get()) };
+    }
+}
+
+impl Segment {
+    /// Takes the lock.
+    #[inline]
+    pub fn lock(&self) -> Locked<'_> {
+        // SAFETY: the lock was initialized before the segment was published.
+        unsafe { pg_sys::LWLockAcquire(self.lock.0.get(), pg_sys::LWLockMode::LW_EXCLUSIVE) };
+        Locked(self)
+    }
+
+    /// The current generation.
+    #[inline(always)]
+    pub fn generation(&self) -> u64 {
+        self.fixed.0.generation.load(Ordering::Acquire)
+    }
+
+    /// Puts this process's settings in force for all, if no process has read them later. Blocks
+    /// handed out under other settings become invalid.
+    pub fn adopt_settings(&self) {
+        let mine = settings::current();
+        let read_at = settings::read_at_mono_ns();
+        let mut state = self.lock();
+        if read_at <= state.settings_read_mono_ns {
+            return;
+        }
+        state.settings_read_mono_ns = read_at;
+        if state.settings != mine {
+            state.settings = mine;
+            self.fixed.0.generation.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Believes the clock as it is now: an operator's answer to [`Refusal::Jumped`].
+    pub fn accept_clock(&self) {
+        self.lock().watch = Watch::new(clock::both());
+    }
+
+    /// The layout of this server.
+    ///
+    /// # Errors
+    /// If the server was started with a text that is no layout.
+    #[inline]
+    pub fn layout(&self) -> Result<&Layout, Refusal> {
+        match &self.fixed.0.layout {
+            Some(layout) => Ok(layout),
+            None => Err(bad_layout()),
+        }
+    }
+
+    /// The layout of this server, without a reason if it has none.
+    #[inline(always)]
+    pub fn fast_layout(&self) -> Option<&Layout> {
+        self.fixed.0.layout.as_ref()
+    }
+
+    /// Counts a refusal to generate.
+    pub fn count_refusal(&self, refusal: &Refusal) {
+        if let Some(cause) = refusal.cause() {
+            self.refusals.0[cause].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The slot of the process with this number.
+    fn slot(&self, index: usize) -> Option<&Slot> {
+        if index >= self.fixed.0.slot_count {
+            return None;
+        }
+        // SAFETY: `slot_count` slots follow the segment, as `size` asked for and `create` made.
+        Some(unsafe { &*std::ptr::from_ref(self).add(1).cast::<Slot>().add(index) })
+    }
+
+    /// Takes the slot of this process, new.
+    ///
+    /// # Errors
+    /// [`Refusal::NoSlot`] in a process that is not made to run SQL.
+    pub fn take_slot(&self) -> Result<&Slot, Refusal> {
+        let slot = usize::try_from(process_number())
+            .ok()
+            .and_then(|index| self.slot(index))
+            .ok_or(Refusal::NoSlot)?;
+        let mut state = self.lock();
+        state.retired.add(slot.counts());
+        // SAFETY: set once at process start.
+        slot.reset(unsafe { pg_sys::MyProcPid });
+        Ok(slot)
+    }
+}
+
+#[cold]
+fn bad_layout() -> Refusal {
+    let text = settings::layout_text();
+    match text.parse::<Layout>() {
+        Err(error) => Refusal::BadServerLayout { text, error },
+        Ok(_) => Refusal::LayoutWaits,
+    }
+}
+
+/// This process's number among those that can run SQL: unique while it lives, below `MaxBackends`.
+fn process_number() -> i32 {
+    // SAFETY: set at process start, before any SQL runs.
+    unsafe {
+        #[cfg(any(feature = "pg15", feature = "pg16"))]
+        {
+            pg_sys::MyProc.as_ref().map_or(-1, |process| process.pgprocno)
+        }
+        #[cfg(not(any(feature = "pg15", feature = "pg16")))]
+        {
+            pg_sys::MyProcNumber
+        }
+    }
+}
+
+static SEGMENT: AtomicPtr<Segment> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The shared segment, if the library was preloaded.
+#[inline(always)]
+pub fn segment() -> Option<&'static Segment> {
+    // SAFETY: null, or set by `start_up` to memory that lives as long as the process.
+    unsafe { SEGMENT.load(Ordering::Relaxed).as_ref() }
+}
+
+/// Asks for the segment, if the library is being preloaded.
+pub fn request() {
+    // SAFETY: reads a state variable of this process.
+    if !unsafe { pg_sys::process_shared_preload_libraries_in_progress } {
+        return;
+    }
+    // SAFETY: the postmaster has one thread, and both hooks chain to the one found before.
+    unsafe {
+        PREVIOUS_REQUEST_HOOK = pg_sys::shmem_request_hook;
+        pg_sys::shmem_request_hook = Some(on_request);
+        PREVIOUS_STARTUP_HOOK = pg_sys::shmem_startup_hook;
+        pg_sys::shmem_startup_hook = Some(on_startup);
+    }
+}
+
+static mut PREVIOUS_REQUEST_HOOK: pg_sys::shmem_request_hook_type = None;
+static mut PREVIOUS_STARTUP_HOOK: pg_sys::shmem_startup_hook_type = None;
+
+fn slot_count() -> usize {
+    // SAFETY: computed by PostgreSQL before it calls the hooks that ask.
+    usize::try_from(unsafe { pg_sys::MaxBackends }).unwrap_or(0)
+}
+
+fn size(slot_count: usize) -> usize {
+    size_of::<Segment>() + slot_count * size_of::<Slot>()
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn on_request() {
+    // SAFETY: the place PostgreSQL provides for this call.
+    unsafe {
+        if let Some(previous) = PREVIOUS_REQUEST_HOOK {
+            previous();
+        }
+        pg_sys::RequestAddinShmemSpace(size(slot_count()));
+    }
+}
+
+/// Runs in the postmaster when it starts and again after every crash.
+#[pg_guard]
+unsafe extern "C-unwind" fn on_startup() {
+    // SAFETY: the place PostgreSQL provides for this call; no other process exists yet.
+    unsafe {
+        if let Some(previous) = PREVIOUS_STARTUP_HOOK {
+            previous();
+        }
+        let slot_count = slot_count();
+        let mut found = false;
+        let memory = pg_sys::ShmemInitStruct(NAME.as_ptr(), size(slot_count), &raw mut found);
+        if !found {
+            create(memory, slot_count);
+        }
+        SEGMENT.store(memory.cast(), Ordering::Relaxed);
+    }
+}
+
+/// Makes a new segment.
+///
+/// # Safety
+/// `memory` must be `size(slot_count)` bytes, aligned for a [`Segment`], and nobody else's yet.
+unsafe fn create(memory: *mut c_void, slot_count: usize) {
+    let settings = settings::current();
+    let layout = settings::layout().ok();
+    // SAFETY: takes no argument; hands out a number that is free.
+    let tranche_id = unsafe { pg_sys::LWLockNewTrancheId() };
+    let segment = Segment {
+        fixed: Padded(Fixed { generation: AtomicU64::new(1), layout, slot_count }),
+        // SAFETY: a plain C structure, initialized in place below.
+        lock: Padded(UnsafeCell::new(unsafe { std::mem::zeroed() })),
+        state: Padded(UnsafeCell::new(State {
+            frontier: Frontier::new(0),
+            watch: Watch::new(clock::both()),
+            settings,
+            settings_read_mono_ns: settings::read_at_mono_ns(),
+            largest_lead_ticks: 0,
+            steps_back: 0,
+            largest_step_back_ns: 0,
+            steps_forward: 0,
+            retired: Counts::default(),
+        })),
+        refusals: Padded([const { AtomicU64::new(0) }; CAUSES]),
+    };
+    // SAFETY: the caller vouches for the memory. All-zero bytes are a valid, empty slot.
+    unsafe {
+        let place: *mut Segment = memory.cast();
+        place.write(segment);
+        place.add(1).cast::<Slot>().write_bytes(0, slot_count);
+        pg_sys::LWLockInitialize((*place).lock.0.get(), tranche_id);
+        pg_sys::LWLockRegisterTranche(tranche_id, NAME.as_ptr());
+    }
+}

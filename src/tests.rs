@@ -1,0 +1,52 @@
+//! Tests that run inside a server, for what only the inside can see. What SQL can see is in
+//! `tests/regress`, what it takes several sessions or servers to see in `tests/cluster`.
+
+/// The schema that `cargo pgrx test` looks for tests in.
+#[pgrx::pg_schema]
+mod tests {
+    use pgrx::prelude::*;
+
+    use crate::{backend, claim, shared};
+
+    #[pg_test]
+    fn a_block_is_used_without_a_claim() {
+        let attached = backend::attach().expect("the server is set up to generate");
+        // Blocks grow only within a tick, so a tick may have to end first.
+        let reached = (0..1000).any(|_| {
+            claim::next_id().expect("an ID");
+            attached.slot.block.left() > 8
+        });
+        assert!(reached, "a session that asks without pause gets larger blocks");
+    }
+
+    #[pg_test]
+    fn issued_ids_are_counted_without_counting_them_one_by_one() {
+        let attached = backend::attach().expect("the server is set up to generate");
+        let before = attached.slot.counts();
+        for _ in 0..10_000 {
+            if backend::take().is_none() {
+                claim::next_id().expect("an ID");
+            }
+        }
+        let after = attached.slot.counts();
+        assert_eq!(after.issued - before.issued, 10_000);
+        assert!(after.claims - before.claims < 10_000);
+    }
+
+    #[pg_test]
+    fn a_batch_drops_what_is_left_of_a_block() {
+        let attached = backend::attach().expect("the server is set up to generate");
+        let id = claim::next_id().expect("an ID");
+        let part = claim::next_part(10, 10).expect("ten IDs");
+        assert!(part.layout.id_at(part.run.start, part.node_bits) > id);
+        assert_eq!(attached.slot.block.left(), 0);
+    }
+
+    #[pg_test]
+    fn a_slot_knows_its_process() {
+        let attached = backend::attach().expect("the server is set up to generate");
+        let pid = attached.slot.pid.load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(pid, unsafe { pg_sys::MyProcPid });
+        assert!(shared::segment().is_some());
+    }
+}

@@ -1,0 +1,108 @@
+//! SQL functions of the UUIDv7 family. They need no shared memory. Their SQL is in `sql/uuid.sql`
+//! and, for servers that lack PostgreSQL 17's functions, `sql/uuid_extract.sql`.
+
+use id_gen_core::uuid7::{self, Generator, Moment};
+use pgrx::pg_sys;
+
+use crate::fmgr::{self, Call, int8, sql_function, timestamp, unix_ms};
+use crate::process::PerProcess;
+use crate::refusal::Refusal;
+use crate::{clock, random};
+
+static GENERATOR: PerProcess<Generator> = PerProcess::new(Generator::new());
+
+fn next() -> Result<Moment, Refusal> {
+    let random = random::bits()?;
+    Ok(GENERATOR.with(|generator| generator.next(clock::wall_ns(), random)))
+}
+
+sql_function! {
+    /// `uuidv7() → uuid`
+    fn uuidv7(_call) {
+        Ok(fmgr::uuid(next()?.uuid()))
+    }
+}
+
+sql_function! {
+    /// `uuidv7(shift interval) → uuid`
+    fn uuidv7_shifted(call) {
+        let moment = next()?;
+        let now = timestamp(moment.unix_ms().cast_signed());
+        // SAFETY: PostgreSQL's own `timestamptz + interval`, called with its argument types.
+        let shifted = unsafe {
+            pgrx::direct_function_call_as_datum(
+                pg_sys::timestamptz_pl_interval,
+                &[Some(int8(now)), call.arg(0)],
+            )
+        };
+        let Some(shifted) = shifted else { return Ok(call.null()) };
+        let unix_ms = uuid_ms((shifted.value() as u64).cast_signed())?;
+        Ok(fmgr::uuid(moment.uuid_at(unix_ms)))
+    }
+}
+
+sql_function! {
+    /// `uuidv7_min(ts timestamptz) → uuid`
+    fn uuidv7_min(call) { bound(call, uuid7::min_of) }
+}
+
+sql_function! {
+    /// `uuidv7_max(ts timestamptz) → uuid`
+    fn uuidv7_max(call) { bound(call, uuid7::max_of) }
+}
+
+fn bound(call: &Call, of_ms: fn(u64) -> [u8; 16]) -> Result<pg_sys::Datum, Refusal> {
+    let unix_ms = uuid_ms(call.int8(0).unwrap_or(0))?;
+    Ok(fmgr::uuid(of_ms(unix_ms)))
+}
+
+/// A timestamp as the milliseconds of a UUIDv7.
+fn uuid_ms(timestamp: pg_sys::TimestampTz) -> Result<u64, Refusal> {
+    u64::try_from(unix_ms(timestamp)?)
+        .ok()
+        .filter(|&unix_ms| unix_ms <= uuid7::LAST_MS)
+        .ok_or(Refusal::UuidInstant)
+}
+
+sql_function! {
+    /// `uuidv7_timestamp(uuid) → timestamptz`, NULL for other versions.
+    fn uuidv7_timestamp(call) {
+        let uuid = call.uuid(0).unwrap_or_default();
+        match uuid7::version(&uuid) {
+            Some(7) => Ok(int8(timestamp(uuid7::unix_ms(&uuid)))),
+            _ => Ok(call.null()),
+        }
+    }
+}
+
+#[cfg(any(feature = "pg15", feature = "pg16"))]
+mod extract {
+    //! PostgreSQL 18's `uuid_extract_version` and `uuid_extract_timestamp`.
+
+    use id_gen_core::{uuid1, uuid7};
+    use pgrx::pg_sys;
+
+    use crate::fmgr::{POSTGRES_EPOCH_UNIX_US, int8, sql_function, timestamp};
+
+    sql_function! {
+        /// `uuid_extract_version(uuid) → smallint`, NULL for variants other than RFC 9562's.
+        fn uuid_extract_version(call) {
+            match uuid7::version(&call.uuid(0).unwrap_or_default()) {
+                Some(version) => Ok(pg_sys::Datum::from(i16::from(version))),
+                None => Ok(call.null()),
+            }
+        }
+    }
+
+    sql_function! {
+        /// `uuid_extract_timestamp(uuid) → timestamptz`, NULL for versions other than 1 and 7.
+        fn uuid_extract_timestamp(call) {
+            let uuid = call.uuid(0).unwrap_or_default();
+            match uuid7::version(&uuid) {
+                Some(1) => Ok(int8(uuid1::unix_us(&uuid) - POSTGRES_EPOCH_UNIX_US)),
+                Some(7) => Ok(int8(timestamp(uuid7::unix_ms(&uuid)))),
+                _ => Ok(call.null()),
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+"""The promise above all others: no two IDs of one server are equal, whoever asks, wherever, and whatever is reloaded.
+
+Sixteen clients at once, over two databases; what they were given is read back and compared as one set.
+"""
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+import psycopg
+import pytest
+
+from harness import GENERATING, Cluster
+from harness.clients import INT8, copy_all, crowd
+
+CLIENTS = 16
+DATABASES = ("one", "two")
+SEATS = [DATABASES[number % len(DATABASES)] for number in range(CLIENTS)]
+
+
+def create_databases(cluster: Cluster) -> None:
+    for dbname in DATABASES:
+        cluster.psql(f"CREATE DATABASE {dbname}")
+        cluster.psql("CREATE EXTENSION id_gen", dbname)
+
+
+def assert_distinct(ids: np.ndarray) -> None:
+    ordered = np.sort(ids)
+    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    assert repeated.size == 0, f"{repeated.size} IDs were given more than once, among them {repeated[:5].tolist()}"
+
+
+def test_sixteen_million_ids_are_distinct() -> None:
+    each = 1_000_000
+    with Cluster(conf=GENERATING) as cluster:
+        create_databases(cluster)
+        query = f"SELECT snowflake_next() FROM generate_series(1, {each})"
+        answers = [rows["id"].astype(np.int64) for rows in copy_all(cluster, query, {"id": INT8}, SEATS)]
+
+    for ids in answers:
+        assert ids.size == each
+        assert np.all(np.diff(ids) > 0), "the IDs of one session are not strictly increasing"
+    assert_distinct(np.concatenate(answers))
+
+
+@pytest.mark.parametrize("function", ["snowflake_next_batch(500)", "unnest(snowflake_next_array(500))"])
+def test_batches_are_distinct(function: str) -> None:
+    with Cluster(conf=GENERATING) as cluster:
+        create_databases(cluster)
+        query = f"SELECT {function} FROM generate_series(1, 100)"
+        answers = [rows["id"].astype(np.int64) for rows in copy_all(cluster, query, {"id": INT8}, SEATS)]
+
+    assert_distinct(np.concatenate(answers))
+
+
+def insert_rows(conninfo: dict[str, str], rows: int) -> None:
+    with psycopg.connect(**conninfo) as connection:
+        connection.execute("INSERT INTO item (client) SELECT pg_backend_pid() FROM generate_series(1, %s)", [rows])
+
+
+def test_inserts_under_a_unique_constraint() -> None:
+    each = 100_000
+    with Cluster(conf=GENERATING) as cluster:
+        create_databases(cluster)
+        for dbname in DATABASES:
+            cluster.psql("CREATE TABLE item (id bigint DEFAULT snowflake_next() UNIQUE, client int)", dbname)
+        crowd(insert_rows, [(cluster.conninfo(dbname), each) for dbname in SEATS])
+        tables = copy_all(cluster, "SELECT id FROM item", {"id": INT8}, DATABASES)
+
+    ids = np.concatenate([rows["id"].astype(np.int64) for rows in tables])
+    assert ids.size == CLIENTS * each
+    assert_distinct(ids)
+
+
+class Statement(NamedTuple):
+    """What a client saw of one statement: when it asked and was answered, and the outermost of the IDs it got."""
+
+    requested: int
+    returned: int
+    lowest: int
+    highest: int
+
+
+ARRAY_HEADER_BYTES = 20
+ARRAY_ELEMENT = np.dtype([("bytes", ">i4"), ("id", INT8)])
+
+
+def log_statements(conninfo: dict[str, str], statements: int, ids_each: int) -> tuple[np.ndarray, np.ndarray]:
+    """Asks over and over, noting CLOCK_MONOTONIC (one clock for all processes of a machine) around each statement."""
+    query = f"SELECT array_send(array_agg(snowflake_next())) FROM generate_series(1, {ids_each})"
+    log, ids = [], []
+    with psycopg.connect(**conninfo, autocommit=True) as connection, connection.cursor(binary=True) as cursor:
+        for _ in range(statements):
+            requested = time.monotonic_ns()
+            cursor.execute(query)
+            returned = time.monotonic_ns()
+            (array,) = cursor.fetchone()
+            given = np.frombuffer(array, dtype=ARRAY_ELEMENT, offset=ARRAY_HEADER_BYTES)["id"].astype(np.int64)
+            log.append(Statement(requested, returned, given.min(), given.max()))
+            ids.append(given)
+    return np.array(log, dtype=np.int64), np.concatenate(ids)
+
+
+def assert_ordered_across_clients(log: np.ndarray) -> None:
+    """Whatever was requested after another statement had returned got larger IDs than that one."""
+    requested, returned, lowest, highest = log.T
+    by_return = np.argsort(returned)
+    highest_so_far = np.maximum.accumulate(highest[by_return])
+    returned_before = np.searchsorted(returned[by_return], requested, side="left")
+    later = returned_before > 0
+    wrong = lowest[later] <= highest_so_far[returned_before[later] - 1]
+    assert not wrong.any(), f"{wrong.sum()} of {len(log)} statements got an ID below one already returned"
+
+
+@pytest.mark.parametrize(("statements", "ids_each"), [(5_000, 1), (1_000, 1_000)], ids=["single", "many"])
+def test_max_block_one_orders_the_whole_server(statements: int, ids_each: int) -> None:
+    with Cluster(conf=GENERATING + "id_gen.max_block = 1") as cluster:
+        create_databases(cluster)
+        answers = crowd(log_statements, [(cluster.conninfo(dbname), statements, ids_each) for dbname in SEATS])
+
+    ids = np.concatenate([ids for _, ids in answers])
+    assert ids.size == CLIENTS * statements * ids_each
+    assert_distinct(ids)
+    assert_ordered_across_clients(np.concatenate([log for log, _ in answers]))

@@ -1,0 +1,6 @@
+"""Throwaway PostgreSQL servers, and crowds of clients on them, for tests, demo and benchmarks."""
+
+from harness.cluster import GENERATING, Cluster, SqlError
+from harness.server import Server
+
+__all__ = ["GENERATING", "Cluster", "Server", "SqlError"]

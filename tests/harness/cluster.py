@@ -1,0 +1,321 @@
+"""A throwaway PostgreSQL cluster with a verb for everything a test does to a server.
+
+    with Cluster(conf=GENERATING) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.kill9()
+        cluster.start()
+
+The names follow PostgreSQL's own Cluster.pm. A cluster listens only on a Unix socket in a directory of its own, so no
+two of them can meet, and no other server of the machine can be reached by mistake. Leaving the `with` block stops the
+server and removes its files; a failed test keeps the files and says where they are. Nothing here sleeps and hopes:
+every wait polls a condition, and fails naming it.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import psycopg
+
+from harness.server import Server
+
+WAIT_SECONDS = 60.0
+POLL_SECONDS = 0.02
+
+DEFAULTS = """
+fsync = off
+log_line_prefix = '%m [%p] '
+timezone = 'UTC'
+"""
+
+# What a server needs before it generates snowflakes.
+GENERATING = """
+shared_preload_libraries = 'id_gen'
+id_gen.worker_id = 1
+"""
+
+SHUTDOWN_SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+
+ERROR_REPORT = re.compile(
+    r"^(?:psql:.*?: )?(?:ERROR|FATAL):  (?P<sqlstate>\w{5}): (?P<message>.*?)$"
+    r"(?:\nDETAIL:  (?P<detail>.*?)$)?"
+    r"(?:\nHINT:  (?P<hint>.*?)$)?",
+    re.MULTILINE,
+)
+
+
+class SqlError(Exception):
+    """A statement that the server refused, taken apart."""
+
+    def __init__(self, report: str) -> None:
+        super().__init__(report.strip())
+        found = ERROR_REPORT.search(report)
+        parts = found.groupdict() if found else {}
+        self.sqlstate: str | None = parts.get("sqlstate")
+        self.message: str | None = parts.get("message")
+        self.detail: str | None = parts.get("detail")
+        self.hint: str | None = parts.get("hint")
+
+
+class Cluster:
+    """One data directory and the server process on it."""
+
+    def __init__(
+        self,
+        name: str = "main",
+        *,
+        conf: str = "",
+        env: Mapping[str, str] | None = None,
+        standby_of: "Cluster | None" = None,
+    ) -> None:
+        """`conf` is added to postgresql.conf, `env` to the environment of the server process."""
+        self.name = name
+        self.server = Server.from_environment()
+        self._conf = conf
+        self._env = dict(env or {})
+        self._primary = standby_of
+        self._process: subprocess.Popen[bytes] | None = None
+        self._kept = False
+        self.base = self._directory(self.server.run_directory)
+        self.socket_dir = self._directory(Path("/tmp"))
+        self.data = self.base / "data"
+        self.logfile = self.base / "log"
+
+    # Life and death of the server
+
+    def __enter__(self) -> "Cluster":
+        try:
+            self.init()
+            self.start()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._kept:
+            return
+        if self.running:
+            self.stop("immediate")
+        if isinstance(error, Exception):
+            shutil.rmtree(self.socket_dir)
+            error.add_note(f"The files of cluster {self.name} are kept in {self.base}")
+        else:
+            self.destroy()
+
+    def init(self) -> None:
+        """Creates the data directory: a new one, or for a standby from a base backup of its primary."""
+        if self._primary is None:
+            self._run_as_owner(
+                "initdb", "--pgdata", self.data, "--username=postgres", "--auth=trust",
+                "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions",
+            )  # fmt: skip
+            self.append_conf(DEFAULTS)
+        else:
+            self._run_as_owner(
+                "pg_basebackup", "--pgdata", self.data, "--host", self._primary.socket_dir, "--username=postgres",
+                "--checkpoint=fast", "--write-recovery-conf", "--no-sync",
+            )  # fmt: skip
+        self.append_conf(self._conf)
+
+    def start(self) -> None:
+        """Starts the server, and waits until it takes connections."""
+        with self.logfile.open("ab") as log:
+            self._process = subprocess.Popen(
+                [self.server.bindir / "postgres", "-D", self.data, "-k", self.socket_dir, "-h", ""],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=_environment() | self._env,
+                **self.server.as_owner,
+            )
+        self._wait(self._ready, "taking connections")
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stops the server: `smart`, `fast` or `immediate`, as for pg_ctl."""
+        self._signal(SHUTDOWN_SIGNALS[mode])
+        self._await_exit()
+
+    def restart(self, mode: str = "fast") -> None:
+        self.stop(mode)
+        self.start()
+
+    def reload(self) -> None:
+        """Makes the server read its configuration again. Sessions follow soon after: poll for what must change."""
+        self._signal(signal.SIGHUP)
+
+    def kill9(self, pid: int | None = None) -> None:
+        """Kills the whole server, as a power cut would, or one backend of it."""
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+            return
+        orphans = _children(self.pid)
+        self._signal(signal.SIGKILL)
+        self._await_exit()
+        self._wait(lambda: not any(map(_alive, orphans)), "rid of the killed server's backends")
+
+    def promote(self) -> None:
+        """Turns a standby into a primary."""
+        self.psql("SELECT pg_promote()")
+
+    def keep(self) -> None:
+        """Leaves the server running when the `with` block ends."""
+        self._kept = True
+
+    def destroy(self) -> None:
+        """Removes every file of the (stopped) cluster."""
+        shutil.rmtree(self.base, ignore_errors=True)
+        shutil.rmtree(self.socket_dir, ignore_errors=True)
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The postmaster's process ID."""
+        if self._process is None:
+            raise RuntimeError(f"cluster {self.name} is not running")
+        return self._process.pid
+
+    # Settings and log
+
+    def append_conf(self, text: str) -> None:
+        with (self.data / "postgresql.conf").open("a") as conf:
+            conf.write(f"\n{text}\n")
+
+    def log(self, since: int = 0) -> str:
+        """The server log from an offset that `log_position` gave."""
+        with self.logfile.open("rb") as log:
+            log.seek(since)
+            return log.read().decode(errors="replace")
+
+    @property
+    def log_position(self) -> int:
+        return self.logfile.stat().st_size
+
+    def wait_for_log(self, pattern: str, since: int = 0) -> None:
+        self._wait(lambda: re.search(pattern, self.log(since)), f"logging {pattern!r}")
+
+    # Talking to the server
+
+    def conninfo(self, dbname: str = "postgres") -> dict[str, str]:
+        """Where the server is, in libpq's words."""
+        return {"host": str(self.socket_dir), "user": "postgres", "dbname": dbname}
+
+    def connect(self, dbname: str = "postgres") -> psycopg.Connection:
+        """A psycopg connection, in autocommit mode."""
+        return psycopg.connect(**self.conninfo(dbname), autocommit=True)
+
+    def run(self, program: str, *arguments: str | Path, dbname: str = "postgres", stdin: str = "") -> str:
+        """Runs a client program of this server's version (psql, pg_dump, ...) and returns what it prints."""
+        where = {"PGHOST": str(self.socket_dir), "PGUSER": "postgres", "PGDATABASE": dbname}
+        done = subprocess.run(
+            [self.server.bindir / program, *arguments],
+            env=_environment() | where,
+            input=stdin,
+            text=True,
+            capture_output=True,
+        )
+        if done.returncode != 0:
+            raise SqlError(done.stderr)
+        return done.stdout.removesuffix("\n")
+
+    def psql(self, sql: str, dbname: str = "postgres") -> str:
+        """Runs SQL through psql and returns the bare output: a line per row, `|` between columns."""
+        options = ("-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose")
+        return self.run("psql", *options, dbname=dbname, stdin=sql)
+
+    def poll_until(self, query: str, dbname: str = "postgres", expected: str = "t") -> None:
+        """Waits until a query gives the expected answer; a server that is not up yet counts as not yet."""
+        answer = ""
+
+        def as_expected() -> bool:
+            nonlocal answer
+            try:
+                answer = self.psql(query, dbname)
+            except SqlError as error:
+                answer = str(error)
+            return answer == expected
+
+        self._wait(as_expected, f"answering {expected!r} to {query!r}", lambda: f"its last answer: {answer}")
+
+    def wait_for_catchup(self, standby: "Cluster") -> None:
+        """Waits until a standby has replayed everything written here so far."""
+        position = self.psql("SELECT pg_current_wal_lsn()")
+        standby.poll_until(f"SELECT pg_last_wal_replay_lsn() >= '{position}'")
+
+    # How it is done
+
+    def _directory(self, parent: Path) -> Path:
+        path = Path(tempfile.mkdtemp(prefix=f"id_gen_{self.name}_", dir=parent))
+        if owner := self.server.as_owner.get("user"):
+            shutil.chown(path, owner, owner)
+        return path
+
+    def _run_as_owner(self, program: str, *arguments: str | Path) -> None:
+        done = subprocess.run(
+            [self.server.bindir / program, *arguments],
+            env=_environment(),
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            **self.server.as_owner,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"{program} failed for cluster {self.name}:\n{done.stdout}")
+
+    def _signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def _await_exit(self) -> None:
+        self._wait(lambda: not self.running, "gone")
+        self._process = None
+
+    def _ready(self) -> bool:
+        if not self.running:
+            raise RuntimeError(f"cluster {self.name} did not start; the end of its log:\n{self._log_end()}")
+        try:
+            lines = (self.data / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return False
+        return len(lines) >= 8 and lines[0] == str(self.pid) and lines[7].strip() in ("ready", "standby")
+
+    def _log_end(self) -> str:
+        return "\n".join(self.log().splitlines()[-20:])
+
+    def _wait(self, condition: Callable[[], Any], what: str, more: Callable[[], str] | None = None) -> None:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not condition():
+            if time.monotonic() > deadline:
+                details = more() if more else f"the end of its log:\n{self._log_end()}"
+                raise TimeoutError(f"cluster {self.name} is not {what} after {WAIT_SECONDS:.0f} s; {details}")
+            time.sleep(POLL_SECONDS)
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what would lead a PostgreSQL program to another server."""
+    return {key: value for key, value in os.environ.items() if not key.startswith("PG")}
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _alive(pid: int) -> bool:
+    """Whether a process still runs; one that has ended and waits for its parent to notice does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,47 @@
+"""Where an installed PostgreSQL server keeps its programs, and as whom they run.
+
+PostgreSQL's server programs refuse to run as root, so root runs them as the user `postgres`.
+"""
+
+import os
+import subprocess
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Server:
+    """An installed server, and the directory (private to the user who runs it) for its clusters."""
+
+    pg_config: Path
+    run_directory: Path
+
+    @classmethod
+    def from_environment(cls) -> "Server":
+        """The private server that `scripts/run` has prepared."""
+        try:
+            return cls(Path(os.environ["ID_GEN_PG_CONFIG"]), Path(os.environ["ID_GEN_CACHE"]) / "run")
+        except KeyError as missing:
+            raise RuntimeError(f"{missing} is not set: start through scripts/run, which prepares a server") from None
+
+    def directory(self, name: str) -> Path:
+        """A directory as `pg_config` names it, for example `bindir`."""
+        command = [self.pg_config, f"--{name}"]
+        return Path(subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout.strip())
+
+    @cached_property
+    def bindir(self) -> Path:
+        return self.directory("bindir")
+
+    @cached_property
+    def pg_regress(self) -> Path:
+        return self.directory("pkglibdir") / "pgxs/src/test/regress/pg_regress"
+
+    @cached_property
+    def as_owner(self) -> dict[str, Any]:
+        """Arguments for `subprocess` that make a program run as the user who owns the clusters."""
+        if os.geteuid() != 0:
+            return {"cwd": "/"}
+        return {"cwd": "/", "user": "postgres", "group": "postgres", "extra_groups": []}
