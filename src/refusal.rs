@@ -294,14 +294,22 @@ fn node_words(error: &RangeError, layout: &Layout) -> Words {
         RangeError::Number { value, max, .. } => ("id_gen.worker_id", value, max),
         _ => return range_words(error, layout),
     };
-    Words::new(
+    let words = Words::new(
         PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
         format!("{setting} is out of range for the layout"),
-    )
-    .detail(format!("{setting} is {value}; layout \"{layout}\" has room for 0 to {max}."))
-    .hint(format!(
-        "Choose a number from 0 to {max} that no other server has: ALTER SYSTEM SET {setting} = ...; SELECT pg_reload_conf();"
-    ))
+    );
+    if max == 0 {
+        return words
+            .detail(format!("{setting} is {value}; layout \"{layout}\" has no such field."))
+            .hint(format!(
+                "Set it to 0: ALTER SYSTEM SET {setting} = 0; SELECT pg_reload_conf();"
+            ));
+    }
+    words
+        .detail(format!("{setting} is {value}; layout \"{layout}\" has room for 0 to {max}."))
+        .hint(format!(
+            "Choose a number up to {max} that no other server has: ALTER SYSTEM SET {setting} = 1; SELECT pg_reload_conf();"
+        ))
 }
 
 fn range_words(error: &RangeError, layout: &Layout) -> Words {

@@ -47,7 +47,7 @@ def test_suite(suite: Path) -> None:
     conf = (suite / "postgresql.conf").read_text()
     with Cluster(suite.name, conf=conf) as cluster:
         if not (suite / "standby").exists():
-            run_pg_regress(cluster, suite)
+            run_pg_regress(cluster, suite, "--load-extension=id_gen")
             return
         cluster.psql(f"CREATE DATABASE {DBNAME}")
         cluster.psql("CREATE EXTENSION id_gen", DBNAME)

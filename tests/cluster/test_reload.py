@@ -14,7 +14,7 @@ def generate_until(cluster: Cluster, done: threading.Event) -> list[int]:
     ids: list[int] = []
     with cluster.connect() as connection:
         while not done.is_set():
-            ids += connection.execute("SELECT snowflake_next_array(50)").fetchone()[0]
+            ids += [row[0] for row in connection.execute("SELECT snowflake_next_batch(50)")]
     return ids
 
 

@@ -53,8 +53,8 @@ def test_batches_are_distinct(function: str) -> None:
     assert_distinct(np.concatenate(answers))
 
 
-def insert_rows(conninfo: dict[str, str], rows: int) -> None:
-    with psycopg.connect(**conninfo) as connection:
+def insert_rows(conninfo: str, rows: int) -> None:
+    with psycopg.connect(conninfo) as connection:
         connection.execute("INSERT INTO item (client) SELECT pg_backend_pid() FROM generate_series(1, %s)", [rows])
 
 
@@ -85,16 +85,16 @@ ARRAY_HEADER_BYTES = 20
 ARRAY_ELEMENT = np.dtype([("bytes", ">i4"), ("id", INT8)])
 
 
-def log_statements(conninfo: dict[str, str], statements: int, ids_each: int) -> tuple[np.ndarray, np.ndarray]:
+def log_statements(conninfo: str, statements: int, ids_each: int) -> tuple[np.ndarray, np.ndarray]:
     """Asks over and over, noting CLOCK_MONOTONIC (one clock for all processes of a machine) around each statement."""
     query = f"SELECT array_send(array_agg(snowflake_next())) FROM generate_series(1, {ids_each})"
     log, ids = [], []
-    with psycopg.connect(**conninfo, autocommit=True) as connection, connection.cursor(binary=True) as cursor:
+    with psycopg.connect(conninfo, autocommit=True) as connection, connection.cursor(binary=True) as cursor:
         for _ in range(statements):
             requested = time.monotonic_ns()
             cursor.execute(query)
             returned = time.monotonic_ns()
-            (array,) = cursor.fetchone()
+            array = cursor.fetchall()[0][0]
             given = np.frombuffer(array, dtype=ARRAY_ELEMENT, offset=ARRAY_HEADER_BYTES)["id"].astype(np.int64)
             log.append(Statement(requested, returned, given.min(), given.max()))
             ids.append(given)

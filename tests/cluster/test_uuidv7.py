@@ -35,8 +35,8 @@ def test_increasing_across_statements() -> None:
         with cluster.connect() as connection:
             uuids: list[uuid.UUID] = []
             for _ in range(2_000):
-                uuids += connection.execute("SELECT uuidv7()").fetchone()
-                uuids += [row[0] for row in connection.execute("SELECT uuidv7() FROM generate_series(1, 5)")]
+                for query in ("SELECT uuidv7()", "SELECT uuidv7() FROM generate_series(1, 5)"):
+                    uuids += [row[0] for row in connection.execute(query)]
 
     assert uuids == sorted(set(uuids))
     assert all(each.version == 7 and each.variant == uuid.RFC_4122 for each in uuids)

@@ -107,7 +107,8 @@ class Cluster:
             return
         if self.running:
             self.stop("immediate")
-        if isinstance(error, Exception):
+        # Also a failed assertion of pytest's own, which is no Exception; but not Ctrl-C.
+        if error is not None and not isinstance(error, KeyboardInterrupt | SystemExit):
             shutil.rmtree(self.socket_dir)
             error.add_note(f"The files of cluster {self.name} are kept in {self.base}")
         else:
@@ -210,13 +211,13 @@ class Cluster:
 
     # Talking to the server
 
-    def conninfo(self, dbname: str = "postgres") -> dict[str, str]:
+    def conninfo(self, dbname: str = "postgres") -> str:
         """Where the server is, in libpq's words."""
-        return {"host": str(self.socket_dir), "user": "postgres", "dbname": dbname}
+        return f"host={self.socket_dir} user=postgres dbname={dbname}"
 
     def connect(self, dbname: str = "postgres") -> psycopg.Connection:
         """A psycopg connection, in autocommit mode."""
-        return psycopg.connect(**self.conninfo(dbname), autocommit=True)
+        return psycopg.connect(self.conninfo(dbname), autocommit=True)
 
     def run(self, program: str, *arguments: str | Path, dbname: str = "postgres", stdin: str = "") -> str:
         """Runs a client program of this server's version (psql, pg_dump, ...) and returns what it prints."""

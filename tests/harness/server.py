@@ -28,7 +28,7 @@ class Server:
 
     def directory(self, name: str) -> Path:
         """A directory as `pg_config` names it, for example `bindir`."""
-        command = [self.pg_config, f"--{name}"]
+        command = [str(self.pg_config), f"--{name}"]
         return Path(subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout.strip())
 
     @cached_property

@@ -1,0 +1,53 @@
+-- The parameters: their defaults, and who may change them.
+SELECT name, boot_val, unit, context, min_val, max_val, enumvals
+FROM pg_settings WHERE name LIKE 'id\_gen.%' ORDER BY name COLLATE "C";
+SELECT name FROM pg_settings
+WHERE name LIKE 'id\_gen.%' AND (short_desc = '' OR extra_desc = '');
+
+-- they belong to the server, not to a session, a role or a database
+SET id_gen.worker_id = 6;
+\echo SQLSTATE :SQLSTATE
+ALTER DATABASE regression SET id_gen.worker_id = 6;
+\echo SQLSTATE :SQLSTATE
+SELECT set_config('id_gen.max_lead', '1h', false);
+\echo SQLSTATE :SQLSTATE
+CREATE ROLE ordinary;
+SET ROLE ordinary;
+ALTER SYSTEM SET id_gen.worker_id = 6;
+\echo SQLSTATE :SQLSTATE
+SELECT id_gen_accept_clock();
+\echo SQLSTATE :SQLSTATE
+RESET ROLE;
+DROP ROLE ordinary;
+
+-- values are checked when they are set
+ALTER SYSTEM SET id_gen.worker_id = -2;
+\echo SQLSTATE :SQLSTATE
+ALTER SYSTEM SET id_gen.max_block = 0;
+\echo SQLSTATE :SQLSTATE
+ALTER SYSTEM SET id_gen.max_lead = '2h';
+\echo SQLSTATE :SQLSTATE
+ALTER SYSTEM SET id_gen.sequence_start = 'random';
+\echo SQLSTATE :SQLSTATE
+ALTER SYSTEM SET id_gen.no_such_thing = 1;
+\echo SQLSTATE :SQLSTATE
+
+-- so are layouts, each mistake by its name
+ALTER SYSTEM SET id_gen.layout = 'twiter';
+\echo SQLSTATE :SQLSTATE
+ALTER SYSTEM SET id_gen.layout = '';
+\echo SQLSTATE :SQLSTATE
+ALTER SYSTEM SET id_gen.layout = 'epoch=2024-01-01 time:41 worker:11 sequence:12';
+\echo SQLSTATE :SQLSTATE
+ALTER SYSTEM SET id_gen.layout = 'epoch=2024-01-01 time:0 worker:11 sequence:12';
+\echo SQLSTATE :SQLSTATE
+ALTER SYSTEM SET id_gen.layout = 'epoch=2100-01-01 time:41 worker:10 sequence:12';
+\echo SQLSTATE :SQLSTATE
+ALTER SYSTEM SET id_gen.layout = 'baidu';
+\echo SQLSTATE :SQLSTATE
+
+-- a valid one waits for the restart, and says so
+ALTER SYSTEM SET id_gen.layout = 'wide';
+ALTER SYSTEM SET id_gen.layout = 'default';
+ALTER SYSTEM SET id_gen.layout = 'epoch=2024-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:12';
+ALTER SYSTEM RESET id_gen.layout;

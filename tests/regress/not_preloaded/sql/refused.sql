@@ -1,0 +1,20 @@
+-- Without the shared segment nothing that needs it works, and each says what to do.
+SELECT snowflake_next();
+\echo SQLSTATE :SQLSTATE
+SELECT snowflake_next_array(10);
+\echo SQLSTATE :SQLSTATE
+SELECT * FROM snowflake_next_batch(10);
+\echo SQLSTATE :SQLSTATE
+SELECT id_gen_accept_clock();
+\echo SQLSTATE :SQLSTATE
+
+-- a table that uses it can be made and restored, and filled with IDs from elsewhere
+CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_next(), note text);
+INSERT INTO orders VALUES (snowflake_make('2026-01-01 00:00:00+00', 0, 1, 0), 'restored');
+INSERT INTO orders (note) VALUES ('new');
+\echo SQLSTATE :SQLSTATE
+SELECT id, note FROM orders;
+DROP TABLE orders;
+
+-- UUIDs need nothing
+SELECT count(DISTINCT uuidv7()) FROM generate_series(1, 1000);

@@ -1,0 +1,8 @@
+-- A server without a number generates nothing, however it is asked, and says what to type.
+SELECT snowflake_next();
+\echo SQLSTATE :SQLSTATE
+SELECT snowflake_next_array(10);
+\echo SQLSTATE :SQLSTATE
+SELECT * FROM snowflake_next_batch(10);
+\echo SQLSTATE :SQLSTATE
+SELECT snowflake_parse(0);
