@@ -1,6 +1,6 @@
 # One word for each thing to do here; the work is in scripts/. Each target sets up what it needs on this machine.
 
-export PG PG_CONFIG KEEP
+export PG PG_CONFIG KEEP WRITE
 
 .PHONY: help demo test bench lint install clean
 
@@ -15,7 +15,7 @@ demo: ## Take the guided tour on a throwaway server (KEEP=1: leave the server ru
 test: ## Run all tests
 	@scripts/test
 
-bench: ## Measure the cost of an ID beside nextval() and gen_random_uuid()
+bench: ## Measure the cost of an ID beside its rivals (WRITE=1: into docs/benchmarks.md)
 	@scripts/run benches/run.py
 
 lint: ## Check format, warnings and comments
