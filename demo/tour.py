@@ -103,12 +103,14 @@ def keep(cluster: Cluster) -> None:
     console.print(f"  {stop} && rm -r {cluster.base} {cluster.socket_dir}\n", soft_wrap=True, markup=False)
 
 
-def terminated(*_: object) -> NoReturn:
-    sys.exit(128 + signal.SIGTERM)
+def terminated(number: int, _: object) -> NoReturn:
+    """A closed terminal or a plain kill ends the tour as Ctrl-C does: through the clean-up."""
+    sys.exit(128 + number)
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, terminated)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, terminated)
     with Cluster("demo", conf=GENERATING) as cluster:
         cluster.psql(f"CREATE DATABASE {DATABASE}")
         version = cluster.psql("SHOW server_version")

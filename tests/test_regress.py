@@ -1,7 +1,7 @@
 """Runs each suite in tests/regress/ through the server's own pg_regress, on a cluster of its own.
 
-A suite is a directory with sql/, expected/ and a postgresql.conf that is added to the cluster's. With an empty file
-`standby` beside them it runs on a hot standby, whose primary has the extension in the database `regression`.
+A suite is a directory with sql/, expected/ and a postgresql.conf that is added to the cluster's. The extension is
+created before its first file runs. With an empty file `standby` beside them it runs on a hot standby of such a server.
 """
 
 import subprocess
@@ -37,7 +37,7 @@ def run_pg_regress(cluster: Cluster, suite: Path, *options: str) -> None:
     if done.returncode != 0:
         diffs = output / "regression.diffs"
         pytest.fail(
-            f"{diffs.read_text() if diffs.exists() else done.stdout}\n"
+            f"{done.stdout}\n{diffs.read_text() if diffs.exists() else ''}\n"
             f"To accept what was printed: cp {output}/results/*.out {suite}/expected/"
         )
 
