@@ -32,7 +32,7 @@ console = Console(highlight=False)
 
 
 def chapter(cluster: Cluster, name: str) -> None:
-    """Runs one SQL file and shows statements and answers as psql does, each statement set off from the answer before."""
+    """Runs one SQL file and shows statements and answers as psql does, a blank line before each statement."""
     path = Path(__file__).parent / name
     psql = subprocess.Popen(
         [*psql_command(cluster), "--echo-all", "--set=ON_ERROR_STOP=1", "--pset=pager=off"],
@@ -89,7 +89,11 @@ def offer_psql(cluster: Cluster) -> None:
     """At a terminal, the tour waits: the server is the visitor's to play with."""
     while True:
         console.print("[bold]p[/] and Enter opens psql here; Enter alone stops the server and removes it: ", end="")
-        if not input().strip():
+        try:
+            if not input().strip():
+                return
+        except EOFError:
+            console.print()
             return
         subprocess.run(psql_command(cluster))
 
@@ -108,31 +112,36 @@ def terminated(number: int, _: object) -> NoReturn:
     sys.exit(128 + number)
 
 
+def tour(cluster: Cluster) -> None:
+    cluster.psql(f"CREATE DATABASE {DATABASE}")
+    version = cluster.psql("SHOW server_version")
+    console.print(f"\nA throwaway PostgreSQL {version} is running, with these lines in postgresql.conf:")
+    console.print(GENERATING, style="green", markup=False)
+
+    chapter(cluster, "1_migration.sql")
+    load(cluster)
+    for name in ("2_no_duplicates", "3_inside_an_id", "4_public_ids", "5_time_range", "6_uuid"):
+        chapter(cluster, f"{name}.sql")
+
+    console.print("[bold]That was the tour.[/] To look around yourself, in another terminal:\n")
+    console.print(f"  {' '.join(psql_command(cluster))}\n", soft_wrap=True, markup=False)
+    if os.environ.get("KEEP"):
+        keep(cluster)
+    elif sys.stdin.isatty() and sys.stdout.isatty():
+        offer_psql(cluster)
+    else:
+        console.print("The server is removed now; with KEEP=1 it would go on running.")
+
+
 def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, terminated)
     with Cluster("demo", conf=GENERATING) as cluster:
-        cluster.psql(f"CREATE DATABASE {DATABASE}")
-        version = cluster.psql("SHOW server_version")
-        console.print(f"\nA throwaway PostgreSQL {version} is running, with these lines in postgresql.conf:")
-        console.print(GENERATING, style="green", markup=False)
-
-        chapter(cluster, "1_migration.sql")
-        load(cluster)
-        for name in ("2_no_duplicates", "3_inside_an_id", "4_public_ids", "5_time_range", "6_uuid"):
-            chapter(cluster, f"{name}.sql")
-
-        console.print("[bold]That was the tour.[/] To look around yourself, in another terminal:\n")
-        console.print(f"  {' '.join(psql_command(cluster))}\n", soft_wrap=True, markup=False)
-        if os.environ.get("KEEP"):
-            keep(cluster)
-        elif sys.stdin.isatty() and sys.stdout.isatty():
-            offer_psql(cluster)
-        else:
-            console.print("The server is removed now; with KEEP=1 it would go on running.")
+        try:
+            tour(cluster)
+        except (KeyboardInterrupt, OSError):
+            # Ctrl-C, or the terminal is gone: no failure whose files anyone would want to see.
+            sys.exit("\nInterrupted: the server is stopped and its files are removed.")
 
 
-try:
-    main()
-except (KeyboardInterrupt, EOFError):
-    sys.exit("\nInterrupted: the server is stopped and its files are removed.")
+main()

@@ -22,13 +22,6 @@ CREATE FUNCTION @extschema@.snowflake_next_array(count integer) RETURNS bigint[]
 COMMENT ON FUNCTION @extschema@.snowflake_next_array(integer) IS
     'that many snowflakes, strictly increasing, as an array';
 
-CREATE FUNCTION @extschema@.id_gen_accept_clock() RETURNS void
-    AS 'MODULE_PATHNAME', 'id_gen_accept_clock'
-    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
-REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_accept_clock() FROM PUBLIC;
-COMMENT ON FUNCTION @extschema@.id_gen_accept_clock() IS
-    'accept the clock as it is after it jumped forward by more than id_gen.max_jump';
-
 CREATE FUNCTION @extschema@.snowflake_parse(
         id bigint,
         OUT created_at timestamptz, OUT datacenter_id integer, OUT worker_id integer, OUT sequence integer)

@@ -36,6 +36,18 @@ pub fn take() -> Option<u64> {
     })
 }
 
+/// How far this session has claimed, and under which generation: what a set compares between its
+/// rows. `(0, 0)` before the first claim.
+#[inline]
+pub fn progress() -> (u64, u64) {
+    ATTACHED.with(|attached| match attached {
+        Some(attached) => {
+            (attached.slot.claims.load(Ordering::Relaxed), attached.segment.generation())
+        }
+        None => (0, 0),
+    })
+}
+
 /// Attaches this process if it is not, and brings the settings in force up to date.
 ///
 /// # Errors

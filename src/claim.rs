@@ -1,13 +1,13 @@
 //! The way from a used-up block to the next positions: take the lock, claim, and if the clock has
 //! to catch up first, wait for it without the lock.
 //!
-//! Nothing here logs, sleeps or fails while the lock is held: [`attempt`] only computes, and what
-//! it found is told after the lock is released.
+//! Nothing logs, sleeps or writes while the lock is held: [`State::claim`] only computes, and what
+//! it found is told, waited for or written after the lock is released.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use id_gen_core::block;
-use id_gen_core::frontier::{self, Limits, NO_RESERVATION, Run, Want};
+use id_gen_core::frontier::{self, Run, Want};
 use id_gen_core::layout::{Layout, NS_PER_MS};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -15,7 +15,7 @@ use pgrx::prelude::*;
 use crate::backend::{self, Attached};
 use crate::clock;
 use crate::refusal::Refusal;
-use crate::settings::UNSET;
+use crate::reservation::{self, Decision};
 use crate::shared::{Segment, Slot, State};
 
 /// Shorter waits are slept through; longer ones wait on the latch, which is precise to 1 ms.
@@ -57,37 +57,28 @@ pub fn next_id() -> Result<u64, Refusal> {
     Ok(id)
 }
 
-/// Claims the next part of a batch. What this process holds of a block is dropped first, so that
-/// its IDs stay in order.
+/// Claims positions for more than one ID. What this process holds of a block is dropped first, so
+/// that its IDs stay in order.
 ///
 /// # Errors
 /// As for [`next_id`].
-pub fn next_part(remaining: u64, chunk: u64) -> Result<Claim, Refusal> {
+pub fn next_run(want: Want) -> Result<Claim, Refusal> {
     let attached = backend::attach()?;
     attached.slot.drop_block();
-    claim(attached, Want::Batch { remaining, chunk })
+    claim(attached, want)
+}
+
+/// The largest block in force: 1 where IDs of all sessions are in strict order.
+///
+/// # Errors
+/// Whatever forbids this process to generate at all.
+pub fn max_block() -> Result<u32, Refusal> {
+    Ok(backend::attach()?.segment.lock().settings.max_block)
 }
 
 fn claim(attached: Attached, want: Want) -> Result<Claim, Refusal> {
     let Attached { segment, slot, .. } = attached;
-    let mut wait: Option<Wait> = None;
-    let outcome = loop {
-        let now_ns = clock::wall_ns();
-        let Attempt { outcome, stepped_ns } = attempt(segment, want, now_ns);
-        if stepped_ns != 0 {
-            tell_of_step(stepped_ns);
-        }
-        match outcome {
-            Err(Denial::Ahead { until_ms, limits }) => {
-                let wait = wait.get_or_insert_with(|| Wait::begin(slot));
-                if let Err(refusal) = wait.towards(until_ms, limits) {
-                    break Err(refusal);
-                }
-            }
-            Err(Denial::Refused(refusal)) => break Err(refusal),
-            Ok(claim) => break Ok(claim),
-        }
-    };
+    let outcome = claim_or_wait(segment, slot, want);
     match &outcome {
         Ok(claim) => {
             Slot::add(&slot.claims, 1);
@@ -98,16 +89,59 @@ fn claim(attached: Attached, want: Want) -> Result<Claim, Refusal> {
     outcome
 }
 
-/// What one look at the shared state gave.
-struct Attempt {
-    outcome: Result<Claim, Denial>,
-    /// A step of the clock that this look was the first to see.
-    stepped_ns: i64,
+fn claim_or_wait(
+    segment: &'static Segment,
+    slot: &'static Slot,
+    want: Want,
+) -> Result<Claim, Refusal> {
+    let layout = segment.layout()?;
+    let mut wait: Option<Wait> = None;
+    loop {
+        let now_ns = clock::wall_ns();
+        let (attempt, step) = {
+            let mut state = segment.lock();
+            (state.claim(segment, layout, want, now_ns), state.take_untold_step())
+        };
+        if let Some(stepped_ns) = step {
+            tell_of_step(stepped_ns);
+        }
+        match attempt {
+            Ok((claim, low)) => {
+                if low {
+                    segment.call_keeper();
+                }
+                return Ok(claim);
+            }
+            Err(Denial::Refused(refusal)) => return Err(refusal),
+            Err(Denial::Unopened) => reservation::open(segment, Decision::None)?,
+            // The keeper is late, or there is none.
+            Err(Denial::Unreserved) => {
+                wait.get_or_insert_with(|| Wait::begin(slot));
+                reservation::extend(segment)?;
+            }
+            Err(Denial::Ahead { until_ms, limits }) => {
+                wait.get_or_insert_with(|| Wait::begin(slot)).towards(until_ms, limits)?;
+            }
+        }
+    }
 }
 
+/// Why one look at the shared state gave no positions.
 enum Denial {
+    /// The clock has to show `until_ms` first.
     Ahead { until_ms: i64, limits: WaitLimits },
+    /// The reservation has to be extended first.
+    Unreserved,
+    /// The line has to begin first.
+    Unopened,
+    /// There is nothing to wait for.
     Refused(Refusal),
+}
+
+impl From<Refusal> for Denial {
+    fn from(refusal: Refusal) -> Denial {
+        Denial::Refused(refusal)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -116,98 +150,55 @@ struct WaitLimits {
     max_wait_ms: u32,
 }
 
-fn attempt(segment: &'static Segment, want: Want, now_ns: u64) -> Attempt {
-    let layout = match segment.layout() {
-        Ok(layout) => layout,
-        Err(refusal) => {
-            return Attempt { outcome: Err(Denial::Refused(refusal)), stepped_ns: 0 };
-        }
-    };
-    let mut state = segment.lock();
-    let mut now_ns = now_ns;
-    let mut stepped_ns = 0;
-    if state.watch.is_due(now_ns) {
-        let reading = clock::both();
-        now_ns = reading.wall_ns;
-        let max_jump_ns = u64::from(state.settings.max_jump_ms) * NS_PER_MS;
-        let verdict = state.watch.judge(reading, max_jump_ns);
-        stepped_ns = verdict.stepped_ns;
-        state.count_step(stepped_ns);
-        if let Some(by_ns) = verdict.jumped_ns {
-            let max_jump_ms = state.settings.max_jump_ms;
-            let refusal = Refusal::Jumped { by_ns, max_jump_ms };
-            return Attempt { outcome: Err(Denial::Refused(refusal)), stepped_ns };
-        }
-    }
-    let outcome = state.claim(segment, layout, want, now_ns);
-    Attempt { outcome, stepped_ns }
-}
-
 impl State {
-    fn count_step(&mut self, stepped_ns: i64) {
-        match stepped_ns.signum() {
-            -1 => {
-                self.steps_back += 1;
-                self.largest_step_back_ns =
-                    self.largest_step_back_ns.max(stepped_ns.unsigned_abs());
-            }
-            1 => self.steps_forward += 1,
-            _ => {}
-        }
-    }
-
+    /// Claims, and tells whether the reservation is running low.
     fn claim(
         &mut self,
         segment: &'static Segment,
         layout: &'static Layout,
         want: Want,
         now_ns: u64,
-    ) -> Result<Claim, Denial> {
+    ) -> Result<(Claim, bool), Denial> {
         let settings = self.settings;
-        let node_bits = layout
-            .node_bits(settings.datacenter_id.into(), settings.worker_id.into())
-            .map_err(|error| {
-                Denial::Refused(match settings.worker_id {
-                    UNSET => Refusal::WorkerUnset,
-                    _ => Refusal::Node(error, *layout),
-                })
-            })?;
+        let node_bits = settings.node_bits(layout)?;
+        let Some(line) = &self.line else { return Err(Denial::Unopened) };
+        let mut now_ns = now_ns;
+        if line.watch.is_due(now_ns) {
+            now_ns = self.look_at_clocks()?.wall_ns;
+        }
         let now_ms = i64::try_from(now_ns / NS_PER_MS).unwrap_or(i64::MAX);
         let now_tick = layout.tick_at(now_ms).map_err(|_| {
-            Denial::Refused(if now_ms < layout.epoch_ms() {
+            if now_ms < layout.epoch_ms() {
                 Refusal::BeforeEpoch(*layout)
             } else {
                 Refusal::Exhausted(*layout)
-            })
+            }
         })?;
-        let limits = Limits {
-            max_lead_ticks: u64::from(settings.max_lead_ms / layout.tick_ms()),
-            reservation: NO_RESERVATION,
-            sequence_start: settings.sequence_start,
-        };
         let max_block = u64::from(settings.max_block);
         let want = match want {
             Want::Block(size) => Want::Block(size.min(max_block)),
             batch @ Want::Batch { .. } => batch,
         };
-        let run =
-            self.frontier.claim(layout, now_tick, want, &limits).map_err(
-                |refusal| match refusal {
-                    frontier::Refusal::Ahead { until_tick } => Denial::Ahead {
-                        until_ms: layout.tick_start_ms(until_tick),
-                        limits: WaitLimits {
-                            max_lead_ms: settings.max_lead_ms,
-                            max_wait_ms: settings.max_wait_ms,
-                        },
+        let max_lead_ticks = u64::from(settings.max_lead_ms / layout.tick_ms());
+        let Some(line) = &mut self.line else { return Err(Denial::Unopened) };
+        let run = line
+            .claim(layout, now_tick, want, max_lead_ticks, settings.sequence_start)
+            .map_err(|refusal| match refusal {
+                frontier::Refusal::Ahead { until_tick } => Denial::Ahead {
+                    until_ms: layout.tick_start_ms(until_tick),
+                    limits: WaitLimits {
+                        max_lead_ms: settings.max_lead_ms,
+                        max_wait_ms: settings.max_wait_ms,
                     },
-                    frontier::Refusal::Unreserved { .. } | frontier::Refusal::Exhausted => {
-                        Denial::Refused(Refusal::Exhausted(*layout))
-                    }
                 },
-            )?;
+                frontier::Refusal::Unreserved { .. } => Denial::Unreserved,
+                frontier::Refusal::Exhausted => Refusal::Exhausted(*layout).into(),
+            })?;
+        let low = line.is_low(layout, run.end());
         let lead = layout.tick_of(run.end() - 1).saturating_sub(now_tick);
         self.largest_lead_ticks = self.largest_lead_ticks.max(lead);
-        Ok(Claim { layout, run, node_bits, now_tick, generation: segment.generation(), max_block })
+        let generation = segment.generation();
+        Ok((Claim { layout, run, node_bits, now_tick, generation, max_block }, low))
     }
 }
 
@@ -269,7 +260,8 @@ fn sleep(ns: u64) {
     check_for_interrupts!();
 }
 
-fn tell_of_step(stepped_ns: i64) {
+/// Writes the log line about a step of the clock.
+pub fn tell_of_step(stepped_ns: i64) {
     let ms = stepped_ns.unsigned_abs() / NS_PER_MS;
     let direction = if stepped_ns < 0 { "back" } else { "forward" };
     ereport!(

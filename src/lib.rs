@@ -11,7 +11,10 @@
 //! | [`uuid`] | SQL functions of the UUIDv7 family |
 //! | [`claim`] | the way from a used-up block to the next one: lock, wait, refuse |
 //! | [`backend`] | what one process knows: its slot and the fast path of one ID |
-//! | [`shared`] | the shared segment: frontier, settings in force, slots |
+//! | [`shared`] | the shared segment: the line of positions, settings in force, slots |
+//! | [`reservation`] | the promise on disk: reading, writing, beginning |
+//! | [`keeper`] | the background worker that reserves ahead of need |
+//! | [`operator`] | SQL functions with which a superuser decides |
 //! | [`settings`] | the `id_gen.*` parameters |
 //! | [`clock`] | reading the operating system's clocks |
 //! | [`random`] | random bits in bulk |
@@ -28,9 +31,12 @@ mod claim;
 mod clock;
 mod decode;
 mod fmgr;
+mod keeper;
+mod operator;
 mod process;
 mod random;
 mod refusal;
+mod reservation;
 mod settings;
 mod shared;
 mod snowflake;
@@ -46,6 +52,7 @@ extension_sql_file!(
     name = "snowflake",
     requires = [decode::snowflake_layouts]
 );
+extension_sql_file!("../sql/operator.sql", name = "operator");
 extension_sql_file!("../sql/uuid.sql", name = "uuid");
 #[cfg(any(feature = "pg15", feature = "pg16"))]
 extension_sql_file!("../sql/uuid_extract.sql", name = "uuid_extract");
@@ -57,6 +64,7 @@ extension_sql_file!("../sql/uuid_extract.sql", name = "uuid_extract");
 pub extern "C-unwind" fn _PG_init() {
     settings::define();
     shared::request();
+    keeper::request();
 }
 
 /// What `cargo pgrx test` needs to start a server.

@@ -2,11 +2,16 @@
 //! out in HINT. Logic returns a [`Refusal`]; only the edge raises it.
 
 use std::ffi::{CStr, CString};
+use std::io::ErrorKind;
 
 use id_gen_core::layout::{Field, Layout, LayoutError, RangeError, show_ms};
+use id_gen_core::opening::Obstacle;
+use id_gen_core::reservation::Damage;
 use id_gen_core::{presets, uuid7};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
+
+use crate::reservation::FILE;
 
 /// Why a call is refused.
 #[derive(Clone, Debug)]
@@ -50,6 +55,14 @@ pub enum Refusal {
     BeforeEpoch(Layout),
     /// The layout's time field is used up.
     Exhausted(Layout),
+    /// The line of IDs can't begin before somebody decides; for this layout.
+    Obstacle(Obstacle, Layout),
+    /// The reservation's file is damaged.
+    Damaged(Damage),
+    /// The reservation's file can't be read.
+    Unreadable(FileError),
+    /// The reservation's file can't be written.
+    Unwritten(FileError),
     /// An ID, number or instant that does not fit its layout.
     Range(RangeError, Layout),
     /// `infinity` and the like.
@@ -67,6 +80,8 @@ pub enum Refusal {
     },
     /// A count that is NULL.
     NullCount,
+    /// A time that is NULL.
+    NullTime,
     /// A set-returning function in a place that takes no set.
     NoSet,
     /// More processes than slots: this process has none.
@@ -75,8 +90,34 @@ pub enum Refusal {
     NoRandomness(String),
 }
 
+/// What the operating system said of a file.
+#[derive(Clone, Debug)]
+pub struct FileError {
+    kind: ErrorKind,
+    text: String,
+}
+
+impl From<&std::io::Error> for FileError {
+    fn from(error: &std::io::Error) -> FileError {
+        FileError { kind: error.kind(), text: error.to_string() }
+    }
+}
+
+impl FileError {
+    /// As PostgreSQL's `errcode_for_file_access()`.
+    const fn sqlstate(&self) -> PgSqlErrorCode {
+        match self.kind {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => PgSqlErrorCode::ERRCODE_DISK_FULL,
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE
+            }
+            _ => PgSqlErrorCode::ERRCODE_IO_ERROR,
+        }
+    }
+}
+
 /// The causes of refusing to generate, counted one by one.
-pub const CAUSES: usize = 6;
+pub const CAUSES: usize = 8;
 
 impl Refusal {
     /// Where a refusal to generate is counted; `None` for a mistake in the call itself.
@@ -88,6 +129,8 @@ impl Refusal {
             Refusal::Jumped { .. } => Some(3),
             Refusal::BeforeEpoch(_) => Some(4),
             Refusal::Exhausted(_) => Some(5),
+            Refusal::Obstacle(..) | Refusal::Damaged(_) | Refusal::Unreadable(_) => Some(6),
+            Refusal::Unwritten(_) => Some(7),
             _ => None,
         }
     }
@@ -193,7 +236,10 @@ impl Refusal {
             .detail(format!(
                 "The next one would be {lead_ms} ms ahead of the clock; id_gen.max_lead allows {max_lead_ms} ms, and waiting {max_wait_ms} ms (id_gen.max_wait) was not enough."
             ))
-            .hint("If the clock was set back, wait until it has caught up, or allow the difference: ALTER SYSTEM SET id_gen.max_lead = ...; SELECT pg_reload_conf();"),
+            .hint(format!(
+                "If the clock was set back, wait until it has caught up, or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{}s'; SELECT pg_reload_conf();",
+                lead_ms / 1000 + 1
+            )),
             Refusal::Jumped { by_ns, max_jump_ms } => Words::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "the clock jumped forward",
@@ -215,6 +261,24 @@ impl Refusal {
             )
             .detail(format!("Its time field ended at {}.", show_ms(layout.runs_out_ms())))
             .hint("Put the clock right if it is wrong; otherwise choose a layout with a later epoch or a wider time field: SELECT * FROM snowflake_layouts();"),
+            Refusal::Obstacle(obstacle, layout) => obstacle_words(obstacle, layout),
+            Refusal::Damaged(damage) => {
+                Words::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{FILE}\" is damaged"))
+                    .detail(format!("{} It says up to which time this server has handed out snowflakes.", sentence(damage)))
+                    .hint(RESET_HINT)
+            }
+            Refusal::Unreadable(error) => Words::new(
+                error.sqlstate(),
+                format!("could not read file \"{FILE}\": {}", error.text),
+            )
+            .detail("It says up to which time this server has handed out snowflakes.")
+            .hint("Let the server's user read that file in the data directory; the next call tries again."),
+            Refusal::Unwritten(error) => Words::new(
+                error.sqlstate(),
+                format!("could not write file \"{FILE}\": {}", error.text),
+            )
+            .detail("It has to say up to which time snowflakes may be handed out before they are.")
+            .hint("Make room, or let the server's user write to the directory \"id_gen\" in the data directory; the next call tries again."),
             Refusal::Range(error, layout) => range_words(error, layout),
             Refusal::Infinite => Words::new(
                 Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
@@ -245,6 +309,10 @@ impl Refusal {
             Refusal::NullCount => {
                 Words::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "count must not be null")
                     .hint("Ask for 1 or more.")
+            }
+            Refusal::NullTime => {
+                Words::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "time must not be null")
+                    .hint("Pass the time of the newest ID in use, or now().")
             }
             Refusal::NoSet => Words::new(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
@@ -312,6 +380,34 @@ fn node_words(error: &RangeError, layout: &Layout) -> Words {
         ))
 }
 
+/// What to type when the past is lost.
+const RESET_HINT: &str = "Put the file back; or let a superuser begin anew above the clock, and above the newest ID in use: SELECT id_gen_reset_reservation(above => now());";
+
+fn obstacle_words(obstacle: &Obstacle, layout: &Layout) -> Words {
+    match obstacle {
+        Obstacle::Lost => Words::new(
+            PgSqlErrorCode::ERRCODE_UNDEFINED_FILE,
+            format!("file \"{FILE}\" is missing"),
+        )
+        .detail("This server has issued snowflakes, as \"id_gen/issued\" tells, and the missing file says up to which time.")
+        .hint(RESET_HINT),
+        Obstacle::OtherSystem { found } => Words::new(
+            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("file \"{FILE}\" belongs to another database cluster"),
+        )
+        .detail(format!("Its system identifier is {found}, not this server's."))
+        .hint(RESET_HINT),
+        Obstacle::LayoutBelow { old, highest_old, lowest_new } => Words::new(
+            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "the new id_gen.layout could repeat snowflakes of the old one",
+        )
+        .detail(format!(
+            "This server has issued IDs up to {highest_old} with layout \"{old}\"; the next one with layout \"{layout}\" would be {lowest_new}."
+        ))
+        .hint("Set id_gen.layout back and restart; or, if that may happen, let a superuser run: SELECT id_gen_accept_layout();"),
+    }
+}
+
 fn range_words(error: &RangeError, layout: &Layout) -> Words {
     match *error {
         RangeError::Id { bits, .. } => Words::new(
@@ -349,7 +445,7 @@ fn range_words(error: &RangeError, layout: &Layout) -> Words {
 }
 
 /// An error of `core` as a sentence of DETAIL.
-fn sentence(error: &LayoutError) -> String {
+fn sentence(error: &impl std::fmt::Display) -> String {
     let text = error.to_string();
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {

@@ -20,7 +20,7 @@ use crate::refusal::Refusal;
 use crate::shared;
 
 /// The value of `id_gen.worker_id` and `id_gen.datacenter_id` that means "not set".
-pub const UNSET: i32 = -1;
+const UNSET: i32 = -1;
 const MAX_NODE: i32 = i32::MAX;
 
 const DEFAULT_MAX_LEAD_MS: i32 = 5_000;
@@ -67,6 +67,21 @@ pub struct Settings {
     pub sequence_start: SequenceStart,
     /// Largest block of a backend.
     pub max_block: u32,
+}
+
+impl Settings {
+    /// The node's bits in every ID.
+    ///
+    /// # Errors
+    /// If no worker is set, or a number does not fit the layout.
+    pub fn node_bits(&self, layout: &Layout) -> Result<u64, Refusal> {
+        if self.worker_id == UNSET {
+            return Err(Refusal::WorkerUnset);
+        }
+        layout
+            .node_bits(self.datacenter_id.into(), self.worker_id.into())
+            .map_err(|error| Refusal::Node(error, *layout))
+    }
 }
 
 /// The values as this process last read them.

@@ -6,7 +6,8 @@
 //! **Locking.** [`State`] is read and written under the segment's LWLock alone, always exclusive,
 //! never across a wait, a log line or anything that can fail. The generation is written under the
 //! lock and read without it. A slot is written by its process alone, without a lock; others read
-//! it. What is fixed when the segment is made needs no lock.
+//! it. What is fixed when the segment is made needs no lock. The reservation is written by the
+//! holder of the write token, which a process takes under the lock and then keeps without it.
 //!
 //! **Crashes.** A crash of any process makes PostgreSQL build all shared memory anew, this segment
 //! included.
@@ -17,9 +18,9 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
 use id_gen_core::block::Block;
-use id_gen_core::clock::Watch;
-use id_gen_core::frontier::Frontier;
-use id_gen_core::layout::Layout;
+use id_gen_core::clock::{Reading, Watch};
+use id_gen_core::layout::{Layout, NS_PER_MS};
+use id_gen_core::line::Line;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -28,6 +29,11 @@ use crate::refusal::{CAUSES, Refusal};
 use crate::settings::{self, Settings};
 
 const NAME: &std::ffi::CStr = c"id_gen";
+
+/// How often a process that waits for the write token looks by itself.
+const LOOK_AGAIN_MS: i64 = 1_000;
+/// Least time between two log lines about steps of the clock: 10 s.
+const TELL_AGAIN_NS: u64 = 10_000 * NS_PER_MS;
 
 /// A value on cache lines of its own (128 bytes: what PostgreSQL assumes, and two lines of a
 /// processor that fetches them in pairs), so that writing it slows nobody who reads its neighbours.
@@ -42,12 +48,16 @@ pub struct Segment {
     lock: Padded<UnsafeCell<pg_sys::LWLock>>,
     /// Guarded by `lock`.
     state: Padded<UnsafeCell<State>>,
+    /// Where processes wait for the write token.
+    written: Padded<UnsafeCell<pg_sys::ConditionVariable>>,
+    /// The latch of the keeper, or null.
+    keeper: AtomicPtr<pg_sys::Latch>,
     /// Refusals to generate, by [`Refusal::cause`].
     refusals: Padded<[AtomicU64; CAUSES]>,
 }
 
-// SAFETY: `state` is reached through `lock` alone, `lock` is made for sharing, the rest is atomic
-// or never changes once the segment is published.
+// SAFETY: `state` is reached through `lock` alone, `lock` and `written` are made for sharing, the
+// rest is atomic or never changes once the segment is published.
 unsafe impl Sync for Segment {}
 
 struct Fixed {
@@ -60,10 +70,16 @@ struct Fixed {
 
 /// What only the holder of the lock may touch.
 pub struct State {
-    /// The lowest position never handed out.
-    pub frontier: Frontier,
-    /// What is known of the clocks.
-    pub watch: Watch,
+    /// The positions of this server; `None` until the first use has read the reservation.
+    pub line: Option<Line>,
+    /// Whether a process holds the write token.
+    writing: bool,
+    /// Reservations written, how many failed, and the slowest.
+    pub writes: u64,
+    /// See `writes`.
+    pub failed_writes: u64,
+    /// See `writes`.
+    pub slowest_write_ns: u64,
     /// The settings in force for all processes.
     pub settings: Settings,
     /// When those were read from the configuration file, on the monotonic clock.
@@ -76,6 +92,10 @@ pub struct State {
     pub largest_step_back_ns: u64,
     /// Times the clock was set forward.
     pub steps_forward: u64,
+    /// Steps of the clock that no log line has told yet, added up.
+    untold_step_ns: i64,
+    /// When the last such line was written, on the monotonic clock.
+    told_at_mono_ns: u64,
     /// Counts of processes whose slots have gone to others.
     pub retired: Counts,
 }
@@ -166,6 +186,70 @@ impl Counts {
     }
 }
 
+/// The right to write the reservation, which one process holds at a time.
+pub struct Writing<'a>(&'a Segment);
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.lock().writing = false;
+        // SAFETY: initialized before the segment was published.
+        unsafe { pg_sys::ConditionVariableBroadcast(self.0.written.0.get()) };
+    }
+}
+
+impl State {
+    /// The largest forward step that is believed.
+    pub fn max_jump_ns(&self) -> u64 {
+        u64::from(self.settings.max_jump_ms) * NS_PER_MS
+    }
+
+    /// Looks at both clocks. Counts a step, and refuses a jump.
+    ///
+    /// # Errors
+    /// [`Refusal::Jumped`].
+    pub fn look_at_clocks(&mut self) -> Result<Reading, Refusal> {
+        let reading = clock::both();
+        let max_jump_ns = self.max_jump_ns();
+        let Some(line) = &mut self.line else { return Ok(reading) };
+        let verdict = line.watch.judge(reading, max_jump_ns);
+        match verdict.stepped_ns.signum() {
+            -1 => {
+                self.steps_back += 1;
+                let by_ns = verdict.stepped_ns.unsigned_abs();
+                self.largest_step_back_ns = self.largest_step_back_ns.max(by_ns);
+            }
+            1 => self.steps_forward += 1,
+            _ => {}
+        }
+        self.untold_step_ns = self.untold_step_ns.saturating_add(verdict.stepped_ns);
+        match verdict.jumped_ns {
+            Some(by_ns) => Err(Refusal::Jumped { by_ns, max_jump_ms: self.settings.max_jump_ms }),
+            None => Ok(reading),
+        }
+    }
+
+    /// A step that is to be told now: the first at once, then at most one every few seconds, so
+    /// that a clock which is set again and again does not fill the log.
+    pub fn take_untold_step(&mut self) -> Option<i64> {
+        if self.untold_step_ns == 0 {
+            return None;
+        }
+        let now_ns = clock::mono_ns();
+        if self.told_at_mono_ns != 0 && now_ns - self.told_at_mono_ns < TELL_AGAIN_NS {
+            return None;
+        }
+        self.told_at_mono_ns = now_ns;
+        Some(std::mem::take(&mut self.untold_step_ns))
+    }
+
+    /// Counts a write of the reservation.
+    pub fn count_write(&mut self, took_ns: u64, succeeded: bool) {
+        self.writes += 1;
+        self.failed_writes += u64::from(!succeeded);
+        self.slowest_write_ns = self.slowest_write_ns.max(took_ns);
+    }
+}
+
 /// The segment's lock, held.
 pub struct Locked<'a>(&'a Segment);
 
@@ -228,7 +312,50 @@ impl Segment {
 
     /// Believes the clock as it is now: an operator's answer to [`Refusal::Jumped`].
     pub fn accept_clock(&self) {
-        self.lock().watch = Watch::new(clock::both());
+        if let Some(line) = &mut self.lock().line {
+            line.watch = Watch::new(clock::both());
+        }
+    }
+
+    /// Waits for the right to write the reservation, and takes it. Interrupts end the wait.
+    pub fn begin_writing(&self) -> Writing<'_> {
+        if !self.try_begin_writing() {
+            let written = self.written.0.get();
+            // SAFETY: initialized before the segment was published; an error leaves the wait to
+            // PostgreSQL to clean up.
+            unsafe {
+                pg_sys::ConditionVariablePrepareToSleep(written);
+                while !self.try_begin_writing() {
+                    pg_sys::ConditionVariableTimedSleep(
+                        written,
+                        LOOK_AGAIN_MS,
+                        pg_sys::PG_WAIT_EXTENSION,
+                    );
+                }
+                pg_sys::ConditionVariableCancelSleep();
+            }
+        }
+        Writing(self)
+    }
+
+    fn try_begin_writing(&self) -> bool {
+        !std::mem::replace(&mut self.lock().writing, true)
+    }
+
+    /// Makes this process the keeper that [`Segment::call_keeper`] wakes, until it ends.
+    pub fn become_keeper(&self) {
+        // SAFETY: set at process start.
+        self.keeper.store(unsafe { pg_sys::MyLatch }, Ordering::Relaxed);
+    }
+
+    /// Wakes the keeper, if there is one, to extend the reservation.
+    pub fn call_keeper(&self) {
+        let latch = self.keeper.load(Ordering::Relaxed);
+        if !latch.is_null() {
+            // SAFETY: a latch in PostgreSQL's shared memory, there as long as the server runs. If
+            // its process has ended, the wake-up reaches nobody, or a process that looks again.
+            unsafe { pg_sys::SetLatch(latch) };
+        }
     }
 
     /// The layout of this server.
@@ -385,16 +512,24 @@ unsafe fn create(memory: *mut c_void, slot_count: usize) {
         // SAFETY: a plain C structure, initialized in place below.
         lock: Padded(UnsafeCell::new(unsafe { std::mem::zeroed() })),
         state: Padded(UnsafeCell::new(State {
-            frontier: Frontier::new(0),
-            watch: Watch::new(clock::both()),
+            line: None,
+            writing: false,
+            writes: 0,
+            failed_writes: 0,
+            slowest_write_ns: 0,
             settings,
             settings_read_mono_ns: settings::read_at_mono_ns(),
             largest_lead_ticks: 0,
             steps_back: 0,
             largest_step_back_ns: 0,
             steps_forward: 0,
+            untold_step_ns: 0,
+            told_at_mono_ns: 0,
             retired: Counts::default(),
         })),
+        // SAFETY: as above.
+        written: Padded(UnsafeCell::new(unsafe { std::mem::zeroed() })),
+        keeper: AtomicPtr::new(std::ptr::null_mut()),
         refusals: Padded([const { AtomicU64::new(0) }; CAUSES]),
     };
     // SAFETY: the caller vouches for the memory. All-zero bytes are a valid, empty slot.
@@ -403,6 +538,7 @@ unsafe fn create(memory: *mut c_void, slot_count: usize) {
         place.write(segment);
         place.add(1).cast::<Slot>().write_bytes(0, slot_count);
         pg_sys::LWLockInitialize((*place).lock.0.get(), tranche_id);
+        pg_sys::ConditionVariableInit((*place).written.0.get());
         pg_sys::LWLockRegisterTranche(tranche_id, NAME.as_ptr());
     }
 }

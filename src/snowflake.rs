@@ -1,13 +1,13 @@
 //! SQL functions that generate snowflakes. Their SQL is in `sql/snowflake.sql`.
 
-use id_gen_core::frontier::Run;
+use id_gen_core::frontier::{Run, Want};
 use id_gen_core::layout::Layout;
 use pgrx::prelude::*;
 
+use crate::backend;
 use crate::claim::{self, Claim};
 use crate::fmgr::{int8, sql_function};
 use crate::refusal::Refusal;
-use crate::{backend, shared};
 
 /// How many IDs a set claims at a time: enough to forget the lock, few enough that a reader who
 /// stops early wastes little.
@@ -35,7 +35,7 @@ sql_function! {
         }
         // The first claim comes before the memory, so that a call that is refused costs nothing.
         let mut remaining = u64::from(count.unsigned_abs());
-        let mut part = claim::next_part(remaining, remaining)?;
+        let mut part = claim::next_run(Want::Batch { remaining, chunk: remaining })?;
         let (array, mut elements) = new_array(count);
         loop {
             remaining -= part.run.count;
@@ -45,7 +45,7 @@ sql_function! {
             if remaining == 0 {
                 return Ok(array);
             }
-            part = claim::next_part(remaining, remaining)?;
+            part = claim::next_run(Want::Batch { remaining, chunk: remaining })?;
         }
     }
 }
@@ -100,19 +100,35 @@ struct Set {
     stride: u64,
     /// Claimed positions of later ticks.
     claimed: Option<(Claim, Run)>,
+    /// How many to claim next.
+    chunk: u64,
+    /// How many to claim at most: one where order across sessions is strict, row by row.
+    largest_chunk: u64,
+    /// This session's claims and the server's generation as of the last row: if either has
+    /// changed, what is left was overtaken.
+    as_of: (u64, u64),
 }
 
 impl Set {
-    fn new(count: u64) -> Set {
-        Set { remaining: count, next: 0, left: 0, stride: 0, claimed: None }
+    fn new(count: u64, largest_chunk: u64) -> Set {
+        Set {
+            remaining: count,
+            next: 0,
+            left: 0,
+            stride: 0,
+            claimed: None,
+            chunk: largest_chunk,
+            largest_chunk,
+            as_of: NOT_BEGUN,
+        }
     }
 
     #[inline]
     fn next(&mut self) -> Result<Option<u64>, Refusal> {
-        if self.left == 0 {
-            if self.remaining == 0 {
-                return Ok(None);
-            }
+        if self.remaining == 0 {
+            return Ok(None);
+        }
+        if self.left == 0 || backend::progress() != self.as_of {
             self.next_tick()?;
         }
         let id = self.next;
@@ -124,10 +140,11 @@ impl Set {
 
     #[cold]
     fn next_tick(&mut self) -> Result<(), Refusal> {
+        let overtaken = backend::progress() != self.as_of;
         let (claim, run) = match self.claimed.take() {
-            Some(claimed) => claimed,
-            None => {
-                let claim = claim::next_part(self.remaining, SET_CHUNK)?;
+            Some(claimed) if !overtaken => claimed,
+            _ => {
+                let claim = claim::next_run(self.want(overtaken))?;
                 (claim, claim.run)
             }
         };
@@ -136,9 +153,28 @@ impl Set {
         self.next = claim.layout.id_at(tick.start, claim.node_bits);
         self.left = tick.count;
         self.stride = claim.layout.stride();
+        self.as_of = backend::progress();
         Ok(())
     }
+
+    /// A set that runs alone claims in chunks. One whose session generates otherwise between its
+    /// rows can't use most of a chunk, so it begins again with one, and doubles.
+    fn want(&mut self, overtaken: bool) -> Want {
+        self.chunk = if overtaken && self.as_of != NOT_BEGUN {
+            1
+        } else {
+            (self.chunk * 2).min(self.largest_chunk)
+        };
+        if self.chunk < SET_CHUNK {
+            Want::Block(self.chunk.min(self.remaining))
+        } else {
+            Want::Batch { remaining: self.remaining, chunk: SET_CHUNK }
+        }
+    }
 }
+
+/// [`Set::as_of`] before the first row: no session has got that far with nothing claimed.
+const NOT_BEGUN: (u64, u64) = (0, 0);
 
 sql_function! {
     /// `snowflake_next_batch(count integer) → SETOF bigint`, a row at a time.
@@ -149,13 +185,14 @@ sql_function! {
                 return Err(Refusal::NoSet);
             }
             let count = count(call.int4(0))?;
+            let largest_chunk = if claim::max_block()? == 1 { 1 } else { SET_CHUNK };
             // SAFETY: the first call of a set, in a place that takes one. What it keeps is
             // allocated where it lives until the set ends, and has nothing to drop.
             unsafe {
                 let context = &mut *pg_sys::init_MultiFuncCall(fcinfo);
                 let set: *mut Set =
                     pg_sys::MemoryContextAlloc(context.multi_call_memory_ctx, size_of::<Set>()).cast();
-                set.write(Set::new(u64::from(count.unsigned_abs())));
+                set.write(Set::new(u64::from(count.unsigned_abs()), largest_chunk));
                 context.user_fctx = set.cast();
             }
         }
@@ -175,14 +212,6 @@ sql_function! {
             info.isDone = state;
         }
         Ok(datum)
-    }
-}
-
-sql_function! {
-    /// `id_gen_accept_clock() → void`
-    fn id_gen_accept_clock(call) {
-        shared::segment().ok_or(Refusal::NotPreloaded)?.accept_clock();
-        Ok(call.void())
     }
 }
 

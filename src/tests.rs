@@ -4,6 +4,7 @@
 /// The schema that `cargo pgrx test` looks for tests in.
 #[pgrx::pg_schema]
 mod tests {
+    use id_gen_core::frontier::Want;
     use pgrx::prelude::*;
 
     use crate::{backend, claim, shared};
@@ -37,7 +38,7 @@ mod tests {
     fn a_batch_drops_what_is_left_of_a_block() {
         let attached = backend::attach().expect("the server is set up to generate");
         let id = claim::next_id().expect("an ID");
-        let part = claim::next_part(10, 10).expect("ten IDs");
+        let part = claim::next_run(Want::Batch { remaining: 10, chunk: 10 }).expect("ten IDs");
         assert!(part.layout.id_at(part.run.start, part.node_bits) > id);
         assert_eq!(attached.slot.block.left(), 0);
     }

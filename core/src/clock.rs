@@ -5,13 +5,22 @@
 //! one reading of both and judges later ones against it. The caller holds whatever lock protects
 //! the watch.
 
+use crate::layout::NS_PER_MS;
+
 /// One look at both clocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Reading {
     /// Wall clock, nanoseconds since the Unix epoch.
     pub wall_ns: u64,
     /// Monotonic clock, nanoseconds since some fixed moment.
     pub mono_ns: u64,
+}
+
+impl Reading {
+    /// The wall clock in Unix milliseconds.
+    pub fn wall_ms(self) -> i64 {
+        i64::try_from(self.wall_ns / NS_PER_MS).unwrap_or(i64::MAX)
+    }
 }
 
 /// What a look at the clocks told.
@@ -34,7 +43,7 @@ const RECHECK_NS: u64 = 100_000_000;
 
 /// What is known of the clocks.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Watch {
     /// The reading furthest ahead of those believed. A clock that is set back and later put right
     /// is judged by it, so putting it right is no jump.
@@ -47,6 +56,11 @@ impl Watch {
     /// Starts watching from a reading that is believed.
     pub const fn new(reading: Reading) -> Watch {
         Watch { believed: reading, latest: reading }
+    }
+
+    /// The reading furthest ahead of those believed.
+    pub const fn believed(&self) -> Reading {
+        self.believed
     }
 
     /// Whether a wall clock reading is worth a look at the monotonic clock too. It stays so while

@@ -76,7 +76,7 @@ const fn tick_end(layout: &Layout, position: u64) -> u64 {
 }
 
 /// Positions handed out together, `start` and the following `count - 1`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
     /// The first position.
     pub start: u64,
@@ -123,7 +123,7 @@ pub enum Refusal {
 
 /// The lowest position never handed out.
 #[repr(transparent)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Frontier(u64);
 
 impl Frontier {

@@ -411,6 +411,17 @@ impl Layout {
         Ok(unix_ms.wrapping_sub(self.epoch_ms) as u64 / u64::from(self.tick_ms))
     }
 
+    /// The first tick that starts at an instant or later: zero before the epoch, the number of
+    /// ticks after the last one.
+    pub const fn tick_from(&self, unix_ms: i64) -> u64 {
+        let since_ms = unix_ms.saturating_sub(self.epoch_ms);
+        if since_ms <= 0 {
+            return 0;
+        }
+        let tick = since_ms.cast_unsigned().div_ceil(self.tick_ms as u64);
+        if tick < self.ticks() { tick } else { self.ticks() }
+    }
+
     /// Puts an ID together from numbers that are known to fit; higher bits are cut off.
     #[inline]
     pub const fn pack(&self, parts: Parts) -> u64 {

@@ -11,6 +11,9 @@
 //! | [`presets`] | the layouts known by name |
 //! | [`frontier`] | which positions may be handed out now |
 //! | [`block`] | the few positions one backend holds, and how many it should take |
+//! | [`line`] | frontier, reservation and clocks of one worker, and the order of steps between them |
+//! | [`reservation`] | the promise written ahead of use, and its file |
+//! | [`opening`] | where the line begins when a server starts |
 //! | [`clock`] | telling a clock that runs from a clock that was moved |
 //! | [`uuid7`] | UUIDv7, strictly increasing within one generator |
 //! | [`uuid1`] | the time in a UUIDv1 |
@@ -28,7 +31,10 @@ pub mod clock;
 pub mod frontier;
 pub mod layout;
 pub mod layout_text;
+pub mod line;
+pub mod opening;
 pub mod picture;
 pub mod presets;
+pub mod reservation;
 pub mod uuid1;
 pub mod uuid7;

@@ -1,0 +1,96 @@
+//! A worker's line of positions as one thing: its frontier, what is reserved of it, and the clocks.
+//!
+//! The order of steps that keeps it safe over a crash is this. [`Line::wanted_until_ms`] says how
+//! far the reservation should reach; the caller makes that durable; only then
+//! [`Line::promise`] lets claims use it. [`Line::withdraw`] goes the other way: it gives the unused
+//! part back first, and only then may the smaller bound be written. The caller holds whatever lock
+//! protects the line during each of these, never while it writes, and lets no two writers run at
+//! once.
+
+use crate::clock::Watch;
+use crate::frontier::{Frontier, Limits, Refusal, Run, SequenceStart, Want};
+use crate::layout::Layout;
+use crate::opening::Start;
+
+/// How far ahead of need the reservation is written: 3 s, so that a keeper that comes by every
+/// second may miss two rounds.
+pub const RESERVE_AHEAD_MS: i64 = 3_000;
+
+/// Positions of one worker: those handed out, those reserved, and what time it is.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Line {
+    frontier: Frontier,
+    /// First position that is not reserved.
+    reserved: u64,
+    /// What is known of the clocks.
+    pub watch: Watch,
+}
+
+impl Line {
+    /// A line that begins where it may, with nothing reserved.
+    pub fn begin(layout: &Layout, start: &Start) -> Line {
+        let first = layout.first_position(layout.tick_from(start.first_ms));
+        Line { frontier: Frontier::new(first), reserved: first, watch: start.watch }
+    }
+
+    /// The lowest position never handed out.
+    pub const fn frontier(&self) -> Frontier {
+        self.frontier
+    }
+
+    /// First position that is not reserved.
+    pub const fn reserved(&self) -> u64 {
+        self.reserved
+    }
+
+    /// Hands out positions: see [`Frontier::claim`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn claim(
+        &mut self,
+        layout: &Layout,
+        now_tick: u64,
+        want: Want,
+        max_lead_ticks: u64,
+        sequence_start: SequenceStart,
+    ) -> Result<Run, Refusal> {
+        let limits = Limits { max_lead_ticks, reservation: self.reserved, sequence_start };
+        self.frontier.claim(layout, now_tick, want, &limits)
+    }
+
+    /// Until when the reservation should reach: some seconds past the frontier, and past the clock
+    /// unless it is not believed.
+    pub fn wanted_until_ms(&self, layout: &Layout, believed_now_ms: Option<i64>) -> i64 {
+        let frontier_ms = layout.tick_start_ms(layout.tick_of(self.frontier.position()));
+        let from_ms = believed_now_ms.map_or(frontier_ms, |now_ms| now_ms.max(frontier_ms));
+        from_ms.saturating_add(RESERVE_AHEAD_MS)
+    }
+
+    /// Whether less than half of what should be reserved ahead of a position is left.
+    #[inline]
+    pub const fn is_low(&self, layout: &Layout, position: u64) -> bool {
+        let half = RESERVE_AHEAD_MS as u64 / 2 / layout.tick_ms() as u64;
+        layout.tick_of(self.reserved) < layout.tick_of(position).saturating_add(half)
+    }
+
+    /// Until when the reservation reaches, in Unix milliseconds.
+    pub const fn promised_until_ms(&self, layout: &Layout) -> i64 {
+        layout.tick_start_ms(layout.tick_of(self.reserved))
+    }
+
+    /// Lets claims use what has been made durable.
+    pub fn promise(&mut self, layout: &Layout, until_ms: i64) {
+        self.reserved = self.reserved.max(layout.first_position(layout.tick_from(until_ms)));
+    }
+
+    /// Gives back what is reserved and not handed out, and says until when the rest reaches.
+    pub fn withdraw(&mut self, layout: &Layout) -> i64 {
+        let last = self.frontier.position().saturating_sub(1);
+        let end_of_tick = layout.first_position(layout.tick_of(last) + 1);
+        self.reserved = self.reserved.min(end_of_tick);
+        self.promised_until_ms(layout)
+    }
+}

@@ -1,0 +1,231 @@
+//! Laws of the reservation: its file says exactly what was written or is refused, and a line never
+//! begins below an ID that may exist.
+
+use id_gen_core::clock::Reading;
+use id_gen_core::frontier::{SequenceStart, Want};
+use id_gen_core::layout::{Field, Layout};
+use id_gen_core::line::{Line, RESERVE_AHEAD_MS};
+use id_gen_core::opening::{self, Finding, Obstacle, PROMOTION_MARGIN_MS, Present};
+use id_gen_core::presets;
+use id_gen_core::reservation::{Damage, Record};
+use proptest::prelude::*;
+
+const NOW_MS: i64 = 1_795_000_000_000;
+
+fn layout(name: &str) -> Layout {
+    presets::by_name(name).unwrap().layout
+}
+
+fn clock(wall_ms: i64, mono_ms: u64) -> Reading {
+    Reading { wall_ns: wall_ms.cast_unsigned() * 1_000_000, mono_ns: mono_ms * 1_000_000 }
+}
+
+fn record() -> Record {
+    Record {
+        system_identifier: 7_710_208_234_434_893_832,
+        timeline: 1,
+        layout: layout("default"),
+        until_ms: NOW_MS + RESERVE_AHEAD_MS,
+        boot: 42,
+        clock: clock(NOW_MS, 5_000),
+    }
+}
+
+fn present() -> Present {
+    Present {
+        system_identifier: 7_710_208_234_434_893_832,
+        timeline: 1,
+        layout: layout("default"),
+        boot: 42,
+        clock: clock(NOW_MS + 500, 5_500),
+        last_replayed_ms: None,
+        max_lead_ms: 5_000,
+    }
+}
+
+fn first_ms(finding: &Finding, present: &Present) -> i64 {
+    opening::begin(finding, present).unwrap().first_ms
+}
+
+fn any_record() -> impl Strategy<Value = Record> {
+    let numbers = (any::<u64>(), any::<u32>(), any::<i64>(), any::<u128>(), any::<(u64, u64)>());
+    (numbers, 0..presets::all().len()).prop_map(
+        |((system_identifier, timeline, until_ms, boot, (wall_ns, mono_ns)), preset)| Record {
+            system_identifier,
+            timeline,
+            layout: presets::all()[preset].layout,
+            until_ms,
+            boot,
+            clock: Reading { wall_ns, mono_ns },
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn a_file_gives_its_record_back(record in any_record()) {
+        prop_assert_eq!(Record::decode(&record.encode()), Ok(record));
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        prop_assert!(Record::decode(&bytes).is_err());
+    }
+
+    #[test]
+    fn any_text_after_the_magic_is_read_without_a_panic(text in "[ -~\n]{0,200}") {
+        let file = format!("id_gen reservation {text}");
+        prop_assert!(Record::decode(file.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_line_begins_at_or_above_what_was_promised(
+        until_ms in NOW_MS - 10_000_000..NOW_MS + 10_000_000, preset in 0..presets::all().len(),
+    ) {
+        let layout = presets::all()[preset].layout;
+        prop_assume!(layout.check_at(until_ms + 2_000).is_ok());
+        let record = Record { until_ms, layout, ..record() };
+        let start = opening::begin(&Finding::Record(record), &Present { layout, ..present() }).unwrap();
+        let line = Line::begin(&layout, &start);
+        prop_assert!(layout.tick_start_ms(layout.tick_of(line.frontier().position())) >= until_ms);
+        prop_assert_eq!(line.reserved(), line.frontier().position());
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_noticed() {
+    let bytes = record().encode();
+    for bit in 0..bytes.len() * 8 {
+        let mut damaged = bytes.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let read = Record::decode(&damaged);
+        // The case of a hexadecimal digit of the checksum is the one bit that says nothing.
+        assert!(read.is_err() || read == Ok(record()), "bit {bit}");
+    }
+}
+
+#[test]
+fn every_cut_is_noticed() {
+    let bytes = record().encode();
+    for length in 0..bytes.len() {
+        assert!(Record::decode(&bytes[..length]).is_err(), "{length} of {} bytes", bytes.len());
+    }
+    let mut longer = bytes;
+    longer.push(b'\n');
+    assert!(Record::decode(&longer).is_err(), "a byte too many");
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    assert_eq!(Record::decode(b""), Err(Damage::NotARecord));
+    assert_eq!(Record::decode(b"something else altogether"), Err(Damage::NotARecord));
+    assert_eq!(Record::decode(b"id_gen reservation 2\n"), Err(Damage::Version(2)));
+    assert_eq!(Record::decode(b"id_gen reservation 1\n"), Err(Damage::CutShort));
+}
+
+#[test]
+fn a_new_server_begins_at_its_clock() {
+    assert_eq!(first_ms(&Finding::Nothing, &present()), i64::MIN);
+}
+
+#[test]
+fn a_restart_begins_at_the_promise() {
+    assert_eq!(first_ms(&Finding::Record(record()), &present()), record().until_ms);
+}
+
+#[test]
+fn a_lost_or_foreign_record_stops_everything() {
+    assert_eq!(opening::begin(&Finding::Lost, &present()), Err(Obstacle::Lost));
+    let foreign = Record { system_identifier: 1, ..record() };
+    let other_system = Err(Obstacle::OtherSystem { found: 1 });
+    assert_eq!(opening::begin(&Finding::Record(foreign), &present()), other_system);
+}
+
+#[test]
+fn a_promoted_server_begins_above_every_clock_it_knows() {
+    let promoted = Present { timeline: 2, ..present() };
+    let above = i64::from(promoted.max_lead_ms) + PROMOTION_MARGIN_MS;
+    let record = Finding::Record(record());
+    assert_eq!(first_ms(&record, &promoted), NOW_MS + 500 + above);
+    let behind = Present { last_replayed_ms: Some(NOW_MS + 2_500), ..promoted };
+    assert_eq!(first_ms(&record, &behind), NOW_MS + 2_500 + above);
+    let far_behind = Present { clock: clock(NOW_MS - 3_600_000, 5_500), ..promoted };
+    assert_eq!(first_ms(&record, &far_behind), NOW_MS + RESERVE_AHEAD_MS);
+    assert_eq!(first_ms(&Finding::Nothing, &promoted), NOW_MS + 500 + above);
+}
+
+#[test]
+fn a_clock_moved_while_the_server_was_down_is_known_within_one_boot() {
+    let forward = Present { clock: clock(NOW_MS + 3_600_000, 5_500), ..present() };
+    let start = opening::begin(&Finding::Record(record()), &forward).unwrap();
+    let mut watch = start.watch;
+    let jumped_ns = watch.judge(forward.clock, 600_000_000_000).jumped_ns;
+    assert_eq!(jumped_ns, Some(3_599_500_000_000));
+    for boot in [43, opening::UNKNOWN_BOOT] {
+        let elsewhere = Present { boot, ..forward };
+        let record = Record { boot: opening::UNKNOWN_BOOT, ..record() };
+        let start = opening::begin(&Finding::Record(record), &elsewhere).unwrap();
+        assert_eq!(start.watch.believed(), forward.clock, "nothing to compare with");
+    }
+}
+
+#[test]
+fn a_layout_may_change_only_upwards() {
+    let change = |old: &str, new: &str| {
+        let record = Record { layout: layout(old), ..record() };
+        let present = Present { layout: layout(new), ..present() };
+        opening::begin(&Finding::Record(record), &present)
+    };
+    // The time stands at the same bit, counted from the same epoch or an earlier one.
+    assert!(change("default", "wide").is_ok());
+    assert!(change("wide", "default").is_ok());
+    assert!(change("default", "pgedge").is_ok());
+    assert!(change("default", "twitter").is_ok());
+    // A later epoch, or fewer bits below the time, go below.
+    for (old, new) in [("twitter", "default"), ("pgedge", "wide"), ("default", "js")] {
+        let Err(Obstacle::LayoutBelow { highest_old, lowest_new, .. }) = change(old, new) else {
+            panic!("{old} to {new} must be refused");
+        };
+        assert!(lowest_new <= highest_old);
+    }
+}
+
+#[test]
+fn no_layout_change_that_is_allowed_can_repeat_an_id() {
+    for old in presets::all() {
+        for new in presets::all() {
+            let record = Record { layout: old.layout, ..record() };
+            let present = Present { layout: new.layout, ..present() };
+            if let Ok(start) = opening::begin(&Finding::Record(record.clone()), &present) {
+                let highest =
+                    old.layout.max_of(old.layout.tick_from(record.until_ms).saturating_sub(1));
+                let first = new.layout.tick_from(start.first_ms);
+                if first < new.layout.ticks() && old.layout != new.layout {
+                    assert!(new.layout.min_of(first) > highest, "{} to {}", old.name, new.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_withdrawn_can_not_be_claimed() {
+    let fields = [(Field::Time, 20), (Field::Sequence, 3)];
+    let layout = Layout::new(0, 1, false, &fields).unwrap();
+    let start = opening::begin(&Finding::Nothing, &present()).unwrap();
+    let mut line = Line::begin(&layout, &start);
+    let claim = |line: &mut Line, now_tick| {
+        line.claim(&layout, now_tick, Want::Block(1), 0, SequenceStart::Zero)
+    };
+    assert!(claim(&mut line, 100).is_err(), "nothing is promised yet");
+    line.promise(&layout, 3_100);
+    assert!(line.is_low(&layout, layout.first_position(2_000)));
+    assert!(!line.is_low(&layout, layout.first_position(1_000)));
+    assert!(claim(&mut line, 100).is_ok());
+    assert_eq!(line.withdraw(&layout), 101, "the tick in use ends there");
+    assert!(claim(&mut line, 100).is_ok(), "the rest of the tick in use is still promised");
+    assert!(claim(&mut line, 101).is_err());
+    assert_eq!(line.wanted_until_ms(&layout, Some(101)), 101 + RESERVE_AHEAD_MS);
+    line.promise(&layout, 3_101);
+    assert!(claim(&mut line, 101).is_ok());
+}

@@ -1,0 +1,229 @@
+//! The reservation on disk: `id_gen/reservation` in the data directory.
+//!
+//! What it says and why is [`id_gen_core::reservation`]; here it is read, and written with the
+//! discipline of PostgreSQL's own `durable_rename`: a temporary file, flushed, renamed over the
+//! old one, then file and directory flushed. The file `id_gen/issued` beside it is written once,
+//! before the first ID: if it is there and the reservation is not, the reservation was lost.
+//!
+//! **Locking.** One process writes at a time: it holds the segment's write token
+//! ([`crate::shared::Writing`]), not its lock, so sessions claim on while the disk works. Others that need a larger reservation wait
+//! on a condition variable, interruptibly.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+
+use id_gen_core::clock::Reading;
+use id_gen_core::layout::Layout;
+use id_gen_core::line::Line;
+use id_gen_core::opening::{self, Finding, Present, Start};
+use id_gen_core::reservation::Record;
+use pgrx::pg_sys;
+
+use crate::refusal::Refusal;
+use crate::shared::Segment;
+use crate::{clock, fmgr};
+
+// Every process of a server works in its data directory.
+const DIRECTORY: &str = "id_gen";
+/// The file, named in messages as it is here.
+pub const FILE: &str = "id_gen/reservation";
+const ISSUED: &str = "id_gen/issued";
+const TEMPORARY: &str = "id_gen/writing";
+const ISSUED_TEXT: &[u8] =
+    b"This server has issued snowflakes. If id_gen/reservation is missing, it was lost.\n";
+const DIRECTORY_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// What an operator decided about a line that could not begin by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing: begin if it is safe.
+    None,
+    /// IDs of the new layout may repeat or go below those of the old one.
+    AcceptLayout,
+    /// Begin anew above the clock, and above this time, whatever is on disk.
+    Reset {
+        /// Unix milliseconds.
+        above_ms: i64,
+    },
+}
+
+/// Begins the line if it has not begun: reads the file, decides, and makes the first reservation.
+///
+/// # Errors
+/// What stands in the way, or why the file can't be read or written.
+pub fn open(segment: &Segment, decision: Decision) -> Result<(), Refusal> {
+    let layout = *segment.layout()?;
+    let _writing = segment.begin_writing();
+    let (max_lead_ms, max_jump_ns) = {
+        let state = segment.lock();
+        if state.line.is_some() {
+            return Ok(());
+        }
+        (state.settings.max_lead_ms, state.max_jump_ns())
+    };
+    let present = present(layout, max_lead_ms);
+    let start = decide(&present, decision)?;
+    let mut line = Line::begin(&layout, &start);
+    // The last run may have left the clocks of this boot, which tell whether to believe the clock
+    // now. Claims judge again for themselves, and count and tell what they see.
+    let mut watch = start.watch;
+    let jumped = watch.judge(present.clock, max_jump_ns).jumped_ns.is_some();
+    let until_ms = line.wanted_until_ms(&layout, (!jumped).then(|| present.clock.wall_ms()));
+    write(&record(&present, until_ms, start.watch.believed()))
+        .map_err(|error| Refusal::Unwritten((&error).into()))?;
+    line.promise(&layout, until_ms);
+    segment.lock().line = Some(line);
+    Ok(())
+}
+
+fn decide(present: &Present, decision: Decision) -> Result<Start, Refusal> {
+    if let Decision::Reset { above_ms } = decision {
+        let start = opening::anew(present);
+        return Ok(Start { first_ms: start.first_ms.max(above_ms), ..start });
+    }
+    let mut finding = read()?;
+    if decision == Decision::AcceptLayout
+        && let Finding::Record(record) = &mut finding
+    {
+        record.layout = present.layout;
+    }
+    opening::begin(&finding, present)
+        .map_err(|obstacle| Refusal::Obstacle(obstacle, present.layout))
+}
+
+/// Extends the reservation as far as it should reach, if it does not already.
+///
+/// # Errors
+/// If the file can't be written.
+pub fn extend(segment: &Segment) -> Result<(), Refusal> {
+    let layout = *segment.layout()?;
+    let _writing = segment.begin_writing();
+    let (until_ms, believed) = {
+        let state = segment.lock();
+        let Some(line) = &state.line else { return Ok(()) };
+        let now = clock::both();
+        let mut watch = line.watch;
+        let jumped = watch.judge(now, state.max_jump_ns()).jumped_ns.is_some();
+        let until_ms = line.wanted_until_ms(&layout, (!jumped).then(|| now.wall_ms()));
+        if until_ms <= line.promised_until_ms(&layout) {
+            return Ok(());
+        }
+        (until_ms, watch.believed())
+    };
+    let present = present(layout, 0);
+    let since_ns = clock::mono_ns();
+    let written = write(&record(&present, until_ms, believed));
+    let took_ns = clock::mono_ns().saturating_sub(since_ns);
+    let mut state = segment.lock();
+    state.count_write(took_ns, written.is_ok());
+    written.map_err(|error| Refusal::Unwritten((&error).into()))?;
+    if let Some(line) = &mut state.line {
+        line.promise(&layout, until_ms);
+    }
+    Ok(())
+}
+
+/// Gives back what is reserved and not used, so that the next start need not wait for it.
+///
+/// # Errors
+/// If the file can't be written; the larger bound then stays on disk, which is safe.
+pub fn withdraw(segment: &Segment) -> Result<(), Refusal> {
+    let layout = *segment.layout()?;
+    let _writing = segment.begin_writing();
+    let (until_ms, believed) = {
+        let mut state = segment.lock();
+        let Some(line) = &mut state.line else { return Ok(()) };
+        // From here on a claim has to extend the reservation first, and so to wait for this write.
+        (line.withdraw(&layout), line.watch.believed())
+    };
+    write(&record(&present(layout, 0), until_ms, believed))
+        .map_err(|error| Refusal::Unwritten((&error).into()))
+}
+
+/// What is known of this server now.
+fn present(layout: Layout, max_lead_ms: u32) -> Present {
+    // SAFETY: recovery is over (no session claims before, and the keeper starts after), so the
+    // timeline is settled; all three only read shared memory.
+    let (system_identifier, timeline, replayed) = unsafe {
+        (pg_sys::GetSystemIdentifier(), pg_sys::GetWALInsertionTimeLine(), pg_sys::GetLatestXTime())
+    };
+    Present {
+        system_identifier,
+        timeline,
+        layout,
+        boot: boot(),
+        clock: clock::both(),
+        last_replayed_ms: (replayed != 0).then(|| fmgr::unix_ms(replayed).ok()).flatten(),
+        max_lead_ms,
+    }
+}
+
+fn record(present: &Present, until_ms: i64, believed: Reading) -> Record {
+    Record {
+        system_identifier: present.system_identifier,
+        timeline: present.timeline,
+        layout: present.layout,
+        until_ms,
+        boot: present.boot,
+        clock: believed,
+    }
+}
+
+/// This boot of the machine.
+fn boot() -> u128 {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .ok()
+        .and_then(|text| u128::from_str_radix(&text.trim().replace('-', ""), 16).ok())
+        .unwrap_or(opening::UNKNOWN_BOOT)
+}
+
+fn read() -> Result<Finding, Refusal> {
+    match fs::read(FILE) {
+        Ok(bytes) => Record::decode(&bytes).map(Finding::Record).map_err(Refusal::Damaged),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::exists(ISSUED) {
+            Ok(true) => Ok(Finding::Lost),
+            Ok(false) => Ok(Finding::Nothing),
+            Err(error) => Err(Refusal::Unreadable((&error).into())),
+        },
+        Err(error) => Err(Refusal::Unreadable((&error).into())),
+    }
+}
+
+/// Makes a record durable.
+fn write(record: &Record) -> io::Result<()> {
+    match DirBuilder::new().mode(DIRECTORY_MODE).create(DIRECTORY) {
+        Ok(()) => flush(".")?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    replace(FILE, &record.encode())?;
+    if !fs::exists(ISSUED)? {
+        replace(ISSUED, ISSUED_TEXT)?;
+    }
+    Ok(())
+}
+
+fn replace(path: &str, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(FILE_MODE)
+        .open(TEMPORARY)?;
+    file.write_all(bytes)?;
+    flush_file(&file)?;
+    fs::rename(TEMPORARY, path)?;
+    flush_file(&file)?;
+    flush(DIRECTORY)
+}
+
+fn flush(directory: &str) -> io::Result<()> {
+    flush_file(&File::open(directory)?)
+}
+
+fn flush_file(file: &File) -> io::Result<()> {
+    // SAFETY: a setting of this process. Who turns it off accepts to lose any file in a power cut.
+    if unsafe { pg_sys::enableFsync } { file.sync_all() } else { Ok(()) }
+}
