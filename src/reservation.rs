@@ -18,6 +18,7 @@ use id_gen_core::layout::Layout;
 use id_gen_core::line::Line;
 use id_gen_core::opening::{self, Finding, Present, Start};
 use id_gen_core::reservation::Record;
+use once_cell::sync::OnceCell;
 use pgrx::pg_sys;
 
 use crate::refusal::Refusal;
@@ -70,9 +71,9 @@ pub fn open(segment: &Segment, decision: Decision) -> Result<(), Refusal> {
     // now. Claims judge again for themselves, and count and tell what they see.
     let mut watch = start.watch;
     let jumped = watch.judge(present.clock, max_jump_ns).jumped_ns.is_some();
-    let until_ms = line.wanted_until_ms(&layout, (!jumped).then(|| present.clock.wall_ms()));
-    write(&record(&present, until_ms, start.watch.believed()))
-        .map_err(|error| Refusal::Unwritten((&error).into()))?;
+    let believed_ms = (!jumped).then(|| present.clock.wall_ms());
+    let until_ms = line.wanted_until_ms(&layout, believed_ms, max_lead_ms);
+    write(segment, layout, until_ms, start.watch.believed())?;
     line.promise(&layout, until_ms);
     segment.lock().line = Some(line);
     Ok(())
@@ -106,20 +107,15 @@ pub fn extend(segment: &Segment) -> Result<(), Refusal> {
         let now = clock::both();
         let mut watch = line.watch;
         let jumped = watch.judge(now, state.max_jump_ns()).jumped_ns.is_some();
-        let until_ms = line.wanted_until_ms(&layout, (!jumped).then(|| now.wall_ms()));
+        let believed_ms = (!jumped).then(|| now.wall_ms());
+        let until_ms = line.wanted_until_ms(&layout, believed_ms, state.settings.max_lead_ms);
         if until_ms <= line.promised_until_ms(&layout) {
             return Ok(());
         }
         (until_ms, watch.believed())
     };
-    let present = present(layout, 0);
-    let since_ns = clock::mono_ns();
-    let written = write(&record(&present, until_ms, believed));
-    let took_ns = clock::mono_ns().saturating_sub(since_ns);
-    let mut state = segment.lock();
-    state.count_write(took_ns, written.is_ok());
-    written.map_err(|error| Refusal::Unwritten((&error).into()))?;
-    if let Some(line) = &mut state.line {
+    write(segment, layout, until_ms, believed)?;
+    if let Some(line) = &mut segment.lock().line {
         line.promise(&layout, until_ms);
     }
     Ok(())
@@ -138,17 +134,32 @@ pub fn withdraw(segment: &Segment) -> Result<(), Refusal> {
         // From here on a claim has to extend the reservation first, and so to wait for this write.
         (line.withdraw(&layout), line.watch.believed())
     };
-    write(&record(&present(layout, 0), until_ms, believed))
-        .map_err(|error| Refusal::Unwritten((&error).into()))
+    write(segment, layout, until_ms, believed)
+}
+
+/// This cluster and its timeline.
+fn identity() -> (u64, u32) {
+    // SAFETY: recovery is over (no session claims before, and the keeper starts after), so the
+    // timeline is settled; both only read shared memory.
+    unsafe { (pg_sys::GetSystemIdentifier(), pg_sys::GetWALInsertionTimeLine()) }
+}
+
+/// This boot of the machine.
+fn boot() -> u128 {
+    static BOOT: OnceCell<u128> = OnceCell::new();
+    *BOOT.get_or_init(|| {
+        fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .ok()
+            .and_then(|text| u128::from_str_radix(&text.trim().replace('-', ""), 16).ok())
+            .unwrap_or(opening::UNKNOWN_BOOT)
+    })
 }
 
 /// What is known of this server now.
 fn present(layout: Layout, max_lead_ms: u32) -> Present {
-    // SAFETY: recovery is over (no session claims before, and the keeper starts after), so the
-    // timeline is settled; all three only read shared memory.
-    let (system_identifier, timeline, replayed) = unsafe {
-        (pg_sys::GetSystemIdentifier(), pg_sys::GetWALInsertionTimeLine(), pg_sys::GetLatestXTime())
-    };
+    let (system_identifier, timeline) = identity();
+    // SAFETY: only reads shared memory.
+    let replayed = unsafe { pg_sys::GetLatestXTime() };
     Present {
         system_identifier,
         timeline,
@@ -158,25 +169,6 @@ fn present(layout: Layout, max_lead_ms: u32) -> Present {
         last_replayed_ms: (replayed != 0).then(|| fmgr::unix_ms(replayed).ok()).flatten(),
         max_lead_ms,
     }
-}
-
-fn record(present: &Present, until_ms: i64, believed: Reading) -> Record {
-    Record {
-        system_identifier: present.system_identifier,
-        timeline: present.timeline,
-        layout: present.layout,
-        until_ms,
-        boot: present.boot,
-        clock: believed,
-    }
-}
-
-/// This boot of the machine.
-fn boot() -> u128 {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id")
-        .ok()
-        .and_then(|text| u128::from_str_radix(&text.trim().replace('-', ""), 16).ok())
-        .unwrap_or(opening::UNKNOWN_BOOT)
 }
 
 fn read() -> Result<Finding, Refusal> {
@@ -191,14 +183,24 @@ fn read() -> Result<Finding, Refusal> {
     }
 }
 
-/// Makes a record durable.
-fn write(record: &Record) -> io::Result<()> {
+/// Makes a bound durable, and counts the write.
+fn write(segment: &Segment, layout: Layout, until_ms: i64, clock: Reading) -> Result<(), Refusal> {
+    let (system_identifier, timeline) = identity();
+    let record = Record { system_identifier, timeline, layout, until_ms, boot: boot(), clock };
+    let since_ns = clock::mono_ns();
+    let written = write_files(&record.encode());
+    let took_ns = clock::mono_ns().saturating_sub(since_ns);
+    segment.lock().count_write(took_ns, written.is_ok());
+    written.map_err(|error| Refusal::Unwritten((&error).into()))
+}
+
+fn write_files(bytes: &[u8]) -> io::Result<()> {
     match DirBuilder::new().mode(DIRECTORY_MODE).create(DIRECTORY) {
         Ok(()) => flush(".")?,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(error),
     }
-    replace(FILE, &record.encode())?;
+    replace(FILE, bytes)?;
     if !fs::exists(ISSUED)? {
         replace(ISSUED, ISSUED_TEXT)?;
     }

@@ -61,12 +61,22 @@ impl Line {
         self.frontier.claim(layout, now_tick, want, &limits)
     }
 
-    /// Until when the reservation should reach: some seconds past the frontier, and past the clock
-    /// unless it is not believed.
-    pub fn wanted_until_ms(&self, layout: &Layout, believed_now_ms: Option<i64>) -> i64 {
+    /// Until when the reservation should reach: some seconds past the frontier and the clock, but
+    /// no further past the clock than claims may come in that time. So it does not grow from one
+    /// crash to the next, and a start finds the frontier not far above the lead it is allowed.
+    /// While the clock is not believed, nobody claims, and it stays where it is. It never goes back.
+    pub fn wanted_until_ms(
+        &self,
+        layout: &Layout,
+        believed_now_ms: Option<i64>,
+        max_lead_ms: u32,
+    ) -> i64 {
+        let promised_ms = self.promised_until_ms(layout);
+        let Some(now_ms) = believed_now_ms else { return promised_ms };
         let frontier_ms = layout.tick_start_ms(layout.tick_of(self.frontier.position()));
-        let from_ms = believed_now_ms.map_or(frontier_ms, |now_ms| now_ms.max(frontier_ms));
-        from_ms.saturating_add(RESERVE_AHEAD_MS)
+        let furthest_ms = now_ms.saturating_add(i64::from(max_lead_ms));
+        let ahead_ms = now_ms.max(frontier_ms).min(furthest_ms).saturating_add(RESERVE_AHEAD_MS);
+        ahead_ms.max(promised_ms)
     }
 
     /// Whether less than half of what should be reserved ahead of a position is left.

@@ -209,6 +209,35 @@ fn no_layout_change_that_is_allowed_can_repeat_an_id() {
 }
 
 #[test]
+fn crashes_in_a_row_do_not_drive_the_line_away_from_the_clock() {
+    let (layout, max_lead_ms) = (layout("default"), 5_000);
+    let mut until_ms = NOW_MS;
+    for _ in 0..100 {
+        let start = opening::begin(&Finding::Record(Record { until_ms, ..record() }), &present());
+        let line = Line::begin(&layout, &start.unwrap());
+        until_ms = line.wanted_until_ms(&layout, Some(NOW_MS), max_lead_ms);
+    }
+    assert!(until_ms <= NOW_MS + i64::from(max_lead_ms) + RESERVE_AHEAD_MS);
+}
+
+#[test]
+fn a_clock_set_back_does_not_lower_what_was_promised() {
+    let layout = layout("default");
+    let start = opening::begin(&Finding::Record(record()), &present()).unwrap();
+    let line = Line::begin(&layout, &start);
+    let hour_ago_ms = NOW_MS - 3_600_000;
+    assert_eq!(line.wanted_until_ms(&layout, Some(hour_ago_ms), 5_000), record().until_ms);
+}
+
+#[test]
+fn a_clock_that_is_not_believed_reserves_nothing() {
+    let layout = layout("default");
+    let start = opening::begin(&Finding::Record(record()), &present()).unwrap();
+    let line = Line::begin(&layout, &start);
+    assert_eq!(line.wanted_until_ms(&layout, None, 5_000), record().until_ms);
+}
+
+#[test]
 fn what_is_withdrawn_can_not_be_claimed() {
     let fields = [(Field::Time, 20), (Field::Sequence, 3)];
     let layout = Layout::new(0, 1, false, &fields).unwrap();
@@ -225,7 +254,7 @@ fn what_is_withdrawn_can_not_be_claimed() {
     assert_eq!(line.withdraw(&layout), 101, "the tick in use ends there");
     assert!(claim(&mut line, 100).is_ok(), "the rest of the tick in use is still promised");
     assert!(claim(&mut line, 101).is_err());
-    assert_eq!(line.wanted_until_ms(&layout, Some(101)), 101 + RESERVE_AHEAD_MS);
+    assert_eq!(line.wanted_until_ms(&layout, Some(101), 0), 101 + RESERVE_AHEAD_MS);
     line.promise(&layout, 3_101);
     assert!(claim(&mut line, 101).is_ok());
 }
