@@ -216,7 +216,9 @@ impl Model for World {
             }
             Action::Start => {
                 let line = Line::begin(layout, &self.start(&state));
-                state.memory = Some(Memory { line, held: [None; SESSIONS], writer: Writer::Idle });
+                // A server that starts makes its first reservation, whatever it found.
+                let writer = Writer::Extending(self.wanted_until_ms(&state, &line));
+                state.memory = Some(Memory { line, held: [None; SESSIONS], writer });
                 return Some(state);
             }
             Action::Crash => {

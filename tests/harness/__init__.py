@@ -1,6 +1,7 @@
 """Throwaway PostgreSQL servers, and crowds of clients on them, for tests, demo and benchmarks."""
 
+from harness.clock import FakeClock
 from harness.cluster import GENERATING, Cluster, SqlError
 from harness.server import Server
 
-__all__ = ["GENERATING", "Cluster", "Server", "SqlError"]
+__all__ = ["GENERATING", "Cluster", "FakeClock", "Server", "SqlError"]

@@ -25,6 +25,7 @@ from typing import Any
 
 import psycopg
 
+from harness.clock import FakeClock
 from harness.server import Server
 
 WAIT_SECONDS = 60.0
@@ -74,9 +75,10 @@ class Cluster:
         *,
         conf: str = "",
         env: Mapping[str, str] | None = None,
+        clock: FakeClock | None = None,
         standby_of: "Cluster | None" = None,
     ) -> None:
-        """`conf` is added to postgresql.conf, `env` to the environment of the server process."""
+        """`conf` is added to postgresql.conf, `env` to the environment of the server process, which sees `clock`."""
         self.name = name
         self.server = Server.from_environment()
         self._conf = conf
@@ -88,6 +90,8 @@ class Cluster:
         self.socket_dir = self._directory(Path("/tmp"))
         self.data = self.base / "data"
         self.logfile = self.base / "log"
+        if clock is not None:
+            self._env |= clock.environment(self.base)
 
     # Life and death of the server
 
@@ -141,7 +145,7 @@ class Cluster:
                 env=_environment() | self._env,
                 **self.server.as_owner,
             )
-        self._wait(self._ready, "taking connections")
+        self.wait_until(self._ready, "taking connections")
 
     def stop(self, mode: str = "fast") -> None:
         """Stops the server: `smart`, `fast` or `immediate`, as for pg_ctl."""
@@ -164,7 +168,7 @@ class Cluster:
         orphans = _children(self.pid)
         self._signal(signal.SIGKILL)
         self._await_exit()
-        self._wait(lambda: not any(map(_alive, orphans)), "rid of the killed server's backends")
+        self.wait_until(lambda: not any(map(_alive, orphans)), "rid of the killed server's backends")
 
     def promote(self) -> None:
         """Turns a standby into a primary."""
@@ -207,7 +211,7 @@ class Cluster:
         return self.logfile.stat().st_size
 
     def wait_for_log(self, pattern: str, since: int = 0) -> None:
-        self._wait(lambda: re.search(pattern, self.log(since)), f"logging {pattern!r}")
+        self.wait_until(lambda: re.search(pattern, self.log(since)), f"logging {pattern!r}")
 
     # Talking to the server
 
@@ -250,12 +254,21 @@ class Cluster:
                 answer = str(error)
             return answer == expected
 
-        self._wait(as_expected, f"answering {expected!r} to {query!r}", lambda: f"its last answer: {answer}")
+        self.wait_until(as_expected, f"answering {expected!r} to {query!r}", lambda: f"its last answer: {answer}")
 
     def wait_for_catchup(self, standby: "Cluster") -> None:
         """Waits until a standby has replayed everything written here so far."""
         position = self.psql("SELECT pg_current_wal_lsn()")
         standby.poll_until(f"SELECT pg_last_wal_replay_lsn() >= '{position}'")
+
+    def wait_until(self, condition: Callable[[], Any], what: str, more: Callable[[], str] | None = None) -> None:
+        """Waits until a condition of the test's own holds."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not condition():
+            if time.monotonic() > deadline:
+                details = more() if more else f"the end of its log:\n{self._log_end()}"
+                raise TimeoutError(f"cluster {self.name} is not {what} after {WAIT_SECONDS:.0f} s; {details}")
+            time.sleep(POLL_SECONDS)
 
     # How it is done
 
@@ -281,7 +294,7 @@ class Cluster:
         os.kill(self.pid, number)
 
     def _await_exit(self) -> None:
-        self._wait(lambda: not self.running, "gone")
+        self.wait_until(lambda: not self.running, "gone")
         self._process = None
 
     def _ready(self) -> bool:
@@ -295,14 +308,6 @@ class Cluster:
 
     def _log_end(self) -> str:
         return "\n".join(self.log().splitlines()[-20:])
-
-    def _wait(self, condition: Callable[[], Any], what: str, more: Callable[[], str] | None = None) -> None:
-        deadline = time.monotonic() + WAIT_SECONDS
-        while not condition():
-            if time.monotonic() > deadline:
-                details = more() if more else f"the end of its log:\n{self._log_end()}"
-                raise TimeoutError(f"cluster {self.name} is not {what} after {WAIT_SECONDS:.0f} s; {details}")
-            time.sleep(POLL_SECONDS)
 
 
 def _environment() -> dict[str, str]:

@@ -1,0 +1,71 @@
+"""The extension's file in the data directory, as a test reads it, forges it and takes it away."""
+
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from harness.cluster import Cluster
+
+READ_ONLY = 0o500
+OURS = 0o700
+
+
+class Reservation:
+    """`id_gen/reservation` of one cluster, and what lies beside it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.directory = cluster.data / "id_gen"
+        self.file = self.directory / "reservation"
+        self.marker = self.directory / "issued"
+        self._in_the_making = self.directory / "writing"
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """What the file says, by the first word of each line."""
+        lines = (line.partition(" ") for line in self.file.read_text().splitlines())
+        return {name: value for name, _, value in lines}
+
+    @property
+    def until_ms(self) -> int:
+        """No ID of this Unix time or later has been given."""
+        return int(self.fields["until"])
+
+    def forge(self, **changed: str) -> None:
+        """Changes fields, and closes the file with the checksum that belongs to them."""
+        fields = self.fields | changed
+        del fields["crc32"]
+        body = "".join(f"{name} {value}\n" for name, value in fields.items())
+        self.overwrite(f"{body}crc32 {zlib.crc32(body.encode()):08x}\n".encode())
+
+    def overwrite(self, content: bytes) -> None:
+        """Puts other bytes into the file, which stays the server's."""
+        self.file.write_bytes(content)
+
+    @contextmanager
+    def disk_full(self) -> Iterator[None]:
+        """No write succeeds: the name that the server writes under before it renames leads to /dev/full.
+
+        The name is taken only while the server is not writing, so that it never renames the link.
+        """
+        self._cluster.wait_until(self._link_to_full, "between two writes of its reservation")
+        try:
+            yield
+        finally:
+            self._in_the_making.unlink()
+
+    @contextmanager
+    def read_only(self) -> Iterator[None]:
+        """The server, which never runs as root, can't write to the directory."""
+        self.directory.chmod(READ_ONLY)
+        try:
+            yield
+        finally:
+            self.directory.chmod(OURS)
+
+    def _link_to_full(self) -> bool:
+        try:
+            self._in_the_making.symlink_to("/dev/full")
+        except FileExistsError:
+            return False
+        return True
