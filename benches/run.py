@@ -99,7 +99,8 @@ def pgbench(cluster: Cluster, script: str) -> float:
     done = subprocess.run(
         [
             cluster.server.bindir / "pgbench", "--no-vacuum", f"--client={CLIENTS}", "--jobs=2", f"--time={SECONDS}",
-            "--protocol=prepared", "--file=/dev/stdin", f"--host={cluster.socket_dir}", "--username=postgres", "postgres",
+            "--protocol=prepared", "--file=/dev/stdin", f"--host={cluster.socket_dir}", "--username=postgres",
+            "postgres",
         ],
         input=script, text=True, capture_output=True,
     )  # fmt: skip
@@ -141,7 +142,12 @@ def main() -> None:
     rows_of_cost = [(name, f"{ns:.0f} ns", f"{ns / cost['`clock_timestamp()`']:.2f}") for name, ns in cost.items()]
     rows_of_rate = [(name, f"{ids / 1e6:.2f} M/s", f"{ids / rate['`nextval()`']:.2f}") for name, ids in rate.items()]
     rows_of_target = [
-        (each.text, f"{each.ratio:.2f}", f"{'≤' if each.at_most else '≥'} {each.bound:g}", "yes" if each.holds else "NO")
+        (
+            each.text,
+            f"{each.ratio:.2f}",
+            f"{'≤' if each.at_most else '≥'} {each.bound:g}",
+            "yes" if each.holds else "NO",
+        )
         for each in wanted
     ]
     tables = [
