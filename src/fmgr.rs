@@ -22,8 +22,8 @@ pub const US_PER_MS: i64 = 1000;
 /// Exports a function that SQL can call.
 ///
 /// `fast`, if given, is tried first and outside the guard that turns panics and PostgreSQL's errors
-/// into each other: it must neither panic nor call into PostgreSQL, and returns `None` to leave the
-/// call to the body, which may do both.
+/// into each other: it must neither panic nor call into PostgreSQL, except to return [`uuid`] as its
+/// last act, and returns `None` to leave the call to the body, which may do both.
 macro_rules! sql_function {
     (
         $(#[$meta:meta])*
@@ -221,8 +221,8 @@ pub fn uuid(bytes: [u8; 16]) -> pg_sys::Datum {
 
 unsafe extern "C-unwind" {
     /// PostgreSQL's allocator without pgrx's guard, which costs more than the allocation. The one
-    /// error it raises, out of memory, must not pass a frame that has something to drop; its
-    /// callers are leaves.
+    /// error it raises, out of memory, jumps over its callers' frames, which must have nothing to
+    /// drop: it is called last of all.
     fn palloc(size: usize) -> *mut c_void;
 }
 

@@ -17,21 +17,22 @@ struct Source {
 
 static SOURCE: PerProcess<OnceCell<Source>> = PerProcess::new(OnceCell::new());
 
+/// 64 random bits, if this process has seeded its source.
+#[inline(always)]
+pub fn seeded_bits() -> Option<u64> {
+    SOURCE.with(|cell| {
+        let source = cell.get_mut()?;
+        // SAFETY: set once at process start, never changed after.
+        (source.pid == unsafe { pg_sys::MyProcPid }).then(|| source.rng.next_u64())
+    })
+}
+
 /// 64 random bits.
 ///
 /// # Errors
 /// If the operating system gives no seed.
-#[inline]
 pub fn bits() -> Result<u64, Refusal> {
-    SOURCE.with(|cell| {
-        if let Some(source) = cell.get_mut()
-            // SAFETY: set once at process start, never changed after.
-            && source.pid == unsafe { pg_sys::MyProcPid }
-        {
-            return Ok(source.rng.next_u64());
-        }
-        seed(cell)
-    })
+    seeded_bits().map_or_else(|| SOURCE.with(seed), Ok)
 }
 
 #[cold]

@@ -12,6 +12,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use crate::reservation::FILE;
+use crate::settings;
 
 /// Why a call is refused.
 #[derive(Clone, Debug)]
@@ -236,10 +237,7 @@ impl Refusal {
             .detail(format!(
                 "The next one would be {lead_ms} ms ahead of the clock; id_gen.max_lead allows {max_lead_ms} ms, and waiting {max_wait_ms} ms (id_gen.max_wait) was not enough."
             ))
-            .hint(format!(
-                "If the clock was set back, wait until it has caught up, or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{}s'; SELECT pg_reload_conf();",
-                lead_ms / 1000 + 1
-            )),
+            .hint(ahead_hint(lead_ms / 1000 + 1)),
             Refusal::Jumped { by_ns, max_jump_ms } => Words::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "the clock jumped forward",
@@ -378,6 +376,17 @@ fn node_words(error: &RangeError, layout: &Layout) -> Words {
         .hint(format!(
             "Choose a number up to {max} that no other server has: ALTER SYSTEM SET {setting} = 1; SELECT pg_reload_conf();"
         ))
+}
+
+/// What to do about a lead that takes this many seconds: names the setting where it goes so far.
+fn ahead_hint(seconds: i64) -> String {
+    let wait = "If the clock was set back, wait until it has caught up, or put it right";
+    if seconds.saturating_mul(1000) > settings::MAX_MAX_LEAD_MS.into() {
+        return format!("{wait}.");
+    }
+    format!(
+        "{wait}; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{seconds}s'; SELECT pg_reload_conf();"
+    )
 }
 
 /// What to type when the past is lost.

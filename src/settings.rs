@@ -24,7 +24,8 @@ const UNSET: i32 = -1;
 const MAX_NODE: i32 = i32::MAX;
 
 const DEFAULT_MAX_LEAD_MS: i32 = 5_000;
-const MAX_MAX_LEAD_MS: i32 = 3_600_000;
+/// The largest `id_gen.max_lead`.
+pub const MAX_MAX_LEAD_MS: i32 = 3_600_000;
 const DEFAULT_MAX_WAIT_MS: i32 = 1_000;
 const MAX_MAX_WAIT_MS: i32 = 600_000;
 const DEFAULT_MAX_JUMP_MS: i32 = 600_000;

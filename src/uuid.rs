@@ -11,22 +11,22 @@ use crate::{clock, random};
 
 static GENERATOR: PerProcess<Generator> = PerProcess::new(Generator::new());
 
-fn next() -> Result<Moment, Refusal> {
-    let random = random::bits()?;
-    Ok(GENERATOR.with(|generator| generator.next(clock::wall_ns(), random)))
+#[inline(always)]
+fn moment(random: u64) -> Moment {
+    GENERATOR.with(|generator| generator.next(clock::wall_ns(), random))
 }
 
 sql_function! {
     /// `uuidv7() → uuid`
-    fn uuidv7(_call) {
-        Ok(fmgr::uuid(next()?.uuid()))
-    }
+    fn uuidv7(_call)
+    fast { random::seeded_bits().map(|random| fmgr::uuid(moment(random).uuid())) }
+    { random::bits().map(|random| fmgr::uuid(moment(random).uuid())) }
 }
 
 sql_function! {
     /// `uuidv7(shift interval) → uuid`
     fn uuidv7_shifted(call) {
-        let moment = next()?;
+        let moment = moment(random::bits()?);
         let now = timestamp(moment.unix_ms().cast_signed());
         // SAFETY: PostgreSQL's own `timestamptz + interval`, called with its argument types.
         let shifted = unsafe {
