@@ -1,8 +1,8 @@
 # One word for each thing to do here; the work is in scripts/. Each target sets up what it needs on this machine.
 
-export PG PG_CONFIG KEEP WRITE
+export PG PG_CONFIG KEEP WRITE SEED MINUTES IDS
 
-.PHONY: help demo test bench lint install clean
+.PHONY: help demo test torture bench lint install clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -14,6 +14,9 @@ demo: ## Take the guided tour on a throwaway server (KEEP=1: leave the server ru
 
 test: ## Run all tests
 	@scripts/test
+
+torture: ## Crash, step and promote servers for minutes, then look for duplicates (SEED=, MINUTES=, IDS=)
+	@scripts/run tests/torture.py
 
 bench: ## Measure the cost of an ID beside its rivals (WRITE=1: into docs/benchmarks.md)
 	@scripts/run benches/run.py

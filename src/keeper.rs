@@ -62,6 +62,9 @@ pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
         }
     }
     trouble.tell(reservation::withdraw(segment));
+    // A worker that ends with status 0 is never started again, also if only it was told to stop.
+    // SAFETY: ends this process, which holds nothing any more.
+    unsafe { pg_sys::proc_exit(1) }
 }
 
 fn round(segment: &'static Segment) -> Result<(), Refusal> {

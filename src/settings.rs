@@ -71,6 +71,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Whether both make IDs with the same node's bits.
+    pub fn same_node(&self, other: &Settings) -> bool {
+        (self.worker_id, self.datacenter_id) == (other.worker_id, other.datacenter_id)
+    }
+
     /// The node's bits in every ID.
     ///
     /// # Errors

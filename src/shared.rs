@@ -305,6 +305,11 @@ impl Segment {
         }
         state.settings_read_mono_ns = read_at;
         if state.settings != mine {
+            if !state.settings.same_node(&mine)
+                && let (Some(line), Some(layout)) = (&mut state.line, self.fast_layout())
+            {
+                line.leave_tick(layout);
+            }
             state.settings = mine;
             self.fixed.0.generation.fetch_add(1, Ordering::Release);
         }

@@ -98,9 +98,19 @@ impl Line {
 
     /// Gives back what is reserved and not handed out, and says until when the rest reaches.
     pub fn withdraw(&mut self, layout: &Layout) -> i64 {
-        let last = self.frontier.position().saturating_sub(1);
-        let end_of_tick = layout.first_position(layout.tick_of(last) + 1);
-        self.reserved = self.reserved.min(end_of_tick);
+        self.reserved = self.reserved.min(self.end_of_tick(layout));
         self.promised_until_ms(layout)
+    }
+
+    /// Hands out nothing more of the tick that was begun last. IDs with another node's bits are in
+    /// order with those before only from the next tick on.
+    pub fn leave_tick(&mut self, layout: &Layout) {
+        self.frontier.raise(self.end_of_tick(layout));
+    }
+
+    /// First position after the last tick of which something was handed out.
+    fn end_of_tick(&self, layout: &Layout) -> u64 {
+        let last = self.frontier.position().saturating_sub(1);
+        layout.first_position(layout.tick_of(last) + 1)
     }
 }

@@ -258,3 +258,21 @@ fn what_is_withdrawn_can_not_be_claimed() {
     line.promise(&layout, 3_101);
     assert!(claim(&mut line, 101).is_ok());
 }
+
+#[test]
+fn what_follows_a_change_of_node_is_of_a_later_tick() {
+    let layout = layout("default");
+    let start = opening::begin(&Finding::Record(record()), &present()).unwrap();
+    let mut line = Line::begin(&layout, &start);
+    line.promise(&layout, record().until_ms + 1_000);
+    let began = line;
+    line.leave_tick(&layout);
+    assert_eq!(line, began, "nothing of the tick was handed out");
+    let claim = |line: &mut Line| {
+        let now_tick = layout.tick_from(record().until_ms);
+        line.claim(&layout, now_tick, Want::Block(1), 5_000, SequenceStart::Spread).unwrap()
+    };
+    let last = claim(&mut line).start;
+    line.leave_tick(&layout);
+    assert_eq!(claim(&mut line).start, layout.first_position(layout.tick_of(last) + 1));
+}

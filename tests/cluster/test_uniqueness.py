@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from harness import GENERATING, Cluster
-from harness.clients import INT8, copy_all, crowd
+from harness.clients import INT8, array_elements, copy_all, crowd
 
 CLIENTS = 16
 DATABASES = ("one", "two")
@@ -81,10 +81,6 @@ class Statement(NamedTuple):
     highest: int
 
 
-ARRAY_HEADER_BYTES = 20
-ARRAY_ELEMENT = np.dtype([("bytes", ">i4"), ("id", INT8)])
-
-
 def log_statements(conninfo: str, statements: int, ids_each: int) -> tuple[np.ndarray, np.ndarray]:
     """Asks over and over, noting CLOCK_MONOTONIC (one clock for all processes of a machine) around each statement."""
     query = f"SELECT array_send(array_agg(snowflake_next())) FROM generate_series(1, {ids_each})"
@@ -94,8 +90,7 @@ def log_statements(conninfo: str, statements: int, ids_each: int) -> tuple[np.nd
             requested = time.monotonic_ns()
             cursor.execute(query)
             returned = time.monotonic_ns()
-            array = cursor.fetchall()[0][0]
-            given = np.frombuffer(array, dtype=ARRAY_ELEMENT, offset=ARRAY_HEADER_BYTES)["id"].astype(np.int64)
+            given = array_elements(cursor.fetchall()[0][0])
             log.append(Statement(requested, returned, given.min(), given.max()))
             ids.append(given)
     return np.array(log, dtype=np.int64), np.concatenate(ids)

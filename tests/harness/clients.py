@@ -17,24 +17,35 @@ from harness.cluster import Cluster
 
 Answer = TypeVar("Answer")
 
-HEADER_BYTES = 19
-TRAILER_BYTES = 2
+COPY_HEADER_BYTES = 19
+ARRAY_HEADER_BYTES = 20
 
 INT8 = ">i8"
 UUID = [("high", ">u8"), ("low", ">u8")]
+ARRAY_ELEMENT = np.dtype([("bytes", ">i4"), ("element", INT8)])
 
 
-def copy_binary(cluster: Cluster, query: str, column_types: dict[str, object], dbname: str = "postgres") -> np.ndarray:
-    """The rows of a query without NULLs, as a structured array: one field for each column, in order."""
+def copied_rows(content: bytes, column_types: dict[str, object]) -> np.ndarray:
+    """What COPY in binary sent of rows without NULLs, also if it was cut off after any of them: one field a column."""
     row: list[tuple[str, object]] = [("columns", ">i2")]
     for name, column_type in column_types.items():
         row += [(f"{name}_bytes", ">i4"), (name, column_type)]
+    # The trailer is shorter than any row.
+    rows = max(0, len(content) - COPY_HEADER_BYTES) // np.dtype(row).itemsize
+    return np.frombuffer(content, dtype=np.dtype(row), count=rows, offset=COPY_HEADER_BYTES if rows else 0)
+
+
+def array_elements(array: bytes) -> np.ndarray:
+    """The elements of a `bigint[]` without NULLs, as `array_send()` writes it."""
+    return np.frombuffer(array, dtype=ARRAY_ELEMENT, offset=ARRAY_HEADER_BYTES)["element"].astype(np.int64)
+
+
+def copy_binary(cluster: Cluster, query: str, column_types: dict[str, object], dbname: str = "postgres") -> np.ndarray:
+    """The rows of a query without NULLs, as `copied_rows`."""
     with tempfile.TemporaryDirectory(prefix="id_gen_copy_") as directory:
         file = Path(directory) / "rows"
         cluster.psql(f"\\copy ({query}) TO '{file}' (FORMAT binary)", dbname)
-        content = file.read_bytes()
-    rows = (len(content) - HEADER_BYTES - TRAILER_BYTES) // np.dtype(row).itemsize
-    return np.frombuffer(content, dtype=np.dtype(row), count=rows, offset=HEADER_BYTES)
+        return copied_rows(file.read_bytes(), column_types)
 
 
 def copy_all(cluster: Cluster, query: str, column_types: dict[str, object], dbnames: Sequence[str]) -> list[np.ndarray]:

@@ -15,6 +15,9 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from harness.shim import compiled
+
+PLAIN_SELECT = Path(__file__).with_name("plain_select.c")
 LIBRARY = "faketime/libfaketime.so.1"
 LIBRARY_DIRECTORIES = (f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}", "/usr/lib64", "/usr/lib", "/usr/local/lib")
 
@@ -32,7 +35,7 @@ class FakeClock:
         self._file = directory / "clock"
         self._write(self._says)
         return {
-            "LD_PRELOAD": str(_library()),
+            "LD_PRELOAD": f"{compiled(PLAIN_SELECT)}:{_library()}",
             "FAKETIME_TIMESTAMP_FILE": str(self._file),
             "FAKETIME_NO_CACHE": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",

@@ -43,6 +43,9 @@ shared_preload_libraries = 'id_gen'
 id_gen.worker_id = 1
 """
 
+# How the title of every process of a server begins, once it has one.
+TITLE = "postgres: "
+
 SHUTDOWN_SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
 ERROR_REPORT = re.compile(
@@ -77,13 +80,15 @@ class Cluster:
         env: Mapping[str, str] | None = None,
         clock: FakeClock | None = None,
         standby_of: "Cluster | None" = None,
+        copy_of: "Cluster | None" = None,
     ) -> None:
         """`conf` is added to postgresql.conf, `env` to the environment of the server process, which sees `clock`."""
         self.name = name
         self.server = Server.from_environment()
         self._conf = conf
         self._env = dict(env or {})
-        self._primary = standby_of
+        self._original = standby_of or copy_of
+        self._is_standby = standby_of is not None
         self._process: subprocess.Popen[bytes] | None = None
         self._kept = False
         self.base = self._directory(self.server.run_directory)
@@ -119,8 +124,8 @@ class Cluster:
             self.destroy()
 
     def init(self) -> None:
-        """Creates the data directory: a new one, or for a standby from a base backup of its primary."""
-        if self._primary is None:
+        """Creates the data directory: a new one, or for a standby or a copy from a base backup of the other."""
+        if self._original is None:
             self._run_as_owner(
                 "initdb", "--pgdata", self.data, "--username=postgres", "--auth=trust",
                 "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions",
@@ -128,8 +133,8 @@ class Cluster:
             self.append_conf(DEFAULTS)
         else:
             self._run_as_owner(
-                "pg_basebackup", "--pgdata", self.data, "--host", self._primary.socket_dir, "--username=postgres",
-                "--checkpoint=fast", "--write-recovery-conf", "--no-sync",
+                "pg_basebackup", "--pgdata", self.data, "--host", self._original.socket_dir, "--username=postgres",
+                "--checkpoint=fast", "--no-sync", *(["--write-recovery-conf"] if self._is_standby else []),
             )  # fmt: skip
         self.append_conf(self._conf)
 
@@ -165,6 +170,8 @@ class Cluster:
         if pid is not None:
             os.kill(pid, signal.SIGKILL)
             return
+        # Stopped first, so that it starts no process that the list misses.
+        self._signal(signal.SIGSTOP)
         orphans = _children(self.pid)
         self._signal(signal.SIGKILL)
         self._await_exit()
@@ -193,6 +200,11 @@ class Cluster:
         if self._process is None:
             raise RuntimeError(f"cluster {self.name} is not running")
         return self._process.pid
+
+    def processes(self) -> dict[int, str]:
+        """The processes of the server and their titles, for example `id_gen keeper`."""
+        titles = {pid: _command_line(pid) for pid in _children(self.pid)}
+        return {pid: title.removeprefix(TITLE) for pid, title in titles.items() if title.startswith(TITLE)}
 
     # Settings and log
 
@@ -317,6 +329,13 @@ def _environment() -> dict[str, str]:
 
 def _children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def _alive(pid: int) -> bool:

@@ -1,0 +1,103 @@
+"""What one call costs: `count(call)` over many rows, less an empty `count` over the same rows.
+
+The calls take turns, so that a machine that drifts slows all of them alike, and the medians are compared.
+"""
+
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+import psycopg
+from report import Section, Target
+from rich.progress import track
+
+from harness.server import Server
+
+CORE_UUIDV7_SINCE = 180000
+
+# What reads its column without calling anything.
+BASE = {"count(snowflake_min(t))": "count(t)"}
+CALLS = {
+    "`clock_timestamp()`": "count(clock_timestamp())",
+    "`snowflake_next()`": "count(snowflake_next())",
+    "`nextval()`": "count(nextval('plain'))",
+    "`nextval()`, cache 1000": "count(nextval('cached'))",
+    "snowflake in PL/pgSQL": "count(plpgsql_snowflake())",
+    "`uuidv7()`": "count(public.uuidv7())",
+    "`gen_random_uuid()`": "count(gen_random_uuid())",
+    "`uuid_generate_v1mc()`": "count(uuid_generate_v1mc())",
+    "UUIDv7 in SQL": "count(sql_uuidv7())",
+    "empty C function": "count(empty_bigint(i))",
+    "`snowflake_timestamp(id)`": "count(snowflake_timestamp(i))",
+    "`snowflake_min(ts)`": "count(snowflake_min(t))",
+    "empty C function that returns a row": "count((empty_row(i)).worker_id)",
+    "`(snowflake_parse(id)).worker_id`": "count((snowflake_parse(i)).worker_id)",
+}
+
+
+def install_empty(connection: psycopg.Connection, server: Server) -> None:
+    """Compiles and creates the functions that do nothing."""
+    with tempfile.TemporaryDirectory(prefix="id_gen_empty_") as directory:
+        library = Path(directory) / "empty.so"
+        source = Path(__file__).parent / "empty.c"
+        include = server.directory("includedir-server")
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", f"-I{include}", source, "-o", library], check=True)
+        library.chmod(0o755)
+        Path(directory).chmod(0o755)
+        signature = "LANGUAGE c STABLE STRICT PARALLEL SAFE"
+        connection.execute(f"CREATE FUNCTION empty_bigint(bigint) RETURNS bigint AS '{library}' {signature}")
+        connection.execute(
+            "CREATE FUNCTION empty_row(bigint, OUT created_at timestamptz, OUT datacenter_id int,"
+            f" OUT worker_id int, OUT sequence int) AS '{library}' {signature}"
+        )
+        # Once loaded, the session keeps the library, and needs the file no more.
+        connection.execute("SELECT empty_bigint(0), empty_row(0)")
+
+
+def costs(connection: psycopg.Connection, rows: int, rounds: int) -> dict[str, float]:
+    """Net nanoseconds of one call of each."""
+    connection.execute(
+        "CREATE TEMP TABLE input AS SELECT i, '2026-01-01'::timestamptz + i * interval '1 ms' AS t"
+        " FROM generate_series(1::bigint, %s) AS i",
+        [rows],
+    )
+    connection.execute("VACUUM ANALYZE input")
+    calls = dict(CALLS)
+    if connection.info.server_version >= CORE_UUIDV7_SINCE:
+        calls["PostgreSQL's `uuidv7()`"] = "count(pg_catalog.uuidv7())"
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in track(range(rounds), description="one call   ", transient=True):
+        for name, call in calls.items():
+            base = timed(connection, BASE.get(call, "count(i)"))
+            seconds[name].append(timed(connection, call) - base)
+    return {name: median(runs) / rows * 1e9 for name, runs in seconds.items()}
+
+
+def timed(connection: psycopg.Connection, call: str) -> float:
+    started = time.perf_counter()
+    connection.execute(f"SELECT {call} FROM input")
+    return time.perf_counter() - started
+
+
+def section(cost: dict[str, float], rows: int, rounds: int) -> tuple[Section, list[Target]]:
+    clock = cost["`clock_timestamp()`"]
+    snowflake, uuid = cost["`snowflake_next()`"], cost["`uuidv7()`"]
+    empty, empty_row = cost["empty C function"], cost["empty C function that returns a row"]
+    cached, parse = cost["`nextval()`, cache 1000"], cost["`(snowflake_parse(id)).worker_id`"]
+    targets = [
+        Target("`snowflake_next()` over `clock_timestamp()`", snowflake / clock, 1.25),
+        Target("`nextval()` over `snowflake_next()`", cost["`nextval()`"] / snowflake, 6.5, at_most=False),
+        Target("`nextval()` with cache 1000 over `snowflake_next()`", cached / snowflake, 2.4, at_most=False),
+        Target("`uuidv7()` over `clock_timestamp()`", uuid / clock, 2),
+        Target("`gen_random_uuid()` over `uuidv7()`", cost["`gen_random_uuid()`"] / uuid, 20, at_most=False),
+        Target("`(snowflake_parse(id)).worker_id` over an empty row", parse / empty_row, 6),
+        Target("`snowflake_timestamp(id)` over an empty function", cost["`snowflake_timestamp(id)`"] / empty, 1.5),
+        Target("`snowflake_min(ts)` over an empty function", cost["`snowflake_min(ts)`"] / empty, 1.5),
+    ]
+    if (core := cost.get("PostgreSQL's `uuidv7()`")) is not None:
+        targets.append(Target("PostgreSQL's `uuidv7()` over ours", core / uuid, 20, at_most=False))
+    title = f"One call, net of an empty count over {rows:,} rows, median of {rounds} rounds"
+    rows_ = [(name, f"{ns:.1f} ns", f"{ns / clock:.2f}") for name, ns in cost.items()]
+    return Section(title, ("call", "cost", "× `clock_timestamp()`"), rows_), targets

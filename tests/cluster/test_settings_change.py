@@ -1,0 +1,108 @@
+"""Settings change under running clients: every session takes them up, and no ID repeats over the change."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from harness import GENERATING, Cluster, FakeClock
+from harness.ids import NARROW, NARROW_LAYOUT, PATIENT, Caller, change, next_id
+
+CLIENTS = 8
+WORKER_OF_NEXT = "SELECT worker_id FROM snowflake_parse(snowflake_next())"
+TOO_FAR_AHEAD = "53400"
+
+
+def generate_until(cluster: Cluster, done: threading.Event) -> list[int]:
+    """Takes IDs in every way; those refused because the clock has to catch up first are asked for again."""
+    ids: list[int] = []
+    statements = (
+        "SELECT snowflake_next() FROM generate_series(1, 50)",
+        "SELECT snowflake_next_batch(50)",
+        "SELECT unnest(snowflake_next_array(50))",
+    )
+    with cluster.connect() as connection:
+        while not done.is_set():
+            for statement in statements:
+                try:
+                    ids += [row[0] for row in connection.execute(statement)]
+                except psycopg.Error as error:
+                    if error.sqlstate != TOO_FAR_AHEAD:
+                        raise
+    return ids
+
+
+def test_connected_sessions_take_up_a_new_worker_id() -> None:
+    with Cluster(conf=GENERATING) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        with Caller(cluster) as first, Caller(cluster) as second:
+            for caller in (first, second):
+                assert caller.ask(WORKER_OF_NEXT) == 1
+            change(cluster, "worker_id", 2)
+            cluster.poll_until(WORKER_OF_NEXT, expected="2")
+            for caller in (first, second):
+                assert caller.ask(WORKER_OF_NEXT) == 2
+
+
+def test_a_block_in_hand_is_dropped_with_the_worker_id_it_was_made_for() -> None:
+    """The clock stands still, so that nothing but the change of settings ends the block."""
+    clock = FakeClock()
+    with Cluster(conf=GENERATING, clock=clock) as cluster, Caller(cluster) as caller:
+        cluster.psql("CREATE EXTENSION id_gen")
+        clock.freeze()
+        caller.ask("SELECT max(snowflake_next()) FROM generate_series(1, 70)")
+        change(cluster, "worker_id", 2)
+        cluster.poll_until(WORKER_OF_NEXT, expected="2")
+        assert caller.ask(WORKER_OF_NEXT) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("worker_id", (2, 3, 1, 2)),
+        ("datacenter_id", (1, 2, 0, 1)),
+        ("max_block", (1, 65_536, 2, 64)),
+        ("max_lead", ("0", "5s", "10ms", "1s")),
+    ],
+)
+def test_no_duplicate_while_a_setting_changes(name: str, values: tuple) -> None:
+    """So few IDs in a millisecond that the clients fill them, and run into the lead and its end."""
+    done = threading.Event()
+    with Cluster(conf=NARROW) as cluster, ThreadPoolExecutor(CLIENTS) as pool:
+        cluster.psql("CREATE EXTENSION id_gen")
+        try:
+            clients = [pool.submit(generate_until, cluster, done) for _ in range(CLIENTS)]
+            for value in values:
+                change(cluster, name, value)
+                if name in ("worker_id", "datacenter_id"):
+                    cluster.poll_until(f"SELECT {name} FROM snowflake_parse(snowflake_next())", expected=str(value))
+                else:
+                    cluster.poll_until("SELECT snowflake_next() > 0")
+        finally:
+            done.set()
+        ids = [id for client in clients for id in client.result()]
+
+    assert len(ids) == len(set(ids)) > 0
+    for client in clients:
+        assert client.result() == sorted(client.result()), "the IDs of one session are not increasing"
+
+
+def test_a_new_layout_waits_for_the_restart() -> None:
+    wide = "epoch=2023-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:12"
+    with Cluster(conf=NARROW + PATIENT) as cluster, Caller(cluster) as caller:
+        cluster.psql("CREATE EXTENSION id_gen")
+        given = [caller.ask()]
+        began = cluster.log_position
+        change(cluster, "layout", wide)
+        cluster.wait_for_log('"id_gen.layout" takes effect when the server is restarted', began)
+        given += [caller.ask(), next_id(cluster)]
+        assert given == sorted(set(given))
+        assert_made_now(cluster, given[-1], NARROW_LAYOUT)
+        cluster.restart()
+        assert_made_now(cluster, next_id(cluster), wide)
+
+
+def assert_made_now(cluster: Cluster, snowflake: int, layout: str) -> None:
+    assert cluster.psql(f"SELECT snowflake_timestamp({snowflake}, '{layout}') > now() - interval '1 minute'") == "t"
+    assert cluster.psql(f"SELECT snowflake_timestamp({snowflake}, '{layout}') < now() + interval '1 minute'") == "t"

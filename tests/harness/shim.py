@@ -1,0 +1,22 @@
+"""Small C libraries to preload into a server, where a test or a benchmark has to stand between it and the system."""
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+
+def compiled(source: Path) -> Path:
+    """The library made of a C file: in the cache, where the servers' user can read it, and made only once."""
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+    library = Path(os.environ["ID_GEN_CACHE"]) / "shims" / f"{source.stem}-{digest}.so"
+    if not library.exists():
+        library.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=library.parent) as directory:
+            new = Path(directory) / library.name
+            subprocess.run(
+                ["cc", "-shared", "-fPIC", "-O2", "-Wall", "-D_GNU_SOURCE", "-o", new, source, "-ldl"], check=True
+            )
+            new.rename(library)
+    return library
