@@ -52,6 +52,11 @@ def outrun_ms(cluster: Cluster) -> float:
         return (time.perf_counter() - started) * 1000
 
 
+def spread(microseconds: np.ndarray) -> np.ndarray:
+    """Whole microseconds, as pgbench logs them, spread over the microsecond that each stands for."""
+    return microseconds + np.random.default_rng(0).random(microseconds.size)
+
+
 def measure(seconds: int, rounds: int) -> tuple[Section, list[Target]]:
     with server("normal_disk", 0) as normal, server("slow_disk", FLUSH_MS) as slow:
         disks = {"normal": normal, f"flushing takes {FLUSH_MS} ms": slow}
@@ -61,10 +66,10 @@ def measure(seconds: int, rounds: int) -> tuple[Section, list[Target]]:
                 runs[name].append(latencies(cluster, "SELECT snowflake_next();", 1, seconds))
         controls = {name: median(outrun_ms(cluster) for _ in range(CONTROLS)) for name, cluster in disks.items()}
 
-    took = {name: np.percentile(np.concatenate(each), PERCENTILES) for name, each in runs.items()}
+    took = {name: np.percentile(spread(np.concatenate(each)), PERCENTILES) for name, each in runs.items()}
     on_normal, on_slow = took.values()
     rows = [
-        (name, *(f"{us:,.0f} µs" for us in percentiles), f"{controls[name]:,.0f} ms")
+        (name, *(f"{us:,.1f} µs" for us in percentiles), f"{controls[name]:,.0f} ms")
         for name, percentiles in took.items()
     ]
     rows.append(("slow over normal", *(f"{ratio:.2f}" for ratio in on_slow / on_normal), ""))

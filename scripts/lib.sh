@@ -173,10 +173,17 @@ private_server() {
     echo "$copy$("$source" --bindir)/pg_config"
 }
 
-# install_extension PG_CONFIG: the one release build, installed into the server that pg_config describes.
-install_extension() {
-    local arguments=(install --release --pg-config "$1")
-    [[ -w $("$1" --pkglibdir) && -w $("$1" --sharedir)/extension ]] || arguments+=(--sudo)
+# install_extension PG_CONFIG: the one release build, installed into the server that pg_config describes. The files are
+# replaced, not written over: a running server keeps the library that it has loaded.
+install_extension() (
     step "Building id_gen into $("$1" --version) ($1)"
-    PGRX_PG_CONFIG_PATH=$1 "$CARGO_PGRX" pgrx "${arguments[@]}" >&2
-}
+    package=$(mktemp -d)
+    trap 'rm -rf "$package"' EXIT
+    PGRX_PG_CONFIG_PATH=$1 "$CARGO_PGRX" pgrx package --pg-config "$1" --out-dir "$package" >&2
+    copy=(cp -r --remove-destination "$package/." /)
+    if [[ -w $("$1" --pkglibdir) && -w $("$1" --sharedir)/extension ]]; then
+        "${copy[@]}"
+    else
+        as_root "${copy[@]}"
+    fi
+)

@@ -10,6 +10,8 @@ are the steps by which the clock is let catch up where clients would wait for it
     make torture SEED=7         the same incidents as in the run that printed this seed
     make torture MINUTES=30     as long as wanted
     make torture IDS=1000000    as many IDs as wanted, with whatever happens meanwhile
+
+Without MINUTES it ends after nine minutes at the latest, and has then failed.
 """
 
 import os
@@ -21,7 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -31,7 +33,6 @@ from harness.witness import Verdict, judge, witness
 
 CLIENTS = 8
 STOP_SECONDS = 20.0
-NO_MINIMUM = 0
 
 
 @dataclass(frozen=True)
@@ -39,22 +40,22 @@ class Plan:
     """How long, and what. It ends when everything has been reached, and in any case after `minutes`."""
 
     seed: int
-    ids: int = 20_000_000
+    ids: int | None = 20_000_000
+    """None: as many as there will be."""
     rounds: int = 5
     minutes: float = 9.0
     deck: Mapping[str, int] = field(default_factory=lambda: FULL_ROUND)
 
     @classmethod
     def from_environment(cls) -> "Plan":
-        seed = int(os.environ.get("SEED") or secrets.randbelow(1_000_000))
-        if minutes := os.environ.get("MINUTES"):
-            return cls(seed, ids=sys.maxsize, rounds=NO_MINIMUM, minutes=float(minutes))
-        if ids := os.environ.get("IDS"):
-            return cls(seed, ids=int(ids), rounds=NO_MINIMUM)
-        return cls(seed)
+        seed, ids, minutes = (os.environ.get(name) for name in ("SEED", "IDS", "MINUTES"))
+        plan = cls(int(seed) if seed else secrets.randbelow(1_000_000))
+        if ids or minutes:
+            plan = replace(plan, ids=int(ids) if ids else None, rounds=0)
+        return replace(plan, minutes=float(minutes)) if minutes else plan
 
     def fulfilled(self, given: int, happened: int) -> bool:
-        return given >= self.ids and happened >= self.rounds * length(self.deck)
+        return self.ids is not None and given >= self.ids and happened >= self.rounds * length(self.deck)
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ def torture(plan: Plan, tell: Callable[[str], None] = print) -> Report:
     try:
         site = Site(directory)
         try:
+            site.prepare()
             with crowd_of_witnesses(site, plan.seed):
                 started = time.monotonic()
                 fulfilled = run_incidents(site, plan, started, tell)
@@ -133,7 +135,7 @@ def run_incidents(site: Site, plan: Plan, started: float, tell: Callable[[str], 
             if plan.fulfilled(given, number):
                 return True
             if time.monotonic() - started > plan.minutes * 60:
-                return plan.rounds == NO_MINIMUM
+                return plan.ids is None
             time.sleep(incident.pause_s)
             at = time.time()
             story = site.suffer(incident)

@@ -11,12 +11,14 @@ from harness.ids import (
     NARROW,
     NEXT,
     PATIENT,
+    TOO_FAR_AHEAD,
     Caller,
     answer_of,
     array_of,
     assert_rest_works,
     change,
     error_of,
+    first_id,
     next_id,
     refusal,
     stepped,
@@ -31,7 +33,6 @@ HOUR = 3600
 
 CANCELED = "57014"
 TERMINATED = "57P01"
-TOO_FAR_AHEAD = "53400"
 
 
 def steps_told(cluster: Cluster) -> list[int]:
@@ -58,7 +59,7 @@ def test_beyond_the_lead_ids_are_refused_until_the_clock_is_right(seconds: float
         assert next_id(cluster) > before
 
 
-@pytest.mark.parametrize("seconds", [MINUTE, HOUR - MINUTE, HOUR])
+@pytest.mark.parametrize("seconds", [MINUTE, HOUR - MINUTE, HOUR + MINUTE])
 def test_the_hint_leads_out(seconds: float) -> None:
     """What the HINT says to type lets IDs go on; for a lead that can't be allowed, it says to type nothing."""
     with stepped(-seconds, NARROW + IMPATIENT) as (cluster, _, before):
@@ -68,7 +69,7 @@ def test_the_hint_leads_out(seconds: float) -> None:
         assert bool(found) == (seconds < HOUR)
         if found:
             cluster.psql(found + command)
-            cluster.poll_until(f"SELECT snowflake_next() > {before}")
+            assert first_id(cluster) > before
 
 
 def test_a_short_wait_ends_when_the_clock_has_caught_up() -> None:
@@ -115,7 +116,7 @@ def test_a_wait_holds_no_lock() -> None:
         waiting = [first.begin_wait(), second.begin_wait()]
         assert_rest_works(cluster)
         change(cluster, "max_lead", "2min")
-        cluster.poll_until(f"SELECT snowflake_next() > {before}")
+        assert first_id(cluster) > before
         given = [answer_of(call) for call in waiting]
         assert len({before, *given}) == 3
         assert min(given) > before

@@ -7,11 +7,10 @@ import psycopg
 import pytest
 
 from harness import GENERATING, Cluster, FakeClock
-from harness.ids import NARROW, NARROW_LAYOUT, PATIENT, Caller, change, next_id
+from harness.ids import NARROW, NARROW_LAYOUT, PATIENT, TOO_FAR_AHEAD, Caller, change, next_id
 
 CLIENTS = 8
 WORKER_OF_NEXT = "SELECT worker_id FROM snowflake_parse(snowflake_next())"
-TOO_FAR_AHEAD = "53400"
 
 
 def generate_until(cluster: Cluster, done: threading.Event) -> list[int]:

@@ -20,6 +20,8 @@ PER_MS = 64
 # What the one column of a statement holds.
 Value = Any
 
+TOO_FAR_AHEAD = "53400"
+
 # For calls that shall get their ID however long the clock needs.
 PATIENT = "id_gen.max_wait = '10min'\n"
 # For calls that shall get their ID at once or not at all.
@@ -44,6 +46,22 @@ def array_of(ms: int) -> str:
 
 def next_id(cluster: Cluster) -> int:
     return int(cluster.psql(NEXT))
+
+
+def first_id(cluster: Cluster) -> int:
+    """The first ID that is given, asking again for as long as the clock has to catch up or settings to be read."""
+    given: list[int] = []
+
+    def gave() -> bool:
+        try:
+            given.append(next_id(cluster))
+        except SqlError as error:
+            if error.sqlstate != TOO_FAR_AHEAD:
+                raise
+        return bool(given)
+
+    cluster.wait_until(gave, "giving an ID")
+    return given[0]
 
 
 def run_ahead(cluster: Cluster, ms: int) -> int:

@@ -44,8 +44,12 @@ REINITIALIZED = "all server processes terminated; reinitializing"
 SETTLE_SECONDS = 60.0
 CRASH_SECONDS = 5.0
 RETRY_SECONDS = 0.05
+ATTEMPTS = 20
 FLUTTER_STEPS = 12
 FLUTTER_S = 0.08
+
+# How far the clock of a promoted server may be behind: it allows for 3 s itself.
+PROMOTED_BEHIND_S = 2.0
 
 # Whom a kill or a termination may hit, by the process's title.
 TITLES = {"client": r" \[local\] ", "keeper": r"^id_gen keeper", "any process": r""}
@@ -98,6 +102,9 @@ class Site:
         self._servers = 0
         self._standby: Cluster | None = None
         self._primary = self._new_server()
+
+    def prepare(self) -> None:
+        """Makes the databases, and lets clients in."""
         self._primary.psql(f"CREATE DATABASE {DATABASES[0]}")
         self._primary.psql(f"CREATE EXTENSION id_gen; {TABLE}", DATABASES[0])
         self._primary.psql(f"CREATE DATABASE {DATABASES[1]} TEMPLATE {DATABASES[0]}")
@@ -118,13 +125,11 @@ class Site:
     def _happen(self, incident: Incident, what: str, whom: str) -> str:
         match what, whom:
             case "kill", "postmaster":
-                self._primary.kill9()
-                return "kill -9 of the postmaster" + self._start_again(incident, "  postmasters killed")
+                return "kill -9 of the postmaster" + self._kill_postmaster(incident.step_s)
             case "kill", _:
                 return self._kill(incident, whom)
             case "immediate", _:
-                self._primary.stop("immediate")
-                return "immediate stop" + self._start_again(incident, "  immediate stops")
+                return "immediate stop" + self._stop_immediately(incident.step_s)
             case "failover", _:
                 return self._fail_over()
             case "restart", _:
@@ -150,15 +155,15 @@ class Site:
     # Crashes
 
     def _kill(self, incident: Incident, whom: str) -> str:
-        while True:
+        for _ in range(ATTEMPTS):
             since = self._primary.log_position
             pid, title = self._victim(incident, whom)
             with suppress(ProcessLookupError):
                 self._primary.kill9(pid)
                 if self._reinitialized(since):
-                    self.count["  processes killed"] += 1
-                    self.count["crashes"] += 1
+                    self._count_crash("processes killed")
                     return f"kill -9 of {pid}, {title}"
+        raise RuntimeError(f"killing processes does not make {self._primary.name} crash")
 
     def _reinitialized(self, since: int) -> bool:
         """Whether the server notices a crash; it does not if the process was about to end by itself."""
@@ -180,31 +185,38 @@ class Site:
             time.sleep(RETRY_SECONDS)
         raise TimeoutError(f"there is no process to kill: {whom}")
 
-    def _start_again(self, incident: Incident, counted: str) -> str:
-        self.count[counted] += 1
-        self.count["crashes"] += 1
-        story = self._step_while_down(incident.step_s)
-        self._primary.start()
-        return story
+    def _kill_postmaster(self, step_s: float) -> str:
+        self._primary.kill9()
+        self._count_crash("postmasters killed")
+        return self._start_again(step_s)
 
-    def _step_while_down(self, seconds: float) -> str:
-        if not seconds:
-            return ""
-        self._step(seconds)
-        self.count["  while a server was down"] += 1
-        return f", clock {seconds:+.3f} s while down"
+    def _stop_immediately(self, step_s: float) -> str:
+        self._primary.stop("immediate")
+        self._count_crash("immediate stops")
+        return self._start_again(step_s)
+
+    def _count_crash(self, kind: str) -> None:
+        self.count["crashes"] += 1
+        self.count[f"  {kind}"] += 1
+
+    def _start_again(self, step_s: float) -> str:
+        """Starts the primary, after setting the clock if it shall be set."""
+        if step_s:
+            self._step(step_s)
+            self.count["  while a server was down"] += 1
+        self._primary.start()
+        return f", clock {step_s:+.3f} s while down" if step_s else ""
 
     def _fail_over(self) -> str:
         # A standby knows when its primary last committed, not what the clock had shown before it was set back.
-        put_right = self._wall.behind_s
+        put_right = max(0.0, self._wall.behind_s - PROMOTED_BEHIND_S)
         if put_right:
             self._step(put_right)
         old, new = self._primary, self._standby
         if new is None:
             raise RuntimeError("there is no standby to promote")
         old.stop("immediate")
-        self.count["  immediate stops"] += 1
-        self.count["crashes"] += 1
+        self._count_crash("immediate stops")
         new.promote()
         self.count["promotions"] += 1
         self._primary, self._standby = new, None
@@ -216,10 +228,8 @@ class Site:
 
     def _restart(self, incident: Incident) -> str:
         self._primary.stop("fast")
-        story = self._step_while_down(incident.step_s)
-        self._primary.start()
         self.count["clean restarts"] += 1
-        return f"clean restart{story}"
+        return "clean restart" + self._start_again(incident.step_s)
 
     def _terminate(self, incident: Incident, whom: str) -> str:
         pid, title = self._victim(incident, whom)
@@ -242,6 +252,7 @@ class Site:
     def _build_standby(self) -> str:
         if self._standby is not None:
             self._retire(self._standby)
+            self._standby = None
         self._standby = self._new_server(standby_of=self._primary)
         self.count["standbys built"] += 1
         return f"new standby {self._standby.name}"
@@ -273,22 +284,13 @@ class Site:
         return self._disbelieved(incident, self._step)
 
     def _jump_while_down(self, incident: Incident) -> str:
-        def jump(seconds: float) -> None:
-            self._primary.kill9()
-            self.count["  postmasters killed"] += 1
-            self.count["crashes"] += 1
-            self._step_while_down(seconds)
-            self._primary.start()
+        return self._disbelieved(incident, self._kill_postmaster) + ", the postmaster killed before"
 
-        return self._disbelieved(incident, jump) + ", the server killed before"
-
-    def _disbelieved(self, incident: Incident, jump: Callable[[float], None]) -> str:
+    def _disbelieved(self, incident: Incident, jump: Callable[[float], object]) -> str:
         seconds = self._wall.behind_s + incident.step_s
         jump(seconds)
         time.sleep(incident.hold_s)
-        error = self._probe()
-        while error is not None and not error.sqlstate:
-            error = self._probe()
+        error = self._answer()
         if error is None or JUMPED not in str(error):
             self.wrong.append(f"a jump of {seconds:+.3f} s was not refused as such: {error}")
         story = f"clock {seconds:+.3f} s, "
@@ -311,7 +313,7 @@ class Site:
     def _settle(self) -> None:
         """Waits until the site generates. Where only the clock is missing, it is set."""
         deadline = time.monotonic() + SETTLE_SECONDS
-        while (error := self._probe()) is not None:
+        while (error := self._answer()) is not None:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{self._primary.name} has not generated for {SETTLE_SECONDS:.0f} s: {error}")
             if error.sqlstate == AHEAD and (lead := re.search(r"(\d+) ms ahead", error.diag.message_detail or "")):
@@ -322,6 +324,15 @@ class Site:
                 self._accept_clock()
             else:
                 time.sleep(RETRY_SECONDS)
+
+    def _answer(self) -> psycopg.Error | None:
+        """Asks for an ID until the server answers, and returns its refusal, if it is one."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while (error := self._probe()) is not None and not error.sqlstate:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self._primary.name} has not answered for {SETTLE_SECONDS:.0f} s: {error}")
+            time.sleep(RETRY_SECONDS)
+        return error
 
     def _probe(self) -> psycopg.Error | None:
         """Asks for an ID, and returns what stands in the way."""
