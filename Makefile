@@ -1,6 +1,6 @@
 # One word for each thing to do here; the work is in scripts/. Each target sets up what it needs on this machine.
 
-export PG PG_CONFIG KEEP WRITE SEED MINUTES IDS
+export PG PG_CONFIG KEEP WRITE QUICK SEED MINUTES IDS
 
 .PHONY: help demo test torture bench lint install clean
 
@@ -18,7 +18,7 @@ test: ## Run all tests
 torture: ## Crash, step and promote servers for minutes, then look for duplicates (SEED=, MINUTES=, IDS=)
 	@scripts/run tests/torture.py
 
-bench: ## Measure the cost of an ID beside its rivals (WRITE=1: into docs/benchmarks.md)
+bench: ## Measure what an ID costs beside its rivals (QUICK=1; WRITE=1: into docs/)
 	@scripts/run benches/run.py
 
 lint: ## Check format, warnings and comments

@@ -14,17 +14,23 @@ empty_bigint(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(0);
 }
 
-/* Returns the row it is declared with, all zero, as simply as the manual shows it. */
+/* Returns the row it is declared with, all zero; the row type is looked up once for each place that calls. */
 PG_FUNCTION_INFO_V1(empty_row);
 Datum
 empty_row(PG_FUNCTION_ARGS)
 {
-	TupleDesc	row_type;
 	Datum		values[4] = {0};
 	bool		nulls[4] = {false};
 
-	if (get_call_result_type(fcinfo, NULL, &row_type) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "not declared to return a row");
-	row_type = BlessTupleDesc(row_type);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(row_type, values, nulls)));
+	if (fcinfo->flinfo->fn_extra == NULL)
+	{
+		MemoryContext previous = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
+		TupleDesc	row_type;
+
+		if (get_call_result_type(fcinfo, NULL, &row_type) != TYPEFUNC_COMPOSITE)
+			elog(ERROR, "not declared to return a row");
+		fcinfo->flinfo->fn_extra = BlessTupleDesc(row_type);
+		MemoryContextSwitchTo(previous);
+	}
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(fcinfo->flinfo->fn_extra, values, nulls)));
 }

@@ -19,69 +19,89 @@ WORKER = "id_gen.worker_id = 1"
 MINUTE = 60
 
 
+class Pair:
+    """A primary that may generate, and a standby, each under a clock of its own."""
+
+    def __init__(self, primary: Cluster, standby: Cluster, clocks: tuple[FakeClock, FakeClock]) -> None:
+        self.primary = primary
+        self.standby = standby
+        self._clocks = clocks
+
+    def lead(self) -> int:
+        """Stops both clocks, and lets the primary give IDs ahead of its own; returns the last."""
+        self.primary.wait_for_catchup(self.standby)
+        for clock in self._clocks:
+            clock.freeze()
+        return run_ahead(self.primary, LEAD_MS)
+
+    def fail_over(self) -> None:
+        """The primary dies; the standby is promoted, and has decided where to begin when its clock runs again."""
+        self.primary.stop("immediate")
+        self.standby.promote()
+        reservation = Reservation(self.standby)
+        self.standby.wait_until(
+            lambda: reservation.file.exists() and reservation.fields["timeline"] == "2",
+            "promoted, with a reservation of its own",
+        )
+        self._clocks[1].put_right()
+
+
 @contextmanager
-def pair(clock: FakeClock | None = None, first_id_before: bool = True) -> Iterator[tuple[Cluster, Cluster]]:
-    """A primary that may generate, and a standby under a clock of its own."""
-    with Cluster("primary", conf=NO_WORKER) as primary:
+def pair(behind_s: float = 0, first_id_before: bool = True) -> Iterator[Pair]:
+    """The standby's clock is so much behind, and it is made before or after the primary's first ID."""
+    clocks = (FakeClock(), FakeClock(-behind_s))
+    with Cluster("primary", conf=NO_WORKER, clock=clocks[0]) as primary:
         if first_id_before:
             begin_generating(primary)
-        with Cluster("standby", conf=WORKER, standby_of=primary, clock=clock) as standby:
+        with Cluster("standby", conf=WORKER, standby_of=primary, clock=clocks[1]) as standby:
             if not first_id_before:
                 assert not Reservation(standby).directory.exists()
                 begin_generating(primary)
-            yield primary, standby
+            yield Pair(primary, standby, clocks)
 
 
 def begin_generating(primary: Cluster) -> None:
-    change(primary, "worker_id", "1")
+    change(primary, "worker_id", 1)
     primary.psql("CREATE EXTENSION id_gen")
     primary.poll_until("SELECT snowflake_next() > 0")
 
 
 def test_a_standby_refuses_snowflakes_only() -> None:
-    with pair() as (primary, standby):
-        primary.wait_for_catchup(standby)
+    with pair() as both:
+        both.primary.wait_for_catchup(both.standby)
         for sql in (NEXT, array_of(1), "SELECT snowflake_next_batch(1)"):
-            assert refusal(standby, sql).sqlstate == RECOVERY
-        assert_rest_works(standby)
+            assert refusal(both.standby, sql).sqlstate == RECOVERY
+        assert_rest_works(both.standby)
 
 
 @pytest.mark.parametrize("behind_s", [0, 2.5])
 @pytest.mark.parametrize("first_id_before", [True, False], ids=["made after the first ID", "made before the first ID"])
 def test_a_promoted_standby_begins_above_the_old_primary(behind_s: float, first_id_before: bool) -> None:
-    with pair(FakeClock(-behind_s), first_id_before) as (primary, standby):
-        primary.wait_for_catchup(standby)
-        last = run_ahead(primary, LEAD_MS)
-        primary.stop("immediate")
-        standby.promote()
-        first = next_id(standby)
-        assert first > last
-        standby.restart("immediate")
-        assert next_id(standby) > first
+    with pair(behind_s, first_id_before) as both:
+        last = both.lead()
+        both.fail_over()
+        assert next_id(both.standby) > last
 
 
 def test_the_last_commit_counts_where_the_clock_is_far_behind() -> None:
-    clock = FakeClock(-MINUTE)
-    with pair(clock) as (primary, standby):
-        primary.psql("CREATE TABLE item (id bigint)")
-        last = run_ahead(primary, LEAD_MS)
-        primary.psql(f"INSERT INTO item VALUES ({last})")
-        primary.wait_for_catchup(standby)
-        primary.stop("immediate")
-        standby.promote()
-        reservation = Reservation(standby)
-        standby.wait_until(lambda: reservation.fields["timeline"] == "2", "promoted, with a reservation of its own")
-        clock.put_right()
-        assert next_id(standby) > last
+    with pair(behind_s=MINUTE) as both:
+        last = both.lead()
+        both.primary.psql(f"CREATE TABLE item AS SELECT {last} AS id")
+        both.primary.wait_for_catchup(both.standby)
+        both.fail_over()
+        assert next_id(both.standby) > last
 
 
 def test_a_session_of_the_standby_generates_once_it_is_promoted() -> None:
-    with pair() as (primary, standby):
-        primary.wait_for_catchup(standby)
-        with standby.connect() as connection:
+    with pair() as both:
+        both.primary.wait_for_catchup(both.standby)
+        with both.standby.connect() as connection:
             connection.execute("SELECT uuidv7()")
-            standby.promote()
+            both.standby.promote()
             assert connection.execute("SELECT snowflake_next() > 0").fetchone() == (True,)
+        last = next_id(both.standby)
+        both.standby.restart("immediate")
+        assert next_id(both.standby) > last
 
 
 def test_a_copy_that_is_started_beside_its_original_repeats_ids() -> None:

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from harness import GENERATING, Cluster, FakeClock
-from harness.ids import NARROW, NARROW_LAYOUT, PATIENT, TOO_FAR_AHEAD, Caller, change, next_id
+from harness.ids import NARROW, NARROW_LAYOUT, PATIENT, TOO_FAR_AHEAD, Caller, answer_of, change, next_id
 
 CLIENTS = 8
 WORKER_OF_NEXT = "SELECT worker_id FROM snowflake_parse(snowflake_next())"
@@ -44,16 +44,30 @@ def test_connected_sessions_take_up_a_new_worker_id() -> None:
                 assert caller.ask(WORKER_OF_NEXT) == 2
 
 
+# Takes so many IDs that a block is left half used; then waits, and takes another.
+ACROSS_A_CHANGE = """
+CREATE FUNCTION across_a_change() RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM snowflake_next() FROM generate_series(1, 70);
+    PERFORM pg_advisory_xact_lock(1);
+    RETURN (SELECT worker_id FROM snowflake_parse(snowflake_next()));
+END $$
+"""
+
+
 def test_a_block_in_hand_is_dropped_with_the_worker_id_it_was_made_for() -> None:
-    """The clock stands still, so that nothing but the change of settings ends the block."""
+    """Also within a statement, whose session has not read the new settings. The clock stands, so it does not end it."""
     clock = FakeClock()
-    with Cluster(conf=GENERATING, clock=clock) as cluster, Caller(cluster) as caller:
-        cluster.psql("CREATE EXTENSION id_gen")
+    with Cluster(conf=GENERATING, clock=clock) as cluster, Caller(cluster) as first, Caller(cluster) as second:
+        cluster.psql(f"CREATE EXTENSION id_gen; {ACROSS_A_CHANGE}")
         clock.freeze()
-        caller.ask("SELECT max(snowflake_next()) FROM generate_series(1, 70)")
+        first.ask("SELECT pg_advisory_lock(1)")
+        answer = second.begin("SELECT across_a_change()")
+        second.await_wait("Lock")
         change(cluster, "worker_id", 2)
         cluster.poll_until(WORKER_OF_NEXT, expected="2")
-        assert caller.ask(WORKER_OF_NEXT) == 2
+        first.ask("SELECT pg_advisory_unlock(1)")
+        assert answer_of(answer) == 2
 
 
 @pytest.mark.parametrize(

@@ -127,10 +127,12 @@ class Caller:
     def begin_wait(self) -> Future[Value]:
         """Asks for an ID, and returns when the call has begun to wait for the clock."""
         answer = self.begin()
-        self._cluster.poll_until(
-            f"SELECT wait_event_type FROM pg_stat_activity WHERE pid = {self.pid}", expected="Extension"
-        )
+        self.await_wait("Extension")
         return answer
+
+    def await_wait(self, kind: str) -> None:
+        """Waits until the statement waits, for what pg_stat_activity calls that."""
+        self._cluster.poll_until(f"SELECT wait_event_type FROM pg_stat_activity WHERE pid = {self.pid}", expected=kind)
 
     def _fetch(self, sql: str) -> Value:
         return self._connection.execute(sql).fetchone()[0]
