@@ -8,14 +8,16 @@ use id_gen_core::layout::{Field, Layout, Parts};
 use id_gen_core::{picture, presets};
 use pgrx::prelude::*;
 
-use crate::fmgr::{Call, US_PER_MS, int8, server_layout, sql_function, timestamp, unix_ms};
+use crate::fmgr::{Call, int8, sql_function};
 use crate::refusal::Refusal;
+use crate::timestamp::{US_PER_MS, timestamp, unix_ms};
+use crate::{settings, shared};
 
 sql_function! {
     /// `snowflake_timestamp(id bigint [, layout text]) → timestamptz`
     fn snowflake_timestamp(call)
     fast {
-        let layout = call.fast_layout(1)?;
+        let layout = fast_layout(call, 1)?;
         let id = layout.from_bigint(call.int8(0)?).ok()?;
         Some(int8(timestamp(layout.created_ms(id))))
     }
@@ -41,13 +43,13 @@ sql_function! {
 
 #[inline(always)]
 fn bound_fast(call: &Call, of_tick: fn(&Layout, u64) -> u64) -> Option<pg_sys::Datum> {
-    let layout = call.fast_layout(1)?;
+    let layout = fast_layout(call, 1)?;
     let tick = layout.tick_at(unix_ms(call.int8(0)?).ok()?).ok()?;
     Some(int8(Layout::to_bigint(of_tick(layout, tick))))
 }
 
 fn bound(call: &mut Call, of_tick: fn(&Layout, u64) -> u64) -> Result<pg_sys::Datum, Refusal> {
-    let layout = call.layout(1)?;
+    let layout = layout_argument(call, 1)?;
     let tick = tick_argument(call, 0, &layout)?;
     Ok(int8(Layout::to_bigint(of_tick(&layout, tick))))
 }
@@ -56,7 +58,7 @@ sql_function! {
     /// `snowflake_make(ts timestamptz, datacenter_id int, worker_id int, sequence int
     /// [, layout text]) → bigint`
     fn snowflake_make(call) {
-        let layout = call.layout(4)?;
+        let layout = layout_argument(call, 4)?;
         let tick = tick_argument(call, 0, &layout)?;
         let number = |index, field| {
             let value = i64::from(call.int4(index).unwrap_or(0));
@@ -120,8 +122,34 @@ fn row_type(call: &mut Call) -> pg_sys::TupleDesc {
     call.kept().cast()
 }
 
+/// The layout that an argument names, or the server's if the function has no such argument.
+fn layout_argument(call: &Call, index: usize) -> Result<Layout, Refusal> {
+    match call.text(index) {
+        Some(text) => settings::layout_named(&text),
+        None => server_layout(),
+    }
+}
+
+/// The layout that generates here: the running server's, or what the settings say where there is no
+/// shared segment.
+fn server_layout() -> Result<Layout, Refusal> {
+    match shared::segment() {
+        Some(segment) => segment.layout().copied(),
+        None => settings::layout(),
+    }
+}
+
+/// The server's layout, for a call that names none on a server that has a valid one.
+#[inline(always)]
+fn fast_layout(call: &Call, index: usize) -> Option<&'static Layout> {
+    if call.len() > index {
+        return None;
+    }
+    shared::segment()?.fast_layout()
+}
+
 fn id_argument(call: &Call) -> Result<(Layout, u64), Refusal> {
-    let layout = call.layout(1)?;
+    let layout = layout_argument(call, 1)?;
     let id = layout
         .from_bigint(call.int8(0).unwrap_or(0))
         .map_err(|error| Refusal::Range(error, layout))?;

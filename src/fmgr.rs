@@ -6,18 +6,9 @@
 
 use std::ffi::c_void;
 
-use id_gen_core::layout::Layout;
 use pgrx::pg_sys;
 
 use crate::refusal::Refusal;
-use crate::{settings, shared};
-
-/// PostgreSQL's timestamps count microseconds from 2000-01-01 (`POSTGRES_EPOCH_JDATE`,
-/// `datatype/timestamp.h`): this many after the Unix epoch.
-pub const POSTGRES_EPOCH_UNIX_US: i64 = 946_684_800_000_000;
-
-/// Microseconds in a millisecond.
-pub const US_PER_MS: i64 = 1000;
 
 /// Exports a function that SQL can call.
 ///
@@ -129,26 +120,6 @@ impl Call {
         }
     }
 
-    /// The layout that an argument names, or the server's if the function has no such argument.
-    ///
-    /// # Errors
-    /// A text that is no layout.
-    pub fn layout(&self, index: usize) -> Result<Layout, Refusal> {
-        match self.text(index) {
-            Some(text) => settings::layout_named(&text),
-            None => server_layout(),
-        }
-    }
-
-    /// The server's layout, for a call that names none and a server that has a valid one.
-    #[inline(always)]
-    pub fn fast_layout(&self, index: usize) -> Option<&'static Layout> {
-        if self.len() > index {
-            return None;
-        }
-        shared::segment()?.fast_layout()
-    }
-
     /// Answers NULL.
     pub fn null(&mut self) -> pg_sys::Datum {
         self.0.isnull = true;
@@ -190,18 +161,6 @@ impl Call {
     }
 }
 
-/// The layout that generates here: the running server's, or what the settings say where there is no
-/// shared segment.
-///
-/// # Errors
-/// If that text is no layout.
-pub fn server_layout() -> Result<Layout, Refusal> {
-    match shared::segment() {
-        Some(segment) => segment.layout().copied(),
-        None => settings::layout(),
-    }
-}
-
 /// A `bigint` or `timestamptz` result.
 #[inline(always)]
 pub fn int8(value: i64) -> pg_sys::Datum {
@@ -224,23 +183,4 @@ unsafe extern "C-unwind" {
     /// error it raises, out of memory, jumps over its callers' frames, which must have nothing to
     /// drop: it is called last of all.
     fn palloc(size: usize) -> *mut c_void;
-}
-
-/// A timestamp in Unix milliseconds, rounded down.
-///
-/// # Errors
-/// [`Refusal::Infinite`].
-#[inline(always)]
-pub fn unix_ms(timestamp: pg_sys::TimestampTz) -> Result<i64, Refusal> {
-    if timestamp == i64::MIN || timestamp == i64::MAX {
-        return Err(Refusal::Infinite);
-    }
-    // PostgreSQL's finite timestamps end in the year 294276, far from the ends of i64.
-    Ok(timestamp.wrapping_add(POSTGRES_EPOCH_UNIX_US).div_euclid(US_PER_MS))
-}
-
-/// Unix milliseconds as a timestamp. Every layout ends by the year 9999, every UUIDv7 by 10889.
-#[inline(always)]
-pub const fn timestamp(unix_ms: i64) -> pg_sys::TimestampTz {
-    unix_ms.wrapping_mul(US_PER_MS).wrapping_sub(POSTGRES_EPOCH_UNIX_US)
 }

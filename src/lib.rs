@@ -19,6 +19,7 @@
 //! | [`clock`] | reading the operating system's clocks |
 //! | [`random`] | random bits in bulk |
 //! | [`refusal`] | every error, with its SQLSTATE, DETAIL and HINT |
+//! | [`timestamp`] | PostgreSQL's timestamps and Unix milliseconds |
 //! | [`fmgr`] | PostgreSQL's calling convention, without a wrapper's cost |
 //! | [`process`] | values of the one thread that PostgreSQL runs SQL on |
 //!
@@ -40,6 +41,7 @@ mod reservation;
 mod settings;
 mod shared;
 mod snowflake;
+mod timestamp;
 mod uuid;
 
 #[cfg(any(test, feature = "pg_test"))]

@@ -1,10 +1,11 @@
 //! SQL functions with which a superuser decides what the extension will not guess. Their SQL is in
 //! `sql/operator.sql`.
 
-use crate::fmgr::{sql_function, unix_ms};
+use crate::fmgr::sql_function;
 use crate::refusal::Refusal;
 use crate::reservation::{self, Decision};
 use crate::shared::Segment;
+use crate::timestamp::unix_ms;
 use crate::{backend, shared};
 
 sql_function! {

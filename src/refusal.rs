@@ -6,12 +6,11 @@ use std::io::ErrorKind;
 
 use id_gen_core::layout::{Field, Layout, LayoutError, RangeError, show_ms};
 use id_gen_core::opening::Obstacle;
-use id_gen_core::reservation::Damage;
+use id_gen_core::reservation::{Damage, FILE};
 use id_gen_core::{presets, uuid7};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::reservation::FILE;
 use crate::settings;
 
 /// Why a call is refused.

@@ -17,18 +17,16 @@ use id_gen_core::clock::Reading;
 use id_gen_core::layout::Layout;
 use id_gen_core::line::Line;
 use id_gen_core::opening::{self, Finding, Present, Start};
-use id_gen_core::reservation::Record;
+use id_gen_core::reservation::{FILE, Record};
 use once_cell::sync::OnceCell;
 use pgrx::pg_sys;
 
 use crate::refusal::Refusal;
 use crate::shared::Segment;
-use crate::{clock, fmgr};
+use crate::{clock, timestamp};
 
 // Every process of a server works in its data directory.
 const DIRECTORY: &str = "id_gen";
-/// The file, named in messages as it is here.
-pub const FILE: &str = "id_gen/reservation";
 const ISSUED: &str = "id_gen/issued";
 const TEMPORARY: &str = "id_gen/writing";
 const ISSUED_TEXT: &[u8] =
@@ -166,7 +164,7 @@ fn present(layout: Layout, max_lead_ms: u32) -> Present {
         layout,
         boot: boot(),
         clock: clock::both(),
-        last_replayed_ms: (replayed != 0).then(|| fmgr::unix_ms(replayed).ok()).flatten(),
+        last_replayed_ms: (replayed != 0).then(|| timestamp::unix_ms(replayed).ok()).flatten(),
         max_lead_ms,
     }
 }

@@ -17,7 +17,7 @@ use pgrx::prelude::*;
 use crate::clock;
 use crate::process::PerProcess;
 use crate::refusal::Refusal;
-use crate::shared;
+use crate::timestamp::POSTGRES_EPOCH_UNIX_US;
 
 /// The value of `id_gen.worker_id` and `id_gen.datacenter_id` that means "not set".
 const UNSET: i32 = -1;
@@ -117,13 +117,22 @@ pub fn reload_time() -> pg_sys::TimestampTz {
 /// [`reload_time`] compares between processes whatever the wall clock does.
 pub fn read_at_mono_ns() -> u64 {
     let now = clock::both();
-    let read_at_us = reload_time().saturating_add(crate::fmgr::POSTGRES_EPOCH_UNIX_US);
+    let read_at_us = reload_time().saturating_add(POSTGRES_EPOCH_UNIX_US);
     let age_ns = i128::from(now.wall_ns) - i128::from(read_at_us) * 1000;
     now.mono_ns.saturating_sub(u64::try_from(age_ns).unwrap_or(0))
 }
 
 /// The layout that `id_gen.layout` names, as this process last read it.
 static PARSED_LAYOUT: PerProcess<Option<Layout>> = PerProcess::new(None);
+
+/// The layout that the running server keeps until it restarts, as far as it has one; `None` where
+/// nothing generates.
+static LAYOUT_IN_FORCE: PerProcess<Option<Option<Layout>>> = PerProcess::new(None);
+
+/// Tells which layout the running server has adopted.
+pub fn set_layout_in_force(layout: Option<Layout>) {
+    LAYOUT_IN_FORCE.with(|in_force| *in_force = Some(layout));
+}
 
 /// The layout of this process's `id_gen.layout`.
 ///
@@ -186,10 +195,8 @@ fn usable_layout(text: &str) -> Result<Layout, LayoutError> {
 fn tell_if_pending(text: &str) {
     // SAFETY: reads a state variable of this process.
     let typed_in_a_session = unsafe { pg_sys::IsTransactionState() };
-    if typed_in_a_session
-        && let Some(segment) = shared::segment()
-        && segment.fast_layout() != text.parse().ok().as_ref()
-    {
+    let in_force = LAYOUT_IN_FORCE.with(|layout| *layout);
+    if typed_in_a_session && in_force.is_some_and(|layout| layout != text.parse().ok()) {
         ereport!(
             PgLogLevel::NOTICE,
             PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,

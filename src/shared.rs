@@ -499,7 +499,9 @@ unsafe extern "C-unwind" fn on_startup() {
         if !found {
             create(memory, slot_count);
         }
-        SEGMENT.store(memory.cast(), Ordering::Relaxed);
+        let segment: *mut Segment = memory.cast();
+        settings::set_layout_in_force((*segment).fixed.0.layout);
+        SEGMENT.store(segment, Ordering::Relaxed);
     }
 }
 

@@ -4,9 +4,10 @@
 use id_gen_core::uuid7::{self, Generator, Moment};
 use pgrx::pg_sys;
 
-use crate::fmgr::{self, Call, int8, sql_function, timestamp, unix_ms};
+use crate::fmgr::{self, Call, int8, sql_function};
 use crate::process::PerProcess;
 use crate::refusal::Refusal;
+use crate::timestamp::{timestamp, unix_ms};
 use crate::{clock, random};
 
 static GENERATOR: PerProcess<Generator> = PerProcess::new(Generator::new());
@@ -82,7 +83,8 @@ mod extract {
     use id_gen_core::{uuid1, uuid7};
     use pgrx::pg_sys;
 
-    use crate::fmgr::{POSTGRES_EPOCH_UNIX_US, int8, sql_function, timestamp};
+    use crate::fmgr::{int8, sql_function};
+    use crate::timestamp::{POSTGRES_EPOCH_UNIX_US, timestamp};
 
     sql_function! {
         /// `uuid_extract_version(uuid) → smallint`, NULL for variants other than RFC 9562's.

@@ -13,6 +13,9 @@ use std::fmt::Write;
 use crate::clock::Reading;
 use crate::layout::Layout;
 
+/// Where the file is, from the server's data directory.
+pub const FILE: &str = "id_gen/reservation";
+
 /// First line of every version of the file.
 const MAGIC: &str = "id_gen reservation";
 /// The version of the format that this code reads and writes.
