@@ -8,7 +8,7 @@ use crate::clock;
 use crate::process::PerProcess;
 use crate::refusal::Refusal;
 use crate::settings;
-use crate::shared::{self, Segment, Slot};
+use crate::shared::{self, Reader, Segment, Slot};
 
 /// A process that has its slot.
 #[derive(Clone, Copy)]
@@ -61,7 +61,7 @@ pub fn attach() -> Result<Attached, Refusal> {
     if attached.reload_time == reload_time {
         return Ok(attached);
     }
-    attached.segment.adopt_settings();
+    attached.segment.adopt_settings(Reader::Session);
     let attached = Attached { reload_time, ..attached };
     ATTACHED.with(|place| *place = Some(attached));
     Ok(attached)

@@ -113,7 +113,9 @@ fn claim_or_wait(
                 return Ok(claim);
             }
             Err(Denial::Refused(refusal)) => return Err(refusal),
-            Err(Denial::Unopened) => reservation::open(segment, Decision::None)?,
+            Err(Denial::Unopened) => {
+                reservation::open(segment, Decision::None)?;
+            }
             // The keeper is late, or there is none.
             Err(Denial::Unreserved) => {
                 wait.get_or_insert_with(|| Wait::begin(slot));

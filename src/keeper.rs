@@ -1,6 +1,6 @@
 //! The keeper: a background worker that moves the reservation ahead of need about once a second, so
 //! that in ordinary running no session waits for the disk. It also looks at the clocks when nobody
-//! generates, and takes up a reload on an idle server.
+//! generates, and puts the settings of a reload in force.
 //!
 //! It starts when recovery ends, so never on a standby, and the postmaster starts it again if it
 //! ends. Nothing depends on it: without it, claims extend the reservation themselves. When it is
@@ -17,7 +17,7 @@ use pgrx::prelude::*;
 use crate::claim::tell_of_step;
 use crate::refusal::Refusal;
 use crate::reservation::{self, Decision};
-use crate::shared::{self, Segment};
+use crate::shared::{self, Reader, Segment};
 
 const NAME: &str = "id_gen keeper";
 const ROUND: Duration = Duration::from_secs(1);
@@ -45,6 +45,7 @@ pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
     BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP | SignalWakeFlags::SIGTERM);
     let Some(segment) = shared::segment() else { return };
     segment.become_keeper();
+    segment.adopt_settings(Reader::Keeper);
     let mut trouble = Trouble::default();
     loop {
         trouble.tell(round(segment));
@@ -57,10 +58,11 @@ pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
         if BackgroundWorker::sighup_received() {
             // SAFETY: between rounds, as PostgreSQL's own workers do.
             unsafe { pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP) };
-            segment.adopt_settings();
+            segment.adopt_settings(Reader::Keeper);
             tell_if_layout_waits(segment);
         }
     }
+    segment.leave_keeper();
     trouble.tell(reservation::withdraw(segment));
     // A worker that ends with status 0 is never started again, also if only it was told to stop.
     // SAFETY: ends this process, which holds nothing any more.
@@ -86,7 +88,7 @@ fn round(segment: &'static Segment) -> Result<(), Refusal> {
         reservation::extend(segment)?;
         looked.map(|_| ())
     } else {
-        reservation::open(segment, Decision::None)
+        reservation::open(segment, Decision::None).map(|_| ())
     }
 }
 

@@ -1,6 +1,8 @@
 //! SQL functions with which a superuser decides what the extension will not guess. Their SQL is in
 //! `sql/operator.sql`.
 
+use pgrx::prelude::*;
+
 use crate::fmgr::sql_function;
 use crate::refusal::Refusal;
 use crate::reservation::{self, Decision};
@@ -20,7 +22,7 @@ sql_function! {
     /// `id_gen_accept_layout() → void`: the new layout may be used, although its IDs may repeat or
     /// go below those of the old one.
     fn id_gen_accept_layout(call) {
-        reservation::open(segment()?, Decision::AcceptLayout)?;
+        begin(Decision::AcceptLayout)?;
         Ok(call.void())
     }
 }
@@ -33,9 +35,17 @@ sql_function! {
             Some(above) => unix_ms(above)?,
             None => return Err(Refusal::NullTime),
         };
-        reservation::open(segment()?, Decision::Reset { above_ms })?;
+        begin(Decision::Reset { above_ms })?;
         Ok(call.void())
     }
+}
+
+/// Begins the line as decided; a line that has begun needs no decision.
+fn begin(decision: Decision) -> Result<(), Refusal> {
+    if !reservation::open(segment()?, decision)? {
+        notice!("this server generates already: nothing was changed");
+    }
+    Ok(())
 }
 
 /// The shared segment, with this process attached: a decision is for a server that may generate.

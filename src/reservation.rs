@@ -48,17 +48,18 @@ pub enum Decision {
     },
 }
 
-/// Begins the line if it has not begun: reads the file, decides, and makes the first reservation.
+/// Begins the line: reads the file, decides, and makes the first reservation. Says whether it did,
+/// and not another process before.
 ///
 /// # Errors
 /// What stands in the way, or why the file can't be read or written.
-pub fn open(segment: &Segment, decision: Decision) -> Result<(), Refusal> {
+pub fn open(segment: &Segment, decision: Decision) -> Result<bool, Refusal> {
     let layout = *segment.layout()?;
     let _writing = segment.begin_writing();
     let (max_lead_ms, max_jump_ns) = {
         let state = segment.lock();
         if state.line.is_some() {
-            return Ok(());
+            return Ok(false);
         }
         (state.settings.max_lead_ms, state.max_jump_ns())
     };
@@ -74,7 +75,7 @@ pub fn open(segment: &Segment, decision: Decision) -> Result<(), Refusal> {
     write(segment, layout, until_ms, start.watch.believed())?;
     line.promise(&layout, until_ms);
     segment.lock().line = Some(line);
-    Ok(())
+    Ok(true)
 }
 
 fn decide(present: &Present, decision: Decision) -> Result<Start, Refusal> {

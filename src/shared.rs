@@ -100,6 +100,15 @@ pub struct State {
     pub retired: Counts,
 }
 
+/// Who has read the settings anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// The keeper.
+    Keeper,
+    /// A process that generates.
+    Session,
+}
+
 /// What a slot counts, added up.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
@@ -294,13 +303,14 @@ impl Segment {
         self.fixed.0.generation.load(Ordering::Acquire)
     }
 
-    /// Puts this process's settings in force for all, if no process has read them later. Blocks
-    /// handed out under other settings become invalid.
-    pub fn adopt_settings(&self) {
+    /// Puts this process's settings in force for all, if it is the one to do so: that is the keeper,
+    /// which reads every reload as soon as any process, or where none runs, whoever read them last.
+    pub fn adopt_settings(&self, reader: Reader) {
         let mine = settings::current();
         let read_at = settings::read_at_mono_ns();
+        let keeper_runs = !self.keeper.load(Ordering::Relaxed).is_null();
         let mut state = self.lock();
-        if read_at <= state.settings_read_mono_ns {
+        if reader == Reader::Session && (keeper_runs || read_at <= state.settings_read_mono_ns) {
             return;
         }
         state.settings_read_mono_ns = read_at;
@@ -351,6 +361,11 @@ impl Segment {
     pub fn become_keeper(&self) {
         // SAFETY: set at process start.
         self.keeper.store(unsafe { pg_sys::MyLatch }, Ordering::Relaxed);
+    }
+
+    /// Leaves that place to the next keeper.
+    pub fn leave_keeper(&self) {
+        self.keeper.store(std::ptr::null_mut(), Ordering::Relaxed);
     }
 
     /// Wakes the keeper, if there is one, to extend the reservation.

@@ -119,3 +119,31 @@ def test_a_new_layout_waits_for_the_restart() -> None:
 def assert_made_now(cluster: Cluster, snowflake: int, layout: str) -> None:
     assert cluster.psql(f"SELECT snowflake_timestamp({snowflake}, '{layout}') > now() - interval '1 minute'") == "t"
     assert cluster.psql(f"SELECT snowflake_timestamp({snowflake}, '{layout}') < now() + interval '1 minute'") == "t"
+
+
+# Waits, and then takes this session's first ID.
+FIRST_AFTER_A_CHANGE = """
+CREATE FUNCTION first_after_a_change() RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(1);
+    RETURN (SELECT worker_id FROM snowflake_parse(snowflake_next()));
+END $$
+"""
+
+
+def test_a_session_that_missed_a_reload_does_not_bring_the_old_settings_back() -> None:
+    """Not even when the clock was set back meanwhile, so that its reading looks like the latest."""
+    clock = FakeClock()
+    conf = f"{GENERATING}\nid_gen.max_lead = '1min'"
+    with Cluster(conf=conf, clock=clock) as cluster, Caller(cluster) as late, Caller(cluster) as other:
+        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql(FIRST_AFTER_A_CHANGE)
+        other.ask("SELECT pg_advisory_lock(1)::text")
+        answer = late.begin("SELECT first_after_a_change()")
+        late.await_wait("Lock")
+        change(cluster, "worker_id", 2)
+        cluster.poll_until(WORKER_OF_NEXT, expected="2")
+        clock.step(-30)
+        other.ask("SELECT pg_advisory_unlock(1)::text")
+        assert answer.result() == 2
+        assert other.ask(WORKER_OF_NEXT) == 2
