@@ -4,7 +4,7 @@ import time
 from statistics import median
 
 import psycopg
-from report import Section, Target
+from report import Section, Target, at_least, at_most
 from rich.progress import track
 
 ARRAY = 1_000_000
@@ -32,6 +32,6 @@ def measure(connection: psycopg.Connection, rows: int, rounds: int) -> tuple[Sec
     rows_ = [(name, f"{took[name] * 1e3:.1f} ms", f"{rate[name] / 1e6:.1f} M") for name in rate]
     section = Section(f"Many at once, median of {rounds}", ("statement", "time", "a second"), rows_)
     return section, [
-        Target(f"{array}: million IDs a second", rate[array] / 1e6, 100, at_most=False),
-        Target("`snowflake_next_batch` over `generate_series`", took[batch] / took[series], 1.3),
+        at_least(f"{array}: million IDs a second", rate[array] / 1e6, goal=100),
+        at_most("`snowflake_next_batch` over `generate_series`", took[batch] / took[series], goal=1.3),
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 
 import psycopg
-from report import Section, Target
+from report import Section, Target, at_least, at_most
 from rich.progress import track
 
 from harness.server import Server
@@ -87,17 +87,19 @@ def section(cost: dict[str, float], rows: int, rounds: int) -> tuple[Section, li
     empty, empty_row = cost["empty C function"], cost["empty C function that returns a row"]
     cached, parse = cost["`nextval()`, cache 1000"], cost["`(snowflake_parse(id)).worker_id`"]
     targets = [
-        Target("`snowflake_next()` over `clock_timestamp()`", snowflake / clock, 1.25),
-        Target("`nextval()` over `snowflake_next()`", cost["`nextval()`"] / snowflake, 6.5, at_most=False),
-        Target("`nextval()` with cache 1000 over `snowflake_next()`", cached / snowflake, 2.4, at_most=False),
-        Target("`uuidv7()` over `clock_timestamp()`", uuid / clock, 2),
-        Target("`gen_random_uuid()` over `uuidv7()`", cost["`gen_random_uuid()`"] / uuid, 20, at_most=False),
-        Target("`(snowflake_parse(id)).worker_id` over an empty row", parse / empty_row, 6),
-        Target("`snowflake_timestamp(id)` over an empty function", cost["`snowflake_timestamp(id)`"] / empty, 1.5),
-        Target("`snowflake_min(ts)` over an empty function", cost["`snowflake_min(ts)`"] / empty, 1.5),
+        at_most("`snowflake_next()` over `clock_timestamp()`", snowflake / clock, bound=1.5, goal=1.25),
+        at_least("`nextval()` over `snowflake_next()`", cost["`nextval()`"] / snowflake, bound=5, goal=6.5),
+        at_least("`nextval()` with cache 1000 over `snowflake_next()`", cached / snowflake, goal=2.4),
+        at_most("`uuidv7()` over `clock_timestamp()`", uuid / clock, goal=2),
+        at_least("`gen_random_uuid()` over `uuidv7()`", cost["`gen_random_uuid()`"] / uuid, bound=12, goal=20),
+        at_most("`(snowflake_parse(id)).worker_id` over an empty row", parse / empty_row, goal=6),
+        at_most(
+            "`snowflake_timestamp(id)` over an empty function", cost["`snowflake_timestamp(id)`"] / empty, goal=1.5
+        ),
+        at_most("`snowflake_min(ts)` over an empty function", cost["`snowflake_min(ts)`"] / empty, goal=1.5),
     ]
     if (core := cost.get("PostgreSQL's `uuidv7()`")) is not None:
-        targets.append(Target("PostgreSQL's `uuidv7()` over ours", core / uuid, 20, at_most=False))
+        targets.append(at_least("PostgreSQL's `uuidv7()` over ours", core / uuid, goal=20))
     title = f"One call, net of an empty count over {rows:,} rows, median of {rounds} rounds"
     rows_ = [(name, f"{ns:.1f} ns", f"{ns / clock:.2f}") for name, ns in cost.items()]
     return Section(title, ("call", "cost", "× `clock_timestamp()`"), rows_), targets

@@ -1,4 +1,4 @@
-"""What a benchmark found, as tables on a terminal and in Markdown: figures, then the ratios that must hold."""
+"""What a benchmark found, as tables on a terminal and in Markdown: figures, then ratios with their bounds and goals."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,21 +20,38 @@ class Section:
 
 @dataclass(frozen=True)
 class Target:
-    """A ratio of two figures of one run, and the bound it must keep."""
+    """A ratio of two figures of one run: the bound it must keep, and the goal it is to reach."""
 
     text: str
     ratio: float
-    bound: float
-    at_most: bool = True
+    at_most: bool
+    bound: float | None = None
+    goal: float | None = None
+
+    def within(self, limit: float | None) -> bool:
+        if limit is None:
+            return True
+        return self.ratio <= limit if self.at_most else self.ratio >= limit
 
     @property
     def holds(self) -> bool:
-        return self.ratio <= self.bound if self.at_most else self.ratio >= self.bound
+        return self.within(self.bound)
 
     @property
     def row(self) -> Row:
-        bound = f"{'at most' if self.at_most else 'at least'} {self.bound:g}"
-        return self.text, f"{self.ratio:.2f}", bound, "yes" if self.holds else "NO"
+        verdict = "NO" if not self.holds else "yes" if self.within(self.goal) else "short of the goal"
+        return self.text, f"{self.ratio:.2f}", self.limit(self.bound), self.limit(self.goal), verdict
+
+    def limit(self, limit: float | None) -> str:
+        return "" if limit is None else f"{'≤' if self.at_most else '≥'} {limit:g}"
+
+
+def at_most(text: str, ratio: float, bound: float | None = None, goal: float | None = None) -> Target:
+    return Target(text, ratio, True, bound, goal)
+
+
+def at_least(text: str, ratio: float, bound: float | None = None, goal: float | None = None) -> Target:
+    return Target(text, ratio, False, bound, goal)
 
 
 @dataclass
@@ -55,7 +72,7 @@ class Report:
     @property
     def summary(self) -> Section:
         rows = [target.row for target in self.targets]
-        return Section("What must hold", ("ratio", "measured", "wanted", "holds"), rows)
+        return Section("Ratios", ("ratio", "measured", "must be", "goal", "verdict"), rows)
 
     def markdown(self, plots: list[Path], base: Path) -> str:
         lines = [

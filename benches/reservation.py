@@ -14,7 +14,7 @@ from statistics import median
 
 import numpy as np
 from crowds import latencies
-from report import Section, Target
+from report import Section, Target, at_least, at_most
 from rich.progress import track
 
 from harness import GENERATING, Cluster
@@ -77,10 +77,7 @@ def measure(seconds: int, rounds: int) -> tuple[Section, list[Target]]:
     title = f"One `snowflake_next()` a statement while the keeper writes, {rounds} rounds of {seconds} s"
     header = ("disk", *(f"p{each:g}" for each in PERCENTILES[:-1]), "slowest", "control: must wait")
     return Section(title, header, rows), [
-        Target("reservation: p50 with a slow disk over a normal one", on_slow[0] / on_normal[0], 1.1),
-        Target("reservation: p99.9 with a slow disk over one flush", on_slow[2] / 1000 / FLUSH_MS, 0.05),
-        Target(
-            "reservation: a statement that must wait for the slow disk over one flush",
-            controls[SLOW] / FLUSH_MS, 1, at_most=False,
-        ),
-    ]  # fmt: skip
+        at_most("reservation: p50 with a slow disk over a normal one", on_slow[0] / on_normal[0], bound=1.1),
+        at_most("reservation: p99.9 with a slow disk over one flush", on_slow[2] / 1000 / FLUSH_MS, bound=0.05),
+        at_least("reservation: what must wait for the slow disk over one flush", controls[SLOW] / FLUSH_MS, bound=1),
+    ]

@@ -1,9 +1,9 @@
 """What an ID costs, beside its rivals, on throwaway servers in one run.
 
 Rivals take turns in every measurement, so that a machine that drifts slows all alike; medians are compared, and the
-ratios are held against what the project promises. Absolute times are the machine's.
+ratios are held against bounds, which they must keep, and goals. Absolute times are the machine's.
 
-    make bench             everything (about eight minutes)
+    make bench             everything (about ten minutes)
     make bench QUICK=1     smaller tables, fewer rounds (under three minutes)
     make bench WRITE=1     the results and plots, also into docs/
 """
@@ -109,7 +109,7 @@ def main() -> None:
         ]
         (DOCS / "benchmarks.md").write_text(report.markdown(drawn, DOCS))
     if not all(target.holds for target in report.targets):
-        sys.exit("some ratios do not hold; measure again on a quiet machine before believing either")
+        sys.exit("some ratios are out of bounds; measure again on a quiet machine before believing either")
 
 
 if __name__ == "__main__":
