@@ -2,8 +2,8 @@
 //!
 //! All are `SIGHUP`: an operator changes them in `postgresql.conf` or with `ALTER SYSTEM`, an
 //! ordinary role can't. Processes notice a reload at different moments, so none acts on its own
-//! copy: the values in force are those in the shared segment, and whoever read the file last puts
-//! its own there ([`crate::shared`]).
+//! copy: the values in force are those in the shared segment, where the keeper puts what it reads,
+//! or while none runs, whoever read the file last ([`crate::shared`]).
 
 use std::ffi::{CStr, CString, c_char, c_void};
 
