@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use id_gen_core::block;
+use id_gen_core::clock::unix_ms;
 use id_gen_core::frontier::{self, Run, Want};
 use id_gen_core::layout::{Layout, NS_PER_MS};
 use pgrx::pg_sys;
@@ -168,7 +169,7 @@ impl State {
         if line.watch.is_due(now_ns) {
             now_ns = self.look_at_clocks()?.wall_ns;
         }
-        let now_ms = i64::try_from(now_ns / NS_PER_MS).unwrap_or(i64::MAX);
+        let now_ms = unix_ms(now_ns);
         let now_tick = layout.tick_at(now_ms).map_err(|_| {
             if now_ms < layout.epoch_ms() {
                 Refusal::BeforeEpoch(*layout)

@@ -83,8 +83,8 @@ fn round(segment: &'static Segment) -> Result<(), Refusal> {
         tell_of_step(stepped_ns);
     }
     if begun {
-        // After a jump the reservation still follows the frontier, for claims that wait for the
-        // operator's answer; the jump itself is worth a line.
+        // After a jump the reservation stays where it is, since nobody claims; the jump itself is
+        // worth a line.
         reservation::extend(segment)?;
         looked.map(|_| ())
     } else {

@@ -7,6 +7,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_void};
 
+use id_gen_core::clock::unix_ms;
 use id_gen_core::frontier::SequenceStart;
 use id_gen_core::layout::{Layout, LayoutError};
 use id_gen_core::presets;
@@ -186,8 +187,7 @@ unsafe extern "C-unwind" fn check_layout(
 /// Parses a layout and checks that IDs can be made with it today.
 fn usable_layout(text: &str) -> Result<Layout, LayoutError> {
     let layout: Layout = text.parse()?;
-    let now_ms = i64::try_from(clock::wall_ns() / id_gen_core::layout::NS_PER_MS);
-    layout.check_at(now_ms.unwrap_or(i64::MAX))?;
+    layout.check_at(unix_ms(clock::wall_ns()))?;
     Ok(layout)
 }
 

@@ -16,10 +16,17 @@ pub struct Reading {
     pub mono_ns: u64,
 }
 
+/// Unix nanoseconds in milliseconds, rounded down.
+#[inline]
+pub const fn unix_ms(unix_ns: u64) -> i64 {
+    // A millionth of any u64 fits.
+    (unix_ns / NS_PER_MS).cast_signed()
+}
+
 impl Reading {
     /// The wall clock in Unix milliseconds.
     pub fn wall_ms(self) -> i64 {
-        i64::try_from(self.wall_ns / NS_PER_MS).unwrap_or(i64::MAX)
+        unix_ms(self.wall_ns)
     }
 }
 

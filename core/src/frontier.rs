@@ -71,7 +71,7 @@ impl Want {
 
 /// First position after the tick of a position.
 #[inline]
-const fn tick_end(layout: &Layout, position: u64) -> u64 {
+pub(crate) const fn tick_end(layout: &Layout, position: u64) -> u64 {
     layout.first_position(layout.tick_of(position) + 1)
 }
 

@@ -8,7 +8,7 @@
 //! once.
 
 use crate::clock::Watch;
-use crate::frontier::{Frontier, Limits, Refusal, Run, SequenceStart, Want};
+use crate::frontier::{Frontier, Limits, Refusal, Run, SequenceStart, Want, tick_end};
 use crate::layout::Layout;
 use crate::opening::Start;
 
@@ -111,6 +111,6 @@ impl Line {
     /// First position after the last tick of which something was handed out.
     fn end_of_tick(&self, layout: &Layout) -> u64 {
         let last = self.frontier.position().saturating_sub(1);
-        layout.first_position(layout.tick_of(last) + 1)
+        tick_end(layout, last)
     }
 }
