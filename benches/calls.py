@@ -29,6 +29,8 @@ CALLS = {
     "`gen_random_uuid()`": "count(gen_random_uuid())",
     "`uuid_generate_v1mc()`": "count(uuid_generate_v1mc())",
     "UUIDv7 in SQL": "count(sql_uuidv7())",
+    "empty C function that returns a UUID": "count(empty_uuid())",
+    "the same, and reads the clock": "count(clock_uuid())",
     "empty C function": "count(empty_bigint(i))",
     "`snowflake_timestamp(id)`": "count(snowflake_timestamp(i))",
     "`snowflake_min(ts)`": "count(snowflake_min(t))",
@@ -48,12 +50,15 @@ def install_empty(connection: psycopg.Connection, server: Server) -> None:
         Path(directory).chmod(0o755)
         signature = "LANGUAGE c STABLE STRICT PARALLEL SAFE"
         connection.execute(f"CREATE FUNCTION empty_bigint(bigint) RETURNS bigint AS '{library}' {signature}")
+        # Volatile and without arguments, like what makes a UUID.
+        for name in ("empty_uuid", "clock_uuid"):
+            connection.execute(f"CREATE FUNCTION {name}() RETURNS uuid AS '{library}' LANGUAGE c")
         connection.execute(
             "CREATE FUNCTION empty_row(bigint, OUT created_at timestamptz, OUT datacenter_id int,"
             f" OUT worker_id int, OUT sequence int) AS '{library}' {signature}"
         )
         # Once loaded, the session keeps the library, and needs the file no more.
-        connection.execute("SELECT empty_bigint(0), empty_row(0)")
+        connection.execute("SELECT empty_bigint(0), empty_uuid(), clock_uuid(), empty_row(0)")
 
 
 def costs(connection: psycopg.Connection, rows: int, rounds: int) -> dict[str, float]:

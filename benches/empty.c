@@ -1,9 +1,12 @@
 /* Functions that do nothing: what PostgreSQL's own call costs, to measure ours against. */
 #include "postgres.h"
 
+#include <time.h>
+
 #include "access/htup_details.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "utils/uuid.h"
 
 PG_MODULE_MAGIC;
 
@@ -12,6 +15,31 @@ Datum
 empty_bigint(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_INT64(0);
+}
+
+/* Returns a uuid that is all zero, in memory of its own, as every function that returns a uuid has to. */
+PG_FUNCTION_INFO_V1(empty_uuid);
+Datum
+empty_uuid(PG_FUNCTION_ARGS)
+{
+	pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
+
+	memset(uuid, 0, sizeof(pg_uuid_t));
+	PG_RETURN_UUID_P(uuid);
+}
+
+/* Reads the clock, too: what is left for a UUIDv7 above this is its randomness and its bits. */
+PG_FUNCTION_INFO_V1(clock_uuid);
+Datum
+clock_uuid(PG_FUNCTION_ARGS)
+{
+	pg_uuid_t  *uuid;
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	uuid = palloc(sizeof(pg_uuid_t));
+	memcpy(uuid, &now, sizeof(pg_uuid_t));
+	PG_RETURN_UUID_P(uuid);
 }
 
 /* Returns the row it is declared with, all zero; the row type is looked up once for each place that calls. */

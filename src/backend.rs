@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 use pgrx::pg_sys;
 
 use crate::clock;
+use crate::memory;
 use crate::process::PerProcess;
 use crate::refusal::Refusal;
 use crate::settings;
-use crate::shared::{self, Reader, Segment, Slot};
+use crate::shared::{Reader, Segment, Slot};
 
 /// A process that has its slot.
 #[derive(Clone, Copy)]
@@ -68,7 +69,7 @@ pub fn attach() -> Result<Attached, Refusal> {
 }
 
 fn first_attach() -> Result<Attached, Refusal> {
-    let segment = shared::segment().ok_or(Refusal::NotPreloaded)?;
+    let segment = memory::attach()?;
     // A server that has left recovery never goes back to it, so once is enough.
     // SAFETY: callable by any process that can run SQL.
     if unsafe { pg_sys::RecoveryInProgress() } {
@@ -76,12 +77,13 @@ fn first_attach() -> Result<Attached, Refusal> {
     }
     let slot = segment.take_slot()?;
     // SAFETY: `detach` matches the callback's type and reaches only this process's own slot.
-    unsafe { pg_sys::on_shmem_exit(Some(detach), pg_sys::Datum::null()) };
+    unsafe { pg_sys::before_shmem_exit(Some(detach), pg_sys::Datum::null()) };
     // No process has read its settings at time zero, so the first call compares them.
     Ok(Attached { segment, slot, reload_time: 0 })
 }
 
-/// Leaves the slot when the process ends; its counts stay until the next process takes it.
+/// Leaves the slot when the process ends, before dynamic shared memory is unmapped; its counts stay
+/// until the next process takes it.
 unsafe extern "C-unwind" fn detach(_code: i32, _arg: pg_sys::Datum) {
     ATTACHED.with(|attached| {
         if let Some(attached) = attached.take() {

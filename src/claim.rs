@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use id_gen_core::block;
-use id_gen_core::clock::unix_ms;
+use id_gen_core::clock::{unix_ms, unix_us};
 use id_gen_core::frontier::{self, Run, Want};
 use id_gen_core::layout::{Layout, NS_PER_MS};
 use pgrx::pg_sys;
@@ -45,12 +45,13 @@ pub struct Claim {
 pub fn next_id() -> Result<u64, Refusal> {
     let attached = backend::attach()?;
     let slot = attached.slot;
-    let used_up = slot.block.is_empty()
-        && slot.block.is_current(clock::wall_ns(), attached.segment.generation());
+    let now_ns = clock::wall_ns();
+    let used_up =
+        slot.block.is_empty() && slot.block.is_current(now_ns, attached.segment.generation());
     let previous = slot.block_size.load(Relaxed);
     let size = block::next_size(previous, used_up, u64::from(u32::MAX));
     slot.drop_block();
-    let claim = claim(attached, Want::Block(size))?;
+    let claim = claim(attached, Want::Block(size), now_ns)?;
     slot.block_size.store(size.min(claim.max_block), Relaxed);
     let id = claim.layout.id_at(claim.run.start, claim.node_bits);
     let rest = Run { start: claim.run.start + 1, count: claim.run.count - 1 };
@@ -66,7 +67,7 @@ pub fn next_id() -> Result<u64, Refusal> {
 pub fn next_run(want: Want) -> Result<Claim, Refusal> {
     let attached = backend::attach()?;
     attached.slot.drop_block();
-    claim(attached, want)
+    claim(attached, want, clock::wall_ns())
 }
 
 /// The largest block in force: 1 where IDs of all sessions are in strict order.
@@ -77,9 +78,9 @@ pub fn max_block() -> Result<u32, Refusal> {
     Ok(backend::attach()?.segment.lock().settings.max_block)
 }
 
-fn claim(attached: Attached, want: Want) -> Result<Claim, Refusal> {
+fn claim(attached: Attached, want: Want, now_ns: u64) -> Result<Claim, Refusal> {
     let Attached { segment, slot, .. } = attached;
-    let outcome = claim_or_wait(segment, slot, want);
+    let outcome = claim_or_wait(segment, slot, want, now_ns);
     match &outcome {
         Ok(claim) => {
             Slot::add(&slot.claims, 1);
@@ -94,11 +95,12 @@ fn claim_or_wait(
     segment: &'static Segment,
     slot: &'static Slot,
     want: Want,
+    now_ns: u64,
 ) -> Result<Claim, Refusal> {
     let layout = segment.layout()?;
     let mut wait: Option<Wait> = None;
+    let mut now_ns = now_ns;
     loop {
-        let now_ns = clock::wall_ns();
         let (attempt, step) = {
             let mut state = segment.lock();
             (state.claim(segment, layout, want, now_ns), state.take_untold_step())
@@ -126,6 +128,7 @@ fn claim_or_wait(
                 wait.get_or_insert_with(|| Wait::begin(slot)).towards(until_ms, limits)?;
             }
         }
+        now_ns = clock::wall_ns();
     }
 }
 
@@ -169,9 +172,8 @@ impl State {
         if line.watch.is_due(now_ns) {
             now_ns = self.look_at_clocks()?.wall_ns;
         }
-        let now_ms = unix_ms(now_ns);
-        let now_tick = layout.tick_at(now_ms).map_err(|_| {
-            if now_ms < layout.epoch_ms() {
+        let now_tick = layout.tick_at(unix_us(now_ns)).map_err(|_| {
+            if unix_ms(now_ns) < layout.epoch_ms() {
                 Refusal::BeforeEpoch(*layout)
             } else {
                 Refusal::Exhausted(*layout)

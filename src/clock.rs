@@ -1,6 +1,8 @@
 //! Reading the operating system's clocks. The rules about time are in `id_gen_core`; this is the
 //! only place that asks what time it is.
 
+use std::time::Duration;
+
 use id_gen_core::clock::Reading;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -10,21 +12,34 @@ const TOGETHER_NS: u64 = 1_000_000;
 /// How often to try for that on a machine that keeps interrupting.
 const TRIES: usize = 10;
 
+/// Whole seconds, and nanoseconds below one.
 #[inline(always)]
-fn read_ns(clock: libc::clockid_t) -> u64 {
+fn read(clock: libc::clockid_t) -> (u64, u32) {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec to write to. The call fails only for a clock the system
     // lacks, and then leaves the zero.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     // Before 1970 there is no time to make IDs of: it reads as zero, which every layout refuses.
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    seconds.wrapping_mul(NS_PER_S).wrapping_add(time.tv_nsec.cast_unsigned())
+    (u64::try_from(time.tv_sec).unwrap_or(0), time.tv_nsec as u32)
+}
+
+#[inline(always)]
+fn read_ns(clock: libc::clockid_t) -> u64 {
+    let (seconds, ns) = read(clock);
+    seconds.wrapping_mul(NS_PER_S).wrapping_add(u64::from(ns))
 }
 
 /// Wall clock, nanoseconds since the Unix epoch.
 #[inline(always)]
 pub fn wall_ns() -> u64 {
     read_ns(libc::CLOCK_REALTIME)
+}
+
+/// Wall clock, time since the Unix epoch.
+#[inline(always)]
+pub fn since_epoch() -> Duration {
+    let (seconds, ns) = read(libc::CLOCK_REALTIME);
+    Duration::new(seconds, ns)
 }
 
 /// Monotonic clock, nanoseconds since some moment that is the same for all processes. It does not

@@ -4,26 +4,26 @@
 //! Each has two forms in SQL and one here: with a layout as its last argument it depends on its
 //! arguments alone (`IMMUTABLE`), without one it follows the server (`STABLE`).
 
-use id_gen_core::layout::{Field, Layout, Parts};
+use id_gen_core::layout::{Field, Layout, Parts, US_PER_MS};
 use id_gen_core::{picture, presets};
 use pgrx::prelude::*;
 
 use crate::fmgr::{Call, int8, sql_function};
 use crate::refusal::Refusal;
-use crate::timestamp::{US_PER_MS, timestamp, unix_ms};
-use crate::{settings, shared};
+use crate::timestamp::{finite, timestamp, timestamp_us, unix_us};
+use crate::{memory, settings};
 
 sql_function! {
     /// `snowflake_timestamp(id bigint [, layout text]) → timestamptz`
     fn snowflake_timestamp(call)
     fast {
-        let layout = fast_layout(call, 1)?;
+        let layout = fast_layout(call)?;
         let id = layout.from_bigint(call.int8(0)?).ok()?;
-        Some(int8(timestamp(layout.created_ms(id))))
+        Some(int8(timestamp_us(layout.created_us(id))))
     }
     {
         let (layout, id) = id_argument(call)?;
-        Ok(int8(timestamp(layout.created_ms(id))))
+        Ok(int8(timestamp_us(layout.created_us(id))))
     }
 }
 
@@ -43,8 +43,8 @@ sql_function! {
 
 #[inline(always)]
 fn bound_fast(call: &Call, of_tick: fn(&Layout, u64) -> u64) -> Option<pg_sys::Datum> {
-    let layout = fast_layout(call, 1)?;
-    let tick = layout.tick_at(unix_ms(call.int8(0)?).ok()?).ok()?;
+    let layout = fast_layout(call)?;
+    let tick = layout.tick_at(unix_us(call.int8(0)?)).ok()?;
     Some(int8(Layout::to_bigint(of_tick(layout, tick))))
 }
 
@@ -90,7 +90,7 @@ sql_function! {
         let (layout, id) = id_argument(call)?;
         let parts = layout.unpack(id);
         let mut values = [
-            int8(timestamp(layout.tick_start_ms(parts.tick))),
+            int8(timestamp_us(layout.created_us(id))),
             pg_sys::Datum::from(parts.datacenter),
             pg_sys::Datum::from(parts.worker),
             pg_sys::Datum::from(parts.sequence),
@@ -133,19 +133,20 @@ fn layout_argument(call: &Call, index: usize) -> Result<Layout, Refusal> {
 /// The layout that generates here: the running server's, or what the settings say where there is no
 /// shared segment.
 fn server_layout() -> Result<Layout, Refusal> {
-    match shared::segment() {
-        Some(segment) => segment.layout().copied(),
-        None => settings::layout(),
+    match memory::attach() {
+        Ok(segment) => segment.layout().copied(),
+        Err(_) => settings::layout(),
     }
 }
 
-/// The server's layout, for a call that names none on a server that has a valid one.
+/// The server's layout, for a call of one argument, which names none, on a server that has a valid
+/// one.
 #[inline(always)]
-fn fast_layout(call: &Call, index: usize) -> Option<&'static Layout> {
-    if call.len() > index {
+fn fast_layout(call: &Call) -> Option<&'static Layout> {
+    if call.len() != 1 {
         return None;
     }
-    shared::segment()?.fast_layout()
+    memory::segment()?.fast_layout()
 }
 
 fn id_argument(call: &Call) -> Result<(Layout, u64), Refusal> {
@@ -157,8 +158,8 @@ fn id_argument(call: &Call) -> Result<(Layout, u64), Refusal> {
 }
 
 fn tick_argument(call: &Call, index: usize, layout: &Layout) -> Result<u64, Refusal> {
-    let instant = unix_ms(call.int8(index).unwrap_or(0))?;
-    layout.tick_at(instant).map_err(|error| Refusal::Range(error, *layout))
+    let instant = finite(call.int8(index).unwrap_or(0))?;
+    layout.tick_at(unix_us(instant)).map_err(|error| Refusal::Range(error, *layout))
 }
 
 /// The presets and the server's own layout, each with what it holds for one worker and until when.

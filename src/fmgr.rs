@@ -75,7 +75,7 @@ impl Call {
     /// How many arguments the function was declared with.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        usize::from(self.0.nargs.unsigned_abs())
+        usize::from(self.0.nargs.cast_unsigned())
     }
 
     /// An argument, or `None` if it is NULL. Functions declared `STRICT` never see one.

@@ -15,9 +15,10 @@ use pgrx::bgworkers::{
 use pgrx::prelude::*;
 
 use crate::claim::tell_of_step;
+use crate::memory;
 use crate::refusal::Refusal;
 use crate::reservation::{self, Decision};
-use crate::shared::{self, Reader, Segment};
+use crate::shared::{Reader, Segment};
 
 const NAME: &str = "id_gen keeper";
 const ROUND: Duration = Duration::from_secs(1);
@@ -43,7 +44,7 @@ pub fn request() {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
     BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP | SignalWakeFlags::SIGTERM);
-    let Some(segment) = shared::segment() else { return };
+    let Some(segment) = memory::segment() else { return };
     segment.become_keeper();
     segment.adopt_settings(Reader::Keeper);
     let mut trouble = Trouble::default();

@@ -12,6 +12,7 @@
 //! | [`claim`] | the way from a used-up block to the next one: lock, wait, refuse |
 //! | [`backend`] | what one process knows: its slot and the fast path of one ID |
 //! | [`shared`] | the shared segment: the line of positions, settings in force, slots |
+//! | [`memory`] | where that segment comes from, and how a process finds it |
 //! | [`reservation`] | the promise on disk: reading, writing, beginning |
 //! | [`keeper`] | the background worker that reserves ahead of need |
 //! | [`operator`] | SQL functions with which a superuser decides |
@@ -33,6 +34,7 @@ mod clock;
 mod decode;
 mod fmgr;
 mod keeper;
+mod memory;
 mod operator;
 mod process;
 mod random;
@@ -60,12 +62,12 @@ extension_sql_file!("../sql/uuid.sql", name = "uuid");
 extension_sql_file!("../sql/uuid_extract.sql", name = "uuid_extract");
 
 /// Called once per process that loads the library: by the postmaster if it is preloaded, otherwise
-/// by the first session that calls one of its functions. Everything works from either but
-/// generating snowflakes, which needs the shared segment that only a preloaded library gets.
+/// by each session that calls one of its functions. Everything works from either but generating
+/// snowflakes before PostgreSQL 17, where only a preloaded library gets a shared segment.
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
     settings::define();
-    shared::request();
+    memory::request();
     keeper::request();
 }
 

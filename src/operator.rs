@@ -3,12 +3,12 @@
 
 use pgrx::prelude::*;
 
+use crate::backend;
 use crate::fmgr::sql_function;
 use crate::refusal::Refusal;
 use crate::reservation::{self, Decision};
 use crate::shared::Segment;
 use crate::timestamp::unix_ms;
-use crate::{backend, shared};
 
 sql_function! {
     /// `id_gen_accept_clock() → void`: the clock is right, although it jumped forward.
@@ -50,7 +50,5 @@ fn begin(decision: Decision) -> Result<(), Refusal> {
 
 /// The shared segment, with this process attached: a decision is for a server that may generate.
 fn segment() -> Result<&'static Segment, Refusal> {
-    let segment = shared::segment().ok_or(Refusal::NotPreloaded)?;
-    backend::attach()?;
-    Ok(segment)
+    Ok(backend::attach()?.segment)
 }

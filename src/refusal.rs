@@ -18,6 +18,8 @@ use crate::settings;
 pub enum Refusal {
     /// The library was not preloaded, so there is no shared segment.
     NotPreloaded,
+    /// The shared segment was made by another version of the library.
+    OtherVersion,
     /// The server is a standby or still recovering.
     Recovery,
     /// `id_gen.worker_id` is not set.
@@ -56,7 +58,7 @@ pub enum Refusal {
     /// The layout's time field is used up.
     Exhausted(Layout),
     /// The line of IDs can't begin before somebody decides; for this layout.
-    Obstacle(Obstacle, Layout),
+    Obstacle(Obstacle, Box<Layout>),
     /// The reservation's file is damaged.
     Damaged(Damage),
     /// The reservation's file can't be read.
@@ -191,6 +193,12 @@ impl Refusal {
                 "Put this line into postgresql.conf and restart the server: shared_preload_libraries = '{}'",
                 preload_list()
             )),
+            Refusal::OtherVersion => Words::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "this session has loaded another version of id_gen than the running server",
+            )
+            .detail("The shared memory of id_gen was set up by the version installed when the server started.")
+            .hint("Restart the server, so that all sessions load the installed version."),
             Refusal::Recovery => Words::new(
                 Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
                 "cannot generate snowflakes during recovery",

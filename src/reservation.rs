@@ -90,7 +90,7 @@ fn decide(present: &Present, decision: Decision) -> Result<Start, Refusal> {
         record.layout = present.layout;
     }
     opening::begin(&finding, present)
-        .map_err(|obstacle| Refusal::Obstacle(obstacle, present.layout))
+        .map_err(|obstacle| Refusal::Obstacle(obstacle, Box::new(present.layout)))
 }
 
 /// Extends the reservation as far as it should reach, if it does not already.

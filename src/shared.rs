@@ -9,11 +9,14 @@
 //! it. What is fixed when the segment is made needs no lock. The reservation is written by the
 //! holder of the write token, which a process takes under the lock and then keeps without it.
 //!
+//! **Addresses.** Where the segment lies ([`crate::memory`]) may differ from process to process, so
+//! it holds none of its own.
+//!
 //! **Crashes.** A crash of any process makes PostgreSQL build all shared memory anew, this segment
 //! included.
 
 use std::cell::UnsafeCell;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
@@ -22,13 +25,17 @@ use id_gen_core::clock::{Reading, Watch};
 use id_gen_core::layout::{Layout, NS_PER_MS};
 use id_gen_core::line::Line;
 use pgrx::pg_sys;
-use pgrx::prelude::*;
 
 use crate::clock;
 use crate::refusal::{CAUSES, Refusal};
 use crate::settings::{self, Settings};
 
-const NAME: &std::ffi::CStr = c"id_gen";
+/// The segment's name among PostgreSQL's, and its lock's.
+pub const NAME: &CStr = c"id_gen";
+
+/// Changes with whatever changes in what follows. On a server where the library is not preloaded,
+/// sessions of two versions may meet in one segment after an upgrade.
+const VERSION: u64 = 1;
 
 /// How often a process that waits for the write token looks by itself.
 const LOOK_AGAIN_MS: i64 = 1_000;
@@ -43,6 +50,8 @@ struct Padded<T>(T);
 /// What all processes share.
 #[repr(C)]
 pub struct Segment {
+    /// [`VERSION`] of the library that made it.
+    version: u64,
     /// Read for every ID, written seldom.
     fixed: Padded<Fixed>,
     lock: Padded<UnsafeCell<pg_sys::LWLock>>,
@@ -259,6 +268,15 @@ impl State {
     }
 }
 
+unsafe extern "C-unwind" {
+    /// PostgreSQL's lock without pgrx's guard, which costs more than the lock. It raises an error
+    /// only in a process that holds 200 such locks already (`MAX_SIMUL_LWLOCKS`, `lwlock.c`), which
+    /// none that calls a function does.
+    fn LWLockAcquire(lock: *mut pg_sys::LWLock, mode: pg_sys::LWLockMode::Type) -> bool;
+    /// As above: it raises an error only for a lock that is not held.
+    fn LWLockRelease(lock: *mut pg_sys::LWLock);
+}
+
 /// The segment's lock, held.
 pub struct Locked<'a>(&'a Segment);
 
@@ -284,16 +302,33 @@ impl Drop for Locked<'_> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: this value exists only while this process holds the lock.
-        unsafe { pg_sys::LWLockRelease(self.0.lock.0.get()) };
+        unsafe { LWLockRelease(self.0.lock.0.get()) };
     }
 }
 
 impl Segment {
+    /// Prepares this process for a segment that another may have made.
+    ///
+    /// # Errors
+    /// If it was made by a library of another version.
+    pub fn meet(&self) -> Result<(), Refusal> {
+        if self.version != VERSION {
+            return Err(Refusal::OtherVersion);
+        }
+        // SAFETY: the lock was initialized before the segment was published; the name is a constant.
+        unsafe {
+            let tranche_id = i32::from((*self.lock.0.get()).tranche);
+            pg_sys::LWLockRegisterTranche(tranche_id, NAME.as_ptr());
+        }
+        settings::set_layout_in_force(self.fixed.0.layout);
+        Ok(())
+    }
+
     /// Takes the lock.
     #[inline]
     pub fn lock(&self) -> Locked<'_> {
         // SAFETY: the lock was initialized before the segment was published.
-        unsafe { pg_sys::LWLockAcquire(self.lock.0.get(), pg_sys::LWLockMode::LW_EXCLUSIVE) };
+        unsafe { LWLockAcquire(self.lock.0.get(), pg_sys::LWLockMode::LW_EXCLUSIVE) };
         Locked(self)
     }
 
@@ -453,83 +488,27 @@ fn process_number() -> i32 {
     }
 }
 
-static SEGMENT: AtomicPtr<Segment> = AtomicPtr::new(std::ptr::null_mut());
-
-/// The shared segment, if the library was preloaded.
-#[inline(always)]
-pub fn segment() -> Option<&'static Segment> {
-    // SAFETY: null, or set by `start_up` to memory that lives as long as the process.
-    unsafe { SEGMENT.load(Ordering::Relaxed).as_ref() }
+/// Bytes that a segment for this many processes takes: the room there is for it, so that another
+/// version of this library finds a segment of the size it expects and [`Segment::meet`]
+/// can say what is the matter.
+pub const fn size(slot_count: usize) -> usize {
+    const HEADER_ROOM: usize = 8192;
+    const SLOT_ROOM: usize = 256;
+    const { assert!(size_of::<Segment>() <= HEADER_ROOM && size_of::<Slot>() <= SLOT_ROOM) };
+    HEADER_ROOM + slot_count * SLOT_ROOM
 }
 
-/// Asks for the segment, if the library is being preloaded.
-pub fn request() {
-    // SAFETY: reads a state variable of this process.
-    if !unsafe { pg_sys::process_shared_preload_libraries_in_progress } {
-        return;
-    }
-    // SAFETY: the postmaster has one thread, and both hooks chain to the one found before.
-    unsafe {
-        PREVIOUS_REQUEST_HOOK = pg_sys::shmem_request_hook;
-        pg_sys::shmem_request_hook = Some(on_request);
-        PREVIOUS_STARTUP_HOOK = pg_sys::shmem_startup_hook;
-        pg_sys::shmem_startup_hook = Some(on_startup);
-    }
-}
-
-static mut PREVIOUS_REQUEST_HOOK: pg_sys::shmem_request_hook_type = None;
-static mut PREVIOUS_STARTUP_HOOK: pg_sys::shmem_startup_hook_type = None;
-
-fn slot_count() -> usize {
-    // SAFETY: computed by PostgreSQL before it calls the hooks that ask.
-    usize::try_from(unsafe { pg_sys::MaxBackends }).unwrap_or(0)
-}
-
-fn size(slot_count: usize) -> usize {
-    size_of::<Segment>() + slot_count * size_of::<Slot>()
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn on_request() {
-    // SAFETY: the place PostgreSQL provides for this call.
-    unsafe {
-        if let Some(previous) = PREVIOUS_REQUEST_HOOK {
-            previous();
-        }
-        pg_sys::RequestAddinShmemSpace(size(slot_count()));
-    }
-}
-
-/// Runs in the postmaster when it starts and again after every crash.
-#[pg_guard]
-unsafe extern "C-unwind" fn on_startup() {
-    // SAFETY: the place PostgreSQL provides for this call; no other process exists yet.
-    unsafe {
-        if let Some(previous) = PREVIOUS_STARTUP_HOOK {
-            previous();
-        }
-        let slot_count = slot_count();
-        let mut found = false;
-        let memory = pg_sys::ShmemInitStruct(NAME.as_ptr(), size(slot_count), &raw mut found);
-        if !found {
-            create(memory, slot_count);
-        }
-        let segment: *mut Segment = memory.cast();
-        settings::set_layout_in_force((*segment).fixed.0.layout);
-        SEGMENT.store(segment, Ordering::Relaxed);
-    }
-}
-
-/// Makes a new segment.
+/// Makes a new segment. Raises no error: PostgreSQL's registry calls it while it holds a lock.
 ///
 /// # Safety
 /// `memory` must be `size(slot_count)` bytes, aligned for a [`Segment`], and nobody else's yet.
-unsafe fn create(memory: *mut c_void, slot_count: usize) {
+pub unsafe fn create(memory: *mut c_void, slot_count: usize) {
     let settings = settings::current();
     let layout = settings::layout().ok();
     // SAFETY: takes no argument; hands out a number that is free.
     let tranche_id = unsafe { pg_sys::LWLockNewTrancheId() };
     let segment = Segment {
+        version: VERSION,
         fixed: Padded(Fixed { generation: AtomicU64::new(1), layout, slot_count }),
         // SAFETY: a plain C structure, initialized in place below.
         lock: Padded(UnsafeCell::new(unsafe { std::mem::zeroed() })),
@@ -561,6 +540,5 @@ unsafe fn create(memory: *mut c_void, slot_count: usize) {
         place.add(1).cast::<Slot>().write_bytes(0, slot_count);
         pg_sys::LWLockInitialize((*place).lock.0.get(), tranche_id);
         pg_sys::ConditionVariableInit((*place).written.0.get());
-        pg_sys::LWLockRegisterTranche(tranche_id, NAME.as_ptr());
     }
 }

@@ -7,7 +7,7 @@ mod tests {
     use id_gen_core::frontier::Want;
     use pgrx::prelude::*;
 
-    use crate::{backend, claim, shared};
+    use crate::{backend, claim, memory};
 
     fn next_id() {
         if backend::take().is_none() {
@@ -52,6 +52,6 @@ mod tests {
         let attached = backend::attach().expect("the server is set up to generate");
         let pid = attached.slot.pid.load(std::sync::atomic::Ordering::Relaxed);
         assert_eq!(pid, unsafe { pg_sys::MyProcPid });
-        assert!(shared::segment().is_some());
+        assert!(memory::segment().is_some());
     }
 }

@@ -12,22 +12,25 @@ use crate::{clock, random};
 
 static GENERATOR: PerProcess<Generator> = PerProcess::new(Generator::new());
 
+/// The clock is read before the random bits, which the processor then fetches meanwhile.
 #[inline(always)]
-fn moment(random: u64) -> Moment {
-    GENERATOR.with(|generator| generator.next(clock::wall_ns(), random))
+fn moment<E>(random: impl FnOnce() -> Result<u64, E>) -> Result<Moment, E> {
+    let now = clock::since_epoch();
+    let random = random()?;
+    Ok(GENERATOR.with(|generator| generator.next(now, random)))
 }
 
 sql_function! {
     /// `uuidv7() → uuid`
     fn uuidv7(_call)
-    fast { random::seeded_bits().map(|random| fmgr::uuid(moment(random).uuid())) }
-    { random::bits().map(|random| fmgr::uuid(moment(random).uuid())) }
+    fast { moment(|| random::seeded_bits().ok_or(())).ok().map(|moment| fmgr::uuid(moment.uuid())) }
+    { moment(random::bits).map(|moment| fmgr::uuid(moment.uuid())) }
 }
 
 sql_function! {
     /// `uuidv7(shift interval) → uuid`
     fn uuidv7_shifted(call) {
-        let moment = moment(random::bits()?);
+        let moment = moment(random::bits)?;
         let now = timestamp(moment.unix_ms().cast_signed());
         // SAFETY: PostgreSQL's own `timestamptz + interval`, called with its argument types.
         let shifted = unsafe {

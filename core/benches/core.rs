@@ -2,6 +2,7 @@
 //! id_gen_core`.
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use id_gen_core::block::Block;
@@ -10,7 +11,7 @@ use id_gen_core::layout::Layout;
 use id_gen_core::presets;
 use id_gen_core::uuid7::Generator;
 
-const NOW_MS: i64 = 1_795_000_000_000;
+const NOW_US: i64 = 1_795_000_000_000_000;
 
 fn layout(name: &str) -> Layout {
     presets::by_name(name)
@@ -25,11 +26,11 @@ fn layouts(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group(name);
         group.bench_function("pack", |bencher| bencher.iter(|| layout.pack(black_box(parts))));
         group.bench_function("unpack", |bencher| bencher.iter(|| layout.unpack(black_box(id))));
-        group.bench_function("created_ms", |bencher| {
-            bencher.iter(|| layout.created_ms(black_box(id)));
+        group.bench_function("created_us", |bencher| {
+            bencher.iter(|| layout.created_us(black_box(id)));
         });
         group.bench_function("tick_at", |bencher| {
-            bencher.iter(|| layout.tick_at(black_box(NOW_MS)));
+            bencher.iter(|| layout.tick_at(black_box(NOW_US)));
         });
         group.finish();
     }
@@ -66,16 +67,16 @@ fn claims(criterion: &mut Criterion) {
 fn uuids(criterion: &mut Criterion) {
     criterion.bench_function("uuid in a new step", |bencher| {
         let mut generator = Generator::new();
-        let mut now_ns = NOW_MS.cast_unsigned() * 1_000_000;
+        let mut now = Duration::from_micros(NOW_US.cast_unsigned());
         bencher.iter(|| {
-            now_ns += 250;
-            generator.next(black_box(now_ns), black_box(0x1234_5678_9ABC_DEF0)).uuid()
+            now += Duration::from_nanos(250);
+            generator.next(black_box(now), black_box(0x1234_5678_9ABC_DEF0)).uuid()
         });
     });
     criterion.bench_function("uuid in the same step", |bencher| {
         let mut generator = Generator::new();
-        bencher
-            .iter(|| generator.next(black_box(1 << 60), black_box(0x1234_5678_9ABC_DEF0)).uuid());
+        let now = Duration::from_micros(NOW_US.cast_unsigned());
+        bencher.iter(|| generator.next(black_box(now), black_box(0x1234_5678_9ABC_DEF0)).uuid());
     });
 }
 

@@ -5,7 +5,7 @@
 //! one reading of both and judges later ones against it. The caller holds whatever lock protects
 //! the watch.
 
-use crate::layout::NS_PER_MS;
+use crate::layout::{NS_PER_MS, NS_PER_US};
 
 /// One look at both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -21,6 +21,13 @@ pub struct Reading {
 pub const fn unix_ms(unix_ns: u64) -> i64 {
     // A millionth of any u64 fits.
     (unix_ns / NS_PER_MS).cast_signed()
+}
+
+/// A time in Unix microseconds, rounded down.
+#[inline]
+pub const fn unix_us(unix_ns: u64) -> i64 {
+    // A thousandth of any u64 fits.
+    (unix_ns / NS_PER_US).cast_signed()
 }
 
 impl Reading {

@@ -1,7 +1,8 @@
 //! What the bits of an ID mean: an epoch, a tick, and four fields of chosen width and order.
 //!
-//! A [`Layout`] is a small `Copy` value, checked once when it is built; packing and unpacking are
-//! then shifts and masks that cannot fail or branch on the order of the fields. IDs are handled as
+//! A [`Layout`] is a small `Copy` value, checked once when it is built, with all masks and bounds
+//! worked out then; packing and unpacking are shifts and masks that cannot fail or branch on the
+//! order of the fields. IDs are handled as
 //! `u64`; [`Layout::to_bigint`] and [`Layout::from_bigint`] are the only way to PostgreSQL's signed
 //! `bigint`.
 
@@ -9,8 +10,14 @@ use std::fmt;
 
 use jiff::Timestamp;
 
+/// Nanoseconds in a microsecond.
+pub const NS_PER_US: u64 = 1_000;
+
 /// Nanoseconds in a millisecond.
 pub const NS_PER_MS: u64 = 1_000_000;
+
+/// Microseconds in a millisecond.
+pub const US_PER_MS: i64 = 1_000;
 
 /// Longest tick a layout may have, in milliseconds: one hour. Longer ones would make "ordered to a
 /// tick" meaningless.
@@ -85,7 +92,11 @@ impl Span {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    epoch_ms: i64,
+    epoch_us: i64,
+    /// From the first tick to the end of the last.
+    length_us: u64,
+    /// The bits above the layout's.
+    unused: u64,
     tick_ms: u32,
     unsigned: bool,
     time: Span,
@@ -223,7 +234,9 @@ impl Layout {
         }
         let max_bits = if unsigned { u64::BITS } else { SIGNED_BITS };
         let mut layout = Layout {
-            epoch_ms,
+            epoch_us: 0,
+            length_us: 0,
+            unused: 0,
             tick_ms,
             unsigned,
             time: Span::default(),
@@ -266,6 +279,10 @@ impl Layout {
         {
             return Err(LayoutError::EndsTooLate);
         }
+        // What ends by the year 9999 fits in microseconds, too.
+        layout.epoch_us = epoch_ms * US_PER_MS;
+        layout.length_us = (layout.time.mask() + 1) * layout.tick_us();
+        layout.unused = u64::MAX.checked_shl(total).unwrap_or(0);
         Ok(layout)
     }
 
@@ -274,8 +291,8 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::EpochInFuture`] and [`LayoutError::Exhausted`].
     pub fn check_at(&self, now_ms: i64) -> Result<(), LayoutError> {
-        if now_ms < self.epoch_ms {
-            return Err(LayoutError::EpochInFuture(self.epoch_ms));
+        if now_ms < self.epoch_ms() {
+            return Err(LayoutError::EpochInFuture(self.epoch_ms()));
         }
         if now_ms >= self.runs_out_ms() {
             return Err(LayoutError::Exhausted(self.runs_out_ms()));
@@ -304,13 +321,19 @@ impl Layout {
     /// The layout's first instant, in Unix milliseconds.
     #[inline]
     pub const fn epoch_ms(&self) -> i64 {
-        self.epoch_ms
+        self.epoch_us / US_PER_MS
     }
 
     /// Length of a tick in milliseconds.
     #[inline]
     pub const fn tick_ms(&self) -> u32 {
         self.tick_ms
+    }
+
+    /// Length of a tick in microseconds.
+    #[inline]
+    const fn tick_us(&self) -> u64 {
+        self.tick_ms as u64 * US_PER_MS as u64
     }
 
     /// Length of a tick in nanoseconds.
@@ -383,40 +406,49 @@ impl Layout {
 
     /// First millisecond at which no ID can be generated any more.
     pub const fn runs_out_ms(&self) -> i64 {
-        self.epoch_ms + (self.ticks() * self.tick_ms as u64) as i64
+        self.tick_start_ms(self.ticks())
     }
 
     /// Last millisecond that the layout can decode; past [`Layout::runs_out_ms`] where bit 63 is
     /// used.
     pub const fn last_ms(&self) -> i64 {
-        self.epoch_ms + ((self.time.mask() + 1) * self.tick_ms as u64) as i64 - 1
+        self.tick_start_ms(self.time.mask() + 1) - 1
+    }
+
+    /// First microsecond of a tick.
+    #[inline]
+    const fn tick_start_us(&self, tick: u64) -> i64 {
+        self.epoch_us + (tick * self.tick_us()) as i64
     }
 
     /// First millisecond of a tick.
     #[inline]
     pub const fn tick_start_ms(&self, tick: u64) -> i64 {
-        self.epoch_ms + (tick * self.tick_ms as u64) as i64
+        self.tick_start_us(tick) / US_PER_MS
     }
 
-    /// The tick that holds an instant.
+    /// The tick that holds an instant, in Unix microseconds.
     ///
     /// # Errors
     /// [`RangeError::Instant`] before the epoch and after the last tick.
     #[inline]
-    pub fn tick_at(&self, unix_ms: i64) -> Result<u64, RangeError> {
-        if unix_ms < self.epoch_ms || unix_ms > self.last_ms() {
-            return Err(RangeError::Instant { first_ms: self.epoch_ms, last_ms: self.last_ms() });
+    pub const fn tick_at(&self, unix_us: i64) -> Result<u64, RangeError> {
+        // Unsigned, an instant before the epoch lies after all ticks, and so does one so far away
+        // that the difference wraps.
+        let since_us = unix_us.wrapping_sub(self.epoch_us).cast_unsigned();
+        if since_us >= self.length_us {
+            return Err(RangeError::Instant { first_ms: self.epoch_ms(), last_ms: self.last_ms() });
         }
-        // Both bounds are checked above, so the difference is positive and fits.
-        let since_ms = unix_ms.wrapping_sub(self.epoch_ms).cast_unsigned();
-        // Most ticks are one millisecond, and a division costs more than all the rest.
-        Ok(if self.tick_ms == 1 { since_ms } else { since_ms / u64::from(self.tick_ms) })
+        // Most ticks are one millisecond, and a division by what is not known beforehand costs more
+        // than all the rest.
+        let since_ms = since_us / US_PER_MS.cast_unsigned();
+        Ok(if self.tick_ms == 1 { since_ms } else { since_ms / self.tick_ms as u64 })
     }
 
     /// The first tick that starts at an instant or later: zero before the epoch, the number of
     /// ticks after the last one.
     pub const fn tick_from(&self, unix_ms: i64) -> u64 {
-        let since_ms = unix_ms.saturating_sub(self.epoch_ms);
+        let since_ms = unix_ms.saturating_sub(self.epoch_ms());
         if since_ms <= 0 {
             return 0;
         }
@@ -424,42 +456,48 @@ impl Layout {
         if tick < self.ticks() { tick } else { self.ticks() }
     }
 
-    /// Puts an ID together from numbers that are known to fit; higher bits are cut off.
+    /// The tick of an ID. Time is the highest field, so it needs no mask.
+    #[inline]
+    const fn tick_in(&self, id: u64) -> u64 {
+        id >> self.time.shift
+    }
+
+    /// Puts an ID together from numbers that are known to fit.
     #[inline]
     pub const fn pack(&self, parts: Parts) -> u64 {
-        self.time.put(parts.tick)
+        self.min_of(parts.tick)
             | self.datacenter.put(parts.datacenter as u64)
             | self.worker.put(parts.worker as u64)
             | self.sequence.put(parts.sequence as u64)
     }
 
-    /// Takes an ID apart.
+    /// Takes an ID of this layout apart.
     #[inline]
     pub const fn unpack(&self, id: u64) -> Parts {
         Parts {
-            tick: self.time.get(id),
+            tick: self.tick_in(id),
             datacenter: self.datacenter.get(id) as u32,
             worker: self.worker.get(id) as u32,
             sequence: self.sequence.get(id) as u32,
         }
     }
 
-    /// First millisecond of the tick in which an ID was made.
+    /// First microsecond of the tick in which an ID was made, since the Unix epoch.
     #[inline]
-    pub const fn created_ms(&self, id: u64) -> i64 {
-        self.tick_start_ms(self.time.get(id))
+    pub const fn created_us(&self, id: u64) -> i64 {
+        self.tick_start_us(self.tick_in(id))
     }
 
-    /// Smallest ID of a tick, whatever the node.
+    /// Smallest ID of a tick of this layout, whatever the node.
     #[inline]
     pub const fn min_of(&self, tick: u64) -> u64 {
-        self.time.put(tick)
+        tick << self.time.shift
     }
 
     /// Largest ID of a tick, whatever the node.
     #[inline]
     pub const fn max_of(&self, tick: u64) -> u64 {
-        self.time.put(tick) | ((1 << self.time.shift) - 1)
+        self.min_of(tick) | ((1 << self.time.shift) - 1)
     }
 
     /// The node's bits, ready to be combined with a position.
@@ -487,7 +525,7 @@ impl Layout {
     /// A position as an ID of the node with these bits.
     #[inline]
     pub const fn id_at(&self, position: u64, node_bits: u64) -> u64 {
-        self.time.put(position >> self.sequence.bits) | self.sequence.put(position) | node_bits
+        self.min_of(self.tick_of(position)) | self.sequence.put(position) | node_bits
     }
 
     /// Distance between the IDs of neighbouring positions of one tick.
@@ -499,7 +537,7 @@ impl Layout {
     /// The position of an ID on its worker's line.
     #[inline]
     pub const fn position_of(&self, id: u64) -> u64 {
-        (self.time.get(id) << self.sequence.bits) | self.sequence.get(id)
+        self.first_position(self.tick_in(id)) | self.sequence.get(id)
     }
 
     /// First position of a tick.
@@ -528,9 +566,8 @@ impl Layout {
     #[inline]
     pub const fn from_bigint(&self, bigint: i64) -> Result<u64, RangeError> {
         let id = bigint.cast_unsigned();
-        let bits = self.total_bits();
-        if bits < u64::BITS && id >> bits != 0 {
-            return Err(RangeError::Id { id: bigint, bits });
+        if id & self.unused != 0 {
+            return Err(RangeError::Id { id: bigint, bits: self.total_bits() });
         }
         Ok(id)
     }

@@ -42,7 +42,7 @@ pub fn draw(layout: &Layout, id: u64) -> String {
             .collect();
         line(&mut text, shown.name(), &format!("{}  {number}", columns.join(" ")));
     }
-    line(&mut text, "created", &show_ms(layout.created_ms(id)));
+    line(&mut text, "created", &show_ms(layout.tick_start_ms(parts.tick)));
     text.truncate(text.trim_end().len());
     text
 }

@@ -8,6 +8,9 @@
 //!
 //! Time and random bits are arguments; the generator belongs to one thread.
 
+use std::hint::select_unpredictable;
+use std::time::Duration;
+
 use crate::layout::NS_PER_MS;
 
 /// Bits of the sub-millisecond fraction.
@@ -45,20 +48,22 @@ impl Generator {
         Generator { step: 0, random: 0 }
     }
 
-    /// The next moment, larger than every one before it. `random` must be 64 fresh random bits.
+    /// The next moment, larger than every one before it. `since_epoch` is the time since the Unix
+    /// epoch; `random` must be 64 fresh random bits.
     #[inline(always)]
-    pub fn next(&mut self, now_ns: u64, random: u64) -> Moment {
-        let step = step_at(now_ns);
-        if step > self.step {
-            self.step = step;
-            self.random = random & RANDOM_MASK;
-        } else {
-            self.random += (random & INCREMENT_MASK) + 1;
-            if self.random > RANDOM_MASK {
-                // Used up: one step on, and the bits not used for the increment start it.
-                self.step += 1;
-                self.random = random >> INCREMENT_BITS;
-            }
+    pub fn next(&mut self, since_epoch: Duration, random: u64) -> Moment {
+        let step = step_at(since_epoch);
+        // In a loop about every second call comes in a new step: no branch could be predicted.
+        self.random = select_unpredictable(
+            step > self.step,
+            random & RANDOM_MASK,
+            self.random + (random & INCREMENT_MASK) + 1,
+        );
+        self.step = self.step.max(step);
+        if self.random > RANDOM_MASK {
+            // Used up: one step on, and the bits not used for the increment start it.
+            self.step += 1;
+            self.random = random >> INCREMENT_BITS;
         }
         Moment { step: self.step, random: self.random }
     }
@@ -105,11 +110,14 @@ pub const fn unix_ms(uuid: &[u8; 16]) -> i64 {
     i64::from_be_bytes([0, 0, a, b, c, d, e, f])
 }
 
-/// Whole steps since the Unix epoch: milliseconds, then the fraction.
+/// Whole steps in this time. Every second has a whole number of them, so that seconds and
+/// nanoseconds, as the operating system gives them, are converted each by itself; the lowest
+/// [`FRACTION_BITS`] of the sum are the fraction, the others milliseconds.
 #[inline(always)]
-const fn step_at(now_ns: u64) -> u64 {
-    let fraction = ((now_ns % NS_PER_MS) << FRACTION_BITS) / NS_PER_MS;
-    ((now_ns / NS_PER_MS) << FRACTION_BITS) | fraction
+const fn step_at(since_epoch: Duration) -> u64 {
+    const PER_SECOND: u64 = 1000 << FRACTION_BITS;
+    let within_second = ((since_epoch.subsec_nanos() as u64) << FRACTION_BITS) / NS_PER_MS;
+    since_epoch.as_secs().wrapping_mul(PER_SECOND) + within_second
 }
 
 #[inline(always)]
@@ -145,19 +153,23 @@ mod tests {
 
     #[test]
     fn a_used_up_random_part_goes_one_step_on() {
-        let mut generator = Generator { step: step_at(NS_PER_MS), random: RANDOM_MASK };
+        let mut generator =
+            Generator { step: step_at(Duration::from_millis(1)), random: RANDOM_MASK };
         let before = generator;
-        let moment = generator.next(0, u64::MAX);
+        let moment = generator.next(Duration::ZERO, u64::MAX);
         assert_eq!(moment.step, before.step + 1);
         assert!(moment.uuid() > Moment { step: before.step, random: before.random }.uuid());
     }
 
     #[test]
     fn a_step_is_a_4096th_of_a_millisecond() {
-        assert_eq!(step_at(0), 0);
-        assert_eq!(step_at(244), 0);
-        assert_eq!(step_at(245), 1);
-        assert_eq!(step_at(999_999), 4095);
-        assert_eq!(step_at(1_000_000), 4096);
+        let at_ns = |ns| step_at(Duration::from_nanos(ns));
+        assert_eq!(at_ns(0), 0);
+        assert_eq!(at_ns(244), 0);
+        assert_eq!(at_ns(245), 1);
+        assert_eq!(at_ns(999_999), 4095);
+        assert_eq!(at_ns(1_000_000), 4096);
+        assert_eq!(at_ns(999_999_999), 4_095_999);
+        assert_eq!(at_ns(1_000_000_000), 4_096_000);
     }
 }

@@ -1,6 +1,6 @@
 //! Laws of layouts: every round trip, for every preset and for random layouts, and the edges.
 
-use id_gen_core::layout::{Field, Layout, Parts, RangeError};
+use id_gen_core::layout::{Field, Layout, Parts, RangeError, US_PER_MS};
 use id_gen_core::{picture, presets};
 use proptest::prelude::*;
 
@@ -83,7 +83,7 @@ proptest! {
     #[test]
     fn an_id_lies_between_the_bounds_of_its_instant(layout in layouts(), bits in any::<u64>()) {
         let id = bits >> (64 - layout.total_bits());
-        let tick = layout.tick_at(layout.created_ms(id)).unwrap();
+        let tick = layout.tick_at(layout.created_us(id)).unwrap();
         prop_assert_eq!(tick, layout.unpack(id).tick);
         prop_assert!(layout.min_of(tick) <= id && id <= layout.max_of(tick));
     }
@@ -97,7 +97,8 @@ proptest! {
     #[test]
     fn every_instant_of_a_tick_is_that_tick(layout in layouts(), bits in any::<u64>(), within in any::<u32>()) {
         let tick = bits % (1u64 << layout.bits(Field::Time));
-        let instant = layout.tick_start_ms(tick) + i64::from(within % layout.tick_ms());
+        let within_us = i64::from(within) % (i64::from(layout.tick_ms()) * US_PER_MS);
+        let instant = layout.tick_start_ms(tick) * US_PER_MS + within_us;
         prop_assert_eq!(layout.tick_at(instant), Ok(tick));
     }
 
@@ -139,7 +140,7 @@ fn the_first_and_last_id_of_every_preset() {
         let layout = preset.layout;
         let last_id = u64::MAX >> (64 - layout.total_bits());
         assert_eq!(layout.unpack(0), Parts::default(), "{}", preset.name);
-        assert_eq!(layout.created_ms(0), layout.epoch_ms());
+        assert_eq!(layout.created_us(0), layout.epoch_ms() * US_PER_MS);
         assert_eq!(layout.from_bigint(0), Ok(0));
         let last = layout.unpack(last_id);
         assert_eq!(last.tick, (1 << layout.bits(Field::Time)) - 1);
@@ -147,7 +148,7 @@ fn the_first_and_last_id_of_every_preset() {
         assert_eq!(last.datacenter, layout.max_number(Field::Datacenter));
         assert_eq!(last.worker, layout.max_number(Field::Worker));
         assert_eq!(layout.pack(last), last_id);
-        assert_eq!(layout.tick_at(layout.last_ms()), Ok(last.tick));
+        assert_eq!(layout.tick_at(layout.last_ms() * US_PER_MS), Ok(last.tick));
         assert_eq!(layout.from_bigint(Layout::to_bigint(last_id)), Ok(last_id));
     }
 }
@@ -158,9 +159,12 @@ fn instants_just_outside_a_layout_are_refused() {
         let layout = preset.layout;
         let out_of_range =
             Err(RangeError::Instant { first_ms: layout.epoch_ms(), last_ms: layout.last_ms() });
-        assert_eq!(layout.tick_at(layout.epoch_ms()), Ok(0), "{}", preset.name);
-        assert_eq!(layout.tick_at(layout.epoch_ms() - 1), out_of_range);
-        assert_eq!(layout.tick_at(layout.last_ms() + 1), out_of_range);
+        let (first_us, end_us) =
+            (layout.epoch_ms() * US_PER_MS, (layout.last_ms() + 1) * US_PER_MS);
+        assert_eq!(layout.tick_at(first_us), Ok(0), "{}", preset.name);
+        assert_eq!(layout.tick_at(first_us - 1), out_of_range);
+        assert!(layout.tick_at(end_us - 1).is_ok());
+        assert_eq!(layout.tick_at(end_us), out_of_range);
         assert_eq!(layout.tick_at(i64::MIN), out_of_range);
         assert_eq!(layout.tick_at(i64::MAX), out_of_range);
     }
@@ -234,7 +238,11 @@ fn public_ids_decode_to_their_published_time() {
     for &(name, id, created, datacenter, worker, sequence) in rows {
         let layout = presets::by_name(name).unwrap().layout;
         let parts = layout.unpack(id);
-        assert_eq!(id_gen_core::layout::show_ms(layout.created_ms(id)), created, "{name} {id}");
+        assert_eq!(
+            id_gen_core::layout::show_ms(layout.tick_start_ms(parts.tick)),
+            created,
+            "{name} {id}"
+        );
         assert_eq!(
             (parts.datacenter, parts.worker, parts.sequence),
             (datacenter, worker, sequence),
