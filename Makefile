@@ -2,18 +2,22 @@
 
 export PG PG_CONFIG KEEP WRITE QUICK SEED MINUTES IDS
 
-.PHONY: help demo test torture bench lint install clean
+.PHONY: help demo test test-all torture bench lint install clean
 
 help: ## Show this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 	@echo
-	@echo 'PG=15 chooses the PostgreSQL version; PG_CONFIG=/path/to/pg_config an installed server.'
+	@echo 'PG=15 chooses the PostgreSQL version (15, 17, 18; 18-cassert checks itself as it runs);'
+	@echo 'PG_CONFIG=/path/to/pg_config an installed server.'
 
 demo: ## Take the guided tour on a throwaway server (KEEP=1: leave the server running)
 	@scripts/run demo/tour.py
 
 test: ## Run all tests
 	@scripts/test
+
+test-all: ## Run all tests on every supported PostgreSQL
+	@scripts/test_all
 
 torture: ## Crash, step and promote servers for minutes, then look for duplicates (SEED=, MINUTES=, IDS=)
 	@scripts/run tests/torture.py

@@ -11,7 +11,7 @@ CREATE TABLE customer (
 );
 
 CREATE TABLE invoice (
-    id          uuid PRIMARY KEY DEFAULT uuidv7(),
+    id          uuid PRIMARY KEY DEFAULT public.uuidv7(),
     customer_id bigint NOT NULL REFERENCES customer,
     amount      numeric NOT NULL
 );

@@ -4,7 +4,7 @@
 -- order fill one page after the other.
 
 CREATE TABLE key_v4 (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), number int);
-CREATE TABLE key_v7 (id uuid PRIMARY KEY DEFAULT uuidv7(), number int);
+CREATE TABLE key_v7 (id uuid PRIMARY KEY DEFAULT public.uuidv7(), number int);
 
 \timing on
 INSERT INTO key_v4 (number) SELECT generate_series(1, 500000);

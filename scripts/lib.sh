@@ -1,14 +1,16 @@
 # shellcheck shell=bash
 # Everything the project needs on a machine, step by step: system packages, the pinned cargo-pgrx, a Python
-# environment, a private copy of a PostgreSQL server, and the extension built into a server. Each step looks first and
-# acts only when something is missing, so calling all of them always is right and, the second time, quick.
+# environment, a PostgreSQL server of our own, and the extension built into a server. Each step looks first and acts only
+# when something is missing, so calling all of them always is right and, the second time, quick.
 #
 # What the steps make outside the tree lies in one cache directory, which `make clean` deletes. The tree itself may be
 # closed to the user `postgres`, so nothing that a server reads lies in the tree.
 #
-# Sourced by the commands beside it. It reads ID_GEN_CACHE, PG (a major version) and PG_CONFIG (an installed server).
+# Sourced by the commands beside it. It reads ID_GEN_CACHE, PG (a major version, or for example 18-cassert) and PG_CONFIG
+# (an installed server).
 
 set -euo pipefail
+shopt -s inherit_errexit
 umask 022
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -42,6 +44,9 @@ if [[ -n ${PG_CONFIG:-} ]]; then
 else
     PG=${PG:-15}
 fi
+MAJOR=${PG%-cassert}
+
+source "$ROOT/scripts/postgresql_source.sh"
 
 as_root() { if ((EUID == 0)); then "$@"; else sudo "$@"; fi; }
 
@@ -65,11 +70,14 @@ need_packages() {
         fail "system packages are missing, and there is no sudo to install them with" \
             "As root, type: apt-get install --no-install-recommends ${missing[*]}"
     [[ ${missing[*]} != *postgresql-* ]] || install=(without_main_cluster apt_install)
-    if ! { as_root apt-get update -q && "${install[@]}" "${missing[@]}"; }; then
+    if ! { as_root apt-get update -q && "${install[@]}" "${missing[@]}"; } >&2; then
         fail "the system packages could not be installed" \
             "As root, type: apt-get update && apt-get install --no-install-recommends ${missing[*]}"
     fi
 }
+
+# need_apt_lists: an image of a system may come without apt's lists.
+need_apt_lists() { compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null || as_root apt-get update -q >&2; }
 
 apt_install() { as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"; }
 
@@ -136,7 +144,7 @@ need_venv() {
 # need_machine: all the steps that do not depend on a server.
 need_machine() {
     local packages=(build-essential pkg-config clang libclang-dev python3-venv faketime)
-    [[ -n ${PG_CONFIG:-} ]] || packages+=("postgresql-$PG" "postgresql-server-dev-$PG")
+    [[ -n ${PG_CONFIG:-} ]] || ! has_package "$PG" || packages+=("postgresql-$PG" "postgresql-server-dev-$PG")
     need_cargo
     need_packages "${packages[@]}"
     need_cache
@@ -144,20 +152,34 @@ need_machine() {
     need_venv
 }
 
-# pg_config_for VERSION: prints the pg_config of the installed server of that major version.
-pg_config_for() {
-    local pg_config=${PG_CONFIG:-/usr/lib/postgresql/$1/bin/pg_config}
-    [[ -x $pg_config ]] || fail "there is no PostgreSQL $1 at $pg_config" "Name one: PG_CONFIG=/path/to/pg_config"
-    echo "$pg_config"
+# has_package SERVER: whether this machine has, or can install, a package of that server.
+has_package() {
+    [[ -x /usr/lib/postgresql/$1/bin/pg_config ]] && return
+    command -v apt-cache >/dev/null && need_apt_lists && [[ -n $(apt-cache show "postgresql-$1" 2>/dev/null) ]]
 }
 
-# private_server VERSION: prints the pg_config of our own copy of that server, made or renewed first where needed.
-# PostgreSQL finds its libraries and extensions relative to its programs, so a copy of the four trees is a server of
-# its own, and no test installs anything into the system's.
+# pg_config_for SERVER: prints the pg_config of that server: the one that PG_CONFIG names, a package's, or one built here.
+pg_config_for() {
+    if [[ -n ${PG_CONFIG:-} ]]; then
+        echo "$PG_CONFIG"
+    elif has_package "$1"; then
+        echo "/usr/lib/postgresql/$1/bin/pg_config"
+    else
+        built_server "$1"
+    fi
+}
+
+# private_server SERVER: prints the pg_config of a server of our own: one built here, or our copy of an installed one,
+# made or renewed first where needed. PostgreSQL finds its libraries and extensions relative to its programs, so a copy
+# of the four trees is a server of its own, and no test installs anything into the system's.
 private_server() {
     local source copy stamp tree
     source=$(pg_config_for "$1")
     copy=$CACHE/pg$1
+    if [[ $source == "$copy"/* ]]; then
+        echo "$source"
+        return
+    fi
     stamp=$("$source"; stat -c '%Y %s' "$("$source" --bindir)/postgres")
     if [[ ! -e $copy/stamp || $(<"$copy/stamp") != "$stamp" ]]; then
         step "Copying $("$source" --version) to $copy"
@@ -173,8 +195,9 @@ private_server() {
     echo "$copy$("$source" --bindir)/pg_config"
 }
 
-# install_extension PG_CONFIG: the one release build, installed into the server that pg_config describes. The files are
-# replaced, not written over: a running server keeps the library that it has loaded.
+# install_extension PG_CONFIG: the one release build, installed into the server that pg_config describes; cargo-pgrx picks
+# the feature of its version. The files are replaced, not written over: a running server keeps the library that it has
+# loaded.
 install_extension() (
     step "Building id_gen into $("$1" --version) ($1)"
     package=$(mktemp -d)

@@ -172,11 +172,11 @@ def test_links(page: Path) -> None:
 
 
 def test_commands() -> None:
-    targets = set(re.findall(r"^([a-z]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
     commands = "\n".join([*blocks("sh"), *in_code(FENCED.sub("", README))])
-    named = set(re.findall(r"\bmake ([a-z]+)", commands))
+    named = set(re.findall(r"\bmake ([a-z-]+)", commands))
     assert named <= targets
-    assert {"demo", "test", "install"} <= named
+    assert {"demo", "test", "test-all", "install"} <= named
     for path in re.findall(r"(?<![\w/.])(?:tests|scripts|demo)/[\w/.]+", commands):
         assert (ROOT / path).exists(), f"README.md names {path}, which does not exist"
     for name in re.findall(r"--package id_gen_core --test (\w+)", commands):

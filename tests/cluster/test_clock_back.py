@@ -142,5 +142,5 @@ def test_uuids_of_a_session_keep_rising() -> None:
         given = []
         for seconds in (0, -0.05, -3, -MINUTE, -HOUR, HOUR, -30 * 365 * 24 * HOUR):
             clock.step(seconds)
-            given += [caller.ask("SELECT uuidv7()") for _ in range(3)]
+            given += [caller.ask("SELECT public.uuidv7()") for _ in range(3)]
         assert given == sorted(set(given))

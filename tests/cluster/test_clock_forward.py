@@ -133,7 +133,7 @@ def test_a_clock_that_stands_still() -> None:
         assert refusal(cluster, array_of(200)).sqlstate == TOO_FAR_AHEAD
         assert refusal(cluster).sqlstate == TOO_FAR_AHEAD
         with Caller(cluster) as caller:
-            uuids = [caller.ask("SELECT uuidv7()") for _ in range(1000)]
+            uuids = [caller.ask("SELECT public.uuidv7()") for _ in range(1000)]
         assert uuids == sorted(set(uuids))
         clock.put_right()
         given.append(next_id(cluster))

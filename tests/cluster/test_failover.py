@@ -96,7 +96,7 @@ def test_a_session_of_the_standby_generates_once_it_is_promoted() -> None:
     with pair() as both:
         both.primary.wait_for_catchup(both.standby)
         with both.standby.connect() as connection:
-            connection.execute("SELECT uuidv7()")
+            connection.execute("SELECT public.uuidv7()")
             both.standby.promote()
             assert connection.execute("SELECT snowflake_next() > 0").fetchone() == (True,)
         last = next_id(both.standby)

@@ -13,7 +13,7 @@ POSTGRES_EPOCH_US = 946_684_800_000_000
 
 
 def test_five_million_in_one_statement() -> None:
-    query = f"SELECT clock_timestamp(), uuidv7(), clock_timestamp() FROM generate_series(1, {COUNT})"
+    query = f"SELECT clock_timestamp(), public.uuidv7(), clock_timestamp() FROM generate_series(1, {COUNT})"
     with Cluster() as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         rows = copy_binary(cluster, query, {"before": INT8, "uuid": UUID, "after": INT8})
@@ -35,7 +35,7 @@ def test_increasing_across_statements() -> None:
         with cluster.connect() as connection:
             uuids: list[uuid.UUID] = []
             for _ in range(2_000):
-                for query in ("SELECT uuidv7()", "SELECT uuidv7() FROM generate_series(1, 5)"):
+                for query in ("SELECT public.uuidv7()", "SELECT public.uuidv7() FROM generate_series(1, 5)"):
                     uuids += [row[0] for row in connection.execute(query)]
 
     assert uuids == sorted(set(uuids))

@@ -91,7 +91,7 @@ def change(cluster: Cluster, name: str, value: object) -> None:
 
 def assert_rest_works(cluster: Cluster) -> None:
     """What never needs permission to generate: UUIDs, and taking IDs apart."""
-    assert cluster.psql("SELECT uuid IS NOT NULL FROM uuidv7() uuid") == "t"
+    assert cluster.psql("SELECT uuid IS NOT NULL FROM public.uuidv7() uuid") == "t"
     assert cluster.psql("SELECT worker_id FROM snowflake_parse(175928847299117063, 'discord')") == "1"
 
 

@@ -16,7 +16,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "purchase",
-        sa.Column("id", sa.Uuid, primary_key=True, server_default=sa.text("uuidv7()")),
+        sa.Column("id", sa.Uuid, primary_key=True, server_default=sa.text("public.uuidv7()")),
         sa.Column("customer_id", sa.BigInteger, sa.ForeignKey("customer.id"), nullable=False),
     )
 

@@ -8,7 +8,7 @@ SELECT name FROM snowflake_layouts() WHERE in_use;
 
 -- naming a layout works, and so does what needs none
 SELECT snowflake_timestamp(175928847299117063, 'discord');
-SELECT uuidv7() IS NOT NULL;
+SELECT public.uuidv7() IS NOT NULL;
 
 -- a valid one is taken; the hint of the next refusal would be to restart
 ALTER SYSTEM SET id_gen.layout = 'default';

@@ -1,5 +1,5 @@
 -- UUIDv7: properties, and the answers of PostgreSQL 18's own functions.
-CREATE TABLE events (place serial, id uuid DEFAULT uuidv7());
+CREATE TABLE events (place serial, id uuid DEFAULT public.uuidv7());
 INSERT INTO events (place) SELECT generate_series(1, 100000);
 SELECT count(*), count(DISTINCT id) FROM events;
 SELECT count(*) AS out_of_order
@@ -17,16 +17,16 @@ FROM (SELECT bit, avg(get_bit(uuid_send(id), bit)) AS share
 WHERE share NOT BETWEEN 0.45 AND 0.55;
 
 -- shifted
-SELECT uuidv7_timestamp(uuidv7('-1 day')) BETWEEN now() - interval '1 day 1 minute' AND now() - interval '23:59';
-SELECT extract(year FROM uuidv7_timestamp(uuidv7('8000 years'))) = extract(year FROM now()) + 8000 AS far_future;
+SELECT uuidv7_timestamp(public.uuidv7('-1 day')) BETWEEN now() - interval '1 day 1 minute' AND now() - interval '23:59';
+SELECT extract(year FROM uuidv7_timestamp(public.uuidv7('8000 years'))) = extract(year FROM now()) + 8000 AS far_future;
 SELECT count(*) AS out_of_order
 FROM (SELECT id, lag(id) OVER (ORDER BY place) AS previous
-      FROM (SELECT place, uuidv7('1 hour') AS id FROM generate_series(1, 10000) AS place) AS ids) AS pairs
+      FROM (SELECT place, public.uuidv7('1 hour') AS id FROM generate_series(1, 10000) AS place) AS ids) AS pairs
 WHERE id <= previous;
-SELECT uuidv7(NULL) IS NULL;
-SELECT uuidv7('-100 years');
+SELECT public.uuidv7(NULL) IS NULL;
+SELECT public.uuidv7('-100 years');
 \echo SQLSTATE :SQLSTATE
-SELECT uuidv7('9000 years');
+SELECT public.uuidv7('9000 years');
 \echo SQLSTATE :SQLSTATE
 
 -- bounds

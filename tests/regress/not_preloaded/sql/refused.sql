@@ -17,4 +17,4 @@ SELECT id, note FROM orders;
 DROP TABLE orders;
 
 -- UUIDs need nothing
-SELECT count(DISTINCT uuidv7()) FROM generate_series(1, 1000);
+SELECT count(DISTINCT public.uuidv7()) FROM generate_series(1, 1000);
