@@ -25,11 +25,13 @@ ALTER SYSTEM SET id_gen.worker_id = -2;
 \echo SQLSTATE :SQLSTATE
 ALTER SYSTEM SET id_gen.max_block = 0;
 \echo SQLSTATE :SQLSTATE
+-- (PostgreSQL's versions word this one differently)
+\set VERBOSITY sqlstate
 ALTER SYSTEM SET id_gen.max_lead = '2h';
-\echo SQLSTATE :SQLSTATE
+\set VERBOSITY default
 ALTER SYSTEM SET id_gen.sequence_start = 'random';
 \echo SQLSTATE :SQLSTATE
-ALTER SYSTEM SET id_gen.no_such_thing = 1;
+SET id_gen.no_such_thing = 1;
 \echo SQLSTATE :SQLSTATE
 
 -- so are layouts, each mistake by its name
