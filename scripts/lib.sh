@@ -44,6 +44,7 @@ if [[ -n ${PG_CONFIG:-} ]]; then
 else
     PG=${PG:-15}
 fi
+# shellcheck disable=SC2034 # for the commands
 MAJOR=${PG%-cassert}
 
 source "$ROOT/scripts/postgresql_source.sh"

@@ -30,15 +30,15 @@ built_server() (
         chmod 755 "$directory"
         cd "$directory"
         step "Fetching the source of PostgreSQL $major (details: $log)"
-        logged fetch_source "postgresql-$major" "$suites"
+        logged "$log" fetch_source "postgresql-$major" "$suites"
         cd source
         step "Compiling PostgreSQL $(<.version) ${options[*]} (some minutes, once)"
-        logged ./configure --prefix="$prefix" "${options[@]}"
+        logged "$log" ./configure --prefix="$prefix" "${options[@]}"
         # What a make of ours tells the ones below it is not for PostgreSQL's.
         unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
-        logged make -j "$(nproc)" world-bin
+        logged "$log" make -j "$(nproc)" world-bin
         rm -rf "$prefix"
-        logged make install-world-bin
+        logged "$log" make install-world-bin
         echo "$stamp" >"$prefix/stamp"
     fi
     echo "$prefix/bin/pg_config"
@@ -73,20 +73,21 @@ fetch_source() {
 # debian_mirror: prints from where this machine gets its Debian packages.
 debian_mirror() {
     need_apt_lists
+    # shellcheck disable=SC2016 # apt replaces these names itself.
     apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Origin: Debian' 'Created-By: Packages' |
         awk '$1 !~ /-/ { print $2; found = 1; exit } END { exit !found }' ||
         fail "apt has no source of Debian's packages"
 }
 
-# logged COMMAND...: runs it with its output in $log, and shows the end of that if it fails.
+# logged FILE COMMAND...: runs it with its output in the file, and shows the end of that if it fails.
 logged() {
     local status
     # A condition would let the command go on after an error.
     set +e
-    (set -e; "$@") >>"$log" 2>&1
+    (set -e; "${@:2}") >>"$1" 2>&1
     status=$?
     set -e
     ((status == 0)) && return
-    tail -n 20 "$log" >&2
-    fail "PostgreSQL could not be built: $1 failed, see $log" "Or name an installed server: PG_CONFIG=/path/to/pg_config"
+    tail -n 20 "$1" >&2
+    fail "PostgreSQL could not be built: $2 failed, see $1" "Or name an installed server: PG_CONFIG=/path/to/pg_config"
 }
