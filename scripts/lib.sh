@@ -13,6 +13,7 @@ umask 022
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PGRX_VERSION=0.18.1
+VERSION=$(sed -n 's/^version = "\(.*\)"/\1/p' "$ROOT/Cargo.toml")
 
 if [[ -n ${ID_GEN_CACHE:-} ]]; then
     CACHE=$ID_GEN_CACHE
@@ -173,13 +174,19 @@ private_server() {
     echo "$copy$("$source" --bindir)/pg_config"
 }
 
-# install_extension PG_CONFIG: the one release build, installed into the server that pg_config describes. The files are
-# replaced, not written over: a running server keeps the library that it has loaded.
+# build_extension PG_CONFIG DIRECTORY: the one release build, for the server that pg_config describes. Its files come to
+# lie under the directory as they are to lie under /.
+build_extension() {
+    step "Building id_gen for $("$1" --version) ($1)"
+    PGRX_PG_CONFIG_PATH=$1 "$CARGO_PGRX" pgrx package --pg-config "$1" --out-dir "$2" >&2
+}
+
+# install_extension PG_CONFIG: builds it and installs it into that server. The files are replaced, not written over: a
+# running server keeps the library that it has loaded.
 install_extension() (
-    step "Building id_gen into $("$1" --version) ($1)"
     package=$(mktemp -d)
     trap 'rm -rf "$package"' EXIT
-    PGRX_PG_CONFIG_PATH=$1 "$CARGO_PGRX" pgrx package --pg-config "$1" --out-dir "$package" >&2
+    build_extension "$1" "$package"
     copy=(cp -r --remove-destination "$package/." /)
     if [[ -w $("$1" --pkglibdir) && -w $("$1" --sharedir)/extension ]]; then
         "${copy[@]}"
