@@ -13,7 +13,6 @@ umask 022
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PGRX_VERSION=0.18.1
-VERSION=$(sed -n 's/^version = "\(.*\)"/\1/p' "$ROOT/Cargo.toml")
 
 if [[ -n ${ID_GEN_CACHE:-} ]]; then
     CACHE=$ID_GEN_CACHE
@@ -43,6 +42,9 @@ if [[ -n ${PG_CONFIG:-} ]]; then
 else
     PG=${PG:-15}
 fi
+
+# of_cargo KEY: prints a value of Cargo.toml.
+of_cargo() { sed -n "s/^$1 = \[\?\"\(.*\)\"\]\?$/\1/p" Cargo.toml; }
 
 as_root() { if ((EUID == 0)); then "$@"; else sudo "$@"; fi; }
 
@@ -98,7 +100,7 @@ need_cache() {
 
 need_cargo() {
     local wanted found
-    wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+    wanted=$(of_cargo rust-version)
     command -v cargo >/dev/null || fail "cargo was not found" \
         "Install Rust $wanted or newer from https://rustup.rs, open a new shell, and type the same command again."
     found=$(cargo --version | cut -d' ' -f2)
