@@ -2,13 +2,17 @@
 
 export PG PG_CONFIG KEEP WRITE QUICK SEED MINUTES IDS
 
-.PHONY: help demo test test-all torture bench lint install clean
+.PHONY: help all demo test test-all torture bench lint install deb test-deb dist clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 	@echo
 	@echo 'PG=15 chooses the PostgreSQL version (15, 17, 18; 18-cassert checks itself as it runs);'
 	@echo 'PG_CONFIG=/path/to/pg_config an installed server.'
+
+# PGXN's client makes this before `install`, which does it all.
+all:
+	@:
 
 demo: ## Take the guided tour on a throwaway server (KEEP=1: leave the server running)
 	@scripts/run demo/tour.py
@@ -17,7 +21,7 @@ test: ## Run all tests
 	@scripts/test
 
 test-all: ## Run all tests on every supported PostgreSQL
-	@scripts/test_all
+	@scripts/test-all
 
 torture: ## Crash, step and promote servers for minutes, then look for duplicates (SEED=, MINUTES=, IDS=)
 	@scripts/run tests/torture.py
@@ -30,6 +34,15 @@ lint: ## Check format, warnings and comments
 
 install: ## Build for and install into the server of PG_CONFIG
 	@scripts/install
+
+deb: ## Build the Debian package of PG into target/deb
+	@scripts/deb
+
+test-deb: ## Try the Debian package in a minimal Debian of its own (as root)
+	@scripts/test-deb
+
+dist: ## Pack the committed sources for PGXN into target/dist
+	@scripts/dist
 
 clean: ## Delete everything that was built
 	@scripts/clean

@@ -49,6 +49,9 @@ MAJOR=${PG%-cassert}
 
 source "$ROOT/scripts/postgresql_source.sh"
 
+# of_cargo KEY: prints a value of Cargo.toml.
+of_cargo() { sed -n "s/^$1 = \[\?\"\(.*\)\"\]\?$/\1/p" Cargo.toml; }
+
 as_root() { if ((EUID == 0)); then "$@"; else sudo "$@"; fi; }
 
 # Programs of a server refuse to run as root; the package's own user runs them then.
@@ -106,7 +109,7 @@ need_cache() {
 
 need_cargo() {
     local wanted found
-    wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+    wanted=$(of_cargo rust-version)
     command -v cargo >/dev/null || fail "cargo was not found" \
         "Install Rust $wanted or newer from https://rustup.rs, open a new shell, and type the same command again."
     found=$(cargo --version | cut -d' ' -f2)
@@ -196,14 +199,19 @@ private_server() {
     echo "$copy$("$source" --bindir)/pg_config"
 }
 
-# install_extension PG_CONFIG: the one release build, installed into the server that pg_config describes; cargo-pgrx picks
-# the feature of its version. The files are replaced, not written over: a running server keeps the library that it has
-# loaded.
+# build_extension PG_CONFIG DIRECTORY: the one release build, for the server that pg_config describes; cargo-pgrx picks the
+# feature of its version. Its files come to lie under the directory as they are to lie under /.
+build_extension() {
+    step "Building id_gen for $("$1" --version) ($1)"
+    PGRX_PG_CONFIG_PATH=$1 "$CARGO_PGRX" pgrx package --pg-config "$1" --out-dir "$2" >&2
+}
+
+# install_extension PG_CONFIG: builds it and installs it into that server. The files are replaced, not written over: a
+# running server keeps the library that it has loaded.
 install_extension() (
-    step "Building id_gen into $("$1" --version) ($1)"
     package=$(mktemp -d)
     trap 'rm -rf "$package"' EXIT
-    PGRX_PG_CONFIG_PATH=$1 "$CARGO_PGRX" pgrx package --pg-config "$1" --out-dir "$package" >&2
+    build_extension "$1" "$package"
     copy=(cp -r --remove-destination "$package/." /)
     if [[ -w $("$1" --pkglibdir) && -w $("$1" --sharedir)/extension ]]; then
         "${copy[@]}"

@@ -51,15 +51,17 @@ mod tests;
 
 ::pgrx::pg_module_magic!(name, version);
 
+// Each file requires the one before it: pgrx writes what nothing puts in order in an order that
+// varies, and building the same sources twice has to give the same script.
 extension_sql_file!(
     "../sql/snowflake.sql",
     name = "snowflake",
     requires = [decode::snowflake_layouts]
 );
-extension_sql_file!("../sql/operator.sql", name = "operator");
-extension_sql_file!("../sql/uuid.sql", name = "uuid");
+extension_sql_file!("../sql/operator.sql", name = "operator", requires = ["snowflake"]);
+extension_sql_file!("../sql/uuid.sql", name = "uuid", requires = ["operator"]);
 #[cfg(any(feature = "pg15", feature = "pg16"))]
-extension_sql_file!("../sql/uuid_extract.sql", name = "uuid_extract");
+extension_sql_file!("../sql/uuid_extract.sql", name = "uuid_extract", requires = ["uuid"]);
 
 /// Called once per process that loads the library: by the postmaster if it is preloaded, otherwise
 /// by each session that calls one of its functions. Everything works from either but generating

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# What must hold of the Debian package on a system that has never seen the project. `scripts/test-deb` runs it there, as
+# root and with the package as the argument; the system is thrown away afterwards.
+
+set -euo pipefail
+
+deb=$1
+package=$(dpkg-deb --field "$deb" Package)
+version=$(dpkg-deb --field "$deb" Version)
+major=${package//[^0-9]/}
+
+step() { printf '\n--> %s\n' "$*"; }
+fail() {
+    printf 'failed: %s\n' "$*" >&2
+    exit 1
+}
+
+mount -t proc proc /proc
+mount -t tmpfs tmpfs /dev/shm  # for the server
+mount -t devpts devpts /dev/pts  # for apt's log
+
+step "It installs, with all it depends on"
+apt-get update -q
+apt-get install -y -q --no-install-recommends "$deb"
+rm "$deb"
+dpkg --verify "$package"
+
+step "It works on a throwaway cluster"
+ids=$(pg_virtualenv -v "$major" -o shared_preload_libraries=id_gen -o id_gen.worker_id=1 \
+    psql --no-psqlrc --quiet --tuples-only --no-align --set ON_ERROR_STOP=1 \
+    --command 'CREATE EXTENSION id_gen' \
+    --command "SELECT 'installed', extversion FROM pg_extension WHERE extname = 'id_gen'" \
+    --command "SELECT 'snowflake', s, p.worker_id FROM snowflake_next() s, snowflake_parse(s) p" \
+    --command "SELECT 'uuid', u, now() - uuidv7_timestamp(u) < interval '1 minute' FROM uuidv7() u")
+echo "$ids"
+grep -qFx "installed|${version%-*}" <<<"$ids" || fail "the extension is not of the package's version, $version"
+grep -qEx 'snowflake\|[0-9]+\|1' <<<"$ids" || fail "no snowflake of worker 1"
+grep -qEx 'uuid\|[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\|t' <<<"$ids" || fail "no UUIDv7 of now"
+
+step "Purged, it leaves nothing behind"
+apt-get purge -y -q "$package"
+! dpkg-query --show "$package" 2>/dev/null || fail "dpkg still knows $package"
+left=$(find / -xdev \( -iname '*id_gen*' -o -iname '*id-gen*' \))
+[[ -z $left ]] || fail "left behind: $left"
+
+step "$package $version installs, works and is gone again"

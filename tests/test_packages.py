@@ -1,0 +1,97 @@
+"""What is handed out agrees with itself: one version everywhere, a META.json that PGXN takes, archives that build."""
+
+import json
+import re
+import subprocess
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from harness import Server
+
+ROOT = Path(__file__).parent.parent
+CARGO = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
+META = json.loads((ROOT / "META.json").read_text())
+
+# What version 1.0.0 of the PGXN Meta Spec wants: https://pgxn.org/spec
+REQUIRED = {"name", "version", "abstract", "maintainer", "license", "provides", "meta-spec"}
+OPTIONAL = {"description", "generated_by", "tags", "no_index", "prereqs", "release_status", "resources"}
+VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z][-0-9A-Za-z]*)?")
+PHASES = {"configure", "build", "test", "runtime", "develop"}
+RELATIONS = {"requires", "recommends", "suggests", "conflicts"}
+
+
+def test_version_is_the_same_everywhere() -> None:
+    lock = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
+    changelog = re.match(r"## (\S+)", (ROOT / "CHANGELOG.md").read_text())
+    extensions = Server.from_environment().directory("sharedir") / "extension"
+    control = re.search(r"^default_version = '(.*)'$", (extensions / "id_gen.control").read_text(), re.MULTILINE)
+    assert changelog and control
+    versions = {
+        "META.json": META["version"],
+        "META.json, provides": META["provides"]["id_gen"]["version"],
+        "Cargo.lock": next(package["version"] for package in lock if package["name"] == "id_gen"),
+        "CHANGELOG.md": changelog[1],
+        "id_gen.control, as installed": control[1],
+    }
+    assert versions == dict.fromkeys(versions, CARGO["version"])
+    assert (extensions / f"id_gen--{CARGO['version']}.sql").exists()
+
+
+def test_meta_follows_the_spec() -> None:
+    assert META.keys() >= REQUIRED
+    assert META.keys() <= REQUIRED | OPTIONAL
+    assert all(META[key] for key in REQUIRED)
+    assert VERSION.fullmatch(META["version"])
+    assert META["meta-spec"]["version"] == "1.0.0"
+    assert META["license"] == CARGO["license"].lower() == "postgresql"
+    assert [META["maintainer"]] == CARGO["authors"]
+    assert all(re.fullmatch(r"[^/\\\x00-\x1f]{2,255}", tag) for tag in META["tags"])
+    for phase, relations in META["prereqs"].items():
+        assert phase in PHASES and relations.keys() <= RELATIONS
+        assert all(VERSION.fullmatch(version) for wanted in relations.values() for version in wanted.values())
+    resources = META["resources"]
+    assert resources.keys() <= {"homepage", "bugtracker", "repository"}
+    assert resources["bugtracker"].keys() <= {"web", "mailto"}
+    assert resources["repository"].keys() == {"url", "web", "type"}
+    assert resources["homepage"] == resources["repository"]["web"] == CARGO["repository"]
+
+
+def test_meta_names_files_that_exist() -> None:
+    for extension in META["provides"].values():
+        assert extension.keys() <= {"file", "version", "abstract", "docfile"}
+        assert (ROOT / extension["file"]).is_file()
+        assert (ROOT / extension["docfile"]).is_file()
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="archives are made out of a git repository")
+def test_archives_hold_what_a_build_needs(tmp_path: Path) -> None:
+    def dist() -> list[Path]:
+        made = subprocess.run([ROOT / "scripts/dist"], check=True, text=True, stdout=subprocess.PIPE)
+        return [Path(line) for line in made.stdout.splitlines()]
+
+    zipped, tarred = dist()
+    before = [archive.read_bytes() for archive in (zipped, tarred)]
+    assert [archive.read_bytes() for archive in dist()] == before
+
+    top = f"id_gen-{CARGO['version']}"
+    assert [zipped.name, tarred.name] == [f"{top}.zip", f"{top}.tar.gz"]
+    with tarfile.open(tarred) as archive:
+        archive.extractall(tmp_path, filter="data")
+    with zipfile.ZipFile(zipped) as archive:
+        in_zip = {name for name in archive.namelist() if not name.endswith("/")}
+    unpacked = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert in_zip == unpacked >= {f"{top}/{name}" for name in ("META.json", "Cargo.lock", "LICENSE", "scripts/install")}
+
+    metadata = subprocess.run(
+        ["cargo", "metadata", "--locked", "--format-version", "1"],
+        cwd=tmp_path / top,
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+    )
+    members = {package["name"] for package in json.loads(metadata.stdout)["packages"] if package["source"] is None}
+    assert members == {"id_gen", "id_gen_core"}
