@@ -134,8 +134,9 @@ fn layout_argument(call: &Call, index: usize) -> Result<Layout, Refusal> {
 /// shared segment.
 fn server_layout() -> Result<Layout, Refusal> {
     match memory::attach() {
-        Ok(segment) => segment.layout().copied(),
-        Err(_) => settings::layout(),
+        #[cfg(not(feature = "registry"))]
+        Err(Refusal::NotPreloaded) => settings::layout(),
+        attached => attached?.layout().copied(),
     }
 }
 

@@ -17,6 +17,7 @@
 //! | [`keeper`] | the background worker that reserves ahead of need |
 //! | [`operator`] | SQL functions with which a superuser decides |
 //! | [`settings`] | the `id_gen.*` parameters |
+//! | [`hidden`] | settings that a session cannot see, so that it must not speak for the server |
 //! | [`clock`] | reading the operating system's clocks |
 //! | [`random`] | random bits in bulk |
 //! | [`refusal`] | every error, with its SQLSTATE, DETAIL and HINT |
@@ -33,6 +34,7 @@ mod claim;
 mod clock;
 mod decode;
 mod fmgr;
+mod hidden;
 mod keeper;
 mod memory;
 mod operator;
@@ -68,6 +70,7 @@ extension_sql_file!("../sql/uuid_extract.sql", name = "uuid_extract", requires =
 /// snowflakes before PostgreSQL 17, where only a preloaded library gets a shared segment.
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
+    hidden::look();
     settings::define();
     memory::request();
     keeper::request();

@@ -39,12 +39,12 @@ pub fn attach() -> Result<&'static Segment, Refusal> {
     Ok(segment)
 }
 
-#[cfg(any(feature = "pg15", feature = "pg16"))]
+#[cfg(not(feature = "registry"))]
 fn registered() -> Result<&'static Segment, Refusal> {
     Err(Refusal::NotPreloaded)
 }
 
-#[cfg(not(any(feature = "pg15", feature = "pg16")))]
+#[cfg(feature = "registry")]
 fn registered() -> Result<&'static Segment, Refusal> {
     let mut found = false;
     // SAFETY: the registry gives memory of that size, page-aligned, and has it made once, by the
@@ -57,7 +57,7 @@ fn registered() -> Result<&'static Segment, Refusal> {
     }
 }
 
-#[cfg(not(any(feature = "pg15", feature = "pg16")))]
+#[cfg(feature = "registry")]
 #[pg_guard]
 unsafe extern "C-unwind" fn on_create(memory: *mut std::ffi::c_void) {
     // SAFETY: new memory of the size that `registered` asked for.

@@ -17,7 +17,10 @@ use crate::settings;
 #[derive(Clone, Debug)]
 pub enum Refusal {
     /// The library was not preloaded, so there is no shared segment.
+    #[cfg(not(feature = "registry"))]
     NotPreloaded,
+    /// This session can't see what the server has set this parameter to.
+    Hidden(String),
     /// The shared segment was made by another version of the library.
     OtherVersion,
     /// The server is a standby or still recovering.
@@ -184,6 +187,7 @@ impl Refusal {
     fn words(&self) -> Words {
         use PgSqlErrorCode as Code;
         match self {
+            #[cfg(not(feature = "registry"))]
             Refusal::NotPreloaded => Words::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "id_gen must be loaded through shared_preload_libraries to generate snowflakes",
@@ -193,6 +197,12 @@ impl Refusal {
                 "Put this line into postgresql.conf and restart the server: shared_preload_libraries = '{}'",
                 preload_list()
             )),
+            Refusal::Hidden(name) => Words::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("the server's setting of \"{name}\" cannot be seen in this session"),
+            )
+            .detail("The role, the database or the connection has a setting of its own by that name, made before id_gen was loaded.")
+            .hint(format!("Remove it, by ALTER ROLE ... RESET {name} or ALTER DATABASE ... RESET {name}, and connect again.")),
             Refusal::OtherVersion => Words::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "this session has loaded another version of id_gen than the running server",
@@ -474,6 +484,7 @@ fn example_layout() -> String {
 }
 
 /// The value of `shared_preload_libraries` with this extension added.
+#[cfg(not(feature = "registry"))]
 fn preload_list() -> String {
     // SAFETY: a string that PostgreSQL set up at start, or null.
     let list = unsafe {

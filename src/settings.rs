@@ -72,6 +72,17 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Before any were read: nothing can be generated with these.
+    pub const NONE: Settings = Settings {
+        worker_id: UNSET,
+        datacenter_id: 0,
+        max_lead_ms: 0,
+        max_wait_ms: 0,
+        max_jump_ms: 0,
+        sequence_start: SequenceStart::Zero,
+        max_block: 1,
+    };
+
     /// Whether both make IDs with the same node's bits.
     pub fn same_node(&self, other: &Settings) -> bool {
         (self.worker_id, self.datacenter_id) == (other.worker_id, other.datacenter_id)
@@ -112,6 +123,13 @@ pub fn current() -> Settings {
 pub fn reload_time() -> pg_sys::TimestampTz {
     // SAFETY: a plain variable of this process, written between statements only.
     unsafe { pg_sys::PgReloadTime }
+}
+
+/// Whether this process has been told of a reload that it has not read yet, as in the middle of a
+/// long statement.
+pub fn reload_pending() -> bool {
+    // SAFETY: set by a signal handler of this process, as a whole.
+    unsafe { (&raw const pg_sys::ConfigReloadPending).read_volatile() != 0 }
 }
 
 /// When this process read the values it has, on the monotonic clock, which unlike

@@ -27,6 +27,7 @@ use id_gen_core::line::Line;
 use pgrx::pg_sys;
 
 use crate::clock;
+use crate::hidden;
 use crate::refusal::{CAUSES, Refusal};
 use crate::settings::{self, Settings};
 
@@ -72,13 +73,16 @@ unsafe impl Sync for Segment {}
 struct Fixed {
     /// Changes whenever blocks already handed out must not be used any more.
     generation: AtomicU64,
-    /// The layout of this server until it restarts; `None` if its text is no layout.
-    layout: Option<Layout>,
+    /// The layout of this server until it restarts; `None` if its text is no layout. Written under
+    /// the lock, once, when the segment is founded.
+    layout: UnsafeCell<Option<Layout>>,
     slot_count: usize,
 }
 
 /// What only the holder of the lock may touch.
 pub struct State {
+    /// Whether a process has put the server's settings in here: see [`Segment::meet`].
+    founded: bool,
     /// The positions of this server; `None` until the first use has read the reservation.
     pub line: Option<Line>,
     /// Whether a process holds the write token.
@@ -307,10 +311,12 @@ impl Drop for Locked<'_> {
 }
 
 impl Segment {
-    /// Prepares this process for a segment that another may have made.
+    /// What every process does once before it uses the segment. The first that knows the server's
+    /// settings founds it: they are in force from then on.
     ///
     /// # Errors
-    /// If it was made by a library of another version.
+    /// If the segment was made by a library of another version, or is not founded and this process
+    /// can't do it.
     pub fn meet(&self) -> Result<(), Refusal> {
         if self.version != VERSION {
             return Err(Refusal::OtherVersion);
@@ -320,7 +326,22 @@ impl Segment {
             let tranche_id = i32::from((*self.lock.0.get()).tranche);
             pg_sys::LWLockRegisterTranche(tranche_id, NAME.as_ptr());
         }
-        settings::set_layout_in_force(self.fixed.0.layout);
+        let layout = settings::layout().ok();
+        let hidden = hidden::parameter();
+        {
+            let mut state = self.lock();
+            if !state.founded {
+                if let Some(name) = hidden {
+                    return Err(Refusal::Hidden(name));
+                }
+                state.settings = settings::current();
+                state.settings_read_mono_ns = settings::read_at_mono_ns();
+                // SAFETY: this process holds the lock, and none has come past this place before.
+                unsafe { *self.fixed.0.layout.get() = layout };
+                state.founded = true;
+            }
+        }
+        settings::set_layout_in_force(self.fast_layout().copied());
         Ok(())
     }
 
@@ -340,12 +361,20 @@ impl Segment {
 
     /// Puts this process's settings in force for all, if it is the one to do so: that is the keeper,
     /// which reads every reload as soon as any process, or where none runs, whoever read them last.
+    /// The pending reload counts, because the time of reading is known through the wall clock alone,
+    /// which may have been set back since.
     pub fn adopt_settings(&self, reader: Reader) {
         let mine = settings::current();
         let read_at = settings::read_at_mono_ns();
         let keeper_runs = !self.keeper.load(Ordering::Relaxed).is_null();
         let mut state = self.lock();
-        if reader == Reader::Session && (keeper_runs || read_at <= state.settings_read_mono_ns) {
+        let outdated = || {
+            keeper_runs
+                || settings::reload_pending()
+                || hidden::parameter().is_some()
+                || read_at <= state.settings_read_mono_ns
+        };
+        if reader == Reader::Session && outdated() {
             return;
         }
         state.settings_read_mono_ns = read_at;
@@ -419,16 +448,15 @@ impl Segment {
     /// If the server was started with a text that is no layout.
     #[inline]
     pub fn layout(&self) -> Result<&Layout, Refusal> {
-        match &self.fixed.0.layout {
-            Some(layout) => Ok(layout),
-            None => Err(bad_layout()),
-        }
+        self.fast_layout().ok_or_else(bad_layout)
     }
 
     /// The layout of this server, without a reason if it has none.
     #[inline(always)]
     pub fn fast_layout(&self) -> Option<&Layout> {
-        self.fixed.0.layout.as_ref()
+        // SAFETY: written once, before any process came past `meet`, and whoever did has taken the
+        // lock since.
+        unsafe { &*self.fixed.0.layout.get() }.as_ref()
     }
 
     /// Counts a refusal to generate.
@@ -503,23 +531,26 @@ pub const fn size(slot_count: usize) -> usize {
 /// # Safety
 /// `memory` must be `size(slot_count)` bytes, aligned for a [`Segment`], and nobody else's yet.
 pub unsafe fn create(memory: *mut c_void, slot_count: usize) {
-    let settings = settings::current();
-    let layout = settings::layout().ok();
     // SAFETY: takes no argument; hands out a number that is free.
     let tranche_id = unsafe { pg_sys::LWLockNewTrancheId() };
     let segment = Segment {
         version: VERSION,
-        fixed: Padded(Fixed { generation: AtomicU64::new(1), layout, slot_count }),
+        fixed: Padded(Fixed {
+            generation: AtomicU64::new(1),
+            layout: UnsafeCell::new(None),
+            slot_count,
+        }),
         // SAFETY: a plain C structure, initialized in place below.
         lock: Padded(UnsafeCell::new(unsafe { std::mem::zeroed() })),
         state: Padded(UnsafeCell::new(State {
+            founded: false,
             line: None,
             writing: false,
             writes: 0,
             failed_writes: 0,
             slowest_write_ns: 0,
-            settings,
-            settings_read_mono_ns: settings::read_at_mono_ns(),
+            settings: Settings::NONE,
+            settings_read_mono_ns: 0,
             largest_lead_ticks: 0,
             steps_back: 0,
             largest_step_back_ns: 0,

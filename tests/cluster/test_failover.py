@@ -8,8 +8,20 @@ from contextlib import contextmanager
 
 import pytest
 
-from harness import Cluster, FakeClock
-from harness.ids import NARROW, NEXT, PATIENT, PER_MS, array_of, assert_rest_works, change, next_id, refusal, run_ahead
+from harness import PRELOADED, Cluster, FakeClock
+from harness.ids import (
+    NARROW,
+    NEXT,
+    PATIENT,
+    PER_MS,
+    Caller,
+    array_of,
+    assert_rest_works,
+    change,
+    next_id,
+    refusal,
+    run_ahead,
+)
 from harness.reservation import Reservation
 
 RECOVERY = "25006"
@@ -35,15 +47,21 @@ class Pair:
         return run_ahead(self.primary, LEAD_MS)
 
     def fail_over(self) -> None:
-        """The primary dies; the standby is promoted, and has decided where to begin when its clock runs again."""
+        """The primary dies; the standby is promoted, and has decided where to begin when its clock runs again.
+
+        A keeper decides at once; without one the first claim does.
+        """
         self.primary.stop("immediate")
         self.standby.promote()
         reservation = Reservation(self.standby)
-        self.standby.wait_until(
-            lambda: reservation.file.exists() and reservation.fields["timeline"] == "2",
-            "promoted, with a reservation of its own",
-        )
-        self._clocks[1].put_right()
+        with Caller(self.standby) as caller:
+            if not PRELOADED:
+                caller.begin()
+            self.standby.wait_until(
+                lambda: reservation.file.exists() and reservation.fields["timeline"] == "2",
+                "promoted, with a reservation of its own",
+            )
+            self._clocks[1].put_right()
 
 
 @contextmanager

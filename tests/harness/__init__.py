@@ -1,7 +1,7 @@
 """Throwaway PostgreSQL servers, and crowds of clients on them, for tests, demo and benchmarks."""
 
 from harness.clock import FakeClock
-from harness.cluster import GENERATING, Cluster, SqlError
+from harness.cluster import GENERATING, PRELOAD, PRELOADED, Cluster, SqlError
 from harness.server import Server
 
-__all__ = ["GENERATING", "Cluster", "FakeClock", "Server", "SqlError"]
+__all__ = ["GENERATING", "PRELOAD", "PRELOADED", "Cluster", "FakeClock", "Server", "SqlError"]

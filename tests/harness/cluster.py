@@ -37,11 +37,12 @@ log_line_prefix = '%m [%p] '
 timezone = 'UTC'
 """
 
+# How a server comes by the library: from its start, or only where it is used, as PostgreSQL 17 and later allow.
+PRELOADED = os.environ.get("MODE", "preloaded") == "preloaded"
+PRELOAD = "shared_preload_libraries = 'id_gen'\n"
+
 # What a server needs before it generates snowflakes.
-GENERATING = """
-shared_preload_libraries = 'id_gen'
-id_gen.worker_id = 1
-"""
+GENERATING = f"{PRELOAD if PRELOADED else ''}id_gen.worker_id = 1\n"
 
 # How the title of every process of a server begins, once it has one.
 TITLE = "postgres: "
@@ -231,9 +232,9 @@ class Cluster:
         """Where the server is, in libpq's words."""
         return f"host={self.socket_dir} user=postgres dbname={dbname}"
 
-    def connect(self, dbname: str = "postgres") -> psycopg.Connection:
+    def connect(self, dbname: str = "postgres", **options: str) -> psycopg.Connection:
         """A psycopg connection, in autocommit mode."""
-        return psycopg.connect(self.conninfo(dbname), autocommit=True)
+        return psycopg.connect(self.conninfo(dbname), autocommit=True, **options)
 
     def run(self, program: str, *arguments: str | Path, dbname: str = "postgres", stdin: str = "") -> str:
         """Runs a client program of this server's version (psql, pg_dump, ...) and returns what it prints."""

@@ -32,6 +32,16 @@ class Server:
         return Path(subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout.strip())
 
     @cached_property
+    def version(self) -> int:
+        """The major version."""
+        return int(
+            (self.directory("includedir-server") / "pg_config.h")
+            .read_text()
+            .split("#define PG_MAJORVERSION_NUM ")[1]
+            .split()[0]
+        )
+
+    @cached_property
     def bindir(self) -> Path:
         return self.directory("bindir")
 

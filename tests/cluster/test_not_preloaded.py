@@ -1,0 +1,136 @@
+"""A server that was never restarted for the extension: whoever uses it first sets it up for all."""
+
+import os
+import signal
+
+import psycopg
+import pytest
+
+from harness import Cluster
+from harness.ids import NEXT, PATIENT, Caller, change, next_id, refusal
+
+pytestmark = pytest.mark.since(17)
+
+WORKER = "SELECT worker_id FROM snowflake_parse(snowflake_next())"
+UNSET = "55000"
+CONF = "id_gen.worker_id = 1\nid_gen.layout = 'wide'\n"
+
+
+def test_an_operator_gives_a_running_server_its_number() -> None:
+    with Cluster() as cluster, Caller(cluster) as before:
+        cluster.psql("CREATE EXTENSION id_gen")
+        for error in (refusal(cluster), refusal(cluster, "SELECT snowflake_next_array(1)")):
+            assert error.sqlstate == UNSET
+            assert "ALTER SYSTEM SET id_gen.worker_id" in (error.hint or "")
+        with pytest.raises(psycopg.Error) as refused:
+            before.ask()
+        assert refused.value.sqlstate == UNSET
+        # In a session that has not loaded the library, as an operator's is.
+        change(cluster, "worker_id", 7)
+        cluster.poll_until(WORKER, expected="7")
+        assert before.ask(WORKER) == 7
+        assert len([title for title in cluster.processes().values() if "id_gen" in title]) == 0
+
+
+@pytest.mark.parametrize("role", ["app", "postgres"])
+def test_a_session_s_own_setting_does_not_count(role: str) -> None:
+    """A name that belongs to no loaded library can be set by anyone; once it is loaded, that is void."""
+    with Cluster(conf=CONF) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen; CREATE ROLE app LOGIN")
+        with cluster.connect(user=role) as connection:
+            connection.execute("SET id_gen.worker_id = 4; SET id_gen.layout = 'default'")
+            assert connection.execute(WORKER).fetchone() == (1,)
+            assert connection.execute("SELECT name FROM snowflake_layouts() WHERE in_use").fetchone() == ("wide",)
+        assert cluster.psql(WORKER) == "1"
+
+
+@pytest.mark.parametrize(
+    ("statement", "options"),
+    [
+        ("ALTER ROLE app SET id_gen.layout = 'default'", {}),
+        ("ALTER ROLE ALL SET id_gen.worker_id = 4", {}),
+        ("ALTER DATABASE postgres SET id_gen.max_block = 4", {}),
+        ("", {"options": "-c id_gen.worker_id=4"}),
+    ],
+    ids=["role", "all roles", "database", "connection"],
+)
+def test_a_session_that_cannot_see_the_settings_does_not_found_the_line(statement: str, options: dict) -> None:
+    """Whatever replaced the file's values before the library was loaded; but it may use what another has founded."""
+    with Cluster(conf=CONF) as cluster:
+        cluster.psql(f"CREATE ROLE app LOGIN; {statement}")
+        cluster.psql("CREATE DATABASE other")
+        for dbname in ("postgres", "other"):
+            cluster.psql("CREATE EXTENSION id_gen", dbname=dbname)
+        with cluster.connect(user="app", **options) as connection:
+            for sql in (NEXT, "SELECT snowflake_timestamp(1)"):
+                with pytest.raises(psycopg.Error) as refused:
+                    connection.execute(sql)
+                assert refused.value.sqlstate == UNSET
+                assert "cannot be seen in this session" in str(refused.value)
+            if "ALL" in statement:
+                cluster.psql("ALTER ROLE ALL RESET ALL")
+            assert cluster.psql(WORKER, dbname="other") == "1"
+            assert connection.execute(WORKER).fetchone() == (1,)
+            assert connection.execute("SELECT name FROM snowflake_layouts() WHERE in_use").fetchone() == ("wide",)
+            change(cluster, "worker_id", 2)
+            cluster.poll_until(WORKER, expected="2", dbname="other")
+            assert connection.execute(WORKER).fetchone() == (2,), "a reload gives it the file's values"
+
+
+def test_sessions_from_before_and_after_a_reload_share_one_line() -> None:
+    with Cluster(conf="id_gen.worker_id = 1\n") as cluster, Caller(cluster) as first, Caller(cluster) as idle:
+        cluster.psql("CREATE EXTENSION id_gen")
+        given = [first.ask()]
+        change(cluster, "worker_id", 2)
+        cluster.poll_until(WORKER, expected="2")
+        with Caller(cluster) as late:
+            for caller in (first, idle, late, first, late, idle):
+                assert caller.ask(WORKER) == 2
+                given.append(caller.ask())
+        assert given == sorted(set(given))
+
+
+def test_parallel_workers_read_with_the_server_s_layout() -> None:
+    """Also after the setting has changed: the layout in force is the one that the running server began with."""
+    with Cluster(conf=CONF) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql("CREATE TABLE item AS SELECT snowflake_next() AS id FROM generate_series(1, 10000)")
+        change(cluster, "layout", "default")
+        cluster.poll_until("SHOW id_gen.layout", expected="default")
+        count = "SELECT count(*) FROM item WHERE snowflake_timestamp(id) > now() - interval '1 hour'"
+        with cluster.connect() as connection:
+            for setting in ("parallel_setup_cost", "parallel_tuple_cost", "min_parallel_table_scan_size"):
+                connection.execute(f"SET {setting} = 0")
+            plan = "\n".join(row[0] for row in connection.execute(f"EXPLAIN {count}"))
+            assert "Gather" in plan
+            connection.execute("SET parallel_leader_participation = off")
+            assert connection.execute(count).fetchone() == (10_000,)
+
+
+def test_a_crash_that_wipes_the_memory_leaves_the_line() -> None:
+    with Cluster(conf=CONF + PATIENT) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        given = [next_id(cluster)]
+        for _ in range(3):
+            began = cluster.log_position
+            with Caller(cluster) as caller:
+                given.append(caller.ask())
+                os.kill(caller.pid, signal.SIGKILL)
+                cluster.wait_for_log("all server processes terminated; reinitializing", began)
+            cluster.poll_until("SELECT true")
+            given.append(next_id(cluster))
+        assert given == sorted(set(given))
+
+
+def test_sessions_that_end_in_any_way_leave_their_place_in_order() -> None:
+    """The memory is unmapped before the last of a process's own cleaning up."""
+    with Cluster(conf="id_gen.worker_id = 1\nmax_connections = 10\n") as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        given = []
+        for _ in range(20):
+            with Caller(cluster) as ending, Caller(cluster) as terminated:
+                given += [ending.ask(), terminated.ask()]
+                cluster.psql(f"SELECT pg_terminate_backend({terminated.pid}, 10000)")
+        given.append(int(cluster.psql(NEXT)))
+        assert given == sorted(set(given))
+        assert "terminated by signal" not in cluster.log()
