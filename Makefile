@@ -1,6 +1,6 @@
 # One word for each thing to do here; the work is in scripts/. Each target sets up what it needs on this machine.
 
-export PG PG_CONFIG KEEP WRITE QUICK SEED MINUTES IDS
+export PG PG_CONFIG MODE KEEP WRITE QUICK SEED MINUTES IDS
 
 .PHONY: help all demo test test-all torture bench lint install deb test-deb dist clean
 
@@ -17,10 +17,10 @@ all:
 demo: ## Take the guided tour on a throwaway server (KEEP=1: leave the server running)
 	@scripts/run demo/tour.py
 
-test: ## Run all tests
+test: ## Run all tests (MODE=not-preloaded: without shared_preload_libraries)
 	@scripts/test
 
-test-all: ## Run all tests on every supported PostgreSQL
+test-all: ## Run all tests on every supported PostgreSQL, with and without preload
 	@scripts/test-all
 
 torture: ## Crash, step and promote servers for minutes, then look for duplicates (SEED=, MINUTES=, IDS=)

@@ -13,8 +13,8 @@ use crate::refusal::Refusal;
 /// Exports a function that SQL can call.
 ///
 /// `fast`, if given, is tried first and outside the guard that turns panics and PostgreSQL's errors
-/// into each other: it must neither panic nor call into PostgreSQL, except to return [`uuid`] as its
-/// last act, and returns `None` to leave the call to the body, which may do both.
+/// into each other: it must neither panic nor call into PostgreSQL, except for [`UuidPlace`] while it
+/// has nothing to drop, and returns `None` to leave the call to the body, which may do both.
 macro_rules! sql_function {
     (
         $(#[$meta:meta])*
@@ -167,20 +167,35 @@ pub fn int8(value: i64) -> pg_sys::Datum {
     pg_sys::Datum::from(value)
 }
 
-/// A `uuid` result, in the memory that PostgreSQL frees with the row.
+/// Where a `uuid` result goes: memory that PostgreSQL frees with the row.
+pub struct UuidPlace(*mut [u8; 16]);
+
+impl UuidPlace {
+    /// Takes the memory. Its callers must have nothing to drop: see [`palloc`].
+    #[inline(always)]
+    pub fn new() -> UuidPlace {
+        // SAFETY: returns so many bytes or raises an error.
+        UuidPlace(unsafe { palloc(size_of::<[u8; 16]>()) }.cast())
+    }
+
+    /// The result.
+    #[inline(always)]
+    pub fn put(self, bytes: [u8; 16]) -> pg_sys::Datum {
+        // SAFETY: 16 bytes that nobody else knows of.
+        unsafe { self.0.write(bytes) };
+        pg_sys::Datum::from(self.0)
+    }
+}
+
+/// A `uuid` result.
 #[inline(always)]
 pub fn uuid(bytes: [u8; 16]) -> pg_sys::Datum {
-    // SAFETY: palloc returns 16 bytes or raises an error.
-    unsafe {
-        let place: *mut [u8; 16] = palloc(size_of::<[u8; 16]>()).cast();
-        place.write(bytes);
-        pg_sys::Datum::from(place)
-    }
+    UuidPlace::new().put(bytes)
 }
 
 unsafe extern "C-unwind" {
     /// PostgreSQL's allocator without pgrx's guard, which costs more than the allocation. The one
     /// error it raises, out of memory, jumps over its callers' frames, which must have nothing to
-    /// drop: it is called last of all.
+    /// drop.
     fn palloc(size: usize) -> *mut c_void;
 }

@@ -4,7 +4,7 @@
 use id_gen_core::uuid7::{self, Generator, Moment};
 use pgrx::pg_sys;
 
-use crate::fmgr::{self, Call, int8, sql_function};
+use crate::fmgr::{self, Call, UuidPlace, int8, sql_function};
 use crate::process::PerProcess;
 use crate::refusal::Refusal;
 use crate::timestamp::{timestamp, unix_ms};
@@ -23,7 +23,12 @@ fn moment<E>(random: impl FnOnce() -> Result<u64, E>) -> Result<Moment, E> {
 sql_function! {
     /// `uuidv7() → uuid`
     fn uuidv7(_call)
-    fast { moment(|| random::seeded_bits().ok_or(())).ok().map(|moment| fmgr::uuid(moment.uuid())) }
+    fast {
+        // Taken before the clock is read, which the processor does only when it has done all else.
+        let place = UuidPlace::new();
+        let moment = moment(|| random::seeded_bits().ok_or(())).ok()?;
+        Some(place.put(moment.uuid()))
+    }
     { moment(random::bits).map(|moment| fmgr::uuid(moment.uuid())) }
 }
 

@@ -1,4 +1,8 @@
 -- The value is kept so that it can be seen.
+-- (a server that preloads has said so in its log; one that does not says so to the first who needs the library)
+SET client_min_messages = error;
+LOAD 'id_gen';
+RESET client_min_messages;
 SHOW id_gen.layout;
 SELECT snowflake_next();
 \echo SQLSTATE :SQLSTATE

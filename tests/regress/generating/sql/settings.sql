@@ -1,4 +1,7 @@
 -- The parameters: their defaults, and who may change them.
+-- (where it was not preloaded, the library is loaded by now, and has met the server)
+LOAD 'id_gen';
+SELECT name FROM snowflake_layouts() WHERE in_use;
 SELECT name, boot_val, unit, context, min_val, max_val, enumvals
 FROM pg_settings WHERE name LIKE 'id\_gen.%' ORDER BY name COLLATE "C";
 SELECT name FROM pg_settings
