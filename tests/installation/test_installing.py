@@ -126,7 +126,7 @@ def test_another_schema_is_dumped_and_restored(
         for section in sections:
             options = [f"--section={section}"] if section else []
             cluster.run(
-                "pg_restore", "--exit-on-error", "--username=migrator", "--no-owner", *options, "--dbname=restored", dump
+                "pg_restore", "--exit-on-error", "-U", "migrator", "--no-owner", *options, "--dbname=restored", dump
             )
         assert cluster.psql(rows, "restored") == cluster.psql(rows, owned)
         cluster.psql("SET search_path = ''; INSERT INTO shop.item DEFAULT VALUES", "restored")

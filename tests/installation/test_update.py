@@ -15,7 +15,9 @@ from harness import Cluster, SqlError
 from harness.catalog import fresh, installed
 
 SQL = Path(__file__).parents[2] / "sql"
-RELEASED = {path.stem.removeprefix("id_gen--"): path for path in SQL.glob("id_gen--*.sql") if path.stem.count("--") == 1}
+RELEASED = {
+    path.stem.removeprefix("id_gen--"): path for path in SQL.glob("id_gen--*.sql") if path.stem.count("--") == 1
+}
 
 MADE_UP = "0.0.0"
 # What the made-up version lacks, and a script to the current one brings.
@@ -35,7 +37,8 @@ FAULTS = {
 }
 
 TOMORROW = """
-    CREATE FUNCTION @extschema@.snowflake_tomorrow() RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_tomorrow' LANGUAGE c;
+    CREATE FUNCTION @extschema@.snowflake_tomorrow() RETURNS bigint
+        AS 'MODULE_PATHNAME', 'snowflake_tomorrow' LANGUAGE c;
 """
 NO_SUCH_FUNCTION = "42883"
 
@@ -113,9 +116,8 @@ def test_sql_that_is_newer_than_the_library(cluster: Cluster, updated: str) -> N
     version = current(cluster)
     cluster.psql("CREATE EXTENSION id_gen", updated)
     before = installed(cluster, updated)
-    with scripts(cluster, **{f"{version}--tomorrow": TOMORROW}):
-        with pytest.raises(SqlError) as refused:
-            cluster.psql("ALTER EXTENSION id_gen UPDATE TO 'tomorrow'", updated)
+    with scripts(cluster, **{f"{version}--tomorrow": TOMORROW}), pytest.raises(SqlError) as refused:
+        cluster.psql("ALTER EXTENSION id_gen UPDATE TO 'tomorrow'", updated)
     assert_names_function_and_file(refused.value)
     assert installed(cluster, updated) == before
     assert cluster.psql("SELECT public.uuidv7() IS NOT NULL", updated) == "t"

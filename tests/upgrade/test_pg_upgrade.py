@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
@@ -50,7 +49,7 @@ DEFAULT = """
 
 
 @contextmanager
-def upgraded(old: Cluster, server: Server, **arguments: Any) -> Iterator[Cluster]:
+def upgraded(old: Cluster, server: Server, **arguments: object) -> Iterator[Cluster]:
     """A cluster of another version that has taken over from a running one, and runs."""
     with ExitStack() as clusters:
         new = not_started(old, server, clusters, **arguments)
@@ -59,7 +58,7 @@ def upgraded(old: Cluster, server: Server, **arguments: Any) -> Iterator[Cluster
         yield new
 
 
-def not_started(old: Cluster, server: Server, clusters: ExitStack, **arguments: Any) -> Cluster:
+def not_started(old: Cluster, server: Server, clusters: ExitStack, **arguments: object) -> Cluster:
     """A cluster that is to take over from a running one, which it stops."""
     old.stop()
     new = Cluster(f"on_{server.version}", server=server, upgrade_of=old, **arguments)
