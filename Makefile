@@ -2,10 +2,10 @@
 
 export PG PG_CONFIG MODE KEEP WRITE QUICK SEED MINUTES IDS
 
-.PHONY: help all demo test test-all torture bench lint install deb test-deb dist clean
+.PHONY: help all demo test test-all test-upgrade torture bench lint install deb test-deb dist clean
 
 help: ## Show this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 	@echo
 	@echo 'PG=15 chooses the PostgreSQL version (15, 17, 18; 18-cassert checks itself as it runs);'
 	@echo 'PG_CONFIG=/path/to/pg_config an installed server.'
@@ -22,6 +22,9 @@ test: ## Run all tests (MODE=not-preloaded: without shared_preload_libraries)
 
 test-all: ## Run all tests on every supported PostgreSQL, with and without preload
 	@scripts/test-all
+
+test-upgrade: ## Take a database through pg_upgrade, from the oldest supported PostgreSQL to the newest
+	@scripts/upgrade
 
 torture: ## Crash, step and promote servers for minutes, then look for duplicates (SEED=, MINUTES=, IDS=)
 	@scripts/run tests/torture.py

@@ -11,12 +11,13 @@
 DEBIAN_KEYS=/usr/share/keyrings/debian-archive-keyring.gpg
 
 # built_server SERVER: builds a server into the cache unless it is there, and prints its pg_config. SERVER is a major
-# version, or one followed by `-cassert`: that server checks itself all the time.
+# version, or one followed by `-cassert`: that server checks itself all the time; or by `-source`: the same as without,
+# where a package would be taken otherwise.
 built_server() (
-    major=${1%-cassert}
+    major=${1%-*}
     prefix=$CACHE/pg$1
     options=(--without-icu --with-uuid=e2fs)
-    [[ $1 == "$major" ]] || options+=(--enable-cassert --enable-debug)
+    [[ $1 != *-cassert ]] || options+=(--enable-cassert --enable-debug)
     stamp="built with ${options[*]}"
     if [[ ! -e $prefix/stamp || $(<"$prefix/stamp") != "$stamp" ]]; then
         suites=$(debian_suites "$major")

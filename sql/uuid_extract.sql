@@ -1,5 +1,6 @@
--- What PostgreSQL 17 and 18 have of their own, for servers that lack it, with PostgreSQL 18's
--- answers.
+-- What PostgreSQL 17 and 18 have of their own, with PostgreSQL 18's answers. It is installed there
+-- too: an index or a view of an older server that names our function finds it after pg_upgrade or a
+-- restored dump. Who names no schema gets the server's own.
 
 CREATE FUNCTION @extschema@.uuid_extract_version(uuid) RETURNS smallint
     AS 'MODULE_PATHNAME', 'uuid_extract_version'

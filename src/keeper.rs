@@ -24,10 +24,11 @@ const NAME: &str = "id_gen keeper";
 const ROUND: Duration = Duration::from_secs(1);
 const RESTART: Duration = Duration::from_secs(1);
 
-/// Asks the postmaster to run the keeper, if the library is being preloaded.
+/// Asks the postmaster to run the keeper, if the library is being preloaded. Not during `pg_upgrade`:
+/// where IDs go on is decided after it, and known before it.
 pub fn request() {
-    // SAFETY: reads a state variable of this process.
-    if unsafe { pg_sys::process_shared_preload_libraries_in_progress } {
+    // SAFETY: reads state variables of this process.
+    if unsafe { pg_sys::process_shared_preload_libraries_in_progress && !pg_sys::IsBinaryUpgrade } {
         BackgroundWorkerBuilder::new(NAME)
             .set_type(NAME)
             .set_library("id_gen")

@@ -62,7 +62,6 @@ extension_sql_file!(
 );
 extension_sql_file!("../sql/operator.sql", name = "operator", requires = ["snowflake"]);
 extension_sql_file!("../sql/uuid.sql", name = "uuid", requires = ["operator"]);
-#[cfg(any(feature = "pg15", feature = "pg16"))]
 extension_sql_file!("../sql/uuid_extract.sql", name = "uuid_extract", requires = ["uuid"]);
 
 /// Called once per process that loads the library: by the postmaster if it is preloaded, otherwise
@@ -70,6 +69,12 @@ extension_sql_file!("../sql/uuid_extract.sql", name = "uuid_extract", requires =
 /// snowflakes before PostgreSQL 17, where only a preloaded library gets a shared segment.
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
+    // SAFETY: set when the server started.
+    if unsafe { pg_sys::IsBinaryUpgrade }
+        && let Err(refusal) = reservation::note_upgrade()
+    {
+        refusal.raise();
+    }
     hidden::look();
     settings::define();
     memory::request();

@@ -11,6 +11,7 @@ use id_gen_core::{presets, uuid7};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
+use crate::reservation::UPGRADED;
 use crate::settings;
 
 /// Why a call is refused.
@@ -68,6 +69,8 @@ pub enum Refusal {
     Unreadable(FileError),
     /// The reservation's file can't be written.
     Unwritten(FileError),
+    /// During `pg_upgrade`: the file that tells of it can't be written.
+    UpgradeUnwritten(FileError),
     /// An ID, number or instant that does not fit its layout.
     Range(RangeError, Layout),
     /// `infinity` and the like.
@@ -294,6 +297,12 @@ impl Refusal {
             )
             .detail("It has to say up to which time snowflakes may be handed out before they are.")
             .hint("Make room, or let the server's user write to the directory \"id_gen\" in the data directory; the next call tries again."),
+            Refusal::UpgradeUnwritten(error) => Words::new(
+                error.sqlstate(),
+                format!("could not write file \"{UPGRADED}\": {}", error.text),
+            )
+            .detail("It has to say when pg_upgrade filled this cluster, so that snowflakes go on above the old ones.")
+            .hint("Make room, or let the server's user write to the directory \"id_gen\" in the data directory, and run pg_upgrade again."),
             Refusal::Range(error, layout) => range_words(error, layout),
             Refusal::Infinite => Words::new(
                 Code::ERRCODE_DATETIME_FIELD_OVERFLOW,

@@ -5,6 +5,10 @@
 //! old one, then file and directory flushed. The file `id_gen/issued` beside it is written once,
 //! before the first ID: if it is there and the reservation is not, the reservation was lost.
 //!
+//! `pg_upgrade` carries tables, and with them IDs, into a new cluster, but no file of ours. It loads
+//! the library there, as it does every library that functions name, and so the library notes the
+//! time in `id_gen/upgraded`. The first line that begins there takes account of it, and removes it.
+//!
 //! **Locking.** One process writes at a time: it holds the segment's write token
 //! ([`crate::shared::Writing`]), not its lock, so sessions claim on while the disk works. Others that need a larger reservation wait
 //! on a condition variable, interruptibly.
@@ -28,6 +32,8 @@ use crate::{clock, timestamp};
 // Every process of a server works in its data directory.
 const DIRECTORY: &str = "id_gen";
 const ISSUED: &str = "id_gen/issued";
+/// When `pg_upgrade` filled this cluster, in Unix milliseconds.
+pub const UPGRADED: &str = "id_gen/upgraded";
 const TEMPORARY: &str = "id_gen/writing";
 const ISSUED_TEXT: &[u8] =
     b"This server has issued snowflakes. If id_gen/reservation is missing, it was lost.\n";
@@ -63,7 +69,7 @@ pub fn open(segment: &Segment, decision: Decision) -> Result<bool, Refusal> {
         }
         (state.settings.max_lead_ms, state.max_jump_ns())
     };
-    let present = present(layout, max_lead_ms);
+    let present = present(layout, max_lead_ms)?;
     let start = decide(&present, decision)?;
     let mut line = Line::begin(&layout, &start);
     // The last run may have left the clocks of this boot, which tell whether to believe the clock
@@ -74,8 +80,24 @@ pub fn open(segment: &Segment, decision: Decision) -> Result<bool, Refusal> {
     let until_ms = line.wanted_until_ms(&layout, believed_ms, max_lead_ms);
     write(segment, layout, until_ms, start.watch.believed())?;
     line.promise(&layout, until_ms);
+    if present.upgraded_ms.is_some() {
+        remove(UPGRADED).map_err(|error| Refusal::Unwritten((&error).into()))?;
+    }
     segment.lock().line = Some(line);
     Ok(true)
+}
+
+/// Notes that this cluster is being filled by `pg_upgrade`, which starts servers in a mode of their
+/// own, and starts none while the old server runs. Its processes may do this at the same time.
+///
+/// # Errors
+/// If it can't be written.
+pub fn note_upgrade() -> Result<(), Refusal> {
+    let temporary = format!("{UPGRADED}.{}", std::process::id());
+    let text = format!("{}\n", clock::both().wall_ms());
+    make_directory()
+        .and_then(|()| replace(&temporary, UPGRADED, text.as_bytes()))
+        .map_err(|error| Refusal::UpgradeUnwritten((&error).into()))
 }
 
 fn decide(present: &Present, decision: Decision) -> Result<Start, Refusal> {
@@ -155,18 +177,30 @@ fn boot() -> u128 {
 }
 
 /// What is known of this server now.
-fn present(layout: Layout, max_lead_ms: u32) -> Present {
+fn present(layout: Layout, max_lead_ms: u32) -> Result<Present, Refusal> {
     let (system_identifier, timeline) = identity();
     // SAFETY: only reads shared memory.
     let replayed = unsafe { pg_sys::GetLatestXTime() };
-    Present {
+    let clock = clock::both();
+    Ok(Present {
         system_identifier,
         timeline,
         layout,
         boot: boot(),
-        clock: clock::both(),
+        clock,
         last_replayed_ms: (replayed != 0).then(|| timestamp::unix_ms(replayed).ok()).flatten(),
         max_lead_ms,
+        upgraded_ms: read_upgraded(clock)?,
+    })
+}
+
+/// When this cluster was filled by `pg_upgrade`; a note that can't be understood counts as now.
+fn read_upgraded(now: Reading) -> Result<Option<i64>, Refusal> {
+    match fs::read_to_string(UPGRADED) {
+        Ok(text) => Ok(Some(text.trim().parse().unwrap_or_else(|_| now.wall_ms()))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Some(now.wall_ms())),
+        Err(error) => Err(Refusal::Unreadable((&error).into())),
     }
 }
 
@@ -194,29 +228,38 @@ fn write(segment: &Segment, layout: Layout, until_ms: i64, clock: Reading) -> Re
 }
 
 fn write_files(bytes: &[u8]) -> io::Result<()> {
-    match DirBuilder::new().mode(DIRECTORY_MODE).create(DIRECTORY) {
-        Ok(()) => flush(".")?,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error),
-    }
-    replace(FILE, bytes)?;
+    make_directory()?;
+    replace(TEMPORARY, FILE, bytes)?;
     if !fs::exists(ISSUED)? {
-        replace(ISSUED, ISSUED_TEXT)?;
+        replace(TEMPORARY, ISSUED, ISSUED_TEXT)?;
     }
     Ok(())
 }
 
-fn replace(path: &str, bytes: &[u8]) -> io::Result<()> {
+fn make_directory() -> io::Result<()> {
+    match DirBuilder::new().mode(DIRECTORY_MODE).create(DIRECTORY) {
+        Ok(()) => flush("."),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn replace(temporary: &str, path: &str, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(FILE_MODE)
-        .open(TEMPORARY)?;
+        .open(temporary)?;
     file.write_all(bytes)?;
     flush_file(&file)?;
-    fs::rename(TEMPORARY, path)?;
+    fs::rename(temporary, path)?;
     flush_file(&file)?;
+    flush(DIRECTORY)
+}
+
+fn remove(path: &str) -> io::Result<()> {
+    fs::remove_file(path)?;
     flush(DIRECTORY)
 }
 

@@ -7,6 +7,8 @@ mod tests {
     use id_gen_core::frontier::Want;
     use pgrx::prelude::*;
 
+    use crate::refusal::Refusal;
+    use crate::shared::{self, Segment};
     use crate::{backend, claim, memory};
 
     fn next_id() {
@@ -53,5 +55,35 @@ mod tests {
         let pid = attached.slot.pid.load(std::sync::atomic::Ordering::Relaxed);
         assert_eq!(pid, unsafe { pg_sys::MyProcPid });
         assert!(memory::segment().is_some());
+    }
+
+    /// A segment as one process of this version makes it for others to meet.
+    fn new_segment() -> *mut Segment {
+        const SLOTS: usize = 1;
+        let room = std::alloc::Layout::from_size_align(shared::size(SLOTS), align_of::<Segment>())
+            .expect("a size");
+        // SAFETY: new memory of the size and alignment asked for; it is never freed.
+        unsafe {
+            let memory = std::alloc::alloc_zeroed(room);
+            shared::create(memory.cast(), SLOTS);
+            memory.cast()
+        }
+    }
+
+    #[pg_test]
+    fn a_segment_of_this_version_is_met() {
+        // SAFETY: made for this process alone.
+        assert!(unsafe { &*new_segment() }.meet().is_ok());
+    }
+
+    #[pg_test(error = "this session has loaded another version of id_gen than the running server")]
+    fn a_segment_of_another_version_is_refused() {
+        let segment = new_segment();
+        // SAFETY: made for this process alone. It begins with its version in every version.
+        let met = unsafe {
+            *segment.cast::<u64>() += 1;
+            (*segment).meet()
+        };
+        met.unwrap_or_else(|refusal: Refusal| refusal.raise());
     }
 }

@@ -1,13 +1,14 @@
 //! SQL functions of the UUIDv7 family. They need no shared memory. Their SQL is in `sql/uuid.sql`
-//! and, for servers that lack PostgreSQL 17's functions, `sql/uuid_extract.sql`.
+//! and `sql/uuid_extract.sql`.
 
+use id_gen_core::uuid1;
 use id_gen_core::uuid7::{self, Generator, Moment};
 use pgrx::pg_sys;
 
 use crate::fmgr::{self, Call, UuidPlace, int8, sql_function};
 use crate::process::PerProcess;
 use crate::refusal::Refusal;
-use crate::timestamp::{timestamp, unix_ms};
+use crate::timestamp::{POSTGRES_EPOCH_UNIX_US, timestamp, unix_ms};
 use crate::{clock, random};
 
 static GENERATOR: PerProcess<Generator> = PerProcess::new(Generator::new());
@@ -84,35 +85,24 @@ sql_function! {
     }
 }
 
-#[cfg(any(feature = "pg15", feature = "pg16"))]
-mod extract {
-    //! PostgreSQL 18's `uuid_extract_version` and `uuid_extract_timestamp`.
-
-    use id_gen_core::{uuid1, uuid7};
-    use pgrx::pg_sys;
-
-    use crate::fmgr::{int8, sql_function};
-    use crate::timestamp::{POSTGRES_EPOCH_UNIX_US, timestamp};
-
-    sql_function! {
-        /// `uuid_extract_version(uuid) → smallint`, NULL for variants other than RFC 9562's.
-        fn uuid_extract_version(call) {
-            match uuid7::version(&call.uuid(0).unwrap_or_default()) {
-                Some(version) => Ok(pg_sys::Datum::from(i16::from(version))),
-                None => Ok(call.null()),
-            }
+sql_function! {
+    /// `uuid_extract_version(uuid) → smallint`, NULL for variants other than RFC 9562's.
+    fn uuid_extract_version(call) {
+        match uuid7::version(&call.uuid(0).unwrap_or_default()) {
+            Some(version) => Ok(pg_sys::Datum::from(i16::from(version))),
+            None => Ok(call.null()),
         }
     }
+}
 
-    sql_function! {
-        /// `uuid_extract_timestamp(uuid) → timestamptz`, NULL for versions other than 1 and 7.
-        fn uuid_extract_timestamp(call) {
-            let uuid = call.uuid(0).unwrap_or_default();
-            match uuid7::version(&uuid) {
-                Some(1) => Ok(int8(uuid1::unix_us(&uuid) - POSTGRES_EPOCH_UNIX_US)),
-                Some(7) => Ok(int8(timestamp(uuid7::unix_ms(&uuid)))),
-                _ => Ok(call.null()),
-            }
+sql_function! {
+    /// `uuid_extract_timestamp(uuid) → timestamptz`, NULL for versions other than 1 and 7.
+    fn uuid_extract_timestamp(call) {
+        let uuid = call.uuid(0).unwrap_or_default();
+        match uuid7::version(&uuid) {
+            Some(1) => Ok(int8(uuid1::unix_us(&uuid) - POSTGRES_EPOCH_UNIX_US)),
+            Some(7) => Ok(int8(timestamp(uuid7::unix_ms(&uuid)))),
+            _ => Ok(call.null()),
         }
     }
 }

@@ -8,10 +8,10 @@ use crate::clock::{Reading, Watch};
 use crate::layout::Layout;
 use crate::reservation::Record;
 
-/// How far a promoted server stays above the clocks it knows, beyond the lead that the old primary
-/// may have used: 3 s for clocks that differ and for what the old primary did after its last
-/// commit that arrived here.
-pub const PROMOTION_MARGIN_MS: i64 = 3_000;
+/// How far a promoted or upgraded server stays above the clocks it knows, beyond the lead that its
+/// predecessor may have used: 3 s for clocks that differ and for what an old primary did after its
+/// last commit that arrived here.
+pub const UNSEEN_CLOCK_MARGIN_MS: i64 = 3_000;
 
 /// The timeline of a server that has never been promoted or restored.
 const FIRST_TIMELINE: u32 = 1;
@@ -47,6 +47,8 @@ pub struct Present {
     pub last_replayed_ms: Option<i64>,
     /// The lead that IDs may have.
     pub max_lead_ms: u32,
+    /// When `pg_upgrade` filled this cluster, if it did and no line has begun here since.
+    pub upgraded_ms: Option<i64>,
 }
 
 /// Where a line begins.
@@ -87,19 +89,36 @@ pub fn begin(finding: &Finding, present: &Present) -> Result<Start, Obstacle> {
     match finding {
         Finding::Lost => Err(Obstacle::Lost),
         Finding::Nothing if present.timeline == FIRST_TIMELINE => {
-            Ok(Start { first_ms: i64::MIN, watch: Watch::new(present.clock) })
+            let start = Start { first_ms: i64::MIN, watch: Watch::new(present.clock) };
+            Ok(after_upgrade(start, present))
         }
         // A standby that was made before the first ID knows nothing of those that came after.
-        Finding::Nothing => Ok(anew(present)),
-        Finding::Record(record) if record.system_identifier != present.system_identifier => {
+        Finding::Nothing => Ok(after_upgrade(anew(present), present)),
+        // What `pg_upgrade` filled has the tables of another cluster, and may have its file too.
+        Finding::Record(record)
+            if record.system_identifier != present.system_identifier
+                && present.upgraded_ms.is_none() =>
+        {
             Err(Obstacle::OtherSystem { found: record.system_identifier })
         }
         Finding::Record(record) => {
-            let start = after(record, present);
+            let start = after_upgrade(after(record, present), present);
             check_layout(record, present, start.first_ms)?;
             Ok(start)
         }
     }
+}
+
+/// Raises a start above every ID that the old cluster of an upgrade may have issued with a right
+/// clock: it was down when `pg_upgrade` filled the new one.
+fn after_upgrade(start: Start, present: &Present) -> Start {
+    let Some(upgraded_ms) = present.upgraded_ms else { return start };
+    Start { first_ms: start.first_ms.max(above(upgraded_ms, present)), ..start }
+}
+
+/// Above the IDs of a server whose clock may have shown this time.
+fn above(latest_ms: i64, present: &Present) -> i64 {
+    latest_ms.saturating_add(i64::from(present.max_lead_ms)).saturating_add(UNSEEN_CLOCK_MARGIN_MS)
 }
 
 /// Where a line begins if nothing of the past can be relied on but clocks: above every ID that a
@@ -107,15 +126,14 @@ pub fn begin(finding: &Finding, present: &Present) -> Result<Start, Obstacle> {
 pub fn anew(present: &Present) -> Start {
     let now_ms = present.clock.wall_ms();
     let latest_ms = present.last_replayed_ms.map_or(now_ms, |replayed| replayed.max(now_ms));
-    let first_ms = latest_ms
-        .saturating_add(i64::from(present.max_lead_ms))
-        .saturating_add(PROMOTION_MARGIN_MS);
-    Start { first_ms, watch: Watch::new(present.clock) }
+    Start { first_ms: above(latest_ms, present), watch: Watch::new(present.clock) }
 }
 
-/// Where a line begins after the one of a record of this cluster.
+/// Where a line begins after the one of a record.
 fn after(record: &Record, present: &Present) -> Start {
-    if record.timeline != present.timeline {
+    // Timelines of two clusters say nothing of each other.
+    let same_system = record.system_identifier == present.system_identifier;
+    if same_system && record.timeline != present.timeline {
         // Written by the primary that this server was copied from, which went on without it.
         let start = anew(present);
         return Start { first_ms: start.first_ms.max(record.until_ms), ..start };

@@ -117,6 +117,7 @@ impl World {
             clock,
             last_replayed_ms: None,
             max_lead_ms: 0,
+            upgraded_ms: None,
         };
         let finding = match state.disk_until_ms {
             Some(until_ms) if self.fault != Fault::IgnoreDisk => Finding::Record(Record {

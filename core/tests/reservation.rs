@@ -5,7 +5,7 @@ use id_gen_core::clock::Reading;
 use id_gen_core::frontier::{SequenceStart, Want};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::line::{Line, RESERVE_AHEAD_MS};
-use id_gen_core::opening::{self, Finding, Obstacle, PROMOTION_MARGIN_MS, Present};
+use id_gen_core::opening::{self, Finding, Obstacle, Present, UNSEEN_CLOCK_MARGIN_MS};
 use id_gen_core::presets;
 use id_gen_core::reservation::{Damage, Record};
 use proptest::prelude::*;
@@ -40,6 +40,7 @@ fn present() -> Present {
         clock: clock(NOW_MS + 500, 5_500),
         last_replayed_ms: None,
         max_lead_ms: 5_000,
+        upgraded_ms: None,
     }
 }
 
@@ -144,7 +145,7 @@ fn a_lost_or_foreign_record_stops_everything() {
 #[test]
 fn a_promoted_server_begins_above_every_clock_it_knows() {
     let promoted = Present { timeline: 2, ..present() };
-    let above = i64::from(promoted.max_lead_ms) + PROMOTION_MARGIN_MS;
+    let above = i64::from(promoted.max_lead_ms) + UNSEEN_CLOCK_MARGIN_MS;
     let record = Finding::Record(record());
     assert_eq!(first_ms(&record, &promoted), NOW_MS + 500 + above);
     let behind = Present { last_replayed_ms: Some(NOW_MS + 2_500), ..promoted };
@@ -152,6 +153,30 @@ fn a_promoted_server_begins_above_every_clock_it_knows() {
     let far_behind = Present { clock: clock(NOW_MS - 3_600_000, 5_500), ..promoted };
     assert_eq!(first_ms(&record, &far_behind), NOW_MS + RESERVE_AHEAD_MS);
     assert_eq!(first_ms(&Finding::Nothing, &promoted), NOW_MS + 500 + above);
+}
+
+#[test]
+fn an_upgraded_server_begins_above_what_the_old_one_may_have_issued() {
+    let upgraded_ms = NOW_MS - 1_000;
+    let upgraded = Present { upgraded_ms: Some(upgraded_ms), ..present() };
+    let above = upgraded_ms + i64::from(upgraded.max_lead_ms) + UNSEEN_CLOCK_MARGIN_MS;
+    assert_eq!(first_ms(&Finding::Nothing, &upgraded), above);
+    assert_eq!(opening::begin(&Finding::Lost, &upgraded), Err(Obstacle::Lost));
+    // What the new server did before it was filled is nothing to go by.
+    assert_eq!(first_ms(&Finding::Record(record()), &upgraded), above);
+}
+
+#[test]
+fn an_upgraded_server_takes_the_file_of_the_old_one() {
+    let upgraded = Present { upgraded_ms: Some(NOW_MS - 60_000), ..present() };
+    // Of another cluster, on a timeline of its own.
+    let old = Record { system_identifier: 1, timeline: 3, ..record() };
+    assert_eq!(first_ms(&Finding::Record(old.clone()), &upgraded), old.until_ms);
+    let led = Record { until_ms: NOW_MS + 3_600_000, ..old.clone() };
+    assert_eq!(first_ms(&Finding::Record(led), &upgraded), NOW_MS + 3_600_000);
+    let other_layout = Record { layout: layout("twitter"), ..old };
+    let begun = opening::begin(&Finding::Record(other_layout), &upgraded);
+    assert!(matches!(begun, Err(Obstacle::LayoutBelow { .. })));
 }
 
 #[test]

@@ -82,14 +82,17 @@ class Cluster:
         clock: FakeClock | None = None,
         standby_of: "Cluster | None" = None,
         copy_of: "Cluster | None" = None,
+        upgrade_of: "Cluster | None" = None,
+        server: Server | None = None,
     ) -> None:
         """`conf` is added to postgresql.conf, `env` to the environment of the server process, which sees `clock`."""
         self.name = name
-        self.server = Server.from_environment()
+        self.server = server or Server.from_environment()
         self._conf = conf
         self._env = dict(env or {})
         self._original = standby_of or copy_of
         self._is_standby = standby_of is not None
+        self._predecessor = upgrade_of
         self._process: subprocess.Popen[bytes] | None = None
         self._kept = False
         self.base = self._directory(self.server.run_directory)
@@ -104,6 +107,7 @@ class Cluster:
     def __enter__(self) -> "Cluster":
         try:
             self.init()
+            self.take_over()
             self.start()
         except BaseException as error:
             self.__exit__(type(error), error, None)
@@ -130,6 +134,8 @@ class Cluster:
             self._run_as_owner(
                 "initdb", "--pgdata", self.data, "--username=postgres", "--auth=trust",
                 "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions",
+                # Two servers of an upgrade must agree, and older ones have no checksums by default.
+                *(["--no-data-checksums"] if self._predecessor and self.server.version >= 18 else []),
             )  # fmt: skip
             self.append_conf(DEFAULTS)
         else:
@@ -138,6 +144,15 @@ class Cluster:
                 "--checkpoint=fast", "--no-sync", *(["--write-recovery-conf"] if self._is_standby else []),
             )  # fmt: skip
         self.append_conf(self._conf)
+
+    def take_over(self) -> None:
+        """Fills the cluster by pg_upgrade with what its (stopped) predecessor holds."""
+        if self._predecessor is not None:
+            self._run_as_owner(
+                "pg_upgrade", "--username=postgres", "--no-sync",
+                "--old-bindir", self._predecessor.server.bindir, "--old-datadir", self._predecessor.data,
+                "--new-bindir", self.server.bindir, "--new-datadir", self.data, "--socketdir", self.socket_dir,
+            )  # fmt: skip
 
     def start(self) -> None:
         """Starts the server, and waits until it takes connections."""
@@ -294,11 +309,11 @@ class Cluster:
     def _run_as_owner(self, program: str, *arguments: str | Path) -> None:
         done = subprocess.run(
             [self.server.bindir / program, *arguments],
-            env=_environment(),
+            env=_environment() | self._env,
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            **self.server.as_owner,
+            **self.server.as_owner | {"cwd": self.base},
         )
         if done.returncode != 0:
             raise RuntimeError(f"{program} failed for cluster {self.name}:\n{done.stdout}")

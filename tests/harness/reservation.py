@@ -18,6 +18,7 @@ class Reservation:
         self.directory = cluster.data / "id_gen"
         self.file = self.directory / "reservation"
         self.marker = self.directory / "issued"
+        self.upgraded = self.directory / "upgraded"
         self._in_the_making = self.directory / "writing"
 
     @property

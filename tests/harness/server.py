@@ -26,6 +26,12 @@ class Server:
         except KeyError as missing:
             raise RuntimeError(f"{missing} is not set: start through scripts/run, which prepares a server") from None
 
+    @classmethod
+    def upgrade_path(cls) -> list["Server"]:
+        """The servers that `scripts/upgrade` has prepared, from the oldest to the newest."""
+        run_directory = cls.from_environment().run_directory
+        return [cls(Path(each), run_directory) for each in os.environ["ID_GEN_UPGRADE_PATH"].split(":")]
+
     def directory(self, name: str) -> Path:
         """A directory as `pg_config` names it, for example `bindir`."""
         command = [str(self.pg_config), f"--{name}"]

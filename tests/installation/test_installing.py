@@ -1,0 +1,136 @@
+"""Who may install the extension, what they may then do with it, and what is left when it is dropped."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import GENERATING, Cluster, SqlError
+
+NOT_PERMITTED = "42501"
+
+OPERATOR = (
+    "id_gen_accept_clock()",
+    "id_gen_accept_layout()",
+    "id_gen_reset_reservation(timestamptz)",
+)
+CALLS = (
+    "id_gen_accept_clock()",
+    "id_gen_accept_layout()",
+    "id_gen_reset_reservation(now())",
+)
+
+# Every row of the catalogs in which an extension leaves traces, without OIDs, which go on.
+TRACES = """
+    SELECT 'function ' || oid::regprocedure FROM pg_proc
+    UNION ALL SELECT 'type ' || oid::regtype FROM pg_type
+    UNION ALL SELECT 'relation ' || oid::regclass FROM pg_class WHERE relkind <> 't'
+    UNION ALL SELECT 'schema ' || nspname FROM pg_namespace WHERE nspname !~ '^pg_t'
+    UNION ALL SELECT 'extension ' || extname FROM pg_extension
+    UNION ALL SELECT 'comments ' || count(*) FROM pg_description
+    UNION ALL SELECT 'dependencies ' || count(*) FROM pg_depend
+    UNION ALL SELECT 'shared dependencies ' || count(*) FROM pg_shdepend
+    UNION ALL SELECT 'initial privileges ' || count(*) FROM pg_init_privs
+    ORDER BY 1
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A server with a role that owns a database and is nobody beyond."""
+    with Cluster(conf=GENERATING) as cluster:
+        cluster.psql("CREATE ROLE migrator LOGIN; CREATE ROLE colleague LOGIN;")
+        yield cluster
+
+
+@pytest.fixture
+def owned(cluster: Cluster) -> Iterator[str]:
+    """A new database of the migrator's, without the extension."""
+    cluster.psql("CREATE DATABASE owned OWNER migrator TEMPLATE template0")
+    yield "owned"
+    cluster.psql("DROP DATABASE owned")
+
+
+def as_migrator(cluster: Cluster, dbname: str, sql: str) -> str:
+    return cluster.psql(f"SET SESSION AUTHORIZATION migrator; {sql}", dbname)
+
+
+def assert_not_permitted(cluster: Cluster, dbname: str, sql: str) -> None:
+    with pytest.raises(SqlError) as refused:
+        as_migrator(cluster, dbname, sql)
+    assert refused.value.sqlstate == NOT_PERMITTED, sql
+
+
+def test_dropping_leaves_nothing(cluster: Cluster, owned: str) -> None:
+    before = cluster.psql(TRACES, owned)
+    as_migrator(cluster, owned, "CREATE EXTENSION id_gen")
+    assert cluster.psql(TRACES, owned) != before
+    as_migrator(cluster, owned, "DROP EXTENSION id_gen")
+    assert cluster.psql(TRACES, owned) == before
+
+
+def test_who_installs_it_is_no_operator(cluster: Cluster, owned: str) -> None:
+    as_migrator(cluster, owned, "CREATE EXTENSION id_gen")
+    for call in CALLS:
+        assert_not_permitted(cluster, owned, f"SELECT {call}")
+    for function in OPERATOR:
+        assert_not_permitted(cluster, owned, f"GRANT EXECUTE ON FUNCTION {function} TO colleague")
+        assert_not_permitted(cluster, owned, f"GRANT EXECUTE ON FUNCTION {function} TO migrator")
+
+
+def test_who_installs_it_does_not_own_its_functions(cluster: Cluster, owned: str) -> None:
+    as_migrator(cluster, owned, "CREATE EXTENSION id_gen")
+    for sql in (
+        "CREATE OR REPLACE FUNCTION snowflake_next() RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'",
+        "CREATE OR REPLACE FUNCTION id_gen_accept_clock() RETURNS void LANGUAGE sql AS ''",
+        "ALTER FUNCTION snowflake_next() OWNER TO migrator",
+        "ALTER FUNCTION snowflake_next() SECURITY DEFINER",
+        "ALTER EXTENSION id_gen DROP FUNCTION snowflake_next()",
+    ):
+        assert_not_permitted(cluster, owned, sql)
+    assert int(as_migrator(cluster, owned, "SELECT snowflake_next()")) > 0
+
+
+def test_who_may_not_create_in_the_database_may_not_install_it(cluster: Cluster, owned: str) -> None:
+    error = refusal_of(cluster, owned, "SET SESSION AUTHORIZATION colleague; CREATE EXTENSION id_gen")
+    assert error.sqlstate == NOT_PERMITTED
+
+
+def refusal_of(cluster: Cluster, dbname: str, sql: str) -> SqlError:
+    with pytest.raises(SqlError) as refused:
+        cluster.psql(sql, dbname)
+    return refused.value
+
+
+@pytest.mark.parametrize("sections", [["pre-data", "data", "post-data"], [None]], ids=["by sections", "at once"])
+def test_another_schema_is_dumped_and_restored(
+    cluster: Cluster, owned: str, tmp_path: Path, sections: list[str | None]
+) -> None:
+    as_migrator(
+        cluster,
+        owned,
+        """
+        CREATE SCHEMA app;
+        CREATE EXTENSION id_gen SCHEMA app;
+        CREATE SCHEMA shop;
+        CREATE TABLE shop.item (id bigint PRIMARY KEY DEFAULT app.snowflake_next(), u uuid DEFAULT app.uuidv7());
+        CREATE INDEX ON shop.item (app.snowflake_timestamp(id, 'default'));
+        INSERT INTO shop.item SELECT FROM generate_series(1, 100);
+        """,
+    )
+    rows = "SELECT * FROM shop.item ORDER BY id"
+    dump = tmp_path / "dump"
+    cluster.run("pg_dump", "--format=custom", f"--file={dump}", dbname=owned)
+    cluster.psql("CREATE DATABASE restored OWNER migrator TEMPLATE template0")
+    try:
+        for section in sections:
+            options = [f"--section={section}"] if section else []
+            cluster.run(
+                "pg_restore", "--exit-on-error", "-U", "migrator", "--no-owner", *options, "--dbname=restored", dump
+            )
+        assert cluster.psql(rows, "restored") == cluster.psql(rows, owned)
+        cluster.psql("SET search_path = ''; INSERT INTO shop.item DEFAULT VALUES", "restored")
+        assert cluster.psql("SELECT count(DISTINCT id), count(DISTINCT u) FROM shop.item", "restored") == "101|101"
+        assert_not_permitted(cluster, "restored", "SELECT app.id_gen_accept_clock()")
+    finally:
+        cluster.psql("DROP DATABASE restored")

@@ -1,0 +1,161 @@
+"""A database goes through pg_upgrade, from the oldest supported server to the newest: everything goes on.
+
+pg_upgrade carries tables and the extension's catalog entries, but no file of ours, and makes a cluster with another
+system identifier. Both servers preload the library throughout, as users have it.
+"""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+
+import pytest
+
+from harness import GENERATING, Cluster, FakeClock, Server
+from harness.catalog import fresh, installed
+from harness.ids import IMPATIENT, NARROW, TOO_FAR_AHEAD, first_id, next_id, refusal, run_ahead
+from harness.reservation import Reservation
+
+PATH = Server.upgrade_path()
+OLDEST, NEWEST = PATH[0], PATH[-1]
+
+IDS = 1_000_000
+UUIDS = 1_000
+HOUR = 3_600
+
+# What names our functions in every way that a dump carries.
+SCHEMA = """
+    CREATE EXTENSION id_gen;
+    CREATE TABLE item (id bigint PRIMARY KEY DEFAULT snowflake_next());
+    CREATE TABLE event (
+        id uuid PRIMARY KEY DEFAULT public.uuidv7(),
+        version smallint GENERATED ALWAYS AS (public.uuid_extract_version(id)) STORED
+    );
+    CREATE INDEX ON event (public.uuid_extract_timestamp(id));
+    CREATE VIEW event_time AS SELECT public.uuid_extract_timestamp(id) AS at FROM event;
+"""
+
+# The function behind a column's default, as the dependencies know it, and the default in the words of a dump.
+DEFAULT = """
+    SET search_path = '';
+    SELECT d.refobjid::regprocedure, e.extname, pg_get_expr(a.adbin, a.adrelid)
+      FROM pg_attrdef a
+      JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = a.oid
+       AND d.refclassid = 'pg_proc'::regclass
+      JOIN pg_depend m ON m.classid = 'pg_proc'::regclass AND m.objid = d.refobjid AND m.deptype = 'e'
+      JOIN pg_extension e ON e.oid = m.refobjid
+     WHERE a.adrelid = 'public.{table}'::regclass AND a.adnum = 1
+"""
+
+
+@contextmanager
+def upgraded(old: Cluster, server: Server, **arguments: object) -> Iterator[Cluster]:
+    """A cluster of another version that has taken over from a running one, and runs."""
+    with ExitStack() as clusters:
+        new = not_started(old, server, clusters, **arguments)
+        new.take_over()
+        new.start()
+        yield new
+
+
+def not_started(old: Cluster, server: Server, clusters: ExitStack, **arguments: object) -> Cluster:
+    """A cluster that is to take over from a running one, which it stops."""
+    old.stop()
+    new = Cluster(f"on_{server.version}", server=server, upgrade_of=old, **arguments)
+    clusters.push(new)
+    new.init()
+    return new
+
+
+def insert(cluster: Cluster, ids: int, uuids: int) -> None:
+    cluster.psql(f"INSERT INTO item SELECT FROM generate_series(1, {ids})")
+    cluster.psql(f"INSERT INTO event SELECT FROM generate_series(1, {uuids})")
+
+
+def assert_defaults_are_ours(cluster: Cluster) -> None:
+    for table, function in (("item", "public.snowflake_next()"), ("event", "public.uuidv7()")):
+        assert cluster.psql(DEFAULT.format(table=table)) == f"{function}|id_gen|{function}"
+
+
+def test_a_million_ids_from_the_oldest_to_the_newest() -> None:
+    with ExitStack() as clusters:
+        cluster = clusters.enter_context(Cluster("oldest", server=OLDEST, conf=GENERATING))
+        cluster.psql(SCHEMA)
+        insert(cluster, IDS, UUIDS)
+        assert_defaults_are_ours(cluster)
+        for hop, server in enumerate(PATH[1:], start=1):
+            highest = int(cluster.psql("SELECT max(id) FROM item"))
+            cluster = clusters.enter_context(upgraded(cluster, server, conf=GENERATING))
+            assert first_id(cluster) > highest
+            insert(cluster, UUIDS, UUIDS)
+            assert cluster.psql(f"SELECT count(*) FROM item WHERE id > {highest}") == str(UUIDS)
+            assert cluster.psql("SELECT count(DISTINCT id) FROM item") == str(IDS + hop * UUIDS)
+            assert cluster.psql("SELECT count(DISTINCT id), sum(version) FROM event") == "|".join(
+                [str((hop + 1) * UUIDS), str(7 * (hop + 1) * UUIDS)]
+            )
+            assert cluster.psql("SELECT count(*) FROM event_time WHERE at <= clock_timestamp()") == str(
+                (hop + 1) * UUIDS
+            )
+            assert_defaults_are_ours(cluster)
+            cluster.psql("ALTER EXTENSION id_gen UPDATE")
+            assert installed(cluster) == fresh(cluster)
+        cluster.psql("DROP EXTENSION id_gen CASCADE")
+        assert not installed(cluster)
+
+
+@pytest.mark.parametrize(("old", "new"), list(pairwise(PATH)), ids=lambda server: str(server.version))
+def test_ids_that_led_the_clock_are_not_repeated(old: Server, new: Server) -> None:
+    """The clock stands still while pg_upgrade runs: time that passes is not what makes it safe."""
+    clock = FakeClock()
+    conf = NARROW + IMPATIENT
+    with Cluster("led", server=old, conf=conf, clock=clock) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        next_id(cluster)
+        clock.freeze()
+        last = run_ahead(cluster, 4_900)
+        with upgraded(cluster, new, conf=conf, clock=clock) as successor:
+            assert refusal(successor).sqlstate == TOO_FAR_AHEAD
+            clock.step(4)
+            first = first_id(successor)
+            assert first > last
+            # What the upgrade asked for was asked once.
+            assert not Reservation(successor).upgraded.exists()
+            successor.restart("immediate")
+            assert first_id(successor) > first
+
+
+@pytest.mark.parametrize("carried", ["reservation", "."], ids=["file", "directory"])
+def test_a_carried_file_says_exactly_how_far_ids_went(carried: str) -> None:
+    """The old server's clock was an hour fast, which the new one can know from the old one's file alone."""
+    conf, clock = f"{NARROW}{IMPATIENT}id_gen.max_jump = '{2 * HOUR}s'\n", FakeClock()
+    with ExitStack() as clusters:
+        old = clusters.enter_context(Cluster("fast", server=OLDEST, conf=conf, clock=FakeClock(HOUR)))
+        old.psql("CREATE EXTENSION id_gen")
+        last = run_ahead(old, 100)
+        new = not_started(old, NEWEST, clusters, conf=conf, clock=clock)
+        new.take_over()
+        before, after = Reservation(old), Reservation(new)
+        subprocess.run(["cp", "-a", f"{before.directory}/{carried}", after.directory], check=True)
+        new.start()
+        error = refusal(new)
+        ahead = re.search(r"(\d+) ms ahead", error.detail or "")
+        assert error.sqlstate == TOO_FAR_AHEAD
+        assert ahead and int(ahead[1]) > 1000 * HOUR / 2
+        clock.step(HOUR)
+        assert first_id(new) > last
+        # Now it is the new one's own.
+        assert after.fields["system"] != before.fields["system"]
+
+
+def test_no_upgrade_that_can_not_be_noted() -> None:
+    with ExitStack() as clusters:
+        old = clusters.enter_context(Cluster("old", server=OLDEST, conf=GENERATING))
+        old.psql("CREATE EXTENSION id_gen")
+        new = not_started(old, NEWEST, clusters, conf=GENERATING)
+        (new.data / "id_gen").write_text("in the way")
+        with pytest.raises(RuntimeError, match="pg_upgrade failed"):
+            new.take_over()
+        assert 'could not write file "id_gen/upgraded"' in "".join(
+            log.read_text() for log in new.data.glob("pg_upgrade_output.d/*/log/*.log")
+        )
