@@ -134,3 +134,18 @@ def test_sessions_that_end_in_any_way_leave_their_place_in_order() -> None:
         given.append(int(cluster.psql(NEXT)))
         assert given == sorted(set(given))
         assert "terminated by signal" not in cluster.log()
+
+
+def test_memory_that_cannot_be_had_is_asked_for_again() -> None:
+    with Cluster(conf=CONF + "dynamic_shared_memory_type = mmap\n") as cluster, Caller(cluster) as caller:
+        cluster.psql("CREATE EXTENSION id_gen")
+        segments, elsewhere = cluster.data / "pg_dynshmem", cluster.data / "elsewhere"
+        segments.rename(elsewhere)
+        for _ in range(2):
+            with pytest.raises(psycopg.Error) as refused:
+                caller.ask()
+            assert "could not open shared memory segment" in str(refused.value)
+            assert caller.ask("SELECT public.uuidv7()").version == 7
+        elsewhere.rename(segments)
+        given = [caller.ask(), next_id(cluster), caller.ask()]
+        assert given == sorted(set(given))
