@@ -26,9 +26,8 @@ test-all: ## Run all tests on every supported PostgreSQL, with and without prelo
 torture: ## Crash, step and promote servers for minutes, then look for duplicates (SEED=, MINUTES=, IDS=)
 	@scripts/run tests/torture.py
 
-memory: export CALLS ?= 100000000
 memory: ## Generate a hundred million IDs in one session and see that it takes no memory (CALLS=)
-	@scripts/run -m pytest -s $(patsubst %,'tests/cluster/test_memory.py::%',\
+	@CALLS=$${CALLS:-100000000} scripts/run -m pytest -s $(patsubst %,'tests/cluster/test_memory.py::%',\
 		test_calls_in_one_statement[next] test_calls_in_one_statement[uuidv7] test_sets[from])
 
 fuzz: ## Feed the pure code with random bytes under the address sanitizer (MINUTES= for each target)
