@@ -11,10 +11,12 @@ import pytest
 from psycopg import sql
 
 from harness import GENERATING, Cluster, SqlError
+from harness.ids import change, refusal
 
 CALLS_PER_FUNCTION = 3_000
 INTERNAL_ERROR = "XX000"
 UNDEFINED_OBJECT = "42704"
+RAN_OUT = "2200H"
 
 # Values of each type, as SQL without its cast.
 LAYOUTS = [
@@ -138,3 +140,12 @@ def test_a_refusal_is_readable_in_every_encoding(encoding: str) -> None:
         assert refused.value.sqlstate == UNDEFINED_OBJECT
         shown = {"UTF8": "é", "EUC_JP": "???", "LATIN1": "?", "SQL_ASCII": "?"}[encoding]
         assert refused.value.message == f'there is no layout named "{shown}"'
+
+
+def test_the_latest_timestamp_is_not_taken_for_an_early_one() -> None:
+    """A line that begins above it has no IDs left."""
+    with Cluster(conf=GENERATING + "id_gen.worker_id = -1\n") as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql("SELECT id_gen_reset_reservation('294276-12-31 23:59:59.999999+00')")
+        change(cluster, "worker_id", 1)
+        cluster.wait_until(lambda: refusal(cluster).sqlstate == RAN_OUT, "refusing because there are no IDs left")
