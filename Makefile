@@ -1,8 +1,8 @@
 # One word for each thing to do here; the work is in scripts/. Each target sets up what it needs on this machine.
 
-export PG PG_CONFIG MODE KEEP WRITE QUICK SEED MINUTES IDS
+export PG PG_CONFIG MODE KEEP WRITE QUICK SEED MINUTES IDS CALLS
 
-.PHONY: help all demo test test-all test-upgrade torture bench lint install deb test-deb dist clean
+.PHONY: help all demo test test-all test-upgrade torture memory fuzz bench lint install deb test-deb dist clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -28,6 +28,13 @@ test-upgrade: ## Take a database through pg_upgrade, from the oldest supported P
 
 torture: ## Crash, step and promote servers for minutes, then look for duplicates (SEED=, MINUTES=, IDS=)
 	@scripts/run tests/torture.py
+
+memory: ## Generate a hundred million IDs in one session and see that it takes no memory (CALLS=)
+	@CALLS=$${CALLS:-100000000} scripts/run -m pytest -s $(patsubst %,'tests/cluster/test_memory.py::%',\
+		test_calls_in_one_statement[next] test_calls_in_one_statement[uuidv7] test_sets[from])
+
+fuzz: ## Feed the pure code with random bytes under the address sanitizer (MINUTES= for each target)
+	@scripts/fuzz
 
 bench: ## Measure what an ID costs beside its rivals (QUICK=1; WRITE=1: into docs/)
 	@scripts/run benches/run.py

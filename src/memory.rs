@@ -47,7 +47,7 @@ fn registered() -> Result<&'static Segment, Refusal> {
 #[cfg(feature = "registry")]
 fn registered() -> Result<&'static Segment, Refusal> {
     let mut found = false;
-    // SAFETY: the registry gives memory of that size, page-aligned, and has it made once, by the
+    // SAFETY: the registry gives memory of that size, on a cache line, and has it made once, by the
     // first who asks. It stays mapped until this process ends.
     unsafe {
         let size = shared::size(slot_count());

@@ -1,7 +1,7 @@
 //! Every error, in one place: its SQLSTATE, the fact in one line, the figures in DETAIL, the way
 //! out in HINT. Logic returns a [`Refusal`]; only the edge raises it.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::io::ErrorKind;
 
 use id_gen_core::layout::{Field, Layout, LayoutError, RangeError, show_ms};
@@ -498,7 +498,7 @@ fn preload_list() -> String {
     // SAFETY: a string that PostgreSQL set up at start, or null.
     let list = unsafe {
         let list = pg_sys::shared_preload_libraries_string;
-        if list.is_null() { c"" } else { CStr::from_ptr(list) }
+        if list.is_null() { c"" } else { std::ffi::CStr::from_ptr(list) }
     };
     match list.to_string_lossy().trim() {
         "" => "id_gen".to_owned(),

@@ -208,7 +208,8 @@ impl Counts {
     }
 }
 
-/// The right to write the reservation, which one process holds at a time.
+/// The right to write the reservation, which one process holds at a time. Who holds it looks for no
+/// interrupt until it is given back: a session that is terminated ends without dropping anything.
 pub struct Writing<'a>(&'a Segment);
 
 impl Drop for Writing<'_> {
@@ -281,7 +282,7 @@ unsafe extern "C-unwind" {
     fn LWLockRelease(lock: *mut pg_sys::LWLock);
 }
 
-/// The segment's lock, held.
+/// The segment's lock, held. Nothing that may raise an error of PostgreSQL's runs meanwhile.
 pub struct Locked<'a>(&'a Segment);
 
 impl Deref for Locked<'_> {

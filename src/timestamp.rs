@@ -38,7 +38,9 @@ pub const fn finite(timestamp: pg_sys::TimestampTz) -> Result<pg_sys::TimestampT
 /// # Errors
 /// [`Refusal::Infinite`].
 pub fn unix_ms(timestamp: pg_sys::TimestampTz) -> Result<i64, Refusal> {
-    Ok(unix_us(finite(timestamp)?).div_euclid(US_PER_MS))
+    // The last 29 years that a timestamp can say lie beyond what Unix microseconds can: still late.
+    let unix_us = finite(timestamp)?.saturating_add(POSTGRES_EPOCH_UNIX_US);
+    Ok(unix_us.div_euclid(US_PER_MS))
 }
 
 /// Unix milliseconds as a timestamp. Every layout ends by the year 9999, every UUIDv7 by 10889.

@@ -1,18 +1,20 @@
 """A server that was never restarted for the extension: whoever uses it first sets it up for all."""
 
 import os
+import shutil
 import signal
 
 import psycopg
 import pytest
 
 from harness import Cluster
-from harness.ids import NEXT, PATIENT, Caller, change, next_id, refusal
+from harness.ids import NEXT, PATIENT, Caller, answer_of, change, error_of, next_id, refusal
 
 pytestmark = pytest.mark.since(17)
 
 WORKER = "SELECT worker_id FROM snowflake_parse(snowflake_next())"
 UNSET = "55000"
+ADMIN_SHUTDOWN = "57P01"
 CONF = "id_gen.worker_id = 1\nid_gen.layout = 'wide'\n"
 
 
@@ -132,5 +134,59 @@ def test_sessions_that_end_in_any_way_leave_their_place_in_order() -> None:
                 given += [ending.ask(), terminated.ask()]
                 cluster.psql(f"SELECT pg_terminate_backend({terminated.pid}, 10000)")
         given.append(int(cluster.psql(NEXT)))
+        assert given == sorted(set(given))
+        assert "terminated by signal" not in cluster.log()
+
+
+def test_memory_that_cannot_be_had_is_asked_for_again() -> None:
+    with Cluster(conf=CONF + "dynamic_shared_memory_type = mmap\n") as cluster, Caller(cluster) as caller:
+        cluster.psql("CREATE EXTENSION id_gen")
+        segments, elsewhere = cluster.data / "pg_dynshmem", cluster.data / "elsewhere"
+        segments.rename(elsewhere)
+        for _ in range(2):
+            with pytest.raises(psycopg.Error) as refused:
+                caller.ask()
+            assert "could not open shared memory segment" in str(refused.value)
+            assert caller.ask("SELECT public.uuidv7()").version == 7
+        elsewhere.rename(segments)
+        given = [caller.ask(), next_id(cluster), caller.ask()]
+        assert given == sorted(set(given))
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        "dynamic_shared_memory_type = sysv\n",
+        "dynamic_shared_memory_type = mmap\n",
+        "min_dynamic_shared_memory = 16MB\n",
+    ],
+)
+def test_every_kind_of_shared_memory(conf: str) -> None:
+    with Cluster(conf=CONF + conf) as cluster, Caller(cluster) as caller:
+        cluster.psql("CREATE EXTENSION id_gen")
+        given = [caller.ask(), next_id(cluster), caller.ask()]
+        assert given == sorted(set(given))
+
+
+def test_a_session_that_ends_while_another_writes_the_reservation() -> None:
+    """It waits in shared memory, which is unmapped before the last of its cleaning up."""
+    waiting = "FROM pg_stat_activity WHERE wait_event_type = 'Extension'"
+    with Cluster(conf=CONF) as cluster, Caller(cluster) as one, Caller(cluster) as other:
+        cluster.psql("CREATE EXTENSION id_gen")
+        # Who opens the file to write it waits until somebody reads.
+        pipe = cluster.data / "id_gen/writing"
+        pipe.parent.mkdir()
+        os.mkfifo(pipe)
+        for path in (pipe.parent, pipe):
+            shutil.chown(path, cluster.data.owner(), cluster.data.group())
+        answers = {caller.pid: caller.begin() for caller in (one, other)}
+        cluster.poll_until(f"SELECT count(*) {waiting}", expected="1")
+        ending = int(cluster.psql(f"SELECT pid {waiting}"))
+        assert cluster.psql(f"SELECT pg_terminate_backend({ending}, 60000)") == "t"
+        assert error_of(answers.pop(ending)).sqlstate == ADMIN_SHUTDOWN
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        (answer,) = answers.values()
+        given = [answer_of(answer), next_id(cluster)]
+        os.close(reader)
         assert given == sorted(set(given))
         assert "terminated by signal" not in cluster.log()
