@@ -32,6 +32,6 @@ def measure(connection: psycopg.Connection, rows: int, rounds: int) -> tuple[Sec
     rows_ = [(name, f"{took[name] * 1e3:.1f} ms", f"{rate[name] / 1e6:.1f} M") for name in rate]
     section = Section(f"Many at once, median of {rounds}", ("statement", "time", "a second"), rows_)
     return section, [
-        at_least(f"{array}: million IDs a second", rate[array] / 1e6, goal=100),
-        at_most("`snowflake_next_batch` over `generate_series`", took[batch] / took[series], goal=1.3),
+        at_least(f"{array}: million IDs a second", rate[array] / 1e6, bound=100),
+        at_most("`snowflake_next_batch` over `generate_series`", took[batch] / took[series], bound=1.3),
     ]

@@ -38,7 +38,7 @@ timezone = 'UTC'
 """
 
 # How a server comes by the library: from its start, or only where it is used, as PostgreSQL 17 and later allow.
-PRELOADED = os.environ.get("MODE", "preloaded") == "preloaded"
+PRELOADED = (os.environ.get("MODE") or "preloaded") == "preloaded"
 PRELOAD = "shared_preload_libraries = 'id_gen'\n"
 
 # What a server needs before it generates snowflakes.
