@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import batches
+import blocks
 import calls
 import crowds
 import plots
@@ -49,6 +50,7 @@ class Size(NamedTuple):
     call_rounds: int
     crowd_seconds: int
     crowd_rounds: int
+    block_rounds: int
     batch: int
     table: int
     table_rounds: int
@@ -58,8 +60,8 @@ class Size(NamedTuple):
     reservation_rounds: int
 
 
-FULL = Size(2_000_000, 7, 2, 5, 10_000_000, 5_000_000, 3, 5, 8, 3, 4)
-QUICK = Size(1_000_000, 5, 1, 1, 2_000_000, 1_000_000, 1, 2, 3, 3, 2)
+FULL = Size(2_000_000, 7, 2, 5, 3, 10_000_000, 5_000_000, 3, 5, 8, 3, 4)
+QUICK = Size(1_000_000, 5, 1, 1, 1, 2_000_000, 1_000_000, 1, 2, 3, 3, 2)
 
 
 def machine(connection: psycopg.Connection) -> str:
@@ -86,6 +88,8 @@ def main() -> None:
         report.add(crowds.section(single, "One ID a statement"))
         bulk = crowds.rates(cluster, crowds.BULK, crowds.IDS_PER_STATEMENT, size.crowd_seconds, size.crowd_rounds)
         report.add(crowds.section(bulk, f"{crowds.IDS_PER_STATEMENT:,} IDs a statement"), *crowds.targets(bulk))
+
+        report.add(blocks.measure(cluster, size.crowd_seconds, size.block_rounds))
 
         section, targets = batches.measure(connection, size.batch, size.call_rounds)
         report.add(section, *targets)

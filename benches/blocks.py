@@ -1,0 +1,46 @@
+"""What blocks of a session are worth: the same load with the largest block from 1, a claim for every ID, upwards.
+
+The default of id_gen.max_block is where larger ones bring little more: what a session holds it may drop, and IDs of
+sessions that hold blocks interleave within a tick.
+"""
+
+from collections.abc import Iterable, Iterator
+from statistics import median
+
+from crowds import BULK, IDS_PER_STATEMENT, million, pgbench
+from report import Section
+from rich.progress import track
+
+from harness import Cluster
+
+SIZES = (1, 4, 16, 64, 256, 1024)
+DEFAULT = 64
+CLIENTS = (1, 8, 64)
+
+
+def measure(cluster: Cluster, seconds: int, rounds: int) -> Section:
+    """IDs a second for each size and number of clients; the sizes take turns."""
+    runs: dict[tuple[int, int], list[float]] = {(size, clients): [] for size in SIZES for clients in CLIENTS}
+    for _ in track(range(rounds), description="blocks     ", transient=True):
+        for size, clients in in_turn(cluster, runs):
+            rate = pgbench(cluster, BULK["`snowflake_next()`"], clients, seconds) * IDS_PER_STATEMENT
+            runs[size, clients].append(rate)
+    rows = [
+        (f"{size}{' (default)' if size == DEFAULT else ''}", *(million(median(runs[size, n])) for n in CLIENTS))
+        for size in SIZES
+    ]
+    title = f"`id_gen.max_block`, {IDS_PER_STATEMENT:,} IDs a statement"
+    return Section(title, ("largest block", *(f"{clients} clients" for clients in CLIENTS)), rows)
+
+
+def in_turn(cluster: Cluster, runs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Each of them, with that size in force; the server's own setting is back at the end."""
+    for size, clients in runs:
+        if cluster.psql("SHOW id_gen.max_block") != str(size):
+            cluster.psql(f"ALTER SYSTEM SET id_gen.max_block = {size}")
+            cluster.reload()
+            cluster.poll_until("SHOW id_gen.max_block", expected=str(size))
+        yield size, clients
+    cluster.psql("ALTER SYSTEM RESET id_gen.max_block")
+    cluster.reload()
+    cluster.poll_until("SHOW id_gen.max_block", expected=str(DEFAULT))
