@@ -10,7 +10,7 @@ use pgrx::prelude::*;
 
 use crate::fmgr::{Call, int8, sql_function};
 use crate::refusal::Refusal;
-use crate::timestamp::{finite, timestamp, timestamp_us, unix_us};
+use crate::timestamp::{finite, instant, timestamp, timestamp_us, unix_us};
 use crate::{memory, settings};
 
 sql_function! {
@@ -190,14 +190,13 @@ fn snowflake_layouts() -> TableIterator<
     let own = custom.map(|layout| ("custom", "this server's id_gen.layout", layout));
     TableIterator::new(named.chain(own).filter_map(move |(name, about, layout)| {
         let bits = |field| layout.bits(field).cast_signed();
-        let instant = |unix_ms| TimestampWithTimeZone::try_from(timestamp(unix_ms)).ok();
         let tick_us = i64::from(layout.tick_ms()) * US_PER_MS;
         Some((
             name,
             about,
             server == Some(layout),
             layout.to_string(),
-            instant(layout.epoch_ms())?,
+            instant(timestamp(layout.epoch_ms()))?,
             Interval::from_micros(tick_us),
             bits(Field::Time),
             bits(Field::Datacenter),
@@ -205,7 +204,7 @@ fn snowflake_layouts() -> TableIterator<
             bits(Field::Sequence),
             layout.nodes().cast_signed(),
             layout.per_second().cast_signed(),
-            instant(layout.runs_out_ms())?,
+            instant(timestamp(layout.runs_out_ms()))?,
         ))
     }))
 }

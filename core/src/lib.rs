@@ -15,6 +15,8 @@
 //! | [`reservation`] | the promise written ahead of use, and its file |
 //! | [`opening`] | where the line begins when a server starts |
 //! | [`clock`] | telling a clock that runs from a clock that was moved |
+//! | [`pace`] | how fast IDs were made lately |
+//! | [`histogram`] | how long waits took |
 //! | [`uuid7`] | UUIDv7, strictly increasing within one generator |
 //! | [`uuid1`] | the time in a UUIDv1 |
 //! | [`picture`] | an ID drawn as text for a person |
@@ -29,10 +31,12 @@
 pub mod block;
 pub mod clock;
 pub mod frontier;
+pub mod histogram;
 pub mod layout;
 pub mod layout_text;
 pub mod line;
 pub mod opening;
+pub mod pace;
 pub mod picture;
 pub mod presets;
 pub mod reservation;

@@ -7,7 +7,7 @@
 //! protects the line during each of these, never while it writes, and lets no two writers run at
 //! once.
 
-use crate::clock::Watch;
+use crate::clock::{Reading, Watch};
 use crate::frontier::{Frontier, Limits, Refusal, Run, SequenceStart, Want, tick_end};
 use crate::layout::Layout;
 use crate::opening::Start;
@@ -77,6 +77,21 @@ impl Line {
         let furthest_ms = now_ms.saturating_add(i64::from(max_lead_ms));
         let ahead_ms = now_ms.max(frontier_ms).min(furthest_ms).saturating_add(RESERVE_AHEAD_MS);
         ahead_ms.max(promised_ms)
+    }
+
+    /// What a reservation made now should say: until when it reaches, and the clocks as believed.
+    /// Claims judge the clocks again for themselves, and count what they see.
+    pub fn wanted(
+        &self,
+        layout: &Layout,
+        now: Reading,
+        max_lead_ms: u32,
+        max_jump_ns: u64,
+    ) -> (i64, Reading) {
+        let mut watch = self.watch;
+        let jumped = watch.judge(now, max_jump_ns).jumped_ns.is_some();
+        let believed_ms = (!jumped).then(|| now.wall_ms());
+        (self.wanted_until_ms(layout, believed_ms, max_lead_ms), watch.believed())
     }
 
     /// Whether less than half of what should be reserved ahead of a position is left.
