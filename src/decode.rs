@@ -89,37 +89,13 @@ sql_function! {
     fn snowflake_parse(call) {
         let (layout, id) = id_argument(call)?;
         let parts = layout.unpack(id);
-        let mut values = [
-            int8(timestamp_us(layout.created_us(id))),
-            pg_sys::Datum::from(parts.datacenter),
-            pg_sys::Datum::from(parts.worker),
-            pg_sys::Datum::from(parts.sequence),
-        ];
-        let mut nulls = [false; 4];
-        let row_type = row_type(call);
-        // SAFETY: the row type is the declared one, four columns of the types above.
-        unsafe {
-            let tuple = pg_sys::heap_form_tuple(row_type, values.as_mut_ptr(), nulls.as_mut_ptr());
-            Ok(pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data))
-        }
+        Ok(call.row([
+            Some(int8(timestamp_us(layout.created_us(id)))),
+            Some(pg_sys::Datum::from(parts.datacenter)),
+            Some(pg_sys::Datum::from(parts.worker)),
+            Some(pg_sys::Datum::from(parts.sequence)),
+        ]))
     }
-}
-
-/// The declared row type of a function, looked up once for each place that calls it.
-fn row_type(call: &mut Call) -> pg_sys::TupleDesc {
-    if call.kept().is_null() {
-        // SAFETY: called from SQL, so the function's own result type can be looked up. The copy
-        // lives where the pointer to it does.
-        unsafe {
-            let mut found: pg_sys::TupleDesc = std::ptr::null_mut();
-            pg_sys::get_call_result_type(call.as_fcinfo(), std::ptr::null_mut(), &raw mut found);
-            let previous = pg_sys::MemoryContextSwitchTo(call.kept_context());
-            let copy = pg_sys::BlessTupleDesc(pg_sys::CreateTupleDescCopy(found));
-            pg_sys::MemoryContextSwitchTo(previous);
-            *call.kept() = copy.cast();
-        }
-    }
-    call.kept().cast()
 }
 
 /// The layout that an argument names, or the server's if the function has no such argument.

@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`snowflake`] | SQL functions that generate snowflakes |
 //! | [`decode`] | SQL functions that take snowflakes apart, bound and build them |
+//! | [`plan`] | the SQL function that proposes a layout |
 //! | [`uuid`] | SQL functions of the UUIDv7 family |
 //! | [`claim`] | the way from a used-up block to the next one: lock, wait, refuse |
 //! | [`backend`] | what one process knows: its slot and the fast path of one ID |
@@ -48,6 +49,7 @@ mod keeper;
 mod log;
 mod memory;
 mod operator;
+mod plan;
 mod process;
 mod random;
 mod refusal;
@@ -75,7 +77,8 @@ extension_sql_file!(
     requires = [decode::snowflake_layouts]
 );
 extension_sql_file!("../sql/operator.sql", name = "operator", requires = ["snowflake"]);
-extension_sql_file!("../sql/uuid.sql", name = "uuid", requires = ["operator"]);
+extension_sql_file!("../sql/plan.sql", name = "plan", requires = ["operator"]);
+extension_sql_file!("../sql/uuid.sql", name = "uuid", requires = ["plan"]);
 extension_sql_file!("../sql/uuid_extract.sql", name = "uuid_extract", requires = ["uuid"]);
 extension_sql_file!("../sql/monitoring.sql", name = "monitoring", requires = ["uuid_extract"]);
 

@@ -91,6 +91,15 @@ pub enum Refusal {
     NullCount,
     /// A time that is NULL.
     NullTime,
+    /// A part of what is wished of a layout that is not positive.
+    BadWish {
+        /// The argument.
+        name: &'static str,
+        /// What it is.
+        value: i64,
+    },
+    /// A part of what is wished of a layout that is NULL; its argument.
+    NullWish(&'static str),
     /// A set-returning function in a place that takes no set.
     NoSet,
     /// More processes than slots: this process has none.
@@ -352,6 +361,16 @@ impl Refusal {
                 Words::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "time must not be null")
                     .hint("Pass the time of the newest ID in use, or now().")
             }
+            Refusal::BadWish { name, value } => Words::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("{name} must be greater than zero"),
+            )
+            .detail(format!("The value of {name} is {value}."))
+            .hint(WISH_HINT),
+            Refusal::NullWish(name) => {
+                Words::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, format!("{name} must not be null"))
+                    .hint(WISH_HINT)
+            }
             Refusal::NoSet => Words::new(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 "set-valued function called in context that cannot accept a set",
@@ -431,6 +450,9 @@ pub fn ahead_hint(seconds: i64) -> String {
         "{wait}; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{seconds}s'; SELECT pg_reload_conf();"
     )
 }
+
+/// What to type to have a layout proposed.
+const WISH_HINT: &str = "Say what is needed, as in: SELECT * FROM id_gen_plan(ids_per_second => 10000, servers => 10, years => 30);";
 
 /// What to type when the past is lost.
 const RESET_HINT: &str = "Put the file back; or let a superuser begin anew above the clock, and above the newest ID in use: SELECT id_gen_reset_reservation(above => now());";

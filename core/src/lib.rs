@@ -20,6 +20,7 @@
 //! | [`uuid7`] | UUIDv7, strictly increasing within one generator |
 //! | [`uuid1`] | the time in a UUIDv1 |
 //! | [`picture`] | an ID drawn as text for a person |
+//! | [`plan`] | which layout to choose, and which wider one to go on with |
 //!
 //! Units are in the names: `_ms` and `_ns` count from the Unix epoch unless they are durations, a
 //! *tick* counts a layout's time unit from the layout's epoch, and a *position* is
@@ -38,6 +39,7 @@ pub mod line;
 pub mod opening;
 pub mod pace;
 pub mod picture;
+pub mod plan;
 pub mod presets;
 pub mod reservation;
 pub mod uuid1;

@@ -123,9 +123,9 @@ impl Line {
         self.frontier.raise(self.end_of_tick(layout));
     }
 
-    /// First position after the last tick of which something was handed out.
+    /// First position after the last tick of which something was handed out: none, as long as nothing
+    /// was, so that a layout may still change.
     fn end_of_tick(&self, layout: &Layout) -> u64 {
-        let last = self.frontier.position().saturating_sub(1);
-        tick_end(layout, last)
+        self.frontier.position().checked_sub(1).map_or(0, |last| tick_end(layout, last))
     }
 }
