@@ -52,9 +52,8 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def updated(cluster: Cluster) -> Iterator[str]:
     """A new database, to be updated."""
-    cluster.psql("CREATE DATABASE updated TEMPLATE template0")
-    yield "updated"
-    cluster.psql("DROP DATABASE updated")
+    with cluster.database("updated") as dbname:
+        yield dbname
 
 
 def directory(cluster: Cluster) -> Path:
