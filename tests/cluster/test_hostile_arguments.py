@@ -128,6 +128,8 @@ def test_hostile_arguments() -> None:
         assert "terminated by signal" not in cluster.log()
 
 
+# Nothing is preloaded here.
+@pytest.mark.any_mode
 @pytest.mark.parametrize("encoding", ["UTF8", "EUC_JP", "LATIN1", "SQL_ASCII"])
 def test_a_refusal_is_readable_in_every_encoding(encoding: str) -> None:
     """It repeats what was typed, in the encoding of the database: another would end the message, or the session."""

@@ -14,6 +14,9 @@ import pytest
 from harness import Cluster, SqlError
 from harness.catalog import fresh, installed
 
+# What the catalogs hold is the same, and nothing is preloaded here.
+pytestmark = pytest.mark.any_mode
+
 SQL = Path(__file__).parents[2] / "sql"
 RELEASED = {
     path.stem.removeprefix("id_gen--"): path for path in SQL.glob("id_gen--*.sql") if path.stem.count("--") == 1
