@@ -101,4 +101,4 @@ COMMENT ON FUNCTION @extschema@.snowflake_inspect(bigint, text) IS
     'a picture of a snowflake''s bits in a layout given by name or text';
 
 COMMENT ON FUNCTION @extschema@.snowflake_layouts() IS
-    'the layouts known by name and this server''s own: fields, IDs a second for one worker, last day';
+    'the layouts known by name and this server''s own: fields, nodes, IDs a second for one worker, until when';

@@ -9,7 +9,8 @@ use crate::memory;
 use crate::process::PerProcess;
 use crate::refusal::Refusal;
 use crate::settings;
-use crate::shared::{Reader, Segment, Slot};
+use crate::shared::{Reader, Segment};
+use crate::slot::Slot;
 
 /// A process that has its slot.
 #[derive(Clone, Copy)]

@@ -17,7 +17,9 @@ use crate::backend::{self, Attached};
 use crate::clock;
 use crate::refusal::Refusal;
 use crate::reservation::{self, Decision};
-use crate::shared::{Segment, Slot, State};
+use crate::shared::{Segment, State};
+use crate::slot::Slot;
+use crate::wait;
 
 /// Shorter waits are slept through; longer ones wait on the latch, which is precise to 1 ms.
 const NAP_NS: u64 = 2 * NS_PER_MS;
@@ -80,7 +82,7 @@ pub fn max_block() -> Result<u32, Refusal> {
 
 fn claim(attached: Attached, want: Want, now_ns: u64) -> Result<Claim, Refusal> {
     let Attached { segment, slot, .. } = attached;
-    let outcome = claim_or_wait(segment, slot, want, now_ns);
+    let outcome = claim_or_wait(attached, want, now_ns);
     match &outcome {
         Ok(claim) => {
             Slot::add(&slot.claims, 1);
@@ -91,12 +93,8 @@ fn claim(attached: Attached, want: Want, now_ns: u64) -> Result<Claim, Refusal> 
     outcome
 }
 
-fn claim_or_wait(
-    segment: &'static Segment,
-    slot: &'static Slot,
-    want: Want,
-    now_ns: u64,
-) -> Result<Claim, Refusal> {
+fn claim_or_wait(attached: Attached, want: Want, now_ns: u64) -> Result<Claim, Refusal> {
+    let segment = attached.segment;
     let layout = segment.layout()?;
     let mut wait: Option<Wait> = None;
     let mut now_ns = now_ns;
@@ -121,11 +119,11 @@ fn claim_or_wait(
             }
             // The keeper is late, or there is none.
             Err(Denial::Unreserved) => {
-                wait.get_or_insert_with(|| Wait::begin(slot));
+                wait.get_or_insert_with(|| Wait::begin(attached));
                 reservation::extend(segment)?;
             }
             Err(Denial::Ahead { until_ms, limits }) => {
-                wait.get_or_insert_with(|| Wait::begin(slot)).towards(until_ms, limits)?;
+                wait.get_or_insert_with(|| Wait::begin(attached)).towards(until_ms, limits)?;
             }
         }
         now_ns = clock::wall_ns();
@@ -156,6 +154,20 @@ struct WaitLimits {
     max_wait_ms: u32,
 }
 
+/// The tick that the clock shows.
+///
+/// # Errors
+/// If the layout does not reach there.
+pub fn tick_now(layout: &Layout, now_ns: u64) -> Result<u64, Refusal> {
+    layout.tick_at(unix_us(now_ns)).map_err(|_| {
+        if unix_ms(now_ns) < layout.epoch_ms() {
+            Refusal::BeforeEpoch(*layout)
+        } else {
+            Refusal::Exhausted(*layout)
+        }
+    })
+}
+
 impl State {
     /// Claims, and tells whether the reservation is running low.
     fn claim(
@@ -172,13 +184,7 @@ impl State {
         if line.watch.is_due(now_ns) {
             now_ns = self.look_at_clocks()?.wall_ns;
         }
-        let now_tick = layout.tick_at(unix_us(now_ns)).map_err(|_| {
-            if unix_ms(now_ns) < layout.epoch_ms() {
-                Refusal::BeforeEpoch(*layout)
-            } else {
-                Refusal::Exhausted(*layout)
-            }
-        })?;
+        let now_tick = tick_now(layout, now_ns)?;
         let max_block = u64::from(settings.max_block);
         let want = match want {
             Want::Block(size) => Want::Block(size.min(max_block)),
@@ -200,8 +206,9 @@ impl State {
                 frontier::Refusal::Exhausted => Refusal::Exhausted(*layout).into(),
             })?;
         let low = line.is_low(layout, run.end());
-        let lead = layout.tick_of(run.end() - 1).saturating_sub(now_tick);
-        self.largest_lead_ticks = self.largest_lead_ticks.max(lead);
+        let last_tick = layout.tick_of(run.end() - 1);
+        let sequence = run.end() - 1 - layout.first_position(last_tick);
+        self.count_claim(last_tick.saturating_sub(now_tick), sequence);
         let generation = segment.generation();
         Ok((Claim { layout, run, node_bits, now_tick, generation, max_block }, low))
     }
@@ -209,20 +216,23 @@ impl State {
 
 /// A wait for the clock, from its first nap to its end; counted however it ends.
 struct Wait {
-    slot: &'static Slot,
+    attached: Attached,
     since_mono_ns: u64,
 }
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        Slot::add(&self.slot.waits, 1);
-        Slot::add(&self.slot.waited_ns, self.so_far_ns());
+        let Attached { segment, slot, .. } = self.attached;
+        let waited_ns = self.so_far_ns();
+        Slot::add(&slot.waits, 1);
+        Slot::add(&slot.waited_ns, waited_ns);
+        segment.count_wait(waited_ns);
     }
 }
 
 impl Wait {
-    fn begin(slot: &'static Slot) -> Wait {
-        Wait { slot, since_mono_ns: clock::mono_ns() }
+    fn begin(attached: Attached) -> Wait {
+        Wait { attached, since_mono_ns: clock::mono_ns() }
     }
 
     fn so_far_ns(&self) -> u64 {
@@ -251,15 +261,16 @@ impl Wait {
 
 fn sleep(ns: u64) {
     check_for_interrupts!();
+    let event = wait::Event::Clock;
     if ns < NAP_NS {
-        std::thread::sleep(std::time::Duration::from_nanos(ns));
+        event.during(|| std::thread::sleep(std::time::Duration::from_nanos(ns)));
         return;
     }
     let ms = (ns / NS_PER_MS).min(LOOK_AGAIN_MS);
     let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
     // SAFETY: a process that runs SQL has a latch of its own.
     unsafe {
-        pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, ms as i64, pg_sys::PG_WAIT_EXTENSION);
+        pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, ms as i64, event.info());
         pg_sys::ResetLatch(pg_sys::MyLatch);
     }
     check_for_interrupts!();

@@ -61,3 +61,15 @@ pub fn both() -> Reading {
     }
     Reading { wall_ns: wall_ns(), mono_ns: mono_ns() }
 }
+
+/// Whether the kernel has the clock in step with a time service, as that told it; `None` where the
+/// kernel does not say.
+pub fn is_synchronized() -> Option<bool> {
+    // SAFETY: all-zero bytes are a valid `timex`, and one that asks to change nothing.
+    let mut state = unsafe { std::mem::zeroed::<libc::timex>() };
+    // SAFETY: a valid place to write to.
+    if unsafe { libc::adjtimex(&raw mut state) } < 0 {
+        return None;
+    }
+    Some(state.status & libc::STA_UNSYNC == 0)
+}

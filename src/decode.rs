@@ -10,7 +10,7 @@ use pgrx::prelude::*;
 
 use crate::fmgr::{Call, int8, sql_function};
 use crate::refusal::Refusal;
-use crate::timestamp::{finite, timestamp, timestamp_us, unix_us};
+use crate::timestamp::{finite, instant, timestamp, timestamp_us, unix_us};
 use crate::{memory, settings};
 
 sql_function! {
@@ -89,37 +89,13 @@ sql_function! {
     fn snowflake_parse(call) {
         let (layout, id) = id_argument(call)?;
         let parts = layout.unpack(id);
-        let mut values = [
-            int8(timestamp_us(layout.created_us(id))),
-            pg_sys::Datum::from(parts.datacenter),
-            pg_sys::Datum::from(parts.worker),
-            pg_sys::Datum::from(parts.sequence),
-        ];
-        let mut nulls = [false; 4];
-        let row_type = row_type(call);
-        // SAFETY: the row type is the declared one, four columns of the types above.
-        unsafe {
-            let tuple = pg_sys::heap_form_tuple(row_type, values.as_mut_ptr(), nulls.as_mut_ptr());
-            Ok(pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data))
-        }
+        Ok(call.row([
+            Some(int8(timestamp_us(layout.created_us(id)))),
+            Some(pg_sys::Datum::from(parts.datacenter)),
+            Some(pg_sys::Datum::from(parts.worker)),
+            Some(pg_sys::Datum::from(parts.sequence)),
+        ]))
     }
-}
-
-/// The declared row type of a function, looked up once for each place that calls it.
-fn row_type(call: &mut Call) -> pg_sys::TupleDesc {
-    if call.kept().is_null() {
-        // SAFETY: called from SQL, so the function's own result type can be looked up. The copy
-        // lives where the pointer to it does.
-        unsafe {
-            let mut found: pg_sys::TupleDesc = std::ptr::null_mut();
-            pg_sys::get_call_result_type(call.as_fcinfo(), std::ptr::null_mut(), &raw mut found);
-            let previous = pg_sys::MemoryContextSwitchTo(call.kept_context());
-            let copy = pg_sys::BlessTupleDesc(pg_sys::CreateTupleDescCopy(found));
-            pg_sys::MemoryContextSwitchTo(previous);
-            *call.kept() = copy.cast();
-        }
-    }
-    call.kept().cast()
 }
 
 /// The layout that an argument names, or the server's if the function has no such argument.
@@ -190,14 +166,13 @@ fn snowflake_layouts() -> TableIterator<
     let own = custom.map(|layout| ("custom", "this server's id_gen.layout", layout));
     TableIterator::new(named.chain(own).filter_map(move |(name, about, layout)| {
         let bits = |field| layout.bits(field).cast_signed();
-        let instant = |unix_ms| TimestampWithTimeZone::try_from(timestamp(unix_ms)).ok();
         let tick_us = i64::from(layout.tick_ms()) * US_PER_MS;
         Some((
             name,
             about,
             server == Some(layout),
             layout.to_string(),
-            instant(layout.epoch_ms())?,
+            instant(timestamp(layout.epoch_ms()))?,
             Interval::from_micros(tick_us),
             bits(Field::Time),
             bits(Field::Datacenter),
@@ -205,7 +180,7 @@ fn snowflake_layouts() -> TableIterator<
             bits(Field::Sequence),
             layout.nodes().cast_signed(),
             layout.per_second().cast_signed(),
-            instant(layout.runs_out_ms())?,
+            instant(timestamp(layout.runs_out_ms()))?,
         ))
     }))
 }

@@ -101,6 +101,12 @@ impl Call {
         self.arg(index).map(|datum| (datum.value() as u32).cast_signed())
     }
 
+    /// An argument of type `boolean`.
+    #[inline(always)]
+    pub fn bool(&self, index: usize) -> Option<bool> {
+        self.arg(index).map(|datum| datum.value() as u8 != 0)
+    }
+
     /// An argument of type `uuid`.
     #[inline(always)]
     pub fn uuid(&self, index: usize) -> Option<[u8; 16]> {
@@ -134,6 +140,39 @@ impl Call {
     /// Answers `void`.
     pub fn void(&self) -> pg_sys::Datum {
         pg_sys::Datum::null()
+    }
+
+    /// Answers a row: a value or NULL for each column of the declared row type.
+    pub fn row<const COLUMNS: usize>(
+        &mut self,
+        columns: [Option<pg_sys::Datum>; COLUMNS],
+    ) -> pg_sys::Datum {
+        let mut nulls = columns.map(|column| column.is_none());
+        let mut values = columns.map(|column| column.unwrap_or(pg_sys::Datum::null()));
+        let row_type = self.row_type();
+        // SAFETY: callers pass the columns that `sql/` declares.
+        unsafe {
+            let tuple = pg_sys::heap_form_tuple(row_type, values.as_mut_ptr(), nulls.as_mut_ptr());
+            pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data)
+        }
+    }
+
+    /// The declared row type, looked up once for each place that calls the function.
+    fn row_type(&mut self) -> pg_sys::TupleDesc {
+        if self.kept().is_null() {
+            // SAFETY: called from SQL, so the function's own result type can be looked up. The copy
+            // lives where the pointer to it does.
+            unsafe {
+                let mut found: pg_sys::TupleDesc = std::ptr::null_mut();
+                let fcinfo = self.as_fcinfo();
+                pg_sys::get_call_result_type(fcinfo, std::ptr::null_mut(), &raw mut found);
+                let previous = pg_sys::MemoryContextSwitchTo(self.kept_context());
+                let copy = pg_sys::BlessTupleDesc(pg_sys::CreateTupleDescCopy(found));
+                pg_sys::MemoryContextSwitchTo(previous);
+                *self.kept() = copy.cast();
+            }
+        }
+        self.kept().cast()
     }
 
     /// The structure that PostgreSQL's own functions take.

@@ -15,7 +15,7 @@ use pgrx::bgworkers::{
 use pgrx::prelude::*;
 
 use crate::claim::tell_of_step;
-use crate::memory;
+use crate::{log, memory};
 use crate::refusal::Refusal;
 use crate::reservation::{self, Decision};
 use crate::shared::{Reader, Segment};
@@ -33,7 +33,7 @@ pub fn request() {
             .set_type(NAME)
             .set_library("id_gen")
             .set_function("id_gen_keeper")
-            .enable_shmem_access(None)
+            .enable_spi_access()
             .set_start_time(BgWorkerStartTime::RecoveryFinished)
             .set_restart_time(Some(RESTART))
             .load();
@@ -45,6 +45,8 @@ pub fn request() {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
     BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP | SignalWakeFlags::SIGTERM);
+    // To no database: this makes it a row of pg_stat_activity.
+    BackgroundWorker::connect_worker_to_spi(None, None);
     let Some(segment) = memory::segment() else { return };
     segment.become_keeper();
     segment.adopt_settings(Reader::Keeper);
@@ -72,6 +74,8 @@ pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
 }
 
 fn round(segment: &'static Segment) -> Result<(), Refusal> {
+    segment.keeper_beats();
+    log::tell_overdue(segment);
     let layout = segment.layout()?;
     let (begun, looked, step) = {
         let mut state = segment.lock();

@@ -8,18 +8,26 @@
 //! | --- | --- |
 //! | [`snowflake`] | SQL functions that generate snowflakes |
 //! | [`decode`] | SQL functions that take snowflakes apart, bound and build them |
+//! | [`plan`] | the SQL function that proposes a layout |
 //! | [`uuid`] | SQL functions of the UUIDv7 family |
 //! | [`claim`] | the way from a used-up block to the next one: lock, wait, refuse |
 //! | [`backend`] | what one process knows: its slot and the fast path of one ID |
 //! | [`shared`] | the shared segment: the line of positions, settings in force, slots |
+//! | [`slot`] | what one process owns in it: the rest of its block, its counts |
 //! | [`memory`] | where that segment comes from, and how a process finds it |
 //! | [`reservation`] | the promise on disk: reading, writing, beginning |
 //! | [`keeper`] | the background worker that reserves ahead of need |
+//! | [`stat`] | SQL functions behind the statistics views |
+//! | [`status`] | whether this server generates, and what with |
+//! | [`check`] | what may be wrong with it, and what to type then |
+//! | [`catalog`] | what the checks ask PostgreSQL's catalogs |
 //! | [`operator`] | SQL functions with which a superuser decides |
 //! | [`settings`] | the `id_gen.*` parameters |
 //! | [`hidden`] | settings that a session cannot see, so that it must not speak for the server |
+//! | [`wait`] | what a waiting process is seen to wait for |
 //! | [`clock`] | reading the operating system's clocks |
 //! | [`random`] | random bits in bulk |
+//! | [`log`] | how many of them the server's log gets |
 //! | [`refusal`] | every error, with its SQLSTATE, DETAIL and HINT |
 //! | [`timestamp`] | PostgreSQL's timestamps and Unix milliseconds |
 //! | [`fmgr`] | PostgreSQL's calling convention, without a wrapper's cost |
@@ -30,23 +38,31 @@
 use pgrx::prelude::*;
 
 mod backend;
+mod catalog;
+mod check;
 mod claim;
 mod clock;
 mod decode;
 mod fmgr;
 mod hidden;
 mod keeper;
+mod log;
 mod memory;
 mod operator;
+mod plan;
 mod process;
 mod random;
 mod refusal;
 mod reservation;
 mod settings;
 mod shared;
+mod slot;
 mod snowflake;
+mod stat;
+mod status;
 mod timestamp;
 mod uuid;
+mod wait;
 
 #[cfg(any(test, feature = "pg_test"))]
 mod tests;
@@ -61,8 +77,10 @@ extension_sql_file!(
     requires = [decode::snowflake_layouts]
 );
 extension_sql_file!("../sql/operator.sql", name = "operator", requires = ["snowflake"]);
-extension_sql_file!("../sql/uuid.sql", name = "uuid", requires = ["operator"]);
+extension_sql_file!("../sql/plan.sql", name = "plan", requires = ["operator"]);
+extension_sql_file!("../sql/uuid.sql", name = "uuid", requires = ["plan"]);
 extension_sql_file!("../sql/uuid_extract.sql", name = "uuid_extract", requires = ["uuid"]);
+extension_sql_file!("../sql/monitoring.sql", name = "monitoring", requires = ["uuid_extract"]);
 
 /// Called once per process that loads the library: by the postmaster if it is preloaded, otherwise
 /// by each session that calls one of its functions. Everything works from either but generating
@@ -77,6 +95,7 @@ pub extern "C-unwind" fn _PG_init() {
     }
     hidden::look();
     settings::define();
+    log::install();
     memory::request();
     keeper::request();
 }

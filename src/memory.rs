@@ -8,7 +8,7 @@
 //! **Locking.** The postmaster makes the segment before any other process exists; the registry holds
 //! a lock of its own while it is made.
 
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -64,12 +64,21 @@ unsafe extern "C-unwind" fn on_create(memory: *mut std::ffi::c_void) {
     unsafe { shared::create(memory, slot_count()) };
 }
 
+/// Whether the postmaster loaded the library, so that every process has inherited it.
+static PRELOADED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the library was loaded when the server started.
+pub fn is_preloaded() -> bool {
+    PRELOADED.load(Ordering::Relaxed)
+}
+
 /// Asks for the segment, if the library is being preloaded.
 pub fn request() {
     // SAFETY: reads a state variable of this process.
     if !unsafe { pg_sys::process_shared_preload_libraries_in_progress } {
         return;
     }
+    PRELOADED.store(true, Ordering::Relaxed);
     // SAFETY: the postmaster has one thread, and both hooks chain to the one found before.
     unsafe {
         PREVIOUS_REQUEST_HOOK = pg_sys::shmem_request_hook;

@@ -7,12 +7,13 @@ use std::io::ErrorKind;
 use id_gen_core::layout::{Field, Layout, LayoutError, RangeError, show_ms};
 use id_gen_core::opening::Obstacle;
 use id_gen_core::reservation::{Damage, FILE};
-use id_gen_core::{presets, uuid7};
+use id_gen_core::{plan, presets, uuid7};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use crate::reservation::UPGRADED;
-use crate::settings;
+use crate::log;
+use crate::settings::{self, Settings};
 
 /// Why a call is refused.
 #[derive(Clone, Debug)]
@@ -90,6 +91,15 @@ pub enum Refusal {
     NullCount,
     /// A time that is NULL.
     NullTime,
+    /// A part of what is wished of a layout that is not positive.
+    BadWish {
+        /// The argument.
+        name: &'static str,
+        /// What it is.
+        value: i64,
+    },
+    /// A part of what is wished of a layout that is NULL; its argument.
+    NullWish(&'static str),
     /// A set-returning function in a place that takes no set.
     NoSet,
     /// More processes than slots: this process has none.
@@ -124,8 +134,22 @@ impl FileError {
     }
 }
 
-/// The causes of refusing to generate, counted one by one.
+/// The causes of refusing to generate, counted one by one, as the log names them.
+pub const CAUSE_NAMES: [&str; CAUSES] = [
+    "worker or datacenter number",
+    "layout",
+    "lead over the clock",
+    "clock jumped forward",
+    "clock before the epoch",
+    "layout has run out",
+    "reservation cannot be used",
+    "reservation cannot be written",
+];
+/// How many there are.
 pub const CAUSES: usize = 8;
+
+/// Where errors raised here come from, as PostgreSQL reports it.
+pub const FILE_NAME: &str = file!();
 
 impl Refusal {
     /// Where a refusal to generate is counted; `None` for a mistake in the call itself.
@@ -145,6 +169,7 @@ impl Refusal {
 
     /// Raises the error.
     pub fn raise(self) -> ! {
+        log::note_raised(self.cause());
         self.into_report().report(PgLogLevel::ERROR);
         unreachable!("an ERROR does not return")
     }
@@ -187,7 +212,8 @@ impl Refusal {
         report
     }
 
-    fn words(&self) -> Words {
+    /// The error in PostgreSQL's parts.
+    pub fn words(&self) -> Words {
         use PgSqlErrorCode as Code;
         match self {
             #[cfg(not(feature = "registry"))]
@@ -196,10 +222,7 @@ impl Refusal {
                 "id_gen must be loaded through shared_preload_libraries to generate snowflakes",
             )
             .detail("Snowflakes of all sessions come from one place in shared memory, which is set up when the server starts.")
-            .hint(format!(
-                "Put this line into postgresql.conf and restart the server: shared_preload_libraries = '{}'",
-                preload_list()
-            )),
+            .hint(preload_hint()),
             Refusal::Hidden(name) => Words::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("the server's setting of \"{name}\" cannot be seen in this session"),
@@ -338,6 +361,16 @@ impl Refusal {
                 Words::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "time must not be null")
                     .hint("Pass the time of the newest ID in use, or now().")
             }
+            Refusal::BadWish { name, value } => Words::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("{name} must be greater than zero"),
+            )
+            .detail(format!("The value of {name} is {value}."))
+            .hint(WISH_HINT),
+            Refusal::NullWish(name) => {
+                Words::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, format!("{name} must not be null"))
+                    .hint(WISH_HINT)
+            }
             Refusal::NoSet => Words::new(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 "set-valued function called in context that cannot accept a set",
@@ -355,11 +388,14 @@ impl Refusal {
 }
 
 /// An error in PostgreSQL's parts.
-struct Words {
+pub struct Words {
     sqlstate: PgSqlErrorCode,
-    primary: String,
-    detail: Option<String>,
-    hint: Option<String>,
+    /// What is the matter, in one line.
+    pub primary: String,
+    /// The figures.
+    pub detail: Option<String>,
+    /// The way out.
+    pub hint: Option<String>,
 }
 
 impl Words {
@@ -405,7 +441,7 @@ fn node_words(error: &RangeError, layout: &Layout) -> Words {
 }
 
 /// What to do about a lead that takes this many seconds: names the setting where it goes so far.
-fn ahead_hint(seconds: i64) -> String {
+pub fn ahead_hint(seconds: i64) -> String {
     let wait = "If the clock was set back, wait until it has caught up, or put it right";
     if seconds.saturating_mul(1000) > settings::MAX_MAX_LEAD_MS.into() {
         return format!("{wait}.");
@@ -414,6 +450,9 @@ fn ahead_hint(seconds: i64) -> String {
         "{wait}; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{seconds}s'; SELECT pg_reload_conf();"
     )
 }
+
+/// What to type to have a layout proposed.
+const WISH_HINT: &str = "Say what is needed, as in: SELECT * FROM id_gen_plan(ids_per_second => 10000, servers => 10, years => 30);";
 
 /// What to type when the past is lost.
 const RESET_HINT: &str = "Put the file back; or let a superuser begin anew above the clock, and above the newest ID in use: SELECT id_gen_reset_reservation(above => now());";
@@ -492,8 +531,51 @@ fn example_layout() -> String {
     presets::by_name(presets::DEFAULT).map_or_else(String::new, |preset| preset.layout.to_string())
 }
 
+/// What to do where the library is not preloaded.
+pub fn preload_hint() -> String {
+    format!(
+        "Put this line into postgresql.conf and restart the server: shared_preload_libraries = '{}'",
+        preload_list()
+    )
+}
+
+/// What to do about a layout that ends.
+pub fn successor_hint(layout: &Layout, now_ms: i64) -> String {
+    match plan::successor(layout, now_ms, SUCCESSOR_YEARS) {
+        Some(successor) => format!(
+            "Take one whose IDs go on above these, then restart the server: ALTER SYSTEM SET id_gen.layout = '{successor}';"
+        ),
+        None => "No layout of 63 bits has IDs above these. Plan a new key for the tables, with a layout from: SELECT * FROM id_gen_plan(100000, 32, 50);".to_owned(),
+    }
+}
+
+/// How long the layout that follows one should last at least.
+const SUCCESSOR_YEARS: u32 = 30;
+
+/// What to do where one worker's sequence is nearly used up.
+pub fn roomier_hint(layout: &Layout, settings: &Settings, now_ms: i64) -> String {
+    let in_use = |number: i32| u32::try_from(number).unwrap_or(0);
+    let (datacenter, worker) = (in_use(settings.datacenter_id), in_use(settings.worker_id));
+    let wanted = layout.per_second().saturating_mul(2);
+    match plan::roomier(layout, wanted, now_ms, datacenter, worker) {
+        Some(roomier) => format!(
+            "Spread the load over more servers; or take a layout with more room on all servers that share a table, then restart: ALTER SYSTEM SET id_gen.layout = '{roomier}';"
+        ),
+        None => "Spread the load over more servers.".to_owned(),
+    }
+}
+
+/// What to do where the background worker found no place.
+pub fn more_workers_hint() -> String {
+    // SAFETY: a setting, fixed when the server started.
+    let places = unsafe { pg_sys::max_worker_processes };
+    format!(
+        "If it does not come back within seconds, there is no place for it; make one and restart the server: ALTER SYSTEM SET max_worker_processes = {};",
+        places.saturating_add(1)
+    )
+}
+
 /// The value of `shared_preload_libraries` with this extension added.
-#[cfg(not(feature = "registry"))]
 fn preload_list() -> String {
     // SAFETY: a string that PostgreSQL set up at start, or null.
     let list = unsafe {

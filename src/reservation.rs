@@ -27,7 +27,7 @@ use pgrx::pg_sys;
 
 use crate::refusal::Refusal;
 use crate::shared::Segment;
-use crate::{clock, timestamp};
+use crate::{clock, timestamp, wait};
 
 // Every process of a server works in its data directory.
 const DIRECTORY: &str = "id_gen";
@@ -71,20 +71,27 @@ pub fn open(segment: &Segment, decision: Decision) -> Result<bool, Refusal> {
     };
     let present = present(layout, max_lead_ms)?;
     let start = decide(&present, decision)?;
-    let mut line = Line::begin(&layout, &start);
     // The last run may have left the clocks of this boot, which tell whether to believe the clock
-    // now. Claims judge again for themselves, and count and tell what they see.
-    let mut watch = start.watch;
-    let jumped = watch.judge(present.clock, max_jump_ns).jumped_ns.is_some();
-    let believed_ms = (!jumped).then(|| present.clock.wall_ms());
-    let until_ms = line.wanted_until_ms(&layout, believed_ms, max_lead_ms);
-    write(segment, layout, until_ms, start.watch.believed())?;
+    // now.
+    let mut line = Line::begin(&layout, &start);
+    let (until_ms, believed) = line.wanted(&layout, present.clock, max_lead_ms, max_jump_ns);
+    write(segment, layout, until_ms, believed)?;
     line.promise(&layout, until_ms);
     if present.upgraded_ms.is_some() {
         remove(UPGRADED).map_err(|error| Refusal::Unwritten((&error).into()))?;
     }
     segment.lock().line = Some(line);
     Ok(true)
+}
+
+/// Whether the line could begin now, if it has not begun.
+///
+/// # Errors
+/// What [`open`] would refuse with, as far as that is known without writing.
+pub fn preview(segment: &Segment) -> Result<(), Refusal> {
+    let layout = *segment.layout()?;
+    let max_lead_ms = segment.lock().settings.max_lead_ms;
+    decide(&present(layout, max_lead_ms)?, Decision::None).map(|_| ())
 }
 
 /// Notes that this cluster is being filled by `pg_upgrade`, which starts servers in a mode of their
@@ -121,19 +128,17 @@ fn decide(present: &Present, decision: Decision) -> Result<Start, Refusal> {
 /// If the file can't be written.
 pub fn extend(segment: &Segment) -> Result<(), Refusal> {
     let layout = *segment.layout()?;
+    segment.sample();
     let _writing = segment.begin_writing();
     let (until_ms, believed) = {
         let state = segment.lock();
         let Some(line) = &state.line else { return Ok(()) };
-        let now = clock::both();
-        let mut watch = line.watch;
-        let jumped = watch.judge(now, state.max_jump_ns()).jumped_ns.is_some();
-        let believed_ms = (!jumped).then(|| now.wall_ms());
-        let until_ms = line.wanted_until_ms(&layout, believed_ms, state.settings.max_lead_ms);
-        if until_ms <= line.promised_until_ms(&layout) {
+        let max_lead_ms = state.settings.max_lead_ms;
+        let wanted = line.wanted(&layout, clock::both(), max_lead_ms, state.max_jump_ns());
+        if wanted.0 <= line.promised_until_ms(&layout) {
             return Ok(());
         }
-        (until_ms, watch.believed())
+        wanted
     };
     write(segment, layout, until_ms, believed)?;
     if let Some(line) = &mut segment.lock().line {
@@ -221,7 +226,8 @@ fn write(segment: &Segment, layout: Layout, until_ms: i64, clock: Reading) -> Re
     let (system_identifier, timeline) = identity();
     let record = Record { system_identifier, timeline, layout, until_ms, boot: boot(), clock };
     let since_ns = clock::mono_ns();
-    let written = write_files(&record.encode());
+    let bytes = record.encode();
+    let written = wait::Event::Reservation.during(|| write_files(&bytes));
     let took_ns = clock::mono_ns().saturating_sub(since_ns);
     segment.lock().count_write(took_ns, written.is_ok());
     written.map_err(|error| Refusal::Unwritten((&error).into()))

@@ -25,8 +25,8 @@ const UNSET: i32 = -1;
 const MAX_NODE: i32 = i32::MAX;
 
 const DEFAULT_MAX_LEAD_MS: i32 = 5_000;
-/// The largest `id_gen.max_lead`.
-pub const MAX_MAX_LEAD_MS: i32 = 3_600_000;
+/// The largest `id_gen.max_lead`: a day, so that a server whose clock was hours ahead can go on.
+pub const MAX_MAX_LEAD_MS: i32 = 86_400_000;
 const DEFAULT_MAX_WAIT_MS: i32 = 1_000;
 const MAX_MAX_WAIT_MS: i32 = 600_000;
 const DEFAULT_MAX_JUMP_MS: i32 = 600_000;
@@ -86,6 +86,11 @@ impl Settings {
     /// Whether both make IDs with the same node's bits.
     pub fn same_node(&self, other: &Settings) -> bool {
         (self.worker_id, self.datacenter_id) == (other.worker_id, other.datacenter_id)
+    }
+
+    /// This server's number, if it is set.
+    pub fn worker(&self) -> Option<i32> {
+        (self.worker_id != UNSET).then_some(self.worker_id)
     }
 
     /// The node's bits in every ID.

@@ -5,9 +5,9 @@
 //!
 //! **Locking.** [`State`] is read and written under the segment's LWLock alone, always exclusive,
 //! never across a wait, a log line or anything that can fail. The generation is written under the
-//! lock and read without it. A slot is written by its process alone, without a lock; others read
-//! it. What is fixed when the segment is made needs no lock. The reservation is written by the
-//! holder of the write token, which a process takes under the lock and then keeps without it.
+//! lock and read without it, and so is what is counted rarely. What is fixed when the segment is
+//! made needs no lock. The reservation is written by the holder of the write token, which a process
+//! takes under the lock and then keeps without it.
 //!
 //! **Addresses.** Where the segment lies ([`crate::memory`]) may differ from process to process, so
 //! it holds none of its own.
@@ -20,33 +20,33 @@ use std::ffi::{CStr, c_void};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
-use id_gen_core::block::Block;
 use id_gen_core::clock::{Reading, Watch};
+use id_gen_core::histogram::{self, BUCKETS};
 use id_gen_core::layout::{Layout, NS_PER_MS};
 use id_gen_core::line::Line;
+use id_gen_core::pace::{Pace, Sample};
 use pgrx::pg_sys;
 
-use crate::clock;
-use crate::hidden;
+use crate::log::TELL_AGAIN_NS;
 use crate::refusal::{CAUSES, Refusal};
 use crate::settings::{self, Settings};
+use crate::slot::{Counts, Slot};
+use crate::{clock, hidden, wait};
 
 /// The segment's name among PostgreSQL's, and its lock's.
 pub const NAME: &CStr = c"id_gen";
 
 /// Changes with whatever changes in what follows. On a server where the library is not preloaded,
 /// sessions of two versions may meet in one segment after an upgrade.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// How often a process that waits for the write token looks by itself.
 const LOOK_AGAIN_MS: i64 = 1_000;
-/// Least time between two log lines about steps of the clock: 10 s.
-const TELL_AGAIN_NS: u64 = 10_000 * NS_PER_MS;
 
 /// A value on cache lines of its own (128 bytes: what PostgreSQL assumes, and two lines of a
 /// processor that fetches them in pairs), so that writing it slows nobody who reads its neighbours.
 #[repr(C, align(128))]
-struct Padded<T>(T);
+pub struct Padded<T>(pub T);
 
 /// What all processes share.
 #[repr(C)]
@@ -62,8 +62,33 @@ pub struct Segment {
     written: Padded<UnsafeCell<pg_sys::ConditionVariable>>,
     /// The latch of the keeper, or null.
     keeper: AtomicPtr<pg_sys::Latch>,
+    /// Its process.
+    keeper_pid: AtomicI32,
+    /// When it last began a round, on the monotonic clock.
+    keeper_beat_mono_ns: AtomicU64,
     /// Refusals to generate, by [`Refusal::cause`].
-    refusals: Padded<[AtomicU64; CAUSES]>,
+    pub refusals: Padded<[AtomicU64; CAUSES]>,
+    /// Which of them are in the log.
+    pub told: Padded<[Told; CAUSES]>,
+    /// Waits, by [`histogram::bucket`].
+    pub waits: Padded<[AtomicU64; BUCKETS]>,
+}
+
+/// How much of what may happen often is in the log.
+#[derive(Default)]
+pub struct Told {
+    /// When a line was last written, on the monotonic clock; zero for never.
+    pub at_mono_ns: AtomicU64,
+    /// What has happened since without one.
+    pub untold: AtomicU64,
+}
+
+/// The keeper, seen from outside.
+pub struct Keeper {
+    /// Its process.
+    pub pid: i32,
+    /// How long ago it began its last round.
+    pub beat_age_ns: u64,
 }
 
 // SAFETY: `state` is reached through `lock` alone, `lock` and `written` are made for sharing, the
@@ -97,8 +122,12 @@ pub struct State {
     pub settings: Settings,
     /// When those were read from the configuration file, on the monotonic clock.
     pub settings_read_mono_ns: u64,
+    /// Whether the last write failed.
+    pub write_failing: bool,
     /// Largest lead of an ID over the clock so far.
     pub largest_lead_ticks: u64,
+    /// Highest place within a tick that was claimed so far.
+    pub highest_sequence: u64,
     /// Times the clock was set back, and by how much at most.
     pub steps_back: u64,
     /// See `steps_back`.
@@ -110,7 +139,15 @@ pub struct State {
     /// When the last such line was written, on the monotonic clock.
     told_at_mono_ns: u64,
     /// Counts of processes whose slots have gone to others.
-    pub retired: Counts,
+    retired: Counts,
+    /// All counts as last looked at: what was once shown does not go down.
+    seen: Counts,
+    /// All counts when they were last reset.
+    base: Counts,
+    /// When that was, or when the segment was made, in Unix nanoseconds.
+    pub reset_at_ns: u64,
+    /// How fast IDs were made lately.
+    pub pace: Pace,
 }
 
 /// Who has read the settings anew.
@@ -120,92 +157,6 @@ pub enum Reader {
     Keeper,
     /// A process that generates.
     Session,
-}
-
-/// What a slot counts, added up.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
-    /// IDs handed to callers.
-    pub issued: u64,
-    /// Claims.
-    pub claims: u64,
-    /// Claims that had to wait for the clock.
-    pub waits: u64,
-    /// Time waited.
-    pub waited_ns: u64,
-}
-
-/// What one process owns.
-#[repr(C, align(128))]
-pub struct Slot {
-    /// The rest of its block.
-    pub block: Block,
-    /// Size of the last block it asked for.
-    pub block_size: AtomicU64,
-    /// Positions claimed, handed out or not.
-    pub granted: AtomicU64,
-    /// Positions claimed and dropped unused.
-    pub dropped: AtomicU64,
-    /// Claims.
-    pub claims: AtomicU64,
-    /// Claims that had to wait for the clock.
-    pub waits: AtomicU64,
-    /// Time waited.
-    pub waited_ns: AtomicU64,
-    /// The process, or zero.
-    pub pid: AtomicI32,
-}
-
-impl Slot {
-    /// Adds to a counter that only its owner writes.
-    #[inline]
-    pub fn add(counter: &AtomicU64, amount: u64) {
-        // The owner is the only writer, so this needs no locked instruction.
-        counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
-    }
-
-    /// Drops the rest of the block.
-    pub fn drop_block(&self) {
-        Slot::add(&self.dropped, self.block.left());
-        self.block.clear();
-    }
-
-    /// The slot's counts.
-    pub fn counts(&self) -> Counts {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let unused = read(&self.dropped).wrapping_add(self.block.left());
-        Counts {
-            issued: read(&self.granted).saturating_sub(unused),
-            claims: read(&self.claims),
-            waits: read(&self.waits),
-            waited_ns: read(&self.waited_ns),
-        }
-    }
-
-    /// Makes the slot new for its next process.
-    fn reset(&self, pid: i32) {
-        self.block.clear();
-        for counter in [
-            &self.block_size,
-            &self.granted,
-            &self.dropped,
-            &self.claims,
-            &self.waits,
-            &self.waited_ns,
-        ] {
-            counter.store(0, Ordering::Relaxed);
-        }
-        self.pid.store(pid, Ordering::Relaxed);
-    }
-}
-
-impl Counts {
-    fn add(&mut self, other: Counts) {
-        self.issued += other.issued;
-        self.claims += other.claims;
-        self.waits += other.waits;
-        self.waited_ns += other.waited_ns;
-    }
 }
 
 /// The right to write the reservation, which one process holds at a time. Who holds it looks for no
@@ -270,6 +221,17 @@ impl State {
         self.writes += 1;
         self.failed_writes += u64::from(!succeeded);
         self.slowest_write_ns = self.slowest_write_ns.max(took_ns);
+        self.write_failing = !succeeded;
+    }
+
+    /// Counts a claim that ends in this position, so far ahead of the clock.
+    #[inline]
+    pub fn count_claim(&mut self, lead_ticks: u64, sequence: u64) {
+        if cfg!(feature = "uncounted") {
+            return;
+        }
+        self.largest_lead_ticks = self.largest_lead_ticks.max(lead_ticks);
+        self.highest_sequence = self.highest_sequence.max(sequence);
     }
 }
 
@@ -401,6 +363,7 @@ impl Segment {
     pub fn begin_writing(&self) -> Writing<'_> {
         if !self.try_begin_writing() {
             let written = self.written.0.get();
+            let reservation_wait = wait::Event::Reservation.info();
             // SAFETY: initialized before the segment was published; an error leaves the wait to
             // PostgreSQL to clean up.
             unsafe {
@@ -409,7 +372,7 @@ impl Segment {
                     pg_sys::ConditionVariableTimedSleep(
                         written,
                         LOOK_AGAIN_MS,
-                        pg_sys::PG_WAIT_EXTENSION,
+                        reservation_wait,
                     );
                 }
                 pg_sys::ConditionVariableCancelSleep();
@@ -424,8 +387,28 @@ impl Segment {
 
     /// Makes this process the keeper that [`Segment::call_keeper`] wakes, until it ends.
     pub fn become_keeper(&self) {
+        self.keeper_beats();
         // SAFETY: set at process start.
-        self.keeper.store(unsafe { pg_sys::MyLatch }, Ordering::Relaxed);
+        let (pid, latch) = unsafe { (pg_sys::MyProcPid, pg_sys::MyLatch) };
+        self.keeper_pid.store(pid, Ordering::Relaxed);
+        self.keeper.store(latch, Ordering::Relaxed);
+    }
+
+    /// Notes that the keeper begins a round.
+    pub fn keeper_beats(&self) {
+        self.keeper_beat_mono_ns.store(clock::mono_ns(), Ordering::Relaxed);
+    }
+
+    /// The keeper, if one runs.
+    pub fn keeper(&self) -> Option<Keeper> {
+        if self.keeper.load(Ordering::Relaxed).is_null() {
+            return None;
+        }
+        let beat_ns = self.keeper_beat_mono_ns.load(Ordering::Relaxed);
+        Some(Keeper {
+            pid: self.keeper_pid.load(Ordering::Relaxed),
+            beat_age_ns: clock::mono_ns().saturating_sub(beat_ns),
+        })
     }
 
     /// Leaves that place to the next keeper.
@@ -467,6 +450,63 @@ impl Segment {
         }
     }
 
+    /// Counts a wait.
+    pub fn count_wait(&self, ns: u64) {
+        self.waits.0[histogram::bucket(ns)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes a sample of the counts, if one is due.
+    pub fn sample(&self) {
+        let mono_ns = clock::mono_ns();
+        if self.lock().pace.is_due(mono_ns) {
+            let sample = self.counts_at(mono_ns);
+            self.lock().pace.add(sample);
+        }
+    }
+
+    /// The counts now, as a sample is compared with.
+    pub fn counts_at(&self, mono_ns: u64) -> Sample {
+        let Counts { issued, granted, .. } = self.all_counts(&mut self.lock());
+        Sample { mono_ns, issued, granted }
+    }
+
+    /// What was counted since the last reset.
+    pub fn counts(&self) -> Counts {
+        let mut state = self.lock();
+        self.all_counts(&mut state).minus(state.base)
+    }
+
+    /// Counts of all processes since the segment was made. Slots are read while their owners write
+    /// them; under the lock, none goes to another process meanwhile.
+    fn all_counts(&self, state: &mut State) -> Counts {
+        let sum = self.slots().fold(state.retired, |sum, slot| sum.plus(slot.counts()));
+        state.seen = state.seen.at_least(sum);
+        state.seen
+    }
+
+    /// Begins to count anew.
+    pub fn reset_counts(&self) {
+        let mut state = self.lock();
+        state.base = self.all_counts(&mut state);
+        state.writes = 0;
+        state.failed_writes = 0;
+        state.slowest_write_ns = 0;
+        state.largest_lead_ticks = 0;
+        state.highest_sequence = 0;
+        state.steps_back = 0;
+        state.largest_step_back_ns = 0;
+        state.steps_forward = 0;
+        state.reset_at_ns = clock::wall_ns();
+        for counter in self.refusals.0.iter().chain(&self.waits.0) {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// The slots of all processes that can run SQL.
+    pub fn slots(&self) -> impl Iterator<Item = &Slot> {
+        (0..self.fixed.0.slot_count).filter_map(|index| self.slot(index))
+    }
+
     /// The slot of the process with this number.
     fn slot(&self, index: usize) -> Option<&Slot> {
         if index >= self.fixed.0.slot_count {
@@ -486,7 +526,7 @@ impl Segment {
             .and_then(|index| self.slot(index))
             .ok_or(Refusal::NoSlot)?;
         let mut state = self.lock();
-        state.retired.add(slot.counts());
+        state.retired = state.retired.plus(slot.counts());
         // SAFETY: set once at process start.
         slot.reset(unsafe { pg_sys::MyProcPid });
         Ok(slot)
@@ -550,20 +590,30 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize) {
             writes: 0,
             failed_writes: 0,
             slowest_write_ns: 0,
+            write_failing: false,
             settings: Settings::NONE,
             settings_read_mono_ns: 0,
             largest_lead_ticks: 0,
+            highest_sequence: 0,
             steps_back: 0,
             largest_step_back_ns: 0,
             steps_forward: 0,
             untold_step_ns: 0,
             told_at_mono_ns: 0,
             retired: Counts::default(),
+            seen: Counts::default(),
+            base: Counts::default(),
+            reset_at_ns: clock::wall_ns(),
+            pace: Pace::default(),
         })),
         // SAFETY: as above.
         written: Padded(UnsafeCell::new(unsafe { std::mem::zeroed() })),
         keeper: AtomicPtr::new(std::ptr::null_mut()),
-        refusals: Padded([const { AtomicU64::new(0) }; CAUSES]),
+        keeper_pid: AtomicI32::new(0),
+        keeper_beat_mono_ns: AtomicU64::new(0),
+        refusals: Padded(Default::default()),
+        told: Padded(Default::default()),
+        waits: Padded(Default::default()),
     };
     // SAFETY: the caller vouches for the memory. All-zero bytes are a valid, empty slot.
     unsafe {

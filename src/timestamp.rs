@@ -1,6 +1,7 @@
 //! PostgreSQL's timestamps and Unix milliseconds, from one to the other.
 
 use id_gen_core::layout::US_PER_MS;
+use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys;
 
 use crate::refusal::Refusal;
@@ -47,4 +48,9 @@ pub fn unix_ms(timestamp: pg_sys::TimestampTz) -> Result<i64, Refusal> {
 #[inline(always)]
 pub const fn timestamp(unix_ms: i64) -> pg_sys::TimestampTz {
     timestamp_us(unix_ms.wrapping_mul(US_PER_MS))
+}
+
+/// A timestamp as a column of a row.
+pub fn instant(timestamp: pg_sys::TimestampTz) -> Option<TimestampWithTimeZone> {
+    TimestampWithTimeZone::try_from(timestamp).ok()
 }

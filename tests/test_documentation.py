@@ -26,7 +26,7 @@ MS_PER_UNIT = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000}
 
 # One row for each function: signature, result, volatility, and whether it is parallel restricted.
 FUNCTIONS = """
-SELECT format('%s(%s)', p.proname, regexp_replace(pg_get_function_identity_arguments(p.oid), ', OUT .*', '')),
+SELECT format('%s(%s)', p.proname, regexp_replace(pg_get_function_arguments(p.oid), ', OUT .*', '')),
        coalesce((SELECT string_agg(format('%s %s', name, type::regtype), ', ' ORDER BY place)
                    FROM unnest(p.proargnames, p.proallargtypes, p.proargmodes)
                         WITH ORDINALITY AS argument (name, type, mode, place)

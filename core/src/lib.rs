@@ -15,9 +15,12 @@
 //! | [`reservation`] | the promise written ahead of use, and its file |
 //! | [`opening`] | where the line begins when a server starts |
 //! | [`clock`] | telling a clock that runs from a clock that was moved |
+//! | [`pace`] | how fast IDs were made lately |
+//! | [`histogram`] | how long waits took |
 //! | [`uuid7`] | UUIDv7, strictly increasing within one generator |
 //! | [`uuid1`] | the time in a UUIDv1 |
 //! | [`picture`] | an ID drawn as text for a person |
+//! | [`plan`] | which layout to choose, and which wider one to go on with |
 //!
 //! Units are in the names: `_ms` and `_ns` count from the Unix epoch unless they are durations, a
 //! *tick* counts a layout's time unit from the layout's epoch, and a *position* is
@@ -29,11 +32,14 @@
 pub mod block;
 pub mod clock;
 pub mod frontier;
+pub mod histogram;
 pub mod layout;
 pub mod layout_text;
 pub mod line;
 pub mod opening;
+pub mod pace;
 pub mod picture;
+pub mod plan;
 pub mod presets;
 pub mod reservation;
 pub mod uuid1;

@@ -7,7 +7,7 @@
 //! protects the line during each of these, never while it writes, and lets no two writers run at
 //! once.
 
-use crate::clock::Watch;
+use crate::clock::{Reading, Watch};
 use crate::frontier::{Frontier, Limits, Refusal, Run, SequenceStart, Want, tick_end};
 use crate::layout::Layout;
 use crate::opening::Start;
@@ -79,6 +79,21 @@ impl Line {
         ahead_ms.max(promised_ms)
     }
 
+    /// What a reservation made now should say: until when it reaches, and the clocks as believed.
+    /// Claims judge the clocks again for themselves, and count what they see.
+    pub fn wanted(
+        &self,
+        layout: &Layout,
+        now: Reading,
+        max_lead_ms: u32,
+        max_jump_ns: u64,
+    ) -> (i64, Reading) {
+        let mut watch = self.watch;
+        let jumped = watch.judge(now, max_jump_ns).jumped_ns.is_some();
+        let believed_ms = (!jumped).then(|| now.wall_ms());
+        (self.wanted_until_ms(layout, believed_ms, max_lead_ms), watch.believed())
+    }
+
     /// Whether less than half of what should be reserved ahead of a position is left.
     #[inline]
     pub const fn is_low(&self, layout: &Layout, position: u64) -> bool {
@@ -108,9 +123,9 @@ impl Line {
         self.frontier.raise(self.end_of_tick(layout));
     }
 
-    /// First position after the last tick of which something was handed out.
+    /// First position after the last tick of which something was handed out: none, as long as nothing
+    /// was, so that a layout may still change.
     fn end_of_tick(&self, layout: &Layout) -> u64 {
-        let last = self.frontier.position().saturating_sub(1);
-        tick_end(layout, last)
+        self.frontier.position().checked_sub(1).map_or(0, |last| tick_end(layout, last))
     }
 }

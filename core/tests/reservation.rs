@@ -284,6 +284,21 @@ fn what_is_withdrawn_can_not_be_claimed() {
     assert!(claim(&mut line, 101).is_ok());
 }
 
+/// A server that was started before its layout was chosen is not bound to the one it had.
+#[test]
+fn a_line_that_issued_nothing_lets_any_layout_follow() {
+    let start = opening::begin(&Finding::Nothing, &present()).unwrap();
+    let mut line = Line::begin(&layout("twitter"), &start);
+    line.promise(&layout("twitter"), NOW_MS);
+    let until_ms = line.withdraw(&layout("twitter"));
+    for preset in presets::all() {
+        let record = Record { layout: layout("twitter"), until_ms, ..record() };
+        let present = Present { layout: preset.layout, ..present() };
+        let began = opening::begin(&Finding::Record(record), &present);
+        assert!(began.is_ok(), "{}: {began:?}", preset.name);
+    }
+}
+
 #[test]
 fn what_follows_a_change_of_node_is_of_a_later_tick() {
     let layout = layout("default");

@@ -1,5 +1,7 @@
 """Another layout at a restart: taken up if its IDs are above all old ones, otherwise refused until somebody decides."""
 
+import re
+
 from harness import GENERATING, Cluster
 from harness.ids import PATIENT, assert_rest_works, next_id, refusal
 
@@ -25,6 +27,17 @@ def minutes_off(cluster: Cluster, snowflake: int, layout: str) -> float:
     return float(
         cluster.psql(f"SELECT abs(extract(epoch FROM now() - snowflake_timestamp({snowflake}, '{layout}'))) / 60")
     )
+
+
+def test_a_proposed_layout_generates() -> None:
+    with Cluster(conf=PATIENT_SERVER) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        layout, advice = cluster.psql("SELECT layout, advice FROM id_gen_plan(10000, 200, 30)").split("|")
+        line = re.search("ALTER SYSTEM [^;]*;", advice)
+        assert line
+        cluster.psql(line[0])
+        cluster.restart()
+        assert minutes_off(cluster, next_id(cluster), layout) < 1
 
 
 def test_a_layout_with_higher_ids_is_taken_up() -> None:

@@ -1,0 +1,373 @@
+//! Which layout to choose: from what is wished of it to its fields, and from one layout to a wider
+//! one whose IDs lie above.
+//!
+//! [`propose`] follows one rule, so that its answer can be foretold. The epoch is the first day of
+//! the current year. The tick is the finest of [`TICKS_MS`] with which every field can be as wide as
+//! the wish needs, because IDs are in order to one tick. What is left of the bits goes to the
+//! sequence until one server can make four times what was wished, and at least 4,096 IDs a
+//! millisecond; then to the time, until it lasts twice as long as wished. The rest stays unused
+//! above the time, for [`roomier`] and [`successor`] to take.
+
+use std::fmt;
+
+use jiff::tz::Offset;
+use jiff::{Span, Timestamp};
+
+use crate::layout::{Field, Layout, SIGNED_BITS, US_PER_MS};
+
+/// The ticks that are proposed, in milliseconds, the one preferred first.
+pub const TICKS_MS: [u32; 4] = [1, 10, 100, 1000];
+
+/// Bits of an integer that a JavaScript number holds exactly (ECMA-262, `Number.MAX_SAFE_INTEGER`).
+pub const JS_SAFE_BITS: u32 = 53;
+
+/// How many times the IDs wished for the sequence should have room, if bits are left: a peak is
+/// often guessed too low.
+const AMPLE_RATE: u64 = 4;
+
+/// The IDs a second for which the sequence should have room at least, if bits are left: 4,096 a
+/// millisecond, as most layouts have it, so that a bulk load need not wait.
+const AMPLE_IDS_PER_SECOND: u64 = 4_096_000;
+
+/// How many times the years wished the layout should last, if bits are left then.
+const AMPLE_YEARS: u32 = 2;
+
+/// What a layout should be able to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// IDs that one server can make in a second.
+    pub ids_per_second: u64,
+    /// Servers that generate side by side, each with a worker number of its own.
+    pub servers: u64,
+    /// For how many years from now it lasts.
+    pub years: u32,
+    /// Whether every ID is a safe integer of JavaScript.
+    pub js_safe: bool,
+}
+
+impl Wish {
+    /// The most bits that a layout may have.
+    pub const fn max_bits(&self) -> u32 {
+        if self.js_safe { JS_SAFE_BITS } else { SIGNED_BITS }
+    }
+}
+
+/// No layout fits a wish. For each part of it: the most for which there would be a layout if only
+/// that part were changed, or `None` if changing it alone does not help.
+///
+/// `Display` is that as advice, a sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoneFits {
+    /// The most bits that a layout could have had.
+    pub max_bits: u32,
+    /// The most years.
+    pub years: Option<u32>,
+    /// The most IDs a second.
+    pub ids_per_second: Option<u64>,
+    /// The most servers.
+    pub servers: Option<u64>,
+    /// Whether there is a layout with more bits than are safe in JavaScript.
+    pub beyond_js: bool,
+}
+
+impl fmt::Display for NoneFits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut most = Vec::new();
+        let mut at_most = |count: Option<u64>, one: &str, many: &str| {
+            most.extend(count.map(|count| {
+                format!("at most {} {}", grouped(count), if count == 1 { one } else { many })
+            }));
+        };
+        at_most(self.years.map(u64::from), "year", "years");
+        at_most(self.ids_per_second, "ID a second", "IDs a second");
+        at_most(self.servers, "server", "servers");
+        let less = (!most.is_empty()).then(|| format!("ask for {}", most.join(", or ")));
+        let beyond_js = self.beyond_js.then(|| "leave js_safe out".to_owned());
+        let ways: Vec<String> = less.into_iter().chain(beyond_js).collect();
+        write!(f, "There is no layout to propose with {} bits", self.max_bits)?;
+        if ways.is_empty() {
+            f.write_str(", and less of one thing alone is not enough.")
+        } else {
+            write!(f, ": {}.", ways.join(", or "))
+        }
+    }
+}
+
+/// A number as a person reads it: `4,096,000`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Proposes a layout that does what is wished, by the rule of the [module](self).
+///
+/// # Errors
+/// [`NoneFits`] says how much less would do.
+pub fn propose(wish: &Wish, now_ms: i64) -> Result<Layout, NoneFits> {
+    let Some(leanest) = leanest(wish, now_ms) else { return Err(none_fits(wish, now_ms)) };
+    let mut layout = leanest;
+    let mut widen_until = |field, enough: &dyn Fn(&Layout) -> bool| {
+        while !enough(&layout) {
+            match widened(&layout, field, wish.max_bits()) {
+                Some(wider) => layout = wider,
+                None => break,
+            }
+        }
+    };
+    let rate = wish.ids_per_second.saturating_mul(AMPLE_RATE).max(AMPLE_IDS_PER_SECOND);
+    widen_until(Field::Sequence, &|layout| layout.per_second() >= rate);
+    let end_ms = in_years(now_ms, wish.years.saturating_mul(AMPLE_YEARS));
+    widen_until(Field::Time, &|layout| end_ms.is_some_and(|end_ms| lasts_until(layout, end_ms)));
+    Ok(layout)
+}
+
+/// The layout with the finest tick that does what is wished, and none of its fields wider than it
+/// must be.
+fn leanest(wish: &Wish, now_ms: i64) -> Option<Layout> {
+    let epoch_ms = start_of_year(now_ms)?;
+    let length_ms = in_years(now_ms, wish.years)?.checked_sub(epoch_ms)?;
+    TICKS_MS.into_iter().find_map(|tick_ms| {
+        let ticks = u64::try_from(length_ms).ok()?.div_ceil(tick_ms.into());
+        let fields = [
+            (Field::Time, bits_to_count(ticks.into())),
+            (Field::Worker, bits_to_count(wish.servers.into())),
+            (Field::Sequence, bits_to_count(per_tick(wish.ids_per_second, tick_ms))),
+        ];
+        let layout = Layout::new(epoch_ms, tick_ms, false, &fields).ok()?;
+        (layout.total_bits() <= wish.max_bits()).then_some(layout)
+    })
+}
+
+/// How much less of each part of a wish there would be a layout for.
+fn none_fits(wish: &Wish, now_ms: i64) -> NoneFits {
+    let fits = |wish: &Wish| leanest(wish, now_ms).is_some();
+    let years = most(wish.years.into(), |years| {
+        u32::try_from(years).is_ok_and(|years| fits(&Wish { years, ..*wish }))
+    });
+    NoneFits {
+        max_bits: wish.max_bits(),
+        years: years.and_then(|years| u32::try_from(years).ok()),
+        ids_per_second: most(wish.ids_per_second, |ids_per_second| {
+            fits(&Wish { ids_per_second, ..*wish })
+        }),
+        servers: most(wish.servers, |servers| fits(&Wish { servers, ..*wish })),
+        beyond_js: fits(&Wish { js_safe: false, ..*wish }),
+    }
+}
+
+/// The largest number from 1 to `limit` that fits, where every number below one that fits does, too.
+fn most(limit: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
+    // `low` fits, or is zero; nothing above `high` fits.
+    let (mut low, mut high) = (0, limit);
+    while low < high {
+        let middle = high - (high - low) / 2;
+        if fits(middle) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    (low > 0).then_some(low)
+}
+
+/// A layout for when this one runs out: the same but for a wider time field, by one bit at least
+/// and as many more as it takes to last for that many years from now. So every ID keeps its meaning,
+/// and those of later ticks lie above. `None` if 63 bits have no room for it, or if it would end
+/// after the year 9999. It may have more than 53 bits where this one has not.
+pub fn successor(layout: &Layout, now_ms: i64, years: u32) -> Option<Layout> {
+    let end_ms = in_years(now_ms, years)?;
+    let mut wider = widened(layout, Field::Time, SIGNED_BITS)?;
+    while !lasts_until(&wider, end_ms) {
+        wider = widened(&wider, Field::Time, SIGNED_BITS)?;
+    }
+    Some(wider)
+}
+
+/// A layout with room for that many IDs a second of one worker, its sequence wider by one bit at
+/// least. Epoch, tick and the width of the time field stay, and the time moves up by the bits that
+/// were unused, so that IDs from the next tick on lie above all of this layout made until now.
+/// Where there are too few unused bits, the datacenter field gives some, then the worker field, as
+/// long as the numbers in use still fit.
+///
+/// That holds for one server. Servers that share a table have to take the new layout at once: it
+/// gives the bits below the time another meaning. It, too, may have more than 53 bits.
+///
+/// `None` if there are too few bits, or no next tick.
+pub fn roomier(
+    layout: &Layout,
+    ids_per_second: u64,
+    now_ms: i64,
+    datacenter: u32,
+    worker: u32,
+) -> Option<Layout> {
+    let tick = layout.tick_at(now_ms.checked_mul(US_PER_MS)?).ok()?;
+    if tick + 1 >= layout.ticks() {
+        return None;
+    }
+    let sequence = layout.bits(Field::Sequence);
+    let wanted = bits_to_count(per_tick(ids_per_second, layout.tick_ms())).max(sequence + 1);
+    let unused = SIGNED_BITS.saturating_sub(layout.total_bits());
+    let mut lacking = (wanted - sequence).saturating_sub(unused);
+    let mut shrunk = |field, number: u32| {
+        let needed = u32::BITS - number.leading_zeros();
+        let given = layout.bits(field).saturating_sub(needed).min(lacking);
+        lacking -= given;
+        layout.bits(field) - given
+    };
+    let datacenter_bits = shrunk(Field::Datacenter, datacenter);
+    let worker_bits = shrunk(Field::Worker, worker);
+    if lacking > 0 {
+        return None;
+    }
+    let roomier = with_widths(layout, |field| match field {
+        Field::Time => layout.bits(Field::Time),
+        Field::Datacenter => datacenter_bits,
+        Field::Worker => worker_bits,
+        Field::Sequence => wanted,
+    })?;
+    roomier.node_bits(datacenter.into(), worker.into()).ok()?;
+    Some(roomier)
+}
+
+/// The layout with one bit more in a field, if that stays within so many bits.
+fn widened(layout: &Layout, field: Field, max_bits: u32) -> Option<Layout> {
+    let wider =
+        with_widths(layout, |each| layout.bits(each).saturating_add(u32::from(each == field)))?;
+    (wider.total_bits() <= max_bits).then_some(wider)
+}
+
+/// The layout with other widths for the fields it has. A field of no bits is left out.
+fn with_widths(layout: &Layout, bits: impl Fn(Field) -> u32) -> Option<Layout> {
+    let fields: Vec<(Field, u32)> = layout
+        .fields()
+        .into_iter()
+        .map(|field| (field, bits(field)))
+        .filter(|&(_, bits)| bits > 0)
+        .collect();
+    Layout::new(layout.epoch_ms(), layout.tick_ms(), layout.is_unsigned(), &fields).ok()
+}
+
+const fn lasts_until(layout: &Layout, end_ms: i64) -> bool {
+    layout.runs_out_ms() >= end_ms
+}
+
+/// IDs of one tick, rounded up, for so many a second.
+fn per_tick(ids_per_second: u64, tick_ms: u32) -> u128 {
+    (u128::from(ids_per_second) * u128::from(tick_ms)).div_ceil(1000)
+}
+
+/// Bits of a field that tells so many things apart: one at least, as a layout has no field of none.
+const fn bits_to_count(things: u128) -> u32 {
+    let bits = u128::BITS - things.saturating_sub(1).leading_zeros();
+    if bits == 0 { 1 } else { bits }
+}
+
+/// The first moment of the year in UTC, or `None` outside the years -9999 to 9999.
+fn start_of_year(now_ms: i64) -> Option<i64> {
+    let day = Offset::UTC.to_datetime(Timestamp::from_millisecond(now_ms).ok()?).date();
+    let first = Offset::UTC.to_timestamp(day.first_of_year().at(0, 0, 0, 0)).ok()?;
+    Some(first.as_millisecond())
+}
+
+/// The same date and time so many years later, or `None` after the year 9999.
+fn in_years(now_ms: i64, years: u32) -> Option<i64> {
+    let now = Offset::UTC.to_datetime(Timestamp::from_millisecond(now_ms).ok()?);
+    let later = now.checked_add(Span::new().try_years(years).ok()?).ok()?;
+    Some(Offset::UTC.to_timestamp(later).ok()?.as_millisecond())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-07-01T00:00:00Z.
+    const NOW_MS: i64 = 1_782_864_000_000;
+
+    fn wish(ids_per_second: u64, servers: u64, years: u32, js_safe: bool) -> Wish {
+        Wish { ids_per_second, servers, years, js_safe }
+    }
+
+    #[track_caller]
+    fn proposed(wish: Wish, text: &str) {
+        assert_eq!(propose(&wish, NOW_MS).map(|layout| layout.to_string()), Ok(text.to_owned()));
+    }
+
+    #[track_caller]
+    fn advised(wish: Wish, text: &str) {
+        assert_eq!(propose(&wish, NOW_MS).map_err(|none| none.to_string()), Err(text.to_owned()));
+    }
+
+    #[test]
+    fn bits_left_over_go_to_the_sequence_then_to_the_time_then_nowhere() {
+        // One ID a second needs one bit, and gets twelve; 1 year needs 36 bits, and 2 years 37.
+        proposed(wish(1, 1, 1, false), "epoch=2026-01-01 tick=1ms time:37 worker:1 sequence:12");
+        // 3,000,000 IDs a second need 12 bits, and four times as many 14; 60 years need 41 bits, 120
+        // years 42.
+        proposed(
+            wish(3_000_000, 100, 60, false),
+            "epoch=2026-01-01 tick=1ms time:42 worker:7 sequence:14",
+        );
+        // Only the sequence gets what is left of 53 bits.
+        proposed(wish(1000, 32, 20, true), "epoch=2026-01-01 tick=1ms time:40 worker:5 sequence:8");
+    }
+
+    #[test]
+    fn a_coarser_tick_only_where_the_bits_are_short() {
+        proposed(
+            wish(100_000, 32, 80, true),
+            "epoch=2026-01-01 tick=10ms time:38 worker:5 sequence:10",
+        );
+        proposed(
+            wish(2560, 1024, 100, true),
+            "epoch=2026-01-01 tick=100ms time:35 worker:10 sequence:8",
+        );
+    }
+
+    #[test]
+    fn advice_names_every_way_out() {
+        advised(
+            wish(1_000_000, 64, 30, true),
+            "There is no layout to propose with 53 bits: ask for at most 3 years, or at most 131,072 IDs a second, or at most 8 servers, or leave js_safe out.",
+        );
+        advised(
+            wish(1_000_000, 1_000_000, 30, true),
+            "There is no layout to propose with 53 bits: ask for at most 8 IDs a second, or at most 8 servers.",
+        );
+        advised(
+            wish(1, 1, 10_000, false),
+            "There is no layout to propose with 63 bits: ask for at most 6,967 years.",
+        );
+        advised(
+            wish(u64::MAX, u64::MAX, u32::MAX, true),
+            "There is no layout to propose with 53 bits, and less of one thing alone is not enough.",
+        );
+    }
+
+    #[test]
+    fn advice_speaks_of_one_as_of_one() {
+        let none = NoneFits {
+            max_bits: JS_SAFE_BITS,
+            years: Some(1),
+            ids_per_second: None,
+            servers: Some(1),
+            beyond_js: true,
+        };
+        assert_eq!(
+            none.to_string(),
+            "There is no layout to propose with 53 bits: ask for at most 1 year, or at most 1 server, or leave js_safe out."
+        );
+    }
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        let shown = [0, 999, 1000, 4_096_000].map(grouped);
+        assert_eq!(shown, ["0", "999", "1,000", "4,096,000"]);
+    }
+}

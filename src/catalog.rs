@@ -1,0 +1,122 @@
+//! What the checks ask PostgreSQL's catalogs and views. All of it is visible to everybody, except
+//! where a configuration file lies and what peers have published.
+//!
+//! Called only from functions that set `search_path` to `pg_catalog`.
+
+use pgrx::prelude::*;
+use pgrx::spi::Error;
+
+/// Whether the role may read this server's statistics, and its name.
+pub fn reader() -> Result<(bool, String), Error> {
+    let (may, role) = Spi::get_two::<bool, String>(
+        "SELECT pg_has_role('pg_read_all_stats', 'USAGE'), quote_ident(current_user)",
+    )?;
+    Ok((may.unwrap_or(false), role.unwrap_or_default()))
+}
+
+/// Where the value of `id_gen.worker_id` comes from: a file and its line, as far as the role may see
+/// it.
+pub fn worker_id_source() -> Result<Option<String>, Error> {
+    Spi::get_one(
+        "SELECT coalesce(sourcefile || ':' || sourceline, source)
+           FROM pg_settings WHERE name = 'id_gen.worker_id'",
+    )
+}
+
+/// Who copies this server, or whom it copies, in words; `None` if nobody does.
+pub fn replication() -> Result<Option<String>, Error> {
+    Spi::get_one(
+        "SELECT nullif(concat_ws(', ',
+                    CASE WHEN senders > 0 THEN senders || ' connected replica(s)' END,
+                    CASE WHEN slots > 0 THEN slots || ' replication slot(s)' END,
+                    CASE WHEN subscriptions > 0 THEN subscriptions || ' subscription(s)' END), '')
+           FROM (SELECT (SELECT count(pid) FROM pg_stat_replication) AS senders,
+                        (SELECT count(slot_name) FROM pg_replication_slots) AS slots,
+                        (SELECT count(subname) FROM pg_subscription) AS subscriptions) AS counted",
+    )
+}
+
+/// A column that is filled with snowflakes and can't hold them.
+pub struct NarrowColumn {
+    /// Table and column, as one types them.
+    pub name: String,
+    /// Its type.
+    pub type_name: String,
+    /// What to type to mend it.
+    pub remedy: String,
+}
+
+/// Columns of this database whose default is a snowflake and whose type is too small for it, or
+/// rounds it.
+pub fn narrow_columns() -> Result<Vec<NarrowColumn>, Error> {
+    const QUERY: &str = "
+        SELECT format('%s.%I', c.oid::regclass, a.attname), format_type(a.atttypid, a.atttypmod),
+               format('ALTER TABLE %s ALTER COLUMN %I TYPE bigint;', c.oid::regclass, a.attname)
+          FROM pg_extension e
+          JOIN pg_depend member ON member.refclassid = 'pg_extension'::regclass
+               AND member.refobjid = e.oid AND member.classid = 'pg_proc'::regclass
+               AND member.deptype = 'e'
+          JOIN pg_proc p ON p.oid = member.objid AND p.proname LIKE 'snowflake\\_next%'
+          JOIN pg_depend used ON used.refclassid = 'pg_proc'::regclass AND used.refobjid = p.oid
+               AND used.classid = 'pg_attrdef'::regclass
+          JOIN pg_attrdef d ON d.oid = used.objid
+          JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+          JOIN pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+         WHERE e.extname = 'id_gen'
+           AND a.atttypid IN ('smallint'::regtype, 'integer'::regtype,
+                              'real'::regtype, 'double precision'::regtype)
+         ORDER BY 1";
+    Spi::connect(|client| {
+        client
+            .select(QUERY, None, &[])?
+            .map(|row| {
+                Ok(NarrowColumn {
+                    name: row.get(1)?.unwrap_or_default(),
+                    type_name: row.get(2)?.unwrap_or_default(),
+                    remedy: row.get(3)?.unwrap_or_default(),
+                })
+            })
+            .collect()
+    })
+}
+
+/// How many other servers have published what they are, and the system identifier of one with this
+/// worker and datacenter.
+pub fn peers(worker_id: i32, datacenter_id: i32) -> Result<(i64, Option<i64>), Error> {
+    let Some(table) = Spi::get_one::<String>(
+        "SELECT format('%s.id_gen_peer', extnamespace::regnamespace)
+           FROM pg_extension WHERE extname = 'id_gen'",
+    )?
+    else {
+        return Ok((0, None));
+    };
+    let query = format!(
+        "SELECT count(*), min(peer.system_identifier)
+                    FILTER (WHERE (peer.worker_id, peer.datacenter_id) = ($1, $2))
+           FROM {table} AS peer, pg_control_system() AS own
+          WHERE peer.system_identifier <> own.system_identifier"
+    );
+    let (count, twin) = Spi::get_two_with_args(&query, &[worker_id.into(), datacenter_id.into()])?;
+    Ok((count.unwrap_or(0), twin))
+}
+
+/// A column of a table, as one types them.
+pub struct Column {
+    /// The table.
+    pub table: String,
+    /// The column.
+    pub name: String,
+}
+
+/// The largest value of a column; NULL for an empty table. PostgreSQL itself refuses what is no
+/// column of numbers or can't be read.
+pub fn newest(relation: pg_sys::Oid, column: &str) -> Result<(Column, Option<i64>), Error> {
+    let (table, name) = Spi::get_two_with_args::<String, String>(
+        "SELECT $1::regclass::text, quote_ident($2)",
+        &[relation.into(), column.into()],
+    )?;
+    let column = Column { table: table.unwrap_or_default(), name: name.unwrap_or_default() };
+    let query = format!("SELECT max({})::bigint FROM {}", column.name, column.table);
+    let newest = Spi::get_one(&query)?;
+    Ok((column, newest))
+}
