@@ -10,18 +10,17 @@ from pathlib import Path
 import pytest
 
 from harness import Cluster
+from harness.page import FENCED, HEADING, Page, in_code
 
 # The server is set up as the README says, which preloads.
 pytestmark = pytest.mark.any_mode
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
+PAGE = Page(ROOT / "README.md")
+README, blocks, table = PAGE.text, PAGE.blocks, PAGE.table
 PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")})
 
-FENCED = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
-HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
-CODE = re.compile(r"`([^`]*)`")
 MS_PER_UNIT = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000}
 
 # One row for each function: signature, result, volatility, and whether it is parallel restricted.
@@ -52,27 +51,6 @@ SELECT name, layout, extract(epoch FROM tick) * 1000, ids_per_second, nodes,
        ((runs_out - interval '1 ms') AT TIME ZONE 'UTC')::date
   FROM snowflake_layouts()
 """
-
-
-def blocks(language: str) -> list[str]:
-    return [found["text"] for found in FENCED.finditer(README) if found["language"] == language]
-
-
-def section(title: str) -> str:
-    """The text below a heading, up to the next one."""
-    found = re.search(rf"^#+ {re.escape(title)}\n(.*?)(?=^#+ |\Z)", README, re.MULTILINE | re.DOTALL)
-    assert found, f"README.md has no section {title!r}"
-    return found[1]
-
-
-def table(title: str) -> list[list[str]]:
-    """The cells of the first table below a heading, without its head."""
-    lines = [line for line in section(title).splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
-
-
-def in_code(cell: str) -> list[str]:
-    return CODE.findall(cell)
 
 
 def forms(signature: str) -> list[str]:
