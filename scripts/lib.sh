@@ -220,3 +220,38 @@ install_extension() (
         as_root "${copy[@]}"
     fi
 )
+
+passed=0
+failed=0
+failed_kinds=()
+tests_log=
+
+# run_tests NAME COMMAND...: runs one kind of test, and adds what it counts to the kinds before. One that fails without
+# counting a failure did not get to its tests.
+run_tests() {
+    local name=$1 failures status=0
+    tests_log=${tests_log:-$(mktemp)}
+    trap 'rm -f "$tests_log"' EXIT
+    step "$name"
+    "${@:2}" 2>&1 | tee "$tests_log" || status=$?
+    failures=$(($(count_tests failed) + $(count_tests 'errors?')))
+    ((status == 0 || failures > 0)) || failures=1
+    ((failures == 0)) || failed_kinds+=("$name")
+    passed=$((passed + $(count_tests passed)))
+    failed=$((failed + failures))
+}
+
+# count_tests WORD: adds up "N passed" or "N failed" in the summary lines of cargo and pytest.
+count_tests() {
+    sed 's/\x1b\[[0-9;]*m//g' "$tests_log" |
+        { grep -E '^test result: |^=+ .* in [0-9.]+s.* =+$' || true; } |
+        { grep -oE "[0-9]+ $1" || true; } |
+        awk '{ sum += $1 } END { print sum + 0 }'
+}
+
+# end_tests SUBJECT: says which kinds failed and, in the last line, the count of them all; fails if one failed.
+end_tests() {
+    ((failed == 0)) || printf '\nFailed: %s\n' "${failed_kinds[@]}"
+    printf '\n%s: %d passed, %d failed\n' "$1" "$passed" "$failed"
+    ((failed == 0))
+}

@@ -93,13 +93,13 @@ COMMENT ON FUNCTION @extschema@.id_gen_check() IS
     'what may be wrong with snowflakes on this server, and what to do: ok, warning or error for each check';
 
 CREATE FUNCTION @extschema@.id_gen_check(
-        relation regclass, column_name name,
+        relation regclass, column_name text,
         OUT name text, OUT status text, OUT found text, OUT remedy text)
     RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'id_gen_check_stored_wrapper'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 1
     SET search_path = pg_catalog, pg_temp;
-COMMENT ON FUNCTION @extschema@.id_gen_check(regclass, name) IS
+COMMENT ON FUNCTION @extschema@.id_gen_check(regclass, text) IS
     'whether the newest ID stored in a column lies above what this server has handed out';
 
 -- One adds it to a publication, so that servers that replicate tables see each other's numbers. A

@@ -1,39 +1,50 @@
 //! What the checks ask PostgreSQL's catalogs and views. All of it is visible to everybody, except
 //! where a configuration file lies and what peers have published.
 //!
-//! Called only from functions that set `search_path` to `pg_catalog`.
+//! Called only from functions that set `search_path` to `pg_catalog`. Queries only read, and say so,
+//! or a standby would refuse them.
 
+use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
-use pgrx::spi::Error;
+use pgrx::spi::{Error, SpiTupleTable};
+
+/// What a query of one row finds.
+fn one_row<T>(
+    query: &str,
+    arguments: &[DatumWithOid],
+    read: impl FnOnce(SpiTupleTable) -> Result<T, Error>,
+) -> Result<T, Error> {
+    Spi::connect(|client| read(client.select(query, Some(1), arguments)?.first()))
+}
 
 /// Whether the role may read this server's statistics, and its name.
 pub fn reader() -> Result<(bool, String), Error> {
-    let (may, role) = Spi::get_two::<bool, String>(
-        "SELECT pg_has_role('pg_read_all_stats', 'USAGE'), quote_ident(current_user)",
-    )?;
+    const QUERY: &str =
+        "SELECT pg_has_role('pg_read_all_stats', 'USAGE'), quote_ident(current_user)";
+    let (may, role) = one_row(QUERY, &[], |row| row.get_two::<bool, String>())?;
     Ok((may.unwrap_or(false), role.unwrap_or_default()))
 }
 
 /// Where the value of `id_gen.worker_id` comes from: a file and its line, as far as the role may see
 /// it.
 pub fn worker_id_source() -> Result<Option<String>, Error> {
-    Spi::get_one(
-        "SELECT coalesce(sourcefile || ':' || sourceline, source)
-           FROM pg_settings WHERE name = 'id_gen.worker_id'",
-    )
+    const QUERY: &str = "
+        SELECT coalesce(sourcefile || ':' || sourceline, source)
+          FROM pg_settings WHERE name = 'id_gen.worker_id'";
+    one_row(QUERY, &[], |row| row.get_one())
 }
 
 /// Who copies this server, or whom it copies, in words; `None` if nobody does.
 pub fn replication() -> Result<Option<String>, Error> {
-    Spi::get_one(
-        "SELECT nullif(concat_ws(', ',
-                    CASE WHEN senders > 0 THEN senders || ' connected replica(s)' END,
-                    CASE WHEN slots > 0 THEN slots || ' replication slot(s)' END,
-                    CASE WHEN subscriptions > 0 THEN subscriptions || ' subscription(s)' END), '')
-           FROM (SELECT (SELECT count(pid) FROM pg_stat_replication) AS senders,
-                        (SELECT count(slot_name) FROM pg_replication_slots) AS slots,
-                        (SELECT count(subname) FROM pg_subscription) AS subscriptions) AS counted",
-    )
+    const QUERY: &str = "
+        SELECT nullif(concat_ws(', ',
+                   CASE WHEN senders > 0 THEN senders || ' connected replica(s)' END,
+                   CASE WHEN slots > 0 THEN slots || ' replication slot(s)' END,
+                   CASE WHEN subscriptions > 0 THEN subscriptions || ' subscription(s)' END), '')
+          FROM (SELECT (SELECT count(pid) FROM pg_stat_replication) AS senders,
+                       (SELECT count(slot_name) FROM pg_replication_slots) AS slots,
+                       (SELECT count(subname) FROM pg_subscription) AS subscriptions) AS counted";
+    one_row(QUERY, &[], |row| row.get_one())
 }
 
 /// A column that is filled with snowflakes and can't hold them.
@@ -83,20 +94,18 @@ pub fn narrow_columns() -> Result<Vec<NarrowColumn>, Error> {
 /// How many other servers have published what they are, and the system identifier of one with this
 /// worker and datacenter.
 pub fn peers(worker_id: i32, datacenter_id: i32) -> Result<(i64, Option<i64>), Error> {
-    let Some(table) = Spi::get_one::<String>(
-        "SELECT format('%s.id_gen_peer', extnamespace::regnamespace)
-           FROM pg_extension WHERE extname = 'id_gen'",
-    )?
-    else {
-        return Ok((0, None));
-    };
+    const TABLE: &str = "
+        SELECT format('%s.id_gen_peer', extnamespace::regnamespace)
+          FROM pg_extension WHERE extname = 'id_gen'";
+    let table = one_row(TABLE, &[], |row| row.get_one::<String>())?.unwrap_or_default();
     let query = format!(
         "SELECT count(*), min(peer.system_identifier)
                     FILTER (WHERE (peer.worker_id, peer.datacenter_id) = ($1, $2))
            FROM {table} AS peer, pg_control_system() AS own
           WHERE peer.system_identifier <> own.system_identifier"
     );
-    let (count, twin) = Spi::get_two_with_args(&query, &[worker_id.into(), datacenter_id.into()])?;
+    let numbers = [worker_id.into(), datacenter_id.into()];
+    let (count, twin) = one_row(&query, &numbers, |row| row.get_two())?;
     Ok((count.unwrap_or(0), twin))
 }
 
@@ -111,12 +120,11 @@ pub struct Column {
 /// The largest value of a column; NULL for an empty table. PostgreSQL itself refuses what is no
 /// column of numbers or can't be read.
 pub fn newest(relation: pg_sys::Oid, column: &str) -> Result<(Column, Option<i64>), Error> {
-    let (table, name) = Spi::get_two_with_args::<String, String>(
-        "SELECT $1::regclass::text, quote_ident($2)",
-        &[relation.into(), column.into()],
-    )?;
+    const NAMES: &str = "SELECT $1::regclass::text, quote_ident($2)";
+    let arguments = [relation.into(), column.into()];
+    let (table, name) = one_row(NAMES, &arguments, |row| row.get_two::<String, String>())?;
     let column = Column { table: table.unwrap_or_default(), name: name.unwrap_or_default() };
     let query = format!("SELECT max({})::bigint FROM {}", column.name, column.table);
-    let newest = Spi::get_one(&query)?;
+    let newest = one_row(&query, &[], |row| row.get_one())?;
     Ok((column, newest))
 }

@@ -7,12 +7,13 @@
 use id_gen_core::clock::unix_ms;
 use id_gen_core::layout::{Field, Layout, NS_PER_MS, show_ms};
 use id_gen_core::line::Line;
+use id_gen_core::presets;
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
 use pgrx::spi;
 
 use crate::catalog::{self, Column};
-use crate::refusal::{self, Refusal};
+use crate::refusal::{self, Refusal, Words};
 use crate::settings::{self, Settings};
 use crate::shared::Segment;
 use crate::slot::Counts;
@@ -107,6 +108,7 @@ impl Subject {
 
 /// `id_gen_check() → SETOF record`, a row for each check.
 #[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)] // pgrx reads the columns off the signature.
 fn id_gen_check() -> Result<
     TableIterator<
         'static,
@@ -190,6 +192,7 @@ fn recovery() -> Finding {
 fn layout(segment: &Segment) -> Finding {
     let in_force = match segment.layout() {
         Ok(layout) => layout,
+        Err(refusal @ Refusal::BadServerLayout { .. }) => return bad_layout(&refusal),
         Err(refusal) => return Finding::refused(&refusal),
     };
     match settings::layout() {
@@ -204,8 +207,20 @@ fn layout(segment: &Segment) -> Finding {
             ),
             "Restart the server.".to_owned(),
         ),
-        Err(refusal) => Finding::refused(&refusal),
+        Err(refusal) => bad_layout(&refusal),
     }
+}
+
+/// A text in the settings that is no layout, and the one that is there if nothing is set.
+fn bad_layout(refusal: &Refusal) -> Finding {
+    let Words { primary, detail, .. } = refusal.words();
+    Error(
+        format!("{primary}. {}", detail.unwrap_or_default()),
+        format!(
+            "Set a layout, such as the one that goes by default, then restart the server: ALTER SYSTEM SET id_gen.layout = '{}';",
+            presets::DEFAULT
+        ),
+    )
 }
 
 fn worker_id(subject: &Subject) -> Result<Finding, spi::Error> {
@@ -215,7 +230,9 @@ fn worker_id(subject: &Subject) -> Result<Finding, spi::Error> {
     }
     Ok(match catalog::replication()? {
         Some(others) if worker_id == 0 && datacenter_id == 0 => Warning(
-            format!("worker 0, which a copy made without thought has too; this server has {others}"),
+            format!(
+                "worker 0, which a copy made without thought has too; this server has {others}"
+            ),
             subject.take_another_number(),
         ),
         _ => Fine(format!("worker {worker_id}, datacenter {datacenter_id}")),
@@ -264,7 +281,8 @@ fn clock_synchronized() -> Finding {
         None => Fine("the kernel does not tell".to_owned()),
         Some(false) => Warning(
             "no time service keeps the kernel's clock right".to_owned(),
-            "Run a time service that slews the clock, for example, as root: apt-get install chrony".to_owned(),
+            "Run a time service that slews the clock, for example, as root: apt-get install chrony"
+                .to_owned(),
         ),
     }
 }
@@ -287,12 +305,7 @@ fn reservation(subject: &Subject) -> Finding {
     if !subject.generates() || status::in_recovery() {
         return Fine("none is needed: this server does not generate".to_owned());
     }
-    let trouble = match subject.line {
-        None => reservation::preview(segment),
-        Some(_) if segment.lock().write_failing => reservation::extend(segment),
-        Some(_) => Ok(()),
-    };
-    if let Err(refusal) = trouble {
+    if let Err(refusal) = reservation::trouble(segment) {
         return Finding::refused(&refusal);
     }
     let (writes, failed, slowest_ns) = {
@@ -348,10 +361,7 @@ fn sequence(subject: &Subject) -> Finding {
     if share < MOSTLY {
         return Fine(found);
     }
-    Warning(
-        found,
-        refusal::roomier_hint(&subject.layout, &subject.settings, subject.now_ms),
-    )
+    Warning(found, refusal::roomier_hint(&subject.layout, &subject.settings, subject.now_ms))
 }
 
 fn max_lead(subject: &Subject) -> Finding {
@@ -396,9 +406,10 @@ fn column_types() -> Result<Finding, spi::Error> {
     ))
 }
 
-/// `id_gen_check(relation regclass, column_name name) → SETOF record`, one row: whether the newest
+/// `id_gen_check(relation regclass, column_name text) → SETOF record`, one row: whether the newest
 /// ID stored there lies above what this server has handed out.
 #[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)] // pgrx reads the columns off the signature.
 fn id_gen_check_stored(
     relation: pg_sys::Oid,
     column_name: &str,

@@ -15,10 +15,10 @@ use pgrx::bgworkers::{
 use pgrx::prelude::*;
 
 use crate::claim::tell_of_step;
-use crate::{log, memory};
 use crate::refusal::Refusal;
 use crate::reservation::{self, Decision};
 use crate::shared::{Reader, Segment};
+use crate::{log, memory};
 
 const NAME: &str = "id_gen keeper";
 const ROUND: Duration = Duration::from_secs(1);

@@ -120,9 +120,13 @@ fn hold_back(line: &mut pg_sys::ErrorData) {
     }
 }
 
-/// Whether a line was raised by [`refusal`].
+/// Whether a line was raised by [`refusal`]. PostgreSQL keeps the name of a source file without its
+/// directories.
 fn is_refusal(line: &pg_sys::ErrorData) -> bool {
-    // SAFETY: null, or a constant or copied string.
-    !line.filename.is_null()
-        && unsafe { CStr::from_ptr(line.filename) }.to_bytes() == refusal::FILE_NAME.as_bytes()
+    if line.filename.is_null() {
+        return false;
+    }
+    // SAFETY: a constant or copied string.
+    let name = unsafe { CStr::from_ptr(line.filename) }.to_bytes();
+    refusal::FILE_NAME.as_bytes().rsplit(|&byte| byte == b'/').next() == Some(name)
 }

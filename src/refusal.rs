@@ -11,8 +11,8 @@ use id_gen_core::{plan, presets, uuid7};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::reservation::UPGRADED;
 use crate::log;
+use crate::reservation::UPGRADED;
 use crate::settings::{self, Settings};
 
 /// Why a call is refused.
@@ -301,7 +301,10 @@ impl Refusal {
                 "the layout has run out of snowflakes",
             )
             .detail(format!("Its time field ended at {}.", show_ms(layout.runs_out_ms())))
-            .hint("Put the clock right if it is wrong; otherwise choose a layout with a later epoch or a wider time field: SELECT * FROM snowflake_layouts();"),
+            .hint(format!(
+                "If the clock is wrong, put it right. {}",
+                successor_hint(layout, layout.runs_out_ms())
+            )),
             Refusal::Obstacle(obstacle, layout) => obstacle_words(obstacle, layout),
             Refusal::Damaged(damage) => {
                 Words::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{FILE}\" is damaged"))

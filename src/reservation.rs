@@ -84,14 +84,24 @@ pub fn open(segment: &Segment, decision: Decision) -> Result<bool, Refusal> {
     Ok(true)
 }
 
-/// Whether the line could begin now, if it has not begun.
+/// Whether a claim could rely on the reservation now. Where the last write failed, this tries again,
+/// as a claim would; otherwise it writes nothing.
 ///
 /// # Errors
-/// What [`open`] would refuse with, as far as that is known without writing.
-pub fn preview(segment: &Segment) -> Result<(), Refusal> {
-    let layout = *segment.layout()?;
-    let max_lead_ms = segment.lock().settings.max_lead_ms;
-    decide(&present(layout, max_lead_ms)?, Decision::None).map(|_| ())
+/// What the claim would be refused with.
+pub fn trouble(segment: &Segment) -> Result<(), Refusal> {
+    let (begun, failing, max_lead_ms) = {
+        let state = segment.lock();
+        (state.line.is_some(), state.write_failing, state.settings.max_lead_ms)
+    };
+    match (begun, failing) {
+        (true, false) => Ok(()),
+        (true, true) => extend(segment),
+        (false, true) => open(segment, Decision::None).map(|_| ()),
+        (false, false) => {
+            decide(&present(*segment.layout()?, max_lead_ms)?, Decision::None).map(|_| ())
+        }
+    }
 }
 
 /// Notes that this cluster is being filled by `pg_upgrade`, which starts servers in a mode of their

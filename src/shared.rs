@@ -369,11 +369,7 @@ impl Segment {
             unsafe {
                 pg_sys::ConditionVariablePrepareToSleep(written);
                 while !self.try_begin_writing() {
-                    pg_sys::ConditionVariableTimedSleep(
-                        written,
-                        LOOK_AGAIN_MS,
-                        reservation_wait,
-                    );
+                    pg_sys::ConditionVariableTimedSleep(written, LOOK_AGAIN_MS, reservation_wait);
                 }
                 pg_sys::ConditionVariableCancelSleep();
             }

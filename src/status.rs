@@ -54,16 +54,14 @@ pub fn ready(segment: &Segment) -> Result<(), Refusal> {
     }
     let layout = segment.layout()?;
     let now = clock::both();
-    let (settings, line, max_jump_ns, write_failing) = {
+    let (settings, max_jump_ns) = {
         let state = segment.lock();
-        (state.settings, state.line, state.max_jump_ns(), state.write_failing)
+        (state.settings, state.max_jump_ns())
     };
     settings.node_bits(layout)?;
     tick_now(layout, now.wall_ns)?;
-    if write_failing {
-        reservation::extend(segment)?;
-    }
-    let Some(line) = line else { return reservation::preview(segment) };
+    reservation::trouble(segment)?;
+    let Some(line) = segment.lock().line else { return Ok(()) };
     let mut watch = line.watch;
     if let Some(by_ns) = watch.judge(now, max_jump_ns).jumped_ns {
         return Err(Refusal::Jumped { by_ns, max_jump_ms: settings.max_jump_ms });
@@ -147,9 +145,7 @@ fn id_gen_status() -> Result<
         catalog::worker_id_source()?,
         layout.map(name_of),
         layout.and_then(|layout| time_of(layout.runs_out_ms())),
-        on_line(|layout, line| {
-            layout.tick_start_ms(layout.tick_of(line.frontier().position()))
-        }),
+        on_line(|layout, line| layout.tick_start_ms(layout.tick_of(line.frontier().position()))),
         lead_ms.map(|ms| milliseconds(ms as i64)),
         milliseconds(settings.max_lead_ms.into()),
         on_line(|layout, line| line.promised_until_ms(layout)),

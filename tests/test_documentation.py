@@ -10,31 +10,43 @@ from pathlib import Path
 import pytest
 
 from harness import Cluster
+from harness.page import FENCED, HEADING, Page, in_code
+
+# The server is set up as the README says, which preloads.
+pytestmark = pytest.mark.any_mode
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
+PAGE = Page(ROOT / "README.md")
+README, blocks, table = PAGE.text, PAGE.blocks, PAGE.table
 PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")})
 
-FENCED = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
-HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
-CODE = re.compile(r"`([^`]*)`")
 MS_PER_UNIT = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000}
 
-# One row for each function: signature, result, volatility, and whether it is parallel restricted.
+# One row for each function: signature, result, volatility, and whether it is not parallel safe.
 FUNCTIONS = """
-SELECT format('%s(%s)', p.proname, regexp_replace(pg_get_function_arguments(p.oid), ', OUT .*', '')),
+SELECT format('%s(%s)', p.proname, regexp_replace(pg_get_function_arguments(p.oid), '(^|, )OUT .*', '')),
        coalesce((SELECT string_agg(format('%s %s', name, type::regtype), ', ' ORDER BY place)
                    FROM unnest(p.proargnames, p.proallargtypes, p.proargmodes)
                         WITH ORDINALITY AS argument (name, type, mode, place)
                   WHERE mode IN ('o', 't')),
                 pg_get_function_result(p.oid)),
        CASE p.provolatile WHEN 'i' THEN 'IMMUTABLE' WHEN 's' THEN 'STABLE' ELSE 'VOLATILE' END,
-       p.proparallel = 'r'
+       p.proparallel <> 's'
   FROM pg_proc p
   JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
   JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND e.oid = d.refobjid
  WHERE e.extname = 'id_gen'
+"""
+
+VIEWS = """
+SELECT c.relname, string_agg(a.attname, ' ' ORDER BY a.attnum)
+  FROM pg_depend d
+  JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'id_gen'
+  JOIN pg_class c ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND c.relkind = 'v'
+  JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+ WHERE d.refclassid = 'pg_extension'::regclass
+ GROUP BY c.relname
 """
 
 # A setting's default as SHOW gives it, since this runs where none is set.
@@ -49,27 +61,6 @@ SELECT name, layout, extract(epoch FROM tick) * 1000, ids_per_second, nodes,
        ((runs_out - interval '1 ms') AT TIME ZONE 'UTC')::date
   FROM snowflake_layouts()
 """
-
-
-def blocks(language: str) -> list[str]:
-    return [found["text"] for found in FENCED.finditer(README) if found["language"] == language]
-
-
-def section(title: str) -> str:
-    """The text below a heading, up to the next one."""
-    found = re.search(rf"^#+ {re.escape(title)}\n(.*?)(?=^#+ |\Z)", README, re.MULTILINE | re.DOTALL)
-    assert found, f"README.md has no section {title!r}"
-    return found[1]
-
-
-def table(title: str) -> list[list[str]]:
-    """The cells of the first table below a heading, without its head."""
-    lines = [line for line in section(title).splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
-
-
-def in_code(cell: str) -> list[str]:
-    return CODE.findall(cell)
 
 
 def forms(signature: str) -> list[str]:
@@ -127,6 +118,17 @@ def test_functions(untouched: Cluster) -> None:
     assert documented == installed
     for signature, _, volatility, restricted in functions:
         assert (volatility == "VOLATILE") == (restricted == "t"), signature
+
+
+def test_views(untouched: Cluster) -> None:
+    documented: dict[str, list[str]] = {}
+    for view, columns, _ in table("Statistics"):
+        if view:
+            documented[in_code(view)[0]] = []
+        documented[list(documented)[-1]] += in_code(columns)
+    assert documented == {
+        name: columns.split() for name, columns in (row.split("|") for row in untouched.psql(VIEWS).splitlines())
+    }
 
 
 def test_settings(untouched: Cluster) -> None:

@@ -12,6 +12,9 @@ import pytest
 
 from harness import Server
 
+# No server runs here.
+pytestmark = pytest.mark.any_server
+
 ROOT = Path(__file__).parent.parent
 CARGO = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
 META = json.loads((ROOT / "META.json").read_text())

@@ -2,7 +2,12 @@
 
 import random
 
+import pytest
+
 from harness import Cluster
+
+# Decoding with a named layout needs no shared memory, and nothing is preloaded here.
+pytestmark = pytest.mark.any_mode
 
 # How many bits the IDs of each layout have.
 WIDTHS = {

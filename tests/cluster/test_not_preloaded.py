@@ -10,7 +10,8 @@ import pytest
 from harness import Cluster
 from harness.ids import NEXT, PATIENT, Caller, answer_of, change, error_of, next_id, refusal
 
-pytestmark = pytest.mark.since(17)
+# Nothing is preloaded here, whatever the mode of the other tests.
+pytestmark = [pytest.mark.since(17), pytest.mark.any_mode]
 
 WORKER = "SELECT worker_id FROM snowflake_parse(snowflake_next())"
 UNSET = "55000"

@@ -28,7 +28,6 @@ def installed(cluster: Cluster, dbname: str = "postgres") -> list[str]:
 
 def fresh(cluster: Cluster) -> list[str]:
     """The extension as this server installs it today."""
-    cluster.psql("DROP DATABASE IF EXISTS fresh")
-    cluster.psql("CREATE DATABASE fresh TEMPLATE template0")
-    cluster.psql("CREATE EXTENSION id_gen", "fresh")
-    return installed(cluster, "fresh")
+    with cluster.database("fresh") as dbname:
+        cluster.psql("CREATE EXTENSION id_gen", dbname)
+        return installed(cluster, dbname)

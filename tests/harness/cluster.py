@@ -18,7 +18,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -269,6 +270,15 @@ class Cluster:
         """Runs SQL through psql and returns the bare output: a line per row, `|` between columns."""
         options = ("-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose")
         return self.run("psql", *options, dbname=dbname, stdin=sql)
+
+    @contextmanager
+    def database(self, name: str, owner: str = "postgres") -> Iterator[str]:
+        """A new, empty database for as long as the block lasts."""
+        self.psql(f"CREATE DATABASE {name} OWNER {owner} TEMPLATE template0")
+        try:
+            yield name
+        finally:
+            self.psql(f"DROP DATABASE {name}")
 
     def poll_until(self, query: str, dbname: str = "postgres", expected: str = "t") -> None:
         """Waits until a query gives the expected answer; a server that is not up yet counts as not yet."""

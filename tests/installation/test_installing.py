@@ -46,9 +46,8 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def owned(cluster: Cluster) -> Iterator[str]:
     """A new database of the migrator's, without the extension."""
-    cluster.psql("CREATE DATABASE owned OWNER migrator TEMPLATE template0")
-    yield "owned"
-    cluster.psql("DROP DATABASE owned")
+    with cluster.database("owned", owner="migrator") as dbname:
+        yield dbname
 
 
 def as_migrator(cluster: Cluster, dbname: str, sql: str) -> str:
@@ -121,16 +120,13 @@ def test_another_schema_is_dumped_and_restored(
     rows = "SELECT * FROM shop.item ORDER BY id"
     dump = tmp_path / "dump"
     cluster.run("pg_dump", "--format=custom", f"--file={dump}", dbname=owned)
-    cluster.psql("CREATE DATABASE restored OWNER migrator TEMPLATE template0")
-    try:
+    with cluster.database("restored", owner="migrator") as restored:
         for section in sections:
             options = [f"--section={section}"] if section else []
             cluster.run(
-                "pg_restore", "--exit-on-error", "-U", "migrator", "--no-owner", *options, "--dbname=restored", dump
+                "pg_restore", "--exit-on-error", "-U", "migrator", "--no-owner", *options, f"--dbname={restored}", dump
             )
-        assert cluster.psql(rows, "restored") == cluster.psql(rows, owned)
-        cluster.psql("SET search_path = ''; INSERT INTO shop.item DEFAULT VALUES", "restored")
-        assert cluster.psql("SELECT count(DISTINCT id), count(DISTINCT u) FROM shop.item", "restored") == "101|101"
-        assert_not_permitted(cluster, "restored", "SELECT app.id_gen_accept_clock()")
-    finally:
-        cluster.psql("DROP DATABASE restored")
+        assert cluster.psql(rows, restored) == cluster.psql(rows, owned)
+        cluster.psql("SET search_path = ''; INSERT INTO shop.item DEFAULT VALUES", restored)
+        assert cluster.psql("SELECT count(DISTINCT id), count(DISTINCT u) FROM shop.item", restored) == "101|101"
+        assert_not_permitted(cluster, restored, "SELECT app.id_gen_accept_clock()")

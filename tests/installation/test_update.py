@@ -14,6 +14,9 @@ import pytest
 from harness import Cluster, SqlError
 from harness.catalog import fresh, installed
 
+# What the catalogs hold is the same, and nothing is preloaded here.
+pytestmark = pytest.mark.any_mode
+
 SQL = Path(__file__).parents[2] / "sql"
 RELEASED = {
     path.stem.removeprefix("id_gen--"): path for path in SQL.glob("id_gen--*.sql") if path.stem.count("--") == 1
@@ -52,9 +55,8 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def updated(cluster: Cluster) -> Iterator[str]:
     """A new database, to be updated."""
-    cluster.psql("CREATE DATABASE updated TEMPLATE template0")
-    yield "updated"
-    cluster.psql("DROP DATABASE updated")
+    with cluster.database("updated") as dbname:
+        yield dbname
 
 
 def directory(cluster: Cluster) -> Path:

@@ -6,6 +6,9 @@ import pytest
 
 from harness import Cluster
 
+# Names are looked up without the library, and nothing is preloaded here.
+pytestmark = pytest.mark.any_mode
+
 SINCE = {"uuidv7()": 18, "uuidv7(interval)": 18, "uuid_extract_version(uuid)": 17, "uuid_extract_timestamp(uuid)": 17}
 SCHEMA_OF = "SELECT pronamespace::regnamespace FROM pg_proc WHERE oid = '{name}'::regprocedure"
 

@@ -1,0 +1,277 @@
+"""Each check of id_gen_check() is provoked once, names what to type, and is ok again when that has been typed."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from harness import GENERATING, PRELOAD, PRELOADED, Cluster, FakeClock, SqlError
+from harness.checks import CHECKS, checks, follow, remedy, wait_for
+from harness.ids import IMPATIENT, NARROW, PATIENT, array_of, next_id, run_ahead, stepped
+from harness.reservation import Reservation
+from harness.shim import compiled
+
+HOUR = 3600
+PRELOADING = PRELOAD if PRELOADED else ""
+
+# On a server with nothing wrong; whether a time service runs is the machine's business.
+NOT_OURS = {"clock_synchronized"}
+
+
+@contextmanager
+def server(conf: str, clock: FakeClock | None = None) -> Iterator[Cluster]:
+    with Cluster(conf=conf, clock=clock) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        yield cluster
+
+
+def days_ago(days: int) -> date:
+    return date.today() - timedelta(days=days)
+
+
+def test_nothing_is_wrong_with_a_server_set_up_as_the_readme_says() -> None:
+    with server(GENERATING) as cluster:
+        next_id(cluster)
+        wrong = {name for name, check in checks(cluster).items() if check.status != "ok"} - NOT_OURS
+        # Without preload there is no keeper, which is worth a warning, and nothing else is.
+        assert wrong == (set() if PRELOADED else {"preload"})
+
+
+def test_privileges() -> None:
+    with server(GENERATING) as cluster:
+        cluster.psql("CREATE ROLE reader")
+        as_reader = f"SET ROLE reader; {CHECKS} WHERE name = 'privileges'"
+        found = cluster.psql(as_reader).split("|")
+        assert found[:2] == ["privileges", "warning"]
+        # The rest of what it may see, it sees.
+        assert cluster.psql("SET ROLE reader; SELECT count(*) FROM id_gen_check() WHERE status = 'error'") == "0"
+        follow(cluster, found[3])
+        assert cluster.psql(as_reader).split("|")[1] == "ok"
+        assert cluster.psql("SET ROLE reader; SELECT count(*) > 10 FROM id_gen_check()") == "t"
+
+
+def test_preload() -> None:
+    with server("id_gen.worker_id = 1\n") as cluster:
+        status = "warning" if cluster.server.version >= 17 else "error"
+        remedy(cluster, "preload", status)
+        assert next_id(cluster)
+
+
+def test_recovery() -> None:
+    with server(GENERATING) as cluster, Cluster("standby", standby_of=cluster) as standby:
+        cluster.wait_for_catchup(standby)
+        wait_for(standby, "recovery", "warning")
+        cluster.stop()
+        remedy(standby, "recovery", "warning")
+
+
+def test_worker_unset() -> None:
+    with server(PRELOADING) as cluster:
+        remedy(cluster, "worker_id", "error")
+        assert next_id(cluster)
+
+
+def test_worker_out_of_range() -> None:
+    with server(f"{PRELOADING}id_gen.worker_id = 32\n") as cluster:
+        remedy(cluster, "worker_id", "error")
+        assert next_id(cluster)
+
+
+def test_worker_zero_where_others_copy_the_server() -> None:
+    with server(f"{PRELOADING}id_gen.worker_id = 0\n") as cluster:
+        assert checks(cluster)["worker_id"].status == "ok"
+        cluster.psql("SELECT pg_create_physical_replication_slot('replica')")
+        assert "1 replication slot" in remedy(cluster, "worker_id", "warning").found
+
+
+def test_layout_that_is_none() -> None:
+    with server(f"{GENERATING}id_gen.layout = 'nonsense'\n") as cluster:
+        assert "nonsense" in remedy(cluster, "layout", "error").found
+        assert next_id(cluster)
+
+
+def test_layout_that_waits_for_a_restart() -> None:
+    with server(GENERATING) as cluster:
+        next_id(cluster)
+        cluster.psql("ALTER SYSTEM SET id_gen.layout = 'wide'; SELECT pg_reload_conf()")
+        remedy(cluster, "layout", "warning")
+
+
+@pytest.mark.parametrize(("age_days", "status"), [(366, "warning"), (4 * 366, "warning"), (5 * 366, "error")])
+def test_layout_end(age_days: int, status: str) -> None:
+    """2^37 ms are 4.4 years."""
+    layout = f"epoch={days_ago(age_days)} tick=1ms time:37 worker:5 sequence:12"
+    with server(f"{GENERATING}id_gen.layout = '{layout}'\n") as cluster:
+        before = next_id(cluster) if status == "warning" else 0
+        remedy(cluster, "layout_end", status)
+        assert next_id(cluster) > before
+
+
+def test_clock_jump() -> None:
+    with stepped(HOUR, GENERATING) as (cluster, _, before):
+        remedy(cluster, "clock_jump", "error")
+        assert next_id(cluster) > before
+
+
+def test_clock_steps() -> None:
+    with stepped(-3, GENERATING) as (cluster, _, _before):
+        next_id(cluster)
+        assert "set back 1 times" in remedy(cluster, "clock_steps", "warning").found
+
+
+def test_clock_synchronized() -> None:
+    """What is to be typed is not ours to run here, so the kernel's answer changes as it would then."""
+    with Cluster(conf=GENERATING) as cluster:
+        unsynchronized = cluster.base / "unsynchronized"
+        cluster.stop()
+        os.environ |= {
+            "LD_PRELOAD": str(compiled(Path(__file__).with_name("adjtimex.c"))),
+            "ADJTIMEX_UNSYNC": str(unsynchronized),
+        }
+        try:
+            cluster.start()
+        finally:
+            del os.environ["LD_PRELOAD"], os.environ["ADJTIMEX_UNSYNC"]
+        cluster.psql("CREATE EXTENSION id_gen")
+        assert checks(cluster)["clock_synchronized"].status == "ok"
+        unsynchronized.touch()
+        assert "chrony" in (wait_for(cluster, "clock_synchronized", "warning").remedy or "")
+        assert cluster.psql("SELECT clock_synchronized FROM id_gen_status()") == "f"
+        unsynchronized.unlink()
+        wait_for(cluster, "clock_synchronized", "ok")
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(-4.6, "warning"), (-60, "error")])
+def test_lead(seconds: float, status: str) -> None:
+    with stepped(seconds, GENERATING + IMPATIENT) as (cluster, _, before):
+        remedy(cluster, "lead", status)
+        assert next_id(cluster) > before
+
+
+def test_reservation_lost() -> None:
+    with server(GENERATING) as cluster:
+        next_id(cluster)
+        cluster.stop("immediate")
+        Reservation(cluster).file.unlink()
+        cluster.start()
+        remedy(cluster, "reservation", "error")
+
+
+def test_reservation_that_can_not_be_written() -> None:
+    """Removing what is in the way is the operator's; what has happened is told until the counts are reset."""
+    with server(GENERATING) as cluster:
+        next_id(cluster)
+        with Reservation(cluster).read_only():
+
+            def failed() -> bool:
+                with suppress(SqlError):
+                    next_id(cluster)
+                return checks(cluster)["reservation"].status == "error"
+
+            cluster.wait_until(failed, "failing to write")
+            found = checks(cluster)["reservation"]
+            assert "Permission denied" in found.found
+            assert 'directory "id_gen"' in (found.remedy or "")
+        remedy(cluster, "reservation", "warning")
+
+
+@pytest.mark.keeper
+def test_keeper_without_a_place() -> None:
+    with server(f"{GENERATING}max_worker_processes = 1\n") as cluster:
+        next_id(cluster)
+        remedy(cluster, "keeper", "error")
+
+
+@pytest.mark.keeper
+def test_keeper_that_hangs() -> None:
+    with server(GENERATING) as cluster:
+        hanging = int(cluster.psql("SELECT keeper_pid FROM id_gen_status()"))
+        os.kill(hanging, signal.SIGSTOP)
+        try:
+            found = wait_for(cluster, "keeper", "error")
+            assert f"process {hanging}" in found.found
+            follow(cluster, found.remedy or "")
+        finally:
+            os.kill(hanging, signal.SIGCONT)
+        wait_for(cluster, "keeper", "ok")
+        assert int(cluster.psql("SELECT keeper_pid FROM id_gen_status()")) != hanging
+
+
+def test_sequence() -> None:
+    """A second at the layout's limit, and the samples on both sides of it."""
+    with server(NARROW + PATIENT + "id_gen.max_lead = 0\n") as cluster:
+
+        def saturated() -> bool:
+            cluster.psql(array_of(1_500))
+            return checks(cluster)["sequence"].status == "warning"
+
+        cluster.wait_until(saturated, "saturated")
+        last = next_id(cluster)
+        remedy(cluster, "sequence", "warning")
+        assert next_id(cluster) > last
+
+
+def test_max_lead() -> None:
+    with server(NARROW + PATIENT + "id_gen.max_lead = 0\n") as cluster:
+        next_id(cluster)
+        assert checks(cluster)["max_lead"].status == "ok"
+        run_ahead(cluster, 100)
+        remedy(cluster, "max_lead", "warning")
+
+
+def test_column_types() -> None:
+    with server(GENERATING) as cluster:
+        cluster.psql("""
+            CREATE TABLE narrow (
+                id integer DEFAULT snowflake_next(), "Odd name" double precision DEFAULT snowflake_next());
+            CREATE TABLE wide (id bigint DEFAULT snowflake_next(), note integer DEFAULT 1);
+        """)
+        found = remedy(cluster, "column_types", "error").found
+        assert "public.narrow.id is integer" in found
+        assert 'public.narrow."Odd name" is double precision' in found
+        cluster.psql("INSERT INTO narrow DEFAULT VALUES")
+
+
+def test_peers() -> None:
+    """Two servers that replicate a table by logical replication, and each other's numbers with it."""
+    conf = f"{GENERATING}wal_level = logical\n"
+    with server(conf) as one, Cluster("two", conf=conf) as two:
+        two.psql("CREATE EXTENSION id_gen")
+        one.psql("SELECT id_gen_publish(); CREATE PUBLICATION numbers FOR TABLE id_gen_peer")
+        two.psql(f"CREATE SUBSCRIPTION numbers CONNECTION '{one.conninfo()}' PUBLICATION numbers")
+        identifier = one.psql("SELECT system_identifier FROM pg_control_system()")
+        assert identifier in wait_for(two, "peers", "error").found
+        remedy(two, "peers", "error")
+        assert two.psql("SELECT count(DISTINCT worker_id) FROM id_gen_peer") == "2"
+        two.psql("DROP SUBSCRIPTION numbers")
+
+
+@pytest.mark.parametrize(
+    ("newest", "status"),
+    [
+        ("snowflake_next()", "ok"),
+        ("snowflake_make(now() + '1 day', 0, 1, 7)", "error"),
+        ("snowflake_make(now() + '1 day', 0, 2, 7)", "warning"),
+        ("-1", "warning"),
+    ],
+)
+def test_stored_ids(newest: str, status: str) -> None:
+    with server(GENERATING) as cluster:
+        sql = "SELECT * FROM id_gen_check('\"Order\"', 'Number')"
+        cluster.psql('CREATE TABLE "Order" ("Number" bigint)')
+        assert checks(cluster, sql)["stored_ids"].status == "ok"
+        cluster.psql(f'INSERT INTO "Order" SELECT {newest} FROM snowflake_next()')
+        found = checks(cluster, sql)["stored_ids"]
+        assert found.status == status
+        for _ in range(3):
+            found = checks(cluster, sql)["stored_ids"]
+            if found.remedy is None or newest == "-1":
+                break
+            follow(cluster, found.remedy)
+            if "reload" in found.remedy:
+                cluster.poll_until("SELECT worker_id FROM id_gen_status()", expected="2")
+        assert newest == "-1" or found.status == "ok"

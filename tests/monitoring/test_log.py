@@ -1,0 +1,97 @@
+"""The log tells of an incident once, and goes on telling that it lasts, however many calls meet it."""
+
+import re
+
+import psycopg
+import pytest
+
+from harness import Cluster, FakeClock
+from harness.ids import IMPATIENT, NARROW, NEXT, next_id
+
+CALLS = 20_000
+REFUSED = re.compile(r"ERROR:  no snowflake is available yet")
+STEP = re.compile(r"LOG:  id_gen: the clock was set")
+
+STORM = f"""
+DO $$
+BEGIN
+    FOR i IN 1..{CALLS} LOOP
+        BEGIN
+            PERFORM snowflake_next();
+        EXCEPTION WHEN configuration_limit_exceeded THEN
+        END;
+    END LOOP;
+END $$
+"""
+
+
+def test_a_storm_of_refusals_writes_a_bounded_log() -> None:
+    """Each call is a statement of its own, so PostgreSQL by itself would write a line or more for each."""
+    clock = FakeClock()
+    with Cluster(conf=NARROW + IMPATIENT, clock=clock) as cluster, cluster.connect() as connection:
+        cluster.psql("CREATE EXTENSION id_gen")
+        next_id(cluster)
+        clock.step(-3600)
+        began = cluster.log_position
+        for _ in range(CALLS):
+            with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
+                connection.execute(NEXT)
+        # Every client got its error, and each is counted.
+        assert cluster.psql("SELECT refused_lead FROM id_gen_stat") == str(CALLS)
+        log = cluster.log(began)
+        lines = len(REFUSED.findall(log))
+        assert lines >= 1
+        # One every 10 s, however long this took.
+        seconds = float(cluster.psql("SELECT extract(epoch FROM clock_timestamp() - stats_reset) FROM id_gen_stat"))
+        assert lines <= (seconds + 3600) / 10 + 1
+        assert len(log) < 100_000
+        # How many were not told is told, by the next line or when the storm has passed.
+        untold = sum(int(count) for count in re.findall(r"(\d+) more (?:like it|refusals) were not logged", log))
+        assert untold + lines <= CALLS
+
+
+def test_other_errors_are_all_logged() -> None:
+    """Also after refusals that a function has caught, which reach no log."""
+    clock = FakeClock()
+    with Cluster(conf=NARROW + IMPATIENT, clock=clock) as cluster, cluster.connect() as connection:
+        cluster.psql("CREATE EXTENSION id_gen")
+        next_id(cluster)
+        clock.step(-3600)
+        connection.execute(STORM)
+        began = cluster.log_position
+        for _ in range(5):
+            with pytest.raises(psycopg.errors.NumericValueOutOfRange):
+                connection.execute("SELECT snowflake_timestamp(-1)")
+            with pytest.raises(psycopg.errors.DivisionByZero):
+                connection.execute("SELECT 1 / 0")
+        log = cluster.log(began)
+        assert log.count("ERROR:  snowflake -1 is out of range") == 5
+        assert log.count("ERROR:  division by zero") == 5
+
+
+@pytest.mark.keeper
+def test_what_was_held_back_is_told_when_the_storm_has_passed() -> None:
+    clock = FakeClock()
+    with Cluster(conf=NARROW + IMPATIENT, clock=clock) as cluster, cluster.connect() as connection:
+        cluster.psql("CREATE EXTENSION id_gen")
+        next_id(cluster)
+        clock.step(-3600)
+        for _ in range(100):
+            with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
+                connection.execute(NEXT)
+        clock.put_right()
+        cluster.wait_for_log(r"LOG:  id_gen: 99 more refusals were not logged one by one: lead over the clock")
+
+
+def test_a_clock_that_is_set_again_and_again_writes_a_line_every_ten_seconds() -> None:
+    clock = FakeClock()
+    with Cluster(conf=NARROW, clock=clock) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        for _ in range(20):
+            next_id(cluster)
+            clock.step(-0.1)
+        next_id(cluster)
+        steps = int(cluster.psql("SELECT steps_back FROM id_gen_stat"))
+        told = len(STEP.findall(cluster.log()))
+        assert steps >= 15
+        assert 1 <= told <= 3

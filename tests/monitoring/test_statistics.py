@@ -1,0 +1,212 @@
+"""The statistics views count what happened, over sessions that end, and tell it to whom PostgreSQL's own views do."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from harness import GENERATING, PRELOADED, Cluster, SqlError
+from harness.ids import (
+    IMPATIENT,
+    NARROW,
+    NEXT,
+    PATIENT,
+    Caller,
+    answer_of,
+    array_of,
+    next_id,
+    refusal,
+    run_ahead,
+    stepped,
+)
+
+VIEWS = ("id_gen_stat", "id_gen_stat_waits", "id_gen_stat_backends")
+FUNCTIONS = ("id_gen_status()", "id_gen_wait_percentile(0.5)")
+
+
+def stat(cluster: Cluster, column: str) -> str:
+    return cluster.psql(f"SELECT {column} FROM id_gen_stat")
+
+
+def test_ids_are_counted_over_sessions_that_end() -> None:
+    with Cluster(conf=GENERATING) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        statements = (
+            ("SELECT count(snowflake_next()) FROM generate_series(1, 1000)", 1000),
+            ("SELECT count(*) FROM snowflake_next_batch(5000)", 5000),
+            ("SELECT cardinality(snowflake_next_array(7000))", 7000),
+            (NEXT, 1),
+        )
+        expected = 0
+        for _ in range(5):
+            for sql, ids in statements:
+                cluster.psql(sql)
+                expected += ids
+                assert stat(cluster, "ids") == str(expected)
+        assert int(stat(cluster, "claims")) < expected
+
+
+def test_ids_of_many_sessions_at_once() -> None:
+    """Read while they are made, the count never goes down, and at the end it is exact."""
+    with Cluster(conf=GENERATING) as cluster, ThreadPoolExecutor(8) as pool:
+        cluster.psql("CREATE EXTENSION id_gen")
+        sql = "SELECT count(snowflake_next()) FROM generate_series(1, 20000)"
+        running = [pool.submit(cluster.psql, sql) for _ in range(40)]
+        seen = [0]
+        with cluster.connect() as connection:
+            while not all(each.done() for each in running):
+                seen.append(connection.execute("SELECT ids FROM id_gen_stat").fetchone()[0])  # type: ignore[index]
+        assert seen == sorted(seen)
+        assert stat(cluster, "ids") == str(40 * 20_000)
+
+
+def test_each_session_has_a_row_until_it_ends() -> None:
+    with Cluster(conf=GENERATING) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        with Caller(cluster) as caller:
+            caller.ask("SELECT count(snowflake_next()) FROM generate_series(1, 300)")
+            row = f"SELECT ids, claims > 0, block_size > 1 FROM id_gen_stat_backends WHERE pid = {caller.pid}"
+            assert cluster.psql(row) == "300|t|t"
+        cluster.poll_until(f"SELECT count(*) FROM id_gen_stat_backends WHERE pid = {caller.pid}", expected="0")
+        assert stat(cluster, "ids") == "300"
+
+
+def test_waits_and_their_histogram() -> None:
+    with Cluster(conf=NARROW + PATIENT + "id_gen.max_lead = 0\n") as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        next_id(cluster)
+        cluster.psql("SELECT id_gen_stat_reset()")
+        assert cluster.psql("SELECT id_gen_wait_percentile(0.99) IS NULL") == "t"
+        run_ahead(cluster, 100)
+        waits = int(stat(cluster, "waits"))
+        assert waits > 10
+        assert cluster.psql("SELECT sum(waits) FROM id_gen_stat_waits") == str(waits)
+        # A millisecond's IDs at a time, and so about a millisecond each.
+        p50, p99, p999 = (
+            float(each)
+            for each in cluster.psql(
+                "SELECT string_agg(id_gen_wait_percentile(f)::text, ',' ORDER BY f) FROM unnest(ARRAY[.5,.99,.999]) f"
+            ).split(",")
+        )
+        assert 0 < p50 <= p99 <= p999
+        mean = float(stat(cluster, "wait_time / waits"))
+        assert p50 < 4 * mean
+        bounds = cluster.psql("SELECT at_most FROM id_gen_stat_waits").splitlines()
+        assert bounds[:3] == ["0.001", "0.002", "0.004"]
+        assert bounds[-1] == "Infinity"
+
+
+def test_a_wait_has_a_name() -> None:
+    with stepped(-7, NARROW + PATIENT) as (cluster, _, _before), Caller(cluster) as caller:
+        answer = caller.begin()
+        name = "IdGenClockWait" if cluster.server.version >= 17 else "Extension"
+        cluster.poll_until(
+            f"SELECT wait_event_type || '.' || wait_event FROM pg_stat_activity WHERE pid = {caller.pid}",
+            expected=f"Extension.{name}",
+        )
+        assert answer_of(answer) > 0
+
+
+def test_steps_lead_and_refusals() -> None:
+    with stepped(-60, NARROW + IMPATIENT) as (cluster, clock, _):
+        for sql in (NEXT, array_of(1)):
+            refusal(cluster, sql)
+        assert stat(cluster, "steps_back, refused_lead, refused_jump") == "1|2|0"
+        assert float(stat(cluster, "largest_step_back")) == pytest.approx(60_000, abs=50)
+        assert float(stat(cluster, "lead")) == pytest.approx(60_000, abs=2_000)
+        assert cluster.psql("SELECT state FROM id_gen_status()") == "no snowflake is available yet"
+        clock.step(60 + 3600)
+        refusal(cluster)
+        assert stat(cluster, "steps_forward, refused_lead, refused_jump") == "1|2|1"
+        assert cluster.psql("SELECT state FROM id_gen_status()") == "the clock jumped forward"
+        clock.put_right()
+        run_ahead(cluster, 500)
+        assert float(stat(cluster, "largest_lead")) >= 400
+        assert float(stat(cluster, "peak_sequence_use")) == 1
+
+
+def test_reset() -> None:
+    with stepped(-3, NARROW) as (cluster, _, _before):
+        run_ahead(cluster, 100)
+        before = stat(cluster, "stats_reset")
+        cluster.psql("SELECT id_gen_stat_reset()")
+        assert (
+            stat(cluster, "ids, claims, waits, wait_time, steps_back, steps_forward, largest_lead") == "0|0|0|0|0|0|0"
+        )
+        assert stat(cluster, f"stats_reset <> '{before}'") == "t"
+        next_id(cluster)
+        assert stat(cluster, "ids") == "1"
+
+
+def test_status_of_a_server_that_generates() -> None:
+    with Cluster(conf=GENERATING) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        next_id(cluster)
+        row = cluster.psql("""
+            SELECT state, worker_id, datacenter_id, layout, layout_ends > '2090-01-01', max_lead,
+                   frontier BETWEEN now() - interval '1 min' AND now() + interval '1 min',
+                   reserved_until > frontier, preloaded
+              FROM id_gen_status()""")
+        assert row == f"ready|1|0|default|t|00:00:05|t|t|{'t' if PRELOADED else 'f'}"
+        source = cluster.psql("SELECT worker_id_source FROM id_gen_status()")
+        assert re.fullmatch(rf"{re.escape(str(cluster.data))}/postgresql\.conf:\d+", source)
+        cluster.psql("ALTER SYSTEM SET id_gen.worker_id = 2; SELECT pg_reload_conf()")
+        cluster.poll_until("SELECT worker_id_source LIKE '%postgresql.auto.conf:%' FROM id_gen_status()")
+
+
+def test_rates() -> None:
+    with Cluster(conf=GENERATING) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+
+        def known() -> bool:
+            cluster.psql("SELECT count(snowflake_next()) FROM generate_series(1, 1000)")
+            return (
+                cluster.psql("SELECT rate_second > 0 AND rate_minute > 0 AND sequence_use > 0 FROM id_gen_status()")
+                == "t"
+            )
+
+        cluster.wait_until(known, "telling its rate")
+
+
+@pytest.mark.keeper
+def test_the_keeper_is_seen() -> None:
+    with Cluster(conf=GENERATING) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.poll_until("""
+            SELECT count(*) = 1 FROM pg_stat_activity JOIN id_gen_status() ON pid = keeper_pid
+             WHERE backend_type = 'id_gen keeper' AND keeper_beat > now() - interval '5 s'""")
+
+
+@pytest.mark.parametrize("conf", ["", "id_gen.worker_id = 1\n"])
+def test_a_server_without_preload_has_a_status(conf: str) -> None:
+    with Cluster(conf=conf) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        has_memory = cluster.server.version >= 17
+        state = cluster.psql("SELECT state FROM id_gen_status()")
+        expected = (
+            ("ready" if conf else "id_gen.worker_id is not set") if has_memory else "id_gen must be loaded through"
+        )
+        assert state.startswith(expected)
+        assert cluster.psql("SELECT count(*) FROM id_gen_stat") == ("1" if has_memory else "0")
+
+
+def test_a_standby_has_a_status() -> None:
+    with Cluster(conf=GENERATING) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        with Cluster("standby", standby_of=cluster) as standby:
+            cluster.wait_for_catchup(standby)
+            assert standby.psql("SELECT state FROM id_gen_status()") == "cannot generate snowflakes during recovery"
+            assert standby.psql("SELECT ids FROM id_gen_stat") == "0"
+
+
+def test_who_may_read() -> None:
+    with Cluster(conf=GENERATING) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen; CREATE ROLE outsider; CREATE ROLE monitor IN ROLE pg_monitor")
+        reading = [f"SELECT * FROM {what}" for what in (*VIEWS, "id_gen_peer", *FUNCTIONS)]
+        for sql in reading:
+            with pytest.raises(SqlError, match="42501: permission denied"):
+                cluster.psql(f"SET ROLE outsider; {sql}")
+            cluster.psql(f"SET ROLE monitor; {sql}")
+        for sql in ("SELECT id_gen_stat_reset()", "SELECT id_gen_publish()"):
+            with pytest.raises(SqlError, match="42501: permission denied"):
+                cluster.psql(f"SET ROLE monitor; {sql}")
