@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from harness import GENERATING, PRELOADED, Cluster, SqlError
-from harness.ids import NARROW_LAYOUT, array_of, change, first_id
+from harness.ids import NARROW_LAYOUT, NEXT, array_of, change, first_id
 from harness.monitoring import CONTRIB, QUERIES, RULES, Exporter, Prometheus, Samples, promtool
 
 DASHBOARD = CONTRIB / "grafana/id_gen.json"
@@ -106,8 +106,12 @@ def test_every_series_is_there(scrape: Samples) -> None:
 
 
 def test_values_are_plausible(server: Cluster, exporter: Exporter) -> None:
-    # A rate is known after a second.
-    server.wait_until(lambda: exporter.scrape()["id_gen_server_sequence_use_ratio"] >= 0, "telling its rate")
+    def has_a_rate() -> bool:
+        """After a second in which it has given IDs."""
+        server.psql(NEXT)
+        return exporter.scrape()["id_gen_server_sequence_use_ratio"] >= 0
+
+    server.wait_until(has_a_rate, "telling its rate")
     scrape = exporter.scrape()
     now = time.time()
     assert scrape["id_gen_ids_total"] >= scrape["id_gen_claims_total"] >= 1
@@ -302,6 +306,13 @@ def test_dashboard_can_be_imported() -> None:
         assert max(x for x, _ in covers) < 24
         assert not covers & places, f"{panel['title']} lies on another panel"
         places |= covers
+
+
+@pytest.mark.any_server
+def test_the_page_leads_to_what_is_there() -> None:
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", README.read_text())
+    assert links
+    assert all((README.parent / link).exists() for link in links), links
 
 
 def test_nothing_logs_errors(server: Cluster, exporter: Exporter, prometheus: Prometheus) -> None:
