@@ -1,8 +1,8 @@
 # One word for each thing to do here; the work is in scripts/. Each target sets up what it needs on this machine.
 
-export PG PG_CONFIG MODE KEEP WRITE QUICK SEED MINUTES IDS CALLS
+export PG PG_CONFIG MODE KEEP WRITE QUICK SEED MINUTES IDS CALLS DSN RECORDING
 
-.PHONY: help all demo test test-all test-upgrade torture memory fuzz bench lint install deb test-deb dist clean
+.PHONY: help all demo dashboard test test-all test-upgrade torture memory fuzz bench lint install deb test-deb dist clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -16,6 +16,9 @@ all:
 
 demo: ## Take the guided tour on a throwaway server (KEEP=1: leave the server running)
 	@scripts/run demo/tour.py
+
+dashboard: ## Draw what a server does (DSN='host=... dbname=...', SECONDS=; RECORDING=file; neither: a made-up load)
+	@scripts/dashboard "$(SECONDS)"
 
 test: ## Run all tests (MODE=not-preloaded: without shared_preload_libraries)
 	@scripts/test

@@ -48,6 +48,7 @@ fi
 MAJOR=${PG%-cassert}
 
 source "$ROOT/scripts/postgresql_source.sh"
+source "$ROOT/scripts/monitoring.sh"
 
 # of_cargo KEY: prints a value of Cargo.toml.
 of_cargo() { sed -n "s/^$1 = \[\?\"\(.*\)\"\]\?$/\1/p" Cargo.toml; }

@@ -1,0 +1,323 @@
+"""contrib/ as people run it: the real exporter on a real server, the real Prometheus on it, and their own checks."""
+
+import json
+import math
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from harness import GENERATING, PRELOADED, Cluster, SqlError
+from harness.ids import NARROW_LAYOUT, NEXT, array_of, change, first_id
+from harness.monitoring import CONTRIB, QUERIES, RULES, Exporter, Prometheus, Samples, promtool
+
+DASHBOARD = CONTRIB / "grafana/id_gen.json"
+RULES_TEST = RULES.with_name("rules_test.yaml")
+README = CONTRIB / "README.md"
+RUNBOOK = "https://github.com/id-gen/id_gen/blob/main/docs/operations.md#"
+
+TYPES = {"COUNTER": "counter", "GAUGE": "gauge", "HISTOGRAM": "histogram"}
+PARTS_OF_A_HISTOGRAM = ("_bucket", "_sum", "_count")
+METRIC = re.compile(r"\bid_gen_\w+")
+DAY = 86400
+
+# Grafana's variables, with values as Grafana puts them in.
+VARIABLES = {"$instance": ".+", "$__rate_interval": "10s", "$__interval": "10s"}
+
+# What nothing happened to on this server.
+QUIET = {"IdGenRefusing", "IdGenReservationFailing", "IdGenLayoutEnding", "IdGenNoData"}
+
+
+def queries() -> dict[str, Any]:
+    return yaml.safe_load(QUERIES.read_text())
+
+
+def declared() -> dict[str, str]:
+    """The metrics that queries.yaml makes, and their types."""
+    found = {}
+    for beginning, query in queries().items():
+        for column in query["metrics"]:
+            for name, about in column.items():
+                if about["usage"] != "LABEL":
+                    found[f"{beginning}_{name}"] = TYPES[about["usage"]]
+    return found
+
+
+def applies(name: str) -> bool:
+    return PRELOADED or not name.startswith("id_gen_keeper_")
+
+
+def alerts() -> list[dict[str, Any]]:
+    return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+
+
+def dashboard() -> dict[str, Any]:
+    return json.loads(DASHBOARD.read_text())
+
+
+def drawn() -> list[str]:
+    """The expressions that the dashboard asks Prometheus."""
+    found = [target["expr"] for panel in dashboard()["panels"] for target in panel["targets"]]
+    found += [each["expr"] for each in dashboard()["annotations"]["list"] if "expr" in each]
+    for name, value in VARIABLES.items():
+        found = [expression.replace(name, value) for expression in found]
+    return list(dict.fromkeys(found))
+
+
+def used(expression: str) -> set[str]:
+    """The metrics that an expression names: not the strings in it."""
+    return set(METRIC.findall(re.sub(r'"[^"]*"', "", expression)))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Cluster]:
+    with Cluster("watched", conf=f"{GENERATING}id_gen.layout = '{NARROW_LAYOUT}'\n") as cluster:
+        for sql in re.findall(r"^```sql\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL):
+            cluster.psql(sql)
+        first_id(cluster)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def exporter(server: Cluster) -> Iterator[Exporter]:
+    with Exporter(server, "prometheus") as exporter:
+        yield exporter
+
+
+@pytest.fixture(scope="module")
+def prometheus(server: Cluster, exporter: Exporter) -> Iterator[Prometheus]:
+    with Prometheus(server, exporter) as prometheus:
+        yield prometheus
+
+
+@pytest.fixture
+def scrape(exporter: Exporter) -> Samples:
+    return exporter.scrape()
+
+
+def test_every_series_is_there(scrape: Samples) -> None:
+    ours = {name: kind for name, kind in scrape.types.items() if name.startswith("id_gen_")}
+    assert ours == {name: kind for name, kind in declared().items() if applies(name)}
+    assert set(scrape.of("pg_exporter_user_queries_load_error").values()) == {0}
+    assert set(scrape.of("pg_exporter_last_scrape_error").values()) == {0}
+
+
+def test_values_are_plausible(server: Cluster, exporter: Exporter) -> None:
+    def has_a_rate() -> bool:
+        """After a second in which it has given IDs."""
+        server.psql(NEXT)
+        return exporter.scrape()["id_gen_server_sequence_use_ratio"] >= 0
+
+    server.wait_until(has_a_rate, "telling its rate")
+    scrape = exporter.scrape()
+    now = time.time()
+    assert scrape["id_gen_ids_total"] >= scrape["id_gen_claims_total"] >= 1
+    assert 0 <= scrape["id_gen_lead_seconds"] <= scrape["id_gen_server_max_lead_seconds"] == 5
+    assert scrape["id_gen_lead_seconds"] <= scrape["id_gen_largest_lead_seconds"]
+    assert 0 <= scrape["id_gen_peak_sequence_use_ratio"] <= 1
+    assert 0 <= scrape["id_gen_server_sequence_use_ratio"] < 100
+    assert scrape["id_gen_largest_clock_step_back_seconds"] == 0
+    assert scrape["id_gen_reservation_writes_total"] >= 1
+    assert scrape["id_gen_reservation_failures_total"] == 0
+    assert 0 < scrape["id_gen_slowest_reservation_write_seconds"] < 60
+    assert now - 3600 < scrape["id_gen_stats_reset_timestamp_seconds"] <= now + 1
+    assert scrape["id_gen_server_ready"] == 1
+    assert abs(scrape["id_gen_server_frontier_timestamp_seconds"] - now) < 60
+    assert 0 < scrape["id_gen_server_reserved_until_timestamp_seconds"] - now < 60
+    # 41 bits of milliseconds since 2024.
+    assert 60 * 365 * DAY < scrape["id_gen_server_layout_ends_timestamp_seconds"] - now < 70 * 365 * DAY
+    assert scrape["id_gen_server_clock_synchronized"] in (0, 1)
+    (worker,) = scrape.of("id_gen_worker_info")
+    assert 'worker_id="1"' in worker
+    assert f'layout="{NARROW_LAYOUT}"' in worker
+    if PRELOADED:
+        assert scrape["id_gen_keeper_running"] == 1
+        assert 0 <= scrape["id_gen_keeper_beat_age_seconds"] < 30
+
+
+def test_each_check_is_a_series(server: Cluster, scrape: Samples) -> None:
+    checks = server.psql("SELECT name FROM id_gen_check()").splitlines()
+    assert checks
+    assert scrape.of("id_gen_check_status").keys() == {f'{{check="{name}"}}' for name in checks}
+    assert 2 not in scrape.of("id_gen_check_status").values(), server.psql("TABLE id_gen_check()")
+
+
+def test_ids_are_counted(server: Cluster, exporter: Exporter) -> None:
+    before = exporter.scrape()
+    server.psql("SELECT snowflake_next_array(1000)")
+    after = exporter.scrape()
+    assert after["id_gen_ids_total"] - before["id_gen_ids_total"] == 1000
+    assert after["id_gen_claims_total"] > before["id_gen_claims_total"]
+
+
+def test_refusals_are_counted_by_cause(server: Cluster, exporter: Exporter) -> None:
+    refused = 0
+
+    def is_refused() -> bool:
+        nonlocal refused
+        try:
+            server.psql("SELECT snowflake_next()")
+        except SqlError:
+            refused += 1
+        return refused > 0
+
+    before = exporter.scrape().of("id_gen_refusals_total")
+    change(server, "worker_id", -1)
+    server.wait_until(is_refused, "refusing without a number")
+    change(server, "worker_id", 1)
+    first = exporter.scrape()
+    after = first.of("id_gen_refusals_total")
+    rose = {labels: after[labels] - before[labels] for labels in before if after[labels] != before[labels]}
+    assert rose == {'{reason="worker_id"}': refused}
+    assert first["id_gen_server_ready"] == 0 or exporter.scrape()["id_gen_server_ready"] == 1
+    first_id(server)
+
+
+def test_waits_are_a_histogram(server: Cluster, exporter: Exporter) -> None:
+    """More IDs than the lead allows: the rest has to wait for the clock."""
+    server.psql(array_of(7000))
+    scrape = exporter.scrape()
+    buckets = [
+        (float(re.findall(r'le="(.*)"', labels)[0]), count)
+        for labels, count in scrape.of("id_gen_wait_seconds_bucket").items()
+    ]
+    assert buckets == sorted(buckets)
+    bounds, counts = zip(*buckets, strict=True)
+    assert list(counts) == sorted(counts)
+    assert bounds[-1] == math.inf
+    assert counts[-1] == scrape["id_gen_wait_seconds_count"] > 0
+    assert all(math.isclose(after, 2 * before) for before, after in zip(bounds, bounds[1:-1], strict=False))
+    # Each wait was at most as long as its bucket says, and longer than the bucket before.
+    added = [count - before for before, count in zip((0, *counts), counts, strict=False)]
+    least = sum(count * bound for count, bound in zip(added, (0, *bounds), strict=False) if count)
+    most = sum(count * bound for count, bound in zip(added, bounds, strict=True) if count)
+    assert least <= scrape["id_gen_wait_seconds_sum"] <= most
+    assert scrape["id_gen_largest_lead_seconds"] > 4
+    assert scrape["id_gen_peak_sequence_use_ratio"] == 1
+
+
+def test_statistics_can_be_reset(server: Cluster, exporter: Exporter) -> None:
+    server.psql("SELECT snowflake_next_array(1000)")
+    server.psql("SELECT id_gen_stat_reset()")
+    assert exporter.scrape()["id_gen_ids_total"] < 1000
+
+
+def test_names_follow_the_conventions(exporter: Exporter) -> None:
+    text = "".join(line for line in exporter.text().splitlines(keepends=True) if re.match(r"(# \w+ )?id_gen_", line))
+    done = promtool("check", "metrics", stdin=text)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert promtool("check", "metrics", stdin=text.replace("_seconds", "_milliseconds")).returncode != 0
+
+
+@pytest.mark.any_server
+def test_rules_are_valid_and_hold_their_own_tests() -> None:
+    for arguments in (("check", "rules", RULES), ("test", "rules", RULES_TEST)):
+        done = promtool(*arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.any_server
+@pytest.mark.parametrize("alert", alerts(), ids=lambda alert: alert["alert"])
+def test_an_alert_says_what_to_do(alert: dict[str, Any]) -> None:
+    name, says = alert["alert"], alert["annotations"]
+    assert name.startswith("IdGen")
+    assert alert["labels"]["severity"] in ("critical", "warning")
+    assert says["summary"].startswith("{{ $labels.instance }}: ")
+    assert says["description"].startswith("Type first: SELECT * FROM id_gen_check();")
+    assert says["runbook_url"] == RUNBOOK + name.lower()
+    assert f'alertname="{name}"' in RULES_TEST.read_text(), "rules_test.yaml does not say when it comes"
+
+
+def test_rules_and_dashboard_use_metrics_that_exist(scrape: Samples) -> None:
+    there = scrape.names | {name for name in declared() if not applies(name)}
+    for expression in [*drawn(), *(alert["expr"] for alert in alerts())]:
+        assert used(expression)
+        assert used(expression) <= there, expression
+
+
+@pytest.mark.any_server
+def test_every_metric_is_drawn_or_watched() -> None:
+    seen = {name for expression in [*drawn(), *(alert["expr"] for alert in alerts())] for name in used(expression)}
+    for name in declared():
+        assert seen & {name, *(name + part for part in PARTS_OF_A_HISTOGRAM)}, name
+
+
+def test_prometheus_takes_the_rules(prometheus: Prometheus) -> None:
+    def evaluated() -> list[dict[str, Any]]:
+        rules = [rule for group in prometheus.api("rules")["groups"] for rule in group["rules"]]
+        return rules if all(rule["lastEvaluation"] > "0002" for rule in rules) else []
+
+    prometheus.cluster.wait_until(evaluated, "watched by every rule", prometheus.log)
+    prometheus.cluster.wait_until(lambda: prometheus.ask("id_gen_server_ready"), "scraped", prometheus.log)
+    rules = {rule["name"]: rule for rule in evaluated()}
+    assert rules.keys() == {alert["alert"] for alert in alerts()}
+    assert {rule["health"] for rule in rules.values()} == {"ok"}
+    for name in QUIET:
+        assert rules[name]["state"] == "inactive", rules[name]
+
+
+def test_an_alert_comes_when_its_trouble_does(server: Cluster, prometheus: Prometheus) -> None:
+    """A lead as large as it may be, kept up: the alert is pending, with its words filled in."""
+
+    def pending() -> list[dict[str, Any]]:
+        server.psql(array_of(1000))
+        return [each for each in prometheus.api("alerts")["alerts"] if each["labels"]["alertname"] == "IdGenLeadLarge"]
+
+    server.wait_until(pending, "known for its lead", prometheus.log)
+    (alert,) = pending()
+    assert re.search(r"^127.0.0.1:\d+: snowflakes run [45]\.?\d*s ahead of the clock$", alert["annotations"]["summary"])
+
+
+def test_prometheus_answers_the_dashboard(prometheus: Prometheus) -> None:
+    """Every plot shows something; what is compared may also be nothing."""
+    answered = [each for each in drawn() if all(map(applies, used(each)))]
+    assert all(prometheus.ask(each) is not None for each in answered)
+    shown = [each for each in answered if ">" not in each]
+
+    def empty() -> list[str]:
+        return [each for each in shown if not prometheus.ask(each)]
+
+    prometheus.cluster.wait_until(lambda: not empty(), "drawn", lambda: f"still empty: {empty()}")
+
+
+@pytest.mark.any_server
+def test_dashboard_can_be_imported() -> None:
+    """What Grafana wants of a file, as far as it can be told without it."""
+    page = dashboard()
+    assert page["id"] is None
+    assert page["uid"] == "id_gen"
+    source, instance = page["templating"]["list"]
+    assert (source["type"], source["query"]) == ("datasource", "prometheus")
+    uid = f"${{{source['name']}}}"
+    assert (instance["name"], instance["datasource"]["uid"]) == ("instance", uid)
+    assert used(instance["definition"]) <= declared().keys()
+    assert len({panel["id"] for panel in page["panels"]}) == len(page["panels"])
+    places: set[tuple[int, int]] = set()
+    for panel in page["panels"]:
+        assert panel["title"]
+        assert panel["description"]
+        assert {panel["datasource"]["uid"], *(target["datasource"]["uid"] for target in panel["targets"])} == {uid}
+        assert all('{instance=~"$instance"}' in target["expr"] for target in panel["targets"])
+        at = panel["gridPos"]
+        covers = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert max(x for x, _ in covers) < 24
+        assert not covers & places, f"{panel['title']} lies on another panel"
+        places |= covers
+
+
+@pytest.mark.any_server
+def test_the_page_leads_to_what_is_there() -> None:
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", README.read_text())
+    assert links
+    assert all((README.parent / link).exists() for link in links), links
+
+
+def test_nothing_logs_errors(server: Cluster, exporter: Exporter, prometheus: Prometheus) -> None:
+    """After all of the above."""
+    assert not re.findall(r"^.*\b(?:level=(?:warn|error)|err=).*$", exporter.log(), re.MULTILINE)
+    assert not re.findall(r"^.*\blevel=error.*$", prometheus.log(), re.MULTILINE)
+    errors = re.findall(r"^.* (?:ERROR|FATAL|PANIC): .*$", server.log(), re.MULTILINE)
+    assert [error for error in errors if "worker_id" not in error] == []
