@@ -39,6 +39,16 @@ SELECT format('%s(%s)', p.proname, regexp_replace(pg_get_function_arguments(p.oi
  WHERE e.extname = 'id_gen'
 """
 
+VIEWS = """
+SELECT c.relname, string_agg(a.attname, ' ' ORDER BY a.attnum)
+  FROM pg_depend d
+  JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'id_gen'
+  JOIN pg_class c ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND c.relkind = 'v'
+  JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+ WHERE d.refclassid = 'pg_extension'::regclass
+ GROUP BY c.relname
+"""
+
 # A setting's default as SHOW gives it, since this runs where none is set.
 SETTINGS = r"""
 SELECT name, current_setting(name), coalesce(unit, ''), vartype, coalesce(min_val, ''), coalesce(max_val, ''),
@@ -108,6 +118,17 @@ def test_functions(untouched: Cluster) -> None:
     assert documented == installed
     for signature, _, volatility, restricted in functions:
         assert (volatility == "VOLATILE") == (restricted == "t"), signature
+
+
+def test_views(untouched: Cluster) -> None:
+    documented: dict[str, list[str]] = {}
+    for view, columns, _ in table("Statistics"):
+        if view:
+            documented[in_code(view)[0]] = []
+        documented[list(documented)[-1]] += in_code(columns)
+    assert documented == {
+        name: columns.split() for name, columns in (row.split("|") for row in untouched.psql(VIEWS).splitlines())
+    }
 
 
 def test_settings(untouched: Cluster) -> None:
