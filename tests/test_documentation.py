@@ -23,16 +23,16 @@ PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")})
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 MS_PER_UNIT = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000}
 
-# One row for each function: signature, result, volatility, and whether it is parallel restricted.
+# One row for each function: signature, result, volatility, and whether it is not parallel safe.
 FUNCTIONS = """
-SELECT format('%s(%s)', p.proname, regexp_replace(pg_get_function_arguments(p.oid), ', OUT .*', '')),
+SELECT format('%s(%s)', p.proname, regexp_replace(pg_get_function_arguments(p.oid), '(^|, )OUT .*', '')),
        coalesce((SELECT string_agg(format('%s %s', name, type::regtype), ', ' ORDER BY place)
                    FROM unnest(p.proargnames, p.proallargtypes, p.proargmodes)
                         WITH ORDINALITY AS argument (name, type, mode, place)
                   WHERE mode IN ('o', 't')),
                 pg_get_function_result(p.oid)),
        CASE p.provolatile WHEN 'i' THEN 'IMMUTABLE' WHEN 's' THEN 'STABLE' ELSE 'VOLATILE' END,
-       p.proparallel = 'r'
+       p.proparallel <> 's'
   FROM pg_proc p
   JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
   JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND e.oid = d.refobjid

@@ -52,6 +52,8 @@ VALUES = {
         "NULL", "0", "1", "-1", "9223372036854775807", "-9223372036854775808", "9007199254740992", "175928847299117063",
     ],
     "boolean": ["NULL", "false", "true"],
+    "double precision": ["NULL", "0", "1", "-0.1", "'NaN'", "'Infinity'", "'-Infinity'", "1e308", "5e-324"],
+    "regclass": ["NULL", "0", "4294967295", "'pg_class'", "'pg_stat_activity'", "'pg_attribute_relid_attnam_index'"],
     "integer": ["NULL", "0", "1", "-1", "31", "32", "4096", "2147483647", "-2147483648"],
     "text": LAYOUTS,
     "timestamp with time zone": [

@@ -1,4 +1,5 @@
 -- The installed objects: what each function promises the planner, and that each explains itself.
+\pset format unaligned
 SELECT format('%s(%s)', p.proname, pg_get_function_arguments(p.oid)) AS function,
        pg_get_function_result(p.oid) AS result,
        p.provolatile AS volatile, p.proparallel AS parallel, p.proisstrict AS strict
@@ -6,6 +7,7 @@ FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::re
 JOIN pg_extension e ON e.oid = d.refobjid AND d.deptype = 'e'
 WHERE e.extname = 'id_gen'
 ORDER BY p.proname, pg_get_function_arguments(p.oid) COLLATE "C";
+\pset format aligned
 SELECT p.oid::regprocedure AS without_comment
 FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass
 JOIN pg_extension e ON e.oid = d.refobjid AND d.deptype = 'e'

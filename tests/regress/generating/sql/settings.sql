@@ -30,7 +30,7 @@ ALTER SYSTEM SET id_gen.max_block = 0;
 \echo SQLSTATE :SQLSTATE
 -- (PostgreSQL's versions word this one differently)
 \set VERBOSITY sqlstate
-ALTER SYSTEM SET id_gen.max_lead = '2h';
+ALTER SYSTEM SET id_gen.max_lead = '25h';
 \set VERBOSITY default
 ALTER SYSTEM SET id_gen.sequence_start = 'random';
 \echo SQLSTATE :SQLSTATE
