@@ -40,7 +40,7 @@ fuzz: ## Feed the pure code with random bytes under the address sanitizer (MINUT
 	@scripts/fuzz
 
 bench: ## Measure what an ID costs beside its rivals (QUICK=1; WRITE=1: into docs/)
-	@scripts/run benches/run.py
+	@scripts/bench
 
 lint: ## Check format, warnings and comments
 	@scripts/lint

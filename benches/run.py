@@ -18,6 +18,7 @@ from typing import NamedTuple
 import batches
 import blocks
 import calls
+import counting
 import crowds
 import plots
 import psycopg
@@ -48,6 +49,7 @@ class Size(NamedTuple):
 
     calls: int
     call_rounds: int
+    counting_rounds: int
     crowd_seconds: int
     crowd_rounds: int
     block_rounds: int
@@ -60,8 +62,8 @@ class Size(NamedTuple):
     reservation_rounds: int
 
 
-FULL = Size(2_000_000, 7, 2, 5, 3, 10_000_000, 5_000_000, 3, 5, 8, 3, 4)
-QUICK = Size(1_000_000, 5, 1, 1, 1, 2_000_000, 1_000_000, 1, 2, 3, 3, 2)
+FULL = Size(2_000_000, 7, 41, 2, 5, 3, 10_000_000, 5_000_000, 3, 5, 8, 3, 4)
+QUICK = Size(1_000_000, 5, 15, 1, 1, 1, 2_000_000, 1_000_000, 1, 2, 3, 3, 2)
 
 
 def machine(connection: psycopg.Connection) -> str:
@@ -99,6 +101,8 @@ def main() -> None:
         report.add(section, *targets)
         report.add(tables.reads(connection, size.table_rounds))
         report.add(tables.single_inserts(cluster, connection, size.insert_seconds))
+    section, targets = counting.measure(CONF, size.calls, size.counting_rounds)
+    report.add(section, *targets)
     section, targets = strict.measure(size.strict_seconds)
     report.add(section, *targets)
     if PRELOADED:

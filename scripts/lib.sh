@@ -200,11 +200,11 @@ private_server() {
     echo "$copy$("$source" --bindir)/pg_config"
 }
 
-# build_extension PG_CONFIG DIRECTORY: the one release build, for the server that pg_config describes; cargo-pgrx picks the
-# feature of its version. Its files come to lie under the directory as they are to lie under /.
+# build_extension PG_CONFIG DIRECTORY [OPTION...]: the one release build, for the server that pg_config describes;
+# cargo-pgrx picks the feature of its version. Its files come to lie under the directory as they are to lie under /.
 build_extension() {
     step "Building id_gen for $("$1" --version) ($1)"
-    PGRX_PG_CONFIG_PATH=$1 "$CARGO_PGRX" pgrx package --pg-config "$1" --out-dir "$2" >&2
+    PGRX_PG_CONFIG_PATH=$1 "$CARGO_PGRX" pgrx package --pg-config "$1" --out-dir "$2" "${@:3}" >&2
 }
 
 # install_extension PG_CONFIG: builds it and installs it into that server. The files are replaced, not written over: a

@@ -10,6 +10,7 @@ from pathlib import Path
 import psycopg
 
 from harness import Cluster, FakeClock
+from harness.checks import checks, wait_for
 from harness.ids import NARROW, NEXT, PATIENT, PER_MS, first_id, next_id, run_ahead, time_of
 from harness.page import Page
 
@@ -21,7 +22,6 @@ CLONING = "Clones and restores"
 MOVED, FREE, OF_COPY = 7, 17, 8
 UNSET = "55000"
 EXAMPLE_TIME = re.compile(r"'\d{4}-\d\d-\d\d [^']*'")
-STATE = "SELECT state FROM id_gen_status()"
 WORKER = "SELECT worker_id FROM id_gen_status()"
 LEAD_MS = 1_500
 
@@ -187,7 +187,6 @@ def test_a_failover() -> None:
 def test_peers_with_one_number_see_each_other() -> None:
     publish, refresh = PAGE.blocks("sql", "Numbering the servers")[1:]
     (_, take_a_free_number) = PAGE.blocks("sql", "First aid")
-    peers = "SELECT status FROM id_gen_check() WHERE name = 'peers'"
     with (
         Cluster("publisher", conf=f"{numbered(MOVED)}wal_level = logical\n") as publisher,
         Cluster("subscriber", conf=numbered(MOVED)) as subscriber,
@@ -197,10 +196,10 @@ def test_peers_with_one_number_see_each_other() -> None:
         publisher.psql("CREATE PUBLICATION shop")
         subscriber.psql(f"CREATE SUBSCRIPTION shop CONNECTION '{publisher.conninfo()}' PUBLICATION shop")
         publisher.psql(publish)
-        assert subscriber.psql(peers) == "ok"
+        assert checks(subscriber)["peers"].status == "ok"
         subscriber.psql(refresh)
-        subscriber.poll_until(peers, expected="error")
+        wait_for(subscriber, "peers", "error")
         publisher.psql(take_a_free_number)
         publisher.poll_until(WORKER, expected=str(FREE))
         publisher.psql("SELECT id_gen_publish()")
-        subscriber.poll_until(peers, expected="ok")
+        wait_for(subscriber, "peers", "ok")
