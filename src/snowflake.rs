@@ -1,5 +1,7 @@
 //! SQL functions that generate snowflakes. Their SQL is in `sql/snowflake.sql`.
 
+use std::mem::MaybeUninit;
+
 use id_gen_core::frontier::{Run, Want};
 use id_gen_core::layout::Layout;
 use pgrx::prelude::*;
@@ -51,7 +53,7 @@ sql_function! {
 }
 
 /// Writes the IDs of a claim: tick by tick, so that within a tick there is only an addition.
-fn fill(elements: &mut [i64], claim: &Claim) {
+fn fill(elements: &mut [MaybeUninit<i64>], claim: &Claim) {
     let stride = claim.layout.stride();
     let mut elements = elements;
     let mut rest = Some(claim.run);
@@ -60,7 +62,7 @@ fn fill(elements: &mut [i64], claim: &Claim) {
         let (filled, others) = elements.split_at_mut(within_tick.count as usize);
         let first = claim.layout.id_at(within_tick.start, claim.node_bits);
         for (index, element) in (0u64..).zip(filled) {
-            *element = Layout::to_bigint(first.wrapping_add(index.wrapping_mul(stride)));
+            element.write(Layout::to_bigint(first.wrapping_add(index.wrapping_mul(stride))));
         }
         elements = others;
         rest = after;
@@ -68,15 +70,15 @@ fn fill(elements: &mut [i64], claim: &Claim) {
 }
 
 /// An array of `bigint`, its elements not yet set.
-fn new_array(count: i32) -> (pg_sys::Datum, &'static mut [i64]) {
+fn new_array(count: i32) -> (pg_sys::Datum, &'static mut [MaybeUninit<i64>]) {
     let length = count.unsigned_abs() as usize;
     let size = ARRAY_HEADER + length * size_of::<i64>();
     // SAFETY: `size` bytes are allocated, and are below MaxAllocSize, so they fit an i32. The
     // header is followed by one dimension and one lower bound, then by the elements, aligned
-    // because ARRAY_HEADER is a multiple of 8. They are zeroed, so the slice is initialized; it
-    // is used only within the call that PostgreSQL keeps the memory for.
+    // because ARRAY_HEADER is a multiple of 8. They are not set yet, as the slice's type says; it is
+    // used only within the call that PostgreSQL keeps the memory for.
     unsafe {
-        let array: *mut pg_sys::ArrayType = pg_sys::palloc0(size).cast();
+        let array: *mut pg_sys::ArrayType = pg_sys::palloc(size).cast();
         pgrx::set_varsize_4b(array.cast(), size as i32);
         (*array).ndim = 1;
         (*array).dataoffset = 0;
@@ -84,7 +86,7 @@ fn new_array(count: i32) -> (pg_sys::Datum, &'static mut [i64]) {
         let dimensions: *mut i32 = array.add(1).cast();
         dimensions.write(count);
         dimensions.add(1).write(1);
-        let elements = array.cast::<u8>().add(ARRAY_HEADER).cast::<i64>();
+        let elements = array.cast::<u8>().add(ARRAY_HEADER).cast();
         (pg_sys::Datum::from(array), std::slice::from_raw_parts_mut(elements, length))
     }
 }
