@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from harness import Cluster, FakeClock
-from harness.ids import IMPATIENT, NARROW, NEXT, next_id
+from harness.ids import IMPATIENT, NARROW, NEXT, next_id, stepped
 
 CALLS = 20_000
 REFUSED = re.compile(r"ERROR:  no snowflake is available yet")
@@ -27,11 +27,7 @@ END $$
 
 def test_a_storm_of_refusals_writes_a_bounded_log() -> None:
     """Each call is a statement of its own, so PostgreSQL by itself would write a line or more for each."""
-    clock = FakeClock()
-    with Cluster(conf=NARROW + IMPATIENT, clock=clock) as cluster, cluster.connect() as connection:
-        cluster.psql("CREATE EXTENSION id_gen")
-        next_id(cluster)
-        clock.step(-3600)
+    with stepped(-3600, NARROW + IMPATIENT) as (cluster, _, _), cluster.connect() as connection:
         began = cluster.log_position
         for _ in range(CALLS):
             with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
@@ -52,11 +48,7 @@ def test_a_storm_of_refusals_writes_a_bounded_log() -> None:
 
 def test_other_errors_are_all_logged() -> None:
     """Also after refusals that a function has caught, which reach no log."""
-    clock = FakeClock()
-    with Cluster(conf=NARROW + IMPATIENT, clock=clock) as cluster, cluster.connect() as connection:
-        cluster.psql("CREATE EXTENSION id_gen")
-        next_id(cluster)
-        clock.step(-3600)
+    with stepped(-3600, NARROW + IMPATIENT) as (cluster, _, _), cluster.connect() as connection:
         connection.execute(STORM)
         began = cluster.log_position
         for _ in range(5):
@@ -71,11 +63,7 @@ def test_other_errors_are_all_logged() -> None:
 
 @pytest.mark.keeper
 def test_what_was_held_back_is_told_when_the_storm_has_passed() -> None:
-    clock = FakeClock()
-    with Cluster(conf=NARROW + IMPATIENT, clock=clock) as cluster, cluster.connect() as connection:
-        cluster.psql("CREATE EXTENSION id_gen")
-        next_id(cluster)
-        clock.step(-3600)
+    with stepped(-3600, NARROW + IMPATIENT) as (cluster, clock, _before), cluster.connect() as connection:
         for _ in range(100):
             with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
                 connection.execute(NEXT)
