@@ -94,8 +94,8 @@ class Move:
         assert self.new.psql(self._see) == f"ready|{MOVED}"
 
 
-def old_and_new(stack: ExitStack) -> Move:
-    old = stack.enter_context(Cluster("old", conf=numbered(MOVED), clock=FakeClock(1)))
+def old_and_new(stack: ExitStack, ahead_s: float = 1) -> Move:
+    old = stack.enter_context(Cluster("old", conf=numbered(MOVED), clock=FakeClock(ahead_s)))
     new = stack.enter_context(Cluster("new", conf=numbered(2)))
     for cluster in (old, new):
         cluster.psql("CREATE EXTENSION id_gen")
@@ -134,7 +134,7 @@ def test_the_number_of_a_server_that_died_goes_on_above() -> None:
 def test_without_the_wait_a_moved_number_goes_on_below() -> None:
     """What the page's fourth step is for."""
     with ExitStack() as stack:
-        move = old_and_new(stack)
+        move = old_and_new(stack, ahead_s=60)
         last = run_ahead(move.old, LEAD_MS)
         move.take_it_away()
         move.how_far()
