@@ -2,9 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
+use id_gen_core::meter::Span;
 use pgrx::pg_sys;
 
 use crate::clock;
+use crate::cycles;
 use crate::memory;
 use crate::process::PerProcess;
 use crate::refusal::Refusal;
@@ -19,6 +21,10 @@ pub struct Attached {
     pub segment: &'static Segment,
     /// This process's slot.
     pub slot: &'static Slot,
+    /// As long as this goes on, the clock has not left the tick that it showed when the block at hand
+    /// was last compared with it. One that was set meanwhile is noticed when it is over, after a
+    /// millisecond at most.
+    within_tick: Span,
     /// [`settings::reload_time`] of the settings that this process has compared with those in force.
     reload_time: pg_sys::TimestampTz,
 }
@@ -26,16 +32,32 @@ pub struct Attached {
 static ATTACHED: PerProcess<Option<Attached>> = PerProcess::new(None);
 
 /// The next ID of this process's block, if it has one that is still good. No lock, no system call,
-/// no allocation, nothing that can fail.
+/// no allocation, nothing that can fail; and no clock, where the cycle counter tells that the tick
+/// goes on.
 #[inline(always)]
 pub fn take() -> Option<u64> {
     ATTACHED.with(|attached| {
-        let attached = attached.as_ref()?;
+        let attached = attached.as_mut()?;
         if attached.slot.block.is_empty() || attached.reload_time != settings::reload_time() {
             return None;
         }
-        attached.slot.block.take(clock::wall_ns(), attached.segment.generation())
+        let tick = attached.within_tick;
+        if tick.is_some() && tick.goes_on(cycles::read()) {
+            return attached.slot.block.take_within_tick(attached.segment.generation());
+        }
+        attached.take_by_clock()
     })
+}
+
+impl Attached {
+    /// As [`take`], where the clock has to tell; notes how long it need not be asked again.
+    #[inline(never)]
+    fn take_by_clock(&mut self) -> Option<u64> {
+        let begun = cycles::Moment::now();
+        let now_ns = clock::wall_ns();
+        self.within_tick = begun.lasting(self.slot.block.left_ns(now_ns));
+        self.slot.block.take(now_ns, self.segment.generation())
+    }
 }
 
 /// How far this session has claimed, and under which generation: what a set compares between its
@@ -80,7 +102,7 @@ fn first_attach() -> Result<Attached, Refusal> {
     // SAFETY: `detach` matches the callback's type and reaches only this process's own slot.
     unsafe { pg_sys::before_shmem_exit(Some(detach), pg_sys::Datum::null()) };
     // No process has read its settings at time zero, so the first call compares them.
-    Ok(Attached { segment, slot, reload_time: 0 })
+    Ok(Attached { segment, slot, within_tick: Span::default(), reload_time: 0 })
 }
 
 /// Leaves the slot when the process ends, before dynamic shared memory is unmapped; its counts stay

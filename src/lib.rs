@@ -26,6 +26,7 @@
 //! | [`hidden`] | settings that a session cannot see, so that it must not speak for the server |
 //! | [`wait`] | what a waiting process is seen to wait for |
 //! | [`clock`] | reading the operating system's clocks |
+//! | [`cycles`] | reading the processor's cycle counter, which costs less |
 //! | [`random`] | random bits in bulk |
 //! | [`log`] | how many of them the server's log gets |
 //! | [`refusal`] | every error, with its SQLSTATE, DETAIL and HINT |
@@ -42,6 +43,7 @@ mod catalog;
 mod check;
 mod claim;
 mod clock;
+mod cycles;
 mod decode;
 mod fmgr;
 mod hidden;

@@ -38,22 +38,35 @@ impl Block {
     /// Takes the next ID, if the block is still good at this time and generation.
     #[inline(always)]
     pub fn take(&self, now_ns: u64, generation: u64) -> Option<u64> {
-        if !self.is_empty() && self.is_current(now_ns, generation) {
-            let id = self.next_id.load(Relaxed);
-            self.next_id.store(id.wrapping_add(self.stride.load(Relaxed)), Relaxed);
-            Some(id)
-        } else {
-            None
+        if self.left_ns(now_ns) == 0 { None } else { self.take_within_tick(generation) }
+    }
+
+    /// Takes the next ID of a block whose tick is known not to be over, if the generation is still
+    /// its own.
+    #[inline(always)]
+    pub fn take_within_tick(&self, generation: u64) -> Option<u64> {
+        if self.is_empty() || self.generation.load(Relaxed) != generation {
+            return None;
         }
+        let id = self.next_id.load(Relaxed);
+        self.next_id.store(id.wrapping_add(self.stride.load(Relaxed)), Relaxed);
+        Some(id)
+    }
+
+    /// How long the tick goes on in which the block was claimed; zero if the clock has left it.
+    #[inline]
+    pub fn left_ns(&self, now_ns: u64) -> u64 {
+        let (tick_ns, passed_ns) =
+            (self.tick_ns.load(Relaxed), now_ns.wrapping_sub(self.tick_start_ns.load(Relaxed)));
+        // A clock before the tick wraps around to far after it.
+        tick_ns.saturating_sub(passed_ns)
     }
 
     /// Whether the clock still shows the tick in which the block was claimed, under the same
     /// generation.
     #[inline(always)]
     pub fn is_current(&self, now_ns: u64, generation: u64) -> bool {
-        // One unsigned comparison tells both "before the tick" and "after it".
-        now_ns.wrapping_sub(self.tick_start_ns.load(Relaxed)) < self.tick_ns.load(Relaxed)
-            && self.generation.load(Relaxed) == generation
+        self.left_ns(now_ns) > 0 && self.generation.load(Relaxed) == generation
     }
 
     /// How many IDs are left, good or not.

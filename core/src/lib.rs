@@ -17,6 +17,7 @@
 //! | [`clock`] | telling a clock that runs from a clock that was moved |
 //! | [`pace`] | how fast IDs were made lately |
 //! | [`histogram`] | how long waits took |
+//! | [`meter`] | knowing by a counter cheaper than the clock that a moment has not passed |
 //! | [`uuid7`] | UUIDv7, strictly increasing within one generator |
 //! | [`uuid1`] | the time in a UUIDv1 |
 //! | [`picture`] | an ID drawn as text for a person |
@@ -36,6 +37,7 @@ pub mod histogram;
 pub mod layout;
 pub mod layout_text;
 pub mod line;
+pub mod meter;
 pub mod opening;
 pub mod pace;
 pub mod picture;
