@@ -180,14 +180,17 @@ def test_a_session_that_ends_while_another_writes_the_reservation() -> None:
         os.mkfifo(pipe)
         for path in (pipe.parent, pipe):
             shutil.chown(path, cluster.data.owner(), cluster.data.group())
-        answers = {caller.pid: caller.begin() for caller in (one, other)}
-        cluster.poll_until(f"SELECT count(*) {waiting}", expected="1")
-        ending = int(cluster.psql(f"SELECT pid {waiting}"))
-        assert cluster.psql(f"SELECT pg_terminate_backend({ending}, 60000)") == "t"
-        assert error_of(answers.pop(ending)).sqlstate == ADMIN_SHUTDOWN
-        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-        (answer,) = answers.values()
-        given = [answer_of(answer), next_id(cluster)]
+        # The first writes, which is to wait, too; the second waits for it.
+        answers = []
+        try:
+            for caller in (one, other):
+                answers.append(caller.begin())
+                cluster.poll_until(f"SELECT count(*) {waiting}", expected=str(len(answers)))
+            assert cluster.psql(f"SELECT pg_terminate_backend({other.pid}, 60000)") == "t"
+            assert error_of(answers[1]).sqlstate == ADMIN_SHUTDOWN
+        finally:
+            reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        given = [answer_of(answers[0]), next_id(cluster)]
         os.close(reader)
         assert given == sorted(set(given))
         assert "terminated by signal" not in cluster.log()
