@@ -91,9 +91,18 @@ pub fn narrow_columns() -> Result<Vec<NarrowColumn>, Error> {
     })
 }
 
-/// How many other servers have published what they are, and the system identifier of one with this
-/// worker and datacenter.
-pub fn peers(worker_id: i32, datacenter_id: i32) -> Result<(i64, Option<i64>), Error> {
+/// What other servers have published here.
+pub struct Peers {
+    /// The table that they have published it in, as one types it.
+    pub table: String,
+    /// How many they are.
+    pub count: i64,
+    /// The system identifier of one with the same numbers.
+    pub twin: Option<i64>,
+}
+
+/// Compares what other servers have published with this worker and datacenter.
+pub fn peers(worker_id: i32, datacenter_id: i32) -> Result<Peers, Error> {
     const TABLE: &str = "
         SELECT format('%s.id_gen_peer', extnamespace::regnamespace)
           FROM pg_extension WHERE extname = 'id_gen'";
@@ -106,7 +115,7 @@ pub fn peers(worker_id: i32, datacenter_id: i32) -> Result<(i64, Option<i64>), E
     );
     let numbers = [worker_id.into(), datacenter_id.into()];
     let (count, twin) = one_row(&query, &numbers, |row| row.get_two())?;
-    Ok((count.unwrap_or(0), twin))
+    Ok(Peers { table, count: count.unwrap_or(0), twin })
 }
 
 /// A column of a table, as one types them.

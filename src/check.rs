@@ -12,7 +12,7 @@ use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
 use pgrx::spi;
 
-use crate::catalog::{self, Column};
+use crate::catalog::{self, Column, Peers};
 use crate::refusal::{self, Refusal, Words};
 use crate::settings::{self, Settings};
 use crate::shared::Segment;
@@ -49,14 +49,6 @@ impl Finding {
         let detail = words.detail.map(|detail| format!(". {detail}")).unwrap_or_default();
         Error(format!("{}{detail}", words.primary), words.hint.unwrap_or_default())
     }
-
-    /// Something is wrong only if there is a refusal.
-    fn unless(refused: Result<(), Refusal>, fine: impl FnOnce() -> String) -> Finding {
-        match refused {
-            Ok(()) => Fine(fine()),
-            Err(refusal) => Finding::refused(&refusal),
-        }
-    }
 }
 
 /// A row of the answer.
@@ -80,14 +72,14 @@ struct Subject {
 }
 
 impl Subject {
-    fn of(segment: &'static Segment) -> Option<Subject> {
-        let layout = *segment.layout().ok()?;
+    fn of(segment: &'static Segment) -> Result<Subject, Refusal> {
+        let layout = *segment.layout()?;
         let (settings, line) = {
             let state = segment.lock();
             (state.settings, state.line)
         };
         let now_ms = unix_ms(clock::wall_ns());
-        Some(Subject { segment, settings, layout, line, now_ms })
+        Ok(Subject { segment, settings, layout, line, now_ms })
     }
 
     /// Whether this server is meant to generate and could, as far as its settings go.
@@ -95,13 +87,13 @@ impl Subject {
         self.settings.node_bits(&self.layout).is_ok()
     }
 
-    /// What to type to take a number that is not this server's.
+    /// What to do and type to take a number that is not this server's, as the end of a sentence.
     fn take_another_number(&self) -> String {
         let max = self.layout.max_number(Field::Worker);
         let next = u32::try_from(self.settings.worker_id).unwrap_or(0).wrapping_add(1);
         let number = if next <= max { next } else { 1.min(max) };
         format!(
-            "Choose a number that no other server has: ALTER SYSTEM SET id_gen.worker_id = {number}; SELECT pg_reload_conf();"
+            "choose a number that no other server has: ALTER SYSTEM SET id_gen.worker_id = {number}; SELECT pg_reload_conf();"
         )
     }
 }
@@ -140,7 +132,7 @@ fn of_segment(
     checks: &mut Vec<(&'static str, Finding)>,
 ) -> Result<(), spi::Error> {
     checks.push(("layout", layout(segment)));
-    let Some(subject) = Subject::of(segment) else { return Ok(()) };
+    let Ok(subject) = Subject::of(segment) else { return Ok(()) };
     checks.extend([
         ("worker_id", worker_id(&subject)?),
         ("layout_end", layout_end(&subject)),
@@ -253,11 +245,12 @@ fn layout_end(subject: &Subject) -> Finding {
 }
 
 fn clock_jump(subject: &Subject) -> Finding {
-    let jumped = match status::ready(subject.segment) {
-        Err(refusal @ (Refusal::Jumped { .. } | Refusal::BeforeEpoch(_))) => Err(refusal),
-        _ => Ok(()),
-    };
-    Finding::unless(jumped, || "no jump forward".to_owned())
+    match status::ready(subject.segment) {
+        Err(refusal @ (Refusal::Jumped { .. } | Refusal::BeforeEpoch(_))) => {
+            Finding::refused(&refusal)
+        }
+        _ => Fine("no jump forward".to_owned()),
+    }
 }
 
 fn clock_steps(subject: &Subject) -> Finding {
@@ -380,14 +373,17 @@ fn peers(subject: &Subject) -> Result<Finding, spi::Error> {
     if !subject.generates() {
         return Ok(Fine("this server has no number to compare".to_owned()));
     }
-    let (count, twin) = catalog::peers(worker_id, datacenter_id)?;
+    let Peers { table, count, twin } = catalog::peers(worker_id, datacenter_id)?;
     Ok(match twin {
         None => Fine(format!("{count} other servers have published their numbers here")),
         Some(twin) => Error(
             format!(
                 "the server with system identifier {twin} has published worker {worker_id}, datacenter {datacenter_id}, too"
             ),
-            format!("{} SELECT id_gen_publish();", subject.take_another_number()),
+            format!(
+                "If that server is gone, as the old one is after pg_upgrade: DELETE FROM {table} WHERE system_identifier = {twin}; otherwise {} SELECT id_gen_publish();",
+                subject.take_another_number()
+            ),
         ),
     })
 }
@@ -426,13 +422,10 @@ fn id_gen_check_stored(
     spi::Error,
 > {
     let (column, newest) = catalog::newest(relation, column_name)?;
-    let finding = match (newest, status::segment()) {
+    let finding = match (newest, status::segment().and_then(Subject::of)) {
         (None, _) => Fine(format!("{} is empty", column.table)),
         (_, Err(refusal)) => Finding::refused(&refusal),
-        (Some(newest), Ok(segment)) => match Subject::of(segment) {
-            None => Finding::unless(segment.layout().map(|_| ()), String::new),
-            Some(subject) => stored_ids(&subject, &column, newest),
-        },
+        (Some(newest), Ok(subject)) => stored_ids(&subject, &column, newest),
     };
     Ok(TableIterator::once(row(("stored_ids", finding))))
 }
@@ -457,7 +450,7 @@ fn stored_ids(subject: &Subject, column: &Column, newest: i64) -> Finding {
     if own && layout.position_of(id) >= frontier && parts.tick >= reached {
         return Error(
             format!("{found}: this server will come to hand out the same"),
-            subject.take_another_number(),
+            format!("Before it does, {}", subject.take_another_number()),
         );
     }
     if parts.tick > reached {

@@ -250,6 +250,21 @@ def test_peers() -> None:
         two.psql("DROP SUBSCRIPTION numbers")
 
 
+def test_a_peer_that_is_gone() -> None:
+    """As after pg_upgrade, which carries the table, into a server that is another by its identifier."""
+    with server(GENERATING) as cluster:
+        next_id(cluster)
+        cluster.psql("""
+            SELECT id_gen_publish();
+            UPDATE id_gen_peer SET system_identifier = system_identifier - 1;
+            SELECT id_gen_publish()""")
+        found = wait_for(cluster, "peers", "error")
+        _, delete, rest = (found.remedy or "").partition("DELETE FROM ")
+        cluster.psql(delete + rest.partition(";")[0])
+        assert checks(cluster)["peers"].status == "ok"
+        assert cluster.psql("SELECT count(*) FROM id_gen_peer") == "1"
+
+
 @pytest.mark.parametrize(
     ("newest", "status"),
     [
