@@ -48,6 +48,12 @@ pub fn mono_ns() -> u64 {
     read_ns(libc::CLOCK_BOOTTIME)
 }
 
+/// A monotonic clock that nobody slews, nanoseconds since some moment: what the pace of a counter
+/// is measured with.
+pub fn raw_ns() -> u64 {
+    read_ns(libc::CLOCK_MONOTONIC_RAW)
+}
+
 /// Both clocks at one moment.
 pub fn both() -> Reading {
     let mut before_ns = mono_ns();

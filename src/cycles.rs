@@ -4,12 +4,15 @@
 //! What it is good for, and its pace, is [`id_gen_core::meter`]; this is the only place that reads
 //! it.
 
-use id_gen_core::meter::{Look, Meter, Span};
+use id_gen_core::meter::{Look, Meter, Ramp, Span};
 
 use crate::clock;
 use crate::process::PerProcess;
 
 static METER: PerProcess<Meter> = PerProcess::new(Meter::New);
+
+/// Reading counter, clock and counter takes less, if nothing comes between: 1 µs.
+const AT_ONCE_NS: u64 = 1_000;
 
 /// Where the kernel says what it tells the time by. It uses the counter only if that goes at the
 /// same pace on all processors and does not stand still, and stops using it if that proves wrong.
@@ -54,9 +57,22 @@ impl Moment {
                 *meter = Meter::Useless;
             }
             if meter.is_learning() {
-                meter.learn(Look { count: read(), mono_ns: clock::mono_ns() });
+                meter.learn(Look { count: read(), mono_ns: clock::raw_ns() });
             }
             Moment(matches!(meter, Meter::Known(_)).then(read))
+        })
+    }
+
+    /// A value that was `base` and so many 2^-32 parts by the clock, read after this moment and just
+    /// before this call, and goes up by `per_ns`. It is behind by what has passed since the clock was
+    /// read, so if this process was interrupted meanwhile there is none.
+    pub fn rising(self, base: u64, fraction: u32, per_ns: f64) -> Ramp {
+        self.0.map_or(Ramp::NONE, |before| {
+            let since = read();
+            METER.with(|meter| {
+                let at_once = meter.span(before, AT_ONCE_NS).goes_on(since);
+                if at_once { meter.ramp(since, base, fraction, per_ns) } else { Ramp::NONE }
+            })
         })
     }
 

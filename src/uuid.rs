@@ -1,6 +1,7 @@
 //! SQL functions of the UUIDv7 family. They need no shared memory. Their SQL is in `sql/uuid.sql`
 //! and `sql/uuid_extract.sql`.
 
+use id_gen_core::meter::Ramp;
 use id_gen_core::uuid1;
 use id_gen_core::uuid7::{self, Generator, Moment};
 use pgrx::pg_sys;
@@ -9,23 +10,43 @@ use crate::fmgr::{self, Call, UuidPlace, int8, sql_function};
 use crate::process::PerProcess;
 use crate::refusal::Refusal;
 use crate::timestamp::{POSTGRES_EPOCH_UNIX_US, timestamp, unix_ms};
-use crate::{clock, random};
+use crate::{clock, cycles, random};
 
 static GENERATOR: PerProcess<Generator> = PerProcess::new(Generator::new());
 
-/// The clock is read before the random bits, which the processor then fetches meanwhile.
+/// The time in steps, as long as the cycle counter tells it.
+static STEP: PerProcess<Ramp> = PerProcess::new(Ramp::NONE);
+
+/// The time in steps: never ahead of the clock, and behind it by two microseconds at most.
+#[inline(always)]
+fn step() -> u64 {
+    let told = STEP.with(|step| if step.is_some() { step.at(cycles::read()) } else { None });
+    told.unwrap_or_else(step_by_clock)
+}
+
+/// As [`step`], where the clock has to tell; notes it for the next millisecond.
+#[inline(never)]
+fn step_by_clock() -> u64 {
+    let begun = cycles::Moment::now();
+    let now = clock::since_epoch();
+    let (whole, part) = uuid7::steps(now);
+    STEP.with(|step| *step = begun.rising(whole, part, uuid7::STEPS_PER_NS));
+    whole
+}
+
+/// The time is told before the random bits, which the processor then fetches meanwhile.
 #[inline(always)]
 fn moment<E>(random: impl FnOnce() -> Result<u64, E>) -> Result<Moment, E> {
-    let now = clock::since_epoch();
+    let step = step();
     let random = random()?;
-    Ok(GENERATOR.with(|generator| generator.next(now, random)))
+    Ok(GENERATOR.with(|generator| generator.next(step, random)))
 }
 
 sql_function! {
     /// `uuidv7() → uuid`
     fn uuidv7(_call)
     fast {
-        // Taken before the clock is read, which the processor does only when it has done all else.
+        // Taken before the time is told, which the processor does only when it has done all else.
         let place = UuidPlace::new();
         let moment = moment(|| random::seeded_bits().ok_or(())).ok()?;
         Some(place.put(moment.uuid()))

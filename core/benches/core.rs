@@ -9,7 +9,7 @@ use id_gen_core::block::Block;
 use id_gen_core::frontier::{Frontier, Limits, NO_RESERVATION, Run, SequenceStart, Want};
 use id_gen_core::layout::Layout;
 use id_gen_core::presets;
-use id_gen_core::uuid7::Generator;
+use id_gen_core::uuid7::{Generator, steps};
 
 const NOW_US: i64 = 1_795_000_000_000_000;
 
@@ -70,13 +70,15 @@ fn uuids(criterion: &mut Criterion) {
         let mut now = Duration::from_micros(NOW_US.cast_unsigned());
         bencher.iter(|| {
             now += Duration::from_nanos(250);
-            generator.next(black_box(now), black_box(0x1234_5678_9ABC_DEF0)).uuid()
+            generator.next(steps(black_box(now)).0, black_box(0x1234_5678_9ABC_DEF0)).uuid()
         });
     });
     criterion.bench_function("uuid in the same step", |bencher| {
         let mut generator = Generator::new();
         let now = Duration::from_micros(NOW_US.cast_unsigned());
-        bencher.iter(|| generator.next(black_box(now), black_box(0x1234_5678_9ABC_DEF0)).uuid());
+        bencher.iter(|| {
+            generator.next(steps(black_box(now)).0, black_box(0x1234_5678_9ABC_DEF0)).uuid()
+        });
     });
 }
 

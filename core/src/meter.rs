@@ -3,20 +3,23 @@
 //! A processor's cycle counter goes at a steady pace. A [`Meter`] learns that pace by comparing the
 //! counter with the monotonic clock twice, some time apart; from then on a [`Span`] tells by the
 //! counter alone whether it still goes on. A span errs on the short side: whoever finds it over
-//! asks the clock. A counter that jumps, back or forth, ends it.
+//! asks the clock. A counter that jumps, back or forth, ends it. A [`Ramp`] is a span in which a
+//! value goes up with time, as the time itself does; it errs on the low side.
 
 /// The pace is measured over so much time at least: 20 ms, in which the time it takes to read clock
 /// and counter is one in a hundred thousand.
 const MEASURED_NS: u64 = 20_000_000;
 /// No span is longer than this, so that a clock that was set is noticed soon: 1 ms.
 pub const LONGEST_NS: u64 = 1_000_000;
-/// Spans are shorter than measured by one part in this many. Clocks are slewed by up to one part in
-/// 2,000 (`MAXFREQ`, `linux/timex.h`), also between the measurement and later.
+/// Spans are shorter than measured by one part in this many. A clock in step is slewed by up to one
+/// part in 2,000 (`MAXFREQ`, `linux/timex.h`). One that a time service hurries to put right may go
+/// at another pace by one part in 10 (`ADJ_TICK`, adjtimex(2)): then a span is off by as much, a
+/// tenth of a millisecond.
 const MARGIN: f64 = 1_000.0;
 /// Counters that are slower or faster than this are none that this was made for, per nanosecond.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.01..=100.0;
 
-/// One look at the counter and the monotonic clock.
+/// One look at the counter and a monotonic clock that nobody slews.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// The counter.
@@ -73,6 +76,52 @@ impl Meter {
         let Meter::Known(pace) = *self else { return Span::default() };
         let length = ns.min(LONGEST_NS) as f64 * pace * (1.0 - 1.0 / MARGIN);
         Span { since, length: length as u64 }
+    }
+
+    /// A value that is `base` and so many 2^-32 parts at a count, and goes up by `per_ns`, which is
+    /// at most one, for [`LONGEST_NS`].
+    pub fn ramp(&self, since: u64, base: u64, fraction: u32, per_ns: f64) -> Ramp {
+        let span = self.span(since, LONGEST_NS);
+        let Meter::Known(pace) = *self else { return Ramp { span, ..Ramp::NONE } };
+        let slope = per_ns / pace * (1.0 - 1.0 / MARGIN) * FRACTION_UNIT;
+        Ramp { span, base, fraction: fraction.into(), slope: slope as u64 }
+    }
+}
+
+/// 2^32.
+const FRACTION_UNIT: f64 = 4_294_967_296.0;
+
+/// A value that goes up with time, for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ramp {
+    span: Span,
+    base: u64,
+    /// In 2^-32 parts.
+    fraction: u64,
+    /// In 2^-32 parts a count.
+    slope: u64,
+}
+
+impl Ramp {
+    /// One that is over.
+    pub const NONE: Ramp =
+        Ramp { span: Span { since: 0, length: 0 }, base: 0, fraction: 0, slope: 0 };
+
+    /// Whether it has a length at all, so that it is worth reading the counter.
+    #[inline(always)]
+    pub const fn is_some(&self) -> bool {
+        self.span.is_some()
+    }
+
+    /// The value at this count, rounded down, if it still goes on.
+    #[inline(always)]
+    pub const fn at(&self, count: u64) -> Option<u64> {
+        if !self.span.goes_on(count) {
+            return None;
+        }
+        // A millisecond of at most one a nanosecond is below 2^20, so the product fits.
+        let passed = count.wrapping_sub(self.span.since);
+        Some(self.base + ((self.fraction + passed * self.slope) >> u32::BITS))
     }
 }
 

@@ -48,11 +48,10 @@ impl Generator {
         Generator { step: 0, random: 0 }
     }
 
-    /// The next moment, larger than every one before it. `since_epoch` is the time since the Unix
-    /// epoch; `random` must be 64 fresh random bits.
+    /// The next moment, larger than every one before it. `step` is the time in whole steps since the
+    /// Unix epoch, as [`steps`] gives it; `random` must be 64 fresh random bits.
     #[inline(always)]
-    pub fn next(&mut self, since_epoch: Duration, random: u64) -> Moment {
-        let step = step_at(since_epoch);
+    pub fn next(&mut self, step: u64, random: u64) -> Moment {
         // In a loop about every second call comes in a new step: no branch could be predicted.
         self.random = select_unpredictable(
             step > self.step,
@@ -110,14 +109,20 @@ pub const fn unix_ms(uuid: &[u8; 16]) -> i64 {
     i64::from_be_bytes([0, 0, a, b, c, d, e, f])
 }
 
-/// Whole steps in this time. Every second has a whole number of them, so that seconds and
-/// nanoseconds, as the operating system gives them, are converted each by itself; the lowest
-/// [`FRACTION_BITS`] of the sum are the fraction, the others milliseconds.
+/// Steps in a nanosecond.
+pub const STEPS_PER_NS: f64 = (1 << FRACTION_BITS) as f64 / NS_PER_MS as f64;
+
+/// A time since the Unix epoch in whole steps, and 2^-32 parts of one. Every second has a whole
+/// number of steps, so that seconds and nanoseconds, as the operating system gives them, are
+/// converted each by itself; the lowest 12 bits of the sum are the fraction of a millisecond, the
+/// others milliseconds.
 #[inline(always)]
-const fn step_at(since_epoch: Duration) -> u64 {
+pub const fn steps(since_epoch: Duration) -> (u64, u32) {
     const PER_SECOND: u64 = 1000 << FRACTION_BITS;
-    let within_second = ((since_epoch.subsec_nanos() as u64) << FRACTION_BITS) / NS_PER_MS;
-    since_epoch.as_secs().wrapping_mul(PER_SECOND) + within_second
+    let scaled = (since_epoch.subsec_nanos() as u64) << FRACTION_BITS;
+    let whole = since_epoch.as_secs().wrapping_mul(PER_SECOND) + scaled / NS_PER_MS;
+    let part = ((scaled % NS_PER_MS) << u32::BITS) / NS_PER_MS;
+    (whole, part as u32)
 }
 
 #[inline(always)]
@@ -154,16 +159,16 @@ mod tests {
     #[test]
     fn a_used_up_random_part_goes_one_step_on() {
         let mut generator =
-            Generator { step: step_at(Duration::from_millis(1)), random: RANDOM_MASK };
+            Generator { step: steps(Duration::from_millis(1)).0, random: RANDOM_MASK };
         let before = generator;
-        let moment = generator.next(Duration::ZERO, u64::MAX);
+        let moment = generator.next(0, u64::MAX);
         assert_eq!(moment.step, before.step + 1);
         assert!(moment.uuid() > Moment { step: before.step, random: before.random }.uuid());
     }
 
     #[test]
     fn a_step_is_a_4096th_of_a_millisecond() {
-        let at_ns = |ns| step_at(Duration::from_nanos(ns));
+        let at_ns = |ns| steps(Duration::from_nanos(ns)).0;
         assert_eq!(at_ns(0), 0);
         assert_eq!(at_ns(244), 0);
         assert_eq!(at_ns(245), 1);

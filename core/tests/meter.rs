@@ -1,6 +1,6 @@
 //! Spans by a counter: never longer than the clock says, whatever the counter does.
 
-use id_gen_core::meter::{LONGEST_NS, Look, Meter, Span};
+use id_gen_core::meter::{LONGEST_NS, Look, Meter, Ramp, Span};
 use proptest::prelude::*;
 
 /// A meter that has learnt from a counter of that pace.
@@ -36,6 +36,13 @@ fn a_counter_that_stands_or_races_is_useless() {
 }
 
 #[test]
+fn a_ramp_of_nothing_is_over() {
+    assert!(!Ramp::NONE.is_some());
+    assert_eq!(Ramp::NONE.at(0), None);
+    assert_eq!(Meter::Useless.ramp(0, 5, 5, 1.0).at(0), None);
+}
+
+#[test]
 fn a_span_of_nothing_is_over() {
     assert!(!Span::default().is_some());
     assert!(!Span::default().goes_on(0));
@@ -56,6 +63,24 @@ proptest! {
         let span = learnt(pace, from).span(from, ns);
         let nearly = (ns as f64 * pace * 0.99) as u64;
         prop_assert!(span.goes_on(from.wrapping_add(nearly)));
+    }
+
+    #[test]
+    fn a_ramp_is_at_most_a_thousandth_and_one_behind(
+        pace in 0.02f64..50.0, from: u64, base in 0u64..1 << 60, fraction: u32,
+        per_ns in 0.0f64..1.0, at in 0.0f64..1.0, slew in -0.0005f64..0.0005,
+    ) {
+        let ramp = learnt(pace, from).ramp(from, base, fraction, per_ns);
+        let ns = at * LONGEST_NS as f64;
+        let count = from.wrapping_add((ns * pace * (1.0 + slew)) as u64);
+        if let Some(value) = ramp.at(count) {
+            let passed = (value - base) as f64;
+            let truth = f64::from(fraction) / 4_294_967_296.0 + ns * per_ns;
+            prop_assert!(passed <= truth + 1e-6, "{passed} is ahead of {truth}");
+            prop_assert!(passed >= truth * 0.998 - 2.0, "{passed} is far behind {truth}");
+        } else {
+            prop_assert!(at > 0.99 || (ns * pace) < 10.0, "over at {at}");
+        }
     }
 
     #[test]

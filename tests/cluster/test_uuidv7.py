@@ -1,4 +1,4 @@
-"""UUIDv7 in bulk: strictly increasing in a session, and never more than 2 ms away from the clock."""
+"""UUIDv7 in bulk: strictly increasing in a session, never ahead of the clock, and hardly behind it."""
 
 import uuid
 
@@ -12,7 +12,9 @@ from harness.clients import INT8, UUID, copy_binary
 pytestmark = pytest.mark.any_mode
 
 COUNT = 5_000_000
-TOLERANCE_US = 2_000
+# The cycle counter, which stands for the clock for a millisecond, is behind by what it takes to read both and a
+# thousandth of that time, each at most 1 us, and the fraction of a UUID is rounded down.
+BEHIND_US = 3
 POSTGRES_EPOCH_US = 946_684_800_000_000
 
 
@@ -27,10 +29,13 @@ def test_five_million_in_one_statement() -> None:
     increasing = (high[1:] > high[:-1]) | ((high[1:] == high[:-1]) & (low[1:] > low[:-1]))
     assert increasing.all(), f"{(~increasing).sum()} UUIDs are not above the one before"
 
-    embedded_us = (high >> np.uint64(16)).astype(np.int64) * 1000
+    fraction_us = (high & np.uint64(0xFFF)).astype(np.int64) * 1000 // 4096
+    embedded_us = (high >> np.uint64(16)).astype(np.int64) * 1000 + fraction_us
     before_us, after_us = (rows[side].astype(np.int64) + POSTGRES_EPOCH_US for side in ("before", "after"))
-    assert (embedded_us >= before_us - TOLERANCE_US).all(), "a UUID's time lies behind the clock"
-    assert (embedded_us <= after_us + TOLERANCE_US).all(), "a UUID's time runs ahead of the clock"
+    behind_us = (before_us - embedded_us).max()
+    assert behind_us <= BEHIND_US, f"a UUID's time lies {behind_us} us behind the clock"
+    ahead_us = (embedded_us - after_us).max()
+    assert ahead_us <= 0, f"a UUID's time runs {ahead_us} us ahead of the clock"
 
 
 def test_increasing_across_statements() -> None:
