@@ -11,7 +11,7 @@ from calls import timed
 from report import Section, Target, at_most
 from rich.progress import track
 
-from harness import GENERATING, PRELOAD, Cluster
+from harness import GENERATING, Cluster
 
 INPUT = "CREATE TEMP TABLE input AS SELECT i FROM generate_series(1::bigint, %s) AS i"
 NEXT = "CREATE FUNCTION next() RETURNS bigint AS '{}', 'snowflake_next' LANGUAGE c VOLATILE PARALLEL RESTRICTED"
@@ -21,14 +21,17 @@ BLOCKS = {"blocks, as by default": 64, "a claim for every ID": 1}
 
 def measure(conf: str, rows: int, rounds: int) -> tuple[Section, list[Target]]:
     uncounted = os.environ["ID_GEN_UNCOUNTED"]
-    # Preloaded by its path, and without the extension, whose functions would load the other.
-    without_conf = conf.replace(GENERATING, f"{PRELOAD.replace('id_gen', uncounted)}id_gen.worker_id = 1\n")
     lines, targets = [], []
     for name, block in BLOCKS.items():
-        setting = f"id_gen.max_block = {block}\n"
+        # Preloaded by its path, and without the extension, whose functions would load the other.
+        with_library, without_library = (
+            conf.replace(GENERATING, f"shared_preload_libraries = '{library}'\nid_gen.worker_id = 1\n")
+            + f"id_gen.max_block = {block}\n"
+            for library in ("id_gen", uncounted)
+        )
         with (
-            Cluster("counted", conf=conf.replace(GENERATING, PRELOAD + "id_gen.worker_id = 1\n") + setting) as counted,
-            Cluster("uncounted", conf=without_conf + setting) as without,
+            Cluster("counted", conf=with_library) as counted,
+            Cluster("uncounted", conf=without_library) as without,
             counted.connect() as with_statistics,
             without.connect() as without_statistics,
         ):

@@ -225,7 +225,7 @@ fn worker_id(subject: &Subject) -> Result<Finding, spi::Error> {
             format!(
                 "worker 0, which a copy made without thought has too; this server has {others}"
             ),
-            subject.take_another_number(),
+            format!("Before another server generates with it, {}", subject.take_another_number()),
         ),
         _ => Fine(format!("worker {worker_id}, datacenter {datacenter_id}")),
     })
@@ -343,7 +343,7 @@ fn keeper(subject: &Subject) -> Finding {
 }
 
 fn sequence(subject: &Subject) -> Finding {
-    let Some(share) = status::sequence_use(subject.segment) else {
+    let Some(share) = status::sequence_use(&subject.layout, &subject.segment.pace()) else {
         return Fine("nothing is known of the last minute yet".to_owned());
     };
     let capacity = subject.layout.per_second();

@@ -147,7 +147,7 @@ pub struct State {
     /// When that was, or when the segment was made, in Unix nanoseconds.
     pub reset_at_ns: u64,
     /// How fast IDs were made lately.
-    pub pace: Pace,
+    pace: Pace,
 }
 
 /// Who has read the settings anew.
@@ -454,15 +454,23 @@ impl Segment {
     /// Takes a sample of the counts, if one is due.
     pub fn sample(&self) {
         let mono_ns = clock::mono_ns();
-        if self.lock().pace.is_due(mono_ns) {
-            let sample = self.counts_at(mono_ns);
-            self.lock().pace.add(sample);
+        let mut state = self.lock();
+        if state.pace.is_due(mono_ns) {
+            let sample = self.sample_at(&mut state, mono_ns);
+            state.pace.add(sample);
         }
     }
 
-    /// The counts now, as a sample is compared with.
-    pub fn counts_at(&self, mono_ns: u64) -> Sample {
-        let Counts { issued, granted, .. } = self.all_counts(&mut self.lock());
+    /// The samples so far, and one of now to compare them with.
+    pub fn pace(&self) -> (Pace, Sample) {
+        let mono_ns = clock::mono_ns();
+        let mut state = self.lock();
+        let now = self.sample_at(&mut state, mono_ns);
+        (state.pace, now)
+    }
+
+    fn sample_at(&self, state: &mut State, mono_ns: u64) -> Sample {
+        let Counts { issued, granted, .. } = self.all_counts(state);
         Sample { mono_ns, issued, granted }
     }
 

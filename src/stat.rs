@@ -31,9 +31,8 @@ fn bigint(count: u64) -> i64 {
 /// How far the next ID would be ahead of the clock, in milliseconds.
 pub fn lead_ms(segment: &Segment) -> Option<f64> {
     let layout = segment.fast_layout()?;
-    let frontier = segment.lock().line?.frontier();
-    let first_ms = layout.tick_start_ms(layout.tick_of(frontier.position()));
-    let ahead_ms = first_ms as f64 - clock::wall_ns() as f64 / NS_PER_MS as f64;
+    let frontier_ms = segment.lock().line?.frontier_ms(layout);
+    let ahead_ms = frontier_ms as f64 - clock::wall_ns() as f64 / NS_PER_MS as f64;
     Some(ahead_ms.max(0.0))
 }
 

@@ -6,6 +6,8 @@
 
 use id_gen_core::clock::unix_ms;
 use id_gen_core::layout::{Layout, NS_PER_MS, US_PER_MS};
+use id_gen_core::line::Line;
+use id_gen_core::pace::{Pace, Sample};
 use id_gen_core::presets;
 use pgrx::datum::Interval;
 use pgrx::iter::TableIterator;
@@ -66,11 +68,10 @@ pub fn ready(segment: &Segment) -> Result<(), Refusal> {
     if let Some(by_ns) = watch.judge(now, max_jump_ns).jumped_ns {
         return Err(Refusal::Jumped { by_ns, max_jump_ms: settings.max_jump_ms });
     }
-    let tick = layout.tick_of(line.frontier().position());
-    if tick >= layout.ticks() {
+    if layout.tick_of(line.frontier().position()) >= layout.ticks() {
         return Err(Refusal::Exhausted(*layout));
     }
-    let lead_ms = layout.tick_start_ms(tick) - unix_ms(now.wall_ns);
+    let lead_ms = line.frontier_ms(layout) - unix_ms(now.wall_ns);
     let (max_lead_ms, max_wait_ms) = (settings.max_lead_ms, settings.max_wait_ms);
     if lead_ms > i64::from(max_lead_ms) + i64::from(max_wait_ms) {
         return Err(Refusal::Ahead { lead_ms, max_lead_ms, max_wait_ms });
@@ -84,10 +85,9 @@ pub fn name_of(layout: &Layout) -> String {
 }
 
 /// Share of what the layout allows that was claimed in the busiest second lately.
-pub fn sequence_use(segment: &Segment) -> Option<f64> {
-    let now = segment.counts_at(clock::mono_ns());
-    let per_second = segment.fast_layout()?.per_second();
-    let busiest = segment.lock().pace.busiest(now, LATELY_NS)?;
+pub fn sequence_use(layout: &Layout, (pace, now): &(Pace, Sample)) -> Option<f64> {
+    let per_second = layout.per_second();
+    let busiest = pace.busiest(*now, LATELY_NS)?;
     (per_second > 0).then(|| busiest / per_second as f64)
 }
 
@@ -126,16 +126,11 @@ fn id_gen_status() -> Result<
     let layout = segment.and_then(Segment::fast_layout);
     let line = segment.and_then(|segment| segment.lock().line);
     let time_of = |unix_ms| instant(timestamp(unix_ms));
-    let on_line = |position: fn(&Layout, &id_gen_core::line::Line) -> i64| {
-        time_of(position(layout?, line.as_ref()?))
-    };
+    let on_line = |position: fn(&Layout, &Line) -> i64| time_of(position(layout?, line.as_ref()?));
     let keeper = segment.and_then(Segment::keeper);
     let ms_ago = |age_ns: u64| unix_ms(clock::wall_ns().saturating_sub(age_ns));
-    let rate = |window_ns| {
-        let segment = segment?;
-        let now = segment.counts_at(clock::mono_ns());
-        segment.lock().pace.rate(now, window_ns)
-    };
+    let lately = segment.map(Segment::pace);
+    let rate = |window_ns| lately.and_then(|(pace, now)| pace.rate(now, window_ns));
     let milliseconds = |ms: i64| Interval::from_micros(ms.saturating_mul(US_PER_MS));
     let lead_ms = segment.and_then(stat::lead_ms);
     Ok(TableIterator::once((
@@ -145,7 +140,7 @@ fn id_gen_status() -> Result<
         catalog::worker_id_source()?,
         layout.map(name_of),
         layout.and_then(|layout| time_of(layout.runs_out_ms())),
-        on_line(|layout, line| layout.tick_start_ms(layout.tick_of(line.frontier().position()))),
+        on_line(|layout, line| line.frontier_ms(layout)),
         lead_ms.map(|ms| milliseconds(ms as i64)),
         milliseconds(settings.max_lead_ms.into()),
         on_line(|layout, line| line.promised_until_ms(layout)),
@@ -153,7 +148,7 @@ fn id_gen_status() -> Result<
         keeper.and_then(|keeper| time_of(ms_ago(keeper.beat_age_ns))),
         rate(S_NS),
         rate(LATELY_NS),
-        segment.and_then(sequence_use),
+        layout.and_then(|layout| sequence_use(layout, &lately?)),
         clock::is_synchronized(),
         memory::is_preloaded(),
     )))

@@ -39,6 +39,12 @@ impl Line {
         self.frontier
     }
 
+    /// The time that the frontier stands at, in Unix milliseconds: the next ID's, unless the clock is
+    /// past it.
+    pub const fn frontier_ms(&self, layout: &Layout) -> i64 {
+        layout.tick_start_ms(layout.tick_of(self.frontier.position()))
+    }
+
     /// First position that is not reserved.
     pub const fn reserved(&self) -> u64 {
         self.reserved
@@ -73,9 +79,9 @@ impl Line {
     ) -> i64 {
         let promised_ms = self.promised_until_ms(layout);
         let Some(now_ms) = believed_now_ms else { return promised_ms };
-        let frontier_ms = layout.tick_start_ms(layout.tick_of(self.frontier.position()));
         let furthest_ms = now_ms.saturating_add(i64::from(max_lead_ms));
-        let ahead_ms = now_ms.max(frontier_ms).min(furthest_ms).saturating_add(RESERVE_AHEAD_MS);
+        let ahead_ms =
+            now_ms.max(self.frontier_ms(layout)).min(furthest_ms).saturating_add(RESERVE_AHEAD_MS);
         ahead_ms.max(promised_ms)
     }
 

@@ -1,5 +1,8 @@
 //! Laws of layouts: every round trip, for every preset and for random layouts, and the edges.
 
+mod common;
+
+use common::layout_of;
 use id_gen_core::layout::{Field, Layout, Parts, RangeError, US_PER_MS};
 use id_gen_core::{picture, presets};
 use proptest::prelude::*;
@@ -20,18 +23,7 @@ fn any_layout() -> impl Strategy<Value = Layout> {
         .prop_filter_map(
             "does not fit",
             |(time, datacenter, worker, sequence, order, tick_ms, unsigned, epoch_s)| {
-                let width = |field| match field {
-                    Field::Time => time,
-                    Field::Datacenter => datacenter,
-                    Field::Worker => worker,
-                    Field::Sequence => sequence,
-                };
-                let fields: Vec<(Field, u32)> = std::iter::once(Field::Time)
-                    .chain(order)
-                    .map(|field| (field, width(field)))
-                    .filter(|&(_, bits)| bits > 0)
-                    .collect();
-                Layout::new(epoch_s * 1000, tick_ms, unsigned, &fields).ok()
+                layout_of((time, datacenter, worker, sequence), order, tick_ms, unsigned, epoch_s)
             },
         )
 }

@@ -1,8 +1,11 @@
 //! Laws of planning: a proposal does what is wished, with the finest tick that can; where there is
 //! none, the advice is true to the last year, ID and server; a wider layout's IDs lie above.
 
+mod common;
+
 use std::sync::LazyLock;
 
+use common::layout_of;
 use id_gen_core::layout::{Field, Layout, US_PER_MS};
 use id_gen_core::plan::{JS_SAFE_BITS, TICKS_MS, Wish, propose, roomier, successor};
 use proptest::prelude::*;
@@ -39,19 +42,7 @@ fn any_server() -> impl Strategy<Value = (Layout, i64, u32, u32)> {
     let widths = (20..=45u32, 0..=12u32, 0..=12u32, 1..=31u32);
     (widths, order, 1..=2000u32, any::<bool>(), 0..2_000_000_000i64, any::<(u64, u32, u32)>())
         .prop_filter_map("does not fit", |(widths, order, tick_ms, unsigned, epoch_s, any)| {
-            let (time, datacenter, worker, sequence) = widths;
-            let width = |field| match field {
-                Field::Time => time,
-                Field::Datacenter => datacenter,
-                Field::Worker => worker,
-                Field::Sequence => sequence,
-            };
-            let fields: Vec<(Field, u32)> = std::iter::once(Field::Time)
-                .chain(order)
-                .map(|field| (field, width(field)))
-                .filter(|&(_, bits)| bits > 0)
-                .collect();
-            let layout = Layout::new(epoch_s * 1000, tick_ms, unsigned, &fields).ok()?;
+            let layout = layout_of(widths, order, tick_ms, unsigned, epoch_s)?;
             let now_ms = layout.tick_start_ms(any.0 % layout.ticks());
             let datacenter = any.1 & layout.max_number(Field::Datacenter);
             // Small numbers leave room for bits to be taken from their fields.
