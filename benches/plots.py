@@ -10,7 +10,7 @@ matplotlib.rcParams["svg.hashsalt"] = "id_gen"
 import matplotlib.pyplot as plt  # noqa: E402 (the backend comes first)
 from crowds import CLIENTS, Rates  # noqa: E402
 from report import plain  # noqa: E402
-from tables import Load  # noqa: E402
+from tables import Load, typical  # noqa: E402
 
 OURS, RIVALS = "#1b7f5c", "#9aa5b1"
 OUR_CALLS = {"`snowflake_next()`", "`uuidv7()`"}
@@ -20,14 +20,13 @@ def colour(name: str) -> str:
     return OURS if name in OUR_CALLS else RIVALS
 
 
-def save(figure: plt.Figure, path: Path) -> Path:
+def save(figure: plt.Figure, path: Path) -> None:
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
-    return path
 
 
-def call_costs(cost: dict[str, float], path: Path) -> Path:
+def call_costs(cost: dict[str, float], path: Path) -> None:
     shown = {name: ns for name, ns in cost.items() if "empty" not in name and "(id)" not in name and "(ts)" not in name}
     names = sorted(shown, key=shown.__getitem__, reverse=True)
     figure, axes = plt.subplots(figsize=(8, 3.6))
@@ -38,10 +37,10 @@ def call_costs(cost: dict[str, float], path: Path) -> Path:
     axes.set_xlabel("nanoseconds a call (logarithmic)")
     axes.set_title("One ID")
     axes.spines[["top", "right"]].set_visible(False)
-    return save(figure, path)
+    save(figure, path)
 
 
-def scaling(bulk: Rates, path: Path) -> Path:
+def scaling(bulk: Rates, path: Path) -> None:
     figure, axes = plt.subplots(figsize=(8, 3.6))
     for name in dict.fromkeys(name for name, _ in bulk):
         rates = [bulk[name, clients] / 1e6 for clients in CLIENTS]
@@ -54,10 +53,11 @@ def scaling(bulk: Rates, path: Path) -> Path:
     axes.set_title("2,000 IDs a statement")
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
-    return save(figure, path)
+    save(figure, path)
 
 
-def loads(load: dict[str, Load], rows: int, path: Path) -> Path:
+def loads(runs: dict[str, list[Load]], rows: int, path: Path) -> None:
+    load = {name: typical(each) for name, each in runs.items()}
     measures = {
         "seconds": [run.seconds for run in load.values()],
         "index, MB": [run.index_bytes / 2**20 for run in load.values()],
@@ -71,4 +71,4 @@ def loads(load: dict[str, Load], rows: int, path: Path) -> Path:
         axes.tick_params(axis="x", rotation=30)
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(f"{rows:,} rows inserted, by kind of key")
-    return save(figure, path)
+    save(figure, path)

@@ -1,6 +1,10 @@
-"""What a benchmark found, as tables on a terminal and in Markdown: figures, then ratios with their bounds and goals."""
+"""What a benchmark found, as tables on a terminal and in Markdown: ratios with their bounds, then figures.
 
-from dataclasses import dataclass, field
+What one run found is kept as JSON beside this file, so that runs on several servers can be shown side by side.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -20,45 +24,42 @@ class Section:
 
 @dataclass(frozen=True)
 class Target:
-    """A ratio of two figures of one run: the bound it must keep, and the goal it is to reach."""
+    """A ratio of two figures of one run, and the bound it must keep."""
 
     text: str
     ratio: float
     at_most: bool
     bound: float | None = None
-    goal: float | None = None
-
-    def within(self, limit: float | None) -> bool:
-        if limit is None:
-            return True
-        return self.ratio <= limit if self.at_most else self.ratio >= limit
 
     @property
     def holds(self) -> bool:
-        return self.within(self.bound)
+        if self.bound is None:
+            return True
+        return self.ratio <= self.bound if self.at_most else self.ratio >= self.bound
 
     @property
-    def row(self) -> Row:
-        verdict = "NO" if not self.holds else "yes" if self.within(self.goal) else "short of the goal"
-        return self.text, f"{self.ratio:.2f}", self.limit(self.bound), self.limit(self.goal), verdict
+    def limit(self) -> str:
+        return "" if self.bound is None else f"{'≤' if self.at_most else '≥'} {self.bound:g}"
 
-    def limit(self, limit: float | None) -> str:
-        return "" if limit is None else f"{'≤' if self.at_most else '≥'} {limit:g}"
-
-
-def at_most(text: str, ratio: float, bound: float | None = None, goal: float | None = None) -> Target:
-    return Target(text, ratio, True, bound, goal)
+    @property
+    def measured(self) -> str:
+        return f"{self.ratio:.2f}{'' if self.holds else ', out of bounds'}"
 
 
-def at_least(text: str, ratio: float, bound: float | None = None, goal: float | None = None) -> Target:
-    return Target(text, ratio, False, bound, goal)
+def at_most(text: str, ratio: float, bound: float | None = None) -> Target:
+    return Target(text, ratio, True, bound)
+
+
+def at_least(text: str, ratio: float, bound: float | None = None) -> Target:
+    return Target(text, ratio, False, bound)
 
 
 @dataclass
 class Report:
-    """Everything one run found."""
+    """Everything one run found, and on what."""
 
-    where: str
+    server: str
+    machine: str
     command: str
     sections: list[Section] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
@@ -69,26 +70,43 @@ class Report:
         self.targets.extend(targets)
         show(section)
 
-    @property
-    def summary(self) -> Section:
-        rows = [target.row for target in self.targets]
-        return Section("Ratios", ("ratio", "measured", "must be", "goal", "verdict"), rows)
+    def save(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n")
 
-    def markdown(self, plots: list[Path], base: Path) -> str:
-        lines = [
-            "# Benchmarks",
-            "",
-            f"Made by `{self.command}`. Absolute times vary between machines; ratios hold.",
-            "",
-        ]
-        lines += [f"Machine: {self.where}. Layout `wide` unless said otherwise; medians.", ""]
-        for plot in plots:
-            lines += [f"![{plot.stem.replace('-', ' ')}]({plot.relative_to(base)})", ""]
-        for section in [self.summary, *self.sections]:
-            lines += [f"## {section.title}", "", markdown_row(section.header)]
-            lines += [markdown_row(("---",) * len(section.header))]
-            lines += [*map(markdown_row, section.rows), ""]
-        return "\n".join(lines).rstrip() + "\n"
+    @staticmethod
+    def load(path: Path) -> "Report":
+        found = json.loads(path.read_text())
+        found["sections"] = [Section(**section) for section in found["sections"]]
+        found["targets"] = [Target(**target) for target in found["targets"]]
+        return Report(**found)
+
+
+def ratios(reports: list[Report]) -> Section:
+    """The ratios of several servers, side by side."""
+    limits = {target.text: target.limit for report in reports for target in report.targets}
+    measured = {(report.server, target.text): target.measured for report in reports for target in report.targets}
+    servers = [report.server for report in reports]
+    rows = [(text, limit, *(measured.get((server, text), "") for server in servers)) for text, limit in limits.items()]
+    return Section("Ratios", ("ratio", "must be", *servers), rows)
+
+
+def markdown(reports: list[Report], plots: list[Path]) -> str:
+    """The ratios of all servers, and the figures of the first."""
+    first = reports[0]
+    lines = ["# Benchmarks", ""]
+    lines += ["Absolute times vary between machines; ratios hold. Medians, layout `wide` unless said otherwise.", ""]
+    lines += [f"- {report.server}: {report.machine}; `{report.command}`" for report in reports]
+    lines += ["", *markdown_section("##", ratios(reports)), f"## Figures of {first.server}", ""]
+    for plot in plots:
+        lines += [f"![{plot.stem.replace('-', ' ')}]({plot})", ""]
+    for section in first.sections:
+        lines += markdown_section("###", section)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def markdown_section(level: str, section: Section) -> list[str]:
+    rows = [section.header, ("---",) * len(section.header), *section.rows]
+    return [f"{level} {section.title}", "", *map(markdown_row, rows), ""]
 
 
 def markdown_row(cells: Row) -> str:

@@ -1,11 +1,11 @@
 """What an ID costs, beside its rivals, on throwaway servers in one run.
 
 Rivals take turns in every measurement, so that a machine that drifts slows all alike; medians are compared, and the
-ratios are held against bounds, which they must keep, and goals. Absolute times are the machine's.
+ratios are held against bounds, which they must keep. Absolute times are the machine's.
 
-    make bench             everything (about ten minutes)
+    make bench             everything (about a quarter of an hour)
     make bench QUICK=1     smaller tables, fewer rounds (under three minutes)
-    make bench WRITE=1     the results and plots, also into docs/
+    make bench WRITE=1     kept in benches/results, and shown in docs/benchmarks.md with those of other servers
 """
 
 import os
@@ -25,12 +25,17 @@ import psycopg
 import reservation
 import strict
 import tables
-from report import Report, show
+from report import Report, markdown, ratios, show
 
 from harness import GENERATING, PRELOADED, Cluster
 
-DOCS = Path(__file__).parent.parent / "docs"
-PLOTS = DOCS / "plots"
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+DOCS = HERE.parent / "docs"
+ONE_ID, CLIENTS, BULK_INSERT = (DOCS / "plots" / f"{name}.svg" for name in ("one-id", "clients", "bulk-insert"))
+
+# The server that docs/benchmarks.md shows all figures of.
+IN_FULL = (15, True)
 
 CONF = f"""{GENERATING}
 id_gen.layout = 'wide'
@@ -62,15 +67,27 @@ class Size(NamedTuple):
     reservation_rounds: int
 
 
-FULL = Size(2_000_000, 7, 41, 2, 5, 3, 10_000_000, 5_000_000, 3, 5, 8, 3, 4)
-QUICK = Size(1_000_000, 5, 15, 1, 1, 1, 2_000_000, 1_000_000, 1, 2, 3, 3, 2)
+FULL = Size(2_000_000, 7, 41, 2, 5, 3, 10_000_000, 5_000_000, 5, 5, 8, 3, 4)
+QUICK = Size(1_000_000, 5, 31, 1, 1, 1, 2_000_000, 1_000_000, 2, 2, 3, 3, 2)
 
 
 def machine(connection: psycopg.Connection) -> str:
     (version,) = connection.execute("SELECT split_part(version(), ' on ', 1)").fetchone() or ("?",)
     model = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    how = "preloaded" if PRELOADED else "not preloaded"
-    return f"{version}, {how}; {os.cpu_count()} cores, {model[1] if model else platform.processor()}"
+    return f"{version}, {os.cpu_count()} cores, {model[1] if model else platform.processor()}"
+
+
+def command(major: int, quick: bool) -> str:
+    """What is typed for such a run."""
+    words = [f"PG={major}", *([] if PRELOADED else ["MODE=not-preloaded"]), *(["QUICK=1"] if quick else [])]
+    return " ".join(["make bench", *words, "WRITE=1"])
+
+
+def write_docs() -> None:
+    """Shows what was found on each server so far."""
+    reports = sorted((Report.load(path) for path in RESULTS.iterdir()), key=lambda report: report.server)
+    plots_shown = [plot.relative_to(DOCS) for plot in (ONE_ID, CLIENTS, BULK_INSERT)]
+    (DOCS / "benchmarks.md").write_text(markdown(reports, plots_shown))
 
 
 def main() -> None:
@@ -79,8 +96,10 @@ def main() -> None:
     with Cluster("bench", conf=CONF) as cluster, cluster.connect() as connection:
         connection.execute((Path(__file__).parent / "rivals.sql").read_text())
         calls.install_empty(connection, cluster.server)
-        report = Report(machine(connection), f"make bench {'QUICK=1 ' if quick else ''}WRITE=1")
-        print(report.where, flush=True)
+        major = cluster.server.version
+        server = f"PostgreSQL {major}{'' if PRELOADED else ', not preloaded'}"
+        report = Report(server, machine(connection), command(major, quick))
+        print(f"{report.machine}, {'' if PRELOADED else 'not '}preloaded", flush=True)
 
         cost = calls.costs(connection, size.calls, size.call_rounds)
         section, targets = calls.section(cost, size.calls, size.call_rounds)
@@ -110,15 +129,15 @@ def main() -> None:
         section, targets = reservation.measure(size.reservation_seconds, size.reservation_rounds)
         report.add(section, *targets)
 
-    show(report.summary)
+    show(ratios([report]))
     if write:
-        PLOTS.mkdir(exist_ok=True, parents=True)
-        drawn = [
-            plots.call_costs(cost, PLOTS / "one-id.svg"),
-            plots.scaling(bulk, PLOTS / "clients.svg"),
-            plots.loads(load, size.table, PLOTS / "bulk-insert.svg"),
-        ]
-        (DOCS / "benchmarks.md").write_text(report.markdown(drawn, DOCS))
+        RESULTS.mkdir(exist_ok=True)
+        report.save(RESULTS / f"{major}{'' if PRELOADED else '-not-preloaded'}.json")
+        if (major, PRELOADED) == IN_FULL:
+            plots.call_costs(cost, ONE_ID)
+            plots.scaling(bulk, CLIENTS)
+            plots.loads(load, size.table, BULK_INSERT)
+        write_docs()
     if not all(target.holds for target in report.targets):
         sys.exit("some ratios are out of bounds; measure again on a quiet machine before believing either")
 

@@ -245,7 +245,7 @@ fn layout_end(subject: &Subject) -> Finding {
 }
 
 fn clock_jump(subject: &Subject) -> Finding {
-    match status::ready(subject.segment) {
+    match status::usable_clock(subject.segment, &subject.layout) {
         Err(refusal @ (Refusal::Jumped { .. } | Refusal::BeforeEpoch(_))) => {
             Finding::refused(&refusal)
         }

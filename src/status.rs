@@ -4,7 +4,7 @@
 //! The first column is what `snowflake_next()` would say: looking changes nothing but, on a server
 //! whose disk refused the last write, that this is tried again.
 
-use id_gen_core::clock::unix_ms;
+use id_gen_core::clock::{Reading, unix_ms};
 use id_gen_core::layout::{Layout, NS_PER_MS, US_PER_MS};
 use id_gen_core::line::Line;
 use id_gen_core::pace::{Pace, Sample};
@@ -55,19 +55,11 @@ pub fn ready(segment: &Segment) -> Result<(), Refusal> {
         return Err(Refusal::Recovery);
     }
     let layout = segment.layout()?;
-    let now = clock::both();
-    let (settings, max_jump_ns) = {
-        let state = segment.lock();
-        (state.settings, state.max_jump_ns())
-    };
+    let settings = segment.lock().settings;
     settings.node_bits(layout)?;
-    tick_now(layout, now.wall_ns)?;
+    let now = usable_clock(segment, layout)?;
     reservation::trouble(segment)?;
     let Some(line) = segment.lock().line else { return Ok(()) };
-    let mut watch = line.watch;
-    if let Some(by_ns) = watch.judge(now, max_jump_ns).jumped_ns {
-        return Err(Refusal::Jumped { by_ns, max_jump_ms: settings.max_jump_ms });
-    }
     if layout.tick_of(line.frontier().position()) >= layout.ticks() {
         return Err(Refusal::Exhausted(*layout));
     }
@@ -77,6 +69,22 @@ pub fn ready(segment: &Segment) -> Result<(), Refusal> {
         return Err(Refusal::Ahead { lead_ms, max_lead_ms, max_wait_ms });
     }
     Ok(())
+}
+
+/// What the clocks say, if a call would believe them.
+///
+/// # Errors
+/// If it jumped, or stands where the layout does not reach.
+pub fn usable_clock(segment: &Segment, layout: &Layout) -> Result<Reading, Refusal> {
+    let state = segment.lock();
+    let now = clock::both();
+    if let Some(Line { mut watch, .. }) = state.line
+        && let Some(by_ns) = watch.judge(now, state.max_jump_ns()).jumped_ns
+    {
+        return Err(Refusal::Jumped { by_ns, max_jump_ms: state.settings.max_jump_ms });
+    }
+    tick_now(layout, now.wall_ns)?;
+    Ok(now)
 }
 
 /// A layout as an operator knows it: by name, or its text.

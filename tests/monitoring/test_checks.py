@@ -117,6 +117,15 @@ def test_clock_jump() -> None:
         assert next_id(cluster) > before
 
 
+def test_clock_jump_beside_an_unset_worker() -> None:
+    with stepped(HOUR, GENERATING) as (cluster, _, before):
+        cluster.psql("ALTER SYSTEM SET id_gen.worker_id = -1; SELECT pg_reload_conf()")
+        wait_for(cluster, "worker_id", "error")
+        remedy(cluster, "clock_jump", "error")
+        remedy(cluster, "worker_id", "error")
+        assert next_id(cluster) > before
+
+
 def test_clock_steps() -> None:
     with stepped(-3, GENERATING) as (cluster, _, _before):
         next_id(cluster)
