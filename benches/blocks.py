@@ -7,7 +7,7 @@ sessions that hold blocks interleave within a tick.
 from collections.abc import Iterable, Iterator
 from statistics import median
 
-from crowds import BULK, IDS_PER_STATEMENT, million, pgbench
+from crowds import BULK, IDS_PER_STATEMENT, million, rate
 from report import Section
 from rich.progress import track
 
@@ -25,8 +25,8 @@ def measure(cluster: Cluster, seconds: int, rounds: int) -> Section:
     runs: dict[tuple[int, int], list[float]] = {(size, clients): [] for size in SIZES for clients in CLIENTS}
     for _ in track(range(rounds), description="blocks     ", transient=True):
         for size, clients in in_turn(cluster, runs):
-            rate = pgbench(cluster, BULK["`snowflake_next()`"], clients, seconds) * IDS_PER_STATEMENT
-            runs[size, clients].append(rate)
+            statements = rate(cluster, BULK["`snowflake_next()`"], clients, seconds)
+            runs[size, clients].append(statements * IDS_PER_STATEMENT)
     rows = [
         (f"{size}{' (default)' if size == DEFAULT else ''}", *(million(median(runs[size, n])) for n in CLIENTS))
         for size in SIZES

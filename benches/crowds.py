@@ -21,20 +21,35 @@ BULK = {name: f"SELECT count({call}) FROM generate_series(1, {IDS_PER_STATEMENT}
 Rates = dict[tuple[str, int], float]
 
 
-def pgbench(cluster: Cluster, script: str, clients: int, seconds: int, *options: str) -> float:
-    """Statements a second."""
+def pgbench(cluster: Cluster, script: str, clients: int, seconds: int, *options: str) -> str:
+    """What it says of each second, and at the end."""
     done = subprocess.run(
         [
             cluster.server.bindir / "pgbench", "--no-vacuum", f"--client={clients}", "--jobs=2", f"--time={seconds}",
-            "--protocol=prepared", "--file=/dev/stdin", f"--host={cluster.socket_dir}", "--username=postgres",
-            *options, "postgres",
+            "--progress=1", "--protocol=prepared", "--file=/dev/stdin", f"--host={cluster.socket_dir}",
+            "--username=postgres", *options, "postgres",
         ],
         input=script, text=True, capture_output=True,
     )  # fmt: skip
-    found = re.search(r"^tps = ([0-9.]+)", done.stdout, re.MULTILINE)
-    if done.returncode != 0 or found is None:
+    if done.returncode != 0:
         raise RuntimeError(f"pgbench failed: {done.stderr}")
-    return float(found[1])
+    return done.stderr + done.stdout
+
+
+def rate(cluster: Cluster, script: str, clients: int, seconds: int) -> float:
+    """Statements a second after the first second, in which each session fills its caches."""
+    told = pgbench(cluster, script, clients, 1 + seconds)
+    first_s, first_tps = figures(told, r"^progress: ([0-9.]+) s, ([0-9.]+) tps")
+    (statements,) = figures(told, r"^number of transactions actually processed: ([0-9]+)")
+    (tps,) = figures(told, r"^tps = ([0-9.]+)")
+    return (statements - first_s * first_tps) / (statements / tps - first_s)
+
+
+def figures(text: str, pattern: str) -> tuple[float, ...]:
+    found = re.search(pattern, text, re.MULTILINE)
+    if found is None:
+        raise RuntimeError(f"no {pattern} in: {text}")
+    return tuple(map(float, found.groups()))
 
 
 def latencies(cluster: Cluster, script: str, clients: int, seconds: int) -> np.ndarray:
@@ -49,13 +64,13 @@ def rates(cluster: Cluster, scripts: dict[str, str], ids: int, seconds: int, rou
     runs: dict[tuple[str, int], list[float]] = {(name, clients): [] for clients in CLIENTS for name in scripts}
     for _ in track(range(rounds), description=f"{ids:>4} a statement", transient=True):
         for name, clients in runs:
-            runs[name, clients].append(pgbench(cluster, scripts[name], clients, seconds) * ids)
+            runs[name, clients].append(rate(cluster, scripts[name], clients, seconds) * ids)
     return {key: median(values) for key, values in runs.items()}
 
 
-def section(rate: Rates, title: str) -> Section:
-    names = list(dict.fromkeys(name for name, _ in rate))
-    rows = [(name, *(million(rate[name, clients]) for clients in CLIENTS)) for name in names]
+def section(rates: Rates, title: str) -> Section:
+    names = list(dict.fromkeys(name for name, _ in rates))
+    rows = [(name, *(million(rates[name, clients]) for clients in CLIENTS)) for name in names]
     return Section(title, ("IDs a second", *(f"{clients} clients" for clients in CLIENTS)), rows)
 
 
@@ -69,5 +84,5 @@ def targets(bulk: Rates) -> list[Target]:
     ]
 
 
-def million(rate: float) -> str:
-    return f"{rate / 1e6:.2f} M"
+def million(count: float) -> str:
+    return f"{count / 1e6:.2f} M"

@@ -67,8 +67,8 @@ class Size(NamedTuple):
     reservation_rounds: int
 
 
-FULL = Size(2_000_000, 7, 41, 2, 5, 3, 10_000_000, 5_000_000, 5, 5, 8, 3, 4)
-QUICK = Size(1_000_000, 5, 31, 1, 1, 1, 2_000_000, 1_000_000, 2, 2, 3, 3, 2)
+FULL = Size(2_000_000, 7, 41, 2, 5, 1, 10_000_000, 5_000_000, 5, 5, 8, 3, 4)
+QUICK = Size(1_000_000, 5, 21, 1, 1, 0, 2_000_000, 1_000_000, 1, 1, 2, 3, 1)
 
 
 def machine(connection: psycopg.Connection) -> str:
@@ -105,12 +105,13 @@ def main() -> None:
         section, targets = calls.section(cost, size.calls, size.call_rounds)
         report.add(section, *targets)
 
-        single = crowds.rates(cluster, crowds.SINGLE, 1, size.crowd_seconds, 1)
+        single = crowds.rates(cluster, crowds.SINGLE, 1, 1, 1)
         report.add(crowds.section(single, "One ID a statement"))
         bulk = crowds.rates(cluster, crowds.BULK, crowds.IDS_PER_STATEMENT, size.crowd_seconds, size.crowd_rounds)
         report.add(crowds.section(bulk, f"{crowds.IDS_PER_STATEMENT:,} IDs a statement"), *crowds.targets(bulk))
 
-        report.add(blocks.measure(cluster, size.crowd_seconds, size.block_rounds))
+        if size.block_rounds:
+            report.add(blocks.measure(cluster, size.crowd_seconds, size.block_rounds))
 
         section, targets = batches.measure(connection, size.batch, size.call_rounds)
         report.add(section, *targets)
