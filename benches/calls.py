@@ -8,6 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import psycopg
 from report import Section, Target, at_least, at_most
@@ -16,31 +17,44 @@ from rich.progress import track
 from harness.server import Server
 
 CORE_UUIDV7_SINCE = 180000
-
-# What reads the same columns of the same rows without calling anything.
-BASES = {"(i": "count(i)", "(t": "count(t)", "": "count(1)"}
 CORE_UUIDV7 = "PostgreSQL's `uuidv7()`"
 # A few nanoseconds are told from the cost of counting only over many rows; for these, a tenth of the rows will do.
 SLOW = ("snowflake in PL/pgSQL", "`gen_random_uuid()`", "`uuid_generate_v1mc()`", "UUIDv7 in SQL", CORE_UUIDV7)
 REPEATS = 3
 CLOCK_UUID = "empty C function that reads the clock and returns a UUID"
+
+
+class Call(NamedTuple):
+    """What is counted in each row, and what reads the same columns without calling anything."""
+
+    expression: str
+    base: str = "1"
+    per_row: int = 1
+
+
+def tenfold(call: str, column: str) -> Call:
+    """For calls that cost less than reading a row: ten in each."""
+    calls, columns = (f"num_nulls({', '.join([each] * 10)})" for each in (call, column))
+    return Call(calls, columns, 10)
+
+
 CALLS = {
-    "`clock_timestamp()`": "count(clock_timestamp())",
-    "`snowflake_next()`": "count(snowflake_next())",
-    "`nextval()`": "count(nextval('plain'))",
-    "`nextval()`, cache 1000": "count(nextval('cached'))",
-    "snowflake in PL/pgSQL": "count(plpgsql_snowflake())",
-    "`uuidv7()`": "count(public.uuidv7())",
-    "`gen_random_uuid()`": "count(gen_random_uuid())",
-    "`uuid_generate_v1mc()`": "count(uuid_generate_v1mc())",
-    "UUIDv7 in SQL": "count(sql_uuidv7())",
-    "empty C function that returns a UUID": "count(empty_uuid())",
-    CLOCK_UUID: "count(clock_uuid())",
-    "empty C function": "count(empty_bigint(i))",
-    "`snowflake_timestamp(id)`": "count(snowflake_timestamp(i))",
-    "`snowflake_min(ts)`": "count(snowflake_min(t))",
-    "empty C function that returns a row": "count((empty_row(i)).worker_id)",
-    "`(snowflake_parse(id)).worker_id`": "count((snowflake_parse(i)).worker_id)",
+    "`clock_timestamp()`": Call("clock_timestamp()"),
+    "`snowflake_next()`": Call("snowflake_next()"),
+    "`nextval()`": Call("nextval('plain')"),
+    "`nextval()`, cache 1000": Call("nextval('cached')"),
+    "snowflake in PL/pgSQL": Call("plpgsql_snowflake()"),
+    "`uuidv7()`": Call("public.uuidv7()"),
+    "`gen_random_uuid()`": Call("gen_random_uuid()"),
+    "`uuid_generate_v1mc()`": Call("uuid_generate_v1mc()"),
+    "UUIDv7 in SQL": Call("sql_uuidv7()"),
+    "empty C function that returns a UUID": Call("empty_uuid()"),
+    CLOCK_UUID: Call("clock_uuid()"),
+    "empty C function": tenfold("empty_bigint(i)", "i"),
+    "`snowflake_timestamp(id)`": tenfold("snowflake_timestamp(i)", "i"),
+    "`snowflake_min(ts)`": tenfold("snowflake_min(t)", "t"),
+    "empty C function that returns a row": Call("(empty_row(i)).worker_id", "i"),
+    "`(snowflake_parse(id)).worker_id`": Call("(snowflake_parse(i)).worker_id", "i"),
 }
 
 
@@ -78,16 +92,15 @@ def costs(connection: psycopg.Connection, rows: int, rounds: int) -> dict[str, f
         connection.execute(f"VACUUM ANALYZE {table}")
     calls = dict(CALLS)
     if connection.info.server_version >= CORE_UUIDV7_SINCE:
-        calls[CORE_UUIDV7] = "count(pg_catalog.uuidv7())"
+        calls[CORE_UUIDV7] = Call("pg_catalog.uuidv7()")
     ns: dict[str, list[float]] = {name: [] for name in calls}
     for _ in track(range(rounds), description="one call   ", transient=True):
         for name, call in calls.items():
-            base = next(base for column, base in BASES.items() if column in call)
             table = "few" if name in SLOW else "input"
             for _ in range(REPEATS):
-                without = timed(connection, base, table)
-                seconds = timed(connection, call, table) - without
-                ns[name].append(seconds / table_rows[table] * 1e9)
+                without = timed(connection, f"count({call.base})", table)
+                seconds = timed(connection, f"count({call.expression})", table) - without
+                ns[name].append(seconds / table_rows[table] / call.per_row * 1e9)
     return {name: median(runs) for name, runs in ns.items()}
 
 
