@@ -1,19 +1,13 @@
 """Many IDs in one call: arrays against their own size, sets against `generate_series`."""
 
-import time
 from statistics import median
 
 import psycopg
 from report import Section, Target, at_least, at_most
 from rich.progress import track
+from timing import timed
 
 ARRAY = 1_000_000
-
-
-def seconds(connection: psycopg.Connection, statement: str) -> float:
-    started = time.perf_counter()
-    connection.execute(statement)
-    return time.perf_counter() - started
 
 
 def measure(connection: psycopg.Connection, rows: int, rounds: int) -> tuple[Section, list[Target]]:
@@ -25,7 +19,7 @@ def measure(connection: psycopg.Connection, rows: int, rounds: int) -> tuple[Sec
     runs: dict[str, list[float]] = {name: [] for name in statements}
     for _ in track(range(rounds), description="batches    ", transient=True):
         for name, (statement, _count) in statements.items():
-            runs[name].append(seconds(connection, statement))
+            runs[name].append(timed(connection, statement))
     took = {name: median(values) for name, values in runs.items()}
     rate = {name: count / took[name] for name, (_statement, count) in statements.items()}
     array, batch, series = rate

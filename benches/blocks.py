@@ -18,6 +18,7 @@ DEFAULT = 64
 CLIENTS = (1, 8, 64)
 # Without preload, a session knows the setting once it has loaded the library.
 LOAD = "LOAD 'id_gen'"
+SHOW = f"{LOAD}; SHOW id_gen.max_block"
 
 
 def measure(cluster: Cluster, seconds: int, rounds: int) -> Section:
@@ -38,11 +39,11 @@ def measure(cluster: Cluster, seconds: int, rounds: int) -> Section:
 def in_turn(cluster: Cluster, runs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Each of them, with that size in force; the server's own setting is back at the end."""
     for size, clients in runs:
-        if cluster.psql(f"{LOAD}; SHOW id_gen.max_block") != str(size):
+        if cluster.psql(SHOW) != str(size):
             cluster.psql(f"{LOAD}; ALTER SYSTEM SET id_gen.max_block = {size}")
             cluster.reload()
-            cluster.poll_until(f"{LOAD}; SHOW id_gen.max_block", expected=str(size))
+            cluster.poll_until(SHOW, expected=str(size))
         yield size, clients
     cluster.psql(f"{LOAD}; ALTER SYSTEM RESET id_gen.max_block")
     cluster.reload()
-    cluster.poll_until(f"{LOAD}; SHOW id_gen.max_block", expected=str(DEFAULT))
+    cluster.poll_until(SHOW, expected=str(DEFAULT))

@@ -5,7 +5,6 @@ The calls take turns, so that a machine that drifts slows all of them alike, and
 
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from typing import NamedTuple
 import psycopg
 from report import Section, Target, at_least, at_most
 from rich.progress import track
+from timing import timed
 
 from harness.server import Server
 
@@ -98,16 +98,10 @@ def costs(connection: psycopg.Connection, rows: int, rounds: int) -> dict[str, f
         for name, call in calls.items():
             table = "few" if name in SLOW else "input"
             for _ in range(REPEATS):
-                without = timed(connection, f"count({call.base})", table)
-                seconds = timed(connection, f"count({call.expression})", table) - without
+                without = timed(connection, f"SELECT count({call.base}) FROM {table}")
+                seconds = timed(connection, f"SELECT count({call.expression}) FROM {table}") - without
                 ns[name].append(seconds / table_rows[table] / call.per_row * 1e9)
     return {name: median(runs) for name, runs in ns.items()}
-
-
-def timed(connection: psycopg.Connection, call: str, table: str = "input") -> float:
-    started = time.perf_counter()
-    connection.execute(f"SELECT {call} FROM {table}")
-    return time.perf_counter() - started
 
 
 def section(cost: dict[str, float], rows: int, rounds: int) -> tuple[Section, list[Target]]:

@@ -7,9 +7,9 @@ import os
 from statistics import median
 
 import psycopg
-from calls import timed
 from report import Section, Target, at_most
 from rich.progress import track
+from timing import timed
 
 from harness import GENERATING, Cluster
 
@@ -57,6 +57,6 @@ def pair(one: psycopg.Connection, two: psycopg.Connection, rows: int, rounds: in
     seconds: dict[psycopg.Connection, list[float]] = {one: [], two: []}
     for number in track(range(rounds), description="statistics ", transient=True):
         for connection in (one, two) if number % 2 else (two, one):
-            without = timed(connection, "count(1)")
-            seconds[connection].append(timed(connection, "count(next())") - without)
+            without = timed(connection, "SELECT count(1) FROM input")
+            seconds[connection].append(timed(connection, "SELECT count(next()) FROM input") - without)
     return median(seconds[one]) / rows * 1e9, median(seconds[two]) / rows * 1e9

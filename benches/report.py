@@ -1,6 +1,6 @@
 """What a benchmark found, as tables on a terminal and in Markdown: ratios with their bounds, then figures.
 
-What one run found is kept as JSON beside this file, so that runs on several servers can be shown side by side.
+What one run found is kept as JSON in results/, so that runs on several servers can be shown side by side.
 """
 
 import json

@@ -94,7 +94,7 @@ def main() -> None:
     quick, write = (bool(os.environ.get(name)) for name in ("QUICK", "WRITE"))
     size = QUICK if quick else FULL
     with Cluster("bench", conf=CONF) as cluster, cluster.connect() as connection:
-        connection.execute((Path(__file__).parent / "rivals.sql").read_text())
+        connection.execute((HERE / "rivals.sql").read_text())
         calls.install_empty(connection, cluster.server)
         major = cluster.server.version
         server = f"PostgreSQL {major}{'' if PRELOADED else ', not preloaded'}"
