@@ -54,7 +54,7 @@ class Size(NamedTuple):
 
     calls: int
     call_rounds: int
-    counting_rounds: int
+    counting_sessions: int
     crowd_seconds: int
     crowd_rounds: int
     block_rounds: int
@@ -67,8 +67,8 @@ class Size(NamedTuple):
     reservation_rounds: int
 
 
-FULL = Size(2_000_000, 7, 41, 2, 5, 1, 10_000_000, 5_000_000, 5, 5, 8, 3, 4)
-QUICK = Size(1_000_000, 5, 21, 1, 1, 0, 2_000_000, 1_000_000, 1, 1, 2, 3, 1)
+FULL = Size(2_000_000, 7, 100, 2, 5, 1, 10_000_000, 5_000_000, 5, 5, 8, 3, 4)
+QUICK = Size(1_000_000, 5, 10, 1, 1, 0, 2_000_000, 1_000_000, 1, 1, 2, 3, 1)
 
 
 def machine(connection: psycopg.Connection) -> str:
@@ -121,7 +121,7 @@ def main() -> None:
         report.add(section, *targets)
         report.add(tables.reads(connection, size.table_rounds))
         report.add(tables.single_inserts(cluster, connection, size.insert_seconds))
-    section, targets = counting.measure(CONF, size.calls, size.counting_rounds)
+    section, targets = counting.measure(CONF, size.counting_sessions)
     report.add(section, *targets)
     section, targets = strict.measure(size.strict_seconds)
     report.add(section, *targets)
