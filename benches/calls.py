@@ -1,10 +1,13 @@
 """What one call costs: `count(call)` over many rows, less an empty `count` that reads the same columns of these rows.
 
-The calls take turns, so that a machine that drifts slows all of them alike, and the medians are compared.
+The calls take turns, so that a machine that drifts slows all of them alike, and the medians are compared. Each round is
+a session of its own: where its memory happens to lie makes one slower or faster than the next.
 """
 
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -14,6 +17,7 @@ from report import Section, Target, at_least, at_most
 from rich.progress import track
 from timing import timed
 
+from harness import Cluster
 from harness.server import Server
 
 CORE_UUIDV7_SINCE = 180000
@@ -58,8 +62,9 @@ CALLS = {
 }
 
 
-def install_empty(connection: psycopg.Connection, server: Server) -> None:
-    """Compiles and creates the functions that do nothing."""
+@contextmanager
+def empty_functions(connection: psycopg.Connection, server: Server) -> Iterator[None]:
+    """The functions that do nothing, for as long as sessions shall find their library."""
     with tempfile.TemporaryDirectory(prefix="id_gen_empty_") as directory:
         library = Path(directory) / "empty.so"
         source = Path(__file__).parent / "empty.c"
@@ -76,16 +81,15 @@ def install_empty(connection: psycopg.Connection, server: Server) -> None:
             "CREATE FUNCTION empty_row(bigint, OUT created_at timestamptz, OUT datacenter_id int,"
             f" OUT worker_id int, OUT sequence int) AS '{library}' {signature}"
         )
-        # Once loaded, the session keeps the library, and needs the file no more.
-        connection.execute("SELECT empty_bigint(0), empty_uuid(), clock_uuid(), empty_row(0)")
+        yield
 
 
-def costs(connection: psycopg.Connection, rows: int, rounds: int) -> dict[str, float]:
+def costs(cluster: Cluster, connection: psycopg.Connection, rows: int, rounds: int) -> dict[str, float]:
     """Net nanoseconds of one call of each."""
     table_rows = {"input": rows, "few": rows // 10}
     for table, count in table_rows.items():
         connection.execute(
-            f"CREATE TEMP TABLE {table} AS SELECT i, '2026-01-01'::timestamptz + i * interval '1 ms' AS t"
+            f"CREATE UNLOGGED TABLE {table} AS SELECT i, '2026-01-01'::timestamptz + i * interval '1 ms' AS t"
             " FROM generate_series(1::bigint, %s) AS i",
             [count],
         )
@@ -94,14 +98,19 @@ def costs(connection: psycopg.Connection, rows: int, rounds: int) -> dict[str, f
     if connection.info.server_version >= CORE_UUIDV7_SINCE:
         calls[CORE_UUIDV7] = Call("pg_catalog.uuidv7()")
     ns: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in track(range(rounds), description="one call   ", transient=True):
-        for name, call in calls.items():
-            table = "few" if name in SLOW else "input"
-            for _ in range(REPEATS):
-                without = timed(connection, f"SELECT count({call.base}) FROM {table}")
-                seconds = timed(connection, f"SELECT count({call.expression}) FROM {table}") - without
-                ns[name].append(seconds / table_rows[table] / call.per_row * 1e9)
+    with empty_functions(connection, cluster.server):
+        for _ in track(range(rounds), description="one call   ", transient=True):
+            with cluster.connect() as session:
+                for name, call in calls.items():
+                    table = "few" if name in SLOW else "input"
+                    ns[name] += [net(session, call, table) / table_rows[table] * 1e9 for _ in range(REPEATS)]
     return {name: median(runs) for name, runs in ns.items()}
+
+
+def net(session: psycopg.Connection, call: Call, table: str) -> float:
+    """Seconds of one call in each row."""
+    without = timed(session, f"SELECT count({call.base}) FROM {table}")
+    return (timed(session, f"SELECT count({call.expression}) FROM {table}") - without) / call.per_row
 
 
 def section(cost: dict[str, float], rows: int, rounds: int) -> tuple[Section, list[Target]]:

@@ -11,12 +11,14 @@ from statistics import median
 import psycopg
 from report import Section, Target, at_most
 from rich.progress import track
-from timing import timed
+from timing import paired, timed
 
-from harness import GENERATING, Cluster
+from harness import GENERATING, PRELOAD, Cluster
 
 INPUT = "CREATE UNLOGGED TABLE input AS SELECT i FROM generate_series(1::bigint, %s) AS i"
-NEXT = "CREATE FUNCTION next() RETURNS bigint AS '{}', 'snowflake_next' LANGUAGE c VOLATILE PARALLEL RESTRICTED"
+NEXT = "CREATE FUNCTION next() RETURNS bigint AS 'id_gen', 'snowflake_next' LANGUAGE c VOLATILE PARALLEL RESTRICTED"
+# In both modes of a run, as only the preloaded library is to be compared.
+ALWAYS_PRELOADED = f"{PRELOAD}id_gen.worker_id = 1\n"
 # What a claim counts shows most where every ID is one.
 BLOCKS = {"blocks, as by default": 64, "a claim for every ID": 1}
 ROWS = 200_000
@@ -26,30 +28,26 @@ ENOUGH_SESSIONS = 100
 
 
 def measure(conf: str, sessions: int) -> tuple[Section, list[Target]]:
-    uncounted = os.environ["ID_GEN_UNCOUNTED"]
+    elsewhere = f"dynamic_library_path = '{os.environ['ID_GEN_UNCOUNTED']}'\n"
     lines, targets = [], []
     for name, block in BLOCKS.items():
-        # Preloaded by its path, and without the extension, whose functions would load the other.
-        with_library, without_library = (
-            conf.replace(GENERATING, f"shared_preload_libraries = '{library}'\nid_gen.worker_id = 1\n")
-            + f"id_gen.max_block = {block}\n"
-            for library in ("id_gen", uncounted)
-        )
+        # Without the extension, whose functions name the installed library.
+        settings = conf.replace(GENERATING, ALWAYS_PRELOADED) + f"id_gen.max_block = {block}\n"
         with (
-            Cluster("counted", conf=with_library) as with_statistics,
-            Cluster("uncounted", conf=without_library) as without,
+            Cluster("counted", conf=settings) as with_statistics,
+            Cluster("uncounted", conf=settings + elsewhere) as without,
         ):
-            prepare(with_statistics, "$libdir/id_gen")
-            prepare(without, uncounted)
+            for cluster in (with_statistics, without):
+                prepare(cluster)
             pairs = list(
                 chain.from_iterable(
                     session(with_statistics, without)
                     for _ in track(range(sessions), description="statistics ", transient=True)
                 )
             )
-        ns = [median(each) / ROWS * 1e9 for each in zip(*pairs, strict=True)]
-        ratio = median(one / other for one, other in pairs)
-        lines.append((name, f"{ns[0]:.1f} ns", f"{ns[1]:.1f} ns", f"{ratio:.3f}"))
+        seconds = list(zip(*pairs, strict=True))
+        ratio = paired(*seconds)
+        lines.append((name, *(f"{median(each) / ROWS * 1e9:.1f} ns" for each in seconds), f"{ratio:.3f}"))
         bound = 1.02 if block > 1 and sessions >= ENOUGH_SESSIONS else None
         targets.append(at_most(f"`snowflake_next()` with statistics over without, {name}", ratio, bound=bound))
     title = (
@@ -59,11 +57,11 @@ def measure(conf: str, sessions: int) -> tuple[Section, list[Target]]:
     return Section(title, ("", "with", "without", "ratio"), lines), targets
 
 
-def prepare(cluster: Cluster, library: str) -> None:
+def prepare(cluster: Cluster) -> None:
     with cluster.connect() as connection:
         connection.execute(INPUT, [ROWS])
         connection.execute("VACUUM ANALYZE input")
-        connection.execute(NEXT.format(library))
+        connection.execute(NEXT)
 
 
 def session(one: Cluster, two: Cluster) -> list[tuple[float, float]]:

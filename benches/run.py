@@ -67,7 +67,7 @@ class Size(NamedTuple):
     reservation_rounds: int
 
 
-FULL = Size(2_000_000, 7, 100, 2, 5, 1, 10_000_000, 5_000_000, 5, 5, 8, 3, 4)
+FULL = Size(2_000_000, 7, 100, 2, 7, 1, 10_000_000, 5_000_000, 5, 5, 8, 3, 4)
 QUICK = Size(1_000_000, 5, 10, 1, 1, 0, 2_000_000, 1_000_000, 1, 1, 2, 3, 1)
 
 
@@ -95,13 +95,12 @@ def main() -> None:
     size = QUICK if quick else FULL
     with Cluster("bench", conf=CONF) as cluster, cluster.connect() as connection:
         connection.execute((HERE / "rivals.sql").read_text())
-        calls.install_empty(connection, cluster.server)
         major = cluster.server.version
         server = f"PostgreSQL {major}{'' if PRELOADED else ', not preloaded'}"
         report = Report(server, machine(connection), command(major, quick))
         print(f"{report.machine}, {'' if PRELOADED else 'not '}preloaded", flush=True)
 
-        cost = calls.costs(connection, size.calls, size.call_rounds)
+        cost = calls.costs(cluster, connection, size.calls, size.call_rounds)
         section, targets = calls.section(cost, size.calls, size.call_rounds)
         report.add(section, *targets)
 

@@ -8,7 +8,7 @@ import psycopg
 from crowds import latencies
 from report import Section, Target, at_least, at_most
 from rich.progress import track
-from timing import timed
+from timing import paired, timed
 
 from harness import Cluster
 
@@ -101,8 +101,7 @@ def load_section(runs: dict[str, list[Load]], rows: int) -> tuple[Section, list[
     load = {name: typical(each) for name, each in runs.items()}
     snowflake, v7, v4 = load["`snowflake_next()`"], load["`uuidv7()`"], load["`gen_random_uuid()`"]
     integers, uuids = (
-        median(ours.seconds / rivals.seconds for rivals, ours in zip(*(runs[name] for name in pair), strict=True))
-        for pair in PAIRS
+        paired((run.seconds for run in runs[ours]), (run.seconds for run in runs[rival])) for rival, ours in PAIRS
     )
     rows_ = [
         (name, f"{run.seconds:.2f} s", f"{run.index_bytes / 2**20:.0f} MB", f"{run.wal_bytes / 2**20:.0f} MB",
