@@ -22,8 +22,6 @@ from harness.server import Server
 
 CORE_UUIDV7_SINCE = 180000
 CORE_UUIDV7 = "PostgreSQL's `uuidv7()`"
-# A few nanoseconds are told from the cost of counting only over many rows; for these, a tenth of the rows will do.
-SLOW = ("snowflake in PL/pgSQL", "`gen_random_uuid()`", "`uuid_generate_v1mc()`", "UUIDv7 in SQL", CORE_UUIDV7)
 REPEATS = 3
 CLOCK_UUID = "empty C function that reads the clock and returns a UUID"
 
@@ -34,6 +32,12 @@ class Call(NamedTuple):
     expression: str
     base: str = "1"
     per_row: int = 1
+    table: str = "input"
+
+
+def slow(call: str) -> Call:
+    """Only a few nanoseconds need many rows to be told from the cost of counting; for these, a tenth will do."""
+    return Call(call, table="few")
 
 
 def tenfold(call: str, column: str) -> Call:
@@ -47,11 +51,11 @@ CALLS = {
     "`snowflake_next()`": Call("snowflake_next()"),
     "`nextval()`": Call("nextval('plain')"),
     "`nextval()`, cache 1000": Call("nextval('cached')"),
-    "snowflake in PL/pgSQL": Call("plpgsql_snowflake()"),
+    "snowflake in PL/pgSQL": slow("plpgsql_snowflake()"),
     "`uuidv7()`": Call("public.uuidv7()"),
-    "`gen_random_uuid()`": Call("gen_random_uuid()"),
-    "`uuid_generate_v1mc()`": Call("uuid_generate_v1mc()"),
-    "UUIDv7 in SQL": Call("sql_uuidv7()"),
+    "`gen_random_uuid()`": slow("gen_random_uuid()"),
+    "`uuid_generate_v1mc()`": slow("uuid_generate_v1mc()"),
+    "UUIDv7 in SQL": slow("sql_uuidv7()"),
     "empty C function that returns a UUID": Call("empty_uuid()"),
     CLOCK_UUID: Call("clock_uuid()"),
     "empty C function": tenfold("empty_bigint(i)", "i"),
@@ -96,21 +100,20 @@ def costs(cluster: Cluster, connection: psycopg.Connection, rows: int, rounds: i
         connection.execute(f"VACUUM ANALYZE {table}")
     calls = dict(CALLS)
     if connection.info.server_version >= CORE_UUIDV7_SINCE:
-        calls[CORE_UUIDV7] = Call("pg_catalog.uuidv7()")
+        calls[CORE_UUIDV7] = slow("pg_catalog.uuidv7()")
     ns: dict[str, list[float]] = {name: [] for name in calls}
     with empty_functions(connection, cluster.server):
         for _ in track(range(rounds), description="one call   ", transient=True):
             with cluster.connect() as session:
                 for name, call in calls.items():
-                    table = "few" if name in SLOW else "input"
-                    ns[name] += [net(session, call, table) / table_rows[table] * 1e9 for _ in range(REPEATS)]
+                    ns[name] += [net(session, call) / table_rows[call.table] * 1e9 for _ in range(REPEATS)]
     return {name: median(runs) for name, runs in ns.items()}
 
 
-def net(session: psycopg.Connection, call: Call, table: str) -> float:
+def net(session: psycopg.Connection, call: Call) -> float:
     """Seconds of one call in each row."""
-    without = timed(session, f"SELECT count({call.base}) FROM {table}")
-    return (timed(session, f"SELECT count({call.expression}) FROM {table}") - without) / call.per_row
+    without = timed(session, f"SELECT count({call.base}) FROM {call.table}")
+    return (timed(session, f"SELECT count({call.expression}) FROM {call.table}") - without) / call.per_row
 
 
 def section(cost: dict[str, float], rows: int, rounds: int) -> tuple[Section, list[Target]]:

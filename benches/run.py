@@ -98,7 +98,7 @@ def main() -> None:
         major = cluster.server.version
         server = f"PostgreSQL {major}{'' if PRELOADED else ', not preloaded'}"
         report = Report(server, machine(connection), command(major, quick))
-        print(f"{report.machine}, {'' if PRELOADED else 'not '}preloaded", flush=True)
+        print(f"{report.server}: {report.machine}", flush=True)
 
         cost = calls.costs(cluster, connection, size.calls, size.call_rounds)
         section, targets = calls.section(cost, size.calls, size.call_rounds)
