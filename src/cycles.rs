@@ -4,15 +4,12 @@
 //! What it is good for, and its pace, is [`id_gen_core::meter`]; this is the only place that reads
 //! it.
 
-use id_gen_core::meter::{Look, Meter, Ramp, Span};
+use id_gen_core::meter::{AT_ONCE_NS, Look, Meter, Ramp, Span};
 
 use crate::clock;
 use crate::process::PerProcess;
 
 static METER: PerProcess<Meter> = PerProcess::new(Meter::New);
-
-/// Reading counter, clock and counter takes less, if nothing comes between: 1 µs.
-const AT_ONCE_NS: u64 = 1_000;
 
 /// Where the kernel says what it tells the time by. It uses the counter only if that goes at the
 /// same pace on all processors and does not stand still, and stops using it if that proves wrong.
@@ -57,7 +54,9 @@ impl Moment {
                 *meter = Meter::Useless;
             }
             if meter.is_learning() {
-                meter.learn(Look { count: read(), mono_ns: clock::raw_ns() });
+                let before_ns = clock::raw_ns();
+                let count = read();
+                meter.learn(Look { before_ns, count, after_ns: clock::raw_ns() });
             }
             Moment(matches!(meter, Meter::Known(_)).then(read))
         })

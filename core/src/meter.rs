@@ -6,8 +6,10 @@
 //! asks the clock. A counter that jumps, back or forth, ends it. A [`Ramp`] is a span in which a
 //! value goes up with time, as the time itself does; it errs on the low side.
 
-/// The pace is measured over so much time at least: 20 ms, in which the time it takes to read clock
-/// and counter is one in a hundred thousand.
+/// Reading a clock, the counter and a clock again takes less, if nothing comes between: 1 µs.
+pub const AT_ONCE_NS: u64 = 1_000;
+/// The pace is measured over so much time at least: 20 ms, of which the time that a look may take is
+/// one part in 20,000.
 const MEASURED_NS: u64 = 20_000_000;
 /// No span is longer than this, so that a clock that was set is noticed soon: 1 ms.
 pub const LONGEST_NS: u64 = 1_000_000;
@@ -19,13 +21,22 @@ const MARGIN: f64 = 1_000.0;
 /// Counters that are slower or faster than this are none that this was made for, per nanosecond.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.01..=100.0;
 
-/// One look at the counter and a monotonic clock that nobody slews.
+/// One look at the counter, between two at a monotonic clock that nobody slews.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
+    /// The clock just before.
+    pub before_ns: u64,
     /// The counter.
     pub count: u64,
-    /// The clock.
-    pub mono_ns: u64,
+    /// The clock just after.
+    pub after_ns: u64,
+}
+
+impl Look {
+    /// Whether nothing came between, so that the counter and the clocks belong together.
+    fn is_at_once(&self) -> bool {
+        self.after_ns.saturating_sub(self.before_ns) <= AT_ONCE_NS
+    }
 }
 
 /// What is known of a counter's pace.
@@ -50,12 +61,16 @@ pub struct Span {
 }
 
 impl Meter {
-    /// Learns from a look at both.
+    /// Learns from a look at both. One that was interrupted teaches nothing: a process that has to
+    /// wait for a processor in the middle of it would be wrong about the pace by as much as it waited.
     pub fn learn(&mut self, look: Look) {
+        if !look.is_at_once() {
+            return;
+        }
         *self = match *self {
             Meter::New => Meter::Begun(look),
             Meter::Begun(first) => {
-                let ns = look.mono_ns.saturating_sub(first.mono_ns);
+                let ns = look.before_ns.saturating_sub(first.before_ns);
                 if ns < MEASURED_NS {
                     return;
                 }

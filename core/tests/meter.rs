@@ -1,26 +1,36 @@
 //! Spans by a counter: never longer than the clock says, whatever the counter does.
 
-use id_gen_core::meter::{LONGEST_NS, Look, Meter, Ramp, Span};
+use id_gen_core::meter::{AT_ONCE_NS, LONGEST_NS, Look, Meter, Ramp, Span};
 use proptest::prelude::*;
+
+/// A look that nothing interrupted.
+fn look(count: u64, mono_ns: u64) -> Look {
+    Look { before_ns: mono_ns, count, after_ns: mono_ns + 60 }
+}
 
 /// A meter that has learnt from a counter of that pace.
 fn learnt(pace: f64, from: u64) -> Meter {
     let mut meter = Meter::New;
     for mono_ns in [0, 30_000_000] {
         let count = from.wrapping_add((mono_ns as f64 * pace) as u64);
-        meter.learn(Look { count, mono_ns });
+        meter.learn(look(count, mono_ns));
     }
     meter
+}
+
+/// Nanoseconds until the next of three reads: as a rule next to none.
+fn wait() -> impl Strategy<Value = u64> {
+    prop_oneof![3 => 0..AT_ONCE_NS / 2, 1 => 0u64..10_000_000]
 }
 
 #[test]
 fn it_learns_from_two_looks_far_enough_apart() {
     let mut meter = Meter::New;
-    meter.learn(Look { count: 0, mono_ns: 0 });
-    meter.learn(Look { count: 30_000_000, mono_ns: 10_000_000 });
+    meter.learn(look(0, 0));
+    meter.learn(look(30_000_000, 10_000_000));
     assert!(meter.is_learning());
     assert_eq!(meter.span(0, 1_000), Span::default());
-    meter.learn(Look { count: 60_000_000, mono_ns: 20_000_000 });
+    meter.learn(look(60_000_000, 20_000_000));
     assert_eq!(meter, Meter::Known(3.0));
 }
 
@@ -28,8 +38,8 @@ fn it_learns_from_two_looks_far_enough_apart() {
 fn a_counter_that_stands_or_races_is_useless() {
     for count in [0, 1_000, u64::MAX / 2] {
         let mut meter = Meter::New;
-        meter.learn(Look { count: 0, mono_ns: 0 });
-        meter.learn(Look { count, mono_ns: 20_000_000 });
+        meter.learn(look(0, 0));
+        meter.learn(look(count, 20_000_000));
         assert_eq!(meter, Meter::Useless);
         assert!(!meter.span(count, 1_000_000).is_some());
     }
@@ -49,6 +59,25 @@ fn a_span_of_nothing_is_over() {
 }
 
 proptest! {
+    /// Each look waits for a processor before or after the counter is read, or doesn't.
+    #[test]
+    fn an_interrupted_look_teaches_nothing(
+        pace in 0.02f64..50.0,
+        waits in prop::collection::vec((wait(), wait(), 0u64..30_000_000), 2..20),
+    ) {
+        let (mut meter, mut ns) = (Meter::New, 0);
+        for (before, after, until_next) in waits {
+            let count = ((ns + before) as f64 * pace) as u64;
+            meter.learn(Look { before_ns: ns, count, after_ns: ns + before + after });
+            ns += before + after + until_next;
+        }
+        if let Meter::Known(learnt) = meter {
+            let off = (learnt / pace - 1.0).abs();
+            prop_assert!(off < 1e-4, "off by {off}");
+        }
+        prop_assert_ne!(meter, Meter::Useless);
+    }
+
     #[test]
     fn a_span_is_over_when_its_time_is(
         pace in 0.02f64..50.0, from: u64, ns in 0u64..10_000_000, slew in -0.0005f64..0.0005,
