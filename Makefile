@@ -2,7 +2,7 @@
 
 export PG PG_CONFIG MODE KEEP WRITE QUICK SEED MINUTES IDS CALLS DSN RECORDING
 
-.PHONY: help all demo dashboard test test-all test-upgrade torture memory fuzz bench lint install deb test-deb dist clean
+.PHONY: help all demo dashboard test test-all test-upgrade torture memory robust fuzz bench lint install deb test-deb dist clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -33,8 +33,10 @@ torture: ## Crash, step and promote servers for minutes, then look for duplicate
 	@scripts/run tests/torture.py
 
 memory: ## Generate a hundred million IDs in one session and see that it takes no memory (CALLS=)
-	@CALLS=$${CALLS:-100000000} scripts/run -m pytest -s $(patsubst %,'tests/cluster/test_memory.py::%',\
-		test_calls_in_one_statement[next] test_calls_in_one_statement[uuidv7] test_sets[from])
+	@scripts/test memory
+
+robust: ## Run all tests on a server that checks itself, the fuzzer's inputs under valgrind, and `memory` (over an hour)
+	@scripts/robust
 
 fuzz: ## Feed the pure code with random bytes under the address sanitizer (MINUTES= for each target)
 	@scripts/fuzz
@@ -51,7 +53,7 @@ install: ## Build for and install into the server of PG_CONFIG
 deb: ## Build the Debian package of PG into target/deb
 	@scripts/deb
 
-test-deb: ## Try the Debian package in a minimal Debian of its own (as root)
+test-deb: ## Try the Debian package of PG in a minimal Debian of its own (as root)
 	@scripts/test-deb
 
 dist: ## Pack the committed sources for PGXN into target/dist

@@ -180,7 +180,7 @@ pg_config_for() {
 private_server() {
     local source copy stamp tree
     source=$(pg_config_for "$1")
-    copy=$CACHE/pg$1
+    copy=$CACHE/pg$1${PG_CONFIG:+-given}
     if [[ $source == "$copy"/* ]]; then
         echo "$source"
         return
@@ -255,3 +255,27 @@ end_tests() {
     printf '\n%s: %d passed, %d failed\n' "$1" "$passed" "$failed"
     ((failed == 0))
 }
+
+summaries=()
+scripts_status=0
+
+# run_script NAME COMMAND...: runs a script that ends with end_tests, and keeps its last line, if it gets that far.
+run_script() {
+    local log summary began=$SECONDS
+    log=$(mktemp)
+    step "$1"
+    "${@:2}" 2>&1 | tee "$log" || scripts_status=1
+    summary=$(tail -n 1 "$log")
+    rm -f "$log"
+    [[ $summary == *' passed, '* ]] || summary="$1: stopped before the end"
+    summaries+=("$summary, $(minutes_since "$began")")
+}
+
+# end_scripts: what the scripts' last lines were, and how long each took; fails if one failed.
+end_scripts() {
+    printf '\n'
+    printf '%s\n' "${summaries[@]}" "In all: $(minutes_since 0)"
+    return "$scripts_status"
+}
+
+minutes_since() { printf '%d:%02d min' $(((SECONDS - $1) / 60)) $(((SECONDS - $1) % 60)); }

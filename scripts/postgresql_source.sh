@@ -11,17 +11,19 @@
 DEBIAN_KEYS=/usr/share/keyrings/debian-archive-keyring.gpg
 
 # built_server SERVER: builds a server into the cache unless it is there, and prints its pg_config. SERVER is a major
-# version, or one followed by `-cassert`: that server checks itself all the time; or by `-source`: the same as without,
+# version, or one followed by `-cassert`: that server checks itself all the time, and tells valgrind which of its memory is
+# in use; or by `-source`: the same as without,
 # where a package would be taken otherwise.
 built_server() (
     major=${1%-*}
     prefix=$CACHE/pg$1
     options=(--without-icu --with-uuid=e2fs)
-    [[ $1 != *-cassert ]] || options+=(--enable-cassert --enable-debug)
+    [[ $1 != *-cassert ]] || options+=(--enable-cassert --enable-debug CPPFLAGS=-DUSE_VALGRIND)
     stamp="built with ${options[*]}"
     if [[ ! -e $prefix/stamp || $(<"$prefix/stamp") != "$stamp" ]]; then
         suites=$(debian_suites "$major")
         need_packages build-essential bison flex libreadline-dev zlib1g-dev uuid-dev
+        [[ $1 != *-cassert ]] || need_packages valgrind
         need_cache
         log=$CACHE/pg$1.log
         : >"$log"
@@ -55,6 +57,17 @@ debian_suites() {
     esac
 }
 
+# debian_with SERVER: prints the release of Debian that has packages of that server: this machine's own, if it has.
+debian_with() {
+    local suites
+    if has_package "$1"; then
+        sed -n 's/^VERSION_CODENAME=//p' /etc/os-release
+    else
+        suites=$(debian_suites "$1")
+        echo "${suites%% *}"
+    fi
+}
+
 # fetch_source PACKAGE SUITES: unpacks a source package into the directory `source` here.
 fetch_source() {
     local apt=(apt-get -q -o Dir::Etc::SourceList="$PWD/sources.list" -o Dir::Etc::SourceParts=/dev/null
@@ -77,7 +90,8 @@ debian_mirror() {
     # shellcheck disable=SC2016 # apt replaces these names itself.
     apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Origin: Debian' 'Created-By: Packages' |
         awk '$1 !~ /-/ { print $2; found = 1; exit } END { exit !found }' ||
-        fail "apt has no source of Debian's packages"
+        fail "apt has no source of Debian's packages" "Put one into /etc/apt/sources.list.d and type: apt-get update" \
+            "Or name an installed server: PG_CONFIG=/path/to/pg_config"
 }
 
 # logged FILE COMMAND...: runs it with its output in the file, and shows the end of that if it fails.

@@ -91,10 +91,17 @@ pub fn narrow_columns() -> Result<Vec<NarrowColumn>, Error> {
     })
 }
 
+/// The extension's schema in this database, as one types it.
+fn schema() -> Result<String, Error> {
+    const QUERY: &str =
+        "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'id_gen'";
+    Ok(one_row(QUERY, &[], |row| row.get_one())?.unwrap_or_default())
+}
+
 /// What other servers have published here.
 pub struct Peers {
-    /// The table that they have published it in, as one types it.
-    pub table: String,
+    /// The schema of the table that they have published it in.
+    pub schema: String,
     /// How many they are.
     pub count: i64,
     /// The system identifier of one with the same numbers.
@@ -103,19 +110,16 @@ pub struct Peers {
 
 /// Compares what other servers have published with this worker and datacenter.
 pub fn peers(worker_id: i32, datacenter_id: i32) -> Result<Peers, Error> {
-    const TABLE: &str = "
-        SELECT format('%s.id_gen_peer', extnamespace::regnamespace)
-          FROM pg_extension WHERE extname = 'id_gen'";
-    let table = one_row(TABLE, &[], |row| row.get_one::<String>())?.unwrap_or_default();
+    let schema = schema()?;
     let query = format!(
         "SELECT count(*), min(peer.system_identifier)
                     FILTER (WHERE (peer.worker_id, peer.datacenter_id) = ($1, $2))
-           FROM {table} AS peer, pg_control_system() AS own
+           FROM {schema}.id_gen_peer AS peer, pg_control_system() AS own
           WHERE peer.system_identifier <> own.system_identifier"
     );
     let numbers = [worker_id.into(), datacenter_id.into()];
     let (count, twin) = one_row(&query, &numbers, |row| row.get_two())?;
-    Ok(Peers { table, count: count.unwrap_or(0), twin })
+    Ok(Peers { schema, count: count.unwrap_or(0), twin })
 }
 
 /// A column of a table, as one types them.
@@ -124,6 +128,8 @@ pub struct Column {
     pub table: String,
     /// The column.
     pub name: String,
+    /// The schema of what fills it.
+    pub generator_schema: String,
 }
 
 /// The largest value of a column; NULL for an empty table. PostgreSQL itself refuses what is no
@@ -132,7 +138,11 @@ pub fn newest(relation: pg_sys::Oid, column: &str) -> Result<(Column, Option<i64
     const NAMES: &str = "SELECT $1::regclass::text, quote_ident($2)";
     let arguments = [relation.into(), column.into()];
     let (table, name) = one_row(NAMES, &arguments, |row| row.get_two::<String, String>())?;
-    let column = Column { table: table.unwrap_or_default(), name: name.unwrap_or_default() };
+    let column = Column {
+        table: table.unwrap_or_default(),
+        name: name.unwrap_or_default(),
+        generator_schema: schema()?,
+    };
     let query = format!("SELECT max({})::bigint FROM {}", column.name, column.table);
     let newest = one_row(&query, &[], |row| row.get_one())?;
     Ok((column, newest))

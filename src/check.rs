@@ -47,7 +47,7 @@ impl Finding {
     fn refused(refusal: &Refusal) -> Finding {
         let words = refusal.words();
         let detail = words.detail.map(|detail| format!(". {detail}")).unwrap_or_default();
-        Error(format!("{}{detail}", words.primary), words.hint.unwrap_or_default())
+        Error(format!("{}{detail}", words.primary), words.hint)
     }
 }
 
@@ -373,7 +373,7 @@ fn peers(subject: &Subject) -> Result<Finding, spi::Error> {
     if !subject.generates() {
         return Ok(Fine("this server has no number to compare".to_owned()));
     }
-    let Peers { table, count, twin } = catalog::peers(worker_id, datacenter_id)?;
+    let Peers { schema, count, twin } = catalog::peers(worker_id, datacenter_id)?;
     Ok(match twin {
         None => Fine(format!("{count} other servers have published their numbers here")),
         Some(twin) => Error(
@@ -381,7 +381,7 @@ fn peers(subject: &Subject) -> Result<Finding, spi::Error> {
                 "the server with system identifier {twin} has published worker {worker_id}, datacenter {datacenter_id}, too"
             ),
             format!(
-                "If that server is gone, as the old one is after pg_upgrade: DELETE FROM {table} WHERE system_identifier = {twin}; otherwise {} SELECT id_gen_publish();",
+                "If that server is gone, as the old one is after pg_upgrade: DELETE FROM {schema}.id_gen_peer WHERE system_identifier = {twin}; otherwise {} SELECT {schema}.id_gen_publish();",
                 subject.take_another_number()
             ),
         ),
@@ -432,7 +432,7 @@ fn id_gen_check_stored(
 
 fn stored_ids(subject: &Subject, column: &Column, newest: i64) -> Finding {
     let Subject { layout, settings, line, now_ms, .. } = subject;
-    let Column { table, name } = column;
+    let Column { table, name, generator_schema: schema } = column;
     let found = format!("the newest {name} in {table} is {newest}");
     let Ok(id) = layout.from_bigint(newest) else {
         return Warning(
@@ -458,7 +458,7 @@ fn stored_ids(subject: &Subject, column: &Column, newest: i64) -> Finding {
         return Warning(
             format!("{found}, which is ahead of this server: its IDs sort below until then"),
             format!(
-                "Put the clock right that they were made by; if they are mistakes, give them new IDs: UPDATE {table} SET {name} = snowflake_next() WHERE {name} >= {first};"
+                "Put the clock right that they were made by; if they are mistakes, give them new IDs: UPDATE {table} SET {name} = {schema}.snowflake_next() WHERE {name} >= {first};"
             ),
         );
     }

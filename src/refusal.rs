@@ -194,22 +194,17 @@ impl Refusal {
             if let Some(detail) = detail {
                 pg_sys::GUC_check_errdetail_string = keep(detail);
             }
-            if let Some(hint) = hint {
-                pg_sys::GUC_check_errhint_string = keep(hint);
-            }
+            pg_sys::GUC_check_errhint_string = keep(hint);
         }
     }
 
     fn into_report(self) -> ErrorReport {
         let Words { sqlstate, primary, detail, hint } = self.words();
-        let mut report = ErrorReport::new(sqlstate, primary, "");
-        if let Some(detail) = detail {
-            report = report.set_detail(detail);
+        let report = ErrorReport::new(sqlstate, primary, "").set_hint(hint);
+        match detail {
+            Some(detail) => report.set_detail(detail),
+            None => report,
         }
-        if let Some(hint) = hint {
-            report = report.set_hint(hint);
-        }
-        report
     }
 
     /// The error in PostgreSQL's parts.
@@ -217,38 +212,38 @@ impl Refusal {
         use PgSqlErrorCode as Code;
         match self {
             #[cfg(not(feature = "registry"))]
-            Refusal::NotPreloaded => Words::new(
+            Refusal::NotPreloaded => Fact::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "id_gen must be loaded through shared_preload_libraries to generate snowflakes",
             )
             .detail("Snowflakes of all sessions come from one place in shared memory, which is set up when the server starts.")
             .hint(preload_hint()),
-            Refusal::Hidden(name) => Words::new(
+            Refusal::Hidden(name) => Fact::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("the server's setting of \"{name}\" cannot be seen in this session"),
             )
             .detail("The role, the database or the connection has a setting of its own by that name, made before id_gen was loaded.")
             .hint(format!("Remove it, by ALTER ROLE ... RESET {name} or ALTER DATABASE ... RESET {name}, and connect again.")),
-            Refusal::OtherVersion => Words::new(
+            Refusal::OtherVersion => Fact::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "this session has loaded another version of id_gen than the running server",
             )
             .detail("The shared memory of id_gen was set up by the version installed when the server started.")
             .hint("Restart the server, so that all sessions load the installed version."),
-            Refusal::Recovery => Words::new(
+            Refusal::Recovery => Fact::new(
                 Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
                 "cannot generate snowflakes during recovery",
             )
             .detail("This server is a standby; the IDs of its worker number are the primary's to give.")
             .hint("Run the statement on the primary. uuidv7() and the functions that decode work here too."),
-            Refusal::WorkerUnset => Words::new(
+            Refusal::WorkerUnset => Fact::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "id_gen.worker_id is not set",
             )
             .detail("Every server needs a number of its own within its IDs, or two servers would make the same ID.")
             .hint("Choose a number that no other server has: ALTER SYSTEM SET id_gen.worker_id = 1; SELECT pg_reload_conf();"),
             Refusal::Node(error, layout) => node_words(error, layout),
-            Refusal::BadServerLayout { text, error } => Words::new(
+            Refusal::BadServerLayout { text, error } => Fact::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("invalid value for parameter \"id_gen.layout\": \"{text}\""),
             )
@@ -258,22 +253,22 @@ impl Refusal {
                 presets::names(),
                 example_layout()
             )),
-            Refusal::LayoutWaits => Words::new(
+            Refusal::LayoutWaits => Fact::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "the server was started with an invalid id_gen.layout",
             )
             .detail("It has been set to a valid layout since; a running server keeps the layout it was started with.")
             .hint("Restart the server."),
             Refusal::BadLayout(error @ LayoutError::UnknownName(_)) => {
-                Words::new(Code::ERRCODE_UNDEFINED_OBJECT, error.to_string())
+                Fact::new(Code::ERRCODE_UNDEFINED_OBJECT, error.to_string())
                     .hint(format!("Layouts with a name are {}.", presets::names()))
             }
             Refusal::BadLayout(error) => {
-                Words::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid layout")
+                Fact::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid layout")
                     .detail(sentence(error))
                     .hint(format!("A layout text looks like \"{}\".", example_layout()))
             }
-            Refusal::Ahead { lead_ms, max_lead_ms, max_wait_ms } => Words::new(
+            Refusal::Ahead { lead_ms, max_lead_ms, max_wait_ms } => Fact::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 "no snowflake is available yet",
             )
@@ -281,7 +276,7 @@ impl Refusal {
                 "The next one would be {lead_ms} ms ahead of the clock; id_gen.max_lead allows {max_lead_ms} ms, and waiting {max_wait_ms} ms (id_gen.max_wait) was not enough."
             ))
             .hint(ahead_hint(lead_ms / 1000 + 1)),
-            Refusal::Jumped { by_ns, max_jump_ms } => Words::new(
+            Refusal::Jumped { by_ns, max_jump_ms } => Fact::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "the clock jumped forward",
             )
@@ -290,13 +285,13 @@ impl Refusal {
                 by_ns / id_gen_core::layout::NS_PER_MS
             ))
             .hint("Put the clock right; or, if it is right now, let a superuser run: SELECT id_gen_accept_clock();"),
-            Refusal::BeforeEpoch(layout) => Words::new(
+            Refusal::BeforeEpoch(layout) => Fact::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "the clock shows a time before the layout's epoch",
             )
             .detail(format!("The layout starts at {}.", show_ms(layout.epoch_ms())))
             .hint("Put the clock right."),
-            Refusal::Exhausted(layout) => Words::new(
+            Refusal::Exhausted(layout) => Fact::new(
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
                 "the layout has run out of snowflakes",
             )
@@ -307,35 +302,35 @@ impl Refusal {
             )),
             Refusal::Obstacle(obstacle, layout) => obstacle_words(obstacle, layout),
             Refusal::Damaged(damage) => {
-                Words::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{FILE}\" is damaged"))
+                Fact::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{FILE}\" is damaged"))
                     .detail(format!("{} It says up to which time this server has handed out snowflakes.", sentence(damage)))
                     .hint(RESET_HINT)
             }
-            Refusal::Unreadable(error) => Words::new(
+            Refusal::Unreadable(error) => Fact::new(
                 error.sqlstate(),
                 format!("could not read file \"{FILE}\": {}", error.text),
             )
             .detail("It says up to which time this server has handed out snowflakes.")
             .hint("Let the server's user read that file in the data directory; the next call tries again."),
-            Refusal::Unwritten(error) => Words::new(
+            Refusal::Unwritten(error) => Fact::new(
                 error.sqlstate(),
                 format!("could not write file \"{FILE}\": {}", error.text),
             )
             .detail("It has to say up to which time snowflakes may be handed out before they are.")
             .hint("Make room, or let the server's user write to the directory \"id_gen\" in the data directory; the next call tries again."),
-            Refusal::UpgradeUnwritten(error) => Words::new(
+            Refusal::UpgradeUnwritten(error) => Fact::new(
                 error.sqlstate(),
                 format!("could not write file \"{UPGRADED}\": {}", error.text),
             )
             .detail("It has to say when pg_upgrade filled this cluster, so that snowflakes go on above the old ones.")
             .hint("Make room, or let the server's user write to the directory \"id_gen\" in the data directory, and run pg_upgrade again."),
             Refusal::Range(error, layout) => range_words(error, layout),
-            Refusal::Infinite => Words::new(
+            Refusal::Infinite => Fact::new(
                 Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
                 "timestamp must be finite",
             )
             .hint("Use a timestamp within the layout's years, or leave the bound out."),
-            Refusal::UuidInstant => Words::new(
+            Refusal::UuidInstant => Fact::new(
                 Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
                 "timestamp is out of range for UUID version 7",
             )
@@ -344,48 +339,52 @@ impl Refusal {
                 uuid7::LAST_MS
             ))
             .hint("Use a timestamp or an interval within that range."),
-            Refusal::BadCount(count) => Words::new(
+            Refusal::BadCount(count) => Fact::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 "count must be greater than zero",
             )
             .detail(format!("The count is {count}."))
             .hint("Ask for 1 or more."),
-            Refusal::ArrayTooLarge { count, max } => Words::new(
+            Refusal::ArrayTooLarge { count, max } => Fact::new(
                 Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
                 "count exceeds the largest array",
             )
             .detail(format!("The count is {count}; an array holds at most {max}."))
             .hint(format!("Use SELECT snowflake_next_batch({count}), which needs no array.")),
             Refusal::NullCount => {
-                Words::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "count must not be null")
+                Fact::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "count must not be null")
                     .hint("Ask for 1 or more.")
             }
             Refusal::NullTime => {
-                Words::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "time must not be null")
+                Fact::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "time must not be null")
                     .hint("Pass the time of the newest ID in use, or now().")
             }
-            Refusal::BadWish { name, value } => Words::new(
+            Refusal::BadWish { name, value } => Fact::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("{name} must be greater than zero"),
             )
             .detail(format!("The value of {name} is {value}."))
             .hint(WISH_HINT),
             Refusal::NullWish(name) => {
-                Words::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, format!("{name} must not be null"))
+                Fact::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, format!("{name} must not be null"))
                     .hint(WISH_HINT)
             }
-            Refusal::NoSet => Words::new(
+            Refusal::NoSet => Fact::new(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 "set-valued function called in context that cannot accept a set",
-            ),
-            Refusal::NoSlot => Words::new(
+            )
+            .hint("Call it in FROM, as in: SELECT * FROM snowflake_layouts();"),
+            Refusal::NoSlot => Fact::new(
                 Code::ERRCODE_INTERNAL_ERROR,
                 "this process has no place in the shared memory of id_gen",
-            ),
-            Refusal::NoRandomness(error) => Words::new(
+            )
+            .detail("There is one for each session and background worker that the server had room for when that memory was set up.")
+            .hint("Run the statement in a client's session."),
+            Refusal::NoRandomness(error) => Fact::new(
                 Code::ERRCODE_INTERNAL_ERROR,
                 format!("could not get random bits from the operating system: {error}"),
-            ),
+            )
+            .hint("Let the server's processes call getrandom(2); the next call tries again."),
         }
     }
 }
@@ -397,23 +396,29 @@ pub struct Words {
     pub primary: String,
     /// The figures.
     pub detail: Option<String>,
-    /// The way out.
-    pub hint: Option<String>,
+    /// The way out, which every error has.
+    pub hint: String,
 }
 
-impl Words {
-    fn new(sqlstate: PgSqlErrorCode, primary: impl Into<String>) -> Words {
-        Words { sqlstate, primary: primary.into(), detail: None, hint: None }
+/// The words of an error before its hint.
+struct Fact {
+    sqlstate: PgSqlErrorCode,
+    primary: String,
+    detail: Option<String>,
+}
+
+impl Fact {
+    fn new(sqlstate: PgSqlErrorCode, primary: impl Into<String>) -> Fact {
+        Fact { sqlstate, primary: primary.into(), detail: None }
     }
 
-    fn detail(mut self, detail: impl Into<String>) -> Words {
-        self.detail = Some(detail.into());
-        self
+    fn detail(self, detail: impl Into<String>) -> Fact {
+        Fact { detail: Some(detail.into()), ..self }
     }
 
-    fn hint(mut self, hint: impl Into<String>) -> Words {
-        self.hint = Some(hint.into());
-        self
+    fn hint(self, hint: impl Into<String>) -> Words {
+        let Fact { sqlstate, primary, detail } = self;
+        Words { sqlstate, primary, detail, hint: hint.into() }
     }
 }
 
@@ -425,18 +430,18 @@ fn node_words(error: &RangeError, layout: &Layout) -> Words {
         RangeError::Number { value, max, .. } => ("id_gen.worker_id", value, max),
         _ => return range_words(error, layout),
     };
-    let words = Words::new(
+    let fact = Fact::new(
         PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
         format!("{setting} is out of range for the layout"),
     );
     if max == 0 {
-        return words
+        return fact
             .detail(format!("{setting} is {value}; layout \"{layout}\" has no such field."))
             .hint(format!(
                 "Set it to 0: ALTER SYSTEM SET {setting} = 0; SELECT pg_reload_conf();"
             ));
     }
-    words
+    fact
         .detail(format!("{setting} is {value}; layout \"{layout}\" has room for 0 to {max}."))
         .hint(format!(
             "Choose a number up to {max} that no other server has: ALTER SYSTEM SET {setting} = 1; SELECT pg_reload_conf();"
@@ -462,19 +467,19 @@ const RESET_HINT: &str = "Put the file back; or let a superuser begin anew above
 
 fn obstacle_words(obstacle: &Obstacle, layout: &Layout) -> Words {
     match obstacle {
-        Obstacle::Lost => Words::new(
+        Obstacle::Lost => Fact::new(
             PgSqlErrorCode::ERRCODE_UNDEFINED_FILE,
             format!("file \"{FILE}\" is missing"),
         )
         .detail("This server has issued snowflakes, as \"id_gen/issued\" tells, and the missing file says up to which time.")
         .hint(RESET_HINT),
-        Obstacle::OtherSystem { found } => Words::new(
+        Obstacle::OtherSystem { found } => Fact::new(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!("file \"{FILE}\" belongs to another database cluster"),
         )
         .detail(format!("Its system identifier is {found}, not this server's."))
         .hint(RESET_HINT),
-        Obstacle::LayoutBelow { old, highest_old, lowest_new } => Words::new(
+        Obstacle::LayoutBelow { old, highest_old, lowest_new } => Fact::new(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             "the new id_gen.layout could repeat snowflakes of the old one",
         )
@@ -487,7 +492,7 @@ fn obstacle_words(obstacle: &Obstacle, layout: &Layout) -> Words {
 
 fn range_words(error: &RangeError, layout: &Layout) -> Words {
     match *error {
-        RangeError::Id { bits, .. } => Words::new(
+        RangeError::Id { bits, .. } => Fact::new(
             PgSqlErrorCode::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
             error.to_string(),
         )
@@ -496,19 +501,19 @@ fn range_words(error: &RangeError, layout: &Layout) -> Words {
             u64::MAX >> (u64::BITS - bits)
         ))
         .hint("Name the layout that the ID was made with: SELECT name, layout FROM snowflake_layouts();"),
-        RangeError::Number { field, max: 0, .. } => Words::new(
+        RangeError::Number { field, max: 0, .. } => Fact::new(
             PgSqlErrorCode::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
             error.to_string(),
         )
         .detail(format!("Layout \"{layout}\" has no {field} field, so it must be 0."))
         .hint("Pass 0, or name another layout."),
-        RangeError::Number { field, max, .. } => Words::new(
+        RangeError::Number { field, max, .. } => Fact::new(
             PgSqlErrorCode::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
             error.to_string(),
         )
         .detail(format!("Layout \"{layout}\" has room for a {field} from 0 to {max}."))
         .hint("Pass a number in that range, or name another layout."),
-        RangeError::Instant { first_ms, last_ms } => Words::new(
+        RangeError::Instant { first_ms, last_ms } => Fact::new(
             PgSqlErrorCode::ERRCODE_DATETIME_FIELD_OVERFLOW,
             error.to_string(),
         )

@@ -6,8 +6,9 @@ import pytest
 
 from harness import PRELOADED, Server
 
-# They need several servers, which scripts/upgrade prepares.
-collect_ignore = [] if "ID_GEN_UPGRADE_PATH" in os.environ else ["upgrade"]
+# Directories of tests that run only where a script asks for them, and has prepared what they need.
+ASKED_FOR = {"upgrade": "ID_GEN_UPGRADE_PATH", "valgrind": "ID_GEN_VALGRIND"}
+collect_ignore = [directory for directory, variable in ASKED_FOR.items() if variable not in os.environ]
 
 
 def applies(item: pytest.Item, version: int) -> bool:

@@ -25,17 +25,28 @@ apt-get install -y -q --no-install-recommends "$deb"
 rm "$deb"
 dpkg --verify "$package"
 
+# works OPTION...: on a cluster with these settings.
+works() {
+    local ids
+    ids=$(pg_virtualenv -v "$major" "$@" -o id_gen.worker_id=1 \
+        psql --no-psqlrc --quiet --tuples-only --no-align --set ON_ERROR_STOP=1 \
+        --command 'CREATE EXTENSION id_gen' \
+        --command "SELECT 'installed', extversion FROM pg_extension WHERE extname = 'id_gen'" \
+        --command "SELECT 'snowflake', s, p.worker_id FROM snowflake_next() s, snowflake_parse(s) p" \
+        --command "SELECT 'uuid', u, now() - uuidv7_timestamp(u) < interval '1 minute' FROM public.uuidv7() u")
+    echo "$ids"
+    grep -qFx "installed|${version%-*}" <<<"$ids" || fail "the extension is not of the package's version, $version"
+    grep -qEx 'snowflake\|[0-9]+\|1' <<<"$ids" || fail "no snowflake of worker 1"
+    grep -qEx 'uuid\|[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\|t' <<<"$ids" || fail "no UUIDv7 of now"
+}
+
 step "It works on a throwaway cluster"
-ids=$(pg_virtualenv -v "$major" -o shared_preload_libraries=id_gen -o id_gen.worker_id=1 \
-    psql --no-psqlrc --quiet --tuples-only --no-align --set ON_ERROR_STOP=1 \
-    --command 'CREATE EXTENSION id_gen' \
-    --command "SELECT 'installed', extversion FROM pg_extension WHERE extname = 'id_gen'" \
-    --command "SELECT 'snowflake', s, p.worker_id FROM snowflake_next() s, snowflake_parse(s) p" \
-    --command "SELECT 'uuid', u, now() - uuidv7_timestamp(u) < interval '1 minute' FROM uuidv7() u")
-echo "$ids"
-grep -qFx "installed|${version%-*}" <<<"$ids" || fail "the extension is not of the package's version, $version"
-grep -qEx 'snowflake\|[0-9]+\|1' <<<"$ids" || fail "no snowflake of worker 1"
-grep -qEx 'uuid\|[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\|t' <<<"$ids" || fail "no UUIDv7 of now"
+works -o shared_preload_libraries=id_gen
+
+if ((major >= 17)); then
+    step "It works on one that was not started with it"
+    works
+fi
 
 step "Purged, it leaves nothing behind"
 apt-get purge -y -q "$package"

@@ -1,6 +1,6 @@
 """docs/operations.md is run and compared: its SQL on one server, its lists with what there is to look up in them.
 
-What takes two servers is in cluster/test_operations.py.
+What takes two servers is in cluster/test_operations_of_two_servers.py.
 """
 
 import re

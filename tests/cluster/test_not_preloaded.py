@@ -1,13 +1,14 @@
 """A server that was never restarted for the extension: whoever uses it first sets it up for all."""
 
 import os
+import re
 import shutil
 import signal
 
 import psycopg
 import pytest
 
-from harness import Cluster
+from harness import Cluster, SqlError
 from harness.ids import NEXT, PATIENT, Caller, answer_of, change, error_of, next_id, refusal
 
 # Nothing is preloaded here, whatever the mode of the other tests.
@@ -17,6 +18,7 @@ WORKER = "SELECT worker_id FROM snowflake_parse(snowflake_next())"
 UNSET = "55000"
 ADMIN_SHUTDOWN = "57P01"
 CONF = "id_gen.worker_id = 1\nid_gen.layout = 'wide'\n"
+FILLED = "CREATE TABLE item AS SELECT snowflake_next() AS id FROM generate_series(1, 10000)"
 
 
 def test_an_operator_gives_a_running_server_its_number() -> None:
@@ -33,6 +35,33 @@ def test_an_operator_gives_a_running_server_its_number() -> None:
         cluster.poll_until(WORKER, expected="7")
         assert before.ask(WORKER) == 7
         assert len([title for title in cluster.processes().values() if "id_gen" in title]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("worker_id", "seven", 'invalid value for parameter "id_gen.worker_id": "seven"'),
+        ("worker_id", "-7", "-7 is outside the valid range"),
+        ("worker", "7", 'invalid configuration parameter name "id_gen.worker"'),
+    ],
+)
+def test_a_wrong_number_from_a_session_that_cannot_tell(name: str, value: str, complaint: str) -> None:
+    """Nobody knows the library's settings where it is not loaded. LOAD makes them known."""
+    with Cluster() as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        mistake = f"ALTER SYSTEM SET id_gen.{name} = '{value}'"
+        with pytest.raises(SqlError):
+            cluster.psql(f"LOAD 'id_gen'; {mistake}")
+        # Without it the mistake is taken, but nobody generates with it.
+        change(cluster, name, value)
+        cluster.poll_until(f"SELECT count(*) FROM pg_file_settings WHERE name = 'id_gen.{name}'", expected="1")
+        with cluster.connect() as connection:
+            warnings: list[str] = []
+            connection.add_notice_handler(lambda notice: warnings.append(notice.message_primary or ""))
+            with pytest.raises(psycopg.Error) as refused:
+                connection.execute(NEXT)
+        assert refused.value.sqlstate == UNSET
+        assert any(complaint in warning for warning in warnings), warnings
 
 
 @pytest.mark.parametrize("role", ["app", "postgres"])
@@ -97,17 +126,31 @@ def test_parallel_workers_read_with_the_server_s_layout() -> None:
     """Also after the setting has changed: the layout in force is the one that the running server began with."""
     with Cluster(conf=CONF) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
-        cluster.psql("CREATE TABLE item AS SELECT snowflake_next() AS id FROM generate_series(1, 10000)")
+        cluster.psql(FILLED)
         change(cluster, "layout", "default")
         cluster.poll_until("SHOW id_gen.layout", expected="default")
-        count = "SELECT count(*) FROM item WHERE snowflake_timestamp(id) > now() - interval '1 hour'"
-        with cluster.connect() as connection:
-            for setting in ("parallel_setup_cost", "parallel_tuple_cost", "min_parallel_table_scan_size"):
-                connection.execute(f"SET {setting} = 0")
-            plan = "\n".join(row[0] for row in connection.execute(f"EXPLAIN {count}"))
-            assert "Gather" in plan
-            connection.execute("SET parallel_leader_participation = off")
-            assert connection.execute(count).fetchone() == (10_000,)
+        assert_read_by_workers(cluster)
+
+
+def test_a_parallel_worker_is_the_first_to_need_the_memory() -> None:
+    with Cluster(conf=CONF) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql(FILLED)
+        cluster.kill9()
+        cluster.start()
+        assert_read_by_workers(cluster)
+        assert cluster.psql(f"SELECT snowflake_next() > max(id), ({WORKER}) FROM item") == "t|1"
+
+
+def assert_read_by_workers(cluster: Cluster) -> None:
+    count = "SELECT count(*) FROM item WHERE snowflake_timestamp(id) > now() - interval '1 hour'"
+    with cluster.connect() as connection:
+        for setting in ("parallel_setup_cost", "parallel_tuple_cost", "min_parallel_table_scan_size"):
+            connection.execute(f"SET {setting} = 0")
+        connection.execute("SET parallel_leader_participation = off")
+        ran = connection.execute(f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) {count}").fetchall()
+        assert re.search(r"Workers Launched: [1-9]", "\n".join(row[0] for row in ran))
+        assert connection.execute(count).fetchone() == (10_000,)
 
 
 def test_a_crash_that_wipes_the_memory_leaves_the_line() -> None:

@@ -2,21 +2,36 @@
 
 from harness.cluster import Cluster
 
-# Every object that belongs to the extension, and for functions all there is to know about one.
+# Every object that belongs to the extension, and all that its kind has: a function its row, a view its query, a table
+# its columns and constraints, and each its privileges. Names come with their schema, so that it can be left open.
 MEMBERS = """
-    SELECT replace(identity, quote_ident(e.extnamespace::regnamespace::text) || '.', '@extschema@.')
-           || coalesce(' ' || (to_jsonb(p) - ARRAY['oid', 'pronamespace', 'proowner', 'proacl'])::text
-                       || ' ' || coalesce(p.proacl::text, 'acl by default'), '')
-           || ' -- ' || coalesce(obj_description(d.objid, d.classid::regclass::text), 'no comment')
-      FROM pg_extension e
-      JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'
-     CROSS JOIN pg_identify_object(d.classid, d.objid, d.objsubid)
-      LEFT JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
-     WHERE e.extname = 'id_gen'
-    UNION ALL
-    SELECT 'extension ' || (to_jsonb(e) - ARRAY['oid', 'extowner', 'extnamespace'])::text
-           || ' -- ' || coalesce(obj_description(e.oid, 'pg_extension'), 'no comment')
-      FROM pg_extension e WHERE extname = 'id_gen'
+    SET search_path = '';
+    WITH extension AS (SELECT * FROM pg_catalog.pg_extension WHERE extname = 'id_gen')
+    SELECT replace(line, schema || '.', '@extschema@.')
+      FROM (
+        SELECT quote_ident(e.extnamespace::regnamespace::text) AS schema,
+               concat_ws(' ', identity,
+                   (to_jsonb(p) - ARRAY['oid', 'pronamespace', 'proowner', 'proacl'])::text,
+                   pg_get_viewdef(c.oid),
+                   (SELECT string_agg(concat_ws(' ', attname, format_type(atttypid, atttypmod), attnotnull,
+                                                pg_get_expr(adbin, adrelid)), ', ' ORDER BY attnum)
+                      FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+                     WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped),
+                   (SELECT string_agg(pg_get_constraintdef(oid), ', ' ORDER BY conname)
+                      FROM pg_constraint WHERE conrelid = c.oid),
+                   coalesce(p.proacl, c.relacl, '{}')::text,
+                   '--', coalesce(obj_description(d.objid, d.classid::regclass::text), 'no comment')) AS line
+          FROM extension e
+          JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'
+         CROSS JOIN pg_identify_object(d.classid, d.objid, d.objsubid)
+          LEFT JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
+          LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
+        UNION ALL
+        SELECT quote_ident(extnamespace::regnamespace::text),
+               concat_ws(' ', 'extension', (to_jsonb(e) - ARRAY['oid', 'extowner', 'extnamespace'])::text,
+                   '--', coalesce(obj_description(oid, 'pg_extension'), 'no comment'))
+          FROM extension e
+      ) members
      ORDER BY 1
 """
 

@@ -146,13 +146,14 @@ class Cluster:
             )  # fmt: skip
         self.append_conf(self._conf)
 
-    def take_over(self) -> None:
-        """Fills the cluster by pg_upgrade with what its (stopped) predecessor holds."""
+    def take_over(self, *options: str) -> None:
+        """Fills the cluster by pg_upgrade with what its (stopped) predecessor holds; `--check` only looks."""
         if self._predecessor is not None:
             self._run_as_owner(
                 "pg_upgrade", "--username=postgres", "--no-sync",
                 "--old-bindir", self._predecessor.server.bindir, "--old-datadir", self._predecessor.data,
                 "--new-bindir", self.server.bindir, "--new-datadir", self.data, "--socketdir", self.socket_dir,
+                *options,
             )  # fmt: skip
 
     def start(self) -> None:
@@ -164,7 +165,7 @@ class Cluster:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env=_environment() | self._env,
+                env=environment() | self._env,
                 **self.server.as_owner,
             )
         self.wait_until(self._ready, "taking connections")
@@ -257,7 +258,7 @@ class Cluster:
         where = {"PGHOST": str(self.socket_dir), "PGUSER": "postgres", "PGDATABASE": dbname}
         done = subprocess.run(
             [self.server.bindir / program, *arguments],
-            env=_environment() | where,
+            env=environment() | where,
             input=stdin,
             text=True,
             capture_output=True,
@@ -319,7 +320,7 @@ class Cluster:
     def _run_as_owner(self, program: str, *arguments: str | Path) -> None:
         done = subprocess.run(
             [self.server.bindir / program, *arguments],
-            env=_environment() | self._env,
+            env=environment() | self._env,
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -348,7 +349,7 @@ class Cluster:
         return "\n".join(self.log().splitlines()[-20:])
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Ours, without what would lead a PostgreSQL program to another server."""
     return {key: value for key, value in os.environ.items() if not key.startswith("PG")}
 

@@ -23,9 +23,12 @@ RELEASED = {
 }
 
 MADE_UP = "0.0.0"
-# What the made-up version lacks, and a script to the current one brings.
-ADDED = re.compile(r"CREATE FUNCTION @extschema@\.uuidv7_max\(.*?COMMENT ON FUNCTION.*?';\n", re.DOTALL)
+# What the made-up version lacks, and a script to the current one brings: a function, and what can be monitored, which
+# has views, a table and privileges.
+ADDED_FUNCTION = re.compile(r"CREATE FUNCTION @extschema@\.uuidv7_max\(.*?COMMENT ON FUNCTION.*?';\n", re.DOTALL)
+ADDED_FILE = (SQL / "monitoring.sql").read_text()
 
+# What is wrong with a script, and the words that make it so.
 FAULTS = {
     "nothing": ("", ""),
     "another volatility": (" IMMUTABLE ", " STABLE "),
@@ -37,7 +40,21 @@ FAULTS = {
         "COMMENT ON",
         "REVOKE EXECUTE ON FUNCTION @extschema@.uuidv7_max(timestamptz) FROM PUBLIC;\nCOMMENT ON",
     ),
+    "another query of a view": ("SELECT at_most, waits FROM", "SELECT at_most, waits + 1 AS waits FROM"),
+    "a view that fewer may read": ("@extschema@.id_gen_stat_waits, @extschema@.id_gen_stat_backends,\n", ""),
+    "a table without its key": ("system_identifier bigint PRIMARY KEY", "system_identifier bigint NOT NULL"),
+    "another type of a column": ("worker_id integer NOT NULL", "worker_id bigint NOT NULL"),
+    "a column that may be NULL": ("layout text NOT NULL", "layout text"),
 }
+
+# What the library has to know of a function to be called by it, by the function's symbol.
+SIGNATURES = """
+    SELECT prosrc, proargtypes::regtype[], proallargtypes::regtype[], proargmodes, prorettype::regtype, proretset
+      FROM pg_proc JOIN pg_language l ON l.oid = prolang
+      JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = pg_proc.oid AND d.deptype = 'e'
+      JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'id_gen'
+     WHERE lanname = 'c'
+"""
 
 TOMORROW = """
     CREATE FUNCTION @extschema@.snowflake_tomorrow() RETURNS bigint
@@ -81,15 +98,26 @@ def scripts(cluster: Cluster, **contents: str) -> Iterator[None]:
 
 
 @contextmanager
-def made_up_version(cluster: Cluster, replaced: str = "", by: str = "") -> Iterator[None]:
-    """The made-up version, and a script that leads from it; with a mistake, if one is given."""
+def made_up_version(
+    cluster: Cluster, *, old: tuple[str, str] = ("", ""), new: tuple[str, str] = ("", "")
+) -> Iterator[None]:
+    """The made-up version, and a script that leads from it; with words replaced by others in one of them."""
     version = current(cluster)
     today = (directory(cluster) / f"id_gen--{version}.sql").read_text()
-    added = ADDED.search(today)
-    assert added
-    script = added[0].replace(replaced, by) if replaced else added[0]
-    with scripts(cluster, **{MADE_UP: ADDED.sub("", today), f"{MADE_UP}--{version}": script}):
+    function = ADDED_FUNCTION.search(today)
+    assert function and ADDED_FILE in today
+    before = replaced(today.replace(function[0], "").replace(ADDED_FILE, ""), *old)
+    with scripts(cluster, **{MADE_UP: before, f"{MADE_UP}--{version}": replaced(function[0] + ADDED_FILE, *new)}):
         yield
+
+
+def replaced(script: str, words: str, by: str) -> str:
+    assert words in script
+    return script.replace(words, by) if words else script
+
+
+def signatures(cluster: Cluster, dbname: str) -> set[str]:
+    return set(cluster.psql(SIGNATURES, dbname).splitlines())
 
 
 def update(cluster: Cluster, dbname: str, version: str) -> None:
@@ -108,9 +136,40 @@ def test_an_update_is_as_good_as_a_new_installation(cluster: Cluster, updated: s
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_faulty_update_is_noticed(cluster: Cluster, updated: str, fault: str) -> None:
-    with made_up_version(cluster, *FAULTS[fault]):
+    with made_up_version(cluster, new=FAULTS[fault]):
         update(cluster, updated, MADE_UP)
         assert (installed(cluster, updated) == fresh(cluster)) == (fault == "nothing")
+
+
+@pytest.mark.parametrize("version", [MADE_UP, *RELEASED])
+def test_the_library_goes_on_with_older_sql(cluster: Cluster, updated: str, version: str) -> None:
+    """As between the new package and the update: what is installed works, and is called as the library expects."""
+    frozen = {version: path.read_text() for version, path in RELEASED.items()}
+    with made_up_version(cluster), scripts(cluster, **frozen), cluster.database("today") as today:
+        cluster.psql("CREATE EXTENSION id_gen", today)
+        cluster.psql(f"CREATE EXTENSION id_gen VERSION '{version}'", updated)
+        assert signatures(cluster, updated) <= signatures(cluster, today)
+        assert cluster.psql("SELECT public.uuidv7() IS NOT NULL, snowflake_timestamp(1) IS NOT NULL", updated) == "t|t"
+
+
+def test_what_older_sql_lacks_is_said_by_name(cluster: Cluster, updated: str) -> None:
+    with made_up_version(cluster):
+        cluster.psql(f"CREATE EXTENSION id_gen VERSION '{MADE_UP}'", updated)
+        with pytest.raises(SqlError) as refused:
+            cluster.psql("SELECT uuidv7_max(now())", updated)
+        assert refused.value.sqlstate == NO_SUCH_FUNCTION
+        assert "uuidv7_max" in (refused.value.message or "")
+        cluster.psql("ALTER EXTENSION id_gen UPDATE; SELECT uuidv7_max(now())", updated)
+
+
+def test_another_signature_of_the_same_symbol_is_noticed(cluster: Cluster, updated: str) -> None:
+    """A function takes its arguments as today's SQL passes them, so one that changes needs a new symbol."""
+    declared, otherwise = (f"uuidv7_min(ts timestamptz) RETURNS {result}\n" for result in ("uuid", "text"))
+    with made_up_version(cluster, old=(declared, otherwise)):
+        cluster.psql(f"CREATE EXTENSION id_gen VERSION '{MADE_UP}'", updated)
+        with cluster.database("today") as today:
+            cluster.psql("CREATE EXTENSION id_gen", today)
+            assert not signatures(cluster, updated) <= signatures(cluster, today)
 
 
 def test_sql_that_is_newer_than_the_library(cluster: Cluster, updated: str) -> None:

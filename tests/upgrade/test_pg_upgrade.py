@@ -1,7 +1,7 @@
-"""A database goes through pg_upgrade, from the oldest supported server to the newest: everything goes on.
+"""A database goes from the oldest supported server to the newest, by pg_upgrade or by a dump: everything goes on.
 
 pg_upgrade carries tables and the extension's catalog entries, but no file of ours, and makes a cluster with another
-system identifier. Both servers preload the library throughout, as users have it.
+system identifier. Every server preloads the library, or only those that cannot do without.
 """
 
 import re
@@ -9,16 +9,20 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
-from harness import GENERATING, Cluster, FakeClock, Server
+from harness import GENERATING, PRELOAD, Cluster, FakeClock, Server
 from harness.catalog import fresh, installed
 from harness.ids import IMPATIENT, NARROW, TOO_FAR_AHEAD, first_id, next_id, refusal, run_ahead
 from harness.reservation import Reservation
 
 PATH = Server.upgrade_path()
 OLDEST, NEWEST = PATH[0], PATH[-1]
+
+MODES = pytest.mark.parametrize("mode", ["preloaded", "not-preloaded"])
+NEEDS_NO_PRELOAD_SINCE = 17
 
 IDS = 1_000_000
 UUIDS = 1_000
@@ -47,6 +51,11 @@ DEFAULT = """
       JOIN pg_extension e ON e.oid = m.refobjid
      WHERE a.adrelid = 'public.{table}'::regclass AND a.adnum = 1
 """
+
+
+def settings(server: Server, mode: str, conf: str = GENERATING) -> str:
+    """The settings of a server in that mode, if it has that mode."""
+    return conf if mode == "preloaded" or server.version < NEEDS_NO_PRELOAD_SINCE else conf.replace(PRELOAD, "")
 
 
 @contextmanager
@@ -78,7 +87,8 @@ def assert_defaults_are_ours(cluster: Cluster) -> None:
         assert cluster.psql(DEFAULT.format(table=table)) == f"{function}|id_gen|{function}"
 
 
-def test_a_million_ids_from_the_oldest_to_the_newest() -> None:
+@MODES
+def test_a_million_ids_from_the_oldest_to_the_newest(mode: str) -> None:
     with ExitStack() as clusters:
         cluster = clusters.enter_context(Cluster("oldest", server=OLDEST, conf=GENERATING))
         cluster.psql(SCHEMA)
@@ -86,7 +96,7 @@ def test_a_million_ids_from_the_oldest_to_the_newest() -> None:
         assert_defaults_are_ours(cluster)
         for hop, server in enumerate(PATH[1:], start=1):
             highest = int(cluster.psql("SELECT max(id) FROM item"))
-            cluster = clusters.enter_context(upgraded(cluster, server, conf=GENERATING))
+            cluster = clusters.enter_context(upgraded(cluster, server, conf=settings(server, mode)))
             assert first_id(cluster) > highest
             insert(cluster, UUIDS, UUIDS)
             assert cluster.psql(f"SELECT count(*) FROM item WHERE id > {highest}") == str(UUIDS)
@@ -100,21 +110,42 @@ def test_a_million_ids_from_the_oldest_to_the_newest() -> None:
             assert_defaults_are_ours(cluster)
             cluster.psql("ALTER EXTENSION id_gen UPDATE")
             assert installed(cluster) == fresh(cluster)
+        preloaded = cluster.psql("SELECT preloaded FROM id_gen_status()")
+        assert preloaded == ("t" if mode == "preloaded" else "f")
         cluster.psql("DROP EXTENSION id_gen CASCADE")
         assert not installed(cluster)
 
 
+@MODES
+def test_a_dump_of_the_oldest_in_the_newest(mode: str, tmp_path: Path) -> None:
+    """Nothing tells the new server of the old IDs; the time it took does."""
+    with ExitStack() as clusters:
+        old = clusters.enter_context(Cluster("oldest", server=OLDEST, conf=GENERATING))
+        old.psql(SCHEMA)
+        insert(old, UUIDS, UUIDS)
+        new = clusters.enter_context(Cluster("newest", server=NEWEST, conf=settings(NEWEST, mode)))
+        dump = tmp_path / "dump"
+        new.run("pg_dump", "--format=custom", f"--file={dump}", f"--dbname={old.conninfo()}")
+        new.run("pg_restore", "--exit-on-error", "--dbname=postgres", dump)
+        assert installed(new) == fresh(new)
+        assert_defaults_are_ours(new)
+        insert(new, UUIDS, UUIDS)
+        for table in ("item", "event"):
+            assert new.psql(f"SELECT count(DISTINCT id) FROM {table}") == str(2 * UUIDS)
+
+
+@MODES
 @pytest.mark.parametrize(("old", "new"), list(pairwise(PATH)), ids=lambda server: str(server.version))
-def test_ids_that_led_the_clock_are_not_repeated(old: Server, new: Server) -> None:
+def test_ids_that_led_the_clock_are_not_repeated(old: Server, new: Server, mode: str) -> None:
     """The clock stands still while pg_upgrade runs: time that passes is not what makes it safe."""
     clock = FakeClock()
     conf = NARROW + IMPATIENT
-    with Cluster("led", server=old, conf=conf, clock=clock) as cluster:
+    with Cluster("led", server=old, conf=settings(old, mode, conf), clock=clock) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         next_id(cluster)
         clock.freeze()
         last = run_ahead(cluster, 4_900)
-        with upgraded(cluster, new, conf=conf, clock=clock) as successor:
+        with upgraded(cluster, new, conf=settings(new, mode, conf), clock=clock) as successor:
             assert refusal(successor).sqlstate == TOO_FAR_AHEAD
             clock.step(4)
             first = first_id(successor)
@@ -146,6 +177,18 @@ def test_a_carried_file_says_exactly_how_far_ids_went(carried: str) -> None:
         assert first_id(new) > last
         # Now it is the new one's own.
         assert after.fields["system"] != before.fields["system"]
+
+
+def test_an_upgrade_that_is_only_checked_leaves_the_old_server_as_it_was() -> None:
+    """pg_upgrade starts the old server, too, which then takes itself for one that is upgraded, and begins higher."""
+    with ExitStack() as clusters:
+        old = clusters.enter_context(Cluster("old", server=OLDEST, conf=GENERATING))
+        old.psql("CREATE EXTENSION id_gen")
+        last = first_id(old)
+        new = not_started(old, NEWEST, clusters, conf=GENERATING)
+        new.take_over("--check")
+        old.start()
+        assert first_id(old) > last
 
 
 def test_no_upgrade_that_can_not_be_noted() -> None:

@@ -46,6 +46,22 @@ QUERIES = {
           FROM (VALUES (interval '0'), ('-1 day'), ('1 hour'), ('-3 months'), ('100 years')) shifts (shift),
                LATERAL {schema}.uuidv7(shift) id
     """,
+    # The first and the last year that a UUID carries as a whole.
+    "shifted to every year": """
+        SELECT count(*), count(*) FILTER (WHERE at > before), min(extract(year FROM at)), max(extract(year FROM at))
+          FROM (SELECT at, lag(at) OVER (ORDER BY year) AS before
+                  FROM generate_series(1970, 10888) year,
+                       LATERAL (SELECT (year - extract(year FROM clock_timestamp()))::integer) past (years),
+                       LATERAL {schema}.uuid_extract_timestamp({schema}.uuidv7(make_interval(years))) at) times
+    """,
+    "distinct": """
+        SELECT count(DISTINCT id)
+          FROM (VALUES ({schema}.uuidv7()), ({schema}.uuidv7()), ({schema}.uuidv7('1 day'))) made (id)
+    """,
+    "sorted as they were made": """
+        SELECT array_agg(place ORDER BY id)
+          FROM (SELECT place, {schema}.uuidv7() AS id FROM generate_series(1, 10) place) made
+    """,
     "shifted by nothing known": "SELECT {schema}.uuidv7(NULL::interval) IS NULL",
     "promises to the planner": """
         SELECT proname, pronargs, provolatile, proisstrict
