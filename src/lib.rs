@@ -36,6 +36,8 @@
 //!
 //! `unsafe` is allowed here because this is where PostgreSQL begins; `core` forbids it.
 
+#![warn(clippy::undocumented_unsafe_blocks, clippy::missing_safety_doc)]
+
 use pgrx::prelude::*;
 
 mod backend;

@@ -189,8 +189,9 @@ unsafe extern "C-unwind" fn check_layout(
     _extra: *mut *mut c_void,
     _source: pg_sys::GucSource::Type,
 ) -> bool {
-    // SAFETY: PostgreSQL passes a pointer to a string or null, and both outlive the call.
+    // SAFETY: PostgreSQL passes a pointer to a pointer, which is that of a string or null.
     let text = match unsafe { value.as_ref() } {
+        // SAFETY: the string outlives the call.
         Some(text) if !text.is_null() => unsafe { CStr::from_ptr(*text) }.to_string_lossy(),
         _ => return true,
     };

@@ -200,6 +200,7 @@ sql_function! {
         }
         // SAFETY: set up by the first call, above.
         let context = unsafe { &mut *pg_sys::per_MultiFuncCall(fcinfo) };
+        // SAFETY: as above, and nothing else refers to it.
         let set = unsafe { &mut *context.user_fctx.cast::<Set>() };
         let next = set.next()?;
         let (datum, state) = match next {

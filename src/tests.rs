@@ -53,6 +53,7 @@ mod tests {
     fn a_slot_knows_its_process() {
         let attached = backend::attach().expect("the server is set up to generate");
         let pid = attached.slot.pid.load(std::sync::atomic::Ordering::Relaxed);
+        // SAFETY: set once at process start.
         assert_eq!(pid, unsafe { pg_sys::MyProcPid });
         assert!(memory::segment().is_some());
     }

@@ -22,9 +22,10 @@ impl Event {
     /// Shows this process to wait for the event as long as `body` runs, which must not call into
     /// PostgreSQL.
     pub fn during<R>(self, body: impl FnOnce() -> R) -> R {
-        // SAFETY: both only write a variable of this process that others may read.
+        // SAFETY: it only writes a variable of this process that others may read.
         unsafe { pg_sys::pgstat_report_wait_start(self.info()) };
         let result = body();
+        // SAFETY: as above.
         unsafe { pg_sys::pgstat_report_wait_end() };
         result
     }
