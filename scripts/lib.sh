@@ -176,8 +176,14 @@ pg_config_for() {
 
 # private_server SERVER: prints the pg_config of a server of our own: one built here, or our copy of an installed one,
 # made or renewed first where needed. PostgreSQL finds its libraries and extensions relative to its programs, so a copy
-# of the four trees is a server of its own, and no test installs anything into the system's.
+# of the four trees is a server of its own, and no test installs anything into the system's. Who asks for one that another
+# process is making waits for that.
 private_server() {
+    need_cache
+    (flock 9 && make_private_server "$1") 9>"$CACHE/pg$1.lock"
+}
+
+make_private_server() {
     local source copy stamp tree
     source=$(pg_config_for "$1")
     copy=$CACHE/pg$1${PG_CONFIG:+-given}
