@@ -13,12 +13,10 @@ from report import Section, Target, at_most
 from rich.progress import track
 from timing import paired, timed
 
-from harness import GENERATING, PRELOAD, Cluster
+from harness import Cluster
 
 INPUT = "CREATE UNLOGGED TABLE input AS SELECT i FROM generate_series(1::bigint, %s) AS i"
 NEXT = "CREATE FUNCTION next() RETURNS bigint AS 'id_gen', 'snowflake_next' LANGUAGE c VOLATILE PARALLEL RESTRICTED"
-# In both modes of a run, as only the preloaded library is to be compared.
-ALWAYS_PRELOADED = f"{PRELOAD}id_gen.worker_id = 1\n"
 # What a claim counts shows most where every ID is one.
 BLOCKS = {"blocks, as by default": 64, "a claim for every ID": 1}
 ROWS = 200_000
@@ -32,7 +30,7 @@ def measure(conf: str, sessions: int) -> tuple[Section, list[Target]]:
     lines, targets = [], []
     for name, block in BLOCKS.items():
         # Without the extension, whose functions name the installed library.
-        settings = conf.replace(GENERATING, ALWAYS_PRELOADED) + f"id_gen.max_block = {block}\n"
+        settings = conf + f"id_gen.max_block = {block}\n"
         with (
             Cluster("counted", conf=settings) as with_statistics,
             Cluster("uncounted", conf=settings + elsewhere) as without,
