@@ -35,7 +35,7 @@ torture: ## Crash, step and promote servers for minutes, then look for duplicate
 memory: ## Generate a hundred million IDs in one session and see that it takes no memory (CALLS=)
 	@scripts/test memory
 
-robust: ## Run all tests on a server that checks itself, the fuzzer's inputs under valgrind, and `memory` (over an hour)
+robust: ## Run all tests on a server that checks itself, the fuzzer's inputs under valgrind, and `memory`
 	@scripts/robust
 
 fuzz: ## Feed the pure code with random bytes under the address sanitizer (MINUTES= for each target)

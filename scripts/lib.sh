@@ -180,7 +180,10 @@ pg_config_for() {
 # process is making waits for that.
 private_server() {
     need_cache
-    (flock 9 && make_private_server "$1") 9>"$CACHE/pg$1.lock"
+    (
+        flock --nonblock 9 || { step "Waiting for another process that makes PostgreSQL $1" && flock 9; }
+        make_private_server "$1"
+    ) 9>"$CACHE/pg$1.lock"
 }
 
 make_private_server() {

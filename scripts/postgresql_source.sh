@@ -11,9 +11,8 @@
 DEBIAN_KEYS=/usr/share/keyrings/debian-archive-keyring.gpg
 
 # built_server SERVER: builds a server into the cache unless it is there, and prints its pg_config. SERVER is a major
-# version, or one followed by `-cassert`: that server checks itself all the time, and tells valgrind which of its memory is
-# in use; or by `-source`: the same as without,
-# where a package would be taken otherwise.
+# version, or one followed by `-cassert`: that server checks itself all the time, and tells valgrind which of its memory
+# is in use; or by `-source`: the same as without, where a package would be taken otherwise.
 built_server() (
     major=${1%-*}
     prefix=$CACHE/pg$1
@@ -22,7 +21,7 @@ built_server() (
     stamp="built with ${options[*]}"
     if [[ ! -e $prefix/stamp || $(<"$prefix/stamp") != "$stamp" ]]; then
         suites=$(debian_suites "$major")
-        need_packages build-essential bison flex libreadline-dev zlib1g-dev uuid-dev
+        need_build_packages
         [[ $1 != *-cassert ]] || need_packages valgrind
         need_cache
         log=$CACHE/pg$1.log
@@ -47,25 +46,16 @@ built_server() (
     echo "$prefix/bin/pg_config"
 )
 
-# debian_suites VERSION: prints Debian's suites that have the source of that version.
+need_build_packages() { need_packages build-essential bison flex libreadline-dev zlib1g-dev uuid-dev; }
+
+# debian_suites VERSION: prints Debian's suites that have that version.
 debian_suites() {
     case $1 in
         15) echo bookworm ;;
         17) echo trixie ;;
         18) echo forky sid ;;
-        *) fail "Debian has no source package of PostgreSQL $1" "Name an installed server: PG_CONFIG=/path/to/pg_config" ;;
+        *) fail "Debian has no packages of PostgreSQL $1" "Name an installed server: PG_CONFIG=/path/to/pg_config" ;;
     esac
-}
-
-# debian_with SERVER: prints the release of Debian that has packages of that server: this machine's own, if it has.
-debian_with() {
-    local suites
-    if has_package "$1"; then
-        sed -n 's/^VERSION_CODENAME=//p' /etc/os-release
-    else
-        suites=$(debian_suites "$1")
-        echo "${suites%% *}"
-    fi
 }
 
 # fetch_source PACKAGE SUITES: unpacks a source package into the directory `source` here.

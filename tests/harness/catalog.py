@@ -13,13 +13,13 @@ MEMBERS = """
                concat_ws(' ', identity,
                    (to_jsonb(p) - ARRAY['oid', 'pronamespace', 'proowner', 'proacl'])::text,
                    pg_get_viewdef(c.oid),
-                   (SELECT string_agg(concat_ws(' ', attname, format_type(atttypid, atttypmod), attnotnull,
+                   (SELECT string_agg(concat_ws(' ', attname, format_type(atttypid, atttypmod), attnotnull, attacl,
                                                 pg_get_expr(adbin, adrelid)), ', ' ORDER BY attnum)
                       FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
                      WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped),
                    (SELECT string_agg(pg_get_constraintdef(oid), ', ' ORDER BY conname)
                       FROM pg_constraint WHERE conrelid = c.oid),
-                   coalesce(p.proacl, c.relacl, '{}')::text,
+                   c.reloptions, coalesce(coalesce(p.proacl, c.relacl)::text, 'acl by default'),
                    '--', coalesce(obj_description(d.objid, d.classid::regclass::text), 'no comment')) AS line
           FROM extension e
           JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'

@@ -126,9 +126,11 @@ def told(error: xml.Element) -> str:
 
 def test_the_inputs_got_there(report: tuple[str, xml.Element]) -> None:
     answers, _ = report
-    assert "snowflake_inspect = " in answers
+    called = {call.partition("(")[0].removeprefix("public.") for call in OF_A_LAYOUT + OF_A_UUID}
+    for answer in ("snowflake_next", "uuidv7", "snowflake_next_array", *called):
+        assert f"{answer} = " in answers
+    assert 'count = "10000"' in answers
     assert "invalid layout" in answers
-    assert "uuid_extract_version = " in answers
     assert "terminated" not in answers and "TRAP" not in answers
 
 
