@@ -25,6 +25,12 @@ macro_rules! sql_function {
         pub unsafe extern "C-unwind" fn $name(
             fcinfo: ::pgrx::pg_sys::FunctionCallInfo,
         ) -> ::pgrx::pg_sys::Datum {
+            // A function of its own, so that a fast path has no frame to set up for it.
+            #[inline(never)]
+            fn in_full($call: &mut $crate::fmgr::Call) -> ::pgrx::pg_sys::Datum {
+                $crate::fmgr::guarded(|| $body)
+            }
+
             // SAFETY: PostgreSQL passes a call that is valid until it returns, and no other
             // reference to it exists meanwhile.
             let $call = unsafe { &mut *fcinfo.cast::<$crate::fmgr::Call>() };
@@ -33,7 +39,7 @@ macro_rules! sql_function {
                     return datum;
                 }
             )?
-            $crate::fmgr::guarded(|| $body)
+            in_full($call)
         }
 
         const _: () = {
