@@ -17,11 +17,13 @@ from harness.cluster import environment
 
 CORPUS = Path(__file__).parents[2] / "core/fuzz/corpus"
 LIBRARY = "id_gen.so"
+# In Unix seconds; most layouts hold it.
+BEGIN_OF_2026 = 1_767_225_600
 
 # Each for every text that might be a layout, and a number. One that is refused does not keep the next from running.
 OF_A_LAYOUT = (
     "snowflake_parse(number, layout)", "snowflake_inspect(number, layout)", "snowflake_timestamp(number, layout)",
-    "snowflake_make(instant, 0, 1, 2, layout)", "snowflake_min(instant, layout)", "snowflake_max(instant, layout)",
+    "snowflake_make(instant, 0, 0, 0, layout)", "snowflake_min(instant, layout)", "snowflake_max(instant, layout)",
 )  # fmt: skip
 OF_A_UUID = (
     "uuidv7_timestamp(id)", "public.uuid_extract_timestamp(id)", "public.uuid_extract_version(id)",
@@ -58,10 +60,11 @@ def fill(cluster: Cluster) -> int:
     with cluster.connect() as connection:
         for number, rest in corpus("layout"):
             text = rest.decode(errors="replace").replace("\0", "")
-            for layout in (text, text + " " * 200, text + " " * 2500):
+            within, anywhere = BEGIN_OF_2026 + abs(number) % 1_000_000, number % 10_000_000_000
+            for layout, second in ((text, within), (text + " " * 200, within), (text + " " * 2500, anywhere)):
                 connection.execute(
                     "INSERT INTO given (number, instant, layout) VALUES (%s, to_timestamp(%s), %s)",
-                    (number, abs(number) % 10_000_000_000, layout),
+                    (number, second, layout),
                 )
         for _, rest in corpus("uuid"):
             if len(rest) >= 16:
