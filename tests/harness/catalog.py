@@ -19,7 +19,7 @@ MEMBERS = """
                      WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped),
                    (SELECT string_agg(pg_get_constraintdef(oid), ', ' ORDER BY conname)
                       FROM pg_constraint WHERE conrelid = c.oid),
-                   c.reloptions, coalesce(coalesce(p.proacl, c.relacl)::text, 'acl by default'),
+                   c.reloptions, coalesce(p.proacl::text, c.relacl::text, 'acl by default'),
                    '--', coalesce(obj_description(d.objid, d.classid::regclass::text), 'no comment')) AS line
           FROM extension e
           JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'

@@ -82,7 +82,7 @@ def statements(rows: int) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, xml.Element]:
+def report() -> tuple[str, xml.Element]:
     """What the server answered, and what valgrind says of it."""
     with Cluster(conf=GENERATING) as cluster:
         typed = "".join(f"{statement}\n" for statement in statements(fill(cluster)))
