@@ -9,15 +9,20 @@ from statistics import median
 import numpy as np
 from report import Section, Target, at_least
 from rich.progress import track
-from timing import paired
+from timing import by_round, paired
 
 from harness import Cluster
 
 CLIENTS = (1, 2, 8, 64)
 IDS_PER_STATEMENT = 2_000
 CALLS = {"`nextval()`": "nextval('plain')", "`snowflake_next()`": "snowflake_next()", "`uuidv7()`": "public.uuidv7()"}
+# Its sessions share nothing: what many of them lose is the machine's.
+EMPTY = "rows without a call"
 SINGLE = {name: f"SELECT {call};" for name, call in CALLS.items()}
-BULK = {name: f"SELECT count({call}) FROM generate_series(1, {IDS_PER_STATEMENT});" for name, call in CALLS.items()}
+BULK = {
+    name: f"SELECT count({call}) FROM generate_series(1, {IDS_PER_STATEMENT});"
+    for name, call in {**CALLS, EMPTY: "1"}.items()
+}
 
 # Of each call and number of clients, round by round.
 Rates = dict[tuple[str, int], list[float]]
@@ -62,8 +67,8 @@ def latencies(cluster: Cluster, script: str, clients: int, seconds: int) -> np.n
 
 
 def rates(cluster: Cluster, scripts: dict[str, str], ids: int, seconds: int, rounds: int) -> Rates:
-    """IDs a second; the calls take turns."""
-    runs: Rates = {(name, clients): [] for name in scripts for clients in CLIENTS}
+    """IDs a second; the calls take turns, each number of clients by itself."""
+    runs: Rates = {(name, clients): [] for clients in CLIENTS for name in scripts}
     for _ in track(range(rounds), description=f"{ids:>4} a statement", transient=True):
         for name, clients in runs:
             runs[name, clients].append(rate(cluster, scripts[name], clients, seconds) * ids)
@@ -79,10 +84,13 @@ def section(rates: Rates, title: str) -> Section:
 def targets(bulk: Rates) -> list[Target]:
     ours, rival = "`snowflake_next()`", "`nextval()`"
     many = f"{IDS_PER_STATEMENT:,} a statement: `snowflake_next()` over `nextval()`"
+    # Many sessions do not fit into the processor's caches, and less so while the hardware's other guests are busy.
+    beside = {clients: by_round(bulk[ours, clients], bulk[EMPTY, clients]) for clients in (8, 64)}
     return [
         at_least(f"8 clients, {many}", paired(bulk[ours, 8], bulk[rival, 8]), bound=5.5),
         at_least(f"64 clients, {many}", paired(bulk[ours, 64], bulk[rival, 64]), bound=5),
-        at_least("`snowflake_next()`: 64 clients over 8", paired(bulk[ours, 64], bulk[ours, 8]), bound=0.9),
+        at_least(f"64 clients over 8: {ours} over {EMPTY}", paired(beside[64], beside[8]), bound=0.9),
+        at_least(f"64 clients over 8: {ours}", paired(bulk[ours, 64], bulk[ours, 8])),
     ]
 
 

@@ -9,7 +9,7 @@ matplotlib.use("svg")
 matplotlib.rcParams["svg.hashsalt"] = "id_gen"
 
 import matplotlib.pyplot as plt  # noqa: E402 (the backend comes first)
-from crowds import CLIENTS, Rates  # noqa: E402
+from crowds import CALLS, CLIENTS, Rates  # noqa: E402
 from report import plain  # noqa: E402
 from tables import Load, typical  # noqa: E402
 
@@ -27,7 +27,7 @@ def save(figure: plt.Figure, path: Path) -> None:
     plt.close(figure)
 
 
-def call_costs(cost: dict[str, float], path: Path) -> None:
+def call_costs(cost: dict[str, float], machine: str, path: Path) -> None:
     shown = {name: ns for name, ns in cost.items() if "empty" not in name and "(id)" not in name and "(ts)" not in name}
     names = sorted(shown, key=shown.__getitem__, reverse=True)
     figure, axes = plt.subplots(figsize=(8, 3.6))
@@ -36,14 +36,14 @@ def call_costs(cost: dict[str, float], path: Path) -> None:
     axes.set_xscale("log")
     axes.set_xlim(right=max(shown.values()) * 3)
     axes.set_xlabel("nanoseconds a call (logarithmic)")
-    axes.set_title("One ID")
+    axes.set_title(f"One ID, {machine}")
     axes.spines[["top", "right"]].set_visible(False)
     save(figure, path)
 
 
-def scaling(bulk: Rates, path: Path) -> None:
+def scaling(bulk: Rates, machine: str, path: Path) -> None:
     figure, axes = plt.subplots(figsize=(8, 3.6))
-    for name in dict.fromkeys(name for name, _ in bulk):
+    for name in CALLS:
         rates = [median(bulk[name, clients]) / 1e6 for clients in CLIENTS]
         axes.plot(range(len(CLIENTS)), rates, marker="o", label=plain(name), color=colour(name),
                   linestyle="--" if "uuid" in name else "-")  # fmt: skip
@@ -51,13 +51,13 @@ def scaling(bulk: Rates, path: Path) -> None:
     axes.set_xlabel("clients")
     axes.set_ylabel("million IDs a second")
     axes.set_ylim(bottom=0)
-    axes.set_title("2,000 IDs a statement")
+    axes.set_title(f"2,000 IDs a statement, {machine}")
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     save(figure, path)
 
 
-def loads(runs: dict[str, list[Load]], rows: int, path: Path) -> None:
+def loads(runs: dict[str, list[Load]], rows: int, machine: str, path: Path) -> None:
     load = {name: typical(each) for name, each in runs.items()}
     measures = {
         "seconds": [run.seconds for run in load.values()],
@@ -71,5 +71,5 @@ def loads(runs: dict[str, list[Load]], rows: int, path: Path) -> None:
         axes.set_title(title)
         axes.tick_params(axis="x", rotation=30)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(f"{rows:,} rows inserted, by kind of key")
+    figure.suptitle(f"{rows:,} rows inserted, by kind of key, {machine}")
     save(figure, path)

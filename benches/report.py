@@ -59,6 +59,7 @@ class Report:
     """Everything one run found, and on what."""
 
     server: str
+    version: str
     machine: str
     command: str
     sections: list[Section] = field(default_factory=list)
@@ -71,6 +72,7 @@ class Report:
         show(section)
 
     def save(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n")
 
     @staticmethod
@@ -90,17 +92,18 @@ def ratios(reports: list[Report]) -> Section:
     return Section("Ratios", ("ratio", "must be", *servers), rows)
 
 
-def markdown(reports: list[Report], plots: list[Path]) -> str:
-    """The ratios of all servers, and the figures of the first."""
-    first = reports[0]
-    lines = ["# Benchmarks", ""]
-    lines += ["Absolute times vary between machines; ratios hold. Medians, layout `wide` unless said otherwise.", ""]
-    lines += [f"- {report.server}: {report.machine}; `{report.command}`" for report in reports]
-    lines += ["", *markdown_section("##", ratios(reports)), f"## Figures of {first.server}", ""]
+def markdown(reports: list[Report], in_full: str, plots: list[Path]) -> str:
+    """The ratios of all servers and all figures of one of them, for each machine."""
+    intro = "Times and ratios vary between machines; bounds do not. Medians, layout `wide` unless said otherwise."
+    lines = ["# Benchmarks", "", intro, ""]
     for plot in plots:
         lines += [f"![{plot.stem.replace('-', ' ')}]({plot})", ""]
-    for section in first.sections:
-        lines += markdown_section("###", section)
+    for machine in dict.fromkeys(report.machine for report in reports):
+        here = [report for report in reports if report.machine == machine]
+        lines += [f"## {machine}", "", *(f"- `{each.command}`: {each.version}" for each in here), ""]
+        lines += markdown_section("###", ratios(here))
+        for section in (section for report in here if report.server == in_full for section in report.sections):
+            lines += markdown_section("###", section)
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -34,8 +34,8 @@ RESULTS = HERE / "results"
 DOCS = HERE.parent / "docs"
 ONE_ID, CLIENTS, BULK_INSERT = (DOCS / "plots" / f"{name}.svg" for name in ("one-id", "clients", "bulk-insert"))
 
-# The server that docs/benchmarks.md shows all figures of.
-IN_FULL = (15, True)
+# What docs/benchmarks.md and the plots show all figures of.
+IN_FULL = "PostgreSQL 15"
 
 CONF = f"""{GENERATING}
 id_gen.layout = 'wide'
@@ -71,10 +71,15 @@ FULL = Size(2_000_000, 7, 100, 2, 7, 1, 10_000_000, 5_000_000, 5, 5, 8, 3, 4)
 QUICK = Size(1_000_000, 5, 10, 1, 1, 0, 2_000_000, 1_000_000, 1, 1, 2, 3, 1)
 
 
-def machine(connection: psycopg.Connection) -> str:
-    (version,) = connection.execute("SELECT split_part(version(), ' on ', 1)").fetchone() or ("?",)
+def version(connection: psycopg.Connection) -> str:
+    (told,) = connection.execute("SELECT split_part(version(), ' on ', 1)").fetchone() or ("?",)
+    return told
+
+
+def machine() -> str:
     model = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    return f"{version}, {os.cpu_count()} cores, {model[1] if model else platform.processor()}"
+    processor = re.sub(r"\((R|TM)\)", "", model[1]) if model else platform.processor()
+    return f"{processor}, {os.cpu_count()} cores"
 
 
 def command(major: int, quick: bool) -> str:
@@ -84,10 +89,16 @@ def command(major: int, quick: bool) -> str:
 
 
 def write_docs() -> None:
-    """Shows what was found on each server so far."""
-    reports = sorted((Report.load(path) for path in RESULTS.iterdir()), key=lambda report: report.server)
+    """Shows what was found on each machine and server so far."""
+    reports = sorted(map(Report.load, RESULTS.glob("*/*.json")), key=lambda report: (report.machine, report.server))
     plots_shown = [plot.relative_to(DOCS) for plot in (ONE_ID, CLIENTS, BULK_INSERT)]
-    (DOCS / "benchmarks.md").write_text(markdown(reports, plots_shown))
+    (DOCS / "benchmarks.md").write_text(markdown(reports, IN_FULL, plots_shown))
+
+
+def results_of(report: Report) -> Path:
+    """A directory for each machine, a file for each server."""
+    directory, file = ("-".join(re.findall(r"[a-z0-9]+", name.lower())) for name in (report.machine, report.server))
+    return RESULTS / directory / f"{file}.json"
 
 
 def main() -> None:
@@ -97,8 +108,8 @@ def main() -> None:
         connection.execute((HERE / "rivals.sql").read_text())
         major = cluster.server.version
         server = f"PostgreSQL {major}{'' if PRELOADED else ', not preloaded'}"
-        report = Report(server, machine(connection), command(major, quick))
-        print(f"{report.server}: {report.machine}", flush=True)
+        report = Report(server, version(connection), machine(), command(major, quick))
+        print(f"{report.version} on {report.machine}", flush=True)
 
         cost = calls.costs(cluster, connection, size.calls, size.call_rounds)
         section, targets = calls.section(cost, size.calls, size.call_rounds)
@@ -132,12 +143,11 @@ def main() -> None:
 
     show(ratios([report]))
     if write:
-        RESULTS.mkdir(exist_ok=True)
-        report.save(RESULTS / f"{major}{'' if PRELOADED else '-not-preloaded'}.json")
-        if (major, PRELOADED) == IN_FULL:
-            plots.call_costs(cost, ONE_ID)
-            plots.scaling(bulk, CLIENTS)
-            plots.loads(load, size.table, BULK_INSERT)
+        report.save(results_of(report))
+        if report.server == IN_FULL:
+            plots.call_costs(cost, report.machine, ONE_ID)
+            plots.scaling(bulk, report.machine, CLIENTS)
+            plots.loads(load, size.table, report.machine, BULK_INSERT)
         write_docs()
     if not all(target.holds for target in report.targets):
         sys.exit("some ratios are out of bounds; measure again on a quiet machine before believing either")

@@ -14,6 +14,11 @@ def timed(connection: psycopg.Connection, statement: str) -> float:
     return time.perf_counter() - started
 
 
+def by_round(ones: Iterable[float], others: Iterable[float]) -> list[float]:
+    """Ratios of two that were measured one after the other: a machine that drifts changes both alike."""
+    return [one / other for one, other in zip(ones, others, strict=True)]
+
+
 def paired(ones: Iterable[float], others: Iterable[float]) -> float:
-    """Ratio of two that were measured one after the other, round by round: a machine that drifts changes both alike."""
-    return median(one / other for one, other in zip(ones, others, strict=True))
+    """The typical one of these ratios."""
+    return median(by_round(ones, others))
