@@ -15,6 +15,8 @@ from harness import Cluster
 
 CLIENTS = (1, 2, 8, 64)
 IDS_PER_STATEMENT = 2_000
+# A ratio of ratios, of which a single round may be a tenth off.
+ENOUGH_ROUNDS = 5
 CALLS = {"`nextval()`": "nextval('plain')", "`snowflake_next()`": "snowflake_next()", "`uuidv7()`": "public.uuidv7()"}
 # Its sessions share nothing: what many of them lose is the machine's.
 EMPTY = "rows without a call"
@@ -86,10 +88,11 @@ def targets(bulk: Rates) -> list[Target]:
     many = f"{IDS_PER_STATEMENT:,} a statement: `snowflake_next()` over `nextval()`"
     # Many sessions do not fit into the processor's caches, and less so while the hardware's other guests are busy.
     beside = {clients: by_round(bulk[ours, clients], bulk[EMPTY, clients]) for clients in (8, 64)}
+    bound = 0.9 if len(beside[64]) >= ENOUGH_ROUNDS else None
     return [
         at_least(f"8 clients, {many}", paired(bulk[ours, 8], bulk[rival, 8]), bound=5.5),
         at_least(f"64 clients, {many}", paired(bulk[ours, 64], bulk[rival, 64]), bound=5),
-        at_least(f"64 clients over 8: {ours} over {EMPTY}", paired(beside[64], beside[8]), bound=0.9),
+        at_least(f"64 clients over 8: {ours} over {EMPTY}", paired(beside[64], beside[8]), bound),
         at_least(f"64 clients over 8: {ours}", paired(bulk[ours, 64], bulk[ours, 8])),
     ]
 
