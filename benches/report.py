@@ -101,15 +101,15 @@ def markdown(reports: list[Report], in_full: str, plots: list[Path]) -> str:
     for machine in dict.fromkeys(report.machine for report in reports):
         here = [report for report in reports if report.machine == machine]
         lines += [f"## {machine}", "", *(f"- `{each.command}`: {each.version}" for each in here), ""]
-        lines += markdown_section("###", ratios(here))
-        for section in (section for report in here if report.server == in_full for section in report.sections):
-            lines += markdown_section("###", section)
+        figures = [section for report in here if report.server == in_full for section in report.sections]
+        for section in (ratios(here), *figures):
+            lines += markdown_section(section)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def markdown_section(level: str, section: Section) -> list[str]:
+def markdown_section(section: Section) -> list[str]:
     rows = [section.header, ("---",) * len(section.header), *section.rows]
-    return [f"{level} {section.title}", "", *map(markdown_row, rows), ""]
+    return [f"### {section.title}", "", *map(markdown_row, rows), ""]
 
 
 def markdown_row(cells: Row) -> str:

@@ -111,7 +111,7 @@ def main() -> None:
         major = cluster.server.version
         server = f"PostgreSQL {major}{'' if PRELOADED else ', not preloaded'}"
         report = Report(server, version(connection), machine(), command(major, quick))
-        print(f"{report.version} on {report.machine}", flush=True)
+        print(f"{report.server}: {report.version}, {report.machine}", flush=True)
 
         cost = calls.costs(cluster, connection, size.calls, size.call_rounds)
         section, targets = calls.section(cost, size.calls, size.call_rounds)
