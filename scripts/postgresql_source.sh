@@ -16,7 +16,7 @@ DEBIAN_KEYS=/usr/share/keyrings/debian-archive-keyring.gpg
 built_server() (
     major=${1%-*}
     prefix=$CACHE/pg$1
-    options=(--without-icu --with-uuid=e2fs)
+    options=(--without-icu --with-uuid=e2fs --with-ssl=openssl)
     [[ $1 != *-cassert ]] || options+=(--enable-cassert --enable-debug CPPFLAGS=-DUSE_VALGRIND)
     stamp="built with ${options[*]}"
     if [[ ! -e $prefix/stamp || $(<"$prefix/stamp") != "$stamp" ]]; then
@@ -46,7 +46,7 @@ built_server() (
     echo "$prefix/bin/pg_config"
 )
 
-need_build_packages() { need_packages build-essential bison flex libreadline-dev zlib1g-dev uuid-dev; }
+need_build_packages() { need_packages build-essential bison flex libreadline-dev libssl-dev zlib1g-dev uuid-dev; }
 
 # debian_suites VERSION: prints Debian's suites that have that version.
 debian_suites() {
