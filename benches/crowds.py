@@ -94,6 +94,7 @@ def targets(bulk: Rates) -> list[Target]:
         at_least(f"64 clients, {many}", paired(bulk[ours, 64], bulk[rival, 64]), bound=5),
         at_least(f"64 clients over 8: {ours} over {EMPTY}", paired(beside[64], beside[8]), bound),
         at_least(f"64 clients over 8: {ours}", paired(bulk[ours, 64], bulk[ours, 8]), bound=0.9),
+        at_least(f"64 clients over 8: {EMPTY}", paired(bulk[EMPTY, 64], bulk[EMPTY, 8])),
     ]
 
 
