@@ -17,6 +17,7 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_void};
+use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
@@ -38,7 +39,7 @@ pub const NAME: &CStr = c"id_gen";
 
 /// Changes with whatever changes in what follows. On a server where the library is not preloaded,
 /// sessions of two versions may meet in one segment after an upgrade.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// How often a process that waits for the write token looks by itself.
 const LOOK_AGAIN_MS: i64 = 1_000;
@@ -104,40 +105,42 @@ struct Fixed {
     slot_count: usize,
 }
 
-/// What only the holder of the lock may touch.
+/// What only the holder of the lock may touch. What a claim reads and writes comes first, so that it
+/// fits [`CLAIM_ROOM`].
+#[repr(C)]
 pub struct State {
-    /// Whether a process has put the server's settings in here: see [`Segment::meet`].
-    founded: bool,
     /// The positions of this server; `None` until the first use has read the reservation.
     pub line: Option<Line>,
+    /// The settings in force for all processes.
+    pub settings: Settings,
+    /// Largest lead of an ID over the clock so far.
+    pub largest_lead_ticks: u64,
+    /// Highest place within a tick that was claimed so far.
+    pub highest_sequence: u64,
+    /// Steps of the clock that no log line has told yet, added up.
+    untold_step_ns: i64,
+    /// When the last such line was written, on the monotonic clock.
+    told_at_mono_ns: u64,
+    /// Whether a process has put the server's settings in here: see [`Segment::meet`].
+    founded: bool,
     /// Whether a process holds the write token.
     writing: bool,
+    /// Whether the last write failed.
+    pub write_failing: bool,
     /// Reservations written, how many failed, and the slowest.
     pub writes: u64,
     /// See `writes`.
     pub failed_writes: u64,
     /// See `writes`.
     pub slowest_write_ns: u64,
-    /// The settings in force for all processes.
-    pub settings: Settings,
-    /// When those were read from the configuration file, on the monotonic clock.
+    /// When `settings` were read from the configuration file, on the monotonic clock.
     pub settings_read_mono_ns: u64,
-    /// Whether the last write failed.
-    pub write_failing: bool,
-    /// Largest lead of an ID over the clock so far.
-    pub largest_lead_ticks: u64,
-    /// Highest place within a tick that was claimed so far.
-    pub highest_sequence: u64,
     /// Times the clock was set back, and by how much at most.
     pub steps_back: u64,
     /// See `steps_back`.
     pub largest_step_back_ns: u64,
     /// Times the clock was set forward.
     pub steps_forward: u64,
-    /// Steps of the clock that no log line has told yet, added up.
-    untold_step_ns: i64,
-    /// When the last such line was written, on the monotonic clock.
-    told_at_mono_ns: u64,
     /// Counts of processes whose slots have gone to others.
     retired: Counts,
     /// All counts as last looked at: what was once shown does not go down.
@@ -149,6 +152,11 @@ pub struct State {
     /// How fast IDs were made lately.
     pace: Pace,
 }
+
+/// The cache lines that a claim finds its state on: the two that a [`Padded`] value begins with. They
+/// come from another processor whenever that one claimed last.
+const CLAIM_ROOM: usize = 128;
+const _: () = assert!(offset_of!(State, writes) <= CLAIM_ROOM);
 
 /// Who has read the settings anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -588,22 +596,22 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize) {
         // SAFETY: a plain C structure, initialized in place below.
         lock: Padded(UnsafeCell::new(unsafe { std::mem::zeroed() })),
         state: Padded(UnsafeCell::new(State {
-            founded: false,
             line: None,
+            settings: Settings::NONE,
+            largest_lead_ticks: 0,
+            highest_sequence: 0,
+            untold_step_ns: 0,
+            told_at_mono_ns: 0,
+            founded: false,
             writing: false,
+            write_failing: false,
             writes: 0,
             failed_writes: 0,
             slowest_write_ns: 0,
-            write_failing: false,
-            settings: Settings::NONE,
             settings_read_mono_ns: 0,
-            largest_lead_ticks: 0,
-            highest_sequence: 0,
             steps_back: 0,
             largest_step_back_ns: 0,
             steps_forward: 0,
-            untold_step_ns: 0,
-            told_at_mono_ns: 0,
             retired: Counts::default(),
             seen: Counts::default(),
             base: Counts::default(),

@@ -71,9 +71,12 @@ impl Block {
 
     /// How many IDs are left, good or not.
     pub fn left(&self) -> u64 {
-        let stride = self.stride.load(Relaxed);
+        // Mostly nothing is, and a division takes as long as all else that is counted.
+        if self.is_empty() {
+            return 0;
+        }
         let span = self.end_id.load(Relaxed).wrapping_sub(self.next_id.load(Relaxed));
-        span.checked_div(stride).unwrap_or(0)
+        span.checked_div(self.stride.load(Relaxed)).unwrap_or(0)
     }
 
     /// Drops what is left.
