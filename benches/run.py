@@ -54,7 +54,7 @@ class Size(NamedTuple):
 
     calls: int
     call_rounds: int
-    counting_sessions: int
+    counting_starts: int
     crowd_seconds: int
     crowd_rounds: int
     block_rounds: int
@@ -67,8 +67,8 @@ class Size(NamedTuple):
     reservation_rounds: int
 
 
-FULL = Size(2_000_000, 7, 100, 2, 7, 1, 10_000_000, 5_000_000, 5, 5, 8, 3, 4)
-QUICK = Size(1_000_000, 5, 10, 1, 1, 0, 2_000_000, 1_000_000, 1, 1, 2, 3, 1)
+FULL = Size(2_000_000, 7, 60, 2, 7, 1, 10_000_000, 5_000_000, 5, 5, 8, 3, 4)
+QUICK = Size(1_000_000, 5, 5, 1, 1, 0, 2_000_000, 1_000_000, 1, 1, 2, 3, 1)
 
 
 def version(connection: psycopg.Connection) -> str:
@@ -137,7 +137,7 @@ def main() -> None:
     report.add(section, *targets)
     if PRELOADED:
         # A call counts the same in both modes, and only the preloaded library can be told from one without counting.
-        section, targets = counting.measure(CONF, size.counting_sessions)
+        section, targets = counting.measure(CONF, size.counting_starts)
         report.add(section, *targets)
         # Without a keeper there is nobody who writes while others go on.
         section, targets = reservation.measure(size.reservation_seconds, size.reservation_rounds)
