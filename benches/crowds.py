@@ -3,6 +3,7 @@
 import re
 import subprocess
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import median
 
@@ -17,14 +18,17 @@ CLIENTS = (1, 2, 8, 64)
 IDS_PER_STATEMENT = 2_000
 # A ratio of ratios, of which a single round may be a tenth off.
 ENOUGH_ROUNDS = 5
-CALLS = {"`nextval()`": "nextval('plain')", "`snowflake_next()`": "snowflake_next()", "`uuidv7()`": "public.uuidv7()"}
 # Its sessions share nothing: what many of them lose is the machine's.
 EMPTY = "rows without a call"
-SINGLE = {name: f"SELECT {call};" for name, call in CALLS.items()}
-BULK = {
-    name: f"SELECT count({call}) FROM generate_series(1, {IDS_PER_STATEMENT});"
-    for name, call in {**CALLS, EMPTY: "1"}.items()
+# The last two are compared from 8 clients to 64: `there_and_back` measures them close together.
+CALLS = {
+    "`nextval()`": "nextval('plain')",
+    "`uuidv7()`": "public.uuidv7()",
+    EMPTY: "1",
+    "`snowflake_next()`": "snowflake_next()",
 }
+SINGLE = {name: f"SELECT {call};" for name, call in CALLS.items() if name != EMPTY}
+BULK = {name: f"SELECT count({call}) FROM generate_series(1, {IDS_PER_STATEMENT});" for name, call in CALLS.items()}
 
 # Of each call and number of clients, round by round.
 Rates = dict[tuple[str, int], list[float]]
@@ -69,12 +73,21 @@ def latencies(cluster: Cluster, script: str, clients: int, seconds: int) -> np.n
 
 
 def rates(cluster: Cluster, scripts: dict[str, str], ids: int, seconds: int, rounds: int) -> Rates:
-    """IDs a second; the calls take turns, each number of clients by itself."""
+    """IDs a second; calls and numbers of clients take turns."""
     runs: Rates = {(name, clients): [] for clients in CLIENTS for name in scripts}
     for _ in track(range(rounds), description=f"{ids:>4} a statement", transient=True):
-        for name, clients in runs:
+        for name, clients in there_and_back(scripts):
             runs[name, clients].append(rate(cluster, scripts[name], clients, seconds) * ids)
     return runs
+
+
+def there_and_back(names: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """All calls of one number of clients, then those of the next the other way round, so that the last ones with 8
+    clients are the first with 64, before the machine has changed."""
+    order = list(names)
+    for clients in CLIENTS:
+        yield from ((name, clients) for name in order)
+        order.reverse()
 
 
 def section(rates: Rates, title: str) -> Section:

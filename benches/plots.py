@@ -9,7 +9,7 @@ matplotlib.use("svg")
 matplotlib.rcParams["svg.hashsalt"] = "id_gen"
 
 import matplotlib.pyplot as plt  # noqa: E402 (the backend comes first)
-from crowds import CALLS, CLIENTS, Rates  # noqa: E402
+from crowds import CLIENTS, SINGLE, Rates  # noqa: E402
 from report import plain  # noqa: E402
 from tables import Load, typical  # noqa: E402
 
@@ -43,7 +43,7 @@ def call_costs(cost: dict[str, float], machine: str, path: Path) -> None:
 
 def scaling(bulk: Rates, machine: str, path: Path) -> None:
     figure, axes = plt.subplots(figsize=(8, 3.6))
-    for name in CALLS:
+    for name in SINGLE:
         rates = [median(bulk[name, clients]) / 1e6 for clients in CLIENTS]
         axes.plot(range(len(CLIENTS)), rates, marker="o", label=plain(name), color=colour(name),
                   linestyle="--" if "uuid" in name else "-")  # fmt: skip
