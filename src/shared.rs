@@ -155,7 +155,7 @@ pub struct State {
 
 /// The cache lines that a claim finds its state on: the two that a [`Padded`] value begins with. They
 /// come from another processor whenever that one claimed last.
-const CLAIM_ROOM: usize = 128;
+const CLAIM_ROOM: usize = align_of::<Padded<()>>();
 const _: () = assert!(offset_of!(State, writes) <= CLAIM_ROOM);
 
 /// Who has read the settings anew.

@@ -71,7 +71,7 @@ impl Block {
 
     /// How many IDs are left, good or not.
     pub fn left(&self) -> u64 {
-        // Mostly nothing is, and a division takes as long as all else that is counted.
+        // A claim asks this of a block that is mostly used up: no need to divide.
         if self.is_empty() {
             return 0;
         }
