@@ -102,37 +102,10 @@ CREATE FUNCTION @extschema@.id_gen_check(
 COMMENT ON FUNCTION @extschema@.id_gen_check(regclass, text) IS
     'whether the newest ID stored in a column lies above what this server has handed out';
 
--- One adds it to a publication, so that servers that replicate tables see each other's numbers. A
--- dump leaves its rows out: they are about the server that was dumped.
-CREATE TABLE @extschema@.id_gen_peer (
-    system_identifier bigint PRIMARY KEY,
-    worker_id integer NOT NULL,
-    datacenter_id integer NOT NULL,
-    layout text NOT NULL,
-    published_at timestamptz NOT NULL
-);
-COMMENT ON TABLE @extschema@.id_gen_peer IS
-    'the numbers that servers have published with id_gen_publish()';
-
-CREATE FUNCTION @extschema@.id_gen_publish() RETURNS void
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE
-    AS $$
-        INSERT INTO @extschema@.id_gen_peer AS peer
-        SELECT own.system_identifier, status.worker_id, status.datacenter_id, status.layout,
-               pg_catalog.now()
-          FROM pg_catalog.pg_control_system() AS own, @extschema@.id_gen_status() AS status
-         WHERE status.worker_id IS NOT NULL AND status.layout IS NOT NULL
-            ON CONFLICT (system_identifier) DO UPDATE
-           SET worker_id = excluded.worker_id, datacenter_id = excluded.datacenter_id,
-               layout = excluded.layout, published_at = excluded.published_at
-    $$;
-COMMENT ON FUNCTION @extschema@.id_gen_publish() IS
-    'write this server''s numbers into id_gen_peer, or renew them there';
-
 REVOKE EXECUTE ON FUNCTION
     @extschema@.id_gen_stat_get(), @extschema@.id_gen_stat_get_waits(),
     @extschema@.id_gen_stat_get_backends(), @extschema@.id_gen_wait_percentile(double precision),
-    @extschema@.id_gen_stat_reset(), @extschema@.id_gen_status(), @extschema@.id_gen_publish()
+    @extschema@.id_gen_stat_reset(), @extschema@.id_gen_status()
     FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION
     @extschema@.id_gen_stat_get(), @extschema@.id_gen_stat_get_waits(),
@@ -140,6 +113,5 @@ GRANT EXECUTE ON FUNCTION
     @extschema@.id_gen_status()
     TO pg_read_all_stats;
 GRANT SELECT ON
-    @extschema@.id_gen_stat, @extschema@.id_gen_stat_waits, @extschema@.id_gen_stat_backends,
-    @extschema@.id_gen_peer
+    @extschema@.id_gen_stat, @extschema@.id_gen_stat_waits, @extschema@.id_gen_stat_backends
     TO pg_read_all_stats;

@@ -1,5 +1,5 @@
 //! What the checks ask PostgreSQL's catalogs and views. All of it is visible to everybody, except
-//! where a configuration file lies and what peers have published.
+//! where a configuration file lies.
 //!
 //! Called only from functions that set `search_path` to `pg_catalog`. Queries only read, and say so,
 //! or a standby would refuse them.
@@ -96,30 +96,6 @@ fn schema() -> Result<String, Error> {
     const QUERY: &str =
         "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'id_gen'";
     Ok(one_row(QUERY, &[], |row| row.get_one())?.unwrap_or_default())
-}
-
-/// What other servers have published here.
-pub struct Peers {
-    /// The schema of the table that they have published it in.
-    pub schema: String,
-    /// How many they are.
-    pub count: i64,
-    /// The system identifier of one with the same numbers.
-    pub twin: Option<i64>,
-}
-
-/// Compares what other servers have published with this worker and datacenter.
-pub fn peers(worker_id: i32, datacenter_id: i32) -> Result<Peers, Error> {
-    let schema = schema()?;
-    let query = format!(
-        "SELECT count(*), min(peer.system_identifier)
-                    FILTER (WHERE (peer.worker_id, peer.datacenter_id) = ($1, $2))
-           FROM {schema}.id_gen_peer AS peer, pg_control_system() AS own
-          WHERE peer.system_identifier <> own.system_identifier"
-    );
-    let numbers = [worker_id.into(), datacenter_id.into()];
-    let (count, twin) = one_row(&query, &numbers, |row| row.get_two())?;
-    Ok(Peers { schema, count: count.unwrap_or(0), twin })
 }
 
 /// A column of a table, as one types them.

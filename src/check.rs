@@ -12,7 +12,7 @@ use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
 use pgrx::spi;
 
-use crate::catalog::{self, Column, Peers};
+use crate::catalog::{self, Column};
 use crate::refusal::{self, Refusal, Words};
 use crate::settings::{self, Settings};
 use crate::shared::Segment;
@@ -144,7 +144,6 @@ fn of_segment(
         ("keeper", keeper(&subject)),
         ("sequence", sequence(&subject)),
         ("max_lead", max_lead(&subject)),
-        ("peers", peers(&subject)?),
     ]);
     Ok(())
 }
@@ -366,26 +365,6 @@ fn max_lead(subject: &Subject) -> Finding {
         format!("id_gen.max_lead is 0, and {waits} claims had to wait for the clock"),
         "Let them run ahead of it: ALTER SYSTEM SET id_gen.max_lead = '5s'; SELECT pg_reload_conf();".to_owned(),
     )
-}
-
-fn peers(subject: &Subject) -> Result<Finding, spi::Error> {
-    let Settings { worker_id, datacenter_id, .. } = subject.settings;
-    if !subject.generates() {
-        return Ok(Fine("this server has no number to compare".to_owned()));
-    }
-    let Peers { schema, count, twin } = catalog::peers(worker_id, datacenter_id)?;
-    Ok(match twin {
-        None => Fine(format!("{count} other servers have published their numbers here")),
-        Some(twin) => Error(
-            format!(
-                "the server with system identifier {twin} has published worker {worker_id}, datacenter {datacenter_id}, too"
-            ),
-            format!(
-                "If that server is gone, as the old one is after pg_upgrade: DELETE FROM {schema}.id_gen_peer WHERE system_identifier = {twin}; otherwise {} SELECT {schema}.id_gen_publish();",
-                subject.take_another_number()
-            ),
-        ),
-    })
 }
 
 fn column_types() -> Result<Finding, spi::Error> {

@@ -10,7 +10,6 @@ from pathlib import Path
 import psycopg
 
 from harness import Cluster, FakeClock
-from harness.checks import checks, wait_for
 from harness.ids import NARROW, NEXT, PATIENT, PER_MS, first_id, next_id, run_ahead, time_of
 from harness.page import Page
 
@@ -182,24 +181,3 @@ def test_a_failover() -> None:
             assert standby.psql(f"SELECT worker_id FROM snowflake_parse({first})") == str(MOVED)
             standby.wait_until(lambda: "|error|" not in standby.psql(look), "without errors")
             assert "recovery|" not in standby.psql(look)
-
-
-def test_peers_with_one_number_see_each_other() -> None:
-    publish, refresh = PAGE.blocks("sql", "Numbering the servers")[1:]
-    (_, take_a_free_number) = PAGE.blocks("sql", "First aid")
-    with (
-        Cluster("publisher", conf=f"{numbered(MOVED)}wal_level = logical\n") as publisher,
-        Cluster("subscriber", conf=numbered(MOVED)) as subscriber,
-    ):
-        for cluster in (publisher, subscriber):
-            cluster.psql("CREATE EXTENSION id_gen")
-        publisher.psql("CREATE PUBLICATION shop")
-        subscriber.psql(f"CREATE SUBSCRIPTION shop CONNECTION '{publisher.conninfo()}' PUBLICATION shop")
-        publisher.psql(publish)
-        assert checks(subscriber)["peers"].status == "ok"
-        subscriber.psql(refresh)
-        wait_for(subscriber, "peers", "error")
-        publisher.psql(take_a_free_number)
-        publisher.poll_until(WORKER, expected=str(FREE))
-        publisher.psql("SELECT id_gen_publish()")
-        wait_for(subscriber, "peers", "ok")

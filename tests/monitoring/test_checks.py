@@ -245,35 +245,6 @@ def test_column_types() -> None:
         cluster.psql("INSERT INTO narrow DEFAULT VALUES")
 
 
-def test_peers() -> None:
-    """Two servers that replicate a table by logical replication, and each other's numbers with it."""
-    conf = f"{GENERATING}wal_level = logical\n"
-    with server(conf) as one, Cluster("two", conf=conf) as two:
-        two.psql("CREATE EXTENSION id_gen")
-        one.psql("SELECT id_gen_publish(); CREATE PUBLICATION numbers FOR TABLE id_gen_peer")
-        two.psql(f"CREATE SUBSCRIPTION numbers CONNECTION '{one.conninfo()}' PUBLICATION numbers")
-        identifier = one.psql("SELECT system_identifier FROM pg_control_system()")
-        assert identifier in wait_for(two, "peers", "error").found
-        remedy(two, "peers", "error")
-        assert two.psql("SELECT count(DISTINCT worker_id) FROM id_gen_peer") == "2"
-        two.psql("DROP SUBSCRIPTION numbers")
-
-
-def test_a_peer_that_is_gone() -> None:
-    """As after pg_upgrade, which carries the table, into a server that is another by its identifier."""
-    with server(GENERATING) as cluster:
-        next_id(cluster)
-        cluster.psql("""
-            SELECT id_gen_publish();
-            UPDATE id_gen_peer SET system_identifier = system_identifier - 1;
-            SELECT id_gen_publish()""")
-        found = wait_for(cluster, "peers", "error")
-        _, delete, rest = (found.remedy or "").partition("DELETE FROM ")
-        cluster.psql(delete + rest.partition(";")[0])
-        assert checks(cluster)["peers"].status == "ok"
-        assert cluster.psql("SELECT count(*) FROM id_gen_peer") == "1"
-
-
 @pytest.mark.parametrize(
     ("newest", "status"),
     [
