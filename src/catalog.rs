@@ -92,7 +92,7 @@ pub fn narrow_columns() -> Result<Vec<NarrowColumn>, Error> {
 }
 
 /// The extension's schema in this database, as one types it.
-fn schema() -> Result<String, Error> {
+pub fn schema() -> Result<String, Error> {
     const QUERY: &str =
         "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'id_gen'";
     Ok(one_row(QUERY, &[], |row| row.get_one())?.unwrap_or_default())

@@ -54,11 +54,14 @@ impl Finding {
 /// A row of the answer.
 type Row = (&'static str, &'static str, String, Option<String>);
 
-fn row((name, finding): (&'static str, Finding)) -> Row {
+/// The functions that report findings have a search path of their own, so what a remedy says to type
+/// names the extension's schema.
+fn row((name, finding): (&'static str, Finding), schema: &str) -> Row {
+    let named = |remedy: String| Some(refusal::name_schema(&remedy, schema));
     match finding {
         Fine(found) => (name, "ok", found, None),
-        Warning(found, remedy) => (name, "warning", found, Some(remedy)),
-        Error(found, remedy) => (name, "error", found, Some(remedy)),
+        Warning(found, remedy) => (name, "warning", found, named(remedy)),
+        Error(found, remedy) => (name, "error", found, named(remedy)),
     }
 }
 
@@ -124,7 +127,8 @@ fn id_gen_check() -> Result<
         }
     }
     checks.push(("column_types", column_types()?));
-    Ok(TableIterator::new(checks.into_iter().map(row)))
+    let schema = catalog::schema()?;
+    Ok(TableIterator::new(checks.into_iter().map(move |check| row(check, &schema))))
 }
 
 fn of_segment(
@@ -406,7 +410,7 @@ fn id_gen_check_stored(
         (_, Err(refusal)) => Finding::refused(&refusal),
         (Some(newest), Ok(subject)) => stored_ids(&subject, &column, newest),
     };
-    Ok(TableIterator::once(row(("stored_ids", finding))))
+    Ok(TableIterator::once(row(("stored_ids", finding), &catalog::schema()?)))
 }
 
 fn stored_ids(subject: &Subject, column: &Column, newest: i64) -> Finding {

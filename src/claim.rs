@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use id_gen_core::block;
 use id_gen_core::clock::{unix_ms, unix_us};
-use id_gen_core::frontier::{self, Run, Want};
+use id_gen_core::frontier::{self, Run, Want, bulk_lead_ticks, modest_count};
 use id_gen_core::layout::{Layout, NS_PER_MS};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -17,6 +17,7 @@ use crate::backend::{self, Attached};
 use crate::clock;
 use crate::refusal::Refusal;
 use crate::reservation::{self, Decision};
+use crate::settings::Settings;
 use crate::shared::{Segment, State};
 use crate::slot::Slot;
 use crate::wait;
@@ -40,6 +41,39 @@ pub struct Claim {
     max_block: u64,
 }
 
+/// Whom positions are for, which decides how far ahead of the clock they may be, and how many are taken at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A session that has taken few in this tick.
+    Modest,
+    /// A block for one that asks without pause.
+    Bulk,
+    /// All of a batch, handed out at once.
+    Batch,
+    /// A batch that is handed out row by row: other sessions may generate between its rows.
+    Rows,
+}
+
+impl Kind {
+    /// How many ticks ahead of the clock it may be.
+    fn max_lead_ticks(self, settings: &Settings, layout: &Layout) -> u64 {
+        let all = u64::from(settings.max_lead_ms / layout.tick_ms());
+        match self {
+            Kind::Modest => all,
+            Kind::Bulk | Kind::Batch | Kind::Rows => bulk_lead_ticks(all),
+        }
+    }
+
+    /// What it gets of what it wants: where the order across sessions is strict, one row at a time.
+    fn limited(self, want: Want, max_block: u64) -> Want {
+        match (self, want) {
+            (Kind::Rows, Want::Batch { .. }) if max_block == 1 => Want::Block(1),
+            (_, Want::Block(size)) => Want::Block(size.min(max_block)),
+            (_, batch @ Want::Batch { .. }) => batch,
+        }
+    }
+}
+
 /// Claims a new block and takes its first ID.
 ///
 /// # Errors
@@ -48,41 +82,49 @@ pub fn next_id() -> Result<u64, Refusal> {
     let attached = backend::attach()?;
     let slot = attached.slot;
     let now_ns = clock::wall_ns();
-    let used_up =
-        slot.block.is_empty() && slot.block.is_current(now_ns, attached.segment.generation());
+    let same_tick = slot.block.is_current(now_ns, attached.segment.generation());
+    let used_up = same_tick && slot.block.is_empty();
     let previous = slot.block_size.load(Relaxed);
     let size = block::next_size(previous, used_up, u64::from(u32::MAX));
+    let taken = if same_tick { slot.taken_in_tick.load(Relaxed) } else { 0 };
+    let modest = attached.segment.fast_layout().map_or(0, modest_count);
+    let kind = if taken.saturating_add(size) <= modest { Kind::Modest } else { Kind::Bulk };
     slot.drop_block();
-    let claim = claim(attached, Want::Block(size), now_ns)?;
+    let claim = claim(attached, Want::Block(size), kind, now_ns)?;
     slot.block_size.store(size.min(claim.max_block), Relaxed);
+    slot.taken_in_tick.store(taken.saturating_add(claim.run.count), Relaxed);
     let id = claim.layout.id_at(claim.run.start, claim.node_bits);
     let rest = Run { start: claim.run.start + 1, count: claim.run.count - 1 };
     slot.block.fill(claim.layout, claim.node_bits, rest, claim.now_tick, claim.generation);
     Ok(id)
 }
 
-/// Claims positions for more than one ID. What this process holds of a block is dropped first, so
-/// that its IDs stay in order.
+/// Claims positions for a batch that is handed out at once. What this process holds of a block is
+/// dropped first, so that its IDs stay in order.
 ///
 /// # Errors
 /// As for [`next_id`].
-pub fn next_run(want: Want) -> Result<Claim, Refusal> {
-    let attached = backend::attach()?;
-    attached.slot.drop_block();
-    claim(attached, want, clock::wall_ns())
+pub fn next_batch(want: Want) -> Result<Claim, Refusal> {
+    next_run(want, Kind::Batch)
 }
 
-/// The largest block in force: 1 where IDs of all sessions are in strict order.
+/// As [`next_batch`], for one that is handed out row by row.
 ///
 /// # Errors
-/// Whatever forbids this process to generate at all.
-pub fn max_block() -> Result<u32, Refusal> {
-    Ok(backend::attach()?.segment.lock().settings.max_block)
+/// As for [`next_id`].
+pub fn next_rows(want: Want) -> Result<Claim, Refusal> {
+    next_run(want, Kind::Rows)
 }
 
-fn claim(attached: Attached, want: Want, now_ns: u64) -> Result<Claim, Refusal> {
+fn next_run(want: Want, kind: Kind) -> Result<Claim, Refusal> {
+    let attached = backend::attach()?;
+    attached.slot.drop_block();
+    claim(attached, want, kind, clock::wall_ns())
+}
+
+fn claim(attached: Attached, want: Want, kind: Kind, now_ns: u64) -> Result<Claim, Refusal> {
     let Attached { segment, slot, .. } = attached;
-    let outcome = claim_or_wait(attached, want, now_ns);
+    let outcome = claim_or_wait(attached, want, kind, now_ns);
     match &outcome {
         Ok(claim) => {
             Slot::add(&slot.claims, 1);
@@ -93,7 +135,12 @@ fn claim(attached: Attached, want: Want, now_ns: u64) -> Result<Claim, Refusal> 
     outcome
 }
 
-fn claim_or_wait(attached: Attached, want: Want, now_ns: u64) -> Result<Claim, Refusal> {
+fn claim_or_wait(
+    attached: Attached,
+    want: Want,
+    kind: Kind,
+    now_ns: u64,
+) -> Result<Claim, Refusal> {
     let segment = attached.segment;
     let layout = segment.layout()?;
     let mut wait: Option<Wait> = None;
@@ -101,7 +148,7 @@ fn claim_or_wait(attached: Attached, want: Want, now_ns: u64) -> Result<Claim, R
     loop {
         let (attempt, step) = {
             let mut state = segment.lock();
-            (state.claim(segment, layout, want, now_ns), state.take_untold_step())
+            (state.claim(segment, layout, want, kind, now_ns), state.take_untold_step())
         };
         if let Some(stepped_ns) = step {
             tell_of_step(stepped_ns);
@@ -115,12 +162,12 @@ fn claim_or_wait(attached: Attached, want: Want, now_ns: u64) -> Result<Claim, R
             }
             Err(Denial::Refused(refusal)) => return Err(refusal),
             Err(Denial::Unopened) => {
-                reservation::open(segment, Decision::None)?;
+                reservation::open(segment, &segment.begin_writing(), Decision::None)?;
             }
             // The keeper is late, or there is none.
             Err(Denial::Unreserved) => {
                 wait.get_or_insert_with(|| Wait::begin(attached));
-                reservation::extend(segment)?;
+                reservation::extend(segment, &segment.begin_writing())?;
             }
             Err(Denial::Ahead { until_ms, limits }) => {
                 wait.get_or_insert_with(|| Wait::begin(attached)).towards(until_ms, limits)?;
@@ -150,6 +197,8 @@ impl From<Refusal> for Denial {
 
 #[derive(Clone, Copy)]
 struct WaitLimits {
+    /// What this claim may lead by.
+    lead_ms: u64,
     max_lead_ms: u32,
     max_wait_ms: u32,
 }
@@ -175,6 +224,7 @@ impl State {
         segment: &'static Segment,
         layout: &'static Layout,
         want: Want,
+        kind: Kind,
         now_ns: u64,
     ) -> Result<(Claim, bool), Denial> {
         let settings = self.settings;
@@ -186,11 +236,8 @@ impl State {
         }
         let now_tick = tick_now(layout, now_ns)?;
         let max_block = u64::from(settings.max_block);
-        let want = match want {
-            Want::Block(size) => Want::Block(size.min(max_block)),
-            batch @ Want::Batch { .. } => batch,
-        };
-        let max_lead_ticks = u64::from(settings.max_lead_ms / layout.tick_ms());
+        let want = kind.limited(want, max_block);
+        let max_lead_ticks = kind.max_lead_ticks(&settings, layout);
         let Some(line) = &mut self.line else { return Err(Denial::Unopened) };
         let run = line
             .claim(layout, now_tick, want, max_lead_ticks, settings.sequence_start)
@@ -198,6 +245,7 @@ impl State {
                 frontier::Refusal::Ahead { until_tick } => Denial::Ahead {
                     until_ms: layout.tick_start_ms(until_tick),
                     limits: WaitLimits {
+                        lead_ms: max_lead_ticks * u64::from(layout.tick_ms()),
                         max_lead_ms: settings.max_lead_ms,
                         max_wait_ms: settings.max_wait_ms,
                     },
@@ -247,9 +295,10 @@ impl Wait {
         let max_wait_ns = u64::from(limits.max_wait_ms) * NS_PER_MS;
         let left_ns = max_wait_ns.saturating_sub(self.so_far_ns());
         if left_ns == 0 && ahead_ns > 0 {
-            let lead_ms = ahead_ns / NS_PER_MS + u64::from(limits.max_lead_ms);
+            let lead_ms = ahead_ns / NS_PER_MS + limits.lead_ms;
             return Err(Refusal::Ahead {
                 lead_ms: i64::try_from(lead_ms).unwrap_or(i64::MAX),
+                allowed_ms: u32::try_from(limits.lead_ms).unwrap_or(u32::MAX),
                 max_lead_ms: limits.max_lead_ms,
                 max_wait_ms: limits.max_wait_ms,
             });

@@ -53,12 +53,13 @@ impl Moment {
             if *meter == Meter::New && !is_trusted() {
                 *meter = Meter::Useless;
             }
-            if meter.is_learning() {
-                let before_ns = clock::raw_ns();
-                let count = read();
-                meter.learn(Look { before_ns, count, after_ns: clock::raw_ns() });
+            if *meter == Meter::Useless {
+                return Moment(None);
             }
-            Moment(matches!(meter, Meter::Known(_)).then(read))
+            let before_ns = clock::raw_ns();
+            let count = read();
+            let look = Look { before_ns, count, after_ns: clock::raw_ns() };
+            Moment(meter.learn(look).then(read))
         })
     }
 

@@ -28,7 +28,7 @@ macro_rules! sql_function {
             // A function of its own, so that a fast path has no frame to set up for it.
             #[inline(never)]
             fn in_full($call: &mut $crate::fmgr::Call) -> ::pgrx::pg_sys::Datum {
-                $crate::fmgr::guarded(|| $body)
+                $crate::fmgr::guarded($call.function(), || $body)
             }
 
             // SAFETY: PostgreSQL passes a call that is valid until it returns, and no other
@@ -60,15 +60,18 @@ pub fn unguarded(fast: impl FnOnce() -> Option<pg_sys::Datum>) -> Option<pg_sys:
     fast()
 }
 
-/// Runs a body where panics and PostgreSQL's errors are turned into each other, and raises what it
-/// refuses.
+/// Runs the body of a function where panics and PostgreSQL's errors are turned into each other, and
+/// raises what it refuses.
 #[inline(always)]
-pub fn guarded(body: impl FnOnce() -> Result<pg_sys::Datum, Refusal>) -> pg_sys::Datum {
+pub fn guarded(
+    function: pg_sys::Oid,
+    body: impl FnOnce() -> Result<pg_sys::Datum, Refusal>,
+) -> pg_sys::Datum {
     // SAFETY: called on PostgreSQL's own thread, directly below its function manager.
     unsafe {
         pg_sys::panic::pgrx_extern_c_guard(|| match body() {
             Ok(datum) => datum,
-            Err(refusal) => refusal.raise(),
+            Err(refusal) => refusal.raise_from(function),
         })
     }
 }
@@ -78,6 +81,12 @@ pub fn guarded(body: impl FnOnce() -> Result<pg_sys::Datum, Refusal>) -> pg_sys:
 pub struct Call(pg_sys::FunctionCallInfoBaseData);
 
 impl Call {
+    /// The function that is called.
+    pub fn function(&self) -> pg_sys::Oid {
+        // SAFETY: null, or what the function manager filled in.
+        unsafe { self.0.flinfo.as_ref() }.map_or(pg_sys::InvalidOid, |info| info.fn_oid)
+    }
+
     /// How many arguments the function was declared with.
     #[inline(always)]
     pub fn len(&self) -> usize {

@@ -33,9 +33,16 @@ fn find() -> Option<String> {
             .iter()
             .filter(|&&parameter| (*parameter).reset_source > PGC_S_ARGV)
             .map(|&parameter| std::ffi::CStr::from_ptr((*parameter).name).to_string_lossy())
-            .find(|name| name.starts_with("id_gen."))
+            .find(|name| is_ours(name))
             .map(std::borrow::Cow::into_owned)
     }
+}
+
+/// PostgreSQL compares names of parameters without case (`guc_name_compare`, `guc.c`).
+#[cfg(feature = "registry")]
+fn is_ours(name: &str) -> bool {
+    const PREFIX: &str = "id_gen.";
+    name.get(..PREFIX.len()).is_some_and(|prefix| prefix.eq_ignore_ascii_case(PREFIX))
 }
 
 /// Without preload nothing is shared on these servers, so it does not matter.

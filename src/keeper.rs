@@ -23,6 +23,8 @@ use crate::{log, memory};
 const NAME: &str = "id_gen keeper";
 const ROUND: Duration = Duration::from_secs(1);
 const RESTART: Duration = Duration::from_secs(1);
+/// How long a keeper that was told to stop waits for another process's write.
+const LAST_WRITE: Duration = Duration::from_secs(2);
 
 /// Asks the postmaster to run the keeper, if the library is being preloaded. Not during `pg_upgrade`:
 /// where IDs go on is decided after it, and known before it.
@@ -67,7 +69,11 @@ pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
         }
     }
     segment.leave_keeper();
-    trouble.tell(reservation::withdraw(segment));
+    // Whoever writes now keeps the token for the length of a write. If that does not end, the unused part stays reserved,
+    // which costs a wait after the next start and never the stop of the server.
+    if let Some(writing) = segment.begin_writing_within(LAST_WRITE) {
+        trouble.tell(reservation::withdraw(segment, &writing));
+    }
     // A worker that ends with status 0 is never started again, also if only it was told to stop.
     // SAFETY: ends this process, which holds nothing any more.
     unsafe { pg_sys::proc_exit(1) }
@@ -88,14 +94,17 @@ fn round(segment: &'static Segment) -> Result<(), Refusal> {
     if let Some(stepped_ns) = step {
         tell_of_step(stepped_ns);
     }
-    if begun {
-        // After a jump the reservation stays where it is, since nobody claims; the jump itself is
-        // worth a line.
-        reservation::extend(segment)?;
-        looked.map(|_| ())
-    } else {
-        reservation::open(segment, Decision::None).map(|_| ())
+    // Another process that writes does what this one would.
+    if let Some(writing) = segment.try_begin_writing() {
+        if begun {
+            // After a jump the reservation stays where it is, since nobody claims.
+            reservation::extend(segment, &writing)?;
+        } else {
+            reservation::open(segment, &writing, Decision::None)?;
+        }
     }
+    // A jump is worth a line.
+    looked.map(|_| ())
 }
 
 fn tell_if_layout_waits(segment: &Segment) {

@@ -30,6 +30,8 @@
 //! | [`random`] | random bits in bulk |
 //! | [`log`] | how many of them the server's log gets |
 //! | [`refusal`] | every error, with its SQLSTATE, DETAIL and HINT |
+//! | [`upgrade`] | noticing that `pg_upgrade` fills this cluster |
+//! | [`backtrace`] | errors carry none, whatever the server's environment says |
 //! | [`timestamp`] | PostgreSQL's timestamps and Unix milliseconds |
 //! | [`fmgr`] | PostgreSQL's calling convention, without a wrapper's cost |
 //! | [`process`] | values of the one thread that PostgreSQL runs SQL on |
@@ -41,6 +43,7 @@
 use pgrx::prelude::*;
 
 mod backend;
+mod backtrace;
 mod catalog;
 mod check;
 mod claim;
@@ -65,6 +68,7 @@ mod snowflake;
 mod stat;
 mod status;
 mod timestamp;
+mod upgrade;
 mod uuid;
 mod wait;
 
@@ -91,12 +95,8 @@ extension_sql_file!("../sql/monitoring.sql", name = "monitoring", requires = ["u
 /// snowflakes before PostgreSQL 17, where only a preloaded library gets a shared segment.
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
-    // SAFETY: set when the server started.
-    if unsafe { pg_sys::IsBinaryUpgrade }
-        && let Err(refusal) = reservation::note_upgrade()
-    {
-        refusal.raise();
-    }
+    backtrace::leave_out();
+    upgrade::watch();
     hidden::look();
     settings::define();
     log::install();

@@ -1,7 +1,7 @@
 //! Every error, in one place: its SQLSTATE, the fact in one line, the figures in DETAIL, the way
 //! out in HINT. Logic returns a [`Refusal`]; only the edge raises it.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io::ErrorKind;
 
 use id_gen_core::layout::{Field, Layout, LayoutError, RangeError, show_ms};
@@ -23,6 +23,8 @@ pub enum Refusal {
     NotPreloaded,
     /// This session can't see what the server has set this parameter to.
     Hidden(String),
+    /// The server's settings have changed since this statement began.
+    ReloadPending,
     /// The shared segment was made by another version of the library.
     OtherVersion,
     /// The server is a standby or still recovering.
@@ -46,7 +48,9 @@ pub enum Refusal {
     Ahead {
         /// How far ahead the next ID would be.
         lead_ms: i64,
-        /// How far it may be.
+        /// How far this one may be: a request for many leaves some of the lead to others.
+        allowed_ms: u32,
+        /// How far any may be.
         max_lead_ms: u32,
         /// How long the call waited.
         max_wait_ms: u32,
@@ -169,14 +173,21 @@ impl Refusal {
 
     /// Raises the error.
     pub fn raise(self) -> ! {
+        self.raise_from(pg_sys::InvalidOid)
+    }
+
+    /// Raises the error out of one of our functions, whose schema is named in what to type if it has
+    /// to be.
+    pub fn raise_from(self, function: pg_sys::Oid) -> ! {
         log::note_raised(self.cause());
-        self.into_report().report(PgLogLevel::ERROR);
+        let schema = schema_to_name(function);
+        self.words().with_schema(schema.as_deref()).into_report().report(PgLogLevel::ERROR);
         unreachable!("an ERROR does not return")
     }
 
     /// Writes the same words to the log without raising anything.
     pub fn log(self, level: PgLogLevel) {
-        self.into_report().report(level);
+        self.words().into_report().report(level);
     }
 
     /// Hands the words to the code that refuses a setting's value.
@@ -198,15 +209,6 @@ impl Refusal {
         }
     }
 
-    fn into_report(self) -> ErrorReport {
-        let Words { sqlstate, primary, detail, hint } = self.words();
-        let report = ErrorReport::new(sqlstate, primary, "").set_hint(hint);
-        match detail {
-            Some(detail) => report.set_detail(detail),
-            None => report,
-        }
-    }
-
     /// The error in PostgreSQL's parts.
     pub fn words(&self) -> Words {
         use PgSqlErrorCode as Code;
@@ -224,6 +226,12 @@ impl Refusal {
             )
             .detail("The role, the database or the connection has a setting of its own by that name, made before id_gen was loaded.")
             .hint(format!("Remove it, by ALTER ROLE ... RESET {name} or ALTER DATABASE ... RESET {name}, and connect again.")),
+            Refusal::ReloadPending => Fact::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the server's settings were reloaded during this statement",
+            )
+            .detail("The first session that needs them sets up the shared memory of id_gen, and this one has only the old ones.")
+            .hint("Run the statement again."),
             Refusal::OtherVersion => Fact::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "this session has loaded another version of id_gen than the running server",
@@ -268,14 +276,21 @@ impl Refusal {
                     .detail(sentence(error))
                     .hint(format!("A layout text looks like \"{}\".", example_layout()))
             }
-            Refusal::Ahead { lead_ms, max_lead_ms, max_wait_ms } => Fact::new(
-                Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-                "no snowflake is available yet",
-            )
-            .detail(format!(
-                "The next one would be {lead_ms} ms ahead of the clock; id_gen.max_lead allows {max_lead_ms} ms, and waiting {max_wait_ms} ms (id_gen.max_wait) was not enough."
-            ))
-            .hint(ahead_hint(lead_ms / 1000 + 1)),
+            Refusal::Ahead { lead_ms, allowed_ms, max_lead_ms, max_wait_ms } => {
+                let allows = if allowed_ms == max_lead_ms {
+                    format!("{max_lead_ms} ms")
+                } else {
+                    format!("{max_lead_ms} ms, of which requests for many may use {allowed_ms} ms")
+                };
+                Fact::new(
+                    Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                    "no snowflake is available yet",
+                )
+                .detail(format!(
+                    "The next one would be {lead_ms} ms ahead of the clock; id_gen.max_lead allows {allows}, and waiting {max_wait_ms} ms (id_gen.max_wait) was not enough."
+                ))
+                .hint(ahead_hint(lead_ms.saturating_add((max_lead_ms - allowed_ms).into()) / 1000 + 1))
+            }
             Refusal::Jumped { by_ns, max_jump_ms } => Fact::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "the clock jumped forward",
@@ -290,7 +305,10 @@ impl Refusal {
                 "the clock shows a time before the layout's epoch",
             )
             .detail(format!("The layout starts at {}.", show_ms(layout.epoch_ms())))
-            .hint("Put the clock right."),
+            .hint(format!(
+                "Put the clock right; or, if it is right, set a layout that has begun, then restart the server: ALTER SYSTEM SET id_gen.layout = '{}';",
+                presets::DEFAULT
+            )),
             Refusal::Exhausted(layout) => Fact::new(
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
                 "the layout has run out of snowflakes",
@@ -400,6 +418,53 @@ pub struct Words {
     pub hint: String,
 }
 
+impl Words {
+    /// Names the extension's schema in what is to be typed.
+    fn with_schema(self, schema: Option<&str>) -> Words {
+        match schema {
+            Some(schema) => Words { hint: name_schema(&self.hint, schema), ..self },
+            None => self,
+        }
+    }
+
+    fn into_report(self) -> ErrorReport {
+        let Words { sqlstate, primary, detail, hint } = self;
+        let report = ErrorReport::new(sqlstate, primary, "").set_hint(hint);
+        match detail {
+            Some(detail) => report.set_detail(detail),
+            None => report,
+        }
+    }
+}
+
+/// The schema of one of our functions, as one types it, if a session has to type it.
+fn schema_to_name(function: pg_sys::Oid) -> Option<String> {
+    // SAFETY: called while the function runs, so it exists and catalogs can be read; the name is a
+    // string of this call's memory.
+    unsafe {
+        if function == pg_sys::InvalidOid || pg_sys::FunctionIsVisible(function) {
+            return None;
+        }
+        let schema = pg_sys::get_namespace_name(pg_sys::get_func_namespace(function));
+        (!schema.is_null())
+            .then(|| CStr::from_ptr(pg_sys::quote_identifier(schema)).to_string_lossy().into_owned())
+    }
+}
+
+/// Names the extension's schema before each of our functions in statements to be typed.
+pub fn name_schema(statements: &str, schema: &str) -> String {
+    let mut named = statements.to_owned();
+    for keyword in ["SELECT ", "FROM "] {
+        for family in ["id_gen_", "snowflake_"] {
+            named = named.replace(
+                &format!("{keyword}{family}"),
+                &format!("{keyword}{schema}.{family}"),
+            );
+        }
+    }
+    named
+}
+
 /// The words of an error before its hint.
 struct Fact {
     sqlstate: PgSqlErrorCode,
@@ -452,7 +517,9 @@ fn node_words(error: &RangeError, layout: &Layout) -> Words {
 pub fn ahead_hint(seconds: i64) -> String {
     let wait = "If the clock was set back, wait until it has caught up, or put it right";
     if seconds.saturating_mul(1000) > settings::MAX_MAX_LEAD_MS.into() {
-        return format!("{wait}.");
+        return format!(
+            "{wait}; or, if no ID in use is of a later time, let a superuser begin anew above the newest: SELECT id_gen_reset_reservation(above => now());"
+        );
     }
     format!(
         "{wait}; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{seconds}s'; SELECT pg_reload_conf();"
@@ -588,7 +655,7 @@ fn preload_list() -> String {
     // SAFETY: a string that PostgreSQL set up at start, or null.
     let list = unsafe {
         let list = pg_sys::shared_preload_libraries_string;
-        if list.is_null() { c"" } else { std::ffi::CStr::from_ptr(list) }
+        if list.is_null() { c"" } else { CStr::from_ptr(list) }
     };
     match list.to_string_lossy().trim() {
         "" => "id_gen".to_owned(),

@@ -5,14 +5,15 @@
 //! old one, then file and directory flushed. The file `id_gen/issued` beside it is written once,
 //! before the first ID: if it is there and the reservation is not, the reservation was lost.
 //!
-//! `pg_upgrade` carries tables, and with them IDs, into a new cluster, but no file of ours. It loads
-//! the library there, as it does every library that functions name, and so the library notes the
-//! time in `id_gen/upgraded`. The first line that begins there takes account of it, and removes it.
+//! `pg_upgrade` carries tables, and with them IDs, into a new cluster, but no file of ours; so the
+//! library notes there when that was, in `id_gen/upgraded` ([`crate::upgrade`]). The first line that
+//! begins there takes account of it, and removes it.
 //!
 //! **Locking.** One process writes at a time: it holds the segment's write token
-//! ([`crate::shared::Writing`]), not its lock, so sessions claim on while the disk works. Others that need a larger reservation wait
-//! on a condition variable, interruptibly.
+//! ([`Writing`]), not its lock, so sessions claim on while the disk works. Others that need a larger
+//! reservation wait on a condition variable, interruptibly.
 
+use std::ffi::c_int;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -25,11 +26,13 @@ use id_gen_core::reservation::{FILE, Record};
 use once_cell::sync::OnceCell;
 use pgrx::pg_sys;
 
+use crate::claim::tick_now;
 use crate::refusal::Refusal;
-use crate::shared::Segment;
+use crate::shared::{Segment, Writing};
 use crate::{clock, timestamp, wait};
 
 // Every process of a server works in its data directory.
+const DATA_DIRECTORY: &str = ".";
 const DIRECTORY: &str = "id_gen";
 const ISSUED: &str = "id_gen/issued";
 /// When `pg_upgrade` filled this cluster, in Unix milliseconds.
@@ -37,8 +40,13 @@ pub const UPGRADED: &str = "id_gen/upgraded";
 const TEMPORARY: &str = "id_gen/writing";
 const ISSUED_TEXT: &[u8] =
     b"This server has issued snowflakes. If id_gen/reservation is missing, it was lost.\n";
-const DIRECTORY_MODE: u32 = 0o700;
-const FILE_MODE: u32 = 0o600;
+
+unsafe extern "C" {
+    /// What files and directories of this cluster are open to: its owner, or after `initdb
+    /// --allow-group-access` also the group (`common/file_perm.h`).
+    safe static pg_dir_create_mode: c_int;
+    safe static pg_file_create_mode: c_int;
+}
 
 /// What an operator decided about a line that could not begin by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,23 +62,54 @@ pub enum Decision {
     },
 }
 
-/// Begins the line: reads the file, decides, and makes the first reservation. Says whether it did,
-/// and not another process before.
+/// What beginning a line came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// It had begun before, and nothing was changed.
+    Already,
+    /// It begins now, above everything that was promised.
+    Now,
+    /// It begins now, at `first_ms`, although IDs of times below `promised_until_ms` may have been handed out: so it
+    /// was decided.
+    Below {
+        /// Unix milliseconds.
+        first_ms: i64,
+        /// Unix milliseconds.
+        promised_until_ms: i64,
+    },
+}
+
+/// Begins the line: reads the file, decides, and makes the first reservation. A line that has begun is begun anew only
+/// by [`Decision::Reset`].
 ///
 /// # Errors
 /// What stands in the way, or why the file can't be read or written.
-pub fn open(segment: &Segment, decision: Decision) -> Result<bool, Refusal> {
+pub fn open(
+    segment: &Segment,
+    _writing: &Writing<'_>,
+    decision: Decision,
+) -> Result<Begun, Refusal> {
     let layout = *segment.layout()?;
-    let _writing = segment.begin_writing();
-    let (max_lead_ms, max_jump_ns) = {
+    let (line, max_lead_ms, max_jump_ns) = {
         let state = segment.lock();
-        if state.line.is_some() {
-            return Ok(false);
-        }
-        (state.settings.max_lead_ms, state.max_jump_ns())
+        (state.line, state.settings.max_lead_ms, state.max_jump_ns())
     };
+    let resets = matches!(decision, Decision::Reset { .. });
+    if line.is_some() && !resets {
+        return Ok(Begun::Already);
+    }
     let present = present(layout, max_lead_ms)?;
+    // Where no ID can be made, none may be promised: a promise binds whoever comes after.
+    tick_now(&layout, present.clock.wall_ns)?;
     let start = decide(&present, decision)?;
+    let promised_until_ms = match line {
+        Some(line) => Some(line.promised_until_ms(&layout)),
+        None => read().ok().and_then(|finding| finding.promised_until_ms()),
+    };
+    if line.is_some() {
+        // Nothing is claimed any more, so that a smaller bound may be written.
+        segment.close_line();
+    }
     // The last run may have left the clocks of this boot, which tell whether to believe the clock
     // now.
     let mut line = Line::begin(&layout, &start);
@@ -81,7 +120,13 @@ pub fn open(segment: &Segment, decision: Decision) -> Result<bool, Refusal> {
         remove(UPGRADED).map_err(|error| Refusal::Unwritten((&error).into()))?;
     }
     segment.lock().line = Some(line);
-    Ok(true)
+    let first_ms = line.frontier_ms(&layout).max(present.clock.wall_ms());
+    Ok(match promised_until_ms {
+        Some(promised_until_ms) if first_ms < promised_until_ms => {
+            Begun::Below { first_ms, promised_until_ms }
+        }
+        _ => Begun::Now,
+    })
 }
 
 /// Whether a claim could rely on the reservation now. Where the last write failed, this tries again,
@@ -96,16 +141,15 @@ pub fn trouble(segment: &Segment) -> Result<(), Refusal> {
     };
     match (begun, failing) {
         (true, false) => Ok(()),
-        (true, true) => extend(segment),
-        (false, true) => open(segment, Decision::None).map(|_| ()),
+        (true, true) => extend(segment, &segment.begin_writing()),
+        (false, true) => open(segment, &segment.begin_writing(), Decision::None).map(|_| ()),
         (false, false) => {
             decide(&present(*segment.layout()?, max_lead_ms)?, Decision::None).map(|_| ())
         }
     }
 }
 
-/// Notes that this cluster is being filled by `pg_upgrade`, which starts servers in a mode of their
-/// own, and starts none while the old server runs. Its processes may do this at the same time.
+/// Notes that this cluster is being filled by `pg_upgrade`. Its processes may do this at the same time.
 ///
 /// # Errors
 /// If it can't be written.
@@ -113,8 +157,26 @@ pub fn note_upgrade() -> Result<(), Refusal> {
     let temporary = format!("{UPGRADED}.{}", std::process::id());
     let text = format!("{}\n", clock::both().wall_ms());
     make_directory()
+        .and_then(|()| flush_directory(DATA_DIRECTORY))
         .and_then(|()| replace(&temporary, UPGRADED, text.as_bytes()))
         .map_err(|error| Refusal::UpgradeUnwritten((&error).into()))
+}
+
+/// The layout of the IDs that this server has promised since it was started, by whatever of its processes: after a crash
+/// of one of them only the file remembers it. A file that can't be read tells nothing here; whoever generates will be told.
+pub fn layout_of_this_run() -> Option<Layout> {
+    let server_start_us = server_start_us()?;
+    let Ok(Finding::Record(record)) = read() else { return None };
+    // SAFETY: only reads shared memory.
+    let same_system = record.system_identifier == unsafe { pg_sys::GetSystemIdentifier() };
+    (same_system && record.server_start_us == Some(server_start_us)).then_some(record.layout)
+}
+
+/// When the postmaster was started; `None` while it is still starting.
+fn server_start_us() -> Option<i64> {
+    // SAFETY: set by the postmaster before it starts any process, and inherited.
+    let started = unsafe { pg_sys::PgStartTime };
+    (started != 0).then(|| started.saturating_add(timestamp::POSTGRES_EPOCH_UNIX_US))
 }
 
 fn decide(present: &Present, decision: Decision) -> Result<Start, Refusal> {
@@ -136,10 +198,9 @@ fn decide(present: &Present, decision: Decision) -> Result<Start, Refusal> {
 ///
 /// # Errors
 /// If the file can't be written.
-pub fn extend(segment: &Segment) -> Result<(), Refusal> {
+pub fn extend(segment: &Segment, _writing: &Writing<'_>) -> Result<(), Refusal> {
     let layout = *segment.layout()?;
     segment.sample();
-    let _writing = segment.begin_writing();
     let (until_ms, believed) = {
         let state = segment.lock();
         let Some(line) = &state.line else { return Ok(()) };
@@ -161,9 +222,8 @@ pub fn extend(segment: &Segment) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// If the file can't be written; the larger bound then stays on disk, which is safe.
-pub fn withdraw(segment: &Segment) -> Result<(), Refusal> {
+pub fn withdraw(segment: &Segment, _writing: &Writing<'_>) -> Result<(), Refusal> {
     let layout = *segment.layout()?;
-    let _writing = segment.begin_writing();
     let (until_ms, believed) = {
         let mut state = segment.lock();
         let Some(line) = &mut state.line else { return Ok(()) };
@@ -234,7 +294,15 @@ fn read() -> Result<Finding, Refusal> {
 /// Makes a bound durable, and counts the write.
 fn write(segment: &Segment, layout: Layout, until_ms: i64, clock: Reading) -> Result<(), Refusal> {
     let (system_identifier, timeline) = identity();
-    let record = Record { system_identifier, timeline, layout, until_ms, boot: boot(), clock };
+    let record = Record {
+        system_identifier,
+        timeline,
+        layout,
+        until_ms,
+        boot: boot(),
+        clock,
+        server_start_us: server_start_us(),
+    };
     let since_ns = clock::mono_ns();
     let bytes = record.encode();
     let written = wait::Event::Reservation.during(|| write_files(&bytes));
@@ -247,16 +315,18 @@ fn write_files(bytes: &[u8]) -> io::Result<()> {
     make_directory()?;
     replace(TEMPORARY, FILE, bytes)?;
     if !fs::exists(ISSUED)? {
+        // Until the directory's own entry is durable a power cut may take it with all that is in it, which would read as
+        // "never issued". Whoever made it may have died or failed before this; the file tells that it was done.
+        flush_directory(DATA_DIRECTORY)?;
         replace(TEMPORARY, ISSUED, ISSUED_TEXT)?;
     }
     Ok(())
 }
 
 fn make_directory() -> io::Result<()> {
-    match DirBuilder::new().mode(DIRECTORY_MODE).create(DIRECTORY) {
-        Ok(()) => flush("."),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
+    match DirBuilder::new().mode(pg_dir_create_mode.cast_unsigned()).create(DIRECTORY) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -265,22 +335,31 @@ fn replace(temporary: &str, path: &str, bytes: &[u8]) -> io::Result<()> {
         .write(true)
         .create(true)
         .truncate(true)
-        .mode(FILE_MODE)
+        .mode(pg_file_create_mode.cast_unsigned())
         .open(temporary)?;
     file.write_all(bytes)?;
     flush_file(&file)?;
     fs::rename(temporary, path)?;
     flush_file(&file)?;
-    flush(DIRECTORY)
+    flush_directory(DIRECTORY)
 }
 
 fn remove(path: &str) -> io::Result<()> {
     fs::remove_file(path)?;
-    flush(DIRECTORY)
+    flush_directory(DIRECTORY)
 }
 
-fn flush(directory: &str) -> io::Result<()> {
-    flush_file(&File::open(directory)?)
+/// Makes the entries of a directory durable. What a file system answers that flushes no directories is no error, as for
+/// PostgreSQL's own files (`fsync_fname_ext`, `storage/file/fd.c`).
+fn flush_directory(path: &str) -> io::Result<()> {
+    let directory = match File::open(path) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EISDIR | libc::EACCES)) => return Ok(()),
+        opened => opened?,
+    };
+    match flush_file(&directory) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EBADF | libc::EINVAL)) => Ok(()),
+        flushed => flushed,
+    }
 }
 
 fn flush_file(file: &File) -> io::Result<()> {

@@ -158,6 +158,12 @@ pub fn set_layout_in_force(layout: Option<Layout>) {
     LAYOUT_IN_FORCE.with(|in_force| *in_force = Some(layout));
 }
 
+/// The layout that the running server has adopted, as far as this process knows. The postmaster knows it also after a
+/// crash, when all shared memory is made anew.
+pub fn layout_in_force() -> Option<Option<Layout>> {
+    LAYOUT_IN_FORCE.with(|in_force| *in_force)
+}
+
 /// The layout of this process's `id_gen.layout`.
 ///
 /// # Errors
@@ -178,11 +184,13 @@ pub fn layout_text() -> String {
 /// True while the parameters are being defined: see [`check_layout`].
 static DEFINING: PerProcess<bool> = PerProcess::new(false);
 
-/// Refuses a text that is no usable layout, whoever sets it.
+/// Refuses a text that is no layout, whoever sets it, and for whoever types `ALTER SYSTEM` also a layout that no ID
+/// can be made with today. Elsewhere the clock does not count: a text that was good when it was set must not fail
+/// later, in a session that only restores it.
 ///
-/// The value found when the library is loaded is the exception. PostgreSQL would replace a refused
-/// one by the default and go on, and this server would silently issue IDs of another layout. It is
-/// kept instead, so that it can be seen, and generating refuses until it is mended.
+/// A parallel worker takes what its leader has, as it is. Nor is a value refused that is found when the library is
+/// loaded: PostgreSQL would replace it by the default and go on, and this server would silently issue IDs of another
+/// layout. It is kept instead, so that it can be seen, and generating refuses until it is mended.
 #[pg_guard]
 unsafe extern "C-unwind" fn check_layout(
     value: *mut *mut c_char,
@@ -195,17 +203,35 @@ unsafe extern "C-unwind" fn check_layout(
         Some(text) if !text.is_null() => unsafe { CStr::from_ptr(*text) }.to_string_lossy(),
         _ => return true,
     };
-    let Err(error) = usable_layout(&text) else {
-        tell_if_pending(&text);
+    // SAFETY: a state variable of this process.
+    if unsafe { pg_sys::InitializingParallelWorker } {
         return true;
+    }
+    let (defining, typed) = (DEFINING.with(|defining| *defining), is_typed());
+    let layout = if defining || typed { usable_layout(&text) } else { text.parse() };
+    let error = match layout {
+        Ok(layout) => {
+            if typed {
+                tell_if_pending(layout);
+            }
+            return true;
+        }
+        Err(error) => error,
     };
     let refusal = Refusal::BadServerLayout { text: text.into_owned(), error };
-    if DEFINING.with(|defining| *defining) {
+    if defining {
         refusal.log(PgLogLevel::WARNING);
         return true;
     }
     refusal.explain_to_guc();
     false
+}
+
+/// Whether this session is executing `ALTER SYSTEM`, which is always a statement of its own.
+fn is_typed() -> bool {
+    // SAFETY: null, or the portal of the statement that this session executes.
+    unsafe { pg_sys::ActivePortal.as_ref() }
+        .is_some_and(|portal| portal.commandTag == pg_sys::CommandTag::CMDTAG_ALTER_SYSTEM)
 }
 
 /// Parses a layout and checks that IDs can be made with it today.
@@ -215,12 +241,9 @@ fn usable_layout(text: &str) -> Result<Layout, LayoutError> {
     Ok(layout)
 }
 
-/// Tells whoever types `ALTER SYSTEM` that a new layout waits for a restart.
-fn tell_if_pending(text: &str) {
-    // SAFETY: reads a state variable of this process.
-    let typed_in_a_session = unsafe { pg_sys::IsTransactionState() };
-    let in_force = LAYOUT_IN_FORCE.with(|layout| *layout);
-    if typed_in_a_session && in_force.is_some_and(|layout| layout != text.parse().ok()) {
+/// Tells that a new layout waits for a restart.
+fn tell_if_pending(layout: Layout) {
+    if LAYOUT_IN_FORCE.with(|in_force| in_force.is_some_and(|kept| kept != Some(layout))) {
         ereport!(
             PgLogLevel::NOTICE,
             PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,

@@ -6,8 +6,10 @@
 //! **Locking.** [`State`] is read and written under the segment's LWLock alone, always exclusive,
 //! never across a wait, a log line or anything that can fail. The generation is written under the
 //! lock and read without it, and so is what is counted rarely. What is fixed when the segment is
-//! made needs no lock. The reservation is written by the holder of the write token, which a process
-//! takes under the lock and then keeps without it.
+//! made needs no lock. The reservation is written by the holder of the write token, a second LWLock:
+//! PostgreSQL releases it whatever ends its holder, also an error in the middle of a signal handler.
+//! Nobody queues for it, because such a wait could not be interrupted: who finds it taken sleeps on a
+//! condition variable. The token is taken before the lock, never the other way round.
 //!
 //! **Addresses.** Where the segment lies ([`crate::memory`]) may differ from process to process, so
 //! it holds none of its own.
@@ -20,6 +22,7 @@ use std::ffi::{CStr, c_void};
 use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
+use std::time::Duration;
 
 use id_gen_core::clock::{Reading, Watch};
 use id_gen_core::histogram::{self, BUCKETS};
@@ -32,14 +35,14 @@ use crate::log::TELL_AGAIN_NS;
 use crate::refusal::{CAUSES, Refusal};
 use crate::settings::{self, Settings};
 use crate::slot::{Counts, Slot};
-use crate::{clock, hidden, wait};
+use crate::{clock, hidden, reservation, wait};
 
 /// The segment's name among PostgreSQL's, and its lock's.
 pub const NAME: &CStr = c"id_gen";
 
 /// Changes with whatever changes in what follows. On a server where the library is not preloaded,
 /// sessions of two versions may meet in one segment after an upgrade.
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 
 /// How often a process that waits for the write token looks by itself.
 const LOOK_AGAIN_MS: i64 = 1_000;
@@ -59,7 +62,9 @@ pub struct Segment {
     lock: Padded<UnsafeCell<pg_sys::LWLock>>,
     /// Guarded by `lock`.
     state: Padded<UnsafeCell<State>>,
-    /// Where processes wait for the write token.
+    /// The write token.
+    writer: Padded<UnsafeCell<pg_sys::LWLock>>,
+    /// Where processes wait for it.
     written: Padded<UnsafeCell<pg_sys::ConditionVariable>>,
     /// The latch of the keeper, or null.
     keeper: AtomicPtr<pg_sys::Latch>,
@@ -92,8 +97,8 @@ pub struct Keeper {
     pub beat_age_ns: u64,
 }
 
-// SAFETY: `state` is reached through `lock` alone, `lock` and `written` are made for sharing, the
-// rest is atomic or never changes once the segment is published.
+// SAFETY: `state` is reached through `lock` alone, `lock`, `writer` and `written` are made for sharing,
+// the rest is atomic or never changes once the segment is published.
 unsafe impl Sync for Segment {}
 
 struct Fixed {
@@ -123,8 +128,6 @@ pub struct State {
     told_at_mono_ns: u64,
     /// Whether a process has put the server's settings in here: see [`Segment::meet`].
     founded: bool,
-    /// Whether a process holds the write token.
-    writing: bool,
     /// Whether the last write failed.
     pub write_failing: bool,
     /// Reservations written, how many failed, and the slowest.
@@ -167,15 +170,19 @@ pub enum Reader {
     Session,
 }
 
-/// The right to write the reservation, which one process holds at a time. Who holds it looks for no
-/// interrupt until it is given back: a session that is terminated ends without dropping anything.
+/// The right to write the reservation, which one process holds at a time. PostgreSQL lets no interrupt
+/// through to who holds it, and takes it back if its process ends all the same. Nothing that may raise an
+/// error of PostgreSQL's runs meanwhile.
 pub struct Writing<'a>(&'a Segment);
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        self.0.lock().writing = false;
-        // SAFETY: initialized before the segment was published.
-        unsafe { pg_sys::ConditionVariableBroadcast(self.0.written.0.get()) };
+        // SAFETY: this value exists only while this process holds the lock. Both were initialized before
+        // the segment was published.
+        unsafe {
+            LWLockRelease(self.0.writer.0.get());
+            pg_sys::ConditionVariableBroadcast(self.0.written.0.get());
+        }
     }
 }
 
@@ -283,7 +290,8 @@ impl Drop for Locked<'_> {
 
 impl Segment {
     /// What every process does once before it uses the segment. The first that knows the server's
-    /// settings founds it: they are in force from then on.
+    /// settings founds it: they are in force from then on. A crash is no restart: the layout that was in
+    /// force before it stays.
     ///
     /// # Errors
     /// If the segment was made by a library of another version, or is not founded and this process
@@ -297,14 +305,18 @@ impl Segment {
             let tranche_id = i32::from((*self.lock.0.get()).tranche);
             pg_sys::LWLockRegisterTranche(tranche_id, NAME.as_ptr());
         }
-        let layout = settings::layout().ok();
-        let hidden = hidden::parameter();
-        {
+        if !self.lock().founded {
+            if let Some(name) = hidden::parameter() {
+                return Err(Refusal::Hidden(name));
+            }
+            if settings::reload_pending() {
+                return Err(Refusal::ReloadPending);
+            }
+            let layout = settings::layout_in_force()
+                .or_else(|| reservation::layout_of_this_run().map(Some))
+                .unwrap_or_else(|| settings::layout().ok());
             let mut state = self.lock();
             if !state.founded {
-                if let Some(name) = hidden {
-                    return Err(Refusal::Hidden(name));
-                }
                 state.settings = settings::current();
                 state.settings_read_mono_ns = settings::read_at_mono_ns();
                 // SAFETY: this process holds the lock, and none has come past this place before.
@@ -360,6 +372,12 @@ impl Segment {
         }
     }
 
+    /// Ends the line: nothing is claimed, and no block is used any more, until it begins anew.
+    pub fn close_line(&self) {
+        self.lock().line = None;
+        self.fixed.0.generation.fetch_add(1, Ordering::Release);
+    }
+
     /// Believes the clock as it is now: an operator's answer to [`Refusal::Jumped`].
     pub fn accept_clock(&self) {
         if let Some(line) = &mut self.lock().line {
@@ -369,24 +387,44 @@ impl Segment {
 
     /// Waits for the right to write the reservation, and takes it. Interrupts end the wait.
     pub fn begin_writing(&self) -> Writing<'_> {
-        if !self.try_begin_writing() {
-            let written = self.written.0.get();
-            let reservation_wait = wait::Event::Reservation.info();
-            // SAFETY: initialized before the segment was published; an error leaves the wait to
-            // PostgreSQL to clean up.
-            unsafe {
-                pg_sys::ConditionVariablePrepareToSleep(written);
-                while !self.try_begin_writing() {
-                    pg_sys::ConditionVariableTimedSleep(written, LOOK_AGAIN_MS, reservation_wait);
-                }
-                pg_sys::ConditionVariableCancelSleep();
+        loop {
+            if let Some(writing) = self.begin_writing_within(Duration::MAX) {
+                return writing;
             }
         }
-        Writing(self)
     }
 
-    fn try_begin_writing(&self) -> bool {
-        !std::mem::replace(&mut self.lock().writing, true)
+    /// As [`Segment::begin_writing`], but gives up after so long.
+    pub fn begin_writing_within(&self, patience: Duration) -> Option<Writing<'_>> {
+        if let Some(writing) = self.try_begin_writing() {
+            return Some(writing);
+        }
+        let since_ns = clock::mono_ns();
+        let waited = || Duration::from_nanos(clock::mono_ns().saturating_sub(since_ns));
+        let (written, event) = (self.written.0.get(), wait::Event::Reservation.info());
+        // SAFETY: initialized before the segment was published; an error leaves the wait to
+        // PostgreSQL to clean up.
+        unsafe { pg_sys::ConditionVariablePrepareToSleep(written) };
+        let writing = loop {
+            let writing = self.try_begin_writing();
+            if writing.is_some() || waited() >= patience {
+                break writing;
+            }
+            // SAFETY: as above.
+            unsafe { pg_sys::ConditionVariableTimedSleep(written, LOOK_AGAIN_MS, event) };
+        };
+        // SAFETY: as above.
+        unsafe { pg_sys::ConditionVariableCancelSleep() };
+        writing
+    }
+
+    /// The right to write the reservation, if nobody else has it.
+    pub fn try_begin_writing(&self) -> Option<Writing<'_>> {
+        // To ask for the number of the event may raise an error, so not while the token is held.
+        wait::Event::Reservation.info();
+        let (writer, exclusive) = (self.writer.0.get(), pg_sys::LWLockMode::LW_EXCLUSIVE);
+        // SAFETY: the lock was initialized before the segment was published.
+        unsafe { pg_sys::LWLockConditionalAcquire(writer, exclusive) }.then(|| Writing(self))
     }
 
     /// Makes this process the keeper that [`Segment::call_keeper`] wakes, until it ends.
@@ -603,7 +641,6 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize) {
             untold_step_ns: 0,
             told_at_mono_ns: 0,
             founded: false,
-            writing: false,
             write_failing: false,
             writes: 0,
             failed_writes: 0,
@@ -619,6 +656,8 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize) {
             pace: Pace::default(),
         })),
         // SAFETY: as above.
+        writer: Padded(UnsafeCell::new(unsafe { std::mem::zeroed() })),
+        // SAFETY: as above.
         written: Padded(UnsafeCell::new(unsafe { std::mem::zeroed() })),
         keeper: AtomicPtr::new(std::ptr::null_mut()),
         keeper_pid: AtomicI32::new(0),
@@ -633,6 +672,7 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize) {
         place.write(segment);
         place.add(1).cast::<Slot>().write_bytes(0, slot_count);
         pg_sys::LWLockInitialize((*place).lock.0.get(), tranche_id);
+        pg_sys::LWLockInitialize((*place).writer.0.get(), tranche_id);
         pg_sys::ConditionVariableInit((*place).written.0.get());
     }
 }

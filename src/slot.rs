@@ -29,6 +29,8 @@ pub struct Slot {
     pub block: Block,
     /// Size of the last block it asked for.
     pub block_size: AtomicU64,
+    /// What it claimed block by block since the clock entered the tick that it shows.
+    pub taken_in_tick: AtomicU64,
     /// Positions claimed, handed out or not.
     pub granted: AtomicU64,
     /// Positions claimed and dropped unused.
@@ -78,6 +80,7 @@ impl Slot {
         self.block.clear();
         for counter in [
             &self.block_size,
+            &self.taken_in_tick,
             &self.granted,
             &self.dropped,
             &self.claims,

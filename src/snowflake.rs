@@ -37,7 +37,7 @@ sql_function! {
         }
         // The first claim comes before the memory, so that a call that is refused costs nothing.
         let mut remaining = u64::from(count.unsigned_abs());
-        let mut part = claim::next_run(Want::Batch { remaining, chunk: remaining })?;
+        let mut part = claim::next_batch(Want::Batch { remaining, chunk: remaining })?;
         let (array, mut elements) = new_array(count);
         loop {
             remaining -= part.run.count;
@@ -47,7 +47,7 @@ sql_function! {
             if remaining == 0 {
                 return Ok(array);
             }
-            part = claim::next_run(Want::Batch { remaining, chunk: remaining })?;
+            part = claim::next_batch(Want::Batch { remaining, chunk: remaining })?;
         }
     }
 }
@@ -104,23 +104,20 @@ struct Set {
     claimed: Option<(Claim, Run)>,
     /// How many to claim next.
     chunk: u64,
-    /// How many to claim at most: one where order across sessions is strict, row by row.
-    largest_chunk: u64,
     /// This session's claims and the server's generation as of the last row: if either has
     /// changed, what is left was overtaken.
     as_of: (u64, u64),
 }
 
 impl Set {
-    fn new(count: u64, largest_chunk: u64) -> Set {
+    fn new(count: u64) -> Set {
         Set {
             remaining: count,
             next: 0,
             left: 0,
             stride: 0,
             claimed: None,
-            chunk: largest_chunk,
-            largest_chunk,
+            chunk: SET_CHUNK,
             as_of: NOT_BEGUN,
         }
     }
@@ -146,7 +143,7 @@ impl Set {
         let (claim, run) = match self.claimed.take() {
             Some(claimed) if !overtaken => claimed,
             _ => {
-                let claim = claim::next_run(self.want(overtaken))?;
+                let claim = claim::next_rows(self.want(overtaken))?;
                 (claim, claim.run)
             }
         };
@@ -165,7 +162,7 @@ impl Set {
         self.chunk = if overtaken && self.as_of != NOT_BEGUN {
             1
         } else {
-            (self.chunk * 2).min(self.largest_chunk)
+            (self.chunk * 2).min(SET_CHUNK)
         };
         if self.chunk < SET_CHUNK {
             Want::Block(self.chunk.min(self.remaining))
@@ -187,14 +184,13 @@ sql_function! {
                 return Err(Refusal::NoSet);
             }
             let count = count(call.int4(0))?;
-            let largest_chunk = if claim::max_block()? == 1 { 1 } else { SET_CHUNK };
             // SAFETY: the first call of a set, in a place that takes one. What it keeps is
             // allocated where it lives until the set ends, and has nothing to drop.
             unsafe {
                 let context = &mut *pg_sys::init_MultiFuncCall(fcinfo);
                 let set: *mut Set =
                     pg_sys::MemoryContextAlloc(context.multi_call_memory_ctx, size_of::<Set>()).cast();
-                set.write(Set::new(u64::from(count.unsigned_abs()), largest_chunk));
+                set.write(Set::new(u64::from(count.unsigned_abs())));
                 context.user_fctx = set.cast();
             }
         }

@@ -25,6 +25,26 @@ pub enum SequenceStart {
 /// Share of a tick's sequence that [`SequenceStart::Spread`] may skip: one in 2^6.
 const SPREAD_SHARE_BITS: u32 = 6;
 
+/// Share of the lead that bulk requests leave to others: a quarter.
+const LEFT_BY_BULK: u64 = 4;
+/// Share of a tick that a session takes before its requests are bulk: one in 64.
+const MODEST_SHARE: u64 = 64;
+
+/// How many ticks a bulk request may run ahead of the clock, where others may run so many. So whoever loads in bulk makes
+/// only others who do so wait.
+#[inline]
+pub const fn bulk_lead_ticks(max_lead_ticks: u64) -> u64 {
+    max_lead_ticks - max_lead_ticks.div_ceil(LEFT_BY_BULK)
+}
+
+/// How many IDs a session may take within a tick of the clock before it loads in bulk. Fewer sessions than
+/// [`MODEST_SHARE`] together take less in this way than there is, so that the room left by bulk requests stays.
+#[inline]
+pub const fn modest_count(layout: &Layout) -> u64 {
+    let share = layout.per_tick() / MODEST_SHARE;
+    if share == 0 { 1 } else { share }
+}
+
 /// What bounds a claim, apart from the frontier itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

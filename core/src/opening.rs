@@ -30,6 +30,16 @@ pub enum Finding {
     Lost,
 }
 
+impl Finding {
+    /// Up to which time IDs were promised, as far as is known.
+    pub fn promised_until_ms(&self) -> Option<i64> {
+        match self {
+            Finding::Record(record) => Some(record.until_ms),
+            Finding::Nothing | Finding::Lost => None,
+        }
+    }
+}
+
 /// What is known of the server that starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Present {

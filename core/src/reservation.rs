@@ -18,8 +18,10 @@ pub const FILE: &str = "id_gen/reservation";
 
 /// First line of every version of the file.
 const MAGIC: &str = "id_gen reservation";
-/// The version of the format that this code reads and writes.
-pub const VERSION: u32 = 1;
+/// The version of the format that this code writes. It also reads the first, which does not tell the server's start.
+pub const VERSION: u32 = 2;
+const VERSION_WITHOUT_START: u32 = 1;
+const KNOWN_VERSIONS: [u32; 2] = [VERSION_WITHOUT_START, VERSION];
 
 /// What the file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +38,9 @@ pub struct Record {
     pub boot: u128,
     /// The clocks as last believed.
     pub clock: Reading,
+    /// When the server (the postmaster) that wrote it was started, in Unix microseconds: it survives a crash of one of
+    /// its processes, and so do the settings that it was started with.
+    pub server_start_us: Option<i64>,
 }
 
 /// Why a file is no record. `Display` is the fact in one line.
@@ -45,7 +50,7 @@ pub enum Damage {
     #[error("it does not begin with \"{MAGIC}\"")]
     NotARecord,
     /// It is of a version that this code does not know.
-    #[error("its format is version {0}, not {VERSION}")]
+    #[error("its format is version {0}, and the newest known is {VERSION}")]
     Version(u32),
     /// It ends too early.
     #[error("it is cut short")]
@@ -68,12 +73,16 @@ impl Record {
     pub fn encode(&self) -> Vec<u8> {
         let mut text = String::with_capacity(512);
         let Reading { wall_ns, mono_ns } = self.clock;
+        let version = if self.server_start_us.is_some() { VERSION } else { VERSION_WITHOUT_START };
         // Writing to a String can't fail.
         let _ = write!(
             text,
-            "{MAGIC} {VERSION}\nsystem {}\ntimeline {}\nlayout {}\nuntil {}\nboot {:032x}\nclock {wall_ns} {mono_ns}\n",
+            "{MAGIC} {version}\nsystem {}\ntimeline {}\nlayout {}\nuntil {}\nboot {:032x}\nclock {wall_ns} {mono_ns}\n",
             self.system_identifier, self.timeline, self.layout, self.until_ms, self.boot,
         );
+        if let Some(start_us) = self.server_start_us {
+            let _ = writeln!(text, "started {start_us}");
+        }
         let checksum = crc32fast::hash(text.as_bytes());
         let _ = writeln!(text, "crc32 {checksum:08x}");
         text.into_bytes()
@@ -90,7 +99,7 @@ impl Record {
         }
         let text = std::str::from_utf8(bytes).map_err(|_| Damage::Line("text"))?;
         let version = text.lines().next().and_then(|line| line[MAGIC.len()..].trim().parse().ok());
-        if let Some(version) = version.filter(|&version| version != VERSION) {
+        if let Some(version) = version.filter(|version| !KNOWN_VERSIONS.contains(version)) {
             return Err(Damage::Version(version));
         }
         let (body, checksum) = text.rsplit_once("crc32 ").ok_or(Damage::CutShort)?;
@@ -116,7 +125,11 @@ impl Record {
         let (wall_ns, mono_ns) = value("clock")?.split_once(' ').ok_or(Damage::Line("clock"))?;
         let clock =
             Reading { wall_ns: number(wall_ns, "clock")?, mono_ns: number(mono_ns, "clock")? };
-        Ok(Record { system_identifier, timeline, layout, until_ms, boot, clock })
+        let server_start_us = match version.ok_or(Damage::Line("version"))? {
+            VERSION_WITHOUT_START => None,
+            _ => Some(number(value("started")?, "started")?),
+        };
+        Ok(Record { system_identifier, timeline, layout, until_ms, boot, clock, server_start_us })
     }
 }
 

@@ -1,7 +1,9 @@
 //! Laws of the frontier: nothing twice, nothing past the ceiling, always upwards.
 
 use id_gen_core::block::{self, Block};
-use id_gen_core::frontier::{Frontier, Limits, NO_RESERVATION, Refusal, Run, SequenceStart, Want};
+use id_gen_core::frontier::{
+    Frontier, Limits, NO_RESERVATION, Refusal, Run, SequenceStart, Want, bulk_lead_ticks,
+};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::presets;
 use proptest::prelude::*;
@@ -44,6 +46,22 @@ fn a_full_tick_runs_ahead_as_far_as_the_lead_allows() {
     let ahead = Err(Refusal::Ahead { until_tick: 101 });
     assert_eq!(frontier.claim(&layout, 100, all(1), &limits), ahead);
     assert_eq!(frontier.claim(&layout, 101, all(1000), &limits), Ok(Run { start: 824, count: 8 }));
+}
+
+/// Whoever loads in bulk, a session that asks for one ID gets it at once.
+#[test]
+fn bulk_leaves_room_to_single_requests() {
+    let layout = tiny();
+    for max_lead_ticks in 1..20 {
+        let mut frontier = Frontier::new(0);
+        let bulk = limits(bulk_lead_ticks(max_lead_ticks));
+        while frontier.claim(&layout, 100, all(1000), &bulk).is_ok() {}
+        for _ in 0..layout.per_tick() {
+            assert!(frontier.claim(&layout, 100, all(1), &limits(max_lead_ticks)).is_ok());
+        }
+    }
+    assert_eq!(bulk_lead_ticks(0), 0, "without a lead there is none to share");
+    assert_eq!(bulk_lead_ticks(5_000), 3_750);
 }
 
 #[test]

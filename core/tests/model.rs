@@ -128,6 +128,7 @@ impl World {
                     - if self.fault == Fault::BeginTooLow { i64::from(TICK_MS) } else { 0 },
                 boot: 1,
                 clock,
+                server_start_us: None,
             }),
             _ => Finding::Nothing,
         };

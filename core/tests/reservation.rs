@@ -28,6 +28,7 @@ fn record() -> Record {
         until_ms: NOW_MS + RESERVE_AHEAD_MS,
         boot: 42,
         clock: clock(NOW_MS, 5_000),
+        server_start_us: Some(NOW_MS * 1_000 - 5_000_000),
     }
 }
 
@@ -50,14 +51,19 @@ fn first_ms(finding: &Finding, present: &Present) -> i64 {
 
 fn any_record() -> impl Strategy<Value = Record> {
     let numbers = (any::<u64>(), any::<u32>(), any::<i64>(), any::<u128>(), any::<(u64, u64)>());
-    (numbers, 0..presets::all().len()).prop_map(
-        |((system_identifier, timeline, until_ms, boot, (wall_ns, mono_ns)), preset)| Record {
+    (numbers, any::<Option<i64>>(), 0..presets::all().len()).prop_map(
+        |(
+            (system_identifier, timeline, until_ms, boot, (wall_ns, mono_ns)),
+            server_start_us,
+            preset,
+        )| Record {
             system_identifier,
             timeline,
             layout: presets::all()[preset].layout,
             until_ms,
             boot,
             clock: Reading { wall_ns, mono_ns },
+            server_start_us,
         },
     )
 }
@@ -120,8 +126,13 @@ fn every_cut_is_noticed() {
 fn what_is_wrong_is_named() {
     assert_eq!(Record::decode(b""), Err(Damage::NotARecord));
     assert_eq!(Record::decode(b"something else altogether"), Err(Damage::NotARecord));
-    assert_eq!(Record::decode(b"id_gen reservation 2\n"), Err(Damage::Version(2)));
+    assert_eq!(Record::decode(b"id_gen reservation 3\n"), Err(Damage::Version(3)));
+    assert_eq!(Record::decode(b"id_gen reservation 2\n"), Err(Damage::CutShort));
     assert_eq!(Record::decode(b"id_gen reservation 1\n"), Err(Damage::CutShort));
+    let unnumbered = String::from_utf8(record().encode()).unwrap().replacen(" 2\n", " two\n", 1);
+    let body = unnumbered.split_once("crc32").unwrap().0;
+    let closed = format!("{body}crc32 {:08x}\n", crc32fast::hash(body.as_bytes()));
+    assert_eq!(Record::decode(closed.as_bytes()), Err(Damage::Line("version")));
 }
 
 #[test]

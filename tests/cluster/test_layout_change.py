@@ -3,7 +3,7 @@
 import re
 
 from harness import GENERATING, Cluster
-from harness.ids import PATIENT, assert_rest_works, next_id, refusal
+from harness.ids import PATIENT, Caller, assert_rest_works, change, next_id, refusal
 
 LAYOUT_BELOW = "55000"
 ACCEPT = "SELECT id_gen_accept_layout()"
@@ -100,3 +100,24 @@ def test_the_same_layout_in_other_words_is_no_change() -> None:
         old = next_id(cluster)
         restart_with(cluster, MIDDLE)
         assert next_id(cluster) > old
+
+
+def test_a_crash_of_a_backend_is_no_restart() -> None:
+    """A layout that waits for the restart goes on waiting, whatever else brings all shared memory down."""
+    with Cluster(conf=PATIENT_SERVER) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        given = [next_id(cluster)]
+        change(cluster, "layout", "js")
+        cluster.poll_until("SHOW id_gen.layout", expected="js")
+        for _ in range(2):
+            began = cluster.log_position
+            with Caller(cluster) as victim:
+                given.append(victim.ask())
+                cluster.kill9(victim.pid)
+            cluster.wait_for_log("database system is ready to accept connections", began)
+            cluster.poll_until("SELECT true")
+            assert cluster.psql("SELECT name FROM snowflake_layouts() WHERE in_use") == "default"
+            given.append(next_id(cluster))
+        assert given == sorted(set(given))
+        cluster.restart()
+        assert refusal(cluster).sqlstate == LAYOUT_BELOW

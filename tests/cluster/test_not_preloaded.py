@@ -109,6 +109,59 @@ def test_a_session_that_cannot_see_the_settings_does_not_found_the_line(statemen
             assert connection.execute(WORKER).fetchone() == (2,), "a reload gives it the file's values"
 
 
+def test_names_of_settings_have_no_case() -> None:
+    """PostgreSQL takes the file's name for the connection's, whose value then hides the file's."""
+    with Cluster(conf=CONF.replace("id_gen.layout", "ID_GEN.layout")) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        with cluster.connect(options="-c id_gen.layout=default") as connection:
+            with pytest.raises(psycopg.Error) as refused:
+                connection.execute(NEXT)
+            assert refused.value.sqlstate == UNSET
+            assert "cannot be seen in this session" in str(refused.value)
+        cluster.psql(NEXT)
+        assert cluster.psql("SELECT name FROM snowflake_layouts() WHERE in_use") == "wide"
+
+
+def test_a_session_that_has_yet_to_read_a_reload_does_not_found_the_line() -> None:
+    """In the middle of a statement it has the old settings, and the layout is fixed until the restart."""
+    with Cluster(conf=CONF) as cluster, Caller(cluster) as late, Caller(cluster) as holder:
+        cluster.psql("""
+            CREATE EXTENSION id_gen;
+            CREATE FUNCTION late() RETURNS bigint LANGUAGE plpgsql AS
+                'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN snowflake_next(); END'""")
+        late.ask("SELECT uuidv7_timestamp(NULL)")
+        holder.ask("SELECT pg_advisory_lock(1)")
+        answer = late.begin("SELECT late()")
+        late.await_wait("Lock")
+        change(cluster, "layout", "default")
+        cluster.poll_until("SHOW id_gen.layout", expected="default")
+        holder.ask("SELECT pg_advisory_unlock(1)")
+        error = error_of(answer)
+        assert error.sqlstate == UNSET
+        assert "reloaded during this statement" in str(error)
+        assert late.ask("SELECT late()") > 0
+        assert cluster.psql("SELECT name FROM snowflake_layouts() WHERE in_use") == "default"
+
+
+def test_a_crash_adopts_no_layout_that_waits_for_the_restart() -> None:
+    """The memory is founded anew by a session whose settings are those of the last reload."""
+    with Cluster(conf=CONF + PATIENT) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        given = [next_id(cluster)]
+        change(cluster, "layout", "js")
+        cluster.poll_until("SHOW id_gen.layout", expected="js")
+        began = cluster.log_position
+        with Caller(cluster) as victim:
+            cluster.kill9(victim.pid)
+        cluster.wait_for_log("database system is ready to accept connections", began)
+        cluster.poll_until("SELECT true")
+        given.append(next_id(cluster))
+        assert cluster.psql("SELECT name FROM snowflake_layouts() WHERE in_use") == "wide"
+        assert given == sorted(set(given))
+        cluster.restart()
+        assert refusal(cluster).sqlstate == UNSET, "now it is for the operator to decide"
+
+
 def test_sessions_from_before_and_after_a_reload_share_one_line() -> None:
     with Cluster(conf="id_gen.worker_id = 1\n") as cluster, Caller(cluster) as first, Caller(cluster) as idle:
         cluster.psql("CREATE EXTENSION id_gen")

@@ -148,3 +148,29 @@ def test_a_session_that_missed_a_reload_does_not_bring_the_old_settings_back() -
         other.ask("SELECT pg_advisory_unlock(1)::text")
         assert answer.result() == 2
         assert other.ask(WORKER_OF_NEXT) == 2
+
+
+def test_a_set_that_runs_while_strict_order_is_set_follows_it() -> None:
+    """From the moment that `max_block = 1` is in force, every row takes a claim of its own."""
+    with Cluster(conf=GENERATING) as cluster, cluster.connect() as reader, cluster.connect() as other:
+        cluster.psql("CREATE EXTENSION id_gen")
+        reader.execute("BEGIN")
+        # In the FROM clause all rows would be made at once.
+        reader.execute("DECLARE c NO SCROLL CURSOR FOR SELECT snowflake_next_batch(20000) AS id")
+
+        def fetch(count: int) -> list[int]:
+            return [row[0] for row in reader.execute(f"FETCH {count} FROM c")]
+
+        given = fetch(1_000)
+        change(cluster, "max_block", 1)
+        cluster.poll_until("SHOW id_gen.max_block", expected="1")
+        other.execute("SELECT snowflake_next()")
+        claims = f"SELECT claims FROM id_gen_stat_backends WHERE pid = {reader.info.backend_pid}"
+        before = int(cluster.psql(claims))
+        given += fetch(5_000)
+        assert int(cluster.psql(claims)) - before == 5_000
+        for _ in range(10):
+            (of_other,) = other.execute("SELECT snowflake_next()").fetchone() or (0,)
+            assert given[-1] < of_other
+            given += [of_other, *fetch(1)]
+        assert given == sorted(set(given))

@@ -18,7 +18,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -85,12 +85,15 @@ class Cluster:
         copy_of: "Cluster | None" = None,
         upgrade_of: "Cluster | None" = None,
         server: Server | None = None,
+        initdb: Sequence[str] = (),
     ) -> None:
-        """`conf` is added to postgresql.conf, `env` to the environment of the server process, which sees `clock`."""
+        """`conf` is added to postgresql.conf, `env` to the environment of the server process, which sees `clock`, and
+        `initdb` to that program's options."""
         self.name = name
         self.server = server or Server.from_environment()
         self._conf = conf
         self._env = dict(env or {})
+        self._initdb = initdb
         self._original = standby_of or copy_of
         self._is_standby = standby_of is not None
         self._predecessor = upgrade_of
@@ -137,6 +140,7 @@ class Cluster:
                 "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions",
                 # Two servers of an upgrade must agree, and older ones have no checksums by default.
                 *(["--no-data-checksums"] if self._predecessor and self.server.version >= 18 else []),
+                *self._initdb,
             )  # fmt: skip
             self.append_conf(DEFAULTS)
         else:

@@ -1,5 +1,7 @@
 """The extension's file in the data directory, as a test reads it, forges it and takes it away."""
 
+import os
+import shutil
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,6 +56,28 @@ class Reservation:
             yield
         finally:
             self._in_the_making.unlink()
+
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """Whoever writes next waits for the disk, uninterruptibly, until this ends or the process does."""
+
+        def take_the_name() -> bool:
+            try:
+                os.mkfifo(self._in_the_making)
+            except FileExistsError:
+                return False
+            return True
+
+        self._cluster.wait_until(take_the_name, "between two writes of its reservation")
+        shutil.chown(self._in_the_making, self.directory.owner(), self.directory.group())
+        try:
+            yield
+        finally:
+            # Who opens a pipe to write waits until somebody reads. Its name goes first, so that it is never renamed.
+            pipe = os.open(self._in_the_making, os.O_PATH)
+            self._in_the_making.unlink()
+            os.close(os.open(f"/proc/self/fd/{pipe}", os.O_RDONLY | os.O_NONBLOCK))
+            os.close(pipe)
 
     @contextmanager
     def read_only(self) -> Iterator[None]:

@@ -15,7 +15,7 @@ import pytest
 
 from harness import GENERATING, PRELOAD, Cluster, FakeClock, Server
 from harness.catalog import fresh, installed
-from harness.ids import IMPATIENT, NARROW, TOO_FAR_AHEAD, first_id, next_id, refusal, run_ahead
+from harness.ids import IMPATIENT, NARROW, TOO_FAR_AHEAD, first_id, next_id, refusal, run_ahead, time_of
 from harness.reservation import Reservation
 
 PATH = Server.upgrade_path()
@@ -179,16 +179,26 @@ def test_a_carried_file_says_exactly_how_far_ids_went(carried: str) -> None:
         assert after.fields["system"] != before.fields["system"]
 
 
-def test_an_upgrade_that_is_only_checked_leaves_the_old_server_as_it_was() -> None:
-    """pg_upgrade starts the old server, too, which then takes itself for one that is upgraded, and begins higher."""
+@MODES
+def test_an_upgrade_that_is_only_checked_leaves_no_trace(mode: str) -> None:
+    """pg_upgrade --check starts both servers as the real one does, and then the old one goes on."""
+    conf = f"{NARROW}id_gen.max_lead = '24h'\n"
     with ExitStack() as clusters:
-        old = clusters.enter_context(Cluster("old", server=OLDEST, conf=GENERATING))
+        old = clusters.enter_context(Cluster("old", server=OLDEST, conf=conf))
         old.psql("CREATE EXTENSION id_gen")
         last = first_id(old)
-        new = not_started(old, NEWEST, clusters, conf=GENERATING)
+        new = not_started(old, NEWEST, clusters, conf=settings(NEWEST, mode, conf))
         new.take_over("--check")
+        for cluster in (old, new):
+            assert not Reservation(cluster).upgraded.exists()
         old.start()
+        assert time_of(old, first_id(old)) - time_of(old, last) < 1000 * HOUR
         assert first_id(old) > last
+        # Whose file it is, is noticed as before.
+        old.stop()
+        Reservation(old).forge(system="1")
+        old.start()
+        assert "belongs to another database cluster" in str(refusal(old))
 
 
 def test_no_upgrade_that_can_not_be_noted() -> None:

@@ -1,0 +1,28 @@
+//! No backtrace in errors. An error of PostgreSQL's that passes through Rust code would get one into its DETAIL, and so
+//! to the client, if the server's environment asks Rust programs for backtraces.
+
+use std::backtrace::Backtrace;
+use std::env;
+
+/// What the standard library looks at, and before that. It does so once, and this library has a copy of it of its own.
+const ASKED_FOR: &str = "RUST_BACKTRACE";
+const VARIABLE: &str = "RUST_LIB_BACKTRACE";
+
+/// Lets the standard library find that none is wanted, and leaves the environment as it was: other libraries and the
+/// programs that the server runs inherit it.
+pub fn leave_out() {
+    let before = env::var_os(VARIABLE);
+    if before.is_none() && env::var_os(ASKED_FOR).is_none() {
+        return;
+    }
+    // SAFETY: PostgreSQL's processes have one thread when a library is loaded.
+    unsafe { env::set_var(VARIABLE, "0") };
+    let _ = Backtrace::capture();
+    // SAFETY: as above.
+    unsafe {
+        match before {
+            Some(value) => env::set_var(VARIABLE, value),
+            None => env::remove_var(VARIABLE),
+        }
+    }
+}

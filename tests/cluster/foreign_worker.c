@@ -1,0 +1,55 @@
+/*
+ * A background worker of another extension, as PostgreSQL's documentation lets one be written: it runs a statement, and
+ * leaves SIGTERM to PostgreSQL's own handler for such workers, which ends the process where it stands.
+ */
+
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "postmaster/bgworker.h"
+#include "utils/builtins.h"
+#include "utils/snapmgr.h"
+
+PG_MODULE_MAGIC;
+
+PG_FUNCTION_INFO_V1(foreign_worker_start);
+PGDLLEXPORT void foreign_worker_main(Datum argument);
+
+void foreign_worker_main(Datum argument)
+{
+    BackgroundWorkerUnblockSignals();
+    BackgroundWorkerInitializeConnection("postgres", NULL, 0);
+    StartTransactionCommand();
+    SPI_connect();
+    PushActiveSnapshot(GetTransactionSnapshot());
+    SPI_execute("SELECT snowflake_next()", false, 0);
+    SPI_finish();
+    PopActiveSnapshot();
+    CommitTransactionCommand();
+}
+
+/* foreign_worker_start(library text) → its process */
+Datum foreign_worker_start(PG_FUNCTION_ARGS)
+{
+    BackgroundWorker worker;
+    BackgroundWorkerHandle *handle;
+    pid_t pid;
+
+    memset(&worker, 0, sizeof worker);
+    worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+    worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+    worker.bgw_restart_time = BGW_NEVER_RESTART;
+    worker.bgw_notify_pid = MyProcPid;
+    strlcpy(worker.bgw_name, "foreign worker", BGW_MAXLEN);
+    strlcpy(worker.bgw_type, "foreign worker", BGW_MAXLEN);
+    strlcpy(worker.bgw_library_name, text_to_cstring(PG_GETARG_TEXT_PP(0)), sizeof worker.bgw_library_name);
+    strlcpy(worker.bgw_function_name, "foreign_worker_main", BGW_MAXLEN);
+    if (!RegisterDynamicBackgroundWorker(&worker, &handle))
+        elog(ERROR, "no place for another worker");
+    if (WaitForBackgroundWorkerStartup(handle, &pid) != BGWH_STARTED)
+        elog(ERROR, "the worker did not start");
+    PG_RETURN_INT32(pid);
+}

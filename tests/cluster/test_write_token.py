@@ -1,0 +1,97 @@
+"""The right to write the reservation, when its holder ends, hangs, or is what a stopping server waits for."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from harness import GENERATING, PRELOADED, Cluster
+from harness.ids import PATIENT, Caller, answer_of, next_id
+from harness.reservation import Reservation
+from harness.shim import compiled
+
+FOREIGN_WORKER = Path(__file__).with_name("foreign_worker.c")
+HANGS = "SELECT count(*) > 0 FROM pg_stat_activity WHERE pid = {} AND wait_event_type = 'Extension'"
+# A session that waits for ever is a failure, and says so.
+CONF = f"{GENERATING}{PATIENT}statement_timeout = '30s'\n"
+USED_UP = "SELECT reserved_until < clock_timestamp() FROM id_gen_status()"
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@contextmanager
+def without_keeper(cluster: Cluster) -> Iterator[None]:
+    """Nobody extends the reservation, as on a server without the preload, and it is used up."""
+    keeper = [pid for pid, title in cluster.processes().items() if title.startswith("id_gen keeper")]
+    assert bool(keeper) == PRELOADED
+    for pid in keeper:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        cluster.poll_until(USED_UP)
+        yield
+    finally:
+        for pid in keeper:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def start_foreign_worker(cluster: Cluster) -> int:
+    """Lets the worker ask for an ID, and waits until it hangs in writing the reservation."""
+    library = compiled(FOREIGN_WORKER, cluster.server)
+    cluster.psql(f"""
+        CREATE FUNCTION foreign_worker_start(text) RETURNS int AS '{library}' LANGUAGE c STRICT""")
+    pid = int(cluster.psql(f"SELECT foreign_worker_start('{library}')"))
+    cluster.poll_until(HANGS.format(pid))
+    return pid
+
+
+def test_a_holder_that_ends_in_a_signal_handler_leaves_the_token() -> None:
+    """FATAL in PostgreSQL's own handler unwinds nothing: no destructor runs."""
+    with Cluster(conf=CONF) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        given = [next_id(cluster)]
+        with without_keeper(cluster):
+            with Reservation(cluster).hanging():
+                pid = start_foreign_worker(cluster)
+                os.kill(pid, signal.SIGTERM)
+                cluster.wait_until(lambda: not alive(pid), "rid of the worker")
+            given += [next_id(cluster), next_id(cluster)]
+        given.append(next_id(cluster))
+        assert given == sorted(set(given))
+        assert cluster.psql("SELECT status FROM id_gen_check() WHERE name = 'reservation'") == "ok"
+        assert "terminated by signal" not in cluster.log()
+
+
+def test_a_write_that_hangs_holds_up_neither_the_keeper_nor_its_end() -> None:
+    with Cluster(conf=CONF) as cluster, Caller(cluster) as writer, Caller(cluster) as waiter:
+        cluster.psql("CREATE EXTENSION id_gen")
+        given = [next_id(cluster), waiter.ask()]
+        with without_keeper(cluster):
+            hanging = Reservation(cluster).hanging()
+            hanging.__enter__()
+            answer = writer.begin()
+            writer.await_wait("Extension")
+        # The keeper finds the token taken, round after round; a second session waits for it.
+        waiter.begin()
+        waiter.await_wait("Extension")
+        if PRELOADED:
+            cluster.poll_until("SELECT keeper_beat > clock_timestamp() - interval '2 s' FROM id_gen_status()")
+        keeper = [pid for pid, title in cluster.processes().items() if title.startswith("id_gen keeper")]
+        cluster._signal(signal.SIGINT)
+        for pid in (*keeper, waiter.pid):
+            cluster.wait_until(lambda pid=pid: not alive(pid), f"rid of {pid}")
+        assert alive(writer.pid), "a write that has begun is not given up"
+        hanging.__exit__(None, None, None)
+        with suppress(Exception):
+            given.append(answer_of(answer))
+        cluster._await_exit()
+        cluster.start()
+        given.append(next_id(cluster))
+        assert given == sorted(set(given))
