@@ -49,6 +49,7 @@ MAJOR=${PG%-cassert}
 
 source "$ROOT/scripts/postgresql_source.sh"
 source "$ROOT/scripts/monitoring.sh"
+source "$ROOT/scripts/clients.sh"
 
 # of_cargo KEY: prints a value of Cargo.toml.
 of_cargo() { sed -n "s/^$1 = \[\?\"\(.*\)\"\]\?$/\1/p" Cargo.toml; }

@@ -1,0 +1,17 @@
+export async function up(knex) {
+    await knex.raw("CREATE EXTENSION id_gen");
+    await knex.schema.createTable("customer", (table) => {
+        table.bigInteger("id").primary().defaultTo(knex.raw("snowflake_next()"));
+        table.text("name").notNullable();
+    });
+    await knex.schema.createTable("purchase", (table) => {
+        table.uuid("id").primary().defaultTo(knex.raw("public.uuidv7()"));
+        table.bigInteger("customer_id").notNullable().references("customer.id");
+    });
+}
+
+export async function down(knex) {
+    await knex.schema.dropTable("purchase");
+    await knex.schema.dropTable("customer");
+    await knex.raw("DROP EXTENSION id_gen");
+}
