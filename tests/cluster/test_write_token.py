@@ -3,8 +3,10 @@
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+
+import psycopg
 
 from harness import GENERATING, PRELOADED, Cluster
 from harness.ids import PATIENT, Caller, answer_of, next_id
@@ -26,10 +28,14 @@ def alive(pid: int) -> bool:
     return True
 
 
+def keepers(cluster: Cluster) -> list[int]:
+    return [pid for pid, title in cluster.processes().items() if title.startswith("id_gen keeper")]
+
+
 @contextmanager
 def without_keeper(cluster: Cluster) -> Iterator[None]:
     """Nobody extends the reservation, as on a server without the preload, and it is used up."""
-    keeper = [pid for pid, title in cluster.processes().items() if title.startswith("id_gen keeper")]
+    keeper = keepers(cluster)
     assert bool(keeper) == PRELOADED
     for pid in keeper:
         os.kill(pid, signal.SIGSTOP)
@@ -70,12 +76,16 @@ def test_a_holder_that_ends_in_a_signal_handler_leaves_the_token() -> None:
 
 
 def test_a_write_that_hangs_holds_up_neither_the_keeper_nor_its_end() -> None:
-    with Cluster(conf=CONF) as cluster, Caller(cluster) as writer, Caller(cluster) as waiter:
+    with (
+        Cluster(conf=CONF) as cluster,
+        Caller(cluster) as writer,
+        Caller(cluster) as waiter,
+        ExitStack() as disk,
+    ):
         cluster.psql("CREATE EXTENSION id_gen")
         given = [next_id(cluster), waiter.ask()]
         with without_keeper(cluster):
-            hanging = Reservation(cluster).hanging()
-            hanging.__enter__()
+            disk.enter_context(Reservation(cluster).hanging())
             answer = writer.begin()
             writer.await_wait("Extension")
         # The keeper finds the token taken, round after round; a second session waits for it.
@@ -83,15 +93,15 @@ def test_a_write_that_hangs_holds_up_neither_the_keeper_nor_its_end() -> None:
         waiter.await_wait("Extension")
         if PRELOADED:
             cluster.poll_until("SELECT keeper_beat > clock_timestamp() - interval '2 s' FROM id_gen_status()")
-        keeper = [pid for pid, title in cluster.processes().items() if title.startswith("id_gen keeper")]
-        cluster._signal(signal.SIGINT)
+        keeper = keepers(cluster)
+        cluster.begin_stop()
         for pid in (*keeper, waiter.pid):
             cluster.wait_until(lambda pid=pid: not alive(pid), f"rid of {pid}")
         assert alive(writer.pid), "a write that has begun is not given up"
-        hanging.__exit__(None, None, None)
-        with suppress(Exception):
+        disk.close()
+        with suppress(psycopg.Error):
             given.append(answer_of(answer))
-        cluster._await_exit()
+        cluster.await_stop()
         cluster.start()
         given.append(next_id(cluster))
         assert given == sorted(set(given))

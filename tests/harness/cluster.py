@@ -176,8 +176,17 @@ class Cluster:
 
     def stop(self, mode: str = "fast") -> None:
         """Stops the server: `smart`, `fast` or `immediate`, as for pg_ctl."""
+        self.begin_stop(mode)
+        self.await_stop()
+
+    def begin_stop(self, mode: str = "fast") -> None:
+        """Tells the server to stop, and does not wait for it."""
         self._signal(SHUTDOWN_SIGNALS[mode])
-        self._await_exit()
+
+    def await_stop(self) -> None:
+        """Waits until the server has stopped."""
+        self.wait_until(lambda: not self.running, "gone")
+        self._process = None
 
     def restart(self, mode: str = "fast") -> None:
         self.stop(mode)
@@ -196,7 +205,7 @@ class Cluster:
         self._signal(signal.SIGSTOP)
         orphans = _children(self.pid)
         self._signal(signal.SIGKILL)
-        self._await_exit()
+        self.await_stop()
         self.wait_until(lambda: not any(map(_alive, orphans)), "rid of the killed server's backends")
 
     def promote(self) -> None:
@@ -335,10 +344,6 @@ class Cluster:
 
     def _signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
-
-    def _await_exit(self) -> None:
-        self.wait_until(lambda: not self.running, "gone")
-        self._process = None
 
     def _ready(self) -> bool:
         if not self.running:
