@@ -8,7 +8,7 @@ down_revision = None
 
 
 def upgrade() -> None:
-    op.execute("CREATE EXTENSION id_gen")
+    op.execute("CREATE EXTENSION IF NOT EXISTS id_gen")
     op.create_table(
         "customer",
         sa.Column("id", sa.BigInteger, primary_key=True, server_default=sa.text("snowflake_next()")),
@@ -16,7 +16,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "purchase",
-        sa.Column("id", sa.Uuid, primary_key=True, server_default=sa.text("public.uuidv7()")),
+        sa.Column("id", sa.Uuid, primary_key=True, server_default=sa.text("uuidv7()")),
         sa.Column("customer_id", sa.BigInteger, sa.ForeignKey("customer.id"), nullable=False),
     )
 

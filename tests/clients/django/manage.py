@@ -1,0 +1,9 @@
+"""Runs Django's commands, as the file that `startproject` writes."""
+
+import os
+import sys
+
+from django.core.management import execute_from_command_line
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "settings")
+execute_from_command_line(sys.argv)

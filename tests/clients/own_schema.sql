@@ -1,0 +1,3 @@
+CREATE SCHEMA ids;
+CREATE EXTENSION id_gen SCHEMA ids;
+CREATE TABLE invoice (id uuid PRIMARY KEY DEFAULT ids.uuidv7());
