@@ -2,7 +2,7 @@
 
 export PG PG_CONFIG MODE KEEP WRITE QUICK SEED MINUTES IDS CALLS DSN RECORDING
 
-.PHONY: help all demo dashboard test test-all test-upgrade torture memory robust fuzz bench lint install deb test-deb dist clean
+.PHONY: help all demo dashboard test test-all test-upgrade torture memory robust fuzz bench lint licences install deb test-deb dist clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -46,6 +46,9 @@ bench: ## Measure what an ID costs beside its rivals (QUICK=1; WRITE=1: into doc
 
 lint: ## Check format, warnings and comments
 	@scripts/lint
+
+licences: ## Write THIRD-PARTY-LICENSES anew, after a crate has changed
+	@scripts/licences
 
 install: ## Build for and install into the server of PG_CONFIG
 	@scripts/install

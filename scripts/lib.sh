@@ -217,18 +217,30 @@ build_extension() {
     PGRX_PG_CONFIG_PATH=$1 "$CARGO_PGRX" pgrx package --pg-config "$1" --out-dir "$2" "${@:3}" >&2
 }
 
-# install_extension PG_CONFIG: builds it and installs it into that server. The files are replaced, not written over: a
-# running server keeps the library that it has loaded.
+# install_extension PG_CONFIG: builds it and installs it into that server, which may be running.
 install_extension() (
     package=$(mktemp -d)
     trap 'rm -rf "$package"' EXIT
     build_extension "$1" "$package"
-    copy=(cp -r --remove-destination "$package/." /)
     if [[ -w $("$1" --pkglibdir) && -w $("$1" --sharedir)/extension ]]; then
-        "${copy[@]}"
+        replace_files "$package" /
     else
-        as_root "${copy[@]}"
+        as_root bash -euc "$(declare -f replace_files); umask 022; replace_files \"\$@\"" bash "$package" /
     fi
+)
+
+# replace_files FROM TO: puts every file below one directory at the same place below the other. Each is written under
+# another name and then renamed. What a running server has mapped stays as it is: written over, it would crash every
+# process of it. And who opens a file meanwhile finds the old one or the new one, whole.
+replace_files() (
+    cd "$1"
+    find . -type f -printf '%P\0' | while IFS= read -r -d '' file; do
+        new=$(dirname "$2/$file")/.$(basename "$file").$BASHPID.new
+        mkdir -p "$(dirname "$new")"
+        trap 'rm -f "$new"' EXIT
+        cp "$file" "$new"
+        mv -f "$new" "$2/$file"
+    done
 )
 
 passed=0

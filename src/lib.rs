@@ -72,9 +72,6 @@ mod upgrade;
 mod uuid;
 mod wait;
 
-#[cfg(any(test, feature = "pg_test"))]
-mod tests;
-
 ::pgrx::pg_module_magic!(name, version);
 
 // Each file requires the one before it: pgrx writes what nothing puts in order in an order that
@@ -102,17 +99,4 @@ pub extern "C-unwind" fn _PG_init() {
     log::install();
     memory::request();
     keeper::request();
-}
-
-/// What `cargo pgrx test` needs to start a server.
-#[cfg(test)]
-pub mod pg_test {
-    /// Nothing to set up.
-    pub fn setup(_options: Vec<&str>) {}
-
-    /// A server on which everything works.
-    #[must_use]
-    pub fn postgresql_conf_options() -> Vec<&'static str> {
-        vec!["shared_preload_libraries = 'id_gen'", "id_gen.worker_id = 1"]
-    }
 }

@@ -24,6 +24,9 @@ apt-get update -q
 apt-get install -y -q --no-install-recommends "$deb"
 rm "$deb"
 dpkg --verify "$package"
+doc=/usr/share/doc/$package
+[[ -s $doc/THIRD-PARTY-LICENSES ]] || fail "no licences of the crates in the library"
+grep -qF "$doc/THIRD-PARTY-LICENSES" "$doc/copyright" || fail "the copyright file does not mention them"
 
 # works OPTION...: on a cluster with these settings.
 works() {

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import tarfile
 import tomllib
@@ -19,6 +20,8 @@ pytestmark = pytest.mark.any_server
 ROOT = Path(__file__).parent.parent
 CARGO = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
 META = json.loads((ROOT / "META.json").read_text())
+
+PACKED = ("META.json", "Cargo.lock", "LICENSE", "THIRD-PARTY-LICENSES", "scripts/install")
 
 # What version 1.0.0 of the PGXN Meta Spec wants: https://pgxn.org/spec
 REQUIRED = {"name", "version", "abstract", "maintainer", "license", "provides", "meta-spec"}
@@ -71,6 +74,69 @@ def test_meta_names_files_that_exist() -> None:
         assert (ROOT / extension["docfile"]).is_file()
 
 
+def linked_crates(features: str) -> set[str]:
+    """Name and version of every crate that the library is made of, macros included, for these servers."""
+    listed = subprocess.run(
+        ["cargo", "tree", "--locked", "--edges=normal", "--no-default-features", f"--features={features}",
+         "--prefix=none", "--no-dedupe", "--format={p}"],
+        cwd=ROOT, check=True, text=True, stdout=subprocess.PIPE,
+    ).stdout  # fmt: skip
+    found = re.findall(r"^(\S+) v(\S+)(.*)$", listed, re.MULTILINE)
+    return {f"{name} {version}" for name, version, more in found if f"({ROOT}" not in more}
+
+
+def named_crates(licences: str) -> set[str]:
+    """Name and version of every crate that the file lists, each of which has a text further down."""
+    listed = set(re.findall(r"^\* (\S+ \S+): \S", licences, re.MULTILINE))
+    assert listed == set(re.findall(r"^  (\S+ \d\S*)$", licences, re.MULTILINE))
+    return listed
+
+
+def test_licences_of_all_crates_and_no_others() -> None:
+    every_server = ",".join(re.findall(r"^(pg\d+) = ", (ROOT / "Cargo.toml").read_text(), re.MULTILINE))
+    crates = linked_crates(every_server)
+    assert any(crate.startswith("pgrx ") for crate in crates)
+    assert named_crates((ROOT / "THIRD-PARTY-LICENSES").read_text()) == crates
+
+
+def test_licences_that_are_not_of_these_crates_are_noticed(tmp_path: Path) -> None:
+    """By what `make lint` runs, for a crate that is missing, one too many, and one of another version."""
+    for name in ("Cargo.toml", "Cargo.lock", "core", "scripts", "src", "THIRD-PARTY-LICENSES"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, tmp_path / name)
+    file = tmp_path / "THIRD-PARTY-LICENSES"
+    licences = file.read_text()
+
+    def check() -> subprocess.CompletedProcess[str]:
+        return subprocess.run([tmp_path / "scripts/licences", "check"], text=True, stderr=subprocess.PIPE)
+
+    assert check().returncode == 0
+    line = re.search(r"^\* libc (\S+): .*\n", licences, re.MULTILINE)
+    assert line
+    for wrong in ("", line[0] + "* libd 1.0.0: MIT\n", line[0].replace(line[1], "0.0.1")):
+        file.write_text(licences.replace(line[0], wrong))
+        refused = check()
+        assert refused.returncode != 0 and "make licences" in refused.stderr, wrong
+
+
+def can_package() -> bool:
+    """Whether a Debian package can be built here, with nothing more installed for it."""
+    has_tools = all(map(shutil.which, ("dpkg-deb", "dh_builddeb", "lintian")))
+    return has_tools and not os.environ.get("PG_CONFIG") and (os.environ.get("PG") or "15").isdigit()
+
+
+@pytest.mark.skipif(not can_package(), reason="what builds Debian packages is missing, or they are not for this server")
+def test_debian_package_carries_the_licences(tmp_path: Path) -> None:
+    built = subprocess.run([ROOT / "scripts/deb"], check=True, text=True, stdout=subprocess.PIPE)
+    deb = Path(built.stdout.splitlines()[-1])
+    subprocess.run(["dpkg-deb", "--extract", deb, tmp_path], check=True)
+    (doc,) = (tmp_path / "usr/share/doc").iterdir()
+    licences = (doc / "THIRD-PARTY-LICENSES").read_text()
+    assert licences == (ROOT / "THIRD-PARTY-LICENSES").read_text()
+    assert named_crates(licences) >= linked_crates(f"pg{Server.from_environment().version}")
+    assert f"/usr/share/doc/{doc.name}/THIRD-PARTY-LICENSES" in (doc / "copyright").read_text()
+
+
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="archives are made out of a git repository")
 def test_archives_build_and_install(tmp_path: Path) -> None:
     def dist() -> list[Path]:
@@ -88,7 +154,7 @@ def test_archives_build_and_install(tmp_path: Path) -> None:
     with zipfile.ZipFile(zipped) as archive:
         in_zip = {name for name in archive.namelist() if not name.endswith("/")}
     unpacked = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert in_zip == unpacked >= {f"{top}/{name}" for name in ("META.json", "Cargo.lock", "LICENSE", "scripts/install")}
+    assert in_zip == unpacked >= {f"{top}/{name}" for name in PACKED}
 
     # As PGXN's client does, into the tests' own server, which gets back what it had: that may be newer.
     server = Server.from_environment()

@@ -50,7 +50,7 @@ def without_keeper(cluster: Cluster) -> Iterator[None]:
 
 def start_foreign_worker(cluster: Cluster) -> int:
     """Lets the worker ask for an ID, and waits until it hangs in writing the reservation."""
-    library = compiled(FOREIGN_WORKER, cluster.server)
+    library = compiled(FOREIGN_WORKER, f"-I{cluster.server.directory('includedir-server')}")
     cluster.psql(f"""
         CREATE FUNCTION foreign_worker_start(text) RETURNS int AS '{library}' LANGUAGE c STRICT""")
     pid = int(cluster.psql(f"SELECT foreign_worker_start('{library}')"))

@@ -90,7 +90,10 @@ def scripts(cluster: Cluster, **contents: str) -> Iterator[None]:
     files = {directory(cluster) / f"id_gen--{name}.sql": content for name, content in contents.items()}
     try:
         for file, content in files.items():
-            file.write_text(content)
+            # Renamed into place: other servers may run from the same files, and read one of that name.
+            new = file.with_suffix(".new")
+            new.write_text(content)
+            new.rename(file)
         yield
     finally:
         for file in files:
