@@ -23,7 +23,7 @@ from harness import PRELOADED, Cluster, Server
 
 # In the mode without the line in postgresql.conf, what makes sessions have the library although no test calls it.
 LOADED = "shared_preload_libraries" if PRELOADED else "session_preload_libraries"
-# `deadlock-parallel` needs as many workers as a server has by default. The keeper is one more.
+# As many workers as a server has by default are the suites' own, as in a server without id_gen. The keeper is one more.
 DEFAULT_WORKERS = 8
 LINES_SHOWN = 60
 
