@@ -26,6 +26,8 @@ LOADED = "shared_preload_libraries" if PRELOADED else "session_preload_libraries
 # As many workers as a server has by default are the suites' own, as in a server without id_gen. The keeper is one more.
 DEFAULT_WORKERS = 8
 LINES_SHOWN = 60
+# Many times what a suite takes. isolationtester waits without end if a statement sends a message before it is blocked.
+LIMIT_MINUTES = 30
 
 # What pg_regress prints of each test: before PostgreSQL 16, and since, when its answer came to be in TAP.
 ANSWER = re.compile(r"(?:test| {4}) *(?P<test>\S+) +\.\.\. (?P<word>\w+)|(?P<tap>(?:not )?ok) \d+ +[-+] (?P<name>\S+)")
@@ -117,7 +119,8 @@ def run(server: Server, suite: Suite, guest: bool) -> Outcome:
 
 
 def answers(cluster: Cluster, suite: Suite, output: Path, options: Sequence[str]) -> dict[str, bool]:
-    command = [suite.program, f"--bindir={cluster.server.bindir}", f"--host={cluster.socket_dir}", "--user=postgres"]
+    command = ["timeout", f"{LIMIT_MINUTES}m", suite.program]
+    command += [f"--bindir={cluster.server.bindir}", f"--host={cluster.socket_dir}", "--user=postgres"]
     command += [f"--dbname={suite.database}", "--inputdir=.", f"--outputdir={output}", *options, *suite.options]
     good = {}
     with subprocess.Popen(
