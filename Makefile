@@ -2,7 +2,7 @@
 
 export PG PG_CONFIG MODE KEEP WRITE QUICK SEED MINUTES IDS CALLS DSN RECORDING
 
-.PHONY: help all demo dashboard test test-all test-upgrade torture memory robust fuzz bench lint licences install deb test-deb dist clean
+.PHONY: help all demo dashboard test test-all test-upgrade test-host torture memory robust fuzz bench lint licences install deb test-deb dist clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -28,6 +28,9 @@ test-all: ## Run all tests on every supported PostgreSQL, with and without prelo
 
 test-upgrade: ## Take a database through pg_upgrade, from the oldest supported PostgreSQL to the newest
 	@scripts/upgrade
+
+test-host: ## Run PostgreSQL's own regression and isolation suites on a server with id_gen in it (PG=, MODE=)
+	@scripts/host
 
 torture: ## Crash, step and promote servers for minutes, then look for duplicates (SEED=, MINUTES=, IDS=)
 	@scripts/run tests/torture.py

@@ -147,6 +147,17 @@ need_venv() {
     echo "$stamp" >"$VENV/stamp"
 }
 
+# need_mode: MODE says how a server comes by the library: from its start, or only where it is used, which PostgreSQL 17
+# and later allow.
+need_mode() {
+    export MODE=${MODE:-preloaded}
+    case $MODE in
+        preloaded) ;;
+        not-preloaded) ((MAJOR >= 17)) || fail "PostgreSQL $MAJOR needs the preload" "Choose another: PG=17 MODE=$MODE" ;;
+        *) fail "MODE=$MODE is unknown" "The modes are: preloaded, not-preloaded" ;;
+    esac
+}
+
 # need_machine: all the steps that do not depend on a server.
 need_machine() {
     local packages=(build-essential pkg-config clang libclang-dev python3-venv faketime)

@@ -20,24 +20,11 @@ built_server() (
     [[ $1 != *-cassert ]] || options+=(--enable-cassert --enable-debug CPPFLAGS=-DUSE_VALGRIND)
     stamp="built with ${options[*]}"
     if [[ ! -e $prefix/stamp || $(<"$prefix/stamp") != "$stamp" ]]; then
-        suites=$(debian_suites "$major")
-        need_build_packages
         [[ $1 != *-cassert ]] || need_packages valgrind
-        need_cache
         log=$CACHE/pg$1.log
-        : >"$log"
-        directory=$(mktemp -d "$CACHE/build.XXXXXX")
-        trap 'rm -rf "$directory"' EXIT
-        # apt fetches as a user of its own.
-        chmod 755 "$directory"
-        cd "$directory"
-        step "Fetching the source of PostgreSQL $major (details: $log)"
-        logged "$log" fetch_source "postgresql-$major" "$suites"
-        cd source
+        enter_source "$major" "$log"
         step "Compiling PostgreSQL $(<.version) ${options[*]} (some minutes, once)"
         logged "$log" ./configure --prefix="$prefix" "${options[@]}"
-        # What a make of ours tells the ones below it is not for PostgreSQL's.
-        unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
         logged "$log" make -j "$(nproc)" world-bin
         rm -rf "$prefix"
         logged "$log" make install-world-bin
@@ -45,6 +32,47 @@ built_server() (
     fi
     echo "$prefix/bin/pg_config"
 )
+
+# built_suites SERVER: prints where PostgreSQL's own suites lie for a server that is built already: what their tests read,
+# and the libraries they load, compiled unless they are there. The programs that run them came with the server.
+built_suites() (
+    prefix=$CACHE/pg$1
+    if [[ ! -e $prefix/suites ]]; then
+        log=$CACHE/pg$1-suites.log
+        enter_source "${1%-*}" "$log"
+        step "Compiling what the tests of PostgreSQL $(<.version) load"
+        pg_config=$prefix/bin/pg_config
+        # Its own Makefile needs a configured tree. This one library takes only what the server has installed.
+        pgxs=$("$pg_config" --pgxs)
+        logged "$log" make -C src/test/regress -f "$pgxs" PGXS="$pgxs" PG_CONFIG="$pg_config" MODULES=regress
+        logged "$log" make -C contrib/spi USE_PGXS=1 PG_CONFIG="$pg_config"
+        rm -rf "$prefix/suites.new"
+        mkdir "$prefix/suites.new"
+        cp -r src/test/regress src/test/isolation "$prefix/suites.new"
+        cp contrib/spi/{refint,autoinc}.so "$prefix/suites.new/regress"
+        mv -T "$prefix/suites.new" "$prefix/suites"
+    fi
+    echo "$prefix/suites"
+)
+
+# enter_source VERSION LOG: fetches PostgreSQL's source and enters its directory, which is gone when this subshell ends.
+enter_source() {
+    local suites
+    suites=$(debian_suites "$1")
+    need_build_packages
+    need_cache
+    : >"$2"
+    directory=$(mktemp -d "$CACHE/build.XXXXXX")
+    trap 'rm -rf "$directory"' EXIT
+    # apt fetches as a user of its own.
+    chmod 755 "$directory"
+    cd "$directory"
+    step "Fetching the source of PostgreSQL $1 (details: $2)"
+    logged "$2" fetch_source "postgresql-$1" "$suites"
+    cd source
+    # What a make of ours tells the ones below it is not for PostgreSQL's.
+    unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+}
 
 need_build_packages() { need_packages build-essential bison flex libreadline-dev libssl-dev zlib1g-dev uuid-dev; }
 

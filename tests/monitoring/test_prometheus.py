@@ -195,7 +195,8 @@ def test_waits_are_a_histogram(server: Cluster, exporter: Exporter) -> None:
     least = sum(count * bound for count, bound in zip(added, (0, *bounds), strict=False) if count)
     most = sum(count * bound for count, bound in zip(added, bounds, strict=True) if count)
     assert least <= scrape["id_gen_wait_seconds_sum"] <= most
-    assert 4 < scrape["id_gen_largest_lead_seconds"] < 6
+    # As far as bulk requests may go of the default id_gen.max_lead.
+    assert 3 < scrape["id_gen_largest_lead_seconds"] < 4
     assert scrape["id_gen_peak_sequence_use_ratio"] == 1
 
 
