@@ -251,7 +251,7 @@ impl State {
                     },
                 },
                 frontier::Refusal::Unreserved { .. } => Denial::Unreserved,
-                frontier::Refusal::Exhausted => Refusal::Exhausted(*layout).into(),
+                frontier::Refusal::Exhausted => Refusal::AllPromised(*layout).into(),
             })?;
         let low = line.is_low(layout, run.end());
         let last_tick = layout.tick_of(run.end() - 1);

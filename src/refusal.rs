@@ -64,8 +64,10 @@ pub enum Refusal {
     },
     /// The clock shows a time before the layout's epoch.
     BeforeEpoch(Layout),
-    /// The layout's time field is used up.
+    /// The clock is past the layout's time field.
     Exhausted(Layout),
+    /// All times that the layout has were promised before, although the clock is not past them.
+    AllPromised(Layout),
     /// The line of IDs can't begin before somebody decides; for this layout.
     Obstacle(Obstacle, Box<Layout>),
     /// The reservation's file is damaged.
@@ -164,7 +166,7 @@ impl Refusal {
             Refusal::Ahead { .. } => Some(2),
             Refusal::Jumped { .. } => Some(3),
             Refusal::BeforeEpoch(_) => Some(4),
-            Refusal::Exhausted(_) => Some(5),
+            Refusal::Exhausted(_) | Refusal::AllPromised(_) => Some(5),
             Refusal::Obstacle(..) | Refusal::Damaged(_) | Refusal::Unreadable(_) => Some(6),
             Refusal::Unwritten(_) => Some(7),
             _ => None,
@@ -318,6 +320,15 @@ impl Refusal {
                 "If the clock is wrong, put it right. {}",
                 successor_hint(layout, layout.runs_out_ms())
             )),
+            Refusal::AllPromised(layout) => Fact::new(
+                Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
+                "the layout has run out of snowflakes",
+            )
+            .detail(format!(
+                "All times up to its end, {}, were promised before, although the clock is not there.",
+                show_ms(layout.runs_out_ms())
+            ))
+            .hint(TAKE_BACK_HINT),
             Refusal::Obstacle(obstacle, layout) => obstacle_words(obstacle, layout),
             Refusal::Damaged(damage) => {
                 Fact::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{FILE}\" is damaged"))
@@ -446,8 +457,9 @@ fn schema_to_name(function: pg_sys::Oid) -> Option<String> {
             return None;
         }
         let schema = pg_sys::get_namespace_name(pg_sys::get_func_namespace(function));
-        (!schema.is_null())
-            .then(|| CStr::from_ptr(pg_sys::quote_identifier(schema)).to_string_lossy().into_owned())
+        (!schema.is_null()).then(|| {
+            CStr::from_ptr(pg_sys::quote_identifier(schema)).to_string_lossy().into_owned()
+        })
     }
 }
 
@@ -456,10 +468,8 @@ pub fn name_schema(statements: &str, schema: &str) -> String {
     let mut named = statements.to_owned();
     for keyword in ["SELECT ", "FROM "] {
         for family in ["id_gen_", "snowflake_"] {
-            named = named.replace(
-                &format!("{keyword}{family}"),
-                &format!("{keyword}{schema}.{family}"),
-            );
+            named = named
+                .replace(&format!("{keyword}{family}"), &format!("{keyword}{schema}.{family}"));
         }
     }
     named
@@ -517,9 +527,7 @@ fn node_words(error: &RangeError, layout: &Layout) -> Words {
 pub fn ahead_hint(seconds: i64) -> String {
     let wait = "If the clock was set back, wait until it has caught up, or put it right";
     if seconds.saturating_mul(1000) > settings::MAX_MAX_LEAD_MS.into() {
-        return format!(
-            "{wait}; or, if no ID in use is of a later time, let a superuser begin anew above the newest: SELECT id_gen_reset_reservation(above => now());"
-        );
+        return format!("{wait}. {TAKE_BACK_HINT}");
     }
     format!(
         "{wait}; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{seconds}s'; SELECT pg_reload_conf();"
@@ -528,6 +536,9 @@ pub fn ahead_hint(seconds: i64) -> String {
 
 /// What to type to have a layout proposed.
 const WISH_HINT: &str = "Say what is needed, as in: SELECT * FROM id_gen_plan(ids_per_second => 10000, servers => 10, years => 30);";
+
+/// What to type when a wrong time was promised.
+const TAKE_BACK_HINT: &str = "If no ID in use is of a later time than now, let a superuser begin anew above it: SELECT id_gen_reset_reservation(above => now());";
 
 /// What to type when the past is lost.
 const RESET_HINT: &str = "Put the file back; or let a superuser begin anew above the clock, and above the newest ID in use: SELECT id_gen_reset_reservation(above => now());";

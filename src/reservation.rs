@@ -353,7 +353,9 @@ fn remove(path: &str) -> io::Result<()> {
 /// PostgreSQL's own files (`fsync_fname_ext`, `storage/file/fd.c`).
 fn flush_directory(path: &str) -> io::Result<()> {
     let directory = match File::open(path) {
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EISDIR | libc::EACCES)) => return Ok(()),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EISDIR | libc::EACCES)) => {
+            return Ok(());
+        }
         opened => opened?,
     };
     match flush_file(&directory) {

@@ -159,11 +159,8 @@ impl Set {
     /// A set that runs alone claims in chunks. One whose session generates otherwise between its
     /// rows can't use most of a chunk, so it begins again with one, and doubles.
     fn want(&mut self, overtaken: bool) -> Want {
-        self.chunk = if overtaken && self.as_of != NOT_BEGUN {
-            1
-        } else {
-            (self.chunk * 2).min(SET_CHUNK)
-        };
+        self.chunk =
+            if overtaken && self.as_of != NOT_BEGUN { 1 } else { (self.chunk * 2).min(SET_CHUNK) };
         if self.chunk < SET_CHUNK {
             Want::Block(self.chunk.min(self.remaining))
         } else {

@@ -61,7 +61,7 @@ pub fn ready(segment: &Segment) -> Result<(), Refusal> {
     reservation::trouble(segment)?;
     let Some(line) = segment.lock().line else { return Ok(()) };
     if layout.tick_of(line.frontier().position()) >= layout.ticks() {
-        return Err(Refusal::Exhausted(*layout));
+        return Err(Refusal::AllPromised(*layout));
     }
     let lead_ms = line.frontier_ms(layout) - unix_ms(now.wall_ns);
     let (max_lead_ms, max_wait_ms) = (settings.max_lead_ms, settings.max_wait_ms);

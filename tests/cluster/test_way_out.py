@@ -58,15 +58,15 @@ def test_a_promise_far_in_the_future_is_taken_back() -> None:
         assert given == sorted(set(given))
 
 
+@pytest.mark.parametrize("mistyped", ["2036-01-01", "294276-12-31"], ids=["a time", "past the layout's end"])
 @pytest.mark.parametrize("by", ["hint", "check"])
-def test_a_mistyped_reset_is_taken_back(by: str) -> None:
-    """Also while another session holds a block of the time that was mistyped."""
+def test_a_mistyped_reset_is_taken_back(by: str, mistyped: str) -> None:
     with Cluster(conf=GENERATING + PATIENT) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         given = [next_id(cluster)]
         cluster.append_conf("id_gen.max_wait = 0")
         cluster.restart()
-        cluster.psql("SELECT id_gen_reset_reservation(above => '2036-01-01')")
+        cluster.psql(f"SELECT id_gen_reset_reservation(above => '{mistyped}')")
         error = refusal(cluster)
         remedy = error.hint if by == "hint" else checks(cluster)["lead"].remedy
         notices: list[str] = []
