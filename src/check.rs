@@ -27,8 +27,10 @@ const ENDS_SOON_MS: i64 = 5 * MS_PER_YEAR;
 const SLOW_WRITE_NS: u64 = 1_000 * NS_PER_MS;
 /// The keeper goes round every second; after so long it is late: 10 s.
 const LATE_NS: u64 = 10_000 * NS_PER_MS;
-/// Shares of the lead and of the sequence from which on there is little room left.
-const MOSTLY: f64 = 0.8;
+/// Share of the sequence from which on there is little room left.
+const MOSTLY_USED: f64 = 0.8;
+/// Share of the lead from which on there is: bulk requests begin to wait at three quarters of it.
+const MOSTLY_AHEAD: f64 = 0.7;
 
 /// What a check found.
 enum Finding {
@@ -287,7 +289,7 @@ fn lead(subject: &Subject) -> Finding {
     let lead_ms = stat::lead_ms(subject.segment).unwrap_or(0.0) as i64;
     let max_lead_ms = i64::from(subject.settings.max_lead_ms);
     let found = format!("IDs are {lead_ms} ms ahead of the clock, of {max_lead_ms} ms allowed");
-    let mostly_ms = (max_lead_ms as f64 * MOSTLY) as i64;
+    let mostly_ms = (max_lead_ms as f64 * MOSTLY_AHEAD) as i64;
     // What a tick that is full takes of the next is no lead to speak of.
     if lead_ms <= mostly_ms.max(subject.layout.tick_ms().into()) {
         return Fine(found);
@@ -354,7 +356,7 @@ fn sequence(subject: &Subject) -> Finding {
         "{:.1} % of {capacity} IDs a second in the busiest second of the last minute",
         share * 100.0
     );
-    if share < MOSTLY {
+    if share < MOSTLY_USED {
         return Fine(found);
     }
     Warning(found, refusal::roomier_hint(&subject.layout, &subject.settings, subject.now_ms))

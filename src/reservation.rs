@@ -90,26 +90,24 @@ pub fn open(
     decision: Decision,
 ) -> Result<Begun, Refusal> {
     let layout = *segment.layout()?;
-    let (line, max_lead_ms, max_jump_ns) = {
-        let state = segment.lock();
-        (state.line, state.settings.max_lead_ms, state.max_jump_ns())
-    };
     let resets = matches!(decision, Decision::Reset { .. });
-    if line.is_some() && !resets {
-        return Ok(Begun::Already);
-    }
+    let (max_lead_ms, max_jump_ns) = {
+        let state = segment.lock();
+        if state.line.is_some() && !resets {
+            return Ok(Begun::Already);
+        }
+        (state.settings.max_lead_ms, state.max_jump_ns())
+    };
     let present = present(layout, max_lead_ms)?;
     // Where no ID can be made, none may be promised: a promise binds whoever comes after.
     tick_now(&layout, present.clock.wall_ns)?;
-    let start = decide(&present, decision)?;
-    let promised_until_ms = match line {
+    // From here on nothing is claimed, so that it is known where the old line ends, and a smaller bound may be written.
+    let closed = segment.close_line();
+    let start = decide(&present, closed.as_ref(), decision)?;
+    let promised_until_ms = match closed {
         Some(line) => Some(line.promised_until_ms(&layout)),
         None => read().ok().and_then(|finding| finding.promised_until_ms()),
     };
-    if line.is_some() {
-        // Nothing is claimed any more, so that a smaller bound may be written.
-        segment.close_line();
-    }
     // The last run may have left the clocks of this boot, which tell whether to believe the clock
     // now.
     let mut line = Line::begin(&layout, &start);
@@ -144,7 +142,7 @@ pub fn trouble(segment: &Segment) -> Result<(), Refusal> {
         (true, true) => extend(segment, &segment.begin_writing()),
         (false, true) => open(segment, &segment.begin_writing(), Decision::None).map(|_| ()),
         (false, false) => {
-            decide(&present(*segment.layout()?, max_lead_ms)?, Decision::None).map(|_| ())
+            decide(&present(*segment.layout()?, max_lead_ms)?, None, Decision::None).map(|_| ())
         }
     }
 }
@@ -179,10 +177,14 @@ fn server_start_us() -> Option<i64> {
     (started != 0).then(|| started.saturating_add(timestamp::POSTGRES_EPOCH_UNIX_US))
 }
 
-fn decide(present: &Present, decision: Decision) -> Result<Start, Refusal> {
+/// Where the line begins, or begins anew where there is one.
+fn decide(present: &Present, line: Option<&Line>, decision: Decision) -> Result<Start, Refusal> {
     if let Decision::Reset { above_ms } = decision {
         let start = opening::anew(present);
-        return Ok(Start { first_ms: start.first_ms.max(above_ms), ..start });
+        // Of a line that is at hand it is known where it stands: one that is within reach of the clock goes on there.
+        let first_ms = line
+            .map_or(start.first_ms, |line| start.first_ms.min(line.next_tick_ms(&present.layout)));
+        return Ok(Start { first_ms: first_ms.max(above_ms), ..start });
     }
     let mut finding = read()?;
     if decision == Decision::AcceptLayout

@@ -372,10 +372,12 @@ impl Segment {
         }
     }
 
-    /// Ends the line: nothing is claimed, and no block is used any more, until it begins anew.
-    pub fn close_line(&self) {
-        self.lock().line = None;
+    /// Ends the line, if there is one, and returns it as it was: nothing is claimed, and no block is used any more, until
+    /// one begins anew.
+    pub fn close_line(&self) -> Option<Line> {
+        let mut state = self.lock();
         self.fixed.0.generation.fetch_add(1, Ordering::Release);
+        state.line.take()
     }
 
     /// Believes the clock as it is now: an operator's answer to [`Refusal::Jumped`].

@@ -45,6 +45,11 @@ impl Line {
         layout.tick_start_ms(layout.tick_of(self.frontier.position()))
     }
 
+    /// The time of the first tick of which nothing was handed out, in Unix milliseconds.
+    pub fn next_tick_ms(&self, layout: &Layout) -> i64 {
+        layout.tick_start_ms(layout.tick_of(self.end_of_tick(layout)))
+    }
+
     /// First position that is not reserved.
     pub const fn reserved(&self) -> u64 {
         self.reserved

@@ -2,8 +2,8 @@
 
 from harness.cluster import Cluster
 
-# Every object that belongs to the extension, and all that its kind has: a function its row, a view its query, a table
-# its columns and constraints, and each its privileges. Names come with their schema, so that it can be left open.
+# Every object that belongs to the extension, and all that its kind has: a function its row, a view its query and columns,
+# and each its privileges. Names come with their schema, so that it can be left open.
 MEMBERS = """
     SET search_path = '';
     WITH extension AS (SELECT * FROM pg_catalog.pg_extension WHERE extname = 'id_gen')
@@ -13,12 +13,8 @@ MEMBERS = """
                concat_ws(' ', identity,
                    (to_jsonb(p) - ARRAY['oid', 'pronamespace', 'proowner', 'proacl'])::text,
                    pg_get_viewdef(c.oid),
-                   (SELECT string_agg(concat_ws(' ', attname, format_type(atttypid, atttypmod), attnotnull, attacl,
-                                                pg_get_expr(adbin, adrelid)), ', ' ORDER BY attnum)
-                      FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
-                     WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped),
-                   (SELECT string_agg(pg_get_constraintdef(oid), ', ' ORDER BY conname)
-                      FROM pg_constraint WHERE conrelid = c.oid),
+                   (SELECT string_agg(concat_ws(' ', attname, format_type(atttypid, atttypmod), attacl), ', ' ORDER BY attnum)
+                      FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0),
                    c.reloptions, coalesce(p.proacl::text, c.relacl::text, 'acl by default'),
                    '--', coalesce(obj_description(d.objid, d.classid::regclass::text), 'no comment')) AS line
           FROM extension e
