@@ -2,8 +2,8 @@
 
 from harness.cluster import Cluster
 
-# Every object that belongs to the extension, and all that its kind has: a function its row, a view its query and columns,
-# and each its privileges. Names come with their schema, so that it can be left open.
+# Every object that belongs to the extension, and all that its kind has: a function its row, a view its query and its
+# columns, and each its privileges. Names come with their schema, so that it can be left open.
 MEMBERS = """
     SET search_path = '';
     WITH extension AS (SELECT * FROM pg_catalog.pg_extension WHERE extname = 'id_gen')
@@ -13,7 +13,8 @@ MEMBERS = """
                concat_ws(' ', identity,
                    (to_jsonb(p) - ARRAY['oid', 'pronamespace', 'proowner', 'proacl'])::text,
                    pg_get_viewdef(c.oid),
-                   (SELECT string_agg(concat_ws(' ', attname, format_type(atttypid, atttypmod), attacl), ', ' ORDER BY attnum)
+                   (SELECT string_agg(concat_ws(' ', attname, format_type(atttypid, atttypmod), attacl), ', '
+                                      ORDER BY attnum)
                       FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0),
                    c.reloptions, coalesce(p.proacl::text, c.relacl::text, 'acl by default'),
                    '--', coalesce(obj_description(d.objid, d.classid::regclass::text), 'no comment')) AS line
