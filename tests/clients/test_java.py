@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import GENERATING, Cluster
+from clients.shop import shop_server
+from harness import Cluster
 from harness.recipe import CACHE, ROWS, assert_keys, run_recipe
 
 pytestmark = [pytest.mark.any_server, pytest.mark.any_mode]
@@ -47,9 +48,9 @@ def port_of(cluster: Cluster) -> Iterator[int]:
 
 
 def test_jdbc() -> None:
-    with Cluster(conf=GENERATING) as cluster, port_of(cluster) as port:
-        address = {"JDBC_URL": f"jdbc:postgresql://127.0.0.1:{port}/postgres?user=postgres&sslmode=disable"}
-        printed = run_recipe(cluster, "postgres", ("java", "-cp", DRIVER, "Recipe.java"), RECIPE, address)
+    with shop_server("java") as cluster, port_of(cluster) as port:
+        address = {"JDBC_URL": f"jdbc:postgresql://127.0.0.1:{port}/shop?user=shop&sslmode=disable"}
+        printed = run_recipe(cluster, "shop", ("java", "-cp", DRIVER, "Recipe.java"), RECIPE, address)
         assert printed["copied"] == ROWS
-        assert cluster.psql("SELECT count(DISTINCT id) FROM visit") == str(ROWS)
-        assert_keys(cluster, "postgres", printed)
+        assert cluster.psql("SELECT count(DISTINCT id) FROM visit", "shop") == str(ROWS)
+        assert_keys(cluster, "shop", printed)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import GENERATING, Cluster
+from clients.shop import AS_SHOP, shop_server
 from harness.recipe import CACHE, assert_keys, run_recipe
 
 pytestmark = [pytest.mark.any_server, pytest.mark.any_mode]
@@ -13,7 +13,7 @@ RECIPE = Path(__file__).parent / "sqlx"
 
 
 def test_sqlx() -> None:
-    with Cluster(conf=GENERATING) as cluster:
-        build = {"CARGO_TARGET_DIR": str(CACHE / "rust-clients")}
-        printed = run_recipe(cluster, "postgres", ("cargo", "run", "--quiet", "--locked"), RECIPE, build)
-        assert_keys(cluster, "postgres", printed)
+    with shop_server("rust") as cluster:
+        more = AS_SHOP | {"CARGO_TARGET_DIR": str(CACHE / "rust-clients")}
+        printed = run_recipe(cluster, "shop", ("cargo", "run", "--quiet", "--locked"), RECIPE, more)
+        assert_keys(cluster, "shop", printed)
