@@ -51,6 +51,9 @@ def test_inspectdb_lists_only_the_applications_tables(cluster: Cluster) -> None:
     assert "id_gen" not in said
     assert re.findall(r"db_table = '(\w+)'", said) == ["django_migrations", "shop_customer", "shop_purchase"]
 
+    said = manage(cluster, "inspectdb", "--include-views")
+    assert set(re.findall(r"'(id_gen\w*)'", said)) == {"id_gen_stat", "id_gen_stat_waits", "id_gen_stat_backends"}
+
 
 def test_migrations_backwards(cluster: Cluster) -> None:
     extension = "SELECT count(*) FROM pg_extension WHERE extname = 'id_gen'"
@@ -62,6 +65,19 @@ def test_migrations_backwards(cluster: Cluster) -> None:
     assert cluster.psql(extension, "shop") == "1"
 
 
+def test_an_app_that_has_migrations(cluster: Cluster) -> None:
+    create = (
+        "from later.models import Customer, Purchase; "
+        "print(Purchase.objects.create(customer=Customer.objects.create(name='Ada')).pk)"
+    )
+    with cluster.database("later", "shop"):
+        manage(cluster, "migrate", "shop", "0001", app="later")
+        assert "No changes detected" in manage(cluster, "makemigrations", "--check", app="later")
+        manage(cluster, "migrate", app="later")
+        key = manage(cluster, "shell", "--no-imports", "--command", create, app="later").strip()
+        assert stored(cluster, table="shop_purchase", dbname="later") == [key]
+
+
 def test_a_schema_of_the_extensions_own(cluster: Cluster) -> None:
     create = "from apart.models import Invoice; print(Invoice.objects.create().pk)"
     with cluster.database("apart", "shop"):
@@ -71,4 +87,6 @@ def test_a_schema_of_the_extensions_own(cluster: Cluster) -> None:
         assert stored(cluster, table="apart_invoice", dbname="apart") == [key]
 
         manage(cluster, "migrate", "apart", "zero", app="apart")
-        assert cluster.psql("SELECT count(*) FROM pg_namespace WHERE nspname = 'ids'", "apart") == "0"
+        assert cluster.psql("SELECT to_regclass('apart_invoice') IS NULL", "apart") == "t"
+        assert cluster.psql("SELECT to_regprocedure('ids.uuidv7()') IS NOT NULL", "apart") == "t"
+        manage(cluster, "migrate", app="apart")

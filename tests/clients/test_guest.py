@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import create_engine, inspect
 from sqlalchemy.pool import NullPool
 
-from clients.shop import conninfo, shop_server
-from harness import Cluster
+from clients.shop import conninfo, run_file, shop_server
+from harness import Cluster, SqlError
 
 pytestmark = pytest.mark.any_mode
 
@@ -106,5 +106,31 @@ def test_who_may_install_it(cluster: Cluster) -> None:
                 connection.execute("CREATE EXTENSION IF NOT EXISTS id_gen")
                 [(key,)] = connection.execute("SELECT snowflake_next()")
                 assert key > 0
+        finally:
+            cluster.psql("DROP OWNED BY guest; DROP ROLE guest", dbname)
+
+
+def test_other_roles_and_a_schema_of_its_own(cluster: Cluster) -> None:
+    """A default works for whoever may insert; to name a function takes USAGE on its schema."""
+    call = "SET ROLE guest; SELECT ids.snowflake_next() > 0, cardinality(ids.snowflake_next_array(2))"
+    insert = "SET ROLE guest; INSERT INTO invoice DEFAULT VALUES"
+    with cluster.database("apart", "shop") as dbname:
+        cluster.psql("CREATE ROLE guest", dbname)
+        try:
+            run_file(cluster, "own_schema.sql", dbname)
+            cluster.psql("GRANT INSERT ON invoice TO guest", dbname)
+            assert cluster.psql(call, dbname) == "t|2"
+            cluster.psql(insert, dbname)
+
+            cluster.psql("REVOKE USAGE ON SCHEMA ids FROM PUBLIC", dbname)
+            with pytest.raises(SqlError, match="permission denied for schema ids"):
+                cluster.psql(call, dbname)
+            cluster.psql(insert, dbname)
+            assert cluster.psql("SELECT count(*) FROM invoice", dbname) == "2"
+
+            # What an administrator made beforehand: the schema asks for a privilege even so, the extension for none.
+            with pytest.raises(SqlError, match="permission denied for database"):
+                cluster.psql("SET ROLE guest; CREATE SCHEMA IF NOT EXISTS ids", dbname)
+            cluster.psql("SET ROLE guest; CREATE EXTENSION IF NOT EXISTS id_gen SCHEMA ids", dbname)
         finally:
             cluster.psql("DROP OWNED BY guest; DROP ROLE guest", dbname)

@@ -17,7 +17,7 @@ import org.postgresql.PGConnection;
 
 public class Recipe {
     static final String MIGRATION = """
-        CREATE EXTENSION id_gen;
+        CREATE EXTENSION IF NOT EXISTS id_gen;
         CREATE TABLE customer (
             id   bigint PRIMARY KEY DEFAULT snowflake_next(),
             name text NOT NULL

@@ -1,9 +1,8 @@
 """The recipes of docs/clients.md for SQLAlchemy."""
 
+from models import Base, Customer
 from sqlalchemy import DDL, event, func, insert, select
 from sqlalchemy.orm import Session
-
-from clients.sqlalchemy.models import Base, Customer
 
 
 def add_customers(session: Session, names: list[str]) -> list[int]:

@@ -3,6 +3,6 @@
 set -euo pipefail
 
 npx drizzle-kit generate --custom --name id_gen
-echo 'CREATE EXTENSION id_gen;' >drizzle/0000_id_gen.sql
+echo 'CREATE EXTENSION IF NOT EXISTS id_gen;' >drizzle/0000_id_gen.sql
 npx drizzle-kit generate --name shop
 npx drizzle-kit migrate

@@ -4,7 +4,7 @@ import pg from "pg";
 const pool = new pg.Pool(); // PGHOST, PGUSER, PGDATABASE and so on say where the server is
 
 await pool.query(`
-    CREATE EXTENSION id_gen;
+    CREATE EXTENSION IF NOT EXISTS id_gen;
     CREATE TABLE customer (
         id   bigint PRIMARY KEY DEFAULT snowflake_next(),
         name text NOT NULL

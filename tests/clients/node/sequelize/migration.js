@@ -1,7 +1,7 @@
 import { DataTypes, Sequelize } from "sequelize";
 
 export async function up(queryInterface) {
-    await queryInterface.sequelize.query("CREATE EXTENSION id_gen");
+    await queryInterface.sequelize.query("CREATE EXTENSION IF NOT EXISTS id_gen");
     await queryInterface.createTable("customer", {
         id: { type: DataTypes.BIGINT, primaryKey: true, defaultValue: Sequelize.literal("snowflake_next()") },
         name: { type: DataTypes.TEXT, allowNull: false },
@@ -15,5 +15,4 @@ export async function up(queryInterface) {
 export async function down(queryInterface) {
     await queryInterface.dropTable("purchase");
     await queryInterface.dropTable("customer");
-    await queryInterface.sequelize.query("DROP EXTENSION id_gen");
 }

@@ -2,7 +2,7 @@ import type { MigrationInterface, QueryRunner } from "typeorm";
 
 export class Shop1767225600000 implements MigrationInterface {
     async up(queryRunner: QueryRunner): Promise<void> {
-        await queryRunner.query("CREATE EXTENSION id_gen");
+        await queryRunner.query("CREATE EXTENSION IF NOT EXISTS id_gen");
         await queryRunner.query(`
             CREATE TABLE customer (
                 id   bigint PRIMARY KEY DEFAULT snowflake_next(),
@@ -19,6 +19,5 @@ export class Shop1767225600000 implements MigrationInterface {
 
     async down(queryRunner: QueryRunner): Promise<void> {
         await queryRunner.query("DROP TABLE purchase, customer");
-        await queryRunner.query("DROP EXTENSION id_gen");
     }
 }

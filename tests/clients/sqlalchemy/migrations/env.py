@@ -1,9 +1,8 @@
 """How Alembic reaches the database, through the URL that the test put into its configuration, and the models."""
 
 from alembic import context
+from models import Base
 from sqlalchemy import NullPool, create_engine
-
-from clients.sqlalchemy.models import Base
 
 engine = create_engine(context.config.get_main_option("sqlalchemy.url"), poolclass=NullPool)
 with engine.connect() as connection:

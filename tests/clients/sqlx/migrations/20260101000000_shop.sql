@@ -1,4 +1,4 @@
-CREATE EXTENSION id_gen;
+CREATE EXTENSION IF NOT EXISTS id_gen;
 
 CREATE TABLE customer (
     id   bigint PRIMARY KEY DEFAULT snowflake_next(),

@@ -5,6 +5,6 @@ from django.db import migrations
 
 class Migration(migrations.Migration):
     operations = [
-        migrations.RunSQL("CREATE SCHEMA ids", "DROP SCHEMA ids"),
-        migrations.RunSQL("CREATE EXTENSION id_gen SCHEMA ids", "DROP EXTENSION id_gen"),
+        migrations.RunSQL("CREATE SCHEMA IF NOT EXISTS ids", migrations.RunSQL.noop),
+        migrations.RunSQL("CREATE EXTENSION IF NOT EXISTS id_gen SCHEMA ids", migrations.RunSQL.noop),
     ]

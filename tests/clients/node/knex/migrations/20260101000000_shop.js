@@ -1,5 +1,5 @@
 export async function up(knex) {
-    await knex.raw("CREATE EXTENSION id_gen");
+    await knex.raw("CREATE EXTENSION IF NOT EXISTS id_gen");
     await knex.schema.createTable("customer", (table) => {
         table.bigInteger("id").primary().defaultTo(knex.raw("snowflake_next()"));
         table.text("name").notNullable();
@@ -13,5 +13,4 @@ export async function up(knex) {
 export async function down(knex) {
     await knex.schema.dropTable("purchase");
     await knex.schema.dropTable("customer");
-    await knex.raw("DROP EXTENSION id_gen");
 }

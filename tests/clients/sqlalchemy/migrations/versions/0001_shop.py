@@ -24,4 +24,3 @@ def upgrade() -> None:
 def downgrade() -> None:
     op.drop_table("purchase")
     op.drop_table("customer")
-    op.execute("DROP EXTENSION id_gen")
