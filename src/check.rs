@@ -13,6 +13,7 @@ use pgrx::prelude::*;
 use pgrx::spi;
 
 use crate::catalog::{self, Column};
+use crate::claim::tick_now;
 use crate::refusal::{self, Refusal, Words};
 use crate::settings::{self, Settings};
 use crate::shared::Segment;
@@ -196,28 +197,38 @@ fn layout(segment: &Segment) -> Finding {
         Ok(wanted) if wanted == *in_force => {
             Fine(format!("{}, {} IDs a second", name_of(in_force), in_force.per_second()))
         }
-        Ok(wanted) => Warning(
-            format!(
-                "id_gen.layout is {}, but the running server keeps {}",
-                name_of(&wanted),
-                name_of(in_force)
-            ),
-            "Restart the server.".to_owned(),
-        ),
+        Ok(wanted) => layout_that_waits(segment, &wanted, in_force),
         Err(refusal) => bad_layout(&refusal),
     }
+}
+
+/// A layout that waits for a restart, which may be the end of generating.
+fn layout_that_waits(segment: &Segment, wanted: &Layout, in_force: &Layout) -> Finding {
+    let found = format!(
+        "id_gen.layout is {}, but the running server keeps {}",
+        name_of(wanted),
+        name_of(in_force)
+    );
+    let tried =
+        if status::in_recovery() { Ok(()) } else { reservation::try_layout(segment, *wanted) };
+    let Err(refusal) = tried else { return Warning(found, "Restart the server.".to_owned()) };
+    let Words { primary, detail, .. } = refusal.words();
+    Error(
+        format!(
+            "{found}; after a restart it would generate nothing: {primary}. {}",
+            detail.unwrap_or_default()
+        ),
+        format!(
+            "Set it back: ALTER SYSTEM SET id_gen.layout = '{}'; SELECT pg_reload_conf();",
+            name_of(in_force)
+        ),
+    )
 }
 
 /// A text in the settings that is no layout, and the one that is there if nothing is set.
 fn bad_layout(refusal: &Refusal) -> Finding {
     let Words { primary, detail, .. } = refusal.words();
-    Error(
-        format!("{primary}. {}", detail.unwrap_or_default()),
-        format!(
-            "Set a layout, such as the one that goes by default, then restart the server: ALTER SYSTEM SET id_gen.layout = '{}';",
-            presets::DEFAULT
-        ),
-    )
+    Error(format!("{primary}. {}", detail.unwrap_or_default()), refusal::layout_hint(None))
 }
 
 fn worker_id(subject: &Subject) -> Result<Finding, spi::Error> {
@@ -294,7 +305,9 @@ fn lead(subject: &Subject) -> Finding {
     if lead_ms <= mostly_ms.max(subject.layout.tick_ms().into()) {
         return Fine(found);
     }
-    let remedy = refusal::ahead_hint(lead_ms / 500 + 1);
+    // So much that it is no longer mostly used.
+    let wanted_ms = (lead_ms as f64 / MOSTLY_AHEAD) as i64;
+    let remedy = refusal::ahead_hint(lead_ms - max_lead_ms, wanted_ms);
     if lead_ms > max_lead_ms { Error(found, remedy) } else { Warning(found, remedy) }
 }
 
@@ -302,6 +315,9 @@ fn reservation(subject: &Subject) -> Finding {
     let segment = subject.segment;
     if !subject.generates() || status::in_recovery() {
         return Fine("none is needed: this server does not generate".to_owned());
+    }
+    if tick_now(&subject.layout, clock::wall_ns()).is_err() {
+        return Fine("nothing is promised while the clock is outside the layout's time".to_owned());
     }
     if let Err(refusal) = reservation::trouble(segment) {
         return Finding::refused(&refusal);
