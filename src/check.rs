@@ -7,7 +7,6 @@
 use id_gen_core::clock::unix_ms;
 use id_gen_core::layout::{Field, Layout, NS_PER_MS, show_ms};
 use id_gen_core::line::Line;
-use id_gen_core::presets;
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
 use pgrx::spi;
@@ -28,10 +27,8 @@ const ENDS_SOON_MS: i64 = 5 * MS_PER_YEAR;
 const SLOW_WRITE_NS: u64 = 1_000 * NS_PER_MS;
 /// The keeper goes round every second; after so long it is late: 10 s.
 const LATE_NS: u64 = 10_000 * NS_PER_MS;
-/// Share of the sequence from which on there is little room left.
-const MOSTLY_USED: f64 = 0.8;
-/// Share of the lead from which on there is: bulk requests begin to wait at three quarters of it.
-const MOSTLY_AHEAD: f64 = 0.7;
+/// Shares of the lead and of the sequence from which on there is little room left.
+const MOSTLY: f64 = 0.8;
 
 /// What a check found.
 enum Finding {
@@ -300,13 +297,13 @@ fn lead(subject: &Subject) -> Finding {
     let lead_ms = stat::lead_ms(subject.segment).unwrap_or(0.0) as i64;
     let max_lead_ms = i64::from(subject.settings.max_lead_ms);
     let found = format!("IDs are {lead_ms} ms ahead of the clock, of {max_lead_ms} ms allowed");
-    let mostly_ms = (max_lead_ms as f64 * MOSTLY_AHEAD) as i64;
+    let mostly_ms = (max_lead_ms as f64 * MOSTLY) as i64;
     // What a tick that is full takes of the next is no lead to speak of.
     if lead_ms <= mostly_ms.max(subject.layout.tick_ms().into()) {
         return Fine(found);
     }
     // So much that it is no longer mostly used.
-    let wanted_ms = (lead_ms as f64 / MOSTLY_AHEAD) as i64;
+    let wanted_ms = (lead_ms as f64 / MOSTLY) as i64;
     let remedy = refusal::ahead_hint(lead_ms - max_lead_ms, wanted_ms);
     if lead_ms > max_lead_ms { Error(found, remedy) } else { Warning(found, remedy) }
 }
@@ -372,7 +369,7 @@ fn sequence(subject: &Subject) -> Finding {
         "{:.1} % of {capacity} IDs a second in the busiest second of the last minute",
         share * 100.0
     );
-    if share < MOSTLY_USED {
+    if share < MOSTLY {
         return Fine(found);
     }
     Warning(found, refusal::roomier_hint(&subject.layout, &subject.settings, subject.now_ms))

@@ -26,6 +26,8 @@ pub enum Refusal {
     Hidden(String),
     /// The server's settings have changed since this statement began.
     ReloadPending,
+    /// The server's settings may have changed since this process began.
+    IgnoresReloads,
     /// The shared segment was made by another version of the library.
     OtherVersion,
     /// The server is a standby or still recovering.
@@ -49,9 +51,9 @@ pub enum Refusal {
     Ahead {
         /// How far ahead the next ID would be.
         lead_ms: i64,
-        /// How far this one may be: a request for many leaves some of the lead to others.
-        allowed_ms: u32,
-        /// How far any may be.
+        /// How much less a request for many may be, which leaves that to others.
+        left_ms: u32,
+        /// How far it may be.
         max_lead_ms: u32,
         /// How long the call waited.
         max_wait_ms: u32,
@@ -240,6 +242,12 @@ impl Refusal {
             )
             .detail("The first session that needs them sets up the shared memory of id_gen, and this one has only the old ones.")
             .hint("Run the statement again."),
+            Refusal::IgnoresReloads => Fact::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "this background worker cannot tell the server's settings",
+            )
+            .detail("The first process that needs them sets up the shared memory of id_gen, and reloads do not reach this one.")
+            .hint(format!("Let a client's session be the first: SELECT id_gen_status(); or preload the library. {}", preload_hint())),
             Refusal::OtherVersion => Fact::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "this session has loaded another version of id_gen than the running server",
@@ -280,23 +288,20 @@ impl Refusal {
                     .detail(sentence(error))
                     .hint(format!("A layout text looks like \"{}\".", example_layout()))
             }
-            Refusal::Ahead { lead_ms, allowed_ms, max_lead_ms, max_wait_ms } => {
-                let allows = if allowed_ms == max_lead_ms {
-                    format!("{max_lead_ms} ms")
-                } else {
-                    format!("{max_lead_ms} ms, of which requests for many may use {allowed_ms} ms")
+            Refusal::Ahead { lead_ms, left_ms, max_lead_ms, max_wait_ms } => {
+                let less = match left_ms {
+                    0 => String::new(),
+                    _ => format!(", the last {left_ms} ms not to requests for many"),
                 };
+                let behind_ms = lead_ms - i64::from(*max_lead_ms) + i64::from(*left_ms);
                 Fact::new(
                     Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                     "no snowflake is available yet",
                 )
                 .detail(format!(
-                    "The next one would be {lead_ms} ms ahead of the clock; id_gen.max_lead allows {allows}, and waiting {max_wait_ms} ms (id_gen.max_wait) was not enough."
+                    "The next one would be {lead_ms} ms ahead of the clock; id_gen.max_lead allows {max_lead_ms} ms{less}, and waiting {max_wait_ms} ms (id_gen.max_wait) was not enough."
                 ))
-                .hint(ahead_hint(
-                    lead_ms - i64::from(*allowed_ms),
-                    lead_ms.saturating_add((max_lead_ms - allowed_ms).into()),
-                ))
+                .hint(ahead_hint(behind_ms, lead_ms.saturating_add((*left_ms).into())))
             }
             Refusal::Jumped { by_ns, max_jump_ms } => Fact::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -335,7 +340,10 @@ impl Refusal {
             Refusal::Damaged(damage) => {
                 Fact::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{FILE}\" is damaged"))
                     .detail(format!("{} It says up to which time this server has handed out snowflakes.", sentence(damage)))
-                    .hint(RESET_HINT)
+                    .hint(match damage {
+                        Damage::Version(_) => "Install the version of id_gen that wrote it, or a newer one, and restart the server.",
+                        _ => RESET_HINT,
+                    })
             }
             Refusal::Unreadable(error) => Fact::new(
                 error.sqlstate(),

@@ -87,8 +87,17 @@ pub fn open(
     let resets = matches!(decision, Decision::Reset { .. });
     let (max_lead_ms, max_jump_ns) = {
         let state = segment.lock();
-        if state.line.is_some() && !resets {
-            return Ok(None);
+        match state.line {
+            Some(_) if !resets => return Ok(None),
+            // The new line would believe the clock: whether it may is a decision of its own.
+            Some(mut line) => {
+                let max_jump_ms = state.settings.max_jump_ms;
+                if let Some(by_ns) = line.watch.judge(clock::both(), state.max_jump_ns()).jumped_ns
+                {
+                    return Err(Refusal::Jumped { by_ns, max_jump_ms });
+                }
+            }
+            None => {}
         }
         (state.settings.max_lead_ms, state.max_jump_ns())
     };
@@ -96,7 +105,7 @@ pub fn open(
     // Where no ID can be made, none may be promised: a promise binds whoever comes after.
     tick_now(&layout, present.clock.wall_ns)?;
     // From here on nothing is claimed, so that it is known where the old line ends, and a smaller bound may be written.
-    let closed = segment.close_line();
+    let closed = if resets { segment.close_line() } else { None };
     let start = decide(&present, closed.as_ref(), decision)?;
     let promised_until_ms = match closed {
         Some(line) => Some(line.promised_until_ms(&layout)),

@@ -144,7 +144,7 @@ def test_ids_that_led_the_clock_are_not_repeated(old: Server, new: Server, mode:
         cluster.psql("CREATE EXTENSION id_gen")
         next_id(cluster)
         clock.freeze()
-        last = run_ahead(cluster, 3_700)
+        last = run_ahead(cluster, 4_900)
         with upgraded(cluster, new, conf=settings(new, mode, conf), clock=clock) as successor:
             assert refusal(successor).sqlstate == TOO_FAR_AHEAD
             clock.step(4)
