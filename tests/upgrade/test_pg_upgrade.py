@@ -156,6 +156,22 @@ def test_ids_that_led_the_clock_are_not_repeated(old: Server, new: Server, mode:
             assert first_id(successor) > first
 
 
+def test_an_upgrade_without_the_extension_is_noted() -> None:
+    """As by those who drop what may be in the way of pg_upgrade, and create it anew: the keys are still in their tables."""
+    clock = FakeClock()
+    conf = NARROW + IMPATIENT
+    with Cluster("led", server=OLDEST, conf=conf, clock=clock) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen; CREATE TABLE item AS SELECT snowflake_next() AS id")
+        clock.freeze()
+        last = run_ahead(cluster, 4_900)
+        cluster.psql("DROP EXTENSION id_gen")
+        with upgraded(cluster, NEWEST, conf=conf, clock=clock) as successor:
+            successor.psql("CREATE EXTENSION id_gen")
+            assert refusal(successor).sqlstate == TOO_FAR_AHEAD
+            clock.step(4)
+            assert first_id(successor) > last
+
+
 @pytest.mark.parametrize("carried", ["reservation", "."], ids=["file", "directory"])
 def test_a_carried_file_says_exactly_how_far_ids_went(carried: str) -> None:
     """The old server's clock was an hour fast, which the new one can know from the old one's file alone."""
