@@ -15,7 +15,9 @@ pub fn leave_out() {
     if before.is_none() && env::var_os(ASKED_FOR).is_none() {
         return;
     }
-    // SAFETY: PostgreSQL's processes have one thread when a library is loaded.
+    // SAFETY: the postmaster, which preloads libraries, has one thread. A session that loads this one may have more, if
+    // another library started them; they would have to read their environment in this moment, on a server that was
+    // started with one of the two variables.
     unsafe { env::set_var(VARIABLE, "0") };
     let _ = Backtrace::capture();
     // SAFETY: as above.

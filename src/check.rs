@@ -7,12 +7,12 @@
 use id_gen_core::clock::unix_ms;
 use id_gen_core::layout::{Field, Layout, NS_PER_MS, show_ms};
 use id_gen_core::line::Line;
-use id_gen_core::presets;
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
 use pgrx::spi;
 
 use crate::catalog::{self, Column};
+use crate::claim::tick_now;
 use crate::refusal::{self, Refusal, Words};
 use crate::settings::{self, Settings};
 use crate::shared::Segment;
@@ -27,10 +27,8 @@ const ENDS_SOON_MS: i64 = 5 * MS_PER_YEAR;
 const SLOW_WRITE_NS: u64 = 1_000 * NS_PER_MS;
 /// The keeper goes round every second; after so long it is late: 10 s.
 const LATE_NS: u64 = 10_000 * NS_PER_MS;
-/// Share of the sequence from which on there is little room left.
-const MOSTLY_USED: f64 = 0.8;
-/// Share of the lead from which on there is: bulk requests begin to wait at three quarters of it.
-const MOSTLY_AHEAD: f64 = 0.7;
+/// Shares of the lead and of the sequence from which on there is little room left.
+const MOSTLY: f64 = 0.8;
 
 /// What a check found.
 enum Finding {
@@ -196,28 +194,38 @@ fn layout(segment: &Segment) -> Finding {
         Ok(wanted) if wanted == *in_force => {
             Fine(format!("{}, {} IDs a second", name_of(in_force), in_force.per_second()))
         }
-        Ok(wanted) => Warning(
-            format!(
-                "id_gen.layout is {}, but the running server keeps {}",
-                name_of(&wanted),
-                name_of(in_force)
-            ),
-            "Restart the server.".to_owned(),
-        ),
+        Ok(wanted) => layout_that_waits(segment, &wanted, in_force),
         Err(refusal) => bad_layout(&refusal),
     }
+}
+
+/// A layout that waits for a restart, which may be the end of generating.
+fn layout_that_waits(segment: &Segment, wanted: &Layout, in_force: &Layout) -> Finding {
+    let found = format!(
+        "id_gen.layout is {}, but the running server keeps {}",
+        name_of(wanted),
+        name_of(in_force)
+    );
+    let tried =
+        if status::in_recovery() { Ok(()) } else { reservation::try_layout(segment, *wanted) };
+    let Err(refusal) = tried else { return Warning(found, "Restart the server.".to_owned()) };
+    let Words { primary, detail, .. } = refusal.words();
+    Error(
+        format!(
+            "{found}; after a restart it would generate nothing: {primary}. {}",
+            detail.unwrap_or_default()
+        ),
+        format!(
+            "Set it back: ALTER SYSTEM SET id_gen.layout = '{}'; SELECT pg_reload_conf();",
+            name_of(in_force)
+        ),
+    )
 }
 
 /// A text in the settings that is no layout, and the one that is there if nothing is set.
 fn bad_layout(refusal: &Refusal) -> Finding {
     let Words { primary, detail, .. } = refusal.words();
-    Error(
-        format!("{primary}. {}", detail.unwrap_or_default()),
-        format!(
-            "Set a layout, such as the one that goes by default, then restart the server: ALTER SYSTEM SET id_gen.layout = '{}';",
-            presets::DEFAULT
-        ),
-    )
+    Error(format!("{primary}. {}", detail.unwrap_or_default()), refusal::layout_hint(None))
 }
 
 fn worker_id(subject: &Subject) -> Result<Finding, spi::Error> {
@@ -289,12 +297,14 @@ fn lead(subject: &Subject) -> Finding {
     let lead_ms = stat::lead_ms(subject.segment).unwrap_or(0.0) as i64;
     let max_lead_ms = i64::from(subject.settings.max_lead_ms);
     let found = format!("IDs are {lead_ms} ms ahead of the clock, of {max_lead_ms} ms allowed");
-    let mostly_ms = (max_lead_ms as f64 * MOSTLY_AHEAD) as i64;
+    let mostly_ms = (max_lead_ms as f64 * MOSTLY) as i64;
     // What a tick that is full takes of the next is no lead to speak of.
     if lead_ms <= mostly_ms.max(subject.layout.tick_ms().into()) {
         return Fine(found);
     }
-    let remedy = refusal::ahead_hint(lead_ms / 500 + 1);
+    // So much that it is no longer mostly used.
+    let wanted_ms = (lead_ms as f64 / MOSTLY) as i64;
+    let remedy = refusal::ahead_hint(lead_ms - max_lead_ms, wanted_ms);
     if lead_ms > max_lead_ms { Error(found, remedy) } else { Warning(found, remedy) }
 }
 
@@ -302,6 +312,9 @@ fn reservation(subject: &Subject) -> Finding {
     let segment = subject.segment;
     if !subject.generates() || status::in_recovery() {
         return Fine("none is needed: this server does not generate".to_owned());
+    }
+    if tick_now(&subject.layout, clock::wall_ns()).is_err() {
+        return Fine("nothing is promised while the clock is outside the layout's time".to_owned());
     }
     if let Err(refusal) = reservation::trouble(segment) {
         return Finding::refused(&refusal);
@@ -356,7 +369,7 @@ fn sequence(subject: &Subject) -> Finding {
         "{:.1} % of {capacity} IDs a second in the busiest second of the last minute",
         share * 100.0
     );
-    if share < MOSTLY_USED {
+    if share < MOSTLY {
         return Fine(found);
     }
     Warning(found, refusal::roomier_hint(&subject.layout, &subject.settings, subject.now_ms))

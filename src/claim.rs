@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use id_gen_core::block;
 use id_gen_core::clock::{unix_ms, unix_us};
-use id_gen_core::frontier::{self, Run, Want, bulk_lead_ticks, modest_count};
+use id_gen_core::frontier::{self, Limits, NO_RESERVATION, Run, Want, left_by_bulk, modest_count};
 use id_gen_core::layout::{Layout, NS_PER_MS};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -17,7 +17,6 @@ use crate::backend::{self, Attached};
 use crate::clock;
 use crate::refusal::Refusal;
 use crate::reservation::{self, Decision};
-use crate::settings::Settings;
 use crate::shared::{Segment, State};
 use crate::slot::Slot;
 use crate::wait;
@@ -41,35 +40,30 @@ pub struct Claim {
     max_block: u64,
 }
 
-/// Whom positions are for, which decides how far ahead of the clock they may be, and how many are taken at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// A session that has taken few in this tick.
-    Modest,
-    /// A block for one that asks without pause.
-    Bulk,
-    /// All of a batch, handed out at once.
-    Batch,
-    /// A batch that is handed out row by row: other sessions may generate between its rows.
-    Rows,
+/// What a session asks for.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    want: Want,
+    /// Handed out row by row, so that other sessions may generate in between.
+    by_row: bool,
+    /// This session takes many: it leaves room to those that take few.
+    bulk: bool,
 }
 
-impl Kind {
-    /// How many ticks ahead of the clock it may be.
-    fn max_lead_ticks(self, settings: &Settings, layout: &Layout) -> u64 {
-        let all = u64::from(settings.max_lead_ms / layout.tick_ms());
-        match self {
-            Kind::Modest => all,
-            Kind::Bulk | Kind::Batch | Kind::Rows => bulk_lead_ticks(all),
-        }
+impl Request {
+    fn new(attached: Attached, want: Want, by_row: bool, now_ns: u64) -> Request {
+        let (Want::Block(count) | Want::Batch { remaining: count, .. }) = want;
+        let modest = attached.segment.fast_layout().map_or(0, modest_count);
+        let bulk = attached.slot.taken_in_tick(now_ns).saturating_add(count) > modest;
+        Request { want, by_row, bulk }
     }
 
     /// What it gets of what it wants: where the order across sessions is strict, one row at a time.
-    fn limited(self, want: Want, max_block: u64) -> Want {
-        match (self, want) {
-            (Kind::Rows, Want::Batch { .. }) if max_block == 1 => Want::Block(1),
-            (_, Want::Block(size)) => Want::Block(size.min(max_block)),
-            (_, batch @ Want::Batch { .. }) => batch,
+    fn limited(self, max_block: u64) -> Want {
+        match self.want {
+            Want::Batch { .. } if self.by_row && max_block == 1 => Want::Block(1),
+            Want::Block(size) => Want::Block(size.min(max_block)),
+            batch @ Want::Batch { .. } => batch,
         }
     }
 }
@@ -82,17 +76,13 @@ pub fn next_id() -> Result<u64, Refusal> {
     let attached = backend::attach()?;
     let slot = attached.slot;
     let now_ns = clock::wall_ns();
-    let same_tick = slot.block.is_current(now_ns, attached.segment.generation());
-    let used_up = same_tick && slot.block.is_empty();
+    let used_up =
+        slot.block.is_empty() && slot.block.is_current(now_ns, attached.segment.generation());
     let previous = slot.block_size.load(Relaxed);
     let size = block::next_size(previous, used_up, u64::from(u32::MAX));
-    let taken = if same_tick { slot.taken_in_tick.load(Relaxed) } else { 0 };
-    let modest = attached.segment.fast_layout().map_or(0, modest_count);
-    let kind = if taken.saturating_add(size) <= modest { Kind::Modest } else { Kind::Bulk };
     slot.drop_block();
-    let claim = claim(attached, Want::Block(size), kind, now_ns)?;
+    let claim = claim(attached, Want::Block(size), false, now_ns)?;
     slot.block_size.store(size.min(claim.max_block), Relaxed);
-    slot.taken_in_tick.store(taken.saturating_add(claim.run.count), Relaxed);
     let id = claim.layout.id_at(claim.run.start, claim.node_bits);
     let rest = Run { start: claim.run.start + 1, count: claim.run.count - 1 };
     slot.block.fill(claim.layout, claim.node_bits, rest, claim.now_tick, claim.generation);
@@ -105,7 +95,7 @@ pub fn next_id() -> Result<u64, Refusal> {
 /// # Errors
 /// As for [`next_id`].
 pub fn next_batch(want: Want) -> Result<Claim, Refusal> {
-    next_run(want, Kind::Batch)
+    next_run(want, false)
 }
 
 /// As [`next_batch`], for one that is handed out row by row.
@@ -113,34 +103,31 @@ pub fn next_batch(want: Want) -> Result<Claim, Refusal> {
 /// # Errors
 /// As for [`next_id`].
 pub fn next_rows(want: Want) -> Result<Claim, Refusal> {
-    next_run(want, Kind::Rows)
+    next_run(want, true)
 }
 
-fn next_run(want: Want, kind: Kind) -> Result<Claim, Refusal> {
+fn next_run(want: Want, by_row: bool) -> Result<Claim, Refusal> {
     let attached = backend::attach()?;
     attached.slot.drop_block();
-    claim(attached, want, kind, clock::wall_ns())
+    claim(attached, want, by_row, clock::wall_ns())
 }
 
-fn claim(attached: Attached, want: Want, kind: Kind, now_ns: u64) -> Result<Claim, Refusal> {
+fn claim(attached: Attached, want: Want, by_row: bool, now_ns: u64) -> Result<Claim, Refusal> {
     let Attached { segment, slot, .. } = attached;
-    let outcome = claim_or_wait(attached, want, kind, now_ns);
+    let request = Request::new(attached, want, by_row, now_ns);
+    let outcome = claim_or_wait(attached, request, now_ns);
     match &outcome {
         Ok(claim) => {
             Slot::add(&slot.claims, 1);
             Slot::add(&slot.granted, claim.run.count);
+            slot.note_taken(claim.layout, claim.now_tick, claim.run.count);
         }
         Err(refusal) => segment.count_refusal(refusal),
     }
     outcome
 }
 
-fn claim_or_wait(
-    attached: Attached,
-    want: Want,
-    kind: Kind,
-    now_ns: u64,
-) -> Result<Claim, Refusal> {
+fn claim_or_wait(attached: Attached, request: Request, now_ns: u64) -> Result<Claim, Refusal> {
     let segment = attached.segment;
     let layout = segment.layout()?;
     let mut wait: Option<Wait> = None;
@@ -148,7 +135,7 @@ fn claim_or_wait(
     loop {
         let (attempt, step) = {
             let mut state = segment.lock();
-            (state.claim(segment, layout, want, kind, now_ns), state.take_untold_step())
+            (state.claim(segment, layout, request, now_ns), state.take_untold_step())
         };
         if let Some(stepped_ns) = step {
             tell_of_step(stepped_ns);
@@ -197,8 +184,10 @@ impl From<Refusal> for Denial {
 
 #[derive(Clone, Copy)]
 struct WaitLimits {
-    /// What this claim may lead by.
+    /// `max_lead_ms` in whole ticks.
     lead_ms: u64,
+    /// What a bulk request leaves of it to others; zero for any other.
+    left_ms: u32,
     max_lead_ms: u32,
     max_wait_ms: u32,
 }
@@ -223,8 +212,7 @@ impl State {
         &mut self,
         segment: &'static Segment,
         layout: &'static Layout,
-        want: Want,
-        kind: Kind,
+        request: Request,
         now_ns: u64,
     ) -> Result<(Claim, bool), Denial> {
         let settings = self.settings;
@@ -236,23 +224,30 @@ impl State {
         }
         let now_tick = tick_now(layout, now_ns)?;
         let max_block = u64::from(settings.max_block);
-        let want = kind.limited(want, max_block);
-        let max_lead_ticks = kind.max_lead_ticks(&settings, layout);
+        let max_lead_ticks = u64::from(settings.max_lead_ms / layout.tick_ms());
+        let left = if request.bulk { left_by_bulk(layout, max_lead_ticks) } else { 0 };
+        let limits = Limits {
+            max_lead_ticks,
+            left,
+            reservation: NO_RESERVATION,
+            sequence_start: settings.sequence_start,
+        };
         let Some(line) = &mut self.line else { return Err(Denial::Unopened) };
-        let run = line
-            .claim(layout, now_tick, want, max_lead_ticks, settings.sequence_start)
-            .map_err(|refusal| match refusal {
+        let run = line.claim(layout, now_tick, request.limited(max_block), &limits).map_err(
+            |refusal| match refusal {
                 frontier::Refusal::Ahead { until_tick } => Denial::Ahead {
                     until_ms: layout.tick_start_ms(until_tick),
                     limits: WaitLimits {
                         lead_ms: max_lead_ticks * u64::from(layout.tick_ms()),
+                        left_ms: if left == layout.per_tick() { layout.tick_ms() } else { 0 },
                         max_lead_ms: settings.max_lead_ms,
                         max_wait_ms: settings.max_wait_ms,
                     },
                 },
                 frontier::Refusal::Unreserved { .. } => Denial::Unreserved,
                 frontier::Refusal::Exhausted => Refusal::AllPromised(*layout).into(),
-            })?;
+            },
+        )?;
         let low = line.is_low(layout, run.end());
         let last_tick = layout.tick_of(run.end() - 1);
         let sequence = run.end() - 1 - layout.first_position(last_tick);
@@ -298,7 +293,7 @@ impl Wait {
             let lead_ms = ahead_ns / NS_PER_MS + limits.lead_ms;
             return Err(Refusal::Ahead {
                 lead_ms: i64::try_from(lead_ms).unwrap_or(i64::MAX),
-                allowed_ms: u32::try_from(limits.lead_ms).unwrap_or(u32::MAX),
+                left_ms: limits.left_ms,
                 max_lead_ms: limits.max_lead_ms,
                 max_wait_ms: limits.max_wait_ms,
             });

@@ -71,9 +71,10 @@ pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
     segment.leave_keeper();
     // Whoever writes now keeps the token for the length of a write. If that does not end, the unused part stays reserved,
     // which costs a wait after the next start and never the stop of the server.
-    if let Some(writing) = segment.begin_writing_within(LAST_WRITE) {
-        trouble.tell(reservation::withdraw(segment, &writing));
-    }
+    let withdrawn = segment
+        .begin_writing_within(LAST_WRITE)
+        .map_or(Ok(()), |writing| reservation::withdraw(segment, &writing));
+    trouble.tell(withdrawn);
     // A worker that ends with status 0 is never started again, also if only it was told to stop.
     // SAFETY: ends this process, which holds nothing any more.
     unsafe { pg_sys::proc_exit(1) }
@@ -116,6 +117,9 @@ fn tell_if_layout_waits(segment: &Segment) {
             PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
             "parameter \"id_gen.layout\" takes effect when the server is restarted"
         );
+        if let Err(refusal) = reservation::try_layout(segment, wanted) {
+            refusal.log(PgLogLevel::WARNING);
+        }
     }
 }
 

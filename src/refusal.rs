@@ -4,6 +4,7 @@
 use std::ffi::{CStr, CString};
 use std::io::ErrorKind;
 
+use id_gen_core::clock::unix_ms;
 use id_gen_core::layout::{Field, Layout, LayoutError, RangeError, show_ms};
 use id_gen_core::opening::Obstacle;
 use id_gen_core::reservation::{Damage, FILE};
@@ -11,9 +12,9 @@ use id_gen_core::{plan, presets, uuid7};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::log;
-use crate::reservation::UPGRADED;
+use crate::reservation::{self, UPGRADED};
 use crate::settings::{self, Settings};
+use crate::{clock, log};
 
 /// Why a call is refused.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub enum Refusal {
     Hidden(String),
     /// The server's settings have changed since this statement began.
     ReloadPending,
+    /// The server's settings may have changed since this process began.
+    IgnoresReloads,
     /// The shared segment was made by another version of the library.
     OtherVersion,
     /// The server is a standby or still recovering.
@@ -48,9 +51,9 @@ pub enum Refusal {
     Ahead {
         /// How far ahead the next ID would be.
         lead_ms: i64,
-        /// How far this one may be: a request for many leaves some of the lead to others.
-        allowed_ms: u32,
-        /// How far any may be.
+        /// How much less a request for many may be, which leaves that to others.
+        left_ms: u32,
+        /// How far it may be.
         max_lead_ms: u32,
         /// How long the call waited.
         max_wait_ms: u32,
@@ -192,9 +195,14 @@ impl Refusal {
         self.words().into_report().report(level);
     }
 
-    /// Hands the words to the code that refuses a setting's value.
+    /// Hands the words to the code that refuses a setting's value, with a hint for who types one.
     pub fn explain_to_guc(self) {
-        let Words { sqlstate, primary, detail, hint } = self.words();
+        let Words { sqlstate, primary, detail, .. } = self.words();
+        let hint = format!(
+            "Name a preset ({}) or write a layout text such as \"{}\".",
+            usable_presets(),
+            example_layout()
+        );
         let keep = |text: String| {
             let text = CString::new(text).unwrap_or_default();
             // SAFETY: a valid C string; the copy lives until PostgreSQL has reported it.
@@ -234,6 +242,12 @@ impl Refusal {
             )
             .detail("The first session that needs them sets up the shared memory of id_gen, and this one has only the old ones.")
             .hint("Run the statement again."),
+            Refusal::IgnoresReloads => Fact::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "this background worker cannot tell the server's settings",
+            )
+            .detail("The first process that needs them sets up the shared memory of id_gen, and reloads do not reach this one.")
+            .hint(format!("Let a client's session be the first: SELECT id_gen_status(); or preload the library. {}", preload_hint())),
             Refusal::OtherVersion => Fact::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "this session has loaded another version of id_gen than the running server",
@@ -258,11 +272,7 @@ impl Refusal {
                 format!("invalid value for parameter \"id_gen.layout\": \"{text}\""),
             )
             .detail(sentence(error))
-            .hint(format!(
-                "Name a preset ({}) or write a layout text such as \"{}\".",
-                presets::names(),
-                example_layout()
-            )),
+            .hint(layout_hint(None)),
             Refusal::LayoutWaits => Fact::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "the server was started with an invalid id_gen.layout",
@@ -278,20 +288,20 @@ impl Refusal {
                     .detail(sentence(error))
                     .hint(format!("A layout text looks like \"{}\".", example_layout()))
             }
-            Refusal::Ahead { lead_ms, allowed_ms, max_lead_ms, max_wait_ms } => {
-                let allows = if allowed_ms == max_lead_ms {
-                    format!("{max_lead_ms} ms")
-                } else {
-                    format!("{max_lead_ms} ms, of which requests for many may use {allowed_ms} ms")
+            Refusal::Ahead { lead_ms, left_ms, max_lead_ms, max_wait_ms } => {
+                let less = match left_ms {
+                    0 => String::new(),
+                    _ => format!(", the last {left_ms} ms not to requests for many"),
                 };
+                let behind_ms = lead_ms - i64::from(*max_lead_ms) + i64::from(*left_ms);
                 Fact::new(
                     Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                     "no snowflake is available yet",
                 )
                 .detail(format!(
-                    "The next one would be {lead_ms} ms ahead of the clock; id_gen.max_lead allows {allows}, and waiting {max_wait_ms} ms (id_gen.max_wait) was not enough."
+                    "The next one would be {lead_ms} ms ahead of the clock; id_gen.max_lead allows {max_lead_ms} ms{less}, and waiting {max_wait_ms} ms (id_gen.max_wait) was not enough."
                 ))
-                .hint(ahead_hint(lead_ms.saturating_add((max_lead_ms - allowed_ms).into()) / 1000 + 1))
+                .hint(ahead_hint(behind_ms, lead_ms.saturating_add((*left_ms).into())))
             }
             Refusal::Jumped { by_ns, max_jump_ms } => Fact::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -307,10 +317,7 @@ impl Refusal {
                 "the clock shows a time before the layout's epoch",
             )
             .detail(format!("The layout starts at {}.", show_ms(layout.epoch_ms())))
-            .hint(format!(
-                "Put the clock right; or, if it is right, set a layout that has begun, then restart the server: ALTER SYSTEM SET id_gen.layout = '{}';",
-                presets::DEFAULT
-            )),
+            .hint(format!("Put the clock right; or, if it is right: {}", layout_hint(Some(layout)))),
             Refusal::Exhausted(layout) => Fact::new(
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
                 "the layout has run out of snowflakes",
@@ -333,7 +340,10 @@ impl Refusal {
             Refusal::Damaged(damage) => {
                 Fact::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{FILE}\" is damaged"))
                     .detail(format!("{} It says up to which time this server has handed out snowflakes.", sentence(damage)))
-                    .hint(RESET_HINT)
+                    .hint(match damage {
+                        Damage::Version(_) => "Install the version of id_gen that wrote it, or a newer one, and restart the server.",
+                        _ => RESET_HINT,
+                    })
             }
             Refusal::Unreadable(error) => Fact::new(
                 error.sqlstate(),
@@ -523,14 +533,20 @@ fn node_words(error: &RangeError, layout: &Layout) -> Words {
         ))
 }
 
-/// What to do about a lead that takes this many seconds: names the setting where it goes so far.
-pub fn ahead_hint(seconds: i64) -> String {
-    let wait = "If the clock was set back, wait until it has caught up, or put it right";
-    if seconds.saturating_mul(1000) > settings::MAX_MAX_LEAD_MS.into() {
-        return format!("{wait}. {TAKE_BACK_HINT}");
+/// What to do where the clock has to catch up by so much first, or a lead has to be allowed: names the setting where that
+/// goes so far.
+pub fn ahead_hint(behind_ms: i64, lead_ms: i64) -> String {
+    let wait = if behind_ms > 0 {
+        format!("Wait {} s for the clock to catch up", behind_ms / 1000 + 1)
+    } else {
+        "Ask for fewer".to_owned()
+    };
+    if lead_ms > settings::MAX_MAX_LEAD_MS.into() {
+        return format!("{wait}; if it was set back, put it right. {TAKE_BACK_HINT}");
     }
     format!(
-        "{wait}; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{seconds}s'; SELECT pg_reload_conf();"
+        "{wait}; if it was set back, put it right; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{}s'; SELECT pg_reload_conf();",
+        lead_ms / 1000 + 1
     )
 }
 
@@ -615,6 +631,29 @@ fn sentence(error: &impl std::fmt::Display) -> String {
 
 fn example_layout() -> String {
     presets::by_name(presets::DEFAULT).map_or_else(String::new, |preset| preset.layout.to_string())
+}
+
+/// What to do about a setting that is no layout, or one that no ID can be made with: the layout of this server's last IDs,
+/// if there are any, lets it go on where it was.
+pub fn layout_hint(unusable: Option<&Layout>) -> String {
+    match reservation::last_layout().filter(|last| Some(last) != unusable) {
+        Some(last) => format!(
+            "Set the layout of this server's last IDs, then restart the server: ALTER SYSTEM SET id_gen.layout = '{}';",
+            presets::naming(&last)
+                .map_or_else(|| last.to_string(), |preset| preset.name.to_owned())
+        ),
+        None => format!(
+            "Set a layout, such as the one that goes by default, then restart the server: ALTER SYSTEM SET id_gen.layout = '{}';",
+            presets::DEFAULT
+        ),
+    }
+}
+
+/// The names of the presets that IDs can be made with today.
+fn usable_presets() -> String {
+    let now_ms = unix_ms(clock::wall_ns());
+    let usable = presets::all().iter().filter(|preset| preset.layout.check_at(now_ms).is_ok());
+    usable.map(|preset| preset.name).collect::<Vec<_>>().join(", ")
 }
 
 /// What to do where the library is not preloaded.

@@ -62,25 +62,19 @@ pub enum Decision {
     },
 }
 
-/// What beginning a line came to.
+/// How a line begins; all times in Unix milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begun {
-    /// It had begun before, and nothing was changed.
-    Already,
-    /// It begins now, above everything that was promised.
-    Now,
-    /// It begins now, at `first_ms`, although IDs of times below `promised_until_ms` may have been handed out: so it
-    /// was decided.
-    Below {
-        /// Unix milliseconds.
-        first_ms: i64,
-        /// Unix milliseconds.
-        promised_until_ms: i64,
-    },
+pub struct Beginning {
+    /// No ID is of an earlier time.
+    pub first_ms: i64,
+    /// When the clock shows this, calls get IDs.
+    pub ready_ms: i64,
+    /// Up to which time IDs had been promised before, as far as is known.
+    pub promised_until_ms: Option<i64>,
 }
 
 /// Begins the line: reads the file, decides, and makes the first reservation. A line that has begun is begun anew only
-/// by [`Decision::Reset`].
+/// by [`Decision::Reset`]; for any other decision it stays as it is, and the answer is `None`.
 ///
 /// # Errors
 /// What stands in the way, or why the file can't be read or written.
@@ -88,13 +82,22 @@ pub fn open(
     segment: &Segment,
     _writing: &Writing<'_>,
     decision: Decision,
-) -> Result<Begun, Refusal> {
+) -> Result<Option<Beginning>, Refusal> {
     let layout = *segment.layout()?;
     let resets = matches!(decision, Decision::Reset { .. });
     let (max_lead_ms, max_jump_ns) = {
         let state = segment.lock();
-        if state.line.is_some() && !resets {
-            return Ok(Begun::Already);
+        match state.line {
+            Some(_) if !resets => return Ok(None),
+            // The new line would believe the clock: whether it may is a decision of its own.
+            Some(mut line) => {
+                let max_jump_ms = state.settings.max_jump_ms;
+                if let Some(by_ns) = line.watch.judge(clock::both(), state.max_jump_ns()).jumped_ns
+                {
+                    return Err(Refusal::Jumped { by_ns, max_jump_ms });
+                }
+            }
+            None => {}
         }
         (state.settings.max_lead_ms, state.max_jump_ns())
     };
@@ -102,7 +105,7 @@ pub fn open(
     // Where no ID can be made, none may be promised: a promise binds whoever comes after.
     tick_now(&layout, present.clock.wall_ns)?;
     // From here on nothing is claimed, so that it is known where the old line ends, and a smaller bound may be written.
-    let closed = segment.close_line();
+    let closed = if resets { segment.close_line() } else { None };
     let start = decide(&present, closed.as_ref(), decision)?;
     let promised_until_ms = match closed {
         Some(line) => Some(line.promised_until_ms(&layout)),
@@ -119,12 +122,27 @@ pub fn open(
     }
     segment.lock().line = Some(line);
     let first_ms = line.frontier_ms(&layout).max(present.clock.wall_ms());
-    Ok(match promised_until_ms {
-        Some(promised_until_ms) if first_ms < promised_until_ms => {
-            Begun::Below { first_ms, promised_until_ms }
-        }
-        _ => Begun::Now,
-    })
+    let ready_ms = first_ms.saturating_sub(max_lead_ms.into());
+    Ok(Some(Beginning { first_ms, ready_ms, promised_until_ms }))
+}
+
+/// Whether a line could begin after a restart with another layout.
+///
+/// # Errors
+/// What generating would be refused with.
+pub fn try_layout(segment: &Segment, layout: Layout) -> Result<(), Refusal> {
+    let max_lead_ms = segment.lock().settings.max_lead_ms;
+    let present = present(layout, max_lead_ms)?;
+    tick_now(&layout, present.clock.wall_ns)?;
+    decide(&present, None, Decision::None).map(|_| ())
+}
+
+/// The layout of the IDs that this server promised last. A file that can't be read tells nothing here.
+pub fn last_layout() -> Option<Layout> {
+    match read() {
+        Ok(Finding::Record(record)) => Some(record.layout),
+        _ => None,
+    }
 }
 
 /// Whether a claim could rely on the reservation now. Where the last write failed, this tries again,

@@ -137,6 +137,20 @@ pub fn reload_pending() -> bool {
     unsafe { (&raw const pg_sys::ConfigReloadPending).read_volatile() != 0 }
 }
 
+/// Whether this process is one that no reload reaches: a background worker that has set up no handler for the signal, and
+/// is none that takes its leader's settings.
+pub fn ignores_reloads() -> bool {
+    // SAFETY: a variable of this process. All-zero bytes are a valid `sigaction`, and the call only asks.
+    unsafe {
+        if pg_sys::ParallelWorkerNumber >= 0 {
+            return false;
+        }
+        let mut action = std::mem::zeroed::<libc::sigaction>();
+        libc::sigaction(libc::SIGHUP, std::ptr::null(), &raw mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
+    }
+}
+
 /// When this process read the values it has, on the monotonic clock, which unlike
 /// [`reload_time`] compares between processes whatever the wall clock does.
 pub fn read_at_mono_ns() -> u64 {

@@ -7,7 +7,7 @@
 //! never across a wait, a log line or anything that can fail. The generation is written under the
 //! lock and read without it, and so is what is counted rarely. What is fixed when the segment is
 //! made needs no lock. The reservation is written by the holder of the write token, a second LWLock:
-//! PostgreSQL releases it whatever ends its holder, also an error in the middle of a signal handler.
+//! PostgreSQL releases it as it does its own, also when FATAL in a signal handler ends its holder.
 //! Nobody queues for it, because such a wait could not be interrupted: who finds it taken sleeps on a
 //! condition variable. The token is taken before the lock, never the other way round.
 //!
@@ -311,6 +311,9 @@ impl Segment {
             }
             if settings::reload_pending() {
                 return Err(Refusal::ReloadPending);
+            }
+            if settings::ignores_reloads() {
+                return Err(Refusal::IgnoresReloads);
             }
             let layout = settings::layout_in_force()
                 .or_else(|| reservation::layout_of_this_run().map(Some))

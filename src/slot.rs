@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
 
 use id_gen_core::block::Block;
+use id_gen_core::layout::{Layout, NS_PER_MS};
 
 /// What slots count, added up.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,8 +30,11 @@ pub struct Slot {
     pub block: Block,
     /// Size of the last block it asked for.
     pub block_size: AtomicU64,
-    /// What it claimed block by block since the clock entered the tick that it shows.
-    pub taken_in_tick: AtomicU64,
+    /// What it claimed while the clock showed the tick that ends at `taken_until_ns`.
+    taken: AtomicU64,
+    /// When that tick ends or ended, in nanoseconds since the Unix epoch, and how long it lasts.
+    taken_until_ns: AtomicU64,
+    taken_tick_ns: AtomicU64,
     /// Positions claimed, handed out or not.
     pub granted: AtomicU64,
     /// Positions claimed and dropped unused.
@@ -54,6 +58,31 @@ impl Slot {
         }
         // The owner is the only writer, so this needs no locked instruction.
         counter.store(counter.load(Relaxed).wrapping_add(amount), Relaxed);
+    }
+
+    /// How many positions this process has claimed in the tick that the clock shows. What it holds of them, and claims that
+    /// were refused since, make no difference.
+    pub fn taken_in_tick(&self, now_ns: u64) -> u64 {
+        // A clock past the end wraps around to far before it.
+        let left_ns = self.taken_until_ns.load(Relaxed).wrapping_sub(now_ns);
+        let same_tick = left_ns != 0 && left_ns <= self.taken_tick_ns.load(Relaxed);
+        if same_tick { self.taken.load(Relaxed) } else { 0 }
+    }
+
+    /// Notes a claim that was made while the clock showed this tick.
+    pub fn note_taken(&self, layout: &Layout, now_tick: u64, count: u64) {
+        let tick_ns = layout.tick_ns();
+        // A claim's clock is past 1970 and before the layout's end, so this does not wrap.
+        let start_ms = layout.tick_start_ms(now_tick).cast_unsigned();
+        let until_ns = start_ms.wrapping_mul(NS_PER_MS).wrapping_add(tick_ns);
+        let before = if self.taken_until_ns.load(Relaxed) == until_ns {
+            self.taken.load(Relaxed)
+        } else {
+            0
+        };
+        self.taken.store(before.saturating_add(count), Relaxed);
+        self.taken_until_ns.store(until_ns, Relaxed);
+        self.taken_tick_ns.store(tick_ns, Relaxed);
     }
 
     /// Drops the rest of the block.
@@ -80,7 +109,9 @@ impl Slot {
         self.block.clear();
         for counter in [
             &self.block_size,
-            &self.taken_in_tick,
+            &self.taken,
+            &self.taken_until_ns,
+            &self.taken_tick_ns,
             &self.granted,
             &self.dropped,
             &self.claims,

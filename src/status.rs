@@ -66,7 +66,7 @@ pub fn ready(segment: &Segment) -> Result<(), Refusal> {
     let lead_ms = line.frontier_ms(layout) - unix_ms(now.wall_ns);
     let (max_lead_ms, max_wait_ms) = (settings.max_lead_ms, settings.max_wait_ms);
     if lead_ms > i64::from(max_lead_ms) + i64::from(max_wait_ms) {
-        return Err(Refusal::Ahead { lead_ms, allowed_ms: max_lead_ms, max_lead_ms, max_wait_ms });
+        return Err(Refusal::Ahead { lead_ms, left_ms: 0, max_lead_ms, max_wait_ms });
     }
     Ok(())
 }

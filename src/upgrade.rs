@@ -1,10 +1,10 @@
 //! Noticing that `pg_upgrade` fills this cluster with the tables, and so with the IDs, of another one.
 //!
 //! `pg_upgrade` starts both clusters in a mode of their own and loads the library into the new one, but it does so also
-//! for `--check`, which only looks, and then the old server goes on. What `--check` never does is to create a function:
-//! that is the sign that the cluster is being filled, and that no server runs on the old one. In that mode alone, so on
-//! nobody's way else, this watches what is created. Functions are restored wherever the extension is installed, and the
-//! library is loaded by the first of them at the latest.
+//! for `--check`, which only looks, and then the old server goes on. What `--check` never does is to create a table or a
+//! function: that is the sign that the cluster is being filled, and that no server runs on the old one. In that mode alone,
+//! so on nobody's way else, this watches what is created. A library that is not preloaded is loaded by the first function of
+//! the extension that is restored.
 
 use std::ffi::{c_int, c_void};
 
@@ -41,8 +41,9 @@ unsafe extern "C-unwind" fn on_access(
         }
     }
     let creates = access == pg_sys::ObjectAccessType::OAT_POST_CREATE;
+    let tells = [pg_sys::ProcedureRelationId, pg_sys::RelationRelationId];
     if creates
-        && class == pg_sys::ProcedureRelationId
+        && tells.contains(&class)
         && let Err(refusal) = reservation::note_upgrade()
     {
         refusal.raise();

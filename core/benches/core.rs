@@ -40,6 +40,7 @@ fn claims(criterion: &mut Criterion) {
     let layout = layout("wide");
     let limits = Limits {
         max_lead_ticks: u64::MAX >> 32,
+        left: 0,
         reservation: NO_RESERVATION,
         sequence_start: SequenceStart::Spread,
     };

@@ -25,24 +25,25 @@ pub enum SequenceStart {
 /// Share of a tick's sequence that [`SequenceStart::Spread`] may skip: one in 2^6.
 const SPREAD_SHARE_BITS: u32 = 6;
 
-/// Share of the lead that bulk requests leave to others: a quarter.
-const LEFT_BY_BULK: u64 = 4;
 /// Share of a tick that a session takes before its requests are bulk: one in 64.
 const MODEST_SHARE: u64 = 64;
+/// Share of a tick that bulk requests leave where there is no lead: one in 256.
+const LEFT_WITHOUT_LEAD: u64 = 256;
 
-/// How many ticks a bulk request may run ahead of the clock, where others may run so many. So whoever loads in bulk makes
-/// only others who do so wait.
-#[inline]
-pub const fn bulk_lead_ticks(max_lead_ticks: u64) -> u64 {
-    max_lead_ticks - max_lead_ticks.div_ceil(LEFT_BY_BULK)
-}
-
-/// How many IDs a session may take within a tick of the clock before it loads in bulk. Fewer sessions than
-/// [`MODEST_SHARE`] together take less in this way than there is, so that the room left by bulk requests stays.
+/// How many IDs a session may take within a tick of the clock before its requests are bulk. Fewer sessions than
+/// [`MODEST_SHARE`] together take less in this way than a tick has.
 #[inline]
 pub const fn modest_count(layout: &Layout) -> u64 {
     let share = layout.per_tick() / MODEST_SHARE;
     if share == 0 { 1 } else { share }
+}
+
+/// How many positions below the clock's ceiling a bulk request leaves to others: a tick, or where no lead is allowed a
+/// small part of one. The clock gives as much again with every tick, so whoever loads in bulk makes only others who do so
+/// wait.
+#[inline]
+pub const fn left_by_bulk(layout: &Layout, max_lead_ticks: u64) -> u64 {
+    if max_lead_ticks == 0 { layout.per_tick() / LEFT_WITHOUT_LEAD } else { layout.per_tick() }
 }
 
 /// What bounds a claim, apart from the frontier itself.
@@ -50,6 +51,8 @@ pub const fn modest_count(layout: &Layout) -> u64 {
 pub struct Limits {
     /// How many ticks IDs may run ahead of the clock; zero waits for the clock.
     pub max_lead_ticks: u64,
+    /// How many positions below what the clock allows are left to others: see [`left_by_bulk`].
+    pub left: u64,
     /// First position that must not be handed out, whatever the clock says: what has been promised
     /// so far. [`NO_RESERVATION`] where nothing limits it.
     pub reservation: u64,
@@ -183,10 +186,10 @@ impl Frontier {
             return Err(Refusal::Exhausted);
         }
         let last_tick = now_tick.saturating_add(limits.max_lead_ticks).min(layout.ticks() - 1);
-        let clock_ceiling = layout.first_position(last_tick + 1);
+        let clock_ceiling = layout.first_position(last_tick + 1).saturating_sub(limits.left);
         if start >= clock_ceiling {
-            let until_tick = layout.tick_of(start) - limits.max_lead_ticks;
-            return Err(Refusal::Ahead { until_tick });
+            let last = layout.tick_of(start.saturating_add(limits.left));
+            return Err(Refusal::Ahead { until_tick: last.saturating_sub(limits.max_lead_ticks) });
         }
         if start >= limits.reservation {
             return Err(Refusal::Unreserved { position: start });

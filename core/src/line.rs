@@ -8,7 +8,7 @@
 //! once.
 
 use crate::clock::{Reading, Watch};
-use crate::frontier::{Frontier, Limits, Refusal, Run, SequenceStart, Want, tick_end};
+use crate::frontier::{Frontier, Limits, Refusal, Run, Want, tick_end};
 use crate::layout::Layout;
 use crate::opening::Start;
 
@@ -65,11 +65,10 @@ impl Line {
         layout: &Layout,
         now_tick: u64,
         want: Want,
-        max_lead_ticks: u64,
-        sequence_start: SequenceStart,
+        limits: &Limits,
     ) -> Result<Run, Refusal> {
-        let limits = Limits { max_lead_ticks, reservation: self.reserved, sequence_start };
-        self.frontier.claim(layout, now_tick, want, &limits)
+        let reservation = self.reserved.min(limits.reservation);
+        self.frontier.claim(layout, now_tick, want, &Limits { reservation, ..*limits })
     }
 
     /// Until when the reservation should reach: some seconds past the frontier and the clock, but

@@ -2,7 +2,7 @@
 
 use id_gen_core::block::{self, Block};
 use id_gen_core::frontier::{
-    Frontier, Limits, NO_RESERVATION, Refusal, Run, SequenceStart, Want, bulk_lead_ticks,
+    Frontier, Limits, NO_RESERVATION, Refusal, Run, SequenceStart, Want, left_by_bulk, modest_count,
 };
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::presets;
@@ -15,7 +15,12 @@ fn tiny() -> Layout {
 }
 
 fn limits(max_lead_ticks: u64) -> Limits {
-    Limits { max_lead_ticks, reservation: NO_RESERVATION, sequence_start: SequenceStart::Zero }
+    Limits {
+        max_lead_ticks,
+        left: 0,
+        reservation: NO_RESERVATION,
+        sequence_start: SequenceStart::Zero,
+    }
 }
 
 /// A batch claimed in one go.
@@ -48,20 +53,45 @@ fn a_full_tick_runs_ahead_as_far_as_the_lead_allows() {
     assert_eq!(frontier.claim(&layout, 101, all(1000), &limits), Ok(Run { start: 824, count: 8 }));
 }
 
-/// Whoever loads in bulk, a session that asks for one ID gets it at once.
+/// Whoever loads in bulk, and however far the lead has gone for another reason, sessions that ask for few get theirs in
+/// every tick of the clock.
 #[test]
-fn bulk_leaves_room_to_single_requests() {
-    let layout = tiny();
-    for max_lead_ticks in 1..20 {
-        let mut frontier = Frontier::new(0);
-        let bulk = limits(bulk_lead_ticks(max_lead_ticks));
-        while frontier.claim(&layout, 100, all(1000), &bulk).is_ok() {}
-        for _ in 0..layout.per_tick() {
-            assert!(frontier.claim(&layout, 100, all(1), &limits(max_lead_ticks)).is_ok());
+fn bulk_leaves_room_in_every_tick() {
+    for layout in [default_layout(), presets::by_name("baidu").unwrap().layout] {
+        for max_lead_ticks in [0, 1, 2, 5, 5_000] {
+            let modest = limits(max_lead_ticks);
+            let bulk = Limits { left: left_by_bulk(&layout, max_lead_ticks), ..modest };
+            let mut frontier = Frontier::new(0);
+            for now_tick in 200_000_000..200_000_010 {
+                while frontier.claim(&layout, now_tick, all(1 << 40), &bulk).is_ok() {}
+                for _ in 0..left_by_bulk(&layout, max_lead_ticks) {
+                    assert!(frontier.claim(&layout, now_tick, all(1), &modest).is_ok());
+                }
+            }
         }
     }
-    assert_eq!(bulk_lead_ticks(0), 0, "without a lead there is none to share");
-    assert_eq!(bulk_lead_ticks(5_000), 3_750);
+}
+
+/// A clock that was set back by nearly all of the lead makes bulk requests wait for a tick, and no longer.
+#[test]
+fn bulk_uses_all_of_the_lead_but_a_tick() {
+    let layout = tiny();
+    let bulk = Limits { left: left_by_bulk(&layout, 10), ..limits(10) };
+    let mut frontier = Frontier::new(layout.first_position(109));
+    assert!(frontier.claim(&layout, 100, all(1), &bulk).is_ok());
+    let ahead = Err(Refusal::Ahead { until_tick: 101 });
+    frontier.raise(layout.first_position(110));
+    assert_eq!(frontier.claim(&layout, 100, all(1), &bulk), ahead);
+    assert!(frontier.claim(&layout, 101, all(1), &bulk).is_ok());
+}
+
+#[test]
+fn fewer_modest_sessions_than_64_leave_something_of_a_tick() {
+    for preset in presets::all() {
+        let modest = modest_count(&preset.layout);
+        assert!(modest >= 1);
+        assert!(modest == 1 || 63 * modest < preset.layout.per_tick(), "{}", preset.name);
+    }
 }
 
 #[test]
@@ -154,7 +184,7 @@ fn blocks_grow_while_used_up_within_a_tick_and_fall_back_to_one() {
 enum Step {
     Claim { want: Want },
     Clock { by: i64 },
-    Settings { max_lead_ticks: u64, spread: bool },
+    Settings { max_lead_ticks: u64, bulk: bool, spread: bool },
     Reserve { ahead: u64 },
 }
 
@@ -163,7 +193,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         3 => (0..40u64).prop_map(|count| Step::Claim { want: Want::Block(count) }),
         3 => (1..60u64, 1..20u64).prop_map(|(remaining, chunk)| Step::Claim { want: Want::Batch { remaining, chunk } }),
         3 => (-30..60i64).prop_map(|by| Step::Clock { by }),
-        1 => (0..8u64, any::<bool>()).prop_map(|(max_lead_ticks, spread)| Step::Settings { max_lead_ticks, spread }),
+        1 => (0..8u64, any::<bool>(), any::<bool>()).prop_map(|(max_lead_ticks, bulk, spread)| Step::Settings { max_lead_ticks, bulk, spread }),
         1 => (0..200u64).prop_map(|ahead| Step::Reserve { ahead }),
     ]
 }
@@ -186,8 +216,9 @@ proptest! {
         for step in steps {
             match step {
                 Step::Clock { by } => clock = (clock + by).max(0),
-                Step::Settings { max_lead_ticks, spread } => {
+                Step::Settings { max_lead_ticks, bulk, spread } => {
                     limits.max_lead_ticks = max_lead_ticks;
+                    limits.left = if bulk { left_by_bulk(&layout, max_lead_ticks) } else { 0 };
                     limits.sequence_start = if spread { SequenceStart::Spread } else { SequenceStart::Zero };
                 }
                 Step::Reserve { ahead } => limits.reservation = frontier.position() + ahead,
@@ -209,7 +240,8 @@ proptest! {
                             prop_assert!(layout.tick_of(run.end() - 1) <= now + limits.max_lead_ticks);
                             prop_assert!(run.end() <= limits.reservation);
                             if run.count < wanted && run.end() != limits.reservation {
-                                prop_assert_eq!(run.end(), layout.first_position(layout.tick_of(run.end())));
+                                let ends_tick = |end| end == layout.first_position(layout.tick_of(end));
+                                prop_assert!(ends_tick(run.end()) || ends_tick(run.end() + limits.left));
                             }
                             next_free = run.end();
                             prop_assert_eq!(frontier.position(), next_free);

@@ -10,7 +10,7 @@
 //! the checker proves nothing.
 
 use id_gen_core::clock::{Reading, Watch};
-use id_gen_core::frontier::{Run, SequenceStart, Want};
+use id_gen_core::frontier::{Limits, NO_RESERVATION, Run, SequenceStart, Want};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::line::Line;
 use id_gen_core::opening::{self, Finding, Present, Start};
@@ -20,7 +20,12 @@ use stateright::{Checker, Model, Property};
 const TICK_MS: u32 = 1000;
 const SESSIONS: usize = 2;
 const LAST_TICK: u64 = 15;
-const MAX_LEAD_TICKS: u64 = 1;
+const LIMITS: Limits = Limits {
+    max_lead_ticks: 1,
+    left: 0,
+    reservation: NO_RESERVATION,
+    sequence_start: SequenceStart::Zero,
+};
 const MAX_LEAD_MS: u32 = TICK_MS;
 
 /// Which step is out of place.
@@ -147,10 +152,7 @@ impl World {
     }
 
     fn claim(&self, state: &mut State, memory: &mut Memory, session: usize) -> Option<()> {
-        let run = memory
-            .line
-            .claim(&self.layout, state.clock, Want::Block(2), MAX_LEAD_TICKS, SequenceStart::Zero)
-            .ok()?;
+        let run = memory.line.claim(&self.layout, state.clock, Want::Block(2), &LIMITS).ok()?;
         let promised = state
             .disk_until_ms
             .map_or(0, |until_ms| self.layout.first_position(self.layout.tick_from(until_ms)));

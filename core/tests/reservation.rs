@@ -2,7 +2,7 @@
 //! begins below an ID that may exist.
 
 use id_gen_core::clock::Reading;
-use id_gen_core::frontier::{SequenceStart, Want};
+use id_gen_core::frontier::{Limits, NO_RESERVATION, SequenceStart, Want};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::line::{Line, RESERVE_AHEAD_MS};
 use id_gen_core::opening::{self, Finding, Obstacle, Present, UNSEEN_CLOCK_MARGIN_MS};
@@ -47,6 +47,10 @@ fn present() -> Present {
 
 fn first_ms(finding: &Finding, present: &Present) -> i64 {
     opening::begin(finding, present).unwrap().first_ms
+}
+
+fn limits(max_lead_ticks: u64, sequence_start: SequenceStart) -> Limits {
+    Limits { max_lead_ticks, left: 0, reservation: NO_RESERVATION, sequence_start }
 }
 
 fn any_record() -> impl Strategy<Value = Record> {
@@ -280,7 +284,7 @@ fn what_is_withdrawn_can_not_be_claimed() {
     let start = opening::begin(&Finding::Nothing, &present()).unwrap();
     let mut line = Line::begin(&layout, &start);
     let claim = |line: &mut Line, now_tick| {
-        line.claim(&layout, now_tick, Want::Block(1), 0, SequenceStart::Zero)
+        line.claim(&layout, now_tick, Want::Block(1), &limits(0, SequenceStart::Zero))
     };
     assert!(claim(&mut line, 100).is_err(), "nothing is promised yet");
     line.promise(&layout, 3_100);
@@ -321,7 +325,8 @@ fn what_follows_a_change_of_node_is_of_a_later_tick() {
     assert_eq!(line, began, "nothing of the tick was handed out");
     let claim = |line: &mut Line| {
         let now_tick = layout.tick_from(record().until_ms);
-        line.claim(&layout, now_tick, Want::Block(1), 5_000, SequenceStart::Spread).unwrap()
+        line.claim(&layout, now_tick, Want::Block(1), &limits(5_000, SequenceStart::Spread))
+            .unwrap()
     };
     let last = claim(&mut line).start;
     line.leave_tick(&layout);

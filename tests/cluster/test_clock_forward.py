@@ -133,7 +133,7 @@ def test_a_clock_that_stands_still() -> None:
         given = [next_id(cluster), run_ahead(cluster, 50), next_id(cluster)]
         assert refusal(cluster, array_of(200)).sqlstate == TOO_FAR_AHEAD
         given.append(next_id(cluster))
-        # That was of what bulk requests leave; now there is less than they have taken.
+        # That was of the tick that bulk requests leave; now there is less than they have taken.
         change(cluster, "max_lead", "50ms")
         cluster.poll_until("SELECT max_lead = interval '50 ms' FROM id_gen_status()")
         assert refusal(cluster).sqlstate == TOO_FAR_AHEAD

@@ -25,7 +25,7 @@ from harness.ids import (
 from harness.reservation import Reservation
 
 RECOVERY = "25006"
-LEAD_MS = 3_600
+LEAD_MS = 4_800
 NO_WORKER = NARROW.replace("id_gen.worker_id = 1", "") + PATIENT
 WORKER = "id_gen.worker_id = 1"
 MINUTE = 60

@@ -1,4 +1,4 @@
-"""Bulk requests leave room: whatever some sessions load, one that asks for an ID now and then gets it."""
+"""Bulk requests leave room: whatever some sessions load, one that asks for a few IDs now and then gets them."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -8,17 +8,27 @@ import psycopg
 import pytest
 
 from harness import GENERATING, Cluster
-from harness.ids import NEXT, TOO_FAR_AHEAD
+from harness.ids import NARROW, NEXT, TOO_FAR_AHEAD, change, first_id, stepped
 
 LOADERS = 4
-CALLS = 100
-# So few IDs in so coarse a tick that any load takes all there is.
-COARSE = f"{GENERATING}id_gen.layout = 'epoch=2024-01-01 tick=1s time:32 worker:5 sequence:13'\n"
+CALLS = 60
+# So few IDs in so coarse a tick that any load takes all there is; and so little patience that who has to wait for the
+# next tick of the clock is refused.
+COARSE = (
+    f"{GENERATING}id_gen.layout = 'epoch=2024-01-01 tick=1s time:32 worker:5 sequence:13'\nid_gen.max_wait = '100ms'\n"
+)
 
 LOADS = {
     "arrays": "SELECT cardinality(snowflake_next_array(1000000))",
     "sets": "SELECT count(*) FROM (SELECT snowflake_next_batch(1000000)) AS id",
     "single IDs": "SELECT count(snowflake_next()) FROM generate_series(1, 1000000)",
+    "cancelled calls": "SELECT count(snowflake_next()) FROM generate_series(1, 130)",
+}
+ASKING = {
+    "one": NEXT,
+    "a few, one by one": f"{NEXT} FROM generate_series(1, 3)",
+    "a few, as an array": "SELECT unnest(snowflake_next_array(2))",
+    "a few, as a set": "SELECT snowflake_next_batch(2)",
 }
 
 
@@ -29,7 +39,7 @@ def load_until(connection: psycopg.Connection, statement: str, done: threading.E
         try:
             connection.execute(statement)
         except psycopg.errors.QueryCanceled:
-            assert done.is_set()
+            refused += 1
         except psycopg.Error as error:
             if error.sqlstate != TOO_FAR_AHEAD:
                 raise
@@ -37,27 +47,60 @@ def load_until(connection: psycopg.Connection, statement: str, done: threading.E
     return refused
 
 
-@pytest.mark.parametrize("load", LOADS.values(), ids=LOADS.keys())
-def test_who_asks_now_and_then_is_never_refused(load: str) -> None:
-    with Cluster(conf=COARSE) as cluster, ExitStack() as stack:
+def assert_served_beside(load: str, asking: str, conf: str) -> None:
+    with Cluster(conf=conf) as cluster, ExitStack() as stack:
         cluster.psql("CREATE DATABASE other; CREATE ROLE app LOGIN; CREATE EXTENSION id_gen")
         cluster.psql("CREATE EXTENSION id_gen", "other")
         pool, done = stack.enter_context(ThreadPoolExecutor(LOADERS)), threading.Event()
         connections = [stack.enter_context(cluster.connect(user="app")) for _ in range(LOADERS)]
-        loaders = [pool.submit(load_until, connection, load, done) for connection in connections]
+        if load == "cancelled calls":
+            for connection in connections:
+                connection.execute("SET statement_timeout = '3ms'")
+        loaders = [pool.submit(load_until, connection, LOADS[load], done) for connection in connections]
         try:
-            # All that bulk requests may have of the lead is gone.
-            cluster.poll_until("SELECT lead >= interval '2 s' FROM id_gen_status()")
+            # All that there is for bulk requests is gone.
+            cluster.poll_until("SELECT refused_lead > 0 OR lead > 2500 FROM id_gen_stat")
             with cluster.connect("other") as victim:
                 given = []
                 for _ in range(CALLS):
-                    given += [row[0] for row in victim.execute(f"{NEXT} FROM generate_series(1, 3)")]
-                    victim.execute("SELECT pg_sleep(0.03)")
-            waits = cluster.psql("SELECT waits FROM id_gen_stat")
+                    given += [row[0] for row in victim.execute(ASKING[asking])]
+                    victim.execute("SELECT pg_sleep(0.04)")
         finally:
             done.set()
             for connection in connections:
                 connection.cancel()
             refused = sum(loader.result() for loader in loaders)
-        assert refused + int(waits) > 0, "there was no load to speak of"
+        assert refused > 0, "there was no load to speak of"
         assert given == sorted(set(given))
+
+
+@pytest.mark.parametrize("load", LOADS)
+def test_who_asks_now_and_then_is_never_refused(load: str) -> None:
+    assert_served_beside(load, "a few, one by one", COARSE)
+
+
+@pytest.mark.parametrize("asking", ASKING)
+def test_however_it_asks(asking: str) -> None:
+    assert_served_beside("arrays", asking, COARSE)
+
+
+def test_also_where_there_is_no_lead() -> None:
+    assert_served_beside("arrays", "one", f"{COARSE}id_gen.max_lead = 0\n")
+
+
+def test_a_clock_set_back_within_the_lead_stops_no_bulk_request() -> None:
+    with stepped(-4.9, f"{NARROW}id_gen.max_wait = '200ms'\n") as (cluster, _, before):
+        assert int(cluster.psql("SELECT min(snowflake_next()) FROM generate_series(1, 500)")) > before
+
+
+def test_what_the_hint_says_lets_bulk_requests_go_on() -> None:
+    """Once, and word for word."""
+    with stepped(-3600, f"{NARROW}id_gen.max_wait = 0\n") as (cluster, _, before):
+        bulk = "SELECT snowflake_next_array(1000)"
+        with pytest.raises(psycopg.Error) as refused, cluster.connect() as connection:
+            connection.execute(bulk)
+        hint = refused.value.diag.message_hint or ""
+        value = hint.split("id_gen.max_lead = '")[1].split("'")[0]
+        change(cluster, "max_lead", value)
+        assert first_id(cluster) > before
+        cluster.psql(bulk)

@@ -4,12 +4,16 @@ import os
 import re
 import shutil
 import signal
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from harness import Cluster, SqlError
 from harness.ids import NEXT, PATIENT, Caller, answer_of, change, error_of, next_id, refusal
+from harness.shim import compiled
+
+FOREIGN_WORKER = Path(__file__).with_name("foreign_worker.c")
 
 # Nothing is preloaded here, whatever the mode of the other tests.
 pytestmark = [pytest.mark.since(17), pytest.mark.any_mode]
@@ -141,6 +145,24 @@ def test_a_session_that_has_yet_to_read_a_reload_does_not_found_the_line() -> No
         assert "reloaded during this statement" in str(error)
         assert late.ask("SELECT late()") > 0
         assert cluster.psql("SELECT name FROM snowflake_layouts() WHERE in_use") == "default"
+
+
+def test_a_worker_that_no_reload_reaches_does_not_found_the_line() -> None:
+    """Another extension's, with PostgreSQL's own signal handlers: it ignores reloads, so its settings may be old."""
+    with Cluster(conf=CONF) as cluster:
+        library = compiled(FOREIGN_WORKER, f"-I{cluster.server.directory('includedir-server')}")
+        cluster.psql(f"""
+            CREATE EXTENSION id_gen;
+            CREATE FUNCTION foreign_worker_start(text) RETURNS int AS '{library}' LANGUAGE c STRICT""")
+        start = f"SELECT foreign_worker_start('{library}') > 0"
+        began = cluster.log_position
+        cluster.psql(start)
+        cluster.wait_for_log("this background worker cannot tell the server's settings", began)
+        assert cluster.psql(WORKER) == "1"
+        began = cluster.log_position
+        cluster.psql(start)
+        cluster.poll_until("SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'foreign worker'")
+        assert "ERROR" not in cluster.log(began)
 
 
 def test_a_crash_adopts_no_layout_that_waits_for_the_restart() -> None:

@@ -45,7 +45,7 @@ def stopped_after_ids() -> Iterator[tuple[Cluster, Reservation, int]]:
     """A server that has given IDs ahead of its clock and is down; the last of them."""
     with Cluster(conf=NARROW + PATIENT) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
-        last = run_ahead(cluster, 3_600)
+        last = run_ahead(cluster, 4_000)
         cluster.stop("immediate")
         yield cluster, Reservation(cluster), last
 

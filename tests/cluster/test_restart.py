@@ -28,7 +28,7 @@ from harness.reservation import Reservation
 # The default of id_gen.max_lead, and how far past it IDs are reserved, in seconds; and a lead within the first.
 MAX_LEAD = 5
 RESERVED_AHEAD = 3
-LEAD_MS = 3_600
+LEAD_MS = 4_500
 STRICT = "id_gen.max_lead = 0\n"
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from harness import GENERATING, Cluster
-from harness.checks import checks, follow
+from harness.checks import checks, follow, remedy, wait_for
 from harness.ids import PATIENT, TOO_FAR_AHEAD, first_id, next_id, refusal
 from harness.reservation import Reservation
 
@@ -16,7 +16,11 @@ RESETS = 20
 FIELDS = "tick=1ms time:41 datacenter:5 worker:5 sequence:12"
 FUTURE = f"epoch=2036-01-01 {FIELDS}"
 FUTURE_MS = 2_082_758_400_000
+# Past what any layout of 41 bits of milliseconds carries.
+BEYOND_MS = 9_000_000_000_000
 NOT_YET = "55000"
+RAN_OUT = "2200H"
+TOO_LATE = "22008"
 RESET = "SELECT id_gen_reset_reservation(above => now());"
 
 
@@ -42,16 +46,19 @@ def test_a_future_epoch_promises_nothing() -> None:
         assert next_id(cluster) > 0
 
 
-def test_a_promise_far_in_the_future_is_taken_back() -> None:
+@pytest.mark.parametrize(
+    ("until_ms", "sqlstate"), [(FUTURE_MS, TOO_FAR_AHEAD), (BEYOND_MS, RAN_OUT)], ids=["years ahead", "past the end"]
+)
+def test_a_promise_far_in_the_future_is_taken_back(until_ms: int, sqlstate: str) -> None:
     with Cluster(conf=GENERATING + PATIENT) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         given = [next_id(cluster)]
         cluster.stop()
-        Reservation(cluster).forge(until=str(FUTURE_MS))
+        Reservation(cluster).forge(until=str(until_ms))
         cluster.append_conf("id_gen.max_wait = 0")
         cluster.start()
         error = refusal(cluster)
-        assert error.sqlstate == TOO_FAR_AHEAD
+        assert error.sqlstate == sqlstate
         assert RESET in (error.hint or "")
         assert RESET in (checks(cluster)["lead"].remedy or "").replace("public.", "")
         follow(cluster, error.hint or "")
@@ -62,24 +69,67 @@ def test_a_promise_far_in_the_future_is_taken_back() -> None:
         assert given == sorted(set(given))
 
 
-@pytest.mark.parametrize("mistyped", ["2036-01-01", "294276-12-31"], ids=["a time", "past the layout's end"])
-@pytest.mark.parametrize("by", ["hint", "check"])
-def test_a_mistyped_reset_is_taken_back(by: str, mistyped: str) -> None:
+@pytest.mark.parametrize("by", ["warning", "hint", "check"])
+def test_a_mistyped_reset_is_taken_back(by: str) -> None:
     with Cluster(conf=GENERATING + PATIENT) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         given = [next_id(cluster)]
         cluster.append_conf("id_gen.max_wait = 0")
         cluster.restart()
-        cluster.psql(f"SELECT id_gen_reset_reservation(above => '{mistyped}')")
-        error = refusal(cluster)
-        remedy = error.hint if by == "hint" else checks(cluster)["lead"].remedy
-        notices: list[str] = []
+        said: list[tuple[str | None, str | None]] = []
         with cluster.connect() as connection:
-            connection.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
-            (typed,) = re.findall(r"SELECT [^;]*;", remedy or "")
+            connection.add_notice_handler(lambda notice: said.append((notice.message_primary, notice.message_hint)))
+            connection.execute("SELECT id_gen_reset_reservation(above => '2036-01-01')")
+            ((primary, hint),) = said
+            assert re.fullmatch(r"no snowflake is available for the next \d+ ms", primary or "")
+            error = refusal(cluster)
+            way_out = {"warning": hint, "hint": error.hint, "check": checks(cluster)["lead"].remedy}[by]
+            said.clear()
+            (typed,) = re.findall(r"SELECT [^;]*;", way_out or "")
             connection.execute(typed)
-        assert notices == ["snowflakes may repeat those of later times, if there are any"]
+        assert said[0][0] == "snowflakes may repeat those of later times, if there are any"
         given.append(first_id(cluster))
+        assert given == sorted(set(given))
+
+
+def test_a_reset_past_the_end_of_the_layout_is_refused() -> None:
+    with Cluster(conf=GENERATING) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        given = [next_id(cluster)]
+        for above in ("2200-01-01", "294276-12-31 23:59:59.999999+00"):
+            assert refusal(cluster, f"SELECT id_gen_reset_reservation('{above}')").sqlstate == TOO_LATE
+        given.append(next_id(cluster))
+        assert given == sorted(set(given))
+
+
+@pytest.mark.parametrize("layout", [FUTURE, "baidu", "js"], ids=["not begun", "ended", "below what was issued"])
+def test_a_restart_that_would_end_generating_is_not_recommended(layout: str) -> None:
+    """What waits in the file is tried before the restart, and set back by what the check says."""
+    with Cluster(conf=GENERATING + PATIENT) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        given = [next_id(cluster)]
+        cluster.append_conf(f"id_gen.layout = '{layout}'")
+        cluster.reload()
+        found = wait_for(cluster, "layout", "error")
+        assert "after a restart it would generate nothing" in found.found
+        remedy(cluster, "layout", "error")
+        cluster.restart()
+        given.append(next_id(cluster))
+        assert given == sorted(set(given))
+
+
+def test_a_mistyped_layout_is_replaced_by_the_last_one() -> None:
+    with Cluster(conf=f"{GENERATING}{PATIENT}id_gen.layout = 'js'\n") as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        given = [next_id(cluster)]
+        for layout in ("jss", FUTURE):
+            cluster.append_conf(f"id_gen.layout = '{layout}'")
+            cluster.restart()
+            error = refusal(cluster)
+            follow(cluster, error.hint or "")
+            given.append(next_id(cluster))
+            cluster.psql("ALTER SYSTEM RESET id_gen.layout")
+        assert cluster.psql("SELECT name FROM snowflake_layouts() WHERE in_use") == "js"
         assert given == sorted(set(given))
 
 

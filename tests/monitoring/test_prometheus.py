@@ -195,8 +195,7 @@ def test_waits_are_a_histogram(server: Cluster, exporter: Exporter) -> None:
     least = sum(count * bound for count, bound in zip(added, (0, *bounds), strict=False) if count)
     most = sum(count * bound for count, bound in zip(added, bounds, strict=True) if count)
     assert least <= scrape["id_gen_wait_seconds_sum"] <= most
-    # As far as bulk requests may go of the default id_gen.max_lead.
-    assert 3 < scrape["id_gen_largest_lead_seconds"] < 4
+    assert 4 < scrape["id_gen_largest_lead_seconds"] < 6
     assert scrape["id_gen_peak_sequence_use_ratio"] == 1
 
 
@@ -274,7 +273,7 @@ def test_prometheus_takes_the_rules(prometheus: Prometheus) -> None:
 
 
 def test_an_alert_comes_when_its_trouble_does(server: Cluster, prometheus: Prometheus) -> None:
-    """A lead as large as bulk requests may have, kept up: the alert is pending, with its words filled in."""
+    """A lead as large as it may be, kept up: the alert is pending, with its words filled in."""
 
     def pending() -> list[dict[str, Any]]:
         server.psql(array_of(1000))
@@ -282,7 +281,7 @@ def test_an_alert_comes_when_its_trouble_does(server: Cluster, prometheus: Prome
 
     server.wait_until(pending, "known for its lead", prometheus.log)
     (alert,) = pending()
-    assert re.search(r"^127.0.0.1:\d+: snowflakes run [34]\.?\d*s ahead of the clock$", alert["annotations"]["summary"])
+    assert re.search(r"^127.0.0.1:\d+: snowflakes run [45]\.?\d*s ahead of the clock$", alert["annotations"]["summary"])
 
 
 def test_prometheus_answers_the_dashboard(prometheus: Prometheus) -> None:

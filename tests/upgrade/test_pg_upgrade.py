@@ -144,7 +144,7 @@ def test_ids_that_led_the_clock_are_not_repeated(old: Server, new: Server, mode:
         cluster.psql("CREATE EXTENSION id_gen")
         next_id(cluster)
         clock.freeze()
-        last = run_ahead(cluster, 3_700)
+        last = run_ahead(cluster, 4_900)
         with upgraded(cluster, new, conf=settings(new, mode, conf), clock=clock) as successor:
             assert refusal(successor).sqlstate == TOO_FAR_AHEAD
             clock.step(4)
@@ -154,6 +154,22 @@ def test_ids_that_led_the_clock_are_not_repeated(old: Server, new: Server, mode:
             assert not Reservation(successor).upgraded.exists()
             successor.restart("immediate")
             assert first_id(successor) > first
+
+
+def test_an_upgrade_without_the_extension_is_noted() -> None:
+    """As by those who drop what may be in the way of pg_upgrade, and create it anew: the keys are still in their tables."""
+    clock = FakeClock()
+    conf = NARROW + IMPATIENT
+    with Cluster("led", server=OLDEST, conf=conf, clock=clock) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen; CREATE TABLE item AS SELECT snowflake_next() AS id")
+        clock.freeze()
+        last = run_ahead(cluster, 4_900)
+        cluster.psql("DROP EXTENSION id_gen")
+        with upgraded(cluster, NEWEST, conf=conf, clock=clock) as successor:
+            successor.psql("CREATE EXTENSION id_gen")
+            assert refusal(successor).sqlstate == TOO_FAR_AHEAD
+            clock.step(4)
+            assert first_id(successor) > last
 
 
 @pytest.mark.parametrize("carried", ["reservation", "."], ids=["file", "directory"])
