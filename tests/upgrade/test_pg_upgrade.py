@@ -157,7 +157,7 @@ def test_ids_that_led_the_clock_are_not_repeated(old: Server, new: Server, mode:
 
 
 def test_an_upgrade_without_the_extension_is_noted() -> None:
-    """As by those who drop what may be in the way of pg_upgrade, and create it anew: the keys are still in their tables."""
+    """As by those who drop what may be in the way of pg_upgrade, and create it anew: the keys are in their tables."""
     clock = FakeClock()
     conf = NARROW + IMPATIENT
     with Cluster("led", server=OLDEST, conf=conf, clock=clock) as cluster:
