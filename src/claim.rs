@@ -290,7 +290,8 @@ impl Wait {
         let max_wait_ns = u64::from(limits.max_wait_ms) * NS_PER_MS;
         let left_ns = max_wait_ns.saturating_sub(self.so_far_ns());
         if left_ns == 0 && ahead_ns > 0 {
-            let lead_ms = ahead_ns / NS_PER_MS + limits.lead_ms;
+            let until_lead_ms = ahead_ns / NS_PER_MS + limits.lead_ms;
+            let lead_ms = until_lead_ms.saturating_sub(limits.left_ms.into());
             return Err(Refusal::Ahead {
                 lead_ms: i64::try_from(lead_ms).unwrap_or(i64::MAX),
                 left_ms: limits.left_ms,

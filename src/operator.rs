@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 use crate::backend;
 use crate::clock;
 use crate::fmgr::sql_function;
-use crate::refusal::Refusal;
+use crate::refusal::{self, Refusal};
 use crate::reservation::{self, Beginning, Decision};
 use crate::shared::Segment;
 use crate::timestamp::unix_ms;
@@ -47,7 +47,7 @@ sql_function! {
             layout.tick_at(above_us).map_err(|error| Refusal::Range(error, layout))?;
         }
         if let Some(beginning) = begin(Decision::Reset { above_ms })? {
-            tell(&layout, &beginning);
+            tell(&layout, &beginning, call.function());
         }
         Ok(call.void())
     }
@@ -59,7 +59,7 @@ fn begin(decision: Decision) -> Result<Option<Beginning>, Refusal> {
 }
 
 /// What was decided may be right, but it is said what it means.
-fn tell(layout: &Layout, beginning: &Beginning) {
+fn tell(layout: &Layout, beginning: &Beginning, function: pg_sys::Oid) {
     let Beginning { first_ms, ready_ms, promised_until_ms } = *beginning;
     if let Some(until_ms) = promised_until_ms.filter(|&until_ms| first_ms < until_ms) {
         let first_id = Layout::to_bigint(layout.min_of(layout.tick_from(first_ms)));
@@ -85,7 +85,10 @@ fn tell(layout: &Layout, beginning: &Beginning) {
             "",
         )
         .set_detail(format!("They begin at {}, which has to be within id_gen.max_lead of the clock.", show_ms(first_ms)))
-        .set_hint("If that time was mistyped, take it back: SELECT id_gen_reset_reservation(above => now());")
+        .set_hint(refusal::to_type(
+            "If that time was mistyped, take it back: SELECT id_gen_reset_reservation(above => now());",
+            function,
+        ))
         .report(level);
     }
 }

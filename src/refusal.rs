@@ -185,8 +185,9 @@ impl Refusal {
     /// to be.
     pub fn raise_from(self, function: pg_sys::Oid) -> ! {
         log::note_raised(self.cause());
-        let schema = schema_to_name(function);
-        self.words().with_schema(schema.as_deref()).into_report().report(PgLogLevel::ERROR);
+        let words = self.words();
+        let hint = to_type(&words.hint, function);
+        Words { hint, ..words }.into_report().report(PgLogLevel::ERROR);
         unreachable!("an ERROR does not return")
     }
 
@@ -440,14 +441,6 @@ pub struct Words {
 }
 
 impl Words {
-    /// Names the extension's schema in what is to be typed.
-    fn with_schema(self, schema: Option<&str>) -> Words {
-        match schema {
-            Some(schema) => Words { hint: name_schema(&self.hint, schema), ..self },
-            None => self,
-        }
-    }
-
     fn into_report(self) -> ErrorReport {
         let Words { sqlstate, primary, detail, hint } = self;
         let report = ErrorReport::new(sqlstate, primary, "").set_hint(hint);
@@ -471,6 +464,12 @@ fn schema_to_name(function: pg_sys::Oid) -> Option<String> {
             CStr::from_ptr(pg_sys::quote_identifier(schema)).to_string_lossy().into_owned()
         })
     }
+}
+
+/// What is to be typed, by who called this function of ours: with our schema, if it has to be typed.
+pub fn to_type(statements: &str, function: pg_sys::Oid) -> String {
+    schema_to_name(function)
+        .map_or_else(|| statements.to_owned(), |schema| name_schema(statements, &schema))
 }
 
 /// Names the extension's schema before each of our functions in statements to be typed.
