@@ -62,7 +62,7 @@ def test_beyond_the_lead_ids_are_refused_until_the_clock_is_right(seconds: float
 
 @pytest.mark.parametrize("seconds", [MINUTE, DAY - MINUTE, DAY + MINUTE])
 def test_the_hint_leads_out(seconds: float) -> None:
-    """What the HINT says to type lets IDs go on; for a lead that can't be allowed, it names what only a superuser may do."""
+    """What the HINT says to type lets IDs go on; a lead that can't be allowed is for a superuser to decide."""
     with stepped(-seconds, NARROW + IMPATIENT) as (cluster, _, before):
         hint = refusal(cluster).hint or ""
         assert re.search(r"Wait \d+ s for the clock to catch up; if it was set back, put it right", hint)
