@@ -18,6 +18,7 @@ from harness.ids import (
     TOO_FAR_AHEAD,
     Caller,
     first_id,
+    keepers,
     next_id,
     refusal,
     run_ahead,
@@ -30,10 +31,6 @@ MAX_LEAD = 5
 RESERVED_AHEAD = 3
 LEAD_MS = 4_500
 STRICT = "id_gen.max_lead = 0\n"
-
-
-def keepers(cluster: Cluster) -> list[int]:
-    return [pid for pid, title in cluster.processes().items() if title.startswith("id_gen keeper")]
 
 
 def await_reservation(cluster: Cluster) -> None:

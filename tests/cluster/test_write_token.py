@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 
 from harness import GENERATING, PRELOADED, Cluster
-from harness.ids import PATIENT, Caller, answer_of, next_id
+from harness.ids import PATIENT, Caller, answer_of, keepers, next_id
 from harness.reservation import Reservation
 from harness.shim import compiled
 
@@ -26,10 +26,6 @@ def alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-def keepers(cluster: Cluster) -> list[int]:
-    return [pid for pid, title in cluster.processes().items() if title.startswith("id_gen keeper")]
 
 
 @contextmanager

@@ -89,6 +89,11 @@ def change(cluster: Cluster, name: str, value: object) -> None:
     cluster.reload()
 
 
+def keepers(cluster: Cluster) -> list[int]:
+    """The keeper's process, if one runs."""
+    return [pid for pid, title in cluster.processes().items() if title.startswith("id_gen keeper")]
+
+
 def assert_rest_works(cluster: Cluster) -> None:
     """What never needs permission to generate: UUIDs, and taking IDs apart."""
     assert cluster.psql("SELECT uuid IS NOT NULL FROM public.uuidv7() uuid") == "t"
