@@ -140,9 +140,10 @@ pub fn reload_pending() -> bool {
 /// Whether this process is one that no reload reaches: a background worker that has set up no handler for the signal, and
 /// is none that takes its leader's settings.
 pub fn ignores_reloads() -> bool {
-    // SAFETY: a variable of this process. All-zero bytes are a valid `sigaction`, and the call only asks.
+    // SAFETY: variables of this process. All-zero bytes are a valid `sigaction`, and the call only asks.
     unsafe {
-        if pg_sys::ParallelWorkerNumber >= 0 {
+        // The postmaster and a single-user server are the ones that read the file, whatever their caller ignores.
+        if !pg_sys::IsUnderPostmaster || pg_sys::ParallelWorkerNumber >= 0 {
             return false;
         }
         let mut action = std::mem::zeroed::<libc::sigaction>();
