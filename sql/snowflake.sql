@@ -1,5 +1,4 @@
--- Snowflakes: generating, then decoding. The functions themselves are in src/snowflake.rs and
--- src/decode.rs.
+-- Snowflakes: generating, then decoding.
 --
 -- Generating is PARALLEL RESTRICTED: each process draws from a block of its own, so IDs made by
 -- several workers of one query would not increase in the order of its rows.
@@ -100,5 +99,12 @@ CREATE FUNCTION @extschema@.snowflake_inspect(id bigint, layout text) RETURNS te
 COMMENT ON FUNCTION @extschema@.snowflake_inspect(bigint, text) IS
     'a picture of a snowflake''s bits in a layout given by name or text';
 
+CREATE FUNCTION @extschema@.snowflake_layouts()
+    RETURNS TABLE (
+        name text, about text, in_use boolean, layout text, epoch timestamptz, tick interval,
+        time_bits integer, datacenter_bits integer, worker_bits integer, sequence_bits integer,
+        nodes bigint, ids_per_second bigint, runs_out timestamptz)
+    AS 'MODULE_PATHNAME', 'snowflake_layouts'
+    LANGUAGE c STABLE STRICT PARALLEL SAFE ROWS 11;
 COMMENT ON FUNCTION @extschema@.snowflake_layouts() IS
     'the layouts known by name and this server''s own: fields, nodes, IDs a second for one worker, until when';

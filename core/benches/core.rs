@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use id_gen_core::block::Block;
-use id_gen_core::frontier::{Frontier, Limits, NO_RESERVATION, Run, SequenceStart, Want};
+use id_gen_core::frontier::{ClaimSize, Frontier, Limits, Run, SequenceStart, UNRESERVED};
 use id_gen_core::layout::Layout;
+use id_gen_core::lead::LeadLimit;
 use id_gen_core::presets;
 use id_gen_core::uuid7::{Generator, steps};
 
@@ -39,9 +40,8 @@ fn layouts(criterion: &mut Criterion) {
 fn claims(criterion: &mut Criterion) {
     let layout = layout("wide");
     let limits = Limits {
-        max_lead_ticks: u64::MAX >> 32,
-        left: 0,
-        reservation: NO_RESERVATION,
+        lead: LeadLimit::of_ticks(u64::MAX >> 32),
+        reserved_end: UNRESERVED,
         sequence_start: SequenceStart::Spread,
     };
     criterion.bench_function("claim", |bencher| {
@@ -49,7 +49,7 @@ fn claims(criterion: &mut Criterion) {
         let mut tick = 1 << 30;
         bencher.iter(|| {
             tick += 1;
-            frontier.claim(&layout, black_box(tick), Want::Block(64), &limits)
+            frontier.claim(&layout, black_box(tick), ClaimSize::Block(64), &limits)
         });
     });
     criterion.bench_function("take from a block of 64, and refill", |bencher| {

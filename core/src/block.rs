@@ -3,7 +3,7 @@
 //! A [`Block`] lies within one tick, so its IDs are a start and a constant stride. Its backend
 //! alone writes it, without a lock; others may read it to see what is left. It is good only while
 //! the clock shows the tick in which it was *claimed* and the generation is unchanged, and is
-//! dropped otherwise: that is what keeps IDs of different backends in order to one tick.
+//! dropped otherwise. That keeps IDs of different backends in order to one tick.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -62,11 +62,11 @@ impl Block {
         tick_ns.saturating_sub(passed_ns)
     }
 
-    /// Whether the clock still shows the tick in which the block was claimed, under the same
-    /// generation.
+    /// Whether the block was used up within the tick in which it was claimed: the clock still shows
+    /// that tick, the generation is unchanged, and nothing is left.
     #[inline(always)]
-    pub fn is_current(&self, now_ns: u64, generation: u64) -> bool {
-        self.left_ns(now_ns) > 0 && self.generation.load(Relaxed) == generation
+    pub fn is_used_up(&self, now_ns: u64, generation: u64) -> bool {
+        self.is_empty() && self.left_ns(now_ns) > 0 && self.generation.load(Relaxed) == generation
     }
 
     /// How many IDs are left, good or not.
@@ -93,9 +93,7 @@ impl Block {
         self.next_id.store(first_id, Relaxed);
         self.end_id.store(first_id.wrapping_add(stride.wrapping_mul(run.count)), Relaxed);
         self.stride.store(stride, Relaxed);
-        // A claim's clock is past 1970 and before the layout's end, so neither product wraps.
-        let start_ms = layout.tick_start_ms(now_tick).cast_unsigned();
-        self.tick_start_ns.store(start_ms.wrapping_mul(crate::layout::NS_PER_MS), Relaxed);
+        self.tick_start_ns.store(layout.tick_start_ns(now_tick), Relaxed);
         self.tick_ns.store(layout.tick_ns(), Relaxed);
         self.generation.store(generation, Relaxed);
     }

@@ -1,16 +1,17 @@
 //! The frontier rule: which positions may be handed out now.
 //!
-//! Every worker ID owns one line of positions, `tick << sequence_bits | sequence`. The **frontier**
-//! is the lowest position never handed out, and it only moves up. A claim takes positions from the
-//! larger of the frontier and the clock's own tick, and stops at the **ceiling**: the lower of the
-//! clock plus the allowed lead, and the reservation.
+//! The positions of a worker, `tick << sequence_bits | sequence`, are one increasing sequence of
+//! integers. The **frontier** is the lowest position never handed out, and only moves up. A claim
+//! takes positions from the frontier or from the clock's own tick, whichever is higher, and stays
+//! below every [`Bound`]: what the clock and the allowed lead permit, and what is reserved.
 //!
-//! That one rule covers what makes snowflakes hard. A full tick is the frontier walking into the
-//! next one. A clock that moved back is a frontier that is ahead; it goes on while the lead allows
-//! and then asks the caller to wait. The caller holds whatever lock protects the frontier; nothing
+//! This rule covers what makes snowflakes hard. When a tick is full, the frontier moves into the next
+//! one. When the clock is set back, the frontier is ahead of it: claims go on while the lead allows,
+//! and then the caller has to wait. The caller holds the lock that protects the frontier; nothing
 //! here blocks.
 
 use crate::layout::Layout;
+use crate::lead::LeadLimit;
 
 /// Where the sequence of a fresh tick starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,47 +26,41 @@ pub enum SequenceStart {
 /// Share of a tick's sequence that [`SequenceStart::Spread`] may skip: one in 2^6.
 const SPREAD_SHARE_BITS: u32 = 6;
 
-/// Share of a tick that a session takes before its requests are bulk: one in 64.
-const MODEST_SHARE: u64 = 64;
-/// Share of a tick that bulk requests leave where there is no lead: one in 256.
-const LEFT_WITHOUT_LEAD: u64 = 256;
-
-/// How many IDs a session may take within a tick of the clock before its requests are bulk. Fewer sessions than
-/// [`MODEST_SHARE`] together take less in this way than a tick has.
-#[inline]
-pub const fn modest_count(layout: &Layout) -> u64 {
-    let share = layout.per_tick() / MODEST_SHARE;
-    if share == 0 { 1 } else { share }
+/// What a claim has to stay below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// The clock and the lead that is allowed over it.
+    Clock,
+    /// The reservation: what is durably recorded as possibly in use.
+    Reservation,
 }
 
-/// How many positions below the clock's ceiling a bulk request leaves to others: a tick, or where no lead is allowed a
-/// small part of one. The clock gives as much again with every tick, so whoever loads in bulk makes only others who do so
-/// wait.
-#[inline]
-pub const fn left_by_bulk(layout: &Layout, max_lead_ticks: u64) -> u64 {
-    if max_lead_ticks == 0 { layout.per_tick() / LEFT_WITHOUT_LEAD } else { layout.per_tick() }
-}
-
-/// What bounds a claim, apart from the frontier itself.
+/// What limits a claim, apart from the frontier itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How many ticks IDs may run ahead of the clock; zero waits for the clock.
-    pub max_lead_ticks: u64,
-    /// How many positions below what the clock allows are left to others: see [`left_by_bulk`].
-    pub left: u64,
-    /// First position that must not be handed out, whatever the clock says: what has been promised
-    /// so far. [`NO_RESERVATION`] where nothing limits it.
-    pub reservation: u64,
+    /// How far IDs may lead the clock.
+    pub lead: LeadLimit,
+    /// First position that is not reserved; [`UNRESERVED`] where nothing has to be.
+    pub reserved_end: u64,
     /// Where a fresh tick starts.
     pub sequence_start: SequenceStart,
 }
 
-/// A reservation that does not limit anything.
-pub const NO_RESERVATION: u64 = u64::MAX;
+/// A [`Limits::reserved_end`] that does not limit anything.
+pub const UNRESERVED: u64 = u64::MAX;
+
+impl Limits {
+    /// Each bound with the first position that it does not allow. A claim that is above several is
+    /// told of the first in this order.
+    #[inline]
+    fn bounds(&self, layout: &Layout, now_tick: u64) -> [(Bound, u64); 2] {
+        [(Bound::Clock, self.lead.end(layout, now_tick)), (Bound::Reservation, self.reserved_end)]
+    }
+}
 
 /// How many positions a claim asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Want {
+pub enum ClaimSize {
     /// Up to this many, all of one tick: what a backend holds for its next calls.
     Block(u64),
     /// The next part of a batch: `remaining` if they fit in `chunk`, otherwise at least `chunk`,
@@ -78,13 +73,13 @@ pub enum Want {
     },
 }
 
-impl Want {
+impl ClaimSize {
     #[inline]
-    fn size(self, layout: &Layout, start: u64) -> u64 {
+    fn count(self, layout: &Layout, start: u64) -> u64 {
         match self {
-            Want::Block(count) => count.min(tick_end(layout, start) - start),
-            Want::Batch { remaining, chunk } if remaining <= chunk => remaining,
-            Want::Batch { remaining, chunk } => {
+            ClaimSize::Block(count) => count.min(tick_end(layout, start) - start),
+            ClaimSize::Batch { remaining, chunk } if remaining <= chunk => remaining,
+            ClaimSize::Batch { remaining, chunk } => {
                 let last = start.saturating_add(chunk.saturating_sub(1));
                 remaining.min(tick_end(layout, last) - start)
             }
@@ -98,7 +93,7 @@ pub(crate) const fn tick_end(layout: &Layout, position: u64) -> u64 {
     layout.first_position(layout.tick_of(position) + 1)
 }
 
-/// Positions handed out together, `start` and the following `count - 1`.
+/// Positions handed out together: `start` and the following `count - 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
     /// The first position.
@@ -128,15 +123,11 @@ impl Run {
 
 /// Why a claim got nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The frontier is as far ahead of the clock as it may be: try again when the clock shows
-    /// this tick.
-    Ahead {
-        /// First tick of the clock at which a claim succeeds.
-        until_tick: u64,
-    },
-    /// The reservation is used up: extend it past this position, then try again.
-    Unreserved {
+pub enum ClaimError {
+    /// A bound has to move up first.
+    Reached {
+        /// Which one.
+        bound: Bound,
         /// The position that the claim would have started at.
         position: u64,
     },
@@ -150,8 +141,8 @@ pub enum Refusal {
 pub struct Frontier(u64);
 
 impl Frontier {
-    /// A frontier at a position: zero for a worker that never issued an ID, otherwise the position
-    /// it is known to have stayed below.
+    /// A frontier at a position: zero for a worker that never issued an ID, otherwise a position
+    /// that all its IDs are known to be below.
     pub const fn new(position: u64) -> Frontier {
         Frontier(position)
     }
@@ -167,35 +158,31 @@ impl Frontier {
         self.0 = self.0.max(position);
     }
 
-    /// Hands out up to as many positions as wanted, at least one, while the clock shows `now_tick`.
-    ///
-    /// A claim that gets fewer because of the clock ends with its tick.
+    /// Hands out as many positions as asked for or fewer, at least one, while the clock shows
+    /// `now_tick`. A claim that gets fewer because of the clock ends with its tick.
     ///
     /// # Errors
-    /// [`Refusal`] says what has to happen first; the frontier is then unchanged.
+    /// [`ClaimError`] says what has to happen first; the frontier is then unchanged.
     #[inline]
     pub fn claim(
         &mut self,
         layout: &Layout,
         now_tick: u64,
-        want: Want,
+        size: ClaimSize,
         limits: &Limits,
-    ) -> Result<Run, Refusal> {
+    ) -> Result<Run, ClaimError> {
         let start = self.next_start(layout, now_tick, limits.sequence_start);
         if start >= layout.first_position(layout.ticks()) {
-            return Err(Refusal::Exhausted);
+            return Err(ClaimError::Exhausted);
         }
-        let last_tick = now_tick.saturating_add(limits.max_lead_ticks).min(layout.ticks() - 1);
-        let clock_ceiling = layout.first_position(last_tick + 1).saturating_sub(limits.left);
-        if start >= clock_ceiling {
-            let last = layout.tick_of(start.saturating_add(limits.left));
-            return Err(Refusal::Ahead { until_tick: last.saturating_sub(limits.max_lead_ticks) });
+        let mut end = u64::MAX;
+        for (bound, position) in limits.bounds(layout, now_tick) {
+            if start >= position {
+                return Err(ClaimError::Reached { bound, position: start });
+            }
+            end = end.min(position);
         }
-        if start >= limits.reservation {
-            return Err(Refusal::Unreserved { position: start });
-        }
-        let ceiling = clock_ceiling.min(limits.reservation);
-        let count = want.size(layout, start).max(1).min(ceiling - start);
+        let count = size.count(layout, start).max(1).min(end - start);
         self.0 = start + count;
         Ok(Run { start, count })
     }

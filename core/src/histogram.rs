@@ -3,7 +3,7 @@
 //! Bucket `i` counts times above `2^(i-1)` µs and up to `2^i` µs, the last one all that are longer.
 //! The caller keeps the counts.
 
-use crate::layout::NS_PER_US;
+use crate::time::NS_PER_US;
 
 /// How many buckets there are. The longest wait that can be set, 10 minutes, lies within the last
 /// but one, which ends at 2^30 µs: 18 minutes.

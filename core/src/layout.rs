@@ -10,14 +10,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-/// Nanoseconds in a microsecond.
-pub const NS_PER_US: u64 = 1_000;
-
-/// Nanoseconds in a millisecond.
-pub const NS_PER_MS: u64 = 1_000_000;
-
-/// Microseconds in a millisecond.
-pub const US_PER_MS: i64 = 1_000;
+use crate::time::{NS_PER_MS, US_PER_MS, format_ms, unix_us};
 
 /// Longest tick a layout may have, in milliseconds: one hour. Longer ones would make "ordered to a
 /// tick" meaningless.
@@ -66,12 +59,12 @@ impl fmt::Display for Field {
 /// Where a field sits. A field that the layout lacks has no bits and always reads zero.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Span {
+struct BitField {
     shift: u32,
     bits: u32,
 }
 
-impl Span {
+impl BitField {
     #[inline]
     const fn mask(self) -> u64 {
         (1 << self.bits) - 1
@@ -99,10 +92,10 @@ pub struct Layout {
     unused: u64,
     tick_ms: u32,
     unsigned: bool,
-    time: Span,
-    datacenter: Span,
-    worker: Span,
-    sequence: Span,
+    time: BitField,
+    datacenter: BitField,
+    worker: BitField,
+    sequence: BitField,
 }
 
 /// An ID taken apart. `tick` counts from the layout's epoch; an absent field is zero.
@@ -170,10 +163,10 @@ pub enum LayoutError {
     #[error("the time field reaches past the year 9999")]
     EndsTooLate,
     /// The epoch has not come yet.
-    #[error("the epoch {} lies in the future", show_ms(*.0))]
+    #[error("the epoch {} lies in the future", format_ms(*.0))]
     EpochInFuture(i64),
     /// The time field is used up.
-    #[error("the layout ran out on {}", show_ms(*.0))]
+    #[error("the layout ran out on {}", format_ms(*.0))]
     Exhausted(i64),
 }
 
@@ -208,13 +201,13 @@ pub enum RangeError {
     },
 }
 
-/// A Unix time in milliseconds as RFC 3339 text in UTC, or the number itself outside years
-/// -9999 to 9999.
-pub fn show_ms(unix_ms: i64) -> String {
-    match Timestamp::from_millisecond(unix_ms) {
-        Ok(instant) => instant.to_string(),
-        Err(_) => format!("{unix_ms}ms"),
-    }
+/// Why no ID can be made at a time of the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutsideLayout {
+    /// The epoch has not come yet.
+    BeforeEpoch,
+    /// The time field is used up.
+    RanOut,
 }
 
 impl Layout {
@@ -239,10 +232,10 @@ impl Layout {
             unused: 0,
             tick_ms,
             unsigned,
-            time: Span::default(),
-            datacenter: Span::default(),
-            worker: Span::default(),
-            sequence: Span::default(),
+            time: BitField::default(),
+            datacenter: BitField::default(),
+            worker: BitField::default(),
+            sequence: BitField::default(),
         };
         let mut total: u32 = 0;
         for &(field, bits) in fields.iter().rev() {
@@ -253,11 +246,11 @@ impl Layout {
             if bits > max {
                 return Err(LayoutError::TooWide { field, bits, max });
             }
-            let span = layout.span_mut(field);
-            if span.bits != 0 {
+            let bit_field = layout.bit_field_mut(field);
+            if bit_field.bits != 0 {
                 return Err(LayoutError::Repeated(field.name()));
             }
-            *span = Span { shift: total, bits };
+            *bit_field = BitField { shift: total, bits };
             total += bits;
         }
         if layout.time.bits == 0 {
@@ -300,7 +293,7 @@ impl Layout {
         Ok(())
     }
 
-    const fn span(&self, field: Field) -> Span {
+    const fn bit_field(&self, field: Field) -> BitField {
         match field {
             Field::Time => self.time,
             Field::Datacenter => self.datacenter,
@@ -309,7 +302,7 @@ impl Layout {
         }
     }
 
-    const fn span_mut(&mut self, field: Field) -> &mut Span {
+    const fn bit_field_mut(&mut self, field: Field) -> &mut BitField {
         match field {
             Field::Time => &mut self.time,
             Field::Datacenter => &mut self.datacenter,
@@ -351,13 +344,13 @@ impl Layout {
     /// Width of a field in bits; zero if the layout lacks it.
     #[inline]
     pub const fn bits(&self, field: Field) -> u32 {
-        self.span(field).bits
+        self.bit_field(field).bits
     }
 
     /// Lowest bit of a field.
     #[inline]
     pub const fn shift(&self, field: Field) -> u32 {
-        self.span(field).shift
+        self.bit_field(field).shift
     }
 
     /// Bits of all fields together.
@@ -377,7 +370,7 @@ impl Layout {
     /// Largest number that fits a field other than time.
     #[inline]
     pub const fn max_number(&self, field: Field) -> u32 {
-        self.span(field).mask() as u32
+        self.bit_field(field).mask() as u32
     }
 
     /// IDs that one worker can make within one tick.
@@ -427,6 +420,13 @@ impl Layout {
         self.tick_start_us(tick) / US_PER_MS
     }
 
+    /// First nanosecond of a tick that a clock shows, which is past 1970 and before the layout's end,
+    /// so that it does not wrap.
+    #[inline]
+    pub const fn tick_start_ns(&self, tick: u64) -> u64 {
+        self.tick_start_ms(tick).cast_unsigned().wrapping_mul(NS_PER_MS)
+    }
+
     /// The tick that holds an instant, in Unix microseconds.
     ///
     /// # Errors
@@ -443,6 +443,19 @@ impl Layout {
         // than all the rest.
         let since_ms = since_us / US_PER_MS.cast_unsigned();
         Ok(if self.tick_ms == 1 { since_ms } else { since_ms / self.tick_ms as u64 })
+    }
+
+    /// The tick that a clock shows, if IDs can be made then.
+    ///
+    /// # Errors
+    /// [`OutsideLayout`] before the epoch and after the last tick that can be generated.
+    #[inline]
+    pub const fn clock_tick(&self, unix_ns: u64) -> Result<u64, OutsideLayout> {
+        match self.tick_at(unix_us(unix_ns)) {
+            Ok(tick) if tick < self.ticks() => Ok(tick),
+            _ if unix_us(unix_ns) < self.epoch_us => Err(OutsideLayout::BeforeEpoch),
+            _ => Err(OutsideLayout::RanOut),
+        }
     }
 
     /// The first tick that starts at an instant or later: zero before the epoch, the number of
@@ -534,7 +547,7 @@ impl Layout {
         1 << self.sequence.shift
     }
 
-    /// The position of an ID on its worker's line.
+    /// The position of an ID among its worker's.
     #[inline]
     pub const fn position_of(&self, id: u64) -> u64 {
         self.first_position(self.tick_in(id)) | self.sequence.get(id)

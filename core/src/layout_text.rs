@@ -22,8 +22,9 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::Offset;
 
-use crate::layout::{Field, Layout, LayoutError, show_ms};
+use crate::layout::{Field, Layout, LayoutError};
 use crate::presets;
+use crate::time::format_ms;
 
 const MS_PER_DAY: i64 = 86_400_000;
 const DEFAULT_TICK_MS: u32 = 1;
@@ -32,13 +33,15 @@ impl FromStr for Layout {
     type Err = LayoutError;
 
     fn from_str(text: &str) -> Result<Layout, LayoutError> {
+        // Most callers name a preset, which takes no allocation.
+        if let Some(preset) = presets::by_name(text.trim_ascii()) {
+            return Ok(preset.layout);
+        }
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         if let [name] = words[..]
             && !name.contains([':', '='])
         {
-            return presets::by_name(name)
-                .map(|preset| preset.layout)
-                .ok_or_else(|| LayoutError::UnknownName(name.to_owned()));
+            return Err(LayoutError::UnknownName(name.to_owned()));
         }
         let mut epoch_ms = None;
         let mut tick_ms = None;
@@ -109,7 +112,7 @@ fn parse_field(word: &str) -> Result<(Field, u32), LayoutError> {
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let epoch_ms = self.epoch_ms();
-        let epoch = show_ms(epoch_ms);
+        let epoch = format_ms(epoch_ms);
         if epoch_ms % MS_PER_DAY == 0 {
             write!(f, "epoch={}", epoch.trim_end_matches("T00:00:00Z"))?;
         } else {

@@ -1,19 +1,20 @@
-//! Which layout to choose: from what is wished of it to its fields, and from one layout to a wider
-//! one whose IDs lie above.
+//! Which layout to choose: from requirements to fields, and from one layout to a wider one whose IDs
+//! are larger.
 //!
-//! [`propose`] follows one rule, so that its answer can be foretold. The epoch is the first day of
+//! [`propose`] follows one rule, so that its answer can be predicted. The epoch is the first day of
 //! the current year. The tick is the finest of [`TICKS_MS`] with which every field can be as wide as
-//! the wish needs, because IDs are in order to one tick. What is left of the bits goes to the
-//! sequence until one server can make four times what was wished, and at least 4,096 IDs a
-//! millisecond; then to the time, until it lasts twice as long as wished. The rest stays unused
-//! above the time, for [`roomier`] and [`successor`] to take.
+//! the requirements need, because IDs are in order to one tick. What is left of the bits goes to the
+//! sequence until one server can make four times what is required, and at least 4,096 IDs a
+//! millisecond; then to the time, until it lasts twice as long as required. The rest stays unused
+//! above the time, for [`wider_sequence`] and [`successor`] to use.
 
 use std::fmt;
 
 use jiff::tz::Offset;
 use jiff::{Span, Timestamp};
 
-use crate::layout::{Field, Layout, SIGNED_BITS, US_PER_MS};
+use crate::layout::{Field, Layout, SIGNED_BITS};
+use crate::time::US_PER_MS;
 
 /// The ticks that are proposed, in milliseconds, the one preferred first.
 pub const TICKS_MS: [u32; 4] = [1, 10, 100, 1000];
@@ -21,7 +22,7 @@ pub const TICKS_MS: [u32; 4] = [1, 10, 100, 1000];
 /// Bits of an integer that a JavaScript number holds exactly (ECMA-262, `Number.MAX_SAFE_INTEGER`).
 pub const JS_SAFE_BITS: u32 = 53;
 
-/// How many times the IDs wished for the sequence should have room, if bits are left: a peak is
+/// How many times the IDs required the sequence should have room, if bits are left: a peak is
 /// often guessed too low.
 const AMPLE_RATE: u64 = 4;
 
@@ -29,12 +30,12 @@ const AMPLE_RATE: u64 = 4;
 /// millisecond, as most layouts have it, so that a bulk load need not wait.
 const AMPLE_IDS_PER_SECOND: u64 = 4_096_000;
 
-/// How many times the years wished the layout should last, if bits are left then.
+/// How many times the required years the layout should last, if bits are left then.
 const AMPLE_YEARS: u32 = 2;
 
 /// What a layout should be able to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct Requirements {
     /// IDs that one server can make in a second.
     pub ids_per_second: u64,
     /// Servers that generate side by side, each with a worker number of its own.
@@ -45,19 +46,19 @@ pub struct Wish {
     pub js_safe: bool,
 }
 
-impl Wish {
+impl Requirements {
     /// The most bits that a layout may have.
     pub const fn max_bits(&self) -> u32 {
         if self.js_safe { JS_SAFE_BITS } else { SIGNED_BITS }
     }
 }
 
-/// No layout fits a wish. For each part of it: the most for which there would be a layout if only
-/// that part were changed, or `None` if changing it alone does not help.
+/// No layout meets the requirements. For each of them: the most for which there would be a layout if only
+/// that one were changed, or `None` if changing it alone does not help.
 ///
 /// `Display` is that as advice, a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoneFits {
+pub struct NoLayout {
     /// The most bits that a layout could have had.
     pub max_bits: u32,
     /// The most years.
@@ -70,7 +71,7 @@ pub struct NoneFits {
     pub beyond_js: bool,
 }
 
-impl fmt::Display for NoneFits {
+impl fmt::Display for NoLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut most = Vec::new();
         let mut at_most = |count: Option<u64>, one: &str, many: &str| {
@@ -106,59 +107,62 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// Proposes a layout that does what is wished, by the rule of the [module](self).
+/// Proposes a layout that meets the requirements, by the rule of the [module](self).
 ///
 /// # Errors
-/// [`NoneFits`] says how much less would do.
-pub fn propose(wish: &Wish, now_ms: i64) -> Result<Layout, NoneFits> {
-    let Some(leanest) = leanest(wish, now_ms) else { return Err(none_fits(wish, now_ms)) };
+/// [`NoLayout`] says how much less would do.
+pub fn propose(requirements: &Requirements, now_ms: i64) -> Result<Layout, NoLayout> {
+    let Some(leanest) = leanest(requirements, now_ms) else {
+        return Err(no_layout(requirements, now_ms));
+    };
     let mut layout = leanest;
     let mut widen_until = |field, enough: &dyn Fn(&Layout) -> bool| {
         while !enough(&layout) {
-            match widened(&layout, field, wish.max_bits()) {
+            match widened(&layout, field, requirements.max_bits()) {
                 Some(wider) => layout = wider,
                 None => break,
             }
         }
     };
-    let rate = wish.ids_per_second.saturating_mul(AMPLE_RATE).max(AMPLE_IDS_PER_SECOND);
+    let rate = requirements.ids_per_second.saturating_mul(AMPLE_RATE).max(AMPLE_IDS_PER_SECOND);
     widen_until(Field::Sequence, &|layout| layout.per_second() >= rate);
-    let end_ms = in_years(now_ms, wish.years.saturating_mul(AMPLE_YEARS));
+    let end_ms = in_years(now_ms, requirements.years.saturating_mul(AMPLE_YEARS));
     widen_until(Field::Time, &|layout| end_ms.is_some_and(|end_ms| lasts_until(layout, end_ms)));
     Ok(layout)
 }
 
-/// The layout with the finest tick that does what is wished, and none of its fields wider than it
-/// must be.
-fn leanest(wish: &Wish, now_ms: i64) -> Option<Layout> {
+/// The layout with the finest tick that meets the requirements, and no field wider than it must be.
+fn leanest(requirements: &Requirements, now_ms: i64) -> Option<Layout> {
     let epoch_ms = start_of_year(now_ms)?;
-    let length_ms = in_years(now_ms, wish.years)?.checked_sub(epoch_ms)?;
+    let length_ms = in_years(now_ms, requirements.years)?.checked_sub(epoch_ms)?;
     TICKS_MS.into_iter().find_map(|tick_ms| {
         let ticks = u64::try_from(length_ms).ok()?.div_ceil(tick_ms.into());
         let fields = [
             (Field::Time, bits_to_count(ticks.into())),
-            (Field::Worker, bits_to_count(wish.servers.into())),
-            (Field::Sequence, bits_to_count(per_tick(wish.ids_per_second, tick_ms))),
+            (Field::Worker, bits_to_count(requirements.servers.into())),
+            (Field::Sequence, bits_to_count(per_tick(requirements.ids_per_second, tick_ms))),
         ];
         let layout = Layout::new(epoch_ms, tick_ms, false, &fields).ok()?;
-        (layout.total_bits() <= wish.max_bits()).then_some(layout)
+        (layout.total_bits() <= requirements.max_bits()).then_some(layout)
     })
 }
 
-/// How much less of each part of a wish there would be a layout for.
-fn none_fits(wish: &Wish, now_ms: i64) -> NoneFits {
-    let fits = |wish: &Wish| leanest(wish, now_ms).is_some();
-    let years = most(wish.years.into(), |years| {
-        u32::try_from(years).is_ok_and(|years| fits(&Wish { years, ..*wish }))
+/// How much less of each requirement there would be a layout for.
+fn no_layout(requirements: &Requirements, now_ms: i64) -> NoLayout {
+    let fits = |requirements: &Requirements| leanest(requirements, now_ms).is_some();
+    let years = most(requirements.years.into(), |years| {
+        u32::try_from(years).is_ok_and(|years| fits(&Requirements { years, ..*requirements }))
     });
-    NoneFits {
-        max_bits: wish.max_bits(),
+    NoLayout {
+        max_bits: requirements.max_bits(),
         years: years.and_then(|years| u32::try_from(years).ok()),
-        ids_per_second: most(wish.ids_per_second, |ids_per_second| {
-            fits(&Wish { ids_per_second, ..*wish })
+        ids_per_second: most(requirements.ids_per_second, |ids_per_second| {
+            fits(&Requirements { ids_per_second, ..*requirements })
         }),
-        servers: most(wish.servers, |servers| fits(&Wish { servers, ..*wish })),
-        beyond_js: fits(&Wish { js_safe: false, ..*wish }),
+        servers: most(requirements.servers, |servers| {
+            fits(&Requirements { servers, ..*requirements })
+        }),
+        beyond_js: fits(&Requirements { js_safe: false, ..*requirements }),
     }
 }
 
@@ -200,7 +204,7 @@ pub fn successor(layout: &Layout, now_ms: i64, years: u32) -> Option<Layout> {
 /// gives the bits below the time another meaning. It, too, may have more than 53 bits.
 ///
 /// `None` if there are too few bits, or no next tick.
-pub fn roomier(
+pub fn wider_sequence(
     layout: &Layout,
     ids_per_second: u64,
     now_ms: i64,
@@ -226,14 +230,14 @@ pub fn roomier(
     if lacking > 0 {
         return None;
     }
-    let roomier = with_widths(layout, |field| match field {
+    let wider_sequence = with_widths(layout, |field| match field {
         Field::Time => layout.bits(Field::Time),
         Field::Datacenter => datacenter_bits,
         Field::Worker => worker_bits,
         Field::Sequence => wanted,
     })?;
-    roomier.node_bits(datacenter.into(), worker.into()).ok()?;
-    Some(roomier)
+    wider_sequence.node_bits(datacenter.into(), worker.into()).ok()?;
+    Some(wider_sequence)
 }
 
 /// The layout with one bit more in a field, if that stays within so many bits.
@@ -290,42 +294,54 @@ mod tests {
     /// 2026-07-01T00:00:00Z.
     const NOW_MS: i64 = 1_782_864_000_000;
 
-    fn wish(ids_per_second: u64, servers: u64, years: u32, js_safe: bool) -> Wish {
-        Wish { ids_per_second, servers, years, js_safe }
+    fn requirements(ids_per_second: u64, servers: u64, years: u32, js_safe: bool) -> Requirements {
+        Requirements { ids_per_second, servers, years, js_safe }
     }
 
     #[track_caller]
-    fn proposed(wish: Wish, text: &str) {
-        assert_eq!(propose(&wish, NOW_MS).map(|layout| layout.to_string()), Ok(text.to_owned()));
+    fn proposed(requirements: Requirements, text: &str) {
+        assert_eq!(
+            propose(&requirements, NOW_MS).map(|layout| layout.to_string()),
+            Ok(text.to_owned())
+        );
     }
 
     #[track_caller]
-    fn advised(wish: Wish, text: &str) {
-        assert_eq!(propose(&wish, NOW_MS).map_err(|none| none.to_string()), Err(text.to_owned()));
+    fn advised(requirements: Requirements, text: &str) {
+        assert_eq!(
+            propose(&requirements, NOW_MS).map_err(|none| none.to_string()),
+            Err(text.to_owned())
+        );
     }
 
     #[test]
     fn bits_left_over_go_to_the_sequence_then_to_the_time_then_nowhere() {
         // One ID a second needs one bit, and gets twelve; 1 year needs 36 bits, and 2 years 37.
-        proposed(wish(1, 1, 1, false), "epoch=2026-01-01 tick=1ms time:37 worker:1 sequence:12");
+        proposed(
+            requirements(1, 1, 1, false),
+            "epoch=2026-01-01 tick=1ms time:37 worker:1 sequence:12",
+        );
         // 3,000,000 IDs a second need 12 bits, and four times as many 14; 60 years need 41 bits, 120
         // years 42.
         proposed(
-            wish(3_000_000, 100, 60, false),
+            requirements(3_000_000, 100, 60, false),
             "epoch=2026-01-01 tick=1ms time:42 worker:7 sequence:14",
         );
         // Only the sequence gets what is left of 53 bits.
-        proposed(wish(1000, 32, 20, true), "epoch=2026-01-01 tick=1ms time:40 worker:5 sequence:8");
+        proposed(
+            requirements(1000, 32, 20, true),
+            "epoch=2026-01-01 tick=1ms time:40 worker:5 sequence:8",
+        );
     }
 
     #[test]
     fn a_coarser_tick_only_where_the_bits_are_short() {
         proposed(
-            wish(100_000, 32, 80, true),
+            requirements(100_000, 32, 80, true),
             "epoch=2026-01-01 tick=10ms time:38 worker:5 sequence:10",
         );
         proposed(
-            wish(2560, 1024, 100, true),
+            requirements(2560, 1024, 100, true),
             "epoch=2026-01-01 tick=100ms time:35 worker:10 sequence:8",
         );
     }
@@ -333,26 +349,26 @@ mod tests {
     #[test]
     fn advice_names_every_way_out() {
         advised(
-            wish(1_000_000, 64, 30, true),
+            requirements(1_000_000, 64, 30, true),
             "There is no layout to propose with 53 bits: ask for at most 3 years, or at most 131,072 IDs a second, or at most 8 servers, or leave js_safe out.",
         );
         advised(
-            wish(1_000_000, 1_000_000, 30, true),
+            requirements(1_000_000, 1_000_000, 30, true),
             "There is no layout to propose with 53 bits: ask for at most 8 IDs a second, or at most 8 servers.",
         );
         advised(
-            wish(1, 1, 10_000, false),
+            requirements(1, 1, 10_000, false),
             "There is no layout to propose with 63 bits: ask for at most 6,967 years.",
         );
         advised(
-            wish(u64::MAX, u64::MAX, u32::MAX, true),
+            requirements(u64::MAX, u64::MAX, u32::MAX, true),
             "There is no layout to propose with 53 bits, and less of one thing alone is not enough.",
         );
     }
 
     #[test]
     fn advice_speaks_of_one_as_of_one() {
-        let none = NoneFits {
+        let none = NoLayout {
             max_bits: JS_SAFE_BITS,
             years: Some(1),
             ids_per_second: None,

@@ -91,6 +91,11 @@ pub fn naming(layout: &Layout) -> Option<&'static Preset> {
     all().iter().find(|preset| preset.layout == *layout)
 }
 
+/// A layout as people know it: a preset's name, or the layout's text.
+pub fn name_or_text(layout: &Layout) -> String {
+    naming(layout).map_or_else(|| layout.to_string(), |preset| preset.name.to_owned())
+}
+
 /// The names of all presets, for messages.
 pub fn names() -> String {
     all().iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ")

@@ -6,12 +6,13 @@
 //! part goes up by a random amount instead (section 6.2, method 2): the time stays true, and the
 //! next UUID can't be guessed from the last.
 //!
-//! Time and random bits are arguments; the generator belongs to one thread.
+//! Time and random bits are arguments, and a generator belongs to one thread.
 
 use std::hint::select_unpredictable;
 use std::time::Duration;
 
-use crate::layout::NS_PER_MS;
+use crate::time::NS_PER_MS;
+use crate::uuid::VARIANT;
 
 /// Bits of the sub-millisecond fraction.
 const FRACTION_BITS: u32 = 12;
@@ -23,7 +24,6 @@ const RANDOM_MASK: u64 = (1 << RANDOM_BITS) - 1;
 const INCREMENT_BITS: u32 = 40;
 const INCREMENT_MASK: u64 = (1 << INCREMENT_BITS) - 1;
 const VERSION: u64 = 7;
-const VARIANT: u64 = 0b10;
 
 /// Last millisecond that a UUIDv7 can carry: 48 bits.
 pub const LAST_MS: u64 = (1 << 48) - 1;
@@ -35,9 +35,9 @@ pub struct Generator {
     random: u64,
 }
 
-/// One UUID's worth of time and randomness, in order within its generator.
+/// The time and the random part of one UUID, in order within its generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct Payload {
     step: u64,
     random: u64,
 }
@@ -48,10 +48,10 @@ impl Generator {
         Generator { step: 0, random: 0 }
     }
 
-    /// The next moment, larger than every one before it. `step` is the time in whole steps since the
+    /// The next payload, larger than every one before it. `step` is the time in whole steps since the
     /// Unix epoch, as [`steps`] gives it; `random` must be 64 fresh random bits.
     #[inline(always)]
-    pub fn next(&mut self, step: u64, random: u64) -> Moment {
+    pub fn next(&mut self, step: u64, random: u64) -> Payload {
         // In a loop about every second call comes in a new step: no branch could be predicted.
         self.random = select_unpredictable(
             step > self.step,
@@ -64,24 +64,24 @@ impl Generator {
             self.step += 1;
             self.random = random >> INCREMENT_BITS;
         }
-        Moment { step: self.step, random: self.random }
+        Payload { step: self.step, random: self.random }
     }
 }
 
-impl Moment {
+impl Payload {
     /// Unix time in milliseconds.
     #[inline(always)]
     pub const fn unix_ms(self) -> u64 {
         self.step >> FRACTION_BITS
     }
 
-    /// The UUID of this moment.
+    /// The UUID of this payload.
     #[inline(always)]
     pub const fn uuid(self) -> [u8; 16] {
         self.uuid_at(self.unix_ms())
     }
 
-    /// The UUID of this moment moved to another millisecond. Only 48 bits of it are used.
+    /// The UUID of this payload moved to another millisecond. Only 48 bits of it are used.
     #[inline(always)]
     pub const fn uuid_at(self, unix_ms: u64) -> [u8; 16] {
         build(unix_ms, self.step & ((1 << FRACTION_BITS) - 1), self.random)
@@ -96,11 +96,6 @@ pub const fn min_of(unix_ms: u64) -> [u8; 16] {
 /// Largest UUIDv7 of a millisecond.
 pub const fn max_of(unix_ms: u64) -> [u8; 16] {
     build(unix_ms, (1 << FRACTION_BITS) - 1, RANDOM_MASK)
-}
-
-/// The version of a UUID, or nothing if its variant is not RFC 9562's.
-pub const fn version(uuid: &[u8; 16]) -> Option<u8> {
-    if uuid[8] >> 6 == VARIANT as u8 { Some(uuid[6] >> 4) } else { None }
 }
 
 /// The Unix millisecond in the first 48 bits of a version 7 UUID.
@@ -135,6 +130,7 @@ const fn build(unix_ms: u64, fraction: u64, random: u64) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::uuid::version;
 
     /// RFC 9562, appendix A.6.
     #[test]
@@ -161,9 +157,9 @@ mod tests {
         let mut generator =
             Generator { step: steps(Duration::from_millis(1)).0, random: RANDOM_MASK };
         let before = generator;
-        let moment = generator.next(0, u64::MAX);
-        assert_eq!(moment.step, before.step + 1);
-        assert!(moment.uuid() > Moment { step: before.step, random: before.random }.uuid());
+        let payload = generator.next(0, u64::MAX);
+        assert_eq!(payload.step, before.step + 1);
+        assert!(payload.uuid() > Payload { step: before.step, random: before.random }.uuid());
     }
 
     #[test]

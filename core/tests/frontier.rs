@@ -2,9 +2,10 @@
 
 use id_gen_core::block::{self, Block};
 use id_gen_core::frontier::{
-    Frontier, Limits, NO_RESERVATION, Refusal, Run, SequenceStart, Want, left_by_bulk, modest_count,
+    Bound, ClaimError, ClaimSize, Frontier, Limits, Run, SequenceStart, UNRESERVED,
 };
 use id_gen_core::layout::{Field, Layout};
+use id_gen_core::lead::{LeadLimit, bulk_threshold};
 use id_gen_core::presets;
 use proptest::prelude::*;
 
@@ -16,16 +17,26 @@ fn tiny() -> Layout {
 
 fn limits(max_lead_ticks: u64) -> Limits {
     Limits {
-        max_lead_ticks,
-        left: 0,
-        reservation: NO_RESERVATION,
+        lead: LeadLimit::of_ticks(max_lead_ticks),
+        reserved_end: UNRESERVED,
         sequence_start: SequenceStart::Zero,
     }
 }
 
+/// Tells a claim that is too far ahead at this position until which tick of the clock it has to wait.
+#[track_caller]
+fn assert_due(claim: Result<Run, ClaimError>, layout: &Layout, limits: &Limits, tick: u64) {
+    match claim {
+        Err(ClaimError::Reached { bound: Bound::Clock, position }) => {
+            assert_eq!(limits.lead.due_tick(layout, position), tick);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 /// A batch claimed in one go.
-fn all(count: u64) -> Want {
-    Want::Batch { remaining: count, chunk: count }
+fn all(count: u64) -> ClaimSize {
+    ClaimSize::Batch { remaining: count, chunk: count }
 }
 
 fn default_layout() -> Layout {
@@ -37,8 +48,7 @@ fn a_full_tick_waits_for_the_next_when_no_lead_is_allowed() {
     let (layout, limits) = (tiny(), limits(0));
     let mut frontier = Frontier::new(0);
     assert_eq!(frontier.claim(&layout, 100, all(8), &limits), Ok(Run { start: 800, count: 8 }));
-    let ahead = Err(Refusal::Ahead { until_tick: 101 });
-    assert_eq!(frontier.claim(&layout, 100, all(1), &limits), ahead);
+    assert_due(frontier.claim(&layout, 100, all(1), &limits), &layout, &limits, 101);
     assert_eq!(frontier.position(), 808, "a refused claim leaves the frontier alone");
     assert_eq!(frontier.claim(&layout, 101, all(1), &limits), Ok(Run { start: 808, count: 1 }));
 }
@@ -48,8 +58,7 @@ fn a_full_tick_runs_ahead_as_far_as_the_lead_allows() {
     let (layout, limits) = (tiny(), limits(2));
     let mut frontier = Frontier::new(0);
     assert_eq!(frontier.claim(&layout, 100, all(1000), &limits), Ok(Run { start: 800, count: 24 }));
-    let ahead = Err(Refusal::Ahead { until_tick: 101 });
-    assert_eq!(frontier.claim(&layout, 100, all(1), &limits), ahead);
+    assert_due(frontier.claim(&layout, 100, all(1), &limits), &layout, &limits, 101);
     assert_eq!(frontier.claim(&layout, 101, all(1000), &limits), Ok(Run { start: 824, count: 8 }));
 }
 
@@ -60,11 +69,11 @@ fn bulk_leaves_room_in_every_tick() {
     for layout in [default_layout(), presets::by_name("baidu").unwrap().layout] {
         for max_lead_ticks in [0, 1, 2, 5, 5_000] {
             let modest = limits(max_lead_ticks);
-            let bulk = Limits { left: left_by_bulk(&layout, max_lead_ticks), ..modest };
+            let bulk = Limits { lead: modest.lead.for_bulk(&layout), ..modest };
             let mut frontier = Frontier::new(0);
             for now_tick in 200_000_000..200_000_010 {
                 while frontier.claim(&layout, now_tick, all(1 << 40), &bulk).is_ok() {}
-                for _ in 0..left_by_bulk(&layout, max_lead_ticks) {
+                for _ in 0..bulk.lead.reserve() {
                     assert!(frontier.claim(&layout, now_tick, all(1), &modest).is_ok());
                 }
             }
@@ -76,19 +85,18 @@ fn bulk_leaves_room_in_every_tick() {
 #[test]
 fn bulk_uses_all_of_the_lead_but_a_tick() {
     let layout = tiny();
-    let bulk = Limits { left: left_by_bulk(&layout, 10), ..limits(10) };
+    let bulk = Limits { lead: limits(10).lead.for_bulk(&layout), ..limits(10) };
     let mut frontier = Frontier::new(layout.first_position(109));
     assert!(frontier.claim(&layout, 100, all(1), &bulk).is_ok());
-    let ahead = Err(Refusal::Ahead { until_tick: 101 });
     frontier.raise(layout.first_position(110));
-    assert_eq!(frontier.claim(&layout, 100, all(1), &bulk), ahead);
+    assert_due(frontier.claim(&layout, 100, all(1), &bulk), &layout, &bulk, 101);
     assert!(frontier.claim(&layout, 101, all(1), &bulk).is_ok());
 }
 
 #[test]
 fn fewer_modest_sessions_than_64_leave_something_of_a_tick() {
     for preset in presets::all() {
-        let modest = modest_count(&preset.layout);
+        let modest = bulk_threshold(&preset.layout);
         assert!(modest >= 1);
         assert!(modest == 1 || 63 * modest < preset.layout.per_tick(), "{}", preset.name);
     }
@@ -100,17 +108,16 @@ fn a_clock_that_moved_back_is_a_lead() {
     let mut frontier = Frontier::new(0);
     frontier.claim(&layout, 100, all(1), &limits).unwrap();
     assert_eq!(frontier.claim(&layout, 90, all(1), &limits), Ok(Run { start: 801, count: 1 }));
-    let ahead = Err(Refusal::Ahead { until_tick: 90 });
-    assert_eq!(frontier.claim(&layout, 89, all(1), &limits), ahead);
+    assert_due(frontier.claim(&layout, 89, all(1), &limits), &layout, &limits, 90);
 }
 
 #[test]
 fn a_reservation_stops_a_claim_short_and_then_altogether() {
     let layout = tiny();
-    let limits = Limits { reservation: 804, ..limits(2) };
+    let limits = Limits { reserved_end: 804, ..limits(2) };
     let mut frontier = Frontier::new(0);
     assert_eq!(frontier.claim(&layout, 100, all(1000), &limits), Ok(Run { start: 800, count: 4 }));
-    let unreserved = Err(Refusal::Unreserved { position: 804 });
+    let unreserved = Err(ClaimError::Reached { bound: Bound::Reservation, position: 804 });
     assert_eq!(frontier.claim(&layout, 100, all(1), &limits), unreserved);
 }
 
@@ -124,8 +131,11 @@ fn the_last_tick_is_used_to_its_last_position_and_no_further() {
         assert_eq!(run, Run { start: layout.first_position(last), count: layout.per_tick() });
         let mut most = Layout::to_bigint(layout.id_at(run.end() - 1, 0));
         assert!(most > 0, "{}", preset.name);
-        assert_eq!(frontier.claim(&layout, last, all(1), &limits(5)), Err(Refusal::Exhausted));
-        assert_eq!(frontier.claim(&layout, last + 1, all(1), &limits(5)), Err(Refusal::Exhausted));
+        assert_eq!(frontier.claim(&layout, last, all(1), &limits(5)), Err(ClaimError::Exhausted));
+        assert_eq!(
+            frontier.claim(&layout, last + 1, all(1), &limits(5)),
+            Err(ClaimError::Exhausted)
+        );
         most = Layout::to_bigint(layout.max_of(last));
         assert!(most > 0);
     }
@@ -182,7 +192,7 @@ fn blocks_grow_while_used_up_within_a_tick_and_fall_back_to_one() {
 /// One step of a random history.
 #[derive(Clone, Debug)]
 enum Step {
-    Claim { want: Want },
+    Claim { want: ClaimSize },
     Clock { by: i64 },
     Settings { max_lead_ticks: u64, bulk: bool, spread: bool },
     Reserve { ahead: u64 },
@@ -190,8 +200,8 @@ enum Step {
 
 fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        3 => (0..40u64).prop_map(|count| Step::Claim { want: Want::Block(count) }),
-        3 => (1..60u64, 1..20u64).prop_map(|(remaining, chunk)| Step::Claim { want: Want::Batch { remaining, chunk } }),
+        3 => (0..40u64).prop_map(|count| Step::Claim { want: ClaimSize::Block(count) }),
+        3 => (1..60u64, 1..20u64).prop_map(|(remaining, chunk)| Step::Claim { want: ClaimSize::Batch { remaining, chunk } }),
         3 => (-30..60i64).prop_map(|by| Step::Clock { by }),
         1 => (0..8u64, any::<bool>(), any::<bool>()).prop_map(|(max_lead_ticks, bulk, spread)| Step::Settings { max_lead_ticks, bulk, spread }),
         1 => (0..200u64).prop_map(|ahead| Step::Reserve { ahead }),
@@ -211,47 +221,50 @@ proptest! {
     ) {
         let mut frontier = Frontier::new(0);
         let mut limits = limits(3);
+        let mut allowed = 3;
         let mut clock = 500i64;
         let mut next_free = 0u64;
         for step in steps {
             match step {
                 Step::Clock { by } => clock = (clock + by).max(0),
                 Step::Settings { max_lead_ticks, bulk, spread } => {
-                    limits.max_lead_ticks = max_lead_ticks;
-                    limits.left = if bulk { left_by_bulk(&layout, max_lead_ticks) } else { 0 };
+                    allowed = max_lead_ticks;
+                    let lead = LeadLimit::of_ticks(max_lead_ticks);
+                    limits.lead = if bulk { lead.for_bulk(&layout) } else { lead };
                     limits.sequence_start = if spread { SequenceStart::Spread } else { SequenceStart::Zero };
                 }
-                Step::Reserve { ahead } => limits.reservation = frontier.position() + ahead,
+                Step::Reserve { ahead } => limits.reserved_end = frontier.position() + ahead,
                 Step::Claim { want } => {
                     let now = clock.cast_unsigned();
                     let before = frontier;
                     match frontier.claim(&layout, now, want, &limits) {
                         Ok(run) => {
                             let wanted = match want {
-                                Want::Block(count) => {
+                                ClaimSize::Block(count) => {
                                     prop_assert_eq!(run.split_tick(&layout).1, None);
                                     count.max(1)
                                 }
-                                Want::Batch { remaining, .. } => remaining,
+                                ClaimSize::Batch { remaining, .. } => remaining,
                             };
                             prop_assert!(run.count >= 1 && run.count <= wanted);
                             prop_assert!(run.start >= next_free, "handed out twice");
                             prop_assert!(layout.tick_of(run.start) >= now.min(layout.ticks() - 1));
-                            prop_assert!(layout.tick_of(run.end() - 1) <= now + limits.max_lead_ticks);
-                            prop_assert!(run.end() <= limits.reservation);
-                            if run.count < wanted && run.end() != limits.reservation {
+                            prop_assert!(layout.tick_of(run.end() - 1) <= now + allowed);
+                            prop_assert!(run.end() <= limits.reserved_end);
+                            if run.count < wanted && run.end() != limits.reserved_end {
                                 let ends_tick = |end| end == layout.first_position(layout.tick_of(end));
-                                prop_assert!(ends_tick(run.end()) || ends_tick(run.end() + limits.left));
+                                prop_assert!(ends_tick(run.end()) || ends_tick(run.end() + limits.lead.reserve()));
                             }
                             next_free = run.end();
                             prop_assert_eq!(frontier.position(), next_free);
                         }
-                        Err(refusal) => {
+                        Err(error) => {
                             prop_assert_eq!(frontier, before);
-                            if let Refusal::Ahead { until_tick } = refusal {
+                            if let ClaimError::Reached { bound: Bound::Clock, position } = error {
+                                let until_tick = limits.lead.due_tick(&layout, position);
                                 prop_assert!(until_tick > now);
                                 let mut later = frontier;
-                                let unreserved = Limits { reservation: NO_RESERVATION, ..limits };
+                                let unreserved = Limits { reserved_end: UNRESERVED, ..limits };
                                 prop_assert!(later.claim(&layout, until_tick, all(1), &unreserved).is_ok());
                                 let mut earlier = frontier;
                                 prop_assert!(earlier.claim(&layout, until_tick - 1, all(1), &unreserved).is_err());
@@ -269,7 +282,7 @@ proptest! {
         let mut frontier = Frontier::new(layout.first_position(1000) + 17);
         let mut remaining = total;
         while remaining > 0 {
-            let run = frontier.claim(&layout, 1000, Want::Batch { remaining, chunk }, &limits(5000)).unwrap();
+            let run = frontier.claim(&layout, 1000, ClaimSize::Batch { remaining, chunk }, &limits(5000)).unwrap();
             remaining -= run.count;
             if remaining > 0 {
                 prop_assert_eq!(run.end(), layout.first_position(layout.tick_of(run.end())));

@@ -3,8 +3,9 @@
 mod common;
 
 use common::layout_of;
-use id_gen_core::layout::{Field, Layout, Parts, RangeError, US_PER_MS};
-use id_gen_core::{picture, presets};
+use id_gen_core::layout::{Field, Layout, Parts, RangeError};
+use id_gen_core::time::US_PER_MS;
+use id_gen_core::{inspect, presets};
 use proptest::prelude::*;
 
 /// Any layout that can be built: random widths, order, tick and epoch.
@@ -97,7 +98,7 @@ proptest! {
     #[test]
     fn a_picture_shows_every_bit(layout in layouts(), bits in any::<u64>()) {
         let id = bits >> (64 - layout.total_bits());
-        let picture = picture::draw(&layout, id);
+        let picture = inspect::inspect(&layout, id);
         let drawn: u64 = layout.fields().iter().fold(0, |drawn, &field| {
             let name = format!("{:11} ", field.name());
             let line = picture.lines().find(|line| line.starts_with(&name)).unwrap();
@@ -231,7 +232,7 @@ fn public_ids_decode_to_their_published_time() {
         let layout = presets::by_name(name).unwrap().layout;
         let parts = layout.unpack(id);
         assert_eq!(
-            id_gen_core::layout::show_ms(layout.tick_start_ms(parts.tick)),
+            id_gen_core::time::format_ms(layout.tick_start_ms(parts.tick)),
             created,
             "{name} {id}"
         );

@@ -9,36 +9,34 @@
 //! The same search over rules with one step in the wrong place must find a duplicate; otherwise
 //! the checker proves nothing.
 
-use id_gen_core::clock::{Reading, Watch};
-use id_gen_core::frontier::{Limits, NO_RESERVATION, Run, SequenceStart, Want};
+use id_gen_core::allocator::Allocator;
+use id_gen_core::clock::{ClockMonitor, ClockReading};
+use id_gen_core::frontier::{ClaimSize, Run, SequenceStart};
+use id_gen_core::identity::Identity;
 use id_gen_core::layout::{Field, Layout};
-use id_gen_core::line::Line;
-use id_gen_core::opening::{self, Finding, Present, Start};
+use id_gen_core::lead::LeadLimit;
 use id_gen_core::reservation::Record;
+use id_gen_core::startup::{self, StartPoint, StartupContext, StoredRecord};
 use stateright::{Checker, Model, Property};
 
 const TICK_MS: u32 = 1000;
 const SESSIONS: usize = 2;
 const LAST_TICK: u64 = 15;
-const LIMITS: Limits = Limits {
-    max_lead_ticks: 1,
-    left: 0,
-    reservation: NO_RESERVATION,
-    sequence_start: SequenceStart::Zero,
-};
+const MAX_LEAD_TICKS: LeadLimit = LeadLimit::of_ticks(1);
 const MAX_LEAD_MS: u32 = TICK_MS;
+const NODE: Identity = Identity { worker: Some(0), ..Identity::NONE };
 
 /// Which step is out of place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
     /// Claims may use a reservation before it is on disk.
-    PromiseBeforeWrite,
+    ExtendBeforeWrite,
     /// A smaller bound is on disk before claims know of it.
-    WriteBeforeWithdraw,
+    WriteBeforeRelease,
     /// A start begins at the clock, whatever is on disk.
     IgnoreDisk,
-    /// The line begins below what was promised by one tick.
+    /// The allocator begins below what was promised by one tick.
     BeginTooLow,
     /// The bound that is written follows a clock that was set back.
     FollowClockBack,
@@ -64,13 +62,13 @@ enum Writer {
     /// It is on disk, and claims do not know yet.
     Extended(i64),
     /// What is unused has been given back; the smaller bound is not yet on disk.
-    Withdrawn(i64),
+    Released(i64),
 }
 
 /// What a crash forgets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Memory {
-    line: Line,
+    allocator: Allocator,
     held: [Option<Run>; SESSIONS],
     writer: Writer,
 }
@@ -84,7 +82,7 @@ struct State {
     /// One bit for each position handed out.
     given: u64,
     twice: bool,
-    unpromised: bool,
+    unreserved: bool,
     crashes: u8,
     steps_back: u8,
 }
@@ -97,9 +95,9 @@ enum Action {
     Claim(usize),
     Take(usize),
     PlanExtension,
-    PlanWithdrawal,
+    PlanRelease,
     Write,
-    Promise,
+    Extend,
     Crash,
 }
 
@@ -111,10 +109,10 @@ impl World {
         World { layout, fault, ticks, crashes, steps_back }
     }
 
-    /// Where the real rules let a line begin, given what is on disk.
-    fn start(&self, state: &State) -> Start {
-        let clock = Reading::default();
-        let present = Present {
+    /// Where the real rules let a allocator begin, given what is on disk.
+    fn start(&self, state: &State) -> StartPoint {
+        let clock = ClockReading::default();
+        let context = StartupContext {
             system_identifier: 1,
             timeline: 1,
             layout: self.layout,
@@ -124,8 +122,8 @@ impl World {
             max_lead_ms: 0,
             upgraded_ms: None,
         };
-        let finding = match state.disk_until_ms {
-            Some(until_ms) if self.fault != Fault::IgnoreDisk => Finding::Record(Record {
+        let stored = match state.disk_until_ms {
+            Some(until_ms) if self.fault != Fault::IgnoreDisk => StoredRecord::Found(Record {
                 system_identifier: 1,
                 timeline: 1,
                 layout: self.layout,
@@ -134,17 +132,19 @@ impl World {
                 boot: 1,
                 clock,
                 server_start_us: None,
+                node: None,
             }),
-            _ => Finding::Nothing,
+            _ => StoredRecord::Absent,
         };
-        let start = opening::begin(&finding, &present).unwrap();
+        let start = startup::start_point(&stored, &context).unwrap();
         // The model steps the clock itself.
-        Start { watch: Watch::default(), ..start }
+        StartPoint { monitor: ClockMonitor::default(), ..start }
     }
 
-    fn wanted_until_ms(&self, state: &State, line: &Line) -> i64 {
+    fn next_reserved_until_ms(&self, state: &State, allocator: &Allocator) -> i64 {
         let now_ms = self.layout.tick_start_ms(state.clock);
-        let until_ms = line.wanted_until_ms(&self.layout, Some(now_ms), MAX_LEAD_MS);
+        let until_ms =
+            allocator.next_reserved_until_ms(&self.layout, &NODE, Some(now_ms), MAX_LEAD_MS);
         match self.fault {
             Fault::FollowClockBack => until_ms.min(now_ms + i64::from(MAX_LEAD_MS)),
             _ => until_ms,
@@ -152,11 +152,20 @@ impl World {
     }
 
     fn claim(&self, state: &mut State, memory: &mut Memory, session: usize) -> Option<()> {
-        let run = memory.line.claim(&self.layout, state.clock, Want::Block(2), &LIMITS).ok()?;
-        let promised = state
+        let run = memory
+            .allocator
+            .claim(
+                &self.layout,
+                state.clock,
+                ClaimSize::Block(2),
+                MAX_LEAD_TICKS,
+                SequenceStart::Zero,
+            )
+            .ok()?;
+        let reserved = state
             .disk_until_ms
             .map_or(0, |until_ms| self.layout.first_position(self.layout.tick_from(until_ms)));
-        state.unpromised |= run.end() > promised;
+        state.unreserved |= run.end() > reserved;
         memory.held[session] = Some(run);
         Some(())
     }
@@ -181,7 +190,7 @@ impl Model for World {
             memory: None,
             given: 0,
             twice: false,
-            unpromised: false,
+            unreserved: false,
             crashes: 0,
             steps_back: 0,
         }]
@@ -198,9 +207,9 @@ impl Model for World {
         }
         actions.extend([
             Action::PlanExtension,
-            Action::PlanWithdrawal,
+            Action::PlanRelease,
             Action::Write,
-            Action::Promise,
+            Action::Extend,
             Action::Crash,
         ]);
     }
@@ -219,10 +228,10 @@ impl Model for World {
                 return (state.steps_back <= self.steps_back).then_some(state);
             }
             Action::Start => {
-                let line = Line::begin(layout, &self.start(&state));
+                let allocator = Allocator::new(layout, &self.start(&state));
                 // A server that starts makes its first reservation, whatever it found.
-                let writer = Writer::Extending(self.wanted_until_ms(&state, &line));
-                state.memory = Some(Memory { line, held: [None; SESSIONS], writer });
+                let writer = Writer::Extending(self.next_reserved_until_ms(&state, &allocator));
+                state.memory = Some(Memory { allocator, held: [None; SESSIONS], writer });
                 return Some(state);
             }
             Action::Crash => {
@@ -244,34 +253,34 @@ impl Model for World {
                     (run.count > 1).then_some(Run { start: run.start + 1, count: run.count - 1 });
             }
             (Action::PlanExtension, Writer::Idle) => {
-                let until_ms = self.wanted_until_ms(&state, &memory.line);
-                if until_ms <= memory.line.promised_until_ms(layout) {
+                let until_ms = self.next_reserved_until_ms(&state, &memory.allocator);
+                if until_ms <= memory.allocator.reserved_until_ms(layout) {
                     return None;
                 }
-                if self.fault == Fault::PromiseBeforeWrite {
-                    memory.line.promise(layout, until_ms);
+                if self.fault == Fault::ExtendBeforeWrite {
+                    memory.allocator.extend(layout, until_ms);
                 }
                 memory.writer = Writer::Extending(until_ms);
             }
-            (Action::PlanWithdrawal, Writer::Idle) => {
-                let until_ms = if self.fault == Fault::WriteBeforeWithdraw {
-                    let mut copy = memory.line;
-                    copy.withdraw(layout)
+            (Action::PlanRelease, Writer::Idle) => {
+                let until_ms = if self.fault == Fault::WriteBeforeRelease {
+                    let mut copy = memory.allocator;
+                    copy.release(layout)
                 } else {
-                    memory.line.withdraw(layout)
+                    memory.allocator.release(layout)
                 };
-                memory.writer = Writer::Withdrawn(until_ms);
+                memory.writer = Writer::Released(until_ms);
             }
             (Action::Write, Writer::Extending(until_ms)) => {
                 state.disk_until_ms = Some(until_ms);
                 memory.writer = Writer::Extended(until_ms);
             }
-            (Action::Write, Writer::Withdrawn(until_ms)) => {
+            (Action::Write, Writer::Released(until_ms)) => {
                 state.disk_until_ms = Some(until_ms);
                 memory.writer = Writer::Idle;
             }
-            (Action::Promise, Writer::Extended(until_ms)) => {
-                memory.line.promise(layout, until_ms);
+            (Action::Extend, Writer::Extended(until_ms)) => {
+                memory.allocator.extend(layout, until_ms);
                 memory.writer = Writer::Idle;
             }
             _ => return None,
@@ -283,7 +292,7 @@ impl Model for World {
     fn properties(&self) -> Vec<Property<World>> {
         vec![
             Property::always("no position twice", |_, state: &State| !state.twice),
-            Property::always("none that is not promised", |_, state: &State| !state.unpromised),
+            Property::always("none that is not reserved", |_, state: &State| !state.unreserved),
             // Without these, the search might have missed what it is for.
             Property::sometimes("IDs after a crash", |_, state: &State| {
                 state.crashes > 0 && state.memory.is_some_and(|memory| memory.held[0].is_some())
@@ -316,14 +325,14 @@ fn finds(fault: Fault, property: &'static str) {
 
 #[test]
 fn promising_before_writing_is_found() {
-    finds(Fault::PromiseBeforeWrite, "none that is not promised");
-    finds(Fault::PromiseBeforeWrite, "no position twice");
+    finds(Fault::ExtendBeforeWrite, "none that is not reserved");
+    finds(Fault::ExtendBeforeWrite, "no position twice");
 }
 
 #[test]
 fn writing_a_smaller_bound_before_claims_know_is_found() {
-    finds(Fault::WriteBeforeWithdraw, "none that is not promised");
-    finds(Fault::WriteBeforeWithdraw, "no position twice");
+    finds(Fault::WriteBeforeRelease, "none that is not reserved");
+    finds(Fault::WriteBeforeRelease, "no position twice");
 }
 
 #[test]

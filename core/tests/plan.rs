@@ -1,4 +1,4 @@
-//! Laws of planning: a proposal does what is wished, with the finest tick that can; where there is
+//! Laws of planning: a proposal meets the requirements, with the finest tick that can; where there is
 //! none, the advice is true to the last year, ID and server; a wider layout's IDs lie above.
 
 mod common;
@@ -6,8 +6,9 @@ mod common;
 use std::sync::LazyLock;
 
 use common::layout_of;
-use id_gen_core::layout::{Field, Layout, US_PER_MS};
-use id_gen_core::plan::{JS_SAFE_BITS, TICKS_MS, Wish, propose, roomier, successor};
+use id_gen_core::layout::{Field, Layout};
+use id_gen_core::plan::{JS_SAFE_BITS, Requirements, TICKS_MS, propose, successor, wider_sequence};
+use id_gen_core::time::US_PER_MS;
 use proptest::prelude::*;
 
 /// A Gregorian year is shorter than this, and so many of them are no longer.
@@ -25,9 +26,9 @@ fn any_length(max_bits: u32) -> impl Strategy<Value = u64> {
     (1..=max_bits).prop_flat_map(|bits| (1u64 << (bits - 1))..=(u64::MAX >> (64 - bits)))
 }
 
-fn any_wish() -> impl Strategy<Value = Wish> {
+fn any_requirements() -> impl Strategy<Value = Requirements> {
     (any_length(36), any_length(20), 1..=300u32, any::<bool>()).prop_map(
-        |(ids_per_second, servers, years, js_safe)| Wish {
+        |(ids_per_second, servers, years, js_safe)| Requirements {
             ids_per_second,
             servers,
             years,
@@ -51,16 +52,16 @@ fn any_server() -> impl Strategy<Value = (Layout, i64, u32, u32)> {
         })
 }
 
-/// What a wish says of a layout, apart from its years, which differ by leap days.
-fn does(layout: &Layout, wish: &Wish) -> bool {
-    layout.per_second() >= wish.ids_per_second
-        && layout.nodes() >= wish.servers
-        && (!wish.js_safe || layout.total_bits() <= JS_SAFE_BITS)
+/// What a requirements says of a layout, apart from its years, which differ by leap days.
+fn does(layout: &Layout, requirements: &Requirements) -> bool {
+    layout.per_second() >= requirements.ids_per_second
+        && layout.nodes() >= requirements.servers
+        && (!requirements.js_safe || layout.total_bits() <= JS_SAFE_BITS)
 }
 
 /// Whether there is any layout with that tick and the epoch given that does more than what is
-/// wished by years of 366 days: found by trying all widths.
-fn there_is_one(wish: &Wish, tick_ms: u32, epoch_ms: i64, now_ms: i64) -> bool {
+/// required by years of 366 days: found by trying all widths.
+fn there_is_one(requirements: &Requirements, tick_ms: u32, epoch_ms: i64, now_ms: i64) -> bool {
     static WIDTHS: LazyLock<Vec<[u32; 3]>> = LazyLock::new(|| {
         let widths = (1..=48).flat_map(|time| (1..=31).map(move |worker| [time, worker]));
         widths
@@ -68,11 +69,11 @@ fn there_is_one(wish: &Wish, tick_ms: u32, epoch_ms: i64, now_ms: i64) -> bool {
             .filter(|widths| widths.iter().sum::<u32>() <= 63)
             .collect()
     });
-    let end_ms = now_ms + i64::from(wish.years) * LONG_YEAR_MS;
+    let end_ms = now_ms + i64::from(requirements.years) * LONG_YEAR_MS;
     WIDTHS.iter().any(|&[time, worker, sequence]| {
         let fields = [(Field::Time, time), (Field::Worker, worker), (Field::Sequence, sequence)];
         Layout::new(epoch_ms, tick_ms, false, &fields)
-            .is_ok_and(|layout| does(&layout, wish) && layout.runs_out_ms() >= end_ms)
+            .is_ok_and(|layout| does(&layout, requirements) && layout.runs_out_ms() >= end_ms)
     })
 }
 
@@ -88,34 +89,34 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn a_proposal_does_what_is_wished(wish in any_wish(), now_ms in ANY_NOW_MS) {
-        if let Ok(layout) = propose(&wish, now_ms) {
+    fn a_proposal_meets_its_requirements(requirements in any_requirements(), now_ms in ANY_NOW_MS) {
+        if let Ok(layout) = propose(&requirements, now_ms) {
             prop_assert_eq!(layout.to_string().parse(), Ok(layout));
-            prop_assert!(does(&layout, &wish), "{}", layout);
-            prop_assert!(layout.runs_out_ms() >= now_ms + i64::from(wish.years) * SHORT_YEAR_MS);
+            prop_assert!(does(&layout, &requirements), "{}", layout);
+            prop_assert!(layout.runs_out_ms() >= now_ms + i64::from(requirements.years) * SHORT_YEAR_MS);
             prop_assert!(layout.check_at(now_ms).is_ok());
             prop_assert!(now_ms - layout.epoch_ms() < LONG_YEAR_MS);
             prop_assert!(layout.to_string().contains("-01-01 "), "{}", layout);
             prop_assert!(TICKS_MS.contains(&layout.tick_ms()));
-            prop_assert!(layout.total_bits() <= wish.max_bits());
+            prop_assert!(layout.total_bits() <= requirements.max_bits());
             prop_assert_eq!(layout.bits(Field::Datacenter), 0);
         }
     }
 
     #[test]
-    fn advice_is_true_to_the_last_one(wish in any_wish(), now_ms in ANY_NOW_MS) {
-        let wish = Wish { ids_per_second: wish.ids_per_second << 4, servers: wish.servers << 4, ..wish };
-        if let Err(none) = propose(&wish, now_ms) {
-            let fits = |wish: Wish| propose(&wish, now_ms).is_ok();
+    fn advice_is_true_to_the_last_one(requirements in any_requirements(), now_ms in ANY_NOW_MS) {
+        let requirements = Requirements { ids_per_second: requirements.ids_per_second << 4, servers: requirements.servers << 4, ..requirements };
+        if let Err(none) = propose(&requirements, now_ms) {
+            let fits = |requirements: Requirements| propose(&requirements, now_ms).is_ok();
             let last = |most: u64, fits: &dyn Fn(u64) -> bool| (most == 0 || fits(most)) && !fits(most + 1);
             let years = none.years.map_or(0, u64::from);
-            let years = last(years, &|years| fits(Wish { years: years as u32, ..wish }));
+            let years = last(years, &|years| fits(Requirements { years: years as u32, ..requirements }));
             let rate = none.ids_per_second.unwrap_or(0);
-            let rate = last(rate, &|ids_per_second| fits(Wish { ids_per_second, ..wish }));
+            let rate = last(rate, &|ids_per_second| fits(Requirements { ids_per_second, ..requirements }));
             let servers = none.servers.unwrap_or(0);
-            let servers = last(servers, &|servers| fits(Wish { servers, ..wish }));
+            let servers = last(servers, &|servers| fits(Requirements { servers, ..requirements }));
             prop_assert_eq!((years, rate, servers), (true, true, true), "{:?}", none);
-            let beyond_js = fits(Wish { js_safe: false, ..wish });
+            let beyond_js = fits(Requirements { js_safe: false, ..requirements });
             prop_assert_eq!(none.beyond_js, beyond_js);
         }
     }
@@ -125,7 +126,7 @@ proptest! {
         ids_per_second in any::<u64>(), servers in any::<u64>(), years in any::<u32>(), js_safe in any::<bool>(),
         now_ms in any::<i64>(),
     ) {
-        let told = match propose(&Wish { ids_per_second, servers, years, js_safe }, now_ms) {
+        let told = match propose(&Requirements { ids_per_second, servers, years, js_safe }, now_ms) {
             Ok(layout) => layout.to_string(),
             Err(none) => none.to_string(),
         };
@@ -138,7 +139,7 @@ proptest! {
         numbers in any::<(u32, u32)>(),
     ) {
         let _ = successor(&layout, now_ms, years);
-        let _ = roomier(&layout, ids_per_second, now_ms, numbers.0, numbers.1);
+        let _ = wider_sequence(&layout, ids_per_second, now_ms, numbers.0, numbers.1);
     }
 
     #[test]
@@ -173,7 +174,7 @@ proptest! {
     fn a_roomier_layout_goes_on_above(
         (layout, now_ms, datacenter, worker) in any_server(), ids_per_second in any_length(40),
     ) {
-        if let Some(new) = roomier(&layout, ids_per_second, now_ms, datacenter, worker) {
+        if let Some(new) = wider_sequence(&layout, ids_per_second, now_ms, datacenter, worker) {
             prop_assert_eq!(new.to_string().parse(), Ok(new));
             prop_assert!(new.per_second() >= ids_per_second);
             prop_assert!(new.per_second() > layout.per_second());
@@ -201,9 +202,9 @@ proptest! {
         let rate = per_tick * 1000 / u64::from(layout.tick_ms());
         prop_assume!(rate * u64::from(layout.tick_ms()) > (per_tick / 2) * 1000);
         let last_tick = layout.tick_at(now_ms * US_PER_MS).unwrap() + 1 == layout.ticks();
-        let roomier = roomier(&layout, rate, now_ms, datacenter, worker);
-        prop_assert_eq!(roomier.is_some(), room && !last_tick);
-        prop_assert!(roomier.is_none_or(|roomier| roomier.bits(Field::Sequence) == sequence));
+        let wider_sequence = wider_sequence(&layout, rate, now_ms, datacenter, worker);
+        prop_assert_eq!(wider_sequence.is_some(), room && !last_tick);
+        prop_assert!(wider_sequence.is_none_or(|wider_sequence| wider_sequence.bits(Field::Sequence) == sequence));
     }
 }
 
@@ -212,12 +213,12 @@ proptest! {
 
     /// What a search through all widths finds is proposed, with no coarser tick.
     #[test]
-    fn the_finest_tick_that_can_is_proposed(wish in any_wish(), now_ms in ANY_NOW_MS) {
-        let epoch_ms = propose(&Wish { ids_per_second: 1, servers: 1, years: 1, js_safe: false }, now_ms)
+    fn the_finest_tick_that_can_is_proposed(requirements in any_requirements(), now_ms in ANY_NOW_MS) {
+        let epoch_ms = propose(&Requirements { ids_per_second: 1, servers: 1, years: 1, js_safe: false }, now_ms)
             .unwrap()
             .epoch_ms();
-        let proposed = propose(&wish, now_ms).ok().map(|layout| layout.tick_ms());
-        let finest = TICKS_MS.into_iter().find(|&tick_ms| there_is_one(&wish, tick_ms, epoch_ms, now_ms));
+        let proposed = propose(&requirements, now_ms).ok().map(|layout| layout.tick_ms());
+        let finest = TICKS_MS.into_iter().find(|&tick_ms| there_is_one(&requirements, tick_ms, epoch_ms, now_ms));
         // A year of 366 days may be too long by a little where a real one is not: never the other way.
         prop_assert!(proposed.is_some() || finest.is_none());
         prop_assert!(finest.is_none() || proposed <= finest, "{:?}, not {:?}", proposed, finest);
@@ -234,20 +235,20 @@ const NOW_MS: i64 = 1_795_000_000_000;
 fn the_default_layout_has_no_room_above_but_among_its_datacenters() {
     let default = layout("default");
     assert_eq!(successor(&default, NOW_MS, 1), None);
-    let text = roomier(&default, 10_000_000, NOW_MS, 0, 5).unwrap().to_string();
+    let text = wider_sequence(&default, 10_000_000, NOW_MS, 0, 5).unwrap().to_string();
     assert_eq!(text, "epoch=2024-01-01 tick=1ms time:41 datacenter:3 worker:5 sequence:14");
-    let text = roomier(&default, 10_000_000, NOW_MS, 16, 1).unwrap().to_string();
+    let text = wider_sequence(&default, 10_000_000, NOW_MS, 16, 1).unwrap().to_string();
     assert_eq!(text, "epoch=2024-01-01 tick=1ms time:41 datacenter:5 worker:3 sequence:14");
-    assert_eq!(roomier(&default, 10_000_000, NOW_MS, 31, 31), None);
-    assert_eq!(roomier(&default, 1, NOW_MS, 32, 0), None, "it has no datacenter 32");
+    assert_eq!(wider_sequence(&default, 10_000_000, NOW_MS, 31, 31), None);
+    assert_eq!(wider_sequence(&default, 1, NOW_MS, 32, 0), None, "it has no datacenter 32");
 }
 
 #[test]
 fn unused_bits_come_first() {
     let old = layout("epoch=2024-01-01 tick=1ms time:41 sequence:8 worker:10");
-    let text = roomier(&old, 1, NOW_MS, 0, 0).unwrap().to_string();
+    let text = wider_sequence(&old, 1, NOW_MS, 0, 0).unwrap().to_string();
     assert_eq!(text, "epoch=2024-01-01 tick=1ms time:41 sequence:9 worker:10");
-    let text = roomier(&old, 8_192_000, NOW_MS, 0, 1).unwrap().to_string();
+    let text = wider_sequence(&old, 8_192_000, NOW_MS, 0, 1).unwrap().to_string();
     assert_eq!(text, "epoch=2024-01-01 tick=1ms time:41 sequence:13 worker:9");
     let text = successor(&old, NOW_MS, 200).unwrap().to_string();
     assert_eq!(text, "epoch=2024-01-01 tick=1ms time:43 sequence:8 worker:10");
@@ -257,7 +258,7 @@ fn unused_bits_come_first() {
 #[test]
 fn sixty_four_bits_have_no_room_for_a_successor() {
     assert_eq!(successor(&layout("discord"), NOW_MS, 1), None);
-    let text = roomier(&layout("discord"), 1, NOW_MS, 0, 31).unwrap().to_string();
+    let text = wider_sequence(&layout("discord"), 1, NOW_MS, 0, 31).unwrap().to_string();
     assert_eq!(
         text,
         "epoch=2015-01-01 tick=1ms unsigned time:42 worker:5 datacenter:4 sequence:13"
@@ -268,8 +269,8 @@ fn sixty_four_bits_have_no_room_for_a_successor() {
 fn the_last_tick_has_none_after_it() {
     let old = layout("epoch=2024-01-01 tick=1ms time:41 sequence:8 worker:10");
     let last_ms = old.runs_out_ms() - 1;
-    assert!(roomier(&old, 1, last_ms - 1, 0, 0).is_some());
-    assert_eq!(roomier(&old, 1, last_ms, 0, 0), None);
-    assert_eq!(roomier(&old, 1, old.epoch_ms() - 1, 0, 0), None);
+    assert!(wider_sequence(&old, 1, last_ms - 1, 0, 0).is_some());
+    assert_eq!(wider_sequence(&old, 1, last_ms, 0, 0), None);
+    assert_eq!(wider_sequence(&old, 1, old.epoch_ms() - 1, 0, 0), None);
     assert!(successor(&old, last_ms + 1, 1).is_some(), "one that has run out can go on");
 }

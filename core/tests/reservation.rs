@@ -1,23 +1,28 @@
-//! Laws of the reservation: its file says exactly what was written or is refused, and a line never
+//! Laws of the reservation: its file says exactly what was written or is refused, and a allocator never
 //! begins below an ID that may exist.
 
-use id_gen_core::clock::Reading;
-use id_gen_core::frontier::{Limits, NO_RESERVATION, SequenceStart, Want};
+use id_gen_core::allocator::{Allocator, RESERVE_AHEAD_MS};
+use id_gen_core::clock::ClockReading;
+use id_gen_core::frontier::{ClaimSize, SequenceStart};
+use id_gen_core::identity::Identity;
 use id_gen_core::layout::{Field, Layout};
-use id_gen_core::line::{Line, RESERVE_AHEAD_MS};
-use id_gen_core::opening::{self, Finding, Obstacle, Present, UNSEEN_CLOCK_MARGIN_MS};
+use id_gen_core::lead::LeadLimit;
 use id_gen_core::presets;
-use id_gen_core::reservation::{Damage, Record};
+use id_gen_core::reservation::{Damage, Record, RecordedNode};
+use id_gen_core::startup::{
+    self, StartupContext, StartupError, StoredRecord, UNSEEN_CLOCK_MARGIN_MS,
+};
 use proptest::prelude::*;
 
 const NOW_MS: i64 = 1_795_000_000_000;
+const NODE: Identity = Identity { worker: Some(7), ..Identity::NONE };
 
 fn layout(name: &str) -> Layout {
     presets::by_name(name).unwrap().layout
 }
 
-fn clock(wall_ms: i64, mono_ms: u64) -> Reading {
-    Reading { wall_ns: wall_ms.cast_unsigned() * 1_000_000, mono_ns: mono_ms * 1_000_000 }
+fn clock(wall_ms: i64, mono_ms: u64) -> ClockReading {
+    ClockReading { wall_ns: wall_ms.cast_unsigned() * 1_000_000, mono_ns: mono_ms * 1_000_000 }
 }
 
 fn record() -> Record {
@@ -29,11 +34,12 @@ fn record() -> Record {
         boot: 42,
         clock: clock(NOW_MS, 5_000),
         server_start_us: Some(NOW_MS * 1_000 - 5_000_000),
+        node: Some(RecordedNode { worker: 7, datacenter: 1, valid_until_ms: None }),
     }
 }
 
-fn present() -> Present {
-    Present {
+fn context() -> StartupContext {
+    StartupContext {
         system_identifier: 7_710_208_234_434_893_832,
         timeline: 1,
         layout: layout("default"),
@@ -45,20 +51,18 @@ fn present() -> Present {
     }
 }
 
-fn first_ms(finding: &Finding, present: &Present) -> i64 {
-    opening::begin(finding, present).unwrap().first_ms
-}
-
-fn limits(max_lead_ticks: u64, sequence_start: SequenceStart) -> Limits {
-    Limits { max_lead_ticks, left: 0, reservation: NO_RESERVATION, sequence_start }
+fn first_ms(stored: &StoredRecord, context: &StartupContext) -> i64 {
+    startup::start_point(stored, context).unwrap().first_ms
 }
 
 fn any_record() -> impl Strategy<Value = Record> {
     let numbers = (any::<u64>(), any::<u32>(), any::<i64>(), any::<u128>(), any::<(u64, u64)>());
-    (numbers, any::<Option<i64>>(), 0..presets::all().len()).prop_map(
+    let node = any::<Option<(u32, u32, Option<i64>)>>();
+    (numbers, any::<Option<i64>>(), node, 0..presets::all().len()).prop_map(
         |(
             (system_identifier, timeline, until_ms, boot, (wall_ns, mono_ns)),
             server_start_us,
+            node,
             preset,
         )| Record {
             system_identifier,
@@ -66,8 +70,13 @@ fn any_record() -> impl Strategy<Value = Record> {
             layout: presets::all()[preset].layout,
             until_ms,
             boot,
-            clock: Reading { wall_ns, mono_ns },
+            clock: ClockReading { wall_ns, mono_ns },
             server_start_us,
+            node: node.map(|(worker, datacenter, valid_until_ms)| RecordedNode {
+                worker,
+                datacenter,
+                valid_until_ms,
+            }),
         },
     )
 }
@@ -96,10 +105,10 @@ proptest! {
         let layout = presets::all()[preset].layout;
         prop_assume!(layout.check_at(until_ms + 2_000).is_ok());
         let record = Record { until_ms, layout, ..record() };
-        let start = opening::begin(&Finding::Record(record), &Present { layout, ..present() }).unwrap();
-        let line = Line::begin(&layout, &start);
-        prop_assert!(layout.tick_start_ms(layout.tick_of(line.frontier().position())) >= until_ms);
-        prop_assert_eq!(line.reserved(), line.frontier().position());
+        let start = startup::start_point(&StoredRecord::Found(record), &StartupContext { layout, ..context() }).unwrap();
+        let allocator = Allocator::new(&layout, &start);
+        prop_assert!(layout.tick_start_ms(layout.tick_of(allocator.frontier().position())) >= until_ms);
+        prop_assert_eq!(allocator.reserved_end(), allocator.frontier().position());
     }
 }
 
@@ -130,10 +139,11 @@ fn every_cut_is_noticed() {
 fn what_is_wrong_is_named() {
     assert_eq!(Record::decode(b""), Err(Damage::NotARecord));
     assert_eq!(Record::decode(b"something else altogether"), Err(Damage::NotARecord));
-    assert_eq!(Record::decode(b"id_gen reservation 3\n"), Err(Damage::Version(3)));
+    assert_eq!(Record::decode(b"id_gen reservation 4\n"), Err(Damage::Version(4)));
+    assert_eq!(Record::decode(b"id_gen reservation 3\n"), Err(Damage::CutShort));
     assert_eq!(Record::decode(b"id_gen reservation 2\n"), Err(Damage::CutShort));
     assert_eq!(Record::decode(b"id_gen reservation 1\n"), Err(Damage::CutShort));
-    let unnumbered = String::from_utf8(record().encode()).unwrap().replacen(" 2\n", " two\n", 1);
+    let unnumbered = String::from_utf8(record().encode()).unwrap().replacen(" 3\n", " three\n", 1);
     let body = unnumbered.split_once("crc32").unwrap().0;
     let closed = format!("{body}crc32 {:08x}\n", crc32fast::hash(body.as_bytes()));
     assert_eq!(Record::decode(closed.as_bytes()), Err(Damage::Line("version")));
@@ -141,71 +151,71 @@ fn what_is_wrong_is_named() {
 
 #[test]
 fn a_new_server_begins_at_its_clock() {
-    assert_eq!(first_ms(&Finding::Nothing, &present()), i64::MIN);
+    assert_eq!(first_ms(&StoredRecord::Absent, &context()), i64::MIN);
 }
 
 #[test]
 fn a_restart_begins_at_the_promise() {
-    assert_eq!(first_ms(&Finding::Record(record()), &present()), record().until_ms);
+    assert_eq!(first_ms(&StoredRecord::Found(record()), &context()), record().until_ms);
 }
 
 #[test]
 fn a_lost_or_foreign_record_stops_everything() {
-    assert_eq!(opening::begin(&Finding::Lost, &present()), Err(Obstacle::Lost));
+    assert_eq!(startup::start_point(&StoredRecord::Lost, &context()), Err(StartupError::Lost));
     let foreign = Record { system_identifier: 1, ..record() };
-    let other_system = Err(Obstacle::OtherSystem { found: 1 });
-    assert_eq!(opening::begin(&Finding::Record(foreign), &present()), other_system);
+    let other_system = Err(StartupError::OtherSystem { found: 1 });
+    assert_eq!(startup::start_point(&StoredRecord::Found(foreign), &context()), other_system);
 }
 
 #[test]
 fn a_promoted_server_begins_above_every_clock_it_knows() {
-    let promoted = Present { timeline: 2, ..present() };
+    let promoted = StartupContext { timeline: 2, ..context() };
     let above = i64::from(promoted.max_lead_ms) + UNSEEN_CLOCK_MARGIN_MS;
-    let record = Finding::Record(record());
+    let record = StoredRecord::Found(record());
     assert_eq!(first_ms(&record, &promoted), NOW_MS + 500 + above);
-    let behind = Present { last_replayed_ms: Some(NOW_MS + 2_500), ..promoted };
+    let behind = StartupContext { last_replayed_ms: Some(NOW_MS + 2_500), ..promoted };
     assert_eq!(first_ms(&record, &behind), NOW_MS + 2_500 + above);
-    let far_behind = Present { clock: clock(NOW_MS - 3_600_000, 5_500), ..promoted };
+    let far_behind = StartupContext { clock: clock(NOW_MS - 3_600_000, 5_500), ..promoted };
     assert_eq!(first_ms(&record, &far_behind), NOW_MS + RESERVE_AHEAD_MS);
-    assert_eq!(first_ms(&Finding::Nothing, &promoted), NOW_MS + 500 + above);
+    assert_eq!(first_ms(&StoredRecord::Absent, &promoted), NOW_MS + 500 + above);
 }
 
 #[test]
 fn an_upgraded_server_begins_above_what_the_old_one_may_have_issued() {
     let upgraded_ms = NOW_MS - 1_000;
-    let upgraded = Present { upgraded_ms: Some(upgraded_ms), ..present() };
+    let upgraded = StartupContext { upgraded_ms: Some(upgraded_ms), ..context() };
     let above = upgraded_ms + i64::from(upgraded.max_lead_ms) + UNSEEN_CLOCK_MARGIN_MS;
-    assert_eq!(first_ms(&Finding::Nothing, &upgraded), above);
-    assert_eq!(opening::begin(&Finding::Lost, &upgraded), Err(Obstacle::Lost));
+    assert_eq!(first_ms(&StoredRecord::Absent, &upgraded), above);
+    assert_eq!(startup::start_point(&StoredRecord::Lost, &upgraded), Err(StartupError::Lost));
     // What the new server did before it was filled is nothing to go by.
-    assert_eq!(first_ms(&Finding::Record(record()), &upgraded), above);
+    assert_eq!(first_ms(&StoredRecord::Found(record()), &upgraded), above);
 }
 
 #[test]
 fn an_upgraded_server_takes_the_file_of_the_old_one() {
-    let upgraded = Present { upgraded_ms: Some(NOW_MS - 60_000), ..present() };
+    let upgraded = StartupContext { upgraded_ms: Some(NOW_MS - 60_000), ..context() };
     // Of another cluster, on a timeline of its own.
     let old = Record { system_identifier: 1, timeline: 3, ..record() };
-    assert_eq!(first_ms(&Finding::Record(old.clone()), &upgraded), old.until_ms);
+    assert_eq!(first_ms(&StoredRecord::Found(old.clone()), &upgraded), old.until_ms);
     let led = Record { until_ms: NOW_MS + 3_600_000, ..old.clone() };
-    assert_eq!(first_ms(&Finding::Record(led), &upgraded), NOW_MS + 3_600_000);
+    assert_eq!(first_ms(&StoredRecord::Found(led), &upgraded), NOW_MS + 3_600_000);
     let other_layout = Record { layout: layout("twitter"), ..old };
-    let begun = opening::begin(&Finding::Record(other_layout), &upgraded);
-    assert!(matches!(begun, Err(Obstacle::LayoutBelow { .. })));
+    let begun = startup::start_point(&StoredRecord::Found(other_layout), &upgraded);
+    assert!(matches!(begun, Err(StartupError::LayoutBelow { .. })));
 }
 
 #[test]
 fn a_clock_moved_while_the_server_was_down_is_known_within_one_boot() {
-    let forward = Present { clock: clock(NOW_MS + 3_600_000, 5_500), ..present() };
-    let start = opening::begin(&Finding::Record(record()), &forward).unwrap();
-    let mut watch = start.watch;
-    let jumped_ns = watch.judge(forward.clock, 600_000_000_000).jumped_ns;
+    let forward = StartupContext { clock: clock(NOW_MS + 3_600_000, 5_500), ..context() };
+    let start = startup::start_point(&StoredRecord::Found(record()), &forward).unwrap();
+    let mut monitor = start.monitor;
+    let jumped_ns = monitor.check(forward.clock, 600_000_000_000).jumped_ns;
     assert_eq!(jumped_ns, Some(3_599_500_000_000));
-    for boot in [43, opening::UNKNOWN_BOOT] {
-        let elsewhere = Present { boot, ..forward };
-        let record = Record { boot: opening::UNKNOWN_BOOT, ..record() };
-        let start = opening::begin(&Finding::Record(record), &elsewhere).unwrap();
-        assert_eq!(start.watch.believed(), forward.clock, "nothing to compare with");
+    for boot in [43, startup::UNKNOWN_BOOT] {
+        let elsewhere = StartupContext { boot, ..forward };
+        let record = Record { boot: startup::UNKNOWN_BOOT, ..record() };
+        let start = startup::start_point(&StoredRecord::Found(record), &elsewhere).unwrap();
+        assert_eq!(start.monitor.trusted(), forward.clock, "nothing to compare with");
     }
 }
 
@@ -213,8 +223,8 @@ fn a_clock_moved_while_the_server_was_down_is_known_within_one_boot() {
 fn a_layout_may_change_only_upwards() {
     let change = |old: &str, new: &str| {
         let record = Record { layout: layout(old), ..record() };
-        let present = Present { layout: layout(new), ..present() };
-        opening::begin(&Finding::Record(record), &present)
+        let context = StartupContext { layout: layout(new), ..context() };
+        startup::start_point(&StoredRecord::Found(record), &context)
     };
     // The time stands at the same bit, counted from the same epoch or an earlier one.
     assert!(change("default", "wide").is_ok());
@@ -223,7 +233,8 @@ fn a_layout_may_change_only_upwards() {
     assert!(change("default", "twitter").is_ok());
     // A later epoch, or fewer bits below the time, go below.
     for (old, new) in [("twitter", "default"), ("pgedge", "wide"), ("default", "js")] {
-        let Err(Obstacle::LayoutBelow { highest_old, lowest_new, .. }) = change(old, new) else {
+        let Err(StartupError::LayoutBelow { highest_old, lowest_new, .. }) = change(old, new)
+        else {
             panic!("{old} to {new} must be refused");
         };
         assert!(lowest_new <= highest_old);
@@ -235,8 +246,9 @@ fn no_layout_change_that_is_allowed_can_repeat_an_id() {
     for old in presets::all() {
         for new in presets::all() {
             let record = Record { layout: old.layout, ..record() };
-            let present = Present { layout: new.layout, ..present() };
-            if let Ok(start) = opening::begin(&Finding::Record(record.clone()), &present) {
+            let context = StartupContext { layout: new.layout, ..context() };
+            if let Ok(start) = startup::start_point(&StoredRecord::Found(record.clone()), &context)
+            {
                 let highest =
                     old.layout.max_of(old.layout.tick_from(record.until_ms).saturating_sub(1));
                 let first = new.layout.tick_from(start.first_ms);
@@ -253,9 +265,10 @@ fn crashes_in_a_row_do_not_drive_the_line_away_from_the_clock() {
     let (layout, max_lead_ms) = (layout("default"), 5_000);
     let mut until_ms = NOW_MS;
     for _ in 0..100 {
-        let start = opening::begin(&Finding::Record(Record { until_ms, ..record() }), &present());
-        let line = Line::begin(&layout, &start.unwrap());
-        until_ms = line.wanted_until_ms(&layout, Some(NOW_MS), max_lead_ms);
+        let start =
+            startup::start_point(&StoredRecord::Found(Record { until_ms, ..record() }), &context());
+        let allocator = Allocator::new(&layout, &start.unwrap());
+        until_ms = allocator.next_reserved_until_ms(&layout, &NODE, Some(NOW_MS), max_lead_ms);
     }
     assert!(until_ms <= NOW_MS + i64::from(max_lead_ms) + RESERVE_AHEAD_MS);
 }
@@ -263,53 +276,65 @@ fn crashes_in_a_row_do_not_drive_the_line_away_from_the_clock() {
 #[test]
 fn a_clock_set_back_does_not_lower_what_was_promised() {
     let layout = layout("default");
-    let start = opening::begin(&Finding::Record(record()), &present()).unwrap();
-    let line = Line::begin(&layout, &start);
+    let start = startup::start_point(&StoredRecord::Found(record()), &context()).unwrap();
+    let allocator = Allocator::new(&layout, &start);
     let hour_ago_ms = NOW_MS - 3_600_000;
-    assert_eq!(line.wanted_until_ms(&layout, Some(hour_ago_ms), 5_000), record().until_ms);
+    assert_eq!(
+        allocator.next_reserved_until_ms(&layout, &NODE, Some(hour_ago_ms), 5_000),
+        record().until_ms
+    );
 }
 
 #[test]
 fn a_clock_that_is_not_believed_reserves_nothing() {
     let layout = layout("default");
-    let start = opening::begin(&Finding::Record(record()), &present()).unwrap();
-    let line = Line::begin(&layout, &start);
-    assert_eq!(line.wanted_until_ms(&layout, None, 5_000), record().until_ms);
+    let start = startup::start_point(&StoredRecord::Found(record()), &context()).unwrap();
+    let allocator = Allocator::new(&layout, &start);
+    assert_eq!(allocator.next_reserved_until_ms(&layout, &NODE, None, 5_000), record().until_ms);
 }
 
 #[test]
 fn what_is_withdrawn_can_not_be_claimed() {
     let fields = [(Field::Time, 20), (Field::Sequence, 3)];
     let layout = Layout::new(0, 1, false, &fields).unwrap();
-    let start = opening::begin(&Finding::Nothing, &present()).unwrap();
-    let mut line = Line::begin(&layout, &start);
-    let claim = |line: &mut Line, now_tick| {
-        line.claim(&layout, now_tick, Want::Block(1), &limits(0, SequenceStart::Zero))
+    let start = startup::start_point(&StoredRecord::Absent, &context()).unwrap();
+    let mut allocator = Allocator::new(&layout, &start);
+    let claim = |allocator: &mut Allocator, now_tick| {
+        allocator.claim(
+            &layout,
+            now_tick,
+            ClaimSize::Block(1),
+            LeadLimit::of_ticks(0),
+            SequenceStart::Zero,
+        )
     };
-    assert!(claim(&mut line, 100).is_err(), "nothing is promised yet");
-    line.promise(&layout, 3_100);
-    assert!(line.is_low(&layout, layout.first_position(2_000)));
-    assert!(!line.is_low(&layout, layout.first_position(1_000)));
-    assert!(claim(&mut line, 100).is_ok());
-    assert_eq!(line.withdraw(&layout), 101, "the tick in use ends there");
-    assert!(claim(&mut line, 100).is_ok(), "the rest of the tick in use is still promised");
-    assert!(claim(&mut line, 101).is_err());
-    assert_eq!(line.wanted_until_ms(&layout, Some(101), 0), 101 + RESERVE_AHEAD_MS);
-    line.promise(&layout, 3_101);
-    assert!(claim(&mut line, 101).is_ok());
+    assert!(claim(&mut allocator, 100).is_err(), "nothing is promised yet");
+    allocator.extend(&layout, 3_100);
+    assert!(allocator.is_low(&layout, layout.first_position(2_000)));
+    assert!(!allocator.is_low(&layout, layout.first_position(1_000)));
+    assert!(claim(&mut allocator, 100).is_ok());
+    assert_eq!(allocator.release(&layout), 101, "the tick in use ends there");
+    assert!(claim(&mut allocator, 100).is_ok(), "the rest of the tick in use is still promised");
+    assert!(claim(&mut allocator, 101).is_err());
+    assert_eq!(
+        allocator.next_reserved_until_ms(&layout, &NODE, Some(101), 0),
+        101 + RESERVE_AHEAD_MS
+    );
+    allocator.extend(&layout, 3_101);
+    assert!(claim(&mut allocator, 101).is_ok());
 }
 
 /// A server that was started before its layout was chosen is not bound to the one it had.
 #[test]
 fn a_line_that_issued_nothing_lets_any_layout_follow() {
-    let start = opening::begin(&Finding::Nothing, &present()).unwrap();
-    let mut line = Line::begin(&layout("twitter"), &start);
-    line.promise(&layout("twitter"), NOW_MS);
-    let until_ms = line.withdraw(&layout("twitter"));
+    let start = startup::start_point(&StoredRecord::Absent, &context()).unwrap();
+    let mut allocator = Allocator::new(&layout("twitter"), &start);
+    allocator.extend(&layout("twitter"), NOW_MS);
+    let until_ms = allocator.release(&layout("twitter"));
     for preset in presets::all() {
         let record = Record { layout: layout("twitter"), until_ms, ..record() };
-        let present = Present { layout: preset.layout, ..present() };
-        let began = opening::begin(&Finding::Record(record), &present);
+        let context = StartupContext { layout: preset.layout, ..context() };
+        let began = startup::start_point(&StoredRecord::Found(record), &context);
         assert!(began.is_ok(), "{}: {began:?}", preset.name);
     }
 }
@@ -317,18 +342,44 @@ fn a_line_that_issued_nothing_lets_any_layout_follow() {
 #[test]
 fn what_follows_a_change_of_node_is_of_a_later_tick() {
     let layout = layout("default");
-    let start = opening::begin(&Finding::Record(record()), &present()).unwrap();
-    let mut line = Line::begin(&layout, &start);
-    line.promise(&layout, record().until_ms + 1_000);
-    let began = line;
-    line.leave_tick(&layout);
-    assert_eq!(line, began, "nothing of the tick was handed out");
-    let claim = |line: &mut Line| {
+    let start = startup::start_point(&StoredRecord::Found(record()), &context()).unwrap();
+    let mut allocator = Allocator::new(&layout, &start);
+    allocator.extend(&layout, record().until_ms + 1_000);
+    let start = allocator.frontier();
+    allocator.change_node(&layout);
+    assert_eq!(allocator.frontier(), start, "nothing of the tick was handed out");
+    allocator.extend(&layout, record().until_ms + 1_000);
+    let claim = |allocator: &mut Allocator| {
         let now_tick = layout.tick_from(record().until_ms);
-        line.claim(&layout, now_tick, Want::Block(1), &limits(5_000, SequenceStart::Spread))
+        allocator
+            .claim(
+                &layout,
+                now_tick,
+                ClaimSize::Block(1),
+                LeadLimit::of_ticks(5_000),
+                SequenceStart::Spread,
+            )
             .unwrap()
     };
-    let last = claim(&mut line).start;
-    line.leave_tick(&layout);
-    assert_eq!(claim(&mut line).start, layout.first_position(layout.tick_of(last) + 1));
+    let last = claim(&mut allocator).start;
+    allocator.change_node(&layout);
+    assert_eq!(allocator.reserved_end(), allocator.frontier().position(), "nothing is reserved");
+    allocator.extend(&layout, record().until_ms + 1_000);
+    assert_eq!(claim(&mut allocator).start, layout.first_position(layout.tick_of(last) + 1));
+}
+
+/// The reservation never outlives the server's right to its number.
+#[test]
+fn a_limited_right_to_a_number_caps_the_reservation() {
+    let layout = layout("default");
+    let start = startup::start_point(&StoredRecord::Absent, &context()).unwrap();
+    let allocator = Allocator::new(&layout, &start);
+    let until_ms = |valid_until_ms| {
+        let identity = Identity { valid_until_ms, ..NODE };
+        allocator.next_reserved_until_ms(&layout, &identity, Some(NOW_MS), 5_000)
+    };
+    assert_eq!(until_ms(None), NOW_MS + RESERVE_AHEAD_MS);
+    assert_eq!(until_ms(Some(NOW_MS + 30_000)), NOW_MS + RESERVE_AHEAD_MS);
+    assert_eq!(until_ms(Some(NOW_MS + 1_000)), NOW_MS + 1_000);
+    assert_eq!(until_ms(Some(0)), allocator.reserved_until_ms(&layout));
 }

@@ -1,0 +1,162 @@
+//! A worker's positions as one state: the frontier, what is reserved, and what is known of the
+//! clocks.
+//!
+//! The order of steps makes it safe over a crash. To extend the reservation,
+//! [`Allocator::next_reservation`] says how far it should reach, the caller makes that durable, and
+//! only then [`Allocator::extend`] lets claims use it. To release what is unused,
+//! [`Allocator::release`] takes it from claims first, and only then the caller writes the smaller
+//! bound. The caller holds the lock that protects the allocator during each of these, never while it
+//! writes, and has only one writer at a time.
+
+use crate::clock::{ClockMonitor, ClockReading};
+use crate::frontier::{ClaimError, ClaimSize, Frontier, Limits, Run, SequenceStart, tick_end};
+use crate::identity::Identity;
+use crate::layout::Layout;
+use crate::lead::LeadLimit;
+use crate::startup::StartPoint;
+
+/// How far ahead of need the reservation is written: 3 s, so that a keeper that comes by every
+/// second may miss two rounds.
+pub const RESERVE_AHEAD_MS: i64 = 3_000;
+
+/// Positions of one worker: those handed out, those reserved, and what time it is.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Allocator {
+    frontier: Frontier,
+    /// First position that is not reserved.
+    reserved_end: u64,
+    /// What is known of the clocks.
+    pub monitor: ClockMonitor,
+}
+
+/// What a reservation should say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// No ID of this Unix millisecond or later may be handed out under it.
+    pub until_ms: i64,
+    /// The clocks as last trusted.
+    pub clock: ClockReading,
+}
+
+impl Allocator {
+    /// An allocator at its start point, with nothing reserved.
+    pub fn new(layout: &Layout, start: &StartPoint) -> Allocator {
+        let first = layout.first_position(layout.tick_from(start.first_ms));
+        Allocator { frontier: Frontier::new(first), reserved_end: first, monitor: start.monitor }
+    }
+
+    /// The lowest position never handed out.
+    pub const fn frontier(&self) -> Frontier {
+        self.frontier
+    }
+
+    /// The Unix millisecond that the frontier stands at: the next ID's, unless the clock is past it.
+    pub const fn frontier_ms(&self, layout: &Layout) -> i64 {
+        layout.tick_start_ms(layout.tick_of(self.frontier.position()))
+    }
+
+    /// The Unix millisecond of the first tick of which nothing was handed out.
+    pub fn next_tick_ms(&self, layout: &Layout) -> i64 {
+        layout.tick_start_ms(layout.tick_of(self.end_of_tick(layout)))
+    }
+
+    /// First position that is not reserved.
+    pub const fn reserved_end(&self) -> u64 {
+        self.reserved_end
+    }
+
+    /// Hands out positions: see [`Frontier::claim`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn claim(
+        &mut self,
+        layout: &Layout,
+        now_tick: u64,
+        size: ClaimSize,
+        lead: LeadLimit,
+        sequence_start: SequenceStart,
+    ) -> Result<Run, ClaimError> {
+        let limits = Limits { lead, reserved_end: self.reserved_end, sequence_start };
+        self.frontier.claim(layout, now_tick, size, &limits)
+    }
+
+    /// Until when the reservation should reach: some seconds past the frontier and the clock, but
+    /// no further past the clock than claims may come in that time. So it does not grow from one
+    /// crash to the next, and a start finds the frontier not far above the lead it is allowed.
+    /// While the clock is not trusted nobody claims, and the reservation stays where it is. It never
+    /// goes back, and never past the end of the server's right to its number.
+    pub fn next_reserved_until_ms(
+        &self,
+        layout: &Layout,
+        identity: &Identity,
+        trusted_now_ms: Option<i64>,
+        max_lead_ms: u32,
+    ) -> i64 {
+        let reserved_ms = self.reserved_until_ms(layout);
+        let Some(now_ms) = trusted_now_ms else { return reserved_ms };
+        let furthest_ms = now_ms.saturating_add(i64::from(max_lead_ms));
+        let ahead_ms =
+            now_ms.max(self.frontier_ms(layout)).min(furthest_ms).saturating_add(RESERVE_AHEAD_MS);
+        ahead_ms.min(identity.valid_until_ms.unwrap_or(i64::MAX)).max(reserved_ms)
+    }
+
+    /// The reservation that should be written now. Claims check the clocks again for themselves, and
+    /// count what they find.
+    pub fn next_reservation(
+        &self,
+        layout: &Layout,
+        identity: &Identity,
+        now: ClockReading,
+        max_lead_ms: u32,
+        max_jump_ns: u64,
+    ) -> Reservation {
+        let mut monitor = self.monitor;
+        let jumped = monitor.check(now, max_jump_ns).jumped_ns.is_some();
+        let trusted_ms = (!jumped).then(|| now.wall_ms());
+        Reservation {
+            until_ms: self.next_reserved_until_ms(layout, identity, trusted_ms, max_lead_ms),
+            clock: monitor.trusted(),
+        }
+    }
+
+    /// Whether less than half of what should be reserved ahead of a position is left.
+    #[inline]
+    pub const fn is_low(&self, layout: &Layout, position: u64) -> bool {
+        let half = RESERVE_AHEAD_MS as u64 / 2 / layout.tick_ms() as u64;
+        layout.tick_of(self.reserved_end) < layout.tick_of(position).saturating_add(half)
+    }
+
+    /// The Unix millisecond up to which the reservation reaches.
+    pub const fn reserved_until_ms(&self, layout: &Layout) -> i64 {
+        layout.tick_start_ms(layout.tick_of(self.reserved_end))
+    }
+
+    /// Lets claims use what was made durable.
+    pub fn extend(&mut self, layout: &Layout, until_ms: i64) {
+        self.reserved_end =
+            self.reserved_end.max(layout.first_position(layout.tick_from(until_ms)));
+    }
+
+    /// Takes from claims what is reserved and not handed out, and says until when the rest reaches.
+    pub fn release(&mut self, layout: &Layout) -> i64 {
+        self.reserved_end = self.reserved_end.min(self.end_of_tick(layout));
+        self.reserved_until_ms(layout)
+    }
+
+    /// Goes on with another node's bits: from the next tick, because only then are its IDs above
+    /// those before, and with nothing reserved, so that the first of them waits until the
+    /// reservation on disk names the new node.
+    pub fn change_node(&mut self, layout: &Layout) {
+        self.frontier.raise(self.end_of_tick(layout));
+        self.release(layout);
+    }
+
+    /// First position after the last tick of which something was handed out: zero as long as nothing
+    /// was, so that a layout may still change.
+    fn end_of_tick(&self, layout: &Layout) -> u64 {
+        self.frontier.position().checked_sub(1).map_or(0, |last| tick_end(layout, last))
+    }
+}

@@ -1,0 +1,59 @@
+//! Who a server is within its IDs: its worker and datacenter number, where it has them from, and
+//! until when they are its own.
+
+use crate::layout::{Layout, RangeError};
+
+/// Who a server is within its IDs.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The worker number, if the server has one.
+    pub worker: Option<u32>,
+    /// The datacenter number.
+    pub datacenter: u32,
+    /// Where the numbers come from.
+    pub source: IdentitySource,
+    /// No ID of this Unix millisecond or later may be made with them; `None` if they are the
+    /// server's own for good.
+    pub valid_until_ms: Option<i64>,
+}
+
+/// Where a server has its numbers from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdentitySource {
+    /// From `id_gen.worker_id` and `id_gen.datacenter_id`.
+    Setting,
+}
+
+/// Why a server can't generate with its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdentityError {
+    /// It has no worker number.
+    Unset,
+    /// A number does not fit its layout.
+    Range(RangeError),
+}
+
+impl Identity {
+    /// No numbers: nothing can be generated.
+    pub const NONE: Identity = Identity {
+        worker: None,
+        datacenter: 0,
+        source: IdentitySource::Setting,
+        valid_until_ms: None,
+    };
+
+    /// Whether both make IDs with the same node's bits.
+    pub fn same_node(&self, other: &Identity) -> bool {
+        (self.worker, self.datacenter) == (other.worker, other.datacenter)
+    }
+
+    /// The node's bits in every ID of a layout.
+    ///
+    /// # Errors
+    /// If there is no worker number, or a number does not fit.
+    pub fn node_bits(&self, layout: &Layout) -> Result<u64, IdentityError> {
+        let worker = self.worker.ok_or(IdentityError::Unset)?;
+        layout.node_bits(self.datacenter.into(), worker.into()).map_err(IdentityError::Range)
+    }
+}

@@ -1,0 +1,131 @@
+//! The rule that says which positions are too far ahead of the clock.
+//!
+//! IDs may lead the clock by `id_gen.max_lead`, in whole ticks. Sessions that load in bulk leave the
+//! last part of that to others: a tick, or where no lead is allowed a small part of one. The clock
+//! gives as much again with every tick, so only sessions that load in bulk wait for each other.
+//!
+//! Everything that has to know whether an ID is too far ahead asks here: the claim
+//! ([`LeadLimit::end`]), the wait ([`LeadLimit::due_tick`]), status and checks ([`Lead`]).
+
+use crate::layout::Layout;
+
+/// The largest `id_gen.max_lead`: a day, so that a server whose clock was hours ahead can go on.
+pub const LARGEST_MAX_LEAD_MS: u32 = 86_400_000;
+
+/// A session that takes more than this share of a tick within that tick loads in bulk: one in 64.
+const BULK_SHARE: u64 = 64;
+/// Share of a tick that bulk requests leave where no lead is allowed: one in 256.
+const RESERVE_WITHOUT_LEAD: u64 = 256;
+/// Share of the lead from which on little is left of it.
+const HIGH_SHARE: f64 = 0.8;
+
+/// How many IDs a session may take within a tick of the clock before its requests count as bulk.
+/// Fewer sessions than 64 together take less in this way than a tick has.
+#[inline]
+pub const fn bulk_threshold(layout: &Layout) -> u64 {
+    let share = layout.per_tick() / BULK_SHARE;
+    if share == 0 { 1 } else { share }
+}
+
+/// How far ahead of the clock a request may get positions.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeadLimit {
+    ticks: u64,
+    /// Positions below the end that the request leaves to others.
+    reserve: u64,
+}
+
+impl LeadLimit {
+    /// IDs may lead the clock by so many ticks.
+    pub const fn of_ticks(ticks: u64) -> LeadLimit {
+        LeadLimit { ticks, reserve: 0 }
+    }
+
+    /// IDs may lead the clock by so many milliseconds, rounded down to ticks.
+    pub const fn of_ms(layout: &Layout, max_lead_ms: u32) -> LeadLimit {
+        LeadLimit::of_ticks((max_lead_ms / layout.tick_ms()) as u64)
+    }
+
+    /// The same limit for a request that loads in bulk.
+    #[inline]
+    pub const fn for_bulk(self, layout: &Layout) -> LeadLimit {
+        let per_tick = layout.per_tick();
+        let reserve = if self.ticks == 0 { per_tick / RESERVE_WITHOUT_LEAD } else { per_tick };
+        LeadLimit { reserve, ..self }
+    }
+
+    /// Positions that the request leaves to others.
+    pub const fn reserve(self) -> u64 {
+        self.reserve
+    }
+
+    /// What the request leaves to others in milliseconds, in whole ticks.
+    pub const fn reserve_ms(self, layout: &Layout) -> u32 {
+        (self.reserve / layout.per_tick()) as u32 * layout.tick_ms()
+    }
+
+    /// The first position that is too far ahead while the clock shows this tick.
+    #[inline]
+    pub fn end(self, layout: &Layout, now_tick: u64) -> u64 {
+        let last_tick = now_tick.saturating_add(self.ticks).min(layout.ticks() - 1);
+        layout.first_position(last_tick + 1).saturating_sub(self.reserve)
+    }
+
+    /// The first tick of the clock at which a position is not too far ahead.
+    pub fn due_tick(self, layout: &Layout, position: u64) -> u64 {
+        layout.tick_of(position.saturating_add(self.reserve)).saturating_sub(self.ticks)
+    }
+}
+
+/// The lead of a server's next ID over its clock, beside what is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lead {
+    /// How far the next ID is ahead of the clock, in milliseconds.
+    pub lead_ms: i64,
+    /// How far it may be.
+    pub max_lead_ms: u32,
+    /// How much of that a bulk request leaves to others; zero for any other request.
+    pub reserve_ms: u32,
+}
+
+/// How much of the allowed lead is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeadLevel {
+    /// Enough is left.
+    Normal,
+    /// Little is left.
+    High,
+    /// More than is allowed: calls wait.
+    Exceeded,
+}
+
+impl Lead {
+    /// How far the clock has to catch up before the next ID is allowed; zero or less if it is.
+    pub const fn excess_ms(&self) -> i64 {
+        self.lead_ms.saturating_sub(self.max_lead_ms as i64).saturating_add(self.reserve_ms as i64)
+    }
+
+    /// The smallest `id_gen.max_lead` that allows the next ID.
+    pub const fn needed_ms(&self) -> i64 {
+        self.lead_ms.saturating_add(self.reserve_ms as i64)
+    }
+
+    /// How much of the allowed lead is used. A lead of one tick is always normal: a full tick
+    /// borrows so much of the next one.
+    pub fn level(&self, layout: &Layout) -> LeadLevel {
+        let high_ms = (f64::from(self.max_lead_ms) * HIGH_SHARE) as i64;
+        if self.lead_ms <= high_ms.max(layout.tick_ms().into()) {
+            LeadLevel::Normal
+        } else if self.lead_ms <= self.max_lead_ms.into() {
+            LeadLevel::High
+        } else {
+            LeadLevel::Exceeded
+        }
+    }
+
+    /// The smallest `id_gen.max_lead` of which this lead leaves enough.
+    pub fn comfortable_ms(&self) -> i64 {
+        (self.lead_ms as f64 / HIGH_SHARE) as i64
+    }
+}

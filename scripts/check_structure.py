@@ -1,0 +1,107 @@
+"""Imports go one way: in src/ a folder uses those below it in the table of src/lib.rs, never those above, and files use
+each other in no circle, there or in core/src.
+
+Prints what is wrong, and where; `--list` prints every import instead.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+# The folders of src/, as the table of src/lib.rs lists them.
+LISTED = re.compile(r"^//! \| \[`(\w+)`\] \|", re.MULTILINE)
+COMMENT = re.compile(r"//.*")
+TESTS = re.compile(r"^#\[cfg\(test\)\]\nmod \w+ \{.*?^\}", re.MULTILINE | re.DOTALL)
+# What a folder's mod.rs declares, and so shows to others.
+DECLARED = re.compile(r"^(?:pub )?mod (\w+);", re.MULTILINE)
+# A path from the crate's root or from the parent module, and the group of names that may end it.
+PATH = re.compile(r"\b(?P<root>crate|super)::(?P<path>(?:\w+::)*)(?P<last>\w+|\{[^;]*?\})", re.DOTALL)
+
+
+def module_file(base: Path, names: list[str]) -> Path | None:
+    """The file that a path leads into: the longest prefix of it that is a module."""
+    found = None
+    for end in range(1, len(names) + 1):
+        place = base.joinpath(*names[:end])
+        for file in (place.with_suffix(".rs"), place / "mod.rs"):
+            if file.exists():
+                found = file
+    return found
+
+
+def names_in(group: str) -> Iterator[list[str]]:
+    """The paths that a use declaration's group stands for: `{a, b::{c, d}}` for a, b::c and b::d."""
+    depth, start = 0, 1
+    for position, letter in enumerate(group):
+        depth += {"{": 1, "}": -1}.get(letter, 0)
+        if (letter == "," and depth == 1) or (letter == "}" and depth == 0):
+            item = group[start:position].strip()
+            start = position + 1
+            if "{" in item:
+                prefix, _, rest = item.partition("{")
+                for names in names_in("{" + rest):
+                    yield [*prefix.strip(":").split("::"), *names]
+            elif item:
+                yield item.split(" as ")[0].split("::")
+
+
+def imports(file: Path, base: Path) -> set[Path]:
+    """The files whose names a file uses."""
+    text = COMMENT.sub("", TESTS.sub("", file.read_text()))
+    found = {target for name in DECLARED.findall(text) if (target := module_file(file.parent, [name]))}
+    for match in PATH.finditer(text):
+        start = base if match["root"] == "crate" else file.parent
+        prefix = [name for name in match["path"].split("::") if name]
+        last = match["last"]
+        for names in names_in(last) if last.startswith("{") else [[last]]:
+            target = module_file(start, prefix + names)
+            if target is not None and target != file:
+                found.add(target)
+    return found
+
+
+def arrows(base: Path) -> dict[Path, set[Path]]:
+    return {file: imports(file, base) for file in sorted(base.rglob("*.rs")) if file != base / "lib.rs"}
+
+
+def upward(source: dict[Path, set[Path]], base: Path, order: list[str]) -> Iterator[str]:
+    def rank(file: Path) -> int:
+        return order.index(file.relative_to(base).parts[0])
+
+    for file, targets in source.items():
+        for target in sorted(targets):
+            if rank(target) < rank(file):
+                yield f"{file.relative_to(ROOT)} uses {target.relative_to(ROOT)}, which is above it in src/lib.rs"
+
+
+def circle(graph: dict[Path, set[Path]]) -> Iterator[str]:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        yield "these files use each other in a circle: " + " -> ".join(
+            str(file.relative_to(ROOT)) for file in reversed(error.args[1])
+        )
+
+
+def main() -> None:
+    source, core = ROOT / "src", ROOT / "core" / "src"
+    order = LISTED.findall((source / "lib.rs").read_text())
+    unlisted = {path.stem for path in source.iterdir() if path.name != "lib.rs"} ^ set(order)
+    graph = arrows(source)
+    if "--list" in sys.argv:
+        for file, targets in (graph | arrows(core)).items():
+            for target in sorted(targets):
+                print(f"{file.relative_to(ROOT)} -> {target.relative_to(ROOT)}")
+        return
+    if unlisted:
+        sys.exit(f"the table of src/lib.rs and the folders of src/ differ: {', '.join(sorted(unlisted))}")
+    wrong = [*upward(graph, source, order), *circle(graph), *circle(arrows(core))]
+    if wrong:
+        sys.exit("\n".join(wrong))
+
+
+main()

@@ -1,0 +1,22 @@
+-- What an administrator decides. Nobody but a superuser may call these functions until one grants it.
+
+CREATE FUNCTION @extschema@.id_gen_accept_clock() RETURNS void
+    AS 'MODULE_PATHNAME', 'id_gen_accept_clock'
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_accept_clock() FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_accept_clock() IS
+    'accept the clock as it is after it jumped forward by more than id_gen.max_jump';
+
+CREATE FUNCTION @extschema@.id_gen_accept_layout() RETURNS void
+    AS 'MODULE_PATHNAME', 'id_gen_accept_layout'
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_accept_layout() FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_accept_layout() IS
+    'accept a new id_gen.layout although its snowflakes may repeat or go below those of the old one';
+
+CREATE FUNCTION @extschema@.id_gen_reset_reservation(above timestamptz) RETURNS void
+    AS 'MODULE_PATHNAME', 'id_gen_reset_reservation'
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_reset_reservation(timestamptz) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_reset_reservation(timestamptz) IS
+    'begin anew above the clock and above a time, in place of a reservation that is lost or damaged';

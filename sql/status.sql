@@ -1,0 +1,18 @@
+-- Whether a server generates, and what with. Members of pg_read_all_stats may read it.
+
+CREATE FUNCTION @extschema@.id_gen_status(
+        OUT state text, OUT worker_id integer, OUT datacenter_id integer, OUT worker_id_source text,
+        OUT layout text, OUT layout_ends timestamptz,
+        OUT frontier timestamptz, OUT lead interval, OUT max_lead interval,
+        OUT reserved_until timestamptz, OUT keeper_pid integer, OUT keeper_beat timestamptz,
+        OUT rate_second double precision, OUT rate_minute double precision,
+        OUT sequence_use double precision, OUT clock_synchronized boolean, OUT preloaded boolean)
+    RETURNS SETOF record
+    AS 'MODULE_PATHNAME', 'id_gen_status'
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 1
+    SET search_path = pg_catalog, pg_temp;
+COMMENT ON FUNCTION @extschema@.id_gen_status() IS
+    'whether this server generates snowflakes or why not, and what with';
+
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_status() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION @extschema@.id_gen_status() TO pg_read_all_stats;

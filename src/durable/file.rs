@@ -1,0 +1,71 @@
+//! Writing files so that they survive a power cut, with the discipline of PostgreSQL's own
+//! `durable_rename` (`storage/file/fd.c`): a temporary file, flushed, renamed over the old one, then
+//! file and directory flushed.
+
+use std::ffi::c_int;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+
+use pgrx::pg_sys;
+
+/// Every process of a server works in its data directory.
+pub const DATA_DIRECTORY: &str = ".";
+/// Where our files are.
+const DIRECTORY: &str = "id_gen";
+
+unsafe extern "C" {
+    /// Who may use files and directories of this cluster: its owner, or after `initdb
+    /// --allow-group-access` also the group (`common/file_perm.h`).
+    safe static pg_dir_create_mode: c_int;
+    safe static pg_file_create_mode: c_int;
+}
+
+/// Makes the directory of our files, if it is not there.
+pub fn make_directory() -> io::Result<()> {
+    match DirBuilder::new().mode(pg_dir_create_mode.cast_unsigned()).create(DIRECTORY) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Puts a file in place of another, durably.
+pub fn replace(temporary: &str, path: &str, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(pg_file_create_mode.cast_unsigned())
+        .open(temporary)?;
+    file.write_all(bytes)?;
+    flush_file(&file)?;
+    fs::rename(temporary, path)?;
+    flush_file(&file)?;
+    flush_directory(DIRECTORY)
+}
+
+/// Removes a file, durably.
+pub fn remove(path: &str) -> io::Result<()> {
+    fs::remove_file(path)?;
+    flush_directory(DIRECTORY)
+}
+
+/// Makes the entries of a directory durable. The answers of file systems that flush no directories are
+/// no errors, as for PostgreSQL's own files (`fsync_fname_ext`, `storage/file/fd.c`).
+pub fn flush_directory(path: &str) -> io::Result<()> {
+    let directory = match File::open(path) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EISDIR | libc::EACCES)) => {
+            return Ok(());
+        }
+        opened => opened?,
+    };
+    match flush_file(&directory) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EBADF | libc::EINVAL)) => Ok(()),
+        flushed => flushed,
+    }
+}
+
+fn flush_file(file: &File) -> io::Result<()> {
+    // SAFETY: a setting of this process. Who turns it off accepts to lose any file in a power cut.
+    if unsafe { pg_sys::enableFsync } { file.sync_all() } else { Ok(()) }
+}

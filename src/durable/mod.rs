@@ -1,0 +1,17 @@
+//! What is on disk, in the directory `id_gen` of the data directory, and when it is written:
+//!
+//! | file | what it says | when |
+//! | --- | --- | --- |
+//! | `reservation` | up to which time IDs may be in use ([`id_gen_core::reservation`]) | before an ID of a later time is handed out, about once a second; at a clean stop; after a change of the server's number |
+//! | `issued` | that there was a reservation | once, with the first |
+//! | `upgraded` | when `pg_upgrade` filled this cluster | when it does; removed by the first reservation after it |
+//! | `writing` | the next content of one of these | while it is written |
+//!
+//! **Locking.** None here: who writes the reservation holds its write lock
+//! ([`crate::shared::SharedState::lock_reservation`]).
+
+mod file;
+mod reservation_file;
+pub mod upgrade;
+
+pub use reservation_file::{boot, invalid_layout, layout_of_this_run, outside_layout, read, write};

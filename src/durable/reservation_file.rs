@@ -1,0 +1,111 @@
+//! The file of the reservation, `id_gen/reservation`, and the file `id_gen/issued` beside it, which is
+//! written once, with the first reservation: if it is there and the reservation is not, the
+//! reservation was lost.
+
+use std::{fs, io};
+
+use id_gen_core::layout::{Layout, OutsideLayout};
+use id_gen_core::reservation::{FILE, Record};
+use id_gen_core::startup::{StoredRecord, UNKNOWN_BOOT};
+use once_cell::sync::OnceCell;
+
+use crate::durable::file::{self, DATA_DIRECTORY};
+use crate::error::{Error, Reason};
+use crate::pg::server;
+use crate::pg::wait_event::WaitEvent;
+use crate::settings::InvalidLayout;
+
+const ISSUED: &str = "id_gen/issued";
+const TEMPORARY: &str = "id_gen/writing";
+const ISSUED_TEXT: &[u8] =
+    b"This server has issued snowflakes. If id_gen/reservation is missing, it was lost.\n";
+
+/// What is on disk.
+///
+/// # Errors
+/// If it can't be read, or is damaged.
+pub fn read() -> Result<StoredRecord, Error> {
+    let unreadable = |error: io::Error| Reason::Unreadable((&error).into());
+    match fs::read(FILE) {
+        Ok(bytes) => match Record::decode(&bytes) {
+            Ok(record) => Ok(StoredRecord::Found(record)),
+            Err(damage) => Err(Reason::Damaged(damage).into()),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let lost = fs::exists(ISSUED).map_err(unreadable)?;
+            Ok(if lost { StoredRecord::Lost } else { StoredRecord::Absent })
+        }
+        Err(error) => Err(unreadable(error).into()),
+    }
+}
+
+/// Makes a record durable.
+///
+/// # Errors
+/// If it can't be written.
+pub fn write(record: &Record) -> Result<(), Error> {
+    let bytes = record.encode();
+    let written = WaitEvent::Reservation.during(|| write_files(&bytes));
+    written.map_err(|error| Reason::Unwritten((&error).into()).into())
+}
+
+fn write_files(bytes: &[u8]) -> io::Result<()> {
+    file::make_directory()?;
+    file::replace(TEMPORARY, FILE, bytes)?;
+    if !fs::exists(ISSUED)? {
+        // Until the directory's own entry is durable a power cut may take it with all that is in it,
+        // which would read as "never issued". The process that made the directory may have died or
+        // failed before this; the file says that it was done.
+        file::flush_directory(DATA_DIRECTORY)?;
+        file::replace(TEMPORARY, ISSUED, ISSUED_TEXT)?;
+    }
+    Ok(())
+}
+
+/// The record, if there is one that can be read. Whoever generates is told what is wrong with it.
+fn readable() -> Option<Record> {
+    match read() {
+        Ok(StoredRecord::Found(record)) => Some(record),
+        _ => None,
+    }
+}
+
+/// The layout of the IDs that this server reserved last.
+pub fn last_layout() -> Option<Layout> {
+    readable().map(|record| record.layout)
+}
+
+/// The layout of the IDs that were reserved since this server was started, by whatever of its
+/// processes: after a crash of one of them only the file remembers it.
+pub fn layout_of_this_run() -> Option<Layout> {
+    let start_us = server::start_us()?;
+    readable()
+        .filter(|record| record.system_identifier == server::system_identifier())
+        .filter(|record| record.server_start_us == Some(start_us))
+        .map(|record| record.layout)
+}
+
+/// The error about a value of `id_gen.layout` that is no layout.
+pub fn invalid_layout(InvalidLayout { text, error }: InvalidLayout) -> Error {
+    Reason::InvalidLayoutSetting { text, error, last: last_layout() }.into()
+}
+
+/// The error about a clock that is outside the layout's time.
+pub fn outside_layout(outside: OutsideLayout, layout: &Layout) -> Error {
+    match outside {
+        OutsideLayout::BeforeEpoch => Reason::BeforeEpoch { layout: *layout, last: last_layout() },
+        OutsideLayout::RanOut => Reason::Exhausted(*layout),
+    }
+    .into()
+}
+
+/// This boot of the machine.
+pub fn boot() -> u128 {
+    static BOOT: OnceCell<u128> = OnceCell::new();
+    *BOOT.get_or_init(|| {
+        fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .ok()
+            .and_then(|text| u128::from_str_radix(&text.trim().replace('-', ""), 16).ok())
+            .unwrap_or(UNKNOWN_BOOT)
+    })
+}

@@ -1,0 +1,530 @@
+//! The catalogue of errors: each with its SQLSTATE, the fact in one line, the figures in DETAIL and the
+//! way out in HINT. Logic returns an [`Error`]; only [`crate::error::report`] raises it.
+
+use std::io::ErrorKind;
+
+use id_gen_core::identity::IdentityError;
+use id_gen_core::layout::{Field, Layout, LayoutError, RangeError};
+use id_gen_core::lead::Lead;
+use id_gen_core::reservation::{Damage, FILE, UPGRADE_FILE};
+use id_gen_core::startup::StartupError;
+use id_gen_core::time::{NS_PER_MS, format_ms};
+use id_gen_core::{presets, uuid7};
+use pgrx::prelude::PgSqlErrorCode as Code;
+
+use crate::error::hint;
+use crate::error::message::Message;
+
+/// Why a call fails. One pointer, so that a result costs nothing on the way of an ID.
+#[derive(Clone, Debug)]
+pub struct Error(Box<Reason>);
+
+impl Error {
+    /// The reason.
+    pub const fn reason(&self) -> &Reason {
+        &self.0
+    }
+
+    /// The error in PostgreSQL's parts.
+    pub fn message(&self) -> Message {
+        self.0.message()
+    }
+}
+
+impl From<Reason> for Error {
+    #[cold]
+    fn from(reason: Reason) -> Error {
+        Error(Box::new(reason))
+    }
+}
+
+impl From<pgrx::spi::Error> for Error {
+    fn from(error: pgrx::spi::Error) -> Error {
+        Reason::Catalog(error.to_string()).into()
+    }
+}
+
+impl From<getrandom::Error> for Error {
+    fn from(error: getrandom::Error) -> Error {
+        Reason::NoRandomness(error.to_string()).into()
+    }
+}
+
+/// The reasons for which a call fails.
+#[derive(Clone, Debug)]
+pub enum Reason {
+    /// The library was not preloaded, so there is no shared memory.
+    #[cfg(not(feature = "named_dsm"))]
+    NotPreloaded,
+    /// A placeholder of this name hides the server's setting from this session.
+    PlaceholderSetting(String),
+    /// The server's settings have changed since this statement began.
+    ReloadPending,
+    /// The server's settings may have changed since this process began.
+    ReloadsIgnored,
+    /// The shared memory was set up by another version of the library.
+    OtherVersion,
+    /// The server is a standby or still recovering.
+    Recovery,
+    /// `id_gen.worker_id` is not set.
+    WorkerUnset,
+    /// `id_gen.worker_id` or `id_gen.datacenter_id` does not fit the layout.
+    NumberOutOfRange(RangeError, Layout),
+    /// `id_gen.layout` holds no usable layout.
+    InvalidLayoutSetting {
+        /// What it holds.
+        text: String,
+        /// What is wrong with it.
+        error: LayoutError,
+        /// The layout of this server's last IDs, if it has made any.
+        last: Option<Layout>,
+    },
+    /// The server was started with a text that is no layout; the setting was corrected since.
+    LayoutNeedsRestart,
+    /// A layout argument is no layout.
+    InvalidLayout(LayoutError),
+    /// IDs are as far ahead of the clock as they may be.
+    Ahead {
+        /// How far the next ID would be ahead.
+        lead: Lead,
+        /// How long the call waited.
+        max_wait_ms: u32,
+    },
+    /// The clock went forward further than is trusted.
+    Jumped {
+        /// By how much.
+        by_ns: u64,
+        /// By how much it may.
+        max_jump_ms: u32,
+    },
+    /// The clock shows a time before the layout's epoch.
+    BeforeEpoch {
+        /// The layout.
+        layout: Layout,
+        /// The layout of this server's last IDs, if it has made any.
+        last: Option<Layout>,
+    },
+    /// The clock is past the layout's time field.
+    Exhausted(Layout),
+    /// All times of the layout are reserved, although the clock is not past them.
+    AllReserved(Layout),
+    /// No ID can be made before an administrator decides; for this layout.
+    Startup(StartupError, Layout),
+    /// The reservation's file is damaged.
+    Damaged(Damage),
+    /// The reservation's file can't be read.
+    Unreadable(FileError),
+    /// The reservation's file can't be written.
+    Unwritten(FileError),
+    /// During `pg_upgrade`: its note can't be written.
+    UpgradeUnwritten(FileError),
+    /// An ID, number or instant that does not fit its layout.
+    Range(RangeError, Layout),
+    /// A timestamp that is `infinity` or `-infinity`.
+    Infinite,
+    /// An instant that UUIDv7 can't carry.
+    UuidInstant,
+    /// A count that is not positive.
+    BadCount(i32),
+    /// A count beyond what an array holds.
+    ArrayTooLarge {
+        /// What was asked for.
+        count: i32,
+        /// The most there can be.
+        max: i32,
+    },
+    /// A count that is NULL.
+    NullCount,
+    /// A time that is NULL.
+    NullTime,
+    /// A requirement on a layout that is not positive.
+    NotPositive {
+        /// The argument.
+        name: &'static str,
+        /// What it is.
+        value: i64,
+    },
+    /// A requirement on a layout that is NULL; its argument.
+    NullRequirement(&'static str),
+    /// A set-returning function in a place that takes no set.
+    NoSet,
+    /// A process that has no slot, because it is not made to run SQL.
+    NoSlot,
+    /// A query on the catalogs failed.
+    Catalog(String),
+    /// The operating system gave no random seed.
+    NoRandomness(String),
+}
+
+/// What the operating system said of a file.
+#[derive(Clone, Debug)]
+pub struct FileError {
+    kind: ErrorKind,
+    text: String,
+}
+
+impl From<&std::io::Error> for FileError {
+    fn from(error: &std::io::Error) -> FileError {
+        FileError { kind: error.kind(), text: error.to_string() }
+    }
+}
+
+impl FileError {
+    /// As PostgreSQL's `errcode_for_file_access()`.
+    const fn sqlstate(&self) -> Code {
+        match self.kind {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Code::ERRCODE_DISK_FULL,
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE
+            }
+            _ => Code::ERRCODE_IO_ERROR,
+        }
+    }
+}
+
+/// What refusals to generate are counted by, as the log names them, in the order of the columns
+/// `refused_*` of `id_gen_stat`.
+pub const REFUSAL_COUNTERS: [&str; REFUSAL_COUNTER_COUNT] = [
+    "worker or datacenter number",
+    "layout",
+    "lead over the clock",
+    "clock jumped forward",
+    "clock before the epoch",
+    "layout has run out",
+    "reservation cannot be used",
+    "reservation cannot be written",
+];
+/// How many there are.
+pub const REFUSAL_COUNTER_COUNT: usize = 8;
+
+impl Reason {
+    /// Where a refusal to generate is counted; `None` for a mistake in the call itself.
+    pub const fn counter(&self) -> Option<usize> {
+        match self {
+            Reason::WorkerUnset | Reason::NumberOutOfRange(..) => Some(0),
+            Reason::InvalidLayoutSetting { .. } | Reason::LayoutNeedsRestart => Some(1),
+            Reason::Ahead { .. } => Some(2),
+            Reason::Jumped { .. } => Some(3),
+            Reason::BeforeEpoch { .. } => Some(4),
+            Reason::Exhausted(_) | Reason::AllReserved(_) => Some(5),
+            Reason::Startup(..) | Reason::Damaged(_) | Reason::Unreadable(_) => Some(6),
+            Reason::Unwritten(_) => Some(7),
+            _ => None,
+        }
+    }
+
+    /// Why a server can't generate with its numbers.
+    pub const fn identity(error: IdentityError, layout: &Layout) -> Reason {
+        match error {
+            IdentityError::Unset => Reason::WorkerUnset,
+            IdentityError::Range(error) => Reason::NumberOutOfRange(error, *layout),
+        }
+    }
+
+    fn message(&self) -> Message {
+        match self {
+            #[cfg(not(feature = "named_dsm"))]
+            Reason::NotPreloaded => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "id_gen must be loaded through shared_preload_libraries to generate snowflakes",
+            )
+            .detail("Snowflakes of all sessions come from one place in shared memory, which is set up when the server starts.")
+            .hint(hint::preload()),
+            Reason::PlaceholderSetting(name) => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("the server's setting of \"{name}\" cannot be seen in this session"),
+            )
+            .detail("The role, the database or the connection has a setting of its own by that name, made before id_gen was loaded.")
+            .hint(format!("Remove it, by ALTER ROLE ... RESET {name} or ALTER DATABASE ... RESET {name}, and connect again.")),
+            Reason::ReloadPending => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the server's settings were reloaded during this statement",
+            )
+            .detail("The first session that needs them sets up the shared memory of id_gen, and this one has only the old ones.")
+            .hint("Run the statement again."),
+            Reason::ReloadsIgnored => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "this background worker cannot tell the server's settings",
+            )
+            .detail("The first process that needs them sets up the shared memory of id_gen, and reloads do not reach this one.")
+            .hint(format!("Let a client's session be the first: SELECT id_gen_status(); or preload the library. {}", hint::preload())),
+            Reason::OtherVersion => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "this session has loaded another version of id_gen than the running server",
+            )
+            .detail("The shared memory of id_gen was set up by the version installed when the server started.")
+            .hint("Restart the server, so that all sessions load the installed version."),
+            Reason::Recovery => Message::new(
+                Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
+                "cannot generate snowflakes during recovery",
+            )
+            .detail("This server is a standby; the IDs of its worker number are the primary's to give.")
+            .hint("Run the statement on the primary. uuidv7() and the functions that decode work here too."),
+            Reason::WorkerUnset => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "id_gen.worker_id is not set",
+            )
+            .detail("Every server needs a number of its own within its IDs, or two servers would make the same ID.")
+            .hint("Choose a number that no other server has: ALTER SYSTEM SET id_gen.worker_id = 1; SELECT pg_reload_conf();"),
+            Reason::NumberOutOfRange(error, layout) => identity_message(error, layout),
+            Reason::InvalidLayoutSetting { text, error, last } => Message::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("invalid value for parameter \"id_gen.layout\": \"{text}\""),
+            )
+            .detail(sentence(error))
+            .hint(hint::usable_layout(last.as_ref())),
+            Reason::LayoutNeedsRestart => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the server was started with an invalid id_gen.layout",
+            )
+            .detail("It has been set to a valid layout since; a running server keeps the layout it was started with.")
+            .hint("Restart the server."),
+            Reason::InvalidLayout(error @ LayoutError::UnknownName(_)) => {
+                Message::new(Code::ERRCODE_UNDEFINED_OBJECT, error.to_string())
+                    .hint(format!("Layouts with a name are {}.", presets::names()))
+            }
+            Reason::InvalidLayout(error) => {
+                Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid layout")
+                    .detail(sentence(error))
+                    .hint(format!("A layout text looks like \"{}\".", hint::example_layout()))
+            }
+            Reason::Ahead { lead, max_wait_ms } => {
+                let Lead { lead_ms, max_lead_ms, reserve_ms } = lead;
+                let less = match reserve_ms {
+                    0 => String::new(),
+                    _ => format!(", the last {reserve_ms} ms not to requests for many"),
+                };
+                Message::new(
+                    Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                    "no snowflake is available yet",
+                )
+                .detail(format!(
+                    "The next one would be {lead_ms} ms ahead of the clock; id_gen.max_lead allows {max_lead_ms} ms{less}, and waiting {max_wait_ms} ms (id_gen.max_wait) was not enough."
+                ))
+                .hint(hint::ahead(lead, lead.needed_ms()))
+            }
+            Reason::Jumped { by_ns, max_jump_ms } => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the clock jumped forward",
+            )
+            .detail(format!(
+                "It gained {} ms on the monotonic clock, more than id_gen.max_jump ({max_jump_ms} ms); IDs of a wrong time could not be taken back.",
+                by_ns / NS_PER_MS
+            ))
+            .hint("Put the clock right; or, if it is right now, let a superuser run: SELECT id_gen_accept_clock();"),
+            Reason::BeforeEpoch { layout, last } => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the clock shows a time before the layout's epoch",
+            )
+            .detail(format!("The layout starts at {}.", format_ms(layout.epoch_ms())))
+            .hint(format!("Put the clock right; or, if it is right: {}", hint::usable_layout(last.as_ref().filter(|last| *last != layout)))),
+            Reason::Exhausted(layout) => Message::new(
+                Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
+                "the layout has run out of snowflakes",
+            )
+            .detail(format!("Its time field ended at {}.", format_ms(layout.runs_out_ms())))
+            .hint(format!(
+                "If the clock is wrong, put it right. {}",
+                hint::successor(layout, layout.runs_out_ms())
+            )),
+            Reason::AllReserved(layout) => Message::new(
+                Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
+                "the layout has run out of snowflakes",
+            )
+            .detail(format!(
+                "All times up to its end, {}, were promised before, although the clock is not there.",
+                format_ms(layout.runs_out_ms())
+            ))
+            .hint(hint::TAKE_BACK),
+            Reason::Startup(error, layout) => startup_message(error, layout),
+            Reason::Damaged(damage) => {
+                Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{FILE}\" is damaged"))
+                    .detail(format!("{} It says up to which time this server has handed out snowflakes.", sentence(damage)))
+                    .hint(match damage {
+                        Damage::Version(_) => "Install the version of id_gen that wrote it, or a newer one, and restart the server.",
+                        _ => hint::RESET,
+                    })
+            }
+            Reason::Unreadable(error) => Message::new(
+                error.sqlstate(),
+                format!("could not read file \"{FILE}\": {}", error.text),
+            )
+            .detail("It says up to which time this server has handed out snowflakes.")
+            .hint("Let the server's user read that file in the data directory; the next call tries again."),
+            Reason::Unwritten(error) => Message::new(
+                error.sqlstate(),
+                format!("could not write file \"{FILE}\": {}", error.text),
+            )
+            .detail("It has to say up to which time snowflakes may be handed out before they are.")
+            .hint("Make room, or let the server's user write to the directory \"id_gen\" in the data directory; the next call tries again."),
+            Reason::UpgradeUnwritten(error) => Message::new(
+                error.sqlstate(),
+                format!("could not write file \"{UPGRADE_FILE}\": {}", error.text),
+            )
+            .detail("It has to say when pg_upgrade filled this cluster, so that snowflakes go on above the old ones.")
+            .hint("Make room, or let the server's user write to the directory \"id_gen\" in the data directory, and run pg_upgrade again."),
+            Reason::Range(error, layout) => range_message(error, layout),
+            Reason::Infinite => Message::new(
+                Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
+                "timestamp must be finite",
+            )
+            .hint("Use a timestamp within the layout's years, or leave the bound out."),
+            Reason::UuidInstant => Message::new(
+                Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
+                "timestamp is out of range for UUID version 7",
+            )
+            .detail(format!(
+                "UUID version 7 carries 1970-01-01T00:00:00Z to {} ms after it, in the year 10889.",
+                uuid7::LAST_MS
+            ))
+            .hint("Use a timestamp or an interval within that range."),
+            Reason::BadCount(count) => Message::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                "count must be greater than zero",
+            )
+            .detail(format!("The count is {count}."))
+            .hint("Ask for 1 or more."),
+            Reason::ArrayTooLarge { count, max } => Message::new(
+                Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                "count exceeds the largest array",
+            )
+            .detail(format!("The count is {count}; an array holds at most {max}."))
+            .hint(format!("Use SELECT snowflake_next_batch({count}), which needs no array.")),
+            Reason::NullCount => {
+                Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "count must not be null")
+                    .hint("Ask for 1 or more.")
+            }
+            Reason::NullTime => {
+                Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "time must not be null")
+                    .hint("Pass the time of the newest ID in use, or now().")
+            }
+            Reason::NotPositive { name, value } => Message::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("{name} must be greater than zero"),
+            )
+            .detail(format!("The value of {name} is {value}."))
+            .hint(hint::REQUIREMENTS),
+            Reason::NullRequirement(name) => {
+                Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, format!("{name} must not be null"))
+                    .hint(hint::REQUIREMENTS)
+            }
+            Reason::NoSet => Message::new(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                "set-valued function called in context that cannot accept a set",
+            )
+            .hint("Call it in FROM, as in: SELECT * FROM snowflake_layouts();"),
+            Reason::NoSlot => Message::new(
+                Code::ERRCODE_INTERNAL_ERROR,
+                "this process has no place in the shared memory of id_gen",
+            )
+            .detail("There is one for each session and background worker that the server had room for when that memory was set up.")
+            .hint("Run the statement in a client's session."),
+            Reason::Catalog(error) => Message::new(
+                Code::ERRCODE_INTERNAL_ERROR,
+                format!("could not read the catalogs: {error}"),
+            )
+            .hint("Run the statement again; if that does not help, report it."),
+            Reason::NoRandomness(error) => Message::new(
+                Code::ERRCODE_INTERNAL_ERROR,
+                format!("could not get random bits from the operating system: {error}"),
+            )
+            .hint("Let the server's processes call getrandom(2); the next call tries again."),
+        }
+    }
+}
+
+fn identity_message(error: &RangeError, layout: &Layout) -> Message {
+    let (setting, value, max) = match *error {
+        RangeError::Number { field: Field::Datacenter, value, max } => {
+            ("id_gen.datacenter_id", value, max)
+        }
+        RangeError::Number { value, max, .. } => ("id_gen.worker_id", value, max),
+        _ => return range_message(error, layout),
+    };
+    let fact = Message::new(
+        Code::ERRCODE_INVALID_PARAMETER_VALUE,
+        format!("{setting} is out of range for the layout"),
+    );
+    if max == 0 {
+        return fact
+            .detail(format!("{setting} is {value}; layout \"{layout}\" has no such field."))
+            .hint(format!(
+                "Set it to 0: ALTER SYSTEM SET {setting} = 0; SELECT pg_reload_conf();"
+            ));
+    }
+    fact
+        .detail(format!("{setting} is {value}; layout \"{layout}\" has room for 0 to {max}."))
+        .hint(format!(
+            "Choose a number up to {max} that no other server has: ALTER SYSTEM SET {setting} = 1; SELECT pg_reload_conf();"
+        ))
+}
+
+fn startup_message(error: &StartupError, layout: &Layout) -> Message {
+    match error {
+        StartupError::Lost => Message::new(
+            Code::ERRCODE_UNDEFINED_FILE,
+            format!("file \"{FILE}\" is missing"),
+        )
+        .detail("This server has issued snowflakes, as \"id_gen/issued\" tells, and the missing file says up to which time.")
+        .hint(hint::RESET),
+        StartupError::OtherSystem { found } => Message::new(
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("file \"{FILE}\" belongs to another database cluster"),
+        )
+        .detail(format!("Its system identifier is {found}, not this server's."))
+        .hint(hint::RESET),
+        StartupError::LayoutBelow { old, highest_old, lowest_new } => Message::new(
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "the new id_gen.layout could repeat snowflakes of the old one",
+        )
+        .detail(format!(
+            "This server has issued IDs up to {highest_old} with layout \"{old}\"; the next one with layout \"{layout}\" would be {lowest_new}."
+        ))
+        .hint("Set id_gen.layout back and restart; or, if that may happen, let a superuser run: SELECT id_gen_accept_layout();"),
+    }
+}
+
+fn range_message(error: &RangeError, layout: &Layout) -> Message {
+    match *error {
+        RangeError::Id { bits, .. } => Message::new(
+            Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+            error.to_string(),
+        )
+        .detail(format!(
+            "Layout \"{layout}\" has {bits} bits: 0 to {}.",
+            u64::MAX >> (u64::BITS - bits)
+        ))
+        .hint("Name the layout that the ID was made with: SELECT name, layout FROM snowflake_layouts();"),
+        RangeError::Number { field, max: 0, .. } => Message::new(
+            Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+            error.to_string(),
+        )
+        .detail(format!("Layout \"{layout}\" has no {field} field, so it must be 0."))
+        .hint("Pass 0, or name another layout."),
+        RangeError::Number { field, max, .. } => Message::new(
+            Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+            error.to_string(),
+        )
+        .detail(format!("Layout \"{layout}\" has room for a {field} from 0 to {max}."))
+        .hint("Pass a number in that range, or name another layout."),
+        RangeError::Instant { first_ms, last_ms } => Message::new(
+            Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
+            error.to_string(),
+        )
+        .detail(format!(
+            "Layout \"{layout}\" carries {} to {}.",
+            format_ms(first_ms),
+            format_ms(last_ms)
+        ))
+        .hint("Use a timestamp in that range, or name another layout."),
+    }
+}
+
+/// An error of `core` as a sentence of DETAIL.
+fn sentence(error: &impl std::fmt::Display) -> String {
+    let text = error.to_string();
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).chain(std::iter::once('.')).collect()
+    })
+}

@@ -1,0 +1,116 @@
+//! Remedies: the HINTs that depend on the case, for errors and for the rows of `id_gen_check()`. Each
+//! ends, where there is one, in the line to type.
+
+use id_gen_core::identity::Identity;
+use id_gen_core::layout::Layout;
+use id_gen_core::lead::{LARGEST_MAX_LEAD_MS, Lead};
+use id_gen_core::time::unix_ms;
+use id_gen_core::{plan, presets};
+
+use crate::os::clock;
+use crate::pg::server;
+
+/// How many years a layout that follows another should last at least.
+const SUCCESSOR_YEARS: u32 = 30;
+
+/// To have a layout proposed.
+pub const REQUIREMENTS: &str = "Say what is needed, as in: SELECT * FROM id_gen_plan(ids_per_second => 10000, servers => 10, years => 30);";
+
+/// Where a wrong time was reserved.
+pub const TAKE_BACK: &str = "If no ID in use is of a later time than now, let a superuser begin anew above it: SELECT id_gen_reset_reservation(above => now());";
+
+/// Where the reservation is lost.
+pub const RESET: &str = "Put the file back; or let a superuser begin anew above the clock, and above the newest ID in use: SELECT id_gen_reset_reservation(above => now());";
+
+/// Where IDs are far ahead of the clock: names the setting that allows the lead, if it goes as far as is
+/// needed.
+pub fn ahead(lead: &Lead, needed_ms: i64) -> String {
+    let behind_ms = lead.excess_ms();
+    let wait = if behind_ms > 0 {
+        format!("Wait {} s for the clock to catch up", behind_ms / 1000 + 1)
+    } else {
+        "Ask for fewer".to_owned()
+    };
+    if needed_ms > LARGEST_MAX_LEAD_MS.into() {
+        return format!("{wait}; if it was set back, put it right. {TAKE_BACK}");
+    }
+    format!(
+        "{wait}; if it was set back, put it right; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{}s'; SELECT pg_reload_conf();",
+        needed_ms / 1000 + 1
+    )
+}
+
+/// Where the setting holds no layout, or one that no ID can be made with: the layout of this server's
+/// last IDs, if there are any, lets it go on where it was.
+pub fn usable_layout(last: Option<&Layout>) -> String {
+    match last {
+        Some(last) => format!(
+            "Set the layout of this server's last IDs, then restart the server: ALTER SYSTEM SET id_gen.layout = '{}';",
+            presets::name_or_text(last)
+        ),
+        None => format!(
+            "Set a layout, such as the one that goes by default, then restart the server: ALTER SYSTEM SET id_gen.layout = '{}';",
+            presets::DEFAULT
+        ),
+    }
+}
+
+/// Where a value of `id_gen.layout` is refused.
+pub fn layout_value() -> String {
+    format!(
+        "Name a preset ({}) or write a layout text such as \"{}\".",
+        usable_presets(),
+        example_layout()
+    )
+}
+
+/// A layout text to copy from.
+pub fn example_layout() -> String {
+    presets::by_name(presets::DEFAULT).map_or_else(String::new, |preset| preset.layout.to_string())
+}
+
+/// The names of the presets that IDs can be made with today.
+fn usable_presets() -> String {
+    let now_ms = unix_ms(clock::wall_ns());
+    let usable = presets::all().iter().filter(|preset| preset.layout.check_at(now_ms).is_ok());
+    usable.map(|preset| preset.name).collect::<Vec<_>>().join(", ")
+}
+
+/// Where the library is not preloaded.
+pub fn preload() -> String {
+    let others = server::preload_libraries();
+    let list = if others.is_empty() { "id_gen".to_owned() } else { format!("{others}, id_gen") };
+    format!(
+        "Put this line into postgresql.conf and restart the server: shared_preload_libraries = '{list}'"
+    )
+}
+
+/// Where a layout ends.
+pub fn successor(layout: &Layout, now_ms: i64) -> String {
+    match plan::successor(layout, now_ms, SUCCESSOR_YEARS) {
+        Some(successor) => format!(
+            "Take one whose IDs go on above these, then restart the server: ALTER SYSTEM SET id_gen.layout = '{successor}';"
+        ),
+        None => "No layout of 63 bits has IDs above these. Plan a new key for the tables, with a layout from: SELECT * FROM id_gen_plan(100000, 32, 50);".to_owned(),
+    }
+}
+
+/// Where one worker's sequence is nearly used up.
+pub fn wider_sequence(layout: &Layout, identity: &Identity, now_ms: i64) -> String {
+    let wanted = layout.per_second().saturating_mul(2);
+    let worker = identity.worker.unwrap_or(0);
+    match plan::wider_sequence(layout, wanted, now_ms, identity.datacenter, worker) {
+        Some(wider) => format!(
+            "Spread the load over more servers; or take a layout with more room on all servers that share a table, then restart: ALTER SYSTEM SET id_gen.layout = '{wider}';"
+        ),
+        None => "Spread the load over more servers.".to_owned(),
+    }
+}
+
+/// Where the background worker found no place.
+pub fn more_worker_processes() -> String {
+    format!(
+        "If it does not come back within seconds, there is no place for it; make one and restart the server: ALTER SYSTEM SET max_worker_processes = {};",
+        server::max_worker_processes().saturating_add(1)
+    )
+}

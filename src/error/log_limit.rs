@@ -1,0 +1,120 @@
+//! Refusals in the server's log: one line for an incident, not one for every statement that fails.
+//! PostgreSQL writes a line for each error; where thousands of calls are refused for the same reason,
+//! the first is written, and then at most one every ten seconds, which tells how many were suppressed.
+//! Clients get every error, and every refusal is counted.
+//!
+//! **Locking.** When the last line was written, and how many were suppressed, is in shared memory, as
+//! atomics ([`RateLimit`]), one for each counter of refusals.
+
+use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+use id_gen_core::rate_limit::RateLimit;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use crate::error::catalog::{REFUSAL_COUNTER_COUNT, REFUSAL_COUNTERS};
+use crate::error::message;
+use crate::os::clock;
+use crate::os::process::PerProcess;
+
+/// A rate limit for each counter of refusals.
+pub type RateLimits = [RateLimit; REFUSAL_COUNTER_COUNT];
+
+/// The counter of the last error of ours that this process raised, if it has one.
+static RAISED: PerProcess<Option<usize>> = PerProcess::new(None);
+
+/// Those of the server, as soon as this process has its shared memory.
+static LIMITS: AtomicPtr<RateLimits> = AtomicPtr::new(std::ptr::null_mut());
+
+static mut PREVIOUS_HOOK: pg_sys::emit_log_hook_type = None;
+
+/// Sees every line of the log from now on.
+pub fn install() {
+    // SAFETY: one thread; the hook chains to the one found before.
+    unsafe {
+        PREVIOUS_HOOK = pg_sys::emit_log_hook;
+        pg_sys::emit_log_hook = Some(on_line);
+    }
+}
+
+/// Uses the rate limits in shared memory from now on.
+pub fn share(limits: &'static RateLimits) {
+    LIMITS.store(std::ptr::from_ref(limits).cast_mut(), Relaxed);
+}
+
+fn limits() -> Option<&'static RateLimits> {
+    // SAFETY: null, or set by `share` to what lives as long as the process.
+    unsafe { LIMITS.load(Relaxed).as_ref() }
+}
+
+/// Notes which refusal is about to be raised.
+pub fn note_raised(counter: Option<usize>) {
+    RAISED.with(|raised| *raised = counter);
+}
+
+/// Writes how many refusals were suppressed, where no later one has told it for ten seconds.
+pub fn log_overdue() {
+    for (limit, name) in limits().into_iter().flatten().zip(REFUSAL_COUNTERS) {
+        if let Some(suppressed) = limit.take_overdue(clock::mono_ns()) {
+            ereport!(
+                PgLogLevel::LOG,
+                PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+                format!("id_gen: {suppressed} more refusals were not logged one by one: {name}")
+            );
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn on_line(line: *mut pg_sys::ErrorData) {
+    // SAFETY: PostgreSQL passes the line that it is about to write, which is its own until it is
+    // written.
+    unsafe {
+        if let Some(previous) = PREVIOUS_HOOK {
+            previous(line);
+        }
+        if let Some(line) = line.as_mut() {
+            limit(line);
+        }
+    }
+}
+
+/// Keeps a refusal from the log if there was one like it a moment ago.
+fn limit(line: &mut pg_sys::ErrorData) {
+    if line.elevel != PgLogLevel::ERROR as i32 || !is_ours(line) {
+        return;
+    }
+    let (Some(counter), Some(limits)) = (RAISED.with(Option::take), limits()) else {
+        return;
+    };
+    match limits[counter].admit(clock::mono_ns()) {
+        None => line.output_to_server = false,
+        Some(0) => {}
+        Some(suppressed) => {
+            let detail = if line.detail.is_null() {
+                String::new()
+            } else {
+                // SAFETY: a string of the line's own.
+                let detail = unsafe { CStr::from_ptr(line.detail) };
+                format!("{} ", detail.to_string_lossy())
+            };
+            let text = format!("{detail}{suppressed} more like it were not logged.");
+            if let Ok(text) = CString::new(text) {
+                // SAFETY: the copy lives in the memory that the line itself lives in.
+                line.detail_log = unsafe { pg_sys::pstrdup(text.as_ptr()) };
+            }
+        }
+    }
+}
+
+/// Whether an error is one of the catalogue. PostgreSQL keeps the name of a source file without its
+/// directories.
+fn is_ours(line: &pg_sys::ErrorData) -> bool {
+    if line.filename.is_null() {
+        return false;
+    }
+    // SAFETY: a constant or copied string.
+    let name = unsafe { CStr::from_ptr(line.filename) }.to_bytes();
+    message::FILE_NAME.as_bytes().rsplit(|&byte| byte == b'/').next() == Some(name)
+}

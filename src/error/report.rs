@@ -1,0 +1,41 @@
+//! Raising errors, and writing their words to the log without raising them.
+
+use id_gen_core::time::NS_PER_MS;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use crate::error::catalog::Error;
+use crate::error::log_limit;
+use crate::error::message::Message;
+use crate::pg::schema;
+
+/// Raises an error, in no function of ours.
+pub fn raise(error: Error) -> ! {
+    raise_from(error, pg_sys::InvalidOid)
+}
+
+/// Raises an error out of one of our functions. The hint names its schema where that has to be typed.
+pub fn raise_from(error: Error, function: pg_sys::Oid) -> ! {
+    log_limit::note_raised(error.reason().counter());
+    let message = error.message();
+    let hint = schema::qualified_for_caller(&message.hint, function);
+    Message { hint, ..message }.into_report().report(PgLogLevel::ERROR);
+    unreachable!("an ERROR does not return")
+}
+
+/// Writes the words of an error to the log.
+pub fn log(error: &Error, level: PgLogLevel) {
+    error.message().into_report().report(level);
+}
+
+/// Writes a line to the log.
+pub fn log_line(line: impl Into<String>) {
+    ereport!(PgLogLevel::LOG, PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, line.into());
+}
+
+/// Writes the line about a clock that was set.
+pub fn log_clock_step(stepped_ns: i64) {
+    let ms = stepped_ns.unsigned_abs() / NS_PER_MS;
+    let direction = if stepped_ns < 0 { "back" } else { "forward" };
+    log_line(format!("id_gen: the clock was set {direction} by {ms} ms"));
+}

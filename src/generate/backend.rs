@@ -1,0 +1,129 @@
+//! What one process knows: its slot, and the fast path of one ID.
+
+use std::sync::atomic::Ordering;
+
+use id_gen_core::tsc::TscInterval;
+use pgrx::pg_sys;
+
+use crate::error::{Error, Reason};
+use crate::os::process::PerProcess;
+use crate::os::tsc::TscStart;
+use crate::os::{clock, tsc};
+use crate::pg::{reload, server};
+use crate::shared::{Reader, SharedState, Slot, memory};
+
+/// A process that has its slot.
+#[derive(Clone, Copy)]
+pub struct Backend {
+    /// The shared state.
+    pub shared: &'static SharedState,
+    /// This process's slot.
+    pub slot: &'static Slot,
+}
+
+/// What else this process knows.
+struct Local {
+    backend: Backend,
+    /// Until this is over, the clock has not left the tick that it showed when the block was last
+    /// compared with it. A clock that was set meanwhile is noticed when it is over, after a
+    /// millisecond at most.
+    within_tick: TscInterval,
+    /// [`reload::time`] of the settings that this process has compared with those in force.
+    reload_time: pg_sys::TimestampTz,
+}
+
+static LOCAL: PerProcess<Option<Local>> = PerProcess::new(None);
+
+/// The next ID of this process's block, if it has one that is still good. No lock, no system call,
+/// no allocation, nothing that can fail; and no clock, where the time-stamp counter tells that the
+/// tick is not over.
+#[inline(always)]
+pub fn take() -> Option<u64> {
+    LOCAL.with(|local| {
+        let local = local.as_mut()?;
+        let Backend { shared, slot } = local.backend;
+        if slot.block.is_empty() || local.reload_time != reload::time() {
+            return None;
+        }
+        let tick = local.within_tick;
+        if tick.is_some() && tick.contains(tsc::read()) {
+            return slot.block.take_within_tick(shared.generation());
+        }
+        local.take_by_clock()
+    })
+}
+
+impl Local {
+    /// As [`take`], where the clock has to tell; notes for how long it need not be read again.
+    #[inline(never)]
+    fn take_by_clock(&mut self) -> Option<u64> {
+        let Backend { shared, slot } = self.backend;
+        let start = TscStart::now();
+        let now_ns = clock::wall_ns();
+        self.within_tick = start.interval(slot.block.left_ns(now_ns));
+        slot.block.take(now_ns, shared.generation())
+    }
+}
+
+/// How far this session has claimed, and under which generation: what a set compares between its
+/// rows. `(0, 0)` before the first claim.
+#[inline]
+pub fn progress() -> (u64, u64) {
+    LOCAL.with(|local| match local {
+        Some(Local { backend: Backend { shared, slot }, .. }) => {
+            (slot.claims.load(Ordering::Relaxed), shared.generation())
+        }
+        None => (0, 0),
+    })
+}
+
+/// This process with its slot, and with the settings in force up to date.
+///
+/// # Errors
+/// Whatever forbids this process to generate at all.
+#[inline]
+pub fn attach() -> Result<Backend, Error> {
+    let reload_time = reload::time();
+    let known = LOCAL.with(|local| match local {
+        Some(local) if local.reload_time == reload_time => Some(local.backend),
+        _ => None,
+    });
+    known.map_or_else(|| attach_or_adopt(reload_time), Ok)
+}
+
+/// As [`attach`], the first time, or after a reload.
+#[cold]
+fn attach_or_adopt(reload_time: pg_sys::TimestampTz) -> Result<Backend, Error> {
+    let backend = match LOCAL.with(|local| local.as_ref().map(|local| local.backend)) {
+        Some(backend) => backend,
+        None => first_attach()?,
+    };
+    backend.shared.adopt_settings(Reader::Session);
+    LOCAL.with(|local| {
+        *local = Some(Local { backend, within_tick: TscInterval::default(), reload_time });
+    });
+    Ok(backend)
+}
+
+fn first_attach() -> Result<Backend, Error> {
+    let shared = memory::attach()?;
+    // A server that has left recovery never goes back to it, so once is enough.
+    if server::is_in_recovery() {
+        return Err(Reason::Recovery.into());
+    }
+    let slot = shared.take_slot()?;
+    // SAFETY: `detach` matches the callback's type and reaches only this process's own slot.
+    unsafe { pg_sys::before_shmem_exit(Some(detach), pg_sys::Datum::null()) };
+    Ok(Backend { shared, slot })
+}
+
+/// Leaves the slot when the process ends, before dynamic shared memory is unmapped; its counts stay
+/// until the next process takes it.
+unsafe extern "C-unwind" fn detach(_code: i32, _arg: pg_sys::Datum) {
+    LOCAL.with(|local| {
+        if let Some(Local { backend: Backend { slot, .. }, .. }) = local.take() {
+            slot.drop_block();
+            slot.pid.store(0, Ordering::Relaxed);
+        }
+    });
+}

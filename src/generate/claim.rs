@@ -1,0 +1,255 @@
+//! The slow path: take the lock, claim positions, and if that is denied, do what it takes and try
+//! again.
+//!
+//! **Locking.** Nothing logs, sleeps or writes while the lock is held: [`claim_locked`] only computes,
+//! and what it found is logged, waited for or written after the lock is released.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use id_gen_core::block;
+use id_gen_core::frontier::{Bound, ClaimError, ClaimSize, Run};
+use id_gen_core::layout::{Layout, OutsideLayout};
+use id_gen_core::lead::{LeadLimit, bulk_threshold};
+
+use crate::durable;
+use crate::error::{Error, Reason, report};
+use crate::generate::backend::{self, Backend};
+use crate::generate::startup::Decision;
+use crate::generate::wait::Wait;
+use crate::generate::{reserve, startup};
+use crate::os::clock;
+use crate::shared::{SharedState, Slot, State};
+
+/// Positions handed to this process, and what it takes to make IDs of them.
+#[derive(Clone, Copy)]
+pub struct Claim {
+    /// The layout of the server.
+    pub layout: &'static Layout,
+    /// The positions.
+    pub run: Run,
+    /// The node's bits.
+    pub node_bits: u64,
+    now_tick: u64,
+    generation: u64,
+    max_block: u64,
+}
+
+/// What a session asks for.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    size: ClaimSize,
+    /// Handed out row by row, so that other sessions may generate in between.
+    by_row: bool,
+    /// This session loads in bulk: it leaves room to sessions that ask for few.
+    bulk: bool,
+}
+
+impl Request {
+    /// What the session gets at most of what it asks for: where the order across sessions is strict,
+    /// one row at a time.
+    #[inline]
+    fn limited(self, max_block: u64) -> ClaimSize {
+        match self.size {
+            ClaimSize::Batch { .. } if self.by_row && max_block == 1 => ClaimSize::Block(1),
+            ClaimSize::Block(size) => ClaimSize::Block(size.min(max_block)),
+            batch @ ClaimSize::Batch { .. } => batch,
+        }
+    }
+
+    /// Whether the request counts as bulk: this session takes more than its share of the tick.
+    #[inline]
+    fn is_bulk(self, layout: &Layout, slot: &Slot, now_tick: u64) -> bool {
+        let (ClaimSize::Block(count) | ClaimSize::Batch { remaining: count, .. }) = self.size;
+        let taken = slot.taken_in_tick(now_tick).saturating_add(count);
+        self.bulk || taken > bulk_threshold(layout)
+    }
+}
+
+/// Why a claim was denied. Small, so that a claim that is granted costs nothing for it.
+#[derive(Clone, Copy, Debug)]
+enum Denial {
+    /// The server has no valid layout.
+    NoLayout,
+    /// The server has no number, or one that does not fit.
+    NoNumber,
+    /// No ID was made yet since the server started.
+    NotStarted,
+    /// The clock jumped, by so many nanoseconds.
+    Jumped(u64),
+    /// The clock is outside the layout's time.
+    OutsideLayout(OutsideLayout),
+    /// The reservation has to be extended first.
+    Unreserved,
+    /// The position is too far ahead of the clock.
+    Ahead { position: u64, limit: LeadLimit },
+    /// All times of the layout are reserved.
+    Exhausted,
+}
+
+/// Claims a new block and takes its first ID.
+///
+/// # Errors
+/// Whatever forbids this server to generate now.
+pub fn next_id() -> Result<u64, Error> {
+    let backend = backend::attach()?;
+    let Backend { shared, slot } = backend;
+    let now_ns = clock::wall_ns();
+    let used_up = slot.block.is_used_up(now_ns, shared.generation());
+    let size = block::next_size(slot.block_size.load(Relaxed), used_up, u64::from(u32::MAX));
+    slot.drop_block();
+    let request = Request { size: ClaimSize::Block(size), by_row: false, bulk: false };
+    let claim = claim(backend, request, now_ns)?;
+    slot.block_size.store(size.min(claim.max_block), Relaxed);
+    let id = claim.layout.id_at(claim.run.start, claim.node_bits);
+    let rest = Run { start: claim.run.start + 1, count: claim.run.count - 1 };
+    slot.block.fill(claim.layout, claim.node_bits, rest, claim.now_tick, claim.generation);
+    Ok(id)
+}
+
+/// Claims positions for a batch that is handed out at once. What this process holds of a block is
+/// dropped first, so that its IDs stay in order.
+///
+/// # Errors
+/// As for [`next_id`].
+pub fn next_batch(size: ClaimSize) -> Result<Claim, Error> {
+    next_run(size, false)
+}
+
+/// As [`next_batch`], for one that is handed out row by row.
+///
+/// # Errors
+/// As for [`next_id`].
+pub fn next_rows(size: ClaimSize) -> Result<Claim, Error> {
+    next_run(size, true)
+}
+
+fn next_run(size: ClaimSize, by_row: bool) -> Result<Claim, Error> {
+    let backend = backend::attach()?;
+    backend.slot.drop_block();
+    claim(backend, Request { size, by_row, bulk: false }, clock::wall_ns())
+}
+
+#[inline]
+fn claim(backend: Backend, request: Request, now_ns: u64) -> Result<Claim, Error> {
+    match attempt(backend, request, now_ns) {
+        Ok(claim) => Ok(claim),
+        Err(denial) => {
+            let outcome = claim_denied(backend, request, denial);
+            if let Err(error) = &outcome {
+                backend.shared.events.0.count_refusal(error.reason());
+            }
+            outcome
+        }
+    }
+}
+
+/// Does what a denial asks for, until a claim is granted or there is nothing that could be done.
+#[cold]
+#[inline(never)]
+fn claim_denied(
+    backend: Backend,
+    mut request: Request,
+    mut denial: Denial,
+) -> Result<Claim, Error> {
+    let shared = backend.shared;
+    let layout = shared.layout()?;
+    let mut wait: Option<Wait> = None;
+    loop {
+        match denial {
+            // Told by `layout`, above, unless it has one by now.
+            Denial::NoLayout => {}
+            Denial::NoNumber => {
+                let identity = shared.lock().identity;
+                identity.node_bits(layout).map_err(|error| Reason::identity(error, layout))?;
+            }
+            Denial::NotStarted => {
+                startup::start(shared, &shared.reservation_lock.lock(), Decision::None)?;
+            }
+            Denial::Jumped(by_ns) => return Err(shared.lock().jumped(by_ns)),
+            Denial::OutsideLayout(outside) => return Err(durable::outside_layout(outside, layout)),
+            // The keeper is late, or there is none.
+            Denial::Unreserved => {
+                wait.get_or_insert_with(|| Wait::new(backend));
+                reserve::extend(shared, &shared.reservation_lock.lock())?;
+            }
+            Denial::Ahead { position, limit } => {
+                request.bulk = limit.reserve() > 0;
+                let wait = wait.get_or_insert_with(|| Wait::new(backend));
+                wait.until_due(layout, limit, position)?;
+            }
+            Denial::Exhausted => return Err(Reason::AllReserved(*layout).into()),
+        }
+        match attempt(backend, request, clock::wall_ns()) {
+            Ok(claim) => return Ok(claim),
+            Err(next) => denial = next,
+        }
+    }
+}
+
+/// Claims once.
+#[inline(always)]
+fn attempt(backend: Backend, request: Request, now_ns: u64) -> Result<Claim, Denial> {
+    let Backend { shared, slot } = backend;
+    let Some(layout) = shared.layout_if_valid() else { return Err(Denial::NoLayout) };
+    let mut step = None;
+    let claimed = {
+        let mut state = shared.lock();
+        claim_locked(shared, &mut state, slot, layout, request, now_ns, &mut step)
+    };
+    if let Some(stepped_ns) = step {
+        report::log_clock_step(stepped_ns);
+    }
+    let (claim, low) = claimed?;
+    if low {
+        shared.keeper.wake();
+    }
+    slot.note_claim(claim.now_tick, claim.run.count);
+    Ok(claim)
+}
+
+/// Claims, and tells whether the reservation is running low.
+#[inline(always)]
+fn claim_locked(
+    shared: &SharedState,
+    state: &mut State,
+    slot: &Slot,
+    layout: &'static Layout,
+    request: Request,
+    mut now_ns: u64,
+    step: &mut Option<i64>,
+) -> Result<(Claim, bool), Denial> {
+    let Some(node_bits) = state.rules.node_bits else { return Err(Denial::NoNumber) };
+    let Some(allocator) = &state.allocator else { return Err(Denial::NotStarted) };
+    if allocator.monitor.is_due(now_ns) {
+        let checked = state.check_clocks();
+        *step = state.take_unlogged_step();
+        now_ns = checked.map_err(Denial::Jumped)?.wall_ns;
+    }
+    let State { allocator: Some(allocator), rules, peaks, .. } = state else {
+        return Err(Denial::NotStarted);
+    };
+    let now_tick = layout.clock_tick(now_ns).map_err(Denial::OutsideLayout)?;
+    let limit = if request.is_bulk(layout, slot, now_tick) {
+        rules.lead.for_bulk(layout)
+    } else {
+        rules.lead
+    };
+    let size = request.limited(rules.max_block);
+    let run = match allocator.claim(layout, now_tick, size, limit, rules.sequence_start) {
+        Ok(run) => run,
+        Err(ClaimError::Reached { bound: Bound::Clock, position }) => {
+            return Err(Denial::Ahead { position, limit });
+        }
+        Err(ClaimError::Reached { bound: Bound::Reservation, .. }) => {
+            return Err(Denial::Unreserved);
+        }
+        Err(ClaimError::Exhausted) => return Err(Denial::Exhausted),
+    };
+    let low = allocator.is_low(layout, run.end());
+    let last = run.end() - 1;
+    let last_tick = layout.tick_of(last);
+    peaks.note(last_tick.saturating_sub(now_tick), last - layout.first_position(last_tick));
+    let max_block = rules.max_block;
+    let generation = shared.generation();
+    Ok((Claim { layout, run, node_bits, now_tick, generation, max_block }, low))
+}

@@ -1,0 +1,17 @@
+//! Generating: from a used-up block to the next one.
+//!
+//! | file | what it does |
+//! | --- | --- |
+//! | [`backend`] | the fast path: the next ID of the block that this process holds |
+//! | [`claim`] | the slow path: take the lock, claim positions, and if that is denied, do what it takes |
+//! | [`wait`] | waiting for the clock |
+//! | [`reserve`] | moving the reservation, which is on disk |
+//! | [`startup`] | the first claim of a server, and starting anew after an administrator's decision |
+//! | [`keeper`] | the background worker that reserves ahead of need |
+
+pub mod backend;
+pub mod claim;
+pub mod keeper;
+pub mod reserve;
+pub mod startup;
+mod wait;

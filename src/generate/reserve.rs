@@ -1,0 +1,96 @@
+//! Moving the reservation: what is on disk before claims may use it, and given back when nobody does.
+//!
+//! **Locking.** Whoever is here holds the reservation's lock. The state's lock is held to plan a write
+//! and to let claims use what was written, never during the write.
+
+use id_gen_core::allocator::Reservation;
+use id_gen_core::identity::Identity;
+use id_gen_core::layout::Layout;
+use id_gen_core::reservation::{Record, RecordedNode};
+
+use crate::durable;
+use crate::error::Error;
+use crate::os::clock;
+use crate::pg::server;
+use crate::shared::{ReservationGuard, SharedState};
+
+/// Extends the reservation as far as it should reach, if it does not already.
+///
+/// # Errors
+/// If the file can't be written.
+pub fn extend(shared: &SharedState, guard: &ReservationGuard<'_>) -> Result<(), Error> {
+    let layout = *shared.layout()?;
+    shared.sample();
+    let (identity, next) = {
+        let state = shared.lock();
+        let Some(allocator) = &state.allocator else { return Ok(()) };
+        let (now, max_lead_ms) = (clock::both(), state.settings.max_lead_ms);
+        let max_jump_ns = state.max_jump_ns();
+        let next =
+            allocator.next_reservation(&layout, &state.identity, now, max_lead_ms, max_jump_ns);
+        if next.until_ms <= allocator.reserved_until_ms(&layout) {
+            return Ok(());
+        }
+        (state.identity, next)
+    };
+    write(shared, guard, layout, &identity, next)?;
+    let mut state = shared.lock();
+    // What was written names the server's numbers. If they have changed since, nothing is reserved for
+    // the new ones, and whoever needs an ID comes back here.
+    if state.identity.same_node(&identity)
+        && let Some(allocator) = &mut state.allocator
+    {
+        allocator.extend(&layout, next.until_ms);
+    }
+    Ok(())
+}
+
+/// Gives back what is reserved and not used, so that the next start need not wait for it.
+///
+/// # Errors
+/// If the file can't be written; the larger bound then stays on disk, which is safe.
+pub fn release(shared: &SharedState, guard: &ReservationGuard<'_>) -> Result<(), Error> {
+    let layout = *shared.layout()?;
+    let (identity, rest) = {
+        let mut state = shared.lock();
+        let identity = state.identity;
+        let Some(allocator) = &mut state.allocator else { return Ok(()) };
+        // From here on a claim has to extend the reservation first, and so to wait for this write.
+        let until_ms = allocator.release(&layout);
+        (identity, Reservation { until_ms, clock: allocator.monitor.trusted() })
+    };
+    write(shared, guard, layout, &identity, rest)
+}
+
+/// Makes a reservation durable, and counts the write.
+///
+/// # Errors
+/// If the file can't be written.
+pub fn write(
+    shared: &SharedState,
+    _guard: &ReservationGuard<'_>,
+    layout: Layout,
+    identity: &Identity,
+    reservation: Reservation,
+) -> Result<(), Error> {
+    let record = Record {
+        system_identifier: server::system_identifier(),
+        // No session claims before recovery is over, and the keeper starts after it.
+        timeline: server::timeline(),
+        layout,
+        until_ms: reservation.until_ms,
+        boot: durable::boot(),
+        clock: reservation.clock,
+        server_start_us: server::start_us(),
+        node: identity.worker.map(|worker| RecordedNode {
+            worker,
+            datacenter: identity.datacenter,
+            valid_until_ms: identity.valid_until_ms,
+        }),
+    };
+    let since_ns = clock::mono_ns();
+    let written = durable::write(&record);
+    let took_ns = clock::mono_ns().saturating_sub(since_ns);
+    shared.lock().count_write(took_ns, written.is_ok());
+    written
+}

@@ -1,0 +1,176 @@
+//! The first claim of a server: reads what the last run reserved, decides where IDs may go on, and makes
+//! the first reservation. And starting anew, when an administrator says so.
+//!
+//! **Locking.** Whoever starts holds the reservation's lock; see [`crate::generate::reserve`].
+
+use id_gen_core::allocator::Allocator;
+use id_gen_core::layout::Layout;
+use id_gen_core::startup::{self, StartPoint, StartupContext, StoredRecord};
+
+use crate::durable;
+use crate::error::{Error, Reason};
+use crate::generate::reserve;
+use crate::os::clock;
+use crate::pg::server;
+use crate::shared::{ReservationGuard, SharedState};
+
+/// What an administrator decided about a server that may not start by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing: start if it is safe.
+    None,
+    /// IDs of the new layout may repeat or go below those of the old one.
+    AcceptLayout,
+    /// Start anew above the clock, and above this time, whatever is on disk.
+    Reset {
+        /// Unix milliseconds.
+        above_ms: i64,
+    },
+}
+
+/// How a server started; all times in Unix milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// No ID is of an earlier time.
+    pub first_ms: i64,
+    /// When the clock shows this, calls get IDs.
+    pub ready_ms: i64,
+    /// Up to which time IDs had been reserved before, as far as is known.
+    pub reserved_until_ms: Option<i64>,
+}
+
+/// Starts to make IDs. A server that has started is started anew only by [`Decision::Reset`]; for any
+/// other decision it stays as it is, and the result is `None`.
+///
+/// # Errors
+/// Why it is not safe, or why the file can't be read or written.
+pub fn start(
+    shared: &SharedState,
+    guard: &ReservationGuard<'_>,
+    decision: Decision,
+) -> Result<Option<Started>, Error> {
+    let layout = *shared.layout()?;
+    let resets = matches!(decision, Decision::Reset { .. });
+    let (identity, max_lead_ms, max_jump_ns) = {
+        let state = shared.lock();
+        match state.allocator {
+            Some(_) if !resets => return Ok(None),
+            // Starting anew trusts the clock: whether it may is a decision of its own.
+            Some(mut allocator) => {
+                let checked = allocator.monitor.check(clock::both(), state.max_jump_ns());
+                if let Some(by_ns) = checked.jumped_ns {
+                    return Err(state.jumped(by_ns));
+                }
+            }
+            None => {}
+        }
+        (state.identity, state.settings.max_lead_ms, state.max_jump_ns())
+    };
+    let context = context(layout, max_lead_ms)?;
+    // Where no ID can be made, none may be reserved: a reservation binds whoever comes after.
+    check_clock(&context)?;
+    // From here on nothing is claimed, so that it is known where the old IDs end, and a smaller bound
+    // may be written.
+    let old = if resets { shared.take_allocator() } else { None };
+    let start = start_point(&context, old.as_ref(), decision)?;
+    let reserved_until_ms = match old {
+        Some(old) => Some(old.reserved_until_ms(&layout)),
+        None => durable::read().ok().and_then(|stored| stored.reserved_until_ms()),
+    };
+    // The last run may have left the clocks of this boot, which tell whether to trust the clock now.
+    let mut allocator = Allocator::new(&layout, &start);
+    let first =
+        allocator.next_reservation(&layout, &identity, context.clock, max_lead_ms, max_jump_ns);
+    reserve::write(shared, guard, layout, &identity, first)?;
+    allocator.extend(&layout, first.until_ms);
+    if context.upgraded_ms.is_some() {
+        durable::upgrade::remove()?;
+    }
+    let mut state = shared.lock();
+    if !state.identity.same_node(&identity) {
+        // As in `reserve::extend`.
+        allocator.change_node(&layout);
+    }
+    state.allocator = Some(allocator);
+    let first_ms = allocator.frontier_ms(&layout).max(context.clock.wall_ms());
+    let ready_ms = first_ms.saturating_sub(max_lead_ms.into());
+    Ok(Some(Started { first_ms, ready_ms, reserved_until_ms }))
+}
+
+/// Whether a server could start to make IDs of a layout now.
+///
+/// # Errors
+/// What generating would be refused with.
+pub fn try_layout(shared: &SharedState, layout: Layout) -> Result<(), Error> {
+    let max_lead_ms = shared.lock().settings.max_lead_ms;
+    let context = context(layout, max_lead_ms)?;
+    check_clock(&context)?;
+    start_point(&context, None, Decision::None).map(|_| ())
+}
+
+/// Whether a claim could rely on the reservation now. Where the last write failed, this tries again, as
+/// a claim would; otherwise it writes nothing.
+///
+/// # Errors
+/// What the claim would be refused with.
+pub fn check_reservation(shared: &SharedState) -> Result<(), Error> {
+    let (started, failing, max_lead_ms) = {
+        let state = shared.lock();
+        (state.allocator.is_some(), state.write_failing, state.settings.max_lead_ms)
+    };
+    match (started, failing) {
+        (true, false) => Ok(()),
+        (true, true) => reserve::extend(shared, &shared.reservation_lock.lock()),
+        (false, true) => start(shared, &shared.reservation_lock.lock(), Decision::None).map(|_| ()),
+        (false, false) => {
+            let context = context(*shared.layout()?, max_lead_ms)?;
+            start_point(&context, None, Decision::None).map(|_| ())
+        }
+    }
+}
+
+fn check_clock(context: &StartupContext) -> Result<(), Error> {
+    match context.layout.clock_tick(context.clock.wall_ns) {
+        Ok(_) => Ok(()),
+        Err(outside) => Err(durable::outside_layout(outside, &context.layout)),
+    }
+}
+
+/// Where IDs go on, or start anew.
+fn start_point(
+    context: &StartupContext,
+    old: Option<&Allocator>,
+    decision: Decision,
+) -> Result<StartPoint, Error> {
+    if let Decision::Reset { above_ms } = decision {
+        let start = startup::above_clocks(context);
+        // Where the old IDs end is known, if there is an allocator: if that is within reach of the
+        // clock, the new ones go on there.
+        let first_ms =
+            old.map_or(start.first_ms, |old| start.first_ms.min(old.next_tick_ms(&context.layout)));
+        return Ok(StartPoint { first_ms: first_ms.max(above_ms), ..start });
+    }
+    let mut stored = durable::read()?;
+    if decision == Decision::AcceptLayout
+        && let StoredRecord::Found(record) = &mut stored
+    {
+        record.layout = context.layout;
+    }
+    startup::start_point(&stored, context)
+        .map_err(|error| Reason::Startup(error, context.layout).into())
+}
+
+/// What is known of this server now.
+fn context(layout: Layout, max_lead_ms: u32) -> Result<StartupContext, Error> {
+    let clock = clock::both();
+    Ok(StartupContext {
+        system_identifier: server::system_identifier(),
+        timeline: server::timeline(),
+        layout,
+        boot: durable::boot(),
+        clock,
+        last_replayed_ms: server::last_replayed_ms(),
+        max_lead_ms,
+        upgraded_ms: durable::upgrade::time_ms(clock)?,
+    })
+}

@@ -1,0 +1,87 @@
+//! Waiting for the clock to catch up with the IDs, without a lock.
+
+use id_gen_core::layout::Layout;
+use id_gen_core::lead::{Lead, LeadLimit};
+use id_gen_core::time::NS_PER_MS;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use crate::error::{Error, Reason};
+use crate::generate::backend::Backend;
+use crate::os::clock;
+use crate::pg::server;
+use crate::pg::wait_event::WaitEvent;
+use crate::shared::Slot;
+
+/// Shorter waits are slept through; longer ones wait on the latch, which is precise to 1 ms.
+const NAP_NS: u64 = 2 * NS_PER_MS;
+/// However long the wait, the clock is read this often: it may be put right meanwhile.
+const READ_AGAIN_MS: u64 = 100;
+
+/// A wait, from its first nap to its end; counted however it ends.
+pub struct Wait {
+    backend: Backend,
+    since_mono_ns: u64,
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        let Backend { shared, slot } = self.backend;
+        let waited_ns = self.so_far_ns();
+        Slot::add(&slot.waits, 1);
+        Slot::add(&slot.waited_ns, waited_ns);
+        shared.events.0.count_wait(waited_ns);
+    }
+}
+
+impl Wait {
+    /// Begins a wait.
+    pub fn new(backend: Backend) -> Wait {
+        Wait { backend, since_mono_ns: clock::mono_ns() }
+    }
+
+    fn so_far_ns(&self) -> u64 {
+        clock::mono_ns().saturating_sub(self.since_mono_ns)
+    }
+
+    /// Sleeps until the clock may show the tick at which a position is not too far ahead, or a little
+    /// less to look again. Cancelling the query, a timeout and the end of the session interrupt it.
+    ///
+    /// # Errors
+    /// [`Reason::Ahead`] if `id_gen.max_wait` is over.
+    pub fn until_due(&self, layout: &Layout, limit: LeadLimit, position: u64) -> Result<(), Error> {
+        let settings = self.backend.shared.lock().settings;
+        let now_ns = clock::wall_ns();
+        let ns_until = |tick| layout.tick_start_ns(tick).saturating_sub(now_ns);
+        let ahead_ns = ns_until(limit.due_tick(layout, position));
+        let max_wait_ns = u64::from(settings.max_wait_ms) * NS_PER_MS;
+        let left_ns = max_wait_ns.saturating_sub(self.so_far_ns());
+        if left_ns == 0 && ahead_ns > 0 {
+            let lead = Lead {
+                lead_ms: (ns_until(layout.tick_of(position)) / NS_PER_MS).cast_signed(),
+                max_lead_ms: settings.max_lead_ms,
+                reserve_ms: limit.reserve_ms(layout),
+            };
+            return Err(Reason::Ahead { lead, max_wait_ms: settings.max_wait_ms }.into());
+        }
+        sleep(ahead_ns.min(left_ns));
+        Ok(())
+    }
+}
+
+fn sleep(ns: u64) {
+    check_for_interrupts!();
+    let event = WaitEvent::Clock;
+    if ns < NAP_NS {
+        event.during(|| std::thread::sleep(std::time::Duration::from_nanos(ns)));
+        return;
+    }
+    let ms = (ns / NS_PER_MS).min(READ_AGAIN_MS);
+    let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+    // SAFETY: a process that runs SQL has a latch of its own.
+    unsafe {
+        pg_sys::WaitLatch(server::latch(), events as i32, ms as i64, event.info());
+        pg_sys::ResetLatch(server::latch());
+    }
+    check_for_interrupts!();
+}

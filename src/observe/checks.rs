@@ -1,0 +1,446 @@
+//! What may be wrong with this server, and what to type then: the rows of `id_gen_check()`.
+//!
+//! What would refuse a call is told in that error's own words; the rest are things that are going to.
+//! A remedy ends, where there is one, in what to type, after a colon.
+
+use id_gen_core::allocator::Allocator;
+use id_gen_core::identity::Identity;
+use id_gen_core::layout::{Field, Layout};
+use id_gen_core::lead::{Lead, LeadLevel};
+use id_gen_core::presets::name_or_text;
+use id_gen_core::time::{NS_PER_MS, NS_PER_S, format_ms, unix_ms};
+use pgrx::pg_sys;
+
+use crate::durable;
+use crate::error::{Error, Message, Reason, hint};
+use crate::generate::startup;
+use crate::observe::catalog::{self, Column};
+use crate::observe::readiness;
+use crate::os::clock;
+use crate::pg::{schema, server};
+use crate::settings::{self, Settings};
+use crate::shared::{Counts, SharedState, memory};
+
+const MS_PER_YEAR: i64 = 31_556_952_000;
+/// A layout that ends sooner is worth planning for: 5 years.
+const ENDS_SOON_MS: i64 = 5 * MS_PER_YEAR;
+/// A write that takes longer could make calls wait if it came at the wrong time: 1 s.
+const SLOW_WRITE_NS: u64 = NS_PER_S;
+/// The keeper goes round every second; after so long it is late: 10 s.
+const LATE_NS: u64 = 10 * NS_PER_S;
+/// Share of the sequence from which on there is little room left.
+const MOSTLY: f64 = 0.8;
+
+/// What a check found.
+enum CheckResult {
+    /// Nothing to do.
+    Fine(String),
+    /// Something is going to go wrong, or did: what, and the remedy.
+    Warning(String, String),
+    /// Something is wrong now.
+    Wrong(String, String),
+}
+
+use CheckResult::{Fine, Warning, Wrong};
+
+/// A row of the answer.
+pub struct Row {
+    /// The check.
+    pub name: &'static str,
+    /// `ok`, `warning` or `error`.
+    pub status: &'static str,
+    /// What was found.
+    pub found: String,
+    /// What to do.
+    pub remedy: Option<String>,
+}
+
+impl CheckResult {
+    /// What a call would be refused with.
+    fn failing(error: &Error) -> CheckResult {
+        let Message { primary, detail, hint, .. } = error.message();
+        let detail = detail.map(|detail| format!(". {detail}")).unwrap_or_default();
+        Wrong(format!("{primary}{detail}"), hint)
+    }
+
+    /// The functions that show checks have a search path of their own, so what a remedy says to type
+    /// names the extension's schema.
+    fn into_row(self, name: &'static str, schema: &str) -> Row {
+        let (status, found, remedy) = match self {
+            Fine(found) => ("ok", found, None),
+            Warning(found, remedy) => ("warning", found, Some(remedy)),
+            Wrong(found, remedy) => ("error", found, Some(remedy)),
+        };
+        let remedy = remedy.map(|remedy| schema::qualified(&remedy, schema));
+        Row { name, status, found, remedy }
+    }
+}
+
+/// A server that has its shared state, as most checks find it.
+struct CheckedServer {
+    shared: &'static SharedState,
+    settings: Settings,
+    identity: Identity,
+    layout: Layout,
+    allocator: Option<Allocator>,
+    now_ms: i64,
+}
+
+impl CheckedServer {
+    fn new(shared: &'static SharedState) -> Result<CheckedServer, Error> {
+        let layout = *shared.layout()?;
+        let now_ms = unix_ms(clock::wall_ns());
+        let state = shared.lock();
+        let (settings, identity, allocator) = (state.settings, state.identity, state.allocator);
+        Ok(CheckedServer { shared, settings, identity, layout, allocator, now_ms })
+    }
+
+    /// Whether this server is meant to generate and could, as far as its numbers go.
+    fn generates(&self) -> bool {
+        self.identity.node_bits(&self.layout).is_ok()
+    }
+
+    /// What to do and type to take a number that is not this server's, as the end of a sentence.
+    fn take_another_number(&self) -> String {
+        let max = self.layout.max_number(Field::Worker);
+        let next = self.identity.worker.unwrap_or(0).wrapping_add(1);
+        let number = if next <= max { next } else { 1.min(max) };
+        format!(
+            "choose a number that no other server has: ALTER SYSTEM SET id_gen.worker_id = {number}; SELECT pg_reload_conf();"
+        )
+    }
+}
+
+/// All checks of this server, as far as the role may see them.
+///
+/// # Errors
+/// If the catalogs can't be read.
+pub fn all() -> Result<Vec<Row>, Error> {
+    let (may_read, role) = catalog::reader()?;
+    let mut checks = vec![("privileges", privileges(may_read, &role))];
+    if may_read {
+        let shared = readiness::shared();
+        checks.push(("preload", preload(shared.as_ref().err())));
+        checks.push(("recovery", recovery()));
+        if let Ok(shared) = shared {
+            of_server(shared, &mut checks)?;
+        }
+    }
+    checks.push(("column_types", column_types()?));
+    let schema = catalog::schema()?;
+    Ok(checks.into_iter().map(|(name, result)| result.into_row(name, &schema)).collect())
+}
+
+/// Whether the newest ID stored in a column is above what this server has handed out.
+///
+/// # Errors
+/// If there is no such column that can be read, or it holds no numbers.
+pub fn stored_ids(relation: pg_sys::Oid, column_name: &str) -> Result<Row, Error> {
+    let (column, newest) = catalog::newest(relation, column_name)?;
+    let result = match (newest, readiness::shared().and_then(CheckedServer::new)) {
+        (None, _) => Fine(format!("{} is empty", column.table)),
+        (_, Err(error)) => CheckResult::failing(&error),
+        (Some(newest), Ok(server)) => newest_id(&server, &column, newest),
+    };
+    Ok(result.into_row("stored_ids", &catalog::schema()?))
+}
+
+fn of_server(
+    shared: &'static SharedState,
+    checks: &mut Vec<(&'static str, CheckResult)>,
+) -> Result<(), Error> {
+    checks.push(("layout", layout(shared)));
+    let Ok(on) = CheckedServer::new(shared) else { return Ok(()) };
+    checks.extend([
+        ("worker_id", worker_id(&on)?),
+        ("layout_end", layout_end(&on)),
+        ("clock_jump", clock_jump(&on)),
+        ("clock_steps", clock_steps(&on)),
+        ("clock_synchronized", clock_synchronized()),
+        ("lead", lead(&on)),
+        ("reservation", reservation(&on)),
+        ("keeper", keeper(&on)),
+        ("sequence", sequence(&on)),
+        ("max_lead", max_lead(&on)),
+    ]);
+    Ok(())
+}
+
+fn privileges(may_read: bool, role: &str) -> CheckResult {
+    if may_read {
+        return Fine(format!("role {role} may read this server's statistics"));
+    }
+    Warning(
+        format!("role {role} may not read this server's statistics, so most checks are left out"),
+        format!("Let a superuser run: GRANT pg_monitor TO {role};"),
+    )
+}
+
+fn preload(refused: Option<&Error>) -> CheckResult {
+    match refused {
+        Some(error) => CheckResult::failing(error),
+        None if memory::is_preloaded() => Fine("loaded when the server started".to_owned()),
+        None => Warning(
+            "loaded by sessions as they need it, so there is no keeper: about every 3 s a call waits while the reservation is written".to_owned(),
+            hint::preload(),
+        ),
+    }
+}
+
+fn recovery() -> CheckResult {
+    if !server::is_in_recovery() {
+        return Fine("not a standby".to_owned());
+    }
+    Warning(
+        "this server is a standby: it generates no snowflakes".to_owned(),
+        "Generate on the primary; or, once that is stopped for good, make this server the primary: SELECT pg_promote();".to_owned(),
+    )
+}
+
+/// The layout of the running server, and the one that waits for a restart.
+fn layout(shared: &SharedState) -> CheckResult {
+    let in_force = match shared.layout() {
+        Ok(layout) => layout,
+        Err(error) => return CheckResult::failing(&error),
+    };
+    match settings::layout() {
+        Ok(wanted) if wanted == *in_force => {
+            Fine(format!("{}, {} IDs a second", name_or_text(in_force), in_force.per_second()))
+        }
+        Ok(wanted) => pending_layout(shared, &wanted, in_force),
+        Err(invalid) => CheckResult::failing(&durable::invalid_layout(invalid)),
+    }
+}
+
+/// A layout that waits for a restart, which may be the end of generating.
+fn pending_layout(shared: &SharedState, wanted: &Layout, in_force: &Layout) -> CheckResult {
+    let found = format!(
+        "id_gen.layout is {}, but the running server keeps {}",
+        name_or_text(wanted),
+        name_or_text(in_force)
+    );
+    let tried =
+        if server::is_in_recovery() { Ok(()) } else { startup::try_layout(shared, *wanted) };
+    let Err(error) = tried else { return Warning(found, "Restart the server.".to_owned()) };
+    let Message { primary, detail, .. } = error.message();
+    Wrong(
+        format!(
+            "{found}; after a restart it would generate nothing: {primary}. {}",
+            detail.unwrap_or_default()
+        ),
+        format!(
+            "Set it back: ALTER SYSTEM SET id_gen.layout = '{}'; SELECT pg_reload_conf();",
+            name_or_text(in_force)
+        ),
+    )
+}
+
+fn worker_id(on: &CheckedServer) -> Result<CheckResult, Error> {
+    if let Err(error) = on.identity.node_bits(&on.layout) {
+        return Ok(CheckResult::failing(&Reason::identity(error, &on.layout).into()));
+    }
+    let Identity { worker, datacenter, .. } = on.identity;
+    let worker = worker.unwrap_or(0);
+    Ok(match catalog::replication()? {
+        Some(others) if worker == 0 && datacenter == 0 => Warning(
+            format!("worker 0, which a copy made without thought has too; this server has {others}"),
+            format!("Before another on generates with it, {}", on.take_another_number()),
+        ),
+        _ => Fine(format!("worker {worker}, datacenter {datacenter}")),
+    })
+}
+
+fn layout_end(on: &CheckedServer) -> CheckResult {
+    let CheckedServer { layout, now_ms, .. } = on;
+    let ends_ms = layout.runs_out_ms();
+    let ends = format_ms(ends_ms);
+    if *now_ms >= ends_ms {
+        return CheckResult::failing(&Reason::Exhausted(*layout).into());
+    }
+    if ends_ms - now_ms >= ENDS_SOON_MS {
+        return Fine(format!("the layout lasts until {ends}"));
+    }
+    Warning(format!("the layout ends at {ends}"), hint::successor(layout, *now_ms))
+}
+
+fn clock_jump(on: &CheckedServer) -> CheckResult {
+    match readiness::usable_clock(on.shared, &on.layout) {
+        Err(error)
+            if matches!(error.reason(), Reason::Jumped { .. } | Reason::BeforeEpoch { .. }) =>
+        {
+            CheckResult::failing(&error)
+        }
+        _ => Fine("no jump forward".to_owned()),
+    }
+}
+
+fn clock_steps(on: &CheckedServer) -> CheckResult {
+    let totals = on.shared.lock().counters.totals;
+    let (back, forward) = (totals.steps_back, totals.steps_forward);
+    if back + forward == 0 {
+        return Fine("the clock has not been set".to_owned());
+    }
+    let largest_ms = totals.largest_step_back_ns / NS_PER_MS;
+    Warning(
+        format!(
+            "the clock was set back {back} times, by up to {largest_ms} ms, and forward {forward} times"
+        ),
+        "Find out what sets the clock instead of slewing it; then count anew: SELECT id_gen_stat_reset();".to_owned(),
+    )
+}
+
+fn clock_synchronized() -> CheckResult {
+    match clock::is_synchronized() {
+        Some(true) => Fine("the kernel's clock is kept right by a time service".to_owned()),
+        None => Fine("the kernel does not tell".to_owned()),
+        Some(false) => Warning(
+            "no time service keeps the kernel's clock right".to_owned(),
+            "Run a time service that slews the clock, for example, as root: apt-get install chrony"
+                .to_owned(),
+        ),
+    }
+}
+
+fn lead(on: &CheckedServer) -> CheckResult {
+    let frontier_ms = on.allocator.map_or(0, |allocator| allocator.frontier_ms(&on.layout));
+    let lead = Lead {
+        lead_ms: frontier_ms.saturating_sub(on.now_ms).max(0),
+        max_lead_ms: on.settings.max_lead_ms,
+        reserve_ms: 0,
+    };
+    let found = format!(
+        "IDs are {} ms ahead of the clock, of {} ms allowed",
+        lead.lead_ms, lead.max_lead_ms
+    );
+    let remedy = || hint::ahead(&lead, lead.comfortable_ms());
+    match lead.level(&on.layout) {
+        LeadLevel::Normal => Fine(found),
+        LeadLevel::High => Warning(found, remedy()),
+        LeadLevel::Exceeded => Wrong(found, remedy()),
+    }
+}
+
+fn reservation(on: &CheckedServer) -> CheckResult {
+    let shared = on.shared;
+    if !on.generates() || server::is_in_recovery() {
+        return Fine("none is needed: this server does not generate".to_owned());
+    }
+    if on.layout.clock_tick(clock::wall_ns()).is_err() {
+        return Fine("nothing is promised while the clock is outside the layout's time".to_owned());
+    }
+    if let Err(error) = startup::check_reservation(shared) {
+        return CheckResult::failing(&error);
+    }
+    let totals = shared.lock().counters.totals;
+    let (writes, failed) = (totals.reservation_writes, totals.reservation_failures);
+    let slowest_ns = totals.slowest_reservation_write_ns;
+    let found = format!(
+        "{writes} writes, {failed} of them failed, the slowest took {} ms",
+        slowest_ns / NS_PER_MS
+    );
+    if failed == 0 && slowest_ns <= SLOW_WRITE_NS {
+        return Fine(found);
+    }
+    Warning(
+        found,
+        "It works again: look for the cause in the server's log and at its disk, then count anew: SELECT id_gen_stat_reset();".to_owned(),
+    )
+}
+
+fn keeper(on: &CheckedServer) -> CheckResult {
+    if !memory::is_preloaded() || server::is_in_recovery() {
+        return Fine("none: only a preloaded server that is no standby has one".to_owned());
+    }
+    match on.shared.keeper.running() {
+        None => Wrong(
+            "the background worker does not run; calls write the reservation themselves".to_owned(),
+            hint::more_worker_processes(),
+        ),
+        Some(keeper) if keeper.heartbeat_age_ns > LATE_NS => Wrong(
+            format!(
+                "the background worker, process {}, has done nothing for {} s",
+                keeper.pid,
+                keeper.heartbeat_age_ns / NS_PER_S
+            ),
+            format!(
+                "It may wait for the disk. To have another one started: SELECT pg_terminate_backend({});",
+                keeper.pid
+            ),
+        ),
+        Some(keeper) => Fine(format!("process {} goes round every second", keeper.pid)),
+    }
+}
+
+fn sequence(on: &CheckedServer) -> CheckResult {
+    let Some(share) = readiness::sequence_use(&on.layout, &on.shared.rates()) else {
+        return Fine("nothing is known of the last minute yet".to_owned());
+    };
+    let capacity = on.layout.per_second();
+    let found = format!(
+        "{:.1} % of {capacity} IDs a second in the busiest second of the last minute",
+        share * 100.0
+    );
+    if share < MOSTLY {
+        return Fine(found);
+    }
+    Warning(found, hint::wider_sequence(&on.layout, &on.identity, on.now_ms))
+}
+
+fn max_lead(on: &CheckedServer) -> CheckResult {
+    let Counts { waits, .. } = on.shared.counts();
+    if on.settings.max_lead_ms > 0 || waits == 0 {
+        return Fine(format!("IDs may run {} ms ahead of the clock", on.settings.max_lead_ms));
+    }
+    Warning(
+        format!("id_gen.max_lead is 0, and {waits} claims had to wait for the clock"),
+        "Let them run ahead of it: ALTER SYSTEM SET id_gen.max_lead = '5s'; SELECT pg_reload_conf();".to_owned(),
+    )
+}
+
+fn column_types() -> Result<CheckResult, Error> {
+    let narrow = catalog::narrow_columns()?;
+    if narrow.is_empty() {
+        return Ok(Fine("every column that is filled with snowflakes can hold them".to_owned()));
+    }
+    let found: Vec<String> =
+        narrow.iter().map(|column| format!("{} is {}", column.name, column.type_name)).collect();
+    let remedies: Vec<&str> = narrow.iter().map(|column| column.remedy.as_str()).collect();
+    Ok(Wrong(
+        format!("a snowflake needs a bigint: {}", found.join(", ")),
+        format!("Change the type, which rewrites the table: {}", remedies.join(" ")),
+    ))
+}
+
+fn newest_id(on: &CheckedServer, column: &Column, newest: i64) -> CheckResult {
+    let CheckedServer { layout, identity, allocator, now_ms, .. } = on;
+    let Column { table, name, generator_schema: schema } = column;
+    let found = format!("the newest {name} in {table} is {newest}");
+    let Ok(id) = layout.from_bigint(newest) else {
+        return Warning(
+            format!("{found}, which is no ID of layout {}", name_or_text(layout)),
+            format!("See where they come from: SELECT * FROM {table} WHERE {name} = {newest};"),
+        );
+    };
+    let parts = layout.unpack(id);
+    let made = format_ms(layout.tick_start_ms(parts.tick));
+    let found = format!("{found}, made at {made} by worker {}", parts.worker);
+    let frontier = allocator.map_or(0, |allocator| allocator.frontier().position());
+    let reached = layout.tick_of(frontier).max(layout.tick_from(*now_ms));
+    let own = (Some(parts.worker), parts.datacenter) == (identity.worker, identity.datacenter);
+    if own && layout.position_of(id) >= frontier && parts.tick >= reached {
+        return Wrong(
+            format!("{found}: this server will come to hand out the same"),
+            format!("Before it does, {}", on.take_another_number()),
+        );
+    }
+    if parts.tick > reached {
+        let first = Layout::to_bigint(layout.min_of(reached.saturating_add(1)));
+        return Warning(
+            format!("{found}, which is ahead of this server: its IDs sort below until then"),
+            format!(
+                "Put the clock right that they were made by; if they are mistakes, give them new IDs: UPDATE {table} SET {name} = {schema}.snowflake_next() WHERE {name} >= {first};"
+            ),
+        );
+    }
+    Fine(found)
+}

@@ -1,0 +1,109 @@
+//! Whether a call would get an ID now, and with what. Looking changes nothing, except that on a server
+//! whose disk refused the last write this is tried again.
+
+use id_gen_core::allocator::Allocator;
+use id_gen_core::clock::ClockReading;
+use id_gen_core::identity::Identity;
+use id_gen_core::layout::Layout;
+use id_gen_core::lead::{Lead, LeadLimit};
+use id_gen_core::rate_window::{RateWindow, Sample};
+use id_gen_core::time::{NS_PER_MS, NS_PER_S};
+
+use crate::durable;
+use crate::error::{Error, Reason};
+use crate::generate::startup;
+use crate::os::clock;
+use crate::pg::server;
+use crate::settings::{self, Settings};
+use crate::shared::{Reader, SharedState, memory};
+
+/// What "lately" means for rates and the use of the sequence: the last minute.
+pub const LATELY_NS: u64 = 60 * NS_PER_S;
+
+/// The shared state, with the settings that a call of this session would find in force.
+///
+/// # Errors
+/// If there is none to be had.
+pub fn shared() -> Result<&'static SharedState, Error> {
+    let shared = memory::attach()?;
+    shared.adopt_settings(Reader::Session);
+    Ok(shared)
+}
+
+/// The settings and the identity of a server: those in force, or where nothing is, this session's.
+pub fn settings_of(shared: Option<&SharedState>) -> (Settings, Identity) {
+    match shared {
+        Some(shared) => {
+            let state = shared.lock();
+            (state.settings, state.identity)
+        }
+        None => (settings::current(), settings::identity()),
+    }
+}
+
+/// Whether a call would get an ID now, perhaps after a wait.
+///
+/// # Errors
+/// What it would be refused with.
+pub fn check(shared: &SharedState) -> Result<(), Error> {
+    if server::is_in_recovery() {
+        return Err(Reason::Recovery.into());
+    }
+    let layout = shared.layout()?;
+    let (settings, identity) = settings_of(Some(shared));
+    identity.node_bits(layout).map_err(|error| Reason::identity(error, layout))?;
+    let now = usable_clock(shared, layout)?;
+    startup::check_reservation(shared)?;
+    let Some(allocator) = shared.lock().allocator else { return Ok(()) };
+    let position = allocator.frontier().position();
+    if layout.tick_of(position) >= layout.ticks() {
+        return Err(Reason::AllReserved(*layout).into());
+    }
+    let limit = LeadLimit::of_ms(layout, settings.max_lead_ms);
+    let due_ns = layout.tick_start_ns(limit.due_tick(layout, position));
+    let patient_until_ns = now.wall_ns + u64::from(settings.max_wait_ms) * NS_PER_MS;
+    if due_ns > patient_until_ns {
+        let lead = Lead {
+            lead_ms: allocator.frontier_ms(layout).saturating_sub(now.wall_ms()),
+            max_lead_ms: settings.max_lead_ms,
+            reserve_ms: 0,
+        };
+        return Err(Reason::Ahead { lead, max_wait_ms: settings.max_wait_ms }.into());
+    }
+    Ok(())
+}
+
+/// What the clocks show, if a call would trust them.
+///
+/// # Errors
+/// If the wall clock jumped, or is outside the layout's time.
+pub fn usable_clock(shared: &SharedState, layout: &Layout) -> Result<ClockReading, Error> {
+    let now = clock::both();
+    {
+        let state = shared.lock();
+        if let Some(Allocator { mut monitor, .. }) = state.allocator
+            && let Some(by_ns) = monitor.check(now, state.max_jump_ns()).jumped_ns
+        {
+            return Err(state.jumped(by_ns));
+        }
+    }
+    match layout.clock_tick(now.wall_ns) {
+        Ok(_) => Ok(now),
+        Err(outside) => Err(durable::outside_layout(outside, layout)),
+    }
+}
+
+/// How far the next ID is ahead of the clock, in milliseconds; zero if it is not.
+pub fn lead_ms(shared: &SharedState) -> Option<f64> {
+    let layout = shared.layout_if_valid()?;
+    let frontier_ms = shared.lock().allocator?.frontier_ms(layout);
+    let ahead_ms = frontier_ms as f64 - clock::wall_ns() as f64 / NS_PER_MS as f64;
+    Some(ahead_ms.max(0.0))
+}
+
+/// Share of what the layout allows that was claimed in the busiest second lately.
+pub fn sequence_use(layout: &Layout, (rates, now): &(RateWindow, Sample)) -> Option<f64> {
+    let per_second = layout.per_second();
+    let busiest = rates.busiest(*now, LATELY_NS)?;
+    (per_second > 0).then(|| busiest / per_second as f64)
+}

@@ -1,0 +1,77 @@
+//! Random bits in bulk: ChaCha with 12 rounds, as in the `rand` crate's standard generator, seeded
+//! from the operating system, so that a UUID costs a few nanoseconds of it.
+//!
+//! The generator writes its output into the buffer that bits are taken from, 256 bytes at a time.
+
+use once_cell::unsync::OnceCell;
+use pgrx::pg_sys;
+use rand_chacha::ChaCha12Core;
+use rand_chacha::rand_core::SeedableRng;
+use rand_chacha::rand_core::block::BlockRngCore;
+
+use crate::os::process::PerProcess;
+
+struct Source {
+    generator: ChaCha12Core,
+    output: <ChaCha12Core as BlockRngCore>::Results,
+    /// How many pairs of words of it are used up.
+    used: usize,
+    /// The process that seeded it: a fork must not repeat its parent's bits.
+    pid: i32,
+}
+
+impl Source {
+    #[inline(always)]
+    fn next(&mut self) -> u64 {
+        loop {
+            let (pairs, _) = self.output.as_ref().as_chunks();
+            if let Some(&[low, high]) = pairs.get(self.used) {
+                self.used += 1;
+                return u64::from(high) << u32::BITS | u64::from(low);
+            }
+            self.refill();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refill(&mut self) {
+        self.generator.generate(&mut self.output);
+        self.used = 0;
+    }
+}
+
+static SOURCE: PerProcess<OnceCell<Source>> = PerProcess::new(OnceCell::new());
+
+/// 64 random bits, if this process has seeded its source.
+#[inline(always)]
+pub fn seeded_bits() -> Option<u64> {
+    SOURCE.with(|cell| {
+        let source = cell.get_mut()?;
+        // SAFETY: set once at process start, never changed after.
+        (source.pid == unsafe { pg_sys::MyProcPid }).then(|| source.next())
+    })
+}
+
+/// 64 random bits.
+///
+/// # Errors
+/// If the operating system gives no seed.
+pub fn bits() -> Result<u64, getrandom::Error> {
+    seeded_bits().map_or_else(|| SOURCE.with(seed), Ok)
+}
+
+#[cold]
+#[inline(never)]
+fn seed(cell: &mut OnceCell<Source>) -> Result<u64, getrandom::Error> {
+    let mut seed = <ChaCha12Core as SeedableRng>::Seed::default();
+    getrandom::fill(&mut seed)?;
+    // SAFETY: as above.
+    let pid = unsafe { pg_sys::MyProcPid };
+    let generator = ChaCha12Core::from_seed(seed);
+    let mut source = Source { generator, output: Default::default(), used: 0, pid };
+    source.refill();
+    let bits = source.next();
+    *cell = OnceCell::with_value(source);
+    Ok(bits)
+}

@@ -1,0 +1,225 @@
+//! PostgreSQL's calling convention (version 1), without a wrapper's cost.
+//!
+//! An empty function behind pgrx's wrapper costs several times an empty C function, more than
+//! taking an ID does. So functions are exported in PostgreSQL's own convention
+//! ([`crate::sql::function`]), and read their arguments and write their results here.
+
+use std::ffi::c_void;
+
+use pgrx::pg_sys;
+
+/// One call of a function: its arguments and where its result goes.
+#[repr(transparent)]
+pub struct Call(pg_sys::FunctionCallInfoBaseData);
+
+impl Call {
+    /// The function that is called.
+    pub fn function(&self) -> pg_sys::Oid {
+        // SAFETY: null, or what the function manager filled in.
+        unsafe { self.0.flinfo.as_ref() }.map_or(pg_sys::InvalidOid, |info| info.fn_oid)
+    }
+
+    /// How many arguments the function was declared with.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        usize::from(self.0.nargs.cast_unsigned())
+    }
+
+    /// An argument, or `None` if it is NULL. Functions declared `STRICT` never see one.
+    #[inline(always)]
+    pub fn arg(&self, index: usize) -> Option<pg_sys::Datum> {
+        if index >= self.len() {
+            return None;
+        }
+        // SAFETY: `nargs` arguments follow the structure.
+        let arg = unsafe { &*self.0.args.as_ptr().add(index) };
+        (!arg.isnull).then_some(arg.value)
+    }
+
+    /// An argument of type `bigint` or `timestamptz`.
+    #[inline(always)]
+    pub fn int8(&self, index: usize) -> Option<i64> {
+        self.arg(index).map(|datum| (datum.value() as u64).cast_signed())
+    }
+
+    /// An argument of type `integer`.
+    #[inline(always)]
+    pub fn int4(&self, index: usize) -> Option<i32> {
+        self.arg(index).map(|datum| (datum.value() as u32).cast_signed())
+    }
+
+    /// An argument of type `double precision`.
+    pub fn float8(&self, index: usize) -> Option<f64> {
+        self.arg(index).map(|datum| f64::from_bits(datum.value() as u64))
+    }
+
+    /// An argument of type `regclass`; `InvalidOid` if it is NULL.
+    pub fn oid(&self, index: usize) -> pg_sys::Oid {
+        let oid = self.arg(index).map_or(0, |datum| datum.value() as u32);
+        pg_sys::Oid::from(oid)
+    }
+
+    /// An argument of type `boolean`.
+    #[inline(always)]
+    pub fn bool(&self, index: usize) -> Option<bool> {
+        self.arg(index).map(|datum| datum.value() as u8 != 0)
+    }
+
+    /// An argument of type `uuid`.
+    #[inline(always)]
+    pub fn uuid(&self, index: usize) -> Option<[u8; 16]> {
+        // SAFETY: a uuid is passed by reference to its 16 bytes.
+        self.arg(index).map(|datum| unsafe { *datum.cast_mut_ptr::<[u8; 16]>() })
+    }
+
+    /// An argument of type `text`. What an encoding other than UTF-8 has beyond ASCII is shown as
+    /// "?": nothing here gives it a meaning, and in an error it has to be text of that encoding.
+    pub fn text(&self, index: usize) -> Option<String> {
+        let datum = self.arg(index)?;
+        // SAFETY: a text is passed by reference to a varlena, which may be compressed. The bytes
+        // are read before anything can free them.
+        let (bytes, encoding) = unsafe {
+            let varlena = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
+            (pgrx::varlena::varlena_to_byte_slice(varlena), pg_sys::GetDatabaseEncoding())
+        };
+        if encoding == pg_sys::pg_enc::PG_UTF8 as i32 {
+            return Some(String::from_utf8_lossy(bytes).into_owned());
+        }
+        let shown = |&byte: &u8| if byte.is_ascii() { char::from(byte) } else { '?' };
+        Some(bytes.iter().map(shown).collect())
+    }
+
+    /// Returns NULL.
+    pub fn null(&mut self) -> pg_sys::Datum {
+        self.0.isnull = true;
+        pg_sys::Datum::null()
+    }
+
+    /// Returns `void`.
+    pub fn void(&self) -> pg_sys::Datum {
+        pg_sys::Datum::null()
+    }
+
+    /// Returns a row: a value or NULL for each column of the declared row type.
+    pub fn row<const COLUMNS: usize>(
+        &mut self,
+        columns: [Option<pg_sys::Datum>; COLUMNS],
+    ) -> pg_sys::Datum {
+        let mut nulls = columns.map(|column| column.is_none());
+        let mut values = columns.map(|column| column.unwrap_or(pg_sys::Datum::null()));
+        let row_type = self.row_type();
+        // SAFETY: callers pass the columns that `sql/` declares.
+        unsafe {
+            let tuple = pg_sys::heap_form_tuple(row_type, values.as_mut_ptr(), nulls.as_mut_ptr());
+            pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data)
+        }
+    }
+
+    /// Returns a set of such rows, all at once. PostgreSQL refuses where no set is taken.
+    pub fn rows<const COLUMNS: usize>(
+        &mut self,
+        rows: impl IntoIterator<Item = [Option<pg_sys::Datum>; COLUMNS]>,
+    ) -> pg_sys::Datum {
+        // SAFETY: called by a function that is declared to return a set of rows; it raises an error
+        // where none is taken, and otherwise sets up what is used below.
+        unsafe { pg_sys::InitMaterializedSRF(self.as_fcinfo(), 0) };
+        for columns in rows {
+            let mut nulls = columns.map(|column| column.is_none());
+            let mut values = columns.map(|column| column.unwrap_or(pg_sys::Datum::null()));
+            // SAFETY: as above; callers pass the columns that `sql/` declares.
+            unsafe {
+                let info: *mut pg_sys::ReturnSetInfo = self.0.resultinfo.cast();
+                let (store, row_type) = ((*info).setResult, (*info).setDesc);
+                let (values, nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
+                pg_sys::tuplestore_putvalues(store, row_type, values, nulls);
+            }
+        }
+        pg_sys::Datum::null()
+    }
+
+    /// The declared row type, looked up once for each place that calls the function.
+    fn row_type(&mut self) -> pg_sys::TupleDesc {
+        if self.kept().is_null() {
+            // SAFETY: called from SQL, so the function's own result type can be looked up. The copy
+            // lives where the pointer to it does.
+            unsafe {
+                let mut found: pg_sys::TupleDesc = std::ptr::null_mut();
+                let fcinfo = self.as_fcinfo();
+                pg_sys::get_call_result_type(fcinfo, std::ptr::null_mut(), &raw mut found);
+                let previous = pg_sys::MemoryContextSwitchTo(self.kept_context());
+                let copy = pg_sys::BlessTupleDesc(pg_sys::CreateTupleDescCopy(found));
+                pg_sys::MemoryContextSwitchTo(previous);
+                *self.kept() = copy.cast();
+            }
+        }
+        self.kept().cast()
+    }
+
+    /// The structure that PostgreSQL's own functions take.
+    pub fn as_fcinfo(&mut self) -> pg_sys::FunctionCallInfo {
+        &raw mut self.0
+    }
+
+    /// A pointer that the call site keeps for as long as its plan lives, null at first.
+    pub fn kept(&mut self) -> &mut *mut c_void {
+        // SAFETY: the function manager fills in `flinfo` for every call from SQL.
+        unsafe { &mut (*self.0.flinfo).fn_extra }
+    }
+
+    /// The memory context that lives as long as what [`Call::kept`] points to.
+    pub fn kept_context(&self) -> pg_sys::MemoryContext {
+        // SAFETY: as above.
+        unsafe { (*self.0.flinfo).fn_mcxt }
+    }
+
+    /// What a set-returning function tells its caller through; `None` where no set is taken.
+    pub fn result_set(&mut self) -> Option<&mut pg_sys::ReturnSetInfo> {
+        let info = self.0.resultinfo;
+        // SAFETY: null, or a node whose tag says what it is.
+        unsafe {
+            if info.is_null() || (*info).type_ != pg_sys::NodeTag::T_ReturnSetInfo {
+                return None;
+            }
+            Some(&mut *info.cast())
+        }
+    }
+}
+
+/// A `bigint` or `timestamptz` result.
+#[inline(always)]
+pub fn int8(value: i64) -> pg_sys::Datum {
+    pg_sys::Datum::from(value)
+}
+
+/// Where a `uuid` result goes: memory that PostgreSQL frees with the row.
+pub struct UuidPlace(*mut [u8; 16]);
+
+impl UuidPlace {
+    /// Takes the memory. Its callers must have nothing to drop: see [`palloc`].
+    #[inline(always)]
+    pub fn new() -> UuidPlace {
+        // SAFETY: returns so many bytes or raises an error.
+        UuidPlace(unsafe { palloc(size_of::<[u8; 16]>()) }.cast())
+    }
+
+    /// The result.
+    #[inline(always)]
+    pub fn put(self, bytes: [u8; 16]) -> pg_sys::Datum {
+        // SAFETY: 16 bytes that nobody else knows of.
+        unsafe { self.0.write(bytes) };
+        pg_sys::Datum::from(self.0)
+    }
+}
+
+/// A `uuid` result.
+#[inline(always)]
+pub fn uuid(bytes: [u8; 16]) -> pg_sys::Datum {
+    UuidPlace::new().put(bytes)
+}
+
+unsafe extern "C-unwind" {
+    /// PostgreSQL's allocator without pgrx's guard, which costs more than the allocation. The one
+    /// error it raises, out of memory, jumps over its callers' frames, which must have nothing to
+    /// drop.
+    fn palloc(size: usize) -> *mut c_void;
+}

@@ -1,0 +1,111 @@
+//! PostgreSQL's lightweight locks (`storage/lwlock.h`) as Rust values: a lock holds what it guards.
+//!
+//! **Locking.** Always exclusive. PostgreSQL lets no interrupt through to a process that holds such a
+//! lock, and releases it if the process ends with an error or by FATAL in a signal handler. Nothing
+//! that may raise an error of PostgreSQL's runs while one is held.
+
+use std::cell::UnsafeCell;
+use std::ffi::CStr;
+use std::ops::{Deref, DerefMut};
+
+use pgrx::pg_sys;
+
+/// A value on cache lines of its own (128 bytes: what PostgreSQL assumes, and two lines of a
+/// processor that fetches them in pairs), so that writing it slows nobody who reads its neighbours.
+#[repr(C, align(128))]
+pub struct CacheAligned<T>(pub T);
+
+/// A value in shared memory, and the lock that guards it.
+#[repr(C)]
+pub struct LwLock<T> {
+    lock: CacheAligned<UnsafeCell<pg_sys::LWLock>>,
+    value: CacheAligned<UnsafeCell<T>>,
+}
+
+// SAFETY: the value is reached through the lock alone, which is made for sharing.
+unsafe impl<T: Send> Sync for LwLock<T> {}
+
+unsafe extern "C-unwind" {
+    /// PostgreSQL's function without pgrx's guard, which costs more than the lock. It raises an error
+    /// only in a process that holds 200 such locks already (`MAX_SIMUL_LWLOCKS`, `lwlock.c`), which
+    /// none that calls a function does.
+    fn LWLockAcquire(lock: *mut pg_sys::LWLock, mode: pg_sys::LWLockMode::Type) -> bool;
+    /// As above: it raises an error only for a lock that is not held.
+    fn LWLockRelease(lock: *mut pg_sys::LWLock);
+}
+
+/// A number for a group of locks that is free.
+pub fn new_tranche() -> i32 {
+    // SAFETY: takes no argument, and only counts.
+    unsafe { pg_sys::LWLockNewTrancheId() }
+}
+
+impl<T> LwLock<T> {
+    /// A value, whose lock still has to be initialized where it lies.
+    pub fn uninitialized(value: T) -> LwLock<T> {
+        LwLock {
+            // SAFETY: a plain C structure, for which all-zero bytes are valid.
+            lock: CacheAligned(UnsafeCell::new(unsafe { std::mem::zeroed() })),
+            value: CacheAligned(UnsafeCell::new(value)),
+        }
+    }
+
+    /// Initializes the lock. To be called once, before any other process knows of it.
+    pub fn initialize(&self, tranche: i32) {
+        // SAFETY: a place for a lock, which nobody uses yet.
+        unsafe { pg_sys::LWLockInitialize(self.lock.0.get(), tranche) };
+    }
+
+    /// Gives the lock's tranche a name in this process, which `pg_stat_activity` shows.
+    pub fn register_name(&self, name: &'static CStr) {
+        // SAFETY: the lock was initialized before it was published, and the name is a constant.
+        unsafe {
+            let tranche = i32::from((*self.lock.0.get()).tranche);
+            pg_sys::LWLockRegisterTranche(tranche, name.as_ptr());
+        }
+    }
+
+    /// Takes the lock.
+    #[inline]
+    pub fn lock(&self) -> LwLockGuard<'_, T> {
+        // SAFETY: the lock was initialized before it was published.
+        unsafe { LWLockAcquire(self.lock.0.get(), pg_sys::LWLockMode::LW_EXCLUSIVE) };
+        LwLockGuard(self)
+    }
+
+    /// Takes the lock, if nobody holds it.
+    pub fn try_lock(&self) -> Option<LwLockGuard<'_, T>> {
+        let (lock, exclusive) = (self.lock.0.get(), pg_sys::LWLockMode::LW_EXCLUSIVE);
+        // SAFETY: the lock was initialized before it was published.
+        unsafe { pg_sys::LWLockConditionalAcquire(lock, exclusive) }.then(|| LwLockGuard(self))
+    }
+}
+
+/// A lock that this process holds, until this value is dropped.
+pub struct LwLockGuard<'a, T>(&'a LwLock<T>);
+
+impl<T> Deref for LwLockGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the lock is held, exclusively, for as long as this value lives.
+        unsafe { &*self.0.value.0.get() }
+    }
+}
+
+impl<T> DerefMut for LwLockGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above.
+        unsafe { &mut *self.0.value.0.get() }
+    }
+}
+
+impl<T> Drop for LwLockGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: this value exists only while this process holds the lock.
+        unsafe { LWLockRelease(self.0.lock.0.get()) };
+    }
+}

@@ -1,0 +1,11 @@
+//! PostgreSQL's conventions: how it calls functions, locks, tells the time, names schemas and shows
+//! waits. Nothing here knows of IDs.
+
+pub mod backtrace;
+pub mod fmgr;
+pub mod lwlock;
+pub mod reload;
+pub mod schema;
+pub mod server;
+pub mod timestamp;
+pub mod wait_event;

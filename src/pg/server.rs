@@ -1,0 +1,122 @@
+//! What PostgreSQL tells a process about itself and its server.
+
+use std::ffi::CStr;
+
+use pgrx::pg_sys;
+
+use crate::pg::timestamp;
+
+/// Whether the postmaster is loading `shared_preload_libraries`.
+pub fn is_preloading() -> bool {
+    // SAFETY: a variable of this process.
+    unsafe { pg_sys::process_shared_preload_libraries_in_progress }
+}
+
+/// Whether the server was started by `pg_upgrade`.
+pub fn is_binary_upgrade() -> bool {
+    // SAFETY: set when the server started.
+    unsafe { pg_sys::IsBinaryUpgrade }
+}
+
+/// Whether the server is a standby or still recovers.
+pub fn is_in_recovery() -> bool {
+    // SAFETY: callable by any process that can run SQL.
+    unsafe { pg_sys::RecoveryInProgress() }
+}
+
+/// Whether this process is a parallel worker that takes over its leader's state.
+pub fn is_starting_parallel_worker() -> bool {
+    // SAFETY: a variable of this process.
+    unsafe { pg_sys::InitializingParallelWorker }
+}
+
+/// Whether this session executes `ALTER SYSTEM`, which is always a statement of its own.
+pub fn is_in_alter_system() -> bool {
+    // SAFETY: null, or the portal of the statement that this session executes.
+    unsafe { pg_sys::ActivePortal.as_ref() }
+        .is_some_and(|portal| portal.commandTag == pg_sys::CommandTag::CMDTAG_ALTER_SYSTEM)
+}
+
+/// This process's PID.
+pub fn pid() -> i32 {
+    // SAFETY: set at process start.
+    unsafe { pg_sys::MyProcPid }
+}
+
+/// The latch that wakes this process.
+pub fn latch() -> *mut pg_sys::Latch {
+    // SAFETY: set at process start.
+    unsafe { pg_sys::MyLatch }
+}
+
+/// This process's number among those that can run SQL: unique while it lives, below
+/// [`max_backends`].
+pub fn process_number() -> Option<usize> {
+    // SAFETY: set at process start, before any SQL runs.
+    let number = unsafe {
+        #[cfg(any(feature = "pg15", feature = "pg16"))]
+        {
+            pg_sys::MyProc.as_ref().map_or(-1, |process| process.pgprocno)
+        }
+        #[cfg(not(any(feature = "pg15", feature = "pg16")))]
+        {
+            pg_sys::MyProcNumber
+        }
+    };
+    usize::try_from(number).ok()
+}
+
+/// How many processes can run SQL at the same time.
+pub fn max_backends() -> usize {
+    // SAFETY: computed by PostgreSQL before it calls the hooks that ask, and before any SQL runs.
+    usize::try_from(unsafe { pg_sys::MaxBackends }).unwrap_or(0)
+}
+
+/// The setting `max_worker_processes`.
+pub fn max_worker_processes() -> i32 {
+    // SAFETY: fixed when the server started.
+    unsafe { pg_sys::max_worker_processes }
+}
+
+/// The setting `shared_preload_libraries`.
+pub fn preload_libraries() -> String {
+    // SAFETY: a string that PostgreSQL set up at start, or null.
+    let list = unsafe {
+        let list = pg_sys::shared_preload_libraries_string;
+        if list.is_null() { c"" } else { CStr::from_ptr(list) }
+    };
+    list.to_string_lossy().trim().to_owned()
+}
+
+/// When the postmaster was started, in Unix microseconds; `None` while it is still starting.
+pub fn start_us() -> Option<i64> {
+    // SAFETY: set by the postmaster before it starts any process, and inherited.
+    let started = unsafe { pg_sys::PgStartTime };
+    (started != 0).then(|| timestamp::unix_us(started))
+}
+
+/// When the current transaction began.
+pub fn transaction_start() -> pg_sys::TimestampTz {
+    // SAFETY: reads a variable of this process.
+    unsafe { pg_sys::GetCurrentTransactionStartTimestamp() }
+}
+
+/// The database cluster, as `pg_control` knows it.
+pub fn system_identifier() -> u64 {
+    // SAFETY: only reads shared memory.
+    unsafe { pg_sys::GetSystemIdentifier() }
+}
+
+/// The timeline that the server writes on. Only for a server that has left recovery, whose timeline
+/// does not change any more.
+pub fn timeline() -> u32 {
+    // SAFETY: only reads shared memory.
+    unsafe { pg_sys::GetWALInsertionTimeLine() }
+}
+
+/// The time of the last commit that this server replayed, in Unix milliseconds, if it replayed one.
+pub fn last_replayed_ms() -> Option<i64> {
+    // SAFETY: only reads shared memory.
+    let replayed = unsafe { pg_sys::GetLatestXTime() };
+    (replayed != 0).then(|| timestamp::unix_ms(replayed)).flatten()
+}

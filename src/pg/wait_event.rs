@@ -1,0 +1,64 @@
+//! What a waiting process shows that it waits for: `wait_event` in `pg_stat_activity`. PostgreSQL 17 and
+//! later give an extension's events names of their own; before, all are called `Extension`.
+
+#[cfg(feature = "named_dsm")]
+use std::ffi::CStr;
+
+use pgrx::pg_sys;
+
+#[cfg(feature = "named_dsm")]
+use crate::os::process::PerProcess;
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitEvent {
+    /// The clock has to catch up with the IDs.
+    Clock,
+    /// The reservation has to be written.
+    Reservation,
+}
+
+impl WaitEvent {
+    /// Shows this process to wait for the event as long as `body` runs, which must not call into
+    /// PostgreSQL.
+    pub fn during<R>(self, body: impl FnOnce() -> R) -> R {
+        // SAFETY: it only writes a variable of this process that others may read.
+        unsafe { pg_sys::pgstat_report_wait_start(self.info()) };
+        let result = body();
+        // SAFETY: as above.
+        unsafe { pg_sys::pgstat_report_wait_end() };
+        result
+    }
+}
+
+#[cfg(feature = "named_dsm")]
+impl WaitEvent {
+    const fn name(self) -> &'static CStr {
+        match self {
+            WaitEvent::Clock => c"IdGenClockWait",
+            WaitEvent::Reservation => c"IdGenReservation",
+        }
+    }
+
+    /// The event's number among PostgreSQL's. It is the same for all processes of a server.
+    pub fn info(self) -> u32 {
+        static NUMBERS: PerProcess<[Option<u32>; 2]> = PerProcess::new([None; 2]);
+        if let Some(number) = NUMBERS.with(|numbers| numbers[self as usize]) {
+            return number;
+        }
+        // SAFETY: a constant name, which PostgreSQL copies; it gives the same number to whoever
+        // asks for the name again.
+        let number = unsafe { pg_sys::WaitEventExtensionNew(self.name().as_ptr()) };
+        NUMBERS.with(|numbers| numbers[self as usize] = Some(number));
+        number
+    }
+}
+
+#[cfg(not(feature = "named_dsm"))]
+impl WaitEvent {
+    /// The number that all extensions share.
+    #[allow(clippy::unused_self)] // Which event it is can't be told here.
+    pub fn info(self) -> u32 {
+        pg_sys::PG_WAIT_EXTENSION
+    }
+}

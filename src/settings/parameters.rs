@@ -1,0 +1,165 @@
+//! The definitions of the parameters, and their values as this process last read them.
+
+use std::ffi::CStr;
+
+use id_gen_core::frontier::SequenceStart;
+use id_gen_core::identity::{Identity, IdentitySource};
+use id_gen_core::lead::LARGEST_MAX_LEAD_MS;
+use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
+use pgrx::pg_sys;
+
+use crate::settings::layout_hook;
+
+/// The value of `id_gen.worker_id` that means "not set".
+const UNSET: i32 = -1;
+
+const DEFAULT_MAX_LEAD_MS: i32 = 5_000;
+const DEFAULT_MAX_WAIT_MS: i32 = 1_000;
+const MAX_MAX_WAIT_MS: i32 = 600_000;
+const DEFAULT_MAX_JUMP_MS: i32 = 600_000;
+const MIN_MAX_JUMP_MS: i32 = 1_000;
+const DEFAULT_MAX_BLOCK: i32 = 64;
+const MAX_MAX_BLOCK: i32 = 65_536;
+
+/// `id_gen.sequence_start`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
+#[allow(non_camel_case_types)]
+enum SequenceStartGuc {
+    spread,
+    zero,
+}
+
+static WORKER_ID: GucSetting<i32> = GucSetting::<i32>::new(UNSET);
+static DATACENTER_ID: GucSetting<i32> = GucSetting::<i32>::new(0);
+static MAX_LEAD: GucSetting<i32> = GucSetting::<i32>::new(DEFAULT_MAX_LEAD_MS);
+static MAX_WAIT: GucSetting<i32> = GucSetting::<i32>::new(DEFAULT_MAX_WAIT_MS);
+static MAX_JUMP: GucSetting<i32> = GucSetting::<i32>::new(DEFAULT_MAX_JUMP_MS);
+static SEQUENCE_START: GucSetting<SequenceStartGuc> =
+    GucSetting::<SequenceStartGuc>::new(SequenceStartGuc::spread);
+static MAX_BLOCK: GucSetting<i32> = GucSetting::<i32>::new(DEFAULT_MAX_BLOCK);
+
+/// The parameters that say how IDs are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How far IDs may lead the clock.
+    pub max_lead_ms: u32,
+    /// How long a call waits for the clock.
+    pub max_wait_ms: u32,
+    /// Largest forward step of the clock that is trusted.
+    pub max_jump_ms: u32,
+    /// Where a fresh tick starts.
+    pub sequence_start: SequenceStart,
+    /// Largest block of a backend.
+    pub max_block: u32,
+}
+
+impl Settings {
+    /// Before any were read: nothing can be generated with these.
+    pub const NONE: Settings = Settings {
+        max_lead_ms: 0,
+        max_wait_ms: 0,
+        max_jump_ms: 0,
+        sequence_start: SequenceStart::Zero,
+        max_block: 1,
+    };
+}
+
+/// The values as this process last read them.
+pub fn current() -> Settings {
+    Settings {
+        max_lead_ms: MAX_LEAD.get().unsigned_abs(),
+        max_wait_ms: MAX_WAIT.get().unsigned_abs(),
+        max_jump_ms: MAX_JUMP.get().unsigned_abs(),
+        sequence_start: match SEQUENCE_START.get() {
+            SequenceStartGuc::spread => SequenceStart::Spread,
+            SequenceStartGuc::zero => SequenceStart::Zero,
+        },
+        max_block: MAX_BLOCK.get().unsigned_abs(),
+    }
+}
+
+/// The server's numbers as this process last read them.
+pub fn identity() -> Identity {
+    Identity {
+        // The bounds leave no negative number but the one for "not set".
+        worker: u32::try_from(WORKER_ID.get()).ok(),
+        datacenter: DATACENTER_ID.get().unsigned_abs(),
+        source: IdentitySource::Setting,
+        valid_until_ms: None,
+    }
+}
+
+fn define_int(
+    name: &'static CStr,
+    short: &'static CStr,
+    long: &'static CStr,
+    setting: &'static GucSetting<i32>,
+    bounds: std::ops::RangeInclusive<i32>,
+    flags: GucFlags,
+) {
+    let (min, max) = bounds.into_inner();
+    GucRegistry::define_int_guc(name, short, long, setting, min, max, GucContext::Sighup, flags);
+}
+
+/// Defines every parameter. Called once, when the library is loaded.
+pub fn define() {
+    define_int(
+        c"id_gen.worker_id",
+        c"Sets this server's number within IDs.",
+        c"No two servers may have the same number and datacenter. -1 means unset: no snowflake is generated.",
+        &WORKER_ID,
+        UNSET..=i32::MAX,
+        GucFlags::empty(),
+    );
+    define_int(
+        c"id_gen.datacenter_id",
+        c"Sets this server's datacenter within IDs.",
+        c"Only layouts with a datacenter field take a number other than 0.",
+        &DATACENTER_ID,
+        0..=i32::MAX,
+        GucFlags::empty(),
+    );
+    layout_hook::define();
+    define_int(
+        c"id_gen.max_lead",
+        c"Sets how far snowflakes may run ahead of the clock.",
+        c"Used by bulk loads that fill a tick, and after the clock was set back. 0 waits for the clock instead.",
+        &MAX_LEAD,
+        0..=LARGEST_MAX_LEAD_MS.cast_signed(),
+        GucFlags::UNIT_MS,
+    );
+    define_int(
+        c"id_gen.max_wait",
+        c"Sets the longest wait for the clock before a snowflake is refused.",
+        c"0 refuses at once.",
+        &MAX_WAIT,
+        0..=MAX_MAX_WAIT_MS,
+        GucFlags::UNIT_MS,
+    );
+    define_int(
+        c"id_gen.max_jump",
+        c"Sets the largest forward step of the clock that is believed.",
+        c"After a larger one no snowflake is generated until the clock comes back or a superuser calls id_gen_accept_clock().",
+        &MAX_JUMP,
+        MIN_MAX_JUMP_MS..=i32::MAX,
+        GucFlags::UNIT_MS,
+    );
+    GucRegistry::define_enum_guc(
+        c"id_gen.sequence_start",
+        c"Sets where the sequence of a tick starts.",
+        c"\"spread\" starts somewhere in the lowest 1/64, so that a quiet server's IDs differ in their last bits; \"zero\" starts at 0.",
+        &SEQUENCE_START,
+        GucContext::Sighup,
+        GucFlags::empty(),
+    );
+    define_int(
+        c"id_gen.max_block",
+        c"Sets the largest number of snowflakes a session claims at a time.",
+        c"Sessions that insert in bulk claim up to this many; 1 keeps IDs strictly increasing across the whole server.",
+        &MAX_BLOCK,
+        1..=MAX_MAX_BLOCK,
+        GucFlags::empty(),
+    );
+    // SAFETY: a constant string; PostgreSQL copies it.
+    unsafe { pg_sys::MarkGUCPrefixReserved(c"id_gen".as_ptr()) };
+}

@@ -1,0 +1,22 @@
+//! Shared memory: one state for all databases and sessions of a server.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | [`memory`] | where the memory comes from, and how a process finds it |
+//! | [`state`] | the state itself: the allocator, the settings in force, and their lock |
+//! | [`slot`] | what one process owns in it: the rest of its block, its counts |
+//! | [`counters`] | the totals behind the statistics |
+//! | [`reservation_lock`] | the right to write the reservation |
+//! | [`keeper_latch`] | the keeper as other processes see it |
+
+mod counters;
+mod keeper_latch;
+pub mod memory;
+mod reservation_lock;
+mod slot;
+mod state;
+
+pub use counters::Counts;
+pub use reservation_lock::ReservationGuard;
+pub use slot::Slot;
+pub use state::{Reader, SharedState, State};

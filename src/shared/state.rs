@@ -1,0 +1,467 @@
+//! The shared state of a server, and how it is initialized.
+//!
+//! **What lies where.** A [`SharedState`] holds what every session shares; behind it lies an array of
+//! [`Slot`]s, one for each process that can run SQL.
+//!
+//! **Locking.** [`State`] is read and written under its lock alone, never across a wait, a log line or
+//! anything that can fail. The generation is written under the lock and read without it. The layout and
+//! the number of slots never change after the state is initialized, and need no lock.
+//!
+//! **Addresses.** Where the memory lies ([`crate::shared::memory`]) may differ from process to process,
+//! so it holds no addresses of its own.
+//!
+//! **Crashes.** A crash of any process makes PostgreSQL build all shared memory anew, this state
+//! included.
+
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, c_void};
+use std::mem::offset_of;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use id_gen_core::allocator::Allocator;
+use id_gen_core::clock::{ClockMonitor, ClockReading};
+use id_gen_core::frontier::SequenceStart;
+use id_gen_core::identity::Identity;
+use id_gen_core::layout::Layout;
+use id_gen_core::lead::LeadLimit;
+use id_gen_core::rate_limit::RateLimit;
+use id_gen_core::rate_window::{RateWindow, Sample};
+use id_gen_core::time::NS_PER_MS;
+
+use crate::durable;
+use crate::error::log_limit::{self, RateLimits};
+use crate::error::{Error, Reason};
+use crate::os::clock;
+use crate::pg::lwlock::{self, CacheAligned, LwLock, LwLockGuard};
+use crate::pg::{reload, server};
+use crate::settings::{self, Settings, placeholder};
+use crate::shared::counters::{Counters, Counts, Events};
+use crate::shared::keeper_latch::KeeperLatch;
+use crate::shared::reservation_lock::ReservationLock;
+use crate::shared::slot::Slot;
+
+/// The state's name among PostgreSQL's shared memory, and its locks'.
+pub const NAME: &CStr = c"id_gen";
+
+/// Changes with whatever changes in what follows. On a server where the library is not preloaded,
+/// sessions of two versions may attach to one state after an upgrade.
+const VERSION: u64 = 5;
+
+/// What all processes share.
+#[repr(C)]
+pub struct SharedState {
+    /// [`VERSION`] of the library that made it.
+    version: u64,
+    /// Read for every ID, written seldom.
+    fixed: CacheAligned<Fixed>,
+    state: LwLock<State>,
+    /// Who may write the reservation.
+    pub reservation_lock: ReservationLock,
+    /// The keeper, if one runs.
+    pub keeper: KeeperLatch,
+    /// Refusals and waits.
+    pub events: CacheAligned<Events>,
+    log_limits: CacheAligned<RateLimits>,
+}
+
+// SAFETY: the layout is written once, under the lock, before any process reads it; all else is made for
+// sharing.
+unsafe impl Sync for SharedState {}
+
+struct Fixed {
+    /// Changes whenever blocks already handed out must not be used any more.
+    generation: AtomicU64,
+    /// The layout of this server until it restarts; `None` if the setting holds none. Written under the
+    /// lock, once, when the state is initialized.
+    layout: UnsafeCell<Option<Layout>>,
+    slot_count: usize,
+}
+
+/// What only the holder of the lock may touch. What a claim reads and writes comes first, so that it
+/// fits [`CLAIM_BYTES`].
+#[repr(C)]
+pub struct State {
+    /// The positions of this server; `None` until the first use has read the reservation.
+    pub allocator: Option<Allocator>,
+    /// What a claim needs to know of settings and identity.
+    pub rules: ClaimRules,
+    /// The largest values of claims so far.
+    pub peaks: Peaks,
+    /// The settings in force for all processes.
+    pub settings: Settings,
+    /// Who this server is within its IDs.
+    pub identity: Identity,
+    /// When settings and identity were read from the configuration file, on the monotonic clock.
+    settings_read_mono_ns: u64,
+    /// Whether a process has put the server's settings in here: see [`SharedState::attach`].
+    initialized: bool,
+    /// Whether the last write of the reservation failed.
+    pub write_failing: bool,
+    /// Steps of the clock that no log line reports yet, added up.
+    unlogged_step_ns: i64,
+    step_log_limit: RateLimit,
+    /// Statistics.
+    pub counters: Counters,
+}
+
+/// The cache lines that a claim finds its state on: the two that a [`CacheAligned`] value begins with.
+/// They come from another processor whenever that one claimed last.
+const CLAIM_BYTES: usize = align_of::<CacheAligned<()>>();
+const _: () = assert!(offset_of!(State, settings) <= CLAIM_BYTES);
+
+/// What a claim needs to know of settings and identity, worked out when they are put in force.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ClaimRules {
+    /// The node's bits in every ID; `None` if this server can't generate with its numbers.
+    pub node_bits: Option<u64>,
+    /// How far IDs may lead the clock.
+    pub lead: LeadLimit,
+    /// Largest block of a backend.
+    pub max_block: u64,
+    /// Where a fresh tick starts.
+    pub sequence_start: SequenceStart,
+}
+
+impl ClaimRules {
+    fn new(layout: Option<&Layout>, identity: &Identity, settings: &Settings) -> ClaimRules {
+        ClaimRules {
+            node_bits: layout.and_then(|layout| identity.node_bits(layout).ok()),
+            lead: layout.map_or(LeadLimit::of_ticks(0), |layout| {
+                LeadLimit::of_ms(layout, settings.max_lead_ms)
+            }),
+            max_block: settings.max_block.into(),
+            sequence_start: settings.sequence_start,
+        }
+    }
+}
+
+/// The largest values of claims since the last reset.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Peaks {
+    /// Largest lead of an ID over the clock.
+    pub lead_ticks: u64,
+    /// Highest place within a tick.
+    pub sequence: u64,
+}
+
+impl Peaks {
+    /// Notes a claim that ends in this position of its tick, so far ahead of the clock.
+    #[inline]
+    pub fn note(&mut self, lead_ticks: u64, sequence: u64) {
+        if cfg!(feature = "uncounted") {
+            return;
+        }
+        self.lead_ticks = self.lead_ticks.max(lead_ticks);
+        self.sequence = self.sequence.max(sequence);
+    }
+}
+
+/// Who has read the settings anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// The keeper.
+    Keeper,
+    /// A process that generates.
+    Session,
+}
+
+impl State {
+    /// The largest forward step of the clock that is trusted.
+    pub fn max_jump_ns(&self) -> u64 {
+        u64::from(self.settings.max_jump_ms) * NS_PER_MS
+    }
+
+    /// Reads both clocks and checks them. Counts a step, and refuses a jump.
+    ///
+    /// # Errors
+    /// By how many nanoseconds the clock jumped.
+    pub fn check_clocks(&mut self) -> Result<ClockReading, u64> {
+        let reading = clock::both();
+        let max_jump_ns = self.max_jump_ns();
+        let Some(allocator) = &mut self.allocator else { return Ok(reading) };
+        let checked = allocator.monitor.check(reading, max_jump_ns);
+        let totals = &mut self.counters.totals;
+        match checked.stepped_ns.signum() {
+            -1 => {
+                totals.steps_back += 1;
+                let by_ns = checked.stepped_ns.unsigned_abs();
+                totals.largest_step_back_ns = totals.largest_step_back_ns.max(by_ns);
+            }
+            1 => totals.steps_forward += 1,
+            _ => {}
+        }
+        self.unlogged_step_ns = self.unlogged_step_ns.saturating_add(checked.stepped_ns);
+        checked.jumped_ns.map_or(Ok(reading), Err)
+    }
+
+    /// The error about a clock that jumped.
+    pub fn jumped(&self, by_ns: u64) -> Error {
+        Reason::Jumped { by_ns, max_jump_ms: self.settings.max_jump_ms }.into()
+    }
+
+    /// A step of the clock that is to be logged now, in nanoseconds: the first at once, then at most one
+    /// every few seconds, so that a clock which is set again and again does not fill the log.
+    pub fn take_unlogged_step(&mut self) -> Option<i64> {
+        if self.unlogged_step_ns == 0 {
+            return None;
+        }
+        self.step_log_limit.admit(clock::mono_ns())?;
+        Some(std::mem::take(&mut self.unlogged_step_ns))
+    }
+
+    /// Counts a write of the reservation.
+    pub fn count_write(&mut self, took_ns: u64, succeeded: bool) {
+        let totals = &mut self.counters.totals;
+        totals.reservation_writes += 1;
+        totals.reservation_failures += u64::from(!succeeded);
+        totals.slowest_reservation_write_ns = totals.slowest_reservation_write_ns.max(took_ns);
+        self.write_failing = !succeeded;
+    }
+}
+
+impl SharedState {
+    /// What every process does once before it uses the state. The first that knows the server's
+    /// settings initializes it: they are in force from then on. A crash is no restart: the layout that
+    /// was in force before it stays.
+    ///
+    /// # Errors
+    /// If the state was made by a library of another version, or is not initialized and this process
+    /// can't do it.
+    pub fn attach(&'static self) -> Result<(), Error> {
+        if self.version != VERSION {
+            return Err(Reason::OtherVersion.into());
+        }
+        self.state.register_name(NAME);
+        if !self.lock().initialized {
+            self.initialize()?;
+        }
+        log_limit::share(&self.log_limits.0);
+        settings::set_layout_in_force(self.layout_if_valid().copied());
+        Ok(())
+    }
+
+    fn initialize(&self) -> Result<(), Error> {
+        if let Some(name) = placeholder::hiding_parameter() {
+            return Err(Reason::PlaceholderSetting(name).into());
+        }
+        if reload::is_pending() {
+            return Err(Reason::ReloadPending.into());
+        }
+        if reload::is_ignored() {
+            return Err(Reason::ReloadsIgnored.into());
+        }
+        let layout = settings::layout_in_force()
+            .or_else(|| durable::layout_of_this_run().map(Some))
+            .unwrap_or_else(|| settings::layout().ok());
+        let mut state = self.lock();
+        if !state.initialized {
+            // SAFETY: this process holds the lock, and none has come past this place before.
+            unsafe { *self.fixed.0.layout.get() = layout };
+            self.put_in_force(&mut state, settings::current(), settings::identity());
+            state.settings_read_mono_ns = reload::time_mono_ns();
+            state.initialized = true;
+        }
+        Ok(())
+    }
+
+    fn put_in_force(&self, state: &mut State, settings: Settings, identity: Identity) {
+        state.rules = ClaimRules::new(self.layout_if_valid(), &identity, &settings);
+        state.settings = settings;
+        state.identity = identity;
+    }
+
+    /// Takes the lock.
+    #[inline]
+    pub fn lock(&self) -> LwLockGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// The current generation.
+    #[inline(always)]
+    pub fn generation(&self) -> u64 {
+        self.fixed.0.generation.load(Ordering::Acquire)
+    }
+
+    fn next_generation(&self) {
+        self.fixed.0.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Puts this process's settings in force for all, if it is the one to do so: that is the keeper,
+    /// which reads every reload as soon as any process, or where none runs, whoever read them last.
+    /// A pending reload counts as newer, because the time of reading is known through the wall clock
+    /// alone, which may have been set back since.
+    pub fn adopt_settings(&self, reader: Reader) {
+        let (settings, identity) = (settings::current(), settings::identity());
+        let read_at = reload::time_mono_ns();
+        let keeper_runs = self.keeper.is_running();
+        let mut state = self.lock();
+        let outdated = || {
+            keeper_runs
+                || reload::is_pending()
+                || placeholder::hiding_parameter().is_some()
+                || read_at <= state.settings_read_mono_ns
+        };
+        if reader == Reader::Session && outdated() {
+            return;
+        }
+        state.settings_read_mono_ns = read_at;
+        if (state.settings, state.identity) == (settings, identity) {
+            return;
+        }
+        if !state.identity.same_node(&identity)
+            && let (Some(allocator), Some(layout)) = (&mut state.allocator, self.layout_if_valid())
+        {
+            allocator.change_node(layout);
+        }
+        self.put_in_force(&mut state, settings, identity);
+        self.next_generation();
+    }
+
+    /// Takes the allocator away, if there is one, and returns it: nothing is claimed, and no block is
+    /// used any more, until there is another.
+    pub fn take_allocator(&self) -> Option<Allocator> {
+        let mut state = self.lock();
+        self.next_generation();
+        state.allocator.take()
+    }
+
+    /// Trusts the clock as it is now: an administrator's answer to [`Reason::Jumped`].
+    pub fn accept_clock(&self) {
+        if let Some(allocator) = &mut self.lock().allocator {
+            allocator.monitor = ClockMonitor::new(clock::both());
+        }
+    }
+
+    /// The layout of this server.
+    ///
+    /// # Errors
+    /// If the server was started with a setting that is no layout.
+    #[inline]
+    pub fn layout(&self) -> Result<&Layout, Error> {
+        self.layout_if_valid().ok_or_else(no_layout)
+    }
+
+    /// The layout of this server, without a reason if it has none.
+    #[inline(always)]
+    pub fn layout_if_valid(&self) -> Option<&Layout> {
+        // SAFETY: written once, before any process came past `attach`, and whoever did has taken the
+        // lock since.
+        unsafe { &*self.fixed.0.layout.get() }.as_ref()
+    }
+
+    /// What was counted since the last reset.
+    pub fn counts(&self) -> Counts {
+        self.lock().counters.since_reset(self.slot_counts())
+    }
+
+    /// Takes a sample of the counts, if one is due.
+    pub fn sample(&self) {
+        self.lock().counters.sample(self.slot_counts());
+    }
+
+    /// The samples so far, and one of now to compare them with.
+    pub fn rates(&self) -> (RateWindow, Sample) {
+        self.lock().counters.rates(self.slot_counts())
+    }
+
+    /// Begins to count anew.
+    pub fn reset_counts(&self) {
+        let mut state = self.lock();
+        state.counters.reset(self.slot_counts());
+        state.peaks = Peaks::default();
+        self.events.0.reset();
+    }
+
+    fn slot_counts(&self) -> impl Iterator<Item = Counts> {
+        self.slots().map(Slot::counts)
+    }
+
+    /// The slots of all processes that can run SQL.
+    pub fn slots(&self) -> impl Iterator<Item = &Slot> {
+        (0..self.fixed.0.slot_count).filter_map(|index| self.slot(index))
+    }
+
+    /// The slot of the process with this number.
+    fn slot(&self, index: usize) -> Option<&Slot> {
+        if index >= self.fixed.0.slot_count {
+            return None;
+        }
+        // SAFETY: `slot_count` slots follow the state, as `size` asked for and `create` made.
+        Some(unsafe { &*std::ptr::from_ref(self).add(1).cast::<Slot>().add(index) })
+    }
+
+    /// Takes the slot of this process, new.
+    ///
+    /// # Errors
+    /// [`Reason::NoSlot`] in a process that is not made to run SQL.
+    pub fn take_slot(&self) -> Result<&Slot, Error> {
+        let slot =
+            server::process_number().and_then(|index| self.slot(index)).ok_or(Reason::NoSlot)?;
+        let mut state = self.lock();
+        state.counters.retire(slot.counts());
+        slot.reset(server::pid());
+        Ok(slot)
+    }
+}
+
+#[cold]
+fn no_layout() -> Error {
+    match settings::layout() {
+        Err(invalid) => durable::invalid_layout(invalid),
+        Ok(_) => Reason::LayoutNeedsRestart.into(),
+    }
+}
+
+/// Bytes that the state for this many processes takes. They are reserved bytes, more than it needs, so
+/// that another version of this library finds memory of the size it expects and
+/// [`SharedState::attach`] can say what is wrong.
+pub const fn size(slot_count: usize) -> usize {
+    const STATE_BYTES: usize = 8192;
+    const SLOT_BYTES: usize = 256;
+    const { assert!(size_of::<SharedState>() <= STATE_BYTES && size_of::<Slot>() <= SLOT_BYTES) };
+    STATE_BYTES + slot_count * SLOT_BYTES
+}
+
+/// Makes a new state. Raises no error: PostgreSQL calls it while it holds a lock.
+///
+/// # Safety
+/// `memory` must be `size(slot_count)` bytes, aligned for a [`SharedState`], and nobody else's yet.
+pub unsafe fn create(memory: *mut c_void, slot_count: usize) {
+    let shared = SharedState {
+        version: VERSION,
+        fixed: CacheAligned(Fixed {
+            generation: AtomicU64::new(1),
+            layout: UnsafeCell::new(None),
+            slot_count,
+        }),
+        state: LwLock::uninitialized(State {
+            allocator: None,
+            rules: ClaimRules::new(None, &Identity::NONE, &Settings::NONE),
+            peaks: Peaks::default(),
+            settings: Settings::NONE,
+            identity: Identity::NONE,
+            settings_read_mono_ns: 0,
+            initialized: false,
+            write_failing: false,
+            unlogged_step_ns: 0,
+            step_log_limit: RateLimit::default(),
+            counters: Counters::new(),
+        }),
+        reservation_lock: ReservationLock::uninitialized(),
+        keeper: KeeperLatch::default(),
+        events: CacheAligned(Events::default()),
+        log_limits: CacheAligned(RateLimits::default()),
+    };
+    let place: *mut SharedState = memory.cast();
+    // SAFETY: the caller vouches for the memory. All-zero bytes are a valid, empty slot.
+    let shared = unsafe {
+        place.write(shared);
+        place.add(1).cast::<Slot>().write_bytes(0, slot_count);
+        &*place
+    };
+    let tranche = lwlock::new_tranche();
+    shared.state.initialize(tranche);
+    shared.reservation_lock.initialize(tranche);
+}

@@ -1,0 +1,101 @@
+//! SQL functions with which a superuser decides what the extension does not guess.
+
+use id_gen_core::layout::Layout;
+use id_gen_core::time::{US_PER_MS, format_ms, unix_ms};
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use crate::error::{Error, Reason};
+use crate::generate::backend;
+use crate::generate::startup::{self, Decision, Started};
+use crate::os::clock;
+use crate::pg::{schema, timestamp};
+use crate::shared::SharedState;
+use crate::sql::function::sql_function;
+
+sql_function! {
+    /// `id_gen_accept_clock() → void`: the clock is right, although it jumped forward.
+    fn id_gen_accept_clock(call) {
+        shared()?.accept_clock();
+        Ok(call.void())
+    }
+}
+
+sql_function! {
+    /// `id_gen_accept_layout() → void`: the new layout may be used, although its IDs may repeat or
+    /// go below those of the old one.
+    fn id_gen_accept_layout(call) {
+        if start(Decision::AcceptLayout)?.is_none() {
+            notice!("this server generates already: nothing was changed");
+        }
+        Ok(call.void())
+    }
+}
+
+sql_function! {
+    /// `id_gen_reset_reservation(above timestamptz) → void`: begin anew above the clock and above
+    /// this time, whatever was promised before.
+    fn id_gen_reset_reservation(call) {
+        let above_ms = match call.int8(0) {
+            Some(above) => timestamp::unix_ms(above).ok_or(Reason::Infinite)?,
+            None => return Err(Reason::NullTime.into()),
+        };
+        let layout = *shared()?.layout()?;
+        if above_ms >= layout.epoch_ms() {
+            let above_us = above_ms.saturating_mul(US_PER_MS);
+            layout.tick_at(above_us).map_err(|error| Reason::Range(error, layout))?;
+        }
+        if let Some(started) = start(Decision::Reset { above_ms })? {
+            explain(&layout, &started, call.function());
+        }
+        Ok(call.void())
+    }
+}
+
+fn start(decision: Decision) -> Result<Option<Started>, Error> {
+    let shared = shared()?;
+    startup::start(shared, &shared.reservation_lock.lock(), decision)
+}
+
+/// Says what the decision means, which may be right.
+fn explain(layout: &Layout, started: &Started, function: pg_sys::Oid) {
+    let Started { first_ms, ready_ms, reserved_until_ms } = *started;
+    if let Some(until_ms) = reserved_until_ms.filter(|&until_ms| first_ms < until_ms) {
+        let first_id = Layout::to_bigint(layout.min_of(layout.tick_from(first_ms)));
+        ErrorReport::new(
+            PgSqlErrorCode::ERRCODE_WARNING,
+            "snowflakes may repeat those of later times, if there are any",
+            "",
+        )
+        .set_detail(format!(
+            "They begin anew at {}; before, this server had promised some up to {}.",
+            format_ms(first_ms),
+            format_ms(until_ms)
+        ))
+        .set_hint(format!("TscSample for IDs from {first_id} on in your tables, and give such rows new ones before the clock gets there."))
+        .report(PgLogLevel::WARNING);
+    }
+    let wait_ms = ready_ms - unix_ms(clock::wall_ns());
+    if wait_ms > 0 {
+        let level = if wait_ms > LONG_WAIT_MS { PgLogLevel::WARNING } else { PgLogLevel::NOTICE };
+        ErrorReport::new(
+            PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+            format!("no snowflake is available for the next {wait_ms} ms"),
+            "",
+        )
+        .set_detail(format!("They begin at {}, which has to be within id_gen.max_lead of the clock.", format_ms(first_ms)))
+        .set_hint(schema::qualified_for_caller(
+            "If that time was mistyped, take it back: SELECT id_gen_reset_reservation(above => now());",
+            function,
+        ))
+        .report(level);
+    }
+}
+
+/// A wait that nobody means: a minute.
+const LONG_WAIT_MS: i64 = 60_000;
+
+/// The shared state, with this process attached: a decision is for a server that may generate.
+fn shared() -> Result<&'static SharedState, Error> {
+    Ok(backend::attach()?.shared)
+}

@@ -1,0 +1,24 @@
+//! The SQL functions that show what may be wrong with this server, and what to type then.
+
+use pgrx::prelude::*;
+
+use crate::observe::checks::{self, Row};
+use crate::sql::function::sql_function;
+
+sql_function! {
+    /// `id_gen_check() → SETOF record`, a row for each check.
+    fn id_gen_check(call) { Ok(call.rows(checks::all()?.into_iter().map(columns))) }
+}
+
+sql_function! {
+    /// `id_gen_check(relation regclass, column_name text) → SETOF record`, one row: whether the newest
+    /// ID stored there is above what this server has handed out.
+    fn id_gen_check_stored(call) {
+        let (relation, column) = (call.oid(0), call.text(1).unwrap_or_default());
+        Ok(call.rows([columns(checks::stored_ids(relation, &column)?)]))
+    }
+}
+
+fn columns(Row { name, status, found, remedy }: Row) -> [Option<pg_sys::Datum>; 4] {
+    [name.into_datum(), status.into_datum(), found.into_datum(), remedy.into_datum()]
+}

@@ -1,0 +1,23 @@
+//! What SQL can call: a file for each family of functions, its SQL in `sql/` under the same name.
+
+mod admin;
+mod check;
+mod function;
+mod plan;
+mod snowflake;
+mod snowflake_batch;
+mod statistics;
+mod status;
+mod uuid;
+
+use pgrx::prelude::*;
+
+// Each file requires the one before it: pgrx writes what nothing puts in order in an order that
+// varies, and building the same sources twice has to give the same script.
+extension_sql_file!("../../sql/snowflake.sql", name = "snowflake");
+extension_sql_file!("../../sql/uuid.sql", name = "uuid", requires = ["snowflake"]);
+extension_sql_file!("../../sql/plan.sql", name = "plan", requires = ["uuid"]);
+extension_sql_file!("../../sql/admin.sql", name = "admin", requires = ["plan"]);
+extension_sql_file!("../../sql/statistics.sql", name = "statistics", requires = ["admin"]);
+extension_sql_file!("../../sql/status.sql", name = "status", requires = ["statistics"]);
+extension_sql_file!("../../sql/check.sql", name = "check", requires = ["status"]);

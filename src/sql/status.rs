@@ -1,0 +1,64 @@
+//! The SQL function that shows whether this server generates, and what it generates with.
+
+use id_gen_core::allocator::Allocator;
+use id_gen_core::layout::Layout;
+use id_gen_core::presets::name_or_text;
+use id_gen_core::time::{NS_PER_S, US_PER_MS, unix_ms};
+use pgrx::datum::Interval;
+use pgrx::prelude::*;
+
+use crate::observe::{self, readiness};
+use crate::os::clock;
+use crate::pg::fmgr::int8;
+use crate::pg::timestamp;
+use crate::shared::{SharedState, memory};
+use crate::sql::function::sql_function;
+
+fn time(unix_ms: i64) -> Option<pg_sys::Datum> {
+    Some(int8(timestamp::from_unix_ms(unix_ms)))
+}
+
+fn interval(ms: i64) -> Option<pg_sys::Datum> {
+    Interval::from_micros(ms.saturating_mul(US_PER_MS)).into_datum()
+}
+
+sql_function! {
+    /// `id_gen_status() → SETOF record`, one row. Its first column is what `snowflake_next()` would say.
+    fn id_gen_status(call) {
+        let found = readiness::shared();
+        let state = found.clone().and_then(readiness::check);
+        let shared = found.ok();
+        let (settings, identity) = readiness::settings_of(shared);
+        let layout = shared.and_then(SharedState::layout_if_valid);
+        let allocator = shared.and_then(|shared| shared.lock().allocator);
+        let allocated = |time_of: fn(&Allocator, &Layout) -> i64| {
+            time(time_of(allocator.as_ref()?, layout?))
+        };
+        let keeper = shared.and_then(|shared| shared.keeper.running());
+        let rates = shared.map(SharedState::rates);
+        let rate = |window_ns| rates.and_then(|(rates, now)| rates.rate(now, window_ns));
+        let heartbeat_ms = keeper
+            .as_ref()
+            .map(|keeper| unix_ms(clock::wall_ns().saturating_sub(keeper.heartbeat_age_ns)));
+        let lead_ms = shared.and_then(readiness::lead_ms);
+        Ok(call.rows([[
+            state.map_or_else(|error| error.message().primary, |()| "ready".to_owned()).into_datum(),
+            identity.worker.map(u32::cast_signed).into_datum(),
+            identity.datacenter.cast_signed().into_datum(),
+            observe::worker_id_source()?.into_datum(),
+            layout.map(name_or_text).into_datum(),
+            layout.and_then(|layout| time(layout.runs_out_ms())),
+            allocated(Allocator::frontier_ms),
+            lead_ms.and_then(|ms| interval(ms as i64)),
+            interval(settings.max_lead_ms.into()),
+            allocated(Allocator::reserved_until_ms),
+            keeper.map(|keeper| keeper.pid).into_datum(),
+            heartbeat_ms.and_then(time),
+            rate(NS_PER_S).into_datum(),
+            rate(readiness::LATELY_NS).into_datum(),
+            layout.and_then(|layout| readiness::sequence_use(layout, &rates?)).into_datum(),
+            clock::is_synchronized().into_datum(),
+            memory::is_preloaded().into_datum(),
+        ]]))
+    }
+}
