@@ -243,7 +243,9 @@ fn worker_id(on: &CheckedServer) -> Result<CheckResult, Error> {
     let worker = worker.unwrap_or(0);
     Ok(match catalog::replication()? {
         Some(others) if worker == 0 && datacenter == 0 => Warning(
-            format!("worker 0, which a copy made without thought has too; this server has {others}"),
+            format!(
+                "worker 0, which a copy made without thought has too; this server has {others}"
+            ),
             format!("Before another on generates with it, {}", on.take_another_number()),
         ),
         _ => Fine(format!("worker {worker}, datacenter {datacenter}")),
