@@ -97,9 +97,9 @@ SELECT json_build_object('condition', condition, 'sqlstate', pg_temp.sqlstate(co
 
 TEXT = r'"((?:[^"\\]|\\.)*)"'
 # An error: its SQLSTATE, or what the operating system's error is made into; then its message.
-ERROR = re.compile(r"::new\(\s*(?P<code>(?:\w+::)*ERRCODE_\w+|\w+\.sqlstate\(\))\s*,\s*(?P<message>)")
+ERROR = re.compile(r"::new\(\s*(?P<code>(?:\w+::)*ERRCODE_\w+|\w+\.sqlstate\(\))\s*,\s*")
 MESSAGE = re.compile(rf"(?:format!\(\s*)?{TEXT}")
-FROM_FILE_ERROR = re.compile(r"fn sqlstate\b.*?\n    }\n", re.DOTALL)
+SQLSTATE_OF = re.compile(r"fn sqlstate\b.*?\n    }\n", re.DOTALL)
 # Notices and warnings are no errors.
 CONDITION = re.compile(r"ERRCODE_(?!WARNING|SUCCESSFUL_COMPLETION)(\w+)")
 # An error of the pure code whose message is passed on: the variant that was matched last, and what it says.
@@ -117,8 +117,8 @@ def asked(cluster: Cluster, query: str) -> list[dict[str, Any]]:
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     heads = list(heads)
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+    lines = ([cell.replace("|", r"\|") for cell in line] for line in (heads, ["---"] * len(heads), *rows))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def code(text: str) -> str:
@@ -215,9 +215,13 @@ def views(cluster: Cluster) -> str:
 
 
 def errors(cluster: Cluster) -> str:
+    sources = [path.read_text() for folder in ("src", "core/src") for path in sorted((ROOT / folder).rglob("*.rs"))]
     messages: dict[str, list[str]] = {}
-    for condition, message in messages_in_sources():
+    for condition, message in messages_in(sources):
         messages.setdefault(condition, []).append(message)
+    if unread := {name.lower() for name in CONDITION.findall("".join(sources))} - messages.keys():
+        raise ValueError(f"these errors have no message that this program can read: {', '.join(sorted(unread))}")
+
     names = ", ".join(f"'{condition}'" for condition in messages)
     rows = []
     for each in asked(cluster, SQLSTATE % f"[{names}]"):
@@ -226,21 +230,26 @@ def errors(cluster: Cluster) -> str:
     return table(["SQLSTATE", "Condition", "Messages"], sorted(rows))
 
 
-def messages_in_sources() -> Iterable[tuple[str, str]]:
+def messages_in(sources: Iterable[str]) -> Iterable[tuple[str, str]]:
     """The condition and the message of every error."""
-    sources = [path.read_text() for folder in ("src", "core/src") for path in sorted((ROOT / folder).rglob("*.rs"))]
     constants = {name: text for source in sources for name, text in CONSTANT.findall(source)}
     says = dict(what_errors_say(sources))
+    of_file_error = "".join(
+        found for source in sources for found in SQLSTATE_OF.findall(source) if "ErrorKind" in found
+    )
     for source in sources:
-        of_file_error = FROM_FILE_ERROR.search(source)
         for error in ERROR.finditer(source):
             text = MESSAGE.match(source, error.end())
             # Otherwise `error.to_string()`, in the arm for that error.
             message = text[1] if text else says[VARIANT.findall(source, 0, error.start())[-1]]
-            message = INSERTED.sub(lambda inserted: constants.get(inserted[1], "…"), message).replace('\\"', '"')
-            where = of_file_error[0] if "ERRCODE" not in error["code"] and of_file_error else error["code"]
-            for condition in CONDITION.findall(where):
+            message = INSERTED.sub(lambda inserted: shown(inserted[1], constants), message).replace('\\"', '"')
+            for condition in CONDITION.findall(error["code"] if "ERRCODE" in error["code"] else of_file_error):
                 yield condition.lower(), message
+
+
+def shown(name: str, constants: dict[str, str]) -> str:
+    """What stands for a value that a message inserts: a constant's text, or the value's name if it has one."""
+    return constants.get(name) or (f"<{name}>" if re.match("[a-z]", name) else "…")
 
 
 def what_errors_say(sources: Iterable[str]) -> Iterable[tuple[tuple[str, str], str]]:
