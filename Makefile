@@ -2,7 +2,7 @@
 
 export PG PG_CONFIG MODE KEEP WRITE QUICK SEED MINUTES IDS CALLS DSN RECORDING
 
-.PHONY: help all demo dashboard test test-all test-upgrade test-host torture memory robust fuzz bench lint licences install deb test-deb dist clean
+.PHONY: help all demo dashboard test test-all test-upgrade test-host torture memory robust fuzz bench docs lint licences install deb test-deb dist clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -46,6 +46,9 @@ fuzz: ## Feed the pure code with random bytes under the address sanitizer (MINUT
 
 bench: ## Measure what an ID costs beside its rivals (QUICK=1; WRITE=1: into docs/)
 	@scripts/bench
+
+docs: ## Write docs/reference.md from a running server's catalogues
+	@scripts/docs
 
 lint: ## Check format, warnings and comments
 	@scripts/lint

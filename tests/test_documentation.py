@@ -1,10 +1,14 @@
-"""The README is run and compared: its SQL on a server set up as it says, its tables with that server, its links.
+"""The documents are run and compared: their SQL on a server set up as the README says, the reference with that server,
+their commands and links with what there is.
 
 What a reader copies must work, in the order of the page; what a table states must be what the server does.
 """
 
 import re
+import runpy
 from collections.abc import Iterator
+from difflib import unified_diff
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,81 +20,51 @@ from harness.page import FENCED, HEADING, Page, in_code
 pytestmark = pytest.mark.any_mode
 
 ROOT = Path(__file__).parent.parent
-PAGE = Page(ROOT / "README.md")
-README, blocks, table = PAGE.text, PAGE.blocks, PAGE.table
-PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")})
+README = Page(ROOT / "README.md")
+CONTRIBUTING = Page(ROOT / "CONTRIBUTING.md")
+REFERENCE = Page(ROOT / "docs/reference.md")
+PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("contrib/**/*.md")})
+README_LINES = 350
+
+# Their SQL has a server of its own: test_operations.py, clients/ and monitoring/.
+RUN_ELSEWHERE = [ROOT / name for name in ("docs/operations.md", "docs/clients.md", "contrib/README.md")]
+WITH_SQL = [path for path in PAGES if Page(path).blocks("sql") and path not in RUN_ELSEWHERE]
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
-MS_PER_UNIT = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000}
 
-# One row for each function: signature, result, volatility, and whether it is not parallel safe.
+# The functions of the extension, and whether what one does depends on more than its arguments.
 FUNCTIONS = """
-SELECT format('%s(%s)', p.proname, regexp_replace(pg_get_function_arguments(p.oid), '(^|, )OUT .*', '')),
-       coalesce((SELECT string_agg(format('%s %s', name, type::regtype), ', ' ORDER BY place)
-                   FROM unnest(p.proargnames, p.proallargtypes, p.proargmodes)
-                        WITH ORDINALITY AS argument (name, type, mode, place)
-                  WHERE mode IN ('o', 't')),
-                pg_get_function_result(p.oid)),
-       CASE p.provolatile WHEN 'i' THEN 'IMMUTABLE' WHEN 's' THEN 'STABLE' ELSE 'VOLATILE' END,
-       p.proparallel <> 's'
+SELECT p.oid::regprocedure, p.provolatile = 'v', p.proparallel = 's'
   FROM pg_proc p
   JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
   JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND e.oid = d.refobjid
  WHERE e.extname = 'id_gen'
 """
 
-VIEWS = """
-SELECT c.relname, string_agg(a.attname, ' ' ORDER BY a.attnum)
-  FROM pg_depend d
-  JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'id_gen'
-  JOIN pg_class c ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND c.relkind = 'v'
-  JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
- WHERE d.refclassid = 'pg_extension'::regclass
- GROUP BY c.relname
-"""
-
-# A setting's default as SHOW gives it, since this runs where none is set.
-SETTINGS = r"""
-SELECT name, current_setting(name), coalesce(unit, ''), vartype, coalesce(min_val, ''), coalesce(max_val, ''),
-       coalesce(array_to_string(enumvals, ' '), '')
-  FROM pg_settings WHERE name LIKE 'id\_gen.%' AND source = 'default' AND context = 'sighup'
-"""
-
-LAYOUTS = """
-SELECT name, layout, extract(epoch FROM tick) * 1000, ids_per_second, nodes,
-       ((runs_out - interval '1 ms') AT TIME ZONE 'UTC')::date
-  FROM snowflake_layouts()
+# The settings that are not as the reference introduces them: at their default here, and the server's alone.
+OTHER_SETTINGS = r"""
+SELECT name FROM pg_settings WHERE name LIKE 'id\_gen.%' AND (source, context) <> ('default', 'sighup')
 """
 
 
-def forms(signature: str) -> list[str]:
-    """`f(a [, b])` stands for `f(a)` and `f(a, b)`."""
-    start, optional, rest = re.fullmatch(r"(.*?)(?: \[(, .*)\])?(\))", signature).groups()  # type: ignore[union-attr]
-    return [start + rest, start + optional + rest] if optional else [signature]
-
-
-def short(types: str) -> str:
-    return types.replace("timestamp with time zone", "timestamptz")
-
-
-def milliseconds(value: str) -> str:
-    """A setting's bound as pg_settings has it."""
-    number, unit = re.fullmatch(r"(-?\d+)(\w*)", value).groups()  # type: ignore[union-attr]
-    return str(int(number) * MS_PER_UNIT[unit]) if unit else number
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
 
 
 @pytest.fixture(scope="module")
 def untouched() -> Iterator[Cluster]:
     """A server with the library and no setting of it."""
-    with Cluster("reference", conf="".join(blocks("ini"))) as cluster:
+    with Cluster("reference", conf="".join(README.blocks("ini"))) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         yield cluster
 
 
-def test_sql_runs_from_top_to_bottom() -> None:
-    statements = blocks("sql")
-    assert len(statements) > 10
-    with Cluster("readme", conf="".join(blocks("ini"))) as cluster:
+@pytest.mark.parametrize("path", WITH_SQL, ids=name)
+def test_sql_runs_from_top_to_bottom(path: Path) -> None:
+    statements = Page(path).blocks("sql")
+    if path.name != "README.md":
+        statements = README.blocks("sql", "Getting started") + statements
+    with Cluster("reader", conf="".join(README.blocks("ini"))) as cluster:
         for sql in statements:
             before = cluster.psql("SELECT clock_timestamp()")
             cluster.psql(sql)
@@ -100,84 +74,78 @@ def test_sql_runs_from_top_to_bottom() -> None:
         assert cluster.psql("SELECT count(DISTINCT id) FROM invoice") == "3"
 
 
+def test_pages_with_sql() -> None:
+    assert {"README.md", "docs/reference.md", "docs/troubleshooting.md"} <= set(map(name, WITH_SQL))
+
+
+def test_readme_is_short() -> None:
+    assert len(README.text.splitlines()) <= README_LINES
+
+
 def test_picture(untouched: Cluster) -> None:
-    picture = next(text for text in blocks("text") if text.startswith("snowflake "))
-    call = re.search(r"snowflake_inspect\(\d+, '\w+'\)", README)
+    picture = next(text for text in README.blocks("text") if text.startswith("snowflake "))
+    call = re.search(r"snowflake_inspect\(\d+, '\w+'\)", README.text)
     assert call
     assert untouched.psql(f"SELECT {call[0]}") == picture.removesuffix("\n")
 
 
-def test_functions(untouched: Cluster) -> None:
-    documented = set()
-    for signature, result, volatilities, _errors in table("Functions"):
-        for form, volatility in zip(forms(in_code(signature)[0]), in_code(volatilities), strict=True):
-            documented.add((form, in_code(result)[0], volatility))
-
-    functions = [short(row).split("|") for row in untouched.psql(FUNCTIONS).splitlines()]
-    installed = {(signature, result, volatility) for signature, result, volatility, _ in functions}
-    assert documented == installed
-    for signature, _, volatility, restricted in functions:
-        assert (volatility == "VOLATILE") == (restricted == "t"), signature
+def test_reference_is_current(untouched: Cluster) -> None:
+    rendered = runpy.run_path(str(ROOT / "scripts/reference.py"))["reference"](untouched)
+    changes = unified_diff(REFERENCE.text.splitlines(), rendered.splitlines(), "docs/reference.md", "as it should be")
+    difference = "\n".join(changes)
+    assert not difference, f"docs/reference.md is not current: type `make docs`\n{difference}"
 
 
-def test_views(untouched: Cluster) -> None:
-    documented: dict[str, list[str]] = {}
-    for view, columns, _ in table("Statistics"):
-        if view:
-            documented[in_code(view)[0]] = []
-        documented[list(documented)[-1]] += in_code(columns)
-    assert documented == {
-        name: columns.split() for name, columns in (row.split("|") for row in untouched.psql(VIEWS).splitlines())
-    }
+def test_reference_is_complete() -> None:
+    """A table whose query finds nothing would be current, too."""
+    for title in ("Settings", "Layouts", "Functions", "`id_gen_stat`", "Errors"):
+        assert REFERENCE.table(title), title
 
 
-def test_settings(untouched: Cluster) -> None:
-    documented = {}
-    for name, default, unit, bounds, _ in table("Settings"):
-        limits = in_code(bounds)
-        documented[in_code(name)[0]] = [*in_code(default), "".join(in_code(unit)), limits]
-
-    installed = {}
-    for row in untouched.psql(SETTINGS).splitlines():
-        name, default, unit, kind, low, high, values = row.split("|")
-        installed[name] = [default, unit, {"integer": [low, high], "enum": values.split(), "string": []}[kind]]
-    for name, (*_, limits) in documented.items():
-        if all(re.fullmatch(r"-?\d+\w*", limit) for limit in limits):
-            limits[:] = map(milliseconds, limits)
-        assert name in installed, f"{name} is in README.md, but no setting of the server"
-    assert documented == installed
+def test_volatile_functions_are_not_parallel_safe(untouched: Cluster) -> None:
+    functions = [row.split("|") for row in untouched.psql(FUNCTIONS).splitlines()]
+    assert functions
+    assert [signature for signature, volatile, safe in functions if volatile == safe] == []
 
 
-def test_layouts(untouched: Cluster) -> None:
-    documented = set()
-    for name, _use, epoch, tick, fields, rate, nodes, last_day in table("Layouts"):
-        unsigned = "unsigned " if "64 bits" in fields else ""
-        text = f"epoch={epoch} tick={tick.replace(' ', '')} {unsigned}{in_code(fields)[0]}"
-        documented.add("|".join([*in_code(name), text, rate.replace(",", ""), nodes.replace(",", ""), last_day]))
-
-    rows = [row.split("|") for row in untouched.psql(LAYOUTS).splitlines()]
-    assert documented == {"|".join([name, text, rate, nodes, last]) for name, text, _, rate, nodes, last in rows}
+def test_settings_belong_to_the_server(untouched: Cluster) -> None:
+    assert untouched.psql(OTHER_SETTINGS) == ""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@cache
+def anchors(path: Path) -> set[str]:
+    """What a link can name in a page."""
+    headings = HEADING.findall(FENCED.sub("", path.read_text()))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links(page: Path) -> None:
-    text = FENCED.sub("", page.read_text())
-    anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in HEADING.findall(text)}
-    for target in (found["target"] for found in LINK.finditer(text)):
+    for target in (found["target"] for found in LINK.finditer(FENCED.sub("", page.read_text()))):
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")
-        assert (page.parent / path).exists(), f"{page.name} links to {target}, which does not exist"
-        assert path or anchor in anchors, f"{page.name} links to its section {target}, which does not exist"
+        linked = (page.parent / path).resolve() if path else page
+        assert linked.exists(), f"{page.name} links to {target}, which does not exist"
+        if anchor and linked.suffix == ".md":
+            assert anchor in anchors(linked), f"{page.name} links to {target}, which is no section of that page"
 
 
 def test_commands() -> None:
     targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    commands = "\n".join([*blocks("sh"), *in_code(FENCED.sub("", README))])
+    commands = "\n".join(
+        text for page in (README, CONTRIBUTING) for text in (*page.blocks("sh"), *in_code(FENCED.sub("", page.text)))
+    )
     named = set(re.findall(r"\bmake ([a-z-]+)", commands))
     assert named <= targets
     assert {"demo", "test", "test-all", "install"} <= named
     for path in re.findall(r"(?<![\w/.])(?:tests|scripts|demo)/[\w/.]+", commands):
-        assert (ROOT / path).exists(), f"README.md names {path}, which does not exist"
-    for name in re.findall(r"--package id_gen_core --test (\w+)", commands):
-        assert (ROOT / "core" / "tests" / f"{name}.rs").exists()
+        assert (ROOT / path).exists(), f"the documents name {path}, which does not exist"
+    for test in re.findall(r"--package id_gen_core --test (\w+)", commands):
+        assert (ROOT / "core" / "tests" / f"{test}.rs").exists()
+
+
+def test_map() -> None:
+    documented = {in_code(row[0])[0].rstrip("/") for row in CONTRIBUTING.table("Map")}
+    folders = {name(path) for place in (ROOT, ROOT / "src") for path in place.iterdir() if path.is_dir()}
+    assert {each for each in folders if each != "target" and not each.startswith(".")} <= documented
