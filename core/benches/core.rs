@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use id_gen_core::block::Block;
-use id_gen_core::frontier::{ClaimSize, Frontier, Limits, Run, SequenceStart, UNRESERVED};
+use id_gen_core::frontier::{ClaimSize, Frontier, Limits, SequenceStart, UNRESERVED};
 use id_gen_core::layout::Layout;
 use id_gen_core::lead::LeadLimit;
 use id_gen_core::presets;
@@ -55,10 +55,10 @@ fn claims(criterion: &mut Criterion) {
     criterion.bench_function("take from a block of 64, and refill", |bencher| {
         let block = Block::default();
         let tick_ms = layout.tick_start_ms(1 << 30).cast_unsigned();
-        let run = Run { start: layout.first_position(1 << 30), count: 64 };
+        let first_id = layout.id_at(layout.first_position(1 << 30), 0);
         bencher.iter(|| {
             block.take(black_box(tick_ms * 1_000_000), 1).unwrap_or_else(|| {
-                block.fill(&layout, 0, run, 1 << 30, 1);
+                block.fill(&layout, first_id, 64, 1 << 30, 1);
                 0
             })
         });

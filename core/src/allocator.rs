@@ -26,6 +26,8 @@ pub struct Allocator {
     frontier: Frontier,
     /// First position that is not reserved.
     reserved_end: u64,
+    /// A claim that ends above this leaves less than half of what should be reserved ahead of it.
+    low_mark: u64,
     /// What is known of the clocks.
     pub monitor: ClockMonitor,
 }
@@ -43,7 +45,10 @@ impl Allocator {
     /// An allocator at its start point, with nothing reserved.
     pub fn new(layout: &Layout, start: &StartPoint) -> Allocator {
         let first = layout.first_position(layout.tick_from(start.first_ms));
-        Allocator { frontier: Frontier::new(first), reserved_end: first, monitor: start.monitor }
+        let (frontier, monitor) = (Frontier::new(first), start.monitor);
+        let mut allocator = Allocator { frontier, reserved_end: 0, low_mark: 0, monitor };
+        allocator.reserve(layout, first);
+        allocator
     }
 
     /// The lowest position never handed out.
@@ -124,9 +129,14 @@ impl Allocator {
 
     /// Whether less than half of what should be reserved ahead of a position is left.
     #[inline]
-    pub const fn is_low(&self, layout: &Layout, position: u64) -> bool {
-        let half = RESERVE_AHEAD_MS as u64 / 2 / layout.tick_ms() as u64;
-        layout.tick_of(self.reserved_end) < layout.tick_of(position).saturating_add(half)
+    pub const fn is_low(&self, position: u64) -> bool {
+        position > self.low_mark
+    }
+
+    fn reserve(&mut self, layout: &Layout, end: u64) {
+        let half = RESERVE_AHEAD_MS.unsigned_abs() / 2 / u64::from(layout.tick_ms());
+        self.reserved_end = end;
+        self.low_mark = end.saturating_sub(layout.first_position(half));
     }
 
     /// The Unix millisecond up to which the reservation reaches.
@@ -136,13 +146,13 @@ impl Allocator {
 
     /// Lets claims use what was made durable.
     pub fn extend(&mut self, layout: &Layout, until_ms: i64) {
-        self.reserved_end =
-            self.reserved_end.max(layout.first_position(layout.tick_from(until_ms)));
+        let end = layout.first_position(layout.tick_from(until_ms));
+        self.reserve(layout, self.reserved_end.max(end));
     }
 
     /// Takes from claims what is reserved and not handed out, and says until when the rest reaches.
     pub fn release(&mut self, layout: &Layout) -> i64 {
-        self.reserved_end = self.reserved_end.min(self.end_of_tick(layout));
+        self.reserve(layout, self.reserved_end.min(self.end_of_tick(layout)));
         self.reserved_until_ms(layout)
     }
 

@@ -7,7 +7,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::frontier::Run;
 use crate::layout::Layout;
 
 /// IDs of one tick, claimed and not yet handed out.
@@ -70,6 +69,7 @@ impl Block {
     }
 
     /// How many IDs are left, good or not.
+    #[inline(always)]
     pub fn left(&self) -> u64 {
         // A claim asks this of a block that is mostly used up: no need to divide.
         if self.is_empty() {
@@ -80,18 +80,19 @@ impl Block {
     }
 
     /// Drops what is left.
+    #[inline(always)]
     pub fn clear(&self) {
         self.end_id.store(self.next_id.load(Relaxed), Relaxed);
         self.tick_ns.store(0, Relaxed);
     }
 
-    /// Fills the block with a run of one tick, claimed while the clock showed `now_tick`.
-    pub fn fill(&self, layout: &Layout, node_bits: u64, run: Run, now_tick: u64, generation: u64) {
-        debug_assert!(run.split_tick(layout).1.is_none(), "a block lies within one tick");
-        let first_id = layout.id_at(run.start, node_bits);
+    /// Fills the block with so many IDs of one tick, from this one on, claimed while the clock showed
+    /// `now_tick`.
+    #[inline(always)]
+    pub fn fill(&self, layout: &Layout, first_id: u64, count: u64, now_tick: u64, generation: u64) {
         let stride = layout.stride();
         self.next_id.store(first_id, Relaxed);
-        self.end_id.store(first_id.wrapping_add(stride.wrapping_mul(run.count)), Relaxed);
+        self.end_id.store(first_id.wrapping_add(stride.wrapping_mul(count)), Relaxed);
         self.stride.store(stride, Relaxed);
         self.tick_start_ns.store(layout.tick_start_ns(now_tick), Relaxed);
         self.tick_ns.store(layout.tick_ns(), Relaxed);

@@ -162,7 +162,8 @@ fn a_block_is_used_in_order_then_dropped_with_its_tick_or_generation() {
     let node_bits = layout.node_bits(1, 2).unwrap();
     let run = Run { start: layout.first_position(500) + 7, count: 3 };
     let block = Block::default();
-    let fill = || block.fill(&layout, node_bits, run, 400, 9);
+    let first_id = layout.id_at(run.start, node_bits);
+    let fill = || block.fill(&layout, first_id, run.count, 400, 9);
     assert_eq!(block.take(tick_ns(400), 0), None, "a new block is empty");
     fill();
     let ids: Vec<u64> = std::iter::from_fn(|| block.take(tick_ns(401) - 1, 9)).collect();

@@ -310,8 +310,8 @@ fn what_is_withdrawn_can_not_be_claimed() {
     };
     assert!(claim(&mut allocator, 100).is_err(), "nothing is promised yet");
     allocator.extend(&layout, 3_100);
-    assert!(allocator.is_low(&layout, layout.first_position(2_000)));
-    assert!(!allocator.is_low(&layout, layout.first_position(1_000)));
+    assert!(allocator.is_low(layout.first_position(2_000)));
+    assert!(!allocator.is_low(layout.first_position(1_000)));
     assert!(claim(&mut allocator, 100).is_ok());
     assert_eq!(allocator.release(&layout), 101, "the tick in use ends there");
     assert!(claim(&mut allocator, 100).is_ok(), "the rest of the tick in use is still promised");

@@ -34,6 +34,7 @@ pub fn log_line(line: impl Into<String>) {
 }
 
 /// Writes the line about a clock that was set.
+#[cold]
 pub fn log_clock_step(stepped_ns: i64) {
     let ms = stepped_ns.unsigned_abs() / NS_PER_MS;
     let direction = if stepped_ns < 0 { "back" } else { "forward" };

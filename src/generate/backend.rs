@@ -83,17 +83,24 @@ pub fn progress() -> (u64, u64) {
 /// Whatever forbids this process to generate at all.
 #[inline]
 pub fn attach() -> Result<Backend, Error> {
-    let reload_time = reload::time();
-    let known = LOCAL.with(|local| match local {
-        Some(local) if local.reload_time == reload_time => Some(local.backend),
-        _ => None,
-    });
-    known.map_or_else(|| attach_or_adopt(reload_time), Ok)
+    up_to_date().map_or_else(attach_or_adopt, Ok)
+}
+
+/// As [`attach`], if there is nothing to do.
+#[inline]
+pub fn up_to_date() -> Option<Backend> {
+    LOCAL.with(|local| {
+        local
+            .as_ref()
+            .filter(|local| local.reload_time == reload::time())
+            .map(|local| local.backend)
+    })
 }
 
 /// As [`attach`], the first time, or after a reload.
 #[cold]
-fn attach_or_adopt(reload_time: pg_sys::TimestampTz) -> Result<Backend, Error> {
+fn attach_or_adopt() -> Result<Backend, Error> {
+    let reload_time = reload::time();
     let backend = match LOCAL.with(|local| local.as_ref().map(|local| local.backend)) {
         Some(backend) => backend,
         None => first_attach()?,

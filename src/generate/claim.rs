@@ -8,8 +8,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use id_gen_core::block;
 use id_gen_core::frontier::{Bound, ClaimError, ClaimSize, Run};
-use id_gen_core::layout::{Layout, OutsideLayout};
+use id_gen_core::layout::Layout;
 use id_gen_core::lead::{LeadLimit, bulk_threshold};
+use id_gen_core::time::unix_us;
 
 use crate::durable;
 use crate::error::{Error, Reason, report};
@@ -42,9 +43,16 @@ struct Request {
     by_row: bool,
     /// This session loads in bulk: it leaves room to sessions that ask for few.
     bulk: bool,
+    /// The clocks were checked just before.
+    clocks_checked: bool,
 }
 
 impl Request {
+    #[inline]
+    const fn new(size: ClaimSize, by_row: bool) -> Request {
+        Request { size, by_row, bulk: false, clocks_checked: false }
+    }
+
     /// What the session gets at most of what it asks for: where the order across sessions is strict,
     /// one row at a time.
     #[inline]
@@ -74,16 +82,22 @@ enum Denial {
     NoNumber,
     /// No ID was made yet since the server started.
     NotStarted,
-    /// The clock jumped, by so many nanoseconds.
-    Jumped(u64),
-    /// The clock is outside the layout's time.
-    OutsideLayout(OutsideLayout),
+    /// The clocks have to be checked first.
+    ClocksUnchecked,
+    /// The clock is outside the layout's time, or all of that is reserved.
+    OutsideLayout,
     /// The reservation has to be extended first.
     Unreserved,
     /// The position is too far ahead of the clock.
     Ahead { position: u64, limit: LeadLimit },
-    /// All times of the layout are reserved.
-    Exhausted,
+}
+
+/// Claims a new block and takes its first ID, if that is granted at once. Nothing here raises an error,
+/// allocates or logs, so it needs no guard.
+#[inline(never)]
+pub fn next_id_at_once() -> Option<u64> {
+    let backend = backend::up_to_date()?;
+    next_block(backend, |request, now_ns| attempt(backend, request, now_ns)).ok()
 }
 
 /// Claims a new block and takes its first ID.
@@ -92,17 +106,28 @@ enum Denial {
 /// Whatever forbids this server to generate now.
 pub fn next_id() -> Result<u64, Error> {
     let backend = backend::attach()?;
-    let Backend { shared, slot } = backend;
+    next_block(backend, |request, now_ns| claim(backend, request, now_ns))
+}
+
+#[inline(always)]
+fn next_block<E>(
+    Backend { shared, slot }: Backend,
+    claim: impl FnOnce(Request, u64) -> Result<Claim, E>,
+) -> Result<u64, E> {
     let now_ns = clock::wall_ns();
     let used_up = slot.block.is_used_up(now_ns, shared.generation());
     let size = block::next_size(slot.block_size.load(Relaxed), used_up, u64::from(u32::MAX));
-    slot.drop_block();
-    let request = Request { size: ClaimSize::Block(size), by_row: false, bulk: false };
-    let claim = claim(backend, request, now_ns)?;
+    if !slot.block.is_empty() {
+        slot.drop_block();
+    }
+    let claim = claim(Request::new(ClaimSize::Block(size), false), now_ns)?;
     slot.block_size.store(size.min(claim.max_block), Relaxed);
     let id = claim.layout.id_at(claim.run.start, claim.node_bits);
-    let rest = Run { start: claim.run.start + 1, count: claim.run.count - 1 };
-    slot.block.fill(claim.layout, claim.node_bits, rest, claim.now_tick, claim.generation);
+    // Where blocks are of one ID, there is nothing to hold, and none to grow.
+    if claim.max_block > 1 {
+        let (next, left) = (id.wrapping_add(claim.layout.stride()), claim.run.count - 1);
+        slot.block.fill(claim.layout, next, left, claim.now_tick, claim.generation);
+    }
     Ok(id)
 }
 
@@ -126,27 +151,30 @@ pub fn next_rows(size: ClaimSize) -> Result<Claim, Error> {
 fn next_run(size: ClaimSize, by_row: bool) -> Result<Claim, Error> {
     let backend = backend::attach()?;
     backend.slot.drop_block();
-    claim(backend, Request { size, by_row, bulk: false }, clock::wall_ns())
+    claim(backend, Request::new(size, by_row), clock::wall_ns())
 }
 
-#[inline]
+#[inline(always)]
 fn claim(backend: Backend, request: Request, now_ns: u64) -> Result<Claim, Error> {
     match attempt(backend, request, now_ns) {
         Ok(claim) => Ok(claim),
-        Err(denial) => {
-            let outcome = claim_denied(backend, request, denial);
-            if let Err(error) = &outcome {
-                backend.shared.events.0.count_refusal(error.reason());
-            }
-            outcome
-        }
+        Err(denial) => claim_denied(backend, request, denial),
     }
 }
 
-/// Does what a denial asks for, until a claim is granted or there is nothing that could be done.
+/// Counts a refusal, if that is what becomes of a denial.
 #[cold]
 #[inline(never)]
-fn claim_denied(
+fn claim_denied(backend: Backend, request: Request, denial: Denial) -> Result<Claim, Error> {
+    let outcome = claim_after_denial(backend, request, denial);
+    if let Err(error) = &outcome {
+        backend.shared.events.0.count_refusal(error.reason());
+    }
+    outcome
+}
+
+/// Does what a denial asks for, until a claim is granted or there is nothing that could be done.
+fn claim_after_denial(
     backend: Backend,
     mut request: Request,
     mut denial: Denial,
@@ -155,6 +183,7 @@ fn claim_denied(
     let layout = shared.layout()?;
     let mut wait: Option<Wait> = None;
     loop {
+        let mut now_ns = None;
         match denial {
             // Told by `layout`, above, unless it has one by now.
             Denial::NoLayout => {}
@@ -165,8 +194,13 @@ fn claim_denied(
             Denial::NotStarted => {
                 startup::start(shared, &shared.reservation_lock.lock(), Decision::None)?;
             }
-            Denial::Jumped(by_ns) => return Err(shared.lock().jumped(by_ns)),
-            Denial::OutsideLayout(outside) => return Err(durable::outside_layout(outside, layout)),
+            Denial::ClocksUnchecked => now_ns = Some(check_clocks(shared)?),
+            Denial::OutsideLayout => {
+                return Err(match layout.clock_tick(clock::wall_ns()) {
+                    Ok(_) => Reason::AllReserved(*layout).into(),
+                    Err(outside) => durable::outside_layout(outside, layout),
+                });
+            }
             // The keeper is late, or there is none.
             Denial::Unreserved => {
                 wait.get_or_insert_with(|| Wait::new(backend));
@@ -177,9 +211,9 @@ fn claim_denied(
                 let wait = wait.get_or_insert_with(|| Wait::new(backend));
                 wait.until_due(layout, limit, position)?;
             }
-            Denial::Exhausted => return Err(Reason::AllReserved(*layout).into()),
         }
-        match attempt(backend, request, clock::wall_ns()) {
+        request.clocks_checked = now_ns.is_some();
+        match attempt(backend, request, now_ns.unwrap_or_else(clock::wall_ns)) {
             Ok(claim) => return Ok(claim),
             Err(next) => denial = next,
         }
@@ -191,15 +225,7 @@ fn claim_denied(
 fn attempt(backend: Backend, request: Request, now_ns: u64) -> Result<Claim, Denial> {
     let Backend { shared, slot } = backend;
     let Some(layout) = shared.layout_if_valid() else { return Err(Denial::NoLayout) };
-    let mut step = None;
-    let claimed = {
-        let mut state = shared.lock();
-        claim_locked(shared, &mut state, slot, layout, request, now_ns, &mut step)
-    };
-    if let Some(stepped_ns) = step {
-        report::log_clock_step(stepped_ns);
-    }
-    let (claim, low) = claimed?;
+    let (claim, low) = claim_locked(shared, &mut shared.lock(), slot, layout, request, now_ns)?;
     if low {
         shared.keeper.wake();
     }
@@ -215,20 +241,17 @@ fn claim_locked(
     slot: &Slot,
     layout: &'static Layout,
     request: Request,
-    mut now_ns: u64,
-    step: &mut Option<i64>,
+    now_ns: u64,
 ) -> Result<(Claim, bool), Denial> {
     let Some(node_bits) = state.rules.node_bits else { return Err(Denial::NoNumber) };
-    let Some(allocator) = &state.allocator else { return Err(Denial::NotStarted) };
-    if allocator.monitor.is_due(now_ns) {
-        let checked = state.check_clocks();
-        *step = state.take_unlogged_step();
-        now_ns = checked.map_err(Denial::Jumped)?.wall_ns;
-    }
     let State { allocator: Some(allocator), rules, peaks, .. } = state else {
         return Err(Denial::NotStarted);
     };
-    let now_tick = layout.clock_tick(now_ns).map_err(Denial::OutsideLayout)?;
+    if allocator.monitor.is_due(now_ns) && !request.clocks_checked {
+        return Err(Denial::ClocksUnchecked);
+    }
+    // That the clock is past the layout's end is found by the claim.
+    let Ok(now_tick) = layout.tick_at(unix_us(now_ns)) else { return Err(Denial::OutsideLayout) };
     let limit = if request.is_bulk(layout, slot, now_tick) {
         rules.lead.for_bulk(layout)
     } else {
@@ -243,13 +266,26 @@ fn claim_locked(
         Err(ClaimError::Reached { bound: Bound::Reservation, .. }) => {
             return Err(Denial::Unreserved);
         }
-        Err(ClaimError::Exhausted) => return Err(Denial::Exhausted),
+        Err(ClaimError::Exhausted) => return Err(Denial::OutsideLayout),
     };
-    let low = allocator.is_low(layout, run.end());
+    let low = allocator.is_low(run.end());
     let last = run.end() - 1;
     let last_tick = layout.tick_of(last);
     peaks.note(last_tick.saturating_sub(now_tick), last - layout.first_position(last_tick));
     let max_block = rules.max_block;
     let generation = shared.generation();
     Ok((Claim { layout, run, node_bits, now_tick, generation, max_block }, low))
+}
+
+/// Checks the clocks, logs a step, and returns the time.
+fn check_clocks(shared: &SharedState) -> Result<u64, Error> {
+    let (checked, step) = {
+        let mut state = shared.lock();
+        let checked = state.check_clocks().map_err(|by_ns| state.jumped(by_ns));
+        (checked, state.take_unlogged_step())
+    };
+    if let Some(stepped_ns) = step {
+        report::log_clock_step(stepped_ns);
+    }
+    checked.map(|now| now.wall_ns)
 }

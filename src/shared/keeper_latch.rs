@@ -65,7 +65,12 @@ impl KeeperLatch {
         if !latch.is_null() {
             // SAFETY: a latch in PostgreSQL's shared memory, there as long as the server runs. If
             // its process has ended, the wake-up reaches nobody, or a process that looks again.
-            unsafe { pg_sys::SetLatch(latch) };
+            unsafe { SetLatch(latch) };
         }
     }
+}
+
+unsafe extern "C-unwind" {
+    /// PostgreSQL's function without pgrx's guard. It raises no error.
+    fn SetLatch(latch: *mut pg_sys::Latch);
 }

@@ -9,9 +9,9 @@ use crate::error::{Error, report};
 /// Exports a function that SQL can call.
 ///
 /// `fast`, if given, is tried first and outside the guard that turns panics and PostgreSQL's errors
-/// into each other: it must neither panic nor call into PostgreSQL, except for
-/// [`crate::pg::fmgr::UuidPlace`] while it has nothing to drop, and returns `None` to leave the call to
-/// the body, which may do both.
+/// into each other: it must neither panic nor call anything of PostgreSQL's that can raise an error,
+/// except for [`crate::pg::fmgr::UuidPlace`] while it has nothing to drop, and returns `None` to leave
+/// the call to the body, which may do both.
 macro_rules! sql_function {
     (
         $(#[$meta:meta])*

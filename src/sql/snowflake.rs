@@ -21,7 +21,10 @@ use crate::sql::function::sql_function;
 sql_function! {
     /// `snowflake_next() → bigint`
     fn snowflake_next(_call)
-    fast { backend::take().map(|id| int8(Layout::to_bigint(id))) }
+    fast {
+        let id = backend::take().or_else(claim::next_id_at_once)?;
+        Some(int8(Layout::to_bigint(id)))
+    }
     { claim::next_id().map(|id| int8(Layout::to_bigint(id))) }
 }
 
