@@ -7,12 +7,15 @@ its ways. A server built to tell valgrind of its memory (PG=18-cassert) shows mo
 
 import subprocess
 import xml.etree.ElementTree as xml
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from harness import GENERATING, Cluster
+from harness.arguments import CONSTANT, FUZZED, rule, values
+from harness.catalog import Function, functions, views
 from harness.cluster import environment
 
 CORPUS = Path(__file__).parents[2] / "core/fuzz/corpus"
@@ -20,27 +23,23 @@ LIBRARY = "id_gen.so"
 # In Unix seconds; most layouts hold it.
 BEGIN_OF_2026 = 1_767_225_600
 
-# Each for every text that might be a layout, and a number. One that is refused does not keep the next from running.
-OF_A_LAYOUT = (
-    "snowflake_parse(number, layout)", "snowflake_inspect(number, layout)", "snowflake_timestamp(number, layout)",
-    "snowflake_make(instant, 0, 0, 0, layout)", "snowflake_min(instant, layout)", "snowflake_max(instant, layout)",
-)  # fmt: skip
-OF_A_UUID = (
-    "uuidv7_timestamp(id)", "public.uuid_extract_timestamp(id)", "public.uuid_extract_version(id)",
-    "uuidv7_min(public.uuid_extract_timestamp(id))", "uuidv7_max(public.uuid_extract_timestamp(id))",
-)  # fmt: skip
-OF_NOTHING = (
+# Each input stands in the table three times: as a short value, one in a row of its own and a compressed one.
+SPELLINGS = 3
+# What every function is called with is in harness/arguments.py. These are more.
+IN_BULK = (
     "SELECT snowflake_next(), public.uuidv7(), public.uuidv7(interval '1 day') FROM generate_series(1, 1000)",
     "SELECT snowflake_next_array(1000)",
     "SELECT count(*) FROM snowflake_next_batch(10000)",
     "SELECT snowflake_parse(snowflake_next()), snowflake_inspect(snowflake_next())",
-    "SELECT * FROM snowflake_layouts()",
-    "SELECT * FROM id_gen_plan(10000, 10, 30)",
-    "SELECT * FROM id_gen_status()",
-    "SELECT * FROM id_gen_check()",
-    "SELECT * FROM id_gen_stat",
-    "SELECT * FROM id_gen_stat_backends",
 )
+
+
+class Report(NamedTuple):
+    """What was called, what the server answered, and what valgrind says of it."""
+
+    called: list[Function]
+    answers: str
+    seen: xml.Element
 
 
 def corpus(name: str) -> Iterator[tuple[int, bytes]]:
@@ -50,12 +49,12 @@ def corpus(name: str) -> Iterator[tuple[int, bytes]]:
         yield int.from_bytes(content[:8].ljust(8, b"\0"), "big", signed=True), content[8:]
 
 
-def fill(cluster: Cluster) -> int:
-    """Puts the inputs into tables: a layout as a short value, one in a row of its own and a compressed one."""
+def fill(cluster: Cluster) -> dict[str, int]:
+    """Puts the inputs into tables. Returns how many rows each has."""
     cluster.psql("""
         CREATE EXTENSION id_gen;
         CREATE TABLE given (place serial, number bigint, instant timestamptz, layout text);
-        CREATE TABLE uuid_given (id uuid);
+        CREATE TABLE uuid_given (place serial, id uuid);
     """)
     with cluster.connect() as connection:
         for number, rest in corpus("layout"):
@@ -68,24 +67,40 @@ def fill(cluster: Cluster) -> int:
                 )
         for _, rest in corpus("uuid"):
             if len(rest) >= 16:
-                connection.execute("INSERT INTO uuid_given VALUES (encode(%s, 'hex')::uuid)", (rest[:16],))
-        return connection.execute("SELECT max(place) FROM given").fetchone()[0]
+                connection.execute("INSERT INTO uuid_given (id) VALUES (encode(%s, 'hex')::uuid)", (rest[:16],))
+    return {table: int(cluster.psql(f"SELECT max(place) FROM {table}")) for table in FUZZED}
 
 
-def statements(rows: int) -> Iterator[str]:
-    yield from OF_NOTHING
-    for place in range(1, rows + 1):
-        for call in OF_A_LAYOUT:
-            yield f"SELECT {call} FROM given WHERE place = {place}"
-    for call in OF_A_UUID:
-        yield f"SELECT {call} FROM uuid_given"
+def calls(function: Function, rows: Mapping[str, int]) -> Iterator[str]:
+    """A statement for each row of each table that has arguments for it: a refusal ends only its own statement."""
+    tables = [table for table, columns in FUZZED.items() if takes_from(function, columns)]
+    for table in tables:
+        arguments = values(function, CONSTANT | FUZZED[table], "FUZZED")
+        # Without its layout, every spelling of an input is the same.
+        step = 1 if table != "given" or "layout" in arguments else SPELLINGS
+        for place in range(1, rows[table] + 1, step):
+            yield f"SELECT {function.call(arguments)}, '{function}' AS answered FROM {table} WHERE place = {place}"
+    if not tables:
+        call = function.call(values(function, CONSTANT, "FUZZED or CONSTANT"))
+        yield f"SELECT {call}, '{function}' AS answered"
+        if function.returns_set or function.columns:
+            yield f"SELECT * FROM {call}"
+
+
+def takes_from(function: Function, columns: Mapping[str, str]) -> bool:
+    """Whether a table has something for a function, and together with what is constant everything."""
+    found = [rule(CONSTANT | columns, argument) for argument in function.arguments]
+    return None not in found and not set(columns.values()).isdisjoint(found)
 
 
 @pytest.fixture(scope="module")
-def report() -> tuple[str, xml.Element]:
-    """What the server answered, and what valgrind says of it."""
+def report() -> Report:
     with Cluster(conf=GENERATING) as cluster:
-        typed = "".join(f"{statement}\n" for statement in statements(fill(cluster)))
+        rows = fill(cluster)
+        # Those that change the server's state are not for this.
+        called = [function for function in functions(cluster) if not function.is_for_superusers]
+        statements = [*IN_BULK, *(f"SELECT * FROM {view}" for view in views(cluster))]
+        statements += [statement for function in called for statement in calls(function, rows)]
         cluster.stop()
         seen = cluster.base / "valgrind.xml"
         done = subprocess.run(
@@ -95,7 +110,7 @@ def report() -> tuple[str, xml.Element]:
                 cluster.server.bindir / "postgres", "--single", "-D", cluster.data, "postgres",
             ],
             env=environment(),
-            input=typed,
+            input="".join(f"{statement}\n" for statement in statements),
             text=True,
             errors="replace",
             stdout=subprocess.PIPE,
@@ -103,7 +118,7 @@ def report() -> tuple[str, xml.Element]:
             **cluster.server.as_owner,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout[-2000:]
-        return done.stdout, xml.parse(seen).getroot()
+        return Report(called, done.stdout, xml.parse(seen).getroot())
 
 
 def errors(seen: xml.Element) -> list[xml.Element]:
@@ -127,18 +142,15 @@ def told(error: xml.Element) -> str:
     return "\n".join(lines)
 
 
-def test_the_inputs_got_there(report: tuple[str, xml.Element]) -> None:
-    answers, _ = report
-    called = {call.partition("(")[0].removeprefix("public.") for call in OF_A_LAYOUT + OF_A_UUID}
-    for answer in ("snowflake_next", "uuidv7", "snowflake_next_array", *called):
-        assert f"{answer} = " in answers
-    assert 'count = "10000"' in answers
-    assert "invalid layout" in answers
-    assert "terminated" not in answers and "TRAP" not in answers
+def test_the_inputs_got_there(report: Report) -> None:
+    for function in report.called:
+        assert f'answered = "{function}"' in report.answers
+    assert 'count = "10000"' in report.answers
+    assert "invalid layout" in report.answers
+    assert "terminated" not in report.answers and "TRAP" not in report.answers
 
 
-def test_valgrind_has_nothing_to_say_of_us(report: tuple[str, xml.Element]) -> None:
-    """Of PostgreSQL itself it may; what has us anywhere on its way is ours."""
-    _, seen = report
-    ours = [told(error) for error in errors(seen) if any(is_ours(frame) for frame in error.iter("frame"))]
+def test_valgrind_reports_nothing_of_the_library(report: Report) -> None:
+    """Of PostgreSQL itself it may; an error with the library anywhere on its stack is the library's."""
+    ours = [told(error) for error in errors(report.seen) if any(is_ours(frame) for frame in error.iter("frame"))]
     assert not ours, "\n\n".join(ours)
