@@ -110,6 +110,17 @@ VIEWS = """
 """
 
 
+TWINS = """
+    SELECT format('%s(%s)', p.proname, oidvectortypes(p.proargtypes))
+      FROM pg_proc p
+      JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+      JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'id_gen'
+      JOIN pg_proc own ON (own.pronamespace, own.proname, own.proargtypes, own.prorettype)
+                        = ('pg_catalog'::regnamespace, p.proname, p.proargtypes, p.prorettype)
+     ORDER BY 1
+"""
+
+
 def functions(cluster: Cluster) -> list[Function]:
     """Every function of the extension as it is installed."""
     with cluster.connect() as connection:
@@ -127,3 +138,8 @@ def _function(name: str, arguments: list[tuple[str, str, str]], *properties: boo
 def views(cluster: Cluster) -> list[str]:
     """Every view of the extension as it is installed, with its schema."""
     return cluster.psql(VIEWS).splitlines()
+
+
+def twins(cluster: Cluster) -> list[str]:
+    """The extension's functions that this PostgreSQL has too: with the same name, arguments and result."""
+    return cluster.psql(TWINS).splitlines()
