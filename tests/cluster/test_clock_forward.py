@@ -64,7 +64,7 @@ def test_a_jump_is_refused_until_the_clock_comes_back(seconds: int) -> None:
 
 
 @pytest.mark.parametrize("seconds", [HOUR, THIRTY_YEARS])
-def test_an_operator_accepts_a_jump(seconds: int) -> None:
+def test_an_administrator_accepts_a_jump(seconds: int) -> None:
     with stepped(seconds, NARROW + PATIENT) as (cluster, _, before):
         refusal(cluster)
         cluster.psql(ACCEPT)

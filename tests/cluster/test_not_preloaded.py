@@ -25,7 +25,7 @@ CONF = "id_gen.worker_id = 1\nid_gen.layout = 'wide'\n"
 FILLED = "CREATE TABLE item AS SELECT snowflake_next() AS id FROM generate_series(1, 10000)"
 
 
-def test_an_operator_gives_a_running_server_its_number() -> None:
+def test_an_administrator_sets_the_worker_id_of_a_running_server() -> None:
     with Cluster() as cluster, Caller(cluster) as before:
         cluster.psql("CREATE EXTENSION id_gen")
         for error in (refusal(cluster), refusal(cluster, "SELECT snowflake_next_array(1)")):
@@ -34,7 +34,7 @@ def test_an_operator_gives_a_running_server_its_number() -> None:
         with pytest.raises(psycopg.Error) as refused:
             before.ask()
         assert refused.value.sqlstate == UNSET
-        # In a session that has not loaded the library, as an operator's is.
+        # In a session that has not loaded the library, as an administrator's is.
         change(cluster, "worker_id", 7)
         cluster.poll_until(WORKER, expected="7")
         assert before.ask(WORKER) == 7
@@ -181,7 +181,7 @@ def test_a_crash_adopts_no_layout_that_waits_for_the_restart() -> None:
         assert cluster.psql("SELECT name FROM snowflake_layouts() WHERE in_use") == "wide"
         assert given == sorted(set(given))
         cluster.restart()
-        assert refusal(cluster).sqlstate == UNSET, "now it is for the operator to decide"
+        assert refusal(cluster).sqlstate == UNSET, "now an administrator has to decide"
 
 
 def test_sessions_from_before_and_after_a_reload_share_one_line() -> None:

@@ -179,7 +179,7 @@ def test_reservation_lost() -> None:
 
 
 def test_reservation_that_can_not_be_written() -> None:
-    """Removing what is in the way is the operator's; what has happened is told until the counts are reset."""
+    """The administrator removes the cause; the check warns of what has happened until the statistics are reset."""
     with server(GENERATING) as cluster:
         next_id(cluster)
         with Reservation(cluster).read_only():

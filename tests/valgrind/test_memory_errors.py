@@ -1,4 +1,4 @@
-"""No function reads memory that is not its own, or that nobody wrote, whatever it is given: valgrind watches a server.
+"""No function reads memory that is not its own or not initialized, whatever it is called with: a server under valgrind.
 
 The server is a single process that takes statements from a file. What is decoded are the inputs that the fuzzer found
 interesting, as the core's own tests replay them: here they come through SQL, as values that PostgreSQL keeps in each of

@@ -1,4 +1,4 @@
-"""States that refuse, and the one command that leads out of each, typed as its hint or check names it."""
+"""Following the hint of a refusal, or the remedy of a check, makes the server generate again."""
 
 import re
 import threading
@@ -83,9 +83,9 @@ def test_a_mistyped_reset_is_taken_back(by: str) -> None:
             ((primary, hint),) = said
             assert re.fullmatch(r"no snowflake is available for the next \d+ ms", primary or "")
             error = refusal(cluster)
-            way_out = {"warning": hint, "hint": error.hint, "check": checks(cluster)["lead"].remedy}[by]
+            advice = {"warning": hint, "hint": error.hint, "check": checks(cluster)["lead"].remedy}[by]
             said.clear()
-            (typed,) = re.findall(r"SELECT [^;]*;", way_out or "")
+            (typed,) = re.findall(r"SELECT [^;]*;", advice or "")
             connection.execute(typed)
         assert said[0][0] == "snowflakes may repeat those of later times, if there are any"
         given.append(first_id(cluster))

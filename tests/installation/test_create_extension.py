@@ -1,4 +1,4 @@
-"""Who may install the extension, what they may then do with it, and what is left when it is dropped."""
+"""CREATE EXTENSION and DROP EXTENSION: who may run them, what they may then call, and that nothing is left."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from harness import GENERATING, Cluster, SqlError
 
 NOT_PERMITTED = "42501"
 
-OPERATOR = (
+ONLY_SUPERUSERS = (
     "id_gen_accept_clock()",
     "id_gen_accept_layout()",
     "id_gen_reset_reservation(timestamptz)",
@@ -68,11 +68,11 @@ def test_dropping_leaves_nothing(cluster: Cluster, owned: str) -> None:
     assert cluster.psql(TRACES, owned) == before
 
 
-def test_who_installs_it_is_no_operator(cluster: Cluster, owned: str) -> None:
+def test_who_installs_it_is_no_superuser(cluster: Cluster, owned: str) -> None:
     as_migrator(cluster, owned, "CREATE EXTENSION id_gen")
     for call in CALLS:
         assert_not_permitted(cluster, owned, f"SELECT {call}")
-    for function in OPERATOR:
+    for function in ONLY_SUPERUSERS:
         assert_not_permitted(cluster, owned, f"GRANT EXECUTE ON FUNCTION {function} TO colleague")
         assert_not_permitted(cluster, owned, f"GRANT EXECUTE ON FUNCTION {function} TO migrator")
 
