@@ -1,4 +1,4 @@
-"""A guest is checked by the host's own tests: PostgreSQL's regression and isolation suites, with id_gen in the server.
+"""Runs PostgreSQL's own regression and isolation suites on a server with id_gen in it.
 
 The extension is in every database, a layout is set that is not the default, and every plan that may be parallel is, so
 that what a parallel worker takes over from its leader is tried, too. A suite that fails is run once more on the same
@@ -83,33 +83,33 @@ def suites(server: Server, inputs: Path) -> list[Suite]:
     ]
 
 
-def configuration(server: Server, guest: bool) -> str:
+def configuration(server: Server, with_id_gen: bool) -> str:
     forced = "debug_parallel_query" if server.version >= 16 else "force_parallel_mode"
     conf = f"{forced} = regress\nmax_prepared_transactions = 2\n"
-    if guest:
+    if with_id_gen:
         workers = DEFAULT_WORKERS + PRELOADED
         conf += f"{LOADED} = 'id_gen'\nmax_worker_processes = {workers}\n"
         conf += "id_gen.worker_id = 1\nid_gen.layout = 'wide'\n"
     return conf
 
 
-def run(server: Server, suite: Suite, guest: bool) -> Outcome:
+def run(server: Server, suite: Suite, with_id_gen: bool) -> Outcome:
     """Runs a suite on a cluster of its own."""
-    how = "with id_gen" if guest else "without id_gen"
+    how = "with id_gen" if with_id_gen else "without id_gen"
     step(f"The {suite.name} suite {how}")
     output = Path(tempfile.mkdtemp(prefix=f"id_gen_host_{suite.name}_", dir=server.run_directory))
     if owner := server.as_owner.get("user"):
         shutil.chown(output, owner, owner)
     began = time.monotonic()
-    with Cluster("host", server=server, conf=configuration(server, guest)) as cluster:
-        if guest:
+    with Cluster("host", server=server, conf=configuration(server, with_id_gen)) as cluster:
+        if with_id_gen:
             for database in ("template1", "postgres"):
                 cluster.psql("CREATE EXTENSION id_gen", database)
-        good = answers(cluster, suite, output, ["--load-extension=id_gen"] if guest else [])
-        if guest and not good.get("opr_sanity", True) and only_twins(suite, output, twins(cluster)):
+        good = answers(cluster, suite, output, ["--load-extension=id_gen"] if with_id_gen else [])
+        if with_id_gen and not good.get("opr_sanity", True) and only_twins(suite, output, twins(cluster)):
             print(f"{suite.name}, opr_sanity: finds the functions that PostgreSQL has, too, and nothing else")
             good["opr_sanity"] = True
-        if guest and all(good.values()):
+        if with_id_gen and all(good.values()):
             cluster.psql("SELECT snowflake_next()", suite.database)
         shutil.copy(cluster.logfile, output)
     outcome = Outcome(good, output)
@@ -169,11 +169,11 @@ def main() -> bool:
     passed = 0
     failed = []
     for suite in suites(server, Path(os.environ["ID_GEN_SUITES"])):
-        outcome = run(server, suite, guest=True)
+        outcome = run(server, suite, with_id_gen=True)
         passed += len(outcome.good) - len(outcome.bad)
         if outcome.bad:
             report(outcome)
-            reference = run(server, suite, guest=False)
+            reference = run(server, suite, with_id_gen=False)
             for test in sorted(outcome.bad & reference.bad):
                 print(f"{suite.name}, {test}: fails without id_gen too")
             not_reached = reference.good.keys() - outcome.good.keys()

@@ -43,7 +43,7 @@ def test_shared_memory_of_another_version_is_refused(cluster: Cluster) -> None:
     for sql in (NEXT, "SELECT snowflake_next_array(10)", "SELECT count(*) FROM snowflake_next_batch(10)"):
         assert_refused(refusal(cluster, sql))
     assert_rest_works(cluster)
-    # What the remedy promises.
+    # As the hint says.
     cluster.restart()
     assert next_id(cluster) > 0
 

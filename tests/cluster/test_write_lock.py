@@ -84,7 +84,7 @@ def test_a_write_that_hangs_holds_up_neither_the_keeper_nor_its_end() -> None:
             disk.enter_context(Reservation(cluster).hanging())
             answer = writer.begin()
             writer.await_wait("Extension")
-        # The keeper finds the token taken, round after round; a second session waits for it.
+        # The keeper finds the lock held, again and again; a second session waits for it.
         waiter.begin()
         waiter.await_wait("Extension")
         if PRELOADED:

@@ -127,7 +127,7 @@ def rule(rules: Mapping[str, Value], argument: Argument) -> Value | None:
 
 
 def values(function: Function, rules: Mapping[str, Value], table: str) -> list[Value]:
-    """What a table has for each argument of a function. The table is named to whoever must add to it."""
+    """What a table has for each argument of a function. The error for a missing one names the table."""
     found = []
     for argument in function.arguments:
         value = rule(rules, argument)

@@ -33,7 +33,7 @@ def not_preloaded() -> Iterator[Broken]:
 
 @contextmanager
 def an_hour_ahead_then_back() -> Iterator[Broken]:
-    """The clock was wrong when the server started, so it was believed."""
+    """The clock was wrong when the server started for the first time, so the server trusted it."""
     clock = FakeClock(HOUR)
     with Cluster(conf=GENERATING + IMPATIENT, clock=clock) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")

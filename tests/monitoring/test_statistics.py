@@ -1,4 +1,4 @@
-"""The statistics views count what happened, over sessions that end, and tell it to whom PostgreSQL's own views do."""
+"""The statistics views count what happened, also in sessions that ended, and show it to members of pg_monitor."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor

@@ -2,7 +2,7 @@
 
 The server is a single process that takes statements from a file. What is decoded are the inputs that the fuzzer found
 interesting, as the core's own tests replay them: here they come through SQL, as values that PostgreSQL keeps in each of
-its ways. A server built to tell valgrind of its memory (PG=18-cassert) shows more than another.
+its ways. A server that is built for valgrind (PG=18-cassert) shows more than another.
 """
 
 import subprocess
@@ -130,8 +130,8 @@ def is_ours(frame: xml.Element) -> bool:
     return Path(frame.findtext("obj", "")).name == LIBRARY
 
 
-def told(error: xml.Element) -> str:
-    """An error of valgrind's in its words, with the functions that led to it."""
+def described(error: xml.Element) -> str:
+    """An error of valgrind's as text, with its stack."""
     lines = [error.findtext("what", "")]
     for part in error:
         if part.tag == "auxwhat":
@@ -152,5 +152,5 @@ def test_the_inputs_got_there(report: Report) -> None:
 
 def test_valgrind_reports_nothing_of_the_library(report: Report) -> None:
     """Of PostgreSQL itself it may; an error with the library anywhere on its stack is the library's."""
-    ours = [told(error) for error in errors(report.seen) if any(is_ours(frame) for frame in error.iter("frame"))]
+    ours = [described(error) for error in errors(report.seen) if any(is_ours(frame) for frame in error.iter("frame"))]
     assert not ours, "\n\n".join(ours)
