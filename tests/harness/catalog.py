@@ -121,9 +121,9 @@ TWINS = """
 """
 
 
-def functions(cluster: Cluster) -> list[Function]:
-    """Every function of the extension as it is installed."""
-    with cluster.connect() as connection:
+def functions(cluster: Cluster, dbname: str = "postgres") -> list[Function]:
+    """Every function of the extension as it is installed in a database."""
+    with cluster.connect(dbname) as connection:
         found = [_function(*row) for row in connection.execute(FUNCTIONS)]
     assert found, "the extension has no function"
     return found

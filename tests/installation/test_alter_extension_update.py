@@ -29,7 +29,7 @@ ADDED_FUNCTION = re.compile(r"CREATE FUNCTION @extschema@\.uuidv7_max\(.*?COMMEN
 (ADDED_FILE,) = (
     path.read_text()
     for path in SQL.glob("*.sql")
-    if path not in RELEASED.values() and "CREATE VIEW @extschema@.id_gen_stat AS" in path.read_text()
+    if not path.name.startswith("id_gen--") and "CREATE VIEW @extschema@.id_gen_stat AS" in path.read_text()
 )
 
 # What is wrong with a script, and the words that make it so.
