@@ -51,10 +51,10 @@ def pgbench(cluster: Cluster, script: str, clients: int, seconds: int, *options:
 
 def rate(cluster: Cluster, script: str, clients: int, seconds: int) -> float:
     """Statements a second after the first second, in which each session fills its caches."""
-    told = pgbench(cluster, script, clients, 1 + seconds)
-    first_s, first_tps = figures(told, r"^progress: ([0-9.]+) s, ([0-9.]+) tps")
-    (statements,) = figures(told, r"^number of transactions actually processed: ([0-9]+)")
-    (tps,) = figures(told, r"^tps = ([0-9.]+)")
+    printed = pgbench(cluster, script, clients, 1 + seconds)
+    first_s, first_tps = figures(printed, r"^progress: ([0-9.]+) s, ([0-9.]+) tps")
+    (statements,) = figures(printed, r"^number of transactions actually processed: ([0-9]+)")
+    (tps,) = figures(printed, r"^tps = ([0-9.]+)")
     return (statements - first_s * first_tps) / (statements / tps - first_s)
 
 

@@ -74,8 +74,8 @@ QUICK = Size(1_000_000, 5, 5, 1, 1, 0, 2_000_000, 1_000_000, 1, 1, 2, 3, 1)
 def version(connection: psycopg.Connection) -> str:
     """With what PostgreSQL takes random bytes from, which is most of what a UUIDv4 costs."""
     query = "SELECT split_part(version(), ' on ', 1), current_setting('ssl_library')"
-    told, ssl_library = connection.execute(query).fetchone() or ("?", "")
-    return f"{told}, random bytes from {ssl_library or 'the operating system'}"
+    server, ssl_library = connection.execute(query).fetchone() or ("?", "")
+    return f"{server}, random bytes from {ssl_library or 'the operating system'}"
 
 
 def machine() -> str:
@@ -152,7 +152,7 @@ def main() -> None:
             plots.loads(load, size.table, report.machine, BULK_INSERT)
         write_docs()
     if not all(target.holds for target in report.targets):
-        sys.exit("some ratios are out of bounds; measure again on a quiet machine before believing either")
+        sys.exit("some ratios are out of bounds; measure again on a quiet machine before trusting either")
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def record(
 
 def _write(lines: Any, line: dict[str, Any]) -> None:  # noqa: ANN401 (a text file)
     lines.write(json.dumps(line) + "\n")
-    # Whoever watches the file, and whoever kills us, has all of it.
+    # So that the file is complete for a reader, and if this process is killed.
     lines.flush()
 
 

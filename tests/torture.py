@@ -27,9 +27,9 @@ from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from harness.schedule import FULL_ROUND, incidents, length
-from harness.site import DATABASES, Site
-from harness.witness import Verdict, judge, witness
+from harness.torture_clients import Findings, check_records, run_client
+from harness.torture_schedule import FULL_ROUND, incidents, length
+from harness.torture_servers import DATABASES, Servers
 
 CLIENTS = 8
 STOP_SECONDS = 20.0
@@ -66,33 +66,33 @@ class Report:
     seconds: float
     fulfilled: bool
     count: Counter[str]
-    verdict: Verdict
+    findings: Findings
     wrong: list[str]
     directory: Path
     """What the clients kept, the servers' logs and the list of incidents; gone if all is well."""
 
     @property
     def clean(self) -> bool:
-        return self.verdict.clean and not self.wrong
+        return self.findings.clean and not self.wrong
 
     def __str__(self) -> str:
-        verdict = self.verdict
+        findings = self.findings
         rows: list[tuple[str, object]] = [("seed", self.plan.seed), ("seconds", round(self.seconds))]
         rows += [(name, self.count[name]) for name in COUNTS]
-        rows += [("IDs given", f"{verdict.given:,}"), ("connections", f"{verdict.connections:,}")]
-        rows += [(f"refusals with {sqlstate}", f"{times:,}") for sqlstate, times in verdict.refusals.most_common()]
+        rows += [("IDs given", f"{findings.given:,}"), ("connections", f"{findings.connections:,}")]
+        rows += [(f"refusals with {sqlstate}", f"{times:,}") for sqlstate, times in findings.refusals.most_common()]
         rows += [
-            ("connections lost", f"{verdict.lost:,}"),
-            ("duplicates", verdict.repeated),
-            ("not increasing within a connection", verdict.decreasing),
-            ("connections that began below an ID given before", verdict.behind),
+            ("connections lost", f"{findings.lost:,}"),
+            ("duplicates", findings.repeated),
+            ("not increasing within a connection", findings.decreasing),
+            ("connections that began below an ID given before", findings.behind),
         ]
         lines = [f"{name:<50}{value:>14}" for name, value in rows]
         if not self.fulfilled:
             lines.append(f"Ended by time, after {self.plan.minutes:g} min.")
         lines += self.wrong
         if not self.clean:
-            lines += [f"{fault}:\n  {each}" for fault, examples in verdict.evidence.items() for each in examples]
+            lines += [f"{fault}:\n  {each}" for fault, examples in findings.evidence.items() for each in examples]
             lines.append(f"All records are kept in {self.directory}")
         return "\n".join(lines)
 
@@ -109,50 +109,50 @@ def torture(plan: Plan, tell: Callable[[str], None] = print) -> Report:
     """Runs a plan."""
     directory = Path(tempfile.mkdtemp(prefix="id_gen_torture_"))
     try:
-        site = Site(directory)
+        servers = Servers(directory)
         try:
-            site.prepare()
-            with crowd_of_witnesses(site, plan.seed):
+            servers.prepare()
+            with crowd_of_clients(servers, plan.seed):
                 started = time.monotonic()
-                fulfilled = run_incidents(site, plan, started, tell)
+                fulfilled = run_incidents(servers, plan, started, tell)
                 seconds = time.monotonic() - started
         finally:
-            site.close()
+            servers.close()
     except BaseException as error:
         error.add_note(f"All records are kept in {directory}")
         raise
-    report = Report(plan, seconds, fulfilled, site.count, judge(directory), site.wrong, directory)
+    report = Report(plan, seconds, fulfilled, servers.count, check_records(directory), servers.wrong, directory)
     if report.clean:
         shutil.rmtree(directory)
     return report
 
 
-def run_incidents(site: Site, plan: Plan, started: float, tell: Callable[[str], None]) -> bool:
+def run_incidents(servers: Servers, plan: Plan, started: float, tell: Callable[[str], None]) -> bool:
     """Lets things happen until the plan is fulfilled, or its time is over."""
-    with (site.directory / "incidents").open("w", buffering=1) as file:
+    with (servers.directory / "incidents").open("w", buffering=1) as file:
         for number, incident in enumerate(incidents(plan.seed, plan.deck)):
-            given = sum(ids.stat().st_size for ids in site.directory.glob("*.ids")) // 8
+            given = sum(ids.stat().st_size for ids in servers.directory.glob("*.ids")) // 8
             if plan.fulfilled(given, number):
                 return True
             if time.monotonic() - started > plan.minutes * 60:
                 return plan.ids is None
             time.sleep(incident.pause_s)
             at = time.time()
-            story = site.suffer(incident)
+            story = servers.apply(incident)
             file.write(f"{at:.6f} to {time.time():.6f}: {story}: {incident}\n")
             tell(f"{time.monotonic() - started:6.1f} s {given / 1e6:7.2f} M IDs  #{number + 1:<4}{story}")
     raise AssertionError("a schedule has no end")
 
 
 @contextmanager
-def crowd_of_witnesses(site: Site, seed: int) -> Iterator[None]:
+def crowd_of_clients(servers: Servers, seed: int) -> Iterator[None]:
     """Clients that go on until the block ends; one that fails by itself is an error."""
     context = get_context("fork")
     stop = context.Event()
     crowd = [
         context.Process(
-            target=witness,
-            args=(f"client{number}", site.directory, site.where, DATABASES[number % 2], seed + number, stop),
+            target=run_client,
+            args=(f"client{number}", servers.directory, servers.where, DATABASES[number % 2], seed + number, stop),
         )
         for number in range(CLIENTS)
     ]

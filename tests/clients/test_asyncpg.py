@@ -2,32 +2,19 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import asyncpg
 import pytest
 
 from clients.asyncpg import recipes
-from clients.shop import NAMES, create_tables, shop_server, stored
+from clients.shop import NAMES, stored
 from harness import Cluster
 
 Answer = TypeVar("Answer")
 
 pytestmark = [pytest.mark.any_server, pytest.mark.any_mode]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Cluster]:
-    with shop_server("asyncpg") as cluster:
-        create_tables(cluster)
-        yield cluster
-
-
-@pytest.fixture
-def cluster(server: Cluster) -> Cluster:
-    server.psql("TRUNCATE customer, purchase", "shop")
-    return server
 
 
 def run(cluster: Cluster, recipe: Callable[..., Awaitable[Answer]], *arguments: object) -> Answer:

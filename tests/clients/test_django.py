@@ -47,7 +47,7 @@ def test_commands_of_the_page(cluster: Cluster) -> None:
 
 def test_inspectdb_lists_only_the_applications_tables(cluster: Cluster) -> None:
     said = manage(cluster, "inspectdb")
-    # A table that the role may not read is told of in a comment.
+    # Of a table that the role may not read, there is only a comment.
     assert "id_gen" not in said
     assert re.findall(r"db_table = '(\w+)'", said) == ["django_migrations", "shop_customer", "shop_purchase"]
 

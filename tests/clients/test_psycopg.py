@@ -7,23 +7,10 @@ import psycopg
 import pytest
 
 from clients.psycopg import recipes
-from clients.shop import NAMES, conninfo, create_tables, shop_server, stored
+from clients.shop import NAMES, conninfo, stored
 from harness import Cluster
 
 pytestmark = [pytest.mark.any_server, pytest.mark.any_mode]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Cluster]:
-    with shop_server("psycopg") as cluster:
-        create_tables(cluster)
-        yield cluster
-
-
-@pytest.fixture
-def cluster(server: Cluster) -> Cluster:
-    server.psql("TRUNCATE customer, purchase", "shop")
-    return server
 
 
 @pytest.fixture

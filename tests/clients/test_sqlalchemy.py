@@ -84,12 +84,6 @@ def server() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def cluster(server: Cluster) -> Cluster:
-    server.psql("TRUNCATE customer, purchase", "shop")
-    return server
-
-
-@pytest.fixture
 def engine(cluster: Cluster) -> Iterator[Engine]:
     with closing_engine(cluster, "shop") as engine:
         yield engine

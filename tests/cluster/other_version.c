@@ -1,4 +1,4 @@
-/* A library of another version, as far as id_gen can tell: it makes id_gen's shared segment, or changes its version. */
+/* Stands for a library of another version: it initializes id_gen's shared memory, or changes the version in it. */
 #include "postgres.h"
 
 #include "fmgr.h"
@@ -7,17 +7,17 @@
 
 PG_MODULE_MAGIC;
 
-/* The room that every version asks for, so that PostgreSQL takes them for the same segment. */
+/* The size that every version asks for, so that PostgreSQL takes them for the same shared memory. */
 #define HEADER_ROOM 8192
 #define SLOT_ROOM 256
 
 static void
-all_zero(void *segment)
+all_zero(void *shared)
 {
-	memset(segment, 0, HEADER_ROOM + SLOT_ROOM * MaxBackends);
+	memset(shared, 0, HEADER_ROOM + SLOT_ROOM * MaxBackends);
 }
 
-/* Adds to the version that the segment begins with. One that is new is of version 0, and holds nothing. */
+/* Adds to the version that the shared memory begins with. If it is new, it has version 0 and is empty. */
 PG_FUNCTION_INFO_V1(add_to_version);
 Datum
 add_to_version(PG_FUNCTION_ARGS)

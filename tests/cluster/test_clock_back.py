@@ -36,7 +36,7 @@ CANCELED = "57014"
 TERMINATED = "57P01"
 
 
-def steps_told(cluster: Cluster) -> list[int]:
+def logged_steps(cluster: Cluster) -> list[int]:
     return [int(ms) for ms in re.findall(SET_BACK, cluster.log())]
 
 
@@ -46,8 +46,8 @@ def test_within_the_lead_ids_go_on_at_once(seconds: float) -> None:
         after = [next_id(cluster) for _ in range(3)]
         assert [before, *after] == sorted({before, *after})
         cluster.wait_for_log(SET_BACK)
-        (told,) = steps_told(cluster)
-        assert abs(told - seconds * 1000) < NOISE_MS
+        (logged,) = logged_steps(cluster)
+        assert abs(logged - seconds * 1000) < NOISE_MS
 
 
 @pytest.mark.parametrize("seconds", [MINUTE, HOUR])
@@ -123,7 +123,7 @@ def test_a_wait_holds_no_lock() -> None:
         assert min(given) > before
 
 
-def test_many_steps_are_told_in_one_line() -> None:
+def test_many_steps_are_logged_in_one_line() -> None:
     """Each is seen by the claim that follows it; the log gets the first at once, and one line in ten seconds."""
     began = time.monotonic()
     with stepped(-1, NARROW) as (cluster, clock, _):
@@ -131,9 +131,9 @@ def test_many_steps_are_told_in_one_line() -> None:
         for _ in range(3):
             clock.step(-1)
             next_id(cluster)
-        told = steps_told(cluster)
+        logged = logged_steps(cluster)
         assert time.monotonic() - began < 10, "this machine is too slow for the test to mean anything"
-        assert len(told) == 1
+        assert len(logged) == 1
 
 
 def test_uuids_of_a_session_keep_rising() -> None:

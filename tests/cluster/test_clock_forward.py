@@ -1,4 +1,4 @@
-"""The clock goes forward by more than anyone believes, stands still, or runs a little fast."""
+"""The clock jumps forward by more than id_gen.max_jump, stands still, or runs a little fast."""
 
 import re
 import time
@@ -64,7 +64,7 @@ def test_a_jump_is_refused_until_the_clock_comes_back(seconds: int) -> None:
 
 
 @pytest.mark.parametrize("seconds", [HOUR, THIRTY_YEARS])
-def test_an_operator_accepts_a_jump(seconds: int) -> None:
+def test_an_administrator_accepts_a_jump(seconds: int) -> None:
     with stepped(seconds, NARROW + PATIENT) as (cluster, _, before):
         refusal(cluster)
         cluster.psql(ACCEPT)
@@ -91,7 +91,7 @@ def test_a_jump_is_told_once_and_each_session_is_refused() -> None:
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 @pytest.mark.parametrize("seconds", [HOUR, THIRTY_YEARS])
 def test_a_jump_while_the_server_was_down_is_refused(seconds: int, mode: str) -> None:
-    """Within one boot of the machine, its monotonic clock tells; and asking again by a restart does not help."""
+    """Within one boot of the machine the monotonic clock shows the jump, and another restart does not accept it."""
     clock = FakeClock()
     with Cluster(conf=NARROW + PATIENT, clock=clock) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")

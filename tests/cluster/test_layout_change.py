@@ -67,7 +67,7 @@ def test_a_layout_with_lower_ids_is_refused_until_it_is_set_back() -> None:
         assert next_id(cluster) > old
 
 
-def test_an_operator_accepts_a_layout_with_lower_ids() -> None:
+def test_an_administrator_accepts_a_layout_with_lower_ids() -> None:
     with Cluster(conf=PATIENT_SERVER) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         old = next_id(cluster)

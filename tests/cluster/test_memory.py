@@ -5,19 +5,27 @@ freed when the statement ends. A first round of the same calls fills caches and 
 """
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from harness import GENERATING, Cluster
+from harness.arguments import LAYOUT, ORDINARY, values
+from harness.catalog import functions
 
 # How the library was loaded shows in a session's first calls, and they do not count.
 pytestmark = pytest.mark.any_mode
 
 CALLS = int(os.environ.get("CALLS") or 1_000_000)
 FIRST_CALLS = 20_000
+# Calls of each function. One that takes longer than FAST_US for a call is called for a number of seconds instead.
+CALLS_OF_EACH = 1_000_000
+FAST_US = 4
+SLOW_SECONDS = 1
+PILOT_CALLS = 200
 REFUSALS = CALLS // 5
 # Less than four bytes a call, the least that can leak, with room for what the server does besides.
 MOST_BYTES = 2 << 20
@@ -30,32 +38,14 @@ max_parallel_workers_per_gather = 0
 jit = off
 """
 
-ID = "(3 << 22) + i"
-INSTANT = "timestamptz '2026-01-01' + i * interval '1 ms'"
-UUID = "public.uuidv7()"
-# Longer than PostgreSQL compresses, so that every call unpacks it; and spelled as no preset is.
-LAYOUT = "epoch=2024-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:12"
-TEXT = f"'{LAYOUT}'"
-
+# What every function is called with is in harness/arguments.py. These are the two that `make memory` calls most often,
+# and forms of a layout: a preset's name, and a text that is stored compressed, so that every call unpacks it.
+ID = ORDINARY["bigint"]
 EXPRESSIONS = {
     "next": "snowflake_next()",
     "uuidv7": "public.uuidv7()",
-    "uuidv7 shifted": "public.uuidv7(interval '1 day')",
-    "array": "snowflake_next_array(2)",
-    "timestamp": f"snowflake_timestamp({ID})",
     "timestamp preset": f"snowflake_timestamp({ID}, 'discord')",
-    "timestamp text": f"snowflake_timestamp({ID}, {TEXT})",
     "timestamp compressed text": f"snowflake_timestamp({ID}, stored.layout)",
-    "parse": f"snowflake_parse({ID})",
-    "parse text": f"snowflake_parse({ID}, {TEXT})",
-    "inspect": f"snowflake_inspect({ID})",
-    "inspect text": f"snowflake_inspect({ID}, {TEXT})",
-    "make": f"snowflake_make({INSTANT}, 0, 1, 2)",
-    "make text": f"snowflake_make({INSTANT}, 0, 1, 2, {TEXT})",
-    "min": f"snowflake_min({INSTANT})",
-    "max text": f"snowflake_max({INSTANT}, {TEXT})",
-    "uuidv7_timestamp": f"uuidv7_timestamp({UUID})",
-    "uuidv7_min": f"uuidv7_min({INSTANT})",
 }
 # OFFSET keeps the planner from folding the inner statement into the outer one.
 IN_A_STATEMENT = """
@@ -89,6 +79,9 @@ REFUSED = {
 }
 # Rows for a set each.
 TENTHS = "generate_series(1, {calls} / 10) i"
+# Every row calls a function anew, and reads its set to the end, or only the first row.
+IN_A_ROW = "SELECT count(*) FROM generate_series(1, {{calls}}) i, LATERAL (SELECT {expression} LIMIT i * 0 + 100) one"
+STOPPED_EARLY = IN_A_ROW.replace("100", "1")
 CONDITIONS = "data_exception OR undefined_object OR invalid_parameter_value"
 
 
@@ -96,8 +89,8 @@ CONDITIONS = "data_exception OR undefined_object OR invalid_parameter_value"
 def server() -> Iterator[Cluster]:
     with Cluster(conf=GENERATING + CONF) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
-        cluster.psql("CREATE TABLE stored (layout text)")
-        cluster.psql(f"INSERT INTO stored VALUES ('{LAYOUT}' || repeat(' ', 2500))")
+        cluster.psql("CREATE TABLE stored (id bigint, layout text)")
+        cluster.psql(f"INSERT INTO stored VALUES (1, '{LAYOUT}' || repeat(' ', 2500))")
         yield cluster
 
 
@@ -111,11 +104,11 @@ def contexts(connection: psycopg.Connection) -> int:
     return connection.execute("SELECT sum(total_bytes)::bigint FROM pg_backend_memory_contexts").fetchone()[0]
 
 
-def assert_flat(server: Cluster, statement: str, calls: int) -> None:
+def assert_flat(server: Cluster, statement: str, calls: int, what: str = "the statement") -> None:
     with server.connect() as connection:
         pid = connection.info.backend_pid
         for _ in range(2):
-            connection.execute(statement.format(calls=FIRST_CALLS))
+            connection.execute(statement.format(calls=min(calls // 10, FIRST_CALLS)))
             allocated = contexts(connection)
         resident = status(pid, "VmRSS")
         # Makes the peak begin anew at what is resident now.
@@ -123,9 +116,32 @@ def assert_flat(server: Cluster, statement: str, calls: int) -> None:
         connection.execute(statement.format(calls=calls))
         at_most = status(pid, "VmHWM") - resident
         kept = contexts(connection) - allocated
-        print(f"\n{calls:,} calls: {at_most:,} bytes more at the most, {kept:,} kept in memory contexts")
-        assert at_most < MOST_BYTES, "grew while the statement ran"
-        assert kept < MOST_BYTES // 8, "grew for good"
+        print(f"\n{what}, {calls:,} calls: {at_most:,} bytes more at the most, {kept:,} kept in memory contexts")
+        assert at_most < MOST_BYTES, f"grew while {what} ran"
+        assert kept < MOST_BYTES // 8, f"grew for good by {what}"
+
+
+def assert_every_function_is_flat(server: Cluster, forms: Sequence[str], sets: bool) -> None:
+    """Calls each function in statements of these forms, but those that change the server's state."""
+    called = [each for each in functions(server) if each.returns_set == sets and not each.is_for_superusers]
+    assert called
+    for function in called:
+        expression = function.call(values(function, ORDINARY, "ORDINARY"))
+        for form in forms:
+            statement = form.format(expression=expression)
+            assert_flat(server, statement, affordable(server, statement), str(function))
+
+
+def affordable(server: Cluster, statement: str) -> int:
+    """How many calls there is time for."""
+    with server.connect() as connection:
+        seconds = []
+        for _ in range(3):
+            began = time.monotonic()
+            connection.execute(statement.format(calls=PILOT_CALLS))
+            seconds.append(time.monotonic() - began)
+    of_one = min(seconds) / PILOT_CALLS
+    return CALLS_OF_EACH if of_one < FAST_US / 1e6 else max(PILOT_CALLS, round(SLOW_SECONDS / of_one))
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
@@ -138,6 +154,18 @@ def test_calls_in_a_loop(server: Cluster, name: str) -> None:
     assert_flat(server, IN_A_LOOP.format(expression=EXPRESSIONS[name]), CALLS)
 
 
+def test_every_function_in_one_statement(server: Cluster) -> None:
+    assert_every_function_is_flat(server, [IN_A_STATEMENT], sets=False)
+
+
+def test_every_function_in_a_loop(server: Cluster) -> None:
+    assert_every_function_is_flat(server, [IN_A_LOOP], sets=False)
+
+
+def test_every_set(server: Cluster) -> None:
+    assert_every_function_is_flat(server, [IN_A_ROW, STOPPED_EARLY], sets=True)
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_calls(server: Cluster, name: str) -> None:
     assert_flat(server, REFUSED_IN_A_LOOP.format(expression=REFUSED[name], conditions=CONDITIONS), REFUSALS)
@@ -148,7 +176,7 @@ def test_refused_calls(server: Cluster, name: str) -> None:
     [
         "SELECT count(*) FROM snowflake_next_batch({calls})",
         "SELECT count(id) FROM (SELECT snowflake_next_batch({calls}) AS id OFFSET 0) ids",
-        f"SELECT count(*) FROM {TENTHS}, LATERAL snowflake_next_batch(10)",
+        f"SELECT count(*) FROM {TENTHS}, LATERAL snowflake_next_batch(10 + 0 * i)",
         f"SELECT count(*) FROM {TENTHS}, LATERAL (SELECT snowflake_next_batch(10) LIMIT i * 0 + 1) one",
     ],
     ids=["from", "select", "many", "stopped early"],

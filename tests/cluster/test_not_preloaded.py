@@ -1,4 +1,4 @@
-"""A server that was never restarted for the extension: whoever uses it first sets it up for all."""
+"""Without shared_preload_libraries: the first session that needs shared memory initializes it for all."""
 
 import os
 import re
@@ -25,7 +25,7 @@ CONF = "id_gen.worker_id = 1\nid_gen.layout = 'wide'\n"
 FILLED = "CREATE TABLE item AS SELECT snowflake_next() AS id FROM generate_series(1, 10000)"
 
 
-def test_an_operator_gives_a_running_server_its_number() -> None:
+def test_an_administrator_sets_the_worker_id_of_a_running_server() -> None:
     with Cluster() as cluster, Caller(cluster) as before:
         cluster.psql("CREATE EXTENSION id_gen")
         for error in (refusal(cluster), refusal(cluster, "SELECT snowflake_next_array(1)")):
@@ -34,7 +34,7 @@ def test_an_operator_gives_a_running_server_its_number() -> None:
         with pytest.raises(psycopg.Error) as refused:
             before.ask()
         assert refused.value.sqlstate == UNSET
-        # In a session that has not loaded the library, as an operator's is.
+        # In a session that has not loaded the library, as an administrator's is.
         change(cluster, "worker_id", 7)
         cluster.poll_until(WORKER, expected="7")
         assert before.ask(WORKER) == 7
@@ -90,8 +90,8 @@ def test_a_session_s_own_setting_does_not_count(role: str) -> None:
     ],
     ids=["role", "all roles", "database", "connection"],
 )
-def test_a_session_that_cannot_see_the_settings_does_not_found_the_line(statement: str, options: dict) -> None:
-    """Whatever replaced the file's values before the library was loaded; but it may use what another has founded."""
+def test_a_session_with_settings_of_its_own_does_not_initialize_shared_memory(statement: str, options: dict) -> None:
+    """Whatever replaced the file's values before the library was loaded; it may use what another one initialized."""
     with Cluster(conf=CONF) as cluster:
         cluster.psql(f"CREATE ROLE app LOGIN; {statement}")
         cluster.psql("CREATE DATABASE other")
@@ -126,7 +126,7 @@ def test_names_of_settings_have_no_case() -> None:
         assert cluster.psql("SELECT name FROM snowflake_layouts() WHERE in_use") == "wide"
 
 
-def test_a_session_that_has_yet_to_read_a_reload_does_not_found_the_line() -> None:
+def test_a_session_that_has_yet_to_read_a_reload_does_not_initialize_shared_memory() -> None:
     """In the middle of a statement it has the old settings, and the layout is fixed until the restart."""
     with Cluster(conf=CONF) as cluster, Caller(cluster) as late, Caller(cluster) as holder:
         cluster.psql("""
@@ -147,7 +147,7 @@ def test_a_session_that_has_yet_to_read_a_reload_does_not_found_the_line() -> No
         assert cluster.psql("SELECT name FROM snowflake_layouts() WHERE in_use") == "default"
 
 
-def test_a_worker_that_no_reload_reaches_does_not_found_the_line() -> None:
+def test_a_worker_that_no_reload_reaches_does_not_initialize_shared_memory() -> None:
     """Another extension's, with PostgreSQL's own signal handlers: it ignores reloads, so its settings may be old."""
     with Cluster(conf=CONF) as cluster:
         library = compiled(FOREIGN_WORKER, f"-I{cluster.server.directory('includedir-server')}")
@@ -166,7 +166,7 @@ def test_a_worker_that_no_reload_reaches_does_not_found_the_line() -> None:
 
 
 def test_a_crash_adopts_no_layout_that_waits_for_the_restart() -> None:
-    """The memory is founded anew by a session whose settings are those of the last reload."""
+    """A session whose settings are those of the last reload initializes shared memory again."""
     with Cluster(conf=CONF + PATIENT) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         given = [next_id(cluster)]
@@ -181,10 +181,10 @@ def test_a_crash_adopts_no_layout_that_waits_for_the_restart() -> None:
         assert cluster.psql("SELECT name FROM snowflake_layouts() WHERE in_use") == "wide"
         assert given == sorted(set(given))
         cluster.restart()
-        assert refusal(cluster).sqlstate == UNSET, "now it is for the operator to decide"
+        assert refusal(cluster).sqlstate == UNSET, "now an administrator has to decide"
 
 
-def test_sessions_from_before_and_after_a_reload_share_one_line() -> None:
+def test_sessions_from_before_and_after_a_reload_share_one_allocator() -> None:
     with Cluster(conf="id_gen.worker_id = 1\n") as cluster, Caller(cluster) as first, Caller(cluster) as idle:
         cluster.psql("CREATE EXTENSION id_gen")
         given = [first.ask()]
@@ -228,7 +228,7 @@ def assert_read_by_workers(cluster: Cluster) -> None:
         assert connection.execute(count).fetchone() == (10_000,)
 
 
-def test_a_crash_that_wipes_the_memory_leaves_the_line() -> None:
+def test_a_crash_that_clears_shared_memory_repeats_no_id() -> None:
     with Cluster(conf=CONF + PATIENT) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         given = [next_id(cluster)]

@@ -1,4 +1,4 @@
-"""The file that says how far IDs were given is ahead of them all, and trouble with it ends in a refusal with a way out.
+"""The file of the reservation is always ahead of all IDs, and trouble with it ends in a refusal that says what to do.
 
 Whatever is wrong with it, the server starts, and what makes no snowflakes works.
 """
@@ -61,22 +61,22 @@ def refuse_everywhere(cluster: Cluster, sqlstate: str) -> SqlError:
     assert_rest_works(cluster)
     if not PRELOADED:
         return first
-    told = f"LOG:  {re.escape(first.message)}"
-    cluster.wait_for_log(told)
+    line = f"LOG:  {re.escape(first.message)}"
+    cluster.wait_for_log(line)
     wait_for_keeper_rounds(cluster)
     log_of_this_run = cluster.log().rpartition("LOG:  starting PostgreSQL")[2]
-    assert len(re.findall(told, log_of_this_run)) == 1
+    assert len(re.findall(line, log_of_this_run)) == 1
     return first
 
 
 def wait_for_keeper_rounds(cluster: Cluster, rounds: int = 3) -> None:
-    """The keeper goes round after every reload, and tells on the way that the layout waits for a restart."""
-    told = 'LOG:  parameter "id_gen.layout" takes effect'
+    """The keeper runs after every reload, and logs that the layout waits for a restart."""
+    line = 'LOG:  parameter "id_gen.layout" takes effect'
     cluster.psql("ALTER SYSTEM SET id_gen.layout = 'wide'")
     for _ in range(rounds + 1):
         began = cluster.log_position
         cluster.reload()
-        cluster.wait_for_log(told, began)
+        cluster.wait_for_log(line, began)
     cluster.psql("ALTER SYSTEM RESET id_gen.layout")
 
 
@@ -190,15 +190,15 @@ def test_ids_go_on_while_it_can_not_be_written_as_far_as_it_reaches(trouble: str
         reservation = Reservation(cluster)
         given = [next_id(cluster)]
         with getattr(reservation, trouble)():
-            promised = reservation.until_ms
+            reserved = reservation.until_ms
             given += [run_ahead(cluster, 1_000), next_id(cluster)]
             assert refusal(cluster, array_of(4_000)).sqlstate == sqlstate
             error = refuse_everywhere(cluster, sqlstate)
             assert (error.message or "").startswith('could not write file "id_gen/reservation"')
-            assert reservation.until_ms == promised
+            assert reservation.until_ms == reserved
         given.append(next_id(cluster))
         assert given == sorted(set(given))
-        assert reservation.until_ms > promised
+        assert reservation.until_ms > reserved
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])

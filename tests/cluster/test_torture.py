@@ -1,6 +1,6 @@
 """The short form of `make torture`: one of each incident, and no ID that its clients were given is repeated."""
 
-from harness.schedule import SHORT_ROUND
+from harness.torture_schedule import SHORT_ROUND
 from torture import Plan, torture
 
 SEED = 3

@@ -1,4 +1,4 @@
-"""The promise above all others: no two IDs of one server are equal, whoever asks, wherever, and whatever is reloaded.
+"""No two IDs of one server are equal, in any session, in any database, and whatever settings are reloaded.
 
 Sixteen clients at once, over two databases; what they were given is read back and compared as one set.
 """

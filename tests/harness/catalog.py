@@ -1,4 +1,10 @@
-"""What the catalogs say of the extension, in words that hold in every database: no OIDs, and the schema left open."""
+"""What the catalogs say of the extension: its members as text that can be compared, and its functions as values.
+
+The text holds in every database: no OIDs, and the schema left open.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from harness.cluster import Cluster
 
@@ -43,3 +49,97 @@ def fresh(cluster: Cluster) -> list[str]:
     with cluster.database("fresh") as dbname:
         cluster.psql("CREATE EXTENSION id_gen", dbname)
         return installed(cluster, dbname)
+
+
+class Argument(NamedTuple):
+    """An argument of a function, or a column that it returns. A name may be missing."""
+
+    name: str
+    type: str
+
+
+class Function(NamedTuple):
+    """A function of the extension, as pg_proc has it."""
+
+    name: str
+    """With its schema, as a call needs it where PostgreSQL has a function of the same name."""
+    arguments: tuple[Argument, ...]
+    columns: tuple[Argument, ...]
+    """What it returns if that is a row: its OUT arguments."""
+    returns_set: bool
+    is_strict: bool
+    is_volatile: bool
+    is_for_superusers: bool
+    """Whether it changes the server's state: then not even monitoring may call it."""
+
+    def __str__(self) -> str:
+        return f"{self.bare_name}({', '.join(' '.join(argument).strip() for argument in self.arguments)})"
+
+    @property
+    def bare_name(self) -> str:
+        return self.name.rpartition(".")[2]
+
+    def call(self, values: Iterable[str]) -> str:
+        """A call with these values, which are SQL."""
+        return f"{self.name}({', '.join(values)})"
+
+
+# All arguments, in order: name, type and mode.
+FUNCTIONS = """
+    SELECT format('%I.%I', n.nspname, p.proname),
+           (SELECT coalesce(jsonb_agg(jsonb_build_array(coalesce(name, ''), type::regtype, coalesce(mode, 'i'))
+                                      ORDER BY place), '[]')
+              FROM unnest(coalesce(p.proallargtypes, p.proargtypes::oid[]), p.proargnames, p.proargmodes)
+                   WITH ORDINALITY AS argument (type, name, mode, place)),
+           p.proretset, p.proisstrict, p.provolatile = 'v', NOT has_function_privilege('pg_monitor', p.oid, 'EXECUTE')
+      FROM pg_proc p
+      JOIN pg_namespace n ON n.oid = p.pronamespace
+      JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+      JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'id_gen'
+     ORDER BY p.oid::regprocedure::text COLLATE "C"
+"""
+
+VIEWS = """
+    SELECT format('%I.%I', n.nspname, c.relname)
+      FROM pg_class c
+      JOIN pg_namespace n ON n.oid = c.relnamespace
+      JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'
+      JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'id_gen'
+     WHERE c.relkind = 'v'
+     ORDER BY 1
+"""
+
+
+TWINS = """
+    SELECT format('%s(%s)', p.proname, oidvectortypes(p.proargtypes))
+      FROM pg_proc p
+      JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+      JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'id_gen'
+      JOIN pg_proc own ON (own.pronamespace, own.proname, own.proargtypes, own.prorettype)
+                        = ('pg_catalog'::regnamespace, p.proname, p.proargtypes, p.prorettype)
+     ORDER BY 1
+"""
+
+
+def functions(cluster: Cluster, dbname: str = "postgres") -> list[Function]:
+    """Every function of the extension as it is installed in a database."""
+    with cluster.connect(dbname) as connection:
+        found = [_function(*row) for row in connection.execute(FUNCTIONS)]
+    assert found, "the extension has no function"
+    return found
+
+
+def _function(name: str, arguments: list[tuple[str, str, str]], *properties: bool) -> Function:
+    taken = (Argument(name, type) for name, type, mode in arguments if mode == "i")
+    returned = (Argument(name, type) for name, type, mode in arguments if mode in "ot")
+    return Function(name, tuple(taken), tuple(returned), *properties)
+
+
+def views(cluster: Cluster) -> list[str]:
+    """Every view of the extension as it is installed, with its schema."""
+    return cluster.psql(VIEWS).splitlines()
+
+
+def twins(cluster: Cluster) -> list[str]:
+    """The extension's functions that this PostgreSQL has too: with the same name, arguments and result."""
+    return cluster.psql(TWINS).splitlines()

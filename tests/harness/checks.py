@@ -1,4 +1,4 @@
-"""Reading id_gen_check() as an operator does: what is wrong, and then typing what it says."""
+"""Reads id_gen_check() as an administrator does, and types what its remedies say."""
 
 import re
 from typing import NamedTuple

@@ -59,7 +59,7 @@ class Reservation:
 
     @contextmanager
     def hanging(self) -> Iterator[None]:
-        """Whoever writes next waits for the disk, uninterruptibly, until this ends or the process does."""
+        """The next process that writes waits for the disk, uninterruptibly, until this ends or the process does."""
 
         def take_the_name() -> bool:
             try:

@@ -41,6 +41,14 @@ def test_nothing_is_wrong_with_a_server_set_up_as_the_readme_says() -> None:
         assert wrong == (set() if PRELOADED else {"preload"})
 
 
+def test_each_check_is_provoked_here() -> None:
+    with server(GENERATING) as cluster:
+        names = cluster.psql("SELECT name FROM id_gen_check() UNION SELECT name FROM id_gen_check('pg_class', 'oid')")
+        assert len(names.split()) > 10
+        here = Path(__file__).read_text()
+        assert [name for name in names.split() if f'"{name}"' not in here and f"'{name}'" not in here] == []
+
+
 def test_privileges() -> None:
     with server(GENERATING) as cluster:
         cluster.psql("CREATE ROLE reader")
@@ -171,7 +179,7 @@ def test_reservation_lost() -> None:
 
 
 def test_reservation_that_can_not_be_written() -> None:
-    """Removing what is in the way is the operator's; what has happened is told until the counts are reset."""
+    """The administrator removes the cause; the check warns of what has happened until the statistics are reset."""
     with server(GENERATING) as cluster:
         next_id(cluster)
         with Reservation(cluster).read_only():

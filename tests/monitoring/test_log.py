@@ -1,4 +1,4 @@
-"""The log tells of an incident once, and goes on telling that it lasts, however many calls meet it."""
+"""An incident is logged once, and from time to time while it lasts, however many calls it concerns."""
 
 import re
 
@@ -41,7 +41,7 @@ def test_a_storm_of_refusals_writes_a_bounded_log() -> None:
         seconds = float(cluster.psql("SELECT extract(epoch FROM clock_timestamp() - stats_reset) FROM id_gen_stat"))
         assert lines <= (seconds + 3600) / 10 + 1
         assert len(log) < 100_000
-        # How many were not told is told, by the next line or when the storm has passed.
+        # How many were suppressed is logged, by the next line or when refusals have ended.
         untold = sum(int(count) for count in re.findall(r"(\d+) more (?:like it|refusals) were not logged", log))
         assert untold + lines <= CALLS
 
@@ -80,6 +80,6 @@ def test_a_clock_that_is_set_again_and_again_writes_a_line_every_ten_seconds() -
             clock.step(-0.1)
         next_id(cluster)
         steps = int(cluster.psql("SELECT steps_back FROM id_gen_stat"))
-        told = len(STEP.findall(cluster.log()))
+        logged = len(STEP.findall(cluster.log()))
         assert steps >= 15
-        assert 1 <= told <= 3
+        assert 1 <= logged <= 3

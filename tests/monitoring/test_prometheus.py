@@ -3,8 +3,11 @@
 import json
 import math
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +18,7 @@ from harness.ids import NARROW, NARROW_LAYOUT, NEXT, array_of, change, first_id,
 from harness.monitoring import CONTRIB, QUERIES, RULES, Exporter, Prometheus, Samples, promtool
 
 DASHBOARD = CONTRIB / "grafana/id_gen.json"
+MAKE_QUERIES = QUERIES.with_name("make_queries.py")
 RULES_TEST = RULES.with_name("rules_test.yaml")
 README = CONTRIB / "README.md"
 RUNBOOK = "https://github.com/id-gen/id_gen/blob/main/docs/operations.md#"
@@ -68,7 +72,10 @@ def drawn() -> list[str]:
 
 
 def used(expression: str) -> set[str]:
-    """The metrics that an expression names: not the strings in it."""
+    """The metrics that an expression names: not the strings in it. One that selects by pattern uses those declared."""
+    selected = re.search(r'__name__=~"([^"]*)"', expression)
+    if selected:
+        return {name for name, kind in declared().items() if kind != "histogram" and re.fullmatch(selected[1], name)}
     return set(METRIC.findall(re.sub(r'"[^"]*"', "", expression)))
 
 
@@ -103,6 +110,13 @@ def test_every_series_is_there(scrape: Samples) -> None:
     assert ours == {name: kind for name, kind in declared().items() if applies(name)}
     assert set(scrape.of("pg_exporter_user_queries_load_error").values()) == {0}
     assert set(scrape.of("pg_exporter_last_scrape_error").values()) == {0}
+
+
+def test_every_column_of_the_view_is_a_metric(server: Cluster, tmp_path: Path) -> None:
+    made = tmp_path / "queries.yaml"
+    command = [sys.executable, MAKE_QUERIES, f"--dsn={server.conninfo()}", f"--output={made}"]
+    subprocess.run(command, check=True)
+    assert made.read_text() == QUERIES.read_text(), f"type: scripts/run {MAKE_QUERIES.relative_to(CONTRIB.parent)}"
 
 
 def test_values_are_plausible(server: Cluster, exporter: Exporter) -> None:
@@ -313,7 +327,7 @@ def test_dashboard_can_be_imported() -> None:
         assert panel["title"]
         assert panel["description"]
         assert {panel["datasource"]["uid"], *(target["datasource"]["uid"] for target in panel["targets"])} == {uid}
-        assert all('{instance=~"$instance"}' in target["expr"] for target in panel["targets"])
+        assert all('instance=~"$instance"}' in target["expr"] for target in panel["targets"])
         at = panel["gridPos"]
         covers = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
         assert max(x for x, _ in covers) < 24

@@ -1,4 +1,4 @@
-"""The statistics views count what happened, over sessions that end, and tell it to whom PostgreSQL's own views do."""
+"""The statistics views count what happened, also in sessions that ended, and show it to members of pg_monitor."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from harness import GENERATING, PRELOADED, Cluster, SqlError
+from harness.catalog import views
 from harness.ids import (
     IMPATIENT,
     NARROW,
@@ -20,7 +21,6 @@ from harness.ids import (
     stepped,
 )
 
-VIEWS = ("id_gen_stat", "id_gen_stat_waits", "id_gen_stat_backends")
 FUNCTIONS = ("id_gen_status()", "id_gen_wait_percentile(0.5)")
 
 
@@ -125,14 +125,23 @@ def test_steps_lead_and_refusals() -> None:
         assert float(stat(cluster, "peak_sequence_use")) == 1
 
 
+def counted(cluster: Cluster) -> list[str]:
+    """The columns of id_gen_stat that calls alone make rise: not the lead as it is now, and what the keeper does."""
+    columns = cluster.psql("""
+        SELECT attname FROM pg_attribute
+         WHERE attrelid = 'id_gen_stat'::regclass AND attnum > 0 AND atttypid IN ('int8'::regtype, 'float8'::regtype)
+    """).split()
+    return [column for column in columns if column != "lead" and "reservation" not in column]
+
+
 def test_reset() -> None:
     with stepped(-3, NARROW) as (cluster, _, _before):
         run_ahead(cluster, 100)
         before = stat(cluster, "stats_reset")
         cluster.psql("SELECT id_gen_stat_reset()")
-        assert (
-            stat(cluster, "ids, claims, waits, wait_time, steps_back, steps_forward, largest_lead") == "0|0|0|0|0|0|0"
-        )
+        columns = counted(cluster)
+        assert {"ids", "claims", "waits", "wait_time", "steps_back", "steps_forward", "largest_lead"} <= {*columns}
+        assert stat(cluster, ", ".join(columns)) == "|".join("0" for _ in columns)
         assert stat(cluster, f"stats_reset <> '{before}'") == "t"
         next_id(cluster)
         assert stat(cluster, "ids") == "1"
@@ -202,7 +211,8 @@ def test_a_standby_has_a_status() -> None:
 def test_who_may_read() -> None:
     with Cluster(conf=GENERATING) as cluster:
         cluster.psql("CREATE EXTENSION id_gen; CREATE ROLE outsider; CREATE ROLE monitor IN ROLE pg_monitor")
-        reading = [f"SELECT * FROM {what}" for what in (*VIEWS, *FUNCTIONS)]
+        reading = [f"SELECT * FROM {what}" for what in (*views(cluster), *FUNCTIONS)]
+        assert len(reading) >= 5
         for sql in reading:
             with pytest.raises(SqlError, match="42501: permission denied"):
                 cluster.psql(f"SET ROLE outsider; {sql}")

@@ -118,7 +118,7 @@ def test_a_million_ids_from_the_oldest_to_the_newest(mode: str) -> None:
 
 @MODES
 def test_a_dump_of_the_oldest_in_the_newest(mode: str, tmp_path: Path) -> None:
-    """Nothing tells the new server of the old IDs; the time it took does."""
+    """The new server knows nothing of the old IDs: only the time that this takes keeps its own above them."""
     with ExitStack() as clusters:
         old = clusters.enter_context(Cluster("oldest", server=OLDEST, conf=GENERATING))
         old.psql(SCHEMA)

@@ -1,17 +1,19 @@
--- The installed objects: what each function promises the planner, and that each explains itself.
-\pset format unaligned
-SELECT format('%s(%s)', p.proname, pg_get_function_arguments(p.oid)) AS function,
-       pg_get_function_result(p.oid) AS result,
-       p.provolatile AS volatile, p.proparallel AS parallel, p.proisstrict AS strict
-FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass
+-- The installed objects: what each function promises the planner, and that each explains itself. Only exceptions have
+-- a row here; the properties of every function are in docs/.
+CREATE TEMP VIEW member AS
+SELECT p.* FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass
 JOIN pg_extension e ON e.oid = d.refobjid AND d.deptype = 'e'
-WHERE e.extname = 'id_gen'
-ORDER BY p.proname, pg_get_function_arguments(p.oid) COLLATE "C";
-\pset format aligned
-SELECT p.oid::regprocedure AS without_comment
-FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass
-JOIN pg_extension e ON e.oid = d.refobjid AND d.deptype = 'e'
-WHERE e.extname = 'id_gen' AND obj_description(p.oid, 'pg_proc') IS NULL;
+WHERE e.extname = 'id_gen';
+SELECT count(*) > 30 AS many FROM member;
+SELECT oid::regprocedure AS not_immutable_though_all_is_given FROM member
+WHERE provolatile <> 'i' AND 'layout' = ANY (proargnames[1:pronargs]);
+SELECT oid::regprocedure AS takes_the_servers_layout FROM member WHERE provolatile = 's'
+ORDER BY oid::regprocedure::text COLLATE "C";
+SELECT oid::regprocedure AS is_a_constant FROM member WHERE provolatile = 'i' AND pronargs = 0;
+SELECT oid::regprocedure AS may_be_parallel FROM member WHERE provolatile = 'v' AND proparallel <> 'r';
+SELECT oid::regprocedure AS may_not_be_parallel FROM member WHERE provolatile <> 'v' AND proparallel <> 's';
+SELECT oid::regprocedure AS calculates_with_null FROM member WHERE provolatile <> 'v' AND NOT proisstrict;
+SELECT oid::regprocedure AS without_comment FROM member WHERE obj_description(oid, 'pg_proc') IS NULL;
 
 -- whoever owns a database installs it, in the schema of their choice
 CREATE ROLE migrator LOGIN;

@@ -17,15 +17,21 @@ SELECT snowflake_inspect(0);
 SELECT snowflake_parse(1541815603606036480, 'twitter')
      = snowflake_parse(1541815603606036480, 'epoch=1288834974657ms tick=1ms time:41 datacenter:5 worker:5 sequence:12');
 
--- the layouts
-SELECT name, layout, nodes, ids_per_second, runs_out FROM snowflake_layouts();
+-- the layouts that the first version had; of each, also of a later one, the figures follow from the fields
+SELECT name, layout, nodes, ids_per_second, runs_out FROM snowflake_layouts()
+WHERE name IN ('default', 'twitter', 'discord', 'instagram', 'sonyflake', 'baidu', 'leaf', 'pgedge', 'wide', 'js');
+SELECT name AS other_nodes FROM snowflake_layouts() WHERE nodes <> 1::bigint << (datacenter_bits + worker_bits);
+SELECT name AS other_rate FROM snowflake_layouts()
+WHERE ids_per_second <> (1::bigint << sequence_bits) * 1000 / (extract(epoch FROM tick) * 1000)::bigint;
+SELECT name AS other_end FROM snowflake_layouts() -- an unsigned one before its IDs would be negative
+WHERE runs_out <> epoch + tick * (1::bigint << time_bits - (layout LIKE '% unsigned %')::integer);
 SELECT name FROM snowflake_layouts() WHERE in_use;
 
 -- bounds, and where one layout ends
 SELECT snowflake_min('2026-01-01 00:00:00+00', 'wide'), snowflake_max('2026-01-01 00:00:00.000999+00', 'wide'),
        snowflake_min('2026-01-01 00:00:00.001+00', 'wide');
-SELECT name, snowflake_min(epoch, name) AS first,
-       snowflake_timestamp(snowflake_max(runs_out - interval '1 ms', name), name) = runs_out - tick AS last_tick
+SELECT count(*) > 9 AS many, bool_and(snowflake_min(epoch, name) = 0) AS first_is_0,
+       bool_and(snowflake_timestamp(snowflake_max(runs_out - interval '1 ms', name), name) = runs_out - tick) AS last_tick
 FROM snowflake_layouts();
 SELECT snowflake_min('2023-12-31 23:59:59.999+00', 'default');
 \echo SQLSTATE :SQLSTATE
@@ -61,9 +67,7 @@ SELECT snowflake_make('2026-01-01 00:00:00+00', 0, 0, -1, 'default');
 SELECT snowflake_make('2026-01-01 00:00:00+00', 0, 0, 4096, 'default');
 \echo SQLSTATE :SQLSTATE
 
--- layouts that are none
-SELECT snowflake_timestamp(0, 'twiter');
-\echo SQLSTATE :SQLSTATE
+-- layouts that are none (an unknown name: tests/cluster/test_layout_names.py)
 SELECT snowflake_timestamp(0, '');
 \echo SQLSTATE :SQLSTATE
 SELECT snowflake_timestamp(0, 'epoch=2024-01-01 time:41 datacenter:5 worker:5 sequence:13');

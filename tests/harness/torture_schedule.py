@@ -1,4 +1,4 @@
-"""What happens to the servers of a torture, and when: drawn from a seed, so that a seed brings the same again.
+"""Schedule of the torture test: which incidents happen, in which order. The same seed gives the same incidents.
 
 A round is a deck of incidents in random order, each with parameters of its own: so proportions are those of the deck,
 and after some rounds everything has happened to servers in every state. Nothing here looks at a server or a clock.
@@ -66,7 +66,7 @@ class Incident:
     setting: tuple[str, str] | None
     """A setting and its value, for a reload."""
     agreed: bool
-    """Whether the operator accepts a jump of the clock, or puts the clock right."""
+    """Whether the administrator accepts a jump of the clock, or puts the clock right."""
 
 
 def incidents(seed: int, deck: Mapping[str, int]) -> Iterator[Incident]:

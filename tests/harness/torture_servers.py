@@ -1,7 +1,7 @@
-"""A primary, now and then a standby, one clock for both, and everything that may happen to them.
+"""Servers of the torture test: a primary, now and then a standby, one clock for both, and what happens to them.
 
-After each incident the site is brought back to generating. Where only the clock is in the way, because IDs are as far
-ahead of it as they may be, the clock is set forward instead of waiting: the clients' time is for other things.
+After each incident the primary is made to generate again. Where it only waits for the clock, because IDs are as far
+ahead of it as they may be, the clock is set forward, so that clients spend no time waiting.
 """
 
 import os
@@ -20,8 +20,8 @@ import psycopg
 
 from harness.clock import FakeClock
 from harness.cluster import GENERATING, Cluster
-from harness.schedule import Incident
-from harness.witness import TABLE, Journal, connect
+from harness.torture_clients import TABLE, Journal, connect
+from harness.torture_schedule import Incident
 
 DATABASES = ("one", "two")
 
@@ -88,8 +88,8 @@ class Wall:
         return time.time() + self._ahead_s
 
 
-class Site:
-    """A primary, now and then a standby, their clock, and everything that may happen to them."""
+class Servers:
+    """The primary, the standby if there is one, their clock, and the methods for everything that happens to them."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -99,7 +99,7 @@ class Site:
         """What should not have happened, apart from what the clients' records prove."""
         self._wall = Wall()
         self._journal = Journal(directory, "driver")
-        self._servers = 0
+        self._started = 0
         self._standby: Cluster | None = None
         self._primary = self._new_server()
 
@@ -115,8 +115,8 @@ class Site:
         if self._standby is not None:
             self._retire(self._standby)
 
-    def suffer(self, incident: Incident) -> str:
-        """Lets it happen, brings the site back to generating, and says in a few words what happened."""
+    def apply(self, incident: Incident) -> str:
+        """Lets it happen, makes the primary generate again, and says in a few words what happened."""
         what, _, whom = incident.kind.partition(" ")
         story = self._happen(incident, what, whom)
         self._settle()
@@ -224,7 +224,7 @@ class Site:
         self._retire(old)
         return f"failover to {new.name}" + (f", clock put right by {put_right:.3f} s before" if put_right else "")
 
-    # What operators do
+    # What administrators do
 
     def _restart(self, incident: Incident) -> str:
         self._primary.stop("fast")
@@ -311,7 +311,7 @@ class Site:
     # How it goes on
 
     def _settle(self) -> None:
-        """Waits until the site generates. Where only the clock is missing, it is set."""
+        """Waits until the primary generates. Where it only waits for the clock, the clock is set."""
         deadline = time.monotonic() + SETTLE_SECONDS
         while (error := self._answer()) is not None:
             if time.monotonic() > deadline:
@@ -347,8 +347,8 @@ class Site:
         return None
 
     def _new_server(self, standby_of: Cluster | None = None) -> Cluster:
-        self._servers += 1
-        name = f"server{self._servers}"
+        self._started += 1
+        name = f"server{self._started}"
         return Cluster(name, conf=CONF, clock=self._wall.begin(name), standby_of=standby_of).__enter__()
 
     def _retire(self, cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""An application's database stays its own: tools that list, publish or dump what is in it find nothing of ours."""
+"""In an application's database, tools that list, publish or dump its objects find none of the extension's."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What docs/clients.md shows stands in files beside this one, which the tests of each client run."""
+"""Every code block of docs/clients.md is part of a file in this directory, which the test of its client runs."""
 
 import re
 from textwrap import indent

@@ -1,4 +1,4 @@
-"""A server with the library in it, seen by people who never call it: their parallel queries, views and reloads."""
+"""The library has no effect on sessions that never call it: on their parallel queries, views and reloads."""
 
 import re
 from collections.abc import Iterator

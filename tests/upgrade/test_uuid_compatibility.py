@@ -1,4 +1,4 @@
-"""Our UUID functions give on every server the answers that PostgreSQL 18 gives by its own."""
+"""The UUID functions return on every server what PostgreSQL 18's own functions return."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

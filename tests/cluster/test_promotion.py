@@ -1,4 +1,4 @@
-"""A standby makes no snowflakes; promoted, it goes on above whatever its primary may have given.
+"""A standby generates no snowflakes; once promoted, it generates above all that its primary may have given.
 
 The old primary's last IDs lead its clock, are in no row that was replicated, and the standby's clock is behind.
 """

@@ -1,4 +1,4 @@
-"""States that refuse, and the one command that leads out of each, typed as its hint or check names it."""
+"""Following the hint of a refusal, or the remedy of a check, makes the server generate again."""
 
 import re
 import threading
@@ -25,7 +25,7 @@ RESET = "SELECT id_gen_reset_reservation(above => now());"
 
 
 def rounds_of_keeper(cluster: Cluster) -> None:
-    """Lets whoever keeps the reservation come by at least twice; without a keeper, calls do."""
+    """Waits until the keeper has run at least twice; without a keeper, calls do its work."""
     for _ in range(2):
         before = cluster.psql("SELECT coalesce(keeper_beat, clock_timestamp()) FROM id_gen_status()")
         refusal(cluster)
@@ -34,8 +34,8 @@ def rounds_of_keeper(cluster: Cluster) -> None:
         )
 
 
-def test_a_future_epoch_promises_nothing() -> None:
-    """Corrected, it leaves no trace: a server that can issue nothing writes nothing down as promised."""
+def test_a_future_epoch_reserves_nothing() -> None:
+    """Once corrected, it leaves no trace: a server that can generate nothing writes no reservation."""
     with Cluster(conf=f"{GENERATING}id_gen.layout = '{FUTURE}'\n") as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         error = refusal(cluster)
@@ -49,7 +49,7 @@ def test_a_future_epoch_promises_nothing() -> None:
 @pytest.mark.parametrize(
     ("until_ms", "sqlstate"), [(FUTURE_MS, TOO_FAR_AHEAD), (BEYOND_MS, RAN_OUT)], ids=["years ahead", "past the end"]
 )
-def test_a_promise_far_in_the_future_is_taken_back(until_ms: int, sqlstate: str) -> None:
+def test_a_reservation_far_in_the_future_is_reset(until_ms: int, sqlstate: str) -> None:
     with Cluster(conf=GENERATING + PATIENT) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         given = [next_id(cluster)]
@@ -70,7 +70,7 @@ def test_a_promise_far_in_the_future_is_taken_back(until_ms: int, sqlstate: str)
 
 
 @pytest.mark.parametrize("by", ["warning", "hint", "check"])
-def test_a_mistyped_reset_is_taken_back(by: str) -> None:
+def test_a_mistyped_reset_is_reset_again(by: str) -> None:
     with Cluster(conf=GENERATING + PATIENT) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         given = [next_id(cluster)]
@@ -83,9 +83,9 @@ def test_a_mistyped_reset_is_taken_back(by: str) -> None:
             ((primary, hint),) = said
             assert re.fullmatch(r"no snowflake is available for the next \d+ ms", primary or "")
             error = refusal(cluster)
-            way_out = {"warning": hint, "hint": error.hint, "check": checks(cluster)["lead"].remedy}[by]
+            advice = {"warning": hint, "hint": error.hint, "check": checks(cluster)["lead"].remedy}[by]
             said.clear()
-            (typed,) = re.findall(r"SELECT [^;]*;", way_out or "")
+            (typed,) = re.findall(r"SELECT [^;]*;", advice or "")
             connection.execute(typed)
         assert said[0][0] == "snowflakes may repeat those of later times, if there are any"
         given.append(first_id(cluster))

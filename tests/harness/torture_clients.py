@@ -1,10 +1,10 @@
-"""Clients that keep, outside the server, every ID they were ever given, and what their records prove.
+"""Clients of the torture test, which record every ID they receive, and what is checked in their records.
 
-A witness asks for IDs in every way there is, over and over, through crashes and restarts. What it receives goes into a
-file of 8-byte integers at once, also the rows of an answer that a crash cut off. A journal beside it says which
-connection and which statement got them, and counts refusals. `judge` reads the records of all and looks for an ID that
-was given twice, an ID that is not above the one before it in its connection, and a connection that began below an
-earlier one.
+A client asks for IDs in every way there is, over and over, through crashes and restarts. It writes what it receives at
+once to a file of 8-byte integers, also the rows of an answer that a crash cut off. A journal beside it says which
+connection and which statement received them, and counts refusals. `check_records` reads the records of all clients and
+looks for an ID that was given twice, an ID that is not above the one before it in its connection, and a connection that
+began below an earlier one.
 """
 
 import random
@@ -109,7 +109,7 @@ class Journal:
             self.note("lost", str(error).strip().replace("\n", " ").replace("\t", " "))
 
 
-def witness(name: str, directory: Path, where: Path, dbname: str, seed: int, stop: Event) -> None:
+def run_client(name: str, directory: Path, where: Path, dbname: str, seed: int, stop: Event) -> None:
     """Asks for IDs until told to stop. The file `where` says, in libpq's words, where the primary is at present."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     journal, dice = Journal(directory, name), random.Random(seed)
@@ -138,7 +138,7 @@ def connect(where: Path, dbname: str) -> psycopg.Connection:
 
 
 @dataclass
-class Verdict:
+class Findings:
     """What the records prove."""
 
     given: int = 0
@@ -165,7 +165,7 @@ class Verdict:
 
 
 class Record:
-    """What one witness left behind."""
+    """what one client left behind."""
 
     def __init__(self, directory: Path, name: str) -> None:
         self.name = name
@@ -195,46 +195,46 @@ class Record:
         return f"{self.ids[index]}: {self.name} ID #{index}, {statement}, {connection}"
 
 
-def judge(directory: Path) -> Verdict:
-    """Reads the records of all witnesses in a directory."""
+def check_records(directory: Path) -> Findings:
+    """Reads the records of all clients in a directory."""
     records = [Record(directory, file.stem) for file in sorted(directory.glob("*.ids"))]
-    verdict = Verdict()
+    findings = Findings()
     for record in records:
-        verdict.given += record.ids.size
-        verdict.refusals.update(detail.split()[0] for detail in record.details("refused"))
-        verdict.lost += sum(1 for _ in record.details("lost"))
-        check_order(record, verdict)
-    shares = 1 + verdict.given // SHARE
+        findings.given += record.ids.size
+        findings.refusals.update(detail.split()[0] for detail in record.details("refused"))
+        findings.lost += sum(1 for _ in record.details("lost"))
+        check_order(record, findings)
+    shares = 1 + findings.given // SHARE
     for share in range(shares):
-        check_distinct(records, share, shares, verdict)
-    return verdict
+        check_distinct(records, share, shares, findings)
+    return findings
 
 
-def check_order(record: Record, verdict: Verdict) -> None:
+def check_order(record: Record, findings: Findings) -> None:
     """Within a connection strictly increasing; from one connection to the next not below by more than a tick."""
     ids, begins = record.ids, record.connections
-    verdict.connections += begins.size
+    findings.connections += begins.size
     begins = begins[(begins > 0) & (begins < ids.size)]
     wrong = np.flatnonzero(ids[1:] <= ids[:-1]) + 1
     wrong = wrong[~np.isin(wrong, begins)]
-    verdict.decreasing += wrong.size
+    findings.decreasing += wrong.size
     for index in wrong[:SHOWN].tolist():
-        verdict.show("not increasing", record.circumstances(index - 1), record.circumstances(index))
+        findings.show("not increasing", record.circumstances(index - 1), record.circumstances(index))
 
     if begins.size:
         ticks = ids >> TIME_SHIFT
         latest = np.maximum.accumulate(ticks)
         behind = begins[ticks[begins] < latest[begins - 1] - 1]
-        verdict.behind += behind.size
+        findings.behind += behind.size
         for index in behind[:SHOWN].tolist():
-            verdict.show("begins below", record.circumstances(index - 1), record.circumstances(index))
+            findings.show("begins below", record.circumstances(index - 1), record.circumstances(index))
 
 
-def check_distinct(records: list[Record], share: int, shares: int, verdict: Verdict) -> None:
+def check_distinct(records: list[Record], share: int, shares: int, findings: Findings) -> None:
     """No ID twice, among those that leave the remainder `share` when divided by `shares`."""
     ids = np.sort(np.concatenate([record.ids[record.ids % shares == share] for record in records]))
     repeated = np.unique(ids[1:][ids[1:] == ids[:-1]])
-    verdict.repeated += repeated.size
+    findings.repeated += repeated.size
     for repeated_id in repeated[:SHOWN].tolist():
         places = [(record, at) for record in records for at in np.flatnonzero(record.ids == repeated_id).tolist()]
-        verdict.show("given more than once", *(record.circumstances(at) for record, at in places))
+        findings.show("given more than once", *(record.circumstances(at) for record, at in places))

@@ -1,4 +1,4 @@
-"""A server that gives no IDs is brought back from the words of id_gen_check() alone."""
+"""A server that refuses to generate generates again once the remedies of id_gen_check() have been followed."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ def not_preloaded() -> Iterator[Broken]:
 
 @contextmanager
 def an_hour_ahead_then_back() -> Iterator[Broken]:
-    """The clock was wrong when the server started, so it was believed."""
+    """The clock was wrong when the server started for the first time, so the server trusted it."""
     clock = FakeClock(HOUR)
     with Cluster(conf=GENERATING + IMPATIENT, clock=clock) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
@@ -44,7 +44,7 @@ def an_hour_ahead_then_back() -> Iterator[Broken]:
 
 @contextmanager
 def unwritable_data_directory() -> Iterator[Broken]:
-    """It is the operator who makes the directory writable again, as the remedy says."""
+    """The administrator makes the directory writable again, as the remedy says."""
     with Cluster(conf=GENERATING) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         next_id(cluster)
@@ -66,7 +66,7 @@ def layout_ended() -> Iterator[Broken]:
 @pytest.mark.parametrize(
     "broken", [worker_unset, not_preloaded, an_hour_ahead_then_back, unwritable_data_directory, layout_ended]
 )
-def test_brought_back(broken: Callable[[], Iterator[Broken]]) -> None:
+def test_the_remedies_are_enough(broken: Callable[[], Iterator[Broken]]) -> None:
     with broken() as (cluster, by_hand):  # type: ignore[attr-defined]
         cluster.psql("CREATE EXTENSION IF NOT EXISTS id_gen")
         refusal(cluster)

@@ -23,10 +23,14 @@ RELEASED = {
 }
 
 MADE_UP = "0.0.0"
-# What the made-up version lacks, and a script to the current one brings: a function, and what can be monitored, which
-# has views, a table and privileges.
+# What the made-up version lacks, and a script to the current one brings: a function, and the statistics, which have
+# views and privileges.
 ADDED_FUNCTION = re.compile(r"CREATE FUNCTION @extschema@\.uuidv7_max\(.*?COMMENT ON FUNCTION.*?';\n", re.DOTALL)
-ADDED_FILE = (SQL / "monitoring.sql").read_text()
+(ADDED_FILE,) = (
+    path.read_text()
+    for path in SQL.glob("*.sql")
+    if not path.name.startswith("id_gen--") and "CREATE VIEW @extschema@.id_gen_stat AS" in path.read_text()
+)
 
 # What is wrong with a script, and the words that make it so.
 FAULTS = {

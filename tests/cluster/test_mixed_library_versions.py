@@ -1,4 +1,4 @@
-"""Two versions of the library on one server, as after an upgrade of the package: only one uses the shared segment."""
+"""Two versions of the library on one server, as after an upgrade of the package: only one uses the shared memory."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def add_to_version(cluster: Cluster, difference: int) -> bool:
-    """Whether there was a segment already."""
+    """Returns whether the shared memory was initialized already."""
     return cluster.psql(f"SELECT add_to_version({difference})") == "t"
 
 
@@ -38,17 +38,17 @@ def assert_refused(error: SqlError) -> None:
     assert error.hint == "Restart the server, so that all sessions load the installed version."
 
 
-def test_a_segment_that_another_version_made_is_refused(cluster: Cluster) -> None:
+def test_shared_memory_of_another_version_is_refused(cluster: Cluster) -> None:
     assert not add_to_version(cluster, NOT_THIS_VERSION)
     for sql in (NEXT, "SELECT snowflake_next_array(10)", "SELECT count(*) FROM snowflake_next_batch(10)"):
         assert_refused(refusal(cluster, sql))
     assert_rest_works(cluster)
-    # What the remedy promises.
+    # As the hint says.
     cluster.restart()
     assert next_id(cluster) > 0
 
 
-def test_nothing_but_the_version_of_a_segment_counts(cluster: Cluster) -> None:
+def test_only_the_version_of_shared_memory_counts(cluster: Cluster) -> None:
     given = [next_id(cluster)]
     assert add_to_version(cluster, 1)
     assert_refused(refusal(cluster))

@@ -1,4 +1,4 @@
-"""The right to write the reservation, when its holder ends, hangs, or is what a stopping server waits for."""
+"""The lock for writing the reservation: its holder ends, hangs, or keeps a server from stopping."""
 
 import os
 import signal
@@ -54,7 +54,7 @@ def start_foreign_worker(cluster: Cluster) -> int:
     return pid
 
 
-def test_a_holder_that_ends_in_a_signal_handler_leaves_the_token() -> None:
+def test_a_holder_that_ends_in_a_signal_handler_releases_the_lock() -> None:
     """FATAL in PostgreSQL's own handler unwinds nothing: no destructor runs."""
     with Cluster(conf=CONF) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
@@ -84,7 +84,7 @@ def test_a_write_that_hangs_holds_up_neither_the_keeper_nor_its_end() -> None:
             disk.enter_context(Reservation(cluster).hanging())
             answer = writer.begin()
             writer.await_wait("Extension")
-        # The keeper finds the token taken, round after round; a second session waits for it.
+        # The keeper finds the lock held, again and again; a second session waits for it.
         waiter.begin()
         waiter.await_wait("Extension")
         if PRELOADED:

@@ -1,4 +1,4 @@
-"""A server goes on while the extension is installed over it: its files are replaced, and never written to."""
+"""The extension can be installed again while a server runs: its files are replaced, and never written to."""
 
 import os
 import shutil
