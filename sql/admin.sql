@@ -19,4 +19,4 @@ CREATE FUNCTION @extschema@.id_gen_reset_reservation(above timestamptz) RETURNS 
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_reset_reservation(timestamptz) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_reset_reservation(timestamptz) IS
-    'begin anew above the clock and above a time, in place of a reservation that is lost or damaged';
+    'start again above the clock and above a time, in place of a reservation that is lost, damaged or wrong';

@@ -96,7 +96,7 @@ CREATE FUNCTION @extschema@.id_gen_stat_reset() RETURNS void
     AS 'MODULE_PATHNAME', 'id_gen_stat_reset'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.id_gen_stat_reset() IS
-    'begin to count anew in id_gen_stat and id_gen_stat_waits';
+    'reset the counts of id_gen_stat and id_gen_stat_waits';
 
 REVOKE EXECUTE ON FUNCTION
     @extschema@.id_gen_stat_get(), @extschema@.id_gen_stat_get_waits(),

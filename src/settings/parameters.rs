@@ -138,7 +138,7 @@ pub fn define() {
     );
     define_int(
         c"id_gen.max_jump",
-        c"Sets the largest forward step of the clock that is believed.",
+        c"Sets the largest forward step of the clock that is trusted.",
         c"After a larger one no snowflake is generated until the clock comes back or a superuser calls id_gen_accept_clock().",
         &MAX_JUMP,
         MIN_MAX_JUMP_MS..=i32::MAX,

@@ -8,13 +8,13 @@
 PG_MODULE_MAGIC;
 
 /* The size that every version asks for, so that PostgreSQL takes them for the same shared memory. */
-#define HEADER_ROOM 8192
-#define SLOT_ROOM 256
+#define STATE_BYTES 8192
+#define SLOT_BYTES 256
 
 static void
 all_zero(void *shared)
 {
-	memset(shared, 0, HEADER_ROOM + SLOT_ROOM * MaxBackends);
+	memset(shared, 0, STATE_BYTES + SLOT_BYTES * MaxBackends);
 }
 
 /* Adds to the version that the shared memory begins with. If it is new, it has version 0 and is empty. */
@@ -23,7 +23,7 @@ Datum
 add_to_version(PG_FUNCTION_ARGS)
 {
 	bool		found;
-	uint64	   *version = GetNamedDSMSegment("id_gen", HEADER_ROOM + SLOT_ROOM * MaxBackends, all_zero, &found);
+	uint64	   *version = GetNamedDSMSegment("id_gen", STATE_BYTES + SLOT_BYTES * MaxBackends, all_zero, &found);
 
 	*version += PG_GETARG_INT64(0);
 	PG_RETURN_BOOL(found);
