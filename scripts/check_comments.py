@@ -1,15 +1,24 @@
-"""Every function of the extension says what it does in `\\df+`: a function without a COMMENT fails the lint."""
+"""Every function, view and column of a view of the extension says what it is in psql's `\\d` commands: one without a
+COMMENT fails the lint."""
 
 import sys
 
 from harness import Cluster
 
 WITHOUT_COMMENT = """
-    SELECT p.oid::regprocedure
-      FROM pg_extension e
-      JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'
-      JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
-     WHERE e.extname = 'id_gen' AND obj_description(p.oid, 'pg_proc') IS NULL
+    WITH member AS (
+        SELECT classid, objid
+          FROM pg_extension e
+          JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'
+         WHERE e.extname = 'id_gen')
+    SELECT objid::regprocedure::text
+      FROM member
+     WHERE classid = 'pg_proc'::regclass AND obj_description(objid, 'pg_proc') IS NULL
+    UNION ALL
+    SELECT format('%s.%s', objid::regclass, attname)
+      FROM member JOIN pg_class c ON classid = 'pg_class'::regclass AND c.oid = objid AND relkind = 'v'
+      JOIN pg_attribute ON attrelid = objid AND attnum > 0
+     WHERE col_description(objid, attnum) IS NULL
      ORDER BY 1
 """
 
@@ -18,4 +27,4 @@ with Cluster("lint") as cluster:
     missing = cluster.psql(WITHOUT_COMMENT)
 
 if missing:
-    sys.exit(f"These functions have no COMMENT:\n{missing}")
+    sys.exit(f"These have no COMMENT:\n{missing}")

@@ -17,10 +17,11 @@ MEMBERS = """
       FROM (
         SELECT quote_ident(e.extnamespace::regnamespace::text) AS schema,
                concat_ws(' ', identity,
-                   (to_jsonb(p) - ARRAY['oid', 'pronamespace', 'proowner', 'proacl'])::text,
+                   (to_jsonb(p) - ARRAY['oid', 'pronamespace', 'proowner', 'proacl', 'proargdefaults'])::text,
+                   pg_get_expr(p.proargdefaults, 0),
                    pg_get_viewdef(c.oid),
-                   (SELECT string_agg(concat_ws(' ', attname, format_type(atttypid, atttypmod), attacl), ', '
-                                      ORDER BY attnum)
+                   (SELECT string_agg(concat_ws(' ', attname, format_type(atttypid, atttypmod), attacl,
+                                                col_description(attrelid, attnum)), ', ' ORDER BY attnum)
                       FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0),
                    c.reloptions, coalesce(p.proacl::text, c.relacl::text, 'acl by default'),
                    '--', coalesce(obj_description(d.objid, d.classid::regclass::text), 'no comment')) AS line
