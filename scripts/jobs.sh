@@ -36,10 +36,9 @@ begin_run() {
     # told, where the server is needed.
     for PG in "${SERVERS[@]%% *}" "$@"; do has_package "$PG" || to_build+=("$PG"); done
     begin_script "PostgreSQL servers" scripts/servers "${to_build[@]}"
+    begin_script "What clients and monitoring need" scripts/clients
     PG=${SERVERS[0]%% *}
     need_machine
-    need_monitoring
-    need_clients
 }
 
 end_run() {
@@ -106,15 +105,13 @@ summarize() {
         summary="$1: failed"
         (($2 != 0)) || summary="$1: done"
     fi
+    (($2 == 0)) || scripts_status=1
     if [[ $summary == *$'\nIn all: '* ]]; then
-        summaries+=("${summary%$'\n'*}") # of others that said how long they took
-    else
-        summaries+=("$summary, $time")
+        summaries+=("${summary%$'\n'*}") # of others that have said all this
+        return
     fi
-    if (($2 != 0)); then
-        scripts_status=1
-        summaries+=("  To repeat it alone: $4")
-    fi
+    summaries+=("$summary, $time")
+    (($2 == 0)) || summaries+=("  To repeat it alone: $4")
 }
 
 # end_scripts: what came of them all, and how long each took; fails if one failed.
