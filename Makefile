@@ -1,8 +1,9 @@
 # One word for each thing to do here; the work is in scripts/. Each target sets up what it needs on this machine.
 
-export PG PG_CONFIG MODE KEEP WRITE QUICK SEED MINUTES IDS CALLS DSN RECORDING
+export PG PG_CONFIG MODE WORKERS KEEP WRITE QUICK SEED MINUTES IDS CALLS DSN RECORDING
 
-.PHONY: help all demo dashboard test test-all test-upgrade test-host torture memory robust fuzz bench docs lint licences install deb test-deb dist clean
+.PHONY: help all demo dashboard test test-all test-upgrade test-host torture memory robust fuzz release-check \
+	bench docs lint licences install deb test-deb dist clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -20,7 +21,7 @@ demo: ## Take the guided tour on a throwaway server (KEEP=1: leave the server ru
 dashboard: ## Draw what a server does (DSN='host=... dbname=...', SECONDS=; RECORDING=file; neither: a made-up load)
 	@scripts/dashboard "$(SECONDS)"
 
-test: ## Run all tests (MODE=not-preloaded: without shared_preload_libraries)
+test: ## Run all tests (MODE=not-preloaded: without shared_preload_libraries; WORKERS=1: one after the other)
 	@scripts/test
 
 test-all: ## Run all tests on every supported PostgreSQL, with and without preload
@@ -43,6 +44,9 @@ robust: ## Run all tests on a server that checks itself, the fuzzer's inputs und
 
 fuzz: ## Feed the pure code with random bytes under the address sanitizer (MINUTES= for each target)
 	@scripts/fuzz
+
+release-check: ## Run everything that is proved about a release (hours), in place of what every change must pass
+	@scripts/release-check
 
 bench: ## Measure what an ID costs beside its rivals (QUICK=1; WRITE=1: into docs/)
 	@scripts/bench

@@ -4,11 +4,13 @@
 #
 # Sourced by lib.sh.
 
-# need_clients: gets what is missing. Where that can't be done, the tests that need it fail; all others run.
-need_clients() {
+# need_clients: gets what is missing. Where that can't be done, the tests that need it fail; all others run. Who comes while
+# another process gets it waits for that.
+need_clients() (
+    flock 9
     need_node || step "The Node packages could not be fetched: tests/clients/test_node.py will fail"
     need_java || step "Java or its driver could not be fetched: tests/clients/test_java.py will fail"
-}
+) 9>"$CACHE/clients.lock"
 
 need_node() {
     local stamp target=$CACHE/node

@@ -27,6 +27,10 @@ VENV=$CACHE/venv
 export CARGO_PGRX=$CACHE/cargo/bin/cargo-pgrx
 export PGRX_HOME=$CACHE/pgrx
 
+# How pytest runs tests side by side: most of them wait most of the time.
+# shellcheck disable=SC2034 # for the commands
+SIDE_BY_SIDE=(--numprocesses "${WORKERS:-$(($(nproc) + 2))}" --dist loadgroup)
+
 cd "$ROOT"
 
 step() { printf '\033[1;32m==>\033[0m %s\n' "$*" >&2; }
@@ -131,7 +135,8 @@ need_cargo_pgrx() {
         CARGO_PGRX=$found
     elif [[ ! -x $CARGO_PGRX || $("$CARGO_PGRX" pgrx --version) != "cargo-pgrx $PGRX_VERSION" ]]; then
         step "Installing cargo-pgrx $PGRX_VERSION into the cache (some minutes, once)"
-        cargo install cargo-pgrx --version "=$PGRX_VERSION" --locked --force --root "$CACHE/cargo"
+        # Optimizing it would take longer than it ever runs; what it builds is optimized all the same.
+        CARGO_PROFILE_DEV_DEBUG=0 cargo install cargo-pgrx --version "=$PGRX_VERSION" --locked --force --debug --root "$CACHE/cargo"
     fi
 }
 
@@ -147,6 +152,9 @@ need_venv() {
     echo "$stamp" >"$VENV/stamp"
 }
 
+# in_venv ARGUMENT...: runs Python as the tests expect it.
+in_venv() { env ID_GEN_CACHE="$CACHE" PYTHONPATH="$ROOT/tests" PYTHONDONTWRITEBYTECODE=1 "$VENV/bin/python" "$@"; }
+
 # need_mode: MODE says how a server comes by the library: from its start, or only where it is used, which PostgreSQL 17
 # and later allow.
 need_mode() {
@@ -158,11 +166,17 @@ need_mode() {
     esac
 }
 
+# machine_packages: the system packages that everything needs, and those of the server PG, a name a line.
+machine_packages() {
+    printf '%s\n' build-essential pkg-config clang libclang-dev python3-venv faketime
+    [[ -n ${PG_CONFIG:-} ]] || ! has_package "$PG" || printf '%s\n' "postgresql-$PG" "postgresql-server-dev-$PG"
+}
+
 # need_machine: all the steps that do not depend on a server.
 need_machine() {
-    local packages=(build-essential pkg-config clang libclang-dev python3-venv faketime)
-    [[ -n ${PG_CONFIG:-} ]] || ! has_package "$PG" || packages+=("postgresql-$PG" "postgresql-server-dev-$PG")
+    local packages
     need_cargo
+    mapfile -t packages < <(machine_packages)
     need_packages "${packages[@]}"
     need_cache
     need_cargo_pgrx
@@ -228,11 +242,32 @@ build_extension() {
     PGRX_PG_CONFIG_PATH=$1 "$CARGO_PGRX" pgrx package --pg-config "$1" --out-dir "$2" "${@:3}" >&2
 }
 
+# build_once PG_CONFIG DIRECTORY: the same without options. Scripts that follow each other while the sources stay as they
+# are share a directory, ID_GEN_BUILDS, and build for each server once; builds for different servers would replace each
+# other in cargo's directory.
+build_once() {
+    local kept
+    if [[ -z ${ID_GEN_BUILDS:-} ]]; then
+        build_extension "$1" "$2"
+        return
+    fi
+    kept=$ID_GEN_BUILDS/${1//\//_}
+    (
+        flock 9
+        if [[ ! -d $kept ]]; then
+            build_extension "$1" "$kept.new"
+            mv "$kept.new" "$kept"
+        fi
+    ) 9>"$kept.lock"
+    mkdir -p "$2"
+    cp -r "$kept/." "$2"
+}
+
 # install_extension PG_CONFIG: builds it and installs it into that server, which may be running.
 install_extension() (
     package=$(mktemp -d)
     trap 'rm -rf "$package"' EXIT
-    build_extension "$1" "$package"
+    build_once "$1" "$package"
     if [[ -w $("$1" --pkglibdir) && -w $("$1" --sharedir)/extension ]]; then
         replace_files "$package" /
     else
@@ -288,27 +323,3 @@ end_tests() {
     printf '\n%s: %d passed, %d failed\n' "$1" "$passed" "$failed"
     ((failed == 0))
 }
-
-summaries=()
-scripts_status=0
-
-# run_script NAME COMMAND...: runs a script that ends with end_tests, and keeps its last line, if it gets that far.
-run_script() {
-    local log summary began=$SECONDS
-    log=$(mktemp)
-    step "$1"
-    "${@:2}" 2>&1 | tee "$log" || scripts_status=1
-    summary=$(tail -n 1 "$log")
-    rm -f "$log"
-    [[ $summary == *' passed, '* ]] || summary="$1: stopped before the end"
-    summaries+=("$summary, $(minutes_since "$began")")
-}
-
-# end_scripts: what the scripts' last lines were, and how long each took; fails if one failed.
-end_scripts() {
-    printf '\n'
-    printf '%s\n' "${summaries[@]}" "In all: $(minutes_since 0)"
-    return "$scripts_status"
-}
-
-minutes_since() { printf '%d:%02d min' $(((SECONDS - $1) / 60)) $(((SECONDS - $1) % 60)); }

@@ -10,15 +10,18 @@ MONITORING_PACKAGES=(prometheus prometheus-postgres-exporter)
 MONITORING_PROGRAMS=(prometheus promtool prometheus-postgres-exporter)
 
 # need_monitoring: puts the programs on PATH, unpacking them first where they are missing. Where that can't be done, the
-# tests that need them say so; all others run.
+# tests that need them say so; all others run. Who comes while another process unpacks them waits for that.
 need_monitoring() {
     PATH=$PATH:$CACHE/monitoring/usr/bin
-    # With one name that is not found, `type` fails.
-    type -P "${MONITORING_PROGRAMS[@]}" >/dev/null && return
-    command -v apt-get >/dev/null || return 0
-    step "Unpacking ${MONITORING_PACKAGES[*]} into the cache (once)"
-    unpack_packages "$CACHE/monitoring" "${MONITORING_PACKAGES[@]}" ||
-        step "They could not be fetched: tests/monitoring will fail"
+    (
+        flock 9
+        # With one name that is not found, `type` fails.
+        type -P "${MONITORING_PROGRAMS[@]}" >/dev/null && exit
+        command -v apt-get >/dev/null || exit 0
+        step "Unpacking ${MONITORING_PACKAGES[*]} into the cache (once)"
+        unpack_packages "$CACHE/monitoring" "${MONITORING_PACKAGES[@]}" ||
+            step "They could not be fetched: tests/monitoring will fail"
+    ) 9>"$CACHE/monitoring.lock"
 }
 
 # unpack_packages DIRECTORY PACKAGE...: what those packages of apt's choice hold, without installing them.

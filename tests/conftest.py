@@ -1,4 +1,7 @@
-"""Which tests there are on this server, in this mode: those that speak of something it does not have are left out."""
+"""Which tests there are on this server, in this mode, and which of them run one after the other.
+
+Those that speak of something the server does not have are left out, and so is what is for releases.
+"""
 
 import os
 
@@ -11,9 +14,23 @@ ASKED_FOR = {"upgrade": "ID_GEN_UPGRADE_PATH", "valgrind": "ID_GEN_VALGRIND"}
 collect_ignore = [directory for directory, variable in ASKED_FOR.items() if variable not in os.environ]
 
 
+# What `make release-check` says.
+RELEASE = bool(os.environ.get("ID_GEN_RELEASE"))
+
+
 def applies(item: pytest.Item, version: int) -> bool:
     since = item.get_closest_marker("since")
-    return (PRELOADED or not item.get_closest_marker("keeper")) and (since is None or version >= since.args[0])
+    return (
+        (PRELOADED or not item.get_closest_marker("keeper"))
+        and (since is None or version >= since.args[0])
+        and (RELEASE or not item.get_closest_marker("release"))
+    )
+
+
+def group(item: pytest.Function) -> str | None:
+    """Tests of one group run one after the other, in one process: those of a file that share its server."""
+    shared = (found[-1].scope == "module" for found in item._fixtureinfo.name2fixturedefs.values())
+    return item.path.stem if any(shared) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -21,3 +38,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if not applies(item, version)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
+    # What takes longest begins first, so that nothing is waited for in the end.
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    for item in items:
+        if (name := group(item)) and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(name))

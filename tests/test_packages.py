@@ -8,7 +8,10 @@ import subprocess
 import tarfile
 import tomllib
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -21,6 +24,7 @@ ROOT = Path(__file__).parent.parent
 CARGO = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
 META = json.loads((ROOT / "META.json").read_text())
 
+TOP = f"id_gen-{CARGO['version']}"
 PACKED = ("META.json", "Cargo.lock", "LICENSE", "THIRD-PARTY-LICENSES", "scripts/install")
 
 # What version 1.0.0 of the PGXN Meta Spec wants: https://pgxn.org/spec
@@ -119,16 +123,9 @@ def test_licences_that_are_not_of_these_crates_are_noticed(tmp_path: Path) -> No
         assert refused.returncode != 0 and "make licences" in refused.stderr, wrong
 
 
-def can_package() -> bool:
-    """Whether a Debian package can be built here, with nothing more installed for it."""
-    has_tools = all(map(shutil.which, ("dpkg-deb", "dh_builddeb", "lintian")))
-    return has_tools and not os.environ.get("PG_CONFIG") and (os.environ.get("PG") or "15").isdigit()
-
-
-@pytest.mark.skipif(not can_package(), reason="what builds Debian packages is missing, or they are not for this server")
+@pytest.mark.skipif("ID_GEN_DEB" not in os.environ, reason="scripts/deb tries each package that it builds")
 def test_debian_package_carries_the_licences(tmp_path: Path) -> None:
-    built = subprocess.run([ROOT / "scripts/deb"], check=True, text=True, stdout=subprocess.PIPE)
-    deb = Path(built.stdout.splitlines()[-1])
+    deb = os.environ["ID_GEN_DEB"]
     subprocess.run(["dpkg-deb", "--extract", deb, tmp_path], check=True)
     (doc,) = (tmp_path / "usr/share/doc").iterdir()
     licences = (doc / "THIRD-PARTY-LICENSES").read_text()
@@ -137,41 +134,65 @@ def test_debian_package_carries_the_licences(tmp_path: Path) -> None:
     assert f"/usr/share/doc/{doc.name}/THIRD-PARTY-LICENSES" in (doc / "copyright").read_text()
 
 
-@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="archives are made out of a git repository")
-def test_archives_build_and_install(tmp_path: Path) -> None:
-    def dist() -> list[Path]:
-        made = subprocess.run([ROOT / "scripts/dist"], check=True, text=True, stdout=subprocess.PIPE)
-        return [Path(line) for line in made.stdout.splitlines()]
+@pytest.fixture
+def archives() -> list[Path]:
+    """The packed sources: a zip and a tar.gz."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("archives are made out of a git repository")
+    made = subprocess.run([ROOT / "scripts/dist"], check=True, text=True, stdout=subprocess.PIPE)
+    return [Path(line) for line in made.stdout.splitlines()]
 
-    zipped, tarred = dist()
-    before = [archive.read_bytes() for archive in (zipped, tarred)]
-    assert [archive.read_bytes() for archive in dist()] == before
 
-    top = f"id_gen-{CARGO['version']}"
-    assert [zipped.name, tarred.name] == [f"{top}.zip", f"{top}.tar.gz"]
-    with tarfile.open(tarred) as archive:
-        archive.extractall(tmp_path, filter="data")
+def test_archives_hold_the_same_each_time(archives: list[Path], tmp_path: Path) -> None:
+    before = [archive.read_bytes() for archive in archives]
+    subprocess.run([ROOT / "scripts/dist"], check=True, stdout=subprocess.DEVNULL)
+    assert [archive.read_bytes() for archive in archives] == before
+
+    zipped, tarred = archives
+    assert [zipped.name, tarred.name] == [f"{TOP}.zip", f"{TOP}.tar.gz"]
+    unpack(tarred, tmp_path)
     with zipfile.ZipFile(zipped) as archive:
         in_zip = {name for name in archive.namelist() if not name.endswith("/")}
     unpacked = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert in_zip == unpacked >= {f"{top}/{name}" for name in PACKED}
+    assert in_zip == unpacked >= {f"{TOP}/{name}" for name in PACKED}
 
-    # As PGXN's client does, into the tests' own server, which gets back what it had: that may be newer.
-    server = Server.from_environment()
-    library = server.directory("pkglibdir") / "id_gen.so"
-    installed = [library, *(server.directory("sharedir") / "extension").glob("id_gen*")]
-    had = {path: path.rename(path.with_name(f"{path.name}.put_by")) for path in installed}
-    try:
+
+@pytest.mark.release
+@pytest.mark.long
+def test_an_archive_builds_and_installs(archives: list[Path], tmp_path: Path) -> None:
+    """As PGXN's client does it, into a copy of the tests' server."""
+    unpack(archives[1], tmp_path)
+    with copied_server() as server:
+        library = server.directory("pkglibdir") / "id_gen.so"
+        library.unlink()
+        for path in (server.directory("sharedir") / "extension").glob("id_gen*"):
+            path.unlink()
         subprocess.run(
             ["make", "all", "install", f"PG_CONFIG={server.pg_config}"],
-            cwd=tmp_path / top,
+            cwd=tmp_path / TOP,
             # Nothing is taken over from a build of the tree: cargo would take older sources for the same.
             env=os.environ | {"CARGO_TARGET_DIR": str(tmp_path / "target")},
             check=True,
         )
-        with Cluster(conf=GENERATING) as cluster:
+        assert library.exists()
+        with Cluster(conf=GENERATING, server=server) as cluster:
             cluster.psql("CREATE EXTENSION id_gen")
             assert int(cluster.psql("SELECT snowflake_next()")) > 0
-    finally:
-        for path, put_by in had.items():
-            put_by.replace(path)
+
+
+def unpack(tarred: Path, directory: Path) -> None:
+    with tarfile.open(tarred) as archive:
+        archive.extractall(directory, filter="data")
+
+
+@contextmanager
+def copied_server() -> Iterator[Server]:
+    """A server of the same files, which finds them relative to its programs: tests that run meanwhile keep theirs."""
+    server = Server.from_environment()
+    cache = server.run_directory.parent
+    within = server.pg_config.relative_to(cache)
+    with TemporaryDirectory(prefix="build.", dir=cache) as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        subprocess.run(["cp", "-a", cache / within.parts[0], directory], check=True)
+        yield Server(directory / within, server.run_directory)

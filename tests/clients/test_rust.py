@@ -12,6 +12,7 @@ pytestmark = [pytest.mark.any_server, pytest.mark.any_mode]
 RECIPE = Path(__file__).parent / "sqlx"
 
 
+@pytest.mark.long
 def test_sqlx() -> None:
     with shop_server("rust") as cluster:
         more = AS_SHOP | {"CARGO_TARGET_DIR": str(CACHE / "rust-clients")}

@@ -27,7 +27,8 @@ from typing import Any
 import psycopg
 
 from harness.clock import FakeClock
-from harness.server import Server
+from harness.server import Server, environment
+from harness.template import new_data_directory
 
 WAIT_SECONDS = 60.0
 POLL_SECONDS = 0.02
@@ -135,13 +136,9 @@ class Cluster:
     def init(self) -> None:
         """Creates the data directory: a new one, or for a standby or a copy from a base backup of the other."""
         if self._original is None:
-            self._run_as_owner(
-                "initdb", "--pgdata", self.data, "--username=postgres", "--auth=trust",
-                "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions",
-                # Two servers of an upgrade must agree, and older ones have no checksums by default.
-                *(["--no-data-checksums"] if self._predecessor and self.server.version >= 18 else []),
-                *self._initdb,
-            )  # fmt: skip
+            # Two servers of an upgrade must agree, and older ones have no checksums by default.
+            checksums = ["--no-data-checksums"] if self._predecessor and self.server.version >= 18 else []
+            new_data_directory(self.server, self.data, [*checksums, *self._initdb])
             self.append_conf(DEFAULTS)
         else:
             self._run_as_owner(
@@ -356,11 +353,6 @@ class Cluster:
 
     def _log_end(self) -> str:
         return "\n".join(self.log().splitlines()[-20:])
-
-
-def environment() -> dict[str, str]:
-    """Ours, without what would lead a PostgreSQL program to another server."""
-    return {key: value for key, value in os.environ.items() if not key.startswith("PG")}
 
 
 def _children(pid: int) -> list[int]:

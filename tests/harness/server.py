@@ -61,3 +61,8 @@ class Server:
         if os.geteuid() != 0:
             return {"cwd": "/"}
         return {"cwd": "/", "user": "postgres", "group": "postgres", "extra_groups": []}
+
+
+def environment() -> dict[str, str]:
+    """Ours, without what would lead a PostgreSQL program to another server."""
+    return {key: value for key, value in os.environ.items() if not key.startswith("PG")}

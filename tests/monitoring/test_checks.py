@@ -204,6 +204,7 @@ def test_keeper_without_a_place() -> None:
 
 
 @pytest.mark.keeper
+@pytest.mark.long
 def test_keeper_that_hangs() -> None:
     with server(GENERATING) as cluster:
         hanging = int(cluster.psql("SELECT keeper_pid FROM id_gen_status()"))

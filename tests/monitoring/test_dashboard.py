@@ -82,6 +82,7 @@ def test_a_server_that_has_made_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.any_mode
+@pytest.mark.long
 def test_the_made_up_load_shows_everything(tmp_path: Path) -> None:
     page, (_, *samples) = drawn(tmp_path, f"--seconds={MADE_UP_SECONDS}")
     assert "no call" not in page

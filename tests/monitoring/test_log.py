@@ -62,6 +62,7 @@ def test_other_errors_are_all_logged() -> None:
 
 
 @pytest.mark.keeper
+@pytest.mark.long
 def test_what_was_held_back_is_told_when_the_storm_has_passed() -> None:
     with stepped(-3600, NARROW + IMPATIENT) as (cluster, clock, _before), cluster.connect() as connection:
         for _ in range(100):

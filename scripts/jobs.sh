@@ -1,0 +1,125 @@
+# shellcheck shell=bash
+# For commands that consist of others: runs them one after the other or side by side, and ends with what came of each.
+#
+# Sourced by them, after lib.sh.
+
+# The servers that the tests run on, and the modes each has.
+SERVERS=("15 preloaded" "17 preloaded not-preloaded" "18 preloaded not-preloaded")
+
+LOGS=${CARGO_TARGET_DIR:-target}/log
+mkdir -p "$LOGS"
+
+summaries=()
+scripts_status=0
+# What runs beside: the process, when it began, and its name.
+beside=()
+
+# begin_run SERVER...: prepares the machine for all of them, and lets the servers that are not in SERVERS be made, too. One
+# that is part of another finds everything prepared. The extension is built for each server once (build_once), so the
+# sources must stay as they are meanwhile.
+begin_run() {
+    local PG packages to_build=()
+    [[ -z ${PG_CONFIG:-} ]] || fail "PG_CONFIG names one server" "For all tests on that one, type: make test PG_CONFIG=$PG_CONFIG"
+    [[ -z ${ID_GEN_BUILDS:-} ]] || return 0
+    ID_GEN_BUILDS=$(mktemp -d)
+    export ID_GEN_BUILDS
+    trap end_run EXIT
+
+    # All packages at once, and before anything runs beside: apt serves one at a time.
+    mapfile -t packages < <(for PG in "${SERVERS[@]%% *}"; do machine_packages; done | sort -u)
+    packages+=("${SOURCE_PACKAGES[@]}" shellcheck debhelper lintian)
+    ((EUID != 0)) || packages+=(debootstrap)
+    need_packages "${packages[@]}"
+    need_cache
+
+    # What takes minutes to build is built while other things leave a processor idle. If that fails, it fails again, and is
+    # told, where the server is needed.
+    for PG in "${SERVERS[@]%% *}" "$@"; do has_package "$PG" || to_build+=("$PG"); done
+    begin_script "PostgreSQL servers" scripts/servers "${to_build[@]}"
+    begin_script "What clients and monitoring need" scripts/clients
+    PG=${SERVERS[0]%% *}
+    need_machine
+}
+
+end_run() {
+    local each
+    for each in "${beside[@]}"; do
+        kill -- "-${each%% *}" 2>/dev/null || true
+    done
+    rm -rf "$ID_GEN_BUILDS"
+}
+
+# run_script NAME COMMAND...: runs a command and keeps what it says in the end: its last paragraph, if that has counts.
+run_script() {
+    local log began=$SECONDS status=0
+    log=$(log_of "$1")
+    step "$1"
+    "${@:2}" 2>&1 | tee "$log" || status=$?
+    summarize "$1" "$status" $((SECONDS - began)) "${*:2}"
+}
+
+# begin_script NAME COMMAND...: the same, but does not wait for it. Its output is shown when it has failed.
+begin_script() {
+    local log
+    log=$(log_of "$1")
+    step "$1, beside what follows (see $log)"
+    rm -f "$log.ended"
+    set -m # for a process group to stop
+    # A subshell goes on with SECONDS as they are.
+    (
+        status=0
+        nice "${@:2}" </dev/null >"$log" 2>&1 || status=$?
+        echo "$SECONDS ${*:2}" >"$log.ended"
+        exit "$status"
+    ) &
+    set +m
+    beside+=("$! $SECONDS $1")
+}
+
+# await_scripts: waits for what runs beside.
+await_scripts() {
+    local each pid began name log ended command status
+    for each in "${beside[@]}"; do
+        read -r pid began name <<<"$each"
+        log=$(log_of "$name")
+        [[ -e $log.ended ]] || step "Waiting for: $name (see $log)"
+        status=0
+        wait "$pid" || status=$?
+        ((status == 0)) || { step "$name failed:" && cat "$log" >&2; }
+        ended=$SECONDS command=""
+        read -r ended command <"$log.ended" || true
+        rm -f "$log.ended"
+        summarize "$name" "$status" $((ended - began)) "$command"
+    done
+    beside=()
+}
+
+log_of() { printf '%s/%s.log' "$LOGS" "${1//[^a-zA-Z0-9-]/_}"; }
+
+# summarize NAME STATUS SECONDS COMMAND
+summarize() {
+    local summary time
+    time=$(minutes "$3")
+    summary=$(awk 'BEGIN { RS = "" } { last = $0 } END { print last }' "$(log_of "$1")")
+    if [[ $summary != *' passed, '* ]]; then
+        summary="$1: failed"
+        (($2 != 0)) || summary="$1: done"
+    fi
+    (($2 == 0)) || scripts_status=1
+    if [[ $summary == *$'\nIn all: '* ]]; then
+        summaries+=("${summary%$'\n'*}") # of others that have said all this
+        return
+    fi
+    summaries+=("$summary, $time")
+    (($2 == 0)) || summaries+=("  To repeat it alone: $4")
+}
+
+# end_scripts: what came of them all, and how long each took; fails if one failed.
+end_scripts() {
+    await_scripts
+    printf '\n'
+    printf '%s\n' "${summaries[@]}" "In all: $(minutes "$SECONDS")"
+    return "$scripts_status"
+}
+
+minutes() { printf '%d:%02d min' $(($1 / 60)) $(($1 % 60)); }
