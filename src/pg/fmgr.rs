@@ -120,9 +120,12 @@ impl Call {
         &mut self,
         rows: impl IntoIterator<Item = [Option<pg_sys::Datum>; COLUMNS]>,
     ) -> pg_sys::Datum {
+        // The row type that the caller expects is the declared one. To have it looked up again would take
+        // memory for every call of a query.
+        let flags = pg_sys::MAT_SRF_USE_EXPECTED_DESC;
         // SAFETY: called by a function that is declared to return a set of rows; it raises an error
         // where none is taken, and otherwise sets up what is used below.
-        unsafe { pg_sys::InitMaterializedSRF(self.as_fcinfo(), 0) };
+        unsafe { pg_sys::InitMaterializedSRF(self.as_fcinfo(), flags) };
         for columns in rows {
             let mut nulls = columns.map(|column| column.is_none());
             let mut values = columns.map(|column| column.unwrap_or(pg_sys::Datum::null()));
