@@ -1,4 +1,4 @@
--- What may be wrong with a server. Everybody may call these functions, and is told what is left out.
+-- What may be wrong with a server. Every role may call these functions; what it may not see is left out, and a row says so.
 
 CREATE FUNCTION @extschema@.id_gen_check(
         OUT name text, OUT status text, OUT found text, OUT remedy text)

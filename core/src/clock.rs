@@ -2,7 +2,7 @@
 //!
 //! A wall clock says what time it is, a monotonic clock how much time has passed; NTP slews both
 //! alike, so their difference changes only when somebody sets the wall clock. [`ClockMonitor`] remembers
-//! one reading of both and judges later ones against it. The caller holds whatever lock protects
+//! one reading of both and checks later ones against it. The caller holds whatever lock protects
 //! the monitor.
 
 use crate::time::unix_ms;

@@ -50,8 +50,8 @@ pub struct Limits {
 pub const UNRESERVED: u64 = u64::MAX;
 
 impl Limits {
-    /// Each bound with the first position that it does not allow. A claim that is above several is
-    /// told of the first in this order.
+    /// Each bound with the first position that it does not allow. A claim that is above several
+    /// gets the first in this order.
     #[inline]
     fn bounds(&self, layout: &Layout, now_tick: u64) -> [(Bound, u64); 2] {
         [(Bound::Clock, self.lead.end(layout, now_tick)), (Bound::Reservation, self.reserved_end)]

@@ -4,7 +4,7 @@
 //! The world has a layout of two IDs a tick, two sessions, one writer of the reservation, and a
 //! disk that keeps what was last written. A crash forgets everything but the disk. Two properties
 //! must hold in every state that can be reached: no position is handed out twice, and none at or
-//! above what is durably promised.
+//! above what is durably reserved.
 //!
 //! The same search over rules with one step in the wrong place must find a duplicate; otherwise
 //! the checker proves nothing.
@@ -36,7 +36,7 @@ enum Fault {
     WriteBeforeRelease,
     /// A start begins at the clock, whatever is on disk.
     IgnoreDisk,
-    /// The allocator begins below what was promised by one tick.
+    /// The allocator starts one tick below what was reserved.
     BeginTooLow,
     /// The bound that is written follows a clock that was set back.
     FollowClockBack,

@@ -126,11 +126,11 @@ proptest! {
         ids_per_second in any::<u64>(), servers in any::<u64>(), years in any::<u32>(), js_safe in any::<bool>(),
         now_ms in any::<i64>(),
     ) {
-        let told = match propose(&Requirements { ids_per_second, servers, years, js_safe }, now_ms) {
+        let advice = match propose(&Requirements { ids_per_second, servers, years, js_safe }, now_ms) {
             Ok(layout) => layout.to_string(),
             Err(none) => none.to_string(),
         };
-        prop_assert!(!told.is_empty());
+        prop_assert!(!advice.is_empty());
     }
 
     #[test]

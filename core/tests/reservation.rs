@@ -308,13 +308,13 @@ fn what_is_withdrawn_can_not_be_claimed() {
             SequenceStart::Zero,
         )
     };
-    assert!(claim(&mut allocator, 100).is_err(), "nothing is promised yet");
+    assert!(claim(&mut allocator, 100).is_err(), "nothing is reserved yet");
     allocator.extend(&layout, 3_100);
     assert!(allocator.is_low(layout.first_position(2_000)));
     assert!(!allocator.is_low(layout.first_position(1_000)));
     assert!(claim(&mut allocator, 100).is_ok());
     assert_eq!(allocator.release(&layout), 101, "the tick in use ends there");
-    assert!(claim(&mut allocator, 100).is_ok(), "the rest of the tick in use is still promised");
+    assert!(claim(&mut allocator, 100).is_ok(), "the rest of the tick in use is still reserved");
     assert!(claim(&mut allocator, 101).is_err());
     assert_eq!(
         allocator.next_reserved_until_ms(&layout, &NODE, Some(101), 0),

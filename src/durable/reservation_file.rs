@@ -62,7 +62,7 @@ fn write_files(bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// The record, if there is one that can be read. Whoever generates is told what is wrong with it.
+/// The record, if there is one that can be read. A session that generates gets an error about any other.
 fn readable() -> Option<Record> {
     match read() {
         Ok(StoredRecord::Found(record)) => Some(record),

@@ -332,7 +332,7 @@ impl Reason {
                 "the layout has run out of snowflakes",
             )
             .detail(format!(
-                "All times up to its end, {}, were promised before, although the clock is not there.",
+                "All times up to its end, {}, are reserved, although the clock is not there yet.",
                 format_ms(layout.runs_out_ms())
             ))
             .hint(hint::TAKE_BACK),

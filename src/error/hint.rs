@@ -17,10 +17,10 @@ const SUCCESSOR_YEARS: u32 = 30;
 pub const REQUIREMENTS: &str = "Say what is needed, as in: SELECT * FROM id_gen_plan(ids_per_second => 10000, servers => 10, years => 30);";
 
 /// Where a wrong time was reserved.
-pub const TAKE_BACK: &str = "If no ID in use is of a later time than now, let a superuser begin anew above it: SELECT id_gen_reset_reservation(above => now());";
+pub const TAKE_BACK: &str = "If no ID in use has a time after now, let a superuser start again above now: SELECT id_gen_reset_reservation(above => now());";
 
 /// Where the reservation is lost.
-pub const RESET: &str = "Put the file back; or let a superuser begin anew above the clock, and above the newest ID in use: SELECT id_gen_reset_reservation(above => now());";
+pub const RESET: &str = "Put the file back; or let a superuser start again above the clock, and above the newest ID in use: SELECT id_gen_reset_reservation(above => now());";
 
 /// Where IDs are far ahead of the clock: names the setting that allows the lead, if it goes as far as is
 /// needed.

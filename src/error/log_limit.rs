@@ -53,7 +53,7 @@ pub fn note_raised(counter: Option<usize>) {
     RAISED.with(|raised| *raised = counter);
 }
 
-/// Writes how many refusals were suppressed, where no later one has told it for ten seconds.
+/// Writes how many refusals were suppressed, where no later one has reported it for ten seconds.
 pub fn log_overdue() {
     for (limit, name) in limits().into_iter().flatten().zip(REFUSAL_COUNTERS) {
         if let Some(suppressed) = limit.take_overdue(clock::mono_ns()) {

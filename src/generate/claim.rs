@@ -185,7 +185,7 @@ fn claim_after_denial(
     loop {
         let mut now_ns = None;
         match denial {
-            // Told by `layout`, above, unless it has one by now.
+            // `layout`, above, has returned an error, unless there is a layout by now.
             Denial::NoLayout => {}
             Denial::NoNumber => {
                 let identity = shared.lock().identity;

@@ -6,7 +6,7 @@
 //! | [`claim`] | the slow path: take the lock, claim positions, and if that is denied, do what it takes |
 //! | [`wait`] | waiting for the clock |
 //! | [`reserve`] | moving the reservation, which is on disk |
-//! | [`startup`] | the first claim of a server, and starting anew after an administrator's decision |
+//! | [`startup`] | the first claim of a server, and starting again after an administrator's decision |
 //! | [`keeper`] | the background worker that reserves ahead of need |
 
 pub mod backend;

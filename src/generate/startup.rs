@@ -1,5 +1,5 @@
 //! The first claim of a server: reads what the last run reserved, decides where IDs may go on, and makes
-//! the first reservation. And starting anew, when an administrator says so.
+//! the first reservation. And starting again, when an administrator says so.
 //!
 //! **Locking.** Whoever starts holds the reservation's lock; see [`crate::generate::reserve`].
 
@@ -21,7 +21,7 @@ pub enum Decision {
     None,
     /// IDs of the new layout may repeat or go below those of the old one.
     AcceptLayout,
-    /// Start anew above the clock, and above this time, whatever is on disk.
+    /// Start again above the clock, and above this time, whatever is on disk.
     Reset {
         /// Unix milliseconds.
         above_ms: i64,
@@ -39,7 +39,7 @@ pub struct Started {
     pub reserved_until_ms: Option<i64>,
 }
 
-/// Starts to make IDs. A server that has started is started anew only by [`Decision::Reset`]; for any
+/// Starts to make IDs. A server that has started is started again only by [`Decision::Reset`]; for any
 /// other decision it stays as it is, and the result is `None`.
 ///
 /// # Errors
@@ -55,7 +55,7 @@ pub fn start(
         let state = shared.lock();
         match state.allocator {
             Some(_) if !resets => return Ok(None),
-            // Starting anew trusts the clock: whether it may is a decision of its own.
+            // Starting again trusts the clock: whether it may is a decision of its own.
             Some(mut allocator) => {
                 let checked = allocator.monitor.check(clock::both(), state.max_jump_ns());
                 if let Some(by_ns) = checked.jumped_ns {
@@ -136,7 +136,7 @@ fn check_clock(context: &StartupContext) -> Result<(), Error> {
     }
 }
 
-/// Where IDs go on, or start anew.
+/// Where IDs go on, or start again.
 fn start_point(
     context: &StartupContext,
     old: Option<&Allocator>,

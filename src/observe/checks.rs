@@ -1,6 +1,6 @@
 //! What may be wrong with this server, and what to type then: the rows of `id_gen_check()`.
 //!
-//! What would refuse a call is told in that error's own words; the rest are things that are going to.
+//! What refuses a call now is shown in that error's own words; the other checks find what is going to.
 //! A remedy ends, where there is one, in what to type, after a colon.
 
 use id_gen_core::allocator::Allocator;
@@ -287,7 +287,7 @@ fn clock_steps(on: &CheckedServer) -> CheckResult {
         format!(
             "the clock was set back {back} times, by up to {largest_ms} ms, and forward {forward} times"
         ),
-        "Find out what sets the clock instead of slewing it; then count anew: SELECT id_gen_stat_reset();".to_owned(),
+        "Find out what sets the clock instead of slewing it; then reset the counts: SELECT id_gen_stat_reset();".to_owned(),
     )
 }
 
@@ -328,7 +328,7 @@ fn reservation(on: &CheckedServer) -> CheckResult {
         return Fine("none is needed: this server does not generate".to_owned());
     }
     if on.layout.clock_tick(clock::wall_ns()).is_err() {
-        return Fine("nothing is promised while the clock is outside the layout's time".to_owned());
+        return Fine("nothing is reserved while the clock is outside the layout's time".to_owned());
     }
     if let Err(error) = startup::check_reservation(shared) {
         return CheckResult::failing(&error);
@@ -345,7 +345,7 @@ fn reservation(on: &CheckedServer) -> CheckResult {
     }
     Warning(
         found,
-        "It works again: look for the cause in the server's log and at its disk, then count anew: SELECT id_gen_stat_reset();".to_owned(),
+        "It works again: look for the cause in the server's log and at its disk, then reset the counts: SELECT id_gen_stat_reset();".to_owned(),
     )
 }
 

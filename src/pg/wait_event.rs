@@ -57,7 +57,7 @@ impl WaitEvent {
 #[cfg(not(feature = "named_dsm"))]
 impl WaitEvent {
     /// The number that all extensions share.
-    #[allow(clippy::unused_self)] // Which event it is can't be told here.
+    #[allow(clippy::unused_self)] // There is one number for all events.
     pub fn info(self) -> u32 {
         pg_sys::PG_WAIT_EXTENSION
     }

@@ -42,7 +42,7 @@ pub fn set_layout_in_force(layout: Option<Layout>) {
 }
 
 /// The layout that the running server has adopted, as far as this process knows. The postmaster knows
-/// it also after a crash, when all shared memory is made anew.
+/// it also after a crash, when all shared memory is made again.
 pub fn layout_in_force() -> Option<Option<Layout>> {
     IN_FORCE.with(|in_force| *in_force)
 }
@@ -56,7 +56,7 @@ pub fn layout() -> Result<Layout, InvalidLayout> {
     parse(&text).map_err(|error| InvalidLayout { text, error })
 }
 
-/// As [`layout`], and whether IDs can be made with it today: what a server is told when it starts.
+/// As [`layout`], and whether IDs can be made with it today, as a server should know when it starts.
 ///
 /// # Errors
 /// If not.

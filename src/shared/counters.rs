@@ -114,7 +114,7 @@ impl Counters {
         self.seen
     }
 
-    /// Begins to count anew.
+    /// Resets the counts.
     pub fn reset(&mut self, slots: impl Iterator<Item = Counts>) {
         self.base = self.all(slots);
         self.totals = Totals::default();
@@ -174,7 +174,7 @@ impl Events {
         self.waits.each_ref().map(|count| count.load(Relaxed))
     }
 
-    /// Begins to count anew.
+    /// Resets the counts.
     pub fn reset(&self) {
         for counter in self.refusals.iter().chain(&self.waits) {
             counter.store(0, Relaxed);

@@ -3,7 +3,7 @@
 //! A preloaded library asks for it in PostgreSQL's main shared memory while the server starts, and
 //! every process inherits its address. On PostgreSQL 17 and later a library that was not preloaded
 //! makes or finds it by name in dynamic shared memory (`GetNamedDSMSegment`), the first time a process
-//! needs it. Both give one state for the whole server, for as long as it runs, anew after a crash.
+//! needs it. Both give one state for the whole server, for as long as it runs, and a new one after a crash.
 //!
 //! **Locking.** The postmaster makes the state before any other process exists; `GetNamedDSMSegment`
 //! holds a lock of its own while it is made.

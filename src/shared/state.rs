@@ -10,7 +10,7 @@
 //! **Addresses.** Where the memory lies ([`crate::shared::memory`]) may differ from process to process,
 //! so it holds no addresses of its own.
 //!
-//! **Crashes.** A crash of any process makes PostgreSQL build all shared memory anew, this state
+//! **Crashes.** A crash of any process makes PostgreSQL build all shared memory again, this state
 //! included.
 
 use std::cell::UnsafeCell;
@@ -158,7 +158,7 @@ impl Peaks {
     }
 }
 
-/// Who has read the settings anew.
+/// Who has read the settings again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     /// The keeper.
@@ -366,7 +366,7 @@ impl SharedState {
         self.lock().counters.rates(self.slot_counts())
     }
 
-    /// Begins to count anew.
+    /// Resets the statistics.
     pub fn reset_counts(&self) {
         let mut state = self.lock();
         state.counters.reset(self.slot_counts());

@@ -33,8 +33,8 @@ sql_function! {
 }
 
 sql_function! {
-    /// `id_gen_reset_reservation(above timestamptz) → void`: begin anew above the clock and above
-    /// this time, whatever was promised before.
+    /// `id_gen_reset_reservation(above timestamptz) → void`: start again above the clock and above
+    /// this time, whatever was reserved before.
     fn id_gen_reset_reservation(call) {
         let above_ms = match call.int8(0) {
             Some(above) => timestamp::unix_ms(above).ok_or(Reason::Infinite)?,
@@ -68,7 +68,7 @@ fn explain(layout: &Layout, started: &Started, function: pg_sys::Oid) {
             "",
         )
         .set_detail(format!(
-            "They begin anew at {}; before, this server had promised some up to {}.",
+            "They start again at {}; before, this server had reserved times up to {}.",
             format_ms(first_ms),
             format_ms(until_ms)
         ))

@@ -21,8 +21,8 @@ static STEP: PerProcess<TscExtrapolation> = PerProcess::new(TscExtrapolation::NO
 /// The time in steps: never ahead of the clock, and behind it by two microseconds at most.
 #[inline(always)]
 fn step() -> u64 {
-    let told = STEP.with(|step| if step.is_some() { step.at(tsc::read()) } else { None });
-    told.unwrap_or_else(step_by_clock)
+    let extrapolated = STEP.with(|step| if step.is_some() { step.at(tsc::read()) } else { None });
+    extrapolated.unwrap_or_else(step_by_clock)
 }
 
 /// As [`step`], where the clock has to tell; notes it for the next millisecond.
@@ -35,7 +35,7 @@ fn step_by_clock() -> u64 {
     whole
 }
 
-/// The time is told before the random bits, which the processor then fetches meanwhile.
+/// The time is read before the random bits, which the processor then fetches meanwhile.
 #[inline(always)]
 fn payload<E>(random: impl FnOnce() -> Result<u64, E>) -> Result<Payload, E> {
     let step = step();
@@ -47,7 +47,7 @@ sql_function! {
     /// `uuidv7() → uuid`
     fn uuidv7(_call)
     fast {
-        // Taken before the time is told, which the processor does only when it has done all else.
+        // Taken before the time is read, which the processor does only when it has done all else.
         let place = UuidPlace::new();
         let payload = payload(|| random::seeded_bits().ok_or(())).ok()?;
         Some(place.put(payload.uuid()))

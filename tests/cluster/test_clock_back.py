@@ -68,7 +68,7 @@ def test_the_hint_leads_out(seconds: float) -> None:
         hint = refusal(cluster).hint or ""
         assert re.search(r"Wait \d+ s for the clock to catch up; if it was set back, put it right", hint)
         _, found, command = hint.partition("ALTER SYSTEM")
-        assert bool(found) == (seconds < DAY) != ("let a superuser begin anew" in hint)
+        assert bool(found) == (seconds < DAY) != ("let a superuser start again" in hint)
         if found:
             cluster.psql(found + command)
             assert first_id(cluster) > before

@@ -42,8 +42,8 @@ def test_a_storm_of_refusals_writes_a_bounded_log() -> None:
         assert lines <= (seconds + 3600) / 10 + 1
         assert len(log) < 100_000
         # How many were suppressed is logged, by the next line or when refusals have ended.
-        untold = sum(int(count) for count in re.findall(r"(\d+) more (?:like it|refusals) were not logged", log))
-        assert untold + lines <= CALLS
+        suppressed = sum(int(count) for count in re.findall(r"(\d+) more (?:like it|refusals) were not logged", log))
+        assert suppressed + lines <= CALLS
 
 
 def test_other_errors_are_all_logged() -> None:

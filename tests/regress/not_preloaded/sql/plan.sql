@@ -2,23 +2,23 @@
 -- depends on the day is masked.
 CREATE ROLE planner;
 SET ROLE planner;
-CREATE VIEW pg_temp.wishes AS
-SELECT wish, p.*
+CREATE VIEW pg_temp.requirements AS
+SELECT what, p.*
 FROM (VALUES ('few', 1::bigint, 1, 40, false),
              ('usual', 10000, 10, 30, false),
              ('much', 3000000, 100, 100, false),
              ('few, for JavaScript', 1000, 32, 20, true),
-             ('much, for JavaScript', 100000, 32, 80, true)) AS wishes (wish, ids, servers, years, js_safe),
+             ('much, for JavaScript', 100000, 32, 80, true)) AS requirements (what, ids, servers, years, js_safe),
      id_gen_plan(ids, servers, years, js_safe) AS p;
-SELECT wish, regexp_replace(layout, 'epoch=\d{4}', 'epoch=YYYY') AS layout, nodes, ids_per_second,
+SELECT what, regexp_replace(layout, 'epoch=\d{4}', 'epoch=YYYY') AS layout, nodes, ids_per_second,
        round(headroom::numeric, 2) AS headroom
-FROM pg_temp.wishes;
-SELECT wish, layout LIKE to_char(now() AT TIME ZONE 'UTC', '"epoch="YYYY"-01-01 %"') AS since_this_year
-FROM pg_temp.wishes WHERE wish = 'usual';
-SELECT replace(advice, layout, '...') AS advice FROM pg_temp.wishes WHERE wish = 'usual';
+FROM pg_temp.requirements;
+SELECT what, layout LIKE to_char(now() AT TIME ZONE 'UTC', '"epoch="YYYY"-01-01 %"') AS since_this_year
+FROM pg_temp.requirements WHERE what = 'usual';
+SELECT replace(advice, layout, '...') AS advice FROM pg_temp.requirements WHERE what = 'usual';
 RESET ROLE;
 
--- it lasts as long as was wished, to the day, and decoding agrees
+-- it lasts as long as was required, to the day, and decoding agrees
 SELECT count(*), bool_and(runs_out >= now() + make_interval(years => years)),
        bool_and(snowflake_timestamp(snowflake_max(runs_out - interval '1 ms', layout), layout) < runs_out),
        bool_and(snowflake_max(runs_out - interval '1 ms', layout) < 1::bigint << 53)
@@ -39,7 +39,7 @@ SELECT (id_gen_plan(1000000, 64, years, true)).layout IS NOT NULL AS years,
 FROM advised;
 SELECT * FROM id_gen_plan(9223372036854775807, 2147483647, 2147483647);
 
--- wishes that are none
+-- requirements that are none
 SELECT id_gen_plan(0, 1, 1);
 \echo SQLSTATE :SQLSTATE
 SELECT id_gen_plan(1, -1, 1);
@@ -50,5 +50,5 @@ SELECT id_gen_plan(NULL, 1, 1);
 \echo SQLSTATE :SQLSTATE
 SELECT id_gen_plan(1, 1, 1, NULL);
 \echo SQLSTATE :SQLSTATE
-DROP VIEW pg_temp.wishes;
+DROP VIEW pg_temp.requirements;
 DROP ROLE planner;

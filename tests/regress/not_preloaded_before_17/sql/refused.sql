@@ -1,4 +1,4 @@
--- Without the shared segment nothing that needs it works, and each says what to do.
+-- Without shared memory nothing that needs it works, and each says what to do.
 SELECT snowflake_next();
 \echo SQLSTATE :SQLSTATE
 SELECT snowflake_next_array(10);
