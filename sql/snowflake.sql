@@ -105,6 +105,6 @@ CREATE FUNCTION @extschema@.snowflake_layouts()
         time_bits integer, datacenter_bits integer, worker_bits integer, sequence_bits integer,
         nodes bigint, ids_per_second bigint, runs_out timestamptz)
     AS 'MODULE_PATHNAME', 'snowflake_layouts'
-    LANGUAGE c STABLE STRICT PARALLEL SAFE ROWS 11;
+    LANGUAGE c STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.snowflake_layouts() IS
     'the layouts known by name and this server''s own: fields, nodes, IDs a second for one worker, until when';

@@ -47,7 +47,7 @@ use shared::memory;
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
     backtrace::disable();
-    durable::upgrade::watch();
+    durable::upgrade::notice_creations();
     settings::placeholder::find_before_definition();
     settings::define();
     // A parallel worker is about to get its leader's value.

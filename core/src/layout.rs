@@ -420,11 +420,11 @@ impl Layout {
         self.tick_start_us(tick) / US_PER_MS
     }
 
-    /// First nanosecond of a tick that a clock shows, which is past 1970 and before the layout's end,
-    /// so that it does not wrap.
+    /// First nanosecond of a tick; the first or last that there is for one before 1970 or after 2554.
     #[inline]
     pub const fn tick_start_ns(&self, tick: u64) -> u64 {
-        self.tick_start_ms(tick).cast_unsigned().wrapping_mul(NS_PER_MS)
+        let start_ms = self.tick_start_ms(tick);
+        if start_ms < 0 { 0 } else { start_ms.cast_unsigned().saturating_mul(NS_PER_MS) }
     }
 
     /// The tick that holds an instant, in Unix microseconds.

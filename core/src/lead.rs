@@ -60,16 +60,26 @@ impl LeadLimit {
         self.reserve
     }
 
+    /// How far IDs may lead the clock in milliseconds, in whole ticks.
+    pub const fn lead_ms(self, layout: &Layout) -> u64 {
+        self.ticks.saturating_mul(layout.tick_ms() as u64)
+    }
+
     /// What the request leaves to others in milliseconds, in whole ticks.
     pub const fn reserve_ms(self, layout: &Layout) -> u32 {
         (self.reserve / layout.per_tick()) as u32 * layout.tick_ms()
     }
 
     /// The first position that is too far ahead while the clock shows this tick.
+    /// Where the lead reaches the layout's end, nothing is left to others: no later tick of the clock would
+    /// give it to a request that waits for it.
     #[inline]
-    pub fn end(self, layout: &Layout, now_tick: u64) -> u64 {
-        let last_tick = now_tick.saturating_add(self.ticks).min(layout.ticks() - 1);
-        layout.first_position(last_tick + 1).saturating_sub(self.reserve)
+    pub const fn end(self, layout: &Layout, now_tick: u64) -> u64 {
+        let end_tick = now_tick.saturating_add(self.ticks).saturating_add(1);
+        if end_tick >= layout.ticks() {
+            return layout.first_position(layout.ticks());
+        }
+        layout.first_position(end_tick).saturating_sub(self.reserve)
     }
 
     /// The first tick of the clock at which a position is not too far ahead.

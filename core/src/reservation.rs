@@ -48,7 +48,7 @@ pub struct Record {
     /// When the server (the postmaster) that wrote it was started, in Unix microseconds: it survives
     /// a crash of one of its processes, and so do the settings that it was started with.
     pub server_start_us: Option<i64>,
-    /// The numbers of the server that wrote it; `None` in files of older versions.
+    /// The numbers of the server that wrote it; `None` if it had none, and in files of older versions.
     pub node: Option<RecordedNode>,
 }
 

@@ -81,6 +81,18 @@ fn bulk_leaves_room_in_every_tick() {
     }
 }
 
+/// Where the lead reaches the layout's end, no request waits for a tick that never comes.
+#[test]
+fn bulk_takes_the_last_tick_of_a_layout() {
+    let layout = tiny();
+    let last = layout.ticks() - 1;
+    let bulk = Limits { lead: limits(10).lead.for_bulk(&layout), ..limits(10) };
+    let mut frontier = Frontier::new(0);
+    let run = frontier.claim(&layout, last - 5, all(u64::MAX), &bulk).unwrap();
+    assert_eq!(run.end(), layout.first_position(last + 1));
+    assert_eq!(frontier.claim(&layout, last - 5, all(1), &bulk), Err(ClaimError::Exhausted));
+}
+
 /// A clock that was set back by nearly all of the lead makes bulk requests wait for a tick, and no longer.
 #[test]
 fn bulk_uses_all_of_the_lead_but_a_tick() {

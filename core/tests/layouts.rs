@@ -243,3 +243,13 @@ fn public_ids_decode_to_their_published_time() {
         );
     }
 }
+
+#[test]
+fn a_tick_beyond_the_clock_in_nanoseconds_is_its_last() {
+    let text = "epoch=2023-01-01 tick=10ms time:44 worker:7 sequence:12";
+    let layout: Layout = text.parse().unwrap();
+    assert_eq!(layout.tick_start_ns(0), 1_672_531_200_000_000_000);
+    assert_eq!(layout.tick_start_ns(layout.ticks()), u64::MAX);
+    let before_1970: Layout = "epoch=1969-12-31 time:41 sequence:12".parse().unwrap();
+    assert_eq!(before_1970.tick_start_ns(0), 0);
+}

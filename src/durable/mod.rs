@@ -8,7 +8,7 @@
 //! | `writing` | the next content of one of these | while it is written |
 //!
 //! **Locking.** None here: who writes the reservation holds its write lock
-//! ([`crate::shared::SharedState::lock_reservation`]).
+//! ([`crate::shared::WriteGuard`]).
 
 mod file;
 mod reservation_file;

@@ -4,7 +4,7 @@
 //! `pg_upgrade` starts both clusters in a mode of their own and loads the library into the new one, but
 //! it does so also for `--check`, which only looks, and then the old server goes on. What `--check`
 //! never does is to create a table or a function: that is the sign that the cluster is being filled, and
-//! that no server runs on the old one. So this watches what is created, in that mode alone. A library
+//! that no server runs on the old one. So this notices what is created, in that mode alone. A library
 //! that is not preloaded is loaded by the first function of the extension that is restored.
 
 use std::ffi::{c_int, c_void};
@@ -22,8 +22,8 @@ use crate::pg::server;
 
 static mut PREVIOUS_HOOK: pg_sys::object_access_hook_type = None;
 
-/// Watches what is created, if this server was started by `pg_upgrade`.
-pub fn watch() {
+/// Notices what is created, if this server was started by `pg_upgrade`.
+pub fn notice_creations() {
     if !server::is_binary_upgrade() {
         return;
     }

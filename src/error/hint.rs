@@ -20,7 +20,7 @@ pub const REQUIREMENTS: &str = "Say what is needed, as in: SELECT * FROM id_gen_
 pub const TAKE_BACK: &str = "If no ID in use has a time after now, let a superuser start again above now: SELECT id_gen_reset_reservation(above => now());";
 
 /// Where the reservation is lost.
-pub const RESET: &str = "Put the file back; or let a superuser start again above the clock, and above the newest ID in use: SELECT id_gen_reset_reservation(above => now());";
+pub const RESET: &str = "Restore the file; or let a superuser start again above the clock, and above the newest ID in use: SELECT id_gen_reset_reservation(above => now());";
 
 /// Where IDs are far ahead of the clock: names the setting that allows the lead, if it goes as far as is
 /// needed.
@@ -49,7 +49,7 @@ pub fn usable_layout(last: Option<&Layout>) -> String {
             presets::name_or_text(last)
         ),
         None => format!(
-            "Set a layout, such as the one that goes by default, then restart the server: ALTER SYSTEM SET id_gen.layout = '{}';",
+            "Set a layout, such as the default, then restart the server: ALTER SYSTEM SET id_gen.layout = '{}';",
             presets::DEFAULT
         ),
     }
@@ -89,9 +89,9 @@ pub fn preload() -> String {
 pub fn successor(layout: &Layout, now_ms: i64) -> String {
     match plan::successor(layout, now_ms, SUCCESSOR_YEARS) {
         Some(successor) => format!(
-            "Take one whose IDs go on above these, then restart the server: ALTER SYSTEM SET id_gen.layout = '{successor}';"
+            "Take one whose IDs are larger, then restart the server: ALTER SYSTEM SET id_gen.layout = '{successor}';"
         ),
-        None => "No layout of 63 bits has IDs above these. Plan a new key for the tables, with a layout from: SELECT * FROM id_gen_plan(100000, 32, 50);".to_owned(),
+        None => "No layout of 63 bits has larger IDs. Plan a new key for the tables, with a layout from: SELECT * FROM id_gen_plan(100000, 32, 50);".to_owned(),
     }
 }
 
@@ -110,7 +110,7 @@ pub fn wider_sequence(layout: &Layout, identity: &Identity, now_ms: i64) -> Stri
 /// Where the background worker found no place.
 pub fn more_worker_processes() -> String {
     format!(
-        "If it does not come back within seconds, there is no place for it; make one and restart the server: ALTER SYSTEM SET max_worker_processes = {};",
+        "If it does not come back within seconds, there is no free worker process for it; raise the limit and restart the server: ALTER SYSTEM SET max_worker_processes = {};",
         server::max_worker_processes().saturating_add(1)
     )
 }

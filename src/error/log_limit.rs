@@ -13,16 +13,17 @@ use id_gen_core::rate_limit::RateLimit;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use crate::error::catalog::{REFUSAL_COUNTER_COUNT, REFUSAL_COUNTERS};
-use crate::error::message;
+use crate::error::fields;
+use crate::error::messages::{REFUSAL_COUNTER_COUNT, REFUSAL_COUNTERS};
 use crate::os::clock;
 use crate::os::process::PerProcess;
 
 /// A rate limit for each counter of refusals.
 pub type RateLimits = [RateLimit; REFUSAL_COUNTER_COUNT];
 
-/// The counter of the last error of ours that this process raised, if it has one.
-static RAISED: PerProcess<Option<usize>> = PerProcess::new(None);
+/// The counter and the primary message of the last error of ours that this process raised, if that is
+/// counted. Somebody may have caught it, so the next line of the log may be another's.
+static RAISED: PerProcess<Option<(usize, String)>> = PerProcess::new(None);
 
 /// Those of the server, as soon as this process has its shared memory.
 static LIMITS: AtomicPtr<RateLimits> = AtomicPtr::new(std::ptr::null_mut());
@@ -48,9 +49,9 @@ fn limits() -> Option<&'static RateLimits> {
     unsafe { LIMITS.load(Relaxed).as_ref() }
 }
 
-/// Notes which refusal is about to be raised.
-pub fn note_raised(counter: Option<usize>) {
-    RAISED.with(|raised| *raised = counter);
+/// Notes which refusal is about to be raised, with its primary message.
+pub fn note_raised(counter: Option<usize>, primary: &str) {
+    RAISED.with(|raised| *raised = counter.map(|counter| (counter, primary.to_owned())));
 }
 
 /// Writes how many refusals were suppressed, where no later one has reported it for ten seconds.
@@ -82,12 +83,15 @@ unsafe extern "C-unwind" fn on_line(line: *mut pg_sys::ErrorData) {
 
 /// Keeps a refusal from the log if there was one like it a moment ago.
 fn limit(line: &mut pg_sys::ErrorData) {
-    if line.elevel != PgLogLevel::ERROR as i32 || !is_ours(line) {
+    if line.elevel != PgLogLevel::ERROR as i32 {
         return;
     }
-    let (Some(counter), Some(limits)) = (RAISED.with(Option::take), limits()) else {
+    let (Some((counter, primary)), Some(limits)) = (RAISED.with(Option::take), limits()) else {
         return;
     };
+    if !is_ours(line, &primary) {
+        return;
+    }
     match limits[counter].admit(clock::mono_ns()) {
         None => line.output_to_server = false,
         Some(0) => {}
@@ -108,13 +112,15 @@ fn limit(line: &mut pg_sys::ErrorData) {
     }
 }
 
-/// Whether an error is one of the catalogue. PostgreSQL keeps the name of a source file without its
-/// directories.
-fn is_ours(line: &pg_sys::ErrorData) -> bool {
-    if line.filename.is_null() {
+/// Whether an error is the one of the catalogue that was raised last. PostgreSQL keeps the name of a
+/// source file without its directories, which another library may have too.
+fn is_ours(line: &pg_sys::ErrorData, primary: &str) -> bool {
+    if line.filename.is_null() || line.message.is_null() {
         return false;
     }
-    // SAFETY: a constant or copied string.
-    let name = unsafe { CStr::from_ptr(line.filename) }.to_bytes();
-    message::FILE_NAME.as_bytes().rsplit(|&byte| byte == b'/').next() == Some(name)
+    // SAFETY: constant or copied strings.
+    let (file, message) =
+        unsafe { (CStr::from_ptr(line.filename).to_bytes(), CStr::from_ptr(line.message)) };
+    let our_file = fields::FILE_NAME.as_bytes().rsplit(|&byte| byte == b'/').next();
+    our_file == Some(file) && message.to_bytes() == primary.as_bytes()
 }

@@ -1,12 +1,12 @@
 //! Errors: the catalogue of them, how they are worded, raised and logged.
 //!
-//! An [`Error`] goes up as a value. Only [`report::raise`] turns it into an error of PostgreSQL's.
+//! An [`Error`] goes up as a value. Only [`report`] turns it into an error of PostgreSQL's.
 
-mod catalog;
+mod fields;
 pub mod hint;
 pub mod log_limit;
-mod message;
+mod messages;
 pub mod report;
 
-pub use catalog::{Error, REFUSAL_COUNTER_COUNT, Reason};
-pub use message::Message;
+pub use fields::Message;
+pub use messages::{Error, REFUSAL_COUNTER_COUNT, Reason};

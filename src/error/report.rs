@@ -4,9 +4,9 @@ use id_gen_core::time::NS_PER_MS;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use crate::error::catalog::Error;
+use crate::error::fields::Message;
 use crate::error::log_limit;
-use crate::error::message::Message;
+use crate::error::messages::Error;
 use crate::pg::schema;
 
 /// Raises an error, in no function of ours.
@@ -16,9 +16,9 @@ pub fn raise(error: Error) -> ! {
 
 /// Raises an error out of one of our functions. The hint names its schema where that has to be typed.
 pub fn raise_from(error: Error, function: pg_sys::Oid) -> ! {
-    log_limit::note_raised(error.reason().counter());
     let message = error.message();
     let hint = schema::qualified_for_caller(&message.hint, function);
+    log_limit::note_raised(error.reason().counter(), &message.primary);
     Message { hint, ..message }.into_report().report(PgLogLevel::ERROR);
     unreachable!("an ERROR does not return")
 }

@@ -192,7 +192,7 @@ fn claim_after_denial(
                 identity.node_bits(layout).map_err(|error| Reason::identity(error, layout))?;
             }
             Denial::NotStarted => {
-                startup::start(shared, &shared.reservation_lock.lock(), Decision::None)?;
+                startup::start(shared, &shared.write_lock.lock(), Decision::None)?;
             }
             Denial::ClocksUnchecked => now_ns = Some(check_clocks(shared)?),
             Denial::OutsideLayout => {
@@ -204,7 +204,7 @@ fn claim_after_denial(
             // The keeper is late, or there is none.
             Denial::Unreserved => {
                 wait.get_or_insert_with(|| Wait::new(backend));
-                reserve::extend(shared, &shared.reservation_lock.lock())?;
+                reserve::extend(shared, &shared.write_lock.lock())?;
             }
             Denial::Ahead { position, limit } => {
                 request.bulk = limit.reserve() > 0;

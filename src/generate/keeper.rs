@@ -72,11 +72,11 @@ pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
     // Whoever writes now holds the lock for the length of a write. If that does not end, the unused part
     // stays reserved, which costs a wait after the next start and never the stop of the server.
     let released = shared
-        .reservation_lock
+        .write_lock
         .lock_within(LAST_WRITE)
         .map_or(Ok(()), |guard| reserve::release(shared, &guard));
     log.note(released);
-    // A worker that ends with status 0 is never started again, also if only it was told to stop.
+    // The postmaster never starts a worker again that ended with status 0, not even one that was only terminated.
     // SAFETY: ends this process, which holds nothing any more.
     unsafe { pg_sys::proc_exit(1) }
 }
@@ -98,7 +98,7 @@ fn round(shared: &'static SharedState) -> Result<(), Error> {
         report::log_clock_step(stepped_ns);
     }
     // Another process that writes does what this one would.
-    if let Some(guard) = shared.reservation_lock.try_lock() {
+    if let Some(guard) = shared.write_lock.try_lock() {
         if started {
             // After a jump the reservation stays where it is, since nobody claims.
             reserve::extend(shared, &guard)?;

@@ -12,13 +12,13 @@ use crate::durable;
 use crate::error::Error;
 use crate::os::clock;
 use crate::pg::server;
-use crate::shared::{ReservationGuard, SharedState};
+use crate::shared::{SharedState, WriteGuard};
 
 /// Extends the reservation as far as it should reach, if it does not already.
 ///
 /// # Errors
 /// If the file can't be written.
-pub fn extend(shared: &SharedState, guard: &ReservationGuard<'_>) -> Result<(), Error> {
+pub fn extend(shared: &SharedState, guard: &WriteGuard<'_>) -> Result<(), Error> {
     let layout = *shared.layout()?;
     shared.sample();
     let (identity, next) = {
@@ -49,7 +49,7 @@ pub fn extend(shared: &SharedState, guard: &ReservationGuard<'_>) -> Result<(), 
 ///
 /// # Errors
 /// If the file can't be written; the larger bound then stays on disk, which is safe.
-pub fn release(shared: &SharedState, guard: &ReservationGuard<'_>) -> Result<(), Error> {
+pub fn release(shared: &SharedState, guard: &WriteGuard<'_>) -> Result<(), Error> {
     let layout = *shared.layout()?;
     let (identity, rest) = {
         let mut state = shared.lock();
@@ -68,7 +68,7 @@ pub fn release(shared: &SharedState, guard: &ReservationGuard<'_>) -> Result<(),
 /// If the file can't be written.
 pub fn write(
     shared: &SharedState,
-    _guard: &ReservationGuard<'_>,
+    _guard: &WriteGuard<'_>,
     layout: Layout,
     identity: &Identity,
     reservation: Reservation,

@@ -12,7 +12,7 @@ use crate::error::{Error, Reason};
 use crate::generate::reserve;
 use crate::os::clock;
 use crate::pg::server;
-use crate::shared::{ReservationGuard, SharedState};
+use crate::shared::{SharedState, WriteGuard};
 
 /// What an administrator decided about a server that may not start by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Started {
 /// Why it is not safe, or why the file can't be read or written.
 pub fn start(
     shared: &SharedState,
-    guard: &ReservationGuard<'_>,
+    guard: &WriteGuard<'_>,
     decision: Decision,
 ) -> Result<Option<Started>, Error> {
     let layout = *shared.layout()?;
@@ -120,8 +120,8 @@ pub fn check_reservation(shared: &SharedState) -> Result<(), Error> {
     };
     match (started, failing) {
         (true, false) => Ok(()),
-        (true, true) => reserve::extend(shared, &shared.reservation_lock.lock()),
-        (false, true) => start(shared, &shared.reservation_lock.lock(), Decision::None).map(|_| ()),
+        (true, true) => reserve::extend(shared, &shared.write_lock.lock()),
+        (false, true) => start(shared, &shared.write_lock.lock(), Decision::None).map(|_| ()),
         (false, false) => {
             let context = context(*shared.layout()?, max_lead_ms)?;
             start_point(&context, None, Decision::None).map(|_| ())

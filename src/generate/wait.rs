@@ -52,16 +52,15 @@ impl Wait {
     pub fn until_due(&self, layout: &Layout, limit: LeadLimit, position: u64) -> Result<(), Error> {
         let settings = self.backend.shared.lock().settings;
         let now_ns = clock::wall_ns();
-        let ns_until = |tick| layout.tick_start_ns(tick).saturating_sub(now_ns);
-        let ahead_ns = ns_until(limit.due_tick(layout, position));
+        let due_ns = layout.tick_start_ns(limit.due_tick(layout, position));
+        let ahead_ns = due_ns.saturating_sub(now_ns);
         let max_wait_ns = u64::from(settings.max_wait_ms) * NS_PER_MS;
         let left_ns = max_wait_ns.saturating_sub(self.so_far_ns());
         if left_ns == 0 && ahead_ns > 0 {
-            let lead = Lead {
-                lead_ms: (ns_until(layout.tick_of(position)) / NS_PER_MS).cast_signed(),
-                max_lead_ms: settings.max_lead_ms,
-                reserve_ms: limit.reserve_ms(layout),
-            };
+            let (max_lead_ms, reserve_ms) = (settings.max_lead_ms, limit.reserve_ms(layout));
+            let until_lead_ms = ahead_ns / NS_PER_MS + limit.lead_ms(layout);
+            let lead_ms = until_lead_ms.saturating_sub(reserve_ms.into()).cast_signed();
+            let lead = Lead { lead_ms, max_lead_ms, reserve_ms };
             return Err(Reason::Ahead { lead, max_wait_ms: settings.max_wait_ms }.into());
         }
         sleep(ahead_ns.min(left_ns));

@@ -9,12 +9,13 @@ use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::{Lead, LeadLevel};
 use id_gen_core::presets::name_or_text;
 use id_gen_core::time::{NS_PER_MS, NS_PER_S, format_ms, unix_ms};
+use pgrx::datum::DatumWithOid;
 use pgrx::pg_sys;
 
 use crate::durable;
 use crate::error::{Error, Message, Reason, hint};
 use crate::generate::startup;
-use crate::observe::catalog::{self, Column};
+use crate::observe::catalog_queries::{self as catalog, Column};
 use crate::observe::readiness;
 use crate::os::clock;
 use crate::pg::{schema, server};
@@ -26,7 +27,7 @@ const MS_PER_YEAR: i64 = 31_556_952_000;
 const ENDS_SOON_MS: i64 = 5 * MS_PER_YEAR;
 /// A write that takes longer could make calls wait if it came at the wrong time: 1 s.
 const SLOW_WRITE_NS: u64 = NS_PER_S;
-/// The keeper goes round every second; after so long it is late: 10 s.
+/// The keeper runs every second; after so long it is late: 10 s.
 const LATE_NS: u64 = 10 * NS_PER_S;
 /// Share of the sequence from which on there is little room left.
 const MOSTLY: f64 = 0.8;
@@ -135,8 +136,13 @@ pub fn all() -> Result<Vec<Row>, Error> {
 ///
 /// # Errors
 /// If there is no such column that can be read, or it holds no numbers.
-pub fn stored_ids(relation: pg_sys::Oid, column_name: &str) -> Result<Row, Error> {
-    let (column, newest) = catalog::newest(relation, column_name)?;
+pub fn stored_ids(relation: pg_sys::Oid, column_name: DatumWithOid<'_>) -> Result<Row, Error> {
+    let (column, other_type) = catalog::column(relation, column_name)?;
+    if let Some(type_name) = other_type {
+        let Column { table, name, .. } = column;
+        return Err(Reason::NoNumbers { column: format!("{table}.{name}"), type_name }.into());
+    }
+    let newest = catalog::newest(&column)?;
     let result = match (newest, readiness::shared().and_then(CheckedServer::new)) {
         (None, _) => Fine(format!("{} is empty", column.table)),
         (_, Err(error)) => CheckResult::failing(&error),
@@ -243,10 +249,8 @@ fn worker_id(on: &CheckedServer) -> Result<CheckResult, Error> {
     let worker = worker.unwrap_or(0);
     Ok(match catalog::replication()? {
         Some(others) if worker == 0 && datacenter == 0 => Warning(
-            format!(
-                "worker 0, which a copy made without thought has too; this server has {others}"
-            ),
-            format!("Before another on generates with it, {}", on.take_another_number()),
+            format!("worker 0, which a careless copy also has; this server has {others}"),
+            format!("Before another server generates with it, {}", on.take_another_number()),
         ),
         _ => Fine(format!("worker {worker}, datacenter {datacenter}")),
     })
@@ -294,7 +298,7 @@ fn clock_steps(on: &CheckedServer) -> CheckResult {
 fn clock_synchronized() -> CheckResult {
     match clock::is_synchronized() {
         Some(true) => Fine("the kernel's clock is kept right by a time service".to_owned()),
-        None => Fine("the kernel does not tell".to_owned()),
+        None => Fine("the kernel does not report it".to_owned()),
         Some(false) => Warning(
             "no time service keeps the kernel's clock right".to_owned(),
             "Run a time service that slews the clock, for example, as root: apt-get install chrony"
@@ -369,7 +373,7 @@ fn keeper(on: &CheckedServer) -> CheckResult {
                 keeper.pid
             ),
         ),
-        Some(keeper) => Fine(format!("process {} goes round every second", keeper.pid)),
+        Some(keeper) => Fine(format!("process {} runs every second", keeper.pid)),
     }
 }
 
@@ -440,7 +444,7 @@ fn newest_id(on: &CheckedServer, column: &Column, newest: i64) -> CheckResult {
         return Warning(
             format!("{found}, which is ahead of this server: its IDs sort below until then"),
             format!(
-                "Put the clock right that they were made by; if they are mistakes, give them new IDs: UPDATE {table} SET {name} = {schema}.snowflake_next() WHERE {name} >= {first};"
+                "Correct the clock of the server that made them; if they are mistakes, give them new IDs: UPDATE {table} SET {name} = {schema}.snowflake_next() WHERE {name} >= {first};"
             ),
         );
     }

@@ -6,7 +6,8 @@
 
 use std::ffi::c_void;
 
-use pgrx::pg_sys;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
 
 /// One call of a function: its arguments and where its result goes.
 #[repr(transparent)]
@@ -108,7 +109,8 @@ impl Call {
         let mut nulls = columns.map(|column| column.is_none());
         let mut values = columns.map(|column| column.unwrap_or(pg_sys::Datum::null()));
         let row_type = self.row_type();
-        // SAFETY: callers pass the columns that `sql/` declares.
+        assert_columns::<COLUMNS>(row_type);
+        // SAFETY: as many columns as the row type has, of the types that `sql/` declares.
         unsafe {
             let tuple = pg_sys::heap_form_tuple(row_type, values.as_mut_ptr(), nulls.as_mut_ptr());
             pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data)
@@ -125,11 +127,15 @@ impl Call {
         let flags = pg_sys::MAT_SRF_USE_EXPECTED_DESC;
         // SAFETY: called by a function that is declared to return a set of rows; it raises an error
         // where none is taken, and otherwise sets up what is used below.
-        unsafe { pg_sys::InitMaterializedSRF(self.as_fcinfo(), flags) };
+        unsafe { init_materialized_set(self.as_fcinfo(), flags) };
+        // SAFETY: set up by the call above.
+        assert_columns::<COLUMNS>(unsafe {
+            (*self.0.resultinfo.cast::<pg_sys::ReturnSetInfo>()).setDesc
+        });
         for columns in rows {
             let mut nulls = columns.map(|column| column.is_none());
             let mut values = columns.map(|column| column.unwrap_or(pg_sys::Datum::null()));
-            // SAFETY: as above; callers pass the columns that `sql/` declares.
+            // SAFETY: as above; as many columns as the row type has, of the types that `sql/` declares.
             unsafe {
                 let info: *mut pg_sys::ReturnSetInfo = self.0.resultinfo.cast();
                 let (store, row_type) = ((*info).setResult, (*info).setDesc);
@@ -186,6 +192,32 @@ impl Call {
             Some(&mut *info.cast())
         }
     }
+}
+
+// PostgreSQL 15.0 has the function under its first name only, and all of 15 has that.
+#[cfg(not(feature = "pg15"))]
+use pg_sys::InitMaterializedSRF as init_materialized_set;
+#[cfg(feature = "pg15")]
+use pg_sys::SetSingleFuncCall as init_materialized_set;
+
+/// Refuses a row type that has another number of columns than this library returns: it was declared by
+/// the scripts of another version.
+fn assert_columns<const COLUMNS: usize>(row_type: pg_sys::TupleDesc) {
+    // SAFETY: a row type that PostgreSQL has made for this call.
+    let declared = usize::try_from(unsafe { (*row_type).natts }).unwrap_or(0);
+    if declared == COLUMNS {
+        return;
+    }
+    ErrorReport::new(
+        PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
+        "the function was created by another version of id_gen",
+        "",
+    )
+    .set_detail(format!(
+        "It is declared to return {declared} columns, and this library returns {COLUMNS}."
+    ))
+    .set_hint("Update the extension: ALTER EXTENSION id_gen UPDATE;")
+    .report(PgLogLevel::ERROR);
 }
 
 /// A `bigint` or `timestamptz` result.

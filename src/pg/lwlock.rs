@@ -1,8 +1,13 @@
 //! PostgreSQL's lightweight locks (`storage/lwlock.h`) as Rust values: a lock holds what it guards.
 //!
 //! **Locking.** Always exclusive. PostgreSQL lets no interrupt through to a process that holds such a
-//! lock, and releases it if the process ends with an error or by FATAL in a signal handler. Nothing
-//! that may raise an error of PostgreSQL's runs while one is held.
+//! lock, and releases it if the process ends with an error. Nothing that may raise an error of
+//! PostgreSQL's runs while one is held.
+//!
+//! A background worker that leaves SIGTERM to PostgreSQL's own handler (`bgworker_die`) ends in the middle
+//! of whatever it does, also between taking a lock and noting that it holds it; nobody would release that
+//! lock ever again. So background workers block the signal while they take or release a lock, and as long
+//! as they hold one that [`LwLock::lock`] took, whose value must not be left half changed.
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
@@ -68,21 +73,72 @@ impl<T> LwLock<T> {
     /// Takes the lock.
     #[inline]
     pub fn lock(&self) -> LwLockGuard<'_, T> {
+        let blocked = BlockedSigterm::in_background_worker();
         // SAFETY: the lock was initialized before it was published.
         unsafe { LWLockAcquire(self.lock.0.get(), pg_sys::LWLockMode::LW_EXCLUSIVE) };
-        LwLockGuard(self)
+        LwLockGuard { of: self, blocked }
     }
 
-    /// Takes the lock, if nobody holds it.
+    /// Takes the lock, if nobody holds it. A background worker may be ended while it holds the lock;
+    /// PostgreSQL then releases it.
     pub fn try_lock(&self) -> Option<LwLockGuard<'_, T>> {
         let (lock, exclusive) = (self.lock.0.get(), pg_sys::LWLockMode::LW_EXCLUSIVE);
+        let _blocked = BlockedSigterm::in_background_worker();
         // SAFETY: the lock was initialized before it was published.
-        unsafe { pg_sys::LWLockConditionalAcquire(lock, exclusive) }.then(|| LwLockGuard(self))
+        unsafe { pg_sys::LWLockConditionalAcquire(lock, exclusive) }
+            .then(|| LwLockGuard { of: self, blocked: None })
     }
 }
 
 /// A lock that this process holds, until this value is dropped.
-pub struct LwLockGuard<'a, T>(&'a LwLock<T>);
+pub struct LwLockGuard<'a, T> {
+    of: &'a LwLock<T>,
+    /// Ends after the lock is released.
+    blocked: Option<BlockedSigterm>,
+}
+
+/// SIGTERM, blocked until this value is dropped.
+struct BlockedSigterm {
+    /// The signals that were blocked before.
+    previous: libc::sigset_t,
+}
+
+impl BlockedSigterm {
+    #[inline]
+    fn in_background_worker() -> Option<BlockedSigterm> {
+        // SAFETY: variables of this process. A parallel worker handles the signal as a session does.
+        let ends_in_handler =
+            unsafe { !pg_sys::MyBgworkerEntry.is_null() && pg_sys::ParallelWorkerNumber < 0 };
+        ends_in_handler.then(BlockedSigterm::new)
+    }
+
+    #[cold]
+    fn new() -> BlockedSigterm {
+        // SAFETY: all-zero bytes are a valid set of signals to write to, and the calls change nothing but
+        // the sets and this thread's mask.
+        unsafe {
+            let mut previous = std::mem::zeroed::<libc::sigset_t>();
+            let mut sigterm = std::mem::zeroed::<libc::sigset_t>();
+            libc::sigemptyset(&raw mut sigterm);
+            libc::sigaddset(&raw mut sigterm, libc::SIGTERM);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const sigterm, &raw mut previous);
+            BlockedSigterm { previous }
+        }
+    }
+}
+
+impl Drop for BlockedSigterm {
+    fn drop(&mut self) {
+        // SAFETY: the mask of this thread, as it was.
+        unsafe {
+            libc::pthread_sigmask(
+                libc::SIG_SETMASK,
+                &raw const self.previous,
+                std::ptr::null_mut(),
+            );
+        }
+    }
+}
 
 impl<T> Deref for LwLockGuard<'_, T> {
     type Target = T;
@@ -90,7 +146,7 @@ impl<T> Deref for LwLockGuard<'_, T> {
     #[inline]
     fn deref(&self) -> &T {
         // SAFETY: the lock is held, exclusively, for as long as this value lives.
-        unsafe { &*self.0.value.0.get() }
+        unsafe { &*self.of.value.0.get() }
     }
 }
 
@@ -98,14 +154,15 @@ impl<T> DerefMut for LwLockGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as above.
-        unsafe { &mut *self.0.value.0.get() }
+        unsafe { &mut *self.of.value.0.get() }
     }
 }
 
 impl<T> Drop for LwLockGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        let _blocked = self.blocked.take().or_else(BlockedSigterm::in_background_worker);
         // SAFETY: this value exists only while this process holds the lock.
-        unsafe { LWLockRelease(self.0.lock.0.get()) };
+        unsafe { LWLockRelease(self.of.lock.0.get()) };
     }
 }

@@ -5,11 +5,11 @@
 //! those in force for the server are in shared memory, where the keeper puts what it reads, or while
 //! none runs, whoever read the file last.
 
-mod layout_hook;
+mod layout_check_hook;
 mod parameters;
 pub mod placeholder;
 
-pub use layout_hook::{
+pub use layout_check_hook::{
     InvalidLayout, RESTART_NOTICE, check_starting_layout, layout, layout_in_force,
     set_layout_in_force,
 };

@@ -8,7 +8,7 @@ use id_gen_core::lead::LARGEST_MAX_LEAD_MS;
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 use pgrx::pg_sys;
 
-use crate::settings::layout_hook;
+use crate::settings::layout_check_hook;
 
 /// The value of `id_gen.worker_id` that means "not set".
 const UNSET: i32 = -1;
@@ -119,7 +119,7 @@ pub fn define() {
         0..=i32::MAX,
         GucFlags::empty(),
     );
-    layout_hook::define();
+    layout_check_hook::define();
     define_int(
         c"id_gen.max_lead",
         c"Sets how far snowflakes may run ahead of the clock.",

@@ -52,7 +52,7 @@ fn find() -> Option<String> {
 }
 
 /// A parameter whose value in this session is not the server's.
-pub fn hiding_parameter() -> Option<String> {
+pub fn overridden_parameter() -> Option<String> {
     PLACEHOLDER.with(|placeholder| {
         placeholder
             .as_ref()

@@ -6,17 +6,17 @@
 //! | [`state`] | the state itself: the allocator, the settings in force, and their lock |
 //! | [`slot`] | what one process owns in it: the rest of its block, its counts |
 //! | [`counters`] | the totals behind the statistics |
-//! | [`reservation_lock`] | the right to write the reservation |
+//! | [`write_lock`] | the right to write the reservation |
 //! | [`keeper_latch`] | the keeper as other processes see it |
 
 mod counters;
 mod keeper_latch;
 pub mod memory;
-mod reservation_lock;
 mod slot;
 mod state;
+mod write_lock;
 
 pub use counters::Counts;
-pub use reservation_lock::ReservationGuard;
 pub use slot::Slot;
 pub use state::{Reader, SharedState, State};
+pub use write_lock::WriteGuard;

@@ -37,26 +37,30 @@ use crate::pg::{reload, server};
 use crate::settings::{self, Settings, placeholder};
 use crate::shared::counters::{Counters, Counts, Events};
 use crate::shared::keeper_latch::KeeperLatch;
-use crate::shared::reservation_lock::ReservationLock;
 use crate::shared::slot::Slot;
+use crate::shared::write_lock::WriteLock;
 
 /// The state's name among PostgreSQL's shared memory, and its locks'.
 pub const NAME: &CStr = c"id_gen";
 
-/// Changes with whatever changes in what follows. On a server where the library is not preloaded,
-/// sessions of two versions may attach to one state after an upgrade.
-const VERSION: u64 = 5;
+/// Changes with the meaning of what follows; a field more or less changes [`VERSION`] by itself.
+const FORMAT: usize = 5;
+
+/// On a server where the library is not preloaded, sessions of two versions may attach to one state
+/// after an upgrade.
+const VERSION: usize = (((FORMAT << 16 | size_of::<State>()) << 16) | size_of::<Events>()) << 16
+    | offset_of!(Slot, pid);
 
 /// What all processes share.
 #[repr(C)]
 pub struct SharedState {
     /// [`VERSION`] of the library that made it.
-    version: u64,
+    version: usize,
     /// Read for every ID, written seldom.
     fixed: CacheAligned<Fixed>,
     state: LwLock<State>,
     /// Who may write the reservation.
-    pub reservation_lock: ReservationLock,
+    pub write_lock: WriteLock,
     /// The keeper, if one runs.
     pub keeper: KeeperLatch,
     /// Refusals and waits.
@@ -243,7 +247,7 @@ impl SharedState {
     }
 
     fn initialize(&self) -> Result<(), Error> {
-        if let Some(name) = placeholder::hiding_parameter() {
+        if let Some(name) = placeholder::overridden_parameter() {
             return Err(Reason::PlaceholderSetting(name).into());
         }
         if reload::is_pending() {
@@ -300,7 +304,7 @@ impl SharedState {
         let outdated = || {
             keeper_runs
                 || reload::is_pending()
-                || placeholder::hiding_parameter().is_some()
+                || placeholder::overridden_parameter().is_some()
                 || read_at <= state.settings_read_mono_ns
         };
         if reader == Reader::Session && outdated() {
@@ -449,7 +453,7 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize) {
             step_log_limit: RateLimit::default(),
             counters: Counters::new(),
         }),
-        reservation_lock: ReservationLock::uninitialized(),
+        write_lock: WriteLock::uninitialized(),
         keeper: KeeperLatch::default(),
         events: CacheAligned(Events::default()),
         log_limits: CacheAligned(RateLimits::default()),
@@ -463,5 +467,5 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize) {
     };
     let tranche = lwlock::new_tranche();
     shared.state.initialize(tranche);
-    shared.reservation_lock.initialize(tranche);
+    shared.write_lock.initialize(tranche);
 }

@@ -54,7 +54,7 @@ sql_function! {
 
 fn start(decision: Decision) -> Result<Option<Started>, Error> {
     let shared = shared()?;
-    startup::start(shared, &shared.reservation_lock.lock(), decision)
+    startup::start(shared, &shared.write_lock.lock(), decision)
 }
 
 /// Says what the decision means, which may be right.
@@ -72,7 +72,7 @@ fn explain(layout: &Layout, started: &Started, function: pg_sys::Oid) {
             format_ms(first_ms),
             format_ms(until_ms)
         ))
-        .set_hint(format!("TscSample for IDs from {first_id} on in your tables, and give such rows new ones before the clock gets there."))
+        .set_hint(format!("Look for IDs from {first_id} on in your tables, and give such rows new ones before the clock gets there."))
         .report(PgLogLevel::WARNING);
     }
     let wait_ms = ready_ms - unix_ms(clock::wall_ns());

@@ -1,5 +1,6 @@
 //! The SQL functions that show what may be wrong with this server, and what to type then.
 
+use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 
 use crate::observe::checks::{self, Row};
@@ -14,8 +15,10 @@ sql_function! {
     /// `id_gen_check(relation regclass, column_name text) → SETOF record`, one row: whether the newest
     /// ID stored there is above what this server has handed out.
     fn id_gen_check_stored(call) {
-        let (relation, column) = (call.oid(0), call.text(1).unwrap_or_default());
-        Ok(call.rows([columns(checks::stored_ids(relation, &column)?)]))
+        let Some(column) = call.arg(1) else { return Ok(call.null()) };
+        // SAFETY: an argument of type text. It goes on as it is, whatever the encoding of its characters.
+        let column = unsafe { DatumWithOid::new(column, pg_sys::TEXTOID) };
+        Ok(call.rows([columns(checks::stored_ids(call.oid(0), column)?)]))
     }
 }
 

@@ -25,13 +25,13 @@ void foreign_worker_main(Datum argument)
     StartTransactionCommand();
     SPI_connect();
     PushActiveSnapshot(GetTransactionSnapshot());
-    SPI_execute("SELECT snowflake_next()", false, 0);
+    SPI_execute(MyBgworkerEntry->bgw_extra, false, 0);
     SPI_finish();
     PopActiveSnapshot();
     CommitTransactionCommand();
 }
 
-/* foreign_worker_start(library text) → its process */
+/* foreign_worker_start(library text, statement text) → its process */
 Datum foreign_worker_start(PG_FUNCTION_ARGS)
 {
     BackgroundWorker worker;
@@ -45,6 +45,7 @@ Datum foreign_worker_start(PG_FUNCTION_ARGS)
     worker.bgw_notify_pid = MyProcPid;
     strlcpy(worker.bgw_name, "foreign worker", BGW_MAXLEN);
     strlcpy(worker.bgw_type, "foreign worker", BGW_MAXLEN);
+    strlcpy(worker.bgw_extra, text_to_cstring(PG_GETARG_TEXT_PP(1)), BGW_EXTRALEN);
     strlcpy(worker.bgw_library_name, text_to_cstring(PG_GETARG_TEXT_PP(0)), sizeof worker.bgw_library_name);
     strlcpy(worker.bgw_function_name, "foreign_worker_main", BGW_MAXLEN);
     if (!RegisterDynamicBackgroundWorker(&worker, &handle))

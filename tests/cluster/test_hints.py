@@ -17,6 +17,7 @@ FIELDS = "tick=1ms time:41 datacenter:5 worker:5 sequence:12"
 FUTURE = f"epoch=2036-01-01 {FIELDS}"
 FUTURE_MS = 2_082_758_400_000
 # Past what any layout of 41 bits of milliseconds carries.
+LONG = "epoch=2023-01-01 tick=10ms time:44 worker:7 sequence:12"
 BEYOND_MS = 9_000_000_000_000
 NOT_YET = "55000"
 RAN_OUT = "2200H"
@@ -90,6 +91,23 @@ def test_a_mistyped_reset_is_reset_again(by: str) -> None:
         assert said[0][0] == "snowflakes may repeat those of later times, if there are any"
         given.append(first_id(cluster))
         assert given == sorted(set(given))
+
+
+def test_a_reset_beyond_what_nanoseconds_can_say_is_refused_in_time() -> None:
+    """A clock in nanoseconds since 1970 ends in the year 2554; this layout lasts longer."""
+    conf = f"{GENERATING}id_gen.layout = '{LONG}'\nid_gen.max_wait = '100ms'\nstatement_timeout = '30s'\n"
+    with Cluster(conf=conf) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen; SELECT snowflake_next()")
+        cluster.psql("SELECT id_gen_reset_reservation(above => '2600-01-01')")
+        refused = refusal(cluster)
+        assert refused.sqlstate == TOO_FAR_AHEAD
+        assert cluster.psql("SELECT state FROM id_gen_status()") == refused.message
+        with cluster.connect() as connection:
+            hints: list[str | None] = []
+            connection.add_notice_handler(lambda notice: hints.append(notice.message_hint))
+            connection.execute(RESET)
+        assert re.search(r"^Look for IDs from \d+ on in your tables", hints[0] or "")
+        assert next_id(cluster) > 0
 
 
 def test_a_reset_past_the_end_of_the_layout_is_refused() -> None:

@@ -153,7 +153,8 @@ def test_a_worker_that_no_reload_reaches_does_not_initialize_shared_memory() -> 
         library = compiled(FOREIGN_WORKER, f"-I{cluster.server.directory('includedir-server')}")
         cluster.psql(f"""
             CREATE EXTENSION id_gen;
-            CREATE FUNCTION foreign_worker_start(text) RETURNS int AS '{library}' LANGUAGE c STRICT""")
+            CREATE FUNCTION foreign_worker_start(text, text DEFAULT 'SELECT snowflake_next()') RETURNS int
+            AS '{library}' LANGUAGE c STRICT""")
         start = f"SELECT foreign_worker_start('{library}') > 0"
         began = cluster.log_position
         cluster.psql(start)

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from harness import GENERATING, PRELOADED, Cluster
 from harness.ids import PATIENT, Caller, answer_of, keepers, next_id
@@ -17,6 +18,8 @@ FOREIGN_WORKER = Path(__file__).with_name("foreign_worker.c")
 HANGS = "SELECT count(*) > 0 FROM pg_stat_activity WHERE pid = {} AND wait_event_type = 'Extension'"
 # A session that waits for ever is a failure, and says so.
 CONF = f"{GENERATING}{PATIENT}statement_timeout = '30s'\n"
+TERMINATED_WORKERS = 40
+LOAD = "SELECT count(snowflake_next()) FROM generate_series(1, 100000000)"
 USED_UP = "SELECT reserved_until < clock_timestamp() FROM id_gen_status()"
 
 
@@ -44,11 +47,18 @@ def without_keeper(cluster: Cluster) -> Iterator[None]:
                 os.kill(pid, signal.SIGCONT)
 
 
-def start_foreign_worker(cluster: Cluster) -> int:
-    """Lets the worker ask for an ID, and waits until it hangs in writing the reservation."""
+def foreign_library(cluster: Cluster) -> Path:
+    """The library that starts the worker, with its function."""
     library = compiled(FOREIGN_WORKER, f"-I{cluster.server.directory('includedir-server')}")
     cluster.psql(f"""
-        CREATE FUNCTION foreign_worker_start(text) RETURNS int AS '{library}' LANGUAGE c STRICT""")
+        CREATE FUNCTION foreign_worker_start(text, text DEFAULT 'SELECT snowflake_next()') RETURNS int
+            AS '{library}' LANGUAGE c STRICT""")
+    return library
+
+
+def start_foreign_worker(cluster: Cluster) -> int:
+    """Lets the worker ask for an ID, and waits until it hangs in writing the reservation."""
+    library = foreign_library(cluster)
     pid = int(cluster.psql(f"SELECT foreign_worker_start('{library}')"))
     cluster.poll_until(HANGS.format(pid))
     return pid
@@ -68,6 +78,24 @@ def test_a_holder_that_ends_in_a_signal_handler_releases_the_lock() -> None:
         given.append(next_id(cluster))
         assert given == sorted(set(given))
         assert cluster.psql("SELECT status FROM id_gen_check() WHERE name = 'reservation'") == "ok"
+        assert "terminated by signal" not in cluster.log()
+
+
+@pytest.mark.parametrize("max_block", [1, 64])
+def test_a_worker_that_ends_in_a_signal_handler_anywhere_leaves_no_lock(max_block: int) -> None:
+    """The signal comes at any time, also between taking a lock and noting that it is held."""
+    with Cluster(conf=f"{CONF}id_gen.max_block = {max_block}\nid_gen.max_lead = '1min'\n") as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        start = f"SELECT foreign_worker_start('{foreign_library(cluster)}', '{LOAD}')"
+        given = [next_id(cluster)]
+        for calls in range(TERMINATED_WORKERS):
+            pid = int(cluster.psql(start))
+            given += [next_id(cluster) for _ in range(1 + calls % 3)]
+            os.kill(pid, signal.SIGTERM)
+            cluster.wait_until(lambda pid=pid: not alive(pid), "rid of the worker")
+        given.append(next_id(cluster))
+        assert given == sorted(set(given))
+        assert int(cluster.psql("SELECT ids FROM id_gen_stat")) > 1000 * TERMINATED_WORKERS
         assert "terminated by signal" not in cluster.log()
 
 

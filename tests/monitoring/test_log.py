@@ -1,13 +1,19 @@
 """An incident is logged once, and from time to time while it lasts, however many calls it concerns."""
 
 import re
+from pathlib import Path
 
 import psycopg
 import pytest
 
-from harness import Cluster, FakeClock
+from harness import Cluster, FakeClock, SqlError
+from harness.cluster import PRELOAD
 from harness.ids import IMPATIENT, NARROW, NEXT, next_id, stepped
+from harness.shim import compiled
 
+FOREIGN_ERROR = Path(__file__).with_name("foreign_error.c")
+# The source file that our errors come from, as PostgreSQL reports it.
+OUR_FILE = Path(__file__).parents[2] / "src/error/fields.rs"
 CALLS = 20_000
 REFUSED = re.compile(r"ERROR:  no snowflake is available yet")
 STEP = re.compile(r"LOG:  id_gen: the clock was set")
@@ -63,6 +69,22 @@ def test_other_errors_are_all_logged() -> None:
 
 @pytest.mark.keeper
 @pytest.mark.long
+def test_an_error_of_another_library_is_logged_whatever_was_caught_before() -> None:
+    with Cluster(conf=PRELOAD) as cluster:
+        include = f"-I{cluster.server.directory('includedir-server')}"
+        library = compiled(FOREIGN_ERROR, include, f'-DFILE_NAME="{OUR_FILE.name}"')
+        cluster.psql(f"""
+            CREATE EXTENSION id_gen;
+            CREATE FUNCTION raise_error() RETURNS void AS '{library}' LANGUAGE c""")
+        with pytest.raises(SqlError):
+            cluster.psql(NEXT)
+        with cluster.connect() as connection:
+            connection.execute(f"DO $$ BEGIN PERFORM ({NEXT}); EXCEPTION WHEN OTHERS THEN NULL; END $$")
+            with pytest.raises(psycopg.Error):
+                connection.execute("SELECT raise_error()")
+        cluster.wait_for_log("ERROR:  an error of another library")
+
+
 def test_what_was_held_back_is_told_when_the_storm_has_passed() -> None:
     with stepped(-3600, NARROW + IMPATIENT) as (cluster, clock, _before), cluster.connect() as connection:
         for _ in range(100):

@@ -108,18 +108,31 @@ pub struct Column {
     pub generator_schema: String,
 }
 
-/// The largest value of a column; NULL for an empty table. PostgreSQL itself refuses what is no
-/// column of numbers or can't be read.
-pub fn newest(relation: pg_sys::Oid, column: &str) -> Result<(Column, Option<i64>), Error> {
-    const NAMES: &str = "SELECT $1::regclass::text, quote_ident($2)";
-    let arguments = [relation.into(), column.into()];
-    let (table, name) = one_row(NAMES, &arguments, |row| row.get_two::<String, String>())?;
+/// A column, and its type if that is not one of numbers. PostgreSQL itself refuses a column that does
+/// not exist.
+pub fn column(
+    relation: pg_sys::Oid,
+    column: DatumWithOid<'_>,
+) -> Result<(Column, Option<String>), Error> {
+    const QUERY: &str = "
+        SELECT $1::regclass::text, quote_ident($2),
+               (SELECT format_type(atttypid, atttypmod)
+                  FROM pg_attribute JOIN pg_type t ON t.oid = atttypid
+                 WHERE attrelid = $1 AND attname = $2 AND NOT attisdropped AND typcategory <> 'N')";
+    let arguments = [relation.into(), column];
+    let (table, name, other_type) =
+        one_row(QUERY, &arguments, |row| row.get_three::<String, String, String>())?;
     let column = Column {
         table: table.unwrap_or_default(),
         name: name.unwrap_or_default(),
         generator_schema: schema()?,
     };
+    Ok((column, other_type))
+}
+
+/// The largest value of a column of numbers; NULL for an empty table. PostgreSQL itself refuses a table
+/// that the role may not read.
+pub fn newest(column: &Column) -> Result<Option<i64>, Error> {
     let query = format!("SELECT max({})::bigint FROM {}", column.name, column.table);
-    let newest = one_row(&query, &[], |row| row.get_one())?;
-    Ok((column, newest))
+    one_row(&query, &[], |row| row.get_one())
 }

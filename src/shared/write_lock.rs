@@ -19,22 +19,22 @@ const RETRY_MS: i64 = 1_000;
 
 /// The lock, and where processes wait for it.
 #[repr(C)]
-pub struct ReservationLock {
+pub struct WriteLock {
     lock: LwLock<()>,
     released: CacheAligned<UnsafeCell<pg_sys::ConditionVariable>>,
 }
 
 // SAFETY: a condition variable is made for sharing.
-unsafe impl Sync for ReservationLock {}
+unsafe impl Sync for WriteLock {}
 
 /// The right to write the reservation, until this value is dropped. Nothing that may raise an error of
 /// PostgreSQL's runs meanwhile.
-pub struct ReservationGuard<'a> {
-    of: &'a ReservationLock,
+pub struct WriteGuard<'a> {
+    of: &'a WriteLock,
     held: Option<LwLockGuard<'a, ()>>,
 }
 
-impl Drop for ReservationGuard<'_> {
+impl Drop for WriteGuard<'_> {
     fn drop(&mut self) {
         self.held = None;
         // SAFETY: initialized before it was published.
@@ -42,12 +42,12 @@ impl Drop for ReservationGuard<'_> {
     }
 }
 
-impl ReservationLock {
+impl WriteLock {
     /// A lock that still has to be initialized where it lies.
-    pub fn uninitialized() -> ReservationLock {
+    pub fn uninitialized() -> WriteLock {
         // SAFETY: a plain C structure, for which all-zero bytes are valid.
         let released = CacheAligned(UnsafeCell::new(unsafe { std::mem::zeroed() }));
-        ReservationLock { lock: LwLock::uninitialized(()), released }
+        WriteLock { lock: LwLock::uninitialized(()), released }
     }
 
     /// Initializes the lock. To be called once, before any other process knows of it.
@@ -58,7 +58,7 @@ impl ReservationLock {
     }
 
     /// Waits for the lock, and takes it. Interrupts end the wait.
-    pub fn lock(&self) -> ReservationGuard<'_> {
+    pub fn lock(&self) -> WriteGuard<'_> {
         loop {
             if let Some(guard) = self.lock_within(Duration::MAX) {
                 return guard;
@@ -66,8 +66,8 @@ impl ReservationLock {
         }
     }
 
-    /// As [`ReservationLock::lock`], but gives up after so long.
-    pub fn lock_within(&self, patience: Duration) -> Option<ReservationGuard<'_>> {
+    /// As [`WriteLock::lock`], but gives up after so long.
+    pub fn lock_within(&self, patience: Duration) -> Option<WriteGuard<'_>> {
         if let Some(guard) = self.try_lock() {
             return Some(guard);
         }
@@ -91,9 +91,9 @@ impl ReservationLock {
     }
 
     /// Takes the lock, if nobody holds it.
-    pub fn try_lock(&self) -> Option<ReservationGuard<'_>> {
+    pub fn try_lock(&self) -> Option<WriteGuard<'_>> {
         // To ask for the number of the event may raise an error, so not while the lock is held.
         WaitEvent::Reservation.info();
-        self.lock.try_lock().map(|held| ReservationGuard { of: self, held: Some(held) })
+        self.lock.try_lock().map(|held| WriteGuard { of: self, held: Some(held) })
     }
 }

@@ -12,10 +12,10 @@ use id_gen_core::time::{NS_PER_MS, format_ms};
 use id_gen_core::{presets, uuid7};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
+use crate::error::fields::Message;
 use crate::error::hint;
-use crate::error::message::Message;
 
-/// Why a call fails. One pointer, so that a result costs nothing on the way of an ID.
+/// Why a call fails. One pointer, so that a result that holds an ID costs nothing more for it.
 #[derive(Clone, Debug)]
 pub struct Error(Box<Reason>);
 
@@ -56,7 +56,7 @@ pub enum Reason {
     /// The library was not preloaded, so there is no shared memory.
     #[cfg(not(feature = "named_dsm"))]
     NotPreloaded,
-    /// A placeholder of this name hides the server's setting from this session.
+    /// A placeholder of this name has replaced the server's setting in this session.
     PlaceholderSetting(String),
     /// The server's settings have changed since this statement began.
     ReloadPending,
@@ -150,6 +150,13 @@ pub enum Reason {
     NoSet,
     /// A process that has no slot, because it is not made to run SQL.
     NoSlot,
+    /// A column that holds no numbers, and so no snowflakes.
+    NoNumbers {
+        /// The column.
+        column: String,
+        /// Its type.
+        type_name: String,
+    },
     /// A query on the catalogs failed.
     Catalog(String),
     /// The operating system gave no random seed.
@@ -258,7 +265,7 @@ impl Reason {
                 Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
                 "cannot generate snowflakes during recovery",
             )
-            .detail("This server is a standby; the IDs of its worker number are the primary's to give.")
+            .detail("This server is a standby; only the primary may issue IDs of its worker number.")
             .hint("Run the statement on the primary. uuidv7() and the functions that decode work here too."),
             Reason::WorkerUnset => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -419,6 +426,12 @@ impl Reason {
             )
             .detail("There is one for each session and background worker that the server had room for when that memory was set up.")
             .hint("Run the statement in a client's session."),
+            Reason::NoNumbers { column, type_name } => Message::new(
+                Code::ERRCODE_DATATYPE_MISMATCH,
+                format!("column {column} holds no snowflakes"),
+            )
+            .detail(format!("Its type is {type_name}; snowflakes are bigint."))
+            .hint("Name a column of snowflakes, as in: SELECT * FROM id_gen_check('customer', 'id');"),
             Reason::Catalog(error) => Message::new(
                 Code::ERRCODE_INTERNAL_ERROR,
                 format!("could not read the catalogs: {error}"),
@@ -465,7 +478,7 @@ fn startup_message(error: &StartupError, layout: &Layout) -> Message {
             Code::ERRCODE_UNDEFINED_FILE,
             format!("file \"{FILE}\" is missing"),
         )
-        .detail("This server has issued snowflakes, as \"id_gen/issued\" tells, and the missing file says up to which time.")
+        .detail("This server has issued snowflakes, as \"id_gen/issued\" shows, and the missing file says up to which time.")
         .hint(hint::RESET),
         StartupError::OtherSystem { found } => Message::new(
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
