@@ -51,7 +51,7 @@ release-check: ## Run everything that is proved about a release (hours), in plac
 bench: ## Measure what an ID costs beside its rivals (QUICK=1; WRITE=1: into docs/)
 	@scripts/bench
 
-docs: ## Write docs/reference.md from a running server's catalogues
+docs: ## Write docs/reference.md and contrib/prometheus/queries.yaml from a running server's catalogs
 	@scripts/docs
 
 lint: ## Check format, warnings and comments

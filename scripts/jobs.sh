@@ -32,8 +32,8 @@ begin_run() {
     need_packages "${packages[@]}"
     need_cache
 
-    # What takes minutes to build is built while other things leave a processor idle. If that fails, it fails again, and is
-    # told, where the server is needed.
+    # What takes minutes to build is built while other things leave a processor idle. If a build fails here, the script
+    # that needs the server builds it again, and reports why that fails.
     for PG in "${SERVERS[@]%% *}" "$@"; do has_package "$PG" || to_build+=("$PG"); done
     begin_script "PostgreSQL servers" scripts/servers "${to_build[@]}"
     begin_script "What clients and monitoring need" scripts/clients

@@ -202,8 +202,8 @@ pg_config_for() {
 
 # private_server SERVER: prints the pg_config of a server of our own: one built here, or our copy of an installed one,
 # made or renewed first where needed. PostgreSQL finds its libraries and extensions relative to its programs, so a copy
-# of the four trees is a server of its own, and no test installs anything into the system's. Who asks for one that another
-# process is making waits for that.
+# of the four trees is a server of its own, and no test installs anything into the system's. While another process makes
+# the same server, this waits for it.
 private_server() {
     need_cache
     (

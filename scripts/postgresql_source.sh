@@ -75,7 +75,7 @@ enter_source() {
     step "Fetching the source of PostgreSQL $1 (details: $2)"
     logged "$2" fetch_source "postgresql-$1" "$suites"
     cd source
-    # What a make of ours tells the ones below it is not for PostgreSQL's.
+    # The variables that our own make hands down are not meant for PostgreSQL's make.
     unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 }
 

@@ -107,4 +107,4 @@ CREATE FUNCTION @extschema@.snowflake_layouts()
     AS 'MODULE_PATHNAME', 'snowflake_layouts'
     LANGUAGE c STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.snowflake_layouts() IS
-    'the layouts known by name and this server''s own: fields, nodes, IDs a second for one worker, until when';
+    'the layouts known by name and this server''s own: fields, nodes, IDs a second for one worker, last usable time';

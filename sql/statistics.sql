@@ -60,7 +60,7 @@ COMMENT ON FUNCTION @extschema@.id_gen_stat_get_waits() IS
 CREATE VIEW @extschema@.id_gen_stat_waits AS
     SELECT at_most, waits FROM @extschema@.id_gen_stat_get_waits();
 COMMENT ON VIEW @extschema@.id_gen_stat_waits IS
-    'how many claims waited longer than the row before says and at most so many milliseconds';
+    'number of waits per bucket; upper bound in milliseconds';
 COMMENT ON COLUMN @extschema@.id_gen_stat_waits.at_most IS 'upper bound of this row, a power of two of a microsecond, in milliseconds';
 COMMENT ON COLUMN @extschema@.id_gen_stat_waits.waits IS 'claims that waited longer than the bound of the row before, and at most this long';
 
@@ -68,7 +68,7 @@ CREATE FUNCTION @extschema@.id_gen_wait_percentile(fraction double precision) RE
     AS 'MODULE_PATHNAME', 'id_gen_wait_percentile'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.id_gen_wait_percentile(double precision) IS
-    'milliseconds that this fraction of the claims that waited stayed within, good to a factor of two';
+    'percentile of the wait time in milliseconds, exact to a factor of two';
 
 CREATE FUNCTION @extschema@.id_gen_stat_get_backends(
         OUT pid integer, OUT ids bigint, OUT claims bigint, OUT waits bigint,

@@ -33,9 +33,9 @@ CREATE FUNCTION @extschema@.uuidv7_max(ts timestamptz) RETURNS uuid
 COMMENT ON FUNCTION @extschema@.uuidv7_max(timestamptz) IS
     'largest UUID version 7 of the millisecond that holds an instant';
 
--- What PostgreSQL 17 and 18 have of their own, with PostgreSQL 18's answers. It is installed there
--- too: an index or a view of an older server that names our function finds it after pg_upgrade or a
--- restored dump. Who names no schema gets the server's own.
+-- PostgreSQL 17 and 18 have functions with these names. These return what PostgreSQL 18's return. They
+-- are installed on 17 and 18 too, because an index or a view that was made on an older server calls
+-- them after pg_upgrade or a restored dump. Without a schema, a name means PostgreSQL's own function.
 
 CREATE FUNCTION @extschema@.uuid_extract_version(uuid) RETURNS smallint
     AS 'MODULE_PATHNAME', 'uuid_extract_version'

@@ -59,7 +59,7 @@ proptest! {
     }
 
     #[test]
-    fn positions_and_ids_are_the_same_line(layout in layouts(), a in any::<u64>(), b in any::<u64>(), node in any::<(u32, u32)>()) {
+    fn positions_and_ids_have_the_same_order(layout in layouts(), a in any::<u64>(), b in any::<u64>(), node in any::<(u32, u32)>()) {
         let node_bits = layout.node_bits(
             (node.0 & layout.max_number(Field::Datacenter)).into(),
             (node.1 & layout.max_number(Field::Worker)).into(),

@@ -324,7 +324,7 @@ fn finds(fault: Fault, property: &'static str) {
 }
 
 #[test]
-fn promising_before_writing_is_found() {
+fn reserving_before_writing_is_found() {
     finds(Fault::ExtendBeforeWrite, "none that is not reserved");
     finds(Fault::ExtendBeforeWrite, "no position twice");
 }

@@ -171,7 +171,7 @@ proptest! {
     }
 
     #[test]
-    fn a_roomier_layout_goes_on_above(
+    fn a_wider_layout_goes_on_above(
         (layout, now_ms, datacenter, worker) in any_server(), ids_per_second in any_length(40),
     ) {
         if let Some(new) = wider_sequence(&layout, ids_per_second, now_ms, datacenter, worker) {
@@ -192,7 +192,7 @@ proptest! {
     }
 
     #[test]
-    fn there_is_a_roomier_layout_where_there_is_room((layout, now_ms, datacenter, worker) in any_server(), more in 1..12u32) {
+    fn there_is_a_wider_layout_where_there_is_room((layout, now_ms, datacenter, worker) in any_server(), more in 1..12u32) {
         let sequence = layout.bits(Field::Sequence) + more;
         let spare = |field, number: u32| layout.bits(field) - (u32::BITS - number.leading_zeros());
         let spare = spare(Field::Datacenter, datacenter) + spare(Field::Worker, worker);

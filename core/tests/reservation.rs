@@ -99,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn a_line_begins_at_or_above_what_was_promised(
+    fn an_allocator_begins_at_or_above_what_was_reserved(
         until_ms in NOW_MS - 10_000_000..NOW_MS + 10_000_000, preset in 0..presets::all().len(),
     ) {
         let layout = presets::all()[preset].layout;
@@ -155,7 +155,7 @@ fn a_new_server_begins_at_its_clock() {
 }
 
 #[test]
-fn a_restart_begins_at_the_promise() {
+fn a_restart_begins_at_the_reservation() {
     assert_eq!(first_ms(&StoredRecord::Found(record()), &context()), record().until_ms);
 }
 
@@ -261,7 +261,7 @@ fn no_layout_change_that_is_allowed_can_repeat_an_id() {
 }
 
 #[test]
-fn crashes_in_a_row_do_not_drive_the_line_away_from_the_clock() {
+fn crashes_in_a_row_do_not_drive_the_allocator_away_from_the_clock() {
     let (layout, max_lead_ms) = (layout("default"), 5_000);
     let mut until_ms = NOW_MS;
     for _ in 0..100 {
@@ -274,7 +274,7 @@ fn crashes_in_a_row_do_not_drive_the_line_away_from_the_clock() {
 }
 
 #[test]
-fn a_clock_set_back_does_not_lower_what_was_promised() {
+fn a_clock_set_back_does_not_lower_what_was_reserved() {
     let layout = layout("default");
     let start = startup::start_point(&StoredRecord::Found(record()), &context()).unwrap();
     let allocator = Allocator::new(&layout, &start);
@@ -286,7 +286,7 @@ fn a_clock_set_back_does_not_lower_what_was_promised() {
 }
 
 #[test]
-fn a_clock_that_is_not_believed_reserves_nothing() {
+fn a_clock_that_is_not_trusted_reserves_nothing() {
     let layout = layout("default");
     let start = startup::start_point(&StoredRecord::Found(record()), &context()).unwrap();
     let allocator = Allocator::new(&layout, &start);
@@ -326,7 +326,7 @@ fn what_is_withdrawn_can_not_be_claimed() {
 
 /// A server that was started before its layout was chosen is not bound to the one it had.
 #[test]
-fn a_line_that_issued_nothing_lets_any_layout_follow() {
+fn an_allocator_that_issued_nothing_lets_any_layout_follow() {
     let start = startup::start_point(&StoredRecord::Absent, &context()).unwrap();
     let mut allocator = Allocator::new(&layout("twitter"), &start);
     allocator.extend(&layout("twitter"), NOW_MS);

@@ -5,12 +5,12 @@ use id_gen_core::tsc::{
 };
 use proptest::prelude::*;
 
-/// A look that nothing interrupted.
+/// A sample that nothing interrupted.
 fn sample(count: u64, mono_ns: u64) -> TscSample {
     TscSample { before_ns: mono_ns, count, after_ns: mono_ns + 60 }
 }
 
-/// A calibration that has learnt from a counter of that counts_per_ns.
+/// A calibration that has learnt from a counter of that rate.
 fn learnt(counts_per_ns: f64, from: u64) -> TscCalibration {
     let mut calibration = TscCalibration::New;
     for mono_ns in [0, 30_000_000] {
@@ -26,7 +26,7 @@ fn wait() -> impl Strategy<Value = u64> {
 }
 
 #[test]
-fn it_learns_from_two_looks_far_enough_apart() {
+fn it_learns_from_two_samples_far_enough_apart() {
     let mut calibration = TscCalibration::New;
     calibration.add_sample(sample(0, 0));
     calibration.add_sample(sample(30_000_000, 10_000_000));
@@ -76,7 +76,7 @@ fn samples_far_apart_are_not_compared() {
 #[test]
 fn a_counter_that_leaves_the_clock_is_not_relied_on() {
     let known = learnt(3.0, 0);
-    // After 10 ms more: it stood still, went at half its counts_per_ns, raced, was reset.
+    // After 10 ms more: it stood still, went at half its rate, raced, was reset.
     for count in [90_000_000, 105_000_000, 180_000_000, 5] {
         let mut calibration = known;
         assert!(!calibration.add_sample(sample(count, 40_000_000)));
@@ -87,7 +87,7 @@ fn a_counter_that_leaves_the_clock_is_not_relied_on() {
 }
 
 #[test]
-fn a_ramp_of_nothing_is_over() {
+fn an_extrapolation_of_nothing_is_over() {
     assert!(!TscExtrapolation::NONE.is_some());
     assert_eq!(TscExtrapolation::NONE.at(0), None);
     assert_eq!(TscCalibration::Unusable.extrapolation(0, 5, 5, 1.0).at(0), None);
@@ -100,9 +100,9 @@ fn a_span_of_nothing_is_over() {
 }
 
 proptest! {
-    /// Each look waits for a processor before or after the counter is read, or doesn't.
+    /// Each sample waits for a processor before or after the counter is read, or doesn't.
     #[test]
-    fn an_interrupted_look_teaches_nothing(
+    fn an_interrupted_sample_teaches_nothing(
         counts_per_ns in 0.2f64..9.0,
         waits in prop::collection::vec((wait(), wait(), 0u64..30_000_000), 2..20),
     ) {
@@ -136,16 +136,16 @@ proptest! {
     }
 
     #[test]
-    fn a_ramp_is_at_most_a_thousandth_and_one_behind(
+    fn an_extrapolation_is_at_most_a_thousandth_and_one_behind(
         counts_per_ns in 0.2f64..9.0, from: u64, base in 0u64..1 << 60, fraction: u32,
         per_ns in 0.0f64..1.0, at in 0.0f64..1.0, slew in -0.0005f64..0.0005,
     ) {
-        let ramp = learnt(counts_per_ns, from).extrapolation(from, base, fraction, per_ns);
+        let extrapolation = learnt(counts_per_ns, from).extrapolation(from, base, fraction, per_ns);
         // The moment at which the counter goes up.
         let counts = (at * LONGEST_NS as f64 * counts_per_ns * (1.0 + slew)) as u64;
         let ns = counts as f64 / counts_per_ns / (1.0 + slew);
         let count = from.wrapping_add(counts);
-        if let Some(value) = ramp.at(count) {
+        if let Some(value) = extrapolation.at(count) {
             let passed = (value - base) as f64;
             let truth = f64::from(fraction) / 4_294_967_296.0 + ns * per_ns;
             prop_assert!(passed <= truth + 1e-6, "{passed} is ahead of {truth}");

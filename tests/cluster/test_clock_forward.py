@@ -108,7 +108,7 @@ def test_a_jump_while_the_server_was_down_is_refused(seconds: int, mode: str) ->
         assert_not_far_ahead(cluster, after)
 
 
-def test_a_step_that_is_allowed_is_believed() -> None:
+def test_a_step_that_is_allowed_is_trusted() -> None:
     with stepped(9 * MINUTE, NARROW + IMPATIENT) as (cluster, _, before):
         after = next_id(cluster)
         assert time_of(cluster, after) - time_of(cluster, before) >= 9 * MINUTE * 1000
@@ -146,7 +146,7 @@ def test_a_clock_that_stands_still() -> None:
 
 
 def test_a_slow_drift_is_no_step() -> None:
-    """As while a leap second is smeared: the two clocks part by more than a step is, but in no single look."""
+    """As while a leap second is smeared: the two clocks part by more than a step is, but never between two readings."""
     clock = FakeClock()
     clock.drift(FAST)
     with Cluster(conf=NARROW + IMPATIENT, clock=clock) as cluster, Caller(cluster) as caller:

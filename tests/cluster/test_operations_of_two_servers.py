@@ -167,7 +167,7 @@ def test_a_clone_has_a_number_of_its_own() -> None:
 
 def test_a_failover() -> None:
     (first_aid,) = [sql for sql in PAGE.blocks("sql", "First aid") if "id_gen_check" in sql]
-    promote, look = PAGE.blocks("sql", "Failover")
+    promote, checks = PAGE.blocks("sql", "Failover")
     with Cluster("primary", conf=numbered(MOVED)) as primary:
         primary.psql("CREATE EXTENSION id_gen")
         with Cluster("standby", standby_of=primary) as standby:
@@ -179,5 +179,5 @@ def test_a_failover() -> None:
             first = first_id(standby)
             assert first > last
             assert standby.psql(f"SELECT worker_id FROM snowflake_parse({first})") == str(MOVED)
-            standby.wait_until(lambda: "|error|" not in standby.psql(look), "without errors")
-            assert "recovery|" not in standby.psql(look)
+            standby.wait_until(lambda: "|error|" not in standby.psql(checks), "without errors")
+            assert "recovery|" not in standby.psql(checks)

@@ -71,9 +71,9 @@ class Wall:
         """Leaves a server alone that is gone."""
         del self._clocks[server]
 
-    def step(self, seconds: float, believed: bool = True) -> None:
-        """Sets the clock. What it shows up to then counts as its latest, unless no server has `believed` it."""
-        if believed:
+    def step(self, seconds: float, trusted: bool = True) -> None:
+        """Sets the clock. What it shows up to then counts as its latest, unless no server has `trusted` it."""
+        if trusted:
             self._latest = max(self._latest, self._now())
         self._ahead_s += seconds
         for clock in self._clocks.values():
@@ -281,12 +281,12 @@ class Servers:
         return f"{FLUTTER_STEPS} clock steps of up to {FLUTTER_S * 1000:.0f} ms in a row"
 
     def _jump(self, incident: Incident) -> str:
-        return self._disbelieved(incident, self._step)
+        return self._distrusted(incident, self._step)
 
     def _jump_while_down(self, incident: Incident) -> str:
-        return self._disbelieved(incident, self._kill_postmaster) + ", the postmaster killed before"
+        return self._distrusted(incident, self._kill_postmaster) + ", the postmaster killed before"
 
-    def _disbelieved(self, incident: Incident, jump: Callable[[float], object]) -> str:
+    def _distrusted(self, incident: Incident, jump: Callable[[float], object]) -> str:
         seconds = self._wall.behind_s + incident.step_s
         jump(seconds)
         time.sleep(incident.hold_s)
@@ -297,11 +297,11 @@ class Servers:
         if incident.agreed:
             self._accept_clock()
             return story + "accepted"
-        self._step(-seconds, believed=False)
+        self._step(-seconds, trusted=False)
         return story + "put right"
 
-    def _step(self, seconds: float, counted: bool = True, believed: bool = True) -> None:
-        self._wall.step(seconds, believed)
+    def _step(self, seconds: float, counted: bool = True, trusted: bool = True) -> None:
+        self._wall.step(seconds, trusted)
         self.count["clock steps"] += counted
 
     def _accept_clock(self) -> None:

@@ -1,5 +1,5 @@
 -- The parameters: their defaults, and who may change them.
--- (where it was not preloaded, the library is loaded by now, and has met the server)
+-- (where it was not preloaded, the library is loaded by now, and has read the server's settings)
 LOAD 'id_gen';
 SELECT name FROM snowflake_layouts() WHERE in_use;
 -- (those of the first version: a later one has its row in docs/)
