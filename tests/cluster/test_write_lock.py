@@ -19,7 +19,7 @@ HANGS = "SELECT count(*) > 0 FROM pg_stat_activity WHERE pid = {} AND wait_event
 # A session that waits for ever is a failure, and says so.
 CONF = f"{GENERATING}{PATIENT}statement_timeout = '30s'\n"
 TERMINATED_WORKERS = 40
-LOAD = "SELECT count(snowflake_next()) FROM generate_series(1, 100000000)"
+LOAD = "SELECT count(snowflake_next()) FROM (SELECT generate_series(1, 100000000)) AS calls"
 USED_UP = "SELECT reserved_until < clock_timestamp() FROM id_gen_status()"
 
 
@@ -90,7 +90,8 @@ def test_a_worker_that_ends_in_a_signal_handler_anywhere_leaves_no_lock(max_bloc
         given = [next_id(cluster)]
         for calls in range(TERMINATED_WORKERS):
             pid = int(cluster.psql(start))
-            given += [next_id(cluster) for _ in range(1 + calls % 3)]
+            cluster.poll_until(f"SELECT ids > 0 FROM id_gen_stat_backends WHERE pid = {pid}")
+            given += [next_id(cluster) for _ in range(calls % 3)]
             os.kill(pid, signal.SIGTERM)
             cluster.wait_until(lambda pid=pid: not alive(pid), "rid of the worker")
         given.append(next_id(cluster))

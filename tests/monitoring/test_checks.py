@@ -260,7 +260,7 @@ def test_stored_ids_of_a_column_that_holds_none() -> None:
         with pytest.raises(SqlError) as error:
             cluster.psql("SELECT * FROM id_gen_check('paid', 'id')")
         assert error.value.sqlstate == "42804"
-        assert error.value.message == "column paid.id holds no snowflakes"
+        assert error.value.message == "column public.paid.id holds no snowflakes"
         cluster.psql("CREATE DATABASE bytes ENCODING 'SQL_ASCII' TEMPLATE template0")
         cluster.psql('CREATE EXTENSION id_gen; CREATE TABLE t ("größe" bigint)', "bytes")
         assert cluster.psql("SELECT status FROM id_gen_check('t', 'größe')", "bytes") == "ok"
