@@ -10,7 +10,7 @@
 //! as they hold one that [`LwLock::lock`] took, whose value must not be left half changed.
 
 use std::cell::UnsafeCell;
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
 use std::ops::{Deref, DerefMut};
 
 use pgrx::pg_sys;
@@ -20,7 +20,8 @@ use pgrx::pg_sys;
 #[repr(C, align(128))]
 pub struct CacheAligned<T>(pub T);
 
-/// A value in shared memory, and the lock that guards it.
+/// A value in shared memory, and the lock that guards it, each on cache lines of its own: whoever waits for
+/// the lock writes to its line, and takes that from its holder, but not the value.
 #[repr(C)]
 pub struct LwLock<T> {
     lock: CacheAligned<UnsafeCell<pg_sys::LWLock>>,
@@ -97,46 +98,48 @@ pub struct LwLockGuard<'a, T> {
     blocked: Option<BlockedSigterm>,
 }
 
-/// SIGTERM, blocked until this value is dropped.
-struct BlockedSigterm {
-    /// The signals that were blocked before.
-    previous: libc::sigset_t,
-}
+/// SIGTERM, blocked by this process until this value is dropped. Small, because every lock comes with it.
+struct BlockedSigterm;
 
 impl BlockedSigterm {
+    /// `None` in a process whose handler only notes the signal, and where the signal is blocked already.
     #[inline]
     fn in_background_worker() -> Option<BlockedSigterm> {
         // SAFETY: variables of this process. A parallel worker handles the signal as a session does.
         let ends_in_handler =
             unsafe { !pg_sys::MyBgworkerEntry.is_null() && pg_sys::ParallelWorkerNumber < 0 };
-        ends_in_handler.then(BlockedSigterm::new)
+        if ends_in_handler { BlockedSigterm::block() } else { None }
     }
 
     #[cold]
-    fn new() -> BlockedSigterm {
-        // SAFETY: all-zero bytes are a valid set of signals to write to, and the calls change nothing but
-        // the sets and this thread's mask.
-        unsafe {
-            let mut previous = std::mem::zeroed::<libc::sigset_t>();
-            let mut sigterm = std::mem::zeroed::<libc::sigset_t>();
-            libc::sigemptyset(&raw mut sigterm);
-            libc::sigaddset(&raw mut sigterm, libc::SIGTERM);
-            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const sigterm, &raw mut previous);
-            BlockedSigterm { previous }
-        }
+    #[inline(never)]
+    fn block() -> Option<BlockedSigterm> {
+        let previous = change_mask(libc::SIG_BLOCK);
+        // SAFETY: a set of signals that the call above has filled in.
+        let was_blocked = unsafe { libc::sigismember(&raw const previous, libc::SIGTERM) } == 1;
+        (!was_blocked).then_some(BlockedSigterm)
     }
 }
 
 impl Drop for BlockedSigterm {
+    #[cold]
+    #[inline(never)]
     fn drop(&mut self) {
-        // SAFETY: the mask of this thread, as it was.
-        unsafe {
-            libc::pthread_sigmask(
-                libc::SIG_SETMASK,
-                &raw const self.previous,
-                std::ptr::null_mut(),
-            );
-        }
+        change_mask(libc::SIG_UNBLOCK);
+    }
+}
+
+/// Blocks or unblocks SIGTERM, and returns the signals that were blocked before.
+fn change_mask(how: c_int) -> libc::sigset_t {
+    // SAFETY: all-zero bytes are a valid set of signals to write to, and the calls change nothing but the
+    // sets and this thread's mask.
+    unsafe {
+        let mut previous = std::mem::zeroed::<libc::sigset_t>();
+        let mut sigterm = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&raw mut sigterm);
+        libc::sigaddset(&raw mut sigterm, libc::SIGTERM);
+        libc::pthread_sigmask(how, &raw const sigterm, &raw mut previous);
+        previous
     }
 }
 

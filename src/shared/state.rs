@@ -81,16 +81,16 @@ struct Fixed {
     slot_count: usize,
 }
 
-/// What only the holder of the lock may touch. What a claim reads and writes comes first, so that it
-/// fits [`CLAIM_BYTES`].
+/// What only the holder of the lock may touch. What every claim writes comes first, on one
+/// [`CACHE_LINE`].
 #[repr(C)]
 pub struct State {
+    /// The largest values of claims so far.
+    pub peaks: Peaks,
     /// The positions of this server; `None` until the first use has read the reservation.
     pub allocator: Option<Allocator>,
     /// What a claim needs to know of settings and identity.
     pub rules: ClaimRules,
-    /// The largest values of claims so far.
-    pub peaks: Peaks,
     /// The settings in force for all processes.
     pub settings: Settings,
     /// Who this server is within its IDs.
@@ -108,10 +108,11 @@ pub struct State {
     pub counters: Counters,
 }
 
-/// The cache lines that a claim finds its state on: the two that a [`CacheAligned`] value begins with.
-/// They come from another processor whenever that one claimed last.
-const CLAIM_BYTES: usize = align_of::<CacheAligned<()>>();
-const _: () = assert!(offset_of!(State, settings) <= CLAIM_BYTES);
+/// What a claim writes comes from another processor whenever that one claimed last. Of the allocator, a
+/// claim writes the frontier, which comes first in it. What follows is written seldom, so that every
+/// processor has a copy of it.
+const CACHE_LINE: usize = 64;
+const _: () = assert!(offset_of!(State, allocator) + 2 * size_of::<u64>() <= CACHE_LINE);
 
 /// What a claim needs to know of settings and identity, worked out when they are put in force.
 #[repr(C)]
