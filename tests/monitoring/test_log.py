@@ -67,8 +67,7 @@ def test_other_errors_are_all_logged() -> None:
         assert log.count("ERROR:  division by zero") == 5
 
 
-@pytest.mark.keeper
-@pytest.mark.long
+@pytest.mark.any_mode
 def test_an_error_of_another_library_is_logged_whatever_was_caught_before() -> None:
     with Cluster(conf=PRELOAD) as cluster:
         include = f"-I{cluster.server.directory('includedir-server')}"
@@ -86,6 +85,7 @@ def test_an_error_of_another_library_is_logged_whatever_was_caught_before() -> N
 
 
 @pytest.mark.keeper
+@pytest.mark.long
 def test_what_was_held_back_is_told_when_the_storm_has_passed() -> None:
     with stepped(-3600, NARROW + IMPATIENT) as (cluster, clock, _before), cluster.connect() as connection:
         for _ in range(100):
