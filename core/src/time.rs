@@ -14,9 +14,6 @@ pub const NS_PER_S: u64 = 1_000_000_000;
 /// Microseconds in a millisecond.
 pub const US_PER_MS: i64 = 1_000;
 
-/// Milliseconds in a second.
-pub const MS_PER_S: u64 = 1_000;
-
 /// Unix nanoseconds in milliseconds, rounded down.
 #[inline]
 pub const fn unix_ms(unix_ns: u64) -> i64 {

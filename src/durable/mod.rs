@@ -14,4 +14,4 @@ mod file;
 mod reservation_file;
 pub mod upgrade;
 
-pub use reservation_file::{boot, invalid_layout, layout_of_this_run, outside_layout, read, write};
+pub use reservation_file::{boot, clock_tick, invalid_layout, layout_of_this_run, read, write};

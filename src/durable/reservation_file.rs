@@ -90,13 +90,19 @@ pub fn invalid_layout(InvalidLayout { text, error }: InvalidLayout) -> Error {
     Reason::InvalidLayoutSetting { text, error, last: last_layout() }.into()
 }
 
-/// The error about a clock that is outside the layout's time.
-pub fn outside_layout(outside: OutsideLayout, layout: &Layout) -> Error {
-    match outside {
-        OutsideLayout::BeforeEpoch => Reason::BeforeEpoch { layout: *layout, last: last_layout() },
-        OutsideLayout::RanOut => Reason::Exhausted(*layout),
-    }
-    .into()
+/// The tick that a clock shows, if IDs of the layout can be made then.
+///
+/// # Errors
+/// If the clock is outside the layout's time.
+pub fn clock_tick(layout: &Layout, unix_ns: u64) -> Result<u64, Error> {
+    layout.clock_tick(unix_ns).map_err(|outside| {
+        Error::from(match outside {
+            OutsideLayout::BeforeEpoch => {
+                Reason::BeforeEpoch { layout: *layout, last: last_layout() }
+            }
+            OutsideLayout::RanOut => Reason::Exhausted(*layout),
+        })
+    })
 }
 
 /// This boot of the machine.

@@ -196,10 +196,8 @@ fn claim_after_denial(
             }
             Denial::ClocksUnchecked => now_ns = Some(check_clocks(shared)?),
             Denial::OutsideLayout => {
-                return Err(match layout.clock_tick(clock::wall_ns()) {
-                    Ok(_) => Reason::AllReserved(*layout).into(),
-                    Err(outside) => durable::outside_layout(outside, layout),
-                });
+                durable::clock_tick(layout, clock::wall_ns())?;
+                return Err(Reason::AllReserved(*layout).into());
             }
             // The keeper is late, or there is none.
             Denial::Unreserved => {

@@ -68,7 +68,7 @@ pub fn start(
     };
     let context = context(layout, max_lead_ms)?;
     // Where no ID can be made, none may be reserved: a reservation binds whoever comes after.
-    check_clock(&context)?;
+    durable::clock_tick(&context.layout, context.clock.wall_ns)?;
     // From here on nothing is claimed, so that it is known where the old IDs end, and a smaller bound
     // may be written.
     let old = if resets { shared.take_allocator() } else { None };
@@ -104,7 +104,7 @@ pub fn start(
 pub fn try_layout(shared: &SharedState, layout: Layout) -> Result<(), Error> {
     let max_lead_ms = shared.lock().settings.max_lead_ms;
     let context = context(layout, max_lead_ms)?;
-    check_clock(&context)?;
+    durable::clock_tick(&context.layout, context.clock.wall_ns)?;
     start_point(&context, None, Decision::None).map(|_| ())
 }
 
@@ -126,13 +126,6 @@ pub fn check_reservation(shared: &SharedState) -> Result<(), Error> {
             let context = context(*shared.layout()?, max_lead_ms)?;
             start_point(&context, None, Decision::None).map(|_| ())
         }
-    }
-}
-
-fn check_clock(context: &StartupContext) -> Result<(), Error> {
-    match context.layout.clock_tick(context.clock.wall_ns) {
-        Ok(_) => Ok(()),
-        Err(outside) => Err(durable::outside_layout(outside, &context.layout)),
     }
 }
 

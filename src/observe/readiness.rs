@@ -87,10 +87,8 @@ pub fn usable_clock(shared: &SharedState, layout: &Layout) -> Result<ClockReadin
             return Err(state.jumped(by_ns));
         }
     }
-    match layout.clock_tick(now.wall_ns) {
-        Ok(_) => Ok(now),
-        Err(outside) => Err(durable::outside_layout(outside, layout)),
-    }
+    durable::clock_tick(layout, now.wall_ns)?;
+    Ok(now)
 }
 
 /// How far the next ID is ahead of the clock, in milliseconds; zero if it is not.
