@@ -13,11 +13,11 @@ use id_gen_core::lead::{LeadLimit, bulk_threshold};
 use id_gen_core::time::unix_us;
 
 use crate::durable;
-use crate::error::{Error, Reason, report};
+use crate::error::{Error, Reason};
 use crate::generate::backend::{self, Backend};
 use crate::generate::startup::Decision;
 use crate::generate::wait::Wait;
-use crate::generate::{reserve, startup};
+use crate::generate::{clocks, reserve, startup};
 use crate::os::clock;
 use crate::shared::{SharedState, Slot, State};
 
@@ -194,7 +194,7 @@ fn claim_after_denial(
             Denial::NotStarted => {
                 startup::start(shared, &shared.write_lock.lock(), Decision::None)?;
             }
-            Denial::ClocksUnchecked => now_ns = Some(check_clocks(shared)?),
+            Denial::ClocksUnchecked => now_ns = Some(clocks::check(shared)?),
             Denial::OutsideLayout => {
                 durable::clock_tick(layout, clock::wall_ns())?;
                 return Err(Reason::AllReserved(*layout).into());
@@ -273,17 +273,4 @@ fn claim_locked(
     let max_block = rules.max_block;
     let generation = shared.generation();
     Ok((Claim { layout, run, node_bits, now_tick, generation, max_block }, low))
-}
-
-/// Checks the clocks, logs a step, and returns the time.
-fn check_clocks(shared: &SharedState) -> Result<u64, Error> {
-    let (checked, step) = {
-        let mut state = shared.lock();
-        let checked = state.check_clocks().map_err(|by_ns| state.jumped(by_ns));
-        (checked, state.take_unlogged_step())
-    };
-    if let Some(stepped_ns) = step {
-        report::log_clock_step(stepped_ns);
-    }
-    checked.map(|now| now.wall_ns)
 }

@@ -16,7 +16,7 @@ use pgrx::prelude::*;
 
 use crate::error::{Error, Reason, log_limit, report};
 use crate::generate::startup::Decision;
-use crate::generate::{reserve, startup};
+use crate::generate::{clocks, reserve, startup};
 use crate::pg::server;
 use crate::settings;
 use crate::shared::{Reader, SharedState, memory};
@@ -85,18 +85,15 @@ fn round(shared: &'static SharedState) -> Result<(), Error> {
     shared.keeper.heartbeat();
     log_limit::log_overdue();
     shared.layout()?;
-    let (started, clocks, step) = {
-        let mut state = shared.lock();
+    let started = {
+        let state = shared.lock();
         if state.rules.node_bits.is_none() {
             // Nobody generates here: nothing to reserve, and nothing to complain about.
             return Ok(());
         }
-        let clocks = state.check_clocks().map_err(|by_ns| state.jumped(by_ns));
-        (state.allocator.is_some(), clocks, state.take_unlogged_step())
+        state.allocator.is_some()
     };
-    if let Some(stepped_ns) = step {
-        report::log_clock_step(stepped_ns);
-    }
+    let checked = clocks::check(shared);
     // Another process that writes does what this one would.
     if let Some(guard) = shared.write_lock.try_lock() {
         if started {
@@ -107,7 +104,7 @@ fn round(shared: &'static SharedState) -> Result<(), Error> {
         }
     }
     // A jump is worth a line.
-    clocks.map(|_| ())
+    checked.map(|_| ())
 }
 
 /// Logs that a new layout waits for a restart, and what will be wrong with it then.

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`backend`] | the fast path: the next ID of the block that this process holds |
 //! | [`claim`] | the slow path: take the lock, claim positions, and if that is denied, do what it takes |
+//! | [`clocks`] | comparing the wall clock with the monotonic one |
 //! | [`wait`] | waiting for the clock |
 //! | [`reserve`] | moving the reservation, which is on disk |
 //! | [`startup`] | the first claim of a server, and starting again after an administrator's decision |
@@ -11,6 +12,7 @@
 
 pub mod backend;
 pub mod claim;
+mod clocks;
 pub mod keeper;
 pub mod reserve;
 pub mod startup;
