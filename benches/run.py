@@ -122,6 +122,7 @@ def main() -> None:
         bulk = crowds.rates(cluster, crowds.BULK, crowds.IDS_PER_STATEMENT, size.crowd_seconds, size.crowd_rounds)
         report.add(crowds.section(bulk, f"{crowds.IDS_PER_STATEMENT:,} IDs a statement"), *crowds.targets(bulk))
 
+        report.targets.append(blocks.in_order(cluster, size.crowd_seconds, size.crowd_rounds))
         if size.block_rounds:
             report.add(blocks.measure(cluster, size.crowd_seconds, size.block_rounds))
 

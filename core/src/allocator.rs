@@ -88,6 +88,11 @@ impl Allocator {
         self.frontier.claim(layout, now_tick, size, &limits)
     }
 
+    /// Notes that everything below a position was handed out.
+    pub fn raise(&mut self, position: u64) {
+        self.frontier.raise(position);
+    }
+
     /// Until when the reservation should reach: some seconds past the frontier and the clock, but
     /// no further past the clock than claims may come in that time. So it does not grow from one
     /// crash to the next, and a start finds the frontier not far above the lead it is allowed.

@@ -55,10 +55,7 @@ impl Block {
     /// How long the tick goes on in which the block was claimed; zero if the clock has left it.
     #[inline]
     pub fn left_ns(&self, now_ns: u64) -> u64 {
-        let (tick_ns, passed_ns) =
-            (self.tick_ns.load(Relaxed), now_ns.wrapping_sub(self.tick_start_ns.load(Relaxed)));
-        // A clock before the tick wraps around to far after it.
-        tick_ns.saturating_sub(passed_ns)
+        left_of_tick_ns(self.tick_start_ns.load(Relaxed), self.tick_ns.load(Relaxed), now_ns)
     }
 
     /// Whether the block was used up within the tick in which it was claimed: the clock still shows
@@ -98,6 +95,13 @@ impl Block {
         self.tick_ns.store(layout.tick_ns(), Relaxed);
         self.generation.store(generation, Relaxed);
     }
+}
+
+/// How long a tick goes on; zero if the clock does not show it.
+#[inline]
+pub(crate) const fn left_of_tick_ns(tick_start_ns: u64, tick_ns: u64, now_ns: u64) -> u64 {
+    // A clock before the tick wraps around to far after it.
+    tick_ns.saturating_sub(now_ns.wrapping_sub(tick_start_ns))
 }
 
 /// How many IDs a backend should claim next.

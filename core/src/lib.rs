@@ -14,6 +14,7 @@
 //! | [`frontier`] | which positions may be handed out now |
 //! | [`lead`] | which positions are too far ahead of the clock |
 //! | [`block`] | the few positions one backend holds, and how many it should take |
+//! | [`shared_block`] | one block for all sessions, where their IDs are in strict order |
 //! | [`identity`] | who a server is within its IDs |
 //! | [`allocator`] | frontier, reservation and clocks of one worker, and the order of steps between them |
 //! | [`reservation`] | the record that is written ahead of use, and its file |
@@ -50,6 +51,7 @@ pub mod presets;
 pub mod rate_limit;
 pub mod rate_window;
 pub mod reservation;
+pub mod shared_block;
 pub mod startup;
 pub mod time;
 pub mod tsc;

@@ -28,6 +28,8 @@ struct Local {
     /// compared with it. A clock that was set meanwhile is noticed when it is over, after a
     /// millisecond at most.
     within_tick: TscInterval,
+    /// The same for a block that sessions share, of this number.
+    shared_within_tick: (u64, TscInterval),
     /// [`reload::time`] of the settings that this process has compared with those in force.
     reload_time: pg_sys::TimestampTz,
 }
@@ -63,6 +65,30 @@ impl Local {
         self.within_tick = start.interval(slot.block.left_ns(now_ns));
         slot.block.take(now_ns, shared.generation())
     }
+}
+
+/// The next ID of the block that sessions share, if one is open and still good, and this process, whose
+/// settings are up to date, holds no other. As [`take`], but for one word that all sessions write.
+#[inline(always)]
+pub fn take_shared(Backend { shared, slot }: Backend) -> Option<u64> {
+    let terms = shared.block.terms()?;
+    if !slot.block.is_empty() {
+        return None;
+    }
+    LOCAL.with(|local| {
+        let (number, interval) = &mut local.as_mut()?.shared_within_tick;
+        if *number != terms.number || !interval.contains(tsc::read()) {
+            let start = TscStart::now();
+            let left_ns = terms.left_ns(clock::wall_ns());
+            (*number, *interval) = (terms.number, start.interval(left_ns));
+            if left_ns == 0 {
+                return None;
+            }
+        }
+        let id = shared.block.take(&terms)?;
+        slot.note_claim(terms.now_tick, 1);
+        Some(id)
+    })
 }
 
 /// How far this session has claimed, and under which generation: what a set compares between its
@@ -107,7 +133,12 @@ fn attach_or_adopt() -> Result<Backend, Error> {
     };
     backend.shared.adopt_settings(Reader::Session);
     LOCAL.with(|local| {
-        *local = Some(Local { backend, within_tick: TscInterval::default(), reload_time });
+        *local = Some(Local {
+            backend,
+            within_tick: TscInterval::default(),
+            shared_within_tick: (0, TscInterval::default()),
+            reload_time,
+        });
     });
     Ok(backend)
 }

@@ -1,16 +1,19 @@
 //! The slow path: take the lock, claim positions, and if that is denied, do what it takes and try
 //! again.
 //!
+//! Where no session may hold IDs (`id_gen.max_block = 1`), a claim of one ID also opens the block that sessions
+//! share for the rest of the tick ([`id_gen_core::shared_block`]).
+//!
 //! **Locking.** Nothing logs, sleeps or writes while the lock is held: [`claim_locked`] only computes,
 //! and what it found is logged, waited for or written after the lock is released.
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use id_gen_core::block;
 use id_gen_core::frontier::{Bound, ClaimError, ClaimSize, Run};
 use id_gen_core::layout::Layout;
 use id_gen_core::lead::{LeadLimit, bulk_threshold};
 use id_gen_core::time::unix_us;
+use id_gen_core::{block, shared_block};
 
 use crate::durable;
 use crate::error::{Error, Reason};
@@ -97,6 +100,9 @@ enum Denial {
 #[inline(never)]
 pub fn next_id_at_once() -> Option<u64> {
     let backend = backend::up_to_date()?;
+    if let Some(id) = backend::take_shared(backend) {
+        return Some(id);
+    }
     next_block(backend, |request, now_ns| attempt(backend, request, now_ns)).ok()
 }
 
@@ -267,10 +273,30 @@ fn claim_locked(
         Err(ClaimError::Exhausted) => return Err(Denial::OutsideLayout),
     };
     let low = allocator.is_low(run.end());
-    let last = run.end() - 1;
-    let last_tick = layout.tick_of(last);
-    peaks.note(last_tick.saturating_sub(now_tick), last - layout.first_position(last_tick));
+    peaks.note(layout, now_tick, run.end() - 1);
     let max_block = rules.max_block;
+    if max_block == 1 && matches!(request.size, ClaimSize::Block(_)) {
+        share_tick(shared, state, layout, node_bits, now_tick);
+    }
     let generation = shared.generation();
     Ok((Claim { layout, run, node_bits, now_tick, generation, max_block }, low))
+}
+
+/// Puts what is left of the tick into the block that sessions share. Any of them may take of it, so it holds
+/// only what those that load in bulk may get.
+fn share_tick(
+    shared: &SharedState,
+    state: &mut State,
+    layout: &Layout,
+    node_bits: u64,
+    now_tick: u64,
+) {
+    let Some(allocator) = &state.allocator else { return };
+    // What is not taken of the block stays with the allocator.
+    let mut rest = *allocator;
+    let (limit, start) = (state.rules.lead.for_bulk(layout), state.rules.sequence_start);
+    let size = ClaimSize::Block(shared_block::LARGEST);
+    if let Ok(run) = rest.claim(layout, now_tick, size, limit, start) {
+        shared.open_block(state, layout, run, layout.id_at(run.start, node_bits), now_tick);
+    }
 }

@@ -4,7 +4,8 @@
 //! [`Slot`]s, one for each process that can run SQL.
 //!
 //! **Locking.** [`State`] is read and written under its lock alone, never across a wait, a log line or
-//! anything that can fail. The generation is written under the lock and read without it. The layout and
+//! anything that can fail. Whoever takes the lock closes the shared block first, so that what it finds is the
+//! whole truth. The generation is written under the lock and read without it. The layout and
 //! the number of slots never change after the state is initialized, and need no lock.
 //!
 //! **Addresses.** Where the memory lies ([`crate::shared::memory`]) may differ from process to process,
@@ -20,12 +21,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use id_gen_core::allocator::Allocator;
 use id_gen_core::clock::{ClockMonitor, ClockReading};
-use id_gen_core::frontier::SequenceStart;
+use id_gen_core::frontier::{Run, SequenceStart};
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::Layout;
 use id_gen_core::lead::LeadLimit;
 use id_gen_core::rate_limit::RateLimit;
 use id_gen_core::rate_window::{RateWindow, Sample};
+use id_gen_core::shared_block::SharedBlock;
 use id_gen_core::time::NS_PER_MS;
 
 use crate::durable;
@@ -44,7 +46,7 @@ use crate::shared::write_lock::WriteLock;
 pub const NAME: &CStr = c"id_gen";
 
 /// Changes with the meaning of what follows; a field more or less changes [`VERSION`] by itself.
-const FORMAT: usize = 5;
+const FORMAT: usize = 6;
 
 /// On a server where the library is not preloaded, sessions of two versions may attach to one state
 /// after an upgrade.
@@ -58,6 +60,9 @@ pub struct SharedState {
     version: usize,
     /// Read for every ID, written seldom.
     fixed: CacheAligned<Fixed>,
+    /// What sessions share of the current tick, where their IDs are in strict order. Open only while nobody
+    /// holds the lock of the state.
+    pub block: SharedBlock,
     state: LwLock<State>,
     /// Who may write the reservation.
     pub write_lock: WriteLock,
@@ -91,6 +96,8 @@ pub struct State {
     pub allocator: Option<Allocator>,
     /// What a claim needs to know of settings and identity.
     pub rules: ClaimRules,
+    /// What was put into the shared block, as long as that is open: claimed, but not noted in the allocator.
+    shared_run: Option<SharedRun>,
     /// The settings in force for all processes.
     pub settings: Settings,
     /// Who this server is within its IDs.
@@ -106,6 +113,13 @@ pub struct State {
     step_log_limit: RateLimit,
     /// Statistics.
     pub counters: Counters,
+}
+
+/// What sessions take of without the lock.
+#[derive(Clone, Copy)]
+struct SharedRun {
+    start: u64,
+    now_tick: u64,
 }
 
 /// What a claim writes comes from another processor whenever that one claimed last. Of the allocator, a
@@ -152,14 +166,15 @@ pub struct Peaks {
 }
 
 impl Peaks {
-    /// Notes a claim that ends in this position of its tick, so far ahead of the clock.
+    /// Notes the last position of a claim that was made while the clock showed `now_tick`.
     #[inline]
-    pub fn note(&mut self, lead_ticks: u64, sequence: u64) {
+    pub fn note(&mut self, layout: &Layout, now_tick: u64, last: u64) {
         if cfg!(feature = "uncounted") {
             return;
         }
-        self.lead_ticks = self.lead_ticks.max(lead_ticks);
-        self.sequence = self.sequence.max(sequence);
+        let last_tick = layout.tick_of(last);
+        self.lead_ticks = self.lead_ticks.max(last_tick.saturating_sub(now_tick));
+        self.sequence = self.sequence.max(last - layout.first_position(last_tick));
     }
 }
 
@@ -277,10 +292,34 @@ impl SharedState {
         state.identity = identity;
     }
 
-    /// Takes the lock.
+    /// Takes the lock, and closes the shared block.
     #[inline]
     pub fn lock(&self) -> LwLockGuard<'_, State> {
-        self.state.lock()
+        let mut state = self.state.lock();
+        if let Some(shared_run) = state.shared_run {
+            self.close_block(&mut state, shared_run);
+        }
+        state
+    }
+
+    /// Opens the shared block, with positions that come after all that the allocator has handed out. It is
+    /// closed when the lock is taken again, so nothing may be claimed before this guard is dropped.
+    pub fn open_block(&self, state: &mut State, layout: &Layout, run: Run, id: u64, now_tick: u64) {
+        state.shared_run = Some(SharedRun { start: run.start, now_tick });
+        self.block.open(layout, id, run.count, now_tick);
+    }
+
+    fn close_block(&self, state: &mut State, shared_run: SharedRun) {
+        state.shared_run = None;
+        let taken = self.block.close();
+        let (Some(allocator), Some(layout)) = (&mut state.allocator, self.layout_if_valid()) else {
+            return;
+        };
+        if taken > 0 {
+            let end = shared_run.start + taken;
+            allocator.raise(end);
+            state.peaks.note(layout, shared_run.now_tick, end - 1);
+        }
     }
 
     /// The current generation.
@@ -441,7 +480,9 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize) {
             layout: UnsafeCell::new(None),
             slot_count,
         }),
+        block: SharedBlock::default(),
         state: LwLock::uninitialized(State {
+            shared_run: None,
             allocator: None,
             rules: ClaimRules::new(None, &Identity::NONE, &Settings::NONE),
             peaks: Peaks::default(),

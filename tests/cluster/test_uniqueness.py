@@ -3,6 +3,7 @@
 Sixteen clients at once, over two databases; what they were given is read back and compared as one set.
 """
 
+import itertools
 import time
 from typing import NamedTuple
 
@@ -81,9 +82,13 @@ class Statement(NamedTuple):
     highest: int
 
 
-def log_statements(conninfo: str, statements: int, ids_each: int) -> tuple[np.ndarray, np.ndarray]:
+ONE_BY_ONE = "SELECT snowflake_next() AS id FROM generate_series(1, {})"
+AS_A_BATCH = "SELECT id FROM snowflake_next_batch({}) AS id"
+
+
+def log_statements(conninfo: str, statements: int, ids_each: int, source: str) -> tuple[np.ndarray, np.ndarray]:
     """Asks over and over, noting CLOCK_MONOTONIC (one clock for all processes of a machine) around each statement."""
-    query = f"SELECT array_send(array_agg(snowflake_next())) FROM generate_series(1, {ids_each})"
+    query = f"SELECT array_send(array_agg(id)) FROM ({source.format(ids_each)}) AS given"
     log, ids = [], []
     with psycopg.connect(conninfo, autocommit=True) as connection, connection.cursor(binary=True) as cursor:
         for _ in range(statements):
@@ -107,11 +112,16 @@ def assert_ordered_across_clients(log: np.ndarray) -> None:
     assert not wrong.any(), f"{wrong.sum()} of {len(log)} statements got an ID below one already returned"
 
 
-@pytest.mark.parametrize(("statements", "ids_each"), [(5_000, 1), (1_000, 1_000)], ids=["single", "many"])
-def test_max_block_one_orders_the_whole_server(statements: int, ids_each: int) -> None:
+@pytest.mark.parametrize(
+    ("statements", "ids_each", "sources"),
+    [(5_000, 1, [ONE_BY_ONE]), (1_000, 1_000, [ONE_BY_ONE]), (1_000, 10, [ONE_BY_ONE, AS_A_BATCH, ONE_BY_ONE])],
+    ids=["single", "many", "beside batches"],
+)
+def test_max_block_one_orders_the_whole_server(statements: int, ids_each: int, sources: list[str]) -> None:
     with Cluster(conf=GENERATING + "id_gen.max_block = 1") as cluster:
         create_databases(cluster)
-        answers = crowd(log_statements, [(cluster.conninfo(dbname), statements, ids_each) for dbname in SEATS])
+        seats = [(cluster.conninfo(dbname), source) for dbname, source in zip(SEATS, itertools.cycle(sources))]
+        answers = crowd(log_statements, [(conninfo, statements, ids_each, source) for conninfo, source in seats])
 
     ids = np.concatenate([ids for _, ids in answers])
     assert ids.size == CLIENTS * statements * ids_each

@@ -1,0 +1,85 @@
+//! A block that sessions share, under every order of memory accesses that the language allows: loom tries
+//! them all.
+//!
+//! Sessions read the terms and take IDs while the holder of the lock closes one block and opens another of
+//! other terms. Whatever they see, no ID comes twice, and each is of the block that was open when it was
+//! taken. Each thread may be interrupted a few times, anywhere; stale reads are not limited. What loom does not
+//! try is a write that overtakes an earlier one: against that there are the fences, which are argued where
+//! they stand.
+
+use id_gen_core::layout::{Field, Layout};
+use id_gen_core::shared_block::SharedBlock;
+use loom::sync::Arc;
+use loom::thread;
+
+/// IDs of the second block are odd, and of the first even.
+const SECOND: u64 = 1_001;
+/// What each block holds.
+const COUNT: u64 = 3;
+
+fn layout(worker_bits: u32) -> Layout {
+    let fields = [(Field::Time, 4), (Field::Sequence, 2), (Field::Worker, worker_bits)];
+    Layout::new(0, 1000, false, &fields).unwrap()
+}
+
+fn take(block: &SharedBlock, times: usize) -> Vec<u64> {
+    (0..times).filter_map(|_| block.terms().and_then(|terms| block.take(&terms))).collect()
+}
+
+/// What is taken while the holder of the lock closes the first block and opens the second.
+fn taken_while_changing(sessions: usize, times: usize) -> (Vec<Vec<u64>>, u64, u64) {
+    let (first, second) = (layout(1), layout(2));
+    let block = Arc::new(SharedBlock::default());
+    block.open(&first, 0, COUNT, 0);
+    let sessions: Vec<_> = (0..sessions)
+        .map(|_| {
+            let block = Arc::clone(&block);
+            thread::spawn(move || take(&block, times))
+        })
+        .collect();
+    let from_first = block.close();
+    // As a claim does: what was not taken of the first block is not there in the second.
+    block.open(&second, SECOND, COUNT, 1);
+    let taken = sessions.into_iter().map(|session| session.join().unwrap()).collect();
+    (taken, from_first, block.close())
+}
+
+fn check(sessions: usize, times: usize, interruptions: usize) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(interruptions);
+    model.check(move || {
+        let (taken, from_first, from_second) = taken_while_changing(sessions, times);
+        for session in &taken {
+            assert!(session.is_sorted(), "a session goes back: {session:?}");
+        }
+        let mut all = taken.concat();
+        all.sort_unstable();
+        let (count, unique) = (all.len(), {
+            all.dedup();
+            all.len()
+        });
+        assert_eq!(count, unique, "an ID came twice");
+        for id in all {
+            let place = if id < SECOND {
+                assert_eq!(id % 2, 0, "terms of two blocks in one ID");
+                assert!(id / 2 < from_first, "taken after the block was closed");
+                id / 2
+            } else {
+                assert_eq!((id - SECOND) % 4, 0, "terms of two blocks in one ID");
+                assert!((id - SECOND) / 4 < from_second, "taken after the block was closed");
+                (id - SECOND) / 4
+            };
+            assert!(place < COUNT, "beyond the end of the block");
+        }
+    });
+}
+
+#[test]
+fn one_session_takes_while_the_block_changes() {
+    check(1, 2, 2);
+}
+
+#[test]
+fn two_sessions_take_while_the_block_changes() {
+    check(2, 1, 1);
+}
