@@ -28,7 +28,7 @@ CREATE VIEW @extschema@.id_gen_stat AS
 COMMENT ON VIEW @extschema@.id_gen_stat IS
     'statistics of snowflakes on this server since they were last reset; times in milliseconds';
 COMMENT ON COLUMN @extschema@.id_gen_stat.ids IS 'IDs handed to callers';
-COMMENT ON COLUMN @extschema@.id_gen_stat.claims IS 'times that a session took a block, or a part of a batch';
+COMMENT ON COLUMN @extschema@.id_gen_stat.claims IS 'times that a session took a block, an ID of the shared block, or a part of a batch';
 COMMENT ON COLUMN @extschema@.id_gen_stat.waits IS 'claims that had to wait for the clock or the disk';
 COMMENT ON COLUMN @extschema@.id_gen_stat.wait_time IS 'the time of all these waits together';
 COMMENT ON COLUMN @extschema@.id_gen_stat.lead IS 'how far the next ID is ahead of the clock';
@@ -86,7 +86,7 @@ COMMENT ON VIEW @extschema@.id_gen_stat_backends IS
     'statistics of each session that has generated snowflakes, since it began';
 COMMENT ON COLUMN @extschema@.id_gen_stat_backends.pid IS 'process ID of a session that has generated; its counts start with the session';
 COMMENT ON COLUMN @extschema@.id_gen_stat_backends.ids IS 'IDs handed to callers';
-COMMENT ON COLUMN @extschema@.id_gen_stat_backends.claims IS 'times that the session took a block, or a part of a batch';
+COMMENT ON COLUMN @extschema@.id_gen_stat_backends.claims IS 'times that the session took a block, an ID of the shared block, or a part of a batch';
 COMMENT ON COLUMN @extschema@.id_gen_stat_backends.waits IS 'claims that had to wait for the clock or the disk';
 COMMENT ON COLUMN @extschema@.id_gen_stat_backends.wait_time IS 'the time of all these waits together';
 COMMENT ON COLUMN @extschema@.id_gen_stat_backends.block_size IS 'size of the last block that the session asked for';

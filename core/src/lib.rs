@@ -16,6 +16,7 @@
 //! | [`block`] | the few positions one backend holds, and how many it should take |
 //! | [`shared_block`] | one block for all sessions, where their IDs are in strict order |
 //! | [`identity`] | who a server is within its IDs |
+//! | [`fleet`] | numbers that servers get from a registry |
 //! | [`allocator`] | frontier, reservation and clocks of one worker, and the order of steps between them |
 //! | [`reservation`] | the record that is written ahead of use, and its file |
 //! | [`startup`] | the lowest time that a server may make IDs of when it starts |
@@ -39,6 +40,7 @@
 pub mod allocator;
 pub mod block;
 pub mod clock;
+pub mod fleet;
 pub mod frontier;
 pub mod histogram;
 pub mod identity;

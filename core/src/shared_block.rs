@@ -6,14 +6,14 @@
 //!
 //! Who holds the lock has *closed* the block before it does anything else: whatever the lock protects is then
 //! as if there were no such block. Blocks are numbered, and the word holds the number beside the count, so an
-//! addition by a session that still goes by an earlier block has no effect but that one position is
+//! addition by a session that still goes by an earlier block has no effect but that one position may be
 //! skipped. A session reads the terms of a block without a lock; the fences make sure that they are those of
 //! the number with which the addition was answered.
 
-#[cfg(feature = "loom")]
+#[cfg(feature = "model-checking")]
 use loom::sync::atomic::{AtomicU64, fence};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-#[cfg(not(feature = "loom"))]
+#[cfg(not(feature = "model-checking"))]
 use std::sync::atomic::{AtomicU64, fence};
 
 use crate::block;
@@ -67,6 +67,11 @@ pub struct Terms {
 }
 
 impl Terms {
+    /// How many positions the block was opened with.
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
     /// How long the tick goes on in which the block was claimed; zero if the clock has left it.
     #[inline]
     pub const fn left_ns(&self, now_ns: u64) -> u64 {
@@ -114,7 +119,7 @@ impl SharedBlock {
     /// Takes the next ID, if the block of these terms is still open and not used up.
     #[inline(always)]
     pub fn take(&self, terms: &Terms) -> Option<u64> {
-        // Pairs with the fence in `close`: if a field of the terms is newer than their number, the addition
+        // Pairs with the fence in `open`: if a field of the terms is newer than their number, the addition
         // comes after that block was closed, and is answered with another number.
         fence(Acquire);
         let word = self.word.0.fetch_add(1, Relaxed);
@@ -125,12 +130,21 @@ impl SharedBlock {
         Some(terms.first_id.wrapping_add(terms.stride.wrapping_mul(place)))
     }
 
+    /// Whether blocks are shared here, as far as one can tell without the lock.
+    #[inline]
+    pub fn is_used(&self) -> bool {
+        self.last_number.load(Relaxed) != CLOSED
+    }
+
     /// Opens a block of so many positions of one tick, at most [`LARGEST`], from this ID on, claimed while
     /// the clock showed `now_tick`. For the holder of the lock, while the block is closed.
     pub fn open(&self, layout: &Layout, first_id: u64, count: u64, now_tick: u64) {
         let last = self.last_number.load(Relaxed);
         let number = if last + 1 < 1 << (u64::BITS - COUNT_BITS) { last + 1 } else { CLOSED + 1 };
         self.last_number.store(number, Relaxed);
+        // Whoever sees anything that follows also finds the last block closed. That may have been done by
+        // another process; the lock is what puts it before this fence.
+        fence(Release);
         self.first_id.store(first_id, Relaxed);
         self.stride.store(layout.stride(), Relaxed);
         self.count.store(count.min(LARGEST), Relaxed);
@@ -144,8 +158,6 @@ impl SharedBlock {
     /// Closes the block, and says how many positions were taken of it at most. For the holder of the lock.
     pub fn close(&self) -> u64 {
         let word = self.word.0.swap(CLOSED, Relaxed);
-        // Whoever sees anything that is written after this finds the block closed.
-        fence(Release);
         self.number.store(CLOSED, Relaxed);
         (word & ((1 << COUNT_BITS) - 1)).min(self.count.load(Relaxed))
     }

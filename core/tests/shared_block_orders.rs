@@ -1,5 +1,4 @@
-//! A block that sessions share, under every order of memory accesses that the language allows: loom tries
-//! them all.
+//! A block that sessions share, under many orders of memory accesses that the language allows, as loom finds them.
 //!
 //! Sessions read the terms and take IDs while the holder of the lock closes one block and opens another of
 //! other terms. Whatever they see, no ID comes twice, and each is of the block that was open when it was
@@ -8,7 +7,7 @@
 //! they stand.
 
 use id_gen_core::layout::{Field, Layout};
-use id_gen_core::shared_block::SharedBlock;
+use id_gen_core::shared_block::{self, SharedBlock};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -82,4 +81,51 @@ fn one_session_takes_while_the_block_changes() {
 #[test]
 fn two_sessions_take_while_the_block_changes() {
     check(2, 1, 1);
+}
+
+/// Without threads: what a block gives is what it was opened with, and no more.
+#[test]
+fn a_block_ends_where_it_was_opened_to() {
+    loom::model(|| {
+        let (layout, block) = (layout(1), SharedBlock::default());
+        assert!(block.terms().is_none(), "closed");
+        assert!(!block.is_used());
+        block.open(&layout, 7, 2, 3);
+        assert!(block.is_used());
+        let terms = block.terms().unwrap();
+        assert_eq!(terms.now_tick, 3);
+        let given: Vec<_> = (0..4).map(|_| block.take(&terms)).collect();
+        assert_eq!(given, [Some(7), Some(9), None, None], "two IDs, one stride apart");
+        assert_eq!(block.close(), 2, "those who found it used up took nothing");
+        assert!(block.terms().is_none() && block.take(&terms).is_none(), "closed");
+        block.open(&layout, 11, 1, 3);
+        assert_eq!(block.take(&terms), None, "terms of an earlier block");
+        assert_eq!(block.close(), 1, "what that skipped counts as taken");
+    });
+}
+
+#[test]
+fn a_block_is_good_for_the_tick_of_its_claim() {
+    loom::model(|| {
+        let block = SharedBlock::default();
+        // Ticks of a second, from the Unix epoch.
+        block.open(&layout(1), 0, COUNT, 5);
+        let terms = block.terms().unwrap();
+        let second = 1_000_000_000;
+        assert_eq!(terms.left_ns(5 * second), second);
+        assert_eq!(terms.left_ns(6 * second - 1), 1);
+        assert_eq!(terms.left_ns(6 * second), 0);
+        assert_eq!(terms.left_ns(5 * second - 1), 0, "a clock that was set back");
+    });
+}
+
+#[test]
+fn a_block_is_never_larger_than_the_count_has_room_for() {
+    loom::model(|| {
+        let block = SharedBlock::default();
+        block.open(&layout(1), 0, u64::MAX, 0);
+        let largest = 1 << 19;
+        assert_eq!(shared_block::LARGEST, largest);
+        assert_eq!(block.terms().map(|terms| terms.count()), Some(largest));
+    });
 }

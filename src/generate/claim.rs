@@ -22,6 +22,7 @@ use crate::generate::startup::Decision;
 use crate::generate::wait::Wait;
 use crate::generate::{clocks, reserve, startup};
 use crate::os::clock;
+use crate::pg::lwlock::LwLockGuard;
 use crate::shared::{SharedState, Slot, State};
 
 /// Positions handed to this process, and what it takes to make IDs of them.
@@ -95,15 +96,29 @@ enum Denial {
     Ahead { position: u64, limit: LeadLimit },
 }
 
-/// Claims a new block and takes its first ID, if that is granted at once. Nothing here raises an error,
-/// allocates or logs, so it needs no guard.
+/// Takes an ID of the shared block, or claims a new block and takes its first ID, if that is granted at once.
+/// Nothing here raises an error or logs, so it needs no guard.
 #[inline(never)]
 pub fn next_id_at_once() -> Option<u64> {
     let backend = backend::up_to_date()?;
+    let shared = backend.shared;
     if let Some(id) = backend::take_shared(backend) {
         return Some(id);
     }
-    next_block(backend, |request, now_ns| attempt(backend, request, now_ns)).ok()
+    let state = if shared.block.is_used() {
+        // When a tick is over, all sessions come here at once. The first opens the next block for the others,
+        // which would close it if they took the lock too.
+        match shared.lock_or_wait() {
+            Some(state) => state,
+            None => match backend::take_shared(backend) {
+                Some(id) => return Some(id),
+                None => shared.lock(),
+            },
+        }
+    } else {
+        shared.lock()
+    };
+    next_block(backend, |request, now_ns| attempt_locked(backend, state, request, now_ns)).ok()
 }
 
 /// Claims a new block and takes its first ID.
@@ -225,11 +240,23 @@ fn claim_after_denial(
 }
 
 /// Claims once.
-#[inline(always)]
 fn attempt(backend: Backend, request: Request, now_ns: u64) -> Result<Claim, Denial> {
+    attempt_locked(backend, backend.shared.lock(), request, now_ns)
+}
+
+/// Claims once, and releases the lock.
+#[inline(always)]
+fn attempt_locked(
+    backend: Backend,
+    mut state: LwLockGuard<'_, State>,
+    request: Request,
+    now_ns: u64,
+) -> Result<Claim, Denial> {
     let Backend { shared, slot } = backend;
     let Some(layout) = shared.layout_if_valid() else { return Err(Denial::NoLayout) };
-    let (claim, low) = claim_locked(shared, &mut shared.lock(), slot, layout, request, now_ns)?;
+    let claimed = claim_locked(shared, &mut state, slot, layout, request, now_ns);
+    drop(state);
+    let (claim, low) = claimed?;
     if low {
         shared.keeper.wake();
     }

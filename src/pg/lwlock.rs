@@ -36,6 +36,8 @@ unsafe extern "C-unwind" {
     /// only in a process that holds 200 such locks already (`MAX_SIMUL_LWLOCKS`, `lwlock.c`), which
     /// none that calls a function does.
     fn LWLockAcquire(lock: *mut pg_sys::LWLock, mode: pg_sys::LWLockMode::Type) -> bool;
+    /// As above.
+    fn LWLockAcquireOrWait(lock: *mut pg_sys::LWLock, mode: pg_sys::LWLockMode::Type) -> bool;
     /// As above: it raises an error only for a lock that is not held.
     fn LWLockRelease(lock: *mut pg_sys::LWLock);
 }
@@ -78,6 +80,14 @@ impl<T> LwLock<T> {
         // SAFETY: the lock was initialized before it was published.
         unsafe { LWLockAcquire(self.lock.0.get(), pg_sys::LWLockMode::LW_EXCLUSIVE) };
         LwLockGuard { of: self, blocked }
+    }
+
+    /// Takes the lock, if nobody holds it; otherwise waits until it is released, and does not take it.
+    pub fn lock_or_wait(&self) -> Option<LwLockGuard<'_, T>> {
+        let blocked = BlockedSigterm::in_background_worker();
+        // SAFETY: the lock was initialized before it was published.
+        unsafe { LWLockAcquireOrWait(self.lock.0.get(), pg_sys::LWLockMode::LW_EXCLUSIVE) }
+            .then(|| LwLockGuard { of: self, blocked })
     }
 
     /// Takes the lock, if nobody holds it. A background worker may be ended while it holds the lock;

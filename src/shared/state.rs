@@ -45,7 +45,8 @@ use crate::shared::write_lock::WriteLock;
 /// The state's name among PostgreSQL's shared memory, and its locks'.
 pub const NAME: &CStr = c"id_gen";
 
-/// Changes with the meaning of what follows; a field more or less changes [`VERSION`] by itself.
+/// Changes with the meaning of what follows and with the [`SharedBlock`]; a field more or less of the rest
+/// changes [`VERSION`] by itself.
 const FORMAT: usize = 6;
 
 /// On a server where the library is not preloaded, sessions of two versions may attach to one state
@@ -60,8 +61,8 @@ pub struct SharedState {
     version: usize,
     /// Read for every ID, written seldom.
     fixed: CacheAligned<Fixed>,
-    /// What sessions share of the current tick, where their IDs are in strict order. Open only while nobody
-    /// holds the lock of the state.
+    /// What sessions share of the current tick, where their IDs are in strict order. While it is open, nobody
+    /// who holds the lock of the state relies on the allocator.
     pub block: SharedBlock,
     state: LwLock<State>,
     /// Who may write the reservation.
@@ -92,12 +93,12 @@ struct Fixed {
 pub struct State {
     /// The largest values of claims so far.
     pub peaks: Peaks,
+    /// What the shared block was opened with, as long as it is open: not noted in the allocator.
+    shared_run: Option<SharedRun>,
     /// The positions of this server; `None` until the first use has read the reservation.
     pub allocator: Option<Allocator>,
     /// What a claim needs to know of settings and identity.
     pub rules: ClaimRules,
-    /// What was put into the shared block, as long as that is open: claimed, but not noted in the allocator.
-    shared_run: Option<SharedRun>,
     /// The settings in force for all processes.
     pub settings: Settings,
     /// Who this server is within its IDs.
@@ -116,6 +117,7 @@ pub struct State {
 }
 
 /// What sessions take of without the lock.
+#[repr(C)]
 #[derive(Clone, Copy)]
 struct SharedRun {
     start: u64,
@@ -295,7 +297,17 @@ impl SharedState {
     /// Takes the lock, and closes the shared block.
     #[inline]
     pub fn lock(&self) -> LwLockGuard<'_, State> {
-        let mut state = self.state.lock();
+        self.with_closed_block(self.state.lock())
+    }
+
+    /// The same, if nobody holds the lock. Otherwise waits until somebody has released it, who may have opened
+    /// the block.
+    pub fn lock_or_wait(&self) -> Option<LwLockGuard<'_, State>> {
+        self.state.lock_or_wait().map(|state| self.with_closed_block(state))
+    }
+
+    #[inline]
+    fn with_closed_block<'a>(&self, mut state: LwLockGuard<'a, State>) -> LwLockGuard<'a, State> {
         if let Some(shared_run) = state.shared_run {
             self.close_block(&mut state, shared_run);
         }
