@@ -1,0 +1,114 @@
+//! What the registry keeps: a grant for each number that was ever held, and the terms of the fleet.
+
+/// The numbers of a server within its IDs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Number {
+    /// The datacenter number.
+    pub datacenter: u32,
+    /// The worker number.
+    pub worker: u32,
+}
+
+/// Who holds a number, for people to read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Holder {
+    /// The database cluster, as `pg_control` knows it.
+    pub system_identifier: u64,
+    /// Its timeline.
+    pub timeline: u32,
+    /// The machine's name.
+    pub host: String,
+    /// The server's port.
+    pub port: u16,
+}
+
+/// Whether a number is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GrantState {
+    /// Its holder makes IDs.
+    Held,
+    /// Its holder has stopped, or an administrator has released it.
+    Released,
+}
+
+/// The value of a number's key. Never deleted: its bound outlives its holder.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Grant {
+    /// Random for each acquisition.
+    pub nonce: u128,
+    /// Random for each write, so that no two writes have the same value.
+    pub tag: u128,
+    /// The holder makes no ID of this Unix millisecond or later.
+    pub until_ms: i64,
+    /// Whether it is in use.
+    pub state: GrantState,
+    /// Who holds it.
+    pub holder: Holder,
+}
+
+/// What servers wait for after they have acquired a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Waiting {
+    /// For the news that the registry was restored, which the fleet's other servers find at their next
+    /// renewal. A holder that is paused or cut off while the registry is restored may make the IDs of a
+    /// server that takes just its number.
+    Normal,
+    /// As long as any holder could go on that the registry has forgotten: no restored registry makes a
+    /// duplicate, as long as clocks differ by what is allowed.
+    Strict,
+}
+
+/// What all servers of a fleet go by. The durations never shrink within a fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Terms {
+    /// How far a grant reaches ahead of the clock and its IDs.
+    pub ahead_ms: u32,
+    /// How far IDs may lead the clock: the largest `id_gen.max_lead` of the fleet.
+    pub max_lead_ms: u32,
+    /// How far the clocks of two servers may be apart.
+    pub clock_difference_ms: u32,
+    /// How often a grant is renewed.
+    pub renewal_ms: u32,
+    /// How long a request may take.
+    pub timeout_ms: u32,
+    /// What servers wait for after they have acquired a number.
+    pub waiting: Waiting,
+}
+
+impl Terms {
+    /// What a fleet is made with.
+    pub const DEFAULT: Terms = Terms {
+        ahead_ms: 30_000,
+        max_lead_ms: 5_000,
+        clock_difference_ms: 3_000,
+        renewal_ms: 5_000,
+        timeout_ms: 2_000,
+        waiting: Waiting::Normal,
+    };
+
+    /// From now on, how long holders may go on that a restored registry has forgotten. Such a holder was
+    /// granted its bound before the registry was restored; the value that the registry was restored to may
+    /// reach as far ahead again.
+    pub fn forgotten_ms(&self) -> i64 {
+        2 * i64::from(self.ahead_ms)
+            + i64::from(self.max_lead_ms)
+            + i64::from(self.clock_difference_ms)
+    }
+
+    /// Until when every holder that is neither paused nor cut off has found a restored registry and said so:
+    /// a renewal, its answer, and the request that says it.
+    pub fn discovery_ms(&self) -> u64 {
+        u64::from(self.renewal_ms) + 2 * u64::from(self.timeout_ms)
+    }
+
+    /// The bound to ask for: ahead of the clock and of the IDs, of these no further than they may lead the
+    /// clock, and never below the value that is replaced.
+    pub fn next_until_ms(&self, wall_ms: i64, frontier_ms: i64, old_until_ms: i64) -> i64 {
+        let highest_ms = wall_ms.saturating_add(self.max_lead_ms.into());
+        frontier_ms
+            .max(wall_ms)
+            .min(highest_ms)
+            .saturating_add(self.ahead_ms.into())
+            .max(old_until_ms)
+    }
+}

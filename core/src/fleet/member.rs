@@ -1,0 +1,675 @@
+//! One server's part in a fleet: what it asks the registry, and what the answers allow.
+//!
+//! A [`Member`] is a state machine without input or output. [`Member::next`] says what to ask now, and the
+//! caller reports what came of it: [`Member::answered`], or [`Member::unanswered`] if nothing did within the
+//! time-out. [`Member::right`] says which IDs may be made. There are two ways to a right:
+//!
+//! - A **renewal** replaces exactly the value that was acknowledged last, and is acknowledged before so much
+//!   time has passed since the request for that one as a grant reaches ahead. Nobody else can have held the
+//!   number meanwhile: IDs go on where they are.
+//! - Everything else is an **acquisition**: a number taken, one's own taken again after a restart, a renewal
+//!   that was late, one's own value written again into a registry that was restored. IDs start above
+//!   everything that any other holder may have made.
+//!
+//! **Order.** Of a right that has changed, the caller makes [`Right::first_ms`] durable as its reservation
+//! before it lets a claim use the right: a crash would otherwise start below it.
+
+use crate::fleet::grant::{Grant, GrantState, Holder, Number, Terms, Waiting};
+use crate::fleet::registry::{Answer, Listing, Request};
+
+/// What a server knows without the registry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Local {
+    /// The wall clock, in Unix milliseconds.
+    pub wall_ms: i64,
+    /// A clock that goes on while the machine is suspended, in milliseconds (`CLOCK_BOOTTIME`).
+    pub boot_ms: u64,
+    /// The time of the next ID, unless the clock is past it, in Unix milliseconds.
+    pub frontier_ms: i64,
+    /// Up to which Unix millisecond IDs are durably reserved.
+    pub reserved_ms: i64,
+}
+
+/// What a server's disk says of the number that it held last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Kept {
+    /// The number.
+    pub number: Number,
+    /// The nonce of its acquisition.
+    pub nonce: u128,
+}
+
+/// What memory that lives as long as the machine's boot says of it: a copy of the disk does not have it, and a
+/// disk that was rolled back does not change it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Witness {
+    /// The nonce of the acquisition.
+    pub nonce: u128,
+    /// When the write was asked for that was acknowledged last, on the clock of [`Local::boot_ms`].
+    pub asked_boot_ms: u64,
+    /// Up to which Unix millisecond IDs were reserved.
+    pub reserved_ms: i64,
+}
+
+/// Which IDs a server may make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Right {
+    /// With which number.
+    pub number: Number,
+    /// Of no Unix millisecond before this.
+    pub first_ms: i64,
+    /// Of no Unix millisecond from this on.
+    pub until_ms: i64,
+}
+
+/// How far a server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// It holds no number.
+    Outside,
+    /// It is about to take one.
+    Acquiring,
+    /// It has one, and waits for the news that the registry was restored.
+    Waiting,
+    /// It has one.
+    Holding,
+    /// The registry was restored, or an answer is missing.
+    Unsettled,
+    /// It is giving its number back.
+    Leaving,
+    /// It has given its number back, or had none.
+    Left,
+}
+
+/// What happened, for the log and the statistics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// Nothing worth telling.
+    Quiet,
+    /// The grant was renewed.
+    Renewed,
+    /// A number was acquired.
+    Acquired(Number),
+    /// The number was taken by another server, or released: nothing more is made with it.
+    Fenced(Number),
+    /// The registry has gone back in time.
+    RegistryRestored,
+    /// All numbers are held.
+    NoFreeNumber,
+}
+
+/// A server in a fleet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Member {
+    terms: Terms,
+    /// Numbers that may be taken: of one datacenter, from the first worker to the last.
+    numbers: Numbers,
+    holder: Holder,
+    /// The number held last, of which nothing was made by this process yet.
+    kept: Option<Kept>,
+    witness: Option<Witness>,
+    state: State,
+    /// Writes that may have taken place: no answer came.
+    open: Vec<Write>,
+    /// The request that is on its way.
+    asked: Option<Asked>,
+}
+
+/// The numbers that a server may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Numbers {
+    /// Of this datacenter.
+    pub datacenter: u32,
+    /// The first worker number.
+    pub first: u32,
+    /// The last worker number.
+    pub last: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum State {
+    /// It holds no number.
+    Outside,
+    /// It will try to take this number, of which this was read.
+    Choosing(Choice),
+    /// It holds a number.
+    Holding(Held),
+    /// It was fenced before its bound, so the registry was restored, which is still to be told.
+    Telling,
+    /// It has given its number back, or is about to.
+    Leaving(Held),
+    /// It is done.
+    Left,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Choice {
+    number: Number,
+    found: Option<Grant>,
+    floor_ms: i64,
+    /// The same boot held it until just now.
+    continues: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Held {
+    number: Number,
+    /// What was acknowledged last.
+    grant: Grant,
+    /// When that was asked for.
+    asked_boot_ms: u64,
+    first_ms: i64,
+    /// When it was acquired, until the wait after that is over.
+    unconfirmed_since_boot_ms: Option<u64>,
+    doubt: Doubt,
+}
+
+/// What is to be cleared up before the next renewal.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Doubt {
+    /// Nothing.
+    None,
+    /// What the registry has: an answer is missing.
+    Unread,
+    /// The registry was restored, and has this. First that is told to all, then the number is acquired anew.
+    Restored { found: Option<Grant>, told: bool },
+}
+
+/// A write that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Write {
+    number: Number,
+    expected: Option<Grant>,
+    new: Grant,
+    asked_boot_ms: u64,
+    kind: WriteKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum WriteKind {
+    Renewal,
+    /// IDs go on above the reservation.
+    Continuation,
+    /// With the floor as it was read before.
+    Acquisition {
+        floor_ms: i64,
+    },
+    Return,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Asked {
+    List,
+    Read,
+    /// To confirm an acquisition.
+    Floor,
+    Tell,
+    Write(Box<Write>),
+}
+
+/// How many writes without an answer are remembered. What was forgotten and is found in the registry counts as
+/// a registry that was restored, which is safe.
+const OPEN_WRITES: usize = 8;
+
+impl Member {
+    /// A server that starts, with what its disk and the memory of its boot say.
+    pub fn new(
+        terms: Terms,
+        numbers: Numbers,
+        holder: Holder,
+        kept: Option<Kept>,
+        witness: Option<Witness>,
+    ) -> Member {
+        let (state, open) = (State::Outside, Vec::new());
+        Member { terms, numbers, holder, kept, witness, state, open, asked: None }
+    }
+
+    /// Which IDs may be made now.
+    pub fn right(&self) -> Option<Right> {
+        match &self.state {
+            State::Holding(held) if held.unconfirmed_since_boot_ms.is_none() => Some(Right {
+                number: held.number,
+                first_ms: held.first_ms,
+                until_ms: held.grant.until_ms,
+            }),
+            _ => None,
+        }
+    }
+
+    /// What the registry acknowledged last, whether it may be used by now or not.
+    pub fn grant(&self) -> Option<(Number, &Grant)> {
+        match &self.state {
+            State::Holding(held) | State::Leaving(held) => Some((held.number, &held.grant)),
+            _ => None,
+        }
+    }
+
+    /// How far this server is.
+    pub fn phase(&self) -> Phase {
+        match &self.state {
+            State::Outside => Phase::Outside,
+            State::Choosing(_) => Phase::Acquiring,
+            State::Holding(held) if held.doubt != Doubt::None => Phase::Unsettled,
+            State::Holding(held) if held.unconfirmed_since_boot_ms.is_some() => Phase::Waiting,
+            State::Holding(_) => Phase::Holding,
+            State::Telling => Phase::Unsettled,
+            State::Leaving(_) => Phase::Leaving,
+            State::Left => Phase::Left,
+        }
+    }
+
+    /// The number and nonce to be kept on disk; `None` if what is there has to be forgotten.
+    pub fn to_keep(&self) -> Option<Kept> {
+        match &self.state {
+            State::Holding(held) | State::Leaving(held) => {
+                Some(Kept { number: held.number, nonce: held.grant.nonce })
+            }
+            _ => self.kept,
+        }
+    }
+
+    /// What the memory of the boot should say, where so much is durably reserved; `None` if nothing. A server
+    /// that still waits has no witness, or it would go on without the wait after a restart.
+    pub fn to_witness(&self, reserved_ms: i64) -> Option<Witness> {
+        self.right()?;
+        let State::Holding(held) = &self.state else { return None };
+        let (nonce, asked_boot_ms) = (held.grant.nonce, held.asked_boot_ms);
+        Some(Witness { nonce, asked_boot_ms, reserved_ms })
+    }
+
+    /// Gives the number back: from here on there is no right to it.
+    pub fn leave(&mut self) {
+        self.state = match std::mem::replace(&mut self.state, State::Left) {
+            State::Holding(held) => State::Leaving(held),
+            _ => State::Left,
+        };
+    }
+
+    /// When [`Member::next`] has something to ask, on the clock of [`Local::boot_ms`]; `None` while a request is
+    /// on its way.
+    pub fn next_at_boot_ms(&self) -> Option<u64> {
+        if self.asked.is_some() {
+            return None;
+        }
+        match &self.state {
+            State::Left => None,
+            State::Holding(held) if held.doubt == Doubt::None => {
+                let renewal = held.asked_boot_ms.saturating_add(self.terms.renewal_ms.into());
+                Some(self.confirmation_boot_ms(held).map_or(renewal, |at| at.min(renewal)))
+            }
+            _ => Some(0),
+        }
+    }
+
+    /// The next request, if one is due. `random` gives a number that was never given before.
+    pub fn next(&mut self, local: &Local, mut random: impl FnMut() -> u128) -> Option<Request> {
+        if self.next_at_boot_ms()? > local.boot_ms {
+            return None;
+        }
+        let (request, asked) = match &self.state {
+            State::Left => return None,
+            State::Outside => (Request::List, Asked::List),
+            State::Telling => self.tell(local),
+            State::Choosing(choice) => self.acquire(choice, local, random(), random()),
+            State::Leaving(held) => {
+                // The bound stays: as long as it is ahead, this server can come back without a wait.
+                let state = GrantState::Released;
+                let new = Grant { tag: random(), state, ..held.grant.clone() };
+                write(held.number, Some(held.grant.clone()), new, local, WriteKind::Return)
+            }
+            State::Holding(held) => match &held.doubt {
+                Doubt::Unread => (Request::Read(held.number), Asked::Read),
+                Doubt::Restored { told: false, .. } => self.tell(local),
+                Doubt::Restored { found, told: true } => {
+                    let old = [found.as_ref(), Some(&held.grant)].into_iter().flatten();
+                    let old_until_ms = old.map(|grant| grant.until_ms).max().unwrap_or(i64::MIN);
+                    let new =
+                        self.new_grant(random(), random(), local, local.frontier_ms, old_until_ms);
+                    let kind = WriteKind::Acquisition { floor_ms: self.forgotten_until_ms(local) };
+                    write(held.number, found.clone(), new, local, kind)
+                }
+                // A server that has renewed its grant after the wait still holds it: nobody who held the number
+                // before is left who can be reached. The floor tells of those who can't.
+                Doubt::None => match self.confirmation_boot_ms(held) {
+                    Some(at) if at <= held.asked_boot_ms => (Request::ReadFloor, Asked::Floor),
+                    _ => {
+                        let frontier_ms = local.frontier_ms.max(held.first_ms);
+                        let (nonce, old) = (held.grant.nonce, held.grant.until_ms);
+                        let new = self.new_grant(nonce, random(), local, frontier_ms, old);
+                        let expected = Some(held.grant.clone());
+                        write(held.number, expected, new, local, WriteKind::Renewal)
+                    }
+                },
+            },
+        };
+        self.asked = Some(asked);
+        Some(request)
+    }
+
+    /// Takes note of an answer. `choose` picks one of so many numbers that are equally good.
+    pub fn answered(
+        &mut self,
+        answer: Answer,
+        local: &Local,
+        choose: impl FnOnce(usize) -> usize,
+    ) -> Event {
+        match (self.asked.take(), answer) {
+            (Some(Asked::List), Answer::Listing(listing)) => self.choose(listing, local, choose),
+            (Some(Asked::Read), Answer::Found(found)) => self.found(found, local),
+            (Some(Asked::Floor), Answer::Floor { floor_ms }) => self.confirm(floor_ms),
+            (Some(Asked::Tell), Answer::Floor { .. }) => self.told(),
+            (Some(Asked::Write(write)), Answer::Swapped) => self.written(&write, local),
+            (Some(Asked::Write(write)), Answer::Found(found)) => self.refused(&write, found, local),
+            // Not an answer to this question: as if there was none.
+            (asked, _) => {
+                self.asked = asked;
+                self.unanswered();
+                Event::Quiet
+            }
+        }
+    }
+
+    /// Takes note that no answer came, and that none will be waited for any more.
+    pub fn unanswered(&mut self) {
+        let Some(Asked::Write(write)) = self.asked.take() else { return };
+        match &mut self.state {
+            State::Holding(held) => held.doubt = Doubt::Unread,
+            State::Choosing(_) => self.state = State::Outside,
+            _ => {}
+        }
+        if self.open.len() == OPEN_WRITES {
+            self.open.remove(0);
+        }
+        self.open.push(*write);
+    }
+
+    /// When the wait after an acquisition is over.
+    fn confirmation_boot_ms(&self, held: &Held) -> Option<u64> {
+        Some(held.unconfirmed_since_boot_ms?.saturating_add(self.terms.discovery_ms()))
+    }
+
+    /// The time that no forgotten holder comes to.
+    fn forgotten_until_ms(&self, local: &Local) -> i64 {
+        local.wall_ms.saturating_add(self.terms.forgotten_ms())
+    }
+
+    fn tell(&self, local: &Local) -> (Request, Asked) {
+        (Request::RaiseFloor { floor_ms: self.forgotten_until_ms(local) }, Asked::Tell)
+    }
+
+    fn new_grant(
+        &self,
+        nonce: u128,
+        tag: u128,
+        local: &Local,
+        frontier_ms: i64,
+        old_until_ms: i64,
+    ) -> Grant {
+        Grant {
+            nonce,
+            tag,
+            until_ms: self.terms.next_until_ms(local.wall_ms, frontier_ms, old_until_ms),
+            state: GrantState::Held,
+            holder: self.holder.clone(),
+        }
+    }
+
+    fn acquire(&self, choice: &Choice, local: &Local, nonce: u128, tag: u128) -> (Request, Asked) {
+        let old_until_ms = choice.found.as_ref().map_or(i64::MIN, |grant| grant.until_ms);
+        let (kind, first_ms) = if choice.continues {
+            (WriteKind::Continuation, self.reserved_ms(local))
+        } else {
+            let kind = WriteKind::Acquisition { floor_ms: choice.floor_ms };
+            (kind, self.first_ms(local, old_until_ms, choice.floor_ms))
+        };
+        let new = self.new_grant(nonce, tag, local, first_ms, old_until_ms);
+        write(choice.number, choice.found.clone(), new, local, kind)
+    }
+
+    /// Where the IDs of an acquisition start.
+    fn first_ms(&self, local: &Local, old_until_ms: i64, floor_ms: i64) -> i64 {
+        let above_clock = match self.terms.waiting {
+            Waiting::Normal => local.wall_ms,
+            Waiting::Strict => self.forgotten_until_ms(local),
+        };
+        above_clock.max(old_until_ms).max(floor_ms).max(self.reserved_ms(local))
+    }
+
+    /// Up to where IDs were reserved, as far as the disk or the memory of the boot tells: the disk may have been
+    /// rolled back.
+    fn reserved_ms(&self, local: &Local) -> i64 {
+        self.witness.map_or(i64::MIN, |witness| witness.reserved_ms).max(local.reserved_ms)
+    }
+
+    fn choose(
+        &mut self,
+        listing: Listing,
+        local: &Local,
+        choose: impl FnOnce(usize) -> usize,
+    ) -> Event {
+        let Listing { floor_ms, grants } = listing;
+        let find = |number| grants.iter().find(|(held, _)| *held == number).map(|(_, grant)| grant);
+        let own = grants.iter().find(|(_, grant)| self.is_own(grant));
+        let (number, found) = match own {
+            Some((number, grant)) => (*number, Some(grant)),
+            None => {
+                let free = self.numbers.all().map(|number| (number, find(number)));
+                let mut free: Vec<_> =
+                    free.filter(|(_, found)| is_free(*found, local.wall_ms)).collect();
+                // Numbers of which nobody is known to be alive come first.
+                let best = |found: Option<&Grant>| {
+                    found.is_none_or(|grant| grant.state == GrantState::Released)
+                };
+                if free.iter().any(|(_, found)| best(*found)) {
+                    free.retain(|(_, found)| best(*found));
+                }
+                if free.is_empty() {
+                    return Event::NoFreeNumber;
+                }
+                free[choose(free.len()).min(free.len() - 1)]
+            }
+        };
+        let continues = found.is_some_and(|grant| self.continues(grant, local));
+        let found = found.cloned();
+        self.state = State::Choosing(Choice { number, found, floor_ms, continues });
+        Event::Quiet
+    }
+
+    /// Whether this server wrote that, as far as its disk and its own writes tell.
+    fn is_own(&self, grant: &Grant) -> bool {
+        self.kept.is_some_and(|kept| kept.nonce == grant.nonce)
+            || self.open.iter().any(|write| write.new == *grant)
+    }
+
+    /// Whether this boot of the machine held the number until just now, so that nobody else can have.
+    fn continues(&self, grant: &Grant, local: &Local) -> bool {
+        self.witness.is_some_and(|witness| {
+            witness.nonce == grant.nonce && self.is_in_time(witness.asked_boot_ms, local)
+        })
+    }
+
+    /// Whether so little time has passed since a write was asked for that nobody else can have taken the
+    /// number.
+    fn is_in_time(&self, asked_boot_ms: u64, local: &Local) -> bool {
+        local.boot_ms.saturating_sub(asked_boot_ms) < u64::from(self.terms.ahead_ms)
+    }
+
+    /// A write was acknowledged, or found in the registry.
+    fn written(&mut self, write: &Write, local: &Local) -> Event {
+        let old_until_ms = write.expected.as_ref().map_or(i64::MIN, |grant| grant.until_ms);
+        let floor_ms = match write.kind {
+            WriteKind::Acquisition { floor_ms } => Some(floor_ms),
+            // The answer may have taken long.
+            WriteKind::Continuation => {
+                let old = write.expected.as_ref();
+                let continues = old.is_some_and(|grant| self.continues(grant, local));
+                (!continues).then_some(i64::MIN)
+            }
+            WriteKind::Return => {
+                self.state = State::Left;
+                return Event::Quiet;
+            }
+            WriteKind::Renewal => {
+                let in_time = match &self.state {
+                    State::Holding(held) => self.is_in_time(held.asked_boot_ms, local),
+                    _ => false,
+                };
+                (!in_time).then_some(i64::MIN)
+            }
+        };
+        let before = match &self.state {
+            State::Holding(held) => Some(held),
+            _ => None,
+        };
+        let renewed = write.kind == WriteKind::Renewal && floor_ms.is_none();
+        let (first_ms, unconfirmed_since_boot_ms) = match (floor_ms, before) {
+            (Some(floor_ms), _) => {
+                let first_ms = self.first_ms(local, old_until_ms, floor_ms);
+                let old_first_ms =
+                    before.map_or(i64::MIN, |held| held.first_ms.max(held.grant.until_ms));
+                let waits = self.terms.waiting == Waiting::Normal;
+                (first_ms.max(old_first_ms), waits.then_some(local.boot_ms))
+            }
+            (None, Some(held)) => (held.first_ms, held.unconfirmed_since_boot_ms),
+            (None, None) => (self.reserved_ms(local), None),
+        };
+        self.open.clear();
+        self.kept = None;
+        self.state = State::Holding(Held {
+            number: write.number,
+            grant: write.new.clone(),
+            asked_boot_ms: write.asked_boot_ms,
+            first_ms,
+            unconfirmed_since_boot_ms,
+            doubt: Doubt::None,
+        });
+        if renewed { Event::Renewed } else { Event::Acquired(write.number) }
+    }
+
+    /// A write found another value than was expected.
+    fn refused(&mut self, write: &Write, found: Option<Grant>, local: &Local) -> Event {
+        match (&self.state, write.kind) {
+            // Somebody has been there since the listing.
+            (State::Choosing(_), _) => {
+                self.state = State::Outside;
+                Event::Quiet
+            }
+            (State::Holding(_), _) => self.found(found, local),
+            // Whatever is there, it is not ours to give back.
+            _ => {
+                self.state = State::Left;
+                Event::Quiet
+            }
+        }
+    }
+
+    /// What the registry has of the number that is held.
+    fn found(&mut self, found: Option<Grant>, local: &Local) -> Event {
+        let State::Holding(held) = &mut self.state else { return Event::Quiet };
+        if found.as_ref() == Some(&held.grant) {
+            held.doubt = Doubt::None;
+            return Event::Quiet;
+        }
+        if let Some(write) = self.open.iter().find(|write| found.as_ref() == Some(&write.new)) {
+            // Its answer was lost.
+            let write = write.clone();
+            return self.written(&write, local);
+        }
+        match found {
+            Some(grant)
+                if grant.nonce != held.grant.nonce || grant.state == GrantState::Released =>
+            {
+                let number = held.number;
+                // Nobody takes a number before its bound, unless the registry has forgotten that bound.
+                let latest_ms = local.wall_ms.saturating_add(self.terms.clock_difference_ms.into());
+                let early = grant.nonce != held.grant.nonce && held.grant.until_ms > latest_ms;
+                self.state = if early { State::Telling } else { State::Outside };
+                self.open.clear();
+                self.witness = None;
+                Event::Fenced(number)
+            }
+            found => {
+                held.doubt = Doubt::Restored { found, told: false };
+                Event::RegistryRestored
+            }
+        }
+    }
+
+    fn told(&mut self) -> Event {
+        match &mut self.state {
+            State::Holding(Held { doubt: Doubt::Restored { told, .. }, .. }) => *told = true,
+            State::Telling => self.state = State::Outside,
+            _ => {}
+        }
+        Event::Quiet
+    }
+
+    /// The wait after an acquisition is over, and the floor is this.
+    fn confirm(&mut self, floor_ms: i64) -> Event {
+        if let State::Holding(held) = &mut self.state {
+            held.first_ms = held.first_ms.max(floor_ms);
+            held.unconfirmed_since_boot_ms = None;
+        }
+        Event::Quiet
+    }
+}
+
+#[cfg(feature = "model-checking")]
+impl Member {
+    /// Shows every random number that this server knows: a model that renames them has fewer states.
+    pub fn each_random(&mut self, show: &mut dyn FnMut(&mut u128)) {
+        let mut grant = |grant: &mut Grant| {
+            show(&mut grant.nonce);
+            show(&mut grant.tag);
+        };
+        match &mut self.state {
+            State::Choosing(choice) => choice.found.iter_mut().for_each(&mut grant),
+            State::Holding(held) | State::Leaving(held) => {
+                grant(&mut held.grant);
+                if let Doubt::Restored { found, .. } = &mut held.doubt {
+                    found.iter_mut().for_each(&mut grant);
+                }
+            }
+            State::Outside | State::Telling | State::Left => {}
+        }
+        let asked = match &mut self.asked {
+            Some(Asked::Write(write)) => Some(&mut **write),
+            _ => None,
+        };
+        for write in self.open.iter_mut().chain(asked) {
+            write.expected.iter_mut().for_each(&mut grant);
+            grant(&mut write.new);
+        }
+        self.kept.iter_mut().for_each(|kept| show(&mut kept.nonce));
+        self.witness.iter_mut().for_each(|witness| show(&mut witness.nonce));
+    }
+}
+
+impl Numbers {
+    fn all(self) -> impl Iterator<Item = Number> {
+        let Numbers { datacenter, first, last } = self;
+        (first..=last).map(move |worker| Number { datacenter, worker })
+    }
+}
+
+/// Whether a number may be taken: whoever held it makes no ID of this time or later.
+fn is_free(found: Option<&Grant>, wall_ms: i64) -> bool {
+    found.is_none_or(|grant| grant.until_ms <= wall_ms)
+}
+
+fn write(
+    number: Number,
+    expected: Option<Grant>,
+    new: Grant,
+    local: &Local,
+    kind: WriteKind,
+) -> (Request, Asked) {
+    let write = Write {
+        number,
+        expected: expected.clone(),
+        new: new.clone(),
+        asked_boot_ms: local.boot_ms,
+        kind,
+    };
+    (Request::Swap { number, expected, new }, Asked::Write(Box::new(write)))
+}

@@ -1,0 +1,23 @@
+//! A fleet: servers that get their numbers from a registry, and can't make each other's IDs.
+//!
+//! A [`Grant`] in the registry says that a number belongs to one server, which makes no ID of the time
+//! [`Grant::until_ms`] or later. Its holder moves that bound ahead of use, by a compare-and-swap of the whole
+//! value, exactly as a server moves its reservation on disk ahead of use. Whoever takes the number over starts
+//! at or above the bound. So a holder that was stopped, cut off or replaced can only use times that nobody
+//! else ever will, whatever its clock shows and whoever holds the number now; no lease has to run out.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`grant`] | what the registry keeps, and the terms of a fleet |
+//! | [`registry`] | what a registry can do |
+//! | [`member`] | what a server asks of it, and what the answers allow |
+//!
+//! Nothing here reads a clock, a network or a disk.
+
+pub mod grant;
+pub mod member;
+pub mod registry;
+
+pub use grant::{Grant, GrantState, Number, Terms, Waiting};
+pub use member::{Local, Member, Right};
+pub use registry::{Answer, Listing, Registry, Request, ask};
