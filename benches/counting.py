@@ -19,7 +19,7 @@ from harness import Cluster
 INPUT = "CREATE UNLOGGED TABLE input AS SELECT i FROM generate_series(1::bigint, %s) AS i"
 NEXT = "CREATE FUNCTION next() RETURNS bigint AS 'id_gen', 'snowflake_next' LANGUAGE c VOLATILE PARALLEL RESTRICTED"
 # What a claim counts shows most where every ID is one.
-BLOCKS = {"blocks, as by default": 64, "a claim for every ID": 1}
+BLOCKS = {"blocks, as by default": 64, "one block for all sessions": 1}
 ROWS = 200_000
 SESSIONS = 2
 ROUNDS = 6

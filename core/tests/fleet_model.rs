@@ -11,7 +11,7 @@ use std::fmt::Debug;
 use id_gen_core::fleet::grant::{Grant, GrantState, Holder, Number, Terms, Waiting};
 use id_gen_core::fleet::member::{Event, Kept, Local, Member, Numbers, Phase, Witness};
 use id_gen_core::fleet::registry::{Answer, Listing, Registry, Request, ask};
-use stateright::{Checker, Expectation, HasDiscoveries, Model, Property};
+use stateright::{Checker, Chooser, Expectation, HasDiscoveries, Model, Property, UniformChooser};
 
 /// Unix milliseconds and the clock of the boot, for one tick of the model.
 const TICK_MS: i64 = 1_000;
@@ -184,6 +184,8 @@ struct World {
     /// The first tick that may be looked for.
     from: i64,
     faults: Faults,
+    /// How far the clock of every other server is ahead.
+    apart: i64,
     /// Whether servers that are not paused renew in time.
     prompt: bool,
     /// Whether every state must lead back to IDs on all servers.
@@ -225,6 +227,7 @@ impl World {
                 2
             },
             faults: Faults { starts: faults.starts + 2, ..faults },
+            apart: 0,
             prompt: terms.waiting == Waiting::Normal,
             recovers: false,
         }
@@ -467,6 +470,7 @@ impl Model for World {
     fn init_states(&self) -> Vec<State> {
         let server = |index| Server {
             disk: (index < self.installed).then(Disk::default),
+            ahead: if index % 2 == 1 { self.apart } else { 0 },
             ..Server::default()
         };
         let state = |target| State {
@@ -780,9 +784,9 @@ fn holds(world: World) {
     search(world).assert_properties();
 }
 
-/// `MODEL=long` searches a tick further, which takes many times as long.
-fn longer() -> i64 {
-    i64::from(std::env::var("MODEL").is_ok_and(|size| size == "long"))
+/// One more of a fault, or of ticks, for a release: minutes instead of seconds.
+fn more<N: From<bool>>() -> N {
+    std::env::var_os("ID_GEN_RELEASE").is_some().into()
 }
 
 /// Without a restored registry nothing is asked of clocks, and nobody has to wait.
@@ -790,12 +794,12 @@ mod without_a_restore {
     use super::*;
 
     fn world(faults: Faults) -> World {
-        World { prompt: false, ..World::new(AT_ONCE, 5 + longer(), faults) }
+        World { prompt: false, ..World::new(AT_ONCE, 5, faults) }
     }
 
     #[test]
     fn late_and_lost_answers() {
-        holds(world(Faults { slow: 2, ..NO_FAULTS }));
+        holds(world(Faults { slow: 2 + more::<u8>(), ..NO_FAULTS }));
     }
 
     #[test]
@@ -805,7 +809,7 @@ mod without_a_restore {
 
     #[test]
     fn a_stop_that_hands_the_number_back() {
-        holds(world(Faults { stops: 1, starts: 1, slow: 1, ..NO_FAULTS }));
+        holds(world(Faults { stops: 1, starts: 1, slow: 1 + more::<u8>(), ..NO_FAULTS }));
     }
 
     #[test]
@@ -833,7 +837,7 @@ mod without_a_restore {
 
     #[test]
     fn clocks_that_are_set() {
-        holds(world(Faults { clock_steps: 1, crashes: 1, ..NO_FAULTS }));
+        holds(world(Faults { clock_steps: 1, crashes: 1, starts: more(), ..NO_FAULTS }));
     }
 }
 
@@ -845,22 +849,20 @@ mod with_a_restore {
 
     #[test]
     fn strict_twice() {
-        holds(World::new(STRICT, 5 + longer(), Faults { backups: 2, restores: 2, ..NO_FAULTS }));
+        let faults = Faults { backups: 2, restores: 2, ..NO_FAULTS };
+        holds(World::new(STRICT, 5 + more::<i64>(), faults));
     }
 
     #[test]
     fn strict_with_a_crash_and_a_late_answer() {
-        holds(World::new(
-            STRICT,
-            5 + longer(),
-            Faults { crashes: 1, starts: 1, slow: 1, ..RESTORE },
-        ));
+        let faults = Faults { crashes: 1, starts: 1, slow: 1, ..RESTORE };
+        holds(World::new(STRICT, 5, faults));
     }
 
     #[test]
     fn strict_wiped() {
         let faults = Faults { wipes: 1, crashes: 1, starts: 1, slow: 1, ..NO_FAULTS };
-        holds(World::new(STRICT, 5 + longer(), faults));
+        holds(World::new(STRICT, 5 + more::<i64>(), faults));
     }
 
     #[test]
@@ -891,5 +893,91 @@ mod afterwards {
     #[test]
     fn after_a_release_and_late_answers() {
         holds(world(Faults { releases: 1, slow: 1, crashes: 1, starts: 1, ..NO_FAULTS }));
+    }
+}
+
+/// Walks through worlds that are too large to be searched: every fault, several times, in any order.
+mod at_random {
+    use super::*;
+
+    /// A fault is chosen less often than a step, or all would happen at the start.
+    #[derive(Clone)]
+    struct MostlySteps;
+
+    const FAULT_SHARE: usize = 12;
+
+    impl Chooser<World> for MostlySteps {
+        type State = <UniformChooser as Chooser<World>>::State;
+
+        fn new_state(&self, seed: u64) -> Self::State {
+            Chooser::<World>::new_state(&UniformChooser, seed)
+        }
+
+        fn choose_initial_state(&self, random: &mut Self::State, states: &[State]) -> usize {
+            Chooser::<World>::choose_initial_state(&UniformChooser, random, states)
+        }
+
+        fn choose_action(
+            &self,
+            random: &mut Self::State,
+            state: &State,
+            actions: &[Action],
+        ) -> usize {
+            let mut choose = |from: &[Action]| {
+                Chooser::<World>::choose_action(&UniformChooser, random, state, from)
+            };
+            loop {
+                let chosen = choose(actions);
+                let is_step = matches!(
+                    actions[chosen],
+                    Action::Tick
+                        | Action::Ask(..)
+                        | Action::Start(_)
+                        | Action::Make(_)
+                        | Action::Resume(_)
+                        | Action::Apply(_)
+                        | Action::Deliver(_)
+                );
+                if is_step || choose(&[Action::Tick; FAULT_SHARE]) == 0 {
+                    return chosen;
+                }
+            }
+        }
+    }
+
+    fn walk(world: World) {
+        let steps = if more() { 20_000_000 } else { 1_000_000 };
+        let checker = world.checker().threads(2).target_state_count(steps);
+        let found = checker.spawn_simulation(1, MostlySteps).join();
+        println!("{} states", found.state_count());
+        assert!(found.state_count() >= steps, "the walk ended early");
+        found.assert_properties();
+    }
+
+    fn world(terms: Terms, faults: Faults) -> World {
+        let terms = Terms { max_lead_ms: 1_000, clock_difference_ms: 1_000, ..terms };
+        let faults = Faults { starts: 9, crashes: 3, slow: 6, stops: 2, reboots: 2, ..faults };
+        World {
+            servers: 3,
+            installed: 3,
+            numbers: 2,
+            apart: 1,
+            prompt: false,
+            ..World::new(terms, 24, faults)
+        }
+    }
+
+    #[test]
+    fn three_servers_and_registries_that_are_restored() {
+        let faults =
+            Faults { backups: 3, restores: 3, wipes: 1, releases: 1, disk_copies: 2, ..NO_FAULTS };
+        walk(world(STRICT, faults));
+    }
+
+    #[test]
+    fn three_servers_and_clocks_that_are_set() {
+        let faults =
+            Faults { clock_steps: 3, disk_copies: 2, disk_rollbacks: 1, releases: 1, ..NO_FAULTS };
+        walk(world(AT_ONCE, faults));
     }
 }
