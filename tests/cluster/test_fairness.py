@@ -1,5 +1,6 @@
 """Bulk requests leave room: whatever some sessions load, one that asks for a few IDs now and then gets them."""
 
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -104,3 +105,30 @@ def test_what_the_hint_says_lets_bulk_requests_go_on() -> None:
         change(cluster, "max_lead", value)
         assert first_id(cluster) > before
         cluster.psql(bulk)
+
+
+@pytest.mark.any_mode
+@pytest.mark.parametrize("max_lead_ms", [0, 3000])
+def test_a_refused_load_is_told_true_figures(max_lead_ms: int) -> None:
+    """Even with all that the clock gives within the wait, so many IDs are not there."""
+    with Cluster(conf=f"{COARSE}id_gen.max_lead = {max_lead_ms}\n") as cluster, cluster.connect() as connection:
+        connection.execute("CREATE EXTENSION id_gen")
+        with pytest.raises(psycopg.Error, match="no snowflake is available yet") as refusal:
+            connection.execute(LOADS["arrays"])
+
+    assert refusal.value.sqlstate == TOO_FAR_AHEAD
+    detail, hint = refusal.value.diag.message_detail or "", refusal.value.diag.message_hint or ""
+    figures = re.search(
+        r"would be (\d+) ms ahead of the clock; id_gen.max_lead allows (\d+) ms"
+        r"(?:, the last (\d+) ms not to requests for many)?, and waiting 100 ms",
+        detail,
+    )
+    assert figures, detail
+    ahead_ms, allowed_ms, reserve_ms = (int(figure or 0) for figure in figures.groups())
+    assert allowed_ms == max_lead_ms
+    # Where a lead is allowed, loads leave its last tick to others; otherwise a part of a tick.
+    assert reserve_ms == (1000 if max_lead_ms else 0)
+    assert allowed_ms - reserve_ms < ahead_ms <= allowed_ms + 1000, detail
+    needed = re.search(r"id_gen.max_lead = '(\d+)s'", hint)
+    assert needed, hint
+    assert int(needed[1]) * 1000 >= ahead_ms + reserve_ms, "the hint leads out"
