@@ -981,3 +981,115 @@ mod at_random {
         walk(world(AT_ONCE, faults));
     }
 }
+
+/// Single stories, where a search would be too large or the times too long.
+mod stories {
+    use super::*;
+
+    fn play(world: &World, actions: impl IntoIterator<Item = Action>) -> State {
+        let start = world.init_states().pop().expect("a target");
+        actions.into_iter().enumerate().fold(start, |state, (step, action)| {
+            world.next_state(&state, action).unwrap_or_else(|| {
+                panic!("step {step}, {action:?}, does nothing in {state:?}");
+            })
+        })
+    }
+
+    fn member(state: &State, server: usize) -> &Member {
+        &state.servers[server].process.as_ref().expect("a server that runs").member
+    }
+
+    const RESTORED: Faults = Faults { backups: 1, restores: 1, pauses: 1, ..NO_FAULTS };
+    const fn ask(server: usize) -> Action {
+        Action::Ask(server, 0)
+    }
+
+    /// A holder that is paused while the registry is restored, another that notices it, and a newcomer that
+    /// takes the number of the first.
+    #[test]
+    fn what_one_server_notices_protects_the_ids_of_a_paused_one() {
+        use Action::{Backup, Pause, Restore, Resume, Start, Tick};
+        let world =
+            World { servers: 3, installed: 3, numbers: 2, ..World::new(NORMAL, 30, RESTORED) };
+        let world = World { faults: Faults { starts: 3, ..world.faults }, ..world };
+        let (paused, noticing, newcomer) = (0, 1, 2);
+        let before = [
+            Start(paused),
+            Start(noticing),
+            Start(newcomer),
+            Action::Ask(noticing, 1),
+            Backup(0),
+            ask(paused),
+            // Both renew, and their wait is over.
+            Tick,
+            ask(paused),
+            ask(noticing),
+            Tick,
+            ask(paused),
+            ask(noticing),
+            ask(paused),
+            ask(noticing),
+            Pause(paused),
+            Restore(0),
+            ask(newcomer),
+        ];
+        let after = [
+            Tick,
+            ask(noticing),
+            ask(newcomer),
+            Tick,
+            ask(noticing),
+            ask(newcomer),
+            ask(newcomer),
+            Resume(paused),
+        ];
+        let state = play(&world, before.into_iter().chain(after));
+        let (old, new) = (member(&state, paused).right(), member(&state, newcomer).right());
+        let (old, new) = (old.expect("it knows nothing yet"), new.expect("its wait is over"));
+        assert_eq!(old.number, new.number);
+        assert!(state.boot_ms() < u64::try_from(old.until_ms).unwrap(), "it may still make IDs");
+        assert!(new.first_ms >= old.until_ms, "{new:?} overlaps {old:?}");
+    }
+
+    /// A holder whose IDs lead the clock far, and that finds its number taken by a server that had it from a
+    /// restored registry.
+    #[test]
+    fn a_server_that_lost_its_number_to_a_restore_says_how_far_it_went() {
+        use Action::{Backup, Make, Restore, Start, Tick};
+        let terms = Terms { max_lead_ms: 20_000, ..NORMAL };
+        let world = World::new(terms, 30, RESTORED);
+        let (holder, newcomer) = (0, 1);
+        let before = [
+            Start(holder),
+            Start(newcomer),
+            Backup(0),
+            ask(holder),
+            Tick,
+            ask(holder),
+            Tick,
+            ask(holder),
+            ask(holder),
+        ];
+        // Its IDs go ahead of the clock, and its bound with them.
+        let ahead =
+            [Make(holder); 3].into_iter().chain([Tick, ask(holder)]).chain([Make(holder); 3]);
+        let after = [
+            Restore(0),
+            ask(newcomer),
+            Tick,
+            ask(holder),
+            ask(newcomer),
+            Tick,
+            ask(newcomer),
+            ask(newcomer),
+        ];
+        let state = play(&world, before.into_iter().chain(ahead).chain(after));
+        assert_eq!(member(&state, holder).right(), None, "it was fenced");
+        let made_until_ms = state.servers[holder].process.as_ref().unwrap().frontier * TICK_MS;
+        let right = member(&state, newcomer).right().expect("its wait is over");
+        assert!(
+            right.first_ms >= made_until_ms,
+            "{right:?} repeats what was made up to {made_until_ms}"
+        );
+    }
+}
