@@ -50,11 +50,13 @@ pub struct Grant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Waiting {
     /// For the news that the registry was restored, which the fleet's other servers find at their next
-    /// renewal. A holder that is paused or cut off while the registry is restored may make the IDs of a
-    /// server that takes just its number.
+    /// renewal. A holder that is paused, cut off or crashes while the registry is restored, or a registry that
+    /// is restored twice within that time, may make the IDs of a server that takes just the same number.
     Normal,
-    /// As long as any holder could go on that the registry has forgotten: no restored registry makes a
-    /// duplicate, as long as clocks differ by what is allowed.
+    /// As long as any holder could go on that the registry has forgotten: a registry that is restored or wiped
+    /// makes no duplicate, as long as clocks differ by what is allowed and run on. More than two restores
+    /// within that time may: a registry that goes back and forth between two pasts looks to each holder of a
+    /// number as if all was well.
     Strict,
 }
 

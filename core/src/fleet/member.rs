@@ -43,8 +43,8 @@ pub struct Kept {
 /// disk that was rolled back does not change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Witness {
-    /// The nonce of the acquisition.
-    pub nonce: u128,
+    /// The tag of the value that was acknowledged last.
+    pub tag: u128,
     /// When the write was asked for that was acknowledged last, on the clock of [`Local::boot_ms`].
     pub asked_boot_ms: u64,
     /// Up to which Unix millisecond IDs were reserved.
@@ -135,11 +135,11 @@ enum State {
     /// It holds a number.
     Holding(Held),
     /// It was fenced before its bound, so the registry was restored, which is still to be told.
-    Telling,
-    /// It has given its number back, or is about to.
+    Telling { leaves: bool },
+    /// It is about to give its number back.
     Leaving(Held),
-    /// It is done.
-    Left,
+    /// It is done, and has given this back.
+    Left(Option<Held>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -252,16 +252,16 @@ impl Member {
             State::Holding(held) if held.doubt != Doubt::None => Phase::Unsettled,
             State::Holding(held) if held.unconfirmed_since_boot_ms.is_some() => Phase::Waiting,
             State::Holding(_) => Phase::Holding,
-            State::Telling => Phase::Unsettled,
+            State::Telling { .. } => Phase::Unsettled,
             State::Leaving(_) => Phase::Leaving,
-            State::Left => Phase::Left,
+            State::Left(_) => Phase::Left,
         }
     }
 
     /// The number and nonce to be kept on disk; `None` if what is there has to be forgotten.
     pub fn to_keep(&self) -> Option<Kept> {
         match &self.state {
-            State::Holding(held) | State::Leaving(held) => {
+            State::Holding(held) | State::Leaving(held) | State::Left(Some(held)) => {
                 Some(Kept { number: held.number, nonce: held.grant.nonce })
             }
             _ => self.kept,
@@ -270,18 +270,28 @@ impl Member {
 
     /// What the memory of the boot should say, where so much is durably reserved; `None` if nothing. A server
     /// that still waits has no witness, or it would go on without the wait after a restart.
+    ///
+    /// **Order.** At each reservation: first the disk, then the witness, then claims.
     pub fn to_witness(&self, reserved_ms: i64) -> Option<Witness> {
-        self.right()?;
-        let State::Holding(held) = &self.state else { return None };
-        let (nonce, asked_boot_ms) = (held.grant.nonce, held.asked_boot_ms);
-        Some(Witness { nonce, asked_boot_ms, reserved_ms })
+        let (State::Holding(held) | State::Leaving(held) | State::Left(Some(held))) = &self.state
+        else {
+            return None;
+        };
+        held.unconfirmed_since_boot_ms.is_none().then(|| Witness {
+            tag: held.grant.tag,
+            asked_boot_ms: held.asked_boot_ms,
+            reserved_ms: reserved_ms.max(held.first_ms),
+        })
     }
 
-    /// Gives the number back: from here on there is no right to it.
+    /// Gives the number back: from here on there is no right to it. What is on its way is not waited for.
     pub fn leave(&mut self) {
-        self.state = match std::mem::replace(&mut self.state, State::Left) {
+        self.unanswered();
+        self.state = match std::mem::replace(&mut self.state, State::Left(None)) {
             State::Holding(held) => State::Leaving(held),
-            _ => State::Left,
+            State::Telling { .. } => State::Telling { leaves: true },
+            State::Outside | State::Choosing(_) => State::Left(None),
+            leaving @ (State::Leaving(_) | State::Left(_)) => leaving,
         };
     }
 
@@ -292,7 +302,7 @@ impl Member {
             return None;
         }
         match &self.state {
-            State::Left => None,
+            State::Left(_) => None,
             State::Holding(held) if held.doubt == Doubt::None => {
                 let renewal = held.asked_boot_ms.saturating_add(self.terms.renewal_ms.into());
                 Some(self.confirmation_boot_ms(held).map_or(renewal, |at| at.min(renewal)))
@@ -307,9 +317,9 @@ impl Member {
             return None;
         }
         let (request, asked) = match &self.state {
-            State::Left => return None,
+            State::Left(_) => return None,
             State::Outside => (Request::List, Asked::List),
-            State::Telling => self.tell(local),
+            State::Telling { .. } => self.tell(local),
             State::Choosing(choice) => self.acquire(choice, local, random(), random()),
             State::Leaving(held) => {
                 // The bound stays: as long as it is ahead, this server can come back without a wait.
@@ -346,7 +356,8 @@ impl Member {
         Some(request)
     }
 
-    /// Takes note of an answer. `choose` picks one of so many numbers that are equally good.
+    /// Takes note of the answer to the last request, and of no other: a caller that has given up a request with
+    /// [`Member::unanswered`] must never deliver its answer. `choose` picks one of so many numbers that are equally good.
     pub fn answered(
         &mut self,
         answer: Answer,
@@ -484,14 +495,15 @@ impl Member {
     /// Whether this boot of the machine held the number until just now, so that nobody else can have.
     fn continues(&self, grant: &Grant, local: &Local) -> bool {
         self.witness.is_some_and(|witness| {
-            witness.nonce == grant.nonce && self.is_in_time(witness.asked_boot_ms, local)
+            witness.tag == grant.tag && self.is_in_time(witness.asked_boot_ms, local)
         })
     }
 
     /// Whether so little time has passed since a write was asked for that nobody else can have taken the
     /// number.
     fn is_in_time(&self, asked_boot_ms: u64, local: &Local) -> bool {
-        local.boot_ms.saturating_sub(asked_boot_ms) < u64::from(self.terms.ahead_ms)
+        let passed_ms = local.boot_ms.checked_sub(asked_boot_ms);
+        passed_ms.is_some_and(|passed_ms| passed_ms < u64::from(self.terms.ahead_ms))
     }
 
     /// A write was acknowledged, or found in the registry.
@@ -506,7 +518,11 @@ impl Member {
                 (!continues).then_some(i64::MIN)
             }
             WriteKind::Return => {
-                self.state = State::Left;
+                if let State::Leaving(held) = &self.state {
+                    // It is as old as the last renewal: a return gives no time.
+                    let grant = write.new.clone();
+                    self.state = State::Left(Some(Held { grant, ..held.clone() }));
+                }
                 return Event::Quiet;
             }
             WriteKind::Renewal => {
@@ -548,19 +564,25 @@ impl Member {
 
     /// A write found another value than was expected.
     fn refused(&mut self, write: &Write, found: Option<Grant>, local: &Local) -> Event {
-        match (&self.state, write.kind) {
-            // Somebody has been there since the listing.
-            (State::Choosing(_), _) => {
-                self.state = State::Outside;
-                Event::Quiet
-            }
-            (State::Holding(_), _) => self.found(found, local),
-            // Whatever is there, it is not ours to give back.
-            _ => {
-                self.state = State::Left;
-                Event::Quiet
-            }
+        // The request came twice, and the second found what the first had written.
+        if found.as_ref() == Some(&write.new) {
+            return self.written(write, local);
         }
+        match &mut self.state {
+            // Somebody has been there since the listing.
+            State::Choosing(_) => self.state = State::Outside,
+            State::Holding(_) => return self.found(found, local),
+            State::Leaving(held) => match found {
+                // A renewal whose answer was not waited for.
+                Some(found) if self.open.iter().any(|write| write.new == found) => {
+                    held.grant = found;
+                }
+                // Whatever is there, it is not ours to give back.
+                _ => self.state = State::Left(None),
+            },
+            State::Outside | State::Telling { .. } | State::Left(_) => {}
+        }
+        Event::Quiet
     }
 
     /// What the registry has of the number that is held.
@@ -583,7 +605,7 @@ impl Member {
                 // Nobody takes a number before its bound, unless the registry has forgotten that bound.
                 let latest_ms = local.wall_ms.saturating_add(self.terms.clock_difference_ms.into());
                 let early = grant.nonce != held.grant.nonce && held.grant.until_ms > latest_ms;
-                self.state = if early { State::Telling } else { State::Outside };
+                self.state = if early { State::Telling { leaves: false } } else { State::Outside };
                 self.open.clear();
                 self.witness = None;
                 Event::Fenced(number)
@@ -598,7 +620,8 @@ impl Member {
     fn told(&mut self) -> Event {
         match &mut self.state {
             State::Holding(Held { doubt: Doubt::Restored { told, .. }, .. }) => *told = true,
-            State::Telling => self.state = State::Outside,
+            State::Telling { leaves: false } => self.state = State::Outside,
+            State::Telling { leaves: true } => self.state = State::Left(None),
             _ => {}
         }
         Event::Quiet
@@ -624,13 +647,13 @@ impl Member {
         };
         match &mut self.state {
             State::Choosing(choice) => choice.found.iter_mut().for_each(&mut grant),
-            State::Holding(held) | State::Leaving(held) => {
+            State::Holding(held) | State::Leaving(held) | State::Left(Some(held)) => {
                 grant(&mut held.grant);
                 if let Doubt::Restored { found, .. } = &mut held.doubt {
                     found.iter_mut().for_each(&mut grant);
                 }
             }
-            State::Outside | State::Telling | State::Left => {}
+            State::Outside | State::Telling { .. } | State::Left(None) => {}
         }
         let asked = match &mut self.asked {
             Some(Asked::Write(write)) => Some(&mut **write),
@@ -641,7 +664,7 @@ impl Member {
             grant(&mut write.new);
         }
         self.kept.iter_mut().for_each(|kept| show(&mut kept.nonce));
-        self.witness.iter_mut().for_each(|witness| show(&mut witness.nonce));
+        self.witness.iter_mut().for_each(|witness| show(&mut witness.tag));
     }
 }
 
