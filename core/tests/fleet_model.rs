@@ -1091,6 +1091,22 @@ mod stories {
         assert!(play(&world, actions).twice, "documented as possible");
     }
 
+    /// A floor that a server raised whose clock was far ahead.
+    #[test]
+    fn a_floor_of_another_age_is_not_believed() {
+        let mut world = World::new(NORMAL, 30, NO_FAULTS);
+        world.from = 30;
+        let mut state = world.init_states().remove(0);
+        state.registry.floor_ms = 1_000_000_000;
+        let actions =
+            [Action::Start(0), ask(0), Action::Tick, ask(0), Action::Tick, ask(0), ask(0)];
+        for action in actions {
+            state = world.next_state(&state, action).unwrap();
+        }
+        let right = member(&state, 0).right().expect("its wait is over");
+        assert_eq!(right.first_ms, 3_000 + world.terms.forgotten_ms());
+    }
+
     /// A holder whose IDs lead the clock far, and that finds its number taken by a server that had it from a
     /// restored registry.
     #[test]

@@ -367,7 +367,7 @@ impl Member {
         match (self.asked.take(), answer) {
             (Some(Asked::List), Answer::Listing(listing)) => self.choose(listing, local, choose),
             (Some(Asked::Read), Answer::Found(found)) => self.found(found, local),
-            (Some(Asked::Floor), Answer::Floor { floor_ms }) => self.confirm(floor_ms),
+            (Some(Asked::Floor), Answer::Floor { floor_ms }) => self.confirm(floor_ms, local),
             (Some(Asked::Tell), Answer::Floor { .. }) => self.told(),
             (Some(Asked::Write(write)), Answer::Swapped) => self.written(&write, local),
             (Some(Asked::Write(write)), Answer::Found(found)) => self.refused(&write, found, local),
@@ -402,6 +402,13 @@ impl Member {
     /// The time that no forgotten holder comes to.
     fn forgotten_until_ms(&self, local: &Local) -> i64 {
         local.wall_ms.saturating_add(self.terms.forgotten_ms())
+    }
+
+    /// No server whose clock differs by what is allowed raises the floor further than this. One whose clock was
+    /// years ahead must not keep all others from making IDs for ever.
+    fn believable_floor_ms(&self, floor_ms: i64, local: &Local) -> i64 {
+        let difference_ms = self.terms.clock_difference_ms.into();
+        floor_ms.min(self.forgotten_until_ms(local).saturating_add(difference_ms))
     }
 
     fn tell(&self, local: &Local) -> (Request, Asked) {
@@ -459,6 +466,7 @@ impl Member {
         choose: impl FnOnce(usize) -> usize,
     ) -> Event {
         let Listing { floor_ms, grants } = listing;
+        let floor_ms = self.believable_floor_ms(floor_ms, local);
         let find = |number| grants.iter().find(|(held, _)| *held == number).map(|(_, grant)| grant);
         let own = grants.iter().find(|(_, grant)| self.is_own(grant));
         let (number, found) = match own {
@@ -628,7 +636,8 @@ impl Member {
     }
 
     /// The wait after an acquisition is over, and the floor is this.
-    fn confirm(&mut self, floor_ms: i64) -> Event {
+    fn confirm(&mut self, floor_ms: i64, local: &Local) -> Event {
+        let floor_ms = self.believable_floor_ms(floor_ms, local);
         if let State::Holding(held) = &mut self.state {
             held.first_ms = held.first_ms.max(floor_ms);
             held.unconfirmed_since_boot_ms = None;
