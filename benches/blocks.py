@@ -60,6 +60,9 @@ def in_turn(cluster: Cluster, runs: Iterable[tuple[int, int]]) -> Iterator[tuple
 
 
 def set_largest(cluster: Cluster, size: int) -> None:
+    """Puts it in force, unless it is."""
+    if cluster.psql(SHOW) == str(size):
+        return
     cluster.psql(f"{LOAD}; ALTER SYSTEM SET id_gen.max_block = {size}")
     cluster.reload()
     cluster.poll_until(SHOW, expected=str(size))
