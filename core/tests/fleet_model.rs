@@ -414,6 +414,7 @@ impl State {
         let mut grant = |grant: &mut Grant| {
             show(&mut grant.nonce);
             show(&mut grant.tag);
+            grant.predecessor.iter_mut().for_each(&mut *show);
         };
         let doubles = self.backup.iter_mut().flatten().chain([&mut self.registry]);
         for double in doubles {

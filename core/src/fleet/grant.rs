@@ -42,6 +42,9 @@ pub struct Grant {
     pub until_ms: i64,
     /// Whether it is in use.
     pub state: GrantState,
+    /// The tag of the value that the acquisition replaced: it tells a former holder that nothing of what it was
+    /// granted was forgotten when its number was taken.
+    pub predecessor: Option<u128>,
     /// Who holds it.
     pub holder: Holder,
 }

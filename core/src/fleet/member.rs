@@ -14,6 +14,8 @@
 //! **Order.** Of a right that has changed, the caller makes [`Right::first_ms`] durable as its reservation
 //! before it lets a claim use the right: a crash would otherwise start below it.
 
+use std::collections::BTreeMap;
+
 use crate::fleet::grant::{Grant, GrantState, Holder, Number, Terms, Waiting};
 use crate::fleet::registry::{Answer, Listing, Request};
 
@@ -207,6 +209,10 @@ enum Asked {
     Write(Box<Write>),
 }
 
+/// Among how many numbers that nobody ever held a server chooses: enough that servers which start together seldom
+/// choose the same.
+const CHOICES: usize = 64;
+
 /// How many writes without an answer are remembered. What was forgotten and is found in the registry counts as
 /// a registry that was restored, which is safe.
 const OPEN_WRITES: usize = 8;
@@ -333,8 +339,9 @@ impl Member {
                 Doubt::Restored { found, told: true } => {
                     let old = [found.as_ref(), Some(&held.grant)].into_iter().flatten();
                     let old_until_ms = old.map(|grant| grant.until_ms).max().unwrap_or(i64::MIN);
-                    let new =
+                    let grant =
                         self.new_grant(random(), random(), local, local.frontier_ms, old_until_ms);
+                    let new = Grant { predecessor: tag_of(found.as_ref()), ..grant };
                     let kind = WriteKind::Acquisition { floor_ms: self.forgotten_until_ms(local) };
                     write(held.number, found.clone(), new, local, kind)
                 }
@@ -345,7 +352,8 @@ impl Member {
                     _ => {
                         let frontier_ms = local.frontier_ms.max(held.first_ms);
                         let (nonce, old) = (held.grant.nonce, held.grant.until_ms);
-                        let new = self.new_grant(nonce, random(), local, frontier_ms, old);
+                        let grant = self.new_grant(nonce, random(), local, frontier_ms, old);
+                        let new = Grant { predecessor: held.grant.predecessor, ..grant };
                         let expected = Some(held.grant.clone());
                         write(held.number, expected, new, local, WriteKind::Renewal)
                     }
@@ -428,6 +436,7 @@ impl Member {
             tag,
             until_ms: self.terms.next_until_ms(local.wall_ms, frontier_ms, old_until_ms),
             state: GrantState::Held,
+            predecessor: None,
             holder: self.holder.clone(),
         }
     }
@@ -440,7 +449,8 @@ impl Member {
             let kind = WriteKind::Acquisition { floor_ms: choice.floor_ms };
             (kind, self.first_ms(local, old_until_ms, choice.floor_ms))
         };
-        let new = self.new_grant(nonce, tag, local, first_ms, old_until_ms);
+        let grant = self.new_grant(nonce, tag, local, first_ms, old_until_ms);
+        let new = Grant { predecessor: tag_of(choice.found.as_ref()), ..grant };
         write(choice.number, choice.found.clone(), new, local, kind)
     }
 
@@ -467,21 +477,13 @@ impl Member {
     ) -> Event {
         let Listing { floor_ms, grants } = listing;
         let floor_ms = self.believable_floor_ms(floor_ms, local);
-        let find = |number| grants.iter().find(|(held, _)| *held == number).map(|(_, grant)| grant);
-        let own = grants.iter().find(|(_, grant)| self.is_own(grant));
+        let grants: BTreeMap<Number, &Grant> =
+            grants.iter().map(|(number, grant)| (*number, grant)).collect();
+        let own = grants.iter().find(|(number, grant)| self.may_take_again(**number, grant, local));
         let (number, found) = match own {
-            Some((number, grant)) => (*number, Some(grant)),
+            Some((number, grant)) => (*number, Some(*grant)),
             None => {
-                let free = self.numbers.all().map(|number| (number, find(number)));
-                let mut free: Vec<_> =
-                    free.filter(|(_, found)| is_free(*found, local.wall_ms)).collect();
-                // Numbers of which nobody is known to be alive come first.
-                let best = |found: Option<&Grant>| {
-                    found.is_none_or(|grant| grant.state == GrantState::Released)
-                };
-                if free.iter().any(|(_, found)| best(*found)) {
-                    free.retain(|(_, found)| best(*found));
-                }
+                let free = self.free_numbers(&grants, local.wall_ms);
                 if free.is_empty() {
                     return Event::NoFreeNumber;
                 }
@@ -492,6 +494,32 @@ impl Member {
         let found = found.cloned();
         self.state = State::Choosing(Choice { number, found, floor_ms, continues });
         Event::Quiet
+    }
+
+    /// Numbers that may be taken now. Those of which nobody is known to be alive come first, and alone.
+    fn free_numbers<'a>(
+        &self,
+        grants: &BTreeMap<Number, &'a Grant>,
+        wall_ms: i64,
+    ) -> Vec<(Number, Option<&'a Grant>)> {
+        let ever_held = grants.iter().map(|(number, grant)| (*number, *grant));
+        let (released, held): (Vec<_>, Vec<_>) = ever_held
+            .filter(|(number, grant)| self.numbers.contain(*number) && is_free(grant, wall_ms))
+            .map(|(number, grant)| (number, Some(grant)))
+            .partition(|(_, grant)| grant.is_some_and(|it| it.state == GrantState::Released));
+        let never_held = self.numbers.all().filter(|number| !grants.contains_key(number));
+        let mut free: Vec<_> = never_held.take(CHOICES).map(|number| (number, None)).collect();
+        free.extend(released);
+        free.sort_by_key(|(number, _)| *number);
+        if free.is_empty() { held } else { free }
+    }
+
+    /// Whether this is the number that this server held last. One whose bound lies further ahead than any server
+    /// with a right clock puts it is left alone: nothing could be made with it.
+    fn may_take_again(&self, number: Number, grant: &Grant, local: &Local) -> bool {
+        self.is_own(grant)
+            && self.numbers.contain(number)
+            && grant.until_ms == self.believable_floor_ms(grant.until_ms, local)
     }
 
     /// Whether this server wrote that, as far as its disk and its own writes tell.
@@ -610,9 +638,13 @@ impl Member {
                 if grant.nonce != held.grant.nonce || grant.state == GrantState::Released =>
             {
                 let number = held.number;
-                // Nobody takes a number before its bound, unless the registry has forgotten that bound.
+                // Nobody takes a number before its bound, unless the registry has forgotten that bound, or the
+                // taker has a copy of this server's disk: such a one has seen what was granted here.
                 let latest_ms = local.wall_ms.saturating_add(self.terms.clock_difference_ms.into());
-                let early = grant.nonce != held.grant.nonce && held.grant.until_ms > latest_ms;
+                let was_seen = grant.predecessor == Some(held.grant.tag)
+                    || self.open.iter().any(|write| grant.predecessor == Some(write.new.tag));
+                let early =
+                    grant.nonce != held.grant.nonce && held.grant.until_ms > latest_ms && !was_seen;
                 self.state = if early { State::Telling { leaves: false } } else { State::Outside };
                 self.open.clear();
                 self.witness = None;
@@ -653,6 +685,7 @@ impl Member {
         let mut grant = |grant: &mut Grant| {
             show(&mut grant.nonce);
             show(&mut grant.tag);
+            grant.predecessor.iter_mut().for_each(&mut *show);
         };
         match &mut self.state {
             State::Choosing(choice) => choice.found.iter_mut().for_each(&mut grant),
@@ -678,6 +711,10 @@ impl Member {
 }
 
 impl Numbers {
+    fn contain(self, number: Number) -> bool {
+        number.datacenter == self.datacenter && (self.first..=self.last).contains(&number.worker)
+    }
+
     fn all(self) -> impl Iterator<Item = Number> {
         let Numbers { datacenter, first, last } = self;
         (first..=last).map(move |worker| Number { datacenter, worker })
@@ -685,8 +722,12 @@ impl Numbers {
 }
 
 /// Whether a number may be taken: whoever held it makes no ID of this time or later.
-fn is_free(found: Option<&Grant>, wall_ms: i64) -> bool {
-    found.is_none_or(|grant| grant.until_ms <= wall_ms)
+const fn is_free(grant: &Grant, wall_ms: i64) -> bool {
+    grant.until_ms <= wall_ms
+}
+
+fn tag_of(grant: Option<&Grant>) -> Option<u128> {
+    grant.map(|grant| grant.tag)
 }
 
 fn write(

@@ -8,16 +8,23 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`grant`] | what the registry keeps, and the terms of a fleet |
+//! | [`grant`] | what the registry keeps for a number, and the terms of a fleet |
+//! | [`meta`] | what makes a fleet |
 //! | [`registry`] | what a registry can do |
-//! | [`member`] | what a server asks of it, and what the answers allow |
+//! | [`store`] | a registry made of keys and values |
+//! | [`text`] | the values as texts |
+//! | [`member`] | what a server asks of a registry, and what the answers allow |
 //!
 //! Nothing here reads a clock, a network or a disk.
 
 pub mod grant;
 pub mod member;
+pub mod meta;
 pub mod registry;
+pub mod store;
+pub mod text;
 
 pub use grant::{Grant, GrantState, Number, Terms, Waiting};
 pub use member::{Local, Member, Right};
+pub use meta::Meta;
 pub use registry::{Answer, Listing, Registry, Request, ask};

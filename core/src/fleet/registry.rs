@@ -12,7 +12,8 @@ pub struct Listing {
     pub grants: Vec<(Number, Grant)>,
 }
 
-/// A request to the registry.
+/// A request to the registry. One is made every few seconds, so its size does not matter.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
     /// The floor and all grants.

@@ -1,0 +1,427 @@
+//! What a registry is made of: a store of texts by key, which can compare and swap. [`Keys`] keeps a fleet in it.
+//!
+//! | key | value |
+//! | --- | --- |
+//! | `/id_gen/<fleet>/meta` | the fleet ([`Meta`]), written by an administrator's command |
+//! | `/id_gen/<fleet>/floor` | [`Listing::floor_ms`] |
+//! | `/id_gen/<fleet>/n/<datacenter>/<worker>` | a [`Grant`] |
+//!
+//! Every write of a grant takes place only if the fleet is still the one that the server knows, so a fleet that was
+//! wiped or made anew gives no number to a server that has not read its terms.
+
+use crate::fleet::grant::{Grant, Number};
+use crate::fleet::meta::Meta;
+use crate::fleet::registry::{Listing, Registry};
+use crate::fleet::text;
+
+/// A store of texts by key. Every operation is atomic and linearizable: it sees all that was acknowledged before.
+pub trait Store {
+    /// All keys with this prefix and their values, in order, as of one moment.
+    ///
+    /// # Errors
+    /// If no answer came, or none that can be relied on.
+    fn list(&mut self, prefix: &str) -> Result<Vec<(String, String)>, StoreError>;
+
+    /// The value of a key, if it has one.
+    ///
+    /// # Errors
+    /// As for [`Store::list`].
+    fn get(&mut self, key: &str) -> Result<Option<String>, StoreError>;
+
+    /// Compares and swaps.
+    ///
+    /// # Errors
+    /// As for [`Store::list`]. The swap may have taken place nevertheless, or do so later.
+    fn swap(&mut self, swap: &Swap<'_>) -> Result<Swapped, StoreError>;
+}
+
+/// Gives a key a new value if it has the expected one, and another key has the value that it should.
+#[derive(Clone, Copy, Debug)]
+pub struct Swap<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// What it is expected to be, in all bytes; `None` if there is none.
+    pub expected: Option<&'a str>,
+    /// Its new value.
+    pub new: &'a str,
+    /// Another key, and the value that it must have.
+    pub only_if: Option<(&'a str, &'a str)>,
+}
+
+/// What came of a swap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Swapped {
+    /// It took place.
+    Done,
+    /// It did not: the value is another one.
+    Differs {
+        /// The value of the key.
+        found: Option<String>,
+    },
+    /// It did not: the value of the other key is another one.
+    Forbidden,
+}
+
+/// What kept a store from an answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{server}: {detail}")]
+pub struct StoreError {
+    /// What kind of trouble it is.
+    pub kind: StoreErrorKind,
+    /// Which server it is about, as the setting names it; several if all were tried.
+    pub server: String,
+    /// What the server or the operating system said.
+    pub detail: String,
+}
+
+/// Kinds of trouble with a store, each with another way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreErrorKind {
+    /// No connection, or it broke.
+    Unreachable,
+    /// No answer in time.
+    TimedOut,
+    /// The setting that names it can't be understood, or a file that it names can't be read.
+    Setting,
+    /// User or password are wrong or missing, or the user may not do that.
+    Credentials,
+    /// Its certificate is not valid for us, or ours is not for it.
+    Certificate,
+    /// etcd: it does not offer the JSON gateway.
+    NoGateway,
+    /// etcd: its disk quota is used up.
+    NoSpace,
+    /// etcd: the majority of its members can't be reached.
+    NoQuorum,
+    /// PostgreSQL: the registry's table is missing.
+    NoTable,
+    /// PostgreSQL: the server takes no writes.
+    ReadOnly,
+    /// It said something that is no answer.
+    Unexpected,
+}
+
+/// Why a registry has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeysError {
+    /// The store has none. A write may have taken place nevertheless.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The fleet is not there. Nothing was written.
+    #[error("the registry has no fleet of this name")]
+    NoFleet,
+    /// The fleet is not the one that this server knows. Nothing was written.
+    #[error("the fleet was made anew or has other terms")]
+    OtherFleet,
+    /// A value that is none of ours. Nothing was written.
+    #[error("the value of key \"{key}\" is not valid: {reason}")]
+    Damaged {
+        /// The key.
+        key: String,
+        /// What is wrong with the value.
+        reason: String,
+    },
+}
+
+/// A fleet that is kept in a store.
+#[derive(Debug)]
+pub struct Keys<S> {
+    /// The store.
+    pub store: S,
+    prefix: String,
+    meta: Meta,
+    /// The fleet as the store has it.
+    meta_text: String,
+}
+
+/// Longest name of a fleet, in bytes.
+pub const LONGEST_FLEET_NAME: usize = 63;
+
+/// Whether a fleet can have this name: 1 to 63 letters, digits, `_`, `-` and `.`.
+pub fn is_fleet_name(name: &str) -> bool {
+    (1..=LONGEST_FLEET_NAME).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+}
+
+fn prefix_of(fleet: &str) -> String {
+    format!("/id_gen/{fleet}/")
+}
+
+impl<S: Store> Keys<S> {
+    /// A fleet that is there.
+    ///
+    /// # Errors
+    /// If it is not, or the store has no answer.
+    pub fn open(mut store: S, fleet: &str) -> Result<Keys<S>, (S, KeysError)> {
+        let prefix = prefix_of(fleet);
+        match read_meta(&mut store, &prefix) {
+            Ok((meta, meta_text)) => Ok(Keys { store, prefix, meta, meta_text }),
+            Err(error) => Err((store, error)),
+        }
+    }
+
+    /// Makes a fleet. Returns the one that there is, if there is one of this name.
+    ///
+    /// # Errors
+    /// If the store has no answer.
+    pub fn create(store: &mut S, fleet: &str, meta: &Meta) -> Result<Option<Meta>, KeysError> {
+        let prefix = prefix_of(fleet);
+        let (key, new) = (meta_key(&prefix), text::encode_meta(meta));
+        let swap = Swap { key: &key, expected: None, new: &new, only_if: None };
+        match store.swap(&swap)? {
+            Swapped::Done => Ok(None),
+            Swapped::Differs { .. } | Swapped::Forbidden => {
+                read_meta(store, &prefix).map(|(meta, _)| Some(meta))
+            }
+        }
+    }
+
+    /// The fleet.
+    pub const fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn number_key(&self, number: Number) -> String {
+        let Number { datacenter, worker } = number;
+        format!("{}n/{datacenter}/{worker}", self.prefix)
+    }
+
+    fn number_of(&self, key: &str) -> Option<Number> {
+        let numbers = key.strip_prefix(self.prefix.as_str())?.strip_prefix("n/")?;
+        let (datacenter, worker) = numbers.split_once('/')?;
+        let number = Number { datacenter: datacenter.parse().ok()?, worker: worker.parse().ok()? };
+        // Another spelling of the number is not the key that servers compare and swap.
+        (self.number_key(number) == key).then_some(number)
+    }
+
+    fn floor_key(&self) -> String {
+        format!("{}floor", self.prefix)
+    }
+}
+
+fn meta_key(prefix: &str) -> String {
+    format!("{prefix}meta")
+}
+
+fn read_meta<S: Store>(store: &mut S, prefix: &str) -> Result<(Meta, String), KeysError> {
+    let key = meta_key(prefix);
+    let text = store.get(&key)?.ok_or(KeysError::NoFleet)?;
+    let meta = text::decode_meta(&text).map_err(|reason| KeysError::Damaged { key, reason })?;
+    Ok((meta, text))
+}
+
+fn floor_of(key: &str, text: Option<&str>) -> Result<i64, KeysError> {
+    text.map_or(Ok(i64::MIN), |text| {
+        text.parse().map_err(|_| KeysError::Damaged {
+            key: key.to_owned(),
+            reason: format!("\"{text}\" is not a number of milliseconds"),
+        })
+    })
+}
+
+fn grant_of(key: &str, text: &str) -> Result<Grant, KeysError> {
+    text::decode_grant(text).map_err(|reason| KeysError::Damaged { key: key.to_owned(), reason })
+}
+
+impl<S: Store> Registry for Keys<S> {
+    type Error = KeysError;
+
+    fn list(&mut self) -> Result<Listing, KeysError> {
+        let mut listing = Listing { floor_ms: i64::MIN, grants: Vec::new() };
+        let (meta_key, floor_key) = (meta_key(&self.prefix), self.floor_key());
+        let mut fleet = None;
+        for (key, value) in self.store.list(&self.prefix)? {
+            if key == meta_key {
+                fleet = Some(value);
+            } else if key == floor_key {
+                listing.floor_ms = floor_of(&key, Some(&value))?;
+            } else if let Some(number) = self.number_of(&key) {
+                listing.grants.push((number, grant_of(&key, &value)?));
+            }
+        }
+        match fleet {
+            None => Err(KeysError::NoFleet),
+            Some(text) if text != self.meta_text => Err(KeysError::OtherFleet),
+            Some(_) => {
+                listing.grants.sort_by_key(|(number, _)| *number);
+                Ok(listing)
+            }
+        }
+    }
+
+    fn floor_ms(&mut self) -> Result<i64, KeysError> {
+        let key = self.floor_key();
+        floor_of(&key, self.store.get(&key)?.as_deref())
+    }
+
+    fn raise_floor(&mut self, floor_ms: i64) -> Result<i64, KeysError> {
+        let (key, new) = (self.floor_key(), floor_ms.to_string());
+        let mut current = self.store.get(&key)?;
+        loop {
+            let current_ms = floor_of(&key, current.as_deref())?;
+            if current_ms >= floor_ms {
+                return Ok(current_ms);
+            }
+            // Also where the fleet is gone: who makes it anew has to know of the numbers in use.
+            let swap = Swap { key: &key, expected: current.as_deref(), new: &new, only_if: None };
+            match self.store.swap(&swap)? {
+                Swapped::Done => return Ok(floor_ms),
+                Swapped::Differs { found } => current = found,
+                Swapped::Forbidden => {}
+            }
+        }
+    }
+
+    fn read(&mut self, number: Number) -> Result<Option<Grant>, KeysError> {
+        let key = self.number_key(number);
+        self.store.get(&key)?.map(|text| grant_of(&key, &text)).transpose()
+    }
+
+    fn swap(
+        &mut self,
+        number: Number,
+        expected: Option<&Grant>,
+        new: &Grant,
+    ) -> Result<Result<(), Option<Grant>>, KeysError> {
+        let key = self.number_key(number);
+        let (expected, new) = (expected.map(text::encode_grant), text::encode_grant(new));
+        let meta_key = meta_key(&self.prefix);
+        let swap = Swap {
+            key: &key,
+            expected: expected.as_deref(),
+            new: &new,
+            only_if: Some((&meta_key, &self.meta_text)),
+        };
+        match self.store.swap(&swap)? {
+            Swapped::Done => Ok(Ok(())),
+            Swapped::Differs { found } => {
+                Ok(Err(found.map(|text| grant_of(&key, &text)).transpose()?))
+            }
+            Swapped::Forbidden => Err(KeysError::OtherFleet),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::fleet::grant::{GrantState, Holder, Terms};
+    use crate::presets;
+
+    #[derive(Debug, Default)]
+    struct Double(BTreeMap<String, String>);
+
+    impl Store for Double {
+        fn list(&mut self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
+            let with_prefix = self.0.iter().filter(|(key, _)| key.starts_with(prefix));
+            Ok(with_prefix.map(|(key, value)| (key.clone(), value.clone())).collect())
+        }
+
+        fn get(&mut self, key: &str) -> Result<Option<String>, StoreError> {
+            Ok(self.0.get(key).cloned())
+        }
+
+        fn swap(&mut self, swap: &Swap<'_>) -> Result<Swapped, StoreError> {
+            if let Some((key, value)) = swap.only_if
+                && self.0.get(key).map(String::as_str) != Some(value)
+            {
+                return Ok(Swapped::Forbidden);
+            }
+            let found = self.0.get(swap.key).cloned();
+            if found.as_deref() != swap.expected {
+                return Ok(Swapped::Differs { found });
+            }
+            self.0.insert(swap.key.to_owned(), swap.new.to_owned());
+            Ok(Swapped::Done)
+        }
+    }
+
+    fn meta(id: u128) -> Meta {
+        let layout = presets::by_name(presets::DEFAULT).unwrap().layout;
+        Meta { id, layout, terms: Terms::DEFAULT }
+    }
+
+    fn fleet() -> Keys<Double> {
+        let mut store = Double::default();
+        assert_eq!(Keys::create(&mut store, "f", &meta(1)).unwrap(), None);
+        Keys::open(store, "f").unwrap()
+    }
+
+    fn grant(tag: u128) -> Grant {
+        Grant {
+            nonce: 1,
+            tag,
+            until_ms: 1_000,
+            state: GrantState::Held,
+            predecessor: None,
+            holder: Holder::default(),
+        }
+    }
+
+    const NUMBER: Number = Number { datacenter: 0, worker: 7 };
+
+    #[test]
+    fn a_fleet_is_made_once() {
+        let mut store = fleet().store;
+        assert_eq!(Keys::create(&mut store, "f", &meta(2)).unwrap(), Some(meta(1)));
+        assert!(matches!(Keys::open(store, "other"), Err((_, KeysError::NoFleet))));
+    }
+
+    #[test]
+    fn a_grant_is_swapped_for_the_value_it_has() {
+        let mut keys = fleet();
+        assert_eq!(keys.swap(NUMBER, None, &grant(1)), Ok(Ok(())));
+        assert_eq!(keys.swap(NUMBER, None, &grant(2)), Ok(Err(Some(grant(1)))));
+        assert_eq!(keys.swap(NUMBER, Some(&grant(1)), &grant(2)), Ok(Ok(())));
+        assert_eq!(keys.read(NUMBER), Ok(Some(grant(2))));
+        assert_eq!(keys.list().unwrap().grants, vec![(NUMBER, grant(2))]);
+    }
+
+    #[test]
+    fn a_fleet_that_is_gone_or_another_gives_no_number() {
+        let mut keys = fleet();
+        let key = meta_key(&keys.prefix);
+        keys.store.0.remove(&key);
+        assert_eq!(keys.swap(NUMBER, None, &grant(1)), Err(KeysError::OtherFleet));
+        assert_eq!(keys.list(), Err(KeysError::NoFleet));
+        Keys::create(&mut keys.store, "f", &meta(2)).unwrap();
+        assert_eq!(keys.swap(NUMBER, None, &grant(1)), Err(KeysError::OtherFleet));
+        assert_eq!(keys.list(), Err(KeysError::OtherFleet));
+    }
+
+    #[test]
+    fn the_floor_only_rises_and_outlives_the_fleet() {
+        let mut keys = fleet();
+        assert_eq!(keys.floor_ms(), Ok(i64::MIN));
+        keys.store.0.clear();
+        assert_eq!(keys.raise_floor(5), Ok(5));
+        assert_eq!(keys.raise_floor(3), Ok(5));
+        assert_eq!(keys.floor_ms(), Ok(5));
+    }
+
+    #[test]
+    fn values_of_others_are_named() {
+        let mut keys = fleet();
+        keys.store
+            .0
+            .insert("/id_gen/f/n/0/07".to_owned(), "not ours, and not in the way".to_owned());
+        assert_eq!(keys.list().unwrap().grants, vec![]);
+        keys.store.0.insert("/id_gen/f/n/0/7".to_owned(), "{}".to_owned());
+        assert!(
+            matches!(keys.list(), Err(KeysError::Damaged { key, .. }) if key == "/id_gen/f/n/0/7")
+        );
+        keys.store.0.insert("/id_gen/f/floor".to_owned(), "soon".to_owned());
+        assert!(
+            matches!(keys.floor_ms(), Err(KeysError::Damaged { key, .. }) if key == "/id_gen/f/floor")
+        );
+    }
+
+    #[test]
+    fn names_of_fleets() {
+        assert!(["a", "orders-eu_1.x"].into_iter().all(is_fleet_name));
+        assert!(!["", "a/b", "ä", "a b"].into_iter().any(is_fleet_name));
+        assert!(is_fleet_name(&"a".repeat(63)) && !is_fleet_name(&"a".repeat(64)));
+    }
+}

@@ -1,0 +1,239 @@
+//! Grants and fleets as the texts that a registry keeps: JSON, for people and other programs to read.
+//!
+//! Servers compare whole values, so there is one text for each value and no other: what does not read back as the
+//! same bytes is refused.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fleet::grant::{Grant, GrantState, Holder, Terms, Waiting};
+use crate::fleet::meta::Meta;
+
+/// The format of the texts: servers of different formats can't share a fleet.
+const FORMAT: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GrantText {
+    state: StateText,
+    until_ms: i64,
+    host: String,
+    port: u16,
+    /// As text: JSON readers round large numbers.
+    system_identifier: String,
+    timeline: u32,
+    nonce: Hex,
+    tag: Hex,
+    predecessor: Option<Hex>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum StateText {
+    Held,
+    Released,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MetaText {
+    format: u32,
+    id: Hex,
+    layout: String,
+    waiting: WaitingText,
+    ahead_ms: u32,
+    max_lead_ms: u32,
+    clock_difference_ms: u32,
+    renewal_ms: u32,
+    timeout_ms: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum WaitingText {
+    Normal,
+    Strict,
+}
+
+/// 128 bits as 32 hexadecimal digits.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+struct Hex(String);
+
+impl From<u128> for Hex {
+    fn from(bits: u128) -> Hex {
+        Hex(format!("{bits:032x}"))
+    }
+}
+
+impl Hex {
+    fn bits(&self) -> Result<u128, String> {
+        u128::from_str_radix(&self.0, 16).map_err(|error| error.to_string())
+    }
+}
+
+/// The text of a grant.
+pub fn encode_grant(grant: &Grant) -> String {
+    let Grant { nonce, tag, until_ms, state, predecessor, holder } = grant;
+    to_text(&GrantText {
+        state: match state {
+            GrantState::Held => StateText::Held,
+            GrantState::Released => StateText::Released,
+        },
+        until_ms: *until_ms,
+        host: holder.host.clone(),
+        port: holder.port,
+        system_identifier: holder.system_identifier.to_string(),
+        timeline: holder.timeline,
+        nonce: (*nonce).into(),
+        tag: (*tag).into(),
+        predecessor: predecessor.map(Hex::from),
+    })
+}
+
+/// The grant of a text.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn decode_grant(text: &str) -> Result<Grant, String> {
+    let read: GrantText = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let grant = Grant {
+        nonce: read.nonce.bits()?,
+        tag: read.tag.bits()?,
+        until_ms: read.until_ms,
+        state: match read.state {
+            StateText::Held => GrantState::Held,
+            StateText::Released => GrantState::Released,
+        },
+        predecessor: read.predecessor.map(|hex| hex.bits()).transpose()?,
+        holder: Holder {
+            system_identifier: read.system_identifier.parse().map_err(|_| {
+                format!("system_identifier \"{}\" is not a number", read.system_identifier)
+            })?,
+            timeline: read.timeline,
+            host: read.host,
+            port: read.port,
+        },
+    };
+    same_text(text, &encode_grant(&grant))?;
+    Ok(grant)
+}
+
+/// The text of a fleet.
+pub fn encode_meta(meta: &Meta) -> String {
+    let Meta { id, layout, terms } = meta;
+    to_text(&MetaText {
+        format: FORMAT,
+        id: (*id).into(),
+        layout: layout.to_string(),
+        waiting: match terms.waiting {
+            Waiting::Normal => WaitingText::Normal,
+            Waiting::Strict => WaitingText::Strict,
+        },
+        ahead_ms: terms.ahead_ms,
+        max_lead_ms: terms.max_lead_ms,
+        clock_difference_ms: terms.clock_difference_ms,
+        renewal_ms: terms.renewal_ms,
+        timeout_ms: terms.timeout_ms,
+    })
+}
+
+/// The fleet of a text.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn decode_meta(text: &str) -> Result<Meta, String> {
+    #[derive(Deserialize)]
+    struct Format {
+        format: u32,
+    }
+    let Format { format } = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if format != FORMAT {
+        return Err(format!("its format is {format}, and this version knows {FORMAT}"));
+    }
+    let read: MetaText = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let meta = Meta {
+        id: read.id.bits()?,
+        layout: read
+            .layout
+            .parse()
+            .map_err(|error| format!("layout \"{}\": {error}", read.layout))?,
+        terms: Terms {
+            ahead_ms: read.ahead_ms,
+            max_lead_ms: read.max_lead_ms,
+            clock_difference_ms: read.clock_difference_ms,
+            renewal_ms: read.renewal_ms,
+            timeout_ms: read.timeout_ms,
+            waiting: match read.waiting {
+                WaitingText::Normal => Waiting::Normal,
+                WaitingText::Strict => Waiting::Strict,
+            },
+        },
+    };
+    meta.terms.check().map_err(|error| error.to_string())?;
+    same_text(text, &encode_meta(&meta))?;
+    Ok(meta)
+}
+
+fn to_text(value: &impl Serialize) -> String {
+    // None of these types has a map with keys that are no strings, or a serializer that fails.
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+fn same_text(text: &str, again: &str) -> Result<(), String> {
+    if text == again { Ok(()) } else { Err("it is not written as id_gen writes it".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::presets;
+
+    prop_compose! {
+        fn grants()(
+            nonce: u128, tag: u128, until_ms: i64, held: bool, predecessor: Option<u128>,
+            system_identifier: u64, timeline: u32, host: String, port: u16,
+        ) -> Grant {
+            let state = if held { GrantState::Held } else { GrantState::Released };
+            let holder = Holder { system_identifier, timeline, host, port };
+            Grant { nonce, tag, until_ms, state, predecessor, holder }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_grant_reads_back(grant in grants()) {
+            prop_assert_eq!(decode_grant(&encode_grant(&grant)), Ok(grant));
+        }
+
+        #[test]
+        fn no_text_panics(text: String) {
+            let _ = decode_grant(&text);
+            let _ = decode_meta(&text);
+        }
+    }
+
+    fn meta() -> Meta {
+        let layout = presets::by_name(presets::DEFAULT).unwrap().layout;
+        Meta { id: 7, layout, terms: Terms::DEFAULT }
+    }
+
+    #[test]
+    fn a_fleet_reads_back() {
+        assert_eq!(decode_meta(&encode_meta(&meta())), Ok(meta()));
+    }
+
+    #[test]
+    fn another_spelling_of_the_same_is_refused() {
+        let text = encode_meta(&meta());
+        assert!(
+            decode_meta(&text.replace("\":", "\": ")).unwrap_err().contains("as id_gen writes it")
+        );
+        assert!(
+            decode_meta(&text.replace("\"format\":1", "\"format\":2"))
+                .unwrap_err()
+                .contains("format is 2")
+        );
+    }
+}
