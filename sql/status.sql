@@ -6,7 +6,8 @@ CREATE FUNCTION @extschema@.id_gen_status(
         OUT frontier timestamptz, OUT lead interval, OUT max_lead interval,
         OUT reserved_until timestamptz, OUT keeper_pid integer, OUT keeper_beat timestamptz,
         OUT rate_second double precision, OUT rate_minute double precision,
-        OUT sequence_use double precision, OUT clock_synchronized boolean, OUT preloaded boolean)
+        OUT sequence_use double precision, OUT clock_synchronized boolean, OUT preloaded boolean,
+        OUT fleet_state text, OUT granted_until timestamptz)
     RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'id_gen_status'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 1

@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | [`sql`] | what SQL can call, a file for each family of functions |
 //! | [`observe`] | whether a server generates, and what may be wrong with it |
+//! | [`fleet`] | from the setting of a registry to a number of this server's own |
 //! | [`generate`] | from a used-up block to the next one |
 //! | [`shared`] | shared memory |
 //! | [`durable`] | what is on disk |
@@ -26,6 +27,7 @@ use pgrx::prelude::*;
 
 mod durable;
 mod error;
+mod fleet;
 mod generate;
 mod observe;
 mod os;
@@ -35,6 +37,7 @@ mod shared;
 mod sql;
 
 use error::{log_limit, report};
+use fleet::registrar;
 use generate::keeper;
 use pg::{backtrace, server};
 use shared::memory;
@@ -59,4 +62,5 @@ pub extern "C-unwind" fn _PG_init() {
     log_limit::install();
     memory::request();
     keeper::request();
+    registrar::request();
 }

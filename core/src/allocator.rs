@@ -161,12 +161,15 @@ impl Allocator {
         self.reserved_until_ms(layout)
     }
 
-    /// Goes on with another node's bits: from the next tick, because only then are its IDs above
-    /// those before, and with nothing reserved, so that the first of them waits until the
-    /// reservation on disk names the new node.
-    pub fn change_node(&mut self, layout: &Layout) {
+    /// Goes on with another node's bits, or with the same that another server may have had meanwhile: from the next
+    /// tick, because only then are its IDs above those before, not before [`Identity::first_ms`], and with nothing
+    /// reserved, so that the first of them waits until the reservation on disk names the new node.
+    pub fn change_node(&mut self, layout: &Layout, identity: &Identity) {
         self.frontier.raise(self.end_of_tick(layout));
         self.release(layout);
+        if let Some(first_ms) = identity.first_ms {
+            self.frontier.raise(layout.first_position(layout.tick_from(first_ms)));
+        }
     }
 
     /// First position after the last tick of which something was handed out: zero as long as nothing

@@ -1,6 +1,7 @@
 //! Who a server is within its IDs: its worker and datacenter number, where it has them from, and
 //! until when they are its own.
 
+use crate::fleet::{Number, Right};
 use crate::layout::{Layout, RangeError};
 
 /// Who a server is within its IDs.
@@ -13,6 +14,8 @@ pub struct Identity {
     pub datacenter: u32,
     /// Where the numbers come from.
     pub source: IdentitySource,
+    /// No ID of an earlier Unix millisecond may be made with them; `None` if nobody else ever had them.
+    pub first_ms: Option<i64>,
     /// No ID of this Unix millisecond or later may be made with them; `None` if they are the
     /// server's own for good.
     pub valid_until_ms: Option<i64>,
@@ -23,6 +26,8 @@ pub struct Identity {
 pub enum IdentitySource {
     /// From `id_gen.worker_id` and `id_gen.datacenter_id`.
     Setting,
+    /// From the fleet's registry.
+    Registry,
 }
 
 /// Why a server can't generate with its numbers.
@@ -40,12 +45,34 @@ impl Identity {
         worker: None,
         datacenter: 0,
         source: IdentitySource::Setting,
+        first_ms: None,
         valid_until_ms: None,
     };
+
+    /// A server with a fleet that has no number at present.
+    pub const WITHOUT_GRANT: Identity =
+        Identity { source: IdentitySource::Registry, ..Identity::NONE };
+
+    /// A server whose number comes from a fleet's registry.
+    pub const fn granted(right: &Right) -> Identity {
+        let Right { number: Number { datacenter, worker }, first_ms, until_ms } = *right;
+        Identity {
+            worker: Some(worker),
+            datacenter,
+            source: IdentitySource::Registry,
+            first_ms: Some(first_ms),
+            valid_until_ms: Some(until_ms),
+        }
+    }
 
     /// Whether both make IDs with the same node's bits.
     pub fn same_node(&self, other: &Identity) -> bool {
         (self.worker, self.datacenter) == (other.worker, other.datacenter)
+    }
+
+    /// Whether IDs go on with the other one as they did: only the end of the right to them may differ.
+    pub fn goes_on_as(&self, other: &Identity) -> bool {
+        self.same_node(other) && self.first_ms == other.first_ms
     }
 
     /// The node's bits in every ID of a layout.

@@ -180,3 +180,26 @@ fn check_layout(
         Err(StartupError::LayoutBelow { old, highest_old, lowest_new })
     }
 }
+
+/// The start point of a number that a fleet's registry granted, from this Unix millisecond on. That is above all that
+/// anybody made with the number, so neither clocks nor files have to be relied on; but a record tells whether IDs of
+/// another layout were made here.
+///
+/// # Errors
+/// [`StartupError::LayoutBelow`].
+pub fn granted_start_point(
+    stored: &StoredRecord,
+    context: &StartupContext,
+    first_ms: i64,
+) -> Result<StartPoint, StartupError> {
+    let mut monitor = ClockMonitor::new(context.clock);
+    if let StoredRecord::Found(record) = stored
+        && record.system_identifier == context.system_identifier
+    {
+        check_layout(record, context, first_ms.max(record.until_ms))?;
+        if record.timeline == context.timeline {
+            monitor = after(record, context).monitor;
+        }
+    }
+    Ok(StartPoint { first_ms, monitor })
+}

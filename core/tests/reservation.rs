@@ -3,6 +3,7 @@
 
 use id_gen_core::allocator::{Allocator, RESERVE_AHEAD_MS};
 use id_gen_core::clock::ClockReading;
+use id_gen_core::fleet::{Number, Right};
 use id_gen_core::frontier::{ClaimSize, SequenceStart};
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::{Field, Layout};
@@ -346,7 +347,7 @@ fn what_follows_a_change_of_node_is_of_a_later_tick() {
     let mut allocator = Allocator::new(&layout, &start);
     allocator.extend(&layout, record().until_ms + 1_000);
     let start = allocator.frontier();
-    allocator.change_node(&layout);
+    allocator.change_node(&layout, &Identity::NONE);
     assert_eq!(allocator.frontier(), start, "nothing of the tick was handed out");
     allocator.extend(&layout, record().until_ms + 1_000);
     let claim = |allocator: &mut Allocator| {
@@ -362,10 +363,24 @@ fn what_follows_a_change_of_node_is_of_a_later_tick() {
             .unwrap()
     };
     let last = claim(&mut allocator).start;
-    allocator.change_node(&layout);
+    allocator.change_node(&layout, &Identity::NONE);
     assert_eq!(allocator.reserved_end(), allocator.frontier().position(), "nothing is reserved");
     allocator.extend(&layout, record().until_ms + 1_000);
     assert_eq!(claim(&mut allocator).start, layout.first_position(layout.tick_of(last) + 1));
+}
+
+#[test]
+fn a_granted_number_starts_where_its_former_holder_ended() {
+    let layout = layout("default");
+    let start = startup::start_point(&StoredRecord::Found(record()), &context()).unwrap();
+    let mut allocator = Allocator::new(&layout, &start);
+    allocator.extend(&layout, record().until_ms + 1_000);
+    let number = Number { datacenter: 0, worker: 3 };
+    let (first_ms, until_ms) = (record().until_ms + 7_000, record().until_ms + 40_000);
+    let identity = Identity::granted(&Right { number, first_ms, until_ms });
+    allocator.change_node(&layout, &identity);
+    assert_eq!(allocator.frontier_ms(&layout), first_ms);
+    assert!(allocator.reserved_end() < allocator.frontier().position(), "nothing is reserved");
 }
 
 /// The reservation never outlives the server's right to its number.

@@ -6,11 +6,13 @@
 //! | `issued` | that there was a reservation | once, with the first |
 //! | `upgraded` | when `pg_upgrade` filled this cluster | when it does; removed by the first reservation after it |
 //! | `writing` | the next content of one of these | while it is written |
+//! | `pgsql_tmp_number` | which number this server has from its fleet ([`number_file`]) | when it gets one |
 //!
 //! **Locking.** None here: who writes the reservation holds its write lock
 //! ([`crate::shared::WriteGuard`]).
 
 mod file;
+pub mod number_file;
 mod reservation_file;
 pub mod upgrade;
 

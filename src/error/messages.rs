@@ -3,6 +3,8 @@
 
 use std::io::ErrorKind;
 
+use id_gen_core::fleet::Number;
+use id_gen_core::fleet::member::Phase;
 use id_gen_core::identity::IdentityError;
 use id_gen_core::layout::{Field, Layout, LayoutError, RangeError};
 use id_gen_core::lead::Lead;
@@ -13,6 +15,7 @@ use id_gen_core::{presets, uuid7};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
 use crate::error::fields::Message;
+use crate::error::fleet::{self, Trouble};
 use crate::error::hint;
 
 /// Why a call fails. One pointer, so that a result that holds an ID costs nothing more for it.
@@ -116,6 +119,36 @@ pub enum Reason {
     Unreadable(FileError),
     /// The reservation's file can't be written.
     Unwritten(FileError),
+    /// The file of this server's number in its fleet can't be written.
+    NumberUnwritten(FileError),
+    /// This server has no number of its fleet.
+    NoGrant {
+        /// How far it is.
+        phase: Option<Phase>,
+        /// What is wrong.
+        trouble: Option<Trouble>,
+        /// Whether anybody asks the registry.
+        registrar_runs: bool,
+    },
+    /// This server's grant is used up.
+    GrantUsedUp {
+        /// The Unix millisecond that it reaches to.
+        until_ms: i64,
+        /// What is wrong.
+        trouble: Option<Trouble>,
+    },
+    /// A command about the fleet can't be carried out.
+    Fleet(Trouble),
+    /// There is no fleet.
+    NoRegistry,
+    /// A thread could not be started.
+    NoThread(String),
+    /// A fleet can't be made with these terms.
+    InvalidTerms(String),
+    /// There is a fleet of this name already.
+    FleetExists(String),
+    /// A number that nobody holds.
+    NotHeld(Number),
     /// During `pg_upgrade`: its note can't be written.
     UpgradeUnwritten(FileError),
     /// An ID, number or instant that does not fit its layout.
@@ -208,7 +241,10 @@ impl Reason {
     /// Where a refusal to generate is counted; `None` for a mistake in the call itself.
     pub const fn counter(&self) -> Option<usize> {
         match self {
-            Reason::WorkerUnset | Reason::NumberOutOfRange(..) => Some(0),
+            Reason::WorkerUnset
+            | Reason::NumberOutOfRange(..)
+            | Reason::NoGrant { .. }
+            | Reason::GrantUsedUp { .. } => Some(0),
             Reason::InvalidLayoutSetting { .. } | Reason::LayoutNeedsRestart => Some(1),
             Reason::Ahead { .. } => Some(2),
             Reason::Jumped { .. } => Some(3),
@@ -274,6 +310,46 @@ impl Reason {
             .detail("Every server needs a number of its own within its IDs, or two servers would make the same ID.")
             .hint("Choose a number that no other server has: ALTER SYSTEM SET id_gen.worker_id = 1; SELECT pg_reload_conf();"),
             Reason::NumberOutOfRange(error, layout) => identity_message(error, layout),
+            Reason::NoGrant { phase, trouble, registrar_runs } => {
+                fleet::no_grant(*phase, trouble.as_ref(), *registrar_runs)
+            }
+            Reason::GrantUsedUp { until_ms, trouble } => {
+                fleet::grant_used_up(*until_ms, trouble.as_ref())
+            }
+            Reason::Fleet(trouble) => trouble.message(),
+            Reason::NoRegistry => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "this server belongs to no fleet",
+            )
+            .detail("The setting id_gen.registry is empty.")
+            .hint("Name the registry: ALTER SYSTEM SET id_gen.registry = 'etcd://host:2379'; SELECT pg_reload_conf();"),
+            Reason::NoThread(error) => Message::new(
+                Code::ERRCODE_INSUFFICIENT_RESOURCES,
+                format!("could not start a thread to ask the fleet's registry: {error}"),
+            )
+            .hint("Let the server's user start more processes and threads (ulimit -u), and call again."),
+            Reason::InvalidTerms(error) => {
+                Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid terms of a fleet")
+                    .detail(sentence(error))
+                    .hint("Leave them out to take the defaults: SELECT id_gen_fleet_create();")
+            }
+            Reason::FleetExists(terms) => {
+                Message::new(Code::ERRCODE_DUPLICATE_OBJECT, "the fleet exists already")
+                    .detail(format!("Its terms are {terms}"))
+                    .hint("Servers join it by the setting id_gen.registry alone. For another fleet take another name: ALTER SYSTEM SET id_gen.fleet = 'other'; SELECT pg_reload_conf();")
+            }
+            Reason::NotHeld(Number { datacenter, worker }) => Message::new(
+                Code::ERRCODE_UNDEFINED_OBJECT,
+                "no server of the fleet holds this number",
+            )
+            .detail(format!("It is worker {worker} of datacenter {datacenter}."))
+            .hint("See which numbers are held: SELECT * FROM id_gen_fleet();"),
+            Reason::NumberUnwritten(error) => Message::new(
+                error.sqlstate(),
+                format!("could not keep this server's number in its fleet: {}", error.text),
+            )
+            .detail("Without it a restart would take another number.")
+            .hint("Make room on the disk and let the server write to the directory \"id_gen\" of its data directory."),
             Reason::InvalidLayoutSetting { text, error, last } => Message::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("invalid value for parameter \"id_gen.layout\": \"{text}\""),

@@ -3,6 +3,7 @@
 //! An [`Error`] goes up as a value. Only [`report`] turns it into an error of PostgreSQL's.
 
 mod fields;
+pub mod fleet;
 pub mod hint;
 pub mod log_limit;
 mod messages;

@@ -209,8 +209,7 @@ fn claim_after_denial(
             // `layout`, above, has returned an error, unless there is a layout by now.
             Denial::NoLayout => {}
             Denial::NoNumber => {
-                let identity = shared.lock().identity;
-                identity.node_bits(layout).map_err(|error| Reason::identity(error, layout))?;
+                shared.check_number(layout)?;
             }
             Denial::NotStarted => {
                 startup::start(shared, &shared.write_lock.lock(), Decision::None)?;
@@ -222,6 +221,7 @@ fn claim_after_denial(
             }
             // The keeper is late, or there is none.
             Denial::Unreserved => {
+                shared.check_grant(layout)?;
                 wait.get_or_insert_with(|| Wait::new(backend));
                 reserve::extend(shared, &shared.write_lock.lock())?;
             }

@@ -4,11 +4,12 @@
 //! and to let claims use what was written, never during the write.
 
 use id_gen_core::allocator::Reservation;
+use id_gen_core::fleet::member::Witness;
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::Layout;
 use id_gen_core::reservation::{Record, RecordedNode};
 
-use crate::durable;
+use crate::durable::{self, number_file};
 use crate::error::Error;
 use crate::os::clock;
 use crate::pg::server;
@@ -37,7 +38,7 @@ pub fn extend(shared: &SharedState, guard: &WriteGuard<'_>) -> Result<(), Error>
     let mut state = shared.lock();
     // What was written names the server's numbers. If they have changed since, nothing is reserved for
     // the new ones, and whoever needs an ID comes back here.
-    if state.identity.same_node(&identity)
+    if state.identity.goes_on_as(&identity)
         && let Some(allocator) = &mut state.allocator
     {
         allocator.extend(&layout, next.until_ms);
@@ -89,8 +90,15 @@ pub fn write(
         }),
     };
     let since_ns = clock::mono_ns();
-    let written = durable::write(&record);
+    let written = durable::write(&record).and_then(|()| write_witness(shared, &record));
     let took_ns = clock::mono_ns().saturating_sub(since_ns);
     shared.lock().count_write(took_ns, written.is_ok());
     written
+}
+
+/// The memory of this boot has to know of the reservation before claims use it: the disk may be rolled back.
+fn write_witness(shared: &SharedState, record: &Record) -> Result<(), Error> {
+    let Some(witness) = shared.lock().membership.witness else { return Ok(()) };
+    let reserved_ms = witness.reserved_ms.max(record.until_ms);
+    number_file::write_witness(Some(&Witness { reserved_ms, ..witness }))
 }

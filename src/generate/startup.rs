@@ -4,6 +4,7 @@
 //! **Locking.** Whoever starts holds the reservation's lock; see [`crate::generate::reserve`].
 
 use id_gen_core::allocator::Allocator;
+use id_gen_core::identity::Identity;
 use id_gen_core::layout::Layout;
 use id_gen_core::startup::{self, StartPoint, StartupContext, StoredRecord};
 
@@ -72,7 +73,7 @@ pub fn start(
     // From here on nothing is claimed, so that it is known where the old IDs end, and a smaller bound
     // may be written.
     let old = if resets { shared.take_allocator() } else { None };
-    let start = start_point(&context, old.as_ref(), decision)?;
+    let start = start_point(&context, &identity, old.as_ref(), decision)?;
     let reserved_until_ms = match old {
         Some(old) => Some(old.reserved_until_ms(&layout)),
         None => durable::read().ok().and_then(|stored| stored.reserved_until_ms()),
@@ -87,9 +88,9 @@ pub fn start(
         durable::upgrade::remove()?;
     }
     let mut state = shared.lock();
-    if !state.identity.same_node(&identity) {
+    if !state.identity.goes_on_as(&identity) {
         // As in `reserve::extend`.
-        allocator.change_node(&layout);
+        allocator.change_node(&layout, &state.identity);
     }
     state.allocator = Some(allocator);
     let first_ms = allocator.frontier_ms(&layout).max(context.clock.wall_ms());
@@ -105,7 +106,8 @@ pub fn try_layout(shared: &SharedState, layout: Layout) -> Result<(), Error> {
     let max_lead_ms = shared.lock().settings.max_lead_ms;
     let context = context(layout, max_lead_ms)?;
     durable::clock_tick(&context.layout, context.clock.wall_ns)?;
-    start_point(&context, None, Decision::None).map(|_| ())
+    let identity = shared.lock().identity;
+    start_point(&context, &identity, None, Decision::None).map(|_| ())
 }
 
 /// Whether a claim could rely on the reservation now. Where the last write failed, this tries again, as
@@ -124,7 +126,8 @@ pub fn check_reservation(shared: &SharedState) -> Result<(), Error> {
         (false, true) => start(shared, &shared.write_lock.lock(), Decision::None).map(|_| ()),
         (false, false) => {
             let context = context(*shared.layout()?, max_lead_ms)?;
-            start_point(&context, None, Decision::None).map(|_| ())
+            let identity = shared.lock().identity;
+            start_point(&context, &identity, None, Decision::None).map(|_| ())
         }
     }
 }
@@ -132,6 +135,7 @@ pub fn check_reservation(shared: &SharedState) -> Result<(), Error> {
 /// Where IDs go on, or start again.
 fn start_point(
     context: &StartupContext,
+    identity: &Identity,
     old: Option<&Allocator>,
     decision: Decision,
 ) -> Result<StartPoint, Error> {
@@ -141,16 +145,24 @@ fn start_point(
         // clock, the new ones go on there.
         let first_ms =
             old.map_or(start.first_ms, |old| start.first_ms.min(old.next_tick_ms(&context.layout)));
-        return Ok(StartPoint { first_ms: first_ms.max(above_ms), ..start });
+        let granted_ms = identity.first_ms.unwrap_or(i64::MIN);
+        return Ok(StartPoint { first_ms: first_ms.max(above_ms).max(granted_ms), ..start });
     }
-    let mut stored = durable::read()?;
+    let mut stored = match (durable::read(), identity.first_ms) {
+        // What is granted starts above what the file could say.
+        (Err(_), Some(_)) => StoredRecord::Lost,
+        (read, _) => read?,
+    };
     if decision == Decision::AcceptLayout
         && let StoredRecord::Found(record) = &mut stored
     {
         record.layout = context.layout;
     }
-    startup::start_point(&stored, context)
-        .map_err(|error| Reason::Startup(error, context.layout).into())
+    let start = match identity.first_ms {
+        Some(first_ms) => startup::granted_start_point(&stored, context, first_ms),
+        None => startup::start_point(&stored, context),
+    };
+    start.map_err(|error| Reason::Startup(error, context.layout).into())
 }
 
 /// What is known of this server now.

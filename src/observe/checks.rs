@@ -4,7 +4,7 @@
 //! A remedy ends, where there is one, in what to type, after a colon.
 
 use id_gen_core::allocator::Allocator;
-use id_gen_core::identity::Identity;
+use id_gen_core::identity::{Identity, IdentitySource};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::{Lead, LeadLevel};
 use id_gen_core::presets::name_or_text;
@@ -20,7 +20,7 @@ use crate::observe::readiness;
 use crate::os::clock;
 use crate::pg::{schema, server};
 use crate::settings::{self, Settings};
-use crate::shared::{Counts, SharedState, memory};
+use crate::shared::{Counts, FleetCounts, Membership, SharedState, memory};
 
 const MS_PER_YEAR: i64 = 31_556_952_000;
 /// A layout that ends sooner is worth planning for: 5 years.
@@ -159,6 +159,7 @@ fn of_server(
     let Ok(on) = CheckedServer::new(shared) else { return Ok(()) };
     checks.extend([
         ("worker_id", worker_id(&on)?),
+        ("fleet", fleet(&on)),
         ("layout_end", layout_end(&on)),
         ("clock_jump", clock_jump(&on)),
         ("clock_steps", clock_steps(&on)),
@@ -242,11 +243,14 @@ fn pending_layout(shared: &SharedState, wanted: &Layout, in_force: &Layout) -> C
 }
 
 fn worker_id(on: &CheckedServer) -> Result<CheckResult, Error> {
-    if let Err(error) = on.identity.node_bits(&on.layout) {
-        return Ok(CheckResult::failing(&Reason::identity(error, &on.layout).into()));
+    if let Err(error) = on.shared.check_number(&on.layout) {
+        return Ok(CheckResult::failing(&error));
     }
     let Identity { worker, datacenter, .. } = on.identity;
     let worker = worker.unwrap_or(0);
+    if on.identity.source == IdentitySource::Registry {
+        return Ok(Fine(format!("worker {worker}, datacenter {datacenter}, granted by the fleet")));
+    }
     Ok(match catalog::replication()? {
         Some(others) if worker == 0 && datacenter == 0 => Warning(
             format!("worker 0, which a careless copy also has; this server has {others}"),
@@ -254,6 +258,33 @@ fn worker_id(on: &CheckedServer) -> Result<CheckResult, Error> {
         ),
         _ => Fine(format!("worker {worker}, datacenter {datacenter}")),
     })
+}
+
+fn fleet(on: &CheckedServer) -> CheckResult {
+    if !on.settings.has_registry {
+        return Fine("this server belongs to no fleet".to_owned());
+    }
+    if !on.shared.registrar.is_running() {
+        return Wrong(
+            "the registrar, a background worker, does not run: nobody renews the grant".to_owned(),
+            hint::more_worker_processes(),
+        );
+    }
+    let Membership { right, trouble, counts, .. } = on.shared.lock().membership;
+    let left = right.map(|right| right.until_ms.saturating_sub(on.now_ms).max(0));
+    let left = left.map_or_else(
+        || "no grant".to_owned(),
+        |left_ms| format!("a grant that reaches {left_ms} ms ahead"),
+    );
+    if let Some(trouble) = trouble {
+        let Message { primary, detail, hint, .. } = trouble.message();
+        let found = format!("{left}; {primary}. {}", detail.unwrap_or_default());
+        return if right.is_some() { Warning(found, hint) } else { Wrong(found, hint) };
+    }
+    let FleetCounts { renewals, failures, fencings, restorations, .. } = counts;
+    Fine(format!(
+        "{left}; {renewals} renewals, {failures} failures, {fencings} numbers lost to other servers, {restorations} times a restored registry"
+    ))
 }
 
 fn layout_end(on: &CheckedServer) -> CheckResult {

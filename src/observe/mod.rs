@@ -5,4 +5,20 @@ mod catalog_queries;
 pub mod checks;
 pub mod readiness;
 
-pub use catalog_queries::worker_id_source;
+use id_gen_core::identity::{Identity, IdentitySource};
+
+use crate::error::Error;
+
+/// What is said of the source of a number that a fleet's registry gave.
+const FLEET: &str = "fleet";
+
+/// Where this server's number comes from.
+///
+/// # Errors
+/// If the catalogs can't be read.
+pub fn worker_id_source(identity: &Identity) -> Result<Option<String>, Error> {
+    match identity.source {
+        IdentitySource::Registry => Ok(Some(FLEET.to_owned())),
+        IdentitySource::Setting => Ok(catalog_queries::worker_id_source()?),
+    }
+}

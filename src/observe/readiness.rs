@@ -50,8 +50,8 @@ pub fn check(shared: &SharedState) -> Result<(), Error> {
         return Err(Reason::Recovery.into());
     }
     let layout = shared.layout()?;
-    let (settings, identity) = settings_of(Some(shared));
-    identity.node_bits(layout).map_err(|error| Reason::identity(error, layout))?;
+    let (settings, _) = settings_of(Some(shared));
+    shared.check_number(layout)?;
     let now = usable_clock(shared, layout)?;
     startup::check_reservation(shared)?;
     let Some(allocator) = shared.lock().allocator else { return Ok(()) };

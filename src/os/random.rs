@@ -61,6 +61,20 @@ pub fn bits() -> Result<u64, getrandom::Error> {
     seeded_bits().map_or_else(|| SOURCE.with(seed), Ok)
 }
 
+/// Random numbers straight from the operating system: a copy of this process, as of a virtual machine's memory, must
+/// not get the same.
+///
+/// # Errors
+/// If the operating system gives none.
+pub fn fresh(numbers: &mut [u128]) -> Result<(), getrandom::Error> {
+    for number in numbers {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes)?;
+        *number = u128::from_ne_bytes(bytes);
+    }
+    Ok(())
+}
+
 #[cold]
 #[inline(never)]
 fn seed(cell: &mut OnceCell<Source>) -> Result<u64, getrandom::Error> {

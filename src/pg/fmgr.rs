@@ -73,6 +73,17 @@ impl Call {
         self.arg(index).map(|datum| unsafe { *datum.cast_mut_ptr::<[u8; 16]>() })
     }
 
+    /// An argument of type `interval` in milliseconds; a month counts 30 days, as PostgreSQL compares intervals.
+    pub fn interval_ms(&self, index: usize) -> Option<i64> {
+        const MS_PER_DAY: i64 = 86_400_000;
+        const DAYS_PER_MONTH: i64 = 30;
+        let interval = self.arg(index)?.cast_mut_ptr::<pg_sys::Interval>();
+        // SAFETY: an interval is passed by reference, and lives as long as the call.
+        let pg_sys::Interval { time, day, month } = unsafe { *interval };
+        let days = i64::from(month) * DAYS_PER_MONTH + i64::from(day);
+        Some(time.div_euclid(1000).saturating_add(days.saturating_mul(MS_PER_DAY)))
+    }
+
     /// An argument of type `text`. What an encoding other than UTF-8 has beyond ASCII is shown as
     /// "?": nothing here gives it a meaning, and in an error it has to be text of that encoding.
     pub fn text(&self, index: usize) -> Option<String> {

@@ -114,6 +114,23 @@ pub fn timeline() -> u32 {
     unsafe { pg_sys::GetWALInsertionTimeLine() }
 }
 
+/// The timeline that the server writes on, or, on a standby, replays.
+pub fn timeline_or_replayed() -> u32 {
+    if !is_in_recovery() {
+        return timeline();
+    }
+    let mut timeline = 0;
+    // SAFETY: only reads shared memory, and writes to a valid place.
+    unsafe { pg_sys::GetXLogReplayRecPtr(&raw mut timeline) };
+    timeline
+}
+
+/// The port that the server listens on.
+pub fn port() -> u16 {
+    // SAFETY: fixed when the server started.
+    u16::try_from(unsafe { pg_sys::PostPortNumber }).unwrap_or(0)
+}
+
 /// The time of the last commit that this server replayed, in Unix milliseconds, if it replayed one.
 pub fn last_replayed_ms() -> Option<i64> {
     // SAFETY: only reads shared memory.

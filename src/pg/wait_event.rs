@@ -16,6 +16,8 @@ pub enum WaitEvent {
     Clock,
     /// The reservation has to be written.
     Reservation,
+    /// The fleet's registry has to answer.
+    Registry,
 }
 
 impl WaitEvent {
@@ -37,12 +39,13 @@ impl WaitEvent {
         match self {
             WaitEvent::Clock => c"IdGenClockWait",
             WaitEvent::Reservation => c"IdGenReservation",
+            WaitEvent::Registry => c"IdGenRegistry",
         }
     }
 
     /// The event's number among PostgreSQL's. It is the same for all processes of a server.
     pub fn info(self) -> u32 {
-        static NUMBERS: PerProcess<[Option<u32>; 2]> = PerProcess::new([None; 2]);
+        static NUMBERS: PerProcess<[Option<u32>; 3]> = PerProcess::new([None; 3]);
         if let Some(number) = NUMBERS.with(|numbers| numbers[self as usize]) {
             return number;
         }

@@ -8,6 +8,7 @@
 mod layout_check_hook;
 mod parameters;
 pub mod placeholder;
+pub mod registry;
 
 pub use layout_check_hook::{
     InvalidLayout, RESTART_NOTICE, check_starting_layout, layout, layout_in_force,

@@ -3,12 +3,12 @@
 use std::ffi::CStr;
 
 use id_gen_core::frontier::SequenceStart;
-use id_gen_core::identity::{Identity, IdentitySource};
+use id_gen_core::identity::Identity;
 use id_gen_core::lead::LARGEST_MAX_LEAD_MS;
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 use pgrx::pg_sys;
 
-use crate::settings::layout_check_hook;
+use crate::settings::{layout_check_hook, registry};
 
 /// The value of `id_gen.worker_id` that means "not set".
 const UNSET: i32 = -1;
@@ -51,6 +51,8 @@ pub struct Settings {
     pub sequence_start: SequenceStart,
     /// Largest block of a backend.
     pub max_block: u32,
+    /// Whether the server's number comes from a fleet's registry.
+    pub has_registry: bool,
 }
 
 impl Settings {
@@ -61,6 +63,7 @@ impl Settings {
         max_jump_ms: 0,
         sequence_start: SequenceStart::Zero,
         max_block: 1,
+        has_registry: false,
     };
 }
 
@@ -75,17 +78,17 @@ pub fn current() -> Settings {
             SequenceStartGuc::zero => SequenceStart::Zero,
         },
         max_block: MAX_BLOCK.get().unsigned_abs(),
+        has_registry: registry::is_set(),
     }
 }
 
-/// The server's numbers as this process last read them.
+/// The server's numbers as this process last read them, without those that a registry gave.
 pub fn identity() -> Identity {
     Identity {
         // The bounds leave no negative number but the one for "not set".
         worker: u32::try_from(WORKER_ID.get()).ok(),
         datacenter: DATACENTER_ID.get().unsigned_abs(),
-        source: IdentitySource::Setting,
-        valid_until_ms: None,
+        ..Identity::NONE
     }
 }
 
@@ -160,6 +163,7 @@ pub fn define() {
         1..=MAX_MAX_BLOCK,
         GucFlags::empty(),
     );
+    registry::define();
     // SAFETY: a constant string; PostgreSQL copies it.
     unsafe { pg_sys::MarkGUCPrefixReserved(c"id_gen".as_ptr()) };
 }

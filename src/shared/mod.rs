@@ -7,16 +7,19 @@
 //! | [`slot`] | what one process owns in it: the rest of its block, its counts |
 //! | [`counters`] | the totals behind the statistics |
 //! | [`write_lock`] | the right to write the reservation |
-//! | [`keeper_latch`] | the keeper as other processes see it |
+//! | [`keeper_latch`] | a background worker as other processes see it |
+//! | [`membership`] | this server's place in its fleet |
 
 mod counters;
 mod keeper_latch;
+mod membership;
 pub mod memory;
 mod slot;
 mod state;
 mod write_lock;
 
 pub use counters::Counts;
+pub use membership::{FleetCounts, Membership};
 pub use slot::Slot;
 pub use state::{Reader, SharedState, State};
 pub use write_lock::WriteGuard;

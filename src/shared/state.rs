@@ -22,13 +22,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use id_gen_core::allocator::Allocator;
 use id_gen_core::clock::{ClockMonitor, ClockReading};
 use id_gen_core::frontier::{Run, SequenceStart};
-use id_gen_core::identity::Identity;
+use id_gen_core::identity::{Identity, IdentityError, IdentitySource};
 use id_gen_core::layout::Layout;
 use id_gen_core::lead::LeadLimit;
 use id_gen_core::rate_limit::RateLimit;
 use id_gen_core::rate_window::{RateWindow, Sample};
 use id_gen_core::shared_block::SharedBlock;
-use id_gen_core::time::NS_PER_MS;
+use id_gen_core::time::{NS_PER_MS, unix_ms};
 
 use crate::durable;
 use crate::error::log_limit::{self, RateLimits};
@@ -39,6 +39,7 @@ use crate::pg::{reload, server};
 use crate::settings::{self, Settings, placeholder};
 use crate::shared::counters::{Counters, Counts, Events};
 use crate::shared::keeper_latch::KeeperLatch;
+use crate::shared::membership::Membership;
 use crate::shared::slot::Slot;
 use crate::shared::write_lock::WriteLock;
 
@@ -47,7 +48,7 @@ pub const NAME: &CStr = c"id_gen";
 
 /// Changes with the meaning of what follows and with the [`SharedBlock`]; a field more or less of the rest
 /// changes [`VERSION`] by itself.
-const FORMAT: usize = 6;
+const FORMAT: usize = 7;
 
 /// On a server where the library is not preloaded, sessions of two versions may attach to one state
 /// after an upgrade.
@@ -69,6 +70,8 @@ pub struct SharedState {
     pub write_lock: WriteLock,
     /// The keeper, if one runs.
     pub keeper: KeeperLatch,
+    /// The registrar, if one runs.
+    pub registrar: KeeperLatch,
     /// Refusals and waits.
     pub events: CacheAligned<Events>,
     log_limits: CacheAligned<RateLimits>,
@@ -103,6 +106,10 @@ pub struct State {
     pub settings: Settings,
     /// Who this server is within its IDs.
     pub identity: Identity,
+    /// Who it would be without a fleet.
+    typed: Identity,
+    /// Its place in its fleet.
+    pub membership: Membership,
     /// When settings and identity were read from the configuration file, on the monotonic clock.
     settings_read_mono_ns: u64,
     /// Whether a process has put the server's settings in here: see [`SharedState::attach`].
@@ -233,6 +240,23 @@ impl State {
         Some(std::mem::take(&mut self.unlogged_step_ns))
     }
 
+    /// Who this server is by its settings and by what the registry granted.
+    fn next_identity(&self) -> Identity {
+        match (self.settings.has_registry, &self.membership.right) {
+            (false, _) => self.typed,
+            (true, Some(right)) => Identity::granted(right),
+            // It joins a fleet with the number that it has: until that is granted it goes on as before.
+            (true, None)
+                if self.identity.source == IdentitySource::Setting
+                    && self.identity.worker.is_some()
+                    && self.identity.same_node(&self.typed) =>
+            {
+                self.typed
+            }
+            (true, None) => Identity::WITHOUT_GRANT,
+        }
+    }
+
     /// Counts a write of the reservation.
     pub fn count_write(&mut self, took_ns: u64, succeeded: bool) {
         let totals = &mut self.counters.totals;
@@ -281,17 +305,39 @@ impl SharedState {
         if !state.initialized {
             // SAFETY: this process holds the lock, and none has come past this place before.
             unsafe { *self.fixed.0.layout.get() = layout };
-            self.put_in_force(&mut state, settings::current(), settings::identity());
+            state.settings = settings::current();
+            state.typed = settings::identity();
+            self.put_in_force(&mut state);
             state.settings_read_mono_ns = reload::time_mono_ns();
             state.initialized = true;
         }
         Ok(())
     }
 
-    fn put_in_force(&self, state: &mut State, settings: Settings, identity: Identity) {
-        state.rules = ClaimRules::new(self.layout_if_valid(), &identity, &settings);
-        state.settings = settings;
+    /// Puts settings and identity in force as they are now in the state.
+    fn put_in_force(&self, state: &mut State) {
+        let identity = state.next_identity();
+        if !state.identity.goes_on_as(&identity)
+            && let (Some(allocator), Some(layout)) = (&mut state.allocator, self.layout_if_valid())
+        {
+            allocator.change_node(layout, &identity);
+        }
+        state.rules = ClaimRules::new(self.layout_if_valid(), &identity, &state.settings);
         state.identity = identity;
+        self.next_generation();
+    }
+
+    /// Takes note of this server's place in its fleet. A right that only reaches further disturbs nobody; any other
+    /// change of it ends all blocks.
+    pub fn put_membership(&self, membership: Membership) {
+        let mut state = self.lock();
+        state.membership = membership;
+        let identity = state.next_identity();
+        if state.identity.goes_on_as(&identity) {
+            state.identity = identity;
+        } else {
+            self.put_in_force(&mut state);
+        }
     }
 
     /// Takes the lock, and closes the shared block.
@@ -349,7 +395,7 @@ impl SharedState {
     /// A pending reload counts as newer, because the time of reading is known through the wall clock
     /// alone, which may have been set back since.
     pub fn adopt_settings(&self, reader: Reader) {
-        let (settings, identity) = (settings::current(), settings::identity());
+        let (settings, typed) = (settings::current(), settings::identity());
         let read_at = reload::time_mono_ns();
         let keeper_runs = self.keeper.is_running();
         let mut state = self.lock();
@@ -363,16 +409,11 @@ impl SharedState {
             return;
         }
         state.settings_read_mono_ns = read_at;
-        if (state.settings, state.identity) == (settings, identity) {
+        if (state.settings, state.typed) == (settings, typed) {
             return;
         }
-        if !state.identity.same_node(&identity)
-            && let (Some(allocator), Some(layout)) = (&mut state.allocator, self.layout_if_valid())
-        {
-            allocator.change_node(layout);
-        }
-        self.put_in_force(&mut state, settings, identity);
-        self.next_generation();
+        (state.settings, state.typed) = (settings, typed);
+        self.put_in_force(&mut state);
     }
 
     /// Takes the allocator away, if there is one, and returns it: nothing is claimed, and no block is
@@ -388,6 +429,53 @@ impl SharedState {
         if let Some(allocator) = &mut self.lock().allocator {
             allocator.monitor = ClockMonitor::new(clock::both());
         }
+    }
+
+    /// The Unix milliseconds of the next ID, unless the clock is past it, and up to which IDs are reserved; `None` as
+    /// long as nothing was made since the server started.
+    pub fn allocated_ms(&self) -> Option<(i64, i64)> {
+        let layout = self.layout_if_valid()?;
+        let allocator = self.lock().allocator?;
+        Some((allocator.frontier_ms(layout), allocator.reserved_until_ms(layout)))
+    }
+
+    /// Whether this server has a number that fits its layout.
+    ///
+    /// # Errors
+    /// Why it can't make IDs.
+    pub fn check_number(&self, layout: &Layout) -> Result<(), Error> {
+        let (identity, Membership { phase, trouble, .. }) = {
+            let state = self.lock();
+            (state.identity, state.membership)
+        };
+        match identity.node_bits(layout) {
+            Ok(_) => Ok(()),
+            Err(IdentityError::Unset) if identity.source == IdentitySource::Registry => {
+                let registrar_runs = self.registrar.is_running();
+                Err(Reason::NoGrant { phase, trouble, registrar_runs }.into())
+            }
+            Err(error) => Err(Reason::identity(error, layout).into()),
+        }
+    }
+
+    /// Whether there is time left of this server's right to its number.
+    ///
+    /// # Errors
+    /// If all of it is used up.
+    pub fn check_grant(&self, layout: &Layout) -> Result<(), Error> {
+        let state = self.lock();
+        let (Some(until_ms), Some(allocator)) = (state.identity.valid_until_ms, &state.allocator)
+        else {
+            return Ok(());
+        };
+        let now_ms = unix_ms(clock::wall_ns());
+        let reserved_until_ms = allocator.reserved_until_ms(layout);
+        if reserved_until_ms < until_ms || allocator.frontier_ms(layout).max(now_ms) < until_ms {
+            return Ok(());
+        }
+        let trouble = state.membership.trouble;
+        drop(state);
+        Err(Reason::GrantUsedUp { until_ms, trouble }.into())
     }
 
     /// The layout of this server.
@@ -500,6 +588,8 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize) {
             peaks: Peaks::default(),
             settings: Settings::NONE,
             identity: Identity::NONE,
+            typed: Identity::NONE,
+            membership: Membership::default(),
             settings_read_mono_ns: 0,
             initialized: false,
             write_failing: false,
@@ -509,6 +599,7 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize) {
         }),
         write_lock: WriteLock::uninitialized(),
         keeper: KeeperLatch::default(),
+        registrar: KeeperLatch::default(),
         events: CacheAligned(Events::default()),
         log_limits: CacheAligned(RateLimits::default()),
     };

@@ -2,6 +2,7 @@
 
 mod admin;
 mod check;
+mod fleet;
 mod function;
 mod plan;
 mod snowflake;
@@ -20,4 +21,5 @@ extension_sql_file!("../../sql/plan.sql", name = "plan", requires = ["uuid"]);
 extension_sql_file!("../../sql/admin.sql", name = "admin", requires = ["plan"]);
 extension_sql_file!("../../sql/statistics.sql", name = "statistics", requires = ["admin"]);
 extension_sql_file!("../../sql/status.sql", name = "status", requires = ["statistics"]);
-extension_sql_file!("../../sql/check.sql", name = "check", requires = ["status"]);
+extension_sql_file!("../../sql/fleet.sql", name = "fleet", requires = ["status"]);
+extension_sql_file!("../../sql/check.sql", name = "check", requires = ["fleet"]);

@@ -12,6 +12,7 @@ use crate::os::clock;
 use crate::pg::fmgr::int8;
 use crate::pg::timestamp;
 use crate::shared::{SharedState, memory};
+use crate::sql::fleet::phase_name;
 use crate::sql::function::sql_function;
 
 fn time(unix_ms: i64) -> Option<pg_sys::Datum> {
@@ -41,11 +42,14 @@ sql_function! {
             .as_ref()
             .map(|keeper| unix_ms(clock::wall_ns().saturating_sub(keeper.heartbeat_age_ns)));
         let lead_ms = shared.and_then(readiness::lead_ms);
+        let fleet_state = shared
+            .filter(|_| settings.has_registry)
+            .map(|shared| phase_name(shared.lock().membership.phase));
         Ok(call.rows([[
             state.map_or_else(|error| error.message().primary, |()| "ready".to_owned()).into_datum(),
             identity.worker.map(u32::cast_signed).into_datum(),
             identity.datacenter.cast_signed().into_datum(),
-            observe::worker_id_source()?.into_datum(),
+            observe::worker_id_source(&identity)?.into_datum(),
             layout.map(name_or_text).into_datum(),
             layout.and_then(|layout| time(layout.runs_out_ms())),
             allocated(Allocator::frontier_ms),
@@ -59,6 +63,8 @@ sql_function! {
             layout.and_then(|layout| readiness::sequence_use(layout, &rates?)).into_datum(),
             clock::is_synchronized().into_datum(),
             memory::is_preloaded().into_datum(),
+            fleet_state.into_datum(),
+            identity.valid_until_ms.and_then(time),
         ]]))
     }
 }

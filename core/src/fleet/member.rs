@@ -230,6 +230,22 @@ impl Member {
         Member { terms, numbers, holder, kept, witness, state, open, asked: None }
     }
 
+    /// Allows other numbers from now on. Returns whether the server can go on as it is: with a number that is still
+    /// allowed, or without one.
+    pub fn set_numbers(&mut self, numbers: Numbers) -> bool {
+        self.numbers = numbers;
+        match &self.state {
+            State::Holding(held) => numbers.contain(held.number),
+            State::Choosing(choice) => numbers.contain(choice.number),
+            State::Outside | State::Telling { .. } | State::Leaving(_) | State::Left(_) => true,
+        }
+    }
+
+    /// Goes by other terms from now on.
+    pub fn set_terms(&mut self, terms: Terms) {
+        self.terms = terms;
+    }
+
     /// Which IDs may be made now.
     pub fn right(&self) -> Option<Right> {
         match &self.state {

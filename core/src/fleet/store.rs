@@ -16,6 +16,14 @@ use crate::fleet::text;
 
 /// A store of texts by key. Every operation is atomic and linearizable: it sees all that was acknowledged before.
 pub trait Store {
+    /// Makes what the store needs before it can keep anything, unless it is there.
+    ///
+    /// # Errors
+    /// As for [`Store::list`].
+    fn prepare(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// All keys with this prefix and their values, in order, as of one moment.
     ///
     /// # Errors
@@ -33,6 +41,24 @@ pub trait Store {
     /// # Errors
     /// As for [`Store::list`]. The swap may have taken place nevertheless, or do so later.
     fn swap(&mut self, swap: &Swap<'_>) -> Result<Swapped, StoreError>;
+}
+
+impl<S: Store + ?Sized> Store for Box<S> {
+    fn prepare(&mut self) -> Result<(), StoreError> {
+        (**self).prepare()
+    }
+
+    fn list(&mut self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
+        (**self).list(prefix)
+    }
+
+    fn get(&mut self, key: &str) -> Result<Option<String>, StoreError> {
+        (**self).get(key)
+    }
+
+    fn swap(&mut self, swap: &Swap<'_>) -> Result<Swapped, StoreError> {
+        (**self).swap(swap)
+    }
 }
 
 /// Gives a key a new value if it has the expected one, and another key has the value that it should.

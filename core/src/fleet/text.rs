@@ -1,11 +1,13 @@
-//! Grants and fleets as the texts that a registry keeps: JSON, for people and other programs to read.
+//! Grants and fleets as the texts that a registry keeps, and what a server keeps of its number: JSON, for people and
+//! other programs to read.
 //!
 //! Servers compare whole values, so there is one text for each value and no other: what does not read back as the
 //! same bytes is refused.
 
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::grant::{Grant, GrantState, Holder, Terms, Waiting};
+use crate::fleet::grant::{Grant, GrantState, Holder, Number, Terms, Waiting};
+use crate::fleet::member::{Kept, Witness};
 use crate::fleet::meta::Meta;
 
 /// The format of the texts: servers of different formats can't share a fleet.
@@ -52,6 +54,25 @@ struct MetaText {
 enum WaitingText {
     Normal,
     Strict,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeptText {
+    fleet: Hex,
+    directory: u64,
+    datacenter: u32,
+    worker: u32,
+    nonce: Hex,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WitnessText {
+    boot: Hex,
+    tag: Hex,
+    asked_boot_ms: u64,
+    reserved_ms: i64,
 }
 
 /// 128 bits as 32 hexadecimal digits.
@@ -174,6 +195,53 @@ pub fn decode_meta(text: &str) -> Result<Meta, String> {
     Ok(meta)
 }
 
+/// Where a server keeps its number, and for which fleet: a number of another fleet or of another directory, from which
+/// the file was copied, is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptFor {
+    /// [`Meta::id`].
+    pub fleet: u128,
+    /// The data directory's number in its file system (its inode).
+    pub directory: u64,
+}
+
+/// What a server's disk says of its number.
+pub fn encode_kept(kept: &Kept, kept_for: KeptFor) -> String {
+    let Kept { number: Number { datacenter, worker }, nonce } = *kept;
+    let KeptFor { fleet, directory } = kept_for;
+    to_text(&KeptText { fleet: fleet.into(), directory, datacenter, worker, nonce: nonce.into() })
+}
+
+/// What [`encode_kept`] wrote, if it was for the same.
+pub fn decode_kept(text: &str, kept_for: KeptFor) -> Option<Kept> {
+    let read: KeptText = serde_json::from_str(text).ok()?;
+    let found = KeptFor { fleet: read.fleet.bits().ok()?, directory: read.directory };
+    let number = Number { datacenter: read.datacenter, worker: read.worker };
+    let nonce = read.nonce.bits().ok()?;
+    (found == kept_for).then_some(Kept { number, nonce })
+}
+
+/// What the memory of a boot of the machine says. It is written over what was there, so it ends in a line of its own
+/// checksum.
+pub fn encode_witness(witness: &Witness, boot: u128) -> String {
+    let Witness { tag, asked_boot_ms, reserved_ms } = *witness;
+    let text =
+        to_text(&WitnessText { boot: boot.into(), tag: tag.into(), asked_boot_ms, reserved_ms });
+    let checksum = crc32fast::hash(text.as_bytes());
+    format!("{text}\n{checksum:08x}\n")
+}
+
+/// What [`encode_witness`] wrote, if it is whole and of this boot. Longer text that was there before may follow.
+pub fn decode_witness(text: &str, boot: u128) -> Option<Witness> {
+    let mut lines = text.lines();
+    let (line, checksum) = (lines.next()?, lines.next()?);
+    let read: WitnessText = serde_json::from_str(line).ok()?;
+    let whole = u32::from_str_radix(checksum, 16).ok()? == crc32fast::hash(line.as_bytes());
+    let (found, tag) = (read.boot.bits().ok()?, read.tag.bits().ok()?);
+    let witness = Witness { tag, asked_boot_ms: read.asked_boot_ms, reserved_ms: read.reserved_ms };
+    (whole && found == boot).then_some(witness)
+}
+
 fn to_text(value: &impl Serialize) -> String {
     // None of these types has a map with keys that are no strings, or a serializer that fails.
     serde_json::to_string(value).unwrap_or_default()
@@ -222,6 +290,32 @@ mod tests {
     #[test]
     fn a_fleet_reads_back() {
         assert_eq!(decode_meta(&encode_meta(&meta())), Ok(meta()));
+    }
+
+    #[test]
+    fn what_is_kept_is_for_one_fleet_and_one_directory() {
+        let kept = Kept { number: Number { datacenter: 1, worker: 2 }, nonce: 3 };
+        let kept_for = KeptFor { fleet: 4, directory: 5 };
+        let text = encode_kept(&kept, kept_for);
+        assert_eq!(decode_kept(&text, kept_for), Some(kept));
+        assert_eq!(decode_kept(&text, KeptFor { fleet: 9, ..kept_for }), None);
+        assert_eq!(decode_kept(&text, KeptFor { directory: 9, ..kept_for }), None);
+        assert_eq!(decode_kept("", kept_for), None);
+    }
+
+    #[test]
+    fn a_witness_is_whole_and_of_this_boot() {
+        let witness = Witness { tag: 1, asked_boot_ms: 2_000_000, reserved_ms: 3_000_000 };
+        let text = encode_witness(&witness, 7);
+        assert_eq!(decode_witness(&text, 7), Some(witness));
+        assert_eq!(decode_witness(&text, 8), None);
+        let shorter = encode_witness(&Witness { tag: 1, asked_boot_ms: 2, reserved_ms: 3 }, 7);
+        let over = format!("{shorter}{}", &text[shorter.len()..]);
+        assert_eq!(decode_witness(&over, 7).map(|found| found.asked_boot_ms), Some(2));
+        for written in 1..shorter.len() {
+            let torn = format!("{}{}", &shorter[..written], &text[written..]);
+            assert!(decode_witness(&torn, 7).is_none_or(|found| found == witness), "{torn}");
+        }
     }
 
     #[test]

@@ -1,0 +1,122 @@
+//! What a server keeps of the number that its fleet's registry gave it.
+//!
+//! - On disk, in a file that `pg_basebackup` and `pg_rewind` leave out, as they do with all whose names begin with
+//!   `pgsql_tmp`: which number it is, so that a restart takes the same. Without it a server takes another number, so
+//!   whatever is wrong with the file counts as none.
+//! - In memory that lives as long as the machine's boot (`/dev/shm`): that this very boot held the number until just
+//!   now, so that a restart goes on without a wait. A copy of the disk does not have it. It is about one data directory,
+//!   by its number in its file system.
+//!
+//! **Locking.** The registrar alone writes the first. Who writes the second holds the reservation's write lock, because
+//! it tells how far that reaches.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+
+use id_gen_core::fleet::member::{Kept, Witness};
+use id_gen_core::fleet::text::{self, KeptFor};
+use id_gen_core::startup::UNKNOWN_BOOT;
+
+use crate::durable::file::{self, DATA_DIRECTORY};
+use crate::durable::reservation_file::boot;
+use crate::error::{Error, Reason};
+
+const FILE: &str = "id_gen/pgsql_tmp_number";
+const TEMPORARY: &str = "id_gen/pgsql_tmp_writing";
+/// Where PostgreSQL itself puts shared memory. Not a disk: see [`is_memory`].
+const MEMORY: &str = "/dev/shm";
+/// More than any witness takes.
+const WITNESS_BYTES: usize = 1024;
+
+/// The number that this server kept for a fleet.
+pub fn kept(fleet: u128) -> Option<Kept> {
+    let text = fs::read_to_string(FILE).ok()?;
+    text::decode_kept(&text, kept_for(fleet).ok()?)
+}
+
+/// Keeps a number, or forgets it.
+///
+/// # Errors
+/// If the file can't be written.
+pub fn keep(kept: Option<&Kept>, fleet: u128) -> Result<(), Error> {
+    let written = match kept {
+        Some(kept) => kept_for(fleet).and_then(|kept_for| {
+            file::make_directory()?;
+            file::replace(TEMPORARY, FILE, text::encode_kept(kept, kept_for).as_bytes())
+        }),
+        None => match file::remove(FILE) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        },
+    };
+    written.map_err(|error| Reason::NumberUnwritten((&error).into()).into())
+}
+
+fn kept_for(fleet: u128) -> io::Result<KeptFor> {
+    Ok(KeptFor { fleet, directory: data_directory()?.ino() })
+}
+
+fn data_directory() -> io::Result<Metadata> {
+    fs::metadata(DATA_DIRECTORY)
+}
+
+/// What the memory of this boot says of this data directory.
+pub fn witness() -> Option<Witness> {
+    if boot() == UNKNOWN_BOOT {
+        return None;
+    }
+    let file = open_witness(OpenOptions::new().read(true)).ok()?;
+    let mut bytes = [0; WITNESS_BYTES];
+    let length = file.read_at(&mut bytes, 0).ok()?;
+    text::decode_witness(std::str::from_utf8(bytes.get(..length)?).ok()?, boot())
+}
+
+/// Writes it, or removes it.
+///
+/// # Errors
+/// If an older one may be left: it could let IDs go on too low after the disk was rolled back.
+pub fn write_witness(witness: Option<&Witness>) -> Result<(), Error> {
+    let written = witness.filter(|_| boot() != UNKNOWN_BOOT).map(|witness| {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        // In place: memory that is there already can't run out.
+        open_witness(&mut options)?
+            .write_all_at(text::encode_witness(witness, boot()).as_bytes(), 0)
+    });
+    if let Some(Ok(())) = written {
+        return Ok(());
+    }
+    // Without one a restart waits, which is safe.
+    match witness_path().and_then(fs::remove_file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Reason::Unwritten((&error).into()).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn witness_path() -> io::Result<String> {
+    let directory = data_directory()?;
+    Ok(format!("{MEMORY}/id_gen.{}.{}", directory.dev(), directory.ino()))
+}
+
+/// Opens the witness, if it lies in memory and is ours: anybody may make files there.
+fn open_witness(options: &mut OpenOptions) -> io::Result<File> {
+    let file = options.custom_flags(libc::O_NOFOLLOW).open(witness_path()?)?;
+    // SAFETY: takes no argument and can't fail.
+    let ours = file.metadata()?.uid() == unsafe { libc::geteuid() };
+    if ours && is_memory(&file)? { Ok(file) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+}
+
+/// Whether a file is gone when the machine stops.
+fn is_memory(file: &File) -> io::Result<bool> {
+    use std::os::fd::AsRawFd;
+    // SAFETY: all-zero bytes are a valid `statfs` to write to.
+    let mut found = unsafe { std::mem::zeroed::<libc::statfs>() };
+    // SAFETY: an open file and a valid place to write to.
+    if unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut found) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(found.f_type == libc::TMPFS_MAGIC)
+}

@@ -1,0 +1,268 @@
+//! What can be wrong between a server and its fleet: the words of it, wherever it shows up, be it a refused call, a check
+//! or a command.
+//!
+//! It is told by the registrar, through shared memory, so the figures are a text of fixed room.
+
+use id_gen_core::fleet::member::Phase;
+use id_gen_core::fleet::store::{KeysError, StoreErrorKind};
+use id_gen_core::time::format_ms;
+use pgrx::prelude::PgSqlErrorCode as Code;
+
+use crate::error::fields::Message;
+
+/// What keeps this server from a number, or from renewing its grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TroubleKind {
+    /// The registry has no answer.
+    Store(StoreErrorKind),
+    /// The registry has no such fleet.
+    NoFleet,
+    /// The fleet's layout is not this server's.
+    OtherLayout,
+    /// A value in the registry is none of ours.
+    Damaged,
+    /// All numbers are held.
+    NoFreeNumber,
+    /// The number that `id_gen.worker_id` names is held by another server.
+    Taken,
+    /// A setting can't be understood.
+    Setting,
+    /// This server can't keep what it has to.
+    Disk,
+}
+
+/// Trouble, with the figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// What kind.
+    pub kind: TroubleKind,
+    /// The figures, for DETAIL.
+    pub detail: Text,
+}
+
+impl Trouble {
+    /// Trouble of a kind.
+    pub fn new(kind: TroubleKind, detail: &str) -> Trouble {
+        Trouble { kind, detail: Text::new(detail) }
+    }
+}
+
+/// A text of shared memory: it ends where there is no more room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Text {
+    length: u16,
+    bytes: [u8; Text::ROOM],
+}
+
+impl Text {
+    const ROOM: usize = 480;
+
+    /// As much of a text as there is room for.
+    pub fn new(text: &str) -> Text {
+        let length = text.floor_char_boundary(Text::ROOM);
+        let mut bytes = [0; Text::ROOM];
+        bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
+        Text { length: length as u16, bytes }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        let written = self.bytes.get(..self.length.into()).unwrap_or_default();
+        std::str::from_utf8(written).unwrap_or_default()
+    }
+}
+
+impl std::fmt::Debug for Text {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.as_str().fmt(formatter)
+    }
+}
+
+impl From<&KeysError> for Trouble {
+    fn from(error: &KeysError) -> Trouble {
+        let kind = match error {
+            KeysError::Store(error) => TroubleKind::Store(error.kind),
+            KeysError::NoFleet | KeysError::OtherFleet => TroubleKind::NoFleet,
+            KeysError::Damaged { .. } => TroubleKind::Damaged,
+        };
+        Trouble::new(kind, &error.to_string())
+    }
+}
+
+/// The line that names a registry.
+const SET_REGISTRY: &str =
+    "ALTER SYSTEM SET id_gen.registry = 'etcd://host:2379'; SELECT pg_reload_conf();";
+
+impl Trouble {
+    /// Whether an answer of the registry, whatever it says, ends it.
+    pub const fn is_of_registry(&self) -> bool {
+        matches!(self.kind, TroubleKind::Store(_) | TroubleKind::NoFleet | TroubleKind::Damaged)
+    }
+
+    /// The words of it.
+    pub fn message(&self) -> Message {
+        let (sqlstate, primary, hint) = match self.kind {
+            TroubleKind::Store(kind) => store_words(kind),
+            TroubleKind::NoFleet => (
+                Code::ERRCODE_UNDEFINED_OBJECT,
+                "the registry has no such fleet",
+                "Let a superuser make it: SELECT id_gen_fleet_create(); or name the right one: ALTER SYSTEM SET id_gen.fleet = 'default'; SELECT pg_reload_conf();".to_owned(),
+            ),
+            TroubleKind::OtherLayout => (
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the fleet has another layout than this server",
+                "Take the fleet's layout, as DETAIL shows it, then restart the server: ALTER SYSTEM SET id_gen.layout = '...';".to_owned(),
+            ),
+            TroubleKind::Damaged => (
+                Code::ERRCODE_DATA_CORRUPTED,
+                "a value in the fleet's registry is not valid",
+                "Put back what was there, or, where no server ever held that number, remove the key.".to_owned(),
+            ),
+            TroubleKind::NoFreeNumber => (
+                Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                "the fleet has no free number",
+                "See who holds them: SELECT * FROM id_gen_fleet(); and release those of servers that are gone for good: SELECT id_gen_fleet_release(worker => 1);".to_owned(),
+            ),
+            TroubleKind::Taken => (
+                Code::ERRCODE_DUPLICATE_OBJECT,
+                "the number of id_gen.worker_id belongs to another server of the fleet",
+                "Let the fleet choose one: ALTER SYSTEM RESET id_gen.worker_id; SELECT pg_reload_conf();".to_owned(),
+            ),
+            TroubleKind::Setting => (
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                "a setting of the fleet is not valid",
+                "Correct it, as in: ALTER SYSTEM SET id_gen.worker_ids = '0-511'; SELECT pg_reload_conf();".to_owned(),
+            ),
+            TroubleKind::Disk => (
+                Code::ERRCODE_IO_ERROR,
+                "this server's number in its fleet cannot be kept on disk",
+                "Make room on the disk and let the server write to the directory \"id_gen\" of its data directory.".to_owned(),
+            ),
+        };
+        Message::new(sqlstate, primary).detail(sentence(self.detail.as_str())).hint(hint)
+    }
+}
+
+fn store_words(kind: StoreErrorKind) -> (Code, &'static str, String) {
+    let correct = |what: &str| format!("{what}; or correct the setting: {SET_REGISTRY}");
+    match kind {
+        StoreErrorKind::Unreachable => (
+            Code::ERRCODE_CONNECTION_FAILURE,
+            "the fleet's registry cannot be reached",
+            correct("Start it, and let this server reach it"),
+        ),
+        StoreErrorKind::TimedOut => (
+            Code::ERRCODE_CONNECTION_FAILURE,
+            "the fleet's registry does not answer in time",
+            "See whether it is overloaded, or cut off from this server.".to_owned(),
+        ),
+        StoreErrorKind::Setting => (
+            Code::ERRCODE_INVALID_PARAMETER_VALUE,
+            "the setting of the fleet's registry is not valid",
+            correct("Let the server read the files that the settings name"),
+        ),
+        StoreErrorKind::Credentials => (
+            Code::ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
+            "the fleet's registry does not let this server in",
+            "Give its user the right to read and write keys below /id_gen/, or the table id_gen_registry; for etcd see id_gen.registry_user and id_gen.registry_password_file, for PostgreSQL the URI of id_gen.registry and its password file.".to_owned(),
+        ),
+        StoreErrorKind::Certificate => (
+            Code::ERRCODE_CONNECTION_FAILURE,
+            "the certificate of the fleet's registry, or of this server, is not valid",
+            "Name the right files in id_gen.registry_ca_file, id_gen.registry_cert_file and id_gen.registry_key_file; for PostgreSQL in the URI of id_gen.registry.".to_owned(),
+        ),
+        StoreErrorKind::NoGateway => (
+            Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            "etcd does not offer its JSON gateway",
+            "Start etcd with enable-grpc-gateway: true in its configuration file, or set up by flags or environment variables instead.".to_owned(),
+        ),
+        StoreErrorKind::NoSpace => (
+            Code::ERRCODE_DISK_FULL,
+            "etcd's disk quota is used up",
+            "Make room, then let it write again: etcdctl compact \"$(etcdctl endpoint status -w json | grep -o '\"revision\":[0-9]*' | head -1 | cut -d: -f2)\" && etcdctl defrag && etcdctl alarm disarm".to_owned(),
+        ),
+        StoreErrorKind::NoQuorum => (
+            Code::ERRCODE_CONNECTION_FAILURE,
+            "etcd has lost the majority of its members",
+            "Start its members. Until then servers go on to the end of their grants.".to_owned(),
+        ),
+        StoreErrorKind::NoTable => (
+            Code::ERRCODE_UNDEFINED_TABLE,
+            "the PostgreSQL server of id_gen.registry has no table id_gen_registry",
+            "Let a superuser make table and fleet: SELECT id_gen_fleet_create(); or name the schema in the URI: options=-csearch_path%3Dname".to_owned(),
+        ),
+        StoreErrorKind::ReadOnly => (
+            Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
+            "the PostgreSQL server of id_gen.registry takes no writes",
+            "Name its primary, or all its servers, in id_gen.registry.".to_owned(),
+        ),
+        StoreErrorKind::Unexpected => (
+            Code::ERRCODE_SYSTEM_ERROR,
+            "the fleet's registry gave no usable answer",
+            correct("Look into its log"),
+        ),
+    }
+}
+
+/// What this server waits for that has no number, where nothing is wrong.
+fn phase_words(phase: Option<Phase>) -> &'static str {
+    match phase {
+        None | Some(Phase::Outside | Phase::Acquiring) => {
+            "It is asking its fleet's registry for one."
+        }
+        Some(Phase::Waiting) => {
+            "It has acquired one, and waits until every other server has had the time to tell that the registry was restored from a backup."
+        }
+        Some(Phase::Unsettled) => "It is finding out what its fleet's registry has.",
+        Some(Phase::Holding) => "It has acquired one just now.",
+        Some(Phase::Leaving | Phase::Left) => "It has given it back, because the server stops.",
+    }
+}
+
+/// The words about a server that has no number.
+pub fn no_grant(phase: Option<Phase>, trouble: Option<&Trouble>, registrar_runs: bool) -> Message {
+    match trouble {
+        Some(trouble) => trouble.message(),
+        None if registrar_runs => Message::new(
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "this server has no number of its fleet yet",
+        )
+        .detail(phase_words(phase))
+        .hint("Call again in some seconds. How far it is: SELECT * FROM id_gen_status();"),
+        None => Message::new(
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "this server has no number of its fleet, and no registrar that asks for one",
+        )
+        .detail("The registrar is a background worker, which starts within seconds where there is room for it.")
+        .hint(super::hint::more_worker_processes()),
+    }
+}
+
+/// The words about a server whose grant is used up.
+pub fn grant_used_up(until_ms: i64, trouble: Option<&Trouble>) -> Message {
+    let what = trouble.map(Trouble::message);
+    let (because, hint) = match what {
+        Some(Message { primary, detail, hint, .. }) => {
+            (format!(" because {primary}. {}", detail.unwrap_or_default()), hint)
+        }
+        None => (
+            ".".to_owned(),
+            "Call again in some seconds. How far it is: SELECT * FROM id_gen_status();".to_owned(),
+        ),
+    };
+    Message::new(
+        Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "this server's grant of its number is used up",
+    )
+    .detail(format!("It reaches to {}, and was not renewed{because}", format_ms(until_ms)))
+    .hint(hint)
+}
+
+/// Figures as a sentence of DETAIL.
+fn sentence(figures: &str) -> String {
+    let mut letters = figures.chars();
+    let sentence: String = letters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect());
+    if sentence.ends_with(['.', ':', ';']) { sentence } else { format!("{sentence}.") }
+}

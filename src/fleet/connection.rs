@@ -1,0 +1,246 @@
+//! Asking the registry. Requests go to a thread of their own, which may wait for the network; the process that asks
+//! waits on its latch meanwhile, so that an interrupt or the end of the server is not delayed.
+//!
+//! The thread runs nothing of PostgreSQL's and gets no signals. A process that no longer waits drops the connection:
+//! the thread ends by itself when its call does, and its answer reaches nobody.
+
+use std::io::{self, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::time::Duration;
+
+use id_gen_core::fleet::store::{Keys, KeysError, StoreError, StoreErrorKind};
+use id_gen_core::fleet::{Answer, Meta, Request, ask};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use crate::fleet::store::{self, BoxedStore};
+use crate::os::clock;
+use crate::pg::server;
+use crate::pg::wait_event::WaitEvent;
+use crate::settings::registry::RegistrySettings;
+
+/// A registry, as its thread has it.
+pub struct Registry {
+    /// The fleet's name.
+    fleet: String,
+    opened: Option<Opened>,
+}
+
+enum Opened {
+    /// The store alone.
+    Store(BoxedStore),
+    /// The fleet in it.
+    Fleet(Keys<BoxedStore>),
+}
+
+impl Registry {
+    fn new(store: BoxedStore, fleet: String) -> Registry {
+        Registry { fleet, opened: Some(Opened::Store(store)) }
+    }
+
+    /// The store, and the fleet's name.
+    pub fn store(&mut self) -> Option<(&mut BoxedStore, &str)> {
+        let (Opened::Store(store) | Opened::Fleet(Keys { store, .. })) = self.opened.as_mut()?;
+        Some((store, &self.fleet))
+    }
+
+    /// The fleet, read from the store unless it is known.
+    ///
+    /// # Errors
+    /// If it is not there, or the store has no answer.
+    pub fn fleet(&mut self) -> Result<&mut Keys<BoxedStore>, KeysError> {
+        if let Some(Opened::Store(store)) = self.opened.take_if(|it| matches!(it, Opened::Store(_)))
+        {
+            match Keys::open(store, &self.fleet) {
+                Ok(keys) => self.opened = Some(Opened::Fleet(keys)),
+                Err((store, error)) => {
+                    self.opened = Some(Opened::Store(store));
+                    return Err(error);
+                }
+            }
+        }
+        match &mut self.opened {
+            Some(Opened::Fleet(keys)) => Ok(keys),
+            _ => Err(KeysError::NoFleet),
+        }
+    }
+
+    /// Asks for something, if the fleet is the one that the server expects. Returns the fleet that is there, and the
+    /// answer if the request was made.
+    ///
+    /// # Errors
+    /// Why there is no answer. What was known of the fleet is then read again.
+    pub fn ask(
+        &mut self,
+        request: Option<(Request, Meta)>,
+    ) -> Result<(Meta, Option<Answer>), KeysError> {
+        let keys = self.fleet()?;
+        let meta = *keys.meta();
+        let answer = match request {
+            Some((request, expected)) if expected == meta => ask(keys, &request).map(Some),
+            _ => Ok(None),
+        };
+        if let Err(KeysError::NoFleet | KeysError::OtherFleet) = answer {
+            self.forget_fleet();
+        }
+        Ok((meta, answer?))
+    }
+
+    fn forget_fleet(&mut self) {
+        self.opened = self.opened.take().map(|opened| match opened {
+            Opened::Fleet(Keys { store, .. }) | Opened::Store(store) => Opened::Store(store),
+        });
+    }
+}
+
+/// What a thread is asked to do.
+type Job<T> = Box<dyn FnOnce(&mut Registry) -> T + Send>;
+
+/// A registry on a thread of its own. `T` is what comes of each request.
+pub struct Connection<T> {
+    jobs: Sender<Job<T>>,
+    answers: Receiver<Result<T, StoreError>>,
+    /// Readable when there is an answer, or none will come any more.
+    ready: UnixStream,
+}
+
+/// What a wait ended with.
+#[derive(Debug)]
+pub enum Waited<T> {
+    /// An answer.
+    Answer(Result<T, StoreError>),
+    /// The time is over, or the latch was set.
+    Woken,
+}
+
+impl<T: Send + 'static> Connection<T> {
+    /// A connection that is made on the thread, with the first request.
+    ///
+    /// # Errors
+    /// If there is no room for a thread.
+    pub fn new(settings: &RegistrySettings, timeout: Duration) -> io::Result<Connection<T>> {
+        let (jobs, todo) = mpsc::channel::<Job<T>>();
+        let (done, answers) = mpsc::channel();
+        let (ready, mut bell) = UnixStream::pair()?;
+        ready.set_nonblocking(true)?;
+        let opener = store::opener(settings, timeout);
+        let fleet = settings.fleet.clone();
+        without_signals(|| {
+            std::thread::Builder::new().name("id_gen registry".to_owned()).spawn(move || {
+                let mut opener = Some(opener);
+                let mut registry = None;
+                for job in todo {
+                    let opened = match (&mut registry, opener.take()) {
+                        (Some(registry), _) => Ok(registry),
+                        (None, Some(open)) => {
+                            open().map(|store| registry.insert(Registry::new(store, fleet.clone())))
+                        }
+                        (None, None) => break,
+                    };
+                    let answer = opened.map(job);
+                    // Whoever dropped the connection wants no answer.
+                    if done.send(answer).is_err() || bell.write_all(&[0]).is_err() {
+                        break;
+                    }
+                }
+            })
+        })?;
+        Ok(Connection { jobs, answers, ready })
+    }
+
+    /// Asks. One request at a time.
+    pub fn send(&self, job: impl FnOnce(&mut Registry) -> T + Send + 'static) {
+        // A thread that has ended is found when its answer is waited for.
+        let _ = self.jobs.send(Box::new(job));
+    }
+
+    /// Waits for the answer, the latch or the time, whichever comes first.
+    pub fn wait(&mut self, patience: Duration) -> Waited<T> {
+        wait(Some(self.ready.as_raw_fd()), patience);
+        let mut bytes = [0; 1];
+        // How many bytes it is does not matter: the answer does.
+        let _ = self.ready.read(&mut bytes);
+        match self.answers.try_recv() {
+            Ok(answer) => Waited::Answer(answer),
+            Err(TryRecvError::Empty) => Waited::Woken,
+            Err(TryRecvError::Disconnected) => Waited::Answer(Err(StoreError {
+                kind: StoreErrorKind::Unexpected,
+                server: String::new(),
+                detail: "the thread that asks the registry has ended".to_owned(),
+            })),
+        }
+    }
+}
+
+impl<T: Send + 'static> Connection<T> {
+    /// Asks, and waits for the answer. Interrupts end the wait.
+    pub fn ask(
+        &mut self,
+        patience: Duration,
+        job: impl FnOnce(&mut Registry) -> T + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let since_ns = clock::mono_ns();
+        self.send(job);
+        loop {
+            let waited = Duration::from_nanos(clock::mono_ns().saturating_sub(since_ns));
+            let Some(left) = patience.checked_sub(waited).filter(|left| !left.is_zero()) else {
+                return Err(no_answer());
+            };
+            if let Waited::Answer(answer) = self.wait(left) {
+                return answer;
+            }
+        }
+    }
+}
+
+/// What is said where no answer came in time.
+pub fn no_answer() -> StoreError {
+    StoreError {
+        kind: StoreErrorKind::TimedOut,
+        server: "the registry".to_owned(),
+        detail: "no answer came in time".to_owned(),
+    }
+}
+
+/// Waits for a socket, the latch or the time. Interrupts end the wait.
+pub fn wait(socket: Option<i32>, patience: Duration) {
+    let ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX).saturating_add(1);
+    let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+    check_for_interrupts!();
+    // SAFETY: a process that is connected to shared memory has a latch of its own; the socket is open.
+    unsafe {
+        let latch = server::latch();
+        let info = WaitEvent::Registry.info();
+        match socket {
+            Some(socket) => {
+                let events = (events | pg_sys::WL_SOCKET_READABLE) as i32;
+                pg_sys::WaitLatchOrSocket(latch, events, socket, ms, info);
+            }
+            None => {
+                pg_sys::WaitLatch(latch, events as i32, ms, info);
+            }
+        }
+        pg_sys::ResetLatch(latch);
+    }
+    check_for_interrupts!();
+}
+
+/// Runs something while this thread lets no signal through: a thread that it starts inherits that, and PostgreSQL's
+/// handlers run on PostgreSQL's own thread.
+fn without_signals<R>(body: impl FnOnce() -> R) -> R {
+    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the first call fills in the set that the second reads, which fills in the other; both only change which
+    // signals this thread lets through.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+    }
+    let result = body();
+    // SAFETY: the set that was filled in above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    result
+}

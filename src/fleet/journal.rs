@@ -1,0 +1,189 @@
+//! What the registrar makes durable of each step, shows to other processes and logs.
+//!
+//! **Order.** First the disk, then the memory of the boot, then what claims rely on.
+
+use id_gen_core::fleet::grant::Holder;
+use id_gen_core::fleet::member::{Event, Kept, Member, Phase, Witness};
+use id_gen_core::fleet::{Listing, Number};
+use id_gen_core::time::{NS_PER_MS, format_ms, unix_ms};
+use pgrx::PgLogLevel;
+use pgrx::prelude::*;
+
+use crate::durable::number_file;
+use crate::error::fleet::{Trouble, TroubleKind};
+use crate::error::{Error, Reason, report};
+use crate::os::clock;
+use crate::shared::{Membership, SharedState};
+
+/// How the registrar's steps are written down.
+pub struct Journal {
+    shared: &'static SharedState,
+    /// What is on disk, as far as it was written.
+    kept: Option<Option<Kept>>,
+    /// What the memory of the boot says, as far as it was written.
+    witness: Option<Option<Witness>>,
+    membership: Membership,
+}
+
+impl Journal {
+    /// Goes on from what the last registrar of this server left, but for its right: that is to be got anew.
+    pub fn new(shared: &'static SharedState) -> Journal {
+        let before = shared.lock().membership;
+        let membership = Membership { counts: before.counts, ..Membership::default() };
+        Journal { shared, kept: None, witness: None, membership }
+    }
+
+    /// Takes note that a request was answered, and what came of it.
+    pub fn answered(&mut self, event: Event, took_ns: u64, no_number: impl FnOnce() -> Trouble) {
+        let Membership { counts, trouble, answered_at_ns, .. } = &mut self.membership;
+        *answered_at_ns = Some(clock::wall_ns());
+        counts.last_request_ns = took_ns;
+        counts.slowest_request_ns = counts.slowest_request_ns.max(took_ns);
+        let trouble_before = trouble.take();
+        match event {
+            Event::Quiet => *trouble = trouble_before.filter(|it| !it.is_of_registry()),
+            Event::Renewed => counts.renewals += 1,
+            Event::Acquired(number) => {
+                counts.acquisitions += 1;
+                log(PgLogLevel::LOG, format!("this server has got {} of its fleet", name(number)));
+            }
+            Event::Fenced(number) => {
+                counts.fencings += 1;
+                log(
+                    PgLogLevel::WARNING,
+                    format!(
+                        "{} was taken by another server, or released: this server makes nothing more with it",
+                        name(number)
+                    ),
+                );
+            }
+            Event::RegistryRestored => {
+                counts.restorations += 1;
+                log(
+                    PgLogLevel::WARNING,
+                    "the fleet's registry has gone back in time: this server tells the others, and acquires its number anew".to_owned(),
+                );
+            }
+            Event::NoFreeNumber => {
+                let found = no_number();
+                self.trouble(found, trouble_before);
+                return;
+            }
+        }
+        if let Some(before) = trouble_before
+            && self.membership.trouble.is_none()
+        {
+            log(PgLogLevel::LOG, format!("over by now: {}", before.message().primary));
+        }
+    }
+
+    /// Takes note that a request was of no use.
+    pub fn failed(&mut self, trouble: Trouble) {
+        self.membership.counts.failures += 1;
+        let before = self.membership.trouble;
+        self.trouble(trouble, before);
+    }
+
+    /// One line for an incident, not one for each time that it is met.
+    fn trouble(&mut self, trouble: Trouble, before: Option<Trouble>) {
+        self.membership.trouble = Some(trouble);
+        if before.is_none_or(|before| before.kind != trouble.kind) {
+            report::log(&Error::from(Reason::Fleet(trouble)), PgLogLevel::WARNING);
+        }
+    }
+
+    /// Makes durable what has to be, and lets claims use the rest.
+    pub fn write(&mut self, member: Option<(&Member, u128)>) {
+        if let Some((member, fleet)) = member {
+            self.keep(member.to_keep(), fleet);
+            // Before it has chosen, what was left by the last run still counts.
+            if !matches!(member.phase(), Phase::Outside | Phase::Acquiring) {
+                self.write_witness(member);
+            }
+        }
+        let member = member.map(|(member, _)| member);
+        self.membership.witness = member.and_then(|member| member.to_witness(i64::MIN));
+        self.membership.number = member.and_then(|member| Some(member.grant()?.0));
+        self.membership.phase = member.map(Member::phase);
+        self.membership.right = member.and_then(Member::right);
+        self.shared.put_membership(self.membership);
+    }
+
+    /// Whoever writes the reservation, and so holds the lock, writes the witness too.
+    fn write_witness(&mut self, member: &Member) {
+        let wanted = member.to_witness(i64::MIN);
+        if self.witness == Some(wanted) {
+            return;
+        }
+        let Some(guard) = self.shared.write_lock.try_lock() else { return };
+        let reserved_ms = self.shared.allocated_ms().map_or(i64::MIN, |(_, reserved)| reserved);
+        let written = number_file::write_witness(member.to_witness(reserved_ms).as_ref());
+        drop(guard);
+        match written {
+            Ok(()) => self.witness = Some(wanted),
+            Err(error) => report::log(&error, PgLogLevel::WARNING),
+        }
+    }
+
+    /// Takes its number from this server, which stops or is to have another.
+    pub fn revoke(&mut self) {
+        self.membership.right = None;
+        self.membership.phase = Some(Phase::Leaving);
+        self.shared.put_membership(self.membership);
+    }
+
+    fn keep(&mut self, kept: Option<Kept>, fleet: u128) {
+        if self.kept == Some(kept) {
+            return;
+        }
+        match number_file::keep(kept.as_ref(), fleet) {
+            Ok(()) => self.kept = Some(kept),
+            Err(error) => {
+                let before = self.membership.trouble;
+                let words = error.message();
+                self.trouble(Trouble::new(TroubleKind::Disk, &words.primary), before);
+            }
+        }
+    }
+}
+
+fn log(level: PgLogLevel, line: String) {
+    ereport!(level, PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, format!("id_gen: {line}"));
+}
+
+fn name(Number { datacenter, worker }: Number) -> String {
+    match datacenter {
+        0 => format!("worker number {worker}"),
+        _ => format!("worker number {worker} of datacenter {datacenter}"),
+    }
+}
+
+/// Why there is no number for this server: all those that it may take, from one listing.
+pub fn no_number(listing: &Listing, typed: Option<Number>) -> Trouble {
+    if let Some(number) = typed {
+        let held = listing.grants.iter().find(|(held, _)| *held == number);
+        let by = held.map_or_else(String::new, |(_, grant)| {
+            let Holder { host, port, .. } = &grant.holder;
+            format!(
+                ", by the server at port {port} of host {host}, until {}",
+                format_ms(grant.until_ms)
+            )
+        });
+        return Trouble::new(TroubleKind::Taken, &format!("{} is held{by}", name(number)));
+    }
+    let now_ms = unix_ms(clock::wall_ns());
+    let held = listing.grants.iter().filter(|(_, grant)| grant.until_ms > now_ms);
+    let first = held.clone().map(|(_, grant)| grant.until_ms).min();
+    let free = first.map_or_else(String::new, |first_ms| {
+        let in_s = first_ms.saturating_sub(now_ms) / 1000 + 1;
+        format!("; the first grant ends in {in_s} s, unless it is renewed")
+    });
+    let detail =
+        format!("all that this server may take are held: {} in the fleet{free}", held.count());
+    Trouble::new(TroubleKind::NoFreeNumber, &detail)
+}
+
+/// How long something took that began at this time of the monotonic clock.
+pub fn since_ns(began_boot_ms: u64) -> u64 {
+    clock::mono_ns().saturating_sub(began_boot_ms.saturating_mul(NS_PER_MS))
+}

@@ -1,0 +1,17 @@
+//! This server's part in its fleet: from the setting `id_gen.registry` to a number that IDs are made with.
+//!
+//! | file | what it does |
+//! | --- | --- |
+//! | [`registrar`] | the background worker that gets the number and renews its grant |
+//! | [`journal`] | what it makes durable, shows to others and logs of that |
+//! | [`connection`] | asking the registry on a thread of its own, so that nothing here ever waits for a network |
+//! | [`store`] | which kind of registry a setting names |
+//! | [`numbers`] | which numbers this server may take, and who it is |
+//! | [`commands`] | what an administrator's session asks of the registry |
+
+pub mod commands;
+mod connection;
+mod journal;
+mod numbers;
+pub mod registrar;
+mod store;

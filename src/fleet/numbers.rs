@@ -1,0 +1,63 @@
+//! Which numbers this server may take of its fleet, and who it is for the others.
+
+use std::ffi::CStr;
+
+use id_gen_core::fleet::grant::Holder;
+use id_gen_core::fleet::member::Numbers;
+use id_gen_core::identity::Identity;
+use id_gen_core::layout::{Field, Layout};
+
+use crate::pg::server;
+
+/// The numbers that the settings allow: the one that is typed, or those of `id_gen.worker_ids`, or all that the layout
+/// has.
+///
+/// # Errors
+/// What is wrong with the settings, if they can't be understood or go beyond the layout.
+pub fn allowed(layout: &Layout, typed: &Identity, worker_ids: &str) -> Result<Numbers, String> {
+    let max = |field| layout.max_number(field);
+    let (max_worker, max_datacenter) = (max(Field::Worker), max(Field::Datacenter));
+    let datacenter = typed.datacenter;
+    if datacenter > max_datacenter {
+        return Err(format!(
+            "id_gen.datacenter_id is {datacenter}; layout \"{layout}\" has room for 0 to {max_datacenter}"
+        ));
+    }
+    let (first, last) = match (typed.worker, worker_ids.trim()) {
+        (Some(worker), _) => (worker, worker),
+        (None, "") => (0, max_worker),
+        (None, text) => {
+            let range = text.split_once('-').unwrap_or((text, text));
+            let number = |text: &str| text.trim().parse::<u32>().ok();
+            let range = number(range.0).zip(number(range.1)).filter(|(first, last)| first <= last);
+            range.ok_or_else(|| {
+                format!("id_gen.worker_ids is \"{text}\", which is no range such as 0-511")
+            })?
+        }
+    };
+    if last > max_worker {
+        return Err(format!(
+            "worker {last} is out of range; layout \"{layout}\" has room for 0 to {max_worker}"
+        ));
+    }
+    Ok(Numbers { datacenter, first, last })
+}
+
+/// Who this server is for the others.
+pub fn holder() -> Holder {
+    Holder {
+        system_identifier: server::system_identifier(),
+        timeline: server::timeline_or_replayed(),
+        host: host_name(),
+        port: server::port(),
+    }
+}
+
+fn host_name() -> String {
+    // Longer than any host's name.
+    let mut bytes = [0_u8; 256];
+    // SAFETY: a place of that many bytes; the last is not given, so that there is an end of the text.
+    let found = unsafe { libc::gethostname(bytes.as_mut_ptr().cast(), bytes.len() - 1) } == 0;
+    let name = CStr::from_bytes_until_nul(&bytes).ok().filter(|_| found);
+    name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}

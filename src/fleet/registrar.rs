@@ -1,0 +1,358 @@
+//! The registrar: a background worker that gets this server a number from its fleet's registry, and renews the grant of
+//! it ahead of need.
+//!
+//! It runs wherever `id_gen.registry` is set, on a standby too, so that a promotion waits for nobody. A registry that
+//! is silent holds up nothing but this process: sessions go on to the end of the grant, and the keeper and a stop of the
+//! server never wait for it. What to ask when is decided by [`Member`], and what to write down by [`Journal`].
+
+use std::time::Duration;
+
+use id_gen_core::fleet::member::{Event, Numbers, Phase};
+use id_gen_core::fleet::store::KeysError;
+use id_gen_core::fleet::{Answer, Local, Member, Meta, Number, Terms};
+use id_gen_core::time::{NS_PER_MS, unix_ms};
+use pgrx::bgworkers::{
+    BackgroundWorker, BackgroundWorkerBuilder, BgWorkerStartTime, SignalWakeFlags,
+};
+use pgrx::prelude::*;
+
+use crate::durable::{self, number_file};
+use crate::error::fleet::{Trouble, TroubleKind};
+use crate::fleet::connection::{self, Connection, Waited};
+use crate::fleet::journal::{self, Journal};
+use crate::fleet::numbers;
+use crate::os::{clock, random};
+use crate::pg::server;
+use crate::settings;
+use crate::settings::registry::RegistrySettings;
+use crate::shared::{Reader, SharedState, memory};
+
+const NAME: &str = "id_gen registrar";
+const RESTART: Duration = Duration::from_secs(1);
+/// After a request of no use the next one follows so much later, and up to twice that: servers that lost the same
+/// registry should not all come back to it at once.
+const RETRY_MS: u64 = 1_000;
+/// How long a server that stops waits for the registry to take its number back.
+const LAST_REQUEST: Duration = Duration::from_secs(1);
+/// How long a wait may be at most, where nothing is due.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Asks the postmaster to run the registrar, if the library is being preloaded on a server with a registry.
+pub fn request() {
+    if server::is_preloading() && !server::is_binary_upgrade() && settings::registry::is_set() {
+        BackgroundWorkerBuilder::new(NAME)
+            .set_type(NAME)
+            .set_library("id_gen")
+            .set_function("id_gen_registrar")
+            .enable_spi_access()
+            .set_start_time(BgWorkerStartTime::ConsistentState)
+            .set_restart_time(Some(RESTART))
+            .load();
+    }
+}
+
+/// The main function of the background worker.
+#[pg_guard]
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn id_gen_registrar(_argument: pg_sys::Datum) {
+    BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP | SignalWakeFlags::SIGTERM);
+    // To no database: this makes it a row of pg_stat_activity.
+    BackgroundWorker::connect_worker_to_spi(None, None);
+    let Some(shared) = memory::attached() else { return };
+    shared.registrar.register();
+    while !BackgroundWorker::sigterm_received() {
+        shared.adopt_settings(Reader::Session);
+        match settings::registry::current() {
+            Some(settings) => Registrar::new(shared, settings).run(),
+            None => connection::wait(None, LONGEST_WAIT),
+        }
+        read_reloaded_settings();
+    }
+    shared.registrar.unregister();
+    // As for the keeper: a worker that ended with status 0 is never started again.
+    // SAFETY: ends this process, which holds nothing any more.
+    unsafe { pg_sys::proc_exit(1) }
+}
+
+fn read_reloaded_settings() {
+    if BackgroundWorker::sighup_received() {
+        // SAFETY: between requests, as PostgreSQL's own workers do.
+        unsafe { pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP) };
+    }
+}
+
+/// What comes of a request.
+type Reply = Result<(Meta, Option<Answer>), KeysError>;
+
+/// A server that asks for a number with the settings of one time.
+struct Registrar {
+    shared: &'static SharedState,
+    settings: RegistrySettings,
+    /// Those that are allowed, or why none are.
+    numbers: Result<Numbers, String>,
+    journal: Journal,
+    connection: Option<Connection<Reply>>,
+    /// The fleet, and this server's place in it, as soon as the registry has told of it.
+    fleet: Option<(Meta, Member)>,
+    /// When the request was sent that is on its way.
+    asked_boot_ms: Option<u64>,
+    not_before_boot_ms: u64,
+    /// Up to where IDs were reserved when this process started.
+    reserved_ms: i64,
+}
+
+fn boot_ms() -> u64 {
+    clock::mono_ns() / NS_PER_MS
+}
+
+impl Registrar {
+    fn new(shared: &'static SharedState, settings: RegistrySettings) -> Registrar {
+        let stored = durable::read().ok().and_then(|stored| stored.reserved_until_ms());
+        let numbers = allowed_numbers(shared, &settings);
+        Registrar {
+            shared,
+            settings,
+            numbers,
+            journal: Journal::new(shared),
+            connection: None,
+            fleet: None,
+            asked_boot_ms: None,
+            not_before_boot_ms: 0,
+            reserved_ms: stored.unwrap_or(i64::MIN),
+        }
+    }
+
+    /// Goes on until the server stops, or the settings are others.
+    fn run(mut self) {
+        loop {
+            self.ask();
+            self.wait(self.patience());
+            read_reloaded_settings();
+            if BackgroundWorker::sigterm_received() || !self.goes_on_with_new_settings() {
+                break;
+            }
+        }
+        self.leave();
+    }
+
+    /// Whether the settings in force now are those that this one works with, or can be.
+    fn goes_on_with_new_settings(&mut self) -> bool {
+        if self.shared.keeper.running().is_none() {
+            self.shared.adopt_settings(Reader::Session);
+        }
+        let Some(settings) = settings::registry::current() else { return false };
+        let numbers = allowed_numbers(self.shared, &settings);
+        let same_registry = RegistrySettings { worker_ids: String::new(), ..settings.clone() }
+            == RegistrySettings { worker_ids: String::new(), ..self.settings.clone() };
+        let same_numbers = numbers == self.numbers;
+        if same_registry && !same_numbers {
+            let (Ok(numbers), Some((_, member))) = (&numbers, &mut self.fleet) else {
+                return false;
+            };
+            if !member.set_numbers(*numbers) {
+                return false;
+            }
+        }
+        (self.settings, self.numbers) = (settings, numbers);
+        same_registry
+    }
+
+    /// Asks what is due.
+    fn ask(&mut self) {
+        let now_boot_ms = boot_ms();
+        if self.asked_boot_ms.is_some() || now_boot_ms < self.not_before_boot_ms {
+            return;
+        }
+        if let Err(wrong) = &self.numbers {
+            self.fail(Trouble::new(TroubleKind::Setting, wrong));
+            return;
+        }
+        let mut randoms = [0; 2];
+        if let Err(error) = random::fresh(&mut randoms) {
+            self.fail(Trouble::new(TroubleKind::Disk, &error.to_string()));
+            return;
+        }
+        let local = self.local();
+        let request = match &mut self.fleet {
+            Some((meta, member)) => {
+                let mut randoms = randoms.into_iter();
+                let Some(request) = member.next(&local, || randoms.next().unwrap_or_default())
+                else {
+                    return;
+                };
+                Some((request, *meta))
+            }
+            None => None,
+        };
+        if self.connection.is_none() {
+            let timeout = Duration::from_millis(self.terms().timeout_ms.into());
+            match Connection::new(&self.settings, timeout) {
+                Ok(connection) => self.connection = Some(connection),
+                Err(error) => {
+                    self.fail(Trouble::new(TroubleKind::Disk, &error.to_string()));
+                    return;
+                }
+            }
+        }
+        if let Some(connection) = &self.connection {
+            connection.send(move |registry| registry.ask(request));
+            self.asked_boot_ms = Some(now_boot_ms);
+        }
+    }
+
+    fn terms(&self) -> Terms {
+        self.fleet.as_ref().map_or(Terms::DEFAULT, |(meta, _)| meta.terms)
+    }
+
+    /// How long there is nothing to do but wait.
+    fn patience(&self) -> Duration {
+        let due_boot_ms = match (self.asked_boot_ms, &self.fleet) {
+            (Some(asked), _) => asked + u64::from(self.terms().timeout_ms),
+            (None, Some((_, member))) => {
+                member.next_at_boot_ms().unwrap_or(u64::MAX).max(self.not_before_boot_ms)
+            }
+            (None, None) => self.not_before_boot_ms,
+        };
+        Duration::from_millis(due_boot_ms.saturating_sub(boot_ms())).min(LONGEST_WAIT)
+    }
+
+    /// Waits, and takes note of an answer, or of none.
+    fn wait(&mut self, patience: Duration) {
+        let Some(connection) = &mut self.connection else {
+            connection::wait(None, patience);
+            return;
+        };
+        match connection.wait(patience) {
+            Waited::Answer(Ok(Ok((meta, answer)))) => self.answered(meta, answer),
+            Waited::Answer(Ok(Err(error))) => self.fail((&error).into()),
+            Waited::Answer(Err(error)) => {
+                self.connection = None;
+                self.fail((&KeysError::Store(error)).into());
+            }
+            Waited::Woken => {
+                let late = self.asked_boot_ms.is_some_and(|asked| {
+                    boot_ms().saturating_sub(asked) >= self.terms().timeout_ms.into()
+                });
+                if late {
+                    // An answer that still comes must not be taken for that to another request.
+                    self.connection = None;
+                    self.fail((&KeysError::Store(connection::no_answer())).into());
+                }
+            }
+        }
+    }
+
+    fn answered(&mut self, meta: Meta, answer: Option<Answer>) {
+        let took_ns = journal::since_ns(self.asked_boot_ms.take().unwrap_or_else(boot_ms));
+        let local = self.local();
+        let Some(answer) = answer else {
+            self.adopt(meta);
+            return;
+        };
+        let Some((_, member)) = &mut self.fleet else { return };
+        let listing = match &answer {
+            Answer::Listing(listing) => Some(listing.clone()),
+            _ => None,
+        };
+        let event = member.answered(answer, &local, |count| {
+            usize::try_from(random::bits().unwrap_or(0) % count.max(1) as u64).unwrap_or(0)
+        });
+        let typed =
+            self.numbers.as_ref().ok().copied().filter(|numbers| numbers.first == numbers.last);
+        let typed = typed
+            .filter(|_| settings::identity().worker.is_some())
+            .map(|Numbers { datacenter, first, .. }| Number { datacenter, worker: first });
+        self.journal
+            .answered(event, took_ns, || journal::no_number(&listing.unwrap_or_default(), typed));
+        if event == Event::NoFreeNumber {
+            self.pause();
+        }
+        self.write();
+    }
+
+    /// The registry has this fleet: one that this server can join, or not.
+    fn adopt(&mut self, meta: Meta) {
+        let layout = match self.shared.layout() {
+            Ok(layout) => *layout,
+            Err(error) => {
+                self.fail(Trouble::new(TroubleKind::Setting, &error.message().primary));
+                return;
+            }
+        };
+        if meta.layout != layout {
+            let (theirs, ours) = (meta.layout, layout);
+            self.fail(Trouble::new(
+                TroubleKind::OtherLayout,
+                &format!("the fleet's is \"{theirs}\", this server's is \"{ours}\""),
+            ));
+            return;
+        }
+        let Ok(numbers) = &self.numbers else { return };
+        match &mut self.fleet {
+            Some((known, member)) => {
+                member.unanswered();
+                member.set_terms(meta.terms);
+                *known = meta;
+            }
+            None => {
+                let (kept, witness) = (number_file::kept(meta.id), number_file::witness());
+                let member = Member::new(meta.terms, *numbers, numbers::holder(), kept, witness);
+                self.fleet = Some((meta, member));
+            }
+        }
+    }
+
+    /// A request was of no use.
+    fn fail(&mut self, trouble: Trouble) {
+        self.asked_boot_ms = None;
+        if let Some((_, member)) = &mut self.fleet {
+            member.unanswered();
+        }
+        self.pause();
+        self.journal.failed(trouble);
+        self.write();
+    }
+
+    fn pause(&mut self) {
+        let more_ms = random::bits().unwrap_or(0) % RETRY_MS;
+        self.not_before_boot_ms = boot_ms() + RETRY_MS + more_ms;
+    }
+
+    fn write(&mut self) {
+        self.journal.write(self.fleet.as_ref().map(|(meta, member)| (member, meta.id)));
+    }
+
+    /// Gives the number back, if the registry takes it at once.
+    fn leave(mut self) {
+        self.journal.revoke();
+        let Some((_, member)) = &mut self.fleet else { return };
+        member.leave();
+        if self.asked_boot_ms.take().is_some() {
+            self.connection = None;
+        }
+        self.not_before_boot_ms = 0;
+        let until_boot_ms = boot_ms() + LAST_REQUEST.as_millis() as u64;
+        loop {
+            let left =
+                !self.fleet.as_ref().is_some_and(|(_, member)| member.phase() != Phase::Left);
+            let patience_ms = until_boot_ms.saturating_sub(boot_ms());
+            if left || patience_ms == 0 || self.not_before_boot_ms > 0 {
+                return;
+            }
+            self.ask();
+            self.wait(Duration::from_millis(patience_ms).min(self.patience()));
+        }
+    }
+
+    fn local(&self) -> Local {
+        let wall_ms = unix_ms(clock::wall_ns());
+        let (frontier_ms, reserved_ms) =
+            self.shared.allocated_ms().unwrap_or((wall_ms, self.reserved_ms));
+        Local { wall_ms, boot_ms: boot_ms(), frontier_ms, reserved_ms }
+    }
+}
+
+fn allowed_numbers(shared: &SharedState, settings: &RegistrySettings) -> Result<Numbers, String> {
+    let layout = shared.layout().map_err(|error| error.message().primary)?;
+    numbers::allowed(layout, &settings::identity(), &settings.worker_ids)
+}

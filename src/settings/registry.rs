@@ -1,0 +1,143 @@
+//! The parameters that name a fleet and its registry, and their values as this process last read them.
+//!
+//! They are text, so unlike the others they are not in shared memory: the registrar, which reads every reload, is the
+//! process that acts on them, and a session that asks the registry for something uses its own.
+
+use std::ffi::{CStr, CString};
+use std::path::PathBuf;
+
+use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
+
+/// The fleet of servers that name none.
+const DEFAULT_FLEET: &CStr = c"default";
+
+type TextSetting = GucSetting<Option<CString>>;
+
+static REGISTRY: TextSetting = TextSetting::new(Some(c""));
+static FLEET: TextSetting = TextSetting::new(Some(DEFAULT_FLEET));
+static WORKER_IDS: TextSetting = TextSetting::new(Some(c""));
+static CA_FILE: TextSetting = TextSetting::new(Some(c""));
+static CERT_FILE: TextSetting = TextSetting::new(Some(c""));
+static KEY_FILE: TextSetting = TextSetting::new(Some(c""));
+static USER: TextSetting = TextSetting::new(Some(c""));
+static PASSWORD_FILE: TextSetting = TextSetting::new(Some(c""));
+
+/// Where a server's fleet is, and how to get there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegistrySettings {
+    /// `id_gen.registry`.
+    pub registry: String,
+    /// `id_gen.fleet`.
+    pub fleet: String,
+    /// `id_gen.worker_ids`.
+    pub worker_ids: String,
+    /// `id_gen.registry_ca_file`.
+    pub ca_file: Option<PathBuf>,
+    /// `id_gen.registry_cert_file`.
+    pub cert_file: Option<PathBuf>,
+    /// `id_gen.registry_key_file`.
+    pub key_file: Option<PathBuf>,
+    /// `id_gen.registry_user`.
+    pub user: Option<String>,
+    /// `id_gen.registry_password_file`.
+    pub password_file: Option<PathBuf>,
+}
+
+/// Whether there is a registry.
+pub fn is_set() -> bool {
+    !text(&REGISTRY).trim().is_empty()
+}
+
+/// Where the fleet is; `None` without a registry.
+pub fn current() -> Option<RegistrySettings> {
+    let path = |setting| some(setting).map(PathBuf::from);
+    is_set().then(|| RegistrySettings {
+        registry: text(&REGISTRY).trim().to_owned(),
+        fleet: text(&FLEET),
+        worker_ids: text(&WORKER_IDS),
+        ca_file: path(&CA_FILE),
+        cert_file: path(&CERT_FILE),
+        key_file: path(&KEY_FILE),
+        user: some(&USER),
+        password_file: path(&PASSWORD_FILE),
+    })
+}
+
+fn text(setting: &'static TextSetting) -> String {
+    setting.get().map_or_else(String::new, |text| text.to_string_lossy().into_owned())
+}
+
+fn some(setting: &'static TextSetting) -> Option<String> {
+    Some(text(setting)).filter(|text| !text.is_empty())
+}
+
+fn define_text(
+    name: &'static CStr,
+    short: &'static CStr,
+    long: &'static CStr,
+    setting: &'static TextSetting,
+    flags: GucFlags,
+) {
+    GucRegistry::define_string_guc(name, short, long, setting, GucContext::Sighup, flags);
+}
+
+/// Defines the parameters. Called once, when the library is loaded.
+pub fn define() {
+    let (open, closed) = (GucFlags::empty(), GucFlags::SUPERUSER_ONLY);
+    define_text(
+        c"id_gen.registry",
+        c"Sets where the fleet keeps its servers' numbers.",
+        c"A list of etcd's members (\"etcd://host:2379, ...\", or etcds:// for TLS), or a URI of PostgreSQL (\"postgresql://...\"). Empty: no fleet.",
+        &REGISTRY,
+        closed,
+    );
+    define_text(
+        c"id_gen.fleet",
+        c"Sets the name of the fleet that this server belongs to.",
+        c"Servers whose IDs must never be alike are of one fleet. Letters, digits, \"_\", \"-\" and \".\", 63 at most.",
+        &FLEET,
+        open,
+    );
+    define_text(
+        c"id_gen.worker_ids",
+        c"Sets which worker numbers this server may get from its fleet.",
+        c"A range such as \"0-511\", for example one for each region. Empty: all that the layout has.",
+        &WORKER_IDS,
+        open,
+    );
+    define_text(
+        c"id_gen.registry_ca_file",
+        c"Sets the file of the authority that etcd's certificates are from.",
+        c"In PEM. Empty: the authorities that the operating system trusts.",
+        &CA_FILE,
+        closed,
+    );
+    define_text(
+        c"id_gen.registry_cert_file",
+        c"Sets the file of this server's certificate for etcd.",
+        c"In PEM. Empty: none.",
+        &CERT_FILE,
+        closed,
+    );
+    define_text(
+        c"id_gen.registry_key_file",
+        c"Sets the file of the key of this server's certificate for etcd.",
+        c"In PEM. Empty: none.",
+        &KEY_FILE,
+        closed,
+    );
+    define_text(
+        c"id_gen.registry_user",
+        c"Sets the user that this server is for etcd.",
+        c"Empty: none.",
+        &USER,
+        closed,
+    );
+    define_text(
+        c"id_gen.registry_password_file",
+        c"Sets the file that holds the password for etcd.",
+        c"Its first line is the password. PostgreSQL as a registry takes passwords as libpq does, from .pgpass for example.",
+        &PASSWORD_FILE,
+        closed,
+    );
+}

@@ -1,0 +1,46 @@
+//! What the registrar knows of this server's place in its fleet, for all processes to see.
+//!
+//! **Locking.** Part of the state, under its lock. The registrar alone writes it.
+
+use id_gen_core::fleet::Number;
+use id_gen_core::fleet::member::{Phase, Right, Witness};
+
+use crate::error::fleet::Trouble;
+
+/// What happened since the server started.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FleetCounts {
+    /// Renewals that were acknowledged.
+    pub renewals: u64,
+    /// Requests without an answer, or with one that was no use.
+    pub failures: u64,
+    /// Numbers acquired, one's own after a restart included.
+    pub acquisitions: u64,
+    /// Numbers that another server has taken, or an administrator has released.
+    pub fencings: u64,
+    /// How often the registry was found to have gone back in time.
+    pub restorations: u64,
+    /// How long the last request took.
+    pub last_request_ns: u64,
+    /// How long the slowest took.
+    pub slowest_request_ns: u64,
+}
+
+/// This server's place in its fleet.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Membership {
+    /// The number that the registry acknowledged, whether it may be used by now or not.
+    pub number: Option<Number>,
+    /// Which IDs it may make.
+    pub right: Option<Right>,
+    /// What the memory of the boot should say, but for how far IDs are reserved.
+    pub witness: Option<Witness>,
+    /// How far the protocol is; `None` as long as the fleet was not found.
+    pub phase: Option<Phase>,
+    /// What is wrong now.
+    pub trouble: Option<Trouble>,
+    /// When the registry answered last, in Unix nanoseconds.
+    pub answered_at_ns: Option<u64>,
+    /// Statistics.
+    pub counts: FleetCounts,
+}

@@ -1,0 +1,167 @@
+//! SQL functions about the fleet: what it is, what an administrator decides about it, and this server's part in it.
+
+use id_gen_core::fleet::grant::Holder;
+use id_gen_core::fleet::member::Phase;
+use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Terms, Waiting};
+use id_gen_core::time::{NS_PER_MS, format_ms, unix_ms, unix_us};
+use pgrx::prelude::*;
+
+use crate::error::{Error, Reason};
+use crate::fleet::commands;
+use crate::os::{clock, random};
+use crate::pg::fmgr::{Call, int8};
+use crate::pg::timestamp;
+use crate::settings;
+use crate::shared::{Membership, SharedState, memory};
+use crate::sql::function::sql_function;
+
+fn time(unix_ms: i64) -> Option<pg_sys::Datum> {
+    Some(int8(timestamp::from_unix_ms(unix_ms)))
+}
+
+fn ms(ns: u64) -> Option<pg_sys::Datum> {
+    (ns as f64 / NS_PER_MS as f64).into_datum()
+}
+
+fn bigint(count: u64) -> Option<pg_sys::Datum> {
+    Some(int8(i64::try_from(count).unwrap_or(i64::MAX)))
+}
+
+sql_function! {
+    /// `id_gen_fleet() → SETOF record`, a row for each number that was ever held.
+    fn id_gen_fleet(call) {
+        let (_, grants) = commands::list()?;
+        let now_ms = unix_ms(clock::wall_ns());
+        let own = memory::attach().ok().and_then(|shared| shared.lock().membership.number);
+        Ok(call.rows(grants.into_iter().map(|(number, grant)| {
+            let Grant { state, until_ms, holder, .. } = grant;
+            let Holder { system_identifier, timeline, host, port } = holder;
+            [
+                number.datacenter.cast_signed().into_datum(),
+                number.worker.cast_signed().into_datum(),
+                match state {
+                    GrantState::Released => "released",
+                    GrantState::Held if until_ms > now_ms => "held",
+                    GrantState::Held => "expired",
+                }
+                .into_datum(),
+                host.into_datum(),
+                i32::from(port).into_datum(),
+                time(until_ms),
+                system_identifier.to_string().into_datum(),
+                timeline.cast_signed().into_datum(),
+                (own == Some(number)).into_datum(),
+            ]
+        })))
+    }
+}
+
+sql_function! {
+    /// `id_gen_fleet_create(waiting text, grant_length interval, renewal_interval interval,
+    /// clock_difference interval) → void`
+    fn id_gen_fleet_create(call) {
+        let terms = terms(call)?;
+        let mut id = [0];
+        random::fresh(&mut id)?;
+        let layout = *memory::attach()?.layout()?;
+        match commands::create(Meta { id: id[0], layout, terms })? {
+            None => Ok(call.void()),
+            Some(there) => {
+                let Terms { ahead_ms, renewal_ms, .. } = there.terms;
+                Err(Reason::FleetExists(format!(
+                    "layout \"{}\", grants of {ahead_ms} ms, a renewal every {renewal_ms} ms.", there.layout
+                )).into())
+            }
+        }
+    }
+}
+
+/// The terms that the arguments ask for. Of those that are NULL the defaults are taken.
+fn terms(call: &Call) -> Result<Terms, Error> {
+    let invalid = |reason: String| Error::from(Reason::InvalidTerms(reason));
+    let mut terms = Terms { max_lead_ms: settings::current().max_lead_ms, ..Terms::DEFAULT };
+    match call.text(0).as_deref() {
+        None | Some("normal") => {}
+        Some("strict") => terms.waiting = Waiting::Strict,
+        Some(other) => {
+            return Err(invalid(format!(
+                "waiting is \"{other}\", neither \"normal\" nor \"strict\""
+            )));
+        }
+    }
+    let places = [
+        (1, "grant_length", &mut terms.ahead_ms),
+        (2, "renewal_interval", &mut terms.renewal_ms),
+        (3, "clock_difference", &mut terms.clock_difference_ms),
+    ];
+    for (index, name, place) in places {
+        if let Some(ms) = call.interval_ms(index) {
+            *place = u32::try_from(ms).map_err(|_| invalid(format!("{name} is {ms} ms")))?;
+        }
+    }
+    // A request may take as long as leaves room for three between two renewals.
+    terms.timeout_ms = terms.timeout_ms.min(terms.renewal_ms);
+    terms.check().map_err(|error| invalid(error.to_string()))?;
+    Ok(terms)
+}
+
+sql_function! {
+    /// `id_gen_fleet_release(worker integer, datacenter integer) → timestamptz`
+    fn id_gen_fleet_release(call) {
+        let number = |index| call.int4(index).and_then(|number| u32::try_from(number).ok());
+        let (Some(worker), Some(datacenter)) = (number(0), number(1)) else {
+            return Err(Reason::NotHeld(Number { datacenter: 0, worker: 0 }).into());
+        };
+        let until_ms = commands::release(Number { datacenter, worker })?;
+        Ok(int8(timestamp::from_unix_ms(until_ms)))
+    }
+}
+
+sql_function! {
+    /// `id_gen_fleet_restored() → timestamptz`
+    fn id_gen_fleet_restored(_call) {
+        let floor_ms = commands::restored()?;
+        notice!("numbers that servers acquire from now on make IDs from {} on", format_ms(floor_ms));
+        Ok(int8(timestamp::from_unix_ms(floor_ms)))
+    }
+}
+
+/// The name of a phase.
+pub fn phase_name(phase: Option<Phase>) -> &'static str {
+    match phase {
+        None | Some(Phase::Outside) => "outside",
+        Some(Phase::Acquiring) => "acquiring",
+        Some(Phase::Waiting) => "waiting",
+        Some(Phase::Holding) => "holding",
+        Some(Phase::Unsettled) => "unsettled",
+        Some(Phase::Leaving) => "leaving",
+        Some(Phase::Left) => "left",
+    }
+}
+
+sql_function! {
+    /// `id_gen_stat_get_fleet() → SETOF record`: the row of `id_gen_stat_fleet`.
+    fn id_gen_stat_get_fleet(call) {
+        let shared: Option<&SharedState> = memory::attach().ok();
+        let with_registry = shared.filter(|shared| shared.lock().settings.has_registry);
+        Ok(call.rows(with_registry.map(|shared| {
+            let Membership { right, phase, trouble, answered_at_ns, counts, .. } =
+                shared.lock().membership;
+            let pid = shared.registrar.running().map(|registrar| registrar.pid);
+            [
+                phase_name(phase).into_datum(),
+                right.and_then(|right| time(right.until_ms)),
+                answered_at_ns.map(|ns| int8(timestamp::from_unix_us(unix_us(ns)))),
+                trouble.map(|trouble| trouble.message().primary).into_datum(),
+                bigint(counts.renewals),
+                bigint(counts.failures),
+                bigint(counts.acquisitions),
+                bigint(counts.fencings),
+                bigint(counts.restorations),
+                ms(counts.last_request_ns),
+                ms(counts.slowest_request_ns),
+                pid.into_datum(),
+            ]
+        })))
+    }
+}
