@@ -130,6 +130,11 @@ pub enum Reason {
         /// Whether anybody asks the registry.
         registrar_runs: bool,
     },
+    /// This server's number may be used for IDs of a later time alone.
+    NotBegun {
+        /// The Unix millisecond of the first.
+        first_ms: i64,
+    },
     /// This server's grant is used up.
     GrantUsedUp {
         /// The Unix millisecond that it reaches to.
@@ -244,6 +249,7 @@ impl Reason {
             Reason::WorkerUnset
             | Reason::NumberOutOfRange(..)
             | Reason::NoGrant { .. }
+            | Reason::NotBegun { .. }
             | Reason::GrantUsedUp { .. } => Some(0),
             Reason::InvalidLayoutSetting { .. } | Reason::LayoutNeedsRestart => Some(1),
             Reason::Ahead { .. } => Some(2),
@@ -313,6 +319,15 @@ impl Reason {
             Reason::NoGrant { phase, trouble, registrar_runs } => {
                 fleet::no_grant(*phase, trouble.as_ref(), *registrar_runs)
             }
+            Reason::NotBegun { first_ms } => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "no snowflake is available yet with this server's number in its fleet",
+            )
+            .detail(format!(
+                "The first one is of {}: until then another server may have the number, one that the registry has forgotten or one whose clock is ahead.",
+                format_ms(*first_ms)
+            ))
+            .hint("Wait until the clock is there. How far it is: SELECT * FROM id_gen_status();"),
             Reason::GrantUsedUp { until_ms, trouble } => {
                 fleet::grant_used_up(*until_ms, trouble.as_ref())
             }

@@ -50,13 +50,19 @@ impl Wait {
     /// # Errors
     /// [`Reason::Ahead`] if `id_gen.max_wait` is over.
     pub fn until_due(&self, layout: &Layout, limit: LeadLimit, position: u64) -> Result<(), Error> {
-        let settings = self.backend.shared.lock().settings;
+        let (settings, first_granted_ms) = {
+            let state = self.backend.shared.lock();
+            (state.settings, state.first_granted_ms(layout))
+        };
         let now_ns = clock::wall_ns();
         let due_ns = layout.tick_start_ns(limit.due_tick(layout, position));
         let ahead_ns = due_ns.saturating_sub(now_ns);
         let max_wait_ns = u64::from(settings.max_wait_ms) * NS_PER_MS;
         let left_ns = max_wait_ns.saturating_sub(self.so_far_ns());
         if left_ns == 0 && ahead_ns > 0 {
+            if let Some(first_ms) = first_granted_ms {
+                return Err(Reason::NotBegun { first_ms }.into());
+            }
             let (max_lead_ms, reserve_ms) = (settings.max_lead_ms, limit.reserve_ms(layout));
             let until_lead_ms = ahead_ns / NS_PER_MS + limit.lead_ms(layout);
             let lead_ms = until_lead_ms.saturating_sub(reserve_ms.into()).cast_signed();

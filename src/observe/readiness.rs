@@ -53,6 +53,7 @@ pub fn check(shared: &SharedState) -> Result<(), Error> {
     let (settings, _) = settings_of(Some(shared));
     shared.check_number(layout)?;
     let now = usable_clock(shared, layout)?;
+    shared.check_grant(layout)?;
     startup::check_reservation(shared)?;
     let Some(allocator) = shared.lock().allocator else { return Ok(()) };
     let position = allocator.frontier().position();
@@ -63,6 +64,9 @@ pub fn check(shared: &SharedState) -> Result<(), Error> {
     let due_ns = layout.tick_start_ns(limit.due_tick(layout, position));
     let patient_until_ns = now.wall_ns + u64::from(settings.max_wait_ms) * NS_PER_MS;
     if due_ns > patient_until_ns {
+        if let Some(first_ms) = shared.lock().first_granted_ms(layout) {
+            return Err(Reason::NotBegun { first_ms }.into());
+        }
         let lead = Lead {
             lead_ms: allocator.frontier_ms(layout).saturating_sub(now.wall_ms()),
             max_lead_ms: settings.max_lead_ms,

@@ -257,6 +257,13 @@ impl State {
         }
     }
 
+    /// The Unix millisecond of the first ID with a granted number, as long as none was made.
+    pub fn first_granted_ms(&self, layout: &Layout) -> Option<i64> {
+        let (first_ms, allocator) = (self.identity.first_ms?, self.allocator.as_ref()?);
+        let first = layout.first_position(layout.tick_from(first_ms));
+        (allocator.frontier().position() <= first).then_some(first_ms)
+    }
+
     /// Counts a write of the reservation.
     pub fn count_write(&mut self, took_ns: u64, succeeded: bool) {
         let totals = &mut self.counters.totals;

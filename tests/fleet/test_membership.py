@@ -1,0 +1,223 @@
+"""Servers get their numbers from the registry, keep them over restarts, and never share one."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from harness import Cluster
+from harness.cluster import PRELOAD
+from harness.etcd import Etcd
+from harness.fleet import (
+    GRANT_SECONDS,
+    NO_NUMBER,
+    await_number,
+    create_fleet,
+    grants,
+    member_conf,
+    number_of,
+    phase,
+    registrar,
+)
+from harness.ids import NEXT, change, next_id, refusal
+
+pytestmark = pytest.mark.keeper
+
+
+@pytest.fixture(scope="module")
+def etcd() -> Iterator[Etcd]:
+    with Etcd() as etcd:
+        yield etcd
+
+
+@pytest.fixture
+def conf(etcd: Etcd, request: pytest.FixtureRequest) -> str:
+    """Each test has a fleet of its own in the one registry."""
+    return member_conf(etcd.registry, f"id_gen.fleet = '{request.node.name[:60].translate({91: 45, 93: 45})}'")
+
+
+@pytest.fixture
+def first(conf: str) -> Iterator[Cluster]:
+    with Cluster("first", conf=conf) as cluster:
+        create_fleet(cluster)
+        yield cluster
+
+
+def test_servers_that_join_get_numbers_of_their_own(first: Cluster, conf: str) -> None:
+    with Cluster("second", conf=conf) as second, Cluster("third", conf=conf) as third:
+        for cluster in (second, third):
+            cluster.psql("CREATE EXTENSION id_gen")
+        numbers = {await_number(cluster) for cluster in (first, second, third)}
+        assert len(numbers) == 3
+        assert grants(first) == dict.fromkeys(numbers, "held")
+        assert first.psql("SELECT count(*) FROM id_gen_fleet() WHERE this_server") == "1"
+        assert first.psql("SELECT worker_id_source FROM id_gen_status()") == "fleet"
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_a_restart_goes_on_with_its_number_at_once(first: Cluster, mode: str) -> None:
+    number = await_number(first)
+    last = next_id(first)
+    first.restart(mode)
+    first.poll_until("SELECT state = 'holding' FROM id_gen_stat_fleet")
+    assert "waiting" not in first.log().rpartition("database system is ready")[2]
+    assert next_id(first) > last
+    assert number_of(first) == number
+    assert first.psql("SELECT acquisitions FROM id_gen_stat_fleet") == "1"
+
+
+def test_a_server_that_stops_gives_its_number_back(first: Cluster, conf: str) -> None:
+    with Cluster("second", conf=conf) as second:
+        second.psql("CREATE EXTENSION id_gen")
+        number = await_number(second)
+        second.stop()
+        assert grants(first)[number] == "released"
+
+
+def test_without_the_fleet_nothing_is_generated_and_the_error_leads_out(conf: str) -> None:
+    with Cluster("early", conf=conf) as early:
+        early.psql("CREATE EXTENSION id_gen")
+        early.poll_until("SELECT trouble IS NOT NULL FROM id_gen_stat_fleet")
+        error = refusal(early)
+        assert error.message == "the registry has no such fleet"
+        assert error.hint and "SELECT id_gen_fleet_create();" in error.hint
+        create_fleet(early)
+        await_number(early)
+
+
+def test_a_copy_of_a_running_server_gets_a_number_of_its_own(first: Cluster, conf: str) -> None:
+    number = await_number(first)
+    with Cluster("copy", copy_of=first) as copy:
+        assert await_number(copy) != number
+        assert await_number(first) == number
+        assert first.psql("SELECT fencings FROM id_gen_stat_fleet") == "0"
+
+
+def test_a_standby_has_a_number_and_generates_with_it_once_promoted(first: Cluster) -> None:
+    number = await_number(first)
+    with Cluster("standby", standby_of=first) as standby:
+        standby.poll_until("SELECT state = 'holding' FROM id_gen_stat_fleet")
+        own = number_of(standby)
+        assert own != number
+        assert refusal(standby).sqlstate == "25006"
+        standby.promote()
+        next_id(standby)
+        assert number_of(standby) == own
+
+
+def test_a_released_number_is_fenced_and_another_is_taken(first: Cluster) -> None:
+    number = await_number(first)
+    first.psql(f"SELECT id_gen_fleet_release({number})")
+    first.poll_until("SELECT fencings = 1 FROM id_gen_stat_fleet")
+    await_number(first)
+    assert "was taken by another server, or released" in first.log()
+
+
+def test_a_number_that_nobody_holds_cannot_be_released(first: Cluster) -> None:
+    error = refusal(first, "SELECT id_gen_fleet_release(17)")
+    assert (error.sqlstate, error.message) == ("42704", "no server of the fleet holds this number")
+
+
+def test_all_numbers_held(first: Cluster, conf: str) -> None:
+    change(first, "worker_ids", "3")
+    first.poll_until("SELECT worker_id = 3 FROM id_gen_status()")
+    with Cluster("late", conf=conf + "\nid_gen.worker_ids = '3'") as late:
+        late.psql("CREATE EXTENSION id_gen")
+        late.poll_until("SELECT trouble IS NOT NULL FROM id_gen_stat_fleet")
+        assert refusal(late).message == "the fleet has no free number"
+        first.stop()
+        assert await_number(late) == 3
+
+
+def test_a_number_typed_by_hand_that_another_server_holds(first: Cluster, conf: str) -> None:
+    number = await_number(first)
+    with Cluster("typed", conf=f"{conf}\nid_gen.worker_id = {number}") as typed:
+        typed.psql("CREATE EXTENSION id_gen")
+        typed.poll_until("SELECT trouble IS NOT NULL FROM id_gen_stat_fleet")
+        error = refusal(typed)
+        assert error.message == "the number of id_gen.worker_id belongs to another server of the fleet"
+        typed.psql("ALTER SYSTEM RESET id_gen.worker_id")
+        typed.append_conf("id_gen.worker_id = -1")
+        typed.reload()
+        assert await_number(typed) != number
+
+
+def test_a_server_numbered_by_hand_joins_without_a_gap(etcd: Etcd, conf: str, first: Cluster) -> None:
+    with Cluster("typed", conf=f"{PRELOAD}id_gen.worker_id = 9") as typed:
+        typed.psql("CREATE EXTENSION id_gen")
+        last = next_id(typed)
+        typed.append_conf(conf.replace(PRELOAD, ""))
+        typed.reload()
+
+        def joined() -> bool:
+            nonlocal last
+            given = next_id(typed)
+            assert given > last
+            last = given
+            return typed.psql("SELECT worker_id_source FROM id_gen_status()") == "fleet"
+
+        typed.wait_until(joined, "of the fleet")
+        typed.append_conf("id_gen.worker_id = -1")
+        typed.reload()
+        typed.poll_until("SHOW id_gen.worker_id", expected="-1")
+        assert next_id(typed) > last
+        assert number_of(typed) == 9
+
+
+def test_a_silent_registry_is_felt_when_the_grant_is_used_up(first: Cluster, etcd: Etcd) -> None:
+    await_number(first)
+    until = first.psql("SELECT granted_until FROM id_gen_status()")
+    with etcd.stopped():
+        next_id(first)
+        first.poll_until(f"SELECT clock_timestamp() > '{until}'::timestamptz + interval '{GRANT_SECONDS} s'")
+        error = refusal(first)
+        assert (error.sqlstate, error.message) == (NO_NUMBER, "this server's grant of its number is used up")
+        assert error.detail and "registry" in error.detail
+        first.stop()
+        first.start()
+        assert refusal(first).sqlstate in ("08006", NO_NUMBER)
+    await_number(first)
+
+
+def test_another_layout_than_the_fleets(first: Cluster, conf: str) -> None:
+    with Cluster("other", conf=f"{conf}\nid_gen.layout = 'discord'") as other:
+        other.psql("CREATE EXTENSION id_gen")
+        other.poll_until("SELECT trouble IS NOT NULL FROM id_gen_stat_fleet")
+        assert refusal(other).message == "the fleet has another layout than this server"
+
+
+def test_a_fleet_is_made_once(first: Cluster) -> None:
+    assert refusal(first, "SELECT id_gen_fleet_create()").message == "the fleet exists already"
+    assert refusal(first, "SELECT id_gen_fleet_create(grant_length => '1 s')").sqlstate == "22023"
+
+
+def test_a_restored_registry_is_noticed(first: Cluster, etcd: Etcd) -> None:
+    await_number(first)
+    etcd.delete(f"/id_gen/{first.psql('SHOW id_gen.fleet')}/n/")
+    first.poll_until("SELECT restorations = 1 FROM id_gen_stat_fleet")
+    assert "has gone back in time" in first.log()
+    first.poll_until("SELECT state = 'holding' FROM id_gen_stat_fleet")
+    first.poll_until("SELECT snowflake_next() > 0")
+
+
+def test_no_registry_no_registrar() -> None:
+    with Cluster("alone", conf=f"{PRELOAD}id_gen.worker_id = 1") as alone:
+        alone.psql("CREATE EXTENSION id_gen")
+        assert not [title for title in alone.processes().values() if "registrar" in title]
+        assert alone.psql("SELECT count(*) FROM id_gen_stat_fleet") == "0"
+        assert refusal(alone, "SELECT * FROM id_gen_fleet()").message == "this server belongs to no fleet"
+
+
+def test_the_registrar_may_be_terminated(first: Cluster) -> None:
+    number = await_number(first)
+    pid = registrar(first)
+    first.psql(f"SELECT pg_terminate_backend({pid})")
+    first.wait_until(lambda: registrar_or_none(first) not in (None, pid), "running another registrar")
+    assert await_number(first) == number
+    assert phase(first) == "holding"
+
+
+def registrar_or_none(cluster: Cluster) -> int | None:
+    try:
+        return registrar(cluster)
+    except ValueError:
+        return None

@@ -1,0 +1,50 @@
+"""Servers of a fleet, and what a test wants to know of them.
+
+Terms are short here, so that a grant that is not renewed is used up in seconds.
+"""
+
+from harness.cluster import PRELOAD, Cluster
+
+GRANT_SECONDS = 3
+TERMS = f"'{{waiting}}', '{GRANT_SECONDS} s', '500 ms', '500 ms'"
+
+# What refuses a call of a server that has no number, or none any more.
+NO_NUMBER = "55000"
+UNREACHABLE = "08006"
+
+
+def member_conf(registry: str, more: str = "") -> str:
+    """What makes a server one of the fleet."""
+    return f"{PRELOAD}id_gen.registry = '{registry}'\n{more}\n"
+
+
+def create_fleet(cluster: Cluster, waiting: str = "normal") -> None:
+    """Makes the fleet, with terms for tests."""
+    cluster.psql("CREATE EXTENSION IF NOT EXISTS id_gen")
+    cluster.psql(f"SELECT id_gen_fleet_create({TERMS.format(waiting=waiting)})")
+
+
+def await_number(cluster: Cluster) -> int:
+    """Waits until a server has a number and makes IDs; returns the number."""
+    cluster.poll_until("SELECT snowflake_next() > 0")
+    return number_of(cluster)
+
+
+def number_of(cluster: Cluster) -> int:
+    return int(cluster.psql("SELECT worker_id FROM id_gen_status()"))
+
+
+def phase(cluster: Cluster) -> str:
+    return cluster.psql("SELECT state FROM id_gen_stat_fleet")
+
+
+def registrar(cluster: Cluster) -> int:
+    """The registrar's process."""
+    [pid] = [pid for pid, title in cluster.processes().items() if title.startswith("id_gen registrar")]
+    return pid
+
+
+def grants(cluster: Cluster) -> dict[int, str]:
+    """Each number that was ever held, and its state."""
+    rows = cluster.psql("SELECT worker_id, state FROM id_gen_fleet() ORDER BY 1").splitlines()
+    return {int(worker): state for worker, state in (row.split("|") for row in rows)}
