@@ -58,5 +58,5 @@ pub extern "C-unwind" fn _PG_init() {
     }
     log_limit::install();
     memory::request();
-    keeper::request();
+    keeper::WORKER.request();
 }

@@ -20,7 +20,7 @@ use crate::error::{Error, Reason};
 use crate::generate::backend::{self, Backend};
 use crate::generate::startup::Decision;
 use crate::generate::wait::Wait;
-use crate::generate::{clocks, reserve, startup};
+use crate::generate::{clocks, keeper, reserve, startup};
 use crate::os::clock;
 use crate::pg::lwlock::LwLockGuard;
 use crate::shared::{SharedState, Slot, State};
@@ -222,6 +222,7 @@ fn claim_after_denial(
             }
             // The keeper is late, or there is none.
             Denial::Unreserved => {
+                shared.keeper.start_if_missing(&keeper::WORKER);
                 wait.get_or_insert_with(|| Wait::new(backend));
                 reserve::extend(shared, &shared.write_lock.lock())?;
             }

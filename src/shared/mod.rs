@@ -7,13 +7,13 @@
 //! | [`slot`] | what one process owns in it: the rest of its block, its counts |
 //! | [`counters`] | the totals behind the statistics |
 //! | [`write_lock`] | the right to write the reservation |
-//! | [`keeper_latch`] | the keeper as other processes see it |
+//! | [`worker`] | the place of a background worker: who sees it, wakes it, starts it |
 
 mod counters;
-mod keeper_latch;
 pub mod memory;
 mod slot;
 mod state;
+pub mod worker;
 mod write_lock;
 
 pub use counters::Counts;
