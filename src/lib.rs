@@ -7,8 +7,8 @@
 //! | --- | --- |
 //! | [`sql`] | what SQL can call, a file for each family of functions |
 //! | [`observe`] | whether a server generates, and what may be wrong with it |
-//! | [`fleet`] | from the setting of a registry to a number of this server's own |
 //! | [`generate`] | from a used-up block to the next one |
+//! | [`fleet`] | from the setting of a registry to a number of this server's own |
 //! | [`shared`] | shared memory |
 //! | [`durable`] | what is on disk |
 //! | [`settings`] | the `id_gen.*` parameters |
@@ -61,6 +61,6 @@ pub extern "C-unwind" fn _PG_init() {
     }
     log_limit::install();
     memory::request();
-    keeper::request();
+    keeper::WORKER.request();
     registrar::request();
 }

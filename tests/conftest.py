@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from harness import PRELOADED, Server
+from harness import Server
 
 # Directories of tests that run only where a script asks for them, and has prepared what they need.
 ASKED_FOR = {"upgrade": "ID_GEN_UPGRADE_PATH", "valgrind": "ID_GEN_VALGRIND"}
@@ -21,8 +21,7 @@ RELEASE = bool(os.environ.get("ID_GEN_RELEASE"))
 def applies(item: pytest.Item, version: int) -> bool:
     since = item.get_closest_marker("since")
     return (
-        (PRELOADED or not item.get_closest_marker("keeper"))
-        and (since is None or version >= since.args[0])
+        (since is None or version >= since.args[0])
         and (RELEASE or not item.get_closest_marker("release"))
     )
 

@@ -107,10 +107,13 @@ pub fn wider_sequence(layout: &Layout, identity: &Identity, now_ms: i64) -> Stri
     }
 }
 
-/// Where the background worker found no place.
+/// Where a background worker ended and was not started again.
+pub const ENDED_WORKER: &str = "Look for the cause in the server's log. If the extension was installed anew since the server started, restart the server.";
+
+/// Where a background worker found no place.
 pub fn more_worker_processes() -> String {
     format!(
-        "If it does not come back within seconds, there is no free worker process for it; raise the limit and restart the server: ALTER SYSTEM SET max_worker_processes = {};",
+        "If it does not run within seconds, there is no free worker process for it; raise the limit and restart the server: ALTER SYSTEM SET max_worker_processes = {};",
         server::max_worker_processes().saturating_add(1)
     )
 }

@@ -5,15 +5,14 @@
 //! is silent holds up nothing but this process: sessions go on to the end of the grant, and the keeper and a stop of the
 //! server never wait for it. What to ask when is decided by [`Member`], and what to write down by [`Journal`].
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use id_gen_core::fleet::member::{Event, Numbers, Phase};
 use id_gen_core::fleet::store::KeysError;
 use id_gen_core::fleet::{Answer, Local, Member, Meta, Number, Terms};
 use id_gen_core::time::{NS_PER_MS, unix_ms};
-use pgrx::bgworkers::{
-    BackgroundWorker, BackgroundWorkerBuilder, BgWorkerStartTime, SignalWakeFlags,
-};
+use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::prelude::*;
 
 use crate::durable::{self, number_file};
@@ -22,13 +21,15 @@ use crate::fleet::connection::{self, Connection, Waited};
 use crate::fleet::journal::{self, Journal};
 use crate::fleet::numbers;
 use crate::os::{clock, random};
-use crate::pg::server;
+use crate::pg::worker::Worker;
+use crate::pg::{reload, server};
 use crate::settings;
 use crate::settings::registry::RegistrySettings;
-use crate::shared::{Reader, SharedState, memory};
+use crate::shared::{Reader, SharedState, worker};
 
-const NAME: &str = "id_gen registrar";
-const RESTART: Duration = Duration::from_secs(1);
+/// The registrar, to the postmaster.
+pub const WORKER: Worker =
+    Worker { name: "id_gen registrar", function: "id_gen_registrar", on_standby: true };
 /// After a request of no use the next one follows so much later, and up to twice that: servers that lost the same
 /// registry should not all come back to it at once.
 const RETRY_MS: u64 = 1_000;
@@ -37,17 +38,22 @@ const LAST_REQUEST: Duration = Duration::from_secs(1);
 /// How long a wait may be at most, where nothing is due.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
+/// Whether the postmaster was asked for the registrar while it preloaded the library; every process inherits that.
+static REQUESTED: AtomicBool = AtomicBool::new(false);
+
 /// Asks the postmaster to run the registrar, if the library is being preloaded on a server with a registry.
 pub fn request() {
-    if server::is_preloading() && !server::is_binary_upgrade() && settings::registry::is_set() {
-        BackgroundWorkerBuilder::new(NAME)
-            .set_type(NAME)
-            .set_library("id_gen")
-            .set_function("id_gen_registrar")
-            .enable_spi_access()
-            .set_start_time(BgWorkerStartTime::ConsistentState)
-            .set_restart_time(Some(RESTART))
-            .load();
+    if server::is_preloading() && settings::registry::is_set() {
+        REQUESTED.store(true, Relaxed);
+        WORKER.request();
+    }
+}
+
+/// Has the registrar started on a server whose registry was named while it runs, or that does not preload the library.
+/// Only for a process that could do so: see [`crate::shared::worker`].
+pub fn start_if_missing(shared: &SharedState) {
+    if settings::registry::is_set() {
+        shared.registrar.start_if_missing(&WORKER, REQUESTED.load(Relaxed));
     }
 }
 
@@ -58,26 +64,45 @@ pub extern "C-unwind" fn id_gen_registrar(_argument: pg_sys::Datum) {
     BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP | SignalWakeFlags::SIGTERM);
     // To no database: this makes it a row of pg_stat_activity.
     BackgroundWorker::connect_worker_to_spi(None, None);
-    let Some(shared) = memory::attached() else { return };
-    shared.registrar.register();
-    while !BackgroundWorker::sigterm_received() {
+    let Some(shared) = worker::begin(|shared| &shared.registrar) else { return };
+    loop {
         shared.adopt_settings(Reader::Session);
-        match settings::registry::current() {
+        let end = match settings::registry::current() {
             Some(settings) => Registrar::new(shared, settings).run(),
-            None => connection::wait(None, LONGEST_WAIT),
+            None => idle(),
+        };
+        if end == End::Stop {
+            break;
         }
-        read_reloaded_settings();
     }
-    shared.registrar.unregister();
+    shared.registrar.leave();
     // As for the keeper: a worker that ended with status 0 is never started again.
     // SAFETY: ends this process, which holds nothing any more.
     unsafe { pg_sys::proc_exit(1) }
 }
 
+/// Why a registrar ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The server stops, or somebody has terminated this process.
+    Stop,
+    /// The settings are others.
+    Settings,
+}
+
+/// Waits for a registry to be named.
+fn idle() -> End {
+    connection::wait(None, LONGEST_WAIT);
+    if BackgroundWorker::sigterm_received() {
+        return End::Stop;
+    }
+    read_reloaded_settings();
+    End::Settings
+}
+
 fn read_reloaded_settings() {
     if BackgroundWorker::sighup_received() {
-        // SAFETY: between requests, as PostgreSQL's own workers do.
-        unsafe { pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP) };
+        reload::read_file();
     }
 }
 
@@ -123,16 +148,21 @@ impl Registrar {
     }
 
     /// Goes on until the server stops, or the settings are others.
-    fn run(mut self) {
-        loop {
+    fn run(mut self) -> End {
+        let end = loop {
+            self.shared.registrar.heartbeat();
             self.ask();
             self.wait(self.patience());
-            read_reloaded_settings();
-            if BackgroundWorker::sigterm_received() || !self.goes_on_with_new_settings() {
-                break;
+            if BackgroundWorker::sigterm_received() {
+                break End::Stop;
             }
-        }
+            read_reloaded_settings();
+            if !self.goes_on_with_new_settings() {
+                break End::Settings;
+            }
+        };
         self.leave();
+        end
     }
 
     /// Whether the settings in force now are those that this one works with, or can be.

@@ -6,6 +6,8 @@ use id_gen_core::tsc::TscInterval;
 use pgrx::pg_sys;
 
 use crate::error::{Error, Reason};
+use crate::fleet::registrar;
+use crate::generate::keeper;
 use crate::os::process::PerProcess;
 use crate::os::tsc::TscStart;
 use crate::os::{clock, tsc};
@@ -132,6 +134,8 @@ fn attach_or_adopt() -> Result<Backend, Error> {
         None => first_attach()?,
     };
     backend.shared.adopt_settings(Reader::Session);
+    backend.shared.keeper.start_if_missing(&keeper::WORKER, memory::is_preloaded());
+    registrar::start_if_missing(backend.shared);
     LOCAL.with(|local| {
         *local = Some(Local {
             backend,

@@ -17,13 +17,14 @@ use id_gen_core::{block, shared_block};
 
 use crate::durable;
 use crate::error::{Error, Reason};
+use crate::fleet::registrar;
 use crate::generate::backend::{self, Backend};
 use crate::generate::startup::Decision;
 use crate::generate::wait::Wait;
-use crate::generate::{clocks, reserve, startup};
+use crate::generate::{clocks, keeper, reserve, startup};
 use crate::os::clock;
 use crate::pg::lwlock::LwLockGuard;
-use crate::shared::{SharedState, Slot, State};
+use crate::shared::{SharedState, Slot, State, memory};
 
 /// Positions handed to this process, and what it takes to make IDs of them.
 #[derive(Clone, Copy)]
@@ -209,6 +210,7 @@ fn claim_after_denial(
             // `layout`, above, has returned an error, unless there is a layout by now.
             Denial::NoLayout => {}
             Denial::NoNumber => {
+                registrar::start_if_missing(shared);
                 shared.check_number(layout)?;
             }
             Denial::NotStarted => {
@@ -222,6 +224,7 @@ fn claim_after_denial(
             // The keeper is late, or there is none.
             Denial::Unreserved => {
                 shared.check_grant(layout)?;
+                shared.keeper.start_if_missing(&keeper::WORKER, memory::is_preloaded());
                 wait.get_or_insert_with(|| Wait::new(backend));
                 reserve::extend(shared, &shared.write_lock.lock())?;
             }

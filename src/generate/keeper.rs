@@ -2,45 +2,32 @@
 //! that normally no session waits for the disk. It also reads the clocks when nobody generates, and puts
 //! the settings of a reload in force.
 //!
-//! It starts when recovery ends, so never on a standby, and the postmaster starts it again if it
+//! It starts when recovery ends, so never on a standby: with the server, or where the library is not
+//! preloaded, with the first session that generates ([`crate::shared::worker`]). The postmaster starts it again if it
 //! ends. Nothing depends on it: without it, claims extend the reservation themselves. When it is
 //! told to stop it gives the unused part of the reservation back, so that after a clean restart
 //! nobody has to wait for the clock; a claim that comes later reserves for itself again.
 
 use std::time::Duration;
 
-use pgrx::bgworkers::{
-    BackgroundWorker, BackgroundWorkerBuilder, BgWorkerStartTime, SignalWakeFlags,
-};
+use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::prelude::*;
 
 use crate::error::{Error, Reason, log_limit, report};
+use crate::fleet::registrar;
 use crate::generate::startup::Decision;
 use crate::generate::{clocks, reserve, startup};
-use crate::pg::server;
+use crate::pg::worker::Worker;
+use crate::pg::{reload, server};
 use crate::settings;
-use crate::shared::{Reader, SharedState, memory};
+use crate::shared::{Reader, SharedState, worker};
 
-const NAME: &str = "id_gen keeper";
+/// The keeper, to the postmaster.
+pub const WORKER: Worker =
+    Worker { name: "id_gen keeper", function: "id_gen_keeper", on_standby: false };
 const ROUND: Duration = Duration::from_secs(1);
-const RESTART: Duration = Duration::from_secs(1);
 /// How long a keeper that was told to stop waits for another process's write.
 const LAST_WRITE: Duration = Duration::from_secs(2);
-
-/// Asks the postmaster to run the keeper, if the library is being preloaded. Not during `pg_upgrade`:
-/// where IDs go on is decided after it, and known before it.
-pub fn request() {
-    if server::is_preloading() && !server::is_binary_upgrade() {
-        BackgroundWorkerBuilder::new(NAME)
-            .set_type(NAME)
-            .set_library("id_gen")
-            .set_function("id_gen_keeper")
-            .enable_spi_access()
-            .set_start_time(BgWorkerStartTime::RecoveryFinished)
-            .set_restart_time(Some(RESTART))
-            .load();
-    }
-}
 
 /// The main function of the background worker.
 #[pg_guard]
@@ -49,8 +36,7 @@ pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
     BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP | SignalWakeFlags::SIGTERM);
     // To no database: this makes it a row of pg_stat_activity.
     BackgroundWorker::connect_worker_to_spi(None, None);
-    let Some(shared) = memory::attached() else { return };
-    shared.keeper.register();
+    let Some(shared) = worker::begin(|shared| &shared.keeper) else { return };
     shared.adopt_settings(Reader::Keeper);
     let mut log = IncidentLog::default();
     loop {
@@ -62,13 +48,12 @@ pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
             break;
         }
         if BackgroundWorker::sighup_received() {
-            // SAFETY: between rounds, as PostgreSQL's own workers do.
-            unsafe { pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP) };
+            reload::read_file();
             shared.adopt_settings(Reader::Keeper);
             log_pending_layout(shared);
         }
     }
-    shared.keeper.unregister();
+    shared.keeper.leave();
     // Whoever writes now holds the lock for the length of a write. If that does not end, the unused part
     // stays reserved, which costs a wait after the next start and never the stop of the server.
     let released = shared
@@ -83,6 +68,7 @@ pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
 
 fn round(shared: &'static SharedState) -> Result<(), Error> {
     shared.keeper.heartbeat();
+    registrar::start_if_missing(shared);
     log_limit::log_overdue();
     shared.layout()?;
     let started = {

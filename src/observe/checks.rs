@@ -20,6 +20,7 @@ use crate::observe::readiness;
 use crate::os::clock;
 use crate::pg::{schema, server};
 use crate::settings::{self, Settings};
+use crate::shared::worker::Missing;
 use crate::shared::{Counts, FleetCounts, Membership, SharedState, memory};
 
 const MS_PER_YEAR: i64 = 31_556_952_000;
@@ -29,6 +30,9 @@ const ENDS_SOON_MS: i64 = 5 * MS_PER_YEAR;
 const SLOW_WRITE_NS: u64 = NS_PER_S;
 /// The keeper runs every second; after so long it is late: 10 s.
 const LATE_NS: u64 = 10 * NS_PER_S;
+/// What is wrong where no keeper runs.
+const NO_KEEPER: &str =
+    "the background worker does not run; calls write the reservation themselves";
 /// Share of the sequence from which on there is little room left.
 const MOSTLY: f64 = 0.8;
 
@@ -187,10 +191,7 @@ fn preload(refused: Option<&Error>) -> CheckResult {
     match refused {
         Some(error) => CheckResult::failing(error),
         None if memory::is_preloaded() => Fine("loaded when the server started".to_owned()),
-        None => Warning(
-            "loaded by sessions as they need it, so there is no keeper: about every 3 s a call waits while the reservation is written".to_owned(),
-            hint::preload(),
-        ),
+        None => Fine("not needed: sessions load the library".to_owned()),
     }
 }
 
@@ -385,14 +386,21 @@ fn reservation(on: &CheckedServer) -> CheckResult {
 }
 
 fn keeper(on: &CheckedServer) -> CheckResult {
-    if !memory::is_preloaded() || server::is_in_recovery() {
-        return Fine("none: only a preloaded server that is no standby has one".to_owned());
+    if server::is_in_recovery() {
+        return Fine("none: a standby has nothing to reserve".to_owned());
     }
-    match on.shared.keeper.running() {
-        None => Wrong(
-            "the background worker does not run; calls write the reservation themselves".to_owned(),
-            hint::more_worker_processes(),
-        ),
+    let keeper = &on.shared.keeper;
+    match keeper.running() {
+        None => match keeper.missing() {
+            Missing::NotNeeded if !memory::is_preloaded() => {
+                Fine("the background worker starts with the first ID".to_owned())
+            }
+            Missing::Starting => Fine("the background worker is being started".to_owned()),
+            Missing::Ended => Wrong(NO_KEEPER.to_owned(), hint::ENDED_WORKER.to_owned()),
+            Missing::NotNeeded | Missing::Refused => {
+                Wrong(NO_KEEPER.to_owned(), hint::more_worker_processes())
+            }
+        },
         Some(keeper) if keeper.heartbeat_age_ns > LATE_NS => Wrong(
             format!(
                 "the background worker, process {}, has done nothing for {} s",

@@ -1,5 +1,5 @@
-//! PostgreSQL's conventions: how it calls functions, locks, tells the time, names schemas and shows
-//! waits. Nothing here knows of IDs.
+//! PostgreSQL's conventions: how it calls functions, locks, tells the time, names schemas, shows waits and
+//! runs background workers. Nothing here knows of IDs.
 
 pub mod backtrace;
 pub mod fmgr;
@@ -9,3 +9,4 @@ pub mod schema;
 pub mod server;
 pub mod timestamp;
 pub mod wait_event;
+pub mod worker;

@@ -28,6 +28,15 @@ pub fn is_pending() -> bool {
     unsafe { (&raw const pg_sys::ConfigReloadPending).read_volatile() != 0 }
 }
 
+/// Reads the configuration file, in a background worker that was told to reload.
+pub fn read_file() {
+    // SAFETY: between rounds, as PostgreSQL's own workers do.
+    unsafe {
+        (&raw mut pg_sys::ConfigReloadPending).write_volatile(0);
+        pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP);
+    }
+}
+
 /// Whether no reload reaches this process: a background worker that has set up no handler for the
 /// signal, and that does not take its leader's settings.
 pub fn is_ignored() -> bool {

@@ -18,6 +18,13 @@ pub fn is_binary_upgrade() -> bool {
     unsafe { pg_sys::IsBinaryUpgrade }
 }
 
+/// Whether a process of this server may have a background worker started: not in single-user mode, which
+/// has no postmaster, and not during `pg_upgrade`.
+pub fn can_start_workers() -> bool {
+    // SAFETY: set when the process started.
+    unsafe { pg_sys::IsUnderPostmaster && !pg_sys::IsBinaryUpgrade }
+}
+
 /// Whether the server is a standby or still recovers.
 pub fn is_in_recovery() -> bool {
     // SAFETY: callable by any process that can run SQL.

@@ -7,15 +7,15 @@
 //! | [`slot`] | what one process owns in it: the rest of its block, its counts |
 //! | [`counters`] | the totals behind the statistics |
 //! | [`write_lock`] | the right to write the reservation |
-//! | [`keeper_latch`] | a background worker as other processes see it |
 //! | [`membership`] | this server's place in its fleet |
+//! | [`worker`] | the place of a background worker: who sees it, wakes it, starts it |
 
 mod counters;
-mod keeper_latch;
 mod membership;
 pub mod memory;
 mod slot;
 mod state;
+pub mod worker;
 mod write_lock;
 
 pub use counters::Counts;

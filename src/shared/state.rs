@@ -38,9 +38,9 @@ use crate::pg::lwlock::{self, CacheAligned, LwLock, LwLockGuard};
 use crate::pg::{reload, server};
 use crate::settings::{self, Settings, placeholder};
 use crate::shared::counters::{Counters, Counts, Events};
-use crate::shared::keeper_latch::KeeperLatch;
 use crate::shared::membership::Membership;
 use crate::shared::slot::Slot;
+use crate::shared::worker::WorkerPlace;
 use crate::shared::write_lock::WriteLock;
 
 /// The state's name among PostgreSQL's shared memory, and its locks'.
@@ -48,7 +48,7 @@ pub const NAME: &CStr = c"id_gen";
 
 /// Changes with the meaning of what follows and with the [`SharedBlock`]; a field more or less of the rest
 /// changes [`VERSION`] by itself.
-const FORMAT: usize = 7;
+const FORMAT: usize = 8;
 
 /// On a server where the library is not preloaded, sessions of two versions may attach to one state
 /// after an upgrade.
@@ -68,10 +68,10 @@ pub struct SharedState {
     state: LwLock<State>,
     /// Who may write the reservation.
     pub write_lock: WriteLock,
-    /// The keeper, if one runs.
-    pub keeper: KeeperLatch,
-    /// The registrar, if one runs.
-    pub registrar: KeeperLatch,
+    /// The keeper's place.
+    pub keeper: WorkerPlace,
+    /// The registrar's place.
+    pub registrar: WorkerPlace,
     /// Refusals and waits.
     pub events: CacheAligned<Events>,
     log_limits: CacheAligned<RateLimits>,
@@ -605,8 +605,8 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize) {
             counters: Counters::new(),
         }),
         write_lock: WriteLock::uninitialized(),
-        keeper: KeeperLatch::default(),
-        registrar: KeeperLatch::default(),
+        keeper: WorkerPlace::default(),
+        registrar: WorkerPlace::default(),
         events: CacheAligned(Events::default()),
         log_limits: CacheAligned(RateLimits::default()),
     };

@@ -26,7 +26,7 @@ RESET = "SELECT id_gen_reset_reservation(above => now());"
 
 
 def rounds_of_keeper(cluster: Cluster) -> None:
-    """Waits until the keeper has run at least twice; without a keeper, calls do its work."""
+    """Waits until the keeper has run at least twice; until one is started, calls do its work."""
     for _ in range(2):
         before = cluster.psql("SELECT coalesce(keeper_beat, clock_timestamp()) FROM id_gen_status()")
         refusal(cluster)

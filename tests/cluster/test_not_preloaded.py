@@ -38,7 +38,6 @@ def test_an_administrator_sets_the_worker_id_of_a_running_server() -> None:
         change(cluster, "worker_id", 7)
         cluster.poll_until(WORKER, expected="7")
         assert before.ask(WORKER) == 7
-        assert len([title for title in cluster.processes().values() if "id_gen" in title]) == 0
 
 
 @pytest.mark.parametrize(
@@ -290,7 +289,7 @@ def test_every_kind_of_shared_memory(conf: str) -> None:
 
 def test_a_session_that_ends_while_another_writes_the_reservation() -> None:
     """It waits in shared memory, which is unmapped before the last of its cleaning up."""
-    waiting = "FROM pg_stat_activity WHERE wait_event_type = 'Extension'"
+    waiting = "FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND backend_type = 'client backend'"
     with Cluster(conf=CONF) as cluster, Caller(cluster) as one, Caller(cluster) as other:
         cluster.psql("CREATE EXTENSION id_gen")
         # Who opens the file to write it waits until somebody reads.

@@ -49,7 +49,7 @@ class Pair:
     def fail_over(self) -> None:
         """The primary dies; the standby is promoted, and has decided where to begin when its clock runs again.
 
-        A keeper decides at once; without one the first claim does.
+        A keeper decides at once; where the first session starts it, the first claim does.
         """
         self.primary.stop("immediate")
         self.standby.promote()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from harness import PRELOADED, Cluster, SqlError
+from harness import Cluster, SqlError
 from harness.ids import (
     NARROW,
     PATIENT,
@@ -59,8 +59,6 @@ def refuse_everywhere(cluster: Cluster, sqlstate: str) -> SqlError:
     assert first.sqlstate == sqlstate
     assert first.message and first.hint
     assert_rest_works(cluster)
-    if not PRELOADED:
-        return first
     line = f"LOG:  {re.escape(first.message)}"
     cluster.wait_for_log(line)
     wait_for_keeper_rounds(cluster)

@@ -34,11 +34,10 @@ STRICT = "id_gen.max_lead = 0\n"
 
 
 def await_reservation(cluster: Cluster) -> None:
-    """What a keeper does by itself, and the first claim where there is none."""
-    if PRELOADED:
-        cluster.wait_until(lambda: len(keepers(cluster)) == 1, "running a keeper")
-    else:
+    """What a keeper does by itself, and where the library is not preloaded, the first claim."""
+    if not PRELOADED:
         first_id(cluster)
+    cluster.wait_until(lambda: len(keepers(cluster)) == 1, "running a keeper")
 
 
 def kill_a_backend(cluster: Cluster) -> None:
@@ -51,6 +50,7 @@ def kill_a_backend(cluster: Cluster) -> None:
 
 def kill_the_keeper(cluster: Cluster) -> None:
     began = cluster.log_position
+    cluster.wait_until(lambda: keepers(cluster), "running a keeper")
     (keeper,) = keepers(cluster)
     cluster.kill9(keeper)
     cluster.wait_for_log("all server processes terminated; reinitializing", began)
@@ -69,7 +69,7 @@ def stop_immediately(cluster: Cluster) -> None:
     "crash",
     [
         kill_a_backend,
-        pytest.param(kill_the_keeper, marks=pytest.mark.keeper),
+        kill_the_keeper,
         kill_the_postmaster,
         stop_immediately,
     ],
@@ -95,7 +95,6 @@ def test_crashes_in_a_row_do_not_drive_ids_from_the_clock() -> None:
         assert Reservation(cluster).until_ms < (time.time() + MAX_LEAD + RESERVED_AHEAD) * 1000
 
 
-@pytest.mark.keeper
 @pytest.mark.parametrize("mode", ["smart", "fast"])
 def test_after_a_clean_stop_nobody_waits(mode: str) -> None:
     with Cluster(conf=NARROW + STRICT + IMPATIENT) as cluster:
@@ -114,7 +113,6 @@ def test_after_a_crash_strict_mode_waits_for_what_was_reserved() -> None:
         assert first_id(cluster) > before
 
 
-@pytest.mark.keeper
 @pytest.mark.parametrize("seconds", [0.05, 3])
 def test_clock_set_back_a_little_over_a_clean_restart(seconds: float) -> None:
     clock = FakeClock()
@@ -143,7 +141,6 @@ def test_clock_set_back_over_a_restart(mode: str, seconds: float) -> None:
         assert first_id(cluster) > last
 
 
-@pytest.mark.keeper
 def test_the_keeper_comes_back_when_it_is_terminated() -> None:
     """It has given back what it had reserved; claims reserve for themselves meanwhile."""
     with Cluster(conf=NARROW) as cluster:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from harness import GENERATING, PRELOADED, Cluster, FakeClock
+from harness import GENERATING, Cluster, FakeClock
 from harness.ids import NARROW, NARROW_LAYOUT, PATIENT, TOO_FAR_AHEAD, Caller, answer_of, change, next_id
 
 CLIENTS = 8
@@ -108,8 +108,7 @@ def test_a_new_layout_waits_for_the_restart() -> None:
         given = [caller.ask()]
         began = cluster.log_position
         change(cluster, "layout", wide)
-        if PRELOADED:
-            cluster.wait_for_log('"id_gen.layout" takes effect when the server is restarted', began)
+        cluster.wait_for_log('"id_gen.layout" takes effect when the server is restarted', began)
         given += [caller.ask(), next_id(cluster)]
         assert given == sorted(set(given))
         assert_made_now(cluster, given[-1], NARROW_LAYOUT)

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from harness import GENERATING, PRELOADED, Cluster
+from harness import GENERATING, Cluster
 from harness.ids import PATIENT, Caller, answer_of, keepers, next_id
 from harness.reservation import Reservation
 from harness.shim import compiled
@@ -33,9 +33,9 @@ def alive(pid: int) -> bool:
 
 @contextmanager
 def without_keeper(cluster: Cluster) -> Iterator[None]:
-    """Nobody extends the reservation, as on a server without the preload, and it is used up."""
+    """Nobody extends the reservation, and it is used up."""
+    cluster.wait_until(lambda: keepers(cluster), "running a keeper")
     keeper = keepers(cluster)
-    assert bool(keeper) == PRELOADED
     for pid in keeper:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -116,8 +116,7 @@ def test_a_write_that_hangs_holds_up_neither_the_keeper_nor_its_end() -> None:
         # The keeper finds the lock held, again and again; a second session waits for it.
         waiter.begin()
         waiter.await_wait("Extension")
-        if PRELOADED:
-            cluster.poll_until("SELECT keeper_beat > clock_timestamp() - interval '2 s' FROM id_gen_status()")
+        cluster.poll_until("SELECT keeper_beat > clock_timestamp() - interval '2 s' FROM id_gen_status()")
         keeper = keepers(cluster)
         cluster.begin_stop()
         for pid in (*keeper, waiter.pid):

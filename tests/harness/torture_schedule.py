@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import cycle
 
-from harness.cluster import PRELOADED
 
 MAX_JUMP_S = 600.0
 
@@ -31,8 +30,6 @@ FULL_ROUND = {
     "clock jump": 1,
     "clock jump while down": 1,
 }
-if not PRELOADED:
-    FULL_ROUND = {kind: times for kind, times in FULL_ROUND.items() if "keeper" not in kind}
 SHORT_ROUND = dict.fromkeys(FULL_ROUND, 1) | {"reload": 3, "clock jump while down": 0}
 
 # These two come with every round: a standby, and some time later the failover to it.

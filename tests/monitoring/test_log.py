@@ -84,7 +84,6 @@ def test_an_error_of_another_library_is_logged_whatever_was_caught_before() -> N
         cluster.wait_for_log("ERROR:  an error of another library")
 
 
-@pytest.mark.keeper
 @pytest.mark.long
 def test_what_was_held_back_is_told_when_the_storm_has_passed() -> None:
     with stepped(-3600, NARROW + IMPATIENT) as (cluster, clock, _before), cluster.connect() as connection:

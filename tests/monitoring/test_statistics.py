@@ -177,10 +177,10 @@ def test_rates() -> None:
         cluster.wait_until(known, "telling its rate")
 
 
-@pytest.mark.keeper
 def test_the_keeper_is_seen() -> None:
     with Cluster(conf=GENERATING) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
+        next_id(cluster)
         cluster.poll_until("""
             SELECT count(*) = 1 FROM pg_stat_activity JOIN id_gen_status() ON pid = keeper_pid
              WHERE backend_type = 'id_gen keeper' AND keeper_beat > now() - interval '5 s'""")

@@ -1,0 +1,218 @@
+"""Without shared_preload_libraries, the first session that generates has the keeper started: one for the server."""
+
+import os
+import re
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from harness import Cluster
+from harness.checks import checks, follow, wait_for
+from harness.ids import NEXT, PATIENT, Caller, change, keepers, next_id, refusal
+from harness.shim import compiled
+
+# Nothing is preloaded here, whatever the mode of the other tests.
+pytestmark = [pytest.mark.since(17), pytest.mark.any_mode]
+
+FOREIGN_WORKER = Path(__file__).with_name("foreign_worker.c")
+OTHER_VERSION = Path(__file__).with_name("other_version.c")
+CONF = "id_gen.worker_id = 1\n"
+# What the postmaster says about workers.
+WITH_WORKERS_LOGGED = CONF + "log_min_messages = debug1\n"
+REGISTERED = 'registering background worker "id_gen keeper"'
+FORGOTTEN = "un" + REGISTERED
+SESSIONS = 20
+
+
+def the_keeper(cluster: Cluster) -> int:
+    """Waits for it; there is never more than one that stays."""
+    cluster.wait_until(lambda: len(keepers(cluster)) == 1, "running one keeper")
+    cluster.poll_until("""
+        SELECT count(*) = 1 FROM pg_stat_activity JOIN id_gen_status() ON pid = keeper_pid
+         WHERE backend_type = 'id_gen keeper'""")
+    (keeper,) = keepers(cluster)
+    return keeper
+
+
+def test_the_first_session_that_generates_has_it_started() -> None:
+    """And none that only looks. It outlives the session, and adopts what is changed for all."""
+    with Cluster(conf=CONF) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen; SELECT snowflake_timestamp(1), uuidv7()")
+        assert "first ID" in checks(cluster)["keeper"].found
+        assert keepers(cluster) == []
+        next_id(cluster)
+        keeper = the_keeper(cluster)
+        assert f"process {keeper} " in checks(cluster)["keeper"].found
+        with Caller(cluster) as idle:
+            idle.ask()
+            change(cluster, "worker_id", 2)
+            cluster.poll_until("SELECT worker_id FROM id_gen_status()", expected="2")
+        assert the_keeper(cluster) == keeper
+
+
+def test_a_transaction_that_is_rolled_back_has_it_started_all_the_same() -> None:
+    with Cluster(conf=CONF) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql(f"BEGIN; SAVEPOINT before; {NEXT}; ROLLBACK TO before; ROLLBACK")
+        the_keeper(cluster)
+
+
+def test_many_first_sessions_have_one_started() -> None:
+    with Cluster(conf=WITH_WORKERS_LOGGED) as cluster, ExitStack() as stack:
+        cluster.psql("CREATE EXTENSION id_gen")
+        callers = [stack.enter_context(Caller(cluster)) for _ in range(SESSIONS)]
+        with ThreadPoolExecutor(SESSIONS) as threads:
+            given = list(threads.map(Caller.ask, callers))
+        assert len(set(given)) == SESSIONS
+        the_keeper(cluster)
+        assert len(re.findall(rf"\b{REGISTERED}", cluster.log())) == 1
+
+
+def test_it_moves_the_reservation_while_nobody_generates() -> None:
+    """So that nobody waits for the disk: no call has to write."""
+    with Cluster(conf=CONF) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        next_id(cluster)
+        the_keeper(cluster)
+        reserved = cluster.psql("SELECT reserved_until FROM id_gen_status()")
+        cluster.poll_until(f"SELECT clock_timestamp() > '{reserved}'::timestamptz")
+        assert cluster.psql("SELECT reserved_until > clock_timestamp() FROM id_gen_status()") == "t"
+
+
+@pytest.mark.parametrize("whom", ["session", "keeper"])
+def test_after_a_crash_there_is_one_again(whom: str) -> None:
+    """The postmaster starts it again, and the sessions that come first find none and ask for one, too."""
+    with Cluster(conf=WITH_WORKERS_LOGGED + PATIENT) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        given = [next_id(cluster)]
+        for _ in range(3):
+            keeper = the_keeper(cluster)
+            began = cluster.log_position
+            with Caller(cluster) as caller:
+                given.append(caller.ask())
+                cluster.kill9(keeper if whom == "keeper" else caller.pid)
+            cluster.wait_for_log("all server processes terminated; reinitializing", began)
+            cluster.poll_until("SELECT true")
+            given.append(next_id(cluster))
+            assert the_keeper(cluster) != keeper
+        assert given == sorted(set(given))
+        assert "ERROR" not in cluster.log()
+
+
+def test_after_a_crash_it_comes_back_before_anybody_generates() -> None:
+    with Cluster(conf=CONF) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        next_id(cluster)
+        began, keeper = cluster.log_position, the_keeper(cluster)
+        cluster.kill9(keeper)
+        cluster.wait_for_log("database system is ready to accept connections", began)
+        cluster.poll_until("SELECT frontier IS NOT NULL FROM id_gen_status()")
+        assert the_keeper(cluster) != keeper
+
+
+@pytest.mark.parametrize("second", ["of a session", "of the postmaster"])
+def test_a_second_one_ends_for_good(second: str) -> None:
+    """One that finds the place taken, whoever had it started."""
+    with Cluster(conf=WITH_WORKERS_LOGGED) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        library = compiled(FOREIGN_WORKER, f"-I{cluster.server.directory('includedir-server')}")
+        cluster.psql(f"""
+            CREATE FUNCTION foreign_worker_start_again(text, text) RETURNS int
+            AS '{library}', 'foreign_worker_start_again' LANGUAGE c STRICT""")
+        pytest.skip(second)
+
+
+def test_it_lives_on_when_the_extension_is_dropped() -> None:
+    with Cluster(conf=CONF) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        given = [next_id(cluster)]
+        keeper = the_keeper(cluster)
+        cluster.psql("DROP EXTENSION id_gen; CREATE EXTENSION id_gen")
+        given.append(next_id(cluster))
+        assert the_keeper(cluster) == keeper
+        assert given == sorted(set(given))
+
+
+def test_a_standby_has_none_until_it_is_promoted() -> None:
+    with Cluster(conf=CONF) as primary:
+        primary.psql("CREATE EXTENSION id_gen")
+        with Cluster("standby", conf="id_gen.worker_id = 2\n", standby_of=primary) as standby:
+            primary.wait_for_catchup(standby)
+            refusal(standby)
+            assert checks(standby)["keeper"].status == "ok"
+            assert keepers(standby) == []
+            standby.promote()
+            next_id(standby)
+            the_keeper(standby)
+
+
+@pytest.mark.long
+def test_without_a_free_worker_process_ids_are_made_and_it_is_tried_again() -> None:
+    with Cluster(conf=CONF + "max_worker_processes = 2\n") as cluster:
+        library = compiled(FOREIGN_WORKER, f"-I{cluster.server.directory('includedir-server')}")
+        cluster.psql(f"""
+            CREATE EXTENSION id_gen;
+            CREATE FUNCTION foreign_worker_start(text, text) RETURNS int AS '{library}' LANGUAGE c STRICT""")
+        other = int(cluster.psql(f"SELECT foreign_worker_start('{library}', 'SELECT pg_sleep(3600)')"))
+        given = [next_id(cluster) for _ in range(3)]
+        found = wait_for(cluster, "keeper", "error")
+        assert "does not run" in found.found
+        assert "ALTER SYSTEM SET max_worker_processes = 3;" in (found.remedy or "")
+        complaint = 'id_gen: there is no free worker process for "id_gen keeper"'
+        assert cluster.log().count(complaint) == 1
+        cluster.psql(f"SELECT pg_terminate_backend({other}, 60000)")
+
+        def generates_with_keeper() -> bool:
+            given.append(next_id(cluster))
+            return len(keepers(cluster)) == 1
+
+        cluster.wait_until(generates_with_keeper, "running a keeper")
+        wait_for(cluster, "keeper", "ok")
+        assert cluster.log().count(complaint) == 1
+        assert given == sorted(set(given))
+
+
+def test_the_remedy_of_a_missing_worker_process() -> None:
+    with Cluster(conf=CONF + "max_worker_processes = 1\n") as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        next_id(cluster)
+        follow(cluster, wait_for(cluster, "keeper", "error").remedy or "")
+        next_id(cluster)
+        the_keeper(cluster)
+
+
+def test_one_that_comes_from_another_version_of_the_library_ends_for_good() -> None:
+    """As after an upgrade of the package, when the postmaster starts it again: it says so once."""
+    with Cluster(conf=WITH_WORKERS_LOGGED) as cluster:
+        library = compiled(OTHER_VERSION, f"-I{cluster.server.directory('includedir-server')}")
+        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql(f"CREATE FUNCTION add_to_version(bigint) RETURNS boolean AS '{library}' LANGUAGE c")
+        with Caller(cluster) as old:
+            given = [old.ask()]
+            keeper = the_keeper(cluster)
+            cluster.psql("SELECT add_to_version(1)")
+            began = cluster.log_position
+            os.kill(keeper, signal.SIGTERM)
+            cluster.wait_for_log(FORGOTTEN, began)
+            assert keepers(cluster) == []
+            # A session of the version that made the memory goes on.
+            given += [old.ask() for _ in range(3)]
+        assert given == sorted(set(given))
+        log = cluster.log(began)
+        assert len(re.findall("LOG:  this session has loaded another version", log)) == 1
+        assert len(re.findall(rf"\b{REGISTERED}", log)) == 0
+        # As the hint says.
+        cluster.restart()
+        next_id(cluster)
+        the_keeper(cluster)
+
+
+def test_a_single_user_server_has_none() -> None:
+    with Cluster(conf=CONF) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        given = [next_id(cluster)]
+        cluster.stop()
+        pytest.skip(str(given))
