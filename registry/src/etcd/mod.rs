@@ -6,6 +6,8 @@
 
 mod connection;
 mod endpoint;
+mod files;
+mod transport;
 mod wire;
 
 use std::path::{Path, PathBuf};
@@ -14,8 +16,9 @@ use std::time::{Duration, Instant};
 use id_gen_core::fleet::store::{Store, StoreError, StoreErrorKind, Swap, Swapped};
 use serde::Serialize;
 
-use connection::{Connection, Failure, Files, Reply};
+use connection::{Connection, Failure, Reply};
 pub use endpoint::Endpoint;
+use files::Files;
 use wire::Refusal;
 
 const RANGE: &str = "/v3/kv/range";
@@ -204,8 +207,12 @@ impl Etcd {
                 reply => return reply,
             }
         }
-        let tls = self.files.tls().map_err(Failure::setting)?;
-        self.connection.insert(Connection::new(endpoint, tls)).post(until, path, token, body)
+        let new = self
+            .files
+            .tls()
+            .and_then(|tls| Connection::new(endpoint, tls))
+            .map_err(Failure::setting)?;
+        self.connection.insert(new).post(until, path, token, body)
     }
 }
 
@@ -225,8 +232,7 @@ impl Store for Etcd {
 }
 
 fn read_password(file: &Path) -> Result<String, String> {
-    let text =
-        std::fs::read_to_string(file).map_err(|error| connection::unreadable(file, &error))?;
+    let text = std::fs::read_to_string(file).map_err(|error| files::unreadable(file, &error))?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
