@@ -52,7 +52,9 @@ fi
 MAJOR=${PG%-cassert}
 
 source "$ROOT/scripts/postgresql_source.sh"
+source "$ROOT/scripts/unpacked.sh"
 source "$ROOT/scripts/monitoring.sh"
+source "$ROOT/scripts/etcd.sh"
 source "$ROOT/scripts/clients.sh"
 
 # of_cargo KEY: prints a value of Cargo.toml.

@@ -1,1 +1,0 @@
-//! etcd as a registry.
