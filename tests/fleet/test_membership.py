@@ -17,10 +17,9 @@ from harness.fleet import (
     number_of,
     phase,
     registrar,
+    silent,
 )
-from harness.ids import NEXT, change, next_id, refusal
-
-pytestmark = pytest.mark.keeper
+from harness.ids import change, next_id, refusal
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +31,7 @@ def etcd() -> Iterator[Etcd]:
 @pytest.fixture
 def conf(etcd: Etcd, request: pytest.FixtureRequest) -> str:
     """Each test has a fleet of its own in the one registry."""
-    return member_conf(etcd.registry, f"id_gen.fleet = '{request.node.name[:60].translate({91: 45, 93: 45})}'")
+    return member_conf(etcd.endpoints, f"id_gen.fleet = '{request.node.name[:60].translate({91: 45, 93: 45})}'")
 
 
 @pytest.fixture
@@ -166,7 +165,7 @@ def test_a_server_numbered_by_hand_joins_without_a_gap(etcd: Etcd, conf: str, fi
 def test_a_silent_registry_is_felt_when_the_grant_is_used_up(first: Cluster, etcd: Etcd) -> None:
     await_number(first)
     until = first.psql("SELECT granted_until FROM id_gen_status()")
-    with etcd.stopped():
+    with silent(etcd):
         next_id(first)
         first.poll_until(f"SELECT clock_timestamp() > '{until}'::timestamptz + interval '{GRANT_SECONDS} s'")
         error = refusal(first)
@@ -192,7 +191,7 @@ def test_a_fleet_is_made_once(first: Cluster) -> None:
 
 def test_a_restored_registry_is_noticed(first: Cluster, etcd: Etcd) -> None:
     await_number(first)
-    etcd.delete(f"/id_gen/{first.psql('SHOW id_gen.fleet')}/n/")
+    etcd.ctl("del", "--prefix", f"/id_gen/{first.psql('SHOW id_gen.fleet')}/n/")
     first.poll_until("SELECT restorations = 1 FROM id_gen_stat_fleet")
     assert "has gone back in time" in first.log()
     first.poll_until("SELECT state = 'holding' FROM id_gen_stat_fleet")

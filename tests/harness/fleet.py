@@ -3,7 +3,11 @@
 Terms are short here, so that a grant that is not renewed is used up in seconds.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from harness.cluster import PRELOAD, Cluster
+from harness.etcd import Etcd
 
 GRANT_SECONDS = 3
 TERMS = f"'{{waiting}}', '{GRANT_SECONDS} s', '500 ms', '500 ms'"
@@ -48,3 +52,15 @@ def grants(cluster: Cluster) -> dict[int, str]:
     """Each number that was ever held, and its state."""
     rows = cluster.psql("SELECT worker_id, state FROM id_gen_fleet() ORDER BY 1").splitlines()
     return {int(worker): state for worker, state in (row.split("|") for row in rows)}
+
+
+@contextmanager
+def silent(etcd: Etcd) -> Iterator[None]:
+    """Pauses all members for as long as the block lasts; their connections stay open."""
+    for member in etcd.members:
+        member.pause()
+    try:
+        yield
+    finally:
+        for member in etcd.members:
+            member.resume()
