@@ -100,7 +100,8 @@ def main() -> None:
         return
     if unlisted:
         sys.exit(f"the table of src/lib.rs and the folders of src/ differ: {', '.join(sorted(unlisted))}")
-    wrong = [*upward(graph, source, order), *circle(graph), *(found for each in libraries for found in circle(arrows(each)))]
+    circles = (found for each in (graph, *map(arrows, libraries)) for found in circle(each))
+    wrong = [*upward(graph, source, order), *circles]
     if wrong:
         sys.exit("\n".join(wrong))
 
