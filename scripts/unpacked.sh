@@ -5,9 +5,9 @@
 #
 # Sourced by lib.sh.
 
-# need_unpacked DIRECTORY TESTS PROGRAMS PACKAGE...: puts the programs, named in one word with spaces, on PATH, unpacking
-# the packages into the directory first where one is missing. Where that can't be done, the tests that need them say so;
-# all others run. Who comes while another process unpacks them waits for that.
+# need_unpacked DIRECTORY TESTS PROGRAMS PACKAGE...: puts the programs, named in one word with spaces, on PATH, and
+# unpacks the packages into the directory first where one is missing. Where that can't be done, the tests that need them
+# say so; all others run. Who comes while another process unpacks them waits for that.
 need_unpacked() {
     local programs
     read -ra programs <<<"$3"

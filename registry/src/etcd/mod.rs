@@ -1,8 +1,8 @@
 //! etcd as a registry, through its JSON gateway.
 //!
-//! Which endpoint is asked, for how long, and as whom. Endpoints are tried in turn, from the one that answered last; none
-//! is ever discovered. Reads are linearizable, which is etcd's default. A write goes to another endpoint only if it was
-//! never sent: the protocol above finds out by reading what became of one whose answer is missing.
+//! Which endpoint is asked, for how long, and as whom. Endpoints are tried in turn, from the one that answered last;
+//! none is ever discovered. Reads are linearizable, which is etcd's default. A write goes to another endpoint only if
+//! it was never sent: the protocol above finds out by reading what became of one whose answer is missing.
 
 mod connection;
 mod endpoint;
