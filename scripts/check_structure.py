@@ -1,5 +1,5 @@
 """Imports go one way: in src/ a folder uses those below it in the table of src/lib.rs, never those above, and files use
-each other in no circle, there or in core/src.
+each other in no circle, there, in core/src or in registry/src.
 
 Prints what is wrong, and where; `--list` prints every import instead.
 """
@@ -88,18 +88,20 @@ def circle(graph: dict[Path, set[Path]]) -> Iterator[str]:
 
 
 def main() -> None:
-    source, core = ROOT / "src", ROOT / "core" / "src"
+    source, libraries = ROOT / "src", [ROOT / name / "src" for name in ("core", "registry")]
     order = LISTED.findall((source / "lib.rs").read_text())
     unlisted = {path.stem for path in source.iterdir() if path.name != "lib.rs"} ^ set(order)
     graph = arrows(source)
     if "--list" in sys.argv:
-        for file, targets in (graph | arrows(core)).items():
-            for target in sorted(targets):
-                print(f"{file.relative_to(ROOT)} -> {target.relative_to(ROOT)}")
+        for each in (graph, *map(arrows, libraries)):
+            for file, targets in each.items():
+                for target in sorted(targets):
+                    print(f"{file.relative_to(ROOT)} -> {target.relative_to(ROOT)}")
         return
     if unlisted:
         sys.exit(f"the table of src/lib.rs and the folders of src/ differ: {', '.join(sorted(unlisted))}")
-    wrong = [*upward(graph, source, order), *circle(graph), *circle(arrows(core))]
+    circles = (found for each in (graph, *map(arrows, libraries)) for found in circle(each))
+    wrong = [*upward(graph, source, order), *circles]
     if wrong:
         sys.exit("\n".join(wrong))
 

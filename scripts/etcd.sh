@@ -7,4 +7,4 @@ ETCD_PACKAGES=(etcd-server etcd-client)
 ETCD_PROGRAMS=(etcd etcdctl)
 
 # need_etcd: puts the programs on PATH, as need_unpacked does.
-need_etcd() { need_unpacked "$CACHE/etcd" "The tests of etcd" ETCD_PACKAGES ETCD_PROGRAMS; }
+need_etcd() { need_unpacked "$CACHE/etcd" "what needs etcd" "${ETCD_PROGRAMS[*]}" "${ETCD_PACKAGES[@]}"; }

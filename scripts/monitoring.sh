@@ -7,4 +7,6 @@ MONITORING_PACKAGES=(prometheus prometheus-postgres-exporter)
 MONITORING_PROGRAMS=(prometheus promtool prometheus-postgres-exporter)
 
 # need_monitoring: puts the programs on PATH, as need_unpacked does.
-need_monitoring() { need_unpacked "$CACHE/monitoring" "tests/monitoring" MONITORING_PACKAGES MONITORING_PROGRAMS; }
+need_monitoring() {
+    need_unpacked "$CACHE/monitoring" tests/monitoring "${MONITORING_PROGRAMS[*]}" "${MONITORING_PACKAGES[@]}"
+}

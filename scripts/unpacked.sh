@@ -5,19 +5,20 @@
 #
 # Sourced by lib.sh.
 
-# need_unpacked DIRECTORY TESTS PACKAGES PROGRAMS: puts the programs on PATH, unpacking their packages into the directory
-# first where they are missing; the last two are names of arrays. Where that can't be done, the tests that need them say
-# so; all others run. Who comes while another process unpacks them waits for that.
+# need_unpacked DIRECTORY TESTS PROGRAMS PACKAGE...: puts the programs, named in one word with spaces, on PATH, and
+# unpacks the packages into the directory first where one is missing. Where that can't be done, the tests that need them
+# say so; all others run. Who comes while another process unpacks them waits for that.
 need_unpacked() {
-    local -n packages=$3 programs=$4
+    local programs
+    read -ra programs <<<"$3"
     PATH=$PATH:$1/usr/bin
     (
         flock 9
         # With one name that is not found, `type` fails.
         type -P "${programs[@]}" >/dev/null && exit
         command -v apt-get >/dev/null || exit 0
-        step "Unpacking ${packages[*]} into the cache (once)"
-        unpack_packages "$1" "${packages[@]}" || step "They could not be fetched: $2 will fail"
+        step "Unpacking ${*:4} into the cache (once)"
+        unpack_packages "$1" "${@:4}" || step "They could not be fetched: $2 will fail"
     ) 9>"$1.lock"
 }
 

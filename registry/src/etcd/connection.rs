@@ -12,11 +12,11 @@ use super::endpoint::Endpoint;
 use super::transport::{Addresses, Once, Unsent};
 use super::wire::{self, Refusal};
 
-/// Largest answer, in bytes: 65,536 grants of a kilobyte.
+/// Largest answer, in bytes: 65,536 keys with their values, a kilobyte of JSON for each.
 const LARGEST_ANSWER: u64 = 64 << 20;
 
-/// Makes etcd refuse at once while it knows of no leader, instead of waiting for one: etcd's metadata `hasleader`, under
-/// the prefix that the gateway passes on.
+/// Makes etcd refuse at once while it knows of no leader, instead of waiting for one: etcd's metadata `hasleader`,
+/// under the prefix that the gateway passes on.
 const REQUIRE_LEADER: (&str, &str) = ("Grpc-Metadata-hasleader", "true");
 
 /// Why there is no answer.

@@ -1,8 +1,8 @@
 //! etcd as a registry, through its JSON gateway.
 //!
-//! Which endpoint is asked, for how long, and as whom. Endpoints are tried in turn, from the one that answered last; none
-//! is ever discovered. Reads are linearizable, which is etcd's default. A write goes to another endpoint only if it was
-//! never sent: the protocol above finds out by reading what became of one whose answer is missing.
+//! Which endpoint is asked, for how long, and as whom. Endpoints are tried in turn, from the one that answered last;
+//! none is ever discovered. Reads are linearizable, which is etcd's default. A write goes to another endpoint only if
+//! it was never sent: the protocol above finds out by reading what became of one whose answer is missing.
 
 mod connection;
 mod endpoint;
@@ -10,6 +10,7 @@ mod files;
 mod transport;
 mod wire;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -25,12 +26,15 @@ const RANGE: &str = "/v3/kv/range";
 const TXN: &str = "/v3/kv/txn";
 const AUTHENTICATE: &str = "/v3/auth/authenticate";
 
+/// Far longer than anyone waits, and far from what a clock can't add.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
+
 /// Where etcd is, and how to get in.
 #[derive(Clone, Debug)]
 pub struct EtcdOptions {
     /// Tried in this order; see [`EtcdOptions::parse_endpoints`].
     pub endpoints: Vec<Endpoint>,
-    /// Longest time for one operation, with all the endpoints that it tries.
+    /// Longest time for one operation, with all the endpoints that it tries; an hour at most.
     pub timeout: Duration,
     /// Certificates of the authorities that an `etcds://` endpoint may be certified by, in PEM; no other is trusted.
     pub ca_file: Option<PathBuf>,
@@ -56,7 +60,6 @@ impl EtcdOptions {
 }
 
 /// What is known of etcd's own users.
-#[derive(Debug)]
 enum Login {
     /// There is a user, who has no token yet.
     Needed,
@@ -64,6 +67,17 @@ enum Login {
     None,
     /// The user's token.
     Token(String),
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Login::Needed => "Needed",
+            Login::None => "None",
+            // A token opens as much as a password.
+            Login::Token(_) => "Token",
+        })
+    }
 }
 
 /// A session with etcd. It has one connection at a time, which ends with the first failure: an answer that comes too
@@ -121,7 +135,7 @@ impl Etcd {
     ) -> Result<T, StoreError> {
         let is_write = path == TXN;
         let body = wire::encode(request);
-        let end = Instant::now() + self.options.timeout;
+        let end = Instant::now() + self.options.timeout.min(LONGEST_TIMEOUT);
         let count = self.options.endpoints.len();
         let mut failures = Vec::new();
         for untried in (1..=count as u32).rev() {

@@ -1,11 +1,11 @@
 //! How ureq comes by a connection: addresses, TCP, TLS, and whether what failed did so before a request was sent.
 //!
-//! ureq keeps connections and makes new ones as it likes. Here it makes one and no more, so that whoever needs another has
-//! to come with files that were read anew.
+//! ureq keeps connections and makes new ones as it likes. Here it makes one and no more, so that whoever needs another
+//! has to come with files that were read anew.
 //!
-//! The one thread that is ever started looks up a host's name, as the system's resolver has no time limit; it is left
-//! behind when time is up, and ends when the resolver does. It has the signal mask of its starter. An endpoint that is an
-//! address needs none.
+//! The one thread that is ever started looks up a host's name, once for a connection, as the system's resolver has no
+//! time limit; it is left behind when time is up, and ends when the resolver does. It has the signal mask of its
+//! starter, which should block them all. An endpoint that is an address needs none.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -99,9 +99,9 @@ impl Connector for Once {
     }
 }
 
-/// TLS on a connection. Unlike ureq's own, it says why a server hung up. In TLS 1.3 the server judges our certificate after
-/// our side is done with the handshake; by the time that the request is written, the connection may be closed already,
-/// and the reason lies unread.
+/// TLS on a connection. Unlike ureq's own, it says why a server hung up. In TLS 1.3 the server judges our certificate
+/// after our side is done with the handshake; by the time that the request is written, the connection may be closed
+/// already, and the reason lies unread.
 struct Tls {
     session: ClientConnection,
     socket: TransportAdapter,

@@ -303,3 +303,33 @@ pub(super) fn refusal(status: u16, body: &[u8]) -> Refusal {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_etcd_says_when_it_refuses() {
+        for (status, code, message, kind) in [
+            (
+                503,
+                14,
+                "etcdserver: request timed out, possibly due to connection lost",
+                StoreErrorKind::NoQuorum,
+            ),
+            (503, 14, "etcdserver: leader changed", StoreErrorKind::NoQuorum),
+            (503, 14, "etcdserver: server stopped", StoreErrorKind::Unreachable),
+            (504, 4, "context deadline exceeded", StoreErrorKind::TimedOut),
+            (401, 16, "etcdserver: invalid auth token", StoreErrorKind::Credentials),
+            (400, 3, "etcdserver: revision of auth store is old", StoreErrorKind::Credentials),
+            (429, 8, "etcdserver: too many requests", StoreErrorKind::Unexpected),
+        ] {
+            // etcd 3.6, and those before.
+            for fields in [format!("\"message\":\"{message}\""), format!("\"error\":\"{message}\"")]
+            {
+                let refusal = refusal(status, format!("{{\"code\":{code},{fields}}}").as_bytes());
+                assert_eq!((refusal.kind, refusal.detail.as_str()), (kind, message));
+            }
+        }
+    }
+}

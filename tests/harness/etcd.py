@@ -1,0 +1,301 @@
+"""A throwaway etcd of one or three members on free ports of the loopback, with a verb for what a test does to them.
+
+    with Etcd(members=3, tls=True) as etcd:
+        cluster.append_conf(f"id_gen.registry = '{etcd.endpoints}'")
+        etcd.leader().kill9()
+
+The members run as the servers' user, set up by flags, so that the JSON gateway is on. Leaving the `with` block kills
+them and removes their files; a failed test keeps the files and says where they are.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from harness.server import Server
+
+LOOPBACK = "127.0.0.1"
+WAIT_SECONDS = 60.0
+POLL_SECONDS = 0.02
+HTTP_SECONDS = 2
+
+ROOT, ROOT_PASSWORD = "root", "toor"
+
+
+class Member:
+    """One member: a data directory and the process on it."""
+
+    def __init__(self, etcd: "Etcd", name: str) -> None:
+        self.etcd = etcd
+        self.name = name
+        self.data = etcd.base / name
+        self.logfile = etcd.base / f"{name}.log"
+        self.port, self.peer_port = _free_port(), _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http{'s' if self.etcd.tls else ''}://{LOOPBACK}:{self.port}"
+
+    @property
+    def peer_url(self) -> str:
+        return f"http://{LOOPBACK}:{self.peer_port}"
+
+    @property
+    def endpoint(self) -> str:
+        """As the setting names it."""
+        return self.url.replace("http", "etcd", 1)
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise RuntimeError(f"etcd's member {self.name} is not running")
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Starts it, and waits until it takes part."""
+        self.begin_start()
+        self.await_start()
+
+    def begin_start(self) -> None:
+        with self.logfile.open("ab") as log:
+            self._process = subprocess.Popen(
+                [_program("etcd"), *self._flags()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={"PATH": os.environ["PATH"]},
+                start_new_session=True,
+                **self.etcd.server.as_owner,
+            )
+
+    def await_start(self) -> None:
+        wait_until(self._is_healthy, f"etcd's member {self.name} is healthy", self.log)
+
+    def stop(self) -> None:
+        """Stops it as its administrator would."""
+        self._end(signal.SIGTERM)
+
+    def kill9(self) -> None:
+        """Kills it as a power cut would."""
+        self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Lets it stand still, with all its connections open."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def log(self) -> str:
+        return self.logfile.read_text(errors="replace")
+
+    def _flags(self) -> list[str]:
+        flags = [
+            f"--name={self.name}",
+            f"--data-dir={self.data}",
+            f"--listen-client-urls={self.url}",
+            f"--advertise-client-urls={self.url}",
+            f"--listen-peer-urls={self.peer_url}",
+            f"--initial-advertise-peer-urls={self.peer_url}",
+            f"--initial-cluster={','.join(f'{each.name}={each.peer_url}' for each in self.etcd.members)}",
+            "--heartbeat-interval=50",
+            "--election-timeout=500",
+            *self.etcd.flags,
+        ]
+        if self.etcd.tls:
+            flags += [
+                "--client-cert-auth",
+                f"--trusted-ca-file={self.etcd.ca_file}",
+                f"--cert-file={self.etcd.cert_file}",
+                f"--key-file={self.etcd.key_file}",
+            ]
+        return flags
+
+    def _is_healthy(self) -> bool:
+        if not self.running:
+            raise RuntimeError(f"etcd's member {self.name} ended; its log:\n{self.log()}")
+        try:
+            with urlopen(f"{self.url}/health", timeout=HTTP_SECONDS, context=self.etcd.client_context) as answer:
+                return json.load(answer)["health"] == "true"
+        except (URLError, ConnectionError, TimeoutError):
+            return False
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            # One that stands still would not see it.
+            self._process.send_signal(signal.SIGCONT)
+            self._process.wait(WAIT_SECONDS)
+            self._process = None
+
+
+class Etcd:
+    """All members, and what a client needs to reach them."""
+
+    def __init__(
+        self, members: int = 1, *, tls: bool = False, flags: Sequence[str] = (), server: Server | None = None
+    ) -> None:
+        """With `tls`, members speak HTTPS, and only to who has a certificate; `flags` are added to each command."""
+        self.server = server or Server.from_environment()
+        self.tls = tls
+        self.flags = flags
+        self.base = Path(tempfile.mkdtemp(prefix="id_gen_etcd_", dir=self.server.run_directory))
+        self.ca_file = self.base / "ca.pem"
+        self.cert_file = self.base / "cert.pem"
+        self.key_file = self.base / "key.pem"
+        self.password_file = self.base / "password"
+        self._root: list[str] = []
+        if tls:
+            self._make_certificates()
+        self._give_to_owner()
+        self.members = [Member(self, f"m{number}") for number in range(members)]
+
+    def __enter__(self) -> "Etcd":
+        try:
+            for member in self.members:
+                member.begin_start()
+            for member in self.members:
+                member.await_start()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for member in self.members:
+            member.kill9()
+        if error is not None and not isinstance(error, KeyboardInterrupt | SystemExit):
+            error.add_note(f"The files of etcd are kept in {self.base}")
+        else:
+            shutil.rmtree(self.base)
+
+    @property
+    def endpoints(self) -> str:
+        """All members, as the setting names them."""
+        return ",".join(member.endpoint for member in self.members)
+
+    def leader(self) -> Member:
+        """The member that leads, once there is one."""
+        found: list[Member] = []
+
+        def is_found() -> bool:
+            running = [member for member in self.members if member.running]
+            status = json.loads(self.ctl("endpoint", "status", "--write-out=json", members=running))
+            leading = [each["Endpoint"] for each in status if _leads(each["Status"])]
+            found[:] = [member for member in running if member.url in leading]
+            return len(found) == 1
+
+        wait_until(is_found, "one member of etcd leads")
+        return found[0]
+
+    def ctl(self, *arguments: str, members: Sequence[Member] | None = None) -> str:
+        """What etcdctl prints; after enable_auth(), to root."""
+        done = subprocess.run(
+            [
+                _program("etcdctl"),
+                f"--endpoints={','.join(member.url for member in members or self.members)}",
+                *([f"--cacert={self.ca_file}", f"--cert={self.cert_file}", f"--key={self.key_file}"] * self.tls),
+                *self._root,
+                *arguments,
+            ],
+            env={"PATH": os.environ["PATH"], "ETCDCTL_API": "3"},
+            text=True,
+            capture_output=True,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"etcdctl {' '.join(arguments)} failed:\n{done.stderr}")
+        return done.stdout
+
+    def enable_auth(self, user: str = "id_gen", password: str = "secret") -> None:
+        """From now on etcd asks for a user: this one, who may use what begins with /id_gen/ and whose password
+        `password_file` holds."""
+        self.password_file.write_text(f"{password}\n")
+        self._give_to_owner()
+        self.ctl("user", "add", f"{ROOT}:{ROOT_PASSWORD}")
+        self.ctl("user", "grant-role", ROOT, ROOT)
+        self.ctl("user", "add", f"{user}:{password}")
+        self.ctl("role", "add", user)
+        self.ctl("role", "grant-permission", user, "readwrite", "--prefix", "/id_gen/")
+        self.ctl("user", "grant-role", user, user)
+        self.ctl("auth", "enable")
+        self._root = [f"--user={ROOT}:{ROOT_PASSWORD}"]
+
+    @cached_property
+    def client_context(self) -> ssl.SSLContext | None:
+        """For Python's own HTTP client."""
+        if not self.tls:
+            return None
+        context = ssl.create_default_context(cafile=str(self.ca_file))
+        context.load_cert_chain(self.cert_file, self.key_file)
+        return context
+
+    def _make_certificates(self) -> None:
+        """An authority, and a certificate that serves both sides."""
+        ca_key, request, extensions = (self.base / name for name in ("ca-key.pem", "request.pem", "extensions"))
+        extensions.write_text(f"subjectAltName = IP:{LOOPBACK}\n")
+        new_key = ("req", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+        _openssl(*new_key, "-x509", "-days", "2", "-subj", "/CN=authority", "-keyout", ca_key, "-out", self.ca_file)
+        _openssl(*new_key, "-subj", "/CN=id_gen", "-keyout", self.key_file, "-out", request)
+        _openssl(
+            "x509", "-req", "-days", "2", "-in", request, "-extfile", extensions,
+            "-CA", self.ca_file, "-CAkey", ca_key, "-CAcreateserial", "-out", self.cert_file,
+        )  # fmt: skip
+
+    def _give_to_owner(self) -> None:
+        if owner := self.server.as_owner.get("user"):
+            for path in (self.base, *self.base.glob("*.pem"), *self.base.glob("password")):
+                shutil.chown(path, owner, owner)
+
+
+def wait_until(condition: Callable[[], Any], what: str, more: Callable[[], str] = lambda: "") -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not after {WAIT_SECONDS:.0f} s: {what}\n{more()}")
+        time.sleep(POLL_SECONDS)
+
+
+def _leads(status: dict[str, Any]) -> bool:
+    return status.get("leader") == status["header"]["member_id"]
+
+
+def _program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise FileNotFoundError(f"{name} is missing: no Debian package could be unpacked, so it must be on PATH")
+    return found
+
+
+def _openssl(*arguments: str | Path) -> None:
+    done = subprocess.run(["openssl", *arguments], text=True, capture_output=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"openssl {arguments[0]} failed:\n{done.stderr}")
+
+
+def _free_port() -> int:
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        return listener.getsockname()[1]
