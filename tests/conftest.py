@@ -20,10 +20,7 @@ RELEASE = bool(os.environ.get("ID_GEN_RELEASE"))
 
 def applies(item: pytest.Item, version: int) -> bool:
     since = item.get_closest_marker("since")
-    return (
-        (since is None or version >= since.args[0])
-        and (RELEASE or not item.get_closest_marker("release"))
-    )
+    return (since is None or version >= since.args[0]) and (RELEASE or not item.get_closest_marker("release"))
 
 
 def group(item: pytest.Function) -> str | None:
