@@ -222,7 +222,7 @@ fn claim_after_denial(
             }
             // The keeper is late, or there is none.
             Denial::Unreserved => {
-                shared.keeper.start_if_missing(&keeper::WORKER);
+                keeper::start_if_missing(shared);
                 wait.get_or_insert_with(|| Wait::new(backend));
                 reserve::extend(shared, &shared.write_lock.lock())?;
             }

@@ -9,6 +9,7 @@
 //! | [`reserve`] | moving the reservation, which is on disk |
 //! | [`startup`] | the first claim of a server, and starting again after an administrator's decision |
 //! | [`keeper`] | the background worker that reserves ahead of need |
+//! | [`workers`] | how background workers begin, and how sessions have them started |
 
 pub mod backend;
 pub mod claim;
@@ -17,3 +18,4 @@ pub mod keeper;
 pub mod reserve;
 pub mod startup;
 mod wait;
+mod workers;

@@ -7,13 +7,13 @@
 //! | [`slot`] | what one process owns in it: the rest of its block, its counts |
 //! | [`counters`] | the totals behind the statistics |
 //! | [`write_lock`] | the right to write the reservation |
-//! | [`worker`] | the place of a background worker: who sees it, wakes it, starts it |
+//! | [`worker_place`] | a background worker as other processes see it |
 
 mod counters;
 pub mod memory;
 mod slot;
 mod state;
-pub mod worker;
+pub mod worker_place;
 mod write_lock;
 
 pub use counters::Counts;

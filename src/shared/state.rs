@@ -39,7 +39,7 @@ use crate::pg::{reload, server};
 use crate::settings::{self, Settings, placeholder};
 use crate::shared::counters::{Counters, Counts, Events};
 use crate::shared::slot::Slot;
-use crate::shared::worker::WorkerPlace;
+use crate::shared::worker_place::WorkerPlace;
 use crate::shared::write_lock::WriteLock;
 
 /// The state's name among PostgreSQL's shared memory, and its locks'.
