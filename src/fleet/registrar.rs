@@ -25,7 +25,7 @@ use crate::pg::worker::Worker;
 use crate::pg::{reload, server};
 use crate::settings;
 use crate::settings::registry::RegistrySettings;
-use crate::shared::{Reader, SharedState, worker};
+use crate::shared::{Reader, SharedState, workers};
 
 /// The registrar, to the postmaster.
 pub const WORKER: Worker =
@@ -50,10 +50,10 @@ pub fn request() {
 }
 
 /// Has the registrar started on a server whose registry was named while it runs, or that does not preload the library.
-/// Only for a process that could do so: see [`crate::shared::worker`].
+/// Only for a process that could do so: see [`workers`].
 pub fn start_if_missing(shared: &SharedState) {
     if settings::registry::is_set() {
-        shared.registrar.start_if_missing(&WORKER, REQUESTED.load(Relaxed));
+        workers::start_if_missing(&WORKER, &shared.registrar, REQUESTED.load(Relaxed));
     }
 }
 
@@ -64,7 +64,7 @@ pub extern "C-unwind" fn id_gen_registrar(_argument: pg_sys::Datum) {
     BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP | SignalWakeFlags::SIGTERM);
     // To no database: this makes it a row of pg_stat_activity.
     BackgroundWorker::connect_worker_to_spi(None, None);
-    let Some(shared) = worker::begin(|shared| &shared.registrar) else { return };
+    let Some(shared) = workers::begin(|shared| &shared.registrar) else { return };
     loop {
         shared.adopt_settings(Reader::Session);
         let end = match settings::registry::current() {

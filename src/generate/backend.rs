@@ -134,7 +134,7 @@ fn attach_or_adopt() -> Result<Backend, Error> {
         None => first_attach()?,
     };
     backend.shared.adopt_settings(Reader::Session);
-    backend.shared.keeper.start_if_missing(&keeper::WORKER, memory::is_preloaded());
+    keeper::start_if_missing(backend.shared);
     registrar::start_if_missing(backend.shared);
     LOCAL.with(|local| {
         *local = Some(Local {

@@ -24,7 +24,7 @@ use crate::generate::wait::Wait;
 use crate::generate::{clocks, keeper, reserve, startup};
 use crate::os::clock;
 use crate::pg::lwlock::LwLockGuard;
-use crate::shared::{SharedState, Slot, State, memory};
+use crate::shared::{SharedState, Slot, State};
 
 /// Positions handed to this process, and what it takes to make IDs of them.
 #[derive(Clone, Copy)]
@@ -224,7 +224,7 @@ fn claim_after_denial(
             // The keeper is late, or there is none.
             Denial::Unreserved => {
                 shared.check_grant(layout)?;
-                shared.keeper.start_if_missing(&keeper::WORKER, memory::is_preloaded());
+                keeper::start_if_missing(shared);
                 wait.get_or_insert_with(|| Wait::new(backend));
                 reserve::extend(shared, &shared.write_lock.lock())?;
             }

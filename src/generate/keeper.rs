@@ -3,7 +3,7 @@
 //! the settings of a reload in force.
 //!
 //! It starts when recovery ends, so never on a standby: with the server, or where the library is not
-//! preloaded, with the first session that generates ([`crate::shared::worker`]). The postmaster starts it again if it
+//! preloaded, with the first session that generates ([`workers`]). The postmaster starts it again if it
 //! ends. Nothing depends on it: without it, claims extend the reservation themselves. When it is
 //! told to stop it gives the unused part of the reservation back, so that after a clean restart
 //! nobody has to wait for the clock; a claim that comes later reserves for itself again.
@@ -20,7 +20,7 @@ use crate::generate::{clocks, reserve, startup};
 use crate::pg::worker::Worker;
 use crate::pg::{reload, server};
 use crate::settings;
-use crate::shared::{Reader, SharedState, worker};
+use crate::shared::{Reader, SharedState, memory, workers};
 
 /// The keeper, to the postmaster.
 pub const WORKER: Worker =
@@ -29,6 +29,11 @@ const ROUND: Duration = Duration::from_secs(1);
 /// How long a keeper that was told to stop waits for another process's write.
 const LAST_WRITE: Duration = Duration::from_secs(2);
 
+/// Has the keeper started, if it is missing where sessions start it; see [`workers::start_if_missing`].
+pub fn start_if_missing(shared: &SharedState) {
+    workers::start_if_missing(&WORKER, &shared.keeper, memory::is_preloaded());
+}
+
 /// The main function of the background worker.
 #[pg_guard]
 #[unsafe(no_mangle)]
@@ -36,7 +41,7 @@ pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
     BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP | SignalWakeFlags::SIGTERM);
     // To no database: this makes it a row of pg_stat_activity.
     BackgroundWorker::connect_worker_to_spi(None, None);
-    let Some(shared) = worker::begin(|shared| &shared.keeper) else { return };
+    let Some(shared) = workers::begin(|shared| &shared.keeper) else { return };
     shared.adopt_settings(Reader::Keeper);
     let mut log = IncidentLog::default();
     loop {

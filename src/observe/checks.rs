@@ -20,7 +20,7 @@ use crate::observe::readiness;
 use crate::os::clock;
 use crate::pg::{schema, server};
 use crate::settings::{self, Settings};
-use crate::shared::worker::Missing;
+use crate::shared::worker_place::Missing;
 use crate::shared::{Counts, FleetCounts, Membership, SharedState, memory};
 
 const MS_PER_YEAR: i64 = 31_556_952_000;

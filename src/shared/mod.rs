@@ -8,14 +8,16 @@
 //! | [`counters`] | the totals behind the statistics |
 //! | [`write_lock`] | the right to write the reservation |
 //! | [`membership`] | this server's place in its fleet |
-//! | [`worker`] | the place of a background worker: who sees it, wakes it, starts it |
+//! | [`worker_place`] | a background worker as other processes see it |
+//! | [`workers`] | how each background worker begins, and is started where it is missing |
 
 mod counters;
 mod membership;
 pub mod memory;
 mod slot;
 mod state;
-pub mod worker;
+pub mod worker_place;
+pub mod workers;
 mod write_lock;
 
 pub use counters::Counts;

@@ -40,7 +40,7 @@ use crate::settings::{self, Settings, placeholder};
 use crate::shared::counters::{Counters, Counts, Events};
 use crate::shared::membership::Membership;
 use crate::shared::slot::Slot;
-use crate::shared::worker::WorkerPlace;
+use crate::shared::worker_place::WorkerPlace;
 use crate::shared::write_lock::WriteLock;
 
 /// The state's name among PostgreSQL's shared memory, and its locks'.

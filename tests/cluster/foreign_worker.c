@@ -31,7 +31,7 @@ void foreign_worker_main(Datum argument)
     CommitTransactionCommand();
 }
 
-/* foreign_worker_start(library text, statement text) → its process */
+/* foreign_worker_start(library text, statement text [, main function text]) → its process */
 Datum foreign_worker_start(PG_FUNCTION_ARGS)
 {
     BackgroundWorker worker;
@@ -47,7 +47,8 @@ Datum foreign_worker_start(PG_FUNCTION_ARGS)
     strlcpy(worker.bgw_type, "foreign worker", BGW_MAXLEN);
     strlcpy(worker.bgw_extra, text_to_cstring(PG_GETARG_TEXT_PP(1)), BGW_EXTRALEN);
     strlcpy(worker.bgw_library_name, text_to_cstring(PG_GETARG_TEXT_PP(0)), sizeof worker.bgw_library_name);
-    strlcpy(worker.bgw_function_name, "foreign_worker_main", BGW_MAXLEN);
+    strlcpy(worker.bgw_function_name, PG_NARGS() > 2 ? text_to_cstring(PG_GETARG_TEXT_PP(2)) : "foreign_worker_main",
+            BGW_MAXLEN);
     if (!RegisterDynamicBackgroundWorker(&worker, &handle))
         elog(ERROR, "no place for another worker");
     /* One that has ended by now has started, too. */

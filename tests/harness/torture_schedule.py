@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import cycle
 
-
 MAX_JUMP_S = 600.0
 
 # One round of each: about ten crashes and as many steps of the clock.

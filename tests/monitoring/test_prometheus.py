@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import GENERATING, PRELOADED, Cluster, SqlError
+from harness import GENERATING, Cluster, SqlError
 from harness.ids import NARROW, NARROW_LAYOUT, NEXT, array_of, change, first_id, stepped
 from harness.monitoring import CONTRIB, QUERIES, RULES, Exporter, Prometheus, Samples, promtool
 
@@ -50,10 +50,6 @@ def declared() -> dict[str, str]:
     return found
 
 
-def applies(name: str) -> bool:
-    return PRELOADED or not name.startswith("id_gen_keeper_")
-
-
 def alerts() -> list[dict[str, Any]]:
     return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
 
@@ -85,6 +81,7 @@ def server() -> Iterator[Cluster]:
         for sql in re.findall(r"^```sql\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL):
             cluster.psql(sql)
         first_id(cluster)
+        cluster.poll_until("SELECT keeper_pid IS NOT NULL FROM id_gen_status()")
         yield cluster
 
 
@@ -107,7 +104,7 @@ def scrape(exporter: Exporter) -> Samples:
 
 def test_every_series_is_there(scrape: Samples) -> None:
     ours = {name: kind for name, kind in scrape.types.items() if name.startswith("id_gen_")}
-    assert ours == {name: kind for name, kind in declared().items() if applies(name)}
+    assert ours == declared()
     assert set(scrape.of("pg_exporter_user_queries_load_error").values()) == {0}
     assert set(scrape.of("pg_exporter_last_scrape_error").values()) == {0}
 
@@ -147,9 +144,8 @@ def test_values_are_plausible(server: Cluster, exporter: Exporter) -> None:
     (worker,) = scrape.of("id_gen_worker_info")
     assert 'worker_id="1"' in worker
     assert f'layout="{NARROW_LAYOUT}"' in worker
-    if PRELOADED:
-        assert scrape["id_gen_keeper_running"] == 1
-        assert 0 <= scrape["id_gen_keeper_beat_age_seconds"] < 30
+    assert scrape["id_gen_keeper_running"] == 1
+    assert 0 <= scrape["id_gen_keeper_beat_age_seconds"] < 30
 
 
 def test_each_check_is_a_series(server: Cluster, scrape: Samples) -> None:
@@ -259,10 +255,9 @@ def test_an_alert_says_what_to_do(alert: dict[str, Any]) -> None:
 
 
 def test_rules_and_dashboard_use_metrics_that_exist(scrape: Samples) -> None:
-    there = scrape.names | {name for name in declared() if not applies(name)}
     for expression in [*drawn(), *(alert["expr"] for alert in alerts())]:
         assert used(expression)
-        assert used(expression) <= there, expression
+        assert used(expression) <= scrape.names, expression
 
 
 @pytest.mark.any_server
@@ -300,9 +295,8 @@ def test_an_alert_comes_when_its_trouble_does(server: Cluster, prometheus: Prome
 
 def test_prometheus_answers_the_dashboard(prometheus: Prometheus) -> None:
     """Every plot shows something; what is compared may also be nothing."""
-    answered = [each for each in drawn() if all(map(applies, used(each)))]
-    assert all(prometheus.ask(each) is not None for each in answered)
-    shown = [each for each in answered if ">" not in each]
+    assert all(prometheus.ask(each) is not None for each in drawn())
+    shown = [each for each in drawn() if ">" not in each]
 
     def empty() -> list[str]:
         return [each for each in shown if not prometheus.ask(each)]

@@ -1,15 +1,8 @@
 //! The place in shared memory of a background worker of which a server runs one: whether it runs, since
-//! when it has done nothing, how to wake it, and how to start it where the library is not preloaded.
+//! when it has done nothing, how to wake it, and where none runs, why, and whether to ask for one.
 //!
-//! There, the first session that needs the worker has it started ([`WorkerPlace::start_if_missing`]). Of
-//! several that notice at the same time one does, and of several workers that come all the same, as when
-//! the postmaster starts one again after a crash and a session asks for one, the first takes the place
-//! ([`begin`]), and the others end for good. To add a worker: describe it as a [`Worker`], give it a place in
-//! [`SharedState`], let its main function [`begin`], and call `start_if_missing` where calls are slow
-//! for want of it.
-//!
-//! **Locking.** None: atomics. The place belongs to the process whose PID is in it, and all but the start is
-//! written by that one. Nobody may hold a lock while the worker is started.
+//! **Locking.** None: atomics. The place belongs to the process whose PID is in it, and all but what a session
+//! notes when it asks for the worker is written by that one.
 
 use std::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU64,
@@ -18,14 +11,9 @@ use std::sync::atomic::{
 
 use id_gen_core::time::NS_PER_S;
 use pgrx::pg_sys;
-use pgrx::prelude::*;
 
-use crate::error::{Reason, report};
 use crate::os::clock;
-use crate::pg::worker::Worker;
-use crate::pg::{reload, server};
-use crate::shared::memory;
-use crate::shared::state::SharedState;
+use crate::pg::server;
 
 /// How long after a worker found no place among `max_worker_processes` it is tried again: 10 s, so that
 /// sessions without it do not also wait for PostgreSQL's lock all the time.
@@ -74,7 +62,7 @@ pub enum Missing {
 
 impl WorkerPlace {
     /// Takes the place for this process, until it ends. Returns whether it was free.
-    fn take(&'static self) -> bool {
+    pub fn take(&'static self) -> bool {
         let pid = server::pid();
         // What the last one wrote when it left comes before what this one writes.
         if self.pid.compare_exchange(0, pid, Acquire, Relaxed).is_err() {
@@ -138,28 +126,21 @@ impl WorkerPlace {
         }
     }
 
-    /// Has the worker started, if none runs and none is awaited. One that was asked for when the library was preloaded
-    /// is the postmaster's business alone. Where it can't be started, calls go on without it, and the log says so once.
-    ///
-    /// The caller has made sure that the server is not in recovery.
-    pub fn start_if_missing(&self, worker: &Worker, requested: bool) {
-        if self.is_running() || requested || !server::can_start_workers() {
-            return;
+    /// Whether the caller is to have the worker started now, because none runs and none is awaited. Of
+    /// several that ask at the same time one is told so; it says with [`WorkerPlace::note_start`] what came of it.
+    pub fn is_start_due(&self) -> bool {
+        if self.is_running() {
+            return false;
         }
         let (awaited_ns, now_ns) = (self.awaited_mono_ns.load(Relaxed), clock::mono_ns());
         let patience_ns = if self.refused.load(Relaxed) { RETRY_NS } else { AWAITED_NS };
-        if awaited_ns != 0 && now_ns.saturating_sub(awaited_ns) < patience_ns {
-            return;
-        }
-        // Who comes second leaves it to the first.
-        if self.awaited_mono_ns.compare_exchange(awaited_ns, now_ns, Relaxed, Relaxed).is_err() {
-            return;
-        }
-        let refused = !worker.start();
-        if !self.refused.swap(refused, Relaxed) && refused {
-            let line = "id_gen: there is no free worker process for";
-            report::log_line(format!("{line} \"{}\"; see id_gen_check()", worker.name));
-        }
+        let due = awaited_ns == 0 || now_ns.saturating_sub(awaited_ns) >= patience_ns;
+        due && self.awaited_mono_ns.compare_exchange(awaited_ns, now_ns, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Notes whether the worker could be started. Returns whether it is the first time that it could not.
+    pub fn note_start(&self, started: bool) -> bool {
+        !self.refused.swap(!started, Relaxed) && !started
     }
 }
 
@@ -170,29 +151,6 @@ unsafe extern "C-unwind" fn vacate(_code: i32, place: pg_sys::Datum) {
     let place = unsafe { &*place.cast_mut_ptr::<WorkerPlace>() };
     place.leave();
     place.pid.store(0, Release);
-}
-
-/// What the main function of a worker begins with, once it has its handlers of signals: attaches to the
-/// shared memory and takes the worker's place in it. `None` if that is not to be had: the worker then
-/// returns at once, which ends it with status 0, so that it is not started again and again.
-pub fn begin(
-    place_of: fn(&'static SharedState) -> &'static WorkerPlace,
-) -> Option<&'static SharedState> {
-    let shared = loop {
-        if reload::is_pending() {
-            reload::read_file();
-        }
-        match memory::attach() {
-            Ok(shared) => break shared,
-            // The file has just changed once more.
-            Err(error) if matches!(error.reason(), Reason::ReloadPending) => {}
-            Err(error) => {
-                report::log(&error, PgLogLevel::LOG);
-                return None;
-            }
-        }
-    };
-    place_of(shared).take().then_some(shared)
 }
 
 unsafe extern "C-unwind" {
