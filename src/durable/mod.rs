@@ -7,10 +7,13 @@
 //! | `upgraded` | when `pg_upgrade` filled this cluster | when it does; removed by the first reservation after it |
 //! | `writing` | the next content of one of these | while it is written |
 //!
+//! The bound of `reservation` also goes to the standbys, with the write-ahead log ([`replicated`]).
+//!
 //! **Locking.** None here: who writes the reservation holds its write lock
 //! ([`crate::shared::WriteGuard`]).
 
 mod file;
+pub mod replicated;
 mod reservation_file;
 pub mod upgrade;
 

@@ -18,7 +18,6 @@ use id_gen_core::{block, shared_block};
 use crate::durable;
 use crate::error::{Error, Reason};
 use crate::generate::backend::{self, Backend};
-use crate::generate::startup::Decision;
 use crate::generate::wait::Wait;
 use crate::generate::{clocks, reserve, startup};
 use crate::os::clock;
@@ -213,7 +212,7 @@ fn claim_after_denial(
                 identity.node_bits(layout).map_err(|error| Reason::identity(error, layout))?;
             }
             Denial::NotStarted => {
-                startup::start(shared, &shared.write_lock.lock(), Decision::None)?;
+                startup::start_undecided(shared)?;
             }
             Denial::ClocksUnchecked => now_ns = Some(clocks::check(shared)?),
             Denial::OutsideLayout => {
