@@ -3,8 +3,8 @@
 //!
 //! The world has a layout of two IDs a tick, two sessions, one writer of the reservation, and a
 //! disk that keeps what was last written. A crash forgets everything but the disk. In a world with a
-//! standby, that replays the log now and then, and takes the primary's place without its disk; what it
-//! did not replay is lost with the primary. Two properties must hold in every state that can be
+//! standby, that takes the primary's place at any moment, without its disk, but with all that was in
+//! the log: what the primary did later than that is lost with it, and so might as well not have been. Two properties must hold in every state that can be
 //! reached: no position is handed out twice, and none at or above what is durably reserved.
 //!
 //! The same search over rules with one step in the wrong place must find a duplicate; otherwise
@@ -90,7 +90,8 @@ struct State {
     disk_until_ms: Option<i64>,
     /// The bound last inserted in the log.
     logged_until_ms: Option<i64>,
-    standby: Standby,
+    /// What the promoted standby found of it.
+    replayed_until_ms: Option<i64>,
     memory: Option<Memory>,
     /// One bit for each position handed out.
     given: u64,
@@ -99,13 +100,6 @@ struct State {
     crashes: u8,
     steps_back: u8,
     failovers: u8,
-}
-
-/// What the standby replayed: what was in the log at some moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Standby {
-    until_ms: Option<i64>,
-    given: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -121,7 +115,6 @@ enum Action {
     Log,
     Extend,
     Crash,
-    Replay,
     FailOver,
 }
 
@@ -150,7 +143,7 @@ impl World {
             last_replayed_ms: None,
             replicated_ms: match self.fault {
                 Fault::IgnoreReplayed => None,
-                _ => state.standby.until_ms,
+                _ => state.replayed_until_ms,
             },
             max_lead_ms: 0,
             upgraded_ms: None,
@@ -221,7 +214,7 @@ impl Model for World {
             clock: 2,
             disk_until_ms: None,
             logged_until_ms: None,
-            standby: Standby::default(),
+            replayed_until_ms: None,
             memory: None,
             given: 0,
             twice: false,
@@ -250,7 +243,7 @@ impl Model for World {
             Action::Crash,
         ]);
         if state.failovers < self.failovers {
-            actions.extend([Action::Replay, Action::FailOver]);
+            actions.push(Action::FailOver);
         }
     }
 
@@ -279,15 +272,11 @@ impl Model for World {
                 state.memory = None;
                 return (state.crashes <= self.crashes).then_some(state);
             }
-            Action::Replay => {
-                state.standby = Standby { until_ms: state.logged_until_ms, given: state.given };
-                return (state != *last).then_some(state);
-            }
             Action::FailOver => {
                 state.failovers += 1;
                 state.memory = None;
                 state.disk_until_ms = None;
-                state.given = state.standby.given;
+                state.replayed_until_ms = state.logged_until_ms;
                 return Some(state);
             }
             _ => {}
