@@ -19,6 +19,7 @@
 //! | [`fleet`] | numbers that servers get from a registry |
 //! | [`allocator`] | frontier, reservation and clocks of one worker, and the order of steps between them |
 //! | [`reservation`] | the record that is written ahead of use, and its file |
+//! | [`replicated`] | what standbys get of that record |
 //! | [`startup`] | the lowest time that a server may make IDs of when it starts |
 //! | [`clock`] | telling a clock that runs from a clock that was set |
 //! | [`tsc`] | telling from the processor's counter how much time has passed |
@@ -52,6 +53,7 @@ pub mod plan;
 pub mod presets;
 pub mod rate_limit;
 pub mod rate_window;
+pub mod replicated;
 pub mod reservation;
 pub mod shared_block;
 pub mod startup;

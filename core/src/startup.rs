@@ -55,6 +55,9 @@ pub struct StartupContext {
     pub clock: ClockReading,
     /// The time of the last commit it replayed, if it replayed one.
     pub last_replayed_ms: Option<i64>,
+    /// Up to which time the server that this one was a standby or is a restored copy of had reserved,
+    /// as far as the write-ahead log tells that was replayed here ([`crate::replicated`]).
+    pub replicated_ms: Option<i64>,
     /// The lead that IDs may have.
     pub max_lead_ms: u32,
     /// When `pg_upgrade` filled this cluster, if it did and no ID was reserved here since.
@@ -104,10 +107,12 @@ pub fn start_point(
         StoredRecord::Absent if context.timeline == FIRST_TIMELINE => {
             let start =
                 StartPoint { first_ms: i64::MIN, monitor: ClockMonitor::new(context.clock) };
-            Ok(after_upgrade(start, context))
+            Ok(after_upgrade(after_replay(start, context), context))
         }
-        // A standby that was made before the first ID knows nothing of those that came after.
-        StoredRecord::Absent => Ok(after_upgrade(above_clocks(context), context)),
+        // A standby that was made before the first ID has no file of those that came after.
+        StoredRecord::Absent => {
+            Ok(after_upgrade(after_replay(above_clocks(context), context), context))
+        }
         // What `pg_upgrade` filled has the tables of another cluster, and may have its file too.
         StoredRecord::Found(record)
             if record.system_identifier != context.system_identifier
@@ -130,6 +135,12 @@ fn after_upgrade(start: StartPoint, context: &StartupContext) -> StartPoint {
     StartPoint { first_ms: start.first_ms.max(above(upgraded_ms, context)), ..start }
 }
 
+/// Raises a start above every ID that was made before anything that was replayed here.
+fn after_replay(start: StartPoint, context: &StartupContext) -> StartPoint {
+    let Some(replicated_ms) = context.replicated_ms else { return start };
+    StartPoint { first_ms: start.first_ms.max(replicated_ms), ..start }
+}
+
 /// Above the IDs of a server whose clock may have shown this time.
 fn above(latest_ms: i64, context: &StartupContext) -> i64 {
     latest_ms.saturating_add(i64::from(context.max_lead_ms)).saturating_add(UNSEEN_CLOCK_MARGIN_MS)
@@ -148,8 +159,9 @@ fn after(record: &Record, context: &StartupContext) -> StartPoint {
     // Timelines of two clusters say nothing of each other.
     let same_system = record.system_identifier == context.system_identifier;
     if same_system && record.timeline != context.timeline {
-        // Written by the primary that this server was copied from, which went on without it.
-        let start = above_clocks(context);
+        // Written by the primary that this server was copied from, which went on without it. What the
+        // log told since covers the commits that arrived here; the clocks, those that did not.
+        let start = after_replay(above_clocks(context), context);
         return StartPoint { first_ms: start.first_ms.max(record.until_ms), ..start };
     }
     // During one boot the monotonic clock goes on, and tells whether the wall clock was set while

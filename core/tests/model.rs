@@ -2,9 +2,10 @@
 //! steps, clock steps, stops and crashes in a small world, searched exhaustively.
 //!
 //! The world has a layout of two IDs a tick, two sessions, one writer of the reservation, and a
-//! disk that keeps what was last written. A crash forgets everything but the disk. Two properties
-//! must hold in every state that can be reached: no position is handed out twice, and none at or
-//! above what is durably reserved.
+//! disk that keeps what was last written. A crash forgets everything but the disk. In a world with a
+//! standby, that takes the primary's place at any moment, without its disk, but with all that was in
+//! the log: what the primary did later than that is lost with it, and so might as well not have been. Two properties must hold in every state that can be
+//! reached: no position is handed out twice, and none at or above what is durably reserved.
 //!
 //! The same search over rules with one step in the wrong place must find a duplicate; otherwise
 //! the checker proves nothing.
@@ -40,6 +41,10 @@ enum Fault {
     BeginTooLow,
     /// The bound that is written follows a clock that was set back.
     FollowClockBack,
+    /// Claims may use a reservation before it is in the log.
+    ExtendBeforeLog,
+    /// A promoted standby begins at its clock, whatever it replayed.
+    IgnoreReplayed,
 }
 
 /// How large a world to search.
@@ -51,6 +56,7 @@ struct World {
     ticks: u64,
     crashes: u8,
     steps_back: u8,
+    failovers: u8,
 }
 
 /// What the writer of the reservation is about to do next.
@@ -59,10 +65,14 @@ enum Writer {
     Idle,
     /// A larger bound is planned, not yet on disk.
     Extending(i64),
-    /// It is on disk, and claims do not know yet.
+    /// It is on disk, not yet in the log.
     Extended(i64),
+    /// It is in the log, and claims do not know yet.
+    Logged(i64),
     /// What is unused has been given back; the smaller bound is not yet on disk.
     Released(i64),
+    /// It is on disk, not yet in the log.
+    ReleasedOnDisk(i64),
 }
 
 /// What a crash forgets.
@@ -78,6 +88,10 @@ struct State {
     clock: u64,
     /// The bound on disk, if anything was ever written.
     disk_until_ms: Option<i64>,
+    /// The bound last inserted in the log.
+    logged_until_ms: Option<i64>,
+    /// What the promoted standby found of it.
+    replayed_until_ms: Option<i64>,
     memory: Option<Memory>,
     /// One bit for each position handed out.
     given: u64,
@@ -85,6 +99,7 @@ struct State {
     unreserved: bool,
     crashes: u8,
     steps_back: u8,
+    failovers: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,8 +112,10 @@ enum Action {
     PlanExtension,
     PlanRelease,
     Write,
+    Log,
     Extend,
     Crash,
+    FailOver,
 }
 
 impl World {
@@ -106,7 +123,12 @@ impl World {
         let fields = [(Field::Time, 4), (Field::Sequence, 1)];
         let layout = Layout::new(0, TICK_MS, false, &fields).unwrap();
         assert!(ticks < LAST_TICK, "the world ends before its layout does");
-        World { layout, fault, ticks, crashes, steps_back }
+        World { layout, fault, ticks, crashes, steps_back, failovers: 0 }
+    }
+
+    /// A small world in which the standby takes the primary's place once.
+    fn with_standby(fault: Fault) -> World {
+        World { failovers: 1, ..World::new(fault, 5, 0, 1) }
     }
 
     /// Where the real rules let a allocator begin, given what is on disk.
@@ -114,18 +136,22 @@ impl World {
         let clock = ClockReading::default();
         let context = StartupContext {
             system_identifier: 1,
-            timeline: 1,
+            timeline: 1 + u32::from(state.failovers),
             layout: self.layout,
             boot: 1,
             clock,
             last_replayed_ms: None,
+            replicated_ms: match self.fault {
+                Fault::IgnoreReplayed => None,
+                _ => state.replayed_until_ms,
+            },
             max_lead_ms: 0,
             upgraded_ms: None,
         };
         let stored = match state.disk_until_ms {
             Some(until_ms) if self.fault != Fault::IgnoreDisk => StoredRecord::Found(Record {
                 system_identifier: 1,
-                timeline: 1,
+                timeline: context.timeline,
                 layout: self.layout,
                 until_ms: until_ms
                     - if self.fault == Fault::BeginTooLow { i64::from(TICK_MS) } else { 0 },
@@ -187,12 +213,15 @@ impl Model for World {
         vec![State {
             clock: 2,
             disk_until_ms: None,
+            logged_until_ms: None,
+            replayed_until_ms: None,
             memory: None,
             given: 0,
             twice: false,
             unreserved: false,
             crashes: 0,
             steps_back: 0,
+            failovers: 0,
         }]
     }
 
@@ -209,9 +238,13 @@ impl Model for World {
             Action::PlanExtension,
             Action::PlanRelease,
             Action::Write,
+            Action::Log,
             Action::Extend,
             Action::Crash,
         ]);
+        if state.failovers < self.failovers {
+            actions.push(Action::FailOver);
+        }
     }
 
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
@@ -238,6 +271,13 @@ impl Model for World {
                 state.crashes += 1;
                 state.memory = None;
                 return (state.crashes <= self.crashes).then_some(state);
+            }
+            Action::FailOver => {
+                state.failovers += 1;
+                state.memory = None;
+                state.disk_until_ms = None;
+                state.replayed_until_ms = state.logged_until_ms;
+                return Some(state);
             }
             _ => {}
         }
@@ -274,12 +314,23 @@ impl Model for World {
             (Action::Write, Writer::Extending(until_ms)) => {
                 state.disk_until_ms = Some(until_ms);
                 memory.writer = Writer::Extended(until_ms);
+                if self.fault == Fault::ExtendBeforeLog {
+                    memory.allocator.extend(layout, until_ms);
+                }
             }
             (Action::Write, Writer::Released(until_ms)) => {
                 state.disk_until_ms = Some(until_ms);
+                memory.writer = Writer::ReleasedOnDisk(until_ms);
+            }
+            (Action::Log, Writer::Extended(until_ms)) => {
+                state.logged_until_ms = Some(until_ms);
+                memory.writer = Writer::Logged(until_ms);
+            }
+            (Action::Log, Writer::ReleasedOnDisk(until_ms)) => {
+                state.logged_until_ms = Some(until_ms);
                 memory.writer = Writer::Idle;
             }
-            (Action::Extend, Writer::Extended(until_ms)) => {
+            (Action::Extend, Writer::Logged(until_ms)) => {
                 memory.allocator.extend(layout, until_ms);
                 memory.writer = Writer::Idle;
             }
@@ -295,7 +346,8 @@ impl Model for World {
             Property::always("none that is not reserved", |_, state: &State| !state.unreserved),
             // Without these, the search might have missed what it is for.
             Property::sometimes("IDs after a crash", |_, state: &State| {
-                state.crashes > 0 && state.memory.is_some_and(|memory| memory.held[0].is_some())
+                state.crashes + state.failovers > 0
+                    && state.memory.is_some_and(|memory| memory.held[0].is_some())
             }),
             Property::sometimes("a lead over the clock", |world, state: &State| {
                 64 - state.given.leading_zeros() > 2 * (state.clock + 1) as u32
@@ -319,7 +371,12 @@ fn no_order_of_steps_gives_a_position_twice() {
 #[track_caller]
 fn finds(fault: Fault, property: &'static str) {
     // Two crashes: the first to lose what a bound stood for, the second to start from it.
-    let found = search(World::new(fault, 4, 2, 1));
+    finds_in(World::new(fault, 4, 2, 1), property);
+}
+
+#[track_caller]
+fn finds_in(world: World, property: &'static str) {
+    let (fault, found) = (world.fault, search(world));
     assert!(found.discovery(property).is_some(), "{fault:?} should break \"{property}\"");
 }
 
@@ -348,4 +405,21 @@ fn starting_a_tick_too_low_is_found() {
 #[test]
 fn following_a_clock_that_was_set_back_is_found() {
     finds(Fault::FollowClockBack, "no position twice");
+}
+
+#[test]
+fn no_order_of_steps_repeats_a_position_that_a_standby_replayed() {
+    let found = search(World::with_standby(Fault::None));
+    println!("{} states", found.unique_state_count());
+    found.assert_properties();
+}
+
+#[test]
+fn using_a_reservation_that_is_not_in_the_log_is_found() {
+    finds_in(World::with_standby(Fault::ExtendBeforeLog), "no position twice");
+}
+
+#[test]
+fn ignoring_what_was_replayed_is_found() {
+    finds_in(World::with_standby(Fault::IgnoreReplayed), "no position twice");
 }

@@ -9,6 +9,7 @@ use id_gen_core::identity::Identity;
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::LeadLimit;
 use id_gen_core::presets;
+use id_gen_core::replicated;
 use id_gen_core::reservation::{Damage, Record, RecordedNode};
 use id_gen_core::startup::{
     self, StartupContext, StartupError, StoredRecord, UNSEEN_CLOCK_MARGIN_MS,
@@ -47,6 +48,7 @@ fn context() -> StartupContext {
         boot: 42,
         clock: clock(NOW_MS + 500, 5_500),
         last_replayed_ms: None,
+        replicated_ms: None,
         max_lead_ms: 5_000,
         upgraded_ms: None,
     }
@@ -179,6 +181,50 @@ fn a_promoted_server_begins_above_every_clock_it_knows() {
     let far_behind = StartupContext { clock: clock(NOW_MS - 3_600_000, 5_500), ..promoted };
     assert_eq!(first_ms(&record, &far_behind), NOW_MS + RESERVE_AHEAD_MS);
     assert_eq!(first_ms(&StoredRecord::Absent, &promoted), NOW_MS + 500 + above);
+}
+
+proptest! {
+    #[test]
+    fn what_standbys_get_is_what_was_written(until_ms in any::<i64>(), bit in 0..replicated::SIZE * 8) {
+        let mut bytes = replicated::encode(until_ms);
+        prop_assert_eq!(replicated::decode(&bytes), Some(until_ms));
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        prop_assert_eq!(replicated::decode(&bytes), None);
+    }
+
+    /// Whatever its own clocks and settings say, and whatever file it has of the old primary.
+    #[test]
+    fn a_promoted_server_begins_at_or_above_what_it_replayed(
+        by_ms in -10_000_000i64..10_000_000, copied in any::<bool>(), copied_by_ms in -10_000_000i64..0,
+    ) {
+        let replayed_ms = NOW_MS + by_ms;
+        let promoted = StartupContext { timeline: 2, replicated_ms: Some(replayed_ms), ..context() };
+        let stored = if copied {
+            StoredRecord::Found(Record { until_ms: replayed_ms + copied_by_ms, ..record() })
+        } else {
+            StoredRecord::Absent
+        };
+        let without = first_ms(&stored, &StartupContext { replicated_ms: None, ..promoted });
+        prop_assert_eq!(first_ms(&stored, &promoted), without.max(replayed_ms));
+    }
+}
+
+#[test]
+fn bytes_that_standbys_did_not_get_say_nothing() {
+    assert_eq!(replicated::decode(&[0; replicated::SIZE]), None);
+    assert_eq!(replicated::decode(&[0xff; replicated::SIZE]), None);
+}
+
+#[test]
+fn a_server_that_lost_its_directory_begins_above_what_it_replayed_of_its_own() {
+    let replayed = StartupContext { replicated_ms: Some(NOW_MS + 9_000), ..context() };
+    assert_eq!(first_ms(&StoredRecord::Absent, &replayed), NOW_MS + 9_000);
+}
+
+#[test]
+fn a_restart_takes_the_file_alone() {
+    let replayed = StartupContext { replicated_ms: Some(NOW_MS + 3_600_000), ..context() };
+    assert_eq!(first_ms(&StoredRecord::Found(record()), &replayed), record().until_ms);
 }
 
 #[test]

@@ -17,6 +17,7 @@ use pgrx::prelude::PgSqlErrorCode as Code;
 use crate::error::fields::Message;
 use crate::error::fleet::{self, Trouble};
 use crate::error::hint;
+use crate::pg::logged_page;
 
 /// Why a call fails. One pointer, so that a result that holds an ID costs nothing more for it.
 #[derive(Clone, Debug)]
@@ -115,6 +116,8 @@ pub enum Reason {
     Startup(StartupError, Layout),
     /// The reservation's file is damaged.
     Damaged(Damage),
+    /// What was replayed of another server's reservation is damaged.
+    ReplayedDamaged,
     /// The reservation's file can't be read.
     Unreadable(FileError),
     /// The reservation's file can't be written.
@@ -256,7 +259,10 @@ impl Reason {
             Reason::Jumped { .. } => Some(3),
             Reason::BeforeEpoch { .. } => Some(4),
             Reason::Exhausted(_) | Reason::AllReserved(_) => Some(5),
-            Reason::Startup(..) | Reason::Damaged(_) | Reason::Unreadable(_) => Some(6),
+            Reason::Startup(..)
+            | Reason::Damaged(_)
+            | Reason::ReplayedDamaged
+            | Reason::Unreadable(_) => Some(6),
             Reason::Unwritten(_) => Some(7),
             _ => None,
         }
@@ -443,6 +449,12 @@ impl Reason {
                         _ => hint::RESET,
                     })
             }
+            Reason::ReplayedDamaged => Message::new(
+                Code::ERRCODE_DATA_CORRUPTED,
+                format!("file \"{}\" is damaged", logged_page::FILE),
+            )
+            .detail("It says up to which time the primary had handed out snowflakes that this server was a standby of.")
+            .hint("Let a superuser start again above the clock, and above the newest ID in use: SELECT id_gen_reset_reservation(above => now());"),
             Reason::Unreadable(error) => Message::new(
                 error.sqlstate(),
                 format!("could not read file \"{FILE}\": {}", error.text),

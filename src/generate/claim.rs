@@ -19,7 +19,6 @@ use crate::durable;
 use crate::error::{Error, Reason};
 use crate::fleet::registrar;
 use crate::generate::backend::{self, Backend};
-use crate::generate::startup::Decision;
 use crate::generate::wait::Wait;
 use crate::generate::{clocks, keeper, reserve, startup};
 use crate::os::clock;
@@ -214,7 +213,7 @@ fn claim_after_denial(
                 shared.check_number(layout)?;
             }
             Denial::NotStarted => {
-                startup::start(shared, &shared.write_lock.lock(), Decision::None)?;
+                startup::start_undecided(shared)?;
             }
             Denial::ClocksUnchecked => now_ns = Some(clocks::check(shared)?),
             Denial::OutsideLayout => {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::prelude::*;
 
+use crate::durable::replicated::Replayed;
 use crate::error::{Error, Reason, log_limit, report};
 use crate::fleet::registrar;
 use crate::generate::startup::Decision;
@@ -85,13 +86,14 @@ fn round(shared: &'static SharedState) -> Result<(), Error> {
         state.allocator.is_some()
     };
     let checked = clocks::check(shared);
+    let replayed = if started { Replayed::IGNORED } else { Replayed::read()? };
     // Another process that writes does what this one would.
     if let Some(guard) = shared.write_lock.try_lock() {
         if started {
             // After a jump the reservation stays where it is, since nobody claims.
             reserve::extend(shared, &guard)?;
         } else {
-            startup::start(shared, &guard, Decision::None)?;
+            startup::start(shared, replayed, &guard, Decision::None)?;
         }
     }
     // A jump is worth a line.

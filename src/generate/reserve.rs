@@ -63,7 +63,7 @@ pub fn release(shared: &SharedState, guard: &WriteGuard<'_>) -> Result<(), Error
     write(shared, guard, layout, &identity, rest)
 }
 
-/// Makes a reservation durable, and counts the write.
+/// Makes a reservation durable, counts the write, and tells the standbys.
 ///
 /// # Errors
 /// If the file can't be written.
@@ -93,6 +93,11 @@ pub fn write(
     let written = durable::write(&record).and_then(|()| write_witness(shared, &record));
     let took_ns = clock::mono_ns().saturating_sub(since_ns);
     shared.lock().count_write(took_ns, written.is_ok());
+    if written.is_ok() {
+        // Before claims may use it, so that no commit with such an ID is replayed without it. Where the bound
+        // was lowered, they could not use the rest any more before this.
+        durable::replicated::write(reservation.until_ms);
+    }
     written
 }
 

@@ -9,6 +9,7 @@ use id_gen_core::layout::Layout;
 use id_gen_core::startup::{self, StartPoint, StartupContext, StoredRecord};
 
 use crate::durable;
+use crate::durable::replicated::Replayed;
 use crate::error::{Error, Reason};
 use crate::generate::reserve;
 use crate::os::clock;
@@ -40,6 +41,15 @@ pub struct Started {
     pub reserved_until_ms: Option<i64>,
 }
 
+/// Starts to make IDs once it may write the reservation, if that is safe without a decision.
+///
+/// # Errors
+/// As for [`start`]; or what was replayed is damaged.
+pub fn start_undecided(shared: &SharedState) -> Result<(), Error> {
+    let replayed = Replayed::read()?;
+    start(shared, replayed, &shared.write_lock.lock(), Decision::None).map(|_| ())
+}
+
 /// Starts to make IDs. A server that has started is started again only by [`Decision::Reset`]; for any
 /// other decision it stays as it is, and the result is `None`.
 ///
@@ -47,6 +57,7 @@ pub struct Started {
 /// Why it is not safe, or why the file can't be read or written.
 pub fn start(
     shared: &SharedState,
+    replayed: Replayed,
     guard: &WriteGuard<'_>,
     decision: Decision,
 ) -> Result<Option<Started>, Error> {
@@ -67,7 +78,7 @@ pub fn start(
         }
         (state.identity, state.settings.max_lead_ms, state.max_jump_ns())
     };
-    let context = context(layout, max_lead_ms)?;
+    let context = context(layout, max_lead_ms, replayed)?;
     // Where no ID can be made, none may be reserved: a reservation binds whoever comes after.
     durable::clock_tick(&context.layout, context.clock.wall_ns)?;
     // From here on nothing is claimed, so that it is known where the old IDs end, and a smaller bound
@@ -104,7 +115,7 @@ pub fn start(
 /// What generating would be refused with.
 pub fn try_layout(shared: &SharedState, layout: Layout) -> Result<(), Error> {
     let max_lead_ms = shared.lock().settings.max_lead_ms;
-    let context = context(layout, max_lead_ms)?;
+    let context = context(layout, max_lead_ms, Replayed::read()?)?;
     durable::clock_tick(&context.layout, context.clock.wall_ns)?;
     let identity = shared.lock().identity;
     start_point(&context, &identity, None, Decision::None).map(|_| ())
@@ -123,9 +134,9 @@ pub fn check_reservation(shared: &SharedState) -> Result<(), Error> {
     match (started, failing) {
         (true, false) => Ok(()),
         (true, true) => reserve::extend(shared, &shared.write_lock.lock()),
-        (false, true) => start(shared, &shared.write_lock.lock(), Decision::None).map(|_| ()),
+        (false, true) => start_undecided(shared),
         (false, false) => {
-            let context = context(*shared.layout()?, max_lead_ms)?;
+            let context = context(*shared.layout()?, max_lead_ms, Replayed::read()?)?;
             let identity = shared.lock().identity;
             start_point(&context, &identity, None, Decision::None).map(|_| ())
         }
@@ -166,7 +177,7 @@ fn start_point(
 }
 
 /// What is known of this server now.
-fn context(layout: Layout, max_lead_ms: u32) -> Result<StartupContext, Error> {
+fn context(layout: Layout, max_lead_ms: u32, replayed: Replayed) -> Result<StartupContext, Error> {
     let clock = clock::both();
     Ok(StartupContext {
         system_identifier: server::system_identifier(),
@@ -175,6 +186,7 @@ fn context(layout: Layout, max_lead_ms: u32) -> Result<StartupContext, Error> {
         boot: durable::boot(),
         clock,
         last_replayed_ms: server::last_replayed_ms(),
+        replicated_ms: replayed.until_ms(),
         max_lead_ms,
         upgraded_ms: durable::upgrade::time_ms(clock)?,
     })

@@ -109,12 +109,12 @@ pub struct LwLockGuard<'a, T> {
 }
 
 /// SIGTERM, blocked by this process until this value is dropped. Small, because every lock comes with it.
-struct BlockedSigterm;
+pub struct BlockedSigterm;
 
 impl BlockedSigterm {
     /// `None` in a process whose handler only notes the signal, and where the signal is blocked already.
     #[inline]
-    fn in_background_worker() -> Option<BlockedSigterm> {
+    pub fn in_background_worker() -> Option<BlockedSigterm> {
         // SAFETY: variables of this process. A parallel worker handles the signal as a session does.
         let ends_in_handler =
             unsafe { !pg_sys::MyBgworkerEntry.is_null() && pg_sys::ParallelWorkerNumber < 0 };

@@ -1,8 +1,9 @@
-//! PostgreSQL's conventions: how it calls functions, locks, tells the time, names schemas, shows waits and
+//! PostgreSQL's conventions: how it calls functions, locks, logs ahead, tells the time, names schemas, shows waits and
 //! runs background workers. Nothing here knows of IDs.
 
 pub mod backtrace;
 pub mod fmgr;
+pub mod logged_page;
 pub mod lwlock;
 pub mod reload;
 pub mod schema;

@@ -5,6 +5,7 @@ use id_gen_core::time::{US_PER_MS, format_ms, unix_ms};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
+use crate::durable::replicated::Replayed;
 use crate::error::{Error, Reason};
 use crate::generate::backend;
 use crate::generate::startup::{self, Decision, Started};
@@ -54,7 +55,11 @@ sql_function! {
 
 fn start(decision: Decision) -> Result<Option<Started>, Error> {
     let shared = shared()?;
-    startup::start(shared, &shared.write_lock.lock(), decision)
+    let replayed = match decision {
+        Decision::Reset { .. } => Replayed::IGNORED,
+        Decision::None | Decision::AcceptLayout => Replayed::read()?,
+    };
+    startup::start(shared, replayed, &shared.write_lock.lock(), decision)
 }
 
 /// Says what the decision means, which may be right.

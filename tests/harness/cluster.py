@@ -209,6 +209,13 @@ class Cluster:
         """Turns a standby into a primary."""
         self.psql("SELECT pg_promote()")
 
+    def rewind_to(self, successor: "Cluster") -> None:
+        """Turns this stopped server into a standby of the one that was promoted in its place."""
+        self._run_as_owner(
+            "pg_rewind", "--target-pgdata", self.data, "--source-server", successor.conninfo(),
+            "--write-recovery-conf", "--no-sync",
+        )  # fmt: skip
+
     def keep(self) -> None:
         """Leaves the server running when the `with` block ends."""
         self._kept = True

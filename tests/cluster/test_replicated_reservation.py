@@ -1,0 +1,159 @@
+"""The bound of the reservation reaches standbys with the write-ahead log, whatever they know of the extension.
+
+Where the clocks of two servers tell too little: they were set back, and the standby allows a smaller lead than the
+primary did. What the primary gave is committed and replayed.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from harness import GENERATING, PRELOAD, PRELOADED, Cluster, FakeClock
+from harness.ids import PATIENT, TOO_FAR_AHEAD, change, first_id, next_id, refusal, time_of
+from harness.reservation import Reservation
+
+HOUR = 3_600
+FAR = "id_gen.max_lead = '2h'\n"
+NEAR = "id_gen.max_lead = '5s'\n"
+# A standby that can't hold anything of logical replication, and does not know the extension.
+BARE = "shared_preload_libraries = ''\nmax_replication_slots = 0\n"
+# `pg::logged_page`: the file, and where in it the bytes begin.
+FILE = "global/8473"
+CONTENT = 24
+DATA_CORRUPTED = "XX001"
+
+
+def commit_id(primary: Cluster, standby: Cluster) -> int:
+    """An ID in a row that the standby has replayed."""
+    given = int(primary.psql("INSERT INTO item VALUES (snowflake_next()) RETURNING id"))
+    primary.wait_for_catchup(standby)
+    return given
+
+
+@contextmanager
+def pair(standby_conf: str, *initdb: str) -> Iterator[tuple[Cluster, Cluster, int]]:
+    """A primary whose clock was set back by an hour, its standby, and an ID that the primary has given since."""
+    clocks = (FakeClock(), FakeClock())
+    with Cluster("primary", conf=GENERATING + FAR, clock=clocks[0], initdb=initdb) as primary:
+        primary.psql("CREATE EXTENSION id_gen; CREATE TABLE item (id bigint)")
+        next_id(primary)
+        with Cluster("standby", standby_of=primary, conf=standby_conf, clock=clocks[1]) as standby:
+            copied_ms = Reservation(standby).until_ms
+            primary.wait_until(
+                lambda: time_of(primary, next_id(primary)) > copied_ms, "past what the standby's file says"
+            )
+            for clock in clocks:
+                clock.step(-HOUR)
+            yield primary, standby, commit_id(primary, standby)
+
+
+def promote(primary: Cluster, standby: Cluster) -> None:
+    primary.stop("immediate")
+    standby.promote()
+
+
+def assert_above(server: Cluster, given: int) -> None:
+    """It refuses to lead its clock by more than its setting; with a larger one, it goes on above that ID."""
+    server.wait_until(lambda: refusal(server).sqlstate == TOO_FAR_AHEAD, "refusing until its clock is right")
+    change(server, "max_lead", "2h")
+    assert first_id(server) > given
+
+
+def test_a_promoted_standby_begins_above_ids_that_led_all_clocks() -> None:
+    with pair(NEAR) as (primary, standby, given):
+        promote(primary, standby)
+        assert_above(standby, given)
+        last = next_id(standby)
+        standby.kill9()
+        standby.start()
+        assert next_id(standby) > last
+
+
+@pytest.mark.parametrize(
+    "promoted_bare", [True, False], ids=["promoted without it", "restarted with it, then promoted"]
+)
+def test_a_standby_without_the_library_keeps_the_bound(promoted_bare: bool) -> None:
+    with pair(NEAR + BARE) as (primary, standby, _):
+        standby.restart("immediate")
+        given = commit_id(primary, standby)
+        if promoted_bare:
+            promote(primary, standby)
+        standby.append_conf(PRELOAD if PRELOADED else "")
+        standby.restart()
+        if not promoted_bare:
+            promote(primary, standby)
+        assert_above(standby, given)
+
+
+def test_a_rewound_primary_gets_the_bound_of_its_successor() -> None:
+    with pair(FAR, "--data-checksums") as (primary, standby, _):
+        primary.stop()
+        standby.promote()
+        first_id(standby)
+        primary.rewind_to(standby)
+        primary.append_conf(NEAR)
+        primary.start()
+        given = commit_id(standby, primary)
+        promote(standby, primary)
+        assert_above(primary, given)
+        primary.stop()
+        assert "Bad checksums:  0" in primary.run("pg_checksums", "--check", "-D", primary.data)
+
+
+def test_a_reset_reaches_standbys_too() -> None:
+    with Cluster("primary", conf=GENERATING + PATIENT) as primary:
+        primary.psql("CREATE EXTENSION id_gen; CREATE TABLE item (id bigint)")
+        with Cluster("standby", standby_of=primary) as standby:
+            primary.psql("SELECT id_gen_reset_reservation(above => now() + '1 year')")
+            primary.psql("SELECT id_gen_reset_reservation(above => now())")
+            given = commit_id(primary, standby)
+            promote(primary, standby)
+            assert 0 < time_of(standby, first_id(standby)) - time_of(standby, given) < 60_000
+
+
+def test_what_a_server_replayed_of_its_own_does_not_bind_it() -> None:
+    with Cluster(conf=GENERATING + PATIENT) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql("SELECT id_gen_reset_reservation(above => now() + '1 year')")
+        cluster.kill9()
+        cluster.start()
+        cluster.psql("SELECT id_gen_reset_reservation(above => now())")
+        last = next_id(cluster)
+        cluster.restart()
+        assert next_id(cluster) > last
+
+
+def test_a_damaged_bound_is_not_guessed() -> None:
+    with pair(NEAR) as (primary, standby, _):
+        primary.stop()
+        standby.stop()
+        with (standby.data / FILE).open("r+b") as file:
+            file.seek(CONTENT)
+            file.write(b"\xff" * 20)
+        standby.start()
+        standby.promote()
+        error = refusal(standby)
+        assert error.sqlstate == DATA_CORRUPTED
+        assert FILE in str(error.message)
+        assert error.hint is not None and "id_gen_reset_reservation(above => now())" in error.hint
+        standby.psql("SELECT id_gen_reset_reservation(above => now())")
+        last = first_id(standby)
+        standby.restart("immediate")
+        assert first_id(standby) > last
+
+
+@pytest.mark.parametrize("wal_level", ["minimal", "replica", "logical"])
+def test_nothing_but_the_log_shows_it(wal_level: str) -> None:
+    conf = f"wal_level = {wal_level}\nmax_wal_senders = {0 if wal_level == 'minimal' else 10}\n"
+    with Cluster(conf=GENERATING + conf) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        last = next_id(cluster)
+        assert not (cluster.data / FILE).exists()
+        # So that what is logged is on disk.
+        cluster.psql("CREATE TABLE item (id bigint); DROP TABLE item")
+        cluster.restart("immediate")
+        assert (cluster.data / FILE).exists() == (wal_level != "minimal")
+        assert next_id(cluster) > last
+        assert cluster.psql("SELECT count(*) FROM pg_class WHERE pg_relation_filenode(oid) = 8473") == "0"
+        assert cluster.psql("SELECT count(*) FROM pg_replication_origin") == "0"
