@@ -123,25 +123,26 @@ fn no_swap_is_lost_and_none_outlives_its_fleet() {
     });
     assert_eq!(store.get("n").unwrap(), Some((THREADS * ROUNDS).to_string()));
 
-    // One after the other, each fleet is made while all swap under the last one. What a swap wrote under a fleet was there
-    // before the next fleet was.
+    // All swap under the fleet that they read, while one fleet follows another: what is written after a fleet is made was
+    // not written under the one before.
     thread::scope(|scope| {
         for thread in 0..4 {
             let server = &server;
             scope.spawn(move || {
                 let (mut store, key) = (server.registry(), format!("k{thread}"));
-                loop {
+                for round in 0.. {
                     let fleet = store.get("meta").unwrap().unwrap();
                     if fleet == "end" {
                         break;
                     }
                     let expected = store.get(&key).unwrap();
-                    let only_if = Some(("meta", fleet.as_str()));
+                    let (new, only_if) =
+                        (format!("{fleet} {round}"), Some(("meta", fleet.as_str())));
                     store
                         .swap(&Swap {
                             key: &key,
                             expected: expected.as_deref(),
-                            new: &fleet,
+                            new: &new,
                             only_if,
                         })
                         .unwrap();
@@ -149,12 +150,15 @@ fn no_swap_is_lost_and_none_outlives_its_fleet() {
             });
         }
         for fleet in 1..=ROUNDS {
-            let new = if fleet == ROUNDS { "end".to_owned() } else { (fleet + 1).to_string() };
-            assert_eq!(put(&mut store, "meta", Some(&fleet.to_string()), &new), Swapped::Done);
+            let next = if fleet == ROUNDS { "end".to_owned() } else { (fleet + 1).to_string() };
+            assert_eq!(put(&mut store, "meta", Some(&fleet.to_string()), &next), Swapped::Done);
             let before = store.list("k").unwrap();
-            assert!(before.iter().all(|(_, value)| value.parse::<usize>().unwrap() <= fleet + 1));
-            if new == "end" {
-                assert_eq!(store.list("k").unwrap(), before);
+            for _ in 0..5 {
+                let written =
+                    store.list("k").unwrap().into_iter().filter(|pair| !before.contains(pair));
+                written.for_each(|(_, value)| {
+                    assert!(value.starts_with(&format!("{next} ")), "{value}")
+                });
             }
         }
     });
@@ -166,6 +170,20 @@ fn waits(server: &Server, count: &str, event: &str) {
         let waiting = format!("SELECT count(*) FROM pg_stat_activity WHERE wait_event = '{event}'");
         server.psql(&waiting) == count
     });
+}
+
+/// Does something in a transaction that commits when it is told to.
+fn hold(server: &Server, statement: &str) {
+    server.psql(&format!(
+        "DO $$ BEGIN
+             {statement};
+             BEGIN PERFORM pg_sleep(3600); EXCEPTION WHEN query_canceled THEN NULL; END;
+         END $$"
+    ));
+}
+
+fn let_go(server: &Server) {
+    server.psql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'");
 }
 
 #[test]
@@ -199,26 +217,30 @@ fn a_swap_that_waited_looks_again() {
     ];
     for (write, expected, key, outcome) in cases {
         thread::scope(|scope| {
-            // It holds its locks until it gets this one.
-            let gate = scope.spawn(|| {
-                server.psql("SELECT pg_advisory_lock(1), pg_sleep_for('1 hour')");
-            });
-            wait_for("the gate", || {
-                server.psql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == "1"
-            });
-            let writer = scope.spawn(|| {
-                server.psql(&format!("BEGIN; {write}; SELECT pg_advisory_lock(1); COMMIT"))
-            });
-            waits(&server, "1", "advisory");
+            let writer = scope.spawn(|| hold(&server, write));
+            waits(&server, "1", "PgSleep");
             let swapper = scope.spawn(swap(expected, key));
             waits(&server, "1", "transactionid");
-            // `psql` fails when its session is ended, so the panic of this thread is taken here.
-            server.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'");
-            assert!(gate.join().is_err());
+            let_go(&server);
             writer.join().unwrap();
             assert_eq!(swapper.join().unwrap(), outcome);
         });
     }
+
+    // While it waits for its own row, the fleet stays as it was when the swap looked.
+    put(&mut store, "meta", Some("2"), "1");
+    put(&mut store, "d", None, "1");
+    thread::scope(|scope| {
+        scope.spawn(|| hold(&server, "PERFORM FROM id_gen_registry WHERE key = 'd' FOR UPDATE"));
+        waits(&server, "1", "PgSleep");
+        let swapper = scope.spawn(swap(Some("1"), "d"));
+        waits(&server, "1", "transactionid");
+        let administrator = scope.spawn(|| put(&mut store, "meta", Some("1"), "2"));
+        waits(&server, "2", "transactionid");
+        let_go(&server);
+        assert_eq!(swapper.join().unwrap(), Swapped::Done);
+        assert_eq!(administrator.join().unwrap(), Swapped::Done);
+    });
 }
 
 #[test]
@@ -251,15 +273,6 @@ fn passwords_are_found_and_never_told() {
     );
     assert_eq!(fleet.durability().unwrap().synchronous_standbys, None);
 
-    // A service file, and a URI.
-    let service =
-        format!("[fleet]\nhost=127.0.0.1\nport={port}\nuser=fleet\ndbname=postgres\n{passfile}\n");
-    let services = server.file("services", &service, false);
-    // libpq takes the file's name from the connection string only since PostgreSQL 19.
-    // SAFETY: no other test of this process reads it, and libpq reads the environment through the same lock-free calls.
-    unsafe { std::env::set_var("PGSERVICEFILE", &services) };
-    assert_eq!(registry("service=fleet", PATIENCE).get("a").unwrap().as_deref(), Some("1"));
-    fails(registry("service=nobody", PATIENCE).get("a"), StoreErrorKind::Setting);
     let uri = format!("postgresql://fleet:right%20horse@127.0.0.1:{port}/postgres");
     assert_eq!(registry(&uri, PATIENCE).get("a").unwrap().as_deref(), Some("1"));
 
@@ -284,6 +297,25 @@ fn passwords_are_found_and_never_told() {
     assert!(!refused("postgresql://u:right horse@[a").detail.contains("horse"));
     assert!(refused("hots=a").detail.contains("hots"));
     fails(LibPq::load(Some(Path::new("/nowhere/libpq.so"))), StoreErrorKind::Setting);
+}
+
+/// libpq finds the file in the environment, which threads must not change, so a process of its own is asked.
+#[test]
+fn services_are_found() {
+    const ASKED: &str = "ID_GEN_ASKED_FOR_SERVICES";
+    if std::env::var_os(ASKED).is_some() {
+        fails(registry("service=fleet", PATIENCE).get("a"), StoreErrorKind::NoTable);
+        fails(registry("service=nobody", PATIENCE).get("a"), StoreErrorKind::Setting);
+        return;
+    }
+    let server = Server::start("");
+    let service =
+        format!("[fleet]\nhost=127.0.0.1\nport={}\nuser=postgres\ndbname=postgres\n", server.port);
+    let file = server.file("services", &service, false);
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    output(
+        child.args(["--exact", "services_are_found"]).env(ASKED, "1").env("PGSERVICEFILE", file),
+    );
 }
 
 #[test]
@@ -320,12 +352,10 @@ fn a_server_that_is_away_is_missed_in_time() {
 
     // A lock that someone holds.
     thread::scope(|scope| {
-        scope.spawn(|| server.psql("BEGIN; LOCK id_gen_registry; SELECT pg_sleep(3); COMMIT"));
+        scope.spawn(|| hold(&server, "LOCK id_gen_registry"));
         waits(&server, "1", "PgSleep");
         fails(hasty.get("a"), StoreErrorKind::TimedOut);
-        server.psql(
-            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'nothing'",
-        );
+        let_go(&server);
     });
 
     // Of several servers, one that does not answer and one that refuses take their shares alone.
