@@ -172,12 +172,13 @@ fn waits(server: &Server, count: &str, event: &str) {
     });
 }
 
-/// Does something in a transaction that commits when it is told to.
+/// Does something in a transaction that commits when it is told to, or by itself after longer than a test waits for
+/// anything.
 fn hold(server: &Server, statement: &str) {
     server.psql(&format!(
         "DO $$ BEGIN
              {statement};
-             BEGIN PERFORM pg_sleep(3600); EXCEPTION WHEN query_canceled THEN NULL; END;
+             BEGIN PERFORM pg_sleep(60); EXCEPTION WHEN query_canceled THEN NULL; END;
          END $$"
     ));
 }
