@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::Duration;
 
-use id_gen_core::fleet::store::{Keys, KeysError, StoreError, StoreErrorKind};
+use id_gen_core::fleet::store::{Keys, KeysError, Store, StoreError, StoreErrorKind};
 use id_gen_core::fleet::{Answer, Meta, Request, ask};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -27,7 +27,23 @@ pub struct Registry {
     /// The fleet's name.
     fleet: String,
     opened: Option<Opened>,
+    /// How many requests there will be before the store is asked for its weakness again.
+    until_weakness: u32,
+    weakness: Option<String>,
 }
+
+/// What is found when the fleet is asked for something.
+pub struct Found {
+    /// The fleet.
+    pub meta: Meta,
+    /// The answer, if the request was made.
+    pub answer: Option<Answer>,
+    /// Why the registry could lose what it acknowledged.
+    pub weakness: Option<String>,
+}
+
+/// How often the store is asked for its weakness: with one request of so many, once a minute by default.
+const WEAKNESS_EVERY: u32 = 12;
 
 enum Opened {
     /// The store alone.
@@ -38,7 +54,7 @@ enum Opened {
 
 impl Registry {
     fn new(store: BoxedStore, fleet: String) -> Registry {
-        Registry { fleet, opened: Some(Opened::Store(store)) }
+        Registry { fleet, opened: Some(Opened::Store(store)), until_weakness: 0, weakness: None }
     }
 
     /// The store, and the fleet's name.
@@ -68,15 +84,12 @@ impl Registry {
         }
     }
 
-    /// Asks for something, if the fleet is the one that the server expects. Returns the fleet that is there, and the
-    /// answer if the request was made.
+    /// Asks for something, if the fleet is the one that the server expects.
     ///
     /// # Errors
     /// Why there is no answer. What was known of the fleet is then read again.
-    pub fn ask(
-        &mut self,
-        request: Option<(Request, Meta)>,
-    ) -> Result<(Meta, Option<Answer>), KeysError> {
+    pub fn ask(&mut self, request: Option<(Request, Meta)>) -> Result<Found, KeysError> {
+        let until_weakness = self.until_weakness.checked_sub(1);
         let keys = self.fleet()?;
         let meta = *keys.meta();
         let answer = match request {
@@ -86,7 +99,13 @@ impl Registry {
         if let Err(KeysError::NoFleet | KeysError::OtherFleet) = answer {
             self.forget_fleet();
         }
-        Ok((meta, answer?))
+        let answer = answer?;
+        self.until_weakness = until_weakness.unwrap_or(WEAKNESS_EVERY);
+        if until_weakness.is_none() {
+            // A store that does not tell has answered all the same.
+            self.weakness = self.fleet()?.store.weakness().unwrap_or_default();
+        }
+        Ok(Found { meta, answer, weakness: self.weakness.clone() })
     }
 
     fn forget_fleet(&mut self) {

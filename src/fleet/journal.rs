@@ -10,7 +10,7 @@ use pgrx::PgLogLevel;
 use pgrx::prelude::*;
 
 use crate::durable::number_file;
-use crate::error::fleet::{Trouble, TroubleKind};
+use crate::error::fleet::{Text, Trouble, TroubleKind};
 use crate::error::{Error, Reason, report};
 use crate::os::clock;
 use crate::shared::{Membership, SharedState};
@@ -75,6 +75,11 @@ impl Journal {
         {
             log(PgLogLevel::LOG, format!("over by now: {}", before.message().primary));
         }
+    }
+
+    /// Takes note of why the registry could lose what it acknowledged.
+    pub fn note_weakness(&mut self, weakness: Option<&str>) {
+        self.membership.weakness = weakness.map(Text::new);
     }
 
     /// Takes note that a request was of no use.

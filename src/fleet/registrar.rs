@@ -17,7 +17,7 @@ use pgrx::prelude::*;
 
 use crate::durable::{self, number_file};
 use crate::error::fleet::{Trouble, TroubleKind};
-use crate::fleet::connection::{self, Connection, Waited};
+use crate::fleet::connection::{self, Connection, Found, Waited};
 use crate::fleet::journal::{self, Journal};
 use crate::fleet::numbers;
 use crate::os::{clock, random};
@@ -107,7 +107,7 @@ fn read_reloaded_settings() {
 }
 
 /// What comes of a request.
-type Reply = Result<(Meta, Option<Answer>), KeysError>;
+type Reply = Result<Found, KeysError>;
 
 /// A server that asks for a number with the settings of one time.
 struct Registrar {
@@ -253,7 +253,7 @@ impl Registrar {
             return;
         };
         match connection.wait(patience) {
-            Waited::Answer(Ok(Ok((meta, answer)))) => self.answered(meta, answer),
+            Waited::Answer(Ok(Ok(found))) => self.answered(found),
             Waited::Answer(Ok(Err(error))) => self.fail((&error).into()),
             Waited::Answer(Err(error)) => {
                 self.connection = None;
@@ -272,7 +272,8 @@ impl Registrar {
         }
     }
 
-    fn answered(&mut self, meta: Meta, answer: Option<Answer>) {
+    fn answered(&mut self, Found { meta, answer, weakness }: Found) {
+        self.journal.note_weakness(weakness.as_deref());
         let took_ns = journal::since_ns(self.asked_boot_ms.take().unwrap_or_else(boot_ms));
         let local = self.local();
         let Some(answer) = answer else {

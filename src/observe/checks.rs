@@ -271,7 +271,7 @@ fn fleet(on: &CheckedServer) -> CheckResult {
             hint::more_worker_processes(),
         );
     }
-    let Membership { right, trouble, counts, .. } = on.shared.lock().membership;
+    let Membership { right, trouble, weakness, counts, .. } = on.shared.lock().membership;
     let left = right.map(|right| right.until_ms.saturating_sub(on.now_ms).max(0));
     let left = left.map_or_else(
         || "no grant".to_owned(),
@@ -281,6 +281,12 @@ fn fleet(on: &CheckedServer) -> CheckResult {
         let Message { primary, detail, hint, .. } = trouble.message();
         let found = format!("{left}; {primary}. {}", detail.unwrap_or_default());
         return if right.is_some() { Warning(found, hint) } else { Wrong(found, hint) };
+    }
+    if let Some(weakness) = weakness {
+        return Warning(
+            format!("{left}; the registry could forget it in a failover: {}", weakness.as_str()),
+            "On the registry's server, let commits wait for a standby: ALTER SYSTEM SET synchronous_standby_names = '*'; SELECT pg_reload_conf();".to_owned(),
+        );
     }
     let FleetCounts { renewals, failures, fencings, restorations, .. } = counts;
     Fine(format!(

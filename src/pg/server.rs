@@ -132,6 +132,13 @@ pub fn timeline_or_replayed() -> u32 {
     timeline
 }
 
+/// Loads the library with which a standby follows its primary, and libpq with it. Raises an error of PostgreSQL's if an
+/// installation lacks it.
+pub fn load_libpq() {
+    // SAFETY: a constant name, of a library that is part of every server and only registers its functions.
+    unsafe { pg_sys::load_file(c"libpqwalreceiver".as_ptr(), false) };
+}
+
 /// The port that the server listens on.
 pub fn port() -> u16 {
     // SAFETY: fixed when the server started.

@@ -5,7 +5,7 @@
 use id_gen_core::fleet::Number;
 use id_gen_core::fleet::member::{Phase, Right, Witness};
 
-use crate::error::fleet::Trouble;
+use crate::error::fleet::{Text, Trouble};
 
 /// What happened since the server started.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,6 +39,8 @@ pub struct Membership {
     pub phase: Option<Phase>,
     /// What is wrong now.
     pub trouble: Option<Trouble>,
+    /// Why the registry could lose what it acknowledged.
+    pub weakness: Option<Text>,
     /// When the registry answered last, in Unix nanoseconds.
     pub answered_at_ns: Option<u64>,
     /// Statistics.

@@ -76,13 +76,14 @@ sql_function! {
     }
 }
 
-/// The terms that the arguments ask for. Of those that are NULL the defaults are taken.
+/// The terms that the arguments ask for.
 fn terms(call: &Call) -> Result<Terms, Error> {
     let invalid = |reason: String| Error::from(Reason::InvalidTerms(reason));
     let mut terms = Terms { max_lead_ms: settings::current().max_lead_ms, ..Terms::DEFAULT };
     match call.text(0).as_deref() {
-        None | Some("normal") => {}
+        Some("normal") => {}
         Some("strict") => terms.waiting = Waiting::Strict,
+        None => return Err(invalid("waiting is null".to_owned())),
         Some(other) => {
             return Err(invalid(format!(
                 "waiting is \"{other}\", neither \"normal\" nor \"strict\""
@@ -95,9 +96,8 @@ fn terms(call: &Call) -> Result<Terms, Error> {
         (3, "clock_difference", &mut terms.clock_difference_ms),
     ];
     for (index, name, place) in places {
-        if let Some(ms) = call.interval_ms(index) {
-            *place = u32::try_from(ms).map_err(|_| invalid(format!("{name} is {ms} ms")))?;
-        }
+        let ms = call.interval_ms(index).ok_or_else(|| invalid(format!("{name} is null")))?;
+        *place = u32::try_from(ms).map_err(|_| invalid(format!("{name} is {ms} ms")))?;
     }
     // A request may take as long as leaves room for three between two renewals.
     terms.timeout_ms = terms.timeout_ms.min(terms.renewal_ms);

@@ -6,7 +6,8 @@ The functions are those that the extension has, so that a new one is tried as so
 import itertools
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import pytest
 from psycopg import sql
@@ -14,7 +15,9 @@ from psycopg import sql
 from harness import GENERATING, Cluster, SqlError
 from harness.arguments import HOSTILE, HOSTILE_SINCE_17, values
 from harness.catalog import Function, functions
-from harness.ids import PATIENT, refusal
+from harness.etcd import Etcd
+from harness.fleet import await_number, create_fleet, member_conf
+from harness.ids import PATIENT, change, refusal
 
 CALLS_PER_FUNCTION = 3_000
 INTERNAL_ERROR = "XX000"
@@ -46,15 +49,31 @@ def calls(function: Function, hostile: Mapping[str, list[str]]) -> list[str]:
     return [function.call(arguments) for arguments in combinations]
 
 
+@contextmanager
+def member() -> Iterator[Cluster]:
+    """A server with worker number 1 of a fleet, where the functions about fleets are called."""
+    with Etcd() as etcd, Cluster("member", conf=member_conf(etcd.endpoints, "id_gen.worker_ids = '1'")) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql(ATTEMPT)
+        create_fleet(cluster)
+        assert await_number(cluster) == 1
+        yield cluster
+
+
 def test_hostile_arguments() -> None:
-    with Cluster(conf=GENERATING + PATIENT) as cluster:
+    with Cluster(conf=GENERATING + PATIENT) as cluster, member() as of_fleet:
         cluster.psql("CREATE EXTENSION id_gen")
         cluster.psql(ATTEMPT)
         hostile = HOSTILE_SINCE_17 if cluster.server.version >= 17 else HOSTILE
-        with cluster.connect(options="-c client_min_messages=error -c search_path=public,pg_catalog") as connection:
+        options = "-c client_min_messages=error -c search_path=public,pg_catalog"
+        with cluster.connect(options=options) as alone, of_fleet.connect(options=options) as fleet:
             every = functions(cluster)
             assert len(every) > 20
             for function in every:
+                connection = fleet if function.bare_name.startswith("id_gen_fleet") else alone
+                if function.bare_name == "id_gen_fleet_create":
+                    change(of_fleet, "fleet", "another")
+                    of_fleet.poll_until("SHOW id_gen.fleet", expected="another")
                 refusals: Counter[str] = Counter()
                 for call in calls(function, hostile):
                     attempted = sql.SQL("SELECT answer, refused, message FROM attempt({})").format(sql.Literal(call))
@@ -67,8 +86,8 @@ def test_hostile_arguments() -> None:
                 if function.bare_name == "id_gen_reset_reservation":
                     # It has moved the frontier out of the clock's reach, and brings it back.
                     connection.execute(f"SELECT {function.name}(now())")
-            assert connection.execute("SELECT snowflake_next() > 0").fetchone() == (True,)
-        assert "terminated by signal" not in cluster.log()
+            assert alone.execute("SELECT snowflake_next() > 0").fetchone() == (True,)
+        assert "terminated by signal" not in cluster.log() + of_fleet.log()
 
 
 # A member of the extension with an argument that no table of values has.

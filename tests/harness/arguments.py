@@ -100,6 +100,10 @@ HOSTILE = {
     "regclass": ["NULL", "0", "4294967295", "'pg_class'", "'pg_stat_activity'", "'pg_attribute_relid_attnam_index'"],
     "integer": ["NULL", "0", "1", "-1", "31", "32", "4096", "2147483647", "-2147483648"],
     "text": LAYOUTS,
+    "waiting text": ["NULL", "''", "'normal'", "'strict'", "'NORMAL'", "repeat('x', 1 << 20)"],
+    "grant_length interval": ["NULL", "'0'", "'-1 us'", "'30 s'", "'1 day'", "'1 month'", "'178000000 years'"],
+    "renewal_interval interval": ["NULL", "'0'", "'-1 us'", "'5 s'", "'1 day'", "'-178000000 years'"],
+    "clock_difference interval": ["NULL", "'0'", "'-1 us'", "'3 s'", "'2147483647 days'"],
     "timestamp with time zone": [
         "NULL", "'infinity'", "'-infinity'", "'4714-11-24 00:00:00+00 BC'", "'294276-12-31 23:59:59.999999+00'",
         "'epoch'", "'1969-12-31 23:59:59.999999+00'", "'2000-01-01'", "'2026-01-01'", "'10889-08-02 05:31:50.655+00'",

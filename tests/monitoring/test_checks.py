@@ -11,6 +11,8 @@ import pytest
 
 from harness import GENERATING, PRELOAD, PRELOADED, Cluster, FakeClock, SqlError
 from harness.checks import CHECKS, checks, follow, remedy, wait_for
+from harness.etcd import Etcd
+from harness.fleet import await_number, create_fleet, member_conf, silent
 from harness.ids import IMPATIENT, NARROW, PATIENT, array_of, next_id, run_ahead, stepped
 from harness.reservation import Reservation
 from harness.shim import compiled
@@ -95,6 +97,17 @@ def test_worker_zero_where_others_copy_the_server() -> None:
         assert checks(cluster)["worker_id"].status == "ok"
         cluster.psql("SELECT pg_create_physical_replication_slot('replica')")
         assert "1 replication slot" in remedy(cluster, "worker_id", "warning").found
+
+
+def test_a_fleet_whose_registry_is_silent() -> None:
+    with Etcd() as etcd, server(member_conf(etcd.endpoints)) as cluster:
+        wait_for(cluster, "fleet", "error")
+        create_fleet(cluster)
+        await_number(cluster)
+        assert "renewals" in wait_for(cluster, "fleet", "ok").found
+        with silent(etcd):
+            assert "does not answer in time" in wait_for(cluster, "fleet", "warning").found
+        wait_for(cluster, "fleet", "ok")
 
 
 def test_layout_that_is_none() -> None:

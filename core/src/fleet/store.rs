@@ -24,6 +24,14 @@ pub trait Store {
         Ok(())
     }
 
+    /// Why a write that was acknowledged could be lost, as far as the store can tell; `None` if nothing is known of it.
+    ///
+    /// # Errors
+    /// As for [`Store::list`].
+    fn weakness(&mut self) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+
     /// All keys with this prefix and their values, in order, as of one moment.
     ///
     /// # Errors
@@ -46,6 +54,10 @@ pub trait Store {
 impl<S: Store + ?Sized> Store for Box<S> {
     fn prepare(&mut self) -> Result<(), StoreError> {
         (**self).prepare()
+    }
+
+    fn weakness(&mut self) -> Result<Option<String>, StoreError> {
+        (**self).weakness()
     }
 
     fn list(&mut self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {

@@ -1,1 +1,0 @@
-//! PostgreSQL as a registry.

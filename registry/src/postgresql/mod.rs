@@ -1,0 +1,321 @@
+//! PostgreSQL as a registry: an ordinary table, through libpq, so that password files, service files, SCRAM and TLS
+//! work as people expect.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | `libpq` | libpq, loaded at run time, as safe calls |
+//! | `session` | a connection on which nothing takes longer than it may |
+//! | `error` | what failed, by the way out of it |
+//!
+//! The table is `id_gen_registry`, wherever the connection's `search_path` finds it: `options=-csearch_path=...` chooses
+//! a schema. Each call is one statement that commits by itself, and a swap is acknowledged only after its commit, with
+//! synchronous replication after that of the standby. Only a server that takes writes is ever asked.
+//!
+//! A connection is kept from one call to the next, and closed when a call fails; the next one makes another. What a
+//! session sets must last as long as it does, so a pooler in between has to pool sessions, not transactions.
+
+mod error;
+mod libpq;
+mod session;
+
+use std::ffi::{CStr, CString};
+use std::fmt;
+use std::time::Duration;
+
+use id_gen_core::fleet::store::{Store, StoreError, StoreErrorKind, Swap, Swapped};
+
+use libpq::Answer;
+pub use libpq::LibPq;
+use session::{Call, Session};
+
+/// How to reach a registry.
+#[derive(Clone)]
+pub struct PostgresqlOptions {
+    /// A connection string as libpq has it: a URI, or keywords and values. It may name several servers, of which the
+    /// first that takes writes is used.
+    pub conninfo: String,
+    /// The longest that a call takes, with making the connection where there is none. libpq looks up the names of hosts
+    /// by itself, which may take longer.
+    pub timeout: Duration,
+}
+
+impl fmt::Debug for PostgresqlOptions {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The connection string may hold a password.
+        formatter
+            .debug_struct("PostgresqlOptions")
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A registry on a PostgreSQL server.
+pub struct Postgresql {
+    libpq: LibPq,
+    conninfo: CString,
+    timeout: Duration,
+    session: Option<Session>,
+}
+
+impl fmt::Debug for Postgresql {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Postgresql").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+/// What keeps the registry's server from forgetting what it acknowledged, for those who operate it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Durability {
+    /// The timeline that it writes. A new one means that a standby was promoted, or a backup restored.
+    pub timeline: u32,
+    /// `synchronous_commit` as this session has it: `on` or `remote_apply`.
+    pub synchronous_commit: String,
+    /// `synchronous_standby_names`. If empty, no commit waits for a standby.
+    pub synchronous_standby_names: String,
+    /// How many standbys are connected.
+    pub standbys: u32,
+    /// How many of them commits wait for; `None` if this user may not see that (`pg_monitor` may).
+    pub synchronous_standbys: Option<u32>,
+    /// How many slots there are for standbys, connected or not.
+    pub physical_slots: u32,
+}
+
+/// Half a page stays free for the next version of its rows, which are written anew every few seconds and have no index
+/// on what changes: so they are replaced in place. A table found through `search_path` is never shadowed by another one.
+const CREATE_TABLE: &CStr = c"
+    DO $$
+    BEGIN
+        IF to_regclass('id_gen_registry') IS NULL THEN
+            CREATE TABLE id_gen_registry (key text PRIMARY KEY COLLATE \"C\", value text NOT NULL)
+                WITH (fillfactor = 50);
+            COMMENT ON TABLE id_gen_registry IS
+                'Worker numbers that servers with id_gen hold. Only they and its commands write here.';
+        END IF;
+    END
+    $$";
+
+const LIST: &CStr =
+    c"SELECT key, value FROM id_gen_registry WHERE starts_with(key, $1) ORDER BY key";
+
+const GET: &CStr = c"SELECT value FROM id_gen_registry WHERE key = $1";
+
+/// READ COMMITTED looks at the row anew after it has waited for another one that writes it. It would not do so for the
+/// row of `only_if`, which is therefore locked first and stays as it is until the commit.
+const UPDATE: &CStr = c"
+    WITH only_if AS MATERIALIZED (SELECT FROM id_gen_registry WHERE key = $4 AND value = $5 FOR SHARE)
+    UPDATE id_gen_registry SET value = $3
+     WHERE key = $1 AND value = $2 AND ($4 IS NULL OR EXISTS (SELECT FROM only_if))";
+
+/// The same for a key that is not there yet. Where another session is about to give it a value, this waits for that.
+const INSERT: &CStr = c"
+    WITH only_if AS MATERIALIZED (SELECT FROM id_gen_registry WHERE key = $3 AND value = $4 FOR SHARE)
+    INSERT INTO id_gen_registry (key, value)
+    SELECT $1, $2 WHERE $3 IS NULL OR EXISTS (SELECT FROM only_if)
+        ON CONFLICT (key) DO NOTHING";
+
+/// Both values as of one moment.
+const BOTH: &CStr = c"
+    SELECT (SELECT value FROM id_gen_registry WHERE key = $1), (SELECT value FROM id_gen_registry WHERE key = $2)";
+
+/// Without the right to see more, a connected standby is a row that says nothing else.
+const DURABILITY: &CStr = c"
+    SELECT ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int8,
+           current_setting('synchronous_commit'),
+           current_setting('synchronous_standby_names'),
+           (SELECT count(*) FROM pg_stat_replication r
+             WHERE r.state IS DISTINCT FROM 'backup'
+               AND NOT EXISTS (SELECT FROM pg_replication_slots s
+                                WHERE s.active_pid = r.pid AND s.slot_type = 'logical')),
+           CASE WHEN pg_has_role('pg_read_all_stats', 'USAGE')
+                THEN (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')) END,
+           (SELECT count(*) FROM pg_replication_slots WHERE slot_type = 'physical')";
+
+impl Postgresql {
+    /// A registry that a connection string names. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// `Setting` if libpq does not understand the string.
+    pub fn new(libpq: LibPq, options: PostgresqlOptions) -> Result<Postgresql, StoreError> {
+        let refused = |detail: String| StoreError {
+            kind: StoreErrorKind::Setting,
+            server: "the connection string".to_owned(),
+            detail,
+        };
+        let call = Call::new(options.timeout);
+        // libpq quotes what it does not understand, which may be half of a password with a space in it.
+        let may_hold_password =
+            options.conninfo.contains("password") || options.conninfo.contains('@');
+        let conninfo = CString::new(options.conninfo)
+            .map_err(|_| refused("it holds a zero byte".to_owned()))?;
+        libpq.check_conninfo(&conninfo, call.english()).map_err(|message| {
+            refused(if may_hold_password {
+                "libpq does not understand it, and says why in words that may hold a part of the password".to_owned()
+            } else {
+                message.trim().to_owned()
+            })
+        })?;
+        Ok(Postgresql { libpq, conninfo, timeout: options.timeout, session: None })
+    }
+
+    /// Creates the table, if the connection's `search_path` has none, in the first schema of that.
+    ///
+    /// # Errors
+    /// If no answer came, or the user may not do that.
+    pub fn create_table(&mut self) -> Result<(), StoreError> {
+        self.in_session(|session, call| session.run(CREATE_TABLE, &[], call).map(|_| ()))
+    }
+
+    /// What would become of its values if the server was lost.
+    ///
+    /// # Errors
+    /// If no answer came.
+    pub fn durability(&mut self) -> Result<Durability, StoreError> {
+        self.in_session(|session, call| {
+            let row = one_row::<6>(session, DURABILITY, &[], call)?;
+            durability_of(row).ok_or_else(|| not_understood(session))
+        })
+    }
+
+    /// Does something on a connection that is there, or is made now; one that was lost meanwhile is no trouble as long
+    /// as nothing was sent.
+    fn in_session<T>(
+        &mut self,
+        work: impl FnOnce(&mut Session, &Call) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let call = Call::new(self.timeout);
+        let kept = self.session.take().and_then(|mut kept| kept.is_open(&call).then_some(kept));
+        let mut session = match kept {
+            Some(session) => session,
+            None => Session::open(self.libpq, &self.conninfo, &call)?,
+        };
+        let done = work(&mut session, &call)?;
+        self.session = Some(session);
+        Ok(done)
+    }
+}
+
+impl Store for Postgresql {
+    fn prepare(&mut self) -> Result<(), StoreError> {
+        self.create_table()
+    }
+
+    fn weakness(&mut self) -> Result<Option<String>, StoreError> {
+        let Durability { synchronous_standby_names, standbys, physical_slots, .. } =
+            self.durability()?;
+        let lags = (standbys > 0 || physical_slots > 0) && synchronous_standby_names.is_empty();
+        Ok(lags.then(|| {
+            format!(
+                "its server has {standbys} standbys and {physical_slots} slots for them, and synchronous_standby_names is empty"
+            )
+        }))
+    }
+
+    fn list(&mut self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
+        self.in_session(|session, call| {
+            let pairs =
+                rows(session, LIST, &[Some(prefix)], call)?.into_iter().map(|row| match row {
+                    [Some(key), Some(value)] => Some((key, value)),
+                    _ => None,
+                });
+            pairs.collect::<Option<_>>().ok_or_else(|| not_understood(session))
+        })
+    }
+
+    fn get(&mut self, key: &str) -> Result<Option<String>, StoreError> {
+        self.in_session(|session, call| {
+            let [value] = rows(session, GET, &[Some(key)], call)?.pop().unwrap_or([None]);
+            Ok(value)
+        })
+    }
+
+    fn swap(&mut self, swap: &Swap<'_>) -> Result<Swapped, StoreError> {
+        self.in_session(|session, call| {
+            loop {
+                if write(session, swap, call)? {
+                    return Ok(Swapped::Done);
+                }
+                if let Some(why) = why_not(session, swap, call)? {
+                    return Ok(why);
+                }
+                // Whatever was in the way is gone again.
+                if call.is_over() {
+                    return Err(
+                        session.error(StoreErrorKind::TimedOut, "the value does not stand still")
+                    );
+                }
+            }
+        })
+    }
+}
+
+/// The swap itself, in one statement; whether it took place.
+fn write(session: &mut Session, swap: &Swap<'_>, call: &Call) -> Result<bool, StoreError> {
+    let (other, wanted) = swap.only_if.unzip();
+    let answer = match swap.expected {
+        Some(_) => session.run(
+            UPDATE,
+            &[Some(swap.key), swap.expected, Some(swap.new), other, wanted],
+            call,
+        )?,
+        None => session.run(INSERT, &[Some(swap.key), Some(swap.new), other, wanted], call)?,
+    };
+    match answer {
+        Answer::Command { rows } => Ok(rows > 0),
+        Answer::Rows(_) | Answer::Error { .. } => Err(not_understood(session)),
+    }
+}
+
+/// What keeps a swap from taking place; `None` if nothing does now.
+fn why_not(
+    session: &mut Session,
+    swap: &Swap<'_>,
+    call: &Call,
+) -> Result<Option<Swapped>, StoreError> {
+    let (other, wanted) = swap.only_if.unzip();
+    let [found, other_found] = one_row(session, BOTH, &[Some(swap.key), other], call)?;
+    if other_found.as_deref() != wanted {
+        return Ok(Some(Swapped::Forbidden));
+    }
+    Ok((found.as_deref() != swap.expected).then_some(Swapped::Differs { found }))
+}
+
+/// The rows of an answer, each of `N` columns.
+fn rows<const N: usize>(
+    session: &mut Session,
+    statement: &CStr,
+    parameters: &[Option<&str>],
+    call: &Call,
+) -> Result<Vec<[Option<String>; N]>, StoreError> {
+    match session.run(statement, parameters, call)? {
+        Answer::Rows(rows) => {
+            let rows: Result<_, _> = rows.into_iter().map(<[_; N]>::try_from).collect();
+            rows.map_err(|_| not_understood(session))
+        }
+        Answer::Command { .. } | Answer::Error { .. } => Err(not_understood(session)),
+    }
+}
+
+fn one_row<const N: usize>(
+    session: &mut Session,
+    statement: &CStr,
+    parameters: &[Option<&str>],
+    call: &Call,
+) -> Result<[Option<String>; N], StoreError> {
+    rows(session, statement, parameters, call)?.pop().ok_or_else(|| not_understood(session))
+}
+
+fn durability_of(row: [Option<String>; 6]) -> Option<Durability> {
+    let [timeline, commit, names, standbys, synchronous, slots] = row;
+    Some(Durability {
+        timeline: timeline?.parse().ok()?,
+        synchronous_commit: commit?,
+        synchronous_standby_names: names?,
+        standbys: standbys?.parse().ok()?,
+        synchronous_standbys: synchronous.map(|count| count.parse()).transpose().ok()?,
+        physical_slots: slots?.parse().ok()?,
+    })
+}
+
+fn not_understood(session: &Session) -> StoreError {
+    session.error(StoreErrorKind::Unexpected, "the server's answer is not one to what it was asked")
+}

@@ -1,0 +1,368 @@
+//! One connection, on which nothing takes longer than it may: made, asked and closed again.
+//!
+//! What fails leaves it in a state that nobody knows, so who gets an error drops the session with it: a late answer must
+//! never be taken for a later one's.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
+use id_gen_core::fleet::store::{StoreError, StoreErrorKind};
+
+use super::error;
+use super::libpq::{Answer, English, LibPq, Polling, RawConnection};
+
+/// TLS hands out a record at a time, so what is left of one may wait in OpenSSL while the socket has nothing to read:
+/// libpq is asked this often in any case.
+const TLS_INTERVAL: Duration = Duration::from_millis(10);
+
+/// What a session sets for itself, so that no default of a role or a database is in the way. Settings that the server
+/// does not have yet are left out. A commit is never acknowledged earlier than `synchronous_commit = on` does it, and
+/// the warning that takes that back is not hidden.
+const SETTINGS: &CStr = c"
+    SELECT set_config(name, wanted, false)
+      FROM (VALUES ('statement_timeout', $1), ('lock_timeout', $1), ('idle_in_transaction_session_timeout', $1),
+                   ('default_transaction_isolation', 'read committed'), ('client_min_messages', 'warning'),
+                   ('synchronous_commit', CASE current_setting('synchronous_commit')
+                                          WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END)) w (name, wanted)
+      JOIN pg_catalog.pg_settings USING (name)";
+
+/// How long a call may take, and what libpq needs meanwhile.
+pub struct Call {
+    /// The moment when it has to be over.
+    deadline: Instant,
+    /// The time-out, for the server.
+    timeout: Duration,
+    english: English,
+}
+
+impl Call {
+    /// Begins a call.
+    pub fn new(timeout: Duration) -> Call {
+        /// A time-out past the end of the clock is one that nobody sees.
+        const LONGEST: Duration = Duration::from_hours(24);
+        let timeout = timeout.min(LONGEST);
+        Call { deadline: Instant::now() + timeout, timeout, english: English::new() }
+    }
+
+    /// What libpq speaks while it lasts.
+    pub const fn english(&self) -> &English {
+        &self.english
+    }
+
+    /// Whether its time is up.
+    pub fn is_over(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+}
+
+/// A connection that is made and set up.
+pub struct Session {
+    raw: RawConnection,
+    server: String,
+}
+
+impl Session {
+    /// Connects to the first server of the connection string that takes writes.
+    ///
+    /// # Errors
+    /// Of every kind.
+    pub fn open(libpq: LibPq, conninfo: &CStr, call: &Call) -> Result<Session, StoreError> {
+        let mut raw = connect(libpq, conninfo, call)?;
+        let server = address(&raw.host(), &raw.port());
+        if !raw.set_nonblocking() {
+            return Err(StoreError {
+                kind: StoreErrorKind::Unreachable,
+                server,
+                detail: on_one_line(&raw.message()),
+            });
+        }
+        let mut session = Session { raw, server };
+        // Zero would be none.
+        let timeout_ms = call.timeout.as_millis().max(1).to_string();
+        session.run(SETTINGS, &[Some(&timeout_ms)], call)?;
+        Ok(session)
+    }
+
+    /// Whether it is still there, as far as is known here: nothing is sent.
+    pub fn is_open(&mut self, call: &Call) -> bool {
+        while let Some(socket) = self.raw.socket() {
+            match wait(socket, libc::POLLIN, Instant::now()) {
+                Ok(false) => return !self.raw.is_bad(),
+                Ok(true) if self.raw.consume_input(&call.english) && !call.is_over() => {}
+                Ok(true) | Err(_) => return false,
+            }
+        }
+        false
+    }
+
+    /// Runs one statement and returns all that the server said to it.
+    ///
+    /// # Errors
+    /// Of every kind. After one, the session is of no more use.
+    pub fn run(
+        &mut self,
+        statement: &CStr,
+        parameters: &[Option<&str>],
+        call: &Call,
+    ) -> Result<Answer, StoreError> {
+        let texts: Result<Vec<_>, _> =
+            parameters.iter().map(|parameter| parameter.map(CString::new).transpose()).collect();
+        let texts =
+            texts.map_err(|error| self.error(StoreErrorKind::Unexpected, &error.to_string()))?;
+        if !self.raw.send(statement, &texts, &call.english) {
+            return Err(self.broken());
+        }
+        while !self.raw.flush(&call.english).map_err(|()| self.broken())? {
+            self.wait(libc::POLLIN | libc::POLLOUT, call)?;
+            if !self.raw.consume_input(&call.english) {
+                return Err(self.broken());
+            }
+        }
+        let mut last = None;
+        loop {
+            while self.raw.is_busy(&call.english) {
+                self.wait(libc::POLLIN, call)?;
+                if !self.raw.consume_input(&call.english) {
+                    return Err(self.broken());
+                }
+            }
+            match self.raw.next_answer(&call.english) {
+                None => break,
+                Some(Answer::Error { sqlstate, message }) => {
+                    return Err(self.refused(&sqlstate, &message));
+                }
+                Some(answer) => last = Some(answer),
+            }
+        }
+        if let Some(warning) = self.raw.take_canceled_wait() {
+            // Done here, and perhaps nowhere else: that is no acknowledgement.
+            return Err(self.error(StoreErrorKind::TimedOut, &warning));
+        }
+        last.ok_or_else(|| self.error(StoreErrorKind::Unexpected, "the server gave no answer"))
+    }
+
+    /// An error about this server.
+    pub fn error(&self, kind: StoreErrorKind, detail: &str) -> StoreError {
+        StoreError { kind, server: self.server.clone(), detail: on_one_line(detail) }
+    }
+
+    fn refused(&self, sqlstate: &str, message: &str) -> StoreError {
+        match (sqlstate, message) {
+            ("", _) if self.raw.is_bad() => self.broken(),
+            _ => self.error(error::kind_of(sqlstate), message),
+        }
+    }
+
+    fn broken(&self) -> StoreError {
+        self.error(StoreErrorKind::Unreachable, &self.raw.message())
+    }
+
+    fn wait(&mut self, events: libc::c_short, call: &Call) -> Result<(), StoreError> {
+        let socket = self.raw.socket().ok_or_else(|| self.broken())?;
+        let until = if self.raw.has_tls() {
+            call.deadline.min(Instant::now() + TLS_INTERVAL)
+        } else {
+            call.deadline
+        };
+        match wait(socket, events, until) {
+            Ok(false) if call.is_over() => Err(self.error(StoreErrorKind::TimedOut, NO_ANSWER)),
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.error(StoreErrorKind::Unreachable, &error.to_string())),
+        }
+    }
+}
+
+/// What is said where nobody said anything.
+const NO_ANSWER: &str = "no answer within the time-out";
+
+/// One of the servers that a connection string names. All three texts may be empty.
+#[derive(Clone)]
+struct Host {
+    name: String,
+    address: String,
+    port: String,
+}
+
+impl Host {
+    /// What libpq calls it.
+    fn label(&self) -> &str {
+        if self.name.is_empty() { &self.address } else { &self.name }
+    }
+
+    fn is_tried_by(&self, raw: &RawConnection) -> bool {
+        self.label() == raw.host() && (self.port.is_empty() || self.port == raw.port())
+    }
+}
+
+/// The servers that a connection being made may try.
+fn hosts_of(raw: &mut RawConnection) -> Vec<Host> {
+    let mut list =
+        |keyword| -> Vec<String> { raw.option(keyword).split(',').map(str::to_owned).collect() };
+    let (names, addresses, ports) = (list(c"host"), list(c"hostaddr"), list(c"port"));
+    let at = |list: &[String], index: usize| list.get(index).cloned().unwrap_or_default();
+    (0..names.len().max(addresses.len()))
+        .map(|index| Host {
+            name: at(&names, index),
+            address: at(&addresses, index),
+            // One port is for all.
+            port: if ports.len() == 1 { at(&ports, 0) } else { at(&ports, index) },
+        })
+        .collect()
+}
+
+/// Makes the connection. libpq goes from one server to the next by itself, but would give all the time to one that does
+/// not answer; each has an equal share of what is left, and libpq begins anew without those that used theirs up.
+fn connect(libpq: LibPq, conninfo: &CStr, call: &Call) -> Result<RawConnection, StoreError> {
+    let mut all: Option<Vec<Host>> = None;
+    let mut left: Option<Vec<Host>> = None;
+    loop {
+        let mut raw = start(libpq, conninfo, left.as_deref(), call)?;
+        let hosts = left.take().unwrap_or_else(|| hosts_of(&mut raw));
+        let all = all.get_or_insert_with(|| hosts.clone());
+        let server = |raw: &RawConnection| match all.as_slice() {
+            [_, _, ..] => all
+                .iter()
+                .map(|host| address(host.label(), &host.port))
+                .collect::<Vec<_>>()
+                .join(", "),
+            _ => address(&raw.host(), &raw.port()),
+        };
+        match go_on(&mut raw, hosts.len(), call) {
+            Went::Connected => return Ok(raw),
+            Went::Failed { at_once } => {
+                let (kind, detail) = error::of_connecting(&raw.message(), at_once);
+                return Err(StoreError { kind, server: server(&raw), detail });
+            }
+            Went::Hung => {
+                let mut others = hosts;
+                if let Some(index) = others.iter().position(|host| host.is_tried_by(&raw)) {
+                    others.remove(index);
+                } else {
+                    others.clear();
+                }
+                if others.is_empty() || call.is_over() {
+                    let (kind, detail) = (StoreErrorKind::TimedOut, NO_ANSWER.to_owned());
+                    return Err(StoreError { kind, server: server(&raw), detail });
+                }
+                left = Some(others);
+            }
+        }
+    }
+}
+
+fn start(
+    libpq: LibPq,
+    conninfo: &CStr,
+    hosts: Option<&[Host]>,
+    call: &Call,
+) -> Result<RawConnection, StoreError> {
+    let unexpected = |detail: String| StoreError {
+        kind: StoreErrorKind::Unexpected,
+        server: "libpq".to_owned(),
+        detail,
+    };
+    // Of a keyword given twice the last one counts, so what stands after the operator's string is not theirs to choose:
+    // a standby must never be read, since it lags.
+    let mut parameters = vec![
+        (c"fallback_application_name", c"id_gen"),
+        (c"dbname", conninfo),
+        (c"client_encoding", c"UTF8"),
+        (c"target_session_attrs", c"read-write"),
+    ];
+    let list = |part: fn(&Host) -> &str| {
+        let texts: Vec<&str> = hosts.unwrap_or_default().iter().map(part).collect();
+        CString::new(texts.join(","))
+    };
+    let lists = [list(|host| &host.name), list(|host| &host.address), list(|host| &host.port)];
+    for (keyword, list) in [c"host", c"hostaddr", c"port"].into_iter().zip(&lists) {
+        let list = list.as_ref().map_err(|error| unexpected(error.to_string()))?;
+        // A list of empty texts is not one for libpq.
+        if list.as_bytes().iter().any(|byte| *byte != b',') {
+            parameters.push((keyword, list));
+        }
+    }
+    RawConnection::start(libpq, &parameters, &call.english).map_err(unexpected)
+}
+
+enum Went {
+    Connected,
+    Failed {
+        /// Before there was anything to wait for.
+        at_once: bool,
+    },
+    /// The server that is being tried does not answer.
+    Hung,
+}
+
+fn go_on(raw: &mut RawConnection, hosts: usize, call: &Call) -> Went {
+    let mut untried = u32::try_from(hosts).unwrap_or(u32::MAX).max(1);
+    let mut tried = (raw.host(), raw.port());
+    let mut until = share(call, untried);
+    let mut polling = if raw.is_bad() { Polling::Failed } else { Polling::Writing };
+    let mut at_once = true;
+    loop {
+        let events = match polling {
+            Polling::Done => return Went::Connected,
+            Polling::Failed => return Went::Failed { at_once },
+            Polling::Reading => libc::POLLIN,
+            Polling::Writing => libc::POLLOUT,
+        };
+        at_once = false;
+        let now = (raw.host(), raw.port());
+        if now != tried {
+            untried = untried.saturating_sub(1).max(1);
+            until = share(call, untried);
+            tried = now;
+        }
+        let Some(socket) = raw.socket() else { return Went::Failed { at_once } };
+        match wait(socket, events, until) {
+            Ok(true) => polling = raw.poll(&call.english),
+            Ok(false) | Err(_) => return Went::Hung,
+        }
+    }
+}
+
+/// Until when the first of these servers may keep the others waiting.
+fn share(call: &Call, hosts: u32) -> Instant {
+    let now = Instant::now();
+    now + call.deadline.saturating_duration_since(now) / hosts
+}
+
+/// Waits until a socket is ready, or broken; false if it was not until then.
+fn wait(socket: RawFd, events: libc::c_short, until: Instant) -> io::Result<bool> {
+    loop {
+        // Up, so that it never turns into a loop that does not wait.
+        let left_ms = until.saturating_duration_since(Instant::now()).as_micros().div_ceil(1_000);
+        let mut poll = libc::pollfd { fd: socket, events, revents: 0 };
+        // SAFETY: one valid pollfd, of a socket that libpq keeps open meanwhile.
+        let ready = unsafe {
+            libc::poll(&raw mut poll, 1, libc::c_int::try_from(left_ms).unwrap_or(libc::c_int::MAX))
+        };
+        match ready {
+            0 => return Ok(false),
+            1.. => return Ok(true),
+            _ => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+fn address(host: &str, port: &str) -> String {
+    let port = if port.is_empty() { "5432" } else { port };
+    if host.contains(':') && !host.starts_with('/') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    }
+}
+
+/// A message of several lines as one.
+fn on_one_line(message: &str) -> String {
+    message.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,93 @@
+"""A PostgreSQL server as the registry, which may be one of the fleet's servers itself."""
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+
+from harness import Cluster
+from harness.fleet import await_number, create_fleet, grants, member_conf
+from harness.ids import change, next_id, refusal
+
+
+def uri(*servers: Cluster, database: str = "postgres", options: str = "") -> str:
+    """Where the registry is, if it is on one of these servers."""
+    hosts = ",".join(quote(str(server.socket_dir), safe="") for server in servers)
+    return f"postgresql://postgres@{hosts}/{database}{options}"
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[Cluster]:
+    """A server without id_gen."""
+    with Cluster("registry", conf="max_prepared_transactions = 2") as cluster:
+        cluster.psql("CREATE SCHEMA ids")
+        yield cluster
+
+
+def test_servers_get_numbers_and_only_the_registry_has_the_table(registry: Cluster) -> None:
+    conf = member_conf(uri(registry, options="?options=-csearch_path%3Dids"))
+    with Cluster("first", conf=conf) as first, Cluster("second", conf=conf) as second:
+        create_fleet(first)
+        second.psql("CREATE EXTENSION id_gen")
+        numbers = {await_number(first), await_number(second)}
+        assert grants(second) == dict.fromkeys(numbers, "held")
+        tables = "SELECT relnamespace::regnamespace FROM pg_class WHERE relname = 'id_gen_registry'"
+        assert registry.psql(tables) == "ids"
+        assert first.psql(tables) == ""
+
+
+def test_the_registry_is_one_of_the_servers(registry: Cluster) -> None:
+    with Cluster("own") as own:
+        own.append_conf(member_conf(uri(own)))
+        own.restart()
+        create_fleet(own)
+        number = await_number(own)
+        last = next_id(own)
+        own.restart()
+        own.poll_until("SELECT state = 'holding' FROM id_gen_stat_fleet")
+        assert next_id(own) > last
+        own.kill9()
+        own.start()
+        assert await_number(own) == number
+
+
+def test_a_missing_table_and_a_missing_server_lead_out(registry: Cluster) -> None:
+    with Cluster("early", conf=member_conf(uri(registry))) as early:
+        early.psql("CREATE EXTENSION id_gen")
+        early.poll_until("SELECT trouble IS NOT NULL FROM id_gen_stat_fleet")
+        error = refusal(early)
+        assert error.sqlstate == "42P01"
+        assert error.hint and "SELECT id_gen_fleet_create();" in error.hint
+        create_fleet(early)
+        await_number(early)
+        change(early, "registry", "postgresql://nobody@%2Fnowhere/postgres")
+        early.poll_until("SELECT trouble = 'the fleet''s registry cannot be reached' FROM id_gen_stat_fleet")
+
+
+def test_a_registry_that_fails_over() -> None:
+    with Cluster("primary") as primary, Cluster("standby", standby_of=primary) as standby:
+        primary.psql("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        primary.reload()
+        with Cluster("member", conf=member_conf(uri(primary, standby))) as member:
+            create_fleet(member)
+            number = await_number(member)
+            last = next_id(member)
+            primary.stop("immediate")
+            standby.promote()
+            member.poll_until("SELECT trouble IS NULL FROM id_gen_stat_fleet")
+            member.poll_until("SELECT granted_until > now() FROM id_gen_status()")
+            assert await_number(member) == number
+            assert next_id(member) > last
+            assert member.psql("SELECT restorations FROM id_gen_stat_fleet") == "0"
+
+
+def test_a_registry_that_could_forget_is_a_warning() -> None:
+    with (
+        Cluster("primary") as primary,
+        Cluster("standby", standby_of=primary),
+        Cluster("member", conf=member_conf(uri(primary))) as member,
+    ):
+        create_fleet(member)
+        await_number(member)
+        row = "SELECT status || ': ' || remedy FROM id_gen_check() WHERE name = 'fleet'"
+        member.poll_until(f"SELECT ({row}) LIKE 'warning: On the registry''s server, let commits wait%'")
