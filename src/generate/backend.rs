@@ -149,6 +149,8 @@ fn attach_or_adopt() -> Result<Backend, Error> {
 
 fn first_attach() -> Result<Backend, Error> {
     let shared = memory::attach()?;
+    // Also a standby needs a number, for the day of its promotion.
+    registrar::start_if_missing(shared);
     // A server that has left recovery never goes back to it, so once is enough.
     if server::is_in_recovery() {
         return Err(Reason::Recovery.into());

@@ -10,7 +10,9 @@ from harness.etcd import Etcd
 from harness.fleet import (
     GRANT_SECONDS,
     NO_NUMBER,
+    await_holding,
     await_number,
+    await_trouble,
     create_fleet,
     grants,
     member_conf,
@@ -57,7 +59,7 @@ def test_a_restart_goes_on_with_its_number_at_once(first: Cluster, mode: str) ->
     number = await_number(first)
     last = next_id(first)
     first.restart(mode)
-    first.poll_until("SELECT state = 'holding' FROM id_gen_stat_fleet")
+    await_holding(first)
     assert "waiting" not in first.log().rpartition("database system is ready")[2]
     assert next_id(first) > last
     assert number_of(first) == number
@@ -75,8 +77,7 @@ def test_a_server_that_stops_gives_its_number_back(first: Cluster, conf: str) ->
 def test_without_the_fleet_nothing_is_generated_and_the_error_leads_out(conf: str) -> None:
     with Cluster("early", conf=conf) as early:
         early.psql("CREATE EXTENSION id_gen")
-        early.poll_until("SELECT trouble IS NOT NULL FROM id_gen_stat_fleet")
-        error = refusal(early)
+        error = await_trouble(early)
         assert error.message == "the registry has no such fleet"
         assert error.hint and "SELECT id_gen_fleet_create();" in error.hint
         create_fleet(early)
@@ -94,7 +95,7 @@ def test_a_copy_of_a_running_server_gets_a_number_of_its_own(first: Cluster, con
 def test_a_standby_has_a_number_and_generates_with_it_once_promoted(first: Cluster) -> None:
     number = await_number(first)
     with Cluster("standby", standby_of=first) as standby:
-        standby.poll_until("SELECT state = 'holding' FROM id_gen_stat_fleet")
+        await_holding(standby)
         own = number_of(standby)
         assert own != number
         assert refusal(standby).sqlstate == "25006"
@@ -118,11 +119,11 @@ def test_a_number_that_nobody_holds_cannot_be_released(first: Cluster) -> None:
 
 def test_all_numbers_held(first: Cluster, conf: str) -> None:
     change(first, "worker_ids", "3")
+    await_holding(first)
     first.poll_until("SELECT worker_id = 3 FROM id_gen_status()")
     with Cluster("late", conf=conf + "\nid_gen.worker_ids = '3'") as late:
         late.psql("CREATE EXTENSION id_gen")
-        late.poll_until("SELECT trouble IS NOT NULL FROM id_gen_stat_fleet")
-        assert refusal(late).message == "the fleet has no free number"
+        assert await_trouble(late).message == "the fleet has no free number"
         first.stop()
         assert await_number(late) == 3
 
@@ -131,8 +132,7 @@ def test_a_number_typed_by_hand_that_another_server_holds(first: Cluster, conf: 
     number = await_number(first)
     with Cluster("typed", conf=f"{conf}\nid_gen.worker_id = {number}") as typed:
         typed.psql("CREATE EXTENSION id_gen")
-        typed.poll_until("SELECT trouble IS NOT NULL FROM id_gen_stat_fleet")
-        error = refusal(typed)
+        error = await_trouble(typed)
         assert error.message == "the number of id_gen.worker_id belongs to another server of the fleet"
         typed.psql("ALTER SYSTEM RESET id_gen.worker_id")
         typed.append_conf("id_gen.worker_id = -1")
@@ -180,8 +180,7 @@ def test_a_silent_registry_is_felt_when_the_grant_is_used_up(first: Cluster, etc
 def test_another_layout_than_the_fleets(first: Cluster, conf: str) -> None:
     with Cluster("other", conf=f"{conf}\nid_gen.layout = 'discord'") as other:
         other.psql("CREATE EXTENSION id_gen")
-        other.poll_until("SELECT trouble IS NOT NULL FROM id_gen_stat_fleet")
-        assert refusal(other).message == "the fleet has another layout than this server"
+        assert await_trouble(other).message == "the fleet has another layout than this server"
 
 
 def test_a_fleet_is_made_once(first: Cluster) -> None:

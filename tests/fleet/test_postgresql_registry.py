@@ -6,8 +6,8 @@ from urllib.parse import quote
 import pytest
 
 from harness import Cluster
-from harness.fleet import await_number, create_fleet, grants, member_conf
-from harness.ids import change, next_id, refusal
+from harness.fleet import await_holding, await_number, await_trouble, create_fleet, grants, member_conf
+from harness.ids import change, next_id
 
 
 def uri(*servers: Cluster, database: str = "postgres", options: str = "") -> str:
@@ -44,7 +44,7 @@ def test_the_registry_is_one_of_the_servers(registry: Cluster) -> None:
         number = await_number(own)
         last = next_id(own)
         own.restart()
-        own.poll_until("SELECT state = 'holding' FROM id_gen_stat_fleet")
+        await_holding(own)
         assert next_id(own) > last
         own.kill9()
         own.start()
@@ -54,8 +54,7 @@ def test_the_registry_is_one_of_the_servers(registry: Cluster) -> None:
 def test_a_missing_table_and_a_missing_server_lead_out(registry: Cluster) -> None:
     with Cluster("early", conf=member_conf(uri(registry))) as early:
         early.psql("CREATE EXTENSION id_gen")
-        early.poll_until("SELECT trouble IS NOT NULL FROM id_gen_stat_fleet")
-        error = refusal(early)
+        error = await_trouble(early)
         assert error.sqlstate == "42P01"
         assert error.hint and "SELECT id_gen_fleet_create();" in error.hint
         create_fleet(early)

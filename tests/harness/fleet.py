@@ -4,10 +4,11 @@ Terms are short here, so that a grant that is not renewed is used up in seconds.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from harness.cluster import PRELOAD, Cluster
+from harness.cluster import PRELOAD, PRELOADED, Cluster, SqlError
 from harness.etcd import Etcd
+from harness.ids import refusal
 
 GRANT_SECONDS = 3
 TERMS = f"'{{waiting}}', '{GRANT_SECONDS} s', '500 ms', '500 ms'"
@@ -19,7 +20,7 @@ UNREACHABLE = "08006"
 
 def member_conf(registry: str, more: str = "") -> str:
     """What makes a server one of the fleet."""
-    return f"{PRELOAD}id_gen.registry = '{registry}'\n{more}\n"
+    return f"{PRELOAD if PRELOADED else ''}id_gen.registry = '{registry}'\n{more}\n"
 
 
 def create_fleet(cluster: Cluster, waiting: str = "normal") -> None:
@@ -32,6 +33,31 @@ def await_number(cluster: Cluster) -> int:
     """Waits until a server has a number and makes IDs; returns the number."""
     cluster.poll_until("SELECT snowflake_next() > 0")
     return number_of(cluster)
+
+
+def await_trouble(cluster: Cluster) -> SqlError:
+    """Waits until a server knows why it has no number; returns what a call is refused with then."""
+    found: list[SqlError] = []
+
+    def is_found() -> bool:
+        # Without the preload a call is what starts the registrar.
+        found[:] = [refusal(cluster)]
+        return cluster.psql("SELECT trouble IS NOT NULL FROM id_gen_stat_fleet") == "t"
+
+    cluster.wait_until(is_found, "in trouble")
+    return refusal(cluster)
+
+
+def await_holding(cluster: Cluster) -> None:
+    """Waits until a server, which may be a standby, has a number."""
+
+    def is_holding() -> bool:
+        # Without the preload a call is what starts the registrar.
+        with suppress(SqlError):
+            cluster.psql("SELECT snowflake_next()")
+        return phase(cluster) == "holding"
+
+    cluster.wait_until(is_holding, "holding a number")
 
 
 def number_of(cluster: Cluster) -> int:
