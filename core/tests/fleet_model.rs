@@ -1108,6 +1108,35 @@ mod stories {
         assert_eq!(right.first_ms, 3_000 + world.terms.forgotten_ms());
     }
 
+    /// A copy of a disk, block for block, takes the number of its original. That is no restored registry, so nobody
+    /// else has to wait.
+    #[test]
+    fn a_copy_that_takes_its_originals_number_is_no_restored_registry() {
+        use Action::{CopyDisk, Start, Tick};
+        let faults = Faults { disk_copies: 1, ..NO_FAULTS };
+        let world = World { installed: 1, numbers: 2, ..World::new(NORMAL, 30, faults) };
+        let (original, copy) = (0, 1);
+        let actions = [
+            Start(original),
+            ask(original),
+            CopyDisk(original, copy),
+            Tick,
+            ask(original),
+            Start(copy),
+            ask(copy),
+            Tick,
+            ask(copy),
+            ask(original),
+            ask(original),
+        ];
+        let state = play(&world, actions);
+        let (number_of_copy, _) = member(&state, copy).grant().expect("it has a number");
+        assert_eq!(number_of_copy, number(0));
+        assert_eq!(state.registry.floor_ms, 0, "nobody has told of a restored registry");
+        let (number_of_original, _) = member(&state, original).grant().expect("it has another");
+        assert_eq!(number_of_original, number(1));
+    }
+
     /// A holder whose IDs lead the clock far, and that finds its number taken by a server that had it from a
     /// restored registry.
     #[test]

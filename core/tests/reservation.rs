@@ -444,3 +444,20 @@ fn a_limited_right_to_a_number_caps_the_reservation() {
     assert_eq!(until_ms(Some(NOW_MS + 1_000)), NOW_MS + 1_000);
     assert_eq!(until_ms(Some(0)), allocator.reserved_until_ms(&layout));
 }
+
+#[test]
+fn a_granted_number_starts_where_the_grant_says_whatever_is_on_disk() {
+    let context = StartupContext { timeline: 2, ..context() };
+    let first_ms = record().until_ms - 60_000;
+    for stored in [StoredRecord::Lost, StoredRecord::Absent, StoredRecord::Found(record())] {
+        let start = startup::granted_start_point(&stored, &context, first_ms).unwrap();
+        assert_eq!(start.first_ms, first_ms, "{stored:?}");
+    }
+    // But a layout whose IDs sort below those that were made here is refused as without a fleet.
+    let narrower = StartupContext { layout: layout("js"), timeline: 1, ..context };
+    let stored = StoredRecord::Found(record());
+    assert!(matches!(
+        startup::granted_start_point(&stored, &narrower, first_ms),
+        Err(StartupError::LayoutBelow { .. })
+    ));
+}

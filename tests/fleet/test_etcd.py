@@ -1,0 +1,124 @@
+"""etcd as the registry: what it asks of its clients, what it suffers, and what a server says of that."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from harness import Cluster
+from harness.etcd import Etcd
+from harness.fleet import await_holding, await_number, await_trouble, create_fleet, member_conf
+from harness.ids import change, next_id, refusal
+
+pytestmark = pytest.mark.any_mode
+
+
+def files(etcd: Etcd) -> str:
+    """The settings that name the files of an etcd with TLS."""
+    return f"""
+id_gen.registry_ca_file = '{etcd.ca_file}'
+id_gen.registry_cert_file = '{etcd.cert_file}'
+id_gen.registry_key_file = '{etcd.key_file}'
+"""
+
+
+@pytest.fixture
+def three() -> Iterator[Etcd]:
+    with Etcd(3) as etcd:
+        yield etcd
+
+
+@pytest.fixture
+def first(three: Etcd) -> Iterator[Cluster]:
+    with Cluster("first", conf=member_conf(three.endpoints)) as cluster:
+        create_fleet(cluster)
+        await_number(cluster)
+        yield cluster
+
+
+def renewed(cluster: Cluster) -> None:
+    """Waits until a grant is renewed after now."""
+    renewals = cluster.psql("SELECT renewals FROM id_gen_stat_fleet")
+    cluster.poll_until(f"SELECT renewals > {renewals} FROM id_gen_stat_fleet")
+
+
+def test_tls_with_certificates_of_both_sides() -> None:
+    with Etcd(tls=True) as etcd, Cluster("secure", conf=member_conf(etcd.endpoints, files(etcd))) as secure:
+        create_fleet(secure)
+        await_number(secure)
+        renewed(secure)
+        with Cluster("naked", conf=member_conf(etcd.endpoints, f"id_gen.registry_ca_file = '{etcd.ca_file}'")) as naked:
+            naked.psql("CREATE EXTENSION id_gen")
+            error = await_trouble(naked)
+            assert error.message == "the certificate of the fleet's registry, or of this server, is not valid"
+            change(naked, "registry_ca_file", etcd.cert_file.with_name("missing.pem"))
+            naked.poll_until("SELECT trouble LIKE 'the setting of%' FROM id_gen_stat_fleet")
+            assert "missing.pem" in (refusal(naked).detail or "")
+
+
+def test_user_and_password() -> None:
+    # Tokens that end while the server goes on.
+    with Etcd(flags=["--auth-token-ttl=2"]) as etcd:
+        etcd.enable_auth()
+        credentials = f"id_gen.registry_user = 'id_gen'\nid_gen.registry_password_file = '{etcd.password_file}'"
+        with (
+            Cluster("user", conf=member_conf(etcd.endpoints, credentials)) as user,
+            Cluster("nobody", conf=member_conf(etcd.endpoints)) as nobody,
+        ):
+            create_fleet(user)
+            await_number(user)
+            for _ in range(8):
+                renewed(user)
+            nobody.psql("CREATE EXTENSION id_gen")
+            error = await_trouble(nobody)
+            assert (error.sqlstate, error.message) == ("28000", "the fleet's registry does not let this server in")
+            nobody.psql("CREATE ROLE clerk")
+            for setting in ("registry", "registry_user", "registry_password_file"):
+                refused = refusal(nobody, f"SET ROLE clerk; SHOW id_gen.{setting}")
+                assert refused.sqlstate == "42501"
+
+
+def test_a_leader_is_killed_and_members_come_and_go(three: Etcd, first: Cluster) -> None:
+    for _ in range(2):
+        leader = three.leader()
+        leader.kill9()
+        renewed(first)
+        leader.start()
+    next_id(first)
+    assert first.psql("SELECT restorations + fencings FROM id_gen_stat_fleet") == "0"
+
+
+def test_the_majority_is_lost(three: Etcd, first: Cluster) -> None:
+    number = first.psql("SELECT worker_id FROM id_gen_status()")
+    for member in three.members[:2]:
+        member.kill9()
+    first.poll_until("SELECT trouble IS NOT NULL FROM id_gen_stat_fleet")
+    first.poll_until("SELECT state LIKE '%used up' FROM id_gen_status()")
+    error = refusal(first)
+    assert error.message == "this server's grant of its number is used up"
+    assert error.hint
+    for member in three.members[:2]:
+        member.begin_start()
+    await_holding(first)
+    first.poll_until("SELECT snowflake_next() > 0")
+    assert first.psql("SELECT worker_id FROM id_gen_status()") == number
+
+
+def test_a_full_etcd_says_how_to_make_room() -> None:
+    with (
+        Etcd(flags=["--quota-backend-bytes=200000"]) as etcd,
+        Cluster("full", conf=member_conf(etcd.endpoints)) as full,
+    ):
+        create_fleet(full)
+        await_number(full)
+        with pytest.raises(RuntimeError, match="database space exceeded"):
+            for number in range(200):
+                etcd.ctl("put", f"filler{number}", "x" * 20_000)
+        full.poll_until("SELECT trouble = 'etcd''s disk quota is used up' FROM id_gen_stat_fleet")
+        row = "SELECT remedy FROM id_gen_check() WHERE name = 'fleet'"
+        assert "etcdctl alarm disarm" in full.psql(row)
+
+
+def test_what_is_no_registry_is_named(first: Cluster) -> None:
+    change(first, "registry", "zookeeper://host:1")
+    first.poll_until("SELECT trouble LIKE 'the setting of%' FROM id_gen_stat_fleet")
+    assert "zookeeper" in (refusal(first).detail or "")
