@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness import Cluster
+from harness.etcd import Etcd
+from harness.fleet import await_number
 from harness.page import Page, in_code
 
 # The server is set up as the page says, which preloads.
@@ -28,6 +30,10 @@ CREATE TABLE customer (id bigint PRIMARY KEY DEFAULT snowflake_next());
 INSERT INTO customer DEFAULT VALUES;
 """
 TAKES_TWO_SERVERS = re.compile("pg_promote|SUBSCRIPTION")
+
+# What speaks of a registry that the servers have.
+FLEETS = PAGE.chapter("Fleets")
+ON_OTHER_HOSTS = re.compile(r"etcd://10\.[^']*")
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +59,30 @@ def columns(cluster: Cluster, relation: str) -> set[str]:
 
 def test_sql_runs(cluster: Cluster) -> None:
     installed = PAGE.blocks("sql", "Installing")
-    statements = [sql for sql in PAGE.blocks("sql") if sql not in installed and not TAKES_TWO_SERVERS.search(sql)]
+    elsewhere = installed + FLEETS.blocks("sql")
+    statements = [sql for sql in PAGE.blocks("sql") if sql not in elsewhere and not TAKES_TWO_SERVERS.search(sql)]
     assert len(statements) > 15
     for sql in statements:
         run(cluster, sql)
     assert cluster.psql("SELECT snowflake_next() > 0") == "t"
+
+
+def test_sql_about_fleets_runs() -> None:
+    with Etcd() as etcd, Cluster("member", conf="".join(PAGE.blocks("ini", "Installing"))) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        number = 0
+        for sql in FLEETS.blocks("sql"):
+            if "registry_" in sql or "postgresql://" in sql:
+                # What these settings do is tried in tests/fleet; here they are only to be settings.
+                cluster.psql(sql.replace("SELECT pg_reload_conf();", ""))
+                for setting in re.findall(r"SET (id_gen\.registry\w*)", sql):
+                    cluster.psql(f"ALTER SYSTEM RESET {setting}")
+                cluster.psql(f"ALTER SYSTEM SET id_gen.registry = '{etcd.endpoints}'")
+                continue
+            run(cluster, ON_OTHER_HOSTS.sub(etcd.endpoints, sql).replace("worker => 7", f"worker => {number}"))
+            if "id_gen_fleet_create" in sql:
+                number = await_number(cluster)
+        assert cluster.psql("SELECT count(*) > 0 FROM id_gen_fleet() WHERE state = 'released'") == "t"
 
 
 def test_commands_that_look_at_the_data_directory(cluster: Cluster) -> None:

@@ -9,9 +9,16 @@ CODE = re.compile(r"`([^`]*)`")
 
 
 class Page:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, text: str | None = None) -> None:
         self.name = path.name
-        self.text = path.read_text()
+        self.text = path.read_text() if text is None else text
+        self._path = path
+
+    def chapter(self, title: str) -> "Page":
+        """What is below a heading of the second level, with the headings below that."""
+        found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", self.text, re.MULTILINE | re.DOTALL)
+        assert found, f"{self.name} has no chapter {title!r}"
+        return Page(self._path, found[1])
 
     def section(self, title: str) -> str:
         """The text below a heading, up to the next one."""
