@@ -1,6 +1,8 @@
 """Servers get their numbers from the registry, keep them over restarts, and never share one."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -175,6 +177,23 @@ def test_a_silent_registry_is_felt_when_the_grant_is_used_up(first: Cluster, etc
         first.start()
         assert refusal(first).sqlstate in ("08006", NO_NUMBER)
     await_number(first)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a file of another user")
+def test_a_file_of_another_user_in_the_place_of_the_witness(first: Cluster) -> None:
+    await_number(first)
+    first.stop()
+    directory = first.data.stat()
+    witness = Path(f"/dev/shm/id_gen.{directory.st_dev}.{directory.st_ino}")
+    witness.unlink()
+    witness.touch()
+    try:
+        first.start()
+        await_number(first)
+        assert "could not write" not in first.log()
+        assert witness.read_bytes() == b""
+    finally:
+        witness.unlink()
 
 
 def test_another_layout_than_the_fleets(first: Cluster, conf: str) -> None:
