@@ -179,6 +179,19 @@ def test_a_silent_registry_is_felt_when_the_grant_is_used_up(first: Cluster, etc
     await_number(first)
 
 
+def test_a_stop_is_not_missed_while_a_number_is_given_back(conf: str, etcd: Etcd) -> None:
+    with Cluster("leaving", conf=conf) as leaving:
+        leaving.psql("CREATE EXTENSION id_gen")
+        # With its usual terms a fleet gives a server a second to give its number back.
+        leaving.psql("SELECT id_gen_fleet_create()")
+        leaving.poll_until("SELECT state = 'waiting' FROM id_gen_stat_fleet")
+        with silent(etcd):
+            leaving.append_conf("id_gen.registry = ''")
+            leaving.reload()
+            leaving.poll_until("SHOW id_gen.registry", expected="")
+            leaving.stop()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a file of another user")
 def test_a_file_of_another_user_in_the_place_of_the_witness(first: Cluster) -> None:
     await_number(first)
