@@ -118,6 +118,12 @@ def test_a_number_that_nobody_holds_cannot_be_released(first: Cluster) -> None:
     assert (error.sqlstate, error.message) == ("42704", "no server of the fleet holds this number")
 
 
+@pytest.mark.parametrize(("worker", "datacenter"), [(-1, 0), (0, -5)])
+def test_a_number_below_zero_is_named_as_it_is(first: Cluster, worker: int, datacenter: int) -> None:
+    error = refusal(first, f"SELECT id_gen_fleet_release({worker}, {datacenter})")
+    assert (error.sqlstate, error.detail) == ("42704", f"It is worker {worker} of datacenter {datacenter}.")
+
+
 def test_all_numbers_held(first: Cluster, conf: str) -> None:
     change(first, "worker_ids", "3")
     first.poll_until("SELECT worker_id = 3 FROM id_gen_status()")
