@@ -124,6 +124,17 @@ def test_a_number_below_zero_is_named_as_it_is(first: Cluster, worker: int, data
     assert (error.sqlstate, error.detail) == ("42704", f"It is worker {worker} of datacenter {datacenter}.")
 
 
+@pytest.mark.parametrize("name", ["", "a/b", "a" * 64], ids=["empty", "with-slash", "too-long"])
+def test_a_name_that_no_fleet_can_have(first: Cluster, name: str) -> None:
+    await_number(first)
+    first.append_conf(f"id_gen.fleet = '{name}'")
+    first.reload()
+    first.poll_until("SELECT trouble = 'the name of the fleet is not valid' FROM id_gen_stat_fleet")
+    for statement in ("SELECT snowflake_next()", "SELECT id_gen_fleet_create()"):
+        error = refusal(first, statement)
+        assert (error.sqlstate, error.message) == ("22023", "the name of the fleet is not valid")
+
+
 def test_all_numbers_held(first: Cluster, conf: str) -> None:
     change(first, "worker_ids", "3")
     first.poll_until("SELECT worker_id = 3 FROM id_gen_status()")
