@@ -88,11 +88,22 @@ pub fn write_witness(witness: Option<&Witness>) -> Result<(), Error> {
         return Ok(());
     }
     // Without one a restart waits, which is safe.
-    match witness_path().and_then(fs::remove_file) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Reason::Unwritten((&error).into()).into())
-        }
-        _ => Ok(()),
+    match witness_path().and_then(remove_witness) {
+        Err(error) => Err(Reason::Unwritten((&error).into()).into()),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Removes the witness, if it is ours. What another user put in its place says nothing to [`witness`], and must not keep
+/// this server from making IDs.
+fn remove_witness(path: String) -> io::Result<()> {
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => match fs::symlink_metadata(&path) {
+            Ok(found) if !is_ours(&found) => Ok(()),
+            _ => Err(error),
+        },
+        Ok(()) => Ok(()),
     }
 }
 
@@ -104,9 +115,13 @@ fn witness_path() -> io::Result<String> {
 /// Opens the witness, if it lies in memory and is ours: anybody may make files there.
 fn open_witness(options: &mut OpenOptions) -> io::Result<File> {
     let file = options.custom_flags(libc::O_NOFOLLOW).open(witness_path()?)?;
-    // SAFETY: takes no argument and can't fail.
-    let ours = file.metadata()?.uid() == unsafe { libc::geteuid() };
+    let ours = is_ours(&file.metadata()?);
     if ours && is_memory(&file)? { Ok(file) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+}
+
+fn is_ours(metadata: &Metadata) -> bool {
+    // SAFETY: takes no argument and can't fail.
+    metadata.uid() == unsafe { libc::geteuid() }
 }
 
 /// Whether a file is gone when the machine stops.

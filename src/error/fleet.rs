@@ -15,6 +15,8 @@ use crate::error::fields::Message;
 pub enum TroubleKind {
     /// The registry has no answer.
     Store(StoreErrorKind),
+    /// `id_gen.fleet` is no name that a fleet can have.
+    FleetName,
     /// The registry has no such fleet.
     NoFleet,
     /// The fleet's layout is not this server's.
@@ -82,6 +84,7 @@ impl From<&KeysError> for Trouble {
     fn from(error: &KeysError) -> Trouble {
         let kind = match error {
             KeysError::Store(error) => TroubleKind::Store(error.kind),
+            KeysError::FleetName(_) => TroubleKind::FleetName,
             KeysError::NoFleet | KeysError::OtherFleet => TroubleKind::NoFleet,
             KeysError::Damaged { .. } => TroubleKind::Damaged,
         };
@@ -103,6 +106,11 @@ impl Trouble {
     pub fn message(&self) -> Message {
         let (sqlstate, primary, hint) = match self.kind {
             TroubleKind::Store(kind) => store_words(kind),
+            TroubleKind::FleetName => (
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                "the name of the fleet is not valid",
+                "Correct it, as in: ALTER SYSTEM SET id_gen.fleet = 'default'; SELECT pg_reload_conf();".to_owned(),
+            ),
             TroubleKind::NoFleet => (
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 "the registry has no such fleet",

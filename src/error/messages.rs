@@ -3,7 +3,6 @@
 
 use std::io::ErrorKind;
 
-use id_gen_core::fleet::Number;
 use id_gen_core::fleet::member::Phase;
 use id_gen_core::identity::IdentityError;
 use id_gen_core::layout::{Field, Layout, LayoutError, RangeError};
@@ -155,8 +154,13 @@ pub enum Reason {
     InvalidTerms(String),
     /// There is a fleet of this name already.
     FleetExists(String),
-    /// A number that nobody holds.
-    NotHeld(Number),
+    /// A number that nobody holds, as it was asked for.
+    NotHeld {
+        /// The worker number.
+        worker: i32,
+        /// The datacenter number.
+        datacenter: i32,
+    },
     /// During `pg_upgrade`: its note can't be written.
     UpgradeUnwritten(FileError),
     /// An ID, number or instant that does not fit its layout.
@@ -359,7 +363,7 @@ impl Reason {
                     .detail(format!("Its terms are {terms}"))
                     .hint("Servers join it by the setting id_gen.registry alone. For another fleet take another name: ALTER SYSTEM SET id_gen.fleet = 'other'; SELECT pg_reload_conf();")
             }
-            Reason::NotHeld(Number { datacenter, worker }) => Message::new(
+            Reason::NotHeld { worker, datacenter } => Message::new(
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 "no server of the fleet holds this number",
             )

@@ -43,14 +43,14 @@ pub fn create(meta: Meta) -> Result<Option<Meta>, Error> {
 }
 
 /// Releases a number whose holder is gone for good. Its bound stays: until then nobody takes it. Returns that bound, in
-/// Unix milliseconds.
+/// Unix milliseconds; `None` if nobody holds it.
 ///
 /// # Errors
-/// As for [`list`], and if nobody holds it.
-pub fn release(number: Number) -> Result<i64, Error> {
+/// As for [`list`].
+pub fn release(number: Number) -> Result<Option<i64>, Error> {
     let mut tags = [0; TRIES];
     random::fresh(&mut tags)?;
-    let released = ask(move |registry| {
+    ask(move |registry| {
         let keys = registry.fleet()?;
         for tag in tags {
             let Some(held) = keys.read(number)?.filter(|it| it.state == GrantState::Held) else {
@@ -62,8 +62,7 @@ pub fn release(number: Number) -> Result<i64, Error> {
             }
         }
         Ok(None)
-    })?;
-    released.ok_or_else(|| Reason::NotHeld(number).into())
+    })
 }
 
 /// Tells the fleet that its registry was restored: numbers acquired from now on make IDs above all that any server may

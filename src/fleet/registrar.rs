@@ -162,6 +162,8 @@ impl Registrar {
             }
         };
         self.leave();
+        // A signal that came meanwhile ended one of those waits, but was not looked at.
+        server::wake_up();
         end
     }
 

@@ -56,6 +56,12 @@ pub fn latch() -> *mut pg_sys::Latch {
     unsafe { pg_sys::MyLatch }
 }
 
+/// Wakes this process itself: its next wait ends at once, and it looks again at what it waits for.
+pub fn wake_up() {
+    // SAFETY: this process's own latch.
+    unsafe { pg_sys::SetLatch(latch()) };
+}
+
 /// This process's number among those that can run SQL: unique while it lives, below
 /// [`max_backends`].
 pub fn process_number() -> Option<usize> {

@@ -108,11 +108,14 @@ fn terms(call: &Call) -> Result<Terms, Error> {
 sql_function! {
     /// `id_gen_fleet_release(worker integer, datacenter integer) → timestamptz`
     fn id_gen_fleet_release(call) {
-        let number = |index| call.int4(index).and_then(|number| u32::try_from(number).ok());
-        let (Some(worker), Some(datacenter)) = (number(0), number(1)) else {
-            return Err(Reason::NotHeld(Number { datacenter: 0, worker: 0 }).into());
+        // The function is STRICT.
+        let [worker, datacenter] = [0, 1].map(|index| call.int4(index).unwrap_or_default());
+        let number = u32::try_from(worker).ok().zip(u32::try_from(datacenter).ok());
+        let released = match number {
+            Some((worker, datacenter)) => commands::release(Number { datacenter, worker })?,
+            None => None,
         };
-        let until_ms = commands::release(Number { datacenter, worker })?;
+        let until_ms = released.ok_or(Reason::NotHeld { worker, datacenter })?;
         Ok(int8(timestamp::from_unix_ms(until_ms)))
     }
 }

@@ -1,6 +1,8 @@
 """Servers get their numbers from the registry, keep them over restarts, and never share one."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -117,6 +119,23 @@ def test_a_number_that_nobody_holds_cannot_be_released(first: Cluster) -> None:
     assert (error.sqlstate, error.message) == ("42704", "no server of the fleet holds this number")
 
 
+@pytest.mark.parametrize(("worker", "datacenter"), [(-1, 0), (0, -5)])
+def test_a_number_below_zero_is_named_as_it_is(first: Cluster, worker: int, datacenter: int) -> None:
+    error = refusal(first, f"SELECT id_gen_fleet_release({worker}, {datacenter})")
+    assert (error.sqlstate, error.detail) == ("42704", f"It is worker {worker} of datacenter {datacenter}.")
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a" * 64], ids=["empty", "with-slash", "too-long"])
+def test_a_name_that_no_fleet_can_have(first: Cluster, name: str) -> None:
+    await_number(first)
+    first.append_conf(f"id_gen.fleet = '{name}'")
+    first.reload()
+    first.poll_until("SELECT trouble = 'the name of the fleet is not valid' FROM id_gen_stat_fleet")
+    for statement in ("SELECT snowflake_next()", "SELECT id_gen_fleet_create()"):
+        error = refusal(first, statement)
+        assert (error.sqlstate, error.message) == ("22023", "the name of the fleet is not valid")
+
+
 def test_all_numbers_held(first: Cluster, conf: str) -> None:
     change(first, "worker_ids", "3")
     await_holding(first)
@@ -175,6 +194,36 @@ def test_a_silent_registry_is_felt_when_the_grant_is_used_up(first: Cluster, etc
         first.start()
         assert refusal(first).sqlstate in ("08006", NO_NUMBER)
     await_number(first)
+
+
+def test_a_stop_is_not_missed_while_a_number_is_given_back(conf: str, etcd: Etcd) -> None:
+    with Cluster("leaving", conf=conf) as leaving:
+        leaving.psql("CREATE EXTENSION id_gen")
+        # With its usual terms a fleet gives a server a second to give its number back.
+        leaving.psql("SELECT id_gen_fleet_create()")
+        leaving.poll_until("SELECT state = 'waiting' FROM id_gen_stat_fleet")
+        with silent(etcd):
+            leaving.append_conf("id_gen.registry = ''")
+            leaving.reload()
+            leaving.poll_until("SHOW id_gen.registry", expected="")
+            leaving.stop()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a file of another user")
+def test_a_file_of_another_user_in_the_place_of_the_witness(first: Cluster) -> None:
+    await_number(first)
+    first.stop()
+    directory = first.data.stat()
+    witness = Path(f"/dev/shm/id_gen.{directory.st_dev}.{directory.st_ino}")
+    witness.unlink()
+    witness.touch()
+    try:
+        first.start()
+        await_number(first)
+        assert "could not write" not in first.log()
+        assert witness.read_bytes() == b""
+    finally:
+        witness.unlink()
 
 
 def test_another_layout_than_the_fleets(first: Cluster, conf: str) -> None:

@@ -145,6 +145,11 @@ pub enum KeysError {
     /// The store has none. A write may have taken place nevertheless.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// No fleet can have this name. Nothing was written.
+    #[error(
+        "\"{0}\" can't be the name of a fleet, which has letters, digits, \"_\", \"-\" and \".\", at most {LONGEST_FLEET_NAME} in all"
+    )]
+    FleetName(String),
     /// The fleet is not there. Nothing was written.
     #[error("the registry has no fleet of this name")]
     NoFleet,
@@ -181,17 +186,23 @@ pub fn is_fleet_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }
 
-fn prefix_of(fleet: &str) -> String {
-    format!("/id_gen/{fleet}/")
+fn prefix_of(fleet: &str) -> Result<String, KeysError> {
+    if !is_fleet_name(fleet) {
+        return Err(KeysError::FleetName(fleet.to_owned()));
+    }
+    Ok(format!("/id_gen/{fleet}/"))
 }
 
 impl<S: Store> Keys<S> {
     /// A fleet that is there.
     ///
     /// # Errors
-    /// If it is not, or the store has no answer.
+    /// If it is not or can't be, or the store has no answer.
     pub fn open(mut store: S, fleet: &str) -> Result<Keys<S>, (S, KeysError)> {
-        let prefix = prefix_of(fleet);
+        let prefix = match prefix_of(fleet) {
+            Ok(prefix) => prefix,
+            Err(error) => return Err((store, error)),
+        };
         match read_meta(&mut store, &prefix) {
             Ok((meta, meta_text)) => Ok(Keys { store, prefix, meta, meta_text }),
             Err(error) => Err((store, error)),
@@ -201,9 +212,9 @@ impl<S: Store> Keys<S> {
     /// Makes a fleet. Returns the one that there is, if there is one of this name.
     ///
     /// # Errors
-    /// If the store has no answer.
+    /// If the store has no answer, or no fleet can have this name.
     pub fn create(store: &mut S, fleet: &str, meta: &Meta) -> Result<Option<Meta>, KeysError> {
-        let prefix = prefix_of(fleet);
+        let prefix = prefix_of(fleet)?;
         let (key, new) = (meta_key(&prefix), text::encode_meta(meta));
         let swap = Swap { key: &key, expected: None, new: &new, only_if: None };
         match store.swap(&swap)? {
@@ -461,5 +472,7 @@ mod tests {
         assert!(["a", "orders-eu_1.x"].into_iter().all(is_fleet_name));
         assert!(!["", "a/b", "ä", "a b"].into_iter().any(is_fleet_name));
         assert!(is_fleet_name(&"a".repeat(63)) && !is_fleet_name(&"a".repeat(64)));
+        let opened = Keys::open(fleet().store, "a/b");
+        assert!(matches!(opened, Err((_, KeysError::FleetName(name))) if name == "a/b"));
     }
 }
