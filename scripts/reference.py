@@ -96,8 +96,9 @@ SELECT json_build_object('condition', condition, 'sqlstate', pg_temp.sqlstate(co
 """
 
 TEXT = r'"((?:[^"\\]|\\.)*)"'
-# An error: its SQLSTATE, or what the operating system's error is made into; then its message.
-ERROR = re.compile(r"::new\(\s*(?P<code>(?:\w+::)*ERRCODE_\w+|\w+\.sqlstate\(\))\s*,\s*")
+# An error, or what a kind of trouble is put into words with: its SQLSTATE, or what the operating system's error is made
+# into; then its message.
+ERROR = re.compile(r"(?:::new|=> )\(\s*(?P<code>(?:\w+::)*ERRCODE_\w+|\w+\.sqlstate\(\))\s*,\s*")
 MESSAGE = re.compile(rf"(?:format!\(\s*)?{TEXT}")
 SQLSTATE_OF = re.compile(r"fn sqlstate\b.*?\n    }\n", re.DOTALL)
 # Notices and warnings are no errors.

@@ -65,7 +65,7 @@ COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.acquisitions IS 'times that this
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.fencings IS 'times that this server''s number was taken by another server, or released';
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.restorations IS 'times that this server found the registry to have gone back in time';
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.last_request IS 'how long the registry took for its last answer';
-COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.slowest_request IS 'how long it took at most';
+COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.slowest_request IS 'how long the registry took for an answer at most';
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.registrar_pid IS 'process ID of the registrar, the background worker that asks the registry';
 
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_fleet() FROM PUBLIC;

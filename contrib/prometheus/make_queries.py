@@ -1,34 +1,35 @@
-"""Writes the query of view id_gen_stat in queries.yaml anew: a metric for each of its columns.
+"""Writes the queries of views id_gen_stat and id_gen_stat_fleet in queries.yaml anew: a metric for each column.
 
     scripts/run contrib/prometheus/make_queries.py
 
 The columns come from a throwaway server with today's extension, or from the database of --dsn. The type of a column
-says what it is: a bigint counts since the last reset; a double precision is a share if its name ends in _use, and
-otherwise milliseconds. A metric's description is the column's comment; without one it stays as it is.
+says what it is: a bigint counts up; a double precision is a share if its name ends in _use, and otherwise milliseconds.
+A metric's description is the column's comment; without one it stays as it is.
 """
 
 import argparse
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import psycopg
 
 QUERIES = Path(__file__).with_name("queries.yaml")
-# Everything that belongs to the query is indented.
-QUERY = re.compile(r"^id_gen:\n(?: .*\n)+", re.MULTILINE)
+# The queries that are made here, and the view that each asks.
+VIEWS = {"id_gen": "id_gen_stat", "id_gen_fleet": "id_gen_stat_fleet"}
 
-# What queries of their own show, all columns alike or as a histogram.
-ELSEWHERE = re.compile(r"refused_\w+|steps_\w+|waits|wait_time")
+# What queries of their own show: all columns alike, as a histogram, or as a label.
+ELSEWHERE = re.compile(r"refused_\w+|steps_\w+|waits|wait_time|state")
 # Metrics that were named before there was a rule.
 NAMES = {"largest_step_back": "largest_clock_step_back"}
 
 COLUMNS = """
 SELECT attname, format_type(atttypid, NULL), col_description(attrelid, attnum)
   FROM pg_attribute
- WHERE attrelid = 'id_gen_stat'::regclass AND attnum > 0 AND NOT attisdropped
+ WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped
  ORDER BY attnum
 """
 
@@ -42,7 +43,39 @@ class Metric(NamedTuple):
     comment: str | None
 
 
+# Columns of which something else is watched than their value. Spans are told by the server's own clock, so that they
+# are right on a server whose clock is wrong.
+OWN = {
+    "granted_until": Metric(
+        "grant_left_seconds",
+        "extract(epoch FROM granted_until - clock_timestamp())::float8",
+        "GAUGE",
+        "how long its grant reaches from now on",
+    ),
+    "answered_at": Metric(
+        "answer_age_seconds",
+        "extract(epoch FROM clock_timestamp() - coalesce(answered_at, pg_postmaster_start_time()))::float8",
+        "GAUGE",
+        "how long ago the registry answered last, or where it never has, this server started",
+    ),
+    "trouble": Metric(
+        "trouble",
+        "(trouble IS NOT NULL)::int",
+        "GAUGE",
+        "whether anything keeps this server from a number, or from renewing its grant (1) or not (0)",
+    ),
+    "registrar_pid": Metric(
+        "registrar_running",
+        "(registrar_pid IS NOT NULL)::int",
+        "GAUGE",
+        "whether the registrar, which asks the registry, runs (1) or not (0)",
+    ),
+}
+
+
 def metric(column: str, kind: str, comment: str | None) -> Metric:
+    if column in OWN:
+        return OWN[column]
     name = NAMES.get(column, column)
     match kind:
         case "bigint":
@@ -53,11 +86,11 @@ def metric(column: str, kind: str, comment: str | None) -> Metric:
             return Metric(f"{name}_seconds", f"{column} / 1000", "GAUGE", comment)
         case "timestamp with time zone":
             return Metric(f"{name}_timestamp_seconds", f"extract(epoch FROM {column})::float8", "GAUGE", comment)
-    raise SystemExit(f"Column {column} of id_gen_stat is {kind}: say in {__file__} what metric that makes.")
+    raise SystemExit(f"Column {column} is {kind}: say in {__file__} what metric that makes.")
 
 
-def metrics(connection: psycopg.Connection) -> list[Metric]:
-    return [metric(*row) for row in connection.execute(COLUMNS) if not ELSEWHERE.fullmatch(row[0])]
+def metrics(connection: psycopg.Connection, view: str) -> list[Metric]:
+    return [metric(*row) for row in connection.execute(COLUMNS, [view]) if not ELSEWHERE.fullmatch(row[0])]
 
 
 def description(each: Metric, text: str) -> str:
@@ -69,19 +102,23 @@ def description(each: Metric, text: str) -> str:
     return words if re.fullmatch(r"\w[^:#]*", words) else json.dumps(words)
 
 
-def lines(found: list[Metric], describe: Callable[[Metric], str]) -> Iterator[str]:
-    columns = (f"{each.value} AS {each.name}" for each in found)
-    yield from ("id_gen:", "  master: true", "  query: |")
+def lines(key: str, found: list[Metric], describe: Callable[[Metric], str]) -> Iterator[str]:
+    columns = (each.value if each.value == each.name else f"{each.value} AS {each.name}" for each in found)
+    yield from (f"{key}:", "  master: true", "  query: |")
     yield "    SELECT " + ",\n           ".join(columns)
-    yield from ("      FROM id_gen_stat", "  metrics:")
+    yield from (f"      FROM {VIEWS[key]}", "  metrics:")
     for each in found:
         yield from (f"    - {each.name}:", f"        usage: {each.usage}", f"        description: {describe(each)}")
 
 
 def write(connection: psycopg.Connection, output: Path) -> None:
     text = QUERIES.read_text()
-    query = "\n".join(lines(metrics(connection), lambda each: description(each, text))) + "\n"
-    output.write_text(QUERY.sub(lambda _: query, text, count=1))
+    for key, view in VIEWS.items():
+        found = metrics(connection, view)
+        query = "\n".join(lines(key, found, partial(description, text=text))) + "\n"
+        # Everything that belongs to a query is indented.
+        text = re.sub(rf"^{key}:\n(?: .*\n)+", lambda _, query=query: query, text, count=1, flags=re.MULTILINE)
+    output.write_text(text)
 
 
 def main() -> None:

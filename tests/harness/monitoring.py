@@ -170,22 +170,21 @@ class Samples(Mapping[str, float]):
 
 
 class Prometheus(Service):
-    """Prometheus with the rules of contrib/, scraping an exporter every second."""
+    """Prometheus with the rules of contrib/, scraping exporters every second."""
 
     ready = "/-/ready"
 
-    def __init__(self, cluster: Cluster, exporter: Exporter) -> None:
+    def __init__(self, cluster: Cluster, *exporters: Exporter) -> None:
         super().__init__(cluster, "prometheus")
         shutil.copy(RULES, self.directory)
+        targets = [f"{LOOPBACK}:{exporter.port}" for exporter in exporters]
         self._config = self.directory / "prometheus.yml"
         self._config.write_text(
             json.dumps(
                 {
                     "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
                     "rule_files": [str(self.directory / RULES.name)],
-                    "scrape_configs": [
-                        {"job_name": "postgres", "static_configs": [{"targets": [f"{LOOPBACK}:{exporter.port}"]}]}
-                    ],
+                    "scrape_configs": [{"job_name": "postgres", "static_configs": [{"targets": targets}]}],
                 }
             )
         )

@@ -14,6 +14,8 @@ import pytest
 import yaml
 
 from harness import GENERATING, Cluster, SqlError
+from harness.etcd import Etcd
+from harness.fleet import GRANT_SECONDS, await_number, create_fleet, member_conf, number_of, silent
 from harness.ids import NARROW, NARROW_LAYOUT, NEXT, array_of, change, first_id, stepped
 from harness.monitoring import CONTRIB, QUERIES, RULES, Exporter, Prometheus, Samples, promtool
 
@@ -31,8 +33,10 @@ DAY = 86400
 # Grafana's variables, with values as Grafana puts them in.
 VARIABLES = {"$instance": ".+", "$__rate_interval": "10s", "$__interval": "10s"}
 
-# What nothing happened to on this server.
+# What nothing happens to here, but where a test makes it happen.
 QUIET = {"IdGenRefusing", "IdGenReservationFailing", "IdGenLayoutEnding", "IdGenNoData"}
+QUIET |= {"IdGenGrantRunningOut", "IdGenRegistryUnreachable", "IdGenRegistrarMissing"}
+QUIET |= {"IdGenNumberLost", "IdGenRegistryRestored"}
 
 
 def queries() -> dict[str, Any]:
@@ -92,8 +96,29 @@ def exporter(server: Cluster) -> Iterator[Exporter]:
 
 
 @pytest.fixture(scope="module")
-def prometheus(server: Cluster, exporter: Exporter) -> Iterator[Prometheus]:
-    with Prometheus(server, exporter) as prometheus:
+def etcd() -> Iterator[Etcd]:
+    with Etcd() as etcd:
+        yield etcd
+
+
+@pytest.fixture(scope="module")
+def member(etcd: Etcd) -> Iterator[Cluster]:
+    """A server of a fleet."""
+    with Cluster("member", conf=member_conf(etcd.endpoints)) as cluster:
+        create_fleet(cluster)
+        await_number(cluster)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def members_exporter(member: Cluster) -> Iterator[Exporter]:
+    with Exporter(member, "postgres") as exporter:
+        yield exporter
+
+
+@pytest.fixture(scope="module")
+def prometheus(server: Cluster, exporter: Exporter, members_exporter: Exporter) -> Iterator[Prometheus]:
+    with Prometheus(server, exporter, members_exporter) as prometheus:
         yield prometheus
 
 
@@ -102,14 +127,22 @@ def scrape(exporter: Exporter) -> Samples:
     return exporter.scrape()
 
 
-def test_every_series_is_there(scrape: Samples) -> None:
-    ours = {name: kind for name, kind in scrape.types.items() if name.startswith("id_gen_")}
+@pytest.fixture
+def members_scrape(members_exporter: Exporter) -> Samples:
+    return members_exporter.scrape()
+
+
+def test_every_series_is_there(scrape: Samples, members_scrape: Samples) -> None:
+    ours = {name: kind for name, kind in members_scrape.types.items() if name.startswith("id_gen_")}
     assert ours == declared()
-    assert set(scrape.of("pg_exporter_user_queries_load_error").values()) == {0}
-    assert set(scrape.of("pg_exporter_last_scrape_error").values()) == {0}
+    without_fleet = {name for name in scrape.types if name.startswith("id_gen_")}
+    assert without_fleet == {name for name in declared() if not name.startswith("id_gen_fleet_")}
+    for each in (scrape, members_scrape):
+        assert set(each.of("pg_exporter_user_queries_load_error").values()) == {0}
+        assert set(each.of("pg_exporter_last_scrape_error").values()) == {0}
 
 
-def test_every_column_of_the_view_is_a_metric(server: Cluster, tmp_path: Path) -> None:
+def test_every_column_of_the_views_is_a_metric(server: Cluster, tmp_path: Path) -> None:
     made = tmp_path / "queries.yaml"
     command = [sys.executable, MAKE_QUERIES, f"--dsn={server.conninfo()}", f"--output={made}"]
     subprocess.run(command, check=True)
@@ -146,6 +179,34 @@ def test_values_are_plausible(server: Cluster, exporter: Exporter) -> None:
     assert f'layout="{NARROW_LAYOUT}"' in worker
     assert scrape["id_gen_keeper_running"] == 1
     assert 0 <= scrape["id_gen_keeper_beat_age_seconds"] < 30
+
+
+def test_values_of_a_member_are_plausible(member: Cluster, members_exporter: Exporter) -> None:
+    before = members_exporter.scrape()
+    member.poll_until(f"SELECT renewals > {before['id_gen_fleet_renewals_total']} FROM id_gen_stat_fleet")
+    scrape = members_exporter.scrape()
+    assert scrape["id_gen_fleet_renewals_total"] > before["id_gen_fleet_renewals_total"]
+    # A grant reaches ahead of the clock, or of the IDs, by so much.
+    assert 0 < scrape["id_gen_fleet_grant_left_seconds"] < GRANT_SECONDS + 5
+    assert 0 <= scrape["id_gen_fleet_answer_age_seconds"] < 60
+    assert 0 < scrape["id_gen_fleet_last_request_seconds"] <= scrape["id_gen_fleet_slowest_request_seconds"] < 60
+    assert scrape["id_gen_fleet_acquisitions_total"] == 1
+    assert (scrape["id_gen_fleet_fencings_total"], scrape["id_gen_fleet_restorations_total"]) == (0, 0)
+    assert (scrape["id_gen_fleet_trouble"], scrape["id_gen_fleet_registrar_running"]) == (0, 1)
+    assert scrape.of("id_gen_fleet_member_info") == {'{state="holding"}': 1}
+
+
+def test_a_member_without_a_registrar(etcd: Etcd) -> None:
+    """There is one place for a background worker beside that of PostgreSQL's own, and the keeper has it."""
+    conf = member_conf(etcd.endpoints, "max_worker_processes = 2")
+    with Cluster("crowded", conf=conf) as crowded, Exporter(crowded, "postgres") as exporter:
+        crowded.psql("CREATE EXTENSION id_gen")
+        crowded.poll_until("SELECT keeper_pid IS NOT NULL FROM id_gen_status()")
+        scrape = exporter.scrape()
+    assert scrape["id_gen_fleet_registrar_running"] == 0
+    assert math.isnan(scrape["id_gen_fleet_grant_left_seconds"])
+    # There was no answer, so it is as old as the server.
+    assert 0 < scrape["id_gen_fleet_answer_age_seconds"] < 600
 
 
 def test_each_check_is_a_series(server: Cluster, scrape: Samples) -> None:
@@ -254,10 +315,10 @@ def test_an_alert_says_what_to_do(alert: dict[str, Any]) -> None:
     assert f'alertname="{name}"' in RULES_TEST.read_text(), "rules_test.yaml does not say when it comes"
 
 
-def test_rules_and_dashboard_use_metrics_that_exist(scrape: Samples) -> None:
+def test_rules_and_dashboard_use_metrics_that_exist(members_scrape: Samples) -> None:
     for expression in [*drawn(), *(alert["expr"] for alert in alerts())]:
         assert used(expression)
-        assert used(expression) <= scrape.names, expression
+        assert used(expression) <= members_scrape.names, expression
 
 
 @pytest.mark.any_server
@@ -291,6 +352,42 @@ def test_an_alert_comes_when_its_trouble_does(server: Cluster, prometheus: Prome
     server.wait_until(pending, "known for its lead", prometheus.log)
     (alert,) = pending()
     assert re.search(r"^127.0.0.1:\d+: snowflakes run [45]\.?\d*s ahead of the clock$", alert["annotations"]["summary"])
+
+
+def test_alerts_come_when_the_fleets_trouble_does(
+    member: Cluster, etcd: Etcd, members_exporter: Exporter, prometheus: Prometheus
+) -> None:
+    """A registry that is silent, one that has forgotten, and a number that is released."""
+
+    def firing(alert: str) -> bool:
+        return any(each["labels"]["alertname"] == alert for each in prometheus.api("alerts")["alerts"])
+
+    def counted(name: str) -> float:
+        return members_exporter.scrape()[f"id_gen_fleet_{name}"]
+
+    instance = f"{{instance=~'.*:{members_exporter.port}'}}"
+    left = f"count_over_time(id_gen_fleet_grant_left_seconds{instance}[1m])"
+    member.wait_until(lambda: any(float(each["value"][1]) > 5 for each in prometheus.ask(left)), "scraped")
+    assert not firing("IdGenGrantRunningOut")
+    with silent(etcd):
+        member.wait_until(lambda: firing("IdGenGrantRunningOut"), "known for its grant", prometheus.log)
+        member.wait_until(lambda: counted("trouble") == 1, "in trouble")
+        assert counted("failures_total") > 0
+        assert counted("grant_left_seconds") < GRANT_SECONDS / 2
+        age = counted("answer_age_seconds")
+        member.wait_until(lambda: counted("answer_age_seconds") > age, "left alone for longer")
+    await_number(member)
+    member.wait_until(lambda: counted("trouble") == 0, "out of trouble")
+
+    etcd.ctl("del", "--prefix", "/id_gen/default/n/")
+    member.wait_until(lambda: counted("restorations_total") == 1, "aware of a restored registry")
+    member.wait_until(lambda: firing("IdGenRegistryRestored"), "known for its registry", prometheus.log)
+    await_number(member)
+
+    member.psql(f"SELECT id_gen_fleet_release({number_of(member)})")
+    member.wait_until(lambda: counted("fencings_total") == 1, "fenced")
+    member.wait_until(lambda: firing("IdGenNumberLost"), "known for its number", prometheus.log)
+    await_number(member)
 
 
 def test_prometheus_answers_the_dashboard(prometheus: Prometheus) -> None:
