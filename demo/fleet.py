@@ -303,6 +303,7 @@ def failover(stage: Stage, primary: Server) -> None:
     )
     stage.await_ids(standby)
     stage.await_ids(primary)
+    standby.cluster.poll_until("SELECT timeline = 2 FROM id_gen_fleet() WHERE this_server")
     stage.say("Nobody told the old primary. Its clients get IDs as before: two primaries, two numbers.")
     stage.show(standby, "SELECT worker_id, port, timeline, this_server FROM id_gen_fleet() WHERE state = 'held';")
 

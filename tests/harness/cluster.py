@@ -246,7 +246,10 @@ class Cluster:
         self._kept = True
 
     def destroy(self) -> None:
-        """Removes every file of the (stopped) cluster."""
+        """Removes every file of the (stopped) cluster, also the memory of it that a member of a fleet has left."""
+        if self.data.exists():
+            directory = self.data.stat()
+            Path(f"/dev/shm/id_gen.{directory.st_dev}.{directory.st_ino}").unlink(missing_ok=True)
         shutil.rmtree(self.base, ignore_errors=True)
         shutil.rmtree(self.socket_dir, ignore_errors=True)
 
