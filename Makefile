@@ -2,7 +2,7 @@
 
 export PG PG_CONFIG MODE WORKERS KEEP WRITE QUICK SEED MINUTES IDS CALLS DSN RECORDING
 
-.PHONY: help all demo dashboard test test-all test-upgrade test-host torture memory robust fuzz release-check \
+.PHONY: help all demo demo-fleet dashboard test test-all test-upgrade test-host torture memory robust fuzz release-check \
 	bench docs lint licences install deb test-deb dist clean
 
 help: ## Show this list
@@ -17,6 +17,9 @@ all:
 
 demo: ## Take the guided tour on a throwaway server (KEEP=1: leave the server running)
 	@scripts/run demo/tour.py
+
+demo-fleet: ## See a fleet on etcd paused, cut off, cloned and failed over under load: no duplicate
+	@scripts/run demo/fleet.py
 
 dashboard: ## Draw what a server does (DSN='host=... dbname=...', SECONDS=; RECORDING=file; neither: a made-up load)
 	@scripts/dashboard "$(SECONDS)"

@@ -6,18 +6,16 @@ server listens on a Unix socket only, and is removed at the end, also after Ctrl
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NoReturn
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from harness import GENERATING, Cluster
+from stage import INTERRUPTED, at_terminal, console, end_when_terminated, offer_psql, psql_command
 
 DATABASE = "shop"
 CLIENTS = 8
@@ -28,14 +26,12 @@ INSERT = "INSERT INTO event (client, reading) SELECT %s, random() FROM generate_
 # How a line that psql echoes is shown: a chapter's title, a comment, SQL. Answers are left plain.
 STYLES = {"bold cyan": re.compile(r"-- \d\. "), "cyan": re.compile("--"), "bold": re.compile("")}
 
-console = Console(highlight=False)
-
 
 def chapter(cluster: Cluster, name: str) -> None:
     """Runs one SQL file and shows statements and answers as psql does, a blank line before each statement."""
     path = Path(__file__).parent / name
     psql = subprocess.Popen(
-        [*psql_command(cluster), "--echo-all", "--set=ON_ERROR_STOP=1", "--pset=pager=off"],
+        [*psql_command(cluster, DATABASE), "--echo-all", "--set=ON_ERROR_STOP=1", "--pset=pager=off"],
         stdin=path.open(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -81,23 +77,6 @@ def load(cluster: Cluster) -> None:
     console.print()
 
 
-def psql_command(cluster: Cluster) -> list[str]:
-    return [str(cluster.server.bindir / "psql"), f"--host={cluster.socket_dir}", "--username=postgres", DATABASE]
-
-
-def offer_psql(cluster: Cluster) -> None:
-    """At a terminal, the tour waits: the server is the visitor's to play with."""
-    while True:
-        console.print("[bold]p[/] and Enter opens psql here; Enter alone stops the server and removes it: ", end="")
-        try:
-            if not input().strip():
-                return
-        except EOFError:
-            console.print()
-            return
-        subprocess.run(psql_command(cluster))
-
-
 def keep(cluster: Cluster) -> None:
     cluster.keep()
     stop = f"{cluster.server.bindir / 'pg_ctl'} stop -D {cluster.data}"
@@ -105,11 +84,6 @@ def keep(cluster: Cluster) -> None:
         stop = f"runuser -u postgres -- {stop}"
     console.print("[bold]The server goes on running.[/] To stop it and remove its files:\n")
     console.print(f"  {stop} && rm -r {cluster.base} {cluster.socket_dir}\n", soft_wrap=True, markup=False)
-
-
-def terminated(number: int, _: object) -> NoReturn:
-    """A closed terminal or a plain kill ends the tour as Ctrl-C does: through the clean-up."""
-    sys.exit(128 + number)
 
 
 def tour(cluster: Cluster) -> None:
@@ -124,22 +98,21 @@ def tour(cluster: Cluster) -> None:
         chapter(cluster, f"{name}.sql")
 
     console.print("[bold]That was the tour.[/] To look around yourself, in another terminal:\n")
-    console.print(f"  {' '.join(psql_command(cluster))}\n", soft_wrap=True, markup=False)
+    console.print(f"  {' '.join(psql_command(cluster, DATABASE))}\n", soft_wrap=True, markup=False)
     if os.environ.get("KEEP"):
         keep(cluster)
-    elif sys.stdin.isatty() and sys.stdout.isatty():
-        offer_psql(cluster)
+    elif at_terminal():
+        offer_psql({"p": cluster}, DATABASE)
     else:
         console.print("The server is removed now; with KEEP=1 it would go on running.")
 
 
 def main() -> None:
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, terminated)
+    end_when_terminated()
     with Cluster("demo", conf=GENERATING) as cluster:
         try:
             tour(cluster)
-        except (KeyboardInterrupt, OSError):
+        except INTERRUPTED:
             # Ctrl-C, or the terminal is gone: no failure whose files anyone would want to see.
             sys.exit("\nInterrupted: the server is stopped and its files are removed.")
 

@@ -207,6 +207,7 @@ impl Registrar {
         let local = self.local();
         let request = match &mut self.fleet {
             Some((meta, member)) => {
+                member.set_holder(numbers::holder());
                 let mut randoms = randoms.into_iter();
                 let Some(request) = member.next(&local, || randoms.next().unwrap_or_default())
                 else {

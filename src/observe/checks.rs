@@ -272,15 +272,17 @@ fn fleet(on: &CheckedServer) -> CheckResult {
         );
     }
     let Membership { right, trouble, weakness, counts, .. } = on.shared.lock().membership;
-    let left = right.map(|right| right.until_ms.saturating_sub(on.now_ms).max(0));
-    let left = left.map_or_else(
-        || "no grant".to_owned(),
-        |left_ms| format!("a grant that reaches {left_ms} ms ahead"),
-    );
+    let left_ms = right.map(|right| right.until_ms.saturating_sub(on.now_ms));
+    let generates = left_ms.is_some_and(|left_ms| left_ms > 0);
+    let left = match left_ms {
+        None => "no grant".to_owned(),
+        Some(left_ms) if generates => format!("a grant that reaches {left_ms} ms ahead"),
+        Some(_) => "a grant that is used up".to_owned(),
+    };
     if let Some(trouble) = trouble {
         let Message { primary, detail, hint, .. } = trouble.message();
         let found = format!("{left}; {primary}. {}", detail.unwrap_or_default());
-        return if right.is_some() { Warning(found, hint) } else { Wrong(found, hint) };
+        return if generates { Warning(found, hint) } else { Wrong(found, hint) };
     }
     if let Some(weakness) = weakness {
         return Warning(

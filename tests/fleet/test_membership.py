@@ -104,6 +104,7 @@ def test_a_standby_has_a_number_and_generates_with_it_once_promoted(first: Clust
         standby.promote()
         next_id(standby)
         assert number_of(standby) == own
+        standby.poll_until("SELECT timeline = 2 FROM id_gen_fleet() WHERE this_server")
 
 
 def test_a_released_number_is_fenced_and_another_is_taken(first: Cluster) -> None:
@@ -190,6 +191,7 @@ def test_a_silent_registry_is_felt_when_the_grant_is_used_up(first: Cluster, etc
         error = refusal(first)
         assert (error.sqlstate, error.message) == (NO_NUMBER, "this server's grant of its number is used up")
         assert error.detail and "registry" in error.detail
+        assert first.psql("SELECT status FROM id_gen_check() WHERE name = 'fleet'") == "error"
         first.stop()
         first.start()
         assert refusal(first).sqlstate in ("08006", NO_NUMBER)

@@ -246,6 +246,11 @@ impl Member {
         self.terms = terms;
     }
 
+    /// Tells the others something else of this server from now on: a standby that is promoted has another timeline.
+    pub fn set_holder(&mut self, holder: Holder) {
+        self.holder = holder;
+    }
+
     /// Which IDs may be made now.
     pub fn right(&self) -> Option<Right> {
         match &self.state {
