@@ -2,7 +2,7 @@
 
 export PG PG_CONFIG MODE WORKERS KEEP WRITE QUICK SEED MINUTES IDS CALLS DSN RECORDING
 
-.PHONY: help all demo demo-fleet dashboard test test-all test-upgrade test-host torture memory robust fuzz release-check \
+.PHONY: help all demo demo-fleet dashboard test test-all test-upgrade test-host torture torture-fleet memory robust fuzz release-check \
 	bench docs lint licences install deb test-deb dist clean
 
 help: ## Show this list
@@ -35,6 +35,9 @@ test-upgrade: ## Take a database through pg_upgrade, from the oldest supported P
 
 test-host: ## Run PostgreSQL's own regression and isolation suites on a server with id_gen in it (PG=, MODE=)
 	@scripts/host
+
+torture-fleet: ## Pause, cut off, copy and promote servers of a fleet, then look for duplicates (SEED=, MINUTES=)
+	@scripts/run tests/torture_fleet.py
 
 torture: ## Crash, step and promote servers for minutes, then look for duplicates (SEED=, MINUTES=, IDS=)
 	@scripts/run tests/torture.py

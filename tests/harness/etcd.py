@@ -17,6 +17,7 @@ import ssl
 import subprocess
 import tempfile
 import time
+from base64 import b64decode
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -229,6 +230,36 @@ class Etcd:
         if done.returncode != 0:
             raise RuntimeError(f"etcdctl {' '.join(arguments)} failed:\n{done.stderr}")
         return done.stdout
+
+    def history(self, prefix: str) -> list[tuple[str, str]]:
+        """Every key with this prefix and every value that it ever had. Nothing is compacted unless a test does it."""
+        status = json.loads(self.ctl("endpoint", "status", "--write-out=json"))
+        revision = max(each["Status"]["header"]["revision"] for each in status)
+        found: list[tuple[str, str]] = []
+        watch = subprocess.Popen(
+            [
+                _program("etcdctl"),
+                f"--endpoints={self.members[0].url}",
+                "watch", "--prefix", prefix, "--rev=1", "--write-out=json",
+            ],
+            env={"PATH": os.environ["PATH"], "ETCDCTL_API": "3"},
+            text=True,
+            stdout=subprocess.PIPE,
+        )  # fmt: skip
+        with watch:
+            # Something to see at the end, so that nobody waits for more.
+            self.ctl("put", f"{prefix}end", "")
+            assert watch.stdout
+            for line in watch.stdout:
+                events = json.loads(line)["Events"]
+                for event in events:
+                    key = b64decode(event["kv"]["key"]).decode()
+                    if key == f"{prefix}end" and event["kv"]["mod_revision"] > revision:
+                        watch.kill()
+                        return found
+                    if "value" in event["kv"]:
+                        found.append((key, b64decode(event["kv"]["value"]).decode()))
+        raise RuntimeError("etcd's history ended before its end")
 
     def enable_auth(self, user: str = "id_gen", password: str = "secret") -> None:
         """From now on etcd asks for a user: this one, who may use what begins with /id_gen/ and whose password

@@ -23,8 +23,9 @@ class Way:
     """One server's connections to all members of an etcd without TLS."""
 
     def __init__(self, etcd: Etcd) -> None:
-        self._whole = threading.Event()
-        self._whole.set()
+        self._requests, self._answers = threading.Event(), threading.Event()
+        self._requests.set()
+        self._answers.set()
         self._listeners = [(member, socket.create_server((LOOPBACK, 0))) for member in etcd.members]
 
     def __enter__(self) -> "Way":
@@ -33,7 +34,8 @@ class Way:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._whole.set()
+        self._requests.set()
+        self._answers.set()
         for _, listener in self._listeners:
             # Closing alone would leave the thread in accept().
             listener.shutdown(socket.SHUT_RDWR)
@@ -45,13 +47,17 @@ class Way:
         return ",".join(f"etcd://{LOOPBACK}:{listener.getsockname()[1]}" for _, listener in self._listeners)
 
     @contextmanager
-    def cut(self) -> Iterator[None]:
-        """Lets nothing pass, either way, for as long as the block lasts."""
-        self._whole.clear()
+    def cut(self, requests: bool = True, answers: bool = True) -> Iterator[None]:
+        """Lets no requests pass, no answers, or neither, for as long as the block lasts."""
+        if requests:
+            self._requests.clear()
+        if answers:
+            self._answers.clear()
         try:
             yield
         finally:
-            self._whole.set()
+            self._requests.set()
+            self._answers.set()
 
     def _accept(self, listener: socket.socket, member: Member) -> None:
         with suppress(OSError):
@@ -61,18 +67,19 @@ class Way:
 
     def _connect(self, client: socket.socket, member: Member) -> None:
         """Lets a client talk to a member, or sees its connection end as it would there."""
-        self._whole.wait()
+        self._requests.wait()
         with client, suppress(OSError), socket.create_connection((LOOPBACK, member.port)) as server:
-            back = threading.Thread(target=self._pass_on, args=(server, client), daemon=True)
+            back = threading.Thread(target=_pass_on, args=(server, client, self._answers), daemon=True)
             back.start()
-            self._pass_on(client, server)
+            _pass_on(client, server, self._requests)
             back.join()
 
-    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
-        with suppress(OSError):
-            while data := source.recv(CHUNK_BYTES):
-                self._whole.wait()
-                target.sendall(data)
-        self._whole.wait()
-        with suppress(OSError):
-            target.shutdown(socket.SHUT_WR)
+
+def _pass_on(source: socket.socket, target: socket.socket, whole: threading.Event) -> None:
+    with suppress(OSError):
+        while data := source.recv(CHUNK_BYTES):
+            whole.wait()
+            target.sendall(data)
+    whole.wait()
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_WR)

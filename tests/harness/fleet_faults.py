@@ -1,0 +1,304 @@
+"""Servers of a fleet under torture: what happens to them, and the clients that keep every ID they were given.
+
+Each server has a port of its own, by which the registry's history tells the servers apart, and its own way to etcd,
+which can be cut. Servers listen on Unix sockets, so their clients never notice a cut.
+"""
+
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import psycopg
+
+from harness.clients import array_elements
+from harness.clock import FakeClock
+from harness.cluster import Cluster, SqlError
+from harness.etcd import Etcd
+from harness.fleet import GRANT_SECONDS, create_fleet, member_conf
+from harness.relay import Way
+
+FLEET = "/id_gen/default/"
+BATCH = 2_000
+WAYS = (f"SELECT array_send(snowflake_next_array({BATCH}))", "SELECT array_send(ARRAY[snowflake_next()])")
+BREATH_SECONDS = 0.02
+LIFE_SECONDS = 3.0
+HOUR = 3600.0
+
+# Of the layout "default": what is above these bits is time, in milliseconds from its epoch.
+TIME_SHIFT, WORKER_SHIFT, WORKER_MASK = 22, 12, 1023
+EPOCH_MS = 1_704_067_200_000
+
+
+class Client(threading.Thread):
+    """Asks one server for IDs until it is told to end, and keeps them in a file."""
+
+    def __init__(self, cluster: Cluster, file: Path) -> None:
+        super().__init__(daemon=True)
+        self._cluster = cluster
+        self._file = file.open("wb")
+        self._ended = threading.Event()
+        self.given = 0
+        self.refusals: Counter[str] = Counter()
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            try:
+                with self._cluster.connect() as connection, connection.cursor(binary=True) as cursor:
+                    while not self._ended.wait(BREATH_SECONDS):
+                        self._ask(cursor)
+            except psycopg.Error as error:
+                self.refusals[error.sqlstate or "lost"] += 1
+                self._ended.wait(BREATH_SECONDS)
+
+    def _ask(self, cursor: psycopg.Cursor[tuple[bytes]]) -> None:
+        for query in WAYS:
+            for (array,) in cursor.execute(query):
+                ids = array_elements(array)
+                self._file.write(ids.astype(np.int64).tobytes())
+                self.given += ids.size
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join()
+        self._file.close()
+
+
+class Member:
+    """A server, its way to etcd and its client."""
+
+    def __init__(self, cluster: Cluster, way: Way, client: Client) -> None:
+        self.cluster = cluster
+        self.way = way
+        self.client = client
+
+    def process(self, kind: str) -> int | None:
+        """A process of the server by its title."""
+        found = [pid for pid, title in self.cluster.processes().items() if kind in title]
+        return found[0] if found else None
+
+
+class Fleet:
+    """Three servers, three members of etcd, and whoever else comes and goes."""
+
+    def __init__(self, directory: Path, seed: int, stack: ExitStack) -> None:
+        self.directory = directory
+        self.dice = random.Random(seed)
+        self.count: Counter[str] = Counter()
+        self.given_by_the_gone = 0
+        self._stack = stack
+        self._ports = count(7000)
+        self.etcd = stack.enter_context(Etcd(3))
+        self.members = [self._join(stack) for _ in range(3)]
+        create_fleet(self.members[0].cluster)
+        for member in self.members[1:]:
+            member.cluster.psql("CREATE EXTENSION id_gen")
+        self.start_clients(self.members)
+        self.await_ids()
+
+    # Servers
+
+    def _join(self, stack: ExitStack, **options: object) -> Member:
+        port = next(self._ports)
+        way = stack.enter_context(Way(self.etcd))
+        conf = "" if "standby_of" in options else member_conf(way.endpoints, "id_gen.max_wait = '10s'")
+        if "standby_of" in options or "clone_of" in options or "copy_of" in options:
+            conf = f"id_gen.registry = '{way.endpoints}'"
+        cluster = stack.enter_context(Cluster(f"s{port}", conf=conf, port=port, **options))
+        return Member(cluster, way, Client(cluster, self.directory / f"{port}.ids"))
+
+    def start_clients(self, members: list[Member]) -> None:
+        for member in members:
+            member.client.start()
+
+    @property
+    def given(self) -> int:
+        return self.given_by_the_gone + sum(member.client.given for member in self.members)
+
+    def await_ids(self, members: list[Member] | None = None) -> None:
+        """Waits until all servers generate."""
+        for member in members or self.members:
+            given = member.client.given
+
+            def generates(member: Member = member, given: int = given) -> bool:
+                return member.client.given > given + 1
+
+            member.cluster.wait_until(generates, "giving IDs again", lambda m=member: str(m.client.refusals))
+
+    def _visitor(self, what: str, prepare: Callable[[Member], None] | None = None, **options: object) -> str:
+        """A server that joins, generates for some seconds, and is gone for good."""
+        with ExitStack() as stack:
+            visitor = self._join(stack, **options)
+            if prepare:
+                prepare(visitor)
+            with suppress(SqlError):
+                visitor.cluster.psql("CREATE EXTENSION IF NOT EXISTS id_gen")
+            visitor.client.start()
+            try:
+                self.await_ids([visitor, *self.members])
+                time.sleep(LIFE_SECONDS * self.dice.random())
+            finally:
+                visitor.client.end()
+                self.given_by_the_gone += visitor.client.given
+            visitor.cluster.stop(self.dice.choice(["fast", "immediate"]))
+        return what
+
+    # Faults
+
+    def _some(self) -> Member:
+        return self.dice.choice(self.members)
+
+    def _long(self) -> float:
+        return GRANT_SECONDS * self.dice.choice([0.5, 2])
+
+    def pause_process(self) -> str:
+        member, kind = self._some(), self.dice.choice(["id_gen keeper", "id_gen registrar", " [local] "])
+        pid, seconds = member.process(kind), self._long()
+        if pid is None:
+            return "nobody to pause"
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(seconds)
+            os.kill(pid, signal.SIGCONT)
+        return f"{kind.strip()} paused for {seconds} s"
+
+    def pause_server(self) -> str:
+        seconds = self._long()
+        with self._some().cluster.paused():
+            time.sleep(seconds)
+        return f"server paused for {seconds} s"
+
+    def cut(self) -> str:
+        requests, answers = self.dice.choice([(True, True), (True, False), (False, True)])
+        seconds = self._long()
+        with self._some().way.cut(requests, answers):
+            time.sleep(seconds)
+        what = "everything" if requests and answers else "requests" if requests else "answers"
+        return f"{what} to a server cut for {seconds} s"
+
+    def etcd_leader(self) -> str:
+        leader, how = self.etcd.leader(), self.dice.choice(["killed", "paused"])
+        if how == "killed":
+            leader.kill9()
+            time.sleep(self._long())
+            leader.start()
+        else:
+            leader.pause()
+            time.sleep(self._long())
+            leader.resume()
+        return f"etcd's leader {how}"
+
+    def etcd_majority(self) -> str:
+        lost, seconds = self.dice.sample(self.etcd.members, 2), self._long()
+        for member in lost:
+            member.kill9()
+        time.sleep(seconds)
+        for member in lost:
+            member.begin_start()
+        for member in lost:
+            member.await_start()
+        return f"etcd's majority lost for {seconds} s"
+
+    def crash(self) -> str:
+        member = self._some()
+        if self.dice.random() < 0.5 and (pid := member.process("id_gen registrar")) is not None:
+            position = member.cluster.log_position
+            member.cluster.kill9(pid)
+            member.cluster.wait_for_log("ready to accept connections", position)
+            return "registrar killed"
+        member.cluster.kill9()
+        member.cluster.start()
+        return "server killed"
+
+    def restart(self) -> str:
+        mode = self.dice.choice(["fast", "immediate"])
+        self._some().cluster.restart(mode)
+        return f"server restarted, {mode}"
+
+    def terminate(self) -> str:
+        pid = (member := self._some()).process("id_gen registrar")
+        member.cluster.psql(f"SELECT pg_terminate_backend({pid or 0})")
+        return "registrar terminated"
+
+    def clone(self) -> str:
+        if self.dice.random() < 0.5:
+            return self._visitor("cloned by a copy of its files", clone_of=self._some().cluster)
+        return self._visitor("cloned by a base backup", copy_of=self._some().cluster)
+
+    def failover(self) -> str:
+        def promote(standby: Member) -> None:
+            primary.wait_for_catchup(standby.cluster)
+            standby.cluster.poll_until("SELECT state = 'holding' FROM id_gen_stat_fleet")
+            standby.cluster.promote()
+
+        primary = self._some().cluster
+        return self._visitor("standby promoted while its primary goes on", promote, standby_of=primary)
+
+    def newcomer(self) -> str:
+        ahead = self.dice.choice([0.0, HOUR, -HOUR])
+        clock = FakeClock(ahead) if ahead else None
+        return self._visitor(f"newcomer whose clock is {ahead:+.0f} s off", clock=clock)
+
+    def release(self) -> str:
+        member = self._some()
+        worker = member.cluster.psql("SELECT worker_id FROM id_gen_status()")
+        with suppress(SqlError):
+            self._some().cluster.psql(f"SELECT id_gen_fleet_release({worker or 0})")
+        return "number released by hand"
+
+    def wipe(self) -> str:
+        """All grants are gone; or an older state of the registry is back."""
+        restored = self.dice.random() < 0.5
+        before = self._keys() if restored else {}
+        if restored:
+            time.sleep(GRANT_SECONDS * self.dice.random())
+        self.etcd.ctl("del", "--prefix", f"{FLEET}n/")
+        for key, value in before.items():
+            self.etcd.ctl("put", key, value)
+        return "registry restored" if restored else "registry wiped"
+
+    def _keys(self) -> dict[str, str]:
+        lines = self.etcd.ctl("get", "--prefix", f"{FLEET}n/").splitlines()
+        return dict(zip(lines[::2], lines[1::2], strict=True))
+
+    # What is found in the end
+
+    def bounds(self) -> dict[tuple[int, int], int]:
+        """The highest bound of each port and worker number that etcd ever had: its history is never compacted."""
+        watch = self.etcd.history(FLEET + "n/")
+        found: dict[tuple[int, int], int] = {}
+        for key, value in watch:
+            grant = json.loads(value)
+            place = (grant["port"], int(key.rsplit("/", 1)[1]))
+            found[place] = max(found.get(place, 0), grant["until_ms"])
+        return found
+
+
+FAULTS = {
+    Fleet.pause_process: 3, Fleet.pause_server: 3, Fleet.cut: 5, Fleet.etcd_leader: 2, Fleet.etcd_majority: 1,
+    Fleet.crash: 3, Fleet.restart: 2, Fleet.terminate: 1, Fleet.clone: 2, Fleet.failover: 1, Fleet.newcomer: 2,
+    Fleet.release: 2, Fleet.wipe: 1,
+}  # fmt: skip
+
+
+def check(directory: Path, bounds: dict[tuple[int, int], int]) -> tuple[int, int, int]:
+    """How many IDs there are, how many of them were given twice, and how many lie at a bound or beyond."""
+    parts, beyond = [], 0
+    for file in sorted(directory.glob("*.ids")):
+        ids = np.fromfile(file, dtype=np.int64)
+        parts.append(ids)
+        times, workers = (ids >> TIME_SHIFT) + EPOCH_MS, (ids >> WORKER_SHIFT) & WORKER_MASK
+        for worker in np.unique(workers):
+            bound = bounds.get((int(file.stem), int(worker)), 0)
+            beyond += int(np.count_nonzero(times[workers == worker] >= bound))
+    union = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+    union.sort()
+    return union.size, int(np.count_nonzero(union[1:] == union[:-1])), beyond

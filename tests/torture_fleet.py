@@ -1,0 +1,76 @@
+"""The fleet's torture: three servers, three members of etcd, and all that could make two servers share a number.
+
+Clients keep each ID that they were given. Meanwhile processes and servers are paused, killed and restarted; their way
+to etcd is cut, in one direction or both; etcd loses its leader or its majority; servers are copied and promoted while
+their originals go on, come with a clock that is wrong by an hour, and lose their numbers by hand; and the registry is
+wiped or brought back from an older state. After each, all servers must generate again. In the end no ID may have been
+given twice, and none may lie at or beyond a bound that the registry ever granted to its server.
+
+    make torture-fleet              150 faults and 50 million IDs
+    make torture-fleet SEED=7       the same faults as in the run that printed this seed
+    make torture-fleet MINUTES=30   as long as wanted
+"""
+
+import os
+import secrets
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.fleet_faults import FAULTS, Fleet, check
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long. It ends when everything is reached, or after `minutes`."""
+
+    seed: int
+    faults: int = 150
+    ids: int = 50_000_000
+    minutes: float = 60.0
+    each_once: bool = False
+    """One fault of each kind, in an order of the seed's."""
+
+    @classmethod
+    def from_environment(cls) -> "Plan":
+        seed, minutes = os.environ.get("SEED"), os.environ.get("MINUTES")
+        plan = cls(int(seed) if seed else secrets.randbelow(1_000_000))
+        return cls(plan.seed, sys.maxsize, sys.maxsize, float(minutes)) if minutes else plan
+
+
+def torture(plan: Plan, tell: Callable[[str], None] = print) -> bool:
+    """Runs a plan; returns whether all is well."""
+    tell(f"seed {plan.seed}")
+    with tempfile.TemporaryDirectory(prefix="id_gen_torture_fleet_") as directory, ExitStack() as stack:
+        fleet = Fleet(Path(directory), plan.seed, stack)
+        started = time.monotonic()
+        kinds = list(FAULTS)
+        fleet.dice.shuffle(kinds)
+        number = 0
+        while time.monotonic() - started < plan.minutes * 60:
+            if plan.each_once and number == len(kinds):
+                break
+            if not plan.each_once and number >= plan.faults and fleet.given >= plan.ids:
+                break
+            kind = kinds[number] if plan.each_once else fleet.dice.choices(list(FAULTS), list(FAULTS.values()))[0]
+            story = kind(fleet)
+            fleet.await_ids()
+            number += 1
+            fleet.count[kind.__name__] += 1
+            tell(f"{time.monotonic() - started:7.1f} s {fleet.given / 1e6:8.2f} M IDs  #{number:<4} {story}")
+        for member in fleet.members:
+            member.client.end()
+        given, repeated, beyond = check(Path(directory), fleet.bounds())
+        tell(", ".join(f"{kind} {times}" for kind, times in sorted(fleet.count.items())))
+        tell(f"seed {plan.seed}: {number} faults, {given:,} IDs, {repeated} duplicates, {beyond} beyond their bound")
+        if repeated or beyond:
+            raise AssertionError(f"{repeated} duplicates, {beyond} beyond their bound; SEED={plan.seed}")
+        return given > 0
+
+
+if __name__ == "__main__":
+    sys.exit(not torture(Plan.from_environment(), lambda line: print(line, flush=True)))
