@@ -110,7 +110,7 @@ impl Allocator {
         let furthest_ms = now_ms.saturating_add(i64::from(max_lead_ms));
         let ahead_ms =
             now_ms.max(self.frontier_ms(layout)).min(furthest_ms).saturating_add(RESERVE_AHEAD_MS);
-        ahead_ms.min(identity.valid_until_ms.unwrap_or(i64::MAX)).max(reserved_ms)
+        identity.bounded_ms(ahead_ms).max(reserved_ms)
     }
 
     /// The reservation that should be written now. Claims check the clocks again for themselves, and

@@ -75,6 +75,12 @@ impl Identity {
         self.same_node(other) && self.first_ms == other.first_ms
     }
 
+    /// As much of a reservation as may be used with these numbers, in Unix milliseconds: it may have been planned before
+    /// they had a bound.
+    pub fn bounded_ms(&self, reserved_until_ms: i64) -> i64 {
+        reserved_until_ms.min(self.valid_until_ms.unwrap_or(i64::MAX))
+    }
+
     /// The node's bits in every ID of a layout.
     ///
     /// # Errors

@@ -108,7 +108,8 @@ impl Journal {
         }
         let member = member.map(|(member, _)| member);
         self.membership.witness = member.and_then(|member| member.to_witness(i64::MIN));
-        self.membership.number = member.and_then(|member| Some(member.grant()?.0));
+        let acknowledged = member.and_then(Member::grant);
+        self.membership.acknowledged = acknowledged.map(|(number, grant)| (number, grant.until_ms));
         self.membership.phase = member.map(Member::phase);
         self.membership.right = member.and_then(Member::right);
         self.shared.put_membership(self.membership);

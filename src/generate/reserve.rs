@@ -38,10 +38,11 @@ pub fn extend(shared: &SharedState, guard: &WriteGuard<'_>) -> Result<(), Error>
     let mut state = shared.lock();
     // What was written names the server's numbers. If they have changed since, nothing is reserved for
     // the new ones, and whoever needs an ID comes back here.
+    let until_ms = state.identity.bounded_ms(next.until_ms);
     if state.identity.goes_on_as(&identity)
         && let Some(allocator) = &mut state.allocator
     {
-        allocator.extend(&layout, next.until_ms);
+        allocator.extend(&layout, until_ms);
     }
     Ok(())
 }

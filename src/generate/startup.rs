@@ -94,11 +94,11 @@ pub fn start(
     let first =
         allocator.next_reservation(&layout, &identity, context.clock, max_lead_ms, max_jump_ns);
     reserve::write(shared, guard, layout, &identity, first)?;
-    allocator.extend(&layout, first.until_ms);
     if context.upgraded_ms.is_some() {
         durable::upgrade::remove()?;
     }
     let mut state = shared.lock();
+    allocator.extend(&layout, state.identity.bounded_ms(first.until_ms));
     if !state.identity.goes_on_as(&identity) {
         // As in `reserve::extend`.
         allocator.change_node(&layout, &state.identity);

@@ -29,8 +29,8 @@ pub struct FleetCounts {
 /// This server's place in its fleet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Membership {
-    /// The number that the registry acknowledged, whether it may be used by now or not.
-    pub number: Option<Number>,
+    /// The number that the registry acknowledged, whether it may be used by now or not, and up to which Unix millisecond.
+    pub acknowledged: Option<(Number, i64)>,
     /// Which IDs it may make.
     pub right: Option<Right>,
     /// What the memory of the boot should say, but for how far IDs are reserved.

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use id_gen_core::allocator::Allocator;
 use id_gen_core::clock::{ClockMonitor, ClockReading};
+use id_gen_core::fleet::Number;
 use id_gen_core::frontier::{Run, SequenceStart};
 use id_gen_core::identity::{Identity, IdentityError, IdentitySource};
 use id_gen_core::layout::Layout;
@@ -31,6 +32,7 @@ use id_gen_core::shared_block::SharedBlock;
 use id_gen_core::time::{NS_PER_MS, unix_ms};
 
 use crate::durable;
+use crate::error::fleet::TroubleKind;
 use crate::error::log_limit::{self, RateLimits};
 use crate::error::{Error, Reason};
 use crate::os::clock;
@@ -245,15 +247,28 @@ impl State {
         match (self.settings.has_registry, &self.membership.right) {
             (false, _) => self.typed,
             (true, Some(right)) => Identity::granted(right),
-            // It joins a fleet with the number that it has: until that is granted it goes on as before.
-            (true, None)
-                if self.identity.source == IdentitySource::Setting
-                    && self.identity.worker.is_some()
-                    && self.identity.same_node(&self.typed) =>
-            {
-                self.typed
+            (true, None) => self.joining_identity().unwrap_or(Identity::WITHOUT_GRANT),
+        }
+    }
+
+    /// Who this server is while it joins a fleet with the number that it has. Until that is granted it goes on as before:
+    /// unless another server holds the number, and, once the registry has acknowledged it, to that bound alone, because
+    /// from then on another server may take it.
+    fn joining_identity(&self) -> Option<Identity> {
+        let Identity { worker, datacenter, source, first_ms, .. } = self.identity;
+        let own = Number { datacenter, worker: worker? };
+        let is_taken = self.membership.trouble.is_some_and(|it| it.kind == TroubleKind::Taken);
+        match (source, self.membership.acknowledged) {
+            _ if first_ms.is_some() || is_taken => None,
+            (_, Some((number, until_ms))) if number == own => Some(Identity {
+                source: IdentitySource::Registry,
+                valid_until_ms: Some(until_ms),
+                ..self.identity
+            }),
+            (IdentitySource::Setting, _) if self.identity.same_node(&self.typed) => {
+                Some(self.typed)
             }
-            (true, None) => Identity::WITHOUT_GRANT,
+            _ => None,
         }
     }
 
@@ -324,23 +339,29 @@ impl SharedState {
     /// Puts settings and identity in force as they are now in the state.
     fn put_in_force(&self, state: &mut State) {
         let identity = state.next_identity();
-        if !state.identity.goes_on_as(&identity)
-            && let (Some(allocator), Some(layout)) = (&mut state.allocator, self.layout_if_valid())
-        {
-            allocator.change_node(layout, &identity);
+        let (goes_on, is_bounded) =
+            (state.identity.goes_on_as(&identity), identity.valid_until_ms.is_some());
+        if let (Some(allocator), Some(layout)) = (&mut state.allocator, self.layout_if_valid()) {
+            if !goes_on {
+                allocator.change_node(layout, &identity);
+            } else if is_bounded && state.identity.valid_until_ms.is_none() {
+                // What is reserved may reach beyond the bound.
+                allocator.release(layout);
+            }
         }
         state.rules = ClaimRules::new(self.layout_if_valid(), &identity, &state.settings);
         state.identity = identity;
         self.next_generation();
     }
 
-    /// Takes note of this server's place in its fleet. A right that only reaches further disturbs nobody; any other
-    /// change of it ends all blocks.
+    /// Takes note of this server's place in its fleet. A bound that only moves on disturbs nobody; any other change of the
+    /// right ends all blocks.
     pub fn put_membership(&self, membership: Membership) {
         let mut state = self.lock();
         state.membership = membership;
         let identity = state.next_identity();
-        if state.identity.goes_on_as(&identity) {
+        let had_bound = state.identity.valid_until_ms.is_some();
+        if state.identity.goes_on_as(&identity) && had_bound == identity.valid_until_ms.is_some() {
             state.identity = identity;
         } else {
             self.put_in_force(&mut state);

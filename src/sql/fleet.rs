@@ -32,7 +32,8 @@ sql_function! {
     fn id_gen_fleet(call) {
         let (_, grants) = commands::list()?;
         let now_ms = unix_ms(clock::wall_ns());
-        let own = memory::attach().ok().and_then(|shared| shared.lock().membership.number);
+        let membership = memory::attach().ok().map(|shared| shared.lock().membership);
+        let own = membership.and_then(|membership| Some(membership.acknowledged?.0));
         Ok(call.rows(grants.into_iter().map(|(number, grant)| {
             let Grant { state, until_ms, holder, .. } = grant;
             let Holder { system_identifier, timeline, host, port } = holder;

@@ -160,6 +160,33 @@ def test_a_number_typed_by_hand_that_another_server_holds(first: Cluster, conf: 
         assert await_number(typed) != number
 
 
+def test_a_server_that_joins_with_a_number_of_another_stops_making_ids(first: Cluster, conf: str) -> None:
+    number = await_number(first)
+    with Cluster("typed", conf=f"{PRELOAD}id_gen.worker_id = {number}") as typed:
+        typed.psql("CREATE EXTENSION id_gen")
+        next_id(typed)
+        typed.append_conf(conf.replace(PRELOAD, ""))
+        typed.reload()
+        typed.poll_until("SELECT trouble IS NOT NULL FROM id_gen_stat_fleet")
+        error = refusal(typed)
+        assert error.message == "the number of id_gen.worker_id belongs to another server of the fleet"
+
+
+def test_a_server_cut_off_while_it_joins_goes_no_further_than_its_grant(first: Cluster, conf: str, etcd: Etcd) -> None:
+    with Cluster("typed", conf=f"{PRELOAD}id_gen.worker_id = 9") as typed:
+        typed.psql("CREATE EXTENSION id_gen")
+        next_id(typed)
+        typed.append_conf(conf.replace(PRELOAD, ""))
+        typed.reload()
+        typed.poll_until("SELECT state = 'waiting' FROM id_gen_stat_fleet")
+        with silent(etcd):
+            next_id(typed)
+            typed.poll_until("SELECT granted_until < clock_timestamp() FROM id_gen_status()")
+            assert refusal(typed).message == "this server's grant of its number is used up"
+        await_number(typed)
+        assert number_of(typed) == 9
+
+
 def test_a_server_numbered_by_hand_joins_without_a_gap(etcd: Etcd, conf: str, first: Cluster) -> None:
     with Cluster("typed", conf=f"{PRELOAD}id_gen.worker_id = 9") as typed:
         typed.psql("CREATE EXTENSION id_gen")
