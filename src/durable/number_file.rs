@@ -89,7 +89,7 @@ pub fn write_witness(witness: Option<&Witness>) -> Result<(), Error> {
     }
     // Without one a restart waits, which is safe.
     match witness_path().and_then(remove_witness) {
-        Err(error) => Err(Reason::Unwritten((&error).into()).into()),
+        Err(error) => Err(Reason::WitnessUnwritten((&error).into()).into()),
         Ok(()) => Ok(()),
     }
 }

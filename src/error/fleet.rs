@@ -9,6 +9,7 @@ use id_gen_core::time::format_ms;
 use pgrx::prelude::PgSqlErrorCode as Code;
 
 use crate::error::fields::Message;
+use crate::pg::server;
 
 /// What keeps this server from a number, or from renewing its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +103,16 @@ impl Trouble {
         matches!(self.kind, TroubleKind::Store(_) | TroubleKind::NoFleet | TroubleKind::Damaged)
     }
 
+    /// The words of it, for any role: the figures may name hosts and files that only some may know of.
+    pub fn public_message(&self) -> Message {
+        let message = self.message();
+        if server::may_read_all_settings() {
+            return message;
+        }
+        let detail = "The server's log has the figures, and so has id_gen_check().";
+        Message { detail: Some(detail.to_owned()), ..message }
+    }
+
     /// The words of it.
     pub fn message(&self) -> Message {
         let (sqlstate, primary, hint) = match self.kind {
@@ -119,7 +130,10 @@ impl Trouble {
             TroubleKind::OtherLayout => (
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "the fleet has another layout than this server",
-                "Take the fleet's layout, as DETAIL shows it, then restart the server: ALTER SYSTEM SET id_gen.layout = '...';".to_owned(),
+                format!(
+                    "Take the fleet's layout, then restart the server: ALTER SYSTEM SET id_gen.layout = '{}';",
+                    self.detail.as_str().split('"').nth(1).unwrap_or_default()
+                ),
             ),
             TroubleKind::Damaged => (
                 Code::ERRCODE_DATA_CORRUPTED,
@@ -230,7 +244,7 @@ fn phase_words(phase: Option<Phase>) -> &'static str {
 /// The words about a server that has no number.
 pub fn no_grant(phase: Option<Phase>, trouble: Option<&Trouble>, registrar_runs: bool) -> Message {
     match trouble {
-        Some(trouble) => trouble.message(),
+        Some(trouble) => trouble.public_message(),
         None if registrar_runs => Message::new(
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             "this server has no number of its fleet yet",
@@ -248,7 +262,7 @@ pub fn no_grant(phase: Option<Phase>, trouble: Option<&Trouble>, registrar_runs:
 
 /// The words about a server whose grant is used up.
 pub fn grant_used_up(until_ms: i64, trouble: Option<&Trouble>) -> Message {
-    let what = trouble.map(Trouble::message);
+    let what = trouble.map(Trouble::public_message);
     let (because, hint) = match what {
         Some(Message { primary, detail, hint, .. }) => {
             (format!(" because {primary}. {}", detail.unwrap_or_default()), hint)
@@ -269,8 +283,10 @@ pub fn grant_used_up(until_ms: i64, trouble: Option<&Trouble>) -> Message {
 /// Figures as a sentence of DETAIL.
 fn sentence(figures: &str) -> String {
     let mut letters = figures.chars();
-    let sentence: String = letters
-        .next()
-        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect());
+    let begins_with_word = figures.split(' ').next().is_some_and(|word| !word.contains("://"));
+    let sentence: String = match letters.next() {
+        Some(first) if begins_with_word => first.to_uppercase().chain(letters).collect(),
+        _ => figures.to_owned(),
+    };
     if sentence.ends_with(['.', ':', ';']) { sentence } else { format!("{sentence}.") }
 }

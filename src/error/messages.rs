@@ -123,6 +123,8 @@ pub enum Reason {
     Unwritten(FileError),
     /// The file of this server's number in its fleet can't be written.
     NumberUnwritten(FileError),
+    /// What the memory of this boot says of this server's number can't be written or removed.
+    WitnessUnwritten(FileError),
     /// This server has no number of its fleet.
     NoGrant {
         /// How far it is.
@@ -267,7 +269,7 @@ impl Reason {
             | Reason::Damaged(_)
             | Reason::ReplayedDamaged
             | Reason::Unreadable(_) => Some(6),
-            Reason::Unwritten(_) => Some(7),
+            Reason::Unwritten(_) | Reason::WitnessUnwritten(_) => Some(7),
             _ => None,
         }
     }
@@ -369,6 +371,12 @@ impl Reason {
             )
             .detail(format!("It is worker {worker} of datacenter {datacenter}."))
             .hint("See which numbers are held: SELECT * FROM id_gen_fleet();"),
+            Reason::WitnessUnwritten(error) => Message::new(
+                error.sqlstate(),
+                format!("could not write the file \"id_gen.*\" of this server in \"/dev/shm\": {}", error.text),
+            )
+            .detail("It tells a restart how far IDs were made, and an older one is left that could not be removed.")
+            .hint("Let the server's user write to /dev/shm, or remove the file there that begins with \"id_gen.\" and is that user's."),
             Reason::NumberUnwritten(error) => Message::new(
                 error.sqlstate(),
                 format!("could not keep this server's number in its fleet: {}", error.text),

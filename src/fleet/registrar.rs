@@ -174,10 +174,10 @@ impl Registrar {
         }
         let Some(settings) = settings::registry::current() else { return false };
         let numbers = allowed_numbers(self.shared, &settings);
-        let same_registry = RegistrySettings { worker_ids: String::new(), ..settings.clone() }
-            == RegistrySettings { worker_ids: String::new(), ..self.settings.clone() };
-        let same_numbers = numbers == self.numbers;
-        if same_registry && !same_numbers {
+        if settings.fleet != self.settings.fleet {
+            return false;
+        }
+        if numbers != self.numbers {
             let (Ok(numbers), Some((_, member))) = (&numbers, &mut self.fleet) else {
                 return false;
             };
@@ -185,8 +185,15 @@ impl Registrar {
                 return false;
             }
         }
+        let elsewhere =
+            RegistrySettings { worker_ids: settings.worker_ids.clone(), ..self.settings.clone() };
+        if settings != elsewhere {
+            // Another way to the registry. The number and its grant are the same, or will be found not to be.
+            self.give_up_request();
+            self.not_before_boot_ms = 0;
+        }
         (self.settings, self.numbers) = (settings, numbers);
-        same_registry
+        true
     }
 
     /// Asks what is due.
@@ -345,6 +352,16 @@ impl Registrar {
         self.pause();
         self.journal.failed(trouble);
         self.write();
+    }
+
+    /// Waits no longer for an answer. One that still comes must not be taken for that to another request.
+    fn give_up_request(&mut self) {
+        self.connection = None;
+        if self.asked_boot_ms.take().is_some()
+            && let Some((_, member)) = &mut self.fleet
+        {
+            member.unanswered();
+        }
     }
 
     fn pause(&mut self) {

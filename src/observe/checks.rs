@@ -280,7 +280,7 @@ fn fleet(on: &CheckedServer) -> CheckResult {
         Some(_) => "a grant that is used up".to_owned(),
     };
     if let Some(trouble) = trouble {
-        let Message { primary, detail, hint, .. } = trouble.message();
+        let Message { primary, detail, hint, .. } = trouble.public_message();
         let found = format!("{left}; {primary}. {}", detail.unwrap_or_default());
         return if generates { Warning(found, hint) } else { Wrong(found, hint) };
     }

@@ -145,6 +145,18 @@ pub fn load_libpq() {
     unsafe { pg_sys::load_file(c"libpqwalreceiver".as_ptr(), false) };
 }
 
+/// Whether the role of this session may see settings that only superusers see otherwise; not outside of a transaction.
+pub fn may_read_all_settings() -> bool {
+    // SAFETY: variables of this process, and, in a transaction alone, a look at the roles.
+    unsafe {
+        pg_sys::IsTransactionState()
+            && pg_sys::has_privs_of_role(
+                pg_sys::GetUserId(),
+                pg_sys::Oid::from(pg_sys::ROLE_PG_READ_ALL_SETTINGS),
+            )
+    }
+}
+
 /// The port that the server listens on.
 pub fn port() -> u16 {
     // SAFETY: fixed when the server started.

@@ -7,7 +7,7 @@ import pytest
 from harness import Cluster
 from harness.etcd import Etcd
 from harness.fleet import await_holding, await_number, await_trouble, create_fleet, member_conf
-from harness.ids import change, next_id, refusal
+from harness.ids import NEXT, change, next_id, refusal
 
 pytestmark = pytest.mark.any_mode
 
@@ -118,7 +118,21 @@ def test_a_full_etcd_says_how_to_make_room() -> None:
         assert "etcdctl alarm disarm" in full.psql(row)
 
 
-def test_what_is_no_registry_is_named(first: Cluster) -> None:
+def test_what_is_no_registry_is_named_to_who_may_see_it(first: Cluster) -> None:
     change(first, "registry", "zookeeper://host:1")
     first.poll_until("SELECT trouble LIKE 'the setting of%' FROM id_gen_stat_fleet")
+    # The grant goes on to its end.
+    next_id(first)
+    first.poll_until("SELECT state LIKE '%used up' FROM id_gen_status()")
     assert "zookeeper" in (refusal(first).detail or "")
+    first.psql("CREATE ROLE clerk")
+    assert "zookeeper" not in (refusal(first, f"SET ROLE clerk; {NEXT}").detail or "zookeeper")
+
+
+def test_another_way_to_the_same_registry_costs_nothing(three: Etcd, first: Cluster) -> None:
+    change(first, "registry", ", ".join(member.endpoint for member in reversed(three.members)))
+    first.poll_until("SELECT pg_conf_load_time() > now() - interval '1 minute'")
+    for _ in range(2):
+        renewed(first)
+    assert first.psql("SELECT acquisitions || ' ' || failures FROM id_gen_stat_fleet") == "1 1"
+    assert "has got" in first.log() and first.log().count("has got") == 1
