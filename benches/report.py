@@ -71,6 +71,14 @@ class Report:
         self.targets.extend(targets)
         show(section)
 
+    def replace(self, newer: "Report") -> None:
+        """Takes from a newer run of some measurements what that has, for what was measured before."""
+        # The words before the first comma say what was measured, those after it how much of it.
+        names = {section.title.partition(",")[0] for section in newer.sections}
+        texts = {target.text for target in newer.targets}
+        self.sections = [each for each in self.sections if each.title.partition(",")[0] not in names] + newer.sections
+        self.targets = [each for each in self.targets if each.text not in texts] + newer.targets
+
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n")

@@ -6,6 +6,7 @@ ratios are held against bounds, which they must keep. Absolute times are the mac
     make bench             everything (about a quarter of an hour)
     make bench QUICK=1     smaller tables, fewer rounds (under three minutes)
     make bench WRITE=1     kept in benches/results, and shown in docs/benchmarks.md with those of other servers
+    make bench ONLY=fleet  what fleets cost alone; with WRITE=1, it replaces just that of what was kept
 """
 
 import os
@@ -20,8 +21,11 @@ import blocks
 import calls
 import counting
 import crowds
+import first_id
 import plots
 import psycopg
+import registrars
+import registry
 import reservation
 import strict
 import tables
@@ -65,10 +69,13 @@ class Size(NamedTuple):
     strict_seconds: int
     reservation_seconds: int
     reservation_rounds: int
+    registry_starts: int
+    registrar_seconds: int
+    first_ids: int
 
 
-FULL = Size(2_000_000, 7, 60, 2, 7, 1, 10_000_000, 5_000_000, 5, 5, 8, 3, 4)
-QUICK = Size(1_000_000, 5, 5, 1, 1, 0, 2_000_000, 1_000_000, 1, 1, 2, 3, 1)
+FULL = Size(2_000_000, 7, 60, 2, 7, 1, 10_000_000, 5_000_000, 5, 5, 8, 3, 4, 60, 60, 15)
+QUICK = Size(1_000_000, 5, 5, 1, 1, 0, 2_000_000, 1_000_000, 1, 1, 2, 3, 1, 5, 10, 3)
 
 
 def version(connection: psycopg.Connection) -> str:
@@ -103,9 +110,49 @@ def results_of(report: Report) -> Path:
     return RESULTS / directory / f"{file}.json"
 
 
+def add_fleet(report: Report, size: Size) -> None:
+    """What a fleet costs its servers, and its registry."""
+    measurements = (
+        lambda: registry.measure(CONF, size.registry_starts),
+        lambda: first_id.measure(size.first_ids),
+        lambda: registrars.measure(size.registrar_seconds),
+    )
+    for measure in measurements:
+        section, targets = measure()
+        report.add(section, *targets)
+
+
+def finish(report: Report) -> None:
+    show(ratios([report]))
+    if not all(target.holds for target in report.targets):
+        sys.exit("some ratios are out of bounds; measure again on a quiet machine before trusting either")
+
+
 def main() -> None:
     quick, write = (bool(os.environ.get(name)) for name in ("QUICK", "WRITE"))
     size = QUICK if quick else FULL
+    if (only := os.environ.get("ONLY")) is not None:
+        if only != "fleet" or not PRELOADED:
+            sys.exit("alone there is ONLY=fleet, for the preloaded library")
+        of_fleet(size, quick, write)
+    else:
+        everything(size, quick, write)
+
+
+def of_fleet(size: Size, quick: bool, write: bool) -> None:
+    with Cluster("asked") as cluster, cluster.connect() as connection:
+        major = cluster.server.version
+        report = Report(f"PostgreSQL {major}", version(connection), machine(), command(major, quick))
+    add_fleet(report, size)
+    if write:
+        kept = Report.load(results_of(report))
+        kept.replace(report)
+        kept.save(results_of(report))
+        write_docs()
+    finish(report)
+
+
+def everything(size: Size, quick: bool, write: bool) -> None:
     with Cluster("bench", conf=CONF) as cluster, cluster.connect() as connection:
         connection.execute((HERE / "rivals.sql").read_text())
         major = cluster.server.version
@@ -142,8 +189,10 @@ def main() -> None:
         report.add(section, *targets)
     section, targets = reservation.measure(size.reservation_seconds, size.reservation_rounds)
     report.add(section, *targets)
+    if PRELOADED:
+        # The registrar is the same in both modes.
+        add_fleet(report, size)
 
-    show(ratios([report]))
     if write:
         report.save(results_of(report))
         if report.server == IN_FULL:
@@ -151,8 +200,7 @@ def main() -> None:
             plots.scaling(bulk, report.machine, CLIENTS)
             plots.loads(load, size.table, report.machine, BULK_INSERT)
         write_docs()
-    if not all(target.holds for target in report.targets):
-        sys.exit("some ratios are out of bounds; measure again on a quiet machine before trusting either")
+    finish(report)
 
 
 if __name__ == "__main__":
