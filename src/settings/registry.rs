@@ -108,7 +108,7 @@ pub fn define() {
     define_text(
         c"id_gen.registry_ca_file",
         c"Sets the file of the authority that etcd's certificates are from.",
-        c"In PEM. Empty: the authorities that the operating system trusts.",
+        c"In PEM. No other is trusted, so etcds:// needs it.",
         &CA_FILE,
         closed,
     );
