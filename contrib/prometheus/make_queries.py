@@ -1,4 +1,4 @@
-"""Writes the queries of views id_gen_stat and id_gen_stat_fleet in queries.yaml anew: a metric for each of their columns.
+"""Writes the queries of views id_gen_stat and id_gen_stat_fleet in queries.yaml anew: a metric for each column.
 
     scripts/run contrib/prometheus/make_queries.py
 
@@ -43,8 +43,8 @@ class Metric(NamedTuple):
     comment: str | None
 
 
-# Columns of which something else is watched than their value. Spans are told by the server's own clock, so that they are
-# right on a server whose clock is wrong.
+# Columns of which something else is watched than their value. Spans are told by the server's own clock, so that they
+# are right on a server whose clock is wrong.
 OWN = {
     "granted_until": Metric(
         "grant_left_seconds",
@@ -54,7 +54,7 @@ OWN = {
     ),
     "answered_at": Metric(
         "answer_age_seconds",
-        "greatest(0, extract(epoch FROM clock_timestamp() - coalesce(answered_at, pg_postmaster_start_time())))::float8",
+        "extract(epoch FROM clock_timestamp() - coalesce(answered_at, pg_postmaster_start_time()))::float8",
         "GAUGE",
         "how long ago the registry answered last, or where it never has, this server started",
     ),
