@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from harness import Cluster
-from harness.page import Page, in_code
+from harness.cluster import PRELOAD
+from harness.etcd import Etcd
+from harness.fleet import await_number, number_of
+from harness.page import Page, blocks_of, in_code
 
 # The server is set up as the page says, which preloads.
 pytestmark = pytest.mark.any_mode
@@ -28,6 +31,13 @@ CREATE TABLE customer (id bigint PRIMARY KEY DEFAULT snowflake_next());
 INSERT INTO customer DEFAULT VALUES;
 """
 TAKES_TWO_SERVERS = re.compile("pg_promote|SUBSCRIPTION")
+
+# What takes a registry: the chapter about fleets, and remedies elsewhere.
+OF_FLEET = blocks_of(PAGE.chapter("Fleets"), "sql")
+OF_FLEET += [sql for sql in PAGE.blocks("sql") if "id_gen_fleet" in sql and sql not in OF_FLEET]
+ETCD = re.compile(r"etcd://[^']*")
+# What leads elsewhere than to the registry of the test: typed, and taken back.
+ELSEWHERE = re.compile(r"SET (id_gen\.registry_\w+|id_gen\.registry(?= = 'postgresql))")
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +63,36 @@ def columns(cluster: Cluster, relation: str) -> set[str]:
 
 def test_sql_runs(cluster: Cluster) -> None:
     installed = PAGE.blocks("sql", "Installing")
-    statements = [sql for sql in PAGE.blocks("sql") if sql not in installed and not TAKES_TWO_SERVERS.search(sql)]
+    elsewhere = installed + OF_FLEET
+    statements = [sql for sql in PAGE.blocks("sql") if sql not in elsewhere and not TAKES_TWO_SERVERS.search(sql)]
     assert len(statements) > 15
     for sql in statements:
         run(cluster, sql)
     assert cluster.psql("SELECT snowflake_next() > 0") == "t"
+
+
+def test_sql_of_fleets_runs() -> None:
+    """From top to bottom, on a server that joins a fleet, numbers itself by hand, and joins again."""
+    conf = f"{PRELOAD}id_gen.layout = 'leaf'\n"
+    with Etcd() as etcd, Cluster("member", conf=conf) as member:
+        member.psql("CREATE EXTENSION id_gen")
+        for sql in OF_FLEET:
+            number = member.psql("SELECT worker_id FROM id_gen_status()")
+            run(member, re.sub(r"(worker => |worker_id = )7", rf"\g<1>{number}", ETCD.sub(etcd.endpoints, sql)))
+            for name in ELSEWHERE.findall(sql):
+                run(member, f"ALTER SYSTEM SET {name} = '{etcd.endpoints if name == 'id_gen.registry' else ''}'")
+                run(member, "SELECT pg_reload_conf()")
+            if member.psql("SHOW id_gen.registry"):
+                member.poll_until("SELECT trouble IS NULL OR trouble LIKE '%no such fleet' FROM id_gen_stat_fleet")
+            if "fleet_create" in sql or "worker_id = " in sql:
+                await_number(member)
+                assert number in ("", str(number_of(member)))
+            if "worker_id = " in sql:
+                run(member, f"ALTER SYSTEM SET id_gen.registry = '{etcd.endpoints}'")
+                run(member, "SELECT pg_reload_conf()")
+                run(member, "ALTER SYSTEM RESET id_gen.worker_id")
+                run(member, "SELECT pg_reload_conf()")
+        assert member.psql("SELECT worker_id_source FROM id_gen_status()") == "fleet"
 
 
 def test_commands_that_look_at_the_data_directory(cluster: Cluster) -> None:

@@ -177,6 +177,21 @@ def test_a_silent_registry_is_felt_when_the_grant_is_used_up(first: Cluster, etc
     await_number(first)
 
 
+def test_numbers_are_typed_by_hand_while_the_registry_is_lost(first: Cluster, etcd: Etcd) -> None:
+    await_number(first)
+    last = next_id(first)
+    with silent(etcd):
+        first.poll_until("SELECT state <> 'ready' FROM id_gen_status()")
+        assert refusal(first).message == "this server's grant of its number is used up"
+        number = number_of(first)
+        first.psql(f"ALTER SYSTEM SET id_gen.worker_id = {number}")
+        first.psql("ALTER SYSTEM SET id_gen.registry = ''")
+        first.reload()
+        first.poll_until("SELECT state = 'ready' FROM id_gen_status()")
+        assert next_id(first) > last
+        assert number_of(first) == number
+
+
 def test_another_layout_than_the_fleets(first: Cluster, conf: str) -> None:
     with Cluster("other", conf=f"{conf}\nid_gen.layout = 'discord'") as other:
         other.psql("CREATE EXTENSION id_gen")
