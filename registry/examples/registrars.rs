@@ -72,13 +72,20 @@ struct Bench {
     began: Instant,
     /// How long renewals are watched, once all hold a number.
     watched: Duration,
-    members: Vec<Mutex<Member>>,
+    members: Vec<Mutex<Registrar>>,
     /// Who is due next, and when, in milliseconds since the beginning.
     queue: Mutex<BinaryHeap<Reverse<(u64, usize)>>>,
     changed: Condvar,
     holding: AtomicUsize,
     randoms: AtomicU64,
     found: Mutex<Found>,
+}
+
+/// One of the members.
+struct Registrar {
+    member: Member,
+    /// Since when it has had something to ask; a request without an answer does not end that.
+    due_ms: Option<u64>,
 }
 
 #[derive(Default)]
@@ -91,8 +98,8 @@ struct Found {
     least_left_ms: Option<i64>,
     /// Requests without an answer.
     failures: usize,
-    /// Requests of holders whose answer did not renew the grant.
-    others: usize,
+    /// Grants that were not renewed in time, and numbers that were lost.
+    late: usize,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -105,7 +112,8 @@ impl Bench {
         let numbers = Numbers { datacenter: 0, first: 0, last };
         let join = |index| {
             let holder = Holder { host: format!("host-{index}"), ..Holder::default() };
-            Mutex::new(Member::new(Terms::DEFAULT, numbers, holder, None, None))
+            let member = Member::new(Terms::DEFAULT, numbers, holder, None, None);
+            Mutex::new(Registrar { member, due_ms: None })
         };
         let renewal_ms = u64::from(Terms::DEFAULT.renewal_ms);
         let spread = (0..members)
@@ -167,19 +175,24 @@ impl Bench {
     }
 
     /// One request for a member that is due; returns when the next one is.
-    fn step(&self, keys: &mut Keys<Etcd>, member: &mut Member, due_ms: u64) -> u64 {
-        let held = member.phase() == Phase::Holding;
+    fn step(&self, keys: &mut Keys<Etcd>, registrar: &mut Registrar, due_ms: u64) -> u64 {
+        let Registrar { member, due_ms: since_ms } = registrar;
+        let had_none = member.right().is_none();
         let Some(request) = member.next(&self.local(), || self.random()) else {
             return member.next_at_boot_ms().unwrap_or(u64::MAX);
         };
+        let due_ms = *since_ms.get_or_insert(due_ms);
         let left_ms = member.grant().map(|(_, grant)| grant.until_ms);
         let answer = ask(keys, &request);
         let local = self.local();
         let event = answer.map(|answer| {
             member.answered(answer, &local, |count| self.random() as usize % count.max(1))
         });
-        if !held && member.phase() == Phase::Holding {
+        if had_none && member.right().is_some() {
             self.holds_one_more();
+        }
+        if member.phase() == Phase::Holding {
+            *since_ms = None;
         }
         let mut found = locked(&self.found);
         match event {
@@ -188,14 +201,15 @@ impl Bench {
                 found.failures += usize::from(found.all_hold.is_some());
                 return self.now_ms() + RETRY_MS;
             }
-            Ok(_) if found.all_hold.is_none() || !held => {}
+            Ok(_) if found.all_hold.is_none() => {}
             Ok(Event::Renewed) => {
                 let took = self.began.elapsed().saturating_sub(Duration::from_millis(due_ms));
                 found.renewals.push(took);
                 let left_ms = left_ms.map(|until_ms| until_ms - local.wall_ms);
                 found.least_left_ms = found.least_left_ms.into_iter().chain(left_ms).min();
             }
-            Ok(_) => found.others += 1,
+            Ok(Event::Quiet) => {}
+            Ok(_) => found.late += 1,
         }
         member.next_at_boot_ms().unwrap_or(u64::MAX)
     }
@@ -216,7 +230,7 @@ impl Bench {
             let took = found.renewals.get((last as f64 * share).round() as usize);
             took.map(|took| took.as_secs_f64() * 1e3)
         };
-        let holding = self.members.iter().filter(|it| locked(it).phase() == Phase::Holding).count();
+        let holding = self.members.iter().filter(|it| locked(it).member.right().is_some()).count();
         println!(
             "{}",
             json!({
@@ -226,7 +240,7 @@ impl Bench {
                 "slowest_ms": at(1.0),
                 "least_left_ms": found.least_left_ms,
                 "failures": found.failures,
-                "others": found.others,
+                "late": found.late,
                 "holding": holding,
                 "seconds": found.all_hold.map(|since| since.elapsed().as_secs_f64()),
             })
