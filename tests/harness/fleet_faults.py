@@ -32,10 +32,17 @@ WAYS = (f"SELECT array_send(snowflake_next_array({BATCH}))", "SELECT array_send(
 BREATH_SECONDS = 0.02
 LIFE_SECONDS = 3.0
 HOUR = 3600.0
+LEAD_MS = 500
+# No grant that a server used when it made an ID reaches further ahead of that ID's time; a little more for the way.
+FURTHEST_MS = GRANT_SECONDS * 1000 + LEAD_MS + 100
 
 # Of the layout "default": what is above these bits is time, in milliseconds from its epoch.
 TIME_SHIFT, WORKER_SHIFT, WORKER_MASK = 22, 12, 1023
 EPOCH_MS = 1_704_067_200_000
+
+
+# Bounds in Unix milliseconds, by port and worker number.
+Bounds = dict[tuple[int, int], list[int]]
 
 
 class Client(threading.Thread):
@@ -109,7 +116,11 @@ class Fleet:
     def _join(self, stack: ExitStack, **options: object) -> Member:
         port = next(self._ports)
         way = stack.enter_context(Way(self.etcd))
-        conf = "" if "standby_of" in options else member_conf(way.endpoints, "id_gen.max_wait = '10s'")
+        conf = (
+            ""
+            if "standby_of" in options
+            else member_conf(way.endpoints, f"id_gen.max_wait = '10s'\nid_gen.max_lead = {LEAD_MS}")
+        )
         if "standby_of" in options or "clone_of" in options or "copy_of" in options:
             conf = f"id_gen.registry = '{way.endpoints}'"
         cluster = stack.enter_context(Cluster(f"s{port}", conf=conf, port=port, **options))
@@ -271,14 +282,12 @@ class Fleet:
 
     # What is found in the end
 
-    def bounds(self) -> dict[tuple[int, int], int]:
-        """The highest bound of each port and worker number that etcd ever had: its history is never compacted."""
-        watch = self.etcd.history(FLEET + "n/")
-        found: dict[tuple[int, int], int] = {}
-        for key, value in watch:
+    def bounds(self) -> Bounds:
+        """All bounds of each port and worker number that etcd ever had: its history is never compacted."""
+        found: Bounds = {}
+        for key, value in self.etcd.history(FLEET + "n/"):
             grant = json.loads(value)
-            place = (grant["port"], int(key.rsplit("/", 1)[1]))
-            found[place] = max(found.get(place, 0), grant["until_ms"])
+            found.setdefault((grant["port"], int(key.rsplit("/", 1)[1])), []).append(grant["until_ms"])
         return found
 
 
@@ -289,16 +298,19 @@ FAULTS = {
 }  # fmt: skip
 
 
-def check(directory: Path, bounds: dict[tuple[int, int], int]) -> tuple[int, int, int]:
-    """How many IDs there are, how many of them were given twice, and how many lie at a bound or beyond."""
+def check(directory: Path, bounds: Bounds) -> tuple[int, int, int]:
+    """How many IDs there are, how many of them were given twice, and how many lie below no bound that their server had
+    when it made them: a bound that was granted later lies further ahead."""
     parts, beyond = [], 0
     for file in sorted(directory.glob("*.ids")):
         ids = np.fromfile(file, dtype=np.int64)
         parts.append(ids)
         times, workers = (ids >> TIME_SHIFT) + EPOCH_MS, (ids >> WORKER_SHIFT) & WORKER_MASK
         for worker in np.unique(workers):
-            bound = bounds.get((int(file.stem), int(worker)), 0)
-            beyond += int(np.count_nonzero(times[workers == worker] >= bound))
+            granted = np.sort(np.array([*bounds.get((int(file.stem), int(worker)), []), np.iinfo(np.int64).max]))
+            of_worker = times[workers == worker]
+            lowest = granted[np.searchsorted(granted, of_worker, side="right")]
+            beyond += int(np.count_nonzero(lowest > of_worker + FURTHEST_MS))
     union = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
     union.sort()
     return union.size, int(np.count_nonzero(union[1:] == union[:-1])), beyond
