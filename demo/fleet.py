@@ -24,7 +24,7 @@ from harness.etcd import Etcd
 from harness.fleet import GRANT_SECONDS, await_holding, await_number, await_trouble, member_conf, number_of
 from harness.ids import NEXT, refusal
 from harness.relay import Way
-from stage import INTERRUPTED, at_terminal, console, end_when_terminated, offer_psql
+from stage import at_terminal, console, end_when_terminated, interruptible, offer_psql
 
 DATABASE = "postgres"
 FIRST_PORT = 5441
@@ -364,16 +364,13 @@ def play(stage: Stage) -> bool:
 
 def main() -> None:
     end_when_terminated()
-    with ExitStack() as stack:
-        try:
-            stage = Stage(stack)
-            unique = play(stage)
-            if at_terminal():
-                console.print("\nThe fleet still runs, for you to look around.")
-                offer_psql({server.name.lower(): server.cluster for server in stage.servers}, DATABASE)
-        except INTERRUPTED:
-            # Ctrl-C, or the terminal is gone: no failure whose files anyone would want to see.
-            sys.exit("\nInterrupted: all servers are stopped and their files are removed.")
+    farewell = "\nInterrupted: all servers are stopped and their files are removed."
+    with ExitStack() as stack, interruptible(farewell):
+        stage = Stage(stack)
+        unique = play(stage)
+        if at_terminal():
+            console.print("\nThe fleet still runs, for you to look around.")
+            offer_psql({server.name.lower(): server.cluster for server in stage.servers}, DATABASE)
         if not unique:
             sys.exit(1)
 
