@@ -323,6 +323,8 @@ def leader_killed(stage: Stage, witness: Server) -> None:
             stage.await_ids(server)
     refused = stage.refused - before
     stage.say(f"All {len(stage.servers)} servers have renewed. Calls refused meanwhile: {refused or 'none'}.")
+    if refused:
+        stage.say(f"An election and the tries after it can outlast a grant of {GRANT_SECONDS} s; the default is 30 s.")
     killed.start()
     stage.say(f"Member {killed.name} is back.")
     stage.show(witness, FLEET)
