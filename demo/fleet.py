@@ -24,7 +24,7 @@ from harness.etcd import Etcd
 from harness.fleet import GRANT_SECONDS, await_holding, await_number, await_trouble, member_conf, number_of
 from harness.ids import NEXT, refusal
 from harness.relay import Way
-from stage import INTERRUPTED, at_terminal, console, end_when_terminated, offer_psql
+from stage import at_terminal, console, end_when_terminated, interruptible, offer_psql
 
 DATABASE = "postgres"
 FIRST_PORT = 5441
@@ -323,6 +323,8 @@ def leader_killed(stage: Stage, witness: Server) -> None:
             stage.await_ids(server)
     refused = stage.refused - before
     stage.say(f"All {len(stage.servers)} servers have renewed. Calls refused meanwhile: {refused or 'none'}.")
+    if refused:
+        stage.say(f"An election and the tries after it can outlast a grant of {GRANT_SECONDS} s; the default is 30 s.")
     killed.start()
     stage.say(f"Member {killed.name} is back.")
     stage.show(witness, FLEET)
@@ -364,16 +366,13 @@ def play(stage: Stage) -> bool:
 
 def main() -> None:
     end_when_terminated()
-    with ExitStack() as stack:
-        try:
-            stage = Stage(stack)
-            unique = play(stage)
-            if at_terminal():
-                console.print("\nThe fleet still runs, for you to look around.")
-                offer_psql({server.name.lower(): server.cluster for server in stage.servers}, DATABASE)
-        except INTERRUPTED:
-            # Ctrl-C, or the terminal is gone: no failure whose files anyone would want to see.
-            sys.exit("\nInterrupted: all servers are stopped and their files are removed.")
+    farewell = "\nInterrupted: all servers are stopped and their files are removed."
+    with ExitStack() as stack, interruptible(farewell):
+        stage = Stage(stack)
+        unique = play(stage)
+        if at_terminal():
+            console.print("\nThe fleet still runs, for you to look around.")
+            offer_psql({server.name.lower(): server.cluster for server in stage.servers}, DATABASE)
         if not unique:
             sys.exit(1)
 

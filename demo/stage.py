@@ -1,9 +1,11 @@
 """What the demos share: the terminal they write to, psql for the visitor, and an end that cleans up."""
 
+import errno
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NoReturn
 
 from rich.console import Console
@@ -12,7 +14,8 @@ from harness import Cluster
 
 console = Console(highlight=False)
 
-INTERRUPTED = (KeyboardInterrupt, OSError)
+# What writing to a terminal, or a pager, that is gone ends with.
+GONE = (errno.EIO, errno.EPIPE)
 
 
 def psql_command(cluster: Cluster, database: str) -> list[str]:
@@ -47,6 +50,19 @@ def end_when_terminated() -> None:
     """A closed terminal or a plain kill ends a demo as Ctrl-C does: through the clean-up."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _terminated)
+
+
+@contextmanager
+def interruptible(farewell: str) -> Iterator[None]:
+    """Ends on Ctrl-C, or when the terminal is gone, with a word: no failure whose files anyone would want to see."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(farewell)
+    except OSError as error:
+        if error.errno not in GONE:
+            raise
+        sys.exit(farewell)
 
 
 def _terminated(number: int, _: object) -> NoReturn:

@@ -7,7 +7,6 @@ server listens on a Unix socket only, and is removed at the end, also after Ctrl
 import os
 import re
 import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from harness import GENERATING, Cluster
-from stage import INTERRUPTED, at_terminal, console, end_when_terminated, offer_psql, psql_command
+from stage import at_terminal, console, end_when_terminated, interruptible, offer_psql, psql_command
 
 DATABASE = "shop"
 CLIENTS = 8
@@ -109,12 +108,9 @@ def tour(cluster: Cluster) -> None:
 
 def main() -> None:
     end_when_terminated()
-    with Cluster("demo", conf=GENERATING) as cluster:
-        try:
-            tour(cluster)
-        except INTERRUPTED:
-            # Ctrl-C, or the terminal is gone: no failure whose files anyone would want to see.
-            sys.exit("\nInterrupted: the server is stopped and its files are removed.")
+    farewell = "\nInterrupted: the server is stopped and its files are removed."
+    with Cluster("demo", conf=GENERATING) as cluster, interruptible(farewell):
+        tour(cluster)
 
 
 main()
