@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -84,12 +84,14 @@ class Cluster:
         clock: FakeClock | None = None,
         standby_of: "Cluster | None" = None,
         copy_of: "Cluster | None" = None,
+        clone_of: "Cluster | None" = None,
         upgrade_of: "Cluster | None" = None,
         server: Server | None = None,
+        port: int | None = None,
         initdb: Sequence[str] = (),
     ) -> None:
         """`conf` is added to postgresql.conf, `env` to the environment of the server process, which sees `clock`, and
-        `initdb` to that program's options."""
+        `initdb` to that program's options. A `port` tells servers apart for people: their sockets never meet."""
         self.name = name
         self.server = server or Server.from_environment()
         self._conf = conf
@@ -97,9 +99,11 @@ class Cluster:
         self._initdb = initdb
         self._original = standby_of or copy_of
         self._is_standby = standby_of is not None
+        self._cloned = clone_of
         self._predecessor = upgrade_of
         self._process: subprocess.Popen[bytes] | None = None
         self._kept = False
+        self.port = port
         self.base = self._directory(self.server.run_directory)
         self.socket_dir = self._directory(Path("/tmp"))
         self.data = self.base / "data"
@@ -134,18 +138,23 @@ class Cluster:
             self.destroy()
 
     def init(self) -> None:
-        """Creates the data directory: a new one, or for a standby or a copy from a base backup of the other."""
-        if self._original is None:
+        """Creates the data directory: a new one, for a standby or a copy from a base backup of the other, or for a
+        clone as a copy of its files."""
+        if self._cloned is not None:
+            self._clone(self._cloned)
+        elif self._original is None:
             # Two servers of an upgrade must agree, and older ones have no checksums by default.
             checksums = ["--no-data-checksums"] if self._predecessor and self.server.version >= 18 else []
             new_data_directory(self.server, self.data, [*checksums, *self._initdb])
             self.append_conf(DEFAULTS)
         else:
             self._run_as_owner(
-                "pg_basebackup", "--pgdata", self.data, "--host", self._original.socket_dir, "--username=postgres",
+                "pg_basebackup", "--pgdata", self.data, "--dbname", self._original.conninfo(),
                 "--checkpoint=fast", "--no-sync", *(["--write-recovery-conf"] if self._is_standby else []),
             )  # fmt: skip
         self.append_conf(self._conf)
+        if self.port is not None:
+            self.append_conf(f"port = {self.port}")
 
     def take_over(self, *options: str) -> None:
         """Fills the cluster by pg_upgrade with what its (stopped) predecessor holds; `--check` only looks."""
@@ -204,6 +213,22 @@ class Cluster:
         self._signal(signal.SIGKILL)
         self.await_stop()
         self.wait_until(lambda: not any(map(_alive, orphans)), "rid of the killed server's backends")
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Lets all processes of the server stand still for as long as the block lasts, as a suspended machine does."""
+        # The postmaster first, so that it starts no process that the list misses.
+        self._signal(signal.SIGSTOP)
+        processes = [self.pid, *_children(self.pid)]
+        for pid in processes:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in processes:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     def promote(self) -> None:
         """Turns a standby into a primary."""
@@ -264,7 +289,8 @@ class Cluster:
 
     def conninfo(self, dbname: str = "postgres") -> str:
         """Where the server is, in libpq's words."""
-        return f"host={self.socket_dir} user=postgres dbname={dbname}"
+        port = "" if self.port is None else f" port={self.port}"
+        return f"host={self.socket_dir}{port} user=postgres dbname={dbname}"
 
     def connect(self, dbname: str = "postgres", **options: str) -> psycopg.Connection:
         """A psycopg connection, in autocommit mode."""
@@ -273,6 +299,8 @@ class Cluster:
     def run(self, program: str, *arguments: str | Path, dbname: str = "postgres", stdin: str = "") -> str:
         """Runs a client program of this server's version (psql, pg_dump, ...) and returns what it prints."""
         where = {"PGHOST": str(self.socket_dir), "PGUSER": "postgres", "PGDATABASE": dbname}
+        if self.port is not None:
+            where["PGPORT"] = str(self.port)
         done = subprocess.run(
             [self.server.bindir / program, *arguments],
             env=environment() | where,
@@ -333,6 +361,13 @@ class Cluster:
         if owner := self.server.as_owner.get("user"):
             shutil.chown(path, owner, owner)
         return path
+
+    def _clone(self, other: "Cluster") -> None:
+        """Copies the files of another server, which stands still meanwhile: what a snapshot of its disk holds."""
+        with other.paused():
+            subprocess.run(["cp", "-a", other.data, self.data], check=True)
+        # On a machine of its own, nobody would take the other's process for this server's.
+        (self.data / "postmaster.pid").unlink()
 
     def _run_as_owner(self, program: str, *arguments: str | Path) -> None:
         done = subprocess.run(
