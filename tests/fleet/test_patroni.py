@@ -14,7 +14,7 @@ import pytest
 from harness import SqlError
 from harness.cluster import WAIT_SECONDS
 from harness.etcd import LOOPBACK, Etcd
-from harness.fleet import await_holding, create_fleet, number_of
+from harness.fleet import await_holding, await_number, create_fleet, number_of
 from harness.ids import NEXT
 from harness.patroni import Patroni
 
@@ -181,9 +181,10 @@ def test_a_paused_primary(pair: Pair) -> None:
             with pair.primary.paused():
                 assert worker(pair.await_failover()) == pair.standbys_number
                 pair.standby.poll_until(f"SELECT until < now() FROM id_gen_fleet() WHERE worker_id = {pair.number}")
-            # There are two primaries now, and each has clients.
+            # There are two primaries now, and each has clients. The old one's grant was used up.
+            assert await_number(pair.primary) == pair.number
             clients.await_ids(pair.standby, pair.number, pair.standbys_number)
         # Patroni 3.0 may take the lead back: it writes the leader's key without a look at who has it.
         primary = pair.await_one_primary()
-        clients.await_ids(primary, number_of(primary))
+        clients.await_ids(primary, await_number(primary))
     assert_distinct(clients.ids())
