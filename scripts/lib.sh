@@ -55,6 +55,7 @@ source "$ROOT/scripts/postgresql_source.sh"
 source "$ROOT/scripts/unpacked.sh"
 source "$ROOT/scripts/monitoring.sh"
 source "$ROOT/scripts/etcd.sh"
+source "$ROOT/scripts/patroni.sh"
 source "$ROOT/scripts/clients.sh"
 
 # of_cargo KEY: prints a value of Cargo.toml.

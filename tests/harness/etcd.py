@@ -44,7 +44,7 @@ class Member:
         self.name = name
         self.data = etcd.base / name
         self.logfile = etcd.base / f"{name}.log"
-        self.port, self.peer_port = _free_port(), _free_port()
+        self.port, self.peer_port = free_port(), free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -78,7 +78,7 @@ class Member:
     def begin_start(self) -> None:
         with self.logfile.open("ab") as log:
             self._process = subprocess.Popen(
-                [_program("etcd"), *self._flags()],
+                [program("etcd"), *self._flags()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -217,7 +217,7 @@ class Etcd:
         """What etcdctl prints; after enable_auth(), to root."""
         done = subprocess.run(
             [
-                _program("etcdctl"),
+                program("etcdctl"),
                 f"--endpoints={','.join(member.url for member in members or self.members)}",
                 *([f"--cacert={self.ca_file}", f"--cert={self.cert_file}", f"--key={self.key_file}"] * self.tls),
                 *self._root,
@@ -314,7 +314,7 @@ def _leads(status: dict[str, Any]) -> bool:
     return status.get("leader") == status["header"]["member_id"]
 
 
-def _program(name: str) -> str:
+def program(name: str) -> str:
     found = shutil.which(name)
     if found is None:
         raise FileNotFoundError(f"{name} is missing: no Debian package could be unpacked, so it must be on PATH")
@@ -327,6 +327,6 @@ def _openssl(*arguments: str | Path) -> None:
         raise RuntimeError(f"openssl {arguments[0]} failed:\n{done.stderr}")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.create_server((LOOPBACK, 0)) as listener:
         return listener.getsockname()[1]
