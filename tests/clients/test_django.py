@@ -52,7 +52,12 @@ def test_inspectdb_lists_only_the_applications_tables(cluster: Cluster) -> None:
     assert re.findall(r"db_table = '(\w+)'", said) == ["django_migrations", "shop_customer", "shop_purchase"]
 
     said = manage(cluster, "inspectdb", "--include-views")
-    assert set(re.findall(r"'(id_gen\w*)'", said)) == {"id_gen_stat", "id_gen_stat_waits", "id_gen_stat_backends"}
+    assert set(re.findall(r"'(id_gen\w*)'", said)) == {
+        "id_gen_stat",
+        "id_gen_stat_waits",
+        "id_gen_stat_backends",
+        "id_gen_stat_fleet",
+    }
 
 
 def test_migrations_backwards(cluster: Cluster) -> None:

@@ -238,7 +238,7 @@ class Etcd:
         found: list[tuple[str, str]] = []
         watch = subprocess.Popen(
             [
-                _program("etcdctl"),
+                program("etcdctl"),
                 f"--endpoints={self.members[0].url}",
                 "watch", "--prefix", prefix, "--rev=1", "--write-out=json",
             ],
