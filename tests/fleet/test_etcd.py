@@ -73,7 +73,9 @@ def test_user_and_password() -> None:
             assert (error.sqlstate, error.message) == ("28000", "the fleet's registry does not let this server in")
             nobody.psql("CREATE ROLE clerk")
             for setting in ("registry", "registry_user", "registry_password_file"):
-                refused = refusal(nobody, f"SET ROLE clerk; SHOW id_gen.{setting}")
+                # Before the library is loaded, PostgreSQL does not know who may see its parameters.
+                loaded = "SELECT count(*) FROM snowflake_layouts()"
+                refused = refusal(nobody, f"{loaded}; SET ROLE clerk; SHOW id_gen.{setting}")
                 assert refused.sqlstate == "42501"
 
 
@@ -134,5 +136,5 @@ def test_another_way_to_the_same_registry_costs_nothing(three: Etcd, first: Clus
     first.poll_until("SELECT pg_conf_load_time() > now() - interval '1 minute'")
     for _ in range(2):
         renewed(first)
-    assert first.psql("SELECT acquisitions || ' ' || failures FROM id_gen_stat_fleet") == "1 1"
-    assert "has got" in first.log() and first.log().count("has got") == 1
+    assert first.psql("SELECT acquisitions FROM id_gen_stat_fleet") == "1"
+    assert first.log().count("has got") == 1

@@ -14,6 +14,7 @@ from harness.fleet import (
     NO_NUMBER,
     await_holding,
     await_number,
+    await_phase,
     await_trouble,
     create_fleet,
     grants,
@@ -230,7 +231,7 @@ def test_a_stop_is_not_missed_while_a_number_is_given_back(conf: str, etcd: Etcd
         leaving.psql("CREATE EXTENSION id_gen")
         # With its usual terms a fleet gives a server a second to give its number back.
         leaving.psql("SELECT id_gen_fleet_create()")
-        leaving.poll_until("SELECT state = 'waiting' FROM id_gen_stat_fleet")
+        await_phase(leaving, "waiting")
         with silent(etcd):
             leaving.append_conf("id_gen.registry = ''")
             leaving.reload()

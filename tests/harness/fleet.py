@@ -50,14 +50,19 @@ def await_trouble(cluster: Cluster) -> SqlError:
 
 def await_holding(cluster: Cluster) -> None:
     """Waits until a server, which may be a standby, has a number."""
+    await_phase(cluster, "holding")
 
-    def is_holding() -> bool:
+
+def await_phase(cluster: Cluster, wanted: str) -> None:
+    """Waits until a server, which may be a standby, is so far on its way to a number."""
+
+    def is_there() -> bool:
         # Without the preload a call is what starts the registrar.
         with suppress(SqlError):
             cluster.psql("SELECT snowflake_next()")
-        return phase(cluster) == "holding"
+        return phase(cluster) == wanted
 
-    cluster.wait_until(is_holding, "holding a number")
+    cluster.wait_until(is_there, wanted)
 
 
 def number_of(cluster: Cluster) -> int:

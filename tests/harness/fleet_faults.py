@@ -23,7 +23,7 @@ from harness.clients import array_elements
 from harness.clock import FakeClock
 from harness.cluster import Cluster, SqlError
 from harness.etcd import Etcd
-from harness.fleet import GRANT_SECONDS, create_fleet, member_conf
+from harness.fleet import GRANT_SECONDS, await_holding, create_fleet, member_conf
 from harness.relay import Way
 
 FLEET = "/id_gen/default/"
@@ -247,7 +247,7 @@ class Fleet:
     def failover(self) -> str:
         def promote(standby: Member) -> None:
             primary.wait_for_catchup(standby.cluster)
-            standby.cluster.poll_until("SELECT state = 'holding' FROM id_gen_stat_fleet")
+            await_holding(standby.cluster)
             standby.cluster.promote()
 
         primary = self._some().cluster
