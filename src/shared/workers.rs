@@ -44,12 +44,11 @@ pub fn begin(
     place_of: fn(&'static SharedState) -> &'static WorkerPlace,
 ) -> Option<&'static SharedState> {
     let shared = loop {
-        if reload::is_pending() {
-            reload::read_file();
-        }
+        // PostgreSQL ignores SIGHUP in a worker until it has its handlers: what a reload since the fork has
+        // changed is known to nobody but the file. The same where the file has just changed once more.
+        reload::read_file();
         match memory::attach() {
             Ok(shared) => break shared,
-            // The file has just changed once more.
             Err(error) if matches!(error.reason(), Reason::ReloadPending) => {}
             Err(error) => {
                 report::log(&error, PgLogLevel::LOG);

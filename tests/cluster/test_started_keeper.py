@@ -53,6 +53,18 @@ def test_the_first_session_that_generates_has_it_started() -> None:
         assert the_keeper(cluster) == keeper
 
 
+def test_a_reload_while_it_starts_reaches_it() -> None:
+    """PostgreSQL ignores the signal until the worker has handlers of its own, and the first thing that most people
+    change is the number that the first call, which had the keeper started, asked for."""
+    with Cluster(conf="post_auth_delay = 1\n") as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        refusal(cluster)
+        cluster.wait_until(lambda: keepers(cluster), "starting a keeper")
+        cluster.append_conf("id_gen.worker_id = 7")
+        cluster.reload()
+        cluster.poll_until("SELECT worker_id FROM id_gen_status()", expected="7")
+
+
 def test_a_transaction_that_is_rolled_back_has_it_started_all_the_same() -> None:
     with Cluster(conf=CONF) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")

@@ -36,8 +36,21 @@ def without_keeper(cluster: Cluster) -> Iterator[None]:
     """Nobody extends the reservation, and it is used up."""
     cluster.wait_until(lambda: keepers(cluster), "running a keeper")
     keeper = keepers(cluster)
-    for pid in keeper:
-        os.kill(pid, signal.SIGSTOP)
+    waits = f"SELECT count(*) FROM pg_stat_activity WHERE pid = {keeper[0]} AND wait_event = 'Extension'"
+
+    def stopped_between_rounds() -> bool:
+        """And so holds no lock that anybody needs."""
+        if cluster.psql(waits) == "0":
+            return False
+        for pid in keeper:
+            os.kill(pid, signal.SIGSTOP)
+        if cluster.psql(waits) == "1" and not Reservation(cluster).is_being_written:
+            return True
+        for pid in keeper:
+            os.kill(pid, signal.SIGCONT)
+        return False
+
+    cluster.wait_until(stopped_between_rounds, "running a keeper that does nothing")
     try:
         cluster.poll_until(USED_UP)
         yield

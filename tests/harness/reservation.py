@@ -34,6 +34,10 @@ class Reservation:
         """No ID of this Unix time or later has been given."""
         return int(self.fields["until"])
 
+    @property
+    def is_being_written(self) -> bool:
+        return self._in_the_making.exists()
+
     def forge(self, **changed: str) -> None:
         """Changes fields, and closes the file with the checksum that belongs to them."""
         fields = self.fields | changed
