@@ -3,19 +3,19 @@
 
 use std::time::Duration;
 
-use id_gen_core::fleet::store::{Keys, KeysError, Store};
+use id_gen_core::fleet::store::{Keys, KeysError};
 use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Registry as _};
 use id_gen_core::time::unix_ms;
 
 use crate::error::{Error, Reason};
-use crate::fleet::connection::{Connection, Registry};
+use crate::fleet::connection::{self, Connection, Registry};
 use crate::os::{clock, random};
 use crate::settings;
 
 /// How long a command waits for one request, and for all of its requests.
 const REQUEST: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often a release is tried while the holder renews its grant.
+/// How often a release is tried where the holder renews its grant between the reading and the writing.
 const TRIES: usize = 20;
 
 /// The fleet and all numbers that were ever held.
@@ -37,7 +37,6 @@ pub fn list() -> Result<(Meta, Vec<(Number, Grant)>), Error> {
 pub fn create(meta: Meta) -> Result<Option<Meta>, Error> {
     ask(move |registry| {
         let Some((store, fleet)) = registry.store() else { return Err(KeysError::NoFleet) };
-        store.prepare()?;
         Keys::create(store, fleet, &meta)
     })
 }
@@ -61,7 +60,7 @@ pub fn release(number: Number) -> Result<Option<i64>, Error> {
                 return Ok(Some(held.until_ms));
             }
         }
-        Ok(None)
+        Err(KeysError::Store(connection::no_answer()))
     })
 }
 

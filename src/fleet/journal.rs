@@ -35,8 +35,7 @@ impl Journal {
 
     /// Takes note that a request was answered, and what came of it.
     pub fn answered(&mut self, event: Event, took_ns: u64, no_number: impl FnOnce() -> Trouble) {
-        let Membership { counts, trouble, answered_at_ns, .. } = &mut self.membership;
-        *answered_at_ns = Some(clock::wall_ns());
+        let Membership { counts, trouble, .. } = &mut self.membership;
         counts.last_request_ns = took_ns;
         counts.slowest_request_ns = counts.slowest_request_ns.max(took_ns);
         let trouble_before = trouble.take();
@@ -77,8 +76,9 @@ impl Journal {
         }
     }
 
-    /// Takes note of why the registry could lose what it acknowledged.
-    pub fn note_weakness(&mut self, weakness: Option<&str>) {
+    /// Takes note that the registry has answered, whatever it said, and of why it could lose what it acknowledged.
+    pub fn heard(&mut self, weakness: Option<&str>) {
+        self.membership.answered_at_ns = Some(clock::wall_ns());
         self.membership.weakness = weakness.map(Text::new);
     }
 

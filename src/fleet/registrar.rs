@@ -283,7 +283,7 @@ impl Registrar {
     }
 
     fn answered(&mut self, Found { meta, answer, weakness }: Found) {
-        self.journal.note_weakness(weakness.as_deref());
+        self.journal.heard(weakness.as_deref());
         let took_ns = journal::since_ns(self.asked_boot_ms.take().unwrap_or_else(boot_ms));
         let local = self.local();
         let Some(answer) = answer else {

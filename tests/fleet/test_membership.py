@@ -275,6 +275,7 @@ def test_another_layout_than_the_fleets(first: Cluster, conf: str) -> None:
     with Cluster("other", conf=f"{conf}\nid_gen.layout = 'discord'") as other:
         other.psql("CREATE EXTENSION id_gen")
         assert await_trouble(other).message == "the fleet has another layout than this server"
+        assert other.psql("SELECT answered_at > pg_postmaster_start_time() FROM id_gen_stat_fleet") == "t"
 
 
 def test_a_fleet_is_made_once(first: Cluster) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from harness import Cluster
 from harness.fleet import await_holding, await_number, await_trouble, create_fleet, grants, member_conf
-from harness.ids import change, next_id
+from harness.ids import change, next_id, refusal
 
 
 def uri(*servers: Cluster, database: str = "postgres", options: str = "") -> str:
@@ -57,6 +57,12 @@ def test_a_missing_table_and_a_missing_server_lead_out(registry: Cluster) -> Non
         error = await_trouble(early)
         assert error.sqlstate == "42P01"
         assert error.hint and "SELECT id_gen_fleet_create();" in error.hint
+        change(early, "fleet", "a/b")
+        early.poll_until("SELECT trouble = 'the name of the fleet is not valid' FROM id_gen_stat_fleet")
+        assert refusal(early, "SELECT id_gen_fleet_create()").sqlstate == "22023"
+        assert registry.psql("SELECT to_regclass('id_gen_registry') IS NULL") == "t"
+        change(early, "fleet", "default")
+        early.poll_until("SELECT trouble <> 'the name of the fleet is not valid' FROM id_gen_stat_fleet")
         create_fleet(early)
         await_number(early)
         change(early, "registry", "postgresql://nobody@%2Fnowhere/postgres")

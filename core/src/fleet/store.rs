@@ -209,12 +209,13 @@ impl<S: Store> Keys<S> {
         }
     }
 
-    /// Makes a fleet. Returns the one that there is, if there is one of this name.
+    /// Makes a fleet, and what the store needs for it. Returns the one that there is, if there is one of this name.
     ///
     /// # Errors
     /// If the store has no answer, or no fleet can have this name.
     pub fn create(store: &mut S, fleet: &str, meta: &Meta) -> Result<Option<Meta>, KeysError> {
         let prefix = prefix_of(fleet)?;
+        store.prepare()?;
         let (key, new) = (meta_key(&prefix), text::encode_meta(meta));
         let swap = Swap { key: &key, expected: None, new: &new, only_if: None };
         match store.swap(&swap)? {
