@@ -1,7 +1,6 @@
 """Servers get their numbers from the registry, keep them over restarts, and never share one."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,25 +24,6 @@ from harness.fleet import (
     silent,
 )
 from harness.ids import change, next_id, refusal
-
-
-@pytest.fixture(scope="module")
-def etcd() -> Iterator[Etcd]:
-    with Etcd() as etcd:
-        yield etcd
-
-
-@pytest.fixture
-def conf(etcd: Etcd, request: pytest.FixtureRequest) -> str:
-    """Each test has a fleet of its own in the one registry."""
-    return member_conf(etcd.endpoints, f"id_gen.fleet = '{request.node.name[:60].translate({91: 45, 93: 45})}'")
-
-
-@pytest.fixture
-def first(conf: str) -> Iterator[Cluster]:
-    with Cluster("first", conf=conf) as cluster:
-        create_fleet(cluster)
-        yield cluster
 
 
 def test_servers_that_join_get_numbers_of_their_own(first: Cluster, conf: str) -> None:

@@ -16,9 +16,12 @@ import socket
 import ssl
 import subprocess
 import tempfile
+import threading
 import time
 from base64 import b64decode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +35,8 @@ LOOPBACK = "127.0.0.1"
 WAIT_SECONDS = 60.0
 POLL_SECONDS = 0.02
 HTTP_SECONDS = 2
+# How long members that stutter go on, and how long they stand still then.
+STUTTER_GOING_SECONDS, STUTTER_STANDING_SECONDS = 0.05, 0.2
 
 ROOT, ROOT_PASSWORD = "root", "toor"
 
@@ -212,6 +217,27 @@ class Etcd:
 
         wait_until(is_found, "one member of etcd leads")
         return found[0]
+
+    @contextmanager
+    def stuttering(self) -> Iterator[None]:
+        """All members stand still most of the time, as with a disk that takes long for every write."""
+        ended = threading.Event()
+
+        def stutter() -> None:
+            while not ended.wait(STUTTER_GOING_SECONDS):
+                for member in self.members:
+                    member.pause()
+                ended.wait(STUTTER_STANDING_SECONDS)
+                for member in self.members:
+                    member.resume()
+
+        with ThreadPoolExecutor(1) as threads:
+            stuttered = threads.submit(stutter)
+            try:
+                yield
+            finally:
+                ended.set()
+                stuttered.result()
 
     def ctl(self, *arguments: str, members: Sequence[Member] | None = None) -> str:
         """What etcdctl prints; after enable_auth(), to root."""

@@ -62,24 +62,25 @@ class Reservation:
             self._in_the_making.unlink()
 
     @contextmanager
-    def hanging(self) -> Iterator[None]:
+    def hanging(self, file: str = "writing") -> Iterator[None]:
         """The next process that writes waits for the disk, uninterruptibly, until this ends or the process does."""
+        in_the_making = self.directory / file
 
         def take_the_name() -> bool:
             try:
-                os.mkfifo(self._in_the_making)
+                os.mkfifo(in_the_making)
             except FileExistsError:
                 return False
             return True
 
-        self._cluster.wait_until(take_the_name, "between two writes of its reservation")
-        shutil.chown(self._in_the_making, self.directory.owner(), self.directory.group())
+        self._cluster.wait_until(take_the_name, f"between two writes of {in_the_making}")
+        shutil.chown(in_the_making, self.directory.owner(), self.directory.group())
         try:
             yield
         finally:
             # Who opens a pipe to write waits until somebody reads. Its name goes first, so that it is never renamed.
-            pipe = os.open(self._in_the_making, os.O_PATH)
-            self._in_the_making.unlink()
+            pipe = os.open(in_the_making, os.O_PATH)
+            in_the_making.unlink()
             os.close(os.open(f"/proc/self/fd/{pipe}", os.O_RDONLY | os.O_NONBLOCK))
             os.close(pipe)
 

@@ -1,0 +1,268 @@
+"""What may happen to servers of a fleet while clients take IDs from them: none is ever given twice.
+
+`make torture-fleet` plays such faults at random, for as long as wanted; here each is played at its worst moment.
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness import Cluster
+from harness.clock import FakeClock
+from harness.etcd import Etcd
+from harness.fleet import (
+    NO_NUMBER,
+    await_holding,
+    await_number,
+    await_trouble,
+    create_fleet,
+    grants,
+    member_conf,
+    number_of,
+)
+from harness.fleet_faults import HOUR, Client
+from harness.ids import change, refusal
+from harness.relay import Way
+from harness.reservation import Reservation
+
+ONLY_FIVE = "id_gen.worker_ids = '5'\n"
+KEPT_IN_THE_MAKING = "pgsql_tmp_writing"
+
+Clients = dict[str, Client]
+
+
+@contextmanager
+def clients(directory: Path, *clusters: Cluster) -> Iterator[Clients]:
+    """A client of each server, by the server's name, which takes IDs all the time; no two of them may be alike."""
+    found = {cluster.name: Client(cluster, directory / f"{cluster.name}.ids") for cluster in clusters}
+    for client in found.values():
+        client.start()
+    try:
+        yield found
+    finally:
+        for client in found.values():
+            client.end()
+    given = np.concatenate([np.fromfile(file, dtype=np.int64) for file in directory.glob("*.ids")])
+    assert given.size > 0
+    assert np.unique(given).size == given.size
+
+
+def await_ids(client: Client, cluster: Cluster) -> None:
+    """Waits until a client is given IDs that it has asked for from now on."""
+    given = client.given
+    cluster.wait_until(lambda: client.given > given + 1, "giving IDs", lambda: str(client.refusals))
+
+
+@contextmanager
+def stopped(cluster: Cluster, *titles: str) -> Iterator[None]:
+    """Some of a server's processes stand still for as long as the block lasts."""
+    found = {pid for pid, title in cluster.processes().items() for wanted in titles if wanted in title}
+    assert found
+    for pid in found:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in found:
+            os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize(
+    "paused",
+    [(), ("id_gen registrar",), ("id_gen registrar", "id_gen keeper"), ("id_gen registrar", "[local]")],
+    ids=["server", "registrar", "registrar and keeper", "registrar and sessions"],
+)
+def test_who_is_paused_while_another_server_takes_its_number(
+    conf: str, tmp_path: Path, paused: tuple[str, ...]
+) -> None:
+    with (
+        Cluster("first", conf=conf + ONLY_FIVE) as first,
+        Cluster("second", conf=conf + ONLY_FIVE) as second,
+    ):
+        create_fleet(first)
+        assert await_number(first) == 5
+        second.psql("CREATE EXTENSION id_gen")
+        assert await_trouble(second).message == "the fleet has no free number"
+        with clients(tmp_path, first, second) as taking:
+            await_ids(taking["first"], first)
+            with stopped(first, *paused) if paused else first.paused():
+                await_ids(taking["second"], second)
+            first.poll_until("SELECT fencings = 1 FROM id_gen_stat_fleet")
+            for server in (first, second):
+                change(server, "worker_ids", "5-6")
+            for server in (first, second):
+                await_ids(taking[server.name], server)
+        assert {number_of(first), number_of(second)} == {5, 6}
+
+
+def kept_bound(etcd: Etcd, fleet: str) -> int:
+    """The highest bound of a fleet that etcd ever acknowledged or is about to, in Unix milliseconds."""
+    name = fleet.split("'")[1]
+    return max(int(value.split('"until_ms":')[1].split(",")[0].rstrip("}")) for _, value in etcd.history(f"/id_gen/{name}/n/"))
+
+
+@pytest.mark.parametrize("answers", [False, True], ids=["before the registry has it", "before its answer"])
+def test_a_server_killed_while_it_renews_its_grant(etcd: Etcd, fleet: str, tmp_path: Path, answers: bool) -> None:
+    with Way(etcd) as way, Cluster("first", conf=member_conf(way.endpoints, fleet)) as first:
+        create_fleet(first)
+        await_number(first)
+        with clients(tmp_path, first) as taking:
+            await_ids(taking["first"], first)
+            failures = first.psql("SELECT failures FROM id_gen_stat_fleet")
+            with way.cut(requests=not answers, answers=answers):
+                # One request was given up, and others go where it went.
+                first.poll_until(f"SELECT failures > {failures} FROM id_gen_stat_fleet")
+                if answers:
+                    known = "SELECT extract(epoch FROM granted_until) * 1000 FROM id_gen_status()"
+                    first.wait_until(
+                        lambda: kept_bound(etcd, fleet) > float(first.psql(known)), "behind its registry"
+                    )
+                first.kill9()
+            first.start()
+            await_ids(taking["first"], first)
+
+
+def test_a_server_killed_before_its_number_is_on_disk(etcd: Etcd, conf: str, fleet: str, tmp_path: Path) -> None:
+    with Cluster("first", conf=conf) as first, Cluster("second", conf=conf) as second:
+        create_fleet(first)
+        second.psql("CREATE EXTENSION id_gen")
+        number = await_number(first)
+        await_number(second)
+        with clients(tmp_path, first, second) as taking:
+            await_ids(taking["first"], first)
+            with Reservation(first).hanging(KEPT_IN_THE_MAKING):
+                second.psql(f"SELECT id_gen_fleet_release({number})")
+                # It has acquired another, as the registry knows.
+                held = "SELECT count(*) FILTER (WHERE state = 'held') FROM id_gen_fleet()"
+                second.wait_until(lambda: second.psql(held) == "2" and grants(second)[number] != "held", "of two")
+                first.kill9()
+            first.start()
+            for server in (first, second):
+                await_ids(taking[server.name], server)
+
+
+def test_a_primary_that_is_rewound_to_its_successor(conf: str, tmp_path: Path) -> None:
+    with Cluster("primary", conf=f"{conf}wal_log_hints = on\n") as primary:
+        create_fleet(primary)
+        await_number(primary)
+        with Cluster("standby", standby_of=primary) as standby:
+            await_holding(standby)
+            with clients(tmp_path, primary, standby) as taking:
+                await_ids(taking["primary"], primary)
+                primary.wait_for_catchup(standby)
+                standby.promote()
+                await_ids(taking["standby"], standby)
+                await_ids(taking["primary"], primary)
+                primary.stop()
+                primary.rewind_to(standby)
+                primary.start()
+                await_holding(primary)
+                assert number_of(primary) != number_of(standby)
+                primary.promote()
+                for server in (primary, standby):
+                    await_ids(taking[server.name], server)
+
+
+def test_five_servers_and_four_numbers(conf: str, tmp_path: Path) -> None:
+    few = f"{conf}id_gen.worker_ids = '0-3'\n"
+    with ExitStack() as stack:
+        servers = [stack.enter_context(Cluster(f"s{number}", conf=few)) for number in range(5)]
+        create_fleet(servers[0])
+        for server in servers[1:4]:
+            server.psql("CREATE EXTENSION id_gen")
+        assert {await_number(server) for server in servers[:4]} == {0, 1, 2, 3}
+        late = servers[4]
+        late.psql("CREATE EXTENSION id_gen")
+        error = await_trouble(late)
+        assert (error.sqlstate, error.message) == ("53400", "the fleet has no free number")
+        with clients(tmp_path, *servers) as taking:
+            for server in servers[:4]:
+                await_ids(taking[server.name], server)
+            number = number_of(servers[0])
+            servers[0].stop()
+            await_ids(taking[late.name], late)
+            assert number_of(late) == number
+
+
+def test_two_fleets_in_one_registry(etcd: Etcd, conf: str, fleet: str) -> None:
+    other_fleet = fleet.replace("two", "other")
+    with (
+        Cluster("first", conf=conf + ONLY_FIVE) as first,
+        Cluster("other", conf=member_conf(etcd.endpoints, other_fleet + "\n" + ONLY_FIVE)) as other,
+    ):
+        for server in (first, other):
+            create_fleet(server)
+        assert [await_number(server) for server in (first, other)] == [5, 5]
+        first.psql("SELECT id_gen_fleet_release(5)")
+        first.poll_until("SELECT fencings = 1 FROM id_gen_stat_fleet")
+        renewals = other.psql("SELECT renewals FROM id_gen_stat_fleet")
+        other.poll_until(f"SELECT renewals > {renewals} FROM id_gen_stat_fleet")
+        assert other.psql("SELECT fencings || ' ' || acquisitions FROM id_gen_stat_fleet") == "0 1"
+        assert refusal(other, "SELECT id_gen_fleet_release(6)").sqlstate == "42704"
+        assert grants(other) == {5: "held"}
+
+
+def test_an_etcd_whose_disk_is_slow(etcd: Etcd, first: Cluster, tmp_path: Path) -> None:
+    await_number(first)
+    with clients(tmp_path, first) as taking, etcd.stuttering():
+        renewals = first.psql("SELECT renewals FROM id_gen_stat_fleet")
+        # Longer than a grant.
+        first.poll_until(f"SELECT renewals > {renewals} + 8 FROM id_gen_stat_fleet")
+        await_ids(taking["first"], first)
+    assert first.psql("SELECT fencings || ' ' || restorations FROM id_gen_stat_fleet") == "0 0"
+
+
+@pytest.mark.parametrize("restored", [False, True], ids=["wiped", "restored"])
+@pytest.mark.parametrize("waiting", ["normal", "strict"])
+def test_a_registry_that_forgets_while_a_holder_is_paused(
+    etcd: Etcd, conf: str, fleet: str, tmp_path: Path, waiting: str, restored: bool
+) -> None:
+    """With `normal` another server notices, and tells the newcomer; with `strict` nobody has to."""
+    lead = "id_gen.max_lead = '500 ms'\n"
+    numbers = f"/id_gen/{fleet.split(chr(39))[1]}/n/"
+    with (
+        Cluster("first", conf=conf + lead + ONLY_FIVE) as first,
+        Cluster("witness", conf=conf + lead + "id_gen.worker_ids = '6'\n") as witness,
+    ):
+        create_fleet(first, waiting)
+        witness.psql("CREATE EXTENSION id_gen")
+        for server in (first, witness):
+            await_number(server)
+        before = etcd.ctl("get", "--prefix", numbers).splitlines()
+        renewals = first.psql("SELECT renewals FROM id_gen_stat_fleet")
+        first.poll_until(f"SELECT renewals > {renewals} + 1 FROM id_gen_stat_fleet")
+        if waiting == "strict":
+            witness.stop()
+        with (
+            Cluster("newcomer", conf=conf + lead + ONLY_FIVE) as newcomer,
+            clients(tmp_path, first, newcomer) as taking,
+        ):
+            newcomer.psql("CREATE EXTENSION id_gen")
+            await_ids(taking["first"], first)
+            with first.paused():
+                etcd.ctl("del", "--prefix", numbers)
+                if restored:
+                    for key, value in zip(before[::2], before[1::2], strict=True):
+                        etcd.ctl("put", key, value)
+                await_ids(taking["newcomer"], newcomer)
+                assert number_of(newcomer) == 5
+            first.poll_until("SELECT state <> 'holding' FROM id_gen_stat_fleet")
+            assert refusal(first).sqlstate in (NO_NUMBER, "53400")
+
+
+@pytest.mark.parametrize("ahead", [HOUR, -HOUR])
+def test_clocks_an_hour_off(etcd: Etcd, conf: str, first: Cluster, tmp_path: Path, ahead: float) -> None:
+    await_number(first)
+    with Cluster("off", conf=conf, clock=FakeClock(ahead)) as off, clients(tmp_path, first, off) as taking:
+        off.psql("CREATE EXTENSION id_gen")
+        for server in (off, first, off):
+            await_ids(taking["off"], off)
+            # The other one may take it.
+            server.psql(f"SELECT id_gen_fleet_release({number_of(server)})")
+            for each in (first, off):
+                await_ids(taking[each.name], each)
