@@ -30,9 +30,6 @@ use crate::shared::{Reader, SharedState, workers};
 /// The registrar, to the postmaster.
 pub const WORKER: Worker =
     Worker { name: "id_gen registrar", function: "id_gen_registrar", on_standby: true };
-/// After a request of no use the next one follows so much later, or after the interval between renewals if that is
-/// shorter, and up to twice that: servers that lost the same registry should not all come back to it at once.
-const RETRY_MS: u64 = 1_000;
 /// How long a server that stops waits for the registry to take its number back.
 const LAST_REQUEST: Duration = Duration::from_secs(1);
 /// How long a wait may be at most, where nothing is due.
@@ -365,7 +362,7 @@ impl Registrar {
     }
 
     fn pause(&mut self) {
-        let retry_ms = RETRY_MS.min(self.terms().renewal_ms.max(1).into());
+        let retry_ms = self.terms().retry_ms();
         let more_ms = random::bits().unwrap_or(0) % retry_ms;
         self.not_before_boot_ms = boot_ms() + retry_ms + more_ms;
     }
