@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use id_gen_core::fleet::member::{Event, Numbers, Phase};
 use id_gen_core::fleet::store::KeysError;
-use id_gen_core::fleet::{Answer, Local, Member, Meta, Number, Terms};
+use id_gen_core::fleet::{Answer, Local, Member, Meta, Number, Request, Terms};
 use id_gen_core::time::{NS_PER_MS, unix_ms};
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::prelude::*;
@@ -231,6 +231,14 @@ impl Registrar {
                 }
             }
         }
+        if let Some((Request::Swap { number, new, .. }, _)) = &request {
+            self.journal.requests(*number, new.until_ms);
+            if !self.shared.has_made_below(*number, new.until_ms) {
+                // Sessions were faster. The next bound is above what they have made.
+                self.give_up_unsent();
+                return;
+            }
+        }
         if let Some(connection) = &self.connection {
             connection.send(move |registry| registry.ask(request));
             self.asked_boot_ms = Some(now_boot_ms);
@@ -359,6 +367,14 @@ impl Registrar {
         {
             member.unanswered();
         }
+    }
+
+    /// Asks for nothing now, after all.
+    fn give_up_unsent(&mut self) {
+        if let Some((_, member)) = &mut self.fleet {
+            member.unanswered();
+        }
+        self.pause();
     }
 
     fn pause(&mut self) {
