@@ -165,6 +165,13 @@ impl Journal {
     }
 }
 
+/// Leaves nothing of a fleet that this server is not of any more: what was granted there must not bind a number that is
+/// typed meanwhile, when the server joins with that.
+pub fn forget(shared: &SharedState) {
+    let counts = shared.lock().membership.counts;
+    shared.put_membership(Membership { counts, ..Membership::default() });
+}
+
 fn log(level: PgLogLevel, line: String) {
     ereport!(level, PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, format!("id_gen: {line}"));
 }

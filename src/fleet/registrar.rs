@@ -66,7 +66,10 @@ pub extern "C-unwind" fn id_gen_registrar(_argument: pg_sys::Datum) {
         shared.adopt_settings(Reader::Session);
         let end = match settings::registry::current() {
             Some(settings) => Registrar::new(shared, settings).run(),
-            None => idle(),
+            None => {
+                journal::forget(shared);
+                idle()
+            }
         };
         if end == End::Stop {
             break;

@@ -3,13 +3,14 @@
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from harness import Cluster
 from harness.cluster import PRELOAD, SqlError
 from harness.etcd import LOOPBACK, Etcd
-from harness.fleet import NO_NUMBER, await_holding, await_number, create_fleet, member_conf
+from harness.fleet import NO_NUMBER, await_holding, await_number, create_fleet, member_conf, registrar, silent
 from harness.ids import NARROW_LAYOUT, PATIENT, TOO_FAR_AHEAD, array_of, next_id, refusal
 
 NARROW = f"id_gen.layout = '{NARROW_LAYOUT}'\n"
@@ -104,6 +105,32 @@ def test_what_the_primary_made_of_a_standby_that_joins(etcd: Etcd, fleet: str) -
             primary.stop("immediate")
             standby.promote()
             assert await_id(standby) > last
+
+
+def test_a_number_typed_while_the_registry_was_lost(etcd: Etcd, fleet: str) -> None:
+    with Cluster("back", conf=member_conf(etcd.endpoints, f"{fleet}id_gen.worker_ids = '9'")) as back:
+        back.psql("CREATE EXTENSION id_gen")
+        await_number(back)
+        threads = Path(f"/proc/{registrar(back)}/task")
+        with silent(etcd):
+            back.poll_until("SELECT state <> 'ready' FROM id_gen_status()")
+            back.psql("ALTER SYSTEM SET id_gen.worker_id = 9")
+            back.psql("ALTER SYSTEM SET id_gen.registry = ''")
+            back.reload()
+            back.poll_until("SELECT state = 'ready' FROM id_gen_status()")
+            back.wait_until(lambda: len(list(threads.iterdir())) == 1, "no longer giving its number back")
+        last = next_id(back)
+        back.psql("ALTER SYSTEM RESET id_gen.registry")
+        back.reload()
+
+        def joined() -> bool:
+            nonlocal last
+            given = next_id(back)
+            assert given > last
+            last = given
+            return back.psql("SELECT state = 'holding' FROM id_gen_stat_fleet") == "t"
+
+        back.wait_until(joined, "of the fleet again")
 
 
 def await_id(cluster: Cluster) -> int:
