@@ -205,13 +205,8 @@ const STRICT: Terms = Terms {
 const AT_ONCE: Terms = Terms { waiting: Waiting::Normal, ..STRICT };
 
 /// Here a grant reaches further than the wait after an acquisition, as it does by default.
-const NORMAL: Terms = Terms {
-    ahead_ms: 3_000,
-    renewal_ms: 1_000,
-    timeout_ms: 500,
-    waiting: Waiting::Normal,
-    ..STRICT
-};
+const NORMAL: Terms =
+    Terms { ahead_ms: 3_000, renewal_ms: 1_000, timeout_ms: 0, waiting: Waiting::Normal, ..STRICT };
 
 impl World {
     fn new(terms: Terms, ticks: i64, faults: Faults) -> World {

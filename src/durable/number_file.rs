@@ -114,14 +114,17 @@ fn witness_path() -> io::Result<String> {
 
 /// Opens the witness, if it lies in memory and is ours: anybody may make files there.
 fn open_witness(options: &mut OpenOptions) -> io::Result<File> {
-    let file = options.custom_flags(libc::O_NOFOLLOW).open(witness_path()?)?;
+    // A pipe that somebody put there must keep nobody waiting.
+    let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(witness_path()?)?;
     let ours = is_ours(&file.metadata()?);
     if ours && is_memory(&file)? { Ok(file) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }
 
+/// Whether this server's user made it, under this name alone: another name could be that of other shared memory.
 fn is_ours(metadata: &Metadata) -> bool {
     // SAFETY: takes no argument and can't fail.
-    metadata.uid() == unsafe { libc::geteuid() }
+    let user = unsafe { libc::geteuid() };
+    metadata.uid() == user && metadata.is_file() && metadata.nlink() == 1
 }
 
 /// Whether a file is gone when the machine stops.

@@ -8,11 +8,13 @@ use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::Duration;
 
 use id_gen_core::fleet::store::{Keys, KeysError, Store, StoreError, StoreErrorKind};
 use id_gen_core::fleet::{Answer, Meta, Request, ask};
+use id_gen_registry::postgresql;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -141,6 +143,7 @@ impl<T: Send + 'static> Connection<T> {
     /// # Errors
     /// If there is no room for a thread.
     pub fn new(settings: &RegistrySettings, timeout: Duration) -> io::Result<Connection<T>> {
+        end_with_care();
         let (jobs, todo) = mpsc::channel::<Job<T>>();
         let (done, answers) = mpsc::channel();
         let (ready, mut bell) = UnixStream::pair()?;
@@ -245,6 +248,23 @@ pub fn wait(socket: Option<i32>, patience: Duration) {
         pg_sys::ResetLatch(latch);
     }
     check_for_interrupts!();
+}
+
+/// How long the end of a process waits for a thread to come out of libpq, which it does within microseconds unless it looks
+/// up the name of a host.
+const LAST_CALL: Duration = Duration::from_secs(1);
+
+/// Has this process, when it ends, keep its threads out of libpq before OpenSSL cleans up.
+fn end_with_care() {
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if !REGISTERED.swap(true, Relaxed) {
+        // SAFETY: the function matches the callback's type, and uses nothing that is gone by then.
+        unsafe { pg_sys::on_proc_exit(Some(close_libpq), pg_sys::Datum::null()) };
+    }
+}
+
+unsafe extern "C-unwind" fn close_libpq(_code: i32, _argument: pg_sys::Datum) {
+    postgresql::close(LAST_CALL);
 }
 
 /// Runs something while this thread lets no signal through: a thread that it starts inherits that, and PostgreSQL's

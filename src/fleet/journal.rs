@@ -97,6 +97,15 @@ impl Journal {
         }
     }
 
+    /// Takes note that a number is about to be asked for. A server that has it already, and joins with it, makes nothing of
+    /// that bound or later from here on: the first bound that was asked for, as long as none was acknowledged.
+    pub fn requests(&mut self, number: Number, until_ms: i64) {
+        if self.membership.acknowledged.is_none() {
+            self.membership.requested.get_or_insert((number, until_ms));
+            self.shared.put_membership(self.membership);
+        }
+    }
+
     /// Makes durable what has to be, and lets claims use the rest.
     pub fn write(&mut self, member: Option<(&Member, u128)>) {
         if let Some((member, fleet)) = member {
@@ -110,6 +119,9 @@ impl Journal {
         self.membership.witness = member.and_then(|member| member.to_witness(i64::MIN));
         let acknowledged = member.and_then(Member::grant);
         self.membership.acknowledged = acknowledged.map(|(number, grant)| (number, grant.until_ms));
+        if acknowledged.is_some() {
+            self.membership.requested = None;
+        }
         self.membership.phase = member.map(Member::phase);
         self.membership.right = member.and_then(Member::right);
         self.shared.put_membership(self.membership);
@@ -151,6 +163,13 @@ impl Journal {
             }
         }
     }
+}
+
+/// Leaves nothing of a fleet that this server is not of any more: what was granted there must not bind a number that is
+/// typed meanwhile, when the server joins with that.
+pub fn forget(shared: &SharedState) {
+    let counts = shared.lock().membership.counts;
+    shared.put_membership(Membership { counts, ..Membership::default() });
 }
 
 fn log(level: PgLogLevel, line: String) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use id_gen_core::fleet::member::{Event, Numbers, Phase};
 use id_gen_core::fleet::store::KeysError;
-use id_gen_core::fleet::{Answer, Local, Member, Meta, Number, Terms};
+use id_gen_core::fleet::{Answer, Local, Member, Meta, Number, Request, Terms};
 use id_gen_core::time::{NS_PER_MS, unix_ms};
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::prelude::*;
@@ -30,9 +30,6 @@ use crate::shared::{Reader, SharedState, workers};
 /// The registrar, to the postmaster.
 pub const WORKER: Worker =
     Worker { name: "id_gen registrar", function: "id_gen_registrar", on_standby: true };
-/// After a request of no use the next one follows so much later, or after the interval between renewals if that is
-/// shorter, and up to twice that: servers that lost the same registry should not all come back to it at once.
-const RETRY_MS: u64 = 1_000;
 /// How long a server that stops waits for the registry to take its number back.
 const LAST_REQUEST: Duration = Duration::from_secs(1);
 /// How long a wait may be at most, where nothing is due.
@@ -69,7 +66,10 @@ pub extern "C-unwind" fn id_gen_registrar(_argument: pg_sys::Datum) {
         shared.adopt_settings(Reader::Session);
         let end = match settings::registry::current() {
             Some(settings) => Registrar::new(shared, settings).run(),
-            None => idle(),
+            None => {
+                journal::forget(shared);
+                idle()
+            }
         };
         if end == End::Stop {
             break;
@@ -234,6 +234,14 @@ impl Registrar {
                 }
             }
         }
+        if let Some((Request::Swap { number, new, .. }, _)) = &request {
+            self.journal.requests(*number, new.until_ms);
+            if !self.shared.has_made_below(*number, new.until_ms) {
+                // Sessions were faster. The next bound is above what they have made.
+                self.give_up_unsent();
+                return;
+            }
+        }
         if let Some(connection) = &self.connection {
             connection.send(move |registry| registry.ask(request));
             self.asked_boot_ms = Some(now_boot_ms);
@@ -364,8 +372,16 @@ impl Registrar {
         }
     }
 
+    /// Asks for nothing now, after all.
+    fn give_up_unsent(&mut self) {
+        if let Some((_, member)) = &mut self.fleet {
+            member.unanswered();
+        }
+        self.pause();
+    }
+
     fn pause(&mut self) {
-        let retry_ms = RETRY_MS.min(self.terms().renewal_ms.max(1).into());
+        let retry_ms = self.terms().retry_ms();
         let more_ms = random::bits().unwrap_or(0) % retry_ms;
         self.not_before_boot_ms = boot_ms() + retry_ms + more_ms;
     }

@@ -14,7 +14,7 @@ use crate::error::{Error, Reason};
 use crate::generate::reserve;
 use crate::os::clock;
 use crate::pg::server;
-use crate::shared::{SharedState, WriteGuard};
+use crate::shared::{SharedState, State, WriteGuard};
 
 /// What an administrator decided about a server that may not start by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub fn start(
 ) -> Result<Option<Started>, Error> {
     let layout = *shared.layout()?;
     let resets = matches!(decision, Decision::Reset { .. });
-    let (identity, max_lead_ms, max_jump_ns) = {
+    let (number, max_lead_ms, max_jump_ns) = {
         let state = shared.lock();
         match state.allocator {
             Some(_) if !resets => return Ok(None),
@@ -76,15 +76,16 @@ pub fn start(
             }
             None => {}
         }
-        (state.identity, state.settings.max_lead_ms, state.max_jump_ns())
+        (OwnNumber::of(&state), state.settings.max_lead_ms, state.max_jump_ns())
     };
+    let identity = number.identity;
     let context = context(layout, max_lead_ms, replayed)?;
     // Where no ID can be made, none may be reserved: a reservation binds whoever comes after.
     durable::clock_tick(&context.layout, context.clock.wall_ns)?;
     // From here on nothing is claimed, so that it is known where the old IDs end, and a smaller bound
     // may be written.
     let old = if resets { shared.take_allocator() } else { None };
-    let start = start_point(&context, &identity, old.as_ref(), decision)?;
+    let start = start_point(&context, &number, old.as_ref(), decision)?;
     let reserved_until_ms = match old {
         Some(old) => Some(old.reserved_until_ms(&layout)),
         None => durable::read().ok().and_then(|stored| stored.reserved_until_ms()),
@@ -117,8 +118,8 @@ pub fn try_layout(shared: &SharedState, layout: Layout) -> Result<(), Error> {
     let max_lead_ms = shared.lock().settings.max_lead_ms;
     let context = context(layout, max_lead_ms, Replayed::read()?)?;
     durable::clock_tick(&context.layout, context.clock.wall_ns)?;
-    let identity = shared.lock().identity;
-    start_point(&context, &identity, None, Decision::None).map(|_| ())
+    let number = OwnNumber::of(&shared.lock());
+    start_point(&context, &number, None, Decision::None).map(|_| ())
 }
 
 /// Whether a claim could rely on the reservation now. Where the last write failed, this tries again, as
@@ -137,16 +138,28 @@ pub fn check_reservation(shared: &SharedState) -> Result<(), Error> {
         (false, true) => start_undecided(shared),
         (false, false) => {
             let context = context(*shared.layout()?, max_lead_ms, Replayed::read()?)?;
-            let identity = shared.lock().identity;
-            start_point(&context, &identity, None, Decision::None).map(|_| ())
+            let number = OwnNumber::of(&shared.lock());
+            start_point(&context, &number, None, Decision::None).map(|_| ())
         }
+    }
+}
+
+/// What this server makes IDs with.
+struct OwnNumber {
+    identity: Identity,
+    is_typed: bool,
+}
+
+impl OwnNumber {
+    fn of(state: &State) -> OwnNumber {
+        OwnNumber { identity: state.identity, is_typed: state.has_typed_number() }
     }
 }
 
 /// Where IDs go on, or start again.
 fn start_point(
     context: &StartupContext,
-    identity: &Identity,
+    &OwnNumber { identity, is_typed }: &OwnNumber,
     old: Option<&Allocator>,
     decision: Decision,
 ) -> Result<StartPoint, Error> {
@@ -170,6 +183,11 @@ fn start_point(
         record.layout = context.layout;
     }
     let start = match identity.first_ms {
+        // The server that this one was a standby of may have made IDs with this number outside of the fleet.
+        Some(first_ms) if is_typed => {
+            let replicated_ms = context.replicated_ms.unwrap_or(i64::MIN);
+            startup::granted_start_point(&stored, context, first_ms.max(replicated_ms))
+        }
         Some(first_ms) => startup::granted_start_point(&stored, context, first_ms),
         None => startup::start_point(&stored, context),
     };

@@ -31,6 +31,9 @@ pub struct FleetCounts {
 pub struct Membership {
     /// The number that the registry acknowledged, whether it may be used by now or not, and up to which Unix millisecond.
     pub acknowledged: Option<(Number, i64)>,
+    /// The number that the registry was asked for first since then, and up to which Unix millisecond: it may have
+    /// acknowledged that without this server's knowledge.
+    pub requested: Option<(Number, i64)>,
     /// Which IDs it may make.
     pub right: Option<Right>,
     /// What the memory of the boot should say, but for how far IDs are reserved.

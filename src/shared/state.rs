@@ -50,7 +50,7 @@ pub const NAME: &CStr = c"id_gen";
 
 /// Changes with the meaning of what follows and with the [`SharedBlock`]; a field more or less of the rest
 /// changes [`VERSION`] by itself.
-const FORMAT: usize = 8;
+const FORMAT: usize = 9;
 
 /// On a server where the library is not preloaded, sessions of two versions may attach to one state
 /// after an upgrade.
@@ -252,13 +252,13 @@ impl State {
     }
 
     /// Who this server is while it joins a fleet with the number that it has. Until that is granted it goes on as before:
-    /// unless another server holds the number, and, once the registry has acknowledged it, to that bound alone, because
-    /// from then on another server may take it.
+    /// unless another server holds the number, and, once the registry was asked for it, to the bound that was asked for or
+    /// acknowledged alone. From there on another server may take it, whether an answer came or not.
     fn joining_identity(&self) -> Option<Identity> {
         let Identity { worker, datacenter, source, first_ms, .. } = self.identity;
         let own = Number { datacenter, worker: worker? };
         let is_taken = self.membership.trouble.is_some_and(|it| it.kind == TroubleKind::Taken);
-        match (source, self.membership.acknowledged) {
+        match (source, self.membership.acknowledged.or(self.membership.requested)) {
             _ if first_ms.is_some() || is_taken => None,
             (_, Some((number, until_ms))) if number == own => Some(Identity {
                 source: IdentitySource::Registry,
@@ -270,6 +270,11 @@ impl State {
             }
             _ => None,
         }
+    }
+
+    /// Whether its number is the one that is typed, which another server may have had before the registry knew of it.
+    pub fn has_typed_number(&self) -> bool {
+        self.identity.same_node(&self.typed)
     }
 
     /// The Unix millisecond of the first ID with a granted number, as long as none was made.
@@ -365,6 +370,19 @@ impl SharedState {
             state.identity = identity;
         } else {
             self.put_in_force(&mut state);
+        }
+    }
+
+    /// Whether all that this server made with a number that it had before it joined its fleet lies below a Unix
+    /// millisecond. True of a number that the fleet gave it, of which it has made nothing yet.
+    pub fn has_made_below(&self, number: Number, until_ms: i64) -> bool {
+        let state = self.lock();
+        let Identity { worker, datacenter, first_ms, .. } = state.identity;
+        let joins =
+            first_ms.is_none() && (worker, datacenter) == (Some(number.worker), number.datacenter);
+        match (&state.allocator, self.layout_if_valid()) {
+            (Some(allocator), Some(layout)) if joins => allocator.next_tick_ms(layout) <= until_ms,
+            _ => true,
         }
     }
 

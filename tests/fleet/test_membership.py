@@ -236,6 +236,23 @@ def test_a_file_of_another_user_in_the_place_of_the_witness(first: Cluster) -> N
         witness.unlink()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a pipe of another user")
+def test_a_pipe_of_another_user_in_the_place_of_the_witness(first: Cluster) -> None:
+    await_number(first)
+    first.stop()
+    directory = first.data.stat()
+    witness = Path(f"/dev/shm/id_gen.{directory.st_dev}.{directory.st_ino}")
+    witness.unlink()
+    os.mkfifo(witness)
+    witness.chmod(0o666)
+    try:
+        first.start()
+        await_number(first)
+        assert "could not write" not in first.log()
+    finally:
+        witness.unlink()
+
+
 def test_numbers_are_typed_by_hand_while_the_registry_is_lost(first: Cluster, etcd: Etcd) -> None:
     await_number(first)
     last = next_id(first)

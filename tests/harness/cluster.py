@@ -75,6 +75,9 @@ class SqlError(Exception):
 class Cluster:
     """One data directory and the server process on it."""
 
+    # Where it takes connections beside its socket.
+    listens_on = ""
+
     def __init__(
         self,
         name: str = "main",
@@ -170,7 +173,7 @@ class Cluster:
         """Starts the server, and waits until it takes connections."""
         with self.logfile.open("ab") as log:
             self._process = subprocess.Popen(
-                [self.server.bindir / "postgres", "-D", self.data, "-k", self.socket_dir, "-h", ""],
+                [self.server.bindir / "postgres", "-D", self.data, "-k", self.socket_dir, "-h", self.listens_on],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -80,6 +80,9 @@ pub struct Terms {
     pub waiting: Waiting,
 }
 
+/// The shortest time between two requests of which the first was of no use, where renewals are further apart.
+const LONGEST_RETRY_MS: u64 = 1_000;
+
 impl Terms {
     /// What a fleet is made with.
     pub const DEFAULT: Terms = Terms {
@@ -100,10 +103,19 @@ impl Terms {
             + i64::from(self.clock_difference_ms)
     }
 
-    /// Until when every holder that is neither paused nor cut off has found a restored registry and said so:
-    /// a renewal, its answer, and the request that says it.
+    /// After a request of no use the next one follows so much later, and up to twice that: servers that lost the same
+    /// registry should not all come back to it at once.
+    pub fn retry_ms(&self) -> u64 {
+        LONGEST_RETRY_MS.min(self.renewal_ms.max(1).into())
+    }
+
+    /// Until when every holder that is neither paused nor cut off has found a restored registry and said so: it comes
+    /// back to it for a renewal, or, because a registry is down while it is restored, after a request that timed out;
+    /// then an answer, and the request that says it.
     pub fn discovery_ms(&self) -> u64 {
-        u64::from(self.renewal_ms) + 2 * u64::from(self.timeout_ms)
+        let timeout_ms = u64::from(self.timeout_ms);
+        let return_ms = timeout_ms + 2 * self.retry_ms();
+        return_ms.max(self.renewal_ms.into()) + 2 * timeout_ms
     }
 
     /// The bound to ask for: ahead of the clock and of the IDs, of these no further than they may lead the
@@ -115,5 +127,23 @@ impl Terms {
             .min(highest_ms)
             .saturating_add(self.ahead_ms.into())
             .max(old_until_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_that_found_the_registry_down_is_waited_for() {
+        for renewal_ms in [1, 500, 1_000, 2_000, 3_000, 5_000, 60_000] {
+            let terms = Terms { renewal_ms, timeout_ms: renewal_ms.min(2_000), ..Terms::DEFAULT };
+            let timeout_ms = u64::from(terms.timeout_ms);
+            // A request that came just too early, the longest pause, what the registry has, and the word to all.
+            let told_ms = timeout_ms + 2 * terms.retry_ms() + 2 * timeout_ms;
+            assert!(told_ms <= terms.discovery_ms(), "{terms:?}");
+            assert!(u64::from(renewal_ms) + 2 * timeout_ms <= terms.discovery_ms(), "{terms:?}");
+        }
+        assert_eq!(Terms::DEFAULT.discovery_ms(), 9_000);
     }
 }

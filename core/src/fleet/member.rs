@@ -470,9 +470,17 @@ impl Member {
             let kind = WriteKind::Acquisition { floor_ms: choice.floor_ms };
             (kind, self.first_ms(local, old_until_ms, choice.floor_ms))
         };
-        let grant = self.new_grant(nonce, tag, local, first_ms, old_until_ms);
+        let made_until_ms = self.made_until_ms(local).unwrap_or(i64::MIN);
+        let grant = self.new_grant(nonce, tag, local, first_ms, old_until_ms.max(made_until_ms));
         let new = Grant { predecessor: tag_of(choice.found.as_ref()), ..grant };
         write(choice.number, choice.found.clone(), new, local, kind)
+    }
+
+    /// Up to where this server may have made IDs with the number that it acquires, before it was of the fleet: that is so
+    /// where only one number is allowed. The registry does not know of them, so whoever takes the number next learns it
+    /// from the bound.
+    fn made_until_ms(&self, local: &Local) -> Option<i64> {
+        (self.numbers.first == self.numbers.last).then(|| self.reserved_ms(local))
     }
 
     /// Where the IDs of an acquisition start.
@@ -536,11 +544,12 @@ impl Member {
     }
 
     /// Whether this is the number that this server held last. One whose bound lies further ahead than any server
-    /// with a right clock puts it is left alone: nothing could be made with it.
+    /// with a right clock puts it is left alone: nothing could be made with it. Unless it is the only one.
     fn may_take_again(&self, number: Number, grant: &Grant, local: &Local) -> bool {
         self.is_own(grant)
             && self.numbers.contain(number)
-            && grant.until_ms == self.believable_floor_ms(grant.until_ms, local)
+            && (self.numbers.first == self.numbers.last
+                || grant.until_ms == self.believable_floor_ms(grant.until_ms, local))
     }
 
     /// Whether this server wrote that, as far as its disk and its own writes tell.

@@ -116,6 +116,7 @@ impl LibPq {
             server: path.display().to_string(),
             detail,
         };
+        let _inside = super::gate::enter();
         // SAFETY: initializing libpq, and the libraries that it needs, has no precondition.
         let library = unsafe { Library::new(path) }.map_err(|error| refused(error.to_string()))?;
         let libpq = LibPq::resolve(&library).map_err(|error| refused(error.to_string()))?;

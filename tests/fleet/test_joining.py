@@ -1,0 +1,149 @@
+"""A server whose number was typed by hand joins a fleet, and what it made before is not made again."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import Cluster
+from harness.cluster import PRELOAD, SqlError
+from harness.etcd import LOOPBACK, Etcd
+from harness.fleet import NO_NUMBER, await_holding, await_number, create_fleet, member_conf, registrar, silent
+from harness.ids import NARROW_LAYOUT, PATIENT, TOO_FAR_AHEAD, array_of, next_id, refusal
+
+NARROW = f"id_gen.layout = '{NARROW_LAYOUT}'\n"
+# So far ahead of the clock that no grant of the fleet reaches there.
+LEAD_SECONDS = 20
+
+
+@pytest.fixture(scope="module")
+def etcd() -> Iterator[Etcd]:
+    with Etcd() as etcd:
+        yield etcd
+
+
+@pytest.fixture
+def fleet(etcd: Etcd, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each test has a fleet of its own; whoever is to have another number than the typed one has 1."""
+    fleet = f"{NARROW}id_gen.fleet = '{request.node.name[:60]}'\n"
+    with Cluster("first", conf=member_conf(etcd.endpoints, f"{fleet}id_gen.worker_ids = '1'")) as first:
+        create_fleet(first)
+        yield fleet
+
+
+def typed_conf() -> str:
+    return f"{PRELOAD}{NARROW}id_gen.max_lead = '{2 * LEAD_SECONDS}s'\nid_gen.worker_id = 9\n"
+
+
+class LosesAnswer:
+    """A way to etcd that ends with the answer to the first write."""
+
+    def __init__(self, port: int) -> None:
+        self._to = port
+        self._listener = socket.create_server((LOOPBACK, 0))
+        self.endpoint = f"etcd://{LOOPBACK}:{self._listener.getsockname()[1]}"
+        self.cut = threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            client, _ = self._listener.accept()
+            if self.cut.is_set():
+                client.close()
+                continue
+            server = socket.create_connection((LOOPBACK, self._to))
+            threading.Thread(target=self._pass, args=(client, server, True), daemon=True).start()
+            threading.Thread(target=self._pass, args=(server, client, False), daemon=True).start()
+
+    def _pass(self, source: socket.socket, target: socket.socket, requests: bool) -> None:
+        while piece := source.recv(65536):
+            if requests and b"/v3/kv/txn" in piece:
+                self.cut.set()
+            if requests or not self.cut.is_set():
+                target.sendall(piece)
+
+
+def test_an_acquisition_without_an_answer(etcd: Etcd, fleet: str) -> None:
+    way = LosesAnswer(etcd.members[0].port)
+    with Cluster("typed", conf=typed_conf()) as typed:
+        typed.psql("CREATE EXTENSION id_gen")
+        next_id(typed)
+        typed.append_conf(f"{fleet}id_gen.registry = '{way.endpoint}'")
+        typed.reload()
+        typed.wait_until(way.cut.is_set, "asking for its number")
+        with Cluster("late", conf=member_conf(etcd.endpoints, f"{fleet}id_gen.worker_ids = '9'")) as late:
+            late.psql("CREATE EXTENSION id_gen")
+            assert await_number(late) == 9
+            assert refusal(typed).message == "this server's grant of its number is used up"
+
+
+def test_what_was_made_far_ahead_of_the_clock(etcd: Etcd, fleet: str) -> None:
+    with Cluster("typed", conf=typed_conf()) as typed:
+        typed.psql("CREATE EXTENSION id_gen")
+        last = int(typed.psql(array_of(LEAD_SECONDS * 1000)))
+        typed.append_conf(f"{fleet}id_gen.registry = '{etcd.endpoints}'")
+        typed.reload()
+        typed.poll_until("SELECT state = 'holding' FROM id_gen_stat_fleet")
+        typed.stop()
+    with Cluster("late", conf=member_conf(etcd.endpoints, f"{fleet}id_gen.worker_ids = '9'\n{PATIENT}")) as late:
+        late.psql("CREATE EXTENSION id_gen")
+        assert await_id(late) > last
+
+
+def test_what_the_primary_made_of_a_standby_that_joins(etcd: Etcd, fleet: str) -> None:
+    with Cluster("primary", conf=typed_conf()) as primary:
+        primary.psql("CREATE EXTENSION id_gen")
+        with Cluster("standby", standby_of=primary) as standby:
+            standby.append_conf(f"{fleet}id_gen.registry = '{etcd.endpoints}'")
+            standby.restart()
+            await_holding(standby)
+            last = int(primary.psql(array_of(LEAD_SECONDS * 1000)))
+            primary.psql("CREATE TABLE committed ()")
+            primary.wait_for_catchup(standby)
+            primary.stop("immediate")
+            standby.promote()
+            assert await_id(standby) > last
+
+
+def test_a_number_typed_while_the_registry_was_lost(etcd: Etcd, fleet: str) -> None:
+    with Cluster("back", conf=member_conf(etcd.endpoints, f"{fleet}id_gen.worker_ids = '9'")) as back:
+        back.psql("CREATE EXTENSION id_gen")
+        await_number(back)
+        threads = Path(f"/proc/{registrar(back)}/task")
+        with silent(etcd):
+            back.poll_until("SELECT state <> 'ready' FROM id_gen_status()")
+            back.psql("ALTER SYSTEM SET id_gen.worker_id = 9")
+            back.psql("ALTER SYSTEM SET id_gen.registry = ''")
+            back.reload()
+            back.poll_until("SELECT state = 'ready' FROM id_gen_status()")
+            back.wait_until(lambda: len(list(threads.iterdir())) == 1, "no longer giving its number back")
+        last = next_id(back)
+        back.psql("ALTER SYSTEM RESET id_gen.registry")
+        back.reload()
+
+        def joined() -> bool:
+            nonlocal last
+            given = next_id(back)
+            assert given > last
+            last = given
+            return back.psql("SELECT state = 'holding' FROM id_gen_stat_fleet") == "t"
+
+        back.wait_until(joined, "of the fleet again")
+
+
+def await_id(cluster: Cluster) -> int:
+    """The first ID that a server gives, however often it refuses one before."""
+    given: list[int] = []
+
+    def gave() -> bool:
+        try:
+            given.append(next_id(cluster))
+        except SqlError as error:
+            if error.sqlstate not in (NO_NUMBER, TOO_FAR_AHEAD):
+                raise
+        return bool(given)
+
+    cluster.wait_until(gave, "giving an ID")
+    return given[0]
