@@ -3,6 +3,7 @@
 `make torture-fleet` plays such faults at random, for as long as wanted; here each is played at its worst moment.
 """
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -100,10 +101,13 @@ def test_who_is_paused_while_another_server_takes_its_number(
         assert {number_of(first), number_of(second)} == {5, 6}
 
 
-def kept_bound(etcd: Etcd, fleet: str) -> int:
-    """The highest bound of a fleet that etcd ever acknowledged or is about to, in Unix milliseconds."""
-    name = fleet.split("'")[1]
-    return max(int(value.split('"until_ms":')[1].split(",")[0].rstrip("}")) for _, value in etcd.history(f"/id_gen/{name}/n/"))
+def name_of(fleet: str) -> str:
+    return fleet.split("'")[1]
+
+
+def highest_bound(etcd: Etcd, fleet: str) -> int:
+    """The highest bound that etcd ever had for a fleet, whether its answer arrived or not, in Unix milliseconds."""
+    return max(json.loads(value)["until_ms"] for _, value in etcd.history(f"/id_gen/{name_of(fleet)}/n/"))
 
 
 @pytest.mark.parametrize("answers", [False, True], ids=["before the registry has it", "before its answer"])
@@ -120,7 +124,7 @@ def test_a_server_killed_while_it_renews_its_grant(etcd: Etcd, fleet: str, tmp_p
                 if answers:
                     known = "SELECT extract(epoch FROM granted_until) * 1000 FROM id_gen_status()"
                     first.wait_until(
-                        lambda: kept_bound(etcd, fleet) > float(first.psql(known)), "behind its registry"
+                        lambda: highest_bound(etcd, fleet) > float(first.psql(known)), "behind its registry"
                     )
                 first.kill9()
             first.start()
@@ -224,7 +228,7 @@ def test_a_registry_that_forgets_while_a_holder_is_paused(
 ) -> None:
     """With `normal` another server notices, and tells the newcomer; with `strict` nobody has to."""
     lead = "id_gen.max_lead = '500 ms'\n"
-    numbers = f"/id_gen/{fleet.split(chr(39))[1]}/n/"
+    numbers = f"/id_gen/{name_of(fleet)}/n/"
     with (
         Cluster("first", conf=conf + lead + ONLY_FIVE) as first,
         Cluster("witness", conf=conf + lead + "id_gen.worker_ids = '6'\n") as witness,

@@ -17,7 +17,6 @@ from harness.fleet import (
     await_trouble,
     create_fleet,
     grants,
-    member_conf,
     number_of,
     phase,
     registrar,
