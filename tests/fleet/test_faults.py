@@ -151,7 +151,7 @@ def test_a_server_killed_before_its_number_is_on_disk(etcd: Etcd, conf: str, fle
 
 
 def test_a_primary_that_is_rewound_to_its_successor(conf: str, tmp_path: Path) -> None:
-    with Cluster("primary", conf=f"{conf}wal_log_hints = on\n") as primary:
+    with Cluster("primary", conf=f"{conf}wal_log_hints = on\nwal_keep_size = '256 MB'\n") as primary:
         create_fleet(primary)
         await_number(primary)
         with Cluster("standby", standby_of=primary) as standby:
