@@ -21,6 +21,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness import network
 from harness.fleet_faults import FAULTS, Fleet, check
 
 
@@ -46,6 +47,7 @@ def torture(plan: Plan, tell: Callable[[str], None] = print) -> bool:
     """Runs a plan; returns whether all is well."""
     tell(f"seed {plan.seed}")
     with tempfile.TemporaryDirectory(prefix="id_gen_torture_fleet_") as directory, ExitStack() as stack:
+        tell(f"servers reach etcd over {'networks of their own' if network.are_possible() else 'relays'}")
         fleet = Fleet(Path(directory), plan.seed, stack)
         started = time.monotonic()
         kinds = list(FAULTS)

@@ -27,6 +27,7 @@ from typing import Any
 import psycopg
 
 from harness.clock import FakeClock
+from harness.network import Namespace
 from harness.server import Server, environment
 from harness.template import new_data_directory
 
@@ -91,15 +92,18 @@ class Cluster:
         upgrade_of: "Cluster | None" = None,
         server: Server | None = None,
         port: int | None = None,
+        namespace: Namespace | None = None,
         initdb: Sequence[str] = (),
     ) -> None:
         """`conf` is added to postgresql.conf, `env` to the environment of the server process, which sees `clock`, and
-        `initdb` to that program's options. A `port` tells servers apart for people: their sockets never meet."""
+        `initdb` to that program's options. A `port` tells servers apart for people: their sockets never meet. With a
+        `namespace` it has a network of its own."""
         self.name = name
         self.server = server or Server.from_environment()
         self._conf = conf
         self._env = dict(env or {})
         self._initdb = initdb
+        self._namespace = namespace
         self._original = standby_of or copy_of
         self._is_standby = standby_of is not None
         self._cloned = clone_of
@@ -171,16 +175,9 @@ class Cluster:
 
     def start(self) -> None:
         """Starts the server, and waits until it takes connections."""
-        with self.logfile.open("ab") as log:
-            self._process = subprocess.Popen(
-                [self.server.bindir / "postgres", "-D", self.data, "-k", self.socket_dir, "-h", self.listens_on],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env=environment() | self._env,
-                **self.server.as_owner,
-            )
+        postgres = [self.server.bindir / "postgres", "-D", self.data, "-k", self.socket_dir, "-h", self.listens_on]
+        env = environment() | self._env
+        self._process = self.server.start_as_owner(postgres, self.logfile, env, self._namespace)
         self.wait_until(self._ready, "taking connections")
 
     def stop(self, mode: str = "fast") -> None:

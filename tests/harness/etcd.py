@@ -13,7 +13,6 @@ import os
 import shutil
 import signal
 import socket
-import ssl
 import subprocess
 import tempfile
 import threading
@@ -22,19 +21,17 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
 
+from harness.network import Namespace
 from harness.server import Server
 
-LOOPBACK = "127.0.0.1"
+LOOPBACK, ANY = "127.0.0.1", "0.0.0.0"
 WAIT_SECONDS = 60.0
 POLL_SECONDS = 0.02
-HTTP_SECONDS = 2
+HEALTH_TIMEOUT = "500ms"
 # How long members that stutter go on, and how long they stand still then.
 STUTTER_GOING_SECONDS, STUTTER_STANDING_SECONDS = 0.05, 0.2
 
@@ -81,16 +78,8 @@ class Member:
         self.await_start()
 
     def begin_start(self) -> None:
-        with self.logfile.open("ab") as log:
-            self._process = subprocess.Popen(
-                [program("etcd"), *self._flags()],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={"PATH": os.environ["PATH"]},
-                start_new_session=True,
-                **self.etcd.server.as_owner,
-            )
+        command, env = [program("etcd"), *self._flags()], {"PATH": os.environ["PATH"]}
+        self._process = self.etcd.server.start_as_owner(command, self.logfile, env, self.etcd.namespace)
 
     def await_start(self) -> None:
         wait_until(self._is_healthy, f"etcd's member {self.name} is healthy", self.log)
@@ -121,7 +110,7 @@ class Member:
         flags = [
             f"--name={self.name}",
             f"--data-dir={self.data}",
-            f"--listen-client-urls={self.url}",
+            f"--listen-client-urls={self.url.replace(LOOPBACK, ANY) if self.etcd.namespace else self.url}",
             f"--advertise-client-urls={self.url}",
             f"--listen-peer-urls={self.peer_url}",
             f"--initial-advertise-peer-urls={self.peer_url}",
@@ -143,10 +132,11 @@ class Member:
         if not self.running:
             raise RuntimeError(f"etcd's member {self.name} ended; its log:\n{self.log()}")
         try:
-            with urlopen(f"{self.url}/health", timeout=HTTP_SECONDS, context=self.etcd.client_context) as answer:
-                return json.load(answer)["health"] == "true"
-        except (URLError, ConnectionError, TimeoutError):
+            timeouts = [f"--{each}-timeout={HEALTH_TIMEOUT}" for each in ("command", "dial")]
+            self.etcd.ctl("endpoint", "health", *timeouts, members=[self])
+        except RuntimeError:
             return False
+        return True
 
     def _end(self, number: signal.Signals) -> None:
         if self._process is not None:
@@ -161,10 +151,18 @@ class Etcd:
     """All members, and what a client needs to reach them."""
 
     def __init__(
-        self, members: int = 1, *, tls: bool = False, flags: Sequence[str] = (), server: Server | None = None
+        self,
+        members: int = 1,
+        *,
+        tls: bool = False,
+        flags: Sequence[str] = (),
+        server: Server | None = None,
+        namespace: Namespace | None = None,
     ) -> None:
-        """With `tls`, members speak HTTPS, and only to who has a certificate; `flags` are added to each command."""
+        """With `tls`, members speak HTTPS, and only to who has a certificate; `flags` are added to each command. With a
+        `namespace` they are in a network of their own, where they take connections from every cable."""
         self.server = server or Server.from_environment()
+        self.namespace = namespace
         self.tls = tls
         self.flags = flags
         self.base = Path(tempfile.mkdtemp(prefix="id_gen_etcd_", dir=self.server.run_directory))
@@ -242,13 +240,13 @@ class Etcd:
     def ctl(self, *arguments: str, members: Sequence[Member] | None = None) -> str:
         """What etcdctl prints; after enable_auth(), to root."""
         done = subprocess.run(
-            [
+            self._inside(
                 program("etcdctl"),
                 f"--endpoints={','.join(member.url for member in members or self.members)}",
                 *([f"--cacert={self.ca_file}", f"--cert={self.cert_file}", f"--key={self.key_file}"] * self.tls),
                 *self._root,
                 *arguments,
-            ],
+            ),
             env={"PATH": os.environ["PATH"], "ETCDCTL_API": "3"},
             text=True,
             capture_output=True,
@@ -257,17 +255,20 @@ class Etcd:
             raise RuntimeError(f"etcdctl {' '.join(arguments)} failed:\n{done.stderr}")
         return done.stdout
 
+    def _inside(self, *command: object) -> list[object]:
+        return self.namespace.inside(*command) if self.namespace else list(command)
+
     def history(self, prefix: str) -> list[tuple[str, str]]:
         """Every key with this prefix and every value that it ever had. Nothing is compacted unless a test does it."""
         status = json.loads(self.ctl("endpoint", "status", "--write-out=json"))
         revision = max(each["Status"]["header"]["revision"] for each in status)
         found: list[tuple[str, str]] = []
         watch = subprocess.Popen(
-            [
+            self._inside(
                 program("etcdctl"),
                 f"--endpoints={self.members[0].url}",
                 "watch", "--prefix", prefix, "--rev=1", "--write-out=json",
-            ],
+            ),
             env={"PATH": os.environ["PATH"], "ETCDCTL_API": "3"},
             text=True,
             stdout=subprocess.PIPE,
@@ -300,15 +301,6 @@ class Etcd:
         self.ctl("user", "grant-role", user, user)
         self.ctl("auth", "enable")
         self._root = [f"--user={ROOT}:{ROOT_PASSWORD}"]
-
-    @cached_property
-    def client_context(self) -> ssl.SSLContext | None:
-        """For Python's own HTTP client."""
-        if not self.tls:
-            return None
-        context = ssl.create_default_context(cafile=str(self.ca_file))
-        context.load_cert_chain(self.cert_file, self.key_file)
-        return context
 
     def _make_certificates(self) -> None:
         """An authority, and a certificate that serves both sides."""

@@ -1,7 +1,8 @@
 """Servers of a fleet under torture: what happens to them, and the clients that keep every ID they were given.
 
 Each server has a port of its own, by which the registry's history tells the servers apart, and its own way to etcd,
-which can be cut. Servers listen on Unix sockets, so their clients never notice a cut.
+which can be cut: a network of its own where those can be made, otherwise a relay. Servers listen on Unix sockets, so
+their clients never notice a cut.
 """
 
 import json
@@ -19,11 +20,13 @@ from pathlib import Path
 import numpy as np
 import psycopg
 
+from harness import network
 from harness.clients import array_elements
 from harness.clock import FakeClock
 from harness.cluster import Cluster, SqlError
 from harness.etcd import Etcd
 from harness.fleet import GRANT_SECONDS, await_holding, create_fleet, member_conf
+from harness.network import Cable, Namespace
 from harness.relay import Way
 
 FLEET = "/id_gen/default/"
@@ -82,7 +85,7 @@ class Client(threading.Thread):
 class Member:
     """A server, its way to etcd and its client."""
 
-    def __init__(self, cluster: Cluster, way: Way, client: Client) -> None:
+    def __init__(self, cluster: Cluster, way: Cable | Way, client: Client) -> None:
         self.cluster = cluster
         self.way = way
         self.client = client
@@ -103,7 +106,8 @@ class Fleet:
         self.given_by_the_gone = 0
         self._stack = stack
         self._ports = count(7000)
-        self.etcd = stack.enter_context(Etcd(3))
+        self._namespace = stack.enter_context(Namespace("registry")) if network.are_possible() else None
+        self.etcd = stack.enter_context(Etcd(3, namespace=self._namespace))
         self.members = [self._join(stack) for _ in range(3)]
         create_fleet(self.members[0].cluster)
         for member in self.members[1:]:
@@ -115,7 +119,7 @@ class Fleet:
 
     def _join(self, stack: ExitStack, **options: object) -> Member:
         port = next(self._ports)
-        way = stack.enter_context(Way(self.etcd))
+        way: Cable | Way = stack.enter_context(Cable(self.etcd) if self._namespace else Way(self.etcd))
         conf = (
             ""
             if "standby_of" in options
@@ -123,7 +127,7 @@ class Fleet:
         )
         if "standby_of" in options or "clone_of" in options or "copy_of" in options:
             conf = f"id_gen.registry = '{way.endpoints}'"
-        cluster = stack.enter_context(Cluster(f"s{port}", conf=conf, port=port, **options))
+        cluster = stack.enter_context(Cluster(f"s{port}", conf=conf, port=port, namespace=way.namespace, **options))
         return Member(cluster, way, Client(cluster, self.directory / f"{port}.ids"))
 
     def start_clients(self, members: list[Member]) -> None:

@@ -22,6 +22,8 @@ CHUNK_BYTES = 65536
 class Way:
     """One server's connections to all members of an etcd without TLS."""
 
+    namespace = None
+
     def __init__(self, etcd: Etcd) -> None:
         self._requests, self._answers = threading.Event(), threading.Event()
         self._requests.set()

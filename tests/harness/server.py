@@ -5,10 +5,13 @@ PostgreSQL's server programs refuse to run as root, so root runs them as the use
 
 import os
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from harness.network import Namespace
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,26 @@ class Server:
         if os.geteuid() != 0:
             return {"cwd": "/"}
         return {"cwd": "/", "user": "postgres", "group": "postgres", "extra_groups": []}
+
+    def start_as_owner(
+        self, command: Sequence[object], log: Path, env: Mapping[str, str], namespace: Namespace | None
+    ) -> subprocess.Popen[bytes]:
+        """Starts a program as that user, with its output at the end of the log, in the network that there is or in one
+        of its own, which only root can enter."""
+        options = self.as_owner
+        if namespace is not None:
+            owner = ("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups")
+            command, options = namespace.inside(*owner, *command), {"cwd": "/"}
+        with log.open("ab") as output:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=env,
+                **options,
+            )
 
 
 def environment() -> dict[str, str]:
