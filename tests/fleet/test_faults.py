@@ -175,17 +175,17 @@ def test_a_primary_that_is_rewound_to_its_successor(conf: str, tmp_path: Path) -
 def test_five_servers_and_four_numbers(conf: str, tmp_path: Path) -> None:
     few = f"{conf}id_gen.worker_ids = '0-3'\n"
     with ExitStack() as stack:
-        servers = [stack.enter_context(Cluster(f"s{number}", conf=few)) for number in range(5)]
+        servers = [stack.enter_context(Cluster(f"s{number}", conf=few)) for number in range(4)]
         create_fleet(servers[0])
-        for server in servers[1:4]:
+        for server in servers[1:]:
             server.psql("CREATE EXTENSION id_gen")
-        assert {await_number(server) for server in servers[:4]} == {0, 1, 2, 3}
-        late = servers[4]
+        assert {await_number(server) for server in servers} == {0, 1, 2, 3}
+        late = stack.enter_context(Cluster("late", conf=few))
         late.psql("CREATE EXTENSION id_gen")
         error = await_trouble(late)
         assert (error.sqlstate, error.message) == ("53400", "the fleet has no free number")
-        with clients(tmp_path, *servers) as taking:
-            for server in servers[:4]:
+        with clients(tmp_path, *servers, late) as taking:
+            for server in servers:
                 await_ids(taking[server.name], server)
             number = number_of(servers[0])
             servers[0].stop()

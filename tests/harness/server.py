@@ -72,8 +72,11 @@ class Server:
         of its own, which only root can enter."""
         options = self.as_owner
         if namespace is not None:
+            # What the environment loads into the program must not run as root on the way there.
+            its_own = ("env", "-i", *(f"{name}={value}" for name, value in env.items()))
             owner = ("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups")
-            command, options = namespace.inside(*owner, *command), {"cwd": "/"}
+            command, options = namespace.inside(*owner, *its_own, *command), {"cwd": "/"}
+            env = {"PATH": os.environ["PATH"]}
         with log.open("ab") as output:
             return subprocess.Popen(
                 command,
