@@ -19,9 +19,10 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from harness.cluster import Cluster
-from harness.etcd import HTTP_SECONDS, LOOPBACK, Etcd, free_port, program
+from harness.etcd import LOOPBACK, Etcd, free_port, program
 from harness.server import environment
 
+HTTP_SECONDS = 2
 SCOPE = "pair"
 
 # How long a leader may be silent: as short as Patroni 3.0 lets it be, and not less than loop_wait and twice
