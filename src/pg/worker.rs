@@ -4,17 +4,25 @@
 //! ([`Worker::request`]), or by any of its processes later ([`Worker::start`]). Both are the same to the worker, and to
 //! the postmaster, which starts it again whenever it ends with a status other than 0, and after a crash.
 //!
-//! **Locking.** `RegisterDynamicBackgroundWorker` takes a lock of PostgreSQL's, so [`Worker::start`] is called
-//! while none of ours is held.
+//! **Locking.** `RegisterDynamicBackgroundWorker` takes a lock of PostgreSQL's, and the postmaster may take its time, so
+//! [`Worker::start`] is called while none of ours is held.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use pgrx::bgworkers::{BackgroundWorkerBuilder, BgWorkerStartTime};
+use pgrx::bgworkers::{
+    BackgroundWorkerBuilder, BackgroundWorkerStatus, BgWorkerStartTime, DynamicBackgroundWorker,
+};
+use pgrx::prelude::*;
 
 use crate::pg::server;
+use crate::pg::wait_event::WaitEvent;
 
 const LIBRARY: &str = "id_gen";
 const RESTART: Duration = Duration::from_secs(1);
+/// How long a process waits for the postmaster to fork the worker that it asked for: 2 s.
+const FORK: Duration = Duration::from_secs(2);
+/// How long it sleeps before it looks again.
+const NAP: Duration = Duration::from_millis(1);
 
 /// A background worker.
 pub struct Worker {
@@ -35,11 +43,18 @@ impl Worker {
         }
     }
 
-    /// Has a running server start the worker, soon and in addition to those that run. Returns whether
-    /// one of `max_worker_processes` was free. Any process of a postmaster can ask, in a transaction or
-    /// not; what becomes of the transaction does not matter.
+    /// Has a running server start the worker, in addition to those that run, and waits until it is forked: a
+    /// postmaster that is told to stop before it has come to that never starts it, and what the worker does when it stops
+    /// would not be done. Returns whether one of `max_worker_processes` was free. Any process of a postmaster can ask, in
+    /// a transaction or not; what becomes of the transaction does not matter.
     pub fn start(&self) -> bool {
-        self.description().load_dynamic().is_ok()
+        let Ok(worker) = self.description().load_dynamic() else { return false };
+        let since = Instant::now();
+        while is_yet_to_start(&worker) && since.elapsed() < FORK {
+            check_for_interrupts!();
+            WaitEvent::WorkerStart.during(|| std::thread::sleep(NAP));
+        }
+        true
     }
 
     fn description(&self) -> BackgroundWorkerBuilder {
@@ -55,4 +70,8 @@ impl Worker {
             })
             .set_restart_time(Some(RESTART))
     }
+}
+
+fn is_yet_to_start(worker: &DynamicBackgroundWorker) -> bool {
+    matches!(worker.pid(), Err(BackgroundWorkerStatus::NotYetStarted))
 }

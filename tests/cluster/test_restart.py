@@ -15,6 +15,7 @@ from harness.ids import (
     IMPATIENT,
     NARROW,
     PATIENT,
+    STRICT,
     TOO_FAR_AHEAD,
     Caller,
     first_id,
@@ -30,7 +31,6 @@ from harness.reservation import Reservation
 MAX_LEAD = 5
 RESERVED_AHEAD = 3
 LEAD_MS = 4_500
-STRICT = "id_gen.max_lead = 0\n"
 
 
 def await_reservation(cluster: Cluster) -> None:

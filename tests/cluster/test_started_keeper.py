@@ -11,7 +11,7 @@ import pytest
 
 from harness import Cluster
 from harness.checks import checks, follow, wait_for
-from harness.ids import NEXT, PATIENT, Caller, change, keepers, next_id, refusal
+from harness.ids import IMPATIENT, NEXT, PATIENT, STRICT, Caller, change, keepers, next_id, refusal
 from harness.shim import compiled
 
 # Nothing is preloaded here, whatever the mode of the other tests.
@@ -63,6 +63,22 @@ def test_a_reload_while_it_starts_reaches_it() -> None:
         cluster.append_conf("id_gen.worker_id = 7")
         cluster.reload()
         cluster.poll_until("SELECT worker_id FROM id_gen_status()", expected="7")
+
+
+def test_the_session_that_has_it_started_waits_for_it() -> None:
+    """Else a postmaster that is told to stop first never starts it, and nobody gives back what is reserved."""
+    with Cluster(conf=CONF + STRICT + IMPATIENT) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        with Caller(cluster) as watcher, Caller(cluster) as first:
+            os.kill(cluster.pid, signal.SIGSTOP)
+            answer = first.begin()
+            waiting = f"SELECT wait_event = 'IdGenWorkerStart' FROM pg_stat_activity WHERE pid = {first.pid}"
+            cluster.wait_until(lambda: watcher.ask(waiting), "waiting for the postmaster")
+            assert not answer.done()
+            os.kill(cluster.pid, signal.SIGCONT)
+            given = answer.result()
+        cluster.restart()
+        assert next_id(cluster) > given
 
 
 def test_a_transaction_that_is_rolled_back_has_it_started_all_the_same() -> None:

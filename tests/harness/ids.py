@@ -26,6 +26,8 @@ TOO_FAR_AHEAD = "53400"
 PATIENT = "id_gen.max_wait = '90s'\n"
 # For calls that shall get their ID at once or not at all.
 IMPATIENT = "id_gen.max_wait = 0\n"
+# No ID ahead of the clock.
+STRICT = "id_gen.max_lead = 0\n"
 
 
 @contextmanager
