@@ -1,5 +1,6 @@
 //! The store that is etcd, against real members of it, and against stubs for what they can't be made to do.
 
+mod ports;
 mod servers;
 
 use std::io::Write;
@@ -9,9 +10,8 @@ use std::time::Duration;
 
 use id_gen_core::fleet::store::{Store, StoreErrorKind as Kind, Swap, Swapped};
 use id_gen_registry::etcd::{Etcd, EtcdOptions};
-use servers::{
-    Certificates, Directory, Servers, Stub, free_port, open, options, replace, say, wait_until,
-};
+use ports::free_port;
+use servers::{Certificates, Directory, Servers, Stub, open, options, replace, say, wait_until};
 
 const KEY: &str = "/id_gen/f/n/0/7";
 const META: &str = "/id_gen/f/meta";

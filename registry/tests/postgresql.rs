@@ -1,5 +1,6 @@
 //! The registry on PostgreSQL, on servers of its own: what every call says, also when everything goes wrong.
 
+mod ports;
 mod server;
 
 use std::net::TcpListener;

@@ -9,7 +9,7 @@ import pytest
 
 from harness import Cluster
 from harness.cluster import PRELOAD, SqlError
-from harness.etcd import LOOPBACK, Etcd
+from harness.etcd import Etcd
 from harness.fleet import (
     NO_NUMBER,
     UNREACHABLE,
@@ -21,6 +21,7 @@ from harness.fleet import (
     silent,
 )
 from harness.ids import NARROW_LAYOUT, PATIENT, TOO_FAR_AHEAD, array_of, next_id, refusal
+from harness.ports import LOOPBACK
 
 NARROW = f"id_gen.layout = '{NARROW_LAYOUT}'\n"
 # So far ahead of the clock that no grant of the fleet reaches there.

@@ -13,10 +13,11 @@ import pytest
 
 from harness import SqlError
 from harness.cluster import WAIT_SECONDS
-from harness.etcd import LOOPBACK, Etcd
+from harness.etcd import Etcd
 from harness.fleet import await_holding, await_number, create_fleet, number_of
 from harness.ids import NEXT
 from harness.patroni import Patroni
+from harness.ports import LOOPBACK
 
 pytestmark = [pytest.mark.any_server, pytest.mark.long]
 

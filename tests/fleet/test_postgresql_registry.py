@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from harness import Cluster
-from harness.etcd import LOOPBACK, free_port
 from harness.fleet import await_holding, await_number, await_trouble, create_fleet, grants, member_conf
 from harness.ids import change, next_id, refusal
+from harness.ports import LOOPBACK, free_port
 
 
 def uri(*servers: Cluster, database: str = "postgres", options: str = "") -> str:

@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -26,9 +25,10 @@ from types import TracebackType
 from typing import Any
 
 from harness.network import Namespace
+from harness.ports import LOOPBACK, free_port
 from harness.server import Server
 
-LOOPBACK, ANY = "127.0.0.1", "0.0.0.0"
+ANY = "0.0.0.0"
 WAIT_SECONDS = 60.0
 POLL_SECONDS = 0.02
 HEALTH_TIMEOUT = "500ms"
@@ -343,8 +343,3 @@ def _openssl(*arguments: str | Path) -> None:
     done = subprocess.run(["openssl", *arguments], text=True, capture_output=True)
     if done.returncode != 0:
         raise RuntimeError(f"openssl {arguments[0]} failed:\n{done.stderr}")
-
-
-def free_port() -> int:
-    with socket.create_server((LOOPBACK, 0)) as listener:
-        return listener.getsockname()[1]

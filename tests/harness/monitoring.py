@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,12 +20,12 @@ from urllib.parse import urlencode
 from urllib.request import urlopen
 
 from harness.cluster import Cluster
+from harness.ports import LOOPBACK, free_port
 
 CONTRIB = Path(__file__).parents[2] / "contrib"
 QUERIES = CONTRIB / "prometheus/queries.yaml"
 RULES = CONTRIB / "prometheus/rules.yaml"
 
-LOOPBACK = "127.0.0.1"
 HTTP_SECONDS = 20
 
 # A line of the text that Prometheus reads: a name, labels, a value.
@@ -59,7 +58,7 @@ class Service:
         if owner := cluster.server.as_owner.get("user"):
             shutil.chown(self.directory, owner, owner)
         self.logfile = self.directory / "log"
-        self.port = _free_port()
+        self.port = free_port()
         self._program = program(name)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -200,8 +199,3 @@ class Prometheus(Service):
         answer = json.loads(self.get(f"/api/v1/{what}?{urlencode(parameters)}"))
         assert answer["status"] == "success", answer
         return answer["data"]
-
-
-def _free_port() -> int:
-    with socket.create_server((LOOPBACK, 0)) as listener:
-        return listener.getsockname()[1]

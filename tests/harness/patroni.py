@@ -19,7 +19,8 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from harness.cluster import Cluster
-from harness.etcd import LOOPBACK, Etcd, free_port, program
+from harness.etcd import Etcd, program
+from harness.ports import LOOPBACK, free_port
 from harness.server import environment
 
 HTTP_SECONDS = 2

@@ -14,7 +14,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from harness.etcd import LOOPBACK, Etcd, Member
+from harness.etcd import Etcd, Member
+from harness.ports import LOOPBACK
 
 CHUNK_BYTES = 65536
 

@@ -2,12 +2,13 @@
 //! on loopback and on a socket in its own directory, gone when it is dropped.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use id_gen_registry::postgresql::{LibPq, Postgresql, PostgresqlOptions};
+
+use crate::ports::free_port;
 
 /// Longer than anything takes that succeeds.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -57,10 +58,6 @@ fn program(name: &str) -> Command {
 pub fn libpq() -> LibPq {
     let own = pg_config("--libdir").join("libpq.so.5");
     LibPq::load(own.exists().then_some(own.as_path())).unwrap()
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {

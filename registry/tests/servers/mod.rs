@@ -15,6 +15,8 @@ use id_gen_core::fleet::store::Store;
 use id_gen_registry::etcd::{Etcd, EtcdOptions};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
+use crate::ports::free_port;
+
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
@@ -23,11 +25,6 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "not after {PATIENCE:?}: {what}");
         thread::sleep(Duration::from_millis(10));
     }
-}
-
-/// A port that nobody listens on.
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// A directory that goes with its owner.
