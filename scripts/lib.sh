@@ -14,7 +14,7 @@ shopt -s inherit_errexit
 umask 022
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-PGRX_VERSION=0.18.1
+PGRX_VERSION=0.19.3
 
 if [[ -n ${ID_GEN_CACHE:-} ]]; then
     CACHE=$ID_GEN_CACHE
@@ -52,6 +52,7 @@ fi
 MAJOR=${PG%-cassert}
 
 source "$ROOT/scripts/postgresql_source.sh"
+source "$ROOT/scripts/postgresql_unpacked.sh"
 source "$ROOT/scripts/unpacked.sh"
 source "$ROOT/scripts/monitoring.sh"
 source "$ROOT/scripts/etcd.sh"
@@ -139,7 +140,7 @@ need_cargo_pgrx() {
     elif [[ ! -x $CARGO_PGRX || $("$CARGO_PGRX" pgrx --version) != "cargo-pgrx $PGRX_VERSION" ]]; then
         step "Installing cargo-pgrx $PGRX_VERSION into the cache (some minutes, once)"
         # Optimizing it would take longer than it ever runs; what it builds is optimized all the same.
-        CARGO_PROFILE_DEV_DEBUG=0 cargo install cargo-pgrx --version "=$PGRX_VERSION" --locked --force --debug --root "$CACHE/cargo"
+        CARGO_PROFILE_DEV_DEBUG=0 cargo install cargo-pgrx --version "=$PGRX_VERSION" --locked --ignore-rust-version --force --debug --root "$CACHE/cargo"
     fi
 }
 
@@ -198,6 +199,8 @@ pg_config_for() {
         echo "$PG_CONFIG"
     elif has_package "$1"; then
         echo "/usr/lib/postgresql/$1/bin/pg_config"
+    elif [[ $1 == 16 || $1 == 19 ]]; then
+        unpacked_server "$1"
     else
         built_server "$1"
     fi
@@ -242,7 +245,7 @@ make_private_server() {
 # cargo-pgrx picks the feature of its version. Its files come to lie under the directory as they are to lie under /.
 build_extension() {
     step "Building id_gen for $("$1" --version) ($1)"
-    PGRX_PG_CONFIG_PATH=$1 "$CARGO_PGRX" pgrx package --pg-config "$1" --out-dir "$2" "${@:3}" >&2
+    PGRX_BUILD_FLAGS=--ignore-rust-version PGRX_PG_CONFIG_PATH=$1 "$CARGO_PGRX" pgrx package --pg-config "$1" --out-dir "$2" "${@:3}" >&2
 }
 
 # build_once PG_CONFIG DIRECTORY: the same without options. Scripts that follow each other while the sources stay as they

@@ -87,24 +87,33 @@ debian_suites() {
         15) echo bookworm ;;
         17) echo trixie ;;
         18) echo forky sid ;;
+        19) echo experimental ;;
         *) fail "Debian has no packages of PostgreSQL $1" "Name an installed server: PG_CONFIG=/path/to/pg_config" ;;
     esac
 }
 
 # fetch_source PACKAGE SUITES: unpacks a source package into the directory `source` here.
 fetch_source() {
-    local apt=(apt-get -q -o Dir::Etc::SourceList="$PWD/sources.list" -o Dir::Etc::SourceParts=/dev/null
-        -o Dir::State::Lists="$PWD/lists" -o Dir::Cache="$PWD/cache")
-    local mirror suite
-    mirror=$(debian_mirror)
-    for suite in $2; do
-        echo "deb-src [signed-by=$DEBIAN_KEYS] $mirror $suite main"
-    done >sources.list
-    mkdir -p lists/partial cache/archives/partial
-    "${apt[@]}" update
-    "${apt[@]}" source --download-only "$1"
+    # shellcheck disable=SC2086 # names in one word
+    apt_here deb-src $2
+    "${APT[@]}" source --download-only "$1"
     dpkg-source --skip-patches --extract "$1"_*.dsc source
     sed -n "s/^PACKAGE_VERSION='\(.*\)'/\1/p" source/configure >source/.version
+}
+
+# apt_here TYPE SUITE...: makes APT a command like apt-get that knows nothing but those suites' packages (deb) or sources
+# (deb-src), and keeps its lists in this directory.
+apt_here() {
+    local mirror suite
+    mirror=$(debian_mirror)
+    for suite in "${@:2}"; do
+        echo "$1 [signed-by=$DEBIAN_KEYS] $mirror $suite main"
+    done >sources.list
+    mkdir -p lists/partial cache/archives/partial
+    touch status
+    APT=(apt-get -q -o Dir::Etc::SourceList="$PWD/sources.list" -o Dir::Etc::SourceParts=/dev/null
+        -o Dir::State::Lists="$PWD/lists" -o Dir::State::Status="$PWD/status" -o Dir::Cache="$PWD/cache")
+    "${APT[@]}" update
 }
 
 # debian_mirror: prints from where this machine gets its Debian packages.

@@ -296,7 +296,9 @@ impl Reason {
                 format!("the server's setting of \"{name}\" cannot be seen in this session"),
             )
             .detail("The role, the database or the connection has a setting of its own by that name, made before id_gen was loaded.")
-            .hint(format!("Remove it, by ALTER ROLE ... RESET {name} or ALTER DATABASE ... RESET {name}, and connect again.")),
+            .hint(format!(
+                "Remove it in a new session, before that calls a function of id_gen: ALTER ROLE ... RESET {name}, or ALTER DATABASE ... RESET {name}. Then connect again."
+            )),
             Reason::ReloadPending => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "the server's settings were reloaded during this statement",

@@ -146,7 +146,7 @@ unsafe fn read_in_transaction<const SIZE: usize>() -> Option<[u8; SIZE]> {
             std::ptr::null_mut(),
             true,
         );
-        pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as i32);
+        pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as _);
         let mut bytes = [0; SIZE];
         let content = pg_sys::BufferGetPage(buffer).cast::<u8>().add(CONTENT);
         content.copy_to_nonoverlapping(bytes.as_mut_ptr(), size_of_val(&bytes));

@@ -4,8 +4,8 @@
 //! lock, and releases it if the process ends with an error. Nothing that may raise an error of
 //! PostgreSQL's runs while one is held.
 //!
-//! A background worker that leaves SIGTERM to PostgreSQL's own handler (`bgworker_die`) ends in the middle
-//! of whatever it does, also between taking a lock and noting that it holds it; nobody would release that
+//! A background worker that leaves SIGTERM to PostgreSQL's own handler up to 18 (`bgworker_die`), or to one
+//! like it, ends in the middle of whatever it does, also between taking a lock and noting that it holds it; nobody would release that
 //! lock ever again. So background workers block the signal while they take or release a lock, and as long
 //! as they hold one that [`LwLock::lock`] took, whose value must not be left half changed.
 
@@ -42,10 +42,18 @@ unsafe extern "C-unwind" {
     fn LWLockRelease(lock: *mut pg_sys::LWLock);
 }
 
-/// A number for a group of locks that is free.
-pub fn new_tranche() -> i32 {
-    // SAFETY: takes no argument, and only counts.
-    unsafe { pg_sys::LWLockNewTrancheId() }
+/// A free number for a group of locks. From PostgreSQL 19 on it has its name for all processes at once;
+/// before, each process names it (`register_name`).
+pub fn new_tranche(name: &'static CStr) -> i32 {
+    #[cfg(feature = "pg19")]
+    // SAFETY: a constant name, shorter than NAMEDATALEN, which PostgreSQL copies.
+    return unsafe { pg_sys::LWLockNewTrancheId(name.as_ptr()) };
+    #[cfg(not(feature = "pg19"))]
+    {
+        let _ = name;
+        // SAFETY: takes no argument, and only counts.
+        unsafe { pg_sys::LWLockNewTrancheId() }
+    }
 }
 
 impl<T> LwLock<T> {
@@ -65,6 +73,7 @@ impl<T> LwLock<T> {
     }
 
     /// Gives the lock's tranche a name in this process, which `pg_stat_activity` shows.
+    #[cfg(not(feature = "pg19"))]
     pub fn register_name(&self, name: &'static CStr) {
         // SAFETY: the lock was initialized before it was published, and the name is a constant.
         unsafe {

@@ -8,6 +8,8 @@
 //! **Locking.** The postmaster makes the state before any other process exists; `GetNamedDSMSegment`
 //! holds a lock of its own while it is made.
 
+#[cfg(feature = "named_dsm")]
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use pgrx::pg_sys;
@@ -53,16 +55,30 @@ fn find_or_make() -> Result<&'static SharedState, Error> {
     unsafe {
         let size = state::size(server::max_backends());
         let name = state::NAME.as_ptr();
+        #[cfg(not(feature = "pg19"))]
         let memory = pg_sys::GetNamedDSMSegment(name, size, Some(on_create), &raw mut found);
+        #[cfg(feature = "pg19")]
+        let memory = {
+            let argument = std::ptr::null_mut();
+            pg_sys::GetNamedDSMSegment(name, size, Some(on_create_with), &raw mut found, argument)
+        };
         Ok(&*memory.cast::<SharedState>())
     }
 }
 
 #[cfg(feature = "named_dsm")]
 #[pg_guard]
-unsafe extern "C-unwind" fn on_create(memory: *mut std::ffi::c_void) {
+unsafe extern "C-unwind" fn on_create(memory: *mut c_void) {
     // SAFETY: new memory of the size that `find_or_make` asked for.
     unsafe { state::create(memory, server::max_backends()) };
+}
+
+/// The same, with the argument that PostgreSQL 19 hands through.
+#[cfg(feature = "pg19")]
+#[pg_guard]
+unsafe extern "C-unwind" fn on_create_with(memory: *mut c_void, _argument: *mut c_void) {
+    // SAFETY: as above.
+    unsafe { on_create(memory) };
 }
 
 /// Whether the postmaster loaded the library, so that every process has inherited it.

@@ -306,6 +306,7 @@ impl SharedState {
         if self.version != VERSION {
             return Err(Reason::OtherVersion.into());
         }
+        #[cfg(not(feature = "pg19"))] // which names them for all processes at once
         self.state.register_name(NAME);
         if !self.lock().initialized {
             self.initialize()?;
@@ -656,7 +657,7 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize) {
         place.add(1).cast::<Slot>().write_bytes(0, slot_count);
         &*place
     };
-    let tranche = lwlock::new_tranche();
+    let tranche = lwlock::new_tranche(NAME);
     shared.state.initialize(tranche);
     shared.write_lock.initialize(tranche);
 }

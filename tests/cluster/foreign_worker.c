@@ -1,6 +1,7 @@
 /*
  * A background worker of another extension, as PostgreSQL's documentation lets one be written: it runs a statement, and
- * leaves SIGTERM to PostgreSQL's own handler for such workers, which ends the process where it stands.
+ * SIGTERM ends the process where it stands. Up to PostgreSQL 18 that is what a worker's default handler does; later ones
+ * wait until the process looks, but a worker may bring a handler like the old one.
  */
 
 #include "postgres.h"
@@ -8,6 +9,7 @@
 #include "access/xact.h"
 #include "executor/spi.h"
 #include "fmgr.h"
+#include "libpq/pqsignal.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "utils/builtins.h"
@@ -18,8 +20,19 @@ PG_MODULE_MAGIC;
 PG_FUNCTION_INFO_V1(foreign_worker_start);
 PGDLLEXPORT void foreign_worker_main(Datum argument);
 
+#if PG_VERSION_NUM >= 190000
+static void end_where_it_stands(SIGNAL_ARGS)
+{
+    sigprocmask(SIG_SETMASK, &BlockSig, NULL);
+    ereport(FATAL, errcode(ERRCODE_ADMIN_SHUTDOWN), errmsg("terminating the foreign worker"));
+}
+#endif
+
 void foreign_worker_main(Datum argument)
 {
+#if PG_VERSION_NUM >= 190000
+    pqsignal(SIGTERM, end_where_it_stands);
+#endif
     BackgroundWorkerUnblockSignals();
     BackgroundWorkerInitializeConnection("postgres", NULL, 0);
     StartTransactionCommand();

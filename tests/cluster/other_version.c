@@ -11,8 +11,16 @@ PG_MODULE_MAGIC;
 #define STATE_BYTES 8192
 #define SLOT_BYTES 256
 
+#if PG_VERSION_NUM >= 190000
+#define ARGUMENT , void *argument
+#define NO_ARGUMENT , NULL
+#else
+#define ARGUMENT
+#define NO_ARGUMENT
+#endif
+
 static void
-all_zero(void *shared)
+all_zero(void *shared ARGUMENT)
 {
 	memset(shared, 0, STATE_BYTES + SLOT_BYTES * MaxBackends);
 }
@@ -23,7 +31,7 @@ Datum
 add_to_version(PG_FUNCTION_ARGS)
 {
 	bool		found;
-	uint64	   *version = GetNamedDSMSegment("id_gen", STATE_BYTES + SLOT_BYTES * MaxBackends, all_zero, &found);
+	uint64	   *version = GetNamedDSMSegment("id_gen", STATE_BYTES + SLOT_BYTES * MaxBackends, all_zero, &found NO_ARGUMENT);
 
 	*version += PG_GETARG_INT64(0);
 	PG_RETURN_BOOL(found);

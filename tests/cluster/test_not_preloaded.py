@@ -103,7 +103,8 @@ def test_a_session_with_settings_of_its_own_does_not_initialize_shared_memory(st
                 assert refused.value.sqlstate == UNSET
                 assert "cannot be seen in this session" in str(refused.value)
             if "ALL" in statement:
-                cluster.psql("ALTER ROLE ALL RESET ALL")
+                assert "ALTER ROLE ... RESET id_gen.worker_id" in str(refused.value.diag.message_hint)
+                cluster.psql("ALTER ROLE ALL RESET id_gen.worker_id")
             assert cluster.psql(WORKER, dbname="other") == "1"
             assert connection.execute(WORKER).fetchone() == (1,)
             assert connection.execute("SELECT name FROM snowflake_layouts() WHERE in_use").fetchone() == ("wide",)
