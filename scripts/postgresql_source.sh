@@ -10,8 +10,8 @@
 # Whose signatures count. Every Debian system has this file, from the package debian-archive-keyring.
 DEBIAN_KEYS=/usr/share/keyrings/debian-archive-keyring.gpg
 
-# Those of its extensions that tests and benchmarks use. All of them take as long as a tenth of the rest.
-CONTRIB=(auto_explain pgstattuple uuid-ossp)
+# Those of its extensions that benchmarks use. All of them take as long as a tenth of the rest.
+CONTRIB=(pgstattuple uuid-ossp)
 
 # built_server SERVER: builds a server into the cache unless it is there, and prints its pg_config. SERVER is a major
 # version, or one followed by `-cassert`: that server checks itself all the time, and tells valgrind which of its memory

@@ -70,8 +70,10 @@ WHERE id >= snowflake_min('2026-01-01 00:00:00+00') AND id < snowflake_min('2026
 -- the explicit layout makes decoding immutable: it can be indexed and generated
 CREATE INDEX ON orders (snowflake_timestamp(id, 'default'));
 ALTER TABLE orders ADD created_at timestamptz GENERATED ALWAYS AS (snowflake_timestamp(id, 'default')) STORED;
+-- where in the statement the error is, only 19 and later say
+\set VERBOSITY sqlstate
 CREATE INDEX ON orders (snowflake_timestamp(id));
-\echo SQLSTATE :SQLSTATE
+\set VERBOSITY default
 SELECT bool_and(created_at = snowflake_timestamp(id)) FROM orders;
 
 DROP TABLE orders;
