@@ -1,4 +1,4 @@
-"""The UUID functions return on every server what PostgreSQL 18's own functions return."""
+"""The UUID functions return on every server what the newest PostgreSQL's own functions return."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
