@@ -4,7 +4,8 @@
 # Sourced by them, after lib.sh.
 
 # The servers that the tests run on, and the modes each has.
-SERVERS=("15 preloaded" "17 preloaded not-preloaded" "18 preloaded not-preloaded")
+SERVERS=("15 preloaded" "16 preloaded" "17 preloaded not-preloaded" "18 preloaded not-preloaded"
+    "19 preloaded not-preloaded")
 
 LOGS=${CARGO_TARGET_DIR:-target}/log
 mkdir -p "$LOGS"
@@ -27,7 +28,7 @@ begin_run() {
 
     # All packages at once, and before anything runs beside: apt serves one at a time.
     mapfile -t packages < <(for PG in "${SERVERS[@]%% *}"; do machine_packages; done | sort -u)
-    packages+=("${SOURCE_PACKAGES[@]}" shellcheck debhelper lintian)
+    packages+=("${SOURCE_PACKAGES[@]}" "${UNPACKED_PACKAGES[@]}" shellcheck debhelper lintian)
     ((EUID != 0)) || packages+=(debootstrap)
     need_packages "${packages[@]}"
     need_cache

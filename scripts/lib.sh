@@ -49,7 +49,7 @@ else
     PG=${PG:-15}
 fi
 # shellcheck disable=SC2034 # for the commands
-MAJOR=${PG%-cassert}
+MAJOR=${PG%%-*}
 
 source "$ROOT/scripts/postgresql_source.sh"
 source "$ROOT/scripts/postgresql_unpacked.sh"
@@ -61,6 +61,20 @@ source "$ROOT/scripts/clients.sh"
 
 # of_cargo KEY: prints a value of Cargo.toml.
 of_cargo() { sed -n "s/^$1 = \[\?\"\(.*\)\"\]\?$/\1/p" Cargo.toml; }
+
+# The versions of PostgreSQL that Cargo.toml has a feature for, the oldest first.
+mapfile -t SUPPORTED < <(sed -n 's/^pg\([0-9]\+\) = .*/\1/p' Cargo.toml)
+
+# need_supported: refuses a PostgreSQL that the code is not for, in one line, before anything is built.
+need_supported() {
+    local oldest=${SUPPORTED[0]} newest=${SUPPORTED[-1]}
+    [[ $MAJOR =~ ^[0-9]+$ ]] || fail "PG=$PG is no version of PostgreSQL" "Choose one of: ${SUPPORTED[*]}"
+    ((MAJOR >= oldest)) || fail "PostgreSQL $MAJOR is too old for id_gen, which is for $oldest to $newest" \
+        "PostgreSQL itself no longer supports $MAJOR: https://www.postgresql.org/support/versioning/"
+    ((MAJOR <= newest)) || fail "PostgreSQL $MAJOR is too new for id_gen, which is for $oldest to $newest" \
+        "Each new PostgreSQL changes what an extension is built on. Look for a newer id_gen, or choose an older server."
+}
+need_supported
 
 as_root() { if ((EUID == 0)); then "$@"; else sudo "$@"; fi; }
 

