@@ -18,9 +18,13 @@ collect_ignore = [directory for directory, variable in ASKED_FOR.items() if vari
 RELEASE = bool(os.environ.get("ID_GEN_RELEASE"))
 
 
-def applies(item: pytest.Item, version: int) -> bool:
+def applies(item: pytest.Item, server: Server) -> bool:
     since = item.get_closest_marker("since")
-    return (since is None or version >= since.args[0]) and (RELEASE or not item.get_closest_marker("release"))
+    return (
+        (since is None or server.version >= since.args[0])
+        and (server.has_tls or not item.get_closest_marker("tls"))
+        and (RELEASE or not item.get_closest_marker("release"))
+    )
 
 
 def group(item: pytest.Function) -> str | None:
@@ -30,8 +34,8 @@ def group(item: pytest.Function) -> str | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    version = Server.from_environment().version
-    left_out = [item for item in items if not applies(item, version)]
+    server = Server.from_environment()
+    left_out = [item for item in items if not applies(item, server)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
     # What takes longest begins first, so that nothing is waited for in the end.

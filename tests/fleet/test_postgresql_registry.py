@@ -115,6 +115,7 @@ class TlsServer(Cluster):
         self.append_conf("ssl = on")
 
 
+@pytest.mark.tls
 def test_sessions_that_end_while_they_ask_over_tls_crash_nothing() -> None:
     port = free_port()
     where = f"postgresql://postgres@{LOOPBACK}:{port}/postgres?sslmode=require"

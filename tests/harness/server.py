@@ -51,6 +51,10 @@ class Server:
         )
 
     @cached_property
+    def has_tls(self) -> bool:
+        return "#define USE_OPENSSL 1" in (self.directory("includedir-server") / "pg_config.h").read_text()
+
+    @cached_property
     def bindir(self) -> Path:
         return self.directory("bindir")
 
