@@ -150,8 +150,9 @@ class Cluster:
         if self._cloned is not None:
             self._clone(self._cloned)
         elif self._original is None:
-            # Two servers of an upgrade must agree, and older ones have no checksums by default.
-            checksums = ["--no-data-checksums"] if self._predecessor and self.server.version >= 18 else []
+            # Two servers of an upgrade must agree, and those before 18 have no checksums by default.
+            old = self._predecessor.server.version if self._predecessor else self.server.version
+            checksums = ["--no-data-checksums"] if old < 18 <= self.server.version else []
             new_data_directory(self.server, self.data, [*checksums, *self._initdb])
             self.append_conf(DEFAULTS)
         else:
