@@ -8,7 +8,7 @@ export PG PG_CONFIG MODE WORKERS KEEP WRITE QUICK SEED MINUTES IDS CALLS DSN REC
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 	@echo
-	@echo 'PG=15 chooses the PostgreSQL version (15, 17, 18; 18-cassert checks itself as it runs);'
+	@echo 'PG=15 chooses the PostgreSQL version (15 to 19; 18-cassert checks itself as it runs);'
 	@echo 'PG_CONFIG=/path/to/pg_config an installed server.'
 
 # PGXN's client makes this before `install`, which does it all.
@@ -45,7 +45,7 @@ torture: ## Crash, step and promote servers for minutes, then look for duplicate
 memory: ## Generate a hundred million IDs in one session and see that it takes no memory (CALLS=)
 	@scripts/test memory
 
-robust: ## Run all tests on a server that checks itself, the fuzzer's inputs under valgrind, and `memory`
+robust: ## Run all tests on a server that checks itself, and on the newest: also under valgrind, and `memory`
 	@scripts/robust
 
 fuzz: ## Feed the pure code with random bytes under the address sanitizer (MINUTES= for each target)

@@ -90,9 +90,8 @@ fn bound(call: &Call, of_ms: fn(u64) -> [u8; 16]) -> Result<pg_sys::Datum, Error
 
 /// A timestamp as the milliseconds of a UUIDv7.
 fn uuid_ms(timestamp: pg_sys::TimestampTz) -> Result<u64, Error> {
-    let unix_ms = timestamp::unix_ms(timestamp).ok_or(Reason::Infinite)?;
-    u64::try_from(unix_ms)
-        .ok()
+    timestamp::unix_ms(timestamp)
+        .and_then(|unix_ms| u64::try_from(unix_ms).ok())
         .filter(|&unix_ms| unix_ms <= uuid7::LAST_MS)
         .ok_or_else(|| Reason::UuidInstant.into())
 }

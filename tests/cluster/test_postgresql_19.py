@@ -1,5 +1,5 @@
-"""What PostgreSQL 19 brings that meets IDs: tables that are repacked while they grow, sequences in logical replication, and
-UUIDs as sortable text."""
+"""What PostgreSQL 19 brings that meets IDs: tables that are repacked while they grow, sequences in logical replication,
+and UUIDs as sortable text."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -11,13 +11,14 @@ from harness import GENERATING, Cluster
 pytestmark = [pytest.mark.since(19), pytest.mark.any_mode]
 
 ROWS = 10_000
+INSERT = "INSERT INTO item SELECT FROM generate_series(1, 10) RETURNING id"
 
 
 def insert_until(cluster: Cluster, done: threading.Event) -> list[int]:
     ids: list[int] = []
     with cluster.connect() as session:
         while not done.is_set():
-            ids += [row[0] for row in session.execute("INSERT INTO item SELECT FROM generate_series(1, 10) RETURNING id")]
+            ids += [row[0] for row in session.execute(INSERT)]
     return ids
 
 

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from harness import Cluster, Server
+from harness import Cluster, Server, SqlError
 
 PATH = Server.upgrade_path()
 
@@ -89,3 +89,19 @@ def test_same_answers(clusters: list[Cluster], query: str) -> None:
     assert expected
     for cluster in clusters:
         assert cluster.psql(asked.format(schema="public")) == expected, cluster.name
+
+
+# Times before the first and after the last that a UUID carries, and none.
+OUTSIDE = ("-100 years", "8900 years", "infinity", "-infinity")
+
+
+@pytest.mark.parametrize("shift", OUTSIDE)
+def test_same_refusals(clusters: list[Cluster], shift: str) -> None:
+    for cluster in clusters:
+        schemas = ["public", *(["pg_catalog"] if cluster is clusters[-1] else [])]
+        # Before 17, an interval can't be infinite.
+        expected = "22008" if cluster.server.version >= 17 or "infinity" not in shift else "22007"
+        for schema in schemas:
+            with pytest.raises(SqlError) as refused:
+                cluster.psql(f"SELECT {schema}.uuidv7('{shift}')")
+            assert refused.value.sqlstate == expected, (cluster.name, schema)
