@@ -213,7 +213,7 @@ pg_config_for() {
         echo "$PG_CONFIG"
     elif has_package "$1"; then
         echo "/usr/lib/postgresql/$1/bin/pg_config"
-    elif [[ $1 == 16 || $1 == 19 ]]; then
+    elif is_unpacked "$1"; then
         unpacked_server "$1"
     else
         built_server "$1"

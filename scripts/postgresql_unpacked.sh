@@ -21,6 +21,8 @@ LIBRARIES_OF_19=(libc6 libaudit1 libcap-ng0 libcap2 libcom-err2 libgcc-s1 libgss
 
 UNPACKED_PACKAGES=(patchelf tzdata)
 
+is_unpacked() { [[ $1 == 16 || $1 == 19 ]]; }
+
 # unpacked_server SERVER: unpacks a server into the cache unless it is there, and prints its pg_config.
 unpacked_server() (
     prefix=$CACHE/pg$1

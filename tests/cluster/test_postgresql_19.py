@@ -56,6 +56,7 @@ def test_a_switch_to_a_subscriber_synchronizes_nothing() -> None:
             subscriber.psql(table)
             subscriber.psql(f"CREATE SUBSCRIPTION all_of_it CONNECTION '{publisher.conninfo()}' PUBLICATION everything")
             subscriber.poll_until(f"SELECT count(*) = {ROWS} FROM item")
+            subscriber.psql("ALTER SUBSCRIPTION all_of_it REFRESH SEQUENCES")
             subscriber.psql(f"INSERT INTO item SELECT FROM generate_series(1, {ROWS})")
             assert int(subscriber.psql("SELECT count(*) FROM item")) == 2 * ROWS
             subscriber.psql("DROP SUBSCRIPTION all_of_it")
