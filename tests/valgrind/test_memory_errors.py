@@ -84,7 +84,9 @@ def calls(function: Function, rows: Mapping[str, int]) -> Iterator[str]:
         call = function.call(values(function, CONSTANT, "FUZZED or CONSTANT"))
         yield f"SELECT {call}, '{function}' AS answered"
         if function.returns_set or function.columns:
+            # As rows of its own, and also if there are none.
             yield f"SELECT * FROM {call}"
+            yield f"SELECT count(*), '{function}' AS answered FROM {call}"
 
 
 def takes_from(function: Function, columns: Mapping[str, str]) -> bool:
