@@ -40,7 +40,7 @@ unpacked_server() (
         trap 'rm -rf "$directory"' EXIT
         # apt fetches as a user of its own, and the server runs as one.
         chmod 755 "$directory"
-        cd "$directory"
+        cd "$directory" || exit
         mkdir files
         : >"$log"
         logged "$log" "unpack_$1" "$prefix"
