@@ -33,8 +33,8 @@ CREATE FUNCTION @extschema@.uuidv7_max(ts timestamptz) RETURNS uuid
 COMMENT ON FUNCTION @extschema@.uuidv7_max(timestamptz) IS
     'largest UUID version 7 of the millisecond that holds an instant';
 
--- PostgreSQL 17 and 18 have functions with these names. These return what PostgreSQL 18's return. They
--- are installed on 17 and 18 too, because an index or a view that was made on an older server calls
+-- PostgreSQL 17 and later have functions with these names. These return what PostgreSQL 18's return. They
+-- are installed there too, because an index or a view that was made on an older server calls
 -- them after pg_upgrade or a restored dump. Without a schema, a name means PostgreSQL's own function.
 
 CREATE FUNCTION @extschema@.uuid_extract_version(uuid) RETURNS smallint

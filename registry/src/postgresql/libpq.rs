@@ -1,7 +1,8 @@
 //! libpq, loaded at run time, and the part of it that a registry needs, as safe calls: all of this module's unsafe code.
 //!
 //! libpq is not linked: who keeps no fleet on a PostgreSQL server needs none, and neither does the build. In a server
-//! process the dynamic linker finds it by its soname, since PostgreSQL's own walreceiver is linked to it.
+//! process it is the one that PostgreSQL's own walreceiver has brought along, whatever its file is called: a second one
+//! beside it would call the functions of the first, whose structures may be others.
 //!
 //! libpq leaves signal handlers alone. It writes with `MSG_NOSIGNAL`, or where a system lacks that, blocks `SIGPIPE` for
 //! the calling thread; only a library that is not thread-safe does more, and is refused.
@@ -16,6 +17,7 @@ use std::ptr::{self, NonNull};
 
 use id_gen_core::fleet::store::{StoreError, StoreErrorKind};
 use libloading::Library;
+use libloading::os::unix::Library as Scope;
 
 /// The name that the dynamic linker knows libpq by. It has been this one since PostgreSQL 8.2.
 const SONAME: &str = "libpq.so.5";
@@ -54,7 +56,7 @@ macro_rules! functions {
                 Ok(LibPq {
                     $(
                         // SAFETY: the symbol is libpq's, and the type is that of its declaration in libpq-fe.h, which
-                        // has not changed under this soname. `load` never unloads what the pointer points into.
+                        // has not changed under this soname. What the pointer points into is never unloaded.
                         $name: unsafe { *library.get($symbol)? },
                     )*
                 })
@@ -105,11 +107,13 @@ impl fmt::Debug for LibPq {
 }
 
 impl LibPq {
-    /// Loads libpq: from a file, or as the dynamic linker finds `libpq.so.5`.
+    /// Loads libpq: from a file; or the one that this process has already, or else the one that the dynamic linker finds
+    /// as `libpq.so.5`.
     ///
     /// # Errors
     /// `Setting` if there is no such library, or it is not thread-safe.
     pub fn load(path: Option<&Path>) -> Result<LibPq, StoreError> {
+        let of_process = path.is_none().then(LibPq::of_process).flatten();
         let path = path.unwrap_or(Path::new(SONAME));
         let refused = |detail: String| StoreError {
             kind: StoreErrorKind::Setting,
@@ -117,14 +121,28 @@ impl LibPq {
             detail,
         };
         let _inside = super::gate::enter();
-        // SAFETY: initializing libpq, and the libraries that it needs, has no precondition.
-        let library = unsafe { Library::new(path) }.map_err(|error| refused(error.to_string()))?;
-        let libpq = LibPq::resolve(&library).map_err(|error| refused(error.to_string()))?;
-        std::mem::forget(library);
+        let libpq = match of_process {
+            Some(libpq) => libpq,
+            None => LibPq::of_file(path).map_err(|error| refused(error.to_string()))?,
+        };
         // SAFETY: the function takes nothing.
         if unsafe { (libpq.is_threadsafe)() } == 0 {
             return Err(refused("this libpq is not thread-safe".to_owned()));
         }
+        Ok(libpq)
+    }
+
+    /// The libpq whose functions everything in this process finds, if there is one. It came with what PostgreSQL has
+    /// loaded, and never unloads.
+    fn of_process() -> Option<LibPq> {
+        LibPq::resolve(&Scope::this().into()).ok()
+    }
+
+    fn of_file(path: &Path) -> Result<LibPq, libloading::Error> {
+        // SAFETY: initializing libpq, and the libraries that it needs, has no precondition.
+        let library = unsafe { Library::new(path) }?;
+        let libpq = LibPq::resolve(&library)?;
+        std::mem::forget(library);
         Ok(libpq)
     }
 
