@@ -68,7 +68,7 @@ mapfile -t SUPPORTED < <(sed -n 's/^pg\([0-9]\+\) = .*/\1/p' Cargo.toml)
 # need_supported: refuses a PostgreSQL that the code is not for, in one line, before anything is built.
 need_supported() {
     local oldest=${SUPPORTED[0]} newest=${SUPPORTED[-1]}
-    [[ $MAJOR =~ ^[0-9]+$ ]] || fail "PG=$PG is no version of PostgreSQL" "Choose one of: ${SUPPORTED[*]}"
+    [[ $PG =~ ^[1-9][0-9]*(-source|-cassert)?$ ]] || fail "PG=$PG is no version of PostgreSQL" "Choose one of: ${SUPPORTED[*]}"
     ((MAJOR >= oldest)) || fail "PostgreSQL $MAJOR is too old for id_gen, which is for $oldest to $newest" \
         "PostgreSQL itself no longer supports $MAJOR: https://www.postgresql.org/support/versioning/"
     ((MAJOR <= newest)) || fail "PostgreSQL $MAJOR is too new for id_gen, which is for $oldest to $newest" \
