@@ -8,11 +8,13 @@
 //! the calling thread; only a library that is not thread-safe does more, and is refused.
 
 use std::cell::Cell;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
 
 use id_gen_core::fleet::store::{StoreError, StoreErrorKind};
@@ -106,6 +108,24 @@ impl fmt::Debug for LibPq {
     }
 }
 
+/// The file of the libpq that this process has loaded, if it has. Its functions are then taken from that file alone: what
+/// this process finds by a name may be another library's that has a function of that name.
+fn file_of_process() -> Option<PathBuf> {
+    let process = Scope::this();
+    // SAFETY: the function is not called, only asked for its place.
+    let anchor =
+        unsafe { process.get::<unsafe extern "C" fn()>(b"PQconnectStartParams\0") }.ok()?;
+    let place: unsafe extern "C" fn() = *anchor;
+    let mut found = MaybeUninit::<libc::Dl_info>::uninit();
+    // SAFETY: `found` is valid to write to.
+    if unsafe { libc::dladdr(place as *const c_void, found.as_mut_ptr()) } == 0 {
+        return None;
+    }
+    // SAFETY: dladdr has filled it, with a name that ends with NUL and lives as long as the library is loaded.
+    let name = unsafe { CStr::from_ptr(found.assume_init().dli_fname) };
+    Some(OsStr::from_bytes(name.to_bytes()).into())
+}
+
 impl LibPq {
     /// Loads libpq: from a file; or the one that this process has already, or else the one that the dynamic linker finds
     /// as `libpq.so.5`.
@@ -113,29 +133,20 @@ impl LibPq {
     /// # Errors
     /// `Setting` if there is no such library, or it is not thread-safe.
     pub fn load(path: Option<&Path>) -> Result<LibPq, StoreError> {
-        let of_process = path.is_none().then(LibPq::of_process).flatten();
-        let path = path.unwrap_or(Path::new(SONAME));
+        let path = path.map(Path::to_owned).or_else(file_of_process);
+        let path = path.unwrap_or_else(|| SONAME.into());
         let refused = |detail: String| StoreError {
             kind: StoreErrorKind::Setting,
             server: path.display().to_string(),
             detail,
         };
         let _inside = super::gate::enter();
-        let libpq = match of_process {
-            Some(libpq) => libpq,
-            None => LibPq::of_file(path).map_err(|error| refused(error.to_string()))?,
-        };
+        let libpq = LibPq::of_file(&path).map_err(|error| refused(error.to_string()))?;
         // SAFETY: the function takes nothing.
         if unsafe { (libpq.is_threadsafe)() } == 0 {
             return Err(refused("this libpq is not thread-safe".to_owned()));
         }
         Ok(libpq)
-    }
-
-    /// The libpq whose functions everything in this process finds, if there is one. It came with what PostgreSQL has
-    /// loaded, and never unloads.
-    fn of_process() -> Option<LibPq> {
-        LibPq::resolve(&Scope::this().into()).ok()
     }
 
     fn of_file(path: &Path) -> Result<LibPq, libloading::Error> {
