@@ -21,7 +21,7 @@ demo: ## Take the guided tour on a throwaway server (KEEP=1: leave the server ru
 demo-fleet: ## See a fleet on etcd paused, cut off, cloned and failed over under load: no duplicate
 	@scripts/run demo/fleet.py
 
-dashboard: ## Draw what a server does (DSN='host=... dbname=...', SECONDS=; RECORDING=file; neither: a made-up load)
+dashboard: ## Draw what a server does (DSN='host=... dbname=...', SECONDS=, PROFILE=table.column; RECORDING=file; neither: a made-up load)
 	@scripts/dashboard "$(SECONDS)"
 
 test: ## Run all tests (MODE=not-preloaded: without shared_preload_libraries; WORKERS=1: one after the other)

@@ -22,7 +22,9 @@ import calls
 import counting
 import crowds
 import first_id
+import horizon
 import plots
+import profiles
 import psycopg
 import registrars
 import registry
@@ -182,6 +184,10 @@ def everything(size: Size, quick: bool, write: bool) -> None:
         report.add(tables.reads(connection, size.table_rounds))
         report.add(tables.single_inserts(cluster, connection, size.insert_seconds))
     section, targets = strict.measure(size.strict_seconds)
+    report.add(section, *targets)
+    section, targets = horizon.measure(CONF, size.call_rounds)
+    report.add(section, *targets)
+    section, targets = profiles.measure(CONF, size.table, size.table_rounds)
     report.add(section, *targets)
     if PRELOADED:
         # A call counts the same in both modes, and only the preloaded library can be told from one without counting.

@@ -19,8 +19,13 @@ CONF = f"""{GENERATING}
 id_gen.layout = '{NARROW_LAYOUT}'
 id_gen.max_wait = '200ms'
 """
+# What the steady client takes comes to lie here.
+STORED = "made_up.id"
+
 SMALL_LEAD = "400ms"
 LARGE_LEAD = "5s"
+
+STORE = "INSERT INTO made_up SELECT unnest(snowflake_next_array(%s))"
 
 PAUSE_SECONDS = 0.05
 
@@ -84,7 +89,7 @@ class Load:
     def _steady(self) -> None:
         with self._cluster.connect() as connection:
             while not self._over.wait(PAUSE_SECONDS):
-                _take(connection, round(self._wanted * PAUSE_SECONDS))
+                _take(connection, round(self._wanted * PAUSE_SECONDS), STORE)
 
     def _greedy(self) -> None:
         with self._cluster.connect() as connection:
@@ -95,10 +100,10 @@ class Load:
                     self._over.wait(PAUSE_SECONDS)
 
 
-def _take(connection: psycopg.Connection, count: int) -> None:
+def _take(connection: psycopg.Connection, count: int, statement: str = "SELECT FROM snowflake_next_array(%s)") -> None:
     """A client that is refused asks again, as real ones do."""
     try:
-        connection.execute("SELECT FROM snowflake_next_array(%s)", [max(1, count)])
+        connection.execute(statement, [max(1, count)])
     except psycopg.Error as error:
         if error.sqlstate is None:
             raise
@@ -110,6 +115,7 @@ def made_up_server(seconds: float) -> Iterator[Cluster]:
     clock = FakeClock()
     with Cluster("dashboard", conf=CONF, clock=clock) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql("CREATE UNLOGGED TABLE made_up (id bigint)")
         first_id(cluster)
         with Load(cluster, clock, seconds).running():
             yield cluster

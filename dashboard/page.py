@@ -1,9 +1,14 @@
-"""A recording as a page: what the server is, what its checks say, and six plots that share their time axis."""
+"""A recording as a page: what the server is, what its checks say, and six plots that share their time axis; where a
+column was named, what the IDs in it tell.
+"""
 
 import html
 import math
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -26,11 +31,15 @@ matplotlib.rcParams |= {
 }
 
 import matplotlib.pyplot as plt  # noqa: E402 (the backend comes first)
+from matplotlib.dates import ConciseDateFormatter  # noqa: E402
 from matplotlib.ticker import FuncFormatter, PercentFormatter  # noqa: E402
 from recording import Recording, percentile  # noqa: E402
 
 OURS, FAINT, LIMIT, STEP = "#1b7f5c", "#9aa5b1", "#c0392b", "#d98200"
 CAUSES = ["#c0392b", "#d98200", "#8e5ea2", "#3c6e9f", "#7f8c8d", "#b5893c", "#5c8a8a", "#444444"]
+
+# More workers than this are in the table alone.
+MOST_BARS = 24
 
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; color: #1f2933; max-width: 1180px; margin: 2em auto; padding: 0 1em }
@@ -55,6 +64,10 @@ def figure(recording: Recording) -> str:
         each.set_xlim(recording.samples[0]["at"], recording.at[-1])
         each.set_xlabel("seconds")
         _mark_steps(each, recording)
+    return _drawn(canvas)
+
+
+def _drawn(canvas: plt.Figure) -> str:
     drawn = StringIO()
     canvas.savefig(drawn, format="svg", metadata={"Date": None})
     plt.close(canvas)
@@ -77,6 +90,7 @@ def html_page(recording: Recording, source: Path) -> str:
         for check in last["checks"] or []
     )
     plots = figure(recording)
+    stored = _stored(recording.profile) if recording.profile else ""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">
@@ -89,9 +103,79 @@ def html_page(recording: Recording, source: Path) -> str:
 <tr><th>Check, at the end</th><th></th><th>Found</th><th>What to do</th></tr>
 {checks}
 </table>
-<p class="about">To draw it again: <code>make dashboard RECORDING={_text(source)}</code></p>
+{stored}<p class="about">To draw it again: <code>make dashboard RECORDING={_text(source)}</code></p>
 </html>
 """
+
+
+def _stored(profile: dict[str, Any]) -> str:
+    """What the IDs of a column tell: when and by whom they were made, and what was found."""
+    rows = profile["rows"]
+    found = "".join(
+        f"<tr><td>{_text(row['section'])} {_text(row['item'])}</td>"
+        f'<td class="{_text(row["status"])}">{_text(row["status"])}</td>'
+        f"<td>{_count(row['ids'])}</td>"
+        f"<td>{_text(row['found'])}</td><td>{_text(row['remedy'])}</td></tr>"
+        for row in rows
+        if row["found"]
+    )
+    drawn = profile_figure(profile)
+    return f"""<h2>IDs stored in {_text(profile["column"])}</h2>
+{drawn[drawn.index("<svg") :]}
+<table>
+<tr><th>Of the IDs</th><th></th><th>IDs</th><th>Found</th><th>What to do</th></tr>
+{found}
+</table>
+"""
+
+
+def profile_figure(profile: dict[str, Any]) -> str:
+    """When the IDs were made, which worker made how many, and how evenly they spread, as SVG."""
+    sections: dict[str, list[dict[str, Any]]] = {}
+    for row in profile["rows"]:
+        sections.setdefault(row["section"], []).append(row)
+    canvas, axes = plt.subplots(1, 3, figsize=(11, 2.8), layout="constrained", width_ratios=[2, 1, 1])
+    _made_when(axes[0], sections.get("time", []))
+    _bars(axes[1], "IDs by worker", sections.get("worker", [])[:MOST_BARS], lambda row: row["ids"], "no worker is told")
+    axes[1].yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+    excess = lambda row: row["share"] * int(row["item"])  # noqa: E731
+    _bars(axes[2], "Fullest of n shards, id % n", sections.get("modulo", []), excess, "no snowflake to divide")
+    axes[2].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g} x"))
+    return _drawn(canvas)
+
+
+def _count(ids: int | None) -> str:
+    return "" if ids is None else f"{ids:,}"
+
+
+def _made_when(axes: plt.Axes, rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        axes.set_title("When the IDs were made")
+        _nothing(axes, "no ID tells when it was made")
+        return
+    axes.set_title(f"When the IDs were made: IDs in {rows[0]['item']}")
+    begins = [datetime.fromtimestamp(float(row["first_at"]), UTC) for row in rows]
+    width = timedelta(seconds=float(rows[0]["last_at"]) - float(rows[0]["first_at"]))
+    axes.bar(begins, [row["ids"] for row in rows], width=width, align="edge", color=OURS)
+    if len(rows) == 1:
+        # One bar would be as wide as the plot.
+        axes.set_xlim(begins[0] - 3 * width, begins[0] + 4 * width)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(axes.xaxis.get_major_locator()))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+
+
+def _bars(
+    axes: plt.Axes, title: str, rows: list[dict[str, Any]], height: Callable[[dict[str, Any]], float], otherwise: str
+) -> None:
+    """A bar for each item, in the colour of its status."""
+    axes.set_title(title)
+    if not rows:
+        _nothing(axes, otherwise)
+        return
+    colours = [STEP if row["status"] == "warning" else OURS for row in rows]
+    axes.bar(range(len(rows)), [height(row) for row in rows], color=colours, width=0.8)
+    axes.set_xticks(range(len(rows)), [row["item"] for row in rows], rotation=45 * (len(rows) > 6), fontsize=7)
+    axes.grid(axis="x", visible=False)
 
 
 def _text(value: object) -> str:

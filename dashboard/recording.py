@@ -2,7 +2,7 @@
 
 A sample is one line: when it was taken, and what `id_gen_stat`, `id_gen_stat_waits`, `id_gen_status()` and
 `id_gen_check()` said. Times are counted by the watcher's own monotonic clock, so that a server's clock may do what it
-likes.
+likes. Where a column was named, the last line is the profile of the IDs that are stored there.
 """
 
 import json
@@ -33,6 +33,14 @@ SELECT jsonb_build_object(
     'checks', (SELECT jsonb_agg(to_jsonb(c)) FROM id_gen_check() c))
 """
 
+# Times in seconds since the Unix epoch.
+PROFILE = """
+SELECT jsonb_build_object('profile', jsonb_build_object('column', %(column)s::text, 'rows', jsonb_agg(
+           to_jsonb(p) || jsonb_build_object('first_at', extract(epoch FROM first_at),
+                                             'last_at', extract(epoch FROM last_at)))))
+  FROM id_gen_profile(%(table)s::text::regclass, %(name)s) p
+"""
+
 INTERVAL_SECONDS = 1.0
 
 
@@ -55,6 +63,14 @@ def record(
             pass
 
 
+def add_profile(connection: psycopg.Connection, file: Path, column: str) -> None:
+    """Writes the profile of a column, named as in `shop.customer.id`."""
+    table, _, name = column.rpartition(".")
+    found = connection.execute(PROFILE, {"column": column, "table": table, "name": name}).fetchone()
+    with file.open("a") as lines:
+        _write(lines, found[0])
+
+
 def _write(lines: Any, line: dict[str, Any]) -> None:  # noqa: ANN401 (a text file)
     lines.write(json.dumps(line) + "\n")
     # So that the file is complete for a reader, and if this process is killed.
@@ -69,6 +85,7 @@ class Recording:
             self.about, *self.samples = map(json.loads, file.read_text().splitlines())
         except ValueError as error:
             raise ValueError(f"{file} is not a recording: {error}") from None
+        self.profile = self.samples.pop()["profile"] if self.samples and "profile" in self.samples[-1] else None
         if len(self.samples) < 2:
             raise ValueError(f"{file} is too short: it has {len(self.samples)} samples, and two are needed")
 

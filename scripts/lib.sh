@@ -33,10 +33,17 @@ SIDE_BY_SIDE=(--numprocesses "${WORKERS:-$(($(nproc) + 2))}" --dist loadgroup)
 
 cd "$ROOT"
 
-step() { printf '\033[1;32m==>\033[0m %s\n' "$*" >&2; }
+# Colours are for a terminal, and for who has not asked for none (https://no-color.org).
+if [[ -t 2 && -z ${NO_COLOR:-} ]]; then
+    GREEN=$'\033[1;32m' RED=$'\033[1;31m' PLAIN=$'\033[0m'
+else
+    GREEN="" RED="" PLAIN=""
+fi
+
+step() { printf '%s==>%s %s\n' "$GREEN" "$PLAIN" "$*" >&2; }
 
 fail() {
-    printf '\033[1;31merror:\033[0m %s\n' "$1" >&2
+    printf '%serror:%s %s\n' "$RED" "$PLAIN" "$1" >&2
     shift
     (($# == 0)) || printf '  %s\n' "$@" >&2
     exit 1
@@ -44,7 +51,10 @@ fail() {
 
 if [[ -n ${PG_CONFIG:-} ]]; then
     [[ -x $PG_CONFIG ]] || fail "PG_CONFIG=$PG_CONFIG is not a program" "Give the full path of a server's pg_config."
-    PG=$("$PG_CONFIG" --version | sed 's/^PostgreSQL \([0-9]*\).*/\1/')
+    given=$("$PG_CONFIG" --version 2>/dev/null | sed -n 's/^PostgreSQL \([0-9]*\).*/\1/p') || true
+    [[ -n $given ]] || fail "PG_CONFIG=$PG_CONFIG is no pg_config" "Give the full path of a server's pg_config."
+    [[ ${PG:-$given} == "$given" ]] || fail "PG=$PG, but PG_CONFIG is of PostgreSQL $given" "Leave one of them out."
+    PG=$given
 else
     PG=${PG:-15}
 fi
@@ -57,6 +67,7 @@ source "$ROOT/scripts/unpacked.sh"
 source "$ROOT/scripts/monitoring.sh"
 source "$ROOT/scripts/etcd.sh"
 source "$ROOT/scripts/patroni.sh"
+source "$ROOT/scripts/partman.sh"
 source "$ROOT/scripts/clients.sh"
 
 # of_cargo KEY: prints a value of Cargo.toml.
@@ -249,8 +260,11 @@ make_private_server() {
             mkdir -p "$copy.new$tree"
             cp -a "$tree/." "$copy.new$tree/"
         done
-        echo "$stamp" >"$copy.new/stamp"
         mv "$copy.new" "$copy"
+        as_server "$copy$("$source" --bindir)/psql" --version >/dev/null ||
+            fail "a copy of $("$source" --version) does not run" \
+                "Its programs look for libraries beside them ($("$source" --libdir)). Tests need a server whose libraries the system finds; \`make install\` takes any."
+        echo "$stamp" >"$copy/stamp"
     fi
     echo "$copy$("$source" --bindir)/pg_config"
 }

@@ -92,6 +92,18 @@ debian_suites() {
     esac
 }
 
+# has_source SERVER: whether the mirror of Debian has its source. Debian never released 16; a mirror lists 19's, in
+# experimental, and may not have the files.
+has_source() (
+    [[ $1 != 16 ]] || exit 1
+    [[ $1 == 19 && ! -e $CACHE/pg$1-source/stamp ]] || exit 0
+    need_packages "${SOURCE_PACKAGES[@]}"
+    directory=$(mktemp -d)
+    trap 'rm -rf "$directory"' EXIT
+    cd "$directory" || exit
+    fetch_source "postgresql-$1" "$(debian_suites "$1")" >/dev/null 2>&1
+)
+
 # fetch_source PACKAGE SUITES: unpacks a source package into the directory `source` here.
 fetch_source() {
     # shellcheck disable=SC2086 # names in one word

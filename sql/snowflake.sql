@@ -108,3 +108,18 @@ CREATE FUNCTION @extschema@.snowflake_layouts()
     LANGUAGE c STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.snowflake_layouts() IS
     'the layouts known by name and this server''s own: fields, nodes, IDs a second for one worker, last usable time';
+
+-- pg_partman calls functions of one argument for columns of text. Bounds are text that sorts as the numbers do, whatever
+-- the collation: 19 digits, as many as the largest bigint has.
+
+CREATE FUNCTION @extschema@.snowflake_time_encoder(ts timestamptz) RETURNS text
+    LANGUAGE sql STABLE STRICT PARALLEL SAFE
+    AS 'SELECT pg_catalog.lpad(@extschema@.snowflake_min(ts)::pg_catalog.text, 19, ''0'')';
+COMMENT ON FUNCTION @extschema@.snowflake_time_encoder(timestamptz) IS
+    'as snowflake_min, as text of 19 digits: what pg_partman takes for p_time_encoder';
+
+CREATE FUNCTION @extschema@.snowflake_time_decoder(id text) RETURNS timestamptz
+    LANGUAGE sql STABLE STRICT PARALLEL SAFE
+    AS 'SELECT @extschema@.snowflake_timestamp(id::pg_catalog.int8)';
+COMMENT ON FUNCTION @extschema@.snowflake_time_decoder(text) IS
+    'as snowflake_timestamp, of a snowflake as text: what pg_partman takes for p_time_decoder';

@@ -33,6 +33,12 @@ CREATE FUNCTION @extschema@.uuidv7_max(ts timestamptz) RETURNS uuid
 COMMENT ON FUNCTION @extschema@.uuidv7_max(timestamptz) IS
     'largest UUID version 7 of the millisecond that holds an instant';
 
+CREATE FUNCTION @extschema@.uuidv7_time_decoder(uuid text) RETURNS timestamptz
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    AS 'SELECT @extschema@.uuidv7_timestamp(uuid::pg_catalog.uuid)';
+COMMENT ON FUNCTION @extschema@.uuidv7_time_decoder(text) IS
+    'as uuidv7_timestamp, of a UUID as text: what pg_partman takes for p_time_decoder, beside uuidv7_min for p_time_encoder';
+
 -- PostgreSQL 17 and later have functions with these names. These return what PostgreSQL 18's return. They
 -- are installed there too, because an index or a view that was made on an older server calls
 -- them after pg_upgrade or a restored dump. Without a schema, a name means PostgreSQL's own function.

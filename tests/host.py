@@ -33,8 +33,9 @@ LIMIT_MINUTES = 30
 # What pg_regress prints of each test: before PostgreSQL 16, and since, when its answer came to be in TAP.
 ANSWER = re.compile(r"(?:test| {4}) *(?P<test>\S+) +\.\.\. (?P<word>\w+)|(?P<tap>(?:not )?ok) \d+ +[-+] (?P<name>\S+)")
 
-# `opr_sanity` looks for functions with one name and the same arguments, in any two schemas. PostgreSQL 17 and 18 have
-# some that id_gen has for older ones, and keeps on these (sql/uuid.sql, sql/uuid_extract.sql). It may find no others.
+# `opr_sanity` looks for functions with one name and the same arguments, in any two schemas. PostgreSQL 17 and later
+# have some that id_gen has for older ones, and keeps on these (sql/uuid.sql, sql/uuid_extract.sql). It may find no
+# others.
 PAIR = r" *\d+ \| (?P<name>{names}) +\| +\d+ \| (?P=name) *"
 ROWS = re.compile(r"\(\d+ rows\)")
 

@@ -27,6 +27,8 @@
 //! | [`rate_window`] | how fast IDs were made in the last minute |
 //! | [`rate_limit`] | at most one log line in a while |
 //! | [`histogram`] | how long waits took |
+//! | [`horizon`] | below which ID everything is committed |
+//! | [`profile`] | what a column of IDs tells about how they were made |
 //! | [`uuid`] | what UUIDs of every version have in common |
 //! | [`uuid1`] | the time in a UUIDv1 |
 //! | [`uuid7`] | UUIDv7, strictly increasing within one generator |
@@ -44,6 +46,7 @@ pub mod clock;
 pub mod fleet;
 pub mod frontier;
 pub mod histogram;
+pub mod horizon;
 pub mod identity;
 pub mod inspect;
 pub mod layout;
@@ -51,6 +54,7 @@ pub mod layout_text;
 pub mod lead;
 pub mod plan;
 pub mod presets;
+pub mod profile;
 pub mod rate_limit;
 pub mod rate_window;
 pub mod replicated;

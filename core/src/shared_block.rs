@@ -67,6 +67,12 @@ pub struct Terms {
 }
 
 impl Terms {
+    /// The lowest ID of the block.
+    #[inline(always)]
+    pub const fn first_id(&self) -> u64 {
+        self.first_id
+    }
+
     /// How many positions the block was opened with.
     pub const fn count(&self) -> u64 {
         self.count
@@ -122,7 +128,9 @@ impl SharedBlock {
         // Pairs with the fence in `open`: if a field of the terms is newer than their number, the addition
         // comes after that block was closed, and is answered with another number.
         fence(Acquire);
-        let word = self.word.0.fetch_add(1, Relaxed);
+        // `Release`: who closes the block after this sees all that the session has written before, among that what it
+        // has published of its transaction ([`crate::horizon`]).
+        let word = self.word.0.fetch_add(1, Release);
         let (number, place) = (word >> COUNT_BITS, word & ((1 << COUNT_BITS) - 1));
         if number != terms.number || place >= terms.count {
             return None;
@@ -157,7 +165,7 @@ impl SharedBlock {
 
     /// Closes the block, and says how many positions were taken of it at most. For the holder of the lock.
     pub fn close(&self) -> u64 {
-        let word = self.word.0.swap(CLOSED, Relaxed);
+        let word = self.word.0.swap(CLOSED, Acquire);
         self.number.store(CLOSED, Relaxed);
         (word & ((1 << COUNT_BITS) - 1)).min(self.count.load(Relaxed))
     }

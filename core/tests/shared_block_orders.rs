@@ -9,6 +9,8 @@
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::shared_block::{self, SharedBlock};
 use loom::sync::Arc;
+use loom::sync::atomic::AtomicU64;
+use loom::sync::atomic::Ordering::Relaxed;
 use loom::thread;
 
 /// IDs of the second block are odd, and of the first even.
@@ -127,5 +129,35 @@ fn a_block_is_never_larger_than_the_count_has_room_for() {
         let largest = 1 << 19;
         assert_eq!(shared_block::LARGEST, largest);
         assert_eq!(block.terms().map(|terms| terms.count()), Some(largest));
+    });
+}
+
+/// What the commit horizon rests on where a block is shared.
+#[test]
+fn who_closes_the_block_sees_what_was_published_before_an_id_was_taken() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        const PENDING: u64 = 1;
+        let block = Arc::new(SharedBlock::default());
+        block.open(&layout(1), 0, COUNT, 0);
+        let sessions: Vec<_> = (0..2)
+            .map(|_| {
+                let (block, pending) = (Arc::clone(&block), Arc::new(AtomicU64::new(0)));
+                let published = Arc::clone(&pending);
+                let taking = thread::spawn(move || {
+                    published.store(PENDING, Relaxed);
+                    take(&block, 1).pop()
+                });
+                (taking, pending)
+            })
+            .collect();
+        block.close();
+        let seen: Vec<u64> = sessions.iter().map(|(_, pending)| pending.load(Relaxed)).collect();
+        for ((taking, _), seen) in sessions.into_iter().zip(seen) {
+            if taking.join().unwrap().is_some() {
+                assert_eq!(seen, PENDING, "taken by a session that is not pending");
+            }
+        }
     });
 }

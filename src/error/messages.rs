@@ -165,6 +165,21 @@ pub enum Reason {
     },
     /// During `pg_upgrade`: its note can't be written.
     UpgradeUnwritten(FileError),
+    /// No room is left for what a transaction that is being prepared has pending.
+    TooManyPrepared,
+    /// The horizon is asked for while the session has parallel workers.
+    HorizonInParallel,
+    /// The guard is called otherwise than for each row that is inserted or updated.
+    NoRowTrigger,
+    /// The guard's table has no column of this name for snowflakes.
+    NoIdColumn(String),
+    /// An ID comes after readers may have passed it.
+    BelowHorizon {
+        /// The ID.
+        id: i64,
+        /// The highest horizon that was read.
+        floor: i64,
+    },
     /// An ID, number or instant that does not fit its layout.
     Range(RangeError, Layout),
     /// A timestamp that is `infinity` or `-infinity`.
@@ -204,6 +219,17 @@ pub enum Reason {
         /// Its type.
         type_name: String,
     },
+    /// A column that holds no IDs of a kind that can be profiled.
+    NoIds {
+        /// The column.
+        column: String,
+        /// Its type.
+        type_name: String,
+    },
+    /// A sample of too few or too many rows, in percent.
+    BadSample(f64),
+    /// A table that is to be profiled twice, by itself or with its parent.
+    GivenTwice(String),
     /// A query on the catalogs failed.
     Catalog(String),
     /// The operating system gave no random seed.
@@ -235,6 +261,9 @@ impl FileError {
         }
     }
 }
+
+/// The smallest sample that is taken, in percent: of a thousand million rows, a thousand.
+pub const SMALLEST_SAMPLE_PERCENT: f64 = 0.0001;
 
 /// What refusals to generate are counted by, as the log names them, in the order of the columns
 /// `refused_*` of `id_gen_stat`.
@@ -297,7 +326,7 @@ impl Reason {
             )
             .detail("The role, the database or the connection has a setting of its own by that name, made before id_gen was loaded.")
             .hint(format!(
-                "Remove it in a new session, before that calls a function of id_gen: ALTER ROLE ... RESET {name}, or ALTER DATABASE ... RESET {name}. Then connect again."
+                "Remove it in a new session, before that calls a function of id_gen: ALTER ROLE ... RESET {name}, or ALTER DATABASE ... RESET {name}. Then connect again. Where session_preload_libraries loads id_gen, a superuser connects for that with PGOPTIONS='-c session_preload_libraries='."
             )),
             Reason::ReloadPending => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -487,6 +516,35 @@ impl Reason {
             )
             .detail("It has to say when pg_upgrade filled this cluster, so that snowflakes go on above the old ones.")
             .hint("Make room, or let the server's user write to the directory \"id_gen\" in the data directory, and run pg_upgrade again."),
+            Reason::TooManyPrepared => Message::new(
+                Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                "too many prepared transactions with snowflakes",
+            )
+            .detail("Each is remembered until it is committed or rolled back, because the commit horizon must not pass its IDs.")
+            .hint("End those that are left over, as SELECT gid FROM pg_prepared_xacts; lists them; or raise max_prepared_transactions and restart the server."),
+            Reason::HorizonInParallel => Message::new(
+                Code::ERRCODE_INVALID_TRANSACTION_STATE,
+                "cannot read the commit horizon during a parallel operation",
+            )
+            .detail("A query with parallel workers calls it through a function that is marked PARALLEL SAFE or PARALLEL RESTRICTED.")
+            .hint("Mark that function as what it is: ALTER FUNCTION name PARALLEL UNSAFE;"),
+            Reason::NoRowTrigger => Message::new(
+                Code::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+                "snowflake_guard must be called by a trigger for each row that is inserted or updated",
+            )
+            .hint("Type for example: CREATE TRIGGER guard AFTER INSERT OR UPDATE ON outbox FOR EACH ROW EXECUTE FUNCTION snowflake_guard('id');"),
+            Reason::NoIdColumn(column) => Message::new(
+                Code::ERRCODE_UNDEFINED_COLUMN,
+                format!("the table has no column \"{column}\" of type bigint"),
+            )
+            .detail("The trigger's function watches the snowflakes in a column that its argument names; without one, in the column \"id\".")
+            .hint("Name the column, as in: CREATE TRIGGER guard AFTER INSERT OR UPDATE ON outbox FOR EACH ROW EXECUTE FUNCTION snowflake_guard('id');"),
+            Reason::BelowHorizon { id, floor } => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("snowflake {id} is below the commit horizon"),
+            )
+            .detail(format!("Readers may have read up to {floor}, and would miss this row."))
+            .hint("Make the ID in the transaction that stores it: SELECT snowflake_next();"),
             Reason::Range(error, layout) => range_message(error, layout),
             Reason::Infinite => Message::new(
                 Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
@@ -549,6 +607,26 @@ impl Reason {
             )
             .detail(format!("Its type is {type_name}; snowflakes are bigint."))
             .hint("Name a column of snowflakes, as in: SELECT * FROM id_gen_check('customer', 'id');"),
+            Reason::NoIds { column, type_name } => Message::new(
+                Code::ERRCODE_DATATYPE_MISMATCH,
+                format!("column {column} holds no IDs"),
+            )
+            .detail(format!("Its type is {type_name}; snowflakes are bigint, and UUIDs are uuid."))
+            .hint("Name a column of IDs, as in: SELECT * FROM id_gen_profile('customer', 'id');"),
+            Reason::BadSample(percent) => Message::new(
+                Code::ERRCODE_INVALID_TABLESAMPLE_ARGUMENT,
+                "sample_percent is out of range",
+            )
+            .detail(format!(
+                "It is {percent}; a sample has from {SMALLEST_SAMPLE_PERCENT} to 100 percent of the rows."
+            ))
+            .hint("Leave it out to read all rows, or ask for one row in a hundred, as in: SELECT * FROM id_gen_profile('customer', 'id', 1);"),
+            Reason::GivenTwice(table) => Message::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("table {table} would be read twice"),
+            )
+            .detail("A table is read with its partitions and all that inherit from it, so each of its rows would be a duplicate.")
+            .hint("Name each table once, and no partition beside its table."),
             Reason::Catalog(error) => Message::new(
                 Code::ERRCODE_INTERNAL_ERROR,
                 format!("could not read the catalogs: {error}"),

@@ -10,4 +10,4 @@ mod messages;
 pub mod report;
 
 pub use fields::Message;
-pub use messages::{Error, REFUSAL_COUNTER_COUNT, Reason};
+pub use messages::{Error, REFUSAL_COUNTER_COUNT, Reason, SMALLEST_SAMPLE_PERCENT};

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
+use id_gen_core::layout::Layout;
 use id_gen_core::tsc::TscInterval;
 use pgrx::pg_sys;
 
 use crate::error::{Error, Reason};
 use crate::fleet::registrar;
-use crate::generate::keeper;
+use crate::generate::{keeper, transactions};
 use crate::os::process::PerProcess;
 use crate::os::tsc::TscStart;
 use crate::os::{clock, tsc};
@@ -87,9 +88,18 @@ pub fn take_shared(Backend { shared, slot }: Backend) -> Option<u64> {
                 return None;
             }
         }
-        let id = shared.block.take(&terms)?;
-        slot.note_claim(terms.now_tick, 1);
-        Some(id)
+        // Before it takes an ID, a transaction has to be pending; its first one can't be below the block's.
+        let begins = slot.pending.first_id().is_none();
+        if begins {
+            slot.pending.publish(Layout::to_bigint(terms.first_id()));
+        }
+        let id = shared.block.take(&terms);
+        match id {
+            Some(_) => slot.note_claim(terms.now_tick, 1),
+            None if begins => slot.pending.clear(),
+            None => {}
+        }
+        id
     })
 }
 
@@ -114,6 +124,11 @@ pub fn attach() -> Result<Backend, Error> {
     up_to_date().map_or_else(attach_or_adopt, Ok)
 }
 
+/// This process with its slot, if it has one.
+fn attached() -> Option<Backend> {
+    LOCAL.with(|local| local.as_ref().map(|local| local.backend))
+}
+
 /// As [`attach`], if there is nothing to do.
 #[inline]
 pub fn up_to_date() -> Option<Backend> {
@@ -129,10 +144,7 @@ pub fn up_to_date() -> Option<Backend> {
 #[cold]
 fn attach_or_adopt() -> Result<Backend, Error> {
     let reload_time = reload::time();
-    let backend = match LOCAL.with(|local| local.as_ref().map(|local| local.backend)) {
-        Some(backend) => backend,
-        None => first_attach()?,
-    };
+    let backend = attached().map_or_else(first_attach, Ok)?;
     backend.shared.adopt_settings(Reader::Session);
     keeper::start_if_missing(backend.shared);
     registrar::start_if_missing(backend.shared);
@@ -158,6 +170,7 @@ fn first_attach() -> Result<Backend, Error> {
     let slot = shared.take_slot()?;
     // SAFETY: `detach` matches the callback's type and reaches only this process's own slot.
     unsafe { pg_sys::before_shmem_exit(Some(detach), pg_sys::Datum::null()) };
+    transactions::follow(shared, slot);
     Ok(Backend { shared, slot })
 }
 
@@ -166,7 +179,7 @@ fn first_attach() -> Result<Backend, Error> {
 unsafe extern "C-unwind" fn detach(_code: i32, _arg: pg_sys::Datum) {
     LOCAL.with(|local| {
         if let Some(Local { backend: Backend { slot, .. }, .. }) = local.take() {
-            slot.drop_block();
+            transactions::unfollow();
             slot.pid.store(0, Ordering::Relaxed);
         }
     });

@@ -8,12 +8,16 @@
 //! | [`wait`] | waiting for the clock |
 //! | [`reserve`] | moving the reservation, which is on disk |
 //! | [`startup`] | the first claim of a server, and starting again after an administrator's decision |
+//! | [`transactions`] | how transactions end: what one has pending is let go of, or handed over |
+//! | [`horizon`] | the commit horizon: what a statement may read, and which IDs from elsewhere may be committed |
 //! | [`keeper`] | the background worker that reserves ahead of need |
 
 pub mod backend;
 pub mod claim;
 mod clocks;
+pub mod horizon;
 pub mod keeper;
 pub mod reserve;
 pub mod startup;
+mod transactions;
 mod wait;

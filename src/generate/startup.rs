@@ -13,7 +13,7 @@ use crate::durable::replicated::Replayed;
 use crate::error::{Error, Reason};
 use crate::generate::reserve;
 use crate::os::clock;
-use crate::pg::server;
+use crate::pg::{server, transaction};
 use crate::shared::{SharedState, State, WriteGuard};
 
 /// What an administrator decided about a server that may not start by itself.
@@ -98,12 +98,15 @@ pub fn start(
     if context.upgraded_ms.is_some() {
         durable::upgrade::remove()?;
     }
+    // Listed before anything is made: what any of these holds is of an earlier run.
+    let prepared = transaction::prepared();
     let mut state = shared.lock();
     allocator.extend(&layout, state.identity.bounded_ms(first.until_ms));
     if !state.identity.goes_on_as(&identity) {
         // As in `reserve::extend`.
         allocator.change_node(&layout, &state.identity);
     }
+    shared.start_horizon(&mut state, &layout, &allocator, &prepared)?;
     state.allocator = Some(allocator);
     let first_ms = allocator.frontier_ms(&layout).max(context.clock.wall_ms());
     let ready_ms = first_ms.saturating_sub(max_lead_ms.into());

@@ -8,21 +8,33 @@ use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 use pgrx::spi::{Error, SpiTupleTable};
 
+use crate::pg::text::{Text, in_server_encoding};
+
 /// What a query of one row finds.
 fn one_row<T>(
     query: &str,
     arguments: &[DatumWithOid],
     read: impl FnOnce(SpiTupleTable) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    Spi::connect(|client| read(client.select(query, Some(1), arguments)?.first()))
+    let query = in_server_encoding(query.to_owned());
+    Spi::connect(|client| read(client.select(query.as_c_str(), Some(1), arguments)?.first()))
+}
+
+/// A column of text; empty if it is NULL.
+fn text(row: &SpiTupleTable, place: usize) -> Result<String, Error> {
+    Ok(string(row.get(place)?))
+}
+
+/// What a column of text holds; empty if it is NULL.
+pub fn string(text: Option<Text>) -> String {
+    text.map_or_else(String::new, |text| text.0)
 }
 
 /// Whether the role may read this server's statistics, and its name.
 pub fn reader() -> Result<(bool, String), Error> {
     const QUERY: &str =
         "SELECT pg_has_role('pg_read_all_stats', 'USAGE'), quote_ident(current_user)";
-    let (may, role) = one_row(QUERY, &[], |row| row.get_two::<bool, String>())?;
-    Ok((may.unwrap_or(false), role.unwrap_or_default()))
+    one_row(QUERY, &[], |row| Ok((row.get(1)?.unwrap_or(false), text(&row, 2)?)))
 }
 
 /// Where the value of `id_gen.worker_id` comes from: a file and its line, as far as the role may see
@@ -82,9 +94,9 @@ pub fn narrow_columns() -> Result<Vec<NarrowColumn>, Error> {
             .select(QUERY, None, &[])?
             .map(|row| {
                 Ok(NarrowColumn {
-                    name: row.get(1)?.unwrap_or_default(),
-                    type_name: row.get(2)?.unwrap_or_default(),
-                    remedy: row.get(3)?.unwrap_or_default(),
+                    name: string(row.get(1)?),
+                    type_name: string(row.get(2)?),
+                    remedy: string(row.get(3)?),
                 })
             })
             .collect()
@@ -95,7 +107,17 @@ pub fn narrow_columns() -> Result<Vec<NarrowColumn>, Error> {
 pub fn schema() -> Result<String, Error> {
     const QUERY: &str =
         "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'id_gen'";
-    Ok(one_row(QUERY, &[], |row| row.get_one())?.unwrap_or_default())
+    one_row(QUERY, &[], |row| text(&row, 1))
+}
+
+/// What a column holds.
+pub enum Holds {
+    /// Numbers.
+    Numbers,
+    /// UUIDs.
+    Uuids,
+    /// Something else.
+    Other,
 }
 
 /// A column of a table, as one types them.
@@ -104,30 +126,48 @@ pub struct Column {
     pub table: String,
     /// The column.
     pub name: String,
+    /// Both as the first arguments of a function.
+    pub arguments: String,
     /// The schema of what fills it.
     pub generator_schema: String,
+    /// The name of its type.
+    pub type_name: String,
+    /// What that is.
+    pub holds: Holds,
 }
 
-/// A column, and its type if that is not one of numbers. PostgreSQL itself refuses a column that does
-/// not exist.
-pub fn column(
-    relation: pg_sys::Oid,
-    column: DatumWithOid<'_>,
-) -> Result<(Column, Option<String>), Error> {
+/// A column. One that does not exist passes for one of numbers: PostgreSQL itself refuses it.
+pub fn column(relation: pg_sys::Oid, column: DatumWithOid<'_>) -> Result<Column, Error> {
     const QUERY: &str = "
+        WITH RECURSIVE type (type, name, category, base) AS (
+            SELECT t.oid, format_type(a.atttypid, a.atttypmod), t.typcategory, t.typbasetype
+              FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+             WHERE a.attrelid = $1 AND a.attname = $2 AND NOT a.attisdropped
+             UNION ALL
+            SELECT t.oid, d.name, t.typcategory, t.typbasetype
+              FROM type d JOIN pg_type t ON t.oid = d.base)
         SELECT $1::regclass::text, quote_ident($2),
-               (SELECT format_type(atttypid, atttypmod)
-                  FROM pg_attribute JOIN pg_type t ON t.oid = atttypid
-                 WHERE attrelid = $1 AND attname = $2 AND NOT attisdropped AND typcategory <> 'N')";
+               concat_ws(', ', quote_literal($1::regclass::text), quote_literal($2)),
+               (SELECT name FROM type WHERE base = 0),
+               (SELECT CASE WHEN type = 'uuid'::regtype THEN 'u' WHEN category <> 'N' THEN 'o' END
+                  FROM type WHERE base = 0)";
     let arguments = [relation.into(), column];
-    let (table, name, other_type) =
-        one_row(QUERY, &arguments, |row| row.get_three::<String, String, String>())?;
-    let column = Column {
-        table: table.unwrap_or_default(),
-        name: name.unwrap_or_default(),
-        generator_schema: schema()?,
-    };
-    Ok((column, other_type))
+    let generator_schema = schema()?;
+    one_row(QUERY, &arguments, |row| {
+        let text = |place| text(&row, place);
+        Ok(Column {
+            table: text(1)?,
+            name: text(2)?,
+            arguments: text(3)?,
+            generator_schema,
+            type_name: text(4)?,
+            holds: match text(5)?.as_str() {
+                "u" => Holds::Uuids,
+                "o" => Holds::Other,
+                _ => Holds::Numbers,
+            },
+        })
+    })
 }
 
 /// The largest value of a column of numbers; NULL for an empty table. PostgreSQL itself refuses a table

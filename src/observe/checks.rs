@@ -15,9 +15,10 @@ use pgrx::pg_sys;
 use crate::durable;
 use crate::error::{Error, Message, Reason, hint};
 use crate::generate::startup;
-use crate::observe::catalog_queries::{self as catalog, Column};
+use crate::observe::catalog_queries::{self as catalog, Column, Holds};
 use crate::observe::readiness;
 use crate::os::clock;
+use crate::pg::text::in_error;
 use crate::pg::{schema, server};
 use crate::settings::{self, Settings};
 use crate::shared::worker_place::Missing;
@@ -141,18 +142,26 @@ pub fn all() -> Result<Vec<Row>, Error> {
 /// # Errors
 /// If there is no such column that can be read, or it holds no numbers.
 pub fn stored_ids(relation: pg_sys::Oid, column_name: DatumWithOid<'_>) -> Result<Row, Error> {
-    let (column, other_type) = catalog::column(relation, column_name)?;
-    if let Some(type_name) = other_type {
-        let Column { table, name, .. } = column;
-        return Err(Reason::NoNumbers { column: format!("{table}.{name}"), type_name }.into());
-    }
-    let newest = catalog::newest(&column)?;
-    let result = match (newest, readiness::shared().and_then(CheckedServer::new)) {
-        (None, _) => Fine(format!("{} is empty", column.table)),
-        (_, Err(error)) => CheckResult::failing(&error),
-        (Some(newest), Ok(server)) => newest_id(&server, &column, newest),
+    let column = catalog::column(relation, column_name)?;
+    let Holds::Numbers = column.holds else {
+        let Column { table, name, type_name, .. } = column;
+        let column = in_error(&format!("{table}.{name}"));
+        return Err(Reason::NoNumbers { column, type_name: in_error(&type_name) }.into());
     };
-    Ok(result.into_row("stored_ids", &catalog::schema()?))
+    Ok(match catalog::newest(&column)? {
+        None => Fine(format!("{} is empty", column.table))
+            .into_row("stored_ids", &column.generator_schema),
+        Some(newest) => newest_stored(&column, newest),
+    })
+}
+
+/// Whether the newest ID of a column is above what this server has handed out.
+pub fn newest_stored(column: &Column, newest: i64) -> Row {
+    let result = match readiness::shared().and_then(CheckedServer::new) {
+        Err(error) => CheckResult::failing(&error),
+        Ok(server) => newest_id(&server, column, newest),
+    };
+    result.into_row("stored_ids", &column.generator_schema)
 }
 
 fn of_server(
@@ -466,7 +475,7 @@ fn column_types() -> Result<CheckResult, Error> {
 
 fn newest_id(on: &CheckedServer, column: &Column, newest: i64) -> CheckResult {
     let CheckedServer { layout, identity, allocator, now_ms, .. } = on;
-    let Column { table, name, generator_schema: schema } = column;
+    let Column { table, name, generator_schema: schema, .. } = column;
     let found = format!("the newest {name} in {table} is {newest}");
     let Ok(id) = layout.from_bigint(newest) else {
         return Warning(

@@ -3,6 +3,7 @@
 
 mod catalog_queries;
 pub mod checks;
+pub mod profile;
 pub mod readiness;
 
 use id_gen_core::identity::{Identity, IdentitySource};

@@ -30,6 +30,21 @@ pub fn shared() -> Result<&'static SharedState, Error> {
     Ok(shared)
 }
 
+/// The layout that generates here: the running server's, or what the settings say where there is no
+/// shared memory.
+///
+/// # Errors
+/// If that is none.
+pub fn layout() -> Result<Layout, Error> {
+    match memory::attach() {
+        #[cfg(not(feature = "named_dsm"))]
+        Err(error) if matches!(error.reason(), Reason::NotPreloaded) => {
+            settings::layout().map_err(durable::invalid_layout)
+        }
+        attached => attached?.layout().copied(),
+    }
+}
+
 /// The settings and the identity of a server: those in force, or where nothing is, this session's.
 pub fn settings_of(shared: Option<&SharedState>) -> (Settings, Identity) {
     match shared {

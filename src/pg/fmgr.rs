@@ -180,10 +180,26 @@ impl Call {
         &raw mut self.0
     }
 
+    /// What the caller passes beside the arguments: null, or a node.
+    pub fn context(&mut self) -> *mut pg_sys::Node {
+        self.0.context
+    }
+
     /// A pointer that the call site keeps for as long as its plan lives, null at first.
     pub fn kept(&mut self) -> &mut *mut c_void {
         // SAFETY: the function manager fills in `flinfo` for every call from SQL.
         unsafe { &mut (*self.0.flinfo).fn_extra }
+    }
+
+    /// Keeps a value for the call site, in place of one of the same type that it may have kept before.
+    pub fn keep<T: Copy>(&mut self, value: T) {
+        if self.kept().is_null() {
+            // SAFETY: the context lives as long as the pointer to it; memory of PostgreSQL's is aligned for any such type.
+            *self.kept() =
+                unsafe { pg_sys::MemoryContextAlloc(self.kept_context(), size_of::<T>()) };
+        }
+        // SAFETY: so many bytes, which this call site alone knows of.
+        unsafe { self.kept().cast::<T>().write(value) };
     }
 
     /// The memory context that lives as long as what [`Call::kept`] points to.

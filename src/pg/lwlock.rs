@@ -5,9 +5,10 @@
 //! PostgreSQL's runs while one is held.
 //!
 //! A background worker that leaves SIGTERM to PostgreSQL's own handler up to 18 (`bgworker_die`), or to one
-//! like it, ends in the middle of whatever it does, also between taking a lock and noting that it holds it; nobody would release that
-//! lock ever again. So background workers block the signal while they take or release a lock, and as long
-//! as they hold one that [`LwLock::lock`] took, whose value must not be left half changed.
+//! like it, ends in the middle of whatever it does, also between taking a lock and noting that it holds it;
+//! nobody would release that lock ever again. So background workers block the signal while they take or
+//! release a lock, and as long as they hold one that [`LwLock::lock`] took, whose value must not be left half
+//! changed.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int};
@@ -42,8 +43,9 @@ unsafe extern "C-unwind" {
     fn LWLockRelease(lock: *mut pg_sys::LWLock);
 }
 
-/// A free number for a group of locks. From PostgreSQL 19 on it has its name for all processes at once;
-/// before, each process names it (`register_name`).
+/// A free number for a group of locks. From PostgreSQL 19 on it has its name for all processes at once,
+/// and PostgreSQL raises an error if other libraries have taken all names (256, `lwlock.c`); before, each process
+/// names it (`register_name`), and there is no limit.
 pub fn new_tranche(name: &'static CStr) -> i32 {
     #[cfg(feature = "pg19")]
     // SAFETY: a constant name, shorter than NAMEDATALEN, which PostgreSQL copies.

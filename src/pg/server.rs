@@ -85,6 +85,18 @@ pub fn max_backends() -> usize {
     usize::try_from(unsafe { pg_sys::MaxBackends }).unwrap_or(0)
 }
 
+/// The setting `max_prepared_transactions`.
+pub fn max_prepared_transactions() -> usize {
+    // SAFETY: fixed when the server started.
+    usize::try_from(unsafe { pg_sys::max_prepared_xacts }).unwrap_or(0)
+}
+
+/// The database that this process is connected to; zero if to none.
+pub fn database() -> u32 {
+    // SAFETY: set while the process starts.
+    unsafe { pg_sys::MyDatabaseId }.to_u32()
+}
+
 /// The setting `max_worker_processes`.
 pub fn max_worker_processes() -> i32 {
     // SAFETY: fixed when the server started.

@@ -42,6 +42,11 @@ pub fn attach() -> Result<&'static SharedState, Error> {
     Ok(shared)
 }
 
+/// Room for what is prepared, and for what every session may be about to prepare, though it then fails.
+fn prepared_room() -> usize {
+    server::max_prepared_transactions() + server::max_backends()
+}
+
 #[cfg(not(feature = "named_dsm"))]
 fn find_or_make() -> Result<&'static SharedState, Error> {
     Err(crate::error::Reason::NotPreloaded.into())
@@ -53,7 +58,7 @@ fn find_or_make() -> Result<&'static SharedState, Error> {
     // SAFETY: PostgreSQL gives memory of that size, on a cache line, and has it made once, by the
     // first who asks. It stays mapped until this process ends.
     unsafe {
-        let size = state::size(server::max_backends());
+        let size = state::size(server::max_backends(), prepared_room());
         let name = state::NAME.as_ptr();
         #[cfg(not(feature = "pg19"))]
         let memory = pg_sys::GetNamedDSMSegment(name, size, Some(on_create), &raw mut found);
@@ -66,11 +71,11 @@ fn find_or_make() -> Result<&'static SharedState, Error> {
     }
 }
 
-#[cfg(feature = "named_dsm")]
+#[cfg(all(feature = "named_dsm", not(feature = "pg19")))]
 #[pg_guard]
 unsafe extern "C-unwind" fn on_create(memory: *mut c_void) {
     // SAFETY: new memory of the size that `find_or_make` asked for.
-    unsafe { state::create(memory, server::max_backends()) };
+    unsafe { state::create(memory, server::max_backends(), prepared_room()) };
 }
 
 /// The same, with the argument that PostgreSQL 19 hands through.
@@ -78,7 +83,7 @@ unsafe extern "C-unwind" fn on_create(memory: *mut c_void) {
 #[pg_guard]
 unsafe extern "C-unwind" fn on_create_with(memory: *mut c_void, _argument: *mut c_void) {
     // SAFETY: as above.
-    unsafe { on_create(memory) };
+    unsafe { state::create(memory, server::max_backends(), prepared_room()) };
 }
 
 /// Whether the postmaster loaded the library, so that every process has inherited it.
@@ -114,7 +119,7 @@ unsafe extern "C-unwind" fn on_request() {
         if let Some(previous) = PREVIOUS_REQUEST_HOOK {
             previous();
         }
-        pg_sys::RequestAddinShmemSpace(state::size(server::max_backends()));
+        pg_sys::RequestAddinShmemSpace(state::size(server::max_backends(), prepared_room()));
     }
 }
 
@@ -126,12 +131,12 @@ unsafe extern "C-unwind" fn on_startup() {
         if let Some(previous) = PREVIOUS_STARTUP_HOOK {
             previous();
         }
-        let slot_count = server::max_backends();
-        let size = state::size(slot_count);
+        let (slot_count, prepared_room) = (server::max_backends(), prepared_room());
+        let size = state::size(slot_count, prepared_room);
         let mut found = false;
         let memory = pg_sys::ShmemInitStruct(state::NAME.as_ptr(), size, &raw mut found);
         if !found {
-            state::create(memory, slot_count);
+            state::create(memory, slot_count, prepared_room);
         }
         let shared = &*memory.cast::<SharedState>();
         if let Err(error) = shared.attach() {

@@ -23,5 +23,5 @@ mod write_lock;
 pub use counters::Counts;
 pub use membership::{FleetCounts, Membership};
 pub use slot::Slot;
-pub use state::{Reader, SharedState, State};
+pub use state::{HorizonRead, Reader, SharedState, State};
 pub use write_lock::WriteGuard;

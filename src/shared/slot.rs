@@ -1,11 +1,13 @@
 //! What one process owns in shared memory: the rest of its block, and what it counts.
 //!
 //! **Locking.** A slot is written by its process alone, without a lock; others read it, and may see
-//! a block that is just being dropped or filled: sums over slots are good to one block each.
+//! a block that is just being dropped or filled: sums over slots are good to one block each. What is pending is
+//! published under the lock of the state, as [`id_gen_core::horizon`] says.
 
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use id_gen_core::block::Block;
+use id_gen_core::horizon::Pending;
 
 use crate::shared::counters::Counts;
 
@@ -29,8 +31,12 @@ pub struct Slot {
     pub waits: AtomicU64,
     /// Time waited.
     pub waited_ns: AtomicU64,
+    /// From which ID on its transaction may commit rows.
+    pub pending: Pending,
     /// The process, or zero.
     pub pid: AtomicI32,
+    /// The database that it is connected to.
+    pub database: AtomicU32,
 }
 
 impl Slot {
@@ -81,9 +87,22 @@ impl Slot {
         }
     }
 
+    /// The transaction has ended, and every new snapshot shows how: nothing is pending any more, and what is left of the
+    /// block is not for the next one.
+    #[inline]
+    pub fn end_transaction(&self) {
+        if self.pending.first_id().is_some() {
+            self.pending.clear();
+        }
+        if !self.block.is_empty() {
+            self.drop_block();
+        }
+    }
+
     /// Makes the slot new for its next process.
-    pub fn reset(&self, pid: i32) {
+    pub fn reset(&self, pid: i32, database: u32) {
         self.block.clear();
+        self.pending.clear();
         for counter in [
             &self.block_size,
             &self.taken_in_tick,
@@ -96,6 +115,7 @@ impl Slot {
         ] {
             counter.store(0, Relaxed);
         }
+        self.database.store(database, Relaxed);
         self.pid.store(pid, Relaxed);
     }
 }

@@ -1,7 +1,7 @@
 //! The shared state of a server, and how it is initialized.
 //!
 //! **What lies where.** A [`SharedState`] holds what every session shares; behind it lies an array of
-//! [`Slot`]s, one for each process that can run SQL.
+//! [`Slot`]s, one for each process that can run SQL, and behind that one of [`Prepared`] transactions.
 //!
 //! **Locking.** [`State`] is read and written under its lock alone, never across a wait, a log line or
 //! anything that can fail. Whoever takes the lock closes the shared block first, so that what it finds is the
@@ -23,6 +23,7 @@ use id_gen_core::allocator::Allocator;
 use id_gen_core::clock::{ClockMonitor, ClockReading};
 use id_gen_core::fleet::Number;
 use id_gen_core::frontier::{Run, SequenceStart};
+use id_gen_core::horizon::{self, Floor, Prepared, PreparedTable};
 use id_gen_core::identity::{Identity, IdentityError, IdentitySource};
 use id_gen_core::layout::Layout;
 use id_gen_core::lead::LeadLimit;
@@ -50,7 +51,7 @@ pub const NAME: &CStr = c"id_gen";
 
 /// Changes with the meaning of what follows and with the [`SharedBlock`]; a field more or less of the rest
 /// changes [`VERSION`] by itself.
-const FORMAT: usize = 9;
+const FORMAT: usize = 10;
 
 /// On a server where the library is not preloaded, sessions of two versions may attach to one state
 /// after an upgrade.
@@ -90,6 +91,7 @@ struct Fixed {
     /// lock, once, when the state is initialized.
     layout: UnsafeCell<Option<Layout>>,
     slot_count: usize,
+    prepared_room: usize,
 }
 
 /// What only the holder of the lock may touch. What every claim writes comes first, on one
@@ -121,6 +123,10 @@ pub struct State {
     /// Steps of the clock that no log line reports yet, added up.
     unlogged_step_ns: i64,
     step_log_limit: RateLimit,
+    /// Below every ID that may still be admitted: no horizon was above it. Known with the first allocator.
+    pub floor: Floor,
+    /// How many prepared transactions are in the table, all that were prepared before the first allocator among them.
+    prepared_count: usize,
     /// Statistics.
     pub counters: Counters,
 }
@@ -187,6 +193,17 @@ impl Peaks {
         self.lead_ticks = self.lead_ticks.max(last_tick.saturating_sub(now_tick));
         self.sequence = self.sequence.max(last - layout.first_position(last_tick));
     }
+}
+
+/// What a look at the horizon brings.
+#[derive(Debug)]
+pub enum HorizonRead {
+    /// The horizon, if one is known.
+    Done(Option<i64>),
+    /// These transactions were prepared; some may have ended.
+    Check(Vec<Prepared>),
+    /// The server has not started to make IDs.
+    NotStarted,
 }
 
 /// Who has read the settings again.
@@ -583,6 +600,66 @@ impl SharedState {
         Some(unsafe { &*std::ptr::from_ref(self).add(1).cast::<Slot>().add(index) })
     }
 
+    /// The prepared transactions, for the holder of the lock.
+    pub fn prepared<'a>(&self, state: &'a mut State) -> PreparedTable<'a> {
+        let Fixed { slot_count, prepared_room, .. } = self.fixed.0;
+        // SAFETY: so many entries follow the slots, as `size` asked for and `create` made. Whoever has the state has
+        // the lock, and the table borrows the state for as long as it lives.
+        let room = unsafe {
+            let slots = std::ptr::from_ref(self).add(1).cast::<Slot>();
+            let entries = slots.add(slot_count).cast::<Prepared>().cast_mut();
+            std::slice::from_raw_parts_mut(entries, prepared_room)
+        };
+        PreparedTable { count: &mut state.prepared_count, room }
+    }
+
+    /// The server starts to make IDs with this allocator; these transactions were prepared before.
+    ///
+    /// # Errors
+    /// If they are more than the table has room for, which is more than PostgreSQL has.
+    pub fn start_horizon(
+        &self,
+        state: &mut State,
+        layout: &Layout,
+        allocator: &Allocator,
+        prepared: &[Prepared],
+    ) -> Result<(), Error> {
+        if !state.floor.is_known() {
+            let mut table = self.prepared(state);
+            let full = prepared.iter().any(|&entry| table.add(entry).is_err());
+            if full {
+                return Err(Reason::TooManyPrepared.into());
+            }
+        }
+        let frontier = allocator.frontier().position();
+        state.floor.start(horizon::frontier_id(layout, frontier, state.rules.node_bits));
+        Ok(())
+    }
+
+    /// The horizon of a database now, for a snapshot that is taken later. Which prepared transactions have ended is known
+    /// to the caller alone, who hears of them first.
+    pub fn read_horizon(&self, database: u32, ended: Option<&[u64]>) -> HorizonRead {
+        let Some(layout) = self.layout_if_valid() else { return HorizonRead::NotStarted };
+        let mut state = self.lock();
+        let mut prepared = self.prepared(&mut state);
+        match ended {
+            None if !prepared.entries().is_empty() => {
+                return HorizonRead::Check(prepared.entries().to_vec());
+            }
+            ended => prepared.forget_all(ended.unwrap_or_default()),
+        }
+        let Some(allocator) = &state.allocator else { return HorizonRead::NotStarted };
+        let frontier = allocator.frontier().position();
+        let frontier_id = horizon::frontier_id(layout, frontier, state.rules.node_bits);
+        let of_database = |slot: &&Slot| slot.database.load(Ordering::Relaxed) == database;
+        let pending = self.slots().filter(of_database).filter_map(|slot| slot.pending.first_id());
+        let mut floor = state.floor;
+        let prepared = self.prepared(&mut state);
+        let horizon = floor.horizon(frontier_id, pending, prepared.entries(), database);
+        state.floor = floor;
+        HorizonRead::Done(horizon)
+    }
+
     /// Takes the slot of this process, new.
     ///
     /// # Errors
@@ -592,7 +669,7 @@ impl SharedState {
             server::process_number().and_then(|index| self.slot(index)).ok_or(Reason::NoSlot)?;
         let mut state = self.lock();
         state.counters.retire(slot.counts());
-        slot.reset(server::pid());
+        slot.reset(server::pid(), server::database());
         Ok(slot)
     }
 }
@@ -608,24 +685,25 @@ fn no_layout() -> Error {
 /// Bytes that the state for this many processes takes. They are reserved bytes, more than it needs, so
 /// that another version of this library finds memory of the size it expects and
 /// [`SharedState::attach`] can say what is wrong.
-pub const fn size(slot_count: usize) -> usize {
+pub const fn size(slot_count: usize, prepared_room: usize) -> usize {
     const STATE_BYTES: usize = 8192;
     const SLOT_BYTES: usize = 256;
     const { assert!(size_of::<SharedState>() <= STATE_BYTES && size_of::<Slot>() <= SLOT_BYTES) };
-    STATE_BYTES + slot_count * SLOT_BYTES
+    STATE_BYTES + slot_count * SLOT_BYTES + prepared_room * size_of::<Prepared>()
 }
 
 /// Makes a new state. Raises no error: PostgreSQL calls it while it holds a lock.
 ///
 /// # Safety
-/// `memory` must be `size(slot_count)` bytes, aligned for a [`SharedState`], and nobody else's yet.
-pub unsafe fn create(memory: *mut c_void, slot_count: usize) {
+/// `memory` must be `size(slot_count, prepared_room)` bytes, aligned for a [`SharedState`], and nobody else's yet.
+pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usize) {
     let shared = SharedState {
         version: VERSION,
         fixed: CacheAligned(Fixed {
             generation: AtomicU64::new(1),
             layout: UnsafeCell::new(None),
             slot_count,
+            prepared_room,
         }),
         block: SharedBlock::default(),
         state: LwLock::uninitialized(State {
@@ -642,6 +720,8 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize) {
             write_failing: false,
             unlogged_step_ns: 0,
             step_log_limit: RateLimit::default(),
+            floor: Floor::default(),
+            prepared_count: 0,
             counters: Counters::new(),
         }),
         write_lock: WriteLock::uninitialized(),
@@ -651,10 +731,12 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize) {
         log_limits: CacheAligned(RateLimits::default()),
     };
     let place: *mut SharedState = memory.cast();
-    // SAFETY: the caller vouches for the memory. All-zero bytes are a valid, empty slot.
+    // SAFETY: the caller vouches for the memory. All-zero bytes are a valid, empty slot, and a valid entry.
     let shared = unsafe {
         place.write(shared);
-        place.add(1).cast::<Slot>().write_bytes(0, slot_count);
+        let slots = place.add(1).cast::<Slot>();
+        slots.write_bytes(0, slot_count);
+        slots.add(slot_count).cast::<Prepared>().write_bytes(0, prepared_room);
         &*place
     };
     let tranche = lwlock::new_tranche(NAME);

@@ -4,6 +4,7 @@ use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 
 use crate::observe::checks::{self, Row};
+use crate::pg::text::Text;
 use crate::sql::function::sql_function;
 
 sql_function! {
@@ -23,5 +24,10 @@ sql_function! {
 }
 
 fn columns(Row { name, status, found, remedy }: Row) -> [Option<pg_sys::Datum>; 4] {
-    [name.into_datum(), status.into_datum(), found.into_datum(), remedy.into_datum()]
+    [
+        name.into_datum(),
+        status.into_datum(),
+        Text(found).into_datum(),
+        remedy.map(Text).into_datum(),
+    ]
 }

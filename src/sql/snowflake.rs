@@ -13,6 +13,7 @@ use pgrx::prelude::*;
 
 use crate::error::{Error, Reason};
 use crate::generate::{backend, claim};
+use crate::observe::readiness;
 use crate::pg::fmgr::{Call, int8};
 use crate::pg::timestamp;
 use crate::shared::memory;
@@ -117,7 +118,7 @@ sql_function! {
     /// `snowflake_layouts() → SETOF record`: the presets and the server's own layout, each with what it
     /// holds for one worker and until when.
     fn snowflake_layouts(call) {
-        let server = server_layout().ok();
+        let server = readiness::layout().ok();
         let custom = server.filter(|layout| presets::naming(layout).is_none());
         let named = presets::all().iter().map(|preset| (preset.name, preset.about, preset.layout));
         let own = custom.map(|layout| ("custom", "this server's id_gen.layout", layout));
@@ -148,19 +149,7 @@ sql_function! {
 fn layout_argument(call: &Call, index: usize) -> Result<Layout, Error> {
     match call.text(index) {
         Some(text) => text.parse().map_err(|error| Reason::InvalidLayout(error).into()),
-        None => server_layout(),
-    }
-}
-
-/// The layout that generates here: the running server's, or what the settings say where there is no
-/// shared memory.
-fn server_layout() -> Result<Layout, Error> {
-    match memory::attach() {
-        #[cfg(not(feature = "named_dsm"))]
-        Err(error) if matches!(error.reason(), Reason::NotPreloaded) => {
-            crate::settings::layout().map_err(crate::durable::invalid_layout)
-        }
-        attached => attached?.layout().copied(),
+        None => readiness::layout(),
     }
 }
 

@@ -149,7 +149,7 @@ def test_drizzle(cluster: Cluster, dbname: str, recipes: Path, made_before: bool
     )
     said = run_program(cluster, dbname, push, directory, AS_SHOP)
     assert [f'DROP VIEW "public"."{view}"' in said for view in VIEWS] == [True] * len(VIEWS)
-    assert "error: cannot drop view id_gen_stat because extension id_gen requires it" in said
+    assert re.search("error: cannot drop view id_gen_\\w+ because extension id_gen requires it", said)
     note = "SELECT count(*) FROM pg_attribute WHERE attrelid = 'customer'::regclass AND attname = 'note'"
     assert cluster.psql(note, dbname) == "0"
 

@@ -44,8 +44,15 @@ def ask_until(caller: Caller, condition: str) -> Value:
 def test_a_session_that_asks_without_pause_gets_larger_blocks(caller: Caller) -> None:
     caller.ask()
     assert caller.ask(own("block_size")) == 1
-    ask_until(caller, "block_left > 8")
-    assert caller.ask(own("block_size")) > 8
+    with caller.transaction():
+        ask_until(caller, "block_left > 8")
+        assert caller.ask(own("block_size")) > 8
+
+
+def test_a_block_ends_with_its_transaction(caller: Caller) -> None:
+    with caller.transaction():
+        ask_until(caller, "block_left > 8")
+    assert caller.ask(own("block_left")) == 0
 
 
 def test_issued_ids_are_counted_without_counting_them_one_by_one(caller: Caller) -> None:
@@ -58,14 +65,15 @@ def test_issued_ids_are_counted_without_counting_them_one_by_one(caller: Caller)
 
 
 def test_a_batch_drops_what_is_left_of_a_block(caller: Caller) -> None:
-    last = ask_until(caller, "block_left > 0")
-    left, ids = caller.ask(own("ARRAY[block_left, ids]"))
-    assert left > 0
-    batch = caller.ask("SELECT snowflake_next_array(10)")
-    assert [last, *batch] == sorted({last, *batch})
-    assert len(batch) == 10
-    # What was dropped is not counted as issued.
-    assert caller.ask(own("ARRAY[block_left, ids]")) == [0, ids + 10]
+    with caller.transaction():
+        last = ask_until(caller, "block_left > 0")
+        left, ids = caller.ask(own("ARRAY[block_left, ids]"))
+        assert left > 0
+        batch = caller.ask("SELECT snowflake_next_array(10)")
+        assert [last, *batch] == sorted({last, *batch})
+        assert len(batch) == 10
+        # What was dropped is not counted as issued.
+        assert caller.ask(own("ARRAY[block_left, ids]")) == [0, ids + 10]
 
 
 def test_a_slot_knows_its_process(caller: Caller) -> None:

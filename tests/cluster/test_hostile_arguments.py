@@ -67,7 +67,8 @@ def test_hostile_arguments() -> None:
         hostile = HOSTILE_SINCE_17 if cluster.server.version >= 17 else HOSTILE
         options = "-c client_min_messages=error -c search_path=public,pg_catalog"
         with cluster.connect(options=options) as alone, of_fleet.connect(options=options) as fleet:
-            every = functions(cluster)
+            cluster.psql("CREATE TABLE uuids (id uuid, made timestamptz)")
+            every = [each for each in functions(cluster) if each.is_of_library]
             assert len(every) > 20
             for function in every:
                 connection = fleet if function.bare_name.startswith("id_gen_fleet") else alone

@@ -113,6 +113,22 @@ def test_a_session_with_settings_of_its_own_does_not_initialize_shared_memory(st
             assert connection.execute(WORKER).fetchone() == (2,), "a reload gives it the file's values"
 
 
+def test_a_setting_of_all_roles_is_removed_though_every_session_loads_the_library() -> None:
+    with Cluster(conf=CONF + "session_preload_libraries = 'id_gen'\n") as cluster:
+        remove = "ALTER ROLE ALL RESET id_gen.worker_id"
+        # As before the library was there.
+        without = {"options": "-c session_preload_libraries="}
+        with cluster.connect(**without) as connection:
+            connection.execute("ALTER ROLE ALL SET id_gen.worker_id = 4")
+        cluster.psql("CREATE EXTENSION id_gen")
+        refused = refusal(cluster)
+        assert refused.hint and "PGOPTIONS='-c session_preload_libraries='" in refused.hint
+        assert refusal(cluster, remove).sqlstate == "55P02"
+        with cluster.connect(**without) as connection:
+            connection.execute(remove)
+        assert cluster.psql(WORKER) == "1"
+
+
 def test_names_of_settings_have_no_case() -> None:
     """PostgreSQL takes the file's name for the connection's, whose value then hides the file's."""
     with Cluster(conf=CONF.replace("id_gen.layout", "ID_GEN.layout")) as cluster:

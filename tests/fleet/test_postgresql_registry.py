@@ -3,6 +3,7 @@
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
@@ -12,6 +13,9 @@ from harness import Cluster
 from harness.fleet import await_holding, await_number, await_trouble, create_fleet, grants, member_conf
 from harness.ids import change, next_id, refusal
 from harness.ports import LOOPBACK, free_port
+from harness.shim import compiled
+
+FOREIGN_LIBPQ = Path(__file__).with_name("foreign_libpq.c")
 
 
 def uri(*servers: Cluster, database: str = "postgres", options: str = "") -> str:
@@ -38,6 +42,17 @@ def test_servers_get_numbers_and_only_the_registry_has_the_table(registry: Clust
         tables = "SELECT relnamespace::regnamespace FROM pg_class WHERE relname = 'id_gen_registry'"
         assert registry.psql(tables) == "ids"
         assert first.psql(tables) == ""
+
+
+def test_a_library_with_functions_named_like_those_of_libpq(registry: Cluster) -> None:
+    library = compiled(FOREIGN_LIBPQ, f"-I{registry.server.directory('includedir-server')}")
+    conf = member_conf(uri(registry, database="no_such_database"))
+    assert "= 'id_gen'" in conf
+    with Cluster("first", conf=conf.replace("= 'id_gen'", f"= '{library}, id_gen'")) as member:
+        member.psql("CREATE EXTENSION id_gen")
+        error = str(refusal(member, "SELECT id_gen_fleet_create()"))
+        assert 'database "no_such_database" does not exist' in error
+        assert "another-library" not in error
 
 
 def test_the_registry_is_one_of_the_servers(registry: Cluster) -> None:

@@ -38,6 +38,11 @@ ORDINARY = {
     # A table that the test has made, and a column of it.
     "relation regclass": "'stored'::regclass",
     "column_name text": "'id'",
+    "sample_percent double precision": "100",
+    "workers integer[]": "ARRAY[1]",
+    "others regclass[]": "ARRAY[]::regclass[]",
+    "id text": "lpad(i::text, 19, '0')",
+    "uuid text": "public.uuidv7()::text",
 }
 
 # What the fuzzer found, in two tables of the test under valgrind: a function is called with every row of each table
@@ -47,9 +52,11 @@ FUZZED = {
         "bigint": "number",
         "timestamp with time zone": "instant",
         "layout text": "layout",
+        "id text": "number::text",
     },
     "uuid_given": {
         "uuid": "id",
+        "uuid text": "id::text",
         "timestamp with time zone": "public.uuid_extract_timestamp(id)",
     },
 }
@@ -64,6 +71,10 @@ CONSTANT = {
     "interval": "interval '1 day'",
     "relation regclass": "'given'::regclass",
     "column_name text": "'number'",
+    # Few rows, as it is asked for once for each.
+    "sample_percent double precision": "0.0001",
+    "workers integer[]": "'{0,1}'",
+    "others regclass[]": "'{}'",
 }
 
 # What nobody should call a function with: SQL without its cast.
@@ -102,6 +113,9 @@ HOSTILE = {
     "boolean": ["NULL", "false", "true"],
     "double precision": ["NULL", "0", "1", "-0.1", "'NaN'", "'Infinity'", "'-Infinity'", "1e308", "5e-324"],
     "regclass": ["NULL", "0", "4294967295", "'pg_class'", "'pg_stat_activity'", "'pg_attribute_relid_attnam_index'"],
+    "sample_percent double precision": ["NULL", "0", "100", "100.1", "-1", "'NaN'", "'Infinity'", "1e308", "5e-324"],
+    "integer[]": ["NULL", "'{}'", "'{NULL,-1,2147483647}'", "'[5:6]={1,2}'", "'{{1,2},{3,4}}'"],
+    "regclass[]": ["NULL", "'{}'", "'{pg_class}'", "'{pg_class,pg_class}'", "'{NULL}'", "'{0}'", "'{4294967295}'"],
     "integer": ["NULL", "0", "1", "-1", "31", "32", "4096", "2147483647", "-2147483648"],
     "text": LAYOUTS,
     "waiting text": ["NULL", "''", "'normal'", "'strict'", "'NORMAL'", "repeat('x', 1 << 20)"],

@@ -70,6 +70,8 @@ class Function(NamedTuple):
     returns_set: bool
     is_strict: bool
     is_volatile: bool
+    is_of_library: bool
+    """Whether a call runs the library alone: it needs no trigger, nor, in PL/pgSQL, a conversion that was started."""
     is_for_superusers: bool
     """Whether it changes the server's state: then not even monitoring may call it."""
 
@@ -92,8 +94,10 @@ FUNCTIONS = """
                                       ORDER BY place), '[]')
               FROM unnest(coalesce(p.proallargtypes, p.proargtypes::oid[]), p.proargnames, p.proargmodes)
                    WITH ORDINALITY AS argument (type, name, mode, place)),
-           p.proretset, p.proisstrict, p.provolatile = 'v', NOT has_function_privilege('pg_monitor', p.oid, 'EXECUTE')
+           p.proretset, p.proisstrict, p.provolatile = 'v', l.lanname = 'c' AND p.prorettype <> 'trigger'::regtype,
+           NOT has_function_privilege('pg_monitor', p.oid, 'EXECUTE')
       FROM pg_proc p
+      JOIN pg_language l ON l.oid = p.prolang
       JOIN pg_namespace n ON n.oid = p.pronamespace
       JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
       JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'id_gen'

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import psycopg
@@ -125,6 +125,10 @@ class Caller:
     def ask(self, sql: str = NEXT) -> Value:
         """Runs a statement and returns its one value."""
         return self._fetch(sql)
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """What is asked for meanwhile is one transaction."""
+        return self._connection.transaction()
 
     def begin(self, sql: str = NEXT) -> Future[Value]:
         """Lets a statement run on its own."""

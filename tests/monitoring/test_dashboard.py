@@ -71,6 +71,31 @@ def test_a_running_server(tmp_path: Path) -> None:
     assert again == page, "the recording gives another page than the server did"
 
 
+def test_the_ids_of_a_column(tmp_path: Path) -> None:
+    """Its profile is recorded, drawn, and drawn again from the recording."""
+    with Cluster("stored", conf=GENERATING) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql('CREATE SCHEMA "Shop"; CREATE TABLE "Shop".customer (id bigint, u uuid)')
+        made = "snowflake_make(now() - i * interval '1 h', 0, i % 2, 0)"
+        cluster.psql(f'INSERT INTO "Shop".customer SELECT {made}, uuidv7_min(now()) FROM generate_series(1, 50) i')
+        where = f"--dsn={cluster.conninfo()}"
+        page, (*_, stored) = drawn(tmp_path, where, "--seconds=1", '--profile="Shop".customer.id')
+        uuids, _ = drawn(tmp_path / "uuids", where, "--seconds=1", '--profile="Shop".customer.u')
+        refused = draw(tmp_path / "refused", where, "--seconds=1", "--profile=nowhere.id")
+    assert stored["profile"]["column"] == '"Shop".customer.id'
+    assert sum(row["ids"] for row in stored["profile"]["rows"] if row["section"] == "time") == 50
+    assert page.count("<svg") == uuids.count("<svg") == 2
+    for part in ("IDs stored in &quot;Shop&quot;.customer.id", "IDs in 1 h", "IDs by worker", "Fullest of n shards"):
+        assert part in page, part
+    assert re.search(r'<td>worker 0/0</td><td class="warning">warning</td><td>25</td><td>not this server', page)
+    assert "no worker is told" in uuids
+    assert refused.returncode == 1
+    assert 'relation "nowhere" does not exist' in refused.stderr
+    assert "Traceback" not in refused.stderr
+    again, _ = drawn(tmp_path / "again", f"--recording={next(tmp_path.glob('*.jsonl'))}")
+    assert again == page
+
+
 def test_a_server_that_has_made_nothing(tmp_path: Path) -> None:
     """Without a worker ID there is nothing to see, and without the preload not even counters."""
     with Cluster("idle", conf=GENERATING.replace("worker_id = 1", "worker_id = -1")) as cluster:
@@ -84,7 +109,9 @@ def test_a_server_that_has_made_nothing(tmp_path: Path) -> None:
 @pytest.mark.any_mode
 @pytest.mark.long
 def test_the_made_up_load_shows_everything(tmp_path: Path) -> None:
-    page, (_, *samples) = drawn(tmp_path, f"--seconds={MADE_UP_SECONDS}")
+    page, (_, *samples, stored) = drawn(tmp_path, f"--seconds={MADE_UP_SECONDS}")
+    assert stored["profile"]["column"] == "made_up.id"
+    assert "IDs stored in made_up.id" in page
     assert "no call" not in page
     assert says(page, "IDs") > 50_000
     assert says(page, "waits") > 0

@@ -100,7 +100,9 @@ def report() -> Report:
     with Cluster(conf=GENERATING) as cluster:
         rows = fill(cluster)
         # Those that change the server's state are not for this.
-        called = [function for function in functions(cluster) if not function.is_for_superusers]
+        called = [
+            function for function in functions(cluster) if function.is_of_library and not function.is_for_superusers
+        ]
         statements = [*IN_BULK, *(f"SELECT * FROM {view}" for view in views(cluster))]
         statements += [statement for function in called for statement in calls(function, rows)]
         cluster.stop()

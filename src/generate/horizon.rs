@@ -1,0 +1,111 @@
+//! The commit horizon in one session: up to which ID its statements may read, and which IDs from elsewhere its transaction
+//! may commit.
+//!
+//! **Locking.** What is read of others is read under the lock of the state ([`id_gen_core::horizon`]). Nothing of
+//! PostgreSQL's that may raise an error is called under the lock.
+
+use id_gen_core::horizon::{Reader, Refused};
+
+use crate::error::{Error, Reason};
+use crate::generate::backend::{self, Backend};
+use crate::generate::{startup, transactions};
+use crate::os::process::PerProcess;
+use crate::pg::server;
+use crate::pg::transaction::{self, SnapshotMark};
+use crate::shared::{HorizonRead, SharedState};
+
+/// What this session has read, as soon as it has, and how many transactions had ended then.
+static READER: PerProcess<Option<(u64, Reader)>> = PerProcess::new(None);
+
+fn with_reader<T>(act: impl FnOnce(&mut Reader) -> T) -> T {
+    let now_ended = transactions::ended();
+    READER.with(|reader| {
+        let (ended, reader) = reader.get_or_insert_with(|| (now_ended, Reader::default()));
+        if *ended != now_ended {
+            *ended = now_ended;
+            reader.end_transaction();
+        }
+        act(reader)
+    })
+}
+
+/// What one place of a statement got, so that it need not ask for every row.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    mark: SnapshotMark,
+    ended: u64,
+    horizon: Option<i64>,
+}
+
+impl Kept {
+    /// The horizon, if the statement sees what it saw when this was kept.
+    #[inline]
+    pub fn get(&self) -> Option<Option<i64>> {
+        let is_same =
+            transaction::snapshot_mark() == Some(self.mark) && transactions::ended() == self.ended;
+        is_same.then_some(self.horizon)
+    }
+
+    /// Something to keep for this statement; `None` if it has no snapshot.
+    pub fn of(horizon: Option<i64>) -> Option<Kept> {
+        let mark = transaction::snapshot_mark()?;
+        Some(Kept { mark, ended: transactions::ended(), horizon })
+    }
+}
+
+/// Makes sure that the server makes IDs, so that it is known up to where readers may have read.
+fn start(shared: &SharedState) -> Result<(), Error> {
+    shared.check_number(shared.layout()?)?;
+    startup::start_undecided(shared)
+}
+
+/// The horizon of this database now, for a snapshot that is taken later.
+fn read(shared: &SharedState) -> Result<Option<i64>, Error> {
+    let database = server::database();
+    let mut ended = None;
+    loop {
+        match shared.read_horizon(database, ended.as_deref()) {
+            HorizonRead::Done(horizon) => return Ok(horizon),
+            HorizonRead::Check(prepared) => ended = Some(transactions::ended_of(&prepared)),
+            HorizonRead::NotStarted => start(shared)?,
+        }
+    }
+}
+
+/// The horizon that the statement of this session may read below; `None` if none is known that it may.
+///
+/// # Errors
+/// The server is a standby, or can't make IDs yet; or the session has parallel workers.
+pub fn safe() -> Result<Option<i64>, Error> {
+    let Backend { shared, .. } = backend::attach()?;
+    if transaction::is_parallel() {
+        return Err(Reason::HorizonInParallel.into());
+    }
+    let Some(own) = transaction::statement_snapshot() else { return Ok(None) };
+    if let Some(settled) = with_reader(|reader| reader.settled(&own)) {
+        return Ok(settled);
+    }
+    let read = read(shared)?;
+    let Some(after) = transaction::latest_snapshot() else { return Ok(None) };
+    let oldest = transaction::first_unseen();
+    Ok(with_reader(|reader| reader.settle(own, oldest, read, after)))
+}
+
+/// Lets the transaction of this session commit an ID that it may not have made itself.
+///
+/// # Errors
+/// Readers may have passed it, or the server can't make IDs yet.
+pub fn admit(id: i64) -> Result<(), Error> {
+    let Backend { shared, slot } = backend::attach()?;
+    if slot.pending.first_id().is_some_and(|first_id| first_id <= id) {
+        return Ok(());
+    }
+    loop {
+        let admitted = shared.lock().floor.admit(&slot.pending, id);
+        match admitted {
+            Ok(()) => return Ok(()),
+            Err(Refused::Below(floor)) => return Err(Reason::BelowHorizon { id, floor }.into()),
+            Err(Refused::NotStarted) => start(shared)?,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! How the transactions of this process end: what one has pending is let go of, or handed over to the prepared transaction
+//! that it becomes.
+//!
+//! **Locking.** What is pending is published under the lock of the state, and taken back without it when the transaction
+//! has left the array of running ones ([`id_gen_core::horizon`]). Nothing of PostgreSQL's that may raise an error is
+//! called under the lock.
+
+use id_gen_core::horizon::Prepared;
+
+use crate::error::{Error, Reason, report};
+use crate::os::process::PerProcess;
+use crate::pg::server;
+use crate::pg::transaction::{self, End, Handler};
+use crate::shared::{SharedState, Slot};
+
+/// The slot that holds what is pending, as long as this process has one.
+static FOLLOWED: PerProcess<Option<(&'static SharedState, &'static Slot)>> = PerProcess::new(None);
+
+/// How many transactions of this process have ended.
+static ENDED: PerProcess<u64> = PerProcess::new(0);
+
+/// Called at the end of this session's transactions.
+struct AtEnd;
+
+impl Handler for AtEnd {
+    fn handle(end: End) {
+        match end {
+            End::Ended => {
+                ENDED.with(|ended| *ended += 1);
+                if let Some((_, slot)) = FOLLOWED.with(|followed| *followed) {
+                    slot.end_transaction();
+                }
+            }
+            End::Prepares => {
+                if let Err(error) = prepare() {
+                    report::raise(error);
+                }
+            }
+        }
+    }
+}
+
+/// Follows the transactions of this process from now on. To be called once, before it makes an ID.
+pub fn follow(shared: &'static SharedState, slot: &'static Slot) {
+    FOLLOWED.with(|followed| *followed = Some((shared, slot)));
+    transaction::on_end::<AtEnd>();
+}
+
+/// Follows them no longer: the process is about to give its slot to others. What is pending is let go of.
+pub fn unfollow() {
+    if let Some((_, slot)) = FOLLOWED.with(Option::take) {
+        slot.end_transaction();
+    }
+}
+
+/// How many transactions of this process have ended, since it is followed.
+#[inline]
+pub fn ended() -> u64 {
+    ENDED.with(|ended| *ended)
+}
+
+/// Hands over what is pending to the prepared transaction that this session is about to make.
+fn prepare() -> Result<(), Error> {
+    let Some((shared, slot)) = FOLLOWED.with(|followed| *followed) else { return Ok(()) };
+    let Some(first_id) = slot.pending.first_id() else { return Ok(()) };
+    let entry =
+        Prepared { transaction: transaction::own_id(), first_id, database: server::database() };
+    let add = || shared.prepared(&mut shared.lock()).add(entry);
+    add()
+        .or_else(|_| {
+            let listed = shared.prepared(&mut shared.lock()).entries().to_vec();
+            let ended = ended_of(&listed);
+            shared.prepared(&mut shared.lock()).forget_all(&ended);
+            add()
+        })
+        .map_err(|_| Reason::TooManyPrepared.into())
+}
+
+/// Those of the prepared transactions that have ended. The caller does not hold the lock.
+pub fn ended_of(listed: &[Prepared]) -> Vec<u64> {
+    let listed = listed.iter().map(|entry| entry.transaction);
+    listed.filter(|&transaction| !transaction::is_in_progress(transaction)).collect()
+}

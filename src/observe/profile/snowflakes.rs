@@ -1,0 +1,306 @@
+//! The profile of a column of snowflakes.
+
+use id_gen_core::fleet::Number;
+use id_gen_core::identity::Identity;
+use id_gen_core::layout::{Field, Layout};
+use id_gen_core::presets::name_or_text;
+use id_gen_core::profile::bursts::BurstCounts;
+use id_gen_core::profile::kind::Plausibility;
+use id_gen_core::profile::nodes::{MAX_NODES, Node};
+use id_gen_core::profile::remainders::Spread;
+use id_gen_core::profile::snowflakes::{Range, Scan, Sorted};
+use id_gen_core::time::format_ms;
+use pgrx::pg_sys;
+
+use crate::error::{Error, hint};
+use crate::fleet::commands;
+use crate::observe::catalog_queries::{self as catalog, Column};
+use crate::observe::checks;
+use crate::observe::profile::report::{self, Row, between};
+use crate::observe::profile::source::Source;
+use crate::observe::readiness;
+use crate::settings::registry;
+
+/// Ticks in a row that a load has to use up for it to be more than one statement's, in milliseconds.
+const LONG_BURST_MS: u64 = 1_000;
+
+/// What is less far ahead was stamped by a wrong clock rather than made with another layout: 30 days.
+const NEAR_MS: i64 = 30 * 86_400_000;
+
+/// The most worker numbers that a remedy names.
+const MOST_NUMBERS: usize = 32;
+
+/// Which workers are expected to have made IDs.
+enum Expected {
+    /// Those that the caller named.
+    Named(Vec<u32>),
+    /// Those that this server's fleet ever had.
+    Fleet(Vec<Node>),
+    /// This server alone.
+    Own(Node),
+    /// Nothing is known.
+    Unknown,
+}
+
+/// The rows of the profile.
+///
+/// # Errors
+/// If there is no layout, or what is to be read can't be.
+pub fn rows(
+    source: &Source,
+    layout: Option<Layout>,
+    workers: &[i32],
+    now_ms: i64,
+    latest_ms: i64,
+) -> Result<Vec<Row>, Error> {
+    let servers_own = readiness::layout();
+    let layout = match layout {
+        Some(layout) => layout,
+        None => servers_own.clone()?,
+    };
+    let is_servers_own = servers_own.is_ok_and(|own| own == layout);
+    let plausibility = Plausibility::new(layout, latest_ms);
+
+    let mut scan = Scan::new(plausibility);
+    let counts =
+        source.scan(&mut scan, Scan::begin_table, |scan, value| scan.note(bigint(value)))?;
+    let ids = counts.ids;
+    let mut sorted = Sorted::new(plausibility);
+    source.sorted(|value| sorted.note(bigint(value)))?;
+
+    let named = format!(", as layout {}", name_or_text(&layout));
+    let mut rows = report::what_was_read(source, counts, &named);
+    let (_, identity) = readiness::settings_of(readiness::shared().ok());
+    if is_servers_own && let Some(newest) = scan.largest() {
+        rows.extend(newest_row(source, newest));
+    }
+    kinds(&scan, source, ids, now_ms, &mut rows);
+    let expected = expected(workers, is_servers_own, &identity, &mut rows)?;
+    nodes(&scan, &layout, source, &expected, &mut rows);
+    clocks(&scan, &layout, source, &mut rows);
+    rows.extend(report::pace(&mut sorted.pace));
+    rows.extend(burst(&sorted.bursts.counts(), &layout, &identity, now_ms));
+    rows.extend(scan.remainders.spreads().iter().map(remainder));
+    rows.extend(report::duplicates(&sorted.duplicates, source, ids, |id| id.to_string())?);
+    rows.extend(report::timeline(scan.timeline, ids));
+    Ok(rows)
+}
+
+fn bigint(value: pg_sys::Datum) -> i64 {
+    (value.value() as u64).cast_signed()
+}
+
+/// What `id_gen_check()` says of the newest ID.
+fn newest_row(source: &Source, newest: i64) -> Option<Row> {
+    readiness::shared().ok()?;
+    let checks::Row { name, status, found, remedy } = checks::newest_stored(&source.column, newest);
+    Some(Row { status: Some(status), found: Some(found), remedy, ..Row::new("column", name) })
+}
+
+/// What the numbers can be.
+fn kinds(scan: &Scan, source: &Source, ids: u64, now_ms: i64, rows: &mut Vec<Row>) {
+    let Column { table, name: column, arguments, .. } = &source.column;
+    rows.push(
+        Row::new("kind", "snowflake")
+            .ids(scan.snowflakes.count, ids)
+            .times(&scan.span)
+            .fine("made by now"),
+    );
+    let reads = |Range { min, max, .. }: Range| {
+        format!("SELECT * FROM {table} WHERE {column} BETWEEN {min} AND {max} LIMIT 10;")
+    };
+    if scan.plain.count > 0 {
+        let row = Row::new("kind", "plain").ids(scan.plain.count, ids);
+        let found = format!("{}: small numbers, as a sequence gives them", range(scan.plain));
+        rows.push(match scan.plain_after {
+            after if after > 0 && source.has_order => row.warning(
+                format!("{found}; of these, stored after snowflakes: {after}"),
+                format!("Find out what still takes numbers of a sequence, unless those rows were updated: {}", reads(scan.plain)),
+            ),
+            _ => row.fine(found),
+        });
+    }
+    let fitting = scan.candidates.fitting();
+    let is_near = scan.future_span.count > 0 && scan.future_span.first_ms < now_ms + NEAR_MS;
+    let other_layout = |range: Range| match fitting.first().filter(|_| !is_near) {
+        Some((name, span)) => (
+            format!(
+                "; all of what this layout can not have made by now fits layout {name}: {}",
+                between(span)
+            ),
+            format!(
+                "If it is theirs, profile them with it: SELECT * FROM id_gen_profile({}, layout => '{name}');",
+                arguments
+            ),
+        ),
+        None => (String::new(), format!("See where they come from: {}", reads(range))),
+    };
+    if scan.future.count > 0 {
+        let (more, remedy) = other_layout(scan.future);
+        rows.push(
+            Row::new("kind", "future")
+                .ids(scan.future.count, ids)
+                .times(&scan.future_span)
+                .warning(format!("of a time that has not come{more}"), remedy),
+        );
+    }
+    if scan.out_of_range.count > 0 {
+        let (more, remedy) = other_layout(scan.out_of_range);
+        rows.push(Row::new("kind", "out_of_range").ids(scan.out_of_range.count, ids).warning(
+            format!("{}: the layout has no such IDs{more}", range(scan.out_of_range)),
+            remedy,
+        ));
+    }
+}
+
+/// The numbers of a kind.
+fn range(Range { min, max, .. }: Range) -> String {
+    if min == max { min.to_string() } else { format!("{min} to {max}") }
+}
+
+/// Which workers are expected. Only who may see the fleet has it asked.
+fn expected(
+    workers: &[i32],
+    is_servers_own: bool,
+    identity: &Identity,
+    rows: &mut Vec<Row>,
+) -> Result<Expected, Error> {
+    if !workers.is_empty() {
+        return Ok(Expected::Named(
+            workers.iter().filter_map(|&worker| u32::try_from(worker).ok()).collect(),
+        ));
+    }
+    if !is_servers_own {
+        return Ok(Expected::Unknown);
+    }
+    if registry::is_set() && catalog::reader()?.0 {
+        match commands::list() {
+            Ok((_, grants)) => {
+                let node = |&(Number { datacenter, worker }, _): &_| Node { datacenter, worker };
+                return Ok(Expected::Fleet(grants.iter().map(node).collect()));
+            }
+            Err(error) => {
+                let message = error.message();
+                rows.push(Row::new("column", "fleet").warning(message.primary, message.hint));
+            }
+        }
+    }
+    Ok(identity.worker.map_or(Expected::Unknown, |worker| {
+        Expected::Own(Node { datacenter: identity.datacenter, worker })
+    }))
+}
+
+/// What each worker made.
+fn nodes(scan: &Scan, layout: &Layout, source: &Source, expected: &Expected, rows: &mut Vec<Row>) {
+    let ids = scan.snowflakes.count;
+    let nodes = scan.nodes.sorted();
+    let mut numbers: Vec<u32> = nodes.iter().map(|counts| counts.node.worker).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let foreign = |row: Row, found: &str| foreign(row, found, source, &numbers);
+    for counts in &nodes {
+        let node = counts.node;
+        let row =
+            Row::new("worker", name(node, layout)).ids(counts.span.count, ids).times(&counts.span);
+        rows.push(match expected {
+            Expected::Named(workers) if workers.contains(&node.worker) => row.fine("expected"),
+            Expected::Fleet(numbers) if numbers.contains(&node) => {
+                row.fine("a number of this fleet")
+            }
+            Expected::Own(own) if *own == node => row.fine("this server's number"),
+            Expected::Unknown => row,
+            Expected::Named(_) => foreign(row, "none of the numbers that were named"),
+            Expected::Fleet(_) => foreign(row, "a number that this fleet never had"),
+            Expected::Own(_) => foreign(row, "not this server's number"),
+        });
+    }
+    if scan.nodes.others.count > 0 {
+        rows.push(
+            Row::new("worker", "others")
+                .ids(scan.nodes.others.count, ids)
+                .times(&scan.nodes.others)
+                .warning(
+                    format!("more than {MAX_NODES} workers, so it may be another layout"),
+                    "Which layouts there are: SELECT name, layout FROM snowflake_layouts();",
+                ),
+        );
+    }
+}
+
+/// A worker that is not expected. The remedy names all that are there, for the reader to leave those out that should not be.
+fn foreign(row: Row, found: &str, source: &Source, numbers: &[u32]) -> Row {
+    let shown = numbers.len().min(MOST_NUMBERS);
+    let numbers: Vec<String> = numbers[..shown].iter().map(u32::to_string).collect();
+    row.warning(
+        found,
+        format!(
+            "Name the numbers that are yours to see only the others: SELECT * FROM id_gen_profile({}, workers => '{{{}}}');",
+            source.column.arguments,
+            numbers.join(",")
+        ),
+    )
+}
+
+fn name(node: Node, layout: &Layout) -> String {
+    if layout.bits(Field::Datacenter) == 0 {
+        node.worker.to_string()
+    } else {
+        format!("{}/{}", node.datacenter, node.worker)
+    }
+}
+
+/// Whether clocks seem to have been set back.
+fn clocks(scan: &Scan, layout: &Layout, source: &Source, rows: &mut Vec<Row>) {
+    if !source.has_order {
+        rows.push(report::no_clock_steps(source));
+        return;
+    }
+    let before = rows.len();
+    for counts in scan.nodes.sorted() {
+        rows.extend(report::clock(name(counts.node, layout), &counts.order, source));
+    }
+    if rows.len() == before {
+        rows.push(report::no_clock_steps(source));
+    }
+}
+
+/// Whether workers ran out of IDs within a tick.
+fn burst(counts: &BurstCounts, layout: &Layout, identity: &Identity, now_ms: i64) -> Option<Row> {
+    let BurstCounts { fullest, used_up, longest_run } = *counts;
+    let fullest = fullest?;
+    let at_ms = layout.tick_start_ms(fullest.tick);
+    let row = Row {
+        ids: Some(used_up),
+        times: Some((at_ms, layout.tick_start_ms(fullest.tick + 1) - 1)),
+        ..Row::new("burst", "used_up_ticks")
+    };
+    let found = format!(
+        "the fullest tick, at {}, has {} of the {} IDs of worker {}; ticks used to their end: {used_up}",
+        format_ms(at_ms),
+        fullest.count,
+        layout.per_tick(),
+        name(fullest.node, layout)
+    );
+    if longest_run.saturating_mul(layout.tick_ms().into()) < LONG_BURST_MS || longest_run < 2 {
+        return Some(row.fine(found));
+    }
+    Some(row.warning(
+        format!("{found}, in a row: {longest_run}"),
+        hint::wider_sequence(layout, identity, now_ms),
+    ))
+}
+
+/// How evenly the IDs spread.
+fn remainder(spread: &Spread) -> Row {
+    let Spread { shards, fullest, count, total } = *spread;
+    let row = Row::new("modulo", shards.to_string()).ids(count, total);
+    let found = format!("id % {shards} = {fullest} has {:.2} times its share", spread.excess());
+    if spread.is_uneven() {
+        row.warning(
+            found,
+            format!("Choose the shard by a hash: abs(hashint8(id) % {shards}); or let sequences start anywhere in a tick: ALTER SYSTEM SET id_gen.sequence_start = 'spread'; SELECT pg_reload_conf();"),
+        )
+    } else {
+        row.fine(found)
+    }
+}

@@ -1,0 +1,79 @@
+//! SQL functions of the commit horizon: up to where a reader may read, what holds it up, and the trigger that watches IDs
+//! from elsewhere.
+
+use std::sync::atomic::Ordering;
+
+use pgrx::prelude::*;
+
+use crate::error::Reason;
+use crate::generate::horizon::{self, Kept};
+use crate::pg::fmgr::int8;
+use crate::pg::trigger::{RowTrigger, Value};
+use crate::shared::memory;
+use crate::sql::function::sql_function;
+
+sql_function! {
+    /// `snowflake_safe_horizon() → bigint`, zero as long as none is known.
+    fn snowflake_safe_horizon(call) {
+        let kept: *mut Kept = call.kept().cast();
+        // SAFETY: null, or what is put there below, which lives as long as the call site.
+        let horizon = match unsafe { kept.as_ref() }.and_then(Kept::get) {
+            Some(horizon) => horizon,
+            None => {
+                let horizon = horizon::safe()?;
+                if let Some(kept) = Kept::of(horizon) {
+                    call.keep(kept);
+                }
+                horizon
+            }
+        };
+        Ok(int8(horizon.unwrap_or(0).max(0)))
+    }
+}
+
+sql_function! {
+    /// `snowflake_guard() → trigger`, for each row that is inserted or updated; its argument names the column, `id` without
+    /// one. An update that leaves the ID as it is commits no row that was not there before.
+    fn snowflake_guard(call) {
+        let Some(trigger) = RowTrigger::of(call) else { return Err(Reason::NoRowTrigger.into()) };
+        let column = trigger.argument().unwrap_or(c"id");
+        match trigger.bigint(column) {
+            value @ Value::Bigint(Some(id)) => {
+                if trigger.old_bigint(column) != Some(value) {
+                    horizon::admit(id)?;
+                }
+            }
+            Value::Bigint(None) => {}
+            Value::NoColumn | Value::OtherType => {
+                return Err(Reason::NoIdColumn(column.to_string_lossy().into_owned()).into());
+            }
+        }
+        Ok(trigger.unchanged())
+    }
+}
+
+sql_function! {
+    /// `id_gen_stat_get_horizon() → SETOF record`: whose IDs no reader may pass, sessions and prepared transactions.
+    fn id_gen_stat_get_horizon(call) {
+        let Ok(shared) = memory::attach() else { return Ok(call.rows::<4>([])) };
+        let mut rows: Vec<[Option<pg_sys::Datum>; 4]> = Vec::new();
+        for slot in shared.slots() {
+            let pid = slot.pid.load(Ordering::Relaxed);
+            let database = slot.database.load(Ordering::Relaxed);
+            if let (Some(first_id), true) = (slot.pending.first_id(), pid != 0) {
+                rows.push([pid.into_datum(), None, oid(database), Some(int8(first_id))]);
+            }
+        }
+        let prepared = shared.prepared(&mut shared.lock()).entries().to_vec();
+        rows.extend(prepared.into_iter().map(|entry| {
+            let known = entry.first_id > i64::MIN;
+            let transaction = Some(pg_sys::Datum::from(entry.transaction as u32));
+            [None, transaction, oid(entry.database), known.then(|| int8(entry.first_id))]
+        }));
+        Ok(call.rows(rows))
+    }
+}
+
+fn oid(oid: u32) -> Option<pg_sys::Datum> {
+    Some(pg_sys::Datum::from(oid))
+}

@@ -1,0 +1,603 @@
+"""Readers that poll for rows below the commit horizon get every row once and in the order of its ID, however late its
+transaction commits; those that go by the last ID alone lose rows."""
+
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+
+import psycopg
+import pytest
+
+from harness import GENERATING, Cluster, SqlError
+from harness.ids import NEXT, change, refusal
+
+TWO_PHASE = "max_prepared_transactions = 20\n"
+CONF = GENERATING + TWO_PHASE
+OUTBOX = "CREATE EXTENSION id_gen; CREATE TABLE outbox (id bigint PRIMARY KEY DEFAULT snowflake_next(), writer int)"
+INSERT = "INSERT INTO outbox (writer) VALUES (1) RETURNING id"
+HORIZON = "SELECT snowflake_safe_horizon()"
+BLOCKERS = "SELECT pid IS NOT NULL, gid, database, first_id, state FROM id_gen_horizon_blockers"
+NAIVE = "SELECT id FROM outbox WHERE id > %s ORDER BY id"
+SAFE = "SELECT id FROM outbox WHERE id > %s AND id < snowflake_safe_horizon() ORDER BY id"
+
+WRITERS = 16
+READERS = 3
+# For a release, as long as readers poll elsewhere.
+SECONDS = 600 if "ID_GEN_RELEASE" in os.environ else 8
+READ_ONLY = "25006"
+IN_PARALLEL_MODE = "25000"
+# As docs/reading-in-order.md recommends it.
+GUARD = "CREATE TRIGGER guard AFTER INSERT OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION snowflake_guard(%s)"
+REFUSED = psycopg.errors.ObjectNotInPrerequisiteState
+
+
+def ask(session: psycopg.Connection, sql: str) -> int:
+    row = session.execute(sql).fetchone()
+    assert row is not None
+    return row[0]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(conf=CONF) as cluster:
+        cluster.psql(OUTBOX)
+        yield cluster
+
+
+@contextmanager
+def transaction(cluster: Cluster, dbname: str = "postgres") -> Iterator[tuple[psycopg.Connection, int]]:
+    """A transaction that stays open with a row, and the ID of that."""
+    with cluster.connect(dbname) as session:
+        session.execute("BEGIN")
+        yield session, ask(session, INSERT)
+
+
+class Reader:
+    """Polls, and remembers what it got."""
+
+    def __init__(self, cluster: Cluster, sql: str = SAFE) -> None:
+        self.ids: list[int] = []
+        self._sql = sql
+        self._session = cluster.connect()
+        # Earlier rows are not for this one.
+        self._last = ask(self._session, "SELECT coalesce(max(id), 0) FROM outbox")
+
+    def __enter__(self) -> "Reader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._session.close()
+
+    def poll(self) -> list[int]:
+        found = [row[0] for row in self._session.execute(self._sql, [self._last])]
+        if found:
+            self._last = found[-1]
+            self.ids += found
+        return found
+
+    def poll_until(self, done: threading.Event) -> list[int]:
+        while not done.is_set():
+            self.poll()
+        return self.ids
+
+    def await_all(self, cluster: Cluster, expected: list[int]) -> None:
+        """Polls until it has these, and no others."""
+        cluster.wait_until(lambda: self.poll() is not None and len(self.ids) >= len(expected), "read")
+        assert self.ids == expected
+
+
+@pytest.mark.parametrize("max_block", [65_536, 1], ids=["blocks", "a shared block"])
+def test_a_row_that_commits_late_is_not_passed(max_block: int) -> None:
+    with Cluster(conf=f"{CONF}id_gen.max_block = {max_block}\n") as cluster:
+        cluster.psql(OUTBOX)
+        with Reader(cluster) as safe, Reader(cluster, NAIVE) as naive:
+            for _ in range(20):
+                before = len(safe.ids)
+                with transaction(cluster) as (late, first), cluster.connect() as early:
+                    rows = [ask(early, INSERT) for _ in range(3)]
+                    assert rows[0] > first
+                    naive.poll()
+                    assert safe.poll() == []
+                    late.execute("COMMIT")
+                    naive.poll()
+                safe.await_all(cluster, [*safe.ids[:before], first, *rows])
+                assert first not in naive.ids
+
+
+def test_aborts_and_savepoints_hold_up_nothing_once_they_have_ended(cluster: Cluster) -> None:
+    with Reader(cluster) as reader:
+        with transaction(cluster) as (session, first):
+            session.execute("SAVEPOINT one")
+            ask(session, INSERT)
+            session.execute("ROLLBACK TO one")
+            second = ask(session, INSERT)
+            after = int(cluster.psql(INSERT))
+            assert reader.poll() == []
+            session.execute("COMMIT")
+        with transaction(cluster) as (session, rolled_back):
+            last = int(cluster.psql(INSERT))
+            reader.await_all(cluster, [first, second, after])
+            session.execute("ROLLBACK")
+        reader.await_all(cluster, [first, second, after, last])
+        assert rolled_back not in reader.ids
+
+
+def test_a_session_that_is_killed_holds_up_nothing(cluster: Cluster) -> None:
+    with Reader(cluster) as reader:
+        session = cluster.connect()
+        session.execute("BEGIN")
+        ask(session, INSERT)
+        after = int(cluster.psql(INSERT))
+        assert reader.poll() == []
+        cluster.psql(f"SELECT pg_terminate_backend({session.info.backend_pid})")
+        reader.await_all(cluster, [after])
+        session.close()
+
+
+def test_a_statement_has_one_horizon(cluster: Cluster) -> None:
+    """Also between its rows, while others commit: or a reader would go on from where it has not read."""
+    with cluster.connect() as session, cluster.connect() as other:
+        session.execute(
+            "CREATE FUNCTION also_read() RETURNS bigint STABLE LANGUAGE sql AS 'SELECT snowflake_safe_horizon()'"
+        )
+        ask(session, HORIZON)
+        with session.cursor("rows") as cursor:
+            session.execute("BEGIN")
+            cursor.itersize = 1
+            cursor.execute(
+                "SELECT snowflake_safe_horizon(), also_read(), snowflake_safe_horizon() FROM generate_series(1, 50)"
+            )
+            values = set()
+            for row in cursor:
+                values.update(row)
+                ask(other, INSERT)
+            session.execute("COMMIT")
+        assert len(values) == 1
+        session.execute("DROP FUNCTION also_read")
+
+
+BOTH = f"{SAFE.replace('%s', '0').removesuffix(' ORDER BY id')} UNION ALL SELECT id FROM other WHERE id > 0"
+CURSOR = f"DECLARE pair NO SCROLL CURSOR FOR {BOTH} AND id < snowflake_safe_horizon()"
+
+
+@pytest.fixture
+def two_tables(cluster: Cluster) -> Iterator[None]:
+    cluster.psql("TRUNCATE outbox; CREATE TABLE other (id bigint PRIMARY KEY)")
+    yield
+    cluster.psql("DROP TABLE other")
+
+
+def fetched(session: psycopg.Connection, how_many: str, cursor: str = "pair") -> list[int]:
+    return [row[0] for row in session.execute(f"FETCH {how_many} FROM {cursor}")]
+
+
+def test_a_cursor_has_one_horizon_while_it_grows(cluster: Cluster, two_tables: None) -> None:
+    """Or it would not find a row of one table below one that it finds in the other, and its reader go on from there."""
+    with cluster.connect() as session, cluster.connect() as holder, Reader(cluster) as reader:
+        first = int(cluster.psql(INSERT))
+        holder.execute("BEGIN")
+        # It takes no transaction ID, so no snapshot shows that it ends.
+        ask(holder, NEXT)
+        above = int(cluster.psql(INSERT))
+        in_other = int(cluster.psql("INSERT INTO other VALUES (snowflake_next()) RETURNING id"))
+        ask(session, HORIZON)
+        session.execute("BEGIN")
+        session.execute(CURSOR)
+        found = fetched(session, "1")
+        holder.execute("COMMIT")
+        reader.await_all(cluster, [first, above])
+        found += fetched(session, "ALL")
+        assert found == [first]
+        session.execute("COMMIT")
+        cluster.wait_until(lambda: ask(session, HORIZON) > in_other, "past the row")
+        assert [row[0] for row in session.execute(f"{BOTH} AND id < snowflake_safe_horizon()")] == [
+            first,
+            above,
+            in_other,
+        ]
+
+
+def test_a_cursor_keeps_its_horizon_beside_other_polls(cluster: Cluster, two_tables: None) -> None:
+    with cluster.connect() as session:
+        in_other = int(cluster.psql("INSERT INTO other VALUES (snowflake_next()) RETURNING id"))
+        rows = [int(cluster.psql(INSERT)) for _ in range(2)]
+        cluster.wait_until(lambda: ask(session, HORIZON) > rows[-1], "past the rows")
+        session.execute("BEGIN")
+        session.execute(CURSOR)
+        found = fetched(session, "1")
+        horizons = set()
+        for _ in range(20):
+            cluster.psql(INSERT)
+            horizons.add(ask(session, HORIZON))
+        assert len(horizons) > 10
+        found += fetched(session, "ALL")
+        assert found == [*rows, in_other]
+        session.execute("COMMIT")
+
+
+def test_a_cursor_has_the_horizon_that_pruned_its_partitions(cluster: Cluster) -> None:
+    """Partitions are pruned when the cursor is declared, and of the others rows are taken when it is fetched from."""
+    with cluster.connect() as session, cluster.connect() as holder:
+        holder.execute("BEGIN")
+        ask(holder, NEXT)
+        first, second = (int(cluster.psql(NEXT)) for _ in range(2))
+        cluster.psql(f"""
+            CREATE TABLE event (id bigint, tenant int) PARTITION BY LIST (tenant);
+            CREATE TABLE event_1 PARTITION OF event FOR VALUES IN (1) PARTITION BY RANGE (id);
+            CREATE TABLE event_1_old PARTITION OF event_1 FOR VALUES FROM (0) TO ({first});
+            CREATE TABLE event_1_new PARTITION OF event_1 FOR VALUES FROM ({first}) TO (MAXVALUE);
+            CREATE TABLE event_2 PARTITION OF event FOR VALUES IN (2);
+            INSERT INTO event VALUES ({first}, 1), ({second}, 2)
+        """)
+        query = "SELECT id FROM event WHERE id > 0 AND id < snowflake_safe_horizon() ORDER BY id"
+        ask(session, HORIZON)
+        session.execute("BEGIN")
+        session.execute(f"DECLARE events CURSOR FOR {query}")
+        holder.execute("COMMIT")
+        assert fetched(session, "ALL", "events") == []
+        session.execute("COMMIT")
+        cluster.wait_until(lambda: ask(session, HORIZON) > second, "past the rows")
+        assert [row[0] for row in session.execute(query)] == [first, second]
+    cluster.psql("DROP TABLE event")
+
+
+def test_a_call_site_that_is_kept_does_not_keep_the_horizon(cluster: Cluster) -> None:
+    """PL/pgSQL keeps an expression for as long as the transaction lasts."""
+    with cluster.connect() as session:
+        session.execute(
+            "CREATE FUNCTION now_safe() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RETURN snowflake_safe_horizon(); END'"
+        )
+        session.execute("BEGIN")
+        for _ in range(5):
+            row = int(cluster.psql(INSERT))
+            cluster.wait_until(
+                lambda row=row: cluster.psql(INSERT) and ask(session, "SELECT now_safe()") > row, "past the row"
+            )
+            assert ask(session, "SELECT now_safe()") == ask(session, HORIZON)
+        session.execute("COMMIT")
+        session.execute("DROP FUNCTION now_safe")
+
+
+def test_a_parallel_query_is_refused(cluster: Cluster) -> None:
+    with cluster.connect() as session:
+        session.execute(
+            "CREATE FUNCTION mismarked() RETURNS bigint LANGUAGE plpgsql PARALLEL SAFE AS"
+            " 'BEGIN RETURN snowflake_safe_horizon(); END'"
+        )
+        for setting in ("force_parallel_mode", "debug_parallel_query"):
+            with suppress(psycopg.errors.UndefinedObject):
+                session.execute(f"SET {setting} = on")
+        with pytest.raises(psycopg.errors.InvalidTransactionState) as refused:
+            ask(session, "SELECT mismarked()")
+        assert refused.value.sqlstate == IN_PARALLEL_MODE
+        assert refused.value.diag.message_primary == "cannot read the commit horizon during a parallel operation"
+        session.execute("DROP FUNCTION mismarked")
+
+
+def test_repeatable_read_keeps_its_horizon(cluster: Cluster) -> None:
+    with cluster.connect() as session, Reader(cluster) as reader:
+        ask(session, HORIZON)
+        session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        horizon = ask(session, HORIZON)
+        rows = [int(cluster.psql(INSERT)) for _ in range(3)]
+        reader.await_all(cluster, rows)
+        for _ in range(10):
+            cluster.psql(INSERT)
+            assert ask(session, HORIZON) == horizon <= rows[0]
+        assert ask(session, f"SELECT count(*) FROM outbox WHERE id >= {rows[0]}") == 0
+        session.execute("COMMIT")
+        # What is ended may show a moment later in the session's slot.
+        cluster.wait_until(lambda: ask(session, HORIZON) > rows[-1], "past the rows")
+
+
+def test_an_idle_server_hides_nothing(cluster: Cluster) -> None:
+    """The horizon comes above the last row without another one."""
+    last = int(cluster.psql(INSERT))
+    with cluster.connect() as session:
+        cluster.wait_until(lambda: ask(session, HORIZON) > last, "past the row")
+
+
+def test_another_database_holds_up_nothing(cluster: Cluster) -> None:
+    with cluster.database("other") as other:
+        cluster.psql(OUTBOX, other)
+        with transaction(cluster, other) as (session, first), Reader(cluster) as reader:
+            reader.await_all(cluster, [int(cluster.psql(INSERT))])
+            assert cluster.psql(f"{BLOCKERS} WHERE database = '{other}'") == f"t||{other}|{first}|idle in transaction"
+            with cluster.connect(other) as beside:
+                assert ask(beside, HORIZON) <= first
+            session.execute("ROLLBACK")
+
+
+def test_prepared_transactions() -> None:
+    with Cluster(conf=CONF) as cluster:
+        cluster.psql(OUTBOX)
+        with Reader(cluster) as reader:
+            with transaction(cluster) as (session, first):
+                session.execute("PREPARE TRANSACTION 'one'")
+                # The session goes on with others.
+                second = ask(session, INSERT)
+                assert reader.poll() == []
+            assert cluster.psql(BLOCKERS) == f"f|one|postgres|{first}|prepared"
+            cluster.psql("COMMIT PREPARED 'one'")
+            reader.await_all(cluster, [first, second])
+            assert cluster.psql(BLOCKERS) == ""
+            # More than are remembered at once.
+            for number in range(100):
+                cluster.psql(f"BEGIN; {INSERT}; PREPARE TRANSACTION 'p{number}'")
+                cluster.psql(f"ROLLBACK PREPARED 'p{number}'")
+            reader.await_all(cluster, [first, second, int(cluster.psql(INSERT))])
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_what_was_prepared_before_a_restart(mode: str) -> None:
+    """Nothing is known of its IDs, so nothing is known of the horizon of its database: nothing is read there."""
+    with Cluster(conf=CONF) as cluster:
+        cluster.psql(OUTBOX)
+        cluster.psql("CREATE DATABASE other")
+        cluster.psql(OUTBOX, "other")
+        first = int(cluster.psql(f"BEGIN; {INSERT}; PREPARE TRANSACTION 'old'"))
+        cluster.restart(mode)
+        other = int(cluster.psql(INSERT, "other"))
+        cluster.poll_until(f"SELECT snowflake_safe_horizon() > {other}", "other")
+        after = int(cluster.psql(INSERT))
+        with cluster.connect() as session:
+            assert ask(session, HORIZON) == 0
+            assert cluster.psql(BLOCKERS) == "f|old|postgres||prepared"
+            cluster.psql("COMMIT PREPARED 'old'")
+            cluster.wait_until(lambda: ask(session, HORIZON) > after, "past the rows")
+            assert [row[0] for row in session.execute(SAFE, [0])] == [first, after]
+
+
+def test_what_was_prepared_since_the_start_holds_up_nothing_without_an_id() -> None:
+    with Cluster(conf=CONF) as cluster:
+        cluster.psql(f"{OUTBOX}; CREATE TABLE other (id bigint)")
+        cluster.psql(INSERT)
+        cluster.restart()
+        row = int(cluster.psql(INSERT))
+        cluster.psql("BEGIN; INSERT INTO other VALUES (1); PREPARE TRANSACTION 'plain'")
+        cluster.poll_until(f"SELECT snowflake_safe_horizon() > {row}")
+        assert cluster.psql(BLOCKERS) == ""
+
+
+def test_any_role_reads_the_horizon_after_a_restart() -> None:
+    """Also one that may not list prepared transactions."""
+    with Cluster(conf=CONF) as cluster:
+        cluster.psql(f"{OUTBOX}; REVOKE EXECUTE ON FUNCTION pg_prepared_xact() FROM PUBLIC; CREATE ROLE plain")
+        cluster.psql(f"BEGIN; {INSERT}; PREPARE TRANSACTION 'old'")
+        cluster.restart()
+        with cluster.connect() as session:
+            session.execute("SET ROLE plain")
+            assert ask(session, HORIZON) == 0
+            cluster.psql("ROLLBACK PREPARED 'old'")
+            cluster.wait_until(lambda: ask(session, HORIZON) > 0, "a horizon")
+
+
+def test_a_blocker_that_reports_no_activity_is_no_prepared_transaction(cluster: Cluster) -> None:
+    with transaction(cluster) as (session, first):
+        session.execute("SET track_activities = off")
+        assert cluster.psql(BLOCKERS) == f"t||postgres|{first}|disabled"
+        session.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_the_guard_after_a_restart(mode: str) -> None:
+    """What readers passed before it, none of its rows may come below."""
+    with Cluster(conf=CONF) as cluster:
+        cluster.psql(f"{OUTBOX}; {GUARD % ('outbox', '')}")
+        early = int(cluster.psql(NEXT))
+        with Reader(cluster) as reader:
+            reader.await_all(cluster, [int(cluster.psql(INSERT))])
+        cluster.restart(mode)
+        # As the first thing that anybody asks of the server.
+        assert refusal(cluster, f"INSERT INTO outbox VALUES ({early})").sqlstate == REFUSED.sqlstate
+        cluster.psql(INSERT)
+
+
+def test_the_guard_after_a_promotion() -> None:
+    with Cluster("primary", conf=CONF) as primary:
+        primary.psql(f"{OUTBOX}; {GUARD % ('outbox', '')}")
+        early = int(primary.psql(NEXT))
+        with Cluster("standby", standby_of=primary) as standby:
+            with Reader(primary) as reader:
+                reader.await_all(primary, [int(primary.psql(INSERT))])
+            primary.wait_for_catchup(standby)
+            primary.stop()
+            standby.promote()
+            assert refusal(standby, f"INSERT INTO outbox VALUES ({early})").sqlstate == REFUSED.sqlstate
+
+
+def test_the_guard_lets_pass_what_commits_no_new_row(cluster: Cluster) -> None:
+    cluster.psql(f"""
+        CREATE TABLE guarded (id bigint PRIMARY KEY DEFAULT snowflake_next(), note text);
+        {GUARD % ("guarded", "'id'")};
+        CREATE TABLE parted (id bigint DEFAULT snowflake_next(), done boolean DEFAULT false) PARTITION BY LIST (done);
+        CREATE TABLE parted_new PARTITION OF parted FOR VALUES IN (false);
+        CREATE TABLE parted_done PARTITION OF parted FOR VALUES IN (true);
+        {GUARD % ("parted", "'id'")}
+    """)
+    with cluster.connect() as session:
+        row = ask(session, "INSERT INTO guarded DEFAULT VALUES RETURNING id")
+        moved = ask(session, "INSERT INTO parted DEFAULT VALUES RETURNING id")
+        cluster.wait_until(lambda: ask(session, HORIZON) > moved, "past the rows")
+        for statement in (
+            "UPDATE guarded SET id = id, note = 'updated'",
+            f"INSERT INTO guarded VALUES ({row}) ON CONFLICT DO NOTHING",
+            f"INSERT INTO guarded VALUES ({row}) ON CONFLICT (id) DO UPDATE SET note = 'again'",
+            "UPDATE parted SET id = id",
+        ):
+            session.execute(statement)
+        # A row of another partition is inserted there.
+        with pytest.raises(REFUSED):
+            session.execute("UPDATE parted SET done = true")
+    cluster.psql("DROP TABLE guarded, parted")
+
+
+@pytest.mark.parametrize("event", ["INSERT", "UPDATE"])
+def test_the_guard_sees_what_other_triggers_change(cluster: Cluster, event: str) -> None:
+    with cluster.connect() as session:
+        early = ask(session, NEXT)
+        session.execute(f"""
+            CREATE TABLE guarded (id bigint DEFAULT snowflake_next(), note text);
+            {GUARD % ("guarded", "")};
+            INSERT INTO guarded DEFAULT VALUES;
+            CREATE FUNCTION change() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.id := {early}; RETURN NEW; END';
+            CREATE TRIGGER last BEFORE {event} ON guarded FOR EACH ROW EXECUTE FUNCTION change()
+        """)
+        cluster.wait_until(lambda: ask(session, HORIZON) > early, "past the ID")
+        with pytest.raises(REFUSED):
+            session.execute(
+                "INSERT INTO guarded DEFAULT VALUES" if event == "INSERT" else "UPDATE guarded SET note = 'changed'"
+            )
+    cluster.psql("DROP TABLE guarded; DROP FUNCTION change")
+
+
+@pytest.mark.parametrize("guard", [GUARD, GUARD.replace("AFTER", "BEFORE")], ids=["after", "before"])
+def test_the_guard(cluster: Cluster, guard: str) -> None:
+    cluster.psql(f"""CREATE TABLE "Guarded" ("Key" bigint, note text); {guard % ('"Guarded"', "'Key'")}""")
+    store = 'INSERT INTO "Guarded" VALUES (%s)'
+    with cluster.connect() as session, cluster.connect() as reader:
+        early = ask(session, NEXT)
+        # Nobody has read past it yet: it is pending again, and holds up readers.
+        ask(reader, f"SELECT {early}")
+        session.execute("BEGIN")
+        session.execute(store, [early])
+        assert ask(reader, HORIZON) <= early
+        session.execute("COMMIT")
+        early = ask(session, NEXT)
+        cluster.wait_until(lambda: ask(reader, HORIZON) > early, "past the ID")
+        for statement in (store, 'UPDATE "Guarded" SET "Key" = %s WHERE true'):
+            with pytest.raises(REFUSED) as refused:
+                session.execute(statement, [early])
+            assert f"snowflake {early} is below the commit horizon" in str(refused.value)
+        session.execute('INSERT INTO "Guarded" VALUES (snowflake_next()), (NULL)')
+        session.execute('UPDATE "Guarded" SET note = 1')
+        # From a server whose clock is ahead.
+        session.execute(store, [ask(session, "SELECT snowflake_min(now() + interval '1 minute')")])
+        # A procedure that commits in between.
+        session.execute(
+            "CREATE PROCEDURE store(id bigint) LANGUAGE plpgsql AS 'BEGIN INSERT INTO \"Guarded\" VALUES (id); END'"
+        )
+        session.execute("""
+            CREATE PROCEDURE late() LANGUAGE plpgsql AS $$
+            DECLARE key bigint := snowflake_next();
+            BEGIN COMMIT; PERFORM snowflake_safe_horizon(); CALL store(key); END $$
+        """)
+        with pytest.raises(REFUSED):
+            session.execute("CALL late()")
+    cluster.psql('DROP PROCEDURE late; DROP PROCEDURE store; DROP TABLE "Guarded"')
+
+
+@pytest.mark.parametrize(
+    ("trigger", "sqlstate"),
+    [
+        ("BEFORE INSERT ON wrong FOR EACH STATEMENT EXECUTE FUNCTION snowflake_guard()", "39P01"),
+        ("BEFORE INSERT ON wrong FOR EACH ROW EXECUTE FUNCTION snowflake_guard('none')", "42703"),
+        ("BEFORE INSERT ON wrong FOR EACH ROW EXECUTE FUNCTION snowflake_guard('note')", "42703"),
+    ],
+)
+def test_a_guard_that_guards_nothing_says_so(cluster: Cluster, trigger: str, sqlstate: str) -> None:
+    cluster.psql(f"CREATE TABLE wrong (id bigint, note text); CREATE TRIGGER guard {trigger}")
+    try:
+        error = refusal(cluster, "INSERT INTO wrong VALUES (1)")
+        assert error.sqlstate == sqlstate
+        assert error.hint and "CREATE TRIGGER guard" in error.hint
+    finally:
+        cluster.psql("DROP TABLE wrong")
+
+
+def test_a_smaller_number_makes_no_id_below_the_horizon(cluster: Cluster) -> None:
+    with Cluster(conf=CONF.replace("worker_id = 1", "worker_id = 7")) as numbered:
+        numbered.psql(OUTBOX)
+        with Reader(numbered) as reader, numbered.connect() as session:
+            expected: list[int] = []
+            for worker in (6, 5, 4, 3, 2):
+                expected.append(ask(session, INSERT))
+                reader.await_all(numbered, expected)
+                change(numbered, "worker_id", worker)
+                numbered.poll_until(f"SELECT worker_id = {worker} FROM snowflake_parse(snowflake_next())")
+
+
+def test_a_row_publishes_the_horizon_to_standbys() -> None:
+    """Where the function itself is refused."""
+    read = "SELECT id FROM outbox WHERE id > %s AND id < (SELECT id FROM horizon) ORDER BY id"
+    publish = "UPDATE horizon SET id = greatest(id, snowflake_safe_horizon())"
+    with Cluster("primary", conf=CONF) as primary:
+        primary.psql(f"{OUTBOX}; CREATE TABLE horizon (id bigint); INSERT INTO horizon VALUES (0)")
+        with Cluster("standby", standby_of=primary) as standby:
+            with pytest.raises(SqlError) as refused:
+                standby.psql(HORIZON)
+            assert refused.value.sqlstate == READ_ONLY
+            with transaction(primary) as (session, first), Reader(standby, read) as reader:
+                after = int(primary.psql(INSERT))
+                primary.psql(publish)
+                primary.wait_for_catchup(standby)
+                assert reader.poll() == []
+                session.execute("COMMIT")
+                primary.wait_until(lambda: primary.psql(f"{publish} RETURNING id > {after}") == "t", "past the row")
+                primary.wait_for_catchup(standby)
+                reader.await_all(standby, [first, after])
+
+
+def write_until(cluster: Cluster, number: int, done: threading.Event) -> None:
+    """Transactions of every kind, which commit when they like."""
+    choose = random.Random(number)
+    with cluster.connect() as session:
+        for count in range(1_000_000):
+            if done.is_set():
+                return
+            session.execute("BEGIN")
+            for _ in range(choose.randrange(1, 4)):
+                session.execute("INSERT INTO outbox (writer) VALUES (%s)", [number])
+            kind = choose.randrange(10)
+            if kind == 0:
+                session.execute("SAVEPOINT one")
+                session.execute("INSERT INTO outbox (writer) SELECT 0 FROM generate_series(1, 3)")
+                session.execute("ROLLBACK TO one")
+            time.sleep(choose.choice((0, 0, 0.001, 0.02)))
+            if kind == 1:
+                session.execute("ROLLBACK")
+            elif kind == 2:
+                name = f"w{number}_{count}"
+                session.execute(f"PREPARE TRANSACTION '{name}'")
+                session.execute("INSERT INTO outbox (writer) VALUES (%s)", [number])
+                session.execute(f"{choose.choice(('COMMIT', 'ROLLBACK'))} PREPARED '{name}'")
+            else:
+                session.execute("COMMIT")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("max_block", [65_536, 1], ids=["blocks", "a shared block"])
+def test_every_row_once_and_in_order(max_block: int) -> None:
+    conf = f"{CONF}max_prepared_transactions = {WRITERS}\nid_gen.max_block = {max_block}\nsynchronous_commit = off\n"
+    with Cluster(conf=conf) as cluster, ThreadPoolExecutor(WRITERS + READERS + 1) as pool:
+        cluster.psql(OUTBOX)
+        readers = [Reader(cluster) for _ in range(READERS)]
+        naive = Reader(cluster, NAIVE)
+        written, read = threading.Event(), threading.Event()
+        try:
+            writing = [pool.submit(write_until, cluster, number, written) for number in range(WRITERS)]
+            reading = [pool.submit(reader.poll_until, read) for reader in (*readers, naive)]
+            time.sleep(SECONDS)
+            written.set()
+            for each in writing:
+                each.result()
+        finally:
+            written.set()
+            read.set()
+        for each in reading:
+            each.result()
+        with cluster.connect() as session:
+            rows = [row[0] for row in session.execute("SELECT id FROM outbox ORDER BY id")]
+        for reader in readers:
+            reader.await_all(cluster, rows)
+        naive.poll()
+        lost = set(rows) - set(naive.ids)
+        print(f"{len(rows)} rows; the reader that goes by the last ID alone lost {len(lost)}")
+        assert lost
+        for reader in (*readers, naive):
+            with suppress(Exception):
+                reader.__exit__()

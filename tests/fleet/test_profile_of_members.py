@@ -1,0 +1,55 @@
+"""Whose IDs a member of a fleet takes for foreign: those with a number that no server of the fleet ever had."""
+
+from harness import Cluster
+from harness.etcd import Etcd
+from harness.fleet import await_number, create_fleet, member_conf
+
+WORKERS = """
+SELECT item, status, found FROM id_gen_profile('stored', 'id') WHERE section = 'worker' OR item = 'fleet'
+"""
+
+
+def store(cluster: Cluster, *known: int) -> str:
+    """Makes a table with IDs of these workers and of another one, and returns that as a profile names it."""
+    other = min(set(range(32)) - set(known))
+    cluster.psql("CREATE TABLE stored (id bigint)")
+    for worker in (*known, other):
+        cluster.psql(f"INSERT INTO stored VALUES (snowflake_make(now() - interval '1 h', 0, {worker}, 0))")
+    return f"0/{other}"
+
+
+def test_numbers_of_other_members_are_known(first: Cluster, conf: str) -> None:
+    own = await_number(first)
+    with Cluster("second", conf=conf) as second:
+        second.psql("CREATE EXTENSION id_gen")
+        other = await_number(second)
+    # Its number stays known when the server has gone.
+    foreign = store(first, own, other)
+    with first.connect() as connection:
+        assert {item: rest for item, *rest in connection.execute(WORKERS)} == {
+            f"0/{own}": ["ok", "a number of this fleet"],
+            f"0/{other}": ["ok", "a number of this fleet"],
+            foreign: ["warning", "a number that this fleet never had"],
+        }
+        # Who may not see the fleet hears of this server alone.
+        connection.execute("CREATE ROLE clerk")
+        connection.execute("GRANT SELECT ON stored TO clerk")
+        connection.execute("SET ROLE clerk")
+        assert {item: status for item, status, _ in connection.execute(WORKERS)} == {
+            f"0/{own}": "ok",
+            f"0/{other}": "warning",
+            foreign: "warning",
+        }
+
+
+def test_a_registry_that_does_not_answer() -> None:
+    with Etcd() as etcd, Cluster("lonely", conf=member_conf(etcd.endpoints)) as member:
+        create_fleet(member)
+        own = await_number(member)
+        foreign = store(member, own)
+        etcd.leader().stop()
+        with member.connect() as connection:
+            found = {item: rest for item, *rest in connection.execute(WORKERS)}
+    assert found["fleet"][0] == "warning"
+    assert found[f"0/{own}"] == ["ok", "this server's number"]
+    assert found[foreign] == ["warning", "not this server's number"]
