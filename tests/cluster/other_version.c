@@ -1,6 +1,7 @@
 /* Stands for a library of another version: it initializes id_gen's shared memory, or changes the version in it. */
 #include "postgres.h"
 
+#include "access/twophase.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/dsm_registry.h"
@@ -10,6 +11,13 @@ PG_MODULE_MAGIC;
 /* The size that every version asks for, so that PostgreSQL takes them for the same shared memory. */
 #define STATE_BYTES 8192
 #define SLOT_BYTES 256
+#define PREPARED_BYTES 24
+
+static Size
+size(void)
+{
+	return STATE_BYTES + SLOT_BYTES * MaxBackends + PREPARED_BYTES * (max_prepared_xacts + MaxBackends);
+}
 
 #if PG_VERSION_NUM >= 190000
 #define ARGUMENT , void *argument
@@ -22,7 +30,7 @@ PG_MODULE_MAGIC;
 static void
 all_zero(void *shared ARGUMENT)
 {
-	memset(shared, 0, STATE_BYTES + SLOT_BYTES * MaxBackends);
+	memset(shared, 0, size());
 }
 
 /* Adds to the version that the shared memory begins with. If it is new, it has version 0 and is empty. */
@@ -31,7 +39,7 @@ Datum
 add_to_version(PG_FUNCTION_ARGS)
 {
 	bool		found;
-	uint64	   *version = GetNamedDSMSegment("id_gen", STATE_BYTES + SLOT_BYTES * MaxBackends, all_zero, &found NO_ARGUMENT);
+	uint64	   *version = GetNamedDSMSegment("id_gen", size(), all_zero, &found NO_ARGUMENT);
 
 	*version += PG_GETARG_INT64(0);
 	PG_RETURN_BOOL(found);
