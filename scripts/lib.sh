@@ -245,7 +245,8 @@ private_server() {
 
 make_private_server() {
     local source copy stamp tree
-    source=$(pg_config_for "$1")
+    # Who calls this in a condition has no `set -e`.
+    source=$(pg_config_for "$1") || return
     copy=$CACHE/pg$1${PG_CONFIG:+-given}
     if [[ $source == "$copy"/* ]]; then
         echo "$source"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# PostgreSQL servers that this machine has no package of, built from Debian's source packages.
+# PostgreSQL servers built from Debian's source packages: with assertions, and with PostgreSQL's own suites.
 #
 # apt fetches them from the mirror that this machine uses and checks its signatures and checksums as always, but keeps
 # its lists in a directory of ours: the system's lists and packages stay as they are. Debian's patches are left out,
@@ -92,11 +92,11 @@ debian_suites() {
     esac
 }
 
-# has_source SERVER: whether the mirror of Debian has its source. Debian never released 16; a mirror lists 19's, in
-# experimental, and may not have the files.
+# has_source SERVER: whether the mirror of Debian has its source. Debian never released 16; and a mirror may list sources
+# that it has no files of, in experimental and after an update.
 has_source() (
     [[ $1 != 16 ]] || exit 1
-    [[ $1 == 19 && ! -e $CACHE/pg$1-source/stamp ]] || exit 0
+    [[ ! -e $CACHE/pg$1-source/stamp ]] || exit 0
     need_packages "${SOURCE_PACKAGES[@]}"
     directory=$(mktemp -d)
     trap 'rm -rf "$directory"' EXIT

