@@ -47,8 +47,9 @@ def test_servers_get_numbers_and_only_the_registry_has_the_table(registry: Clust
 def test_a_library_with_functions_named_like_those_of_libpq(registry: Cluster) -> None:
     library = compiled(FOREIGN_LIBPQ, f"-I{registry.server.directory('includedir-server')}")
     conf = member_conf(uri(registry, database="no_such_database"))
-    assert "= 'id_gen'" in conf
-    with Cluster("first", conf=conf.replace("= 'id_gen'", f"= '{library}, id_gen'")) as member:
+    # Before ours, where that is preloaded; the last line of a setting counts.
+    preloaded = f"{library}, id_gen" if "shared_preload_libraries = 'id_gen'" in conf else library
+    with Cluster("first", conf=f"{conf}shared_preload_libraries = '{preloaded}'\n") as member:
         member.psql("CREATE EXTENSION id_gen")
         error = str(refusal(member, "SELECT id_gen_fleet_create()"))
         assert 'database "no_such_database" does not exist' in error
