@@ -6,6 +6,7 @@
 //! | folder | what it holds |
 //! | --- | --- |
 //! | [`sql`] | what SQL can call, a file for each family of functions |
+//! | [`convert`] | the plan that moves a column over to IDs of ours |
 //! | [`observe`] | whether a server generates, and what may be wrong with it |
 //! | [`generate`] | from a used-up block to the next one |
 //! | [`fleet`] | from the setting of a registry to a number of this server's own |
@@ -25,6 +26,7 @@
 
 use pgrx::prelude::*;
 
+mod convert;
 mod durable;
 mod error;
 mod fleet;

@@ -13,6 +13,7 @@ use id_gen_core::time::{NS_PER_MS, format_ms};
 use id_gen_core::{presets, uuid7};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
+use crate::error::convert::Refusal;
 use crate::error::fields::Message;
 use crate::error::fleet::{self, Trouble};
 use crate::error::hint;
@@ -230,6 +231,8 @@ pub enum Reason {
     BadSample(f64),
     /// A table that is to be profiled twice, by itself or with its parent.
     GivenTwice(String),
+    /// A column can't be moved over.
+    Convert(Refusal),
     /// A query on the catalogs failed.
     Catalog(String),
     /// The operating system gave no random seed.
@@ -627,6 +630,7 @@ impl Reason {
             )
             .detail("A table is read with its partitions and all that inherit from it, so each of its rows would be a duplicate.")
             .hint("Name each table once, and no partition beside its table."),
+            Reason::Convert(refusal) => refusal.message(),
             Reason::Catalog(error) => Message::new(
                 Code::ERRCODE_INTERNAL_ERROR,
                 format!("could not read the catalogs: {error}"),

@@ -2,6 +2,7 @@
 //!
 //! An [`Error`] goes up as a value. Only [`report`] turns it into an error of PostgreSQL's.
 
+pub mod convert;
 mod fields;
 pub mod fleet;
 pub mod hint;

@@ -128,6 +128,8 @@ pub struct Column {
     pub name: String,
     /// Both as the first arguments of a function.
     pub arguments: String,
+    /// Its number in the table, if there is such a column.
+    pub number: Option<i16>,
     /// The schema of what fills it.
     pub generator_schema: String,
     /// The name of its type.
@@ -150,7 +152,9 @@ pub fn column(relation: pg_sys::Oid, column: DatumWithOid<'_>) -> Result<Column,
                concat_ws(', ', quote_literal($1::regclass::text), quote_literal($2)),
                (SELECT name FROM type WHERE base = 0),
                (SELECT CASE WHEN type = 'uuid'::regtype THEN 'u' WHEN category <> 'N' THEN 'o' END
-                  FROM type WHERE base = 0)";
+                  FROM type WHERE base = 0),
+               (SELECT attnum FROM pg_attribute
+                 WHERE attrelid = $1 AND attname = $2 AND attnum > 0 AND NOT attisdropped)";
     let arguments = [relation.into(), column];
     let generator_schema = schema()?;
     one_row(QUERY, &arguments, |row| {
@@ -159,6 +163,7 @@ pub fn column(relation: pg_sys::Oid, column: DatumWithOid<'_>) -> Result<Column,
             table: text(1)?,
             name: text(2)?,
             arguments: text(3)?,
+            number: row.get(6)?,
             generator_schema,
             type_name: text(4)?,
             holds: match text(5)?.as_str() {

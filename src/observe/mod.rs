@@ -1,7 +1,7 @@
 //! What is observed of a running server, beyond what is counted: whether it generates, and what may be
 //! wrong with it. Nothing here changes how IDs are made.
 
-mod catalog_queries;
+pub mod catalog_queries;
 pub mod checks;
 pub mod profile;
 pub mod readiness;

@@ -2,6 +2,7 @@
 
 mod admin;
 mod check;
+mod convert;
 mod fleet;
 mod function;
 mod horizon;
@@ -27,3 +28,4 @@ extension_sql_file!("../../sql/status.sql", name = "status", requires = ["statis
 extension_sql_file!("../../sql/fleet.sql", name = "fleet", requires = ["status"]);
 extension_sql_file!("../../sql/check.sql", name = "check", requires = ["fleet"]);
 extension_sql_file!("../../sql/profile.sql", name = "profile", requires = ["check"]);
+extension_sql_file!("../../sql/convert.sql", name = "convert", requires = ["profile"]);

@@ -159,3 +159,10 @@ def error_of(call: Future[Value]) -> psycopg.Error:
     error = call.exception(timeout=WAIT_SECONDS)
     assert isinstance(error, psycopg.Error), f"not refused: {call}"
     return error
+
+
+def snowflake_at(connection: psycopg.Connection, time: str) -> int:
+    """The smallest snowflake of a time, which is an expression."""
+    row = connection.execute(f"SELECT snowflake_min({time})".encode()).fetchone()
+    assert row
+    return row[0]

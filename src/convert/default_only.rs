@@ -1,0 +1,273 @@
+//! Where values stay as they are: the column gets another default, and what filled it before is fenced.
+
+use id_gen_core::layout::Layout;
+use id_gen_core::time::{format_ms, unix_ms};
+
+use crate::convert::column::{Identity, Kind, Source};
+use crate::convert::sequences::Sequence;
+use crate::convert::step::{Step, Target};
+use crate::error::Error;
+use crate::error::convert::Refusal;
+use crate::observe::{catalog_queries as catalog, readiness};
+use crate::os::clock;
+use crate::pg::text::in_error;
+
+const ACCESS_EXCLUSIVE: &str = "ACCESS EXCLUSIVE";
+const SHARE_ROW_EXCLUSIVE: &str = "SHARE ROW EXCLUSIVE";
+const SHARE_UPDATE_EXCLUSIVE: &str = "SHARE UPDATE EXCLUSIVE";
+const ROW_EXCLUSIVE: &str = "ROW EXCLUSIVE";
+const ACCESS_SHARE: &str = "ACCESS SHARE";
+
+/// From where on a column has snowflakes.
+struct Boundary {
+    first: i64,
+    at: String,
+}
+
+/// The statements, in their order.
+///
+/// # Errors
+/// If the column can't have such values, or has some that are yet to be made.
+pub fn plan(source: &Source, target: Option<Target>) -> Result<Vec<Step>, Error> {
+    let schema = &source.column.generator_schema;
+    match (target, source.kind) {
+        (None | Some(Target::Snowflake), Kind::Bigint | Kind::Narrow) => {
+            check_width(source)?;
+            let boundary = boundary(source)?;
+            let mut steps = vec![patience()];
+            steps.push(switch(source, &format!("{schema}.snowflake_next()"), Some(&boundary)));
+            for sequence in source.sequences.iter().filter(|sequence| is_left(sequence)) {
+                steps.extend(fence(source, sequence, &boundary));
+            }
+            steps.extend(record(source, &boundary));
+            steps.push(check(source));
+            Ok(steps)
+        }
+        (None | Some(Target::Uuidv7), Kind::Uuid) => {
+            Ok(vec![patience(), switch(source, &format!("{schema}.uuidv7()"), None)])
+        }
+        _ => Err(Refusal::WrongType {
+            column: shown(source),
+            type_name: in_error(&source.declared_type),
+        }
+        .into()),
+    }
+}
+
+/// The column's name, in an error.
+fn shown(Source { column, .. }: &Source) -> String {
+    in_error(&format!("{}.{}", column.table, column.name))
+}
+
+fn check_width(source: &Source) -> Result<(), Error> {
+    let own = (source.kind == Kind::Narrow).then(|| {
+        format!(
+            "ALTER TABLE {} ALTER COLUMN {} TYPE bigint;",
+            source.column.table, source.column.name
+        )
+    });
+    let widen: Vec<String> =
+        own.iter().chain(&source.widen_references).map(|text| in_error(text)).collect();
+    if widen.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::TooNarrow { column: shown(source), widen }.into())
+}
+
+/// The lowest snowflake that may be made from now on, which is above all that is stored.
+fn boundary(source: &Source) -> Result<Boundary, Error> {
+    let layout = readiness::layout()?;
+    let first_ms = unix_ms(clock::wall_ns());
+    let first = Layout::to_bigint(layout.min_of(layout.tick_from(first_ms)));
+    match catalog::newest(&source.column)? {
+        Some(largest) if largest >= first => Err(Refusal::Overlap {
+            column: shown(source),
+            arguments: in_error(&source.column.arguments),
+            largest,
+            first,
+            first_ms,
+        }
+        .into()),
+        _ => Ok(Boundary { first, at: format_ms(first_ms) }),
+    }
+}
+
+/// So that no statement of the plan holds up others for long.
+fn patience() -> Step {
+    Step {
+        statement: "SET lock_timeout = '1s'".to_owned(),
+        lock_mode: None,
+        in_transaction: true,
+        undo: Some("RESET lock_timeout".to_owned()),
+        note: "A statement that waits longer for its lock fails, instead of holding up all others behind it: type it again.".to_owned(),
+    }
+}
+
+/// The new default. All who insert after it get the new values.
+fn switch(source: &Source, value: &str, boundary: Option<&Boundary>) -> Step {
+    let (table, column) = (&source.column.table, &source.column.name);
+    let set = format!("ALTER COLUMN {column} SET DEFAULT {value}");
+    let identity = source.identity.and_then(|identity| {
+        let sequence = source.sequences.iter().find(|sequence| sequence.is_identity)?;
+        Some((identity, sequence))
+    });
+    let mut note =
+        "Existing rows are neither read nor written; tables that inherit get the default, too."
+            .to_owned();
+    let (statement, undo) = match (identity, boundary) {
+        (Some((identity, sequence)), Some(boundary)) => {
+            note.push_str(" The identity ends, and with it its sequence. Nothing keeps others from storing values of their own any more.");
+            let undo = identity_undo(source, identity, sequence, boundary);
+            (format!("ALTER TABLE {table} ALTER COLUMN {column} DROP IDENTITY, {set}"), undo)
+        }
+        _ => (format!("ALTER TABLE {table} {set}"), default_undo(source)),
+    };
+    if let Some(triggers) = &source.triggers {
+        note.push_str(&format!(" These triggers may set the column: {triggers}."));
+    }
+    for sequence in &source.sequences {
+        if let Some(others) = &sequence.other_columns {
+            note.push_str(&format!(
+                " Sequence {} also fills {others}; it is fenced by the plan of the last of them.",
+                sequence.name
+            ));
+        }
+    }
+    if source.identity.is_none() && source.sequences.is_empty() && boundary.is_some() {
+        note.push_str(" No sequence is known to fill the column, so none is fenced.");
+    }
+    Step {
+        statement,
+        lock_mode: Some(ACCESS_EXCLUSIVE),
+        in_transaction: true,
+        undo: Some(undo),
+        note,
+    }
+}
+
+/// The defaults as they were, also of tables that inherit.
+fn default_undo(source: &Source) -> String {
+    let column = &source.column.name;
+    let restore = |table: &str, default: Option<&String>| match default {
+        Some(default) => format!("ALTER TABLE {table} ALTER COLUMN {column} SET DEFAULT {default}"),
+        None => format!("ALTER TABLE {table} ALTER COLUMN {column} DROP DEFAULT"),
+    };
+    let own = restore(&source.column.table, source.default.as_ref());
+    let children = source.children.iter().map(|(table, default)| restore(table, default.as_ref()));
+    std::iter::once(own).chain(children).collect::<Vec<_>>().join("; ")
+}
+
+/// The identity as it was. Its sequence goes on behind what it has given out by then.
+fn identity_undo(
+    source: &Source,
+    identity: Identity,
+    sequence: &Sequence,
+    boundary: &Boundary,
+) -> String {
+    let catalog::Column { table, name, arguments, .. } = &source.column;
+    let generated = match identity {
+        Identity::Always => "ALWAYS",
+        Identity::ByDefault => "BY DEFAULT",
+    };
+    let options = sequence.identity_options();
+    let (furthest, further) = sequence.furthest();
+    let last = sequence.last.map_or(String::new(), |last| format!(", {last}"));
+    let below = (boundary.first - 1).min(sequence.max);
+    format!(
+        "ALTER TABLE {table} ALTER COLUMN {name} DROP DEFAULT, ALTER COLUMN {name} ADD GENERATED {generated} AS IDENTITY ({options}); \
+         SELECT setval(pg_get_serial_sequence({arguments}), {further}({furthest}({name}){last})) FROM {table} WHERE {name} <= {below} HAVING {further}({furthest}({name}){last}) IS NOT NULL"
+    )
+}
+
+/// Whether a sequence stays behind without a use.
+fn is_left(sequence: &Sequence) -> bool {
+    !sequence.is_identity && sequence.other_columns.is_none() && !sequence.is_fenced()
+}
+
+/// A sequence that nothing should call any more.
+fn fence(source: &Source, sequence: &Sequence, boundary: &Boundary) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let name = &sequence.name;
+    if sequence.last.is_none() {
+        steps.push(Step {
+            statement: format!("SELECT nextval('{}')", name.replace('\'', "''")),
+            lock_mode: Some(ROW_EXCLUSIVE),
+            in_transaction: true,
+            undo: None,
+            note: "A sequence that was never called gives its first value whatever its increment is; this takes it.".to_owned(),
+        });
+    }
+    let (statement, undo) = sequence.fence();
+    let mut note = "A forgotten nextval() fails from now on (SQLSTATE 2200H). Sessions may still use what they hold of a sequence with CACHE.".to_owned();
+    if let Some(functions) = &sequence.functions {
+        note.push_str(&format!(" These functions name it: {functions}."));
+    }
+    steps.push(Step {
+        statement,
+        lock_mode: Some(SHARE_ROW_EXCLUSIVE),
+        in_transaction: true,
+        undo: Some(undo),
+        note,
+    });
+    steps.push(Step {
+        statement: format!(
+            "COMMENT ON SEQUENCE {name} IS {}",
+            literal(&format!(
+                "fenced; values of {}.{} from {} on are snowflakes ({})",
+                source.column.table, source.column.name, boundary.first, boundary.at
+            ))
+        ),
+        lock_mode: Some(SHARE_UPDATE_EXCLUSIVE),
+        in_transaction: true,
+        undo: Some(format!(
+            "COMMENT ON SEQUENCE {name} IS {}",
+            sequence.comment.as_ref().map_or("NULL".to_owned(), |comment| literal(comment))
+        )),
+        note: "Records from where on values are snowflakes. What is below decodes to times at the layout's epoch.".to_owned(),
+    });
+    steps
+}
+
+/// Where no sequence is left that could tell, the column does.
+fn record(source: &Source, boundary: &Boundary) -> Option<Step> {
+    if source.sequences.iter().any(is_left) {
+        return None;
+    }
+    let catalog::Column { table, name, .. } = &source.column;
+    let old = source.comment.as_deref();
+    let comment = format!(
+        "{}values from {} on are snowflakes ({})",
+        old.map_or(String::new(), |old| format!("{old}; ")),
+        boundary.first,
+        boundary.at
+    );
+    Some(Step {
+        statement: format!("COMMENT ON COLUMN {table}.{name} IS {}", literal(&comment)),
+        lock_mode: Some(SHARE_UPDATE_EXCLUSIVE),
+        in_transaction: true,
+        undo: Some(format!("COMMENT ON COLUMN {table}.{name} IS {}", old.map_or("NULL".to_owned(), literal))),
+        note: "Records from where on values are snowflakes; leave it out if your migrations compare comments, and note the number elsewhere. What is below decodes to times at the layout's epoch.".to_owned(),
+    })
+}
+
+/// A look at the result.
+fn check(source: &Source) -> Step {
+    let catalog::Column { arguments, generator_schema, .. } = &source.column;
+    Step {
+        statement: format!("SELECT * FROM {generator_schema}.id_gen_check({arguments})"),
+        lock_mode: Some(ACCESS_SHARE),
+        in_transaction: true,
+        undo: None,
+        note: "The newest ID has to be below the next one of this server.".to_owned(),
+    }
+}
+
+/// Text as a literal, whatever `standard_conforming_strings` says.
+fn literal(text: &str) -> String {
+    let quoted = text.replace('\'', "''");
+    if quoted.contains('\\') {
+        format!("E'{}'", quoted.replace('\\', "\\\\"))
+    } else {
+        format!("'{quoted}'")
+    }
+}
