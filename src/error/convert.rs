@@ -4,7 +4,6 @@ use id_gen_core::time::format_ms;
 use pgrx::prelude::PgSqlErrorCode as Code;
 
 use crate::error::fields::Message;
-use crate::error::{Error, Reason};
 
 /// Why it can't be done. Names are as one types them.
 #[derive(Clone, Debug)]
@@ -65,12 +64,6 @@ pub enum Refusal {
         /// Of which Unix millisecond that is.
         first_ms: i64,
     },
-}
-
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Error {
-        Reason::Convert(refusal).into()
-    }
 }
 
 impl Refusal {

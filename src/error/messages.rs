@@ -42,6 +42,12 @@ impl From<Reason> for Error {
     }
 }
 
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Error {
+        Reason::Convert(refusal).into()
+    }
+}
+
 impl From<pgrx::spi::Error> for Error {
     fn from(error: pgrx::spi::Error) -> Error {
         Reason::Catalog(error.to_string()).into()
