@@ -53,8 +53,8 @@ pub struct Source {
     pub children: Vec<(String, Option<String>)>,
     /// Sequences that its values come from.
     pub sequences: Vec<Sequence>,
-    /// Statements that widen columns that refer to this one and are too narrow for it.
-    pub widen_references: Vec<String>,
+    /// Whether a column that refers to this one is too narrow for snowflakes.
+    pub has_narrow_references: bool,
     /// Triggers that may set the column before a row is stored.
     pub triggers: Option<String>,
 }
@@ -63,7 +63,10 @@ pub struct Source {
 ///
 /// # Errors
 /// If it is none that could be moved over.
-pub fn read(relation: pg_sys::Oid, column_name: DatumWithOid<'_>) -> Result<Source, Error> {
+pub fn read(
+    relation: pg_sys::Oid,
+    column_name: DatumWithOid<'_>,
+) -> Result<(Source, Place), Error> {
     const QUERY: &str = "
         WITH RECURSIVE type (oid, base) AS (
             SELECT t.oid, t.typbasetype
@@ -116,10 +119,10 @@ pub fn read(relation: pg_sys::Oid, column_name: DatumWithOid<'_>) -> Result<Sour
     });
     let facts: Result<_, pgrx::spi::Error> = facts;
     let (kind, identity, declared_type, default, comment, triggers) = facts??;
-    Ok(Source {
+    let source = Source {
         children: children(place)?,
         sequences: sequences::of_column(place)?,
-        widen_references: narrow_references(place)?,
+        has_narrow_references: has_narrow_references(place)?,
         column,
         declared_type,
         kind,
@@ -127,7 +130,8 @@ pub fn read(relation: pg_sys::Oid, column_name: DatumWithOid<'_>) -> Result<Sour
         default,
         comment,
         triggers,
-    })
+    };
+    Ok((source, place))
 }
 
 /// Why the column can't be moved over, whatever its type.
@@ -167,20 +171,23 @@ fn children(place: Place) -> Result<Vec<(String, Option<String>)>, Error> {
     })
 }
 
-/// Statements that widen what refers to the column and can't hold it.
-fn narrow_references(place: Place) -> Result<Vec<String>, Error> {
+/// Whether something refers to the column and can't hold what it is to have.
+fn has_narrow_references(place: Place) -> Result<bool, Error> {
     const QUERY: &str = "
-        WITH RECURSIVE type (relation, name, oid, base) AS (
-            SELECT r.attrelid, r.attname, t.oid, t.typbasetype
-              FROM pg_attribute a
-              JOIN pg_constraint k ON k.confrelid = a.attrelid AND k.contype = 'f' AND k.conparentid = 0
-              JOIN pg_attribute r ON r.attrelid = k.conrelid
-                   AND r.attnum = k.conkey[array_position(k.confkey, a.attnum)]
-              JOIN pg_type t ON t.oid = r.atttypid
-             WHERE a.attrelid = $1 AND a.attnum = $2
-             UNION ALL
-            SELECT d.relation, d.name, t.oid, t.typbasetype FROM type d JOIN pg_type t ON t.oid = d.base)
-        SELECT DISTINCT format('ALTER TABLE %s ALTER COLUMN %I TYPE bigint;', relation::regclass, name) FROM type
-         WHERE oid IN ('integer'::regtype, 'smallint'::regtype) ORDER BY 1";
-    rows(QUERY, &place.arguments(), |row| Ok(string(row.get(1)?)))
+        WITH RECURSIVE referring (relation, number) AS (
+            SELECT $1, $2
+             UNION
+            SELECT k.conrelid, k.conkey[i]
+              FROM referring r JOIN pg_constraint k ON k.contype = 'f' AND k.confrelid = r.relation,
+                   LATERAL generate_subscripts(k.confkey, 1) AS i
+             WHERE k.confkey[i] = r.number),
+        type (oid, base) AS (
+            SELECT t.oid, t.typbasetype
+              FROM referring r JOIN pg_attribute a ON a.attrelid = r.relation AND a.attnum = r.number
+              JOIN pg_type t ON t.oid = a.atttypid
+             UNION
+            SELECT t.oid, t.typbasetype FROM type d JOIN pg_type t ON t.oid = d.base)
+        SELECT EXISTS (SELECT FROM type WHERE oid IN ('integer'::regtype, 'smallint'::regtype))";
+    let found = rows(QUERY, &place.arguments(), |row| row.get::<bool>(1))?;
+    Ok(found.contains(&Some(true)))
 }

@@ -3,7 +3,7 @@
 use id_gen_core::layout::Layout;
 use id_gen_core::time::{format_ms, unix_ms};
 
-use crate::convert::column::{Identity, Kind, Source};
+use crate::convert::column::{Identity, Source};
 use crate::convert::sequences::Sequence;
 use crate::convert::step::{Step, Target};
 use crate::error::Error;
@@ -27,51 +27,25 @@ struct Boundary {
 /// The statements, in their order.
 ///
 /// # Errors
-/// If the column can't have such values, or has some that are yet to be made.
-pub fn plan(source: &Source, target: Option<Target>) -> Result<Vec<Step>, Error> {
-    let schema = &source.column.generator_schema;
-    match (target, source.kind) {
-        (None | Some(Target::Snowflake), Kind::Bigint | Kind::Narrow) => {
-            check_width(source)?;
-            let boundary = boundary(source)?;
-            let mut steps = vec![patience()];
-            steps.push(switch(source, &format!("{schema}.snowflake_next()"), Some(&boundary)));
-            for sequence in source.sequences.iter().filter(|sequence| is_left(sequence)) {
-                steps.extend(fence(source, sequence, &boundary));
-            }
-            steps.extend(record(source, &boundary));
-            steps.push(check(source));
-            Ok(steps)
-        }
-        (None | Some(Target::Uuidv7), Kind::Uuid) => {
-            Ok(vec![patience(), switch(source, &format!("{schema}.uuidv7()"), None)])
-        }
-        _ => Err(Refusal::WrongType {
-            column: shown(source),
-            type_name: in_error(&source.declared_type),
-        }
-        .into()),
+/// If the column has values that are yet to be made.
+pub fn plan(source: &Source, target: Target) -> Result<Vec<Step>, Error> {
+    let value = format!("{}.{}", source.column.generator_schema, target.generator());
+    if target == Target::Uuidv7 {
+        return Ok(vec![patience(), switch(source, &value, None)]);
     }
+    let boundary = boundary(source)?;
+    let mut steps = vec![patience(), switch(source, &value, Some(&boundary))];
+    for sequence in source.sequences.iter().filter(|sequence| is_left(sequence)) {
+        steps.extend(fence(source, sequence, &boundary));
+    }
+    steps.extend(record(source, &boundary));
+    steps.push(check(source));
+    Ok(steps)
 }
 
 /// The column's name, in an error.
 fn shown(Source { column, .. }: &Source) -> String {
     in_error(&format!("{}.{}", column.table, column.name))
-}
-
-fn check_width(source: &Source) -> Result<(), Error> {
-    let own = (source.kind == Kind::Narrow).then(|| {
-        format!(
-            "ALTER TABLE {} ALTER COLUMN {} TYPE bigint;",
-            source.column.table, source.column.name
-        )
-    });
-    let widen: Vec<String> =
-        own.iter().chain(&source.widen_references).map(|text| in_error(text)).collect();
-    if widen.is_empty() {
-        return Ok(());
-    }
-    Err(Refusal::TooNarrow { column: shown(source), widen }.into())
 }
 
 /// The lowest snowflake that may be made from now on, which is above all that is stored.
@@ -180,7 +154,7 @@ fn identity_undo(
 }
 
 /// Whether a sequence stays behind without a use.
-fn is_left(sequence: &Sequence) -> bool {
+pub fn is_left(sequence: &Sequence) -> bool {
     !sequence.is_identity && sequence.other_columns.is_none() && !sequence.is_fenced()
 }
 
@@ -263,7 +237,7 @@ fn check(source: &Source) -> Step {
 }
 
 /// Text as a literal, whatever `standard_conforming_strings` says.
-fn literal(text: &str) -> String {
+pub fn literal(text: &str) -> String {
     let quoted = text.replace('\'', "''");
     if quoted.contains('\\') {
         format!("E'{}'", quoted.replace('\\', "\\\\"))

@@ -1,0 +1,618 @@
+//! Where values change, or their type: a second column gets the new values while the table is in use, and in the end takes the
+//! place of the first.
+//!
+//! The order of it: the columns are added, and triggers keep new rows in step; old rows get their values in batches; checks,
+//! indexes and foreign keys like those of the old columns are made beside them; then the columns swap their names, in one
+//! transaction. The old ones stay, kept in step the other way round, until the job is finished or undone.
+//!
+//! What is done when is written here, as statements of a [`script::Script`]. What carries it out, and survives a crash, is
+//! in the schema that the first job makes (`sql/convert_job.sql`).
+
+mod attributes;
+mod columns;
+mod constraints;
+mod dependents;
+mod indexes;
+mod obstacles;
+mod script;
+
+use pgrx::prelude::*;
+
+use crate::convert::column::{Kind, Source};
+use crate::convert::default_only;
+use crate::convert::goal::{Goal, Node};
+use crate::convert::place::{Place, rows};
+use crate::convert::step::{Step, Target};
+use crate::error::Error;
+use crate::error::convert::Refusal;
+use crate::observe::readiness;
+use crate::pg::text::{in_error, in_server_encoding, quoted};
+
+use columns::Member;
+use script::{Phase, Script, Statement};
+
+use default_only::literal;
+
+/// The schema of the jobs, with the extension's in place of a word.
+const JOB_SQL: &str = include_str!("../../../sql/convert_job.sql");
+const EXTENSION_SCHEMA: &str = "@extschema@";
+
+/// What a job consists of.
+pub struct Job {
+    members: Vec<Member>,
+    script: Script,
+    fills: Vec<Fill>,
+    /// The triggers that keep rows in step: the table, the name, and whether it is for after the switch.
+    triggers: Vec<(String, String, bool)>,
+    /// Both names as the arguments of a function.
+    arguments: String,
+    target: Target,
+    node: Option<Node>,
+}
+
+/// A table whose old rows get their values.
+struct Fill {
+    table: String,
+    synchronize: Vec<String>,
+    pending: String,
+    assignment: Option<String>,
+    allotted: Option<(String, String)>,
+    mismatch: String,
+    unreturned: String,
+    has_triggers: bool,
+}
+
+impl Job {
+    /// Works it out from the catalogs.
+    ///
+    /// # Errors
+    /// If anything is in the way.
+    pub fn new(source: &Source, place: Place, goal: &Goal) -> Result<Job, Error> {
+        let members = columns::of(place)?;
+        let column = in_error(&format!("{}.{}", source.column.table, source.column.name));
+        obstacles::refuse(&members, column.clone(), goal.created_at.is_some())?;
+        let mut job = Job {
+            members,
+            script: Script::default(),
+            fills: Vec::new(),
+            triggers: Vec::new(),
+            arguments: source.column.arguments.clone(),
+            target: goal.target,
+            node: goal.node,
+        };
+        job.write_columns(source, goal)?;
+        indexes::write(&job.members, goal.node.is_some(), &mut job.script)?;
+        if goal.node.is_some() && job.script.of(Phase::FirstIndex).next().is_none() {
+            let found = vec![format!("{column} has no unique index")];
+            return Err(Refusal::InTheWay { column, found }.into());
+        }
+        constraints::write(&job.members, &mut job.script)?;
+        let dependents = dependents::of(&job.members)?;
+        for way in [Phase::Switch, Phase::Unswitch] {
+            for text in &dependents.drop {
+                job.script.add(way, 1, text.clone());
+            }
+            for text in &dependents.create {
+                job.script.add(way, 12, text.clone());
+            }
+        }
+        for sequence in source.sequences.iter().filter(|sequence| default_only::is_left(sequence)) {
+            for phase in [Phase::Finish, Phase::Keep] {
+                job.script.add(phase, 1, sequence.fence().0);
+            }
+        }
+        Ok(job)
+    }
+
+    /// The columns: added, filled, swapped, taken away.
+    fn write_columns(&mut self, source: &Source, goal: &Goal) -> Result<(), Error> {
+        for text in attributes::copied(&self.members)? {
+            self.script.add(Phase::Prepare, 2, text);
+        }
+        let members = std::mem::take(&mut self.members);
+        for (index, member) in members.iter().enumerate() {
+            let values = Values::of(&members, index, source, goal);
+            self.write_column(member, &values, source, goal);
+        }
+        // Columns of a table that get their values in the same way get them together.
+        let mut fills: Vec<Fill> = Vec::new();
+        for fill in std::mem::take(&mut self.fills) {
+            match fills.iter_mut().find(|other| other.goes_with(&fill)) {
+                Some(other) => other.join(fill),
+                None => fills.push(fill),
+            }
+        }
+        self.fills = fills;
+        self.members = members;
+        Ok(())
+    }
+
+    fn write_column(&mut self, member: &Member, values: &Values, source: &Source, goal: &Goal) {
+        let Member { table, not_null, .. } = member;
+        let (name, new, old) = (member.typed(), member.typed_new(), member.typed_old());
+        let target_type = goal.target.type_name();
+        let script = &mut self.script;
+        script.add(
+            Phase::Prepare,
+            1,
+            format!("ALTER TABLE {table} ADD COLUMN {new} {target_type}"),
+        );
+
+        // What no row may lack, or have otherwise, while both columns are there.
+        let check = quoted(&format!("id_gen_convert_{}", member.number));
+        let rule = match (not_null, goal.created_at.is_some()) {
+            (true, false) => format!("{new} IS NOT NULL AND {new} = {name}"),
+            (false, false) => format!("{new} IS NOT DISTINCT FROM {name}"),
+            (true, true) => format!("{new} IS NOT NULL"),
+            (false, true) => format!("({new} IS NULL) = ({name} IS NULL)"),
+        };
+        let add = format!("ALTER TABLE {table} ADD CONSTRAINT {check} CHECK ({rule}) NOT VALID");
+        let lock = Some((table.clone(), "ACCESS EXCLUSIVE"));
+        script.add_made(Phase::Check, table, check.trim_matches('"'), lock, add);
+        script.add(Phase::Check, 1, format!("ALTER TABLE {table} VALIDATE CONSTRAINT {check}"));
+
+        script.add(Phase::Switch, 2, values.forward.drop());
+        for (phase, from, to) in [
+            (Phase::Switch, &name, &old),
+            (Phase::Switch, &new, &name),
+            (Phase::Unswitch, &name, &new),
+            (Phase::Unswitch, &old, &name),
+        ] {
+            script.add(phase, 5, format!("ALTER TABLE {table} RENAME COLUMN {from} TO {to}"));
+        }
+        if *not_null {
+            script.add(
+                Phase::Switch,
+                6,
+                format!("ALTER TABLE {table} ALTER COLUMN {name} SET NOT NULL"),
+            );
+        }
+        script.add(Phase::Switch, 6, format!("ALTER TABLE {table} DROP CONSTRAINT {check}"));
+        // Without a default there is nothing that old values of new rows could come from.
+        if *not_null && !values.has_old_values {
+            script.add(
+                Phase::Switch,
+                6,
+                format!("ALTER TABLE {table} ALTER COLUMN {old} DROP NOT NULL"),
+            );
+            script.add(
+                Phase::Unswitch,
+                6,
+                format!("ALTER TABLE {table} ALTER COLUMN {name} SET NOT NULL"),
+            );
+        }
+        if let Some(default) = &values.default {
+            script.add(
+                Phase::Switch,
+                10,
+                format!("ALTER TABLE {table} ALTER COLUMN {name} SET DEFAULT {default}"),
+            );
+            script.add(
+                Phase::Unswitch,
+                10,
+                format!("ALTER TABLE {table} ALTER COLUMN {new} DROP DEFAULT"),
+            );
+        }
+        if let Some(backward) = &values.backward {
+            for text in backward.create(table) {
+                script.add(Phase::Switch, 11, text);
+            }
+            for phase in [Phase::Unswitch, Phase::Finish, Phase::Keep] {
+                script.add(phase, 2, backward.drop());
+            }
+            self.triggers.push((table.clone(), backward.name.clone(), true));
+        }
+        self.triggers.push((table.clone(), values.forward.name.clone(), false));
+
+        // Those that refer to others go first.
+        let rank = if values.is_root { 3 } else { 2 };
+        script.add(Phase::Clean, 1, values.forward.drop());
+        script.add(Phase::Clean, rank, format!("ALTER TABLE {table} DROP COLUMN IF EXISTS {new}"));
+        script.add(Phase::Finish, rank, format!("ALTER TABLE {table} DROP COLUMN {old}"));
+        if values.is_root && source.identity.is_some() {
+            script.add(
+                Phase::Keep,
+                rank,
+                format!("ALTER TABLE {table} ALTER COLUMN {old} DROP IDENTITY"),
+            );
+        }
+        if *not_null && values.has_old_values {
+            script.add(
+                Phase::Keep,
+                rank,
+                format!("ALTER TABLE {table} ALTER COLUMN {old} DROP NOT NULL"),
+            );
+        }
+        script.add(
+            Phase::Keep,
+            rank,
+            format!("ALTER TABLE {table} ALTER COLUMN {old} DROP DEFAULT"),
+        );
+
+        let create = values.forward.create(table);
+        let synchronize = if values.is_root {
+            for text in create {
+                script.add(Phase::Prepare, 3, text);
+            }
+            Vec::new()
+        } else {
+            create
+        };
+        self.fills.push(Fill {
+            table: table.clone(),
+            synchronize,
+            pending: format!("t.{new} IS NULL AND t.{name} IS NOT NULL"),
+            assignment: values.assignment.clone().map(|value| format!("{new} = {value}")),
+            allotted: values.allotted_at.clone().map(|at| (member.new_name.clone(), at)),
+            mismatch: values.mismatch.clone(),
+            unreturned: format!("t.{old} IS NULL AND t.{name} IS NOT NULL"),
+            has_triggers: member.has_triggers,
+        });
+    }
+
+    /// The plan of it: what a client types, in order.
+    pub fn steps(&self, start: String) -> Vec<Step> {
+        let arguments = &self.arguments;
+        let call = |statement: String, lock_mode, note: String| Step {
+            statement,
+            lock_mode,
+            in_transaction: true,
+            undo: None,
+            note,
+        };
+        let run = |note: &str| Step {
+            in_transaction: false,
+            ..call(
+                format!("CALL id_gen_convert.run({arguments})"),
+                Some("SHARE ROW EXCLUSIVE"),
+                note.to_owned(),
+            )
+        };
+        let index = |statement: &Statement, note: &str| Step {
+            statement: statement.text.clone(),
+            lock_mode: Some("SHARE UPDATE EXCLUSIVE"),
+            in_transaction: false,
+            undo: None,
+            note: note.to_owned(),
+        };
+        let mut steps = vec![Step {
+            undo: Some(format!("CALL id_gen_convert.undo({arguments})")),
+            ..call(
+                start,
+                Some("ACCESS EXCLUSIVE"),
+                format!(
+                    "Makes the schema id_gen_convert for the job, unless there is one, and runs, waiting for locks 400 ms at a time: {}. What the job runs later is in the table id_gen_convert.statement from then on. Columns are added at the end of each table, so SELECT * shows one more.",
+                    self.texts(Phase::Prepare)
+                ),
+            )
+        }];
+        steps.extend(self.script.of(Phase::FirstIndex).map(|statement| {
+            index(statement, "Keeps the new values apart, and lets those that are taken be found.")
+        }));
+        steps.push(run(&format!(
+            "Keeps new rows in step by triggers, gives old rows of these tables their values, in batches with a commit each, and then runs: {}. After a crash or Ctrl-C, type what id_gen_convert.todo({arguments}) says.",
+            self.texts(Phase::Check)
+        )));
+        steps.extend(self.script.of(Phase::Index).map(|statement| {
+            index(statement, "For the new column what the old one has, and for a primary key a way back. It waits for transactions that began before it.")
+        }));
+        steps.push(run(&format!(
+            "Runs, with a commit each: {}.",
+            [self.texts(Phase::Attach), self.texts(Phase::Reference)].concat()
+        )));
+        steps.push(call(
+            format!("SELECT * FROM id_gen_convert.verify({arguments})"),
+            Some("ACCESS SHARE"),
+            "Reads every row: none lacks its value, none has another's, no value is there twice, no writer was missed. Without it there is no switch.".to_owned(),
+        ));
+        steps.push(Step {
+            undo: Some(format!("CALL id_gen_convert.undo({arguments})")),
+            ..call(
+                format!("SELECT id_gen_convert.switch({arguments})"),
+                Some("ACCESS EXCLUSIVE"),
+                format!(
+                    "Runs in one transaction: {}. From then on new rows have IDs of id_gen, and old values go on beside them until SELECT id_gen_convert.finish({arguments}), which nothing takes back.",
+                    self.texts(Phase::Switch)
+                ),
+            )
+        });
+        steps
+    }
+
+    fn texts(&self, phase: Phase) -> String {
+        self.script
+            .of(phase)
+            .map(|statement| statement.text.as_str())
+            .collect::<Vec<_>>()
+            .join("; ")
+    }
+
+    /// Writes the job down and runs what comes first.
+    ///
+    /// # Errors
+    /// If PostgreSQL refuses.
+    pub fn start(&self, schema: &str) -> Result<(), Error> {
+        if !has_schema()? {
+            run(JOB_SQL.replace(EXTENSION_SCHEMA, schema))?;
+        }
+        run(self.record()?)
+    }
+
+    /// The statements that write it down and run what comes first.
+    fn record(&self) -> Result<String, Error> {
+        let arguments = &self.arguments;
+        let job = "currval('id_gen_convert.job_id_seq')";
+        let mut tables: Vec<&str> =
+            self.members.iter().map(|member| member.table.as_str()).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        let tables = tables.join(", ");
+        let node = match &self.node {
+            Some(node) => {
+                let layout = readiness::layout()?;
+                [node.bits, layout.min_of(1), layout.stride(), layout.per_tick()]
+                    .map(|bits| bits.to_string())
+                    .join(", ")
+            }
+            None => "NULL, NULL, NULL, NULL".to_owned(),
+        };
+        let mut text = format!(
+            "INSERT INTO id_gen_convert.job (relation, column_name, target, tables, node, tick_step, sequence_step, sequence_size) VALUES ({arguments}, {}, {}, {node});",
+            literal(self.target.name()),
+            literal(&tables)
+        );
+        for Member { table, name, new_name, old_name, .. } in &self.members {
+            let values = [table, name, new_name, old_name].map(|value| literal(value)).join(", ");
+            text.push_str(&format!("INSERT INTO id_gen_convert.member VALUES ({job}, {values});"));
+        }
+        for (phase, place, Statement { text: statement, lock, made }) in self.script.all() {
+            let (tables, lock_mode) = lock
+                .as_ref()
+                .map_or((None, None), |(tables, mode)| (Some(tables.as_str()), Some(*mode)));
+            let (made_on, made) = made
+                .as_ref()
+                .map_or((None, None), |(table, name)| (Some(table.as_str()), Some(name.as_str())));
+            text.push_str(&format!(
+                "INSERT INTO id_gen_convert.statement VALUES ({job}, '{}', {place}, {}, {}, {}, {}, {});",
+                phase.name(),
+                literal(statement),
+                or_null(tables),
+                or_null(lock_mode),
+                or_null(made_on),
+                or_null(made)
+            ));
+        }
+        for (index, fill) in self.fills.iter().enumerate() {
+            let synchronize: Vec<String> =
+                fill.synchronize.iter().map(|text| literal(text)).collect();
+            let allotted = fill.allotted.as_ref();
+            text.push_str(&format!(
+                "INSERT INTO id_gen_convert.fill (job, place, relation, synchronize, pending, assignment, allotted_column, allotted_at, mismatch, unreturned, has_triggers) VALUES ({job}, {}, {}, ARRAY[{}]::text[], {}, {}, {}, {}, {}, {}, {});",
+                index + 1,
+                literal(&fill.table),
+                synchronize.join(", "),
+                literal(&fill.pending),
+                or_null(fill.assignment.as_deref()),
+                or_null(allotted.map(|(column, _)| column.as_str())),
+                or_null(allotted.map(|(_, at)| at.as_str())),
+                literal(&fill.mismatch),
+                literal(&fill.unreturned),
+                fill.has_triggers
+            ));
+        }
+        for (table, name, is_backward) in &self.triggers {
+            text.push_str(&format!(
+                "INSERT INTO id_gen_convert.trigger_of VALUES ({job}, {}, {}, {is_backward});",
+                literal(table),
+                literal(name)
+            ));
+        }
+        text.push_str(&format!("SELECT id_gen_convert.begin({job}::integer);"));
+        Ok(text)
+    }
+}
+
+impl Fill {
+    fn goes_with(&self, other: &Fill) -> bool {
+        self.table == other.table
+            && self.assignment.is_some()
+            && other.assignment.is_some()
+            && self.synchronize.is_empty() == other.synchronize.is_empty()
+    }
+
+    fn join(&mut self, other: Fill) {
+        self.synchronize.extend(other.synchronize);
+        for (own, others) in [
+            (&mut self.pending, other.pending),
+            (&mut self.mismatch, other.mismatch),
+            (&mut self.unreturned, other.unreturned),
+        ] {
+            *own = format!("({own}) OR ({others})");
+        }
+        if let (Some(own), Some(others)) = (&mut self.assignment, other.assignment) {
+            own.push_str(&format!(", {others}"));
+        }
+    }
+}
+
+/// Where the values of a column come from.
+struct Values {
+    is_root: bool,
+    /// Keeps new rows in step before the switch.
+    forward: Trigger,
+    /// The same after it, for a column that refers to another.
+    backward: Option<Trigger>,
+    /// What an old row gets; `None` if its ID has to be looked for.
+    assignment: Option<String>,
+    /// The time that the ID of an old row carries, if it has to be looked for.
+    allotted_at: Option<String>,
+    /// Which rows have a wrong value.
+    mismatch: String,
+    /// What new rows get after the switch, if they name no value.
+    default: Option<String>,
+    /// Whether new rows get an old value after the switch.
+    has_old_values: bool,
+}
+
+impl Values {
+    fn of(members: &[Member], index: usize, source: &Source, goal: &Goal) -> Values {
+        let (member, root) = (&members[index], &members[0]);
+        let schema = &source.column.generator_schema;
+        let is_root = index == 0;
+        let (name, new) = (member.typed(), member.typed_new());
+        let generator = format!("{schema}.{}", goal.target.generator());
+        let has_old_values = root.default.is_some() || source.identity.is_some();
+        // The value that belongs to that of the column which this one refers to.
+        let of_root = |of: &str, by: &str, at: &str| {
+            format!("(SELECT p.{of} FROM {} p WHERE p.{by} = {at})", root.table)
+        };
+        let lookup = of_root(&root.typed_new(), &root.typed(), &format!("t.{name}"));
+        let (forward, assignment, mismatch) = match (&goal.created_at, is_root) {
+            (None, _) => (
+                format!("NEW.{new} := NEW.{name};"),
+                Some(format!("t.{name}")),
+                format!("t.{new} IS DISTINCT FROM t.{name}"),
+            ),
+            (Some(at), true) => (
+                format!(
+                    "IF TG_OP = 'INSERT' AND NEW.{new} IS NULL THEN NEW.{new} := {generator}; END IF;"
+                ),
+                (goal.target == Target::Uuidv7).then(|| uuid_at(schema, at)),
+                format!("t.{new} IS NULL"),
+            ),
+            (Some(_), false) => (
+                follow(
+                    &name,
+                    &new,
+                    &format!("NEW.{name} IS DISTINCT FROM OLD.{name} OR NEW.{new} IS NULL"),
+                    &of_root(&root.typed_new(), &root.typed(), &format!("NEW.{name}")),
+                    root,
+                ),
+                Some(lookup.clone()),
+                format!("t.{new} IS DISTINCT FROM {lookup}"),
+            ),
+        };
+        let backward = (!is_root).then(|| {
+            let old = member.typed_old();
+            let lookup = of_root(&root.typed_old(), &root.typed(), &format!("NEW.{name}"));
+            Trigger::new(
+                member,
+                "backward",
+                follow(
+                    &name,
+                    &old,
+                    &format!("NEW.{name} IS DISTINCT FROM OLD.{name}"),
+                    &lookup,
+                    root,
+                ),
+            )
+        });
+        Values {
+            is_root,
+            forward: Trigger::new(member, "forward", forward),
+            backward,
+            allotted_at: goal.created_at.clone().filter(|_| is_root && assignment.is_none()),
+            assignment,
+            mismatch,
+            default: if is_root { Some(generator) } else { member.default.clone() },
+            has_old_values,
+        }
+    }
+}
+
+/// The body of a trigger that gives a column the value which belongs to the one that it refers to.
+fn follow(name: &str, to: &str, when: &str, lookup: &str, root: &Member) -> String {
+    let message = literal(&format!("row of {} is not there yet", root.table));
+    format!(
+        "IF NEW.{name} IS NULL THEN NEW.{to} := NULL; \
+         ELSIF TG_OP = 'INSERT' OR {when} THEN \
+         NEW.{to} := {lookup}; \
+         IF NEW.{to} IS NULL THEN RAISE foreign_key_violation USING MESSAGE = {message}, \
+         DETAIL = pg_catalog.format('What is looked up is %s.', NEW.{name}), \
+         HINT = 'While the table is moved over, insert what is referred to first; in REPEATABLE READ, begin again.'; END IF; \
+         END IF;"
+    )
+}
+
+/// A UUID version 7 of a time: its milliseconds, and the rest of a new one.
+fn uuid_at(schema: &str, at: &str) -> String {
+    format!(
+        "encode(substr(uuid_send({schema}.uuidv7_min(coalesce({at}, transaction_timestamp()))), 1, 6) || substr(uuid_send({schema}.uuidv7()), 7), 'hex')::uuid"
+    )
+}
+
+/// A trigger that keeps rows in step, and its function.
+struct Trigger {
+    name: String,
+    function: String,
+    body: String,
+}
+
+impl Trigger {
+    fn new(member: &Member, direction: &str, body: String) -> Trigger {
+        Trigger {
+            // PostgreSQL fires triggers in the order of their names, and this one shall see what others have set.
+            name: format!("zz_id_gen_{direction}_{}", member.number),
+            function: format!("id_gen_convert.{direction}_{}", member.key()),
+            body,
+        }
+    }
+
+    fn create(&self, table: &str) -> Vec<String> {
+        let Trigger { name, function, body } = self;
+        vec![
+            // Who writes here need not be allowed to read there.
+            format!(
+                "CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS {}",
+                literal(&format!("BEGIN {body} RETURN NEW; END"))
+            ),
+            format!(
+                "CREATE TRIGGER {name} BEFORE INSERT OR UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION {function}()"
+            ),
+            // Also for what replication or a restore writes.
+            format!("ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}"),
+        ]
+    }
+
+    /// Also drops the trigger; in an undo, there may be none yet.
+    fn drop(&self) -> String {
+        format!("DROP FUNCTION IF EXISTS {}() CASCADE", self.function)
+    }
+}
+
+/// Whether there is a job for the column.
+///
+/// # Errors
+/// If that can't be read.
+pub fn is_started(source: &Source) -> Result<bool, Error> {
+    if !has_schema()? {
+        return Ok(false);
+    }
+    let arguments = &source.column.arguments;
+    let query = format!(
+        "SELECT EXISTS (SELECT FROM id_gen_convert.job WHERE (relation, column_name) = ({arguments}))"
+    );
+    Ok(rows(&query, &[], |row| row.get::<bool>(1))?.contains(&Some(true)))
+}
+
+/// Whether there is the schema of the jobs.
+fn has_schema() -> Result<bool, Error> {
+    const QUERY: &str = "SELECT to_regclass('id_gen_convert.job') IS NOT NULL";
+    Ok(rows(QUERY, &[], |row| row.get::<bool>(1))?.contains(&Some(true)))
+}
+
+/// Whether a column's values have to change, or its type.
+pub fn is_needed(source: &Source, goal: &Goal) -> bool {
+    goal.created_at.is_some() || source.kind == Kind::Narrow || source.has_narrow_references
+}
+
+fn or_null(text: Option<&str>) -> String {
+    text.map_or_else(|| "NULL".to_owned(), literal)
+}
+
+/// Runs statements.
+fn run(statements: String) -> Result<(), Error> {
+    Ok(Spi::connect_mut(|client| {
+        client.update(in_server_encoding(statements).as_c_str(), None, &[]).map(|_| ())
+    })?)
+}
