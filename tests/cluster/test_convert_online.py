@@ -1,6 +1,7 @@
 """Columns whose values change while the table is in use: integer keys, UUIDs to snowflakes, new IDs with the time of their
 rows. There, and back from every phase; what is in the way is refused before anything is changed."""
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -273,3 +274,261 @@ def test_uuids_carry_the_time_of_their_rows(connection: psycopg.Connection) -> N
     run(connection, *plan(connection, case))
     assert value(connection, "SELECT bool_and(uuidv7_timestamp(id) = date_trunc('ms', created_at)) FROM customer") is True
     assert value(connection, "SELECT count(*) FROM purchase JOIN customer ON customer_id = id") == 400
+
+
+def failing(connection: psycopg.Connection, case: Case) -> dict[str, str]:
+    """The checks of verify that fail, and what helps."""
+    query = f"SELECT name, remedy FROM id_gen_convert.verify({arguments(case)}) WHERE status <> 'ok'"
+    return dict(connection.execute(query.encode()).fetchall())
+
+
+# What goes wrong before the switch, and which check finds it.
+BREAK = {
+    "a writer missed before rows are checked": (
+        "check",
+        "ALTER TABLE customer DISABLE TRIGGER zz_id_gen_forward_1; INSERT INTO customer DEFAULT VALUES",
+        {"rows of public.customer", "writers"},
+    ),
+    "a value of another row": (
+        "ready",
+        "ALTER TABLE purchase DISABLE TRIGGER USER;"
+        "UPDATE purchase SET customer_id_new = (SELECT max(id_new) FROM customer) WHERE customer_id = 1;"
+        "ALTER TABLE purchase ENABLE ALWAYS TRIGGER zz_id_gen_forward_2",
+        {"rows of public.purchase", "writers"},
+    ),
+    "an index is gone": ("ready", "DROP INDEX customer_pkey_old", {"indexes"}),
+    "an index is not whole": (
+        "ready",
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'customer_pkey_old'::regclass",
+        {"indexes"},
+    ),
+    "a view is new": ("ready", "CREATE VIEW late AS SELECT id FROM customer", {"schema"}),
+    "a reference is new": ("ready", "CREATE TABLE late (customer_id int REFERENCES customer)", {"schema"}),
+    "a trigger is off": ("ready", "ALTER TABLE customer ENABLE TRIGGER zz_id_gen_forward_1", {"writers"}),
+}
+
+
+@pytest.mark.parametrize(("phase", "harm", "found"), BREAK.values(), ids=BREAK)
+def test_verify_finds_it(connection: psycopg.Connection, phase: str, harm: str, found: set[str]) -> None:
+    """And there is no switch until what it says has been typed."""
+    case = CASES["new snowflakes with references"]
+    run(connection, case.make)
+    statements = plan(connection, case)
+    if phase == "ready":
+        run(connection, *statements[:-1])
+    else:
+        run(connection, *statements[:2])
+        step = f"SELECT id_gen_convert.step({arguments(case)}), phase FROM id_gen_convert.job"
+        while value(connection, "SELECT phase FROM id_gen_convert.job") != phase:
+            run(connection, step)
+    run(connection, *harm.split(";"))
+    if "late" in harm:
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
+            run(connection, statements[-1])
+    drop_late = f"DROP {'VIEW' if 'VIEW' in harm else 'TABLE'} late;"
+    remedies = failing(connection, case)
+    assert found <= set(remedies)
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+        run(connection, statements[-1])
+    assert refused.value.diag.message_hint
+    for remedy in remedies.values():
+        if "todo" in remedy:
+            break
+        run(connection, *(drop_late if remedy.startswith("Drop it") else remedy).split(";")[:-1])
+    todo = f"SELECT statement FROM id_gen_convert.todo({arguments(case)})"
+    run(connection, *[statement for (statement,) in connection.execute(todo.encode())])
+    assert value(connection, "SELECT phase FROM id_gen_convert.job") == "switched"
+
+
+OBSTACLES = {
+    "a materialized view": "CREATE MATERIALIZED VIEW m AS SELECT id FROM customer",
+    "a materialized view of a view": "CREATE VIEW v AS SELECT id FROM customer; CREATE MATERIALIZED VIEW m AS TABLE v",
+    "a generated column": "ALTER TABLE customer ADD next int GENERATED ALWAYS AS (id + 1) STORED",
+    "an exclusion": "ALTER TABLE customer ADD EXCLUDE (id WITH =)",
+    "a rule": "CREATE RULE r AS ON INSERT TO customer DO ALSO NOTIFY x",
+    "a publication": "CREATE PUBLICATION p FOR TABLE customer (id)",
+    "a publication of all": "CREATE PUBLICATION p FOR ALL TABLES",
+    "a function": "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT max(id) FROM customer; END",
+    "a trigger of a view": "CREATE VIEW v AS SELECT id FROM customer; CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';"
+    "CREATE TRIGGER t INSTEAD OF INSERT ON v FOR EACH ROW EXECUTE FUNCTION f()",
+    "a child": "CREATE TABLE c () INHERITS (customer)",
+    "a name": "ALTER TABLE customer ADD id_new text",
+    "a parent": "CREATE TABLE p (id int PRIMARY KEY); ALTER TABLE customer ADD FOREIGN KEY (id) REFERENCES p",
+    "a domain": "CREATE DOMAIN d AS int; CREATE TABLE r (c d REFERENCES customer)",
+    "a row security that hides": "ALTER TABLE customer ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY; ALTER TABLE customer OWNER TO owner",
+}  # fmt: skip
+
+
+@pytest.fixture
+def owner(server: Cluster, connection: psycopg.Connection) -> Iterator[psycopg.Connection]:
+    """An ordinary role that may make schemas in the database."""
+    connection.execute("CREATE ROLE owner LOGIN; GRANT CREATE ON DATABASE shop TO owner; GRANT ALL ON SCHEMA public TO owner")
+    with server.connect("shop", user="owner") as session:
+        yield session
+    connection.execute("DROP OWNED BY owner CASCADE; DROP ROLE owner")
+
+
+@pytest.mark.parametrize("obstacle", OBSTACLES.values(), ids=OBSTACLES)
+def test_what_is_in_the_way(
+    server: Cluster, connection: psycopg.Connection, owner: psycopg.Connection, obstacle: str
+) -> None:
+    run(connection, "CREATE TABLE customer (id serial PRIMARY KEY)", obstacle)
+    before = dump(server)
+    who = owner if "OWNER" in obstacle else connection
+    for function in ("id_gen_convert_plan", "id_gen_convert_start"):
+        with pytest.raises(psycopg.Error) as refused:
+            run(who, f"SELECT {function}('customer', 'id')")
+        assert refused.value.sqlstate == ("42501" if "OWNER" in obstacle else "0A000")
+        assert refused.value.diag.message_hint and refused.value.diag.message_detail
+    assert dump(server) == before
+
+
+ARGUMENTS_REFUSED = {
+    "no such time": ("created_at => 'name'", "42804"),
+    "no such column": ("created_at => 'nothing'", "42804"),
+    "this server's worker": ("created_at => 'at', worker_id => 1, datacenter_id => 0", "55000"),
+    "no such worker": ("created_at => 'at', worker_id => 99", "22003"),
+    "a target of another type": ("target => 'uuidv7'", "42804"),
+}
+
+
+@pytest.mark.parametrize(("more", "sqlstate"), ARGUMENTS_REFUSED.values(), ids=ARGUMENTS_REFUSED)
+def test_arguments(connection: psycopg.Connection, more: str, sqlstate: str) -> None:
+    run(connection, "CREATE TABLE customer (id serial PRIMARY KEY, name text, at date)")
+    with pytest.raises(psycopg.Error) as refused:
+        run(connection, f"SELECT * FROM id_gen_convert_plan('customer', 'id', {more})")
+    assert refused.value.sqlstate == sqlstate
+    assert refused.value.diag.message_hint
+
+
+def test_nothing_to_fill(connection: psycopg.Connection) -> None:
+    run(connection, "CREATE TABLE customer (id bigserial PRIMARY KEY)")
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
+        run(connection, "SELECT id_gen_convert_start('customer', 'id')")
+
+
+def test_an_ordinary_owner(server: Cluster, connection: psycopg.Connection, owner: psycopg.Connection) -> None:
+    """Who may not keep triggers of others from being set off is refused where there are some."""
+    case = CASES["two references"]
+    run(owner, case.make)
+    schema, before = dump(server), rows(owner)
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("REVOKE CREATE ON DATABASE shop FROM owner")
+        run(owner, plan(owner, case)[0])
+    connection.execute("GRANT CREATE ON DATABASE shop TO owner")
+    run(owner, *plan(owner, case), case.add)
+    undo(owner, case)
+    assert dump(server) == schema
+    assert set(before["customer"]) <= set(rows(owner)["customer"])
+
+    run(
+        owner,
+        "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION USING MESSAGE = 1; END'",
+        "CREATE TRIGGER note BEFORE UPDATE ON purchase FOR EACH ROW EXECUTE FUNCTION note()",
+    )
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="note"):
+        plan(owner, case)
+    connection.execute("GRANT SET ON PARAMETER session_replication_role TO owner")
+    run(owner, *plan(owner, case), case.add)
+    undo(owner, case)
+    connection.execute("REVOKE SET ON PARAMETER session_replication_role FROM owner")
+
+
+def test_who_may_not_read_what_is_referred_to(connection: psycopg.Connection, owner: psycopg.Connection) -> None:
+    """Triggers look it up with the right of whoever moves the table over."""
+    case = CASES["new snowflakes with references"]
+    run(connection, case.make, "GRANT INSERT ON purchase TO owner")
+    statements = plan(connection, case)
+    add = "INSERT INTO purchase (customer_id) VALUES ({})"
+    for position, statement in enumerate(statements):
+        run(connection, statement)
+        if 1 <= position < len(statements) - 1:
+            run(owner, add.format(5))
+    newest = value(connection, "SELECT max(id) FROM customer")
+    run(owner, add.format(newest))
+    with pytest.raises(psycopg.errors.ForeignKeyViolation):
+        run(owner, add.format(6))
+
+
+def test_jobs_of_the_same_tables_are_undone_last_first(server: Cluster, connection: psycopg.Connection) -> None:
+    first, second = CASES["two references"], CASES["an identity"]
+    run(connection, first.make)
+    schema = dump(server)
+    statements = plan(connection, first)
+    run(connection, *statements[:-1])
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="under way"):
+        run(connection, plan(connection, second)[0])
+    run(connection, statements[-1])
+    run(connection, *plan(connection, second), first.add)
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+        undo(connection, first)
+    run(connection, (refused.value.diag.message_hint or "").partition(": ")[2])
+    undo(connection, first)
+    assert dump(server) == schema
+
+
+def test_started_already(connection: psycopg.Connection) -> None:
+    """Starting again does nothing; another plan says what is left."""
+    case = CASES["two references"]
+    run(connection, case.make)
+    statements = plan(connection, case)
+    run(connection, statements[0], statements[0])
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+        plan(connection, case)
+    hint = (refused.value.diag.message_hint or "").partition(": ")[2].partition(";")[0]
+    assert [statement for (statement,) in connection.execute(hint.encode())] == statements[1:]
+
+
+def test_waits(server: Cluster, connection: psycopg.Connection) -> None:
+    """A paused job, a standby that is behind and an archive that fails each hold it up, and progress says so."""
+    case = CASES["two references"]
+    run(connection, case.make)
+    run(connection, plan(connection, case)[0])
+    step = f"SELECT id_gen_convert.step({arguments(case)})"
+    waiting = "SELECT waiting_for FROM id_gen_convert.progress LIMIT 1"
+    run(connection, f"SELECT id_gen_convert.pause({arguments(case)})")
+    assert value(connection, step) == 1 and value(connection, waiting) == "paused"
+    run(connection, f"SELECT id_gen_convert.resume({arguments(case)})")
+    assert value(connection, step) == 0 and value(connection, waiting) is None
+    assert value(connection, "SELECT count(*) FROM id_gen_convert.progress") == 2
+
+
+def test_waits_for_standby_and_archive() -> None:
+    conf = f"{GENERATING}archive_mode = on\narchive_command = 'false'\n"
+    with Cluster("archived", conf=conf) as cluster, Cluster("standby", standby_of=cluster) as standby:
+        cluster.psql("CREATE EXTENSION id_gen; CREATE TABLE customer (id serial PRIMARY KEY)")
+        cluster.psql("SELECT id_gen_convert_start('customer', 'id'); SELECT pg_switch_wal()")
+        throttle = "SELECT id_gen_convert.throttle('{}', 64) LIKE '{}%'"
+        cluster.poll_until(throttle.format("1 day", "archive"))
+        cluster.psql("ALTER SYSTEM SET archive_command = 'true'; SELECT pg_reload_conf()")
+        cluster.poll_until("SELECT id_gen_convert.throttle('1 day', 64) IS NULL")
+        standby.psql("SELECT pg_wal_replay_pause()")
+        # The lag shows once something has been written that the standby does not replay.
+        write = "CREATE TABLE IF NOT EXISTS written (n int); INSERT INTO written VALUES (1);"
+        cluster.poll_until(f"{write} {throttle.format('1 us', 'replication')}")
+        standby.psql("SELECT pg_wal_replay_resume()")
+
+
+def test_nobody_waits_long_behind_a_lock(server: Cluster, connection: psycopg.Connection) -> None:
+    case = CASES["two references"]
+    run(connection, case.make)
+    run(connection, plan(connection, case)[0])
+    with server.connect("shop") as holder, server.connect("shop") as other:
+        holder.execute("BEGIN; UPDATE customer SET name = name WHERE id = 1")
+        with pytest.raises(psycopg.errors.LockNotAvailable) as refused:
+            run(connection, "SELECT id_gen_convert.lock_tables('public.customer, public.purchase', 'ACCESS EXCLUSIVE', 2)")
+        assert refused.value.diag.message_hint
+        other.execute("SET lock_timeout = '1s'; UPDATE customer SET name = name WHERE id = 2")
+        holder.execute("ROLLBACK")
+
+
+def test_texts_of_a_plan(connection: psycopg.Connection) -> None:
+    """Each row says which lock it takes and whether it may run in a transaction block; and nothing but indexes may not."""
+    case = CASES["decorated"]
+    run(connection, case.make)
+    query = "SELECT statement, lock_mode, in_transaction, undo, note FROM id_gen_convert_plan('customer', 'id')"
+    steps = connection.execute(query.encode()).fetchall()
+    for statement, lock_mode, in_transaction, back, note in steps:
+        assert lock_mode and note
+        assert in_transaction == (not re.match("CREATE|CALL", statement))
+        assert (back is None) == ("start" not in statement and "switch" not in statement)

@@ -166,6 +166,12 @@ impl Job {
                 6,
                 format!("ALTER TABLE {table} ALTER COLUMN {name} SET NOT NULL"),
             );
+            // It is still there for a while, and nobody gives it a value. By then it is no replica identity any more.
+            script.add(
+                Phase::Unswitch,
+                10,
+                format!("ALTER TABLE {table} ALTER COLUMN {new} DROP NOT NULL"),
+            );
         }
         script.add(Phase::Switch, 6, format!("ALTER TABLE {table} DROP CONSTRAINT {check}"));
         // Without a default there is nothing that old values of new rows could come from.
@@ -590,7 +596,8 @@ pub fn is_started(source: &Source) -> Result<bool, Error> {
     }
     let arguments = &source.column.arguments;
     let query = format!(
-        "SELECT EXISTS (SELECT FROM id_gen_convert.job WHERE (relation, column_name) = ({arguments}))"
+        "SELECT EXISTS (SELECT FROM id_gen_convert.job j JOIN (VALUES ({arguments})) AS asked (relation, name)
+                            ON asked.relation::regclass = j.relation AND asked.name = j.column_name)"
     );
     Ok(rows(&query, &[], |row| row.get::<bool>(1))?.contains(&Some(true)))
 }

@@ -105,8 +105,8 @@ const QUERY: &str = "
                                  'pg_publication_rel'::regclass, 'pg_rewrite'::regclass, 'pg_statistic_ext'::regclass, 'pg_trigger'::regclass)
         UNION ALL
         SELECT format('trigger %I of %s', tgname, tgrelid::regclass), 'would be set off by each row that is written; a role that may set session_replication_role can keep it from that'
-          FROM relation JOIN pg_trigger ON tgrelid = relation.oid
-         WHERE NOT tgisinternal AND tgtype & 16 <> 0 AND tgenabled IN ('O', 'A')
+          FROM relation JOIN pg_trigger ON tgrelid = relation.oid JOIN pg_proc p ON p.oid = tgfoid
+         WHERE p.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND NOT tgisinternal AND tgtype & 16 <> 0 AND tgenabled IN ('O', 'A')
            AND (tgenabled = 'A' OR NOT has_parameter_privilege('session_replication_role', 'SET')))
     SELECT DISTINCT object, reason FROM obstacle WHERE reason IS NOT NULL ORDER BY 1, 2";
 
