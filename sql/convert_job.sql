@@ -200,6 +200,8 @@ CREATE FUNCTION id_gen_convert.dependents(job_id integer) RETURNS text[]
           LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
          WHERE NOT EXISTS (SELECT FROM id_gen_convert.statement s
                             WHERE s.job = job_id AND s.made IN (k.conname, c.relname))
+           AND NOT EXISTS (SELECT FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid
+                            WHERE d.classid = 'pg_trigger'::regclass AND t.oid = d.objid AND f.pronamespace = 'id_gen_convert'::regnamespace)
     $$;
 COMMENT ON FUNCTION id_gen_convert.dependents(integer) IS 'what depends on the columns of a job';
 

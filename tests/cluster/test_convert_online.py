@@ -286,14 +286,14 @@ def failing(connection: psycopg.Connection, case: Case) -> dict[str, str]:
 BREAK = {
     "a writer missed before rows are checked": (
         "check",
-        "ALTER TABLE customer DISABLE TRIGGER zz_id_gen_forward_1; INSERT INTO customer DEFAULT VALUES",
+        "ALTER TABLE customer DISABLE TRIGGER zz_id_gen_forward_1_insert; INSERT INTO customer DEFAULT VALUES",
         {"rows of public.customer", "writers"},
     ),
     "a value of another row": (
         "ready",
         "ALTER TABLE purchase DISABLE TRIGGER USER;"
         "UPDATE purchase SET customer_id_new = (SELECT max(id_new) FROM customer) WHERE customer_id = 1;"
-        "ALTER TABLE purchase ENABLE ALWAYS TRIGGER zz_id_gen_forward_2",
+        "ALTER TABLE purchase ENABLE ALWAYS TRIGGER zz_id_gen_forward_2_insert",
         {"rows of public.purchase", "writers"},
     ),
     "an index is gone": ("ready", "DROP INDEX customer_pkey_old", {"indexes"}),
@@ -304,7 +304,7 @@ BREAK = {
     ),
     "a view is new": ("ready", "CREATE VIEW late AS SELECT id FROM customer", {"schema"}),
     "a reference is new": ("ready", "CREATE TABLE late (customer_id int REFERENCES customer)", {"schema"}),
-    "a trigger is off": ("ready", "ALTER TABLE customer ENABLE TRIGGER zz_id_gen_forward_1", {"writers"}),
+    "a trigger is off": ("ready", "ALTER TABLE customer ENABLE TRIGGER zz_id_gen_forward_1_insert", {"writers"}),
 }
 
 

@@ -67,7 +67,8 @@ const OTHERS: &str = "
                format('ALTER TABLE %s %s TRIGGER %I', tgrelid::regclass,
                       CASE tgenabled WHEN 'D' THEN 'DISABLE' WHEN 'R' THEN 'ENABLE REPLICA' WHEN 'A' THEN 'ENABLE ALWAYS' ELSE 'ENABLE' END, tgname),
                format('COMMENT ON TRIGGER %I ON %s IS ', tgname, tgrelid::regclass) || quote_literal(obj_description(pg_trigger.oid, 'pg_trigger')))
-      FROM used JOIN pg_trigger ON classid = 'pg_trigger'::regclass AND oid = objid AND tgparentid = 0 AND NOT tgisinternal
+      FROM used JOIN pg_trigger ON classid = 'pg_trigger'::regclass AND pg_trigger.oid = objid AND tgparentid = 0 AND NOT tgisinternal
+       AND (SELECT pronamespace FROM pg_proc WHERE oid = tgfoid) IS DISTINCT FROM to_regnamespace('id_gen_convert')
     UNION ALL
     SELECT format('DROP STATISTICS %s.%I', stxnamespace::regnamespace, stxname),
            concat_ws('; ', pg_get_statisticsobjdef(pg_statistic_ext.oid),

@@ -206,9 +206,11 @@ impl Job {
             for phase in [Phase::Unswitch, Phase::Finish, Phase::Keep] {
                 script.add(phase, 2, backward.drop());
             }
-            self.triggers.push((table.clone(), backward.name.clone(), true));
+            let triggers = backward.triggers().map(|(name, ..)| (table.clone(), name, true));
+            self.triggers.extend(triggers);
         }
-        self.triggers.push((table.clone(), values.forward.name.clone(), false));
+        let triggers = values.forward.triggers().map(|(name, ..)| (table.clone(), name, false));
+        self.triggers.extend(triggers);
 
         // Those that refer to others go first.
         let rank = if values.is_root { 3 } else { 2 };
@@ -473,49 +475,41 @@ impl Values {
             format!("(SELECT p.{of} FROM {} p WHERE p.{by} = {at})", root.table)
         };
         let lookup = of_root(&root.typed_new(), &root.typed(), &format!("t.{name}"));
+        let forward = |body, insert, update| Trigger {
+            member: member.key(),
+            number: member.number,
+            direction: "forward",
+            body,
+            reads: false,
+            insert,
+            update,
+        };
         let (forward, assignment, mismatch) = match (&goal.created_at, is_root) {
-            (None, _) => (
-                format!("NEW.{new} := NEW.{name};"),
-                Some(format!("t.{name}")),
-                format!("t.{new} IS DISTINCT FROM t.{name}"),
-            ),
+            (None, _) => {
+                let differs = format!("NEW.{new} IS DISTINCT FROM NEW.{name}");
+                (
+                    forward(format!("NEW.{new} := NEW.{name};"), differs.clone(), Some(differs)),
+                    Some(format!("t.{name}")),
+                    format!("t.{new} IS DISTINCT FROM t.{name}"),
+                )
+            }
             (Some(at), true) => (
-                format!(
-                    "IF TG_OP = 'INSERT' AND NEW.{new} IS NULL THEN NEW.{new} := {generator}; END IF;"
-                ),
+                forward(format!("NEW.{new} := {generator};"), format!("NEW.{new} IS NULL"), None),
                 (goal.target == Target::Uuidv7).then(|| uuid_at(schema, at)),
                 format!("t.{new} IS NULL"),
             ),
             (Some(_), false) => (
-                follow(
-                    &name,
-                    &new,
-                    &format!("NEW.{name} IS DISTINCT FROM OLD.{name} OR NEW.{new} IS NULL"),
-                    &of_root(&root.typed_new(), &root.typed(), &format!("NEW.{name}")),
-                    root,
-                ),
+                Trigger::that_follows(member, "forward", &new, &root.typed_new(), root),
                 Some(lookup.clone()),
                 format!("t.{new} IS DISTINCT FROM {lookup}"),
             ),
         };
         let backward = (!is_root).then(|| {
-            let old = member.typed_old();
-            let lookup = of_root(&root.typed_old(), &root.typed(), &format!("NEW.{name}"));
-            Trigger::new(
-                member,
-                "backward",
-                follow(
-                    &name,
-                    &old,
-                    &format!("NEW.{name} IS DISTINCT FROM OLD.{name}"),
-                    &lookup,
-                    root,
-                ),
-            )
+            Trigger::that_follows(member, "backward", &member.typed_old(), &root.typed_old(), root)
         });
         Values {
             is_root,
-            forward: Trigger::new(member, "forward", forward),
+            forward,
             backward,
             allotted_at: goal.created_at.clone().filter(|_| is_root && assignment.is_none()),
             assignment,
@@ -526,20 +520,6 @@ impl Values {
     }
 }
 
-/// The body of a trigger that gives a column the value which belongs to the one that it refers to.
-fn follow(name: &str, to: &str, when: &str, lookup: &str, root: &Member) -> String {
-    let message = literal(&format!("row of {} is not there yet", root.table));
-    format!(
-        "IF NEW.{name} IS NULL THEN NEW.{to} := NULL; \
-         ELSIF TG_OP = 'INSERT' OR {when} THEN \
-         NEW.{to} := {lookup}; \
-         IF NEW.{to} IS NULL THEN RAISE foreign_key_violation USING MESSAGE = {message}, \
-         DETAIL = pg_catalog.format('What is looked up is %s.', NEW.{name}), \
-         HINT = 'While the table is moved over, insert what is referred to first; in REPEATABLE READ, begin again.'; END IF; \
-         END IF;"
-    )
-}
-
 /// A UUID version 7 of a time: its milliseconds, and the rest of a new one.
 fn uuid_at(schema: &str, at: &str) -> String {
     format!(
@@ -547,42 +527,84 @@ fn uuid_at(schema: &str, at: &str) -> String {
     )
 }
 
-/// A trigger that keeps rows in step, and its function.
+/// What keeps rows in step: a function, and when it is called.
 struct Trigger {
-    name: String,
-    function: String,
+    /// Tells its function apart.
+    member: String,
+    number: i16,
+    direction: &'static str,
+    /// What it does with a row.
     body: String,
+    /// Whether it reads a table that whoever writes here need not be allowed to read.
+    reads: bool,
+    /// Whether it has to do that with a row that is inserted, and with one that is updated: conditions that PostgreSQL
+    /// evaluates by itself, so that rows which are in step, as those that are filled, cost no call.
+    insert: String,
+    update: Option<String>,
 }
 
 impl Trigger {
-    fn new(member: &Member, direction: &str, body: String) -> Trigger {
+    /// One that gives a column the value which belongs to the one that the member refers to.
+    fn that_follows(
+        member: &Member,
+        direction: &'static str,
+        to: &str,
+        of: &str,
+        root: &Member,
+    ) -> Trigger {
+        let (name, table, by) = (member.typed(), &root.table, root.typed());
+        let message = literal(&format!("row of {table} is not there yet"));
         Trigger {
-            // PostgreSQL fires triggers in the order of their names, and this one shall see what others have set.
-            name: format!("zz_id_gen_{direction}_{}", member.number),
-            function: format!("id_gen_convert.{direction}_{}", member.key()),
-            body,
+            member: member.key(),
+            number: member.number,
+            direction,
+            body: format!(
+                "IF NEW.{name} IS NULL THEN NEW.{to} := NULL; ELSE \
+                 NEW.{to} := (SELECT p.{of} FROM {table} p WHERE p.{by} = NEW.{name}); \
+                 IF NEW.{to} IS NULL THEN RAISE foreign_key_violation USING MESSAGE = {message}, \
+                 DETAIL = format('What is looked up is %s.', NEW.{name}), \
+                 HINT = 'While the table is moved over, insert what is referred to first; in REPEATABLE READ, begin again.'; \
+                 END IF; END IF;"
+            ),
+            reads: true,
+            insert: format!("NEW.{name} IS NOT NULL OR NEW.{to} IS NOT NULL"),
+            update: Some(format!(
+                "NEW.{name} IS DISTINCT FROM OLD.{name} OR (NEW.{to} IS NULL) <> (NEW.{name} IS NULL)"
+            )),
         }
     }
 
-    fn create(&self, table: &str) -> Vec<String> {
-        let Trigger { name, function, body } = self;
-        vec![
-            // Who writes here need not be allowed to read there.
-            format!(
-                "CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS {}",
-                literal(&format!("BEGIN {body} RETURN NEW; END"))
-            ),
-            format!(
-                "CREATE TRIGGER {name} BEFORE INSERT OR UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION {function}()"
-            ),
-            // Also for what replication or a restore writes.
-            format!("ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}"),
-        ]
+    fn function(&self) -> String {
+        format!("id_gen_convert.{}_{}", self.direction, self.member)
     }
 
-    /// Also drops the trigger; in an undo, there may be none yet.
+    /// The triggers, and when each calls the function. PostgreSQL fires triggers in the order of their names, and these shall
+    /// see what others have set.
+    fn triggers(&self) -> impl Iterator<Item = (String, &'static str, &str)> {
+        let name = |event| format!("zz_id_gen_{}_{}_{event}", self.direction, self.number);
+        let update = self.update.as_deref().map(|when| (name("update"), "UPDATE", when));
+        std::iter::once((name("insert"), "INSERT", self.insert.as_str())).chain(update)
+    }
+
+    fn create(&self, table: &str) -> Vec<String> {
+        let function = self.function();
+        let body = literal(&format!("BEGIN {} RETURN NEW; END", self.body));
+        let rights =
+            if self.reads { " SECURITY DEFINER SET search_path = pg_catalog, pg_temp" } else { "" };
+        let mut statements = vec![format!(
+            "CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql{rights} AS {body}"
+        )];
+        for (name, event, when) in self.triggers() {
+            statements.push(format!("CREATE TRIGGER {name} BEFORE {event} ON {table} FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION {function}()"));
+            // Also for what replication or a restore writes.
+            statements.push(format!("ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}"));
+        }
+        statements
+    }
+
+    /// Also drops the triggers; in an undo, there may be none yet.
     fn drop(&self) -> String {
-        format!("DROP FUNCTION IF EXISTS {}() CASCADE", self.function)
+        format!("DROP FUNCTION IF EXISTS {}() CASCADE", self.function())
     }
 }
 
