@@ -17,23 +17,26 @@ TABLE = """
     INSERT INTO stored (created_at, more)
     SELECT '2025-01-01Z'::timestamptz + n * interval '7 ms', repeat('x', 40) FROM generate_series(1, {rows}) n;
 """
-# As many rows in a batch as those of a job have by default, at the most.
 PLAIN = """
     CREATE OR REPLACE PROCEDURE plain(rows integer) LANGUAGE plpgsql AS $$
     BEGIN
-        FOR batch IN 0..(rows - 1) / 5000 LOOP
-            UPDATE stored SET other = {value} WHERE id > batch * 5000 AND id <= (batch + 1) * 5000;
+        FOR batch IN 0..(rows - 1) / 10000 LOOP
+            {update};
             COMMIT;
         END LOOP;
     END $$
 """
-# What is filled: the arguments of the plan, and the same by hand.
+BATCH = "stored.id > batch * 10000 AND stored.id <= (batch + 1) * 10000"
+# What is filled: the arguments of the plan, the column, and the same by hand, where rows of one time need numbers of their own.
 KINDS = {
-    "the same values, as `bigint`": ("", "bigint", "id"),
+    "the same values, as `bigint`": ("", "bigint", f"UPDATE stored SET other = id WHERE {BATCH}"),
     "new snowflakes with the time of each row": (
         ", created_at => 'created_at'",
         "bigint UNIQUE",
-        "snowflake_make(created_at, 0, 63, 0)",
+        f"""
+        UPDATE stored SET other = snowflake_make(created_at, 0, 63, number)
+          FROM (SELECT id, (row_number() OVER (PARTITION BY snowflake_min(created_at)) - 1)::integer AS number
+                  FROM stored WHERE {BATCH}) AS numbered WHERE numbered.id = stored.id AND {BATCH}""",
     ),
 }
 BOUND = 0.8
@@ -46,11 +49,11 @@ def make(connection: psycopg.Connection, rows: int) -> None:
     connection.execute("CHECKPOINT")
 
 
-def plain(connection: psycopg.Connection, rows: int, column: str, value: str) -> float:
+def plain(connection: psycopg.Connection, rows: int, column: str, update: str) -> float:
     """Rows a second that a batched UPDATE by hand writes."""
     make(connection, rows)
     connection.execute(f"ALTER TABLE stored ADD other {column}".encode())
-    connection.execute(PLAIN.format(value=value).encode())
+    connection.execute(PLAIN.format(update=update).encode())
     return rows / timed(connection, f"CALL plain({rows})")
 
 
@@ -84,10 +87,10 @@ def measure(conf: str, rows: int, rounds: int) -> tuple[Section, list[Target]]:
     table, targets = [], []
     with Cluster("moving", conf=conf) as cluster, cluster.connect() as connection:
         connection.execute("CREATE EXTENSION id_gen")
-        for name, (arguments, column, value) in track(KINDS.items(), description="moving     ", transient=True):
+        for name, (arguments, column, update) in track(KINDS.items(), description="moving     ", transient=True):
             ours, by_hand = [], []
             for _ in range(rounds):
-                by_hand.append(plain(connection, rows, column, value))
+                by_hand.append(plain(connection, rows, column, update))
                 ours.append(filled(connection, rows, arguments))
             table.append((name, f"{median(ours) / 1e3:.0f} k", f"{median(by_hand) / 1e3:.0f} k"))
             targets.append(at_least(f"rows filled a second over a plain batched `UPDATE`, {name}", median(by_round(ours, by_hand)), BOUND))

@@ -23,6 +23,7 @@ import counting
 import crowds
 import first_id
 import horizon
+import moving
 import plots
 import profiles
 import psycopg
@@ -188,6 +189,8 @@ def everything(size: Size, quick: bool, write: bool) -> None:
     section, targets = horizon.measure(CONF, size.call_rounds)
     report.add(section, *targets)
     section, targets = profiles.measure(CONF, size.table, size.table_rounds)
+    report.add(section, *targets)
+    section, targets = moving.measure(CONF, size.table // 5, size.table_rounds)
     report.add(section, *targets)
     if PRELOADED:
         # A call counts the same in both modes, and only the preloaded library can be told from one without counting.

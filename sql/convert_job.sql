@@ -74,8 +74,10 @@ CREATE TABLE id_gen_convert.fill (
     has_triggers boolean NOT NULL,
     begun_at timestamptz, ended_at timestamptz, told_at timestamptz,
     rows_total bigint NOT NULL DEFAULT 0, rows_done bigint NOT NULL DEFAULT 0,
-    -- Time spent writing, and how many blocks a batch has.
-    spent interval NOT NULL DEFAULT '0', width integer NOT NULL DEFAULT 16,
+    -- How many blocks a batch has.
+    width integer NOT NULL DEFAULT 16,
+    -- The highest ID that an old row has got so far.
+    highest bigint NOT NULL DEFAULT -1,
     PRIMARY KEY (job, place)
 );
 COMMENT ON TABLE id_gen_convert.fill IS 'tables whose old rows get their values, in this order';
@@ -319,50 +321,74 @@ END $$;
 COMMENT ON FUNCTION id_gen_convert.throttle(interval, integer) IS 'why a job should wait: standbys that are behind, WAL that is not archived yet; NULL if nothing';
 
 -- Gives rows of one table their snowflakes, with the time of each row and a number that no server generates with. Rows whose
--- tick is full get the next tick that has room. Which IDs are taken shows in the index of the column alone; a job is carried
--- on by one session at a time, so nobody else takes some meanwhile.
-CREATE FUNCTION id_gen_convert.allot(j id_gen_convert.job, f id_gen_convert.fill, part regclass, which text) RETURNS bigint
+-- tick is full get the next tick that has room. Which IDs are taken shows in the index of the column; a job is carried on by
+-- one session at a time, so nobody else takes some meanwhile, and above the highest none is taken.
+CREATE FUNCTION id_gen_convert.allot(j id_gen_convert.job, f id_gen_convert.fill, part regclass, which text, locking text)
+    RETURNS bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET timezone = 'UTC'
     AS $$
 DECLARE
     written bigint;
-    total bigint := 0;
+    total bigint;
     crowded bigint;
+    top bigint := (SELECT highest FROM id_gen_convert.fill WHERE job = j.id AND place = f.place);
+    new_top bigint;
+    is_left boolean;
 BEGIN
-    LOOP
+    -- Where rows lie in the order of their times, that is all of them.
+    EXECUTE format($statement$
+        WITH numbered AS MATERIALIZED (
+            SELECT place, tick, row_number() OVER (PARTITION BY tick) - 1 AS sequence
+              FROM (SELECT t.ctid, @extschema@.snowflake_min(greatest(least(coalesce(%3$s, $1), $1), $2))
+                      FROM ONLY %1$s t WHERE %2$s AND (%4$s) %6$s) AS batch (place, tick)
+             WHERE tick > $6),
+        written AS (
+            UPDATE ONLY %1$s AS t SET %5$I = tick + $3 + sequence * $4 FROM numbered
+             WHERE t.ctid = numbered.place AND sequence < $5 AND (%4$s) RETURNING t.%5$I AS id)
+        SELECT count(*), max(id) FROM written
+        $statement$, part, which, f.allotted_at, f.pending, f.allotted_column, locking)
+    INTO total, new_top
+    USING j.started_at, @extschema@.snowflake_timestamp(0), j.node, j.sequence_step, j.sequence_size, top;
+    top := greatest(top, new_top);
+    EXECUTE format('SELECT EXISTS (SELECT FROM ONLY %s t WHERE %s AND (%s))', part, which, f.pending) INTO is_left;
+    WHILE is_left LOOP
         EXECUTE format($statement$
             WITH batch AS MATERIALIZED (
                 SELECT t.ctid AS place, @extschema@.snowflake_min(greatest(least(coalesce(%3$s, $2), $2), $3)) AS own_tick
-                  FROM ONLY %1$s t WHERE %2$s AND (%4$s) FOR NO KEY UPDATE SKIP LOCKED),
-            timed AS (
-                SELECT place, own_tick, coalesce((SELECT free_tick FROM id_gen_convert.full_tick WHERE job = $1 AND tick = own_tick), own_tick) AS tick FROM batch),
-            used AS (
+                  FROM ONLY %1$s t WHERE %2$s AND (%4$s) %7$s),
+            timed AS MATERIALIZED (
+                SELECT place, own_tick, coalesce(free_tick, own_tick) AS tick
+                  FROM batch LEFT JOIN id_gen_convert.full_tick ON job = $1 AND tick = own_tick),
+            used AS MATERIALIZED (
                 SELECT tick, coalesce((SELECT (max(t.%5$I) - tick - $4) / $5 + 1 FROM %6$s t
                                         WHERE t.%5$I BETWEEN tick + $4 AND tick + $4 + ($6 - 1) * $5
                                           AND (t.%5$I - tick - $4) %% $5 = 0), 0) AS number
                   FROM (SELECT DISTINCT tick FROM timed) AS ticks),
-            numbered AS (
+            numbered AS MATERIALIZED (
                 SELECT place, own_tick, tick, number + row_number() OVER (PARTITION BY tick ORDER BY place) - 1 AS sequence
                   FROM timed JOIN used USING (tick)),
             written AS (
                 UPDATE ONLY %1$s AS t SET %5$I = tick + $4 + sequence * $5 FROM numbered
-                 WHERE t.ctid = numbered.place AND sequence < $6 RETURNING 1),
+                 WHERE t.ctid = numbered.place AND sequence < $6 AND (%4$s) RETURNING t.%5$I AS id),
             crowded AS (
                 INSERT INTO id_gen_convert.full_tick AS known (job, tick, free_tick)
                 SELECT DISTINCT $1, own_tick, tick + $7 FROM numbered WHERE sequence >= $6
                 ON CONFLICT (job, tick) DO UPDATE SET free_tick = excluded.free_tick RETURNING 1)
-            SELECT (SELECT count(*) FROM written), (SELECT count(*) FROM crowded)
-            $statement$, part, which, f.allotted_at, f.pending, f.allotted_column, f.relation)
-        INTO written, crowded
+            SELECT count(*), (SELECT count(*) FROM crowded), max(id) FROM written
+            $statement$, part, which, f.allotted_at, f.pending, f.allotted_column, f.relation, locking)
+        INTO written, crowded, new_top
         USING j.id, j.started_at, @extschema@.snowflake_timestamp(0), j.node, j.sequence_step, j.sequence_size, j.tick_step;
         total := total + written;
-        EXIT WHEN crowded = 0;
+        top := greatest(top, new_top);
+        is_left := crowded > 0;
     END LOOP;
+    UPDATE id_gen_convert.fill SET highest = top WHERE job = j.id AND place = f.place;
     RETURN total;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.allot(id_gen_convert.job, id_gen_convert.fill, regclass, text) IS 'gives rows snowflakes with the time of each row';
+COMMENT ON FUNCTION id_gen_convert.allot(id_gen_convert.job, id_gen_convert.fill, regclass, text, text) IS 'gives rows snowflakes with the time of each row';
 
--- Writes the new values of some rows of a table, those that nobody else has locked, and returns how many.
+-- Writes the new values of some rows of a table, and returns how many. What others hold is waited for no longer than a tenth of
+-- a second, before PostgreSQL looks for deadlocks, so that none of theirs is ended for one. Then their rows are left out.
 CREATE FUNCTION id_gen_convert.write_rows(j id_gen_convert.job, f id_gen_convert.fill, part regclass, which text) RETURNS bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET timezone = 'UTC'
     AS $$
@@ -373,16 +399,28 @@ BEGIN
         -- What others have put on the table is for changes of theirs.
         PERFORM set_config('session_replication_role', 'replica', true);
     END IF;
-    IF f.assignment IS NULL THEN
-        written := id_gen_convert.allot(j, f, part, which);
-    ELSE
-        EXECUTE format(
-            'WITH batch AS MATERIALIZED (SELECT t.ctid AS place FROM ONLY %1$s t WHERE %2$s AND (%3$s) FOR NO KEY UPDATE SKIP LOCKED)'
-            ' UPDATE ONLY %1$s AS t SET %4$s FROM batch WHERE t.ctid = batch.place',
-            part, which, f.pending, f.assignment);
-        GET DIAGNOSTICS written = ROW_COUNT;
+    PERFORM set_config('lock_timeout', '100ms', true);
+    BEGIN
+        IF f.assignment IS NULL THEN
+            written := id_gen_convert.allot(j, f, part, which, '');
+        ELSE
+            EXECUTE format('UPDATE ONLY %s AS t SET %s WHERE %s AND (%s)', part, f.assignment, which, f.pending);
+            GET DIAGNOSTICS written = ROW_COUNT;
+        END IF;
+    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+        IF f.assignment IS NULL THEN
+            written := id_gen_convert.allot(j, f, part, which, 'FOR NO KEY UPDATE SKIP LOCKED');
+        ELSE
+            EXECUTE format(
+                'WITH batch AS MATERIALIZED (SELECT t.ctid AS place FROM ONLY %1$s t WHERE %2$s AND (%3$s) FOR NO KEY UPDATE SKIP LOCKED)'
+                ' UPDATE ONLY %1$s AS t SET %4$s FROM batch WHERE t.ctid = batch.place',
+                part, which, f.pending, f.assignment);
+            GET DIAGNOSTICS written = ROW_COUNT;
+        END IF;
+    END;
+    IF f.has_triggers THEN
+        PERFORM set_config('session_replication_role', 'origin', true);
     END IF;
-    PERFORM set_config('session_replication_role', 'origin', true) WHERE f.has_triggers;
     RETURN written;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.write_rows(id_gen_convert.job, id_gen_convert.fill, regclass, text) IS 'writes the new values of some rows';
@@ -411,7 +449,7 @@ BEGIN
         UPDATE id_gen_convert.part SET next_block = least(p.next_block + f.width, blocks)
          WHERE job = j.id AND place = f.place AND relation = p.relation;
         UPDATE id_gen_convert.fill
-           SET rows_done = rows_done + written, spent = spent + took,
+           SET rows_done = rows_done + written,
                -- As many blocks as take a tenth of a second: who wants one of their rows waits no longer.
                width = CASE WHEN took > '150 ms' OR written > max_rows THEN greatest(width / 2, 1)
                             WHEN took < '60 ms' AND written < max_rows / 2 THEN least(width * 2, 4096) ELSE width END
@@ -434,7 +472,7 @@ COMMENT ON FUNCTION id_gen_convert.fill_some(id_gen_convert.job, id_gen_convert.
 
 -- One step of a job: a batch of rows, or one statement. Returns the seconds to wait before the next, NULL if there is none.
 CREATE FUNCTION id_gen_convert.step(
-        relation regclass, column_name text, max_rows integer DEFAULT 5000,
+        relation regclass, column_name text, max_rows integer DEFAULT 20000,
         max_lag interval DEFAULT '10 s', max_archive integer DEFAULT 64)
     RETURNS double precision
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -517,7 +555,7 @@ END $$;
 COMMENT ON FUNCTION id_gen_convert.step(regclass, text, integer, interval, integer) IS 'one step of a job, a batch of rows or one statement: the seconds to wait before the next, NULL if there is none';
 
 CREATE PROCEDURE id_gen_convert.run(
-        relation regclass, column_name text, max_rows integer DEFAULT 5000, pause interval DEFAULT '0',
+        relation regclass, column_name text, max_rows integer DEFAULT 20000, pause interval DEFAULT '0',
         max_lag interval DEFAULT '10 s', max_archive integer DEFAULT 64)
     LANGUAGE plpgsql
     AS $$
