@@ -60,14 +60,14 @@ def plain(connection: psycopg.Connection, rows: int, column: str, update: str) -
 def filled(connection: psycopg.Connection, rows: int, arguments: str) -> float:
     """Rows a second that a job writes, up to where it has filled the table."""
     make(connection, rows)
-    steps = connection.execute(f"SELECT statement FROM id_gen_convert_plan('stored', 'id'{arguments})".encode()).fetchall()
+    steps = connection.execute(
+        f"SELECT statement FROM id_gen_convert_plan('stored', 'id'{arguments})".encode()
+    ).fetchall()
     for (statement,) in steps:
         connection.execute(statement.encode())
         if statement.startswith("CALL"):
             break
-    took = connection.execute(
-        "SELECT extract(epoch FROM sum(ended_at - begun_at)) FROM id_gen_convert.fill"
-    ).fetchone()
+    took = connection.execute("SELECT extract(epoch FROM sum(ended_at - begun_at)) FROM id_gen_convert.fill").fetchone()
     connection.execute("CALL id_gen_convert.undo('stored', 'id')")
     assert took
     return rows / float(took[0])
@@ -93,7 +93,13 @@ def measure(conf: str, rows: int, rounds: int) -> tuple[Section, list[Target]]:
                 by_hand.append(plain(connection, rows, column, update))
                 ours.append(filled(connection, rows, arguments))
             table.append((name, f"{median(ours) / 1e3:.0f} k", f"{median(by_hand) / 1e3:.0f} k"))
-            targets.append(at_least(f"rows filled a second over a plain batched `UPDATE`, {name}", median(by_round(ours, by_hand)), BOUND))
+            targets.append(
+                at_least(
+                    f"rows filled a second over a plain batched `UPDATE`, {name}",
+                    median(by_round(ours, by_hand)),
+                    BOUND,
+                )
+            )
         costs = [inserts(connection, rows) for _ in range(rounds)]
     without, with_trigger = (median(each) for each in zip(*costs, strict=True))
     table.append(("a row inserted with the trigger, and without", f"{with_trigger:.2f} µs", f"{without:.2f} µs"))

@@ -25,8 +25,8 @@ CREATE TABLE id_gen_convert.job (
     verified_at timestamptz,
     paused boolean NOT NULL DEFAULT false,
     waiting_for text,
-    -- The tables that are locked to switch.
-    tables text NOT NULL,
+    -- The tables that are locked to switch, and before them the views that are made again, as who reads them does.
+    tables text NOT NULL, views text,
     -- What depended on the columns when the job began.
     dependents text[],
     -- For snowflakes with the time of their rows: the first ID of the epoch with the number that they get, what the next
@@ -187,25 +187,52 @@ END $$;
 COMMENT ON FUNCTION id_gen_convert.execute_all(integer, text) IS 'runs the statements of a phase';
 
 
--- What depends on the columns of a job, beside what the job itself has made.
+-- What depends on the columns of a job, with its definition, beside what the job itself has made.
 CREATE FUNCTION id_gen_convert.dependents(job_id integer) RETURNS text[]
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
     AS $$
-        WITH place (relation, number) AS (
+        WITH RECURSIVE place (relation, number) AS (
             SELECT a.attrelid, a.attnum FROM id_gen_convert.member m JOIN pg_attribute a
                 ON a.attname = m.column_name AND (a.attrelid = m.relation OR a.attrelid IN (SELECT id_gen_convert.parts(m.relation)))
-             WHERE m.job = job_id)
-        SELECT coalesce(array_agg(DISTINCT pg_describe_object(d.classid, d.objid, d.objsubid)), '{}')
-          FROM place p
-          JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number
-          LEFT JOIN pg_constraint k ON d.classid = 'pg_constraint'::regclass AND k.oid = d.objid
-          LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
-         WHERE NOT EXISTS (SELECT FROM id_gen_convert.statement s
-                            WHERE s.job = job_id AND s.made IN (k.conname, c.relname))
-           AND NOT EXISTS (SELECT FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid
-                            WHERE d.classid = 'pg_trigger'::regclass AND t.oid = d.objid AND f.pronamespace = 'id_gen_convert'::regnamespace)
+             WHERE m.job = job_id),
+        direct AS (
+            SELECT DISTINCT d.classid, d.objid FROM place p
+              JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number),
+        view (oid) AS (
+            SELECT r.ev_class FROM direct d JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
+             UNION
+            SELECT r.ev_class FROM view v
+              JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = v.oid
+              JOIN pg_rewrite r ON r.oid = d.objid),
+        found (what, definition) AS (
+            SELECT 'view ' || c.oid::regclass, concat_ws(' ', pg_get_viewdef(c.oid), c.relowner, c.relacl::text, c.reloptions::text)
+              FROM view JOIN pg_class c USING (oid)
+             UNION
+            SELECT pg_describe_object(d.classid, d.objid, 0),
+                   concat_ws(' ', pg_get_constraintdef(k.oid), pg_get_indexdef(c.oid), pg_get_triggerdef(t.oid), t.tgenabled,
+                             to_jsonb(p)::text, pg_get_statisticsobjdef(s.oid))
+              FROM direct d
+              LEFT JOIN pg_constraint k ON d.classid = 'pg_constraint'::regclass AND k.oid = d.objid
+              LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relkind IN ('i', 'I')
+              LEFT JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid
+              LEFT JOIN pg_policy p ON d.classid = 'pg_policy'::regclass AND p.oid = d.objid
+              LEFT JOIN pg_statistic_ext s ON d.classid = 'pg_statistic_ext'::regclass AND s.oid = d.objid
+             WHERE d.classid <> 'pg_rewrite'::regclass
+               AND NOT EXISTS (SELECT FROM id_gen_convert.statement s WHERE s.job = job_id AND s.made IN (k.conname, c.relname))
+               AND NOT EXISTS (SELECT FROM pg_proc f WHERE f.oid = t.tgfoid AND f.pronamespace = 'id_gen_convert'::regnamespace))
+        SELECT coalesce(array_agg(what || ' ' || md5(coalesce(definition, ''))), '{}') FROM found
     $$;
-COMMENT ON FUNCTION id_gen_convert.dependents(integer) IS 'what depends on the columns of a job';
+COMMENT ON FUNCTION id_gen_convert.dependents(integer) IS 'what depends on the columns of a job, each with a hash of its definition';
+
+-- What of it came, changed or went since the job began; NULL if nothing.
+CREATE FUNCTION id_gen_convert.changes(j id_gen_convert.job) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+        WITH now_there (each) AS (SELECT unnest(id_gen_convert.dependents(j.id))), at_first (each) AS (SELECT unnest(j.dependents)),
+        changed AS ((TABLE now_there EXCEPT TABLE at_first) UNION (TABLE at_first EXCEPT TABLE now_there))
+        SELECT string_agg(DISTINCT regexp_replace(each, ' [0-9a-f]{32}$', ''), ', ') FROM changed
+    $$;
+COMMENT ON FUNCTION id_gen_convert.changes(id_gen_convert.job) IS 'what depends on the columns of a job and came, changed or went since it began';
 
 -- Runs what comes first in a job that has just been written down.
 CREATE FUNCTION id_gen_convert.begin(job_id integer) RETURNS void
@@ -632,7 +659,6 @@ DECLARE
     pending bigint;
     wrong bigint;
     is_fine boolean := true;
-    now_dependents text[];
     strangers text;
     mend text;
 BEGIN
@@ -682,12 +708,10 @@ BEGIN
                        WHEN pending > 0 THEN format('CALL id_gen_convert.undo(%s);', arguments) END;
         is_fine := is_fine AND pending = 0;
 
-        now_dependents := id_gen_convert.dependents(j.id);
-        SELECT string_agg(each, ', ') INTO strangers FROM (
-            SELECT unnest(now_dependents) EXCEPT SELECT unnest(j.dependents)) AS added (each);
+        strangers := id_gen_convert.changes(j);
         RETURN QUERY SELECT 'schema', CASE WHEN strangers IS NULL THEN 'ok' ELSE 'error' END,
-            coalesce('New since the job began: ' || strangers, 'Nothing new depends on the columns.'),
-            CASE WHEN strangers IS NOT NULL THEN format('Drop it until the switch, or start again: CALL id_gen_convert.undo(%s);', arguments) END;
+            coalesce('Came, changed or went since the job began: ' || strangers, 'What depends on the columns is as it was.'),
+            CASE WHEN strangers IS NOT NULL THEN format('Take that back until the switch, or begin again: CALL id_gen_convert.undo(%s);', arguments) END;
         is_fine := is_fine AND strangers IS NULL;
 
         is_fine := is_fine AND j.phase = 'ready';
@@ -702,7 +726,7 @@ CREATE FUNCTION id_gen_convert.switch(relation regclass, column_name text) RETUR
 DECLARE
     j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
     arguments text := format('%L, %L', j.relation, j.column_name);
-    added text;
+    changed text;
 BEGIN
     IF j.phase <> 'ready' THEN
         PERFORM id_gen_convert.wrong_phase(j, 'ready');
@@ -712,14 +736,13 @@ BEGIN
             MESSAGE = format('the new values of column %I of relation %s are not verified', j.column_name, j.relation),
             HINT = format('Type: SELECT * FROM id_gen_convert.verify(%s);', arguments);
     END IF;
-    PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
-    SELECT string_agg(each, ', ') INTO added FROM (
-        SELECT unnest(id_gen_convert.dependents(j.id)) EXCEPT SELECT unnest(j.dependents)) AS added (each);
-    IF added IS NOT NULL THEN
+    PERFORM id_gen_convert.lock_tables(concat_ws(', ', j.views, j.tables), 'ACCESS EXCLUSIVE');
+    changed := id_gen_convert.changes(j);
+    IF changed IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('column %I of relation %s has new dependents', j.column_name, j.relation),
-            DETAIL = format('New since the job began: %s.', added),
-            HINT = format('Drop them until the switch, or start again: CALL id_gen_convert.undo(%s);', arguments);
+            MESSAGE = format('what depends on column %I of relation %s has changed', j.column_name, j.relation),
+            DETAIL = format('Came, changed or went since the job began: %s.', changed),
+            HINT = format('Take that back until the switch, or begin again: CALL id_gen_convert.undo(%s);', arguments);
     END IF;
     PERFORM id_gen_convert.execute_all(j.id, 'switch');
     UPDATE id_gen_convert.job SET phase = 'switched', done = 0 WHERE id = j.id;
@@ -767,7 +790,7 @@ BEGIN
             HINT = format('Undo it first: CALL id_gen_convert.undo(%s);', later);
     END IF;
     IF j.phase = 'switched' THEN
-        PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
+        PERFORM id_gen_convert.lock_tables(concat_ws(', ', j.views, j.tables), 'ACCESS EXCLUSIVE');
         FOR f IN SELECT * FROM id_gen_convert.fill WHERE job = j.id LOOP
             EXECUTE format('SELECT count(*) FROM (SELECT FROM %s t WHERE %s LIMIT 1000) AS lacking', f.relation, f.unreturned) INTO missing;
             IF missing > 0 THEN

@@ -197,9 +197,12 @@ def test_there_and_back(server: Cluster, connection: psycopg.Connection, case: C
     assert (dump(server), rows(connection)) == (schema, before)
 
     run(connection, *statements[:-2])
-    assert connection.execute(statements[-2].encode()).fetchall() and not connection.execute(
-        f"SELECT * FROM id_gen_convert.verify({arguments(case)}) WHERE status <> 'ok'".encode()
-    ).fetchall()
+    assert (
+        connection.execute(statements[-2].encode()).fetchall()
+        and not connection.execute(
+            f"SELECT * FROM id_gen_convert.verify({arguments(case)}) WHERE status <> 'ok'".encode()
+        ).fetchall()
+    )
     run(connection, case.add, statements[-1])
     logged = value(connection, "SELECT count(*) FROM log") if "TABLE log" in case.make else 0
     assert logged == 0, "triggers of others were set off"
@@ -208,7 +211,9 @@ def test_there_and_back(server: Cluster, connection: psycopg.Connection, case: C
     names = {"table": sql.SQL(case.relation), "key": key, "old": sql.Identifier(f"{case.column}_old")}
     if len(case.column) < 50 and not case.column.startswith("ä"):
         added = connection.execute(
-            sql.SQL("SELECT count(*) FILTER (WHERE {old} IS NULL), count(*) - count(DISTINCT {key}) FROM {table}").format(**names)
+            sql.SQL(
+                "SELECT count(*) FILTER (WHERE {old} IS NULL), count(*) - count(DISTINCT {key}) FROM {table}"
+            ).format(**names)
         ).fetchone()
         assert added == (0, 0)
     run(connection, case.add, case.add)
@@ -272,7 +277,9 @@ def test_uuids_carry_the_time_of_their_rows(connection: psycopg.Connection) -> N
     case = CASES["uuid to uuidv7"]
     run(connection, case.make)
     run(connection, *plan(connection, case))
-    assert value(connection, "SELECT bool_and(uuidv7_timestamp(id) = date_trunc('ms', created_at)) FROM customer") is True
+    assert (
+        value(connection, "SELECT bool_and(uuidv7_timestamp(id) = date_trunc('ms', created_at)) FROM customer") is True
+    )
     assert value(connection, "SELECT count(*) FROM purchase JOIN customer ON customer_id = id") == 400
 
 
@@ -304,6 +311,7 @@ BREAK = {
     ),
     "a view is new": ("ready", "CREATE VIEW late AS SELECT id FROM customer", {"schema"}),
     "a reference is new": ("ready", "CREATE TABLE late (customer_id int REFERENCES customer)", {"schema"}),
+    "a view is another": ("ready", "CREATE OR REPLACE VIEW late AS SELECT id + 1 AS id FROM customer", {"schema"}),
     "a trigger is off": ("ready", "ALTER TABLE customer ENABLE TRIGGER zz_id_gen_forward_1_insert", {"writers"}),
 }
 
@@ -313,6 +321,8 @@ def test_verify_finds_it(connection: psycopg.Connection, phase: str, harm: str, 
     """And there is no switch until what it says has been typed."""
     case = CASES["new snowflakes with references"]
     run(connection, case.make)
+    if "REPLACE" in harm:
+        run(connection, "CREATE VIEW late AS SELECT id FROM customer")
     statements = plan(connection, case)
     if phase == "ready":
         run(connection, *statements[:-1])
@@ -326,6 +336,8 @@ def test_verify_finds_it(connection: psycopg.Connection, phase: str, harm: str, 
         with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
             run(connection, statements[-1])
     drop_late = f"DROP {'VIEW' if 'VIEW' in harm else 'TABLE'} late;"
+    if "REPLACE" in harm:
+        drop_late = "CREATE OR REPLACE VIEW late AS SELECT id FROM customer;"
     remedies = failing(connection, case)
     assert found <= set(remedies)
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
@@ -334,7 +346,7 @@ def test_verify_finds_it(connection: psycopg.Connection, phase: str, harm: str, 
     for remedy in remedies.values():
         if "todo" in remedy:
             break
-        run(connection, *(drop_late if remedy.startswith("Drop it") else remedy).split(";")[:-1])
+        run(connection, *(drop_late if remedy.startswith("Take that back") else remedy).split(";")[:-1])
     todo = f"SELECT statement FROM id_gen_convert.todo({arguments(case)})"
     run(connection, *[statement for (statement,) in connection.execute(todo.encode())])
     assert value(connection, "SELECT phase FROM id_gen_convert.job") == "switched"
@@ -352,7 +364,6 @@ OBSTACLES = {
     "a trigger of a view": "CREATE VIEW v AS SELECT id FROM customer; CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';"
     "CREATE TRIGGER t INSTEAD OF INSERT ON v FOR EACH ROW EXECUTE FUNCTION f()",
     "a child": "CREATE TABLE c () INHERITS (customer)",
-    "a name": "ALTER TABLE customer ADD id_new text",
     "a parent": "CREATE TABLE p (id int PRIMARY KEY); ALTER TABLE customer ADD FOREIGN KEY (id) REFERENCES p",
     "a domain": "CREATE DOMAIN d AS int; CREATE TABLE r (c d REFERENCES customer)",
     "a row security that hides": "ALTER TABLE customer ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY; ALTER TABLE customer OWNER TO owner",
@@ -362,7 +373,9 @@ OBSTACLES = {
 @pytest.fixture
 def owner(server: Cluster, connection: psycopg.Connection) -> Iterator[psycopg.Connection]:
     """An ordinary role that may make schemas in the database."""
-    connection.execute("CREATE ROLE owner LOGIN; GRANT CREATE ON DATABASE shop TO owner; GRANT ALL ON SCHEMA public TO owner")
+    connection.execute(
+        "CREATE ROLE owner LOGIN; GRANT CREATE ON DATABASE shop TO owner; GRANT ALL ON SCHEMA public TO owner"
+    )
     with server.connect("shop", user="owner") as session:
         yield session
     connection.execute("DROP OWNED BY owner CASCADE; DROP ROLE owner")
@@ -399,6 +412,21 @@ def test_arguments(connection: psycopg.Connection, more: str, sqlstate: str) -> 
         run(connection, f"SELECT * FROM id_gen_convert_plan('customer', 'id', {more})")
     assert refused.value.sqlstate == sqlstate
     assert refused.value.diag.message_hint
+
+
+def test_names_that_are_taken(connection: psycopg.Connection) -> None:
+    case = CASES["to itself"]
+    run(connection, case.make, "ALTER TABLE employee ADD id_old text, ADD id_old2 text, ADD manager_id_new text")
+    run(connection, "CREATE INDEX employee_pkey_new ON employee (id_old)", *plan(connection, case))
+    assert value(connection, "SELECT count(id_old3) + count(id_old) FROM employee") == 200
+    run(connection, f"SELECT id_gen_convert.finish({arguments(case)})")
+    assert (
+        value(
+            connection,
+            "SELECT string_agg(attname, ' ' ORDER BY attname) FROM pg_attribute WHERE attrelid = 'employee'::regclass AND attnum > 0 AND NOT attisdropped",
+        )
+        == "id id_old id_old2 manager_id manager_id_new"
+    )
 
 
 def test_nothing_to_fill(connection: psycopg.Connection) -> None:
@@ -516,7 +544,10 @@ def test_nobody_waits_long_behind_a_lock(server: Cluster, connection: psycopg.Co
     with server.connect("shop") as holder, server.connect("shop") as other:
         holder.execute("BEGIN; UPDATE customer SET name = name WHERE id = 1")
         with pytest.raises(psycopg.errors.LockNotAvailable) as refused:
-            run(connection, "SELECT id_gen_convert.lock_tables('public.customer, public.purchase', 'ACCESS EXCLUSIVE', 2)")
+            run(
+                connection,
+                "SELECT id_gen_convert.lock_tables('public.customer, public.purchase', 'ACCESS EXCLUSIVE', 2)",
+            )
         assert refused.value.diag.message_hint
         other.execute("SET lock_timeout = '1s'; UPDATE customer SET name = name WHERE id = 2")
         holder.execute("ROLLBACK")

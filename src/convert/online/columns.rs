@@ -1,8 +1,7 @@
 //! The columns that are moved over together: the one that was named, and all that refer to it by foreign keys, also through
 //! others.
 
-use id_gen_core::sql_text::with_suffix;
-
+use crate::convert::online::names::Names;
 use crate::convert::place::{Place, rows};
 use crate::error::Error;
 use crate::observe::catalog_queries::string;
@@ -56,7 +55,7 @@ impl Member {
 ///
 /// # Errors
 /// If the catalogs can't be read.
-pub fn of(place: Place) -> Result<Vec<Member>, Error> {
+pub fn of(place: Place, names: &Names) -> Result<Vec<Member>, Error> {
     const QUERY: &str = "
         WITH RECURSIVE member (relation, number) AS (
             SELECT $1, $2
@@ -82,8 +81,8 @@ pub fn of(place: Place) -> Result<Vec<Member>, Error> {
             relation: u32::try_from(row.get::<i64>(1)?.unwrap_or(0)).unwrap_or(0),
             number,
             table: string(row.get(3)?),
-            new_name: with_suffix(&name, "_new", distinct),
-            old_name: with_suffix(&name, "_old", distinct),
+            new_name: names.of_new(&name, distinct),
+            old_name: names.of_old(&name, distinct),
             name,
             not_null: row.get(5)?.unwrap_or(false),
             default: row.get::<Text>(6)?.map(|text| text.0),

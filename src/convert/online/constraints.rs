@@ -4,9 +4,10 @@
 //! A foreign key between partitions can't be added so before PostgreSQL 18; there each partition gets one, and that of the
 //! partitioned table is made from them.
 
-use id_gen_core::sql_text::{find, rename_column, with_suffix};
+use id_gen_core::sql_text::{find, rename_column};
 
 use crate::convert::online::columns::{Member, query_about};
+use crate::convert::online::names::Names;
 use crate::convert::online::script::{Phase, Script};
 use crate::convert::place::rows;
 use crate::error::Error;
@@ -29,10 +30,6 @@ struct Constraint {
 }
 
 impl Constraint {
-    fn new_name(&self) -> String {
-        with_suffix(&self.name, "_new", self.oid as u32)
-    }
-
     /// The definition without what says that not all rows are known to fulfil it, and whether that is said.
     fn valid_definition(&self) -> (&str, bool) {
         match self.definition.strip_suffix(" NOT VALID") {
@@ -86,15 +83,16 @@ impl Constraint {
 ///
 /// # Errors
 /// If the catalogs can't be read.
-pub fn write(members: &[Member], script: &mut Script) -> Result<(), Error> {
+pub fn write(members: &[Member], names: &Names, script: &mut Script) -> Result<(), Error> {
     for constraint in of(members)? {
-        let new = constraint.new_name();
+        let distinct = constraint.oid as u32;
+        let new = names.of_new(&constraint.name, distinct);
         let definition = constraint.new_definition(members);
         if constraint.referenced.is_some() {
             write_reference(&constraint, &new, &definition, script);
         } else {
             let (table, name) = (&constraint.table, &constraint.name);
-            let old = with_suffix(name, "_old", constraint.oid as u32);
+            let old = names.of_old(name, distinct);
             let add = Constraint::add(table, &new, &format!("{definition} NOT VALID"));
             script.add_made(
                 Phase::Check,

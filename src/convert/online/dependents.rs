@@ -12,6 +12,8 @@ pub struct Dependents {
     pub drop: Vec<String>,
     /// In the opposite order.
     pub create: Vec<String>,
+    /// The views among them, in the order in which they are dropped.
+    pub views: Vec<String>,
 }
 
 /// Views, with all that depend on them, in an order in which each comes after those that it reads.
@@ -43,7 +45,8 @@ const VIEWS: &str = "
                   FROM granted WHERE granted.oid = c.oid),
                'COMMENT ON VIEW ' || c.oid::regclass || ' IS ' || quote_literal(obj_description(c.oid, 'pg_class')),
                (SELECT string_agg(format('COMMENT ON COLUMN %s.%I IS %L', c.oid::regclass, attname, col_description(c.oid, attnum)), '; ' ORDER BY attnum)
-                  FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND col_description(c.oid, attnum) IS NOT NULL))
+                  FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND col_description(c.oid, attnum) IS NOT NULL)),
+           c.oid::regclass::text
       FROM view JOIN pg_class c USING (oid) WHERE c.relkind = 'v'
      ORDER BY view.depth, 1";
 
@@ -59,21 +62,21 @@ const OTHERS: &str = "
                       CASE polcmd WHEN 'r' THEN 'SELECT' WHEN 'a' THEN 'INSERT' WHEN 'w' THEN 'UPDATE' WHEN 'd' THEN 'DELETE' ELSE 'ALL' END,
                       (SELECT string_agg(CASE role WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(role)) END, ', ') FROM unnest(polroles) AS role),
                       ' USING (' || pg_get_expr(polqual, polrelid) || ')', ' WITH CHECK (' || pg_get_expr(polwithcheck, polrelid) || ')'),
-               format('COMMENT ON POLICY %I ON %s IS ', polname, polrelid::regclass) || quote_literal(obj_description(pg_policy.oid, 'pg_policy')))
+               format('COMMENT ON POLICY %I ON %s IS ', polname, polrelid::regclass) || quote_literal(obj_description(pg_policy.oid, 'pg_policy'))), ''
       FROM used JOIN pg_policy ON classid = 'pg_policy'::regclass AND oid = objid
     UNION ALL
     SELECT format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass),
            concat_ws('; ', pg_get_triggerdef(pg_trigger.oid),
                format('ALTER TABLE %s %s TRIGGER %I', tgrelid::regclass,
                       CASE tgenabled WHEN 'D' THEN 'DISABLE' WHEN 'R' THEN 'ENABLE REPLICA' WHEN 'A' THEN 'ENABLE ALWAYS' ELSE 'ENABLE' END, tgname),
-               format('COMMENT ON TRIGGER %I ON %s IS ', tgname, tgrelid::regclass) || quote_literal(obj_description(pg_trigger.oid, 'pg_trigger')))
+               format('COMMENT ON TRIGGER %I ON %s IS ', tgname, tgrelid::regclass) || quote_literal(obj_description(pg_trigger.oid, 'pg_trigger'))), ''
       FROM used JOIN pg_trigger ON classid = 'pg_trigger'::regclass AND pg_trigger.oid = objid AND tgparentid = 0 AND NOT tgisinternal
        AND (SELECT pronamespace FROM pg_proc WHERE oid = tgfoid) IS DISTINCT FROM to_regnamespace('id_gen_convert')
     UNION ALL
     SELECT format('DROP STATISTICS %s.%I', stxnamespace::regnamespace, stxname),
            concat_ws('; ', pg_get_statisticsobjdef(pg_statistic_ext.oid),
                format('ALTER STATISTICS %s.%I OWNER TO %I', stxnamespace::regnamespace, stxname, pg_get_userbyid(stxowner)),
-               format('COMMENT ON STATISTICS %s.%I IS ', stxnamespace::regnamespace, stxname) || quote_literal(obj_description(pg_statistic_ext.oid, 'pg_statistic_ext')))
+               format('COMMENT ON STATISTICS %s.%I IS ', stxnamespace::regnamespace, stxname) || quote_literal(obj_description(pg_statistic_ext.oid, 'pg_statistic_ext'))), ''
       FROM used JOIN pg_statistic_ext ON classid = 'pg_statistic_ext'::regclass AND oid = objid
      ORDER BY 1";
 
@@ -82,12 +85,16 @@ const OTHERS: &str = "
 /// # Errors
 /// If the catalogs can't be read.
 pub fn of(members: &[Member]) -> Result<Dependents, Error> {
-    let mut pairs = Vec::new();
-    for query in [OTHERS, VIEWS] {
+    let read = |query| {
         let query = query_about(members, query);
-        pairs.extend(rows(&query, &[], |row| Ok((string(row.get(1)?), string(row.get(2)?))))?);
-    }
-    let (mut drop, create): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
-    drop.reverse();
-    Ok(Dependents { drop, create })
+        rows(&query, &[], |row| Ok((string(row.get(1)?), string(row.get(2)?), string(row.get(3)?))))
+    };
+    let mut all = read(OTHERS)?;
+    all.extend(read(VIEWS)?);
+    let views = all.iter().rev().map(|(.., view)| view.clone()).filter(|view| !view.is_empty());
+    Ok(Dependents {
+        views: views.collect(),
+        drop: all.iter().rev().map(|(drop, ..)| drop.clone()).collect(),
+        create: all.into_iter().map(|(_, create, _)| create).collect(),
+    })
 }

@@ -5,9 +5,10 @@
 //! second index on the old column beforehand. Of a partitioned table the parent's index is made from those of the
 //! partitions.
 
-use id_gen_core::sql_text::{find, rename_column, with_suffix};
+use id_gen_core::sql_text::{find, rename_column};
 
 use crate::convert::online::columns::{Member, query_about};
+use crate::convert::online::names::Names;
 use crate::convert::online::script::{Phase, Script};
 use crate::convert::place::rows;
 use crate::error::Error;
@@ -23,6 +24,9 @@ struct Index {
     /// The parent's index, if it is a partition's.
     parent: i64,
     name: String,
+    /// What its twin is called, and it itself beside that.
+    new_name: String,
+    old_name: String,
     /// Its schema, as one types it.
     schema: String,
     /// What stands behind the table's name: method, columns and the rest.
@@ -39,14 +43,6 @@ struct Index {
 }
 
 impl Index {
-    fn new_name(&self) -> String {
-        with_suffix(&self.name, "_new", self.oid as u32)
-    }
-
-    fn old_name(&self) -> String {
-        with_suffix(&self.name, "_old", self.oid as u32)
-    }
-
     /// Whether it is a constraint that one of the same name takes the place of.
     fn is_primary(&self) -> bool {
         self.constraint == Some('p')
@@ -100,8 +96,13 @@ impl Index {
 ///
 /// # Errors
 /// If the catalogs can't be read.
-pub fn write(members: &[Member], first_index: bool, script: &mut Script) -> Result<(), Error> {
-    let indexes = of(members)?;
+pub fn write(
+    members: &[Member],
+    names: &Names,
+    first_index: bool,
+    script: &mut Script,
+) -> Result<(), Error> {
+    let indexes = of(members, names)?;
     let root = &members[0];
     for index in &indexes {
         let body = index.new_body(members);
@@ -117,7 +118,7 @@ pub fn write(members: &[Member], first_index: bool, script: &mut Script) -> Resu
 }
 
 fn write_one(index: &Index, all: &[Index], body: &str, phase: Phase, script: &mut Script) {
-    let (new, old) = (index.new_name(), index.old_name());
+    let (new, old) = (index.new_name.clone(), index.old_name.clone());
     let parts = || all.iter().filter(|part| part.parent == index.oid);
     let is_part_of_constraint = index.parent != 0 && index.constraint.is_some();
     if index.constraint.is_some() && index.is_partitioned {
@@ -131,8 +132,12 @@ fn write_one(index: &Index, all: &[Index], body: &str, phase: Phase, script: &mu
         for way in [Phase::Switch, Phase::Unswitch] {
             script.add(way, 4, index.drop_constraint());
             for part in parts() {
-                let from = if way == Phase::Switch { part.new_name() } else { part.old_name() };
-                script.add(way, 7, part.adopt(&from));
+                let from = if way == Phase::Switch {
+                    part.new_name.as_str()
+                } else {
+                    part.old_name.as_str()
+                };
+                script.add(way, 7, part.adopt(from));
             }
             script.add(way, 8, add.clone());
         }
@@ -148,7 +153,7 @@ fn write_one(index: &Index, all: &[Index], body: &str, phase: Phase, script: &mu
                     index.schema,
                     quoted(&new),
                     part.schema,
-                    quoted(&part.new_name())
+                    quoted(&part.new_name)
                 ),
             );
         }
@@ -212,7 +217,7 @@ fn describe(index: &Index, script: &mut Script) {
     }
 }
 
-fn of(members: &[Member]) -> Result<Vec<Index>, Error> {
+fn of(members: &[Member], names: &Names) -> Result<Vec<Index>, Error> {
     const QUERY: &str = "
         , used AS (
             SELECT DISTINCT i.indexrelid, p.own
@@ -233,12 +238,15 @@ fn of(members: &[Member]) -> Result<Vec<Index>, Error> {
         let number = |place| row.get::<i64>(place).map(Option::unwrap_or_default);
         let definition = string(row.get(7)?);
         let using = find(&definition, " USING ").map_or("", |at| &definition[at + 1..]);
+        let (oid, name) = (number(1)?, string(row.get(5)?));
         Ok(Index {
-            oid: number(1)?,
+            oid,
             table: string(row.get(2)?),
             is_partitioned: row.get(3)?.unwrap_or(false),
             parent: number(4)?,
-            name: string(row.get(5)?),
+            new_name: names.of_new(&name, oid as u32),
+            old_name: names.of_old(&name, oid as u32),
+            name,
             schema: string(row.get(6)?),
             body: using.to_owned(),
             is_unique: row.get(8)?.unwrap_or(false),

@@ -13,6 +13,7 @@ mod columns;
 mod constraints;
 mod dependents;
 mod indexes;
+mod names;
 mod obstacles;
 mod script;
 
@@ -29,6 +30,7 @@ use crate::observe::readiness;
 use crate::pg::text::{in_error, in_server_encoding, quoted};
 
 use columns::Member;
+use names::Names;
 use script::{Phase, Script, Statement};
 
 use default_only::literal;
@@ -42,6 +44,8 @@ pub struct Job {
     members: Vec<Member>,
     script: Script,
     fills: Vec<Fill>,
+    /// Views that are made again.
+    views: Vec<String>,
     /// The triggers that keep rows in step: the table, the name, and whether it is for after the switch.
     triggers: Vec<(String, String, bool)>,
     /// Both names as the arguments of a function.
@@ -68,26 +72,29 @@ impl Job {
     /// # Errors
     /// If anything is in the way.
     pub fn new(source: &Source, place: Place, goal: &Goal) -> Result<Job, Error> {
-        let members = columns::of(place)?;
+        let names = Names::new()?;
+        let members = columns::of(place, &names)?;
         let column = in_error(&format!("{}.{}", source.column.table, source.column.name));
         obstacles::refuse(&members, column.clone(), goal.created_at.is_some())?;
         let mut job = Job {
             members,
             script: Script::default(),
             fills: Vec::new(),
+            views: Vec::new(),
             triggers: Vec::new(),
             arguments: source.column.arguments.clone(),
             target: goal.target,
             node: goal.node,
         };
         job.write_columns(source, goal)?;
-        indexes::write(&job.members, goal.node.is_some(), &mut job.script)?;
+        indexes::write(&job.members, &names, goal.node.is_some(), &mut job.script)?;
         if goal.node.is_some() && job.script.of(Phase::FirstIndex).next().is_none() {
             let found = vec![format!("{column} has no unique index")];
             return Err(Refusal::InTheWay { column, found }.into());
         }
-        constraints::write(&job.members, &mut job.script)?;
+        constraints::write(&job.members, &names, &mut job.script)?;
         let dependents = dependents::of(&job.members)?;
+        job.views = dependents.views;
         for way in [Phase::Switch, Phase::Unswitch] {
             for text in &dependents.drop {
                 job.script.add(way, 1, text.clone());
@@ -365,9 +372,10 @@ impl Job {
             None => "NULL, NULL, NULL, NULL".to_owned(),
         };
         let mut text = format!(
-            "INSERT INTO id_gen_convert.job (relation, column_name, target, tables, node, tick_step, sequence_step, sequence_size) VALUES ({arguments}, {}, {}, {node});",
+            "INSERT INTO id_gen_convert.job (relation, column_name, target, tables, views, node, tick_step, sequence_step, sequence_size) VALUES ({arguments}, {}, {}, {}, {node});",
             literal(self.target.name()),
-            literal(&tables)
+            literal(&tables),
+            or_null((!self.views.is_empty()).then(|| self.views.join(", ")).as_deref())
         );
         for Member { table, name, new_name, old_name, .. } in &self.members {
             let values = [table, name, new_name, old_name].map(|value| literal(value)).join(", ");

@@ -45,9 +45,6 @@ const QUERY: &str = "
           FROM place JOIN pg_attribute a ON a.attrelid = place.relation AND a.attnum = place.number
           JOIN pg_type t ON t.oid = a.atttypid
         UNION ALL
-        SELECT format('%s.%I', a.attrelid::regclass, a.attname), 'has the name that a new column would get'
-          FROM member m JOIN pg_attribute a ON a.attrelid = m.relation AND a.attname IN (m.new_name, m.old_name) AND NOT a.attisdropped
-        UNION ALL
         SELECT format('%s.%I', m.relation::regclass, m.name), 'is what the table is partitioned by'
           FROM member m
          WHERE EXISTS (SELECT FROM pg_partitioned_table WHERE partrelid = m.relation AND m.number = ANY (partattrs::smallint[]))
