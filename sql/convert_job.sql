@@ -25,7 +25,7 @@ CREATE TABLE id_gen_convert.job (
     verified_at timestamptz,
     paused boolean NOT NULL DEFAULT false,
     waiting_for text,
-    -- The tables that are locked to switch, and before them the views that are made again, as who reads them does.
+    -- The tables that are locked to switch, and the views that are made again.
     tables text NOT NULL, views text,
     -- What depended on the columns when the job began.
     dependents text[],
@@ -148,31 +148,36 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.wrong_phase(id_gen_convert.job, text) IS 'refuses what does not fit where the job is';
 
--- Locks tables, giving up between tries, so that nobody waits long behind them. Raises what the last try met.
-CREATE FUNCTION id_gen_convert.lock_tables(tables text, lock_mode text, tries integer DEFAULT 20) RETURNS void
+-- Locks tables, and views of them that are made again, giving up between tries, so that nobody waits long behind them. Others
+-- who lock the same in another order wait for what is locked first while they hold what is locked next. Most come to what is
+-- referred to first, and to views last; every third try takes another order. Raises what the last one met.
+CREATE FUNCTION id_gen_convert.lock_tables(tables text, lock_mode text, views text DEFAULT NULL, tries integer DEFAULT 30) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     try integer := 1;
+    wanted text;
 BEGIN
     LOOP
         BEGIN
             PERFORM set_config('lock_timeout', '400ms', true);
-            EXECUTE format('LOCK TABLE %s IN %s MODE', tables, lock_mode);
+            SELECT string_agg(each, ', ' ORDER BY CASE try % 3 WHEN 0 THEN random() ELSE place END) INTO wanted
+              FROM unnest(string_to_array(concat_ws(', ', tables, views), ', ')) WITH ORDINALITY AS given (each, place);
+            EXECUTE format('LOCK TABLE %s IN %s MODE', wanted, lock_mode);
             RETURN;
         EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
             IF try >= tries THEN
                 RAISE lock_not_available USING
-                    MESSAGE = format('could not lock %s', tables),
+                    MESSAGE = format('could not lock %s', concat_ws(', ', tables, views)),
                     DETAIL = format('Each of %s tries waited for 400 ms. Nothing was changed.', tries),
                     HINT = 'Type the same command again, where no transaction uses these tables for long; SELECT * FROM pg_locks WHERE NOT granted; shows who waits.';
             END IF;
         END;
         try := try + 1;
-        PERFORM pg_sleep(0.4 + random() * 0.8);
+        PERFORM pg_sleep(0.2 + random() * 0.6);
     END LOOP;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.lock_tables(text, text, integer) IS 'locks tables for a transaction, without holding others up for more than 400 ms at a time';
+COMMENT ON FUNCTION id_gen_convert.lock_tables(text, text, text, integer) IS 'locks tables and views for a transaction, without holding others up for more than 400 ms at a time';
 
 CREATE FUNCTION id_gen_convert.execute_all(job_id integer, of_phase text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
@@ -736,7 +741,7 @@ BEGIN
             MESSAGE = format('the new values of column %I of relation %s are not verified', j.column_name, j.relation),
             HINT = format('Type: SELECT * FROM id_gen_convert.verify(%s);', arguments);
     END IF;
-    PERFORM id_gen_convert.lock_tables(concat_ws(', ', j.views, j.tables), 'ACCESS EXCLUSIVE');
+    PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.views);
     changed := id_gen_convert.changes(j);
     IF changed IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING
@@ -790,7 +795,7 @@ BEGIN
             HINT = format('Undo it first: CALL id_gen_convert.undo(%s);', later);
     END IF;
     IF j.phase = 'switched' THEN
-        PERFORM id_gen_convert.lock_tables(concat_ws(', ', j.views, j.tables), 'ACCESS EXCLUSIVE');
+        PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.views);
         FOR f IN SELECT * FROM id_gen_convert.fill WHERE job = j.id LOOP
             EXECUTE format('SELECT count(*) FROM (SELECT FROM %s t WHERE %s LIMIT 1000) AS lacking', f.relation, f.unreturned) INTO missing;
             IF missing > 0 THEN

@@ -417,7 +417,8 @@ def test_arguments(connection: psycopg.Connection, more: str, sqlstate: str) -> 
 def test_names_that_are_taken(connection: psycopg.Connection) -> None:
     case = CASES["to itself"]
     run(connection, case.make, "ALTER TABLE employee ADD id_old text, ADD id_old2 text, ADD manager_id_new text")
-    run(connection, "CREATE INDEX employee_pkey_new ON employee (id_old)", *plan(connection, case))
+    run(connection, "CREATE INDEX employee_pkey_new ON employee (id_old)")
+    run(connection, *plan(connection, case))
     assert value(connection, "SELECT count(id_old3) + count(id_old) FROM employee") == 200
     run(connection, f"SELECT id_gen_convert.finish({arguments(case)})")
     assert (
@@ -546,7 +547,7 @@ def test_nobody_waits_long_behind_a_lock(server: Cluster, connection: psycopg.Co
         with pytest.raises(psycopg.errors.LockNotAvailable) as refused:
             run(
                 connection,
-                "SELECT id_gen_convert.lock_tables('public.customer, public.purchase', 'ACCESS EXCLUSIVE', 2)",
+                "SELECT id_gen_convert.lock_tables('public.customer, public.purchase', 'ACCESS EXCLUSIVE', NULL, 2)",
             )
         assert refused.value.diag.message_hint
         other.execute("SET lock_timeout = '1s'; UPDATE customer SET name = name WHERE id = 2")

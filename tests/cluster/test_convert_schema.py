@@ -36,9 +36,11 @@ SHOP = f"""
     INSERT INTO event (customer_id, at) SELECT n % {ROWS // 10} + 1, '2026-01-01'::date + n % 360 FROM generate_series(1, {ROWS * 3 // 10}) n;
     ANALYZE;
 """
-# Each adds rows, and reads and writes some by keys that it was given.
+# Each adds rows, and reads and writes some by keys that it was given: in one transaction, since rows that were added after
+# the switch have other keys after an undo.
 LOAD = """
 SET lock_timeout = '1s';
+BEGIN;
 INSERT INTO customer (name) VALUES ('new') RETURNING id AS customer \\gset
 INSERT INTO purchase (customer_id) VALUES (:customer) RETURNING id AS purchase \\gset
 INSERT INTO product (parent_id) SELECT id FROM product ORDER BY id DESC LIMIT 1 RETURNING id AS product \\gset
@@ -47,6 +49,7 @@ INSERT INTO event (customer_id) VALUES (:customer) RETURNING id AS event \\gset
 UPDATE line SET amount = amount + 1 WHERE product_id = :product;
 UPDATE event SET at = '2026-08-08' WHERE id = :event;
 SELECT 1 / count(*) FROM sold WHERE purchase_id = :purchase AND customer_id = :customer AND product_id = :product;
+COMMIT;
 """
 KEYS = ["customer", "product", "purchase", "event"]
 # What is in rows, but for keys, and whether foreign keys are whole.

@@ -357,10 +357,13 @@ impl Job {
     fn record(&self) -> Result<String, Error> {
         let arguments = &self.arguments;
         let job = "currval('id_gen_convert.job_id_seq')";
-        let mut tables: Vec<&str> =
-            self.members.iter().map(|member| member.table.as_str()).collect();
-        tables.sort_unstable();
-        tables.dedup();
+        // What is referred to first, as most lock them.
+        let mut tables: Vec<&str> = Vec::new();
+        for member in &self.members {
+            if !tables.contains(&member.table.as_str()) {
+                tables.push(&member.table);
+            }
+        }
         let tables = tables.join(", ");
         let node = match &self.node {
             Some(node) => {
