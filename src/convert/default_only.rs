@@ -74,9 +74,12 @@ fn check_width(source: &Source) -> Result<(), Error> {
     Err(Refusal::TooNarrow { column: shown(source), widen }.into())
 }
 
-/// The lowest snowflake that may be made from now on, which is above all that is stored.
+/// The lowest snowflake that may be made from now on, which is above all that is stored. It is asked of a server that
+/// makes snowflakes, or every insert would fail as soon as the default has changed.
 fn boundary(source: &Source) -> Result<Boundary, Error> {
-    let layout = readiness::layout()?;
+    let shared = readiness::shared()?;
+    readiness::check_but_for_waits(shared)?;
+    let layout = shared.layout()?;
     let first_ms = unix_ms(clock::wall_ns());
     let first = Layout::to_bigint(layout.min_of(layout.tick_from(first_ms)));
     match catalog::newest(&source.column)? {

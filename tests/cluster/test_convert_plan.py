@@ -11,7 +11,7 @@ import pytest
 from psycopg import sql
 
 from harness import GENERATING, Cluster
-from harness.ids import snowflake_at
+from harness.ids import TOO_FAR_AHEAD, snowflake_at, stepped
 
 # What is planned depends on the version of the server, not on how it loads the library.
 pytestmark = pytest.mark.any_mode
@@ -230,6 +230,26 @@ def test_who_names_the_sequence_is_told_of(connection: psycopg.Connection) -> No
     notes = [note for (note,) in connection.execute("SELECT note FROM id_gen_convert_plan('customer', 'id')")]
     assert any("public.next_customer()" in note for note in notes)
     assert any("triggers may set the column: numbering." in note for note in notes)
+
+
+def test_a_standby_plans_no_snowflakes(server: Cluster, connection: psycopg.Connection) -> None:
+    """It does not know what its primary makes them with. UUIDs need no number."""
+    connection.execute("CREATE TABLE customer (id bigserial, token uuid)")
+    with Cluster("standby", standby_of=server) as standby:
+        server.wait_for_catchup(standby)
+        with standby.connect("shop") as reader:
+            assert refusal(reader, "customer").sqlstate == "25006"
+            assert plan(reader, column="token")
+
+
+def test_a_wait_for_the_clock_is_no_reason_to_refuse() -> None:
+    with stepped(-3600, GENERATING) as (server, _, _):
+        server.psql("CREATE TABLE customer (id bigserial)")
+        with server.connect() as connection:
+            with pytest.raises(psycopg.Error) as refused:
+                connection.execute("SELECT snowflake_next()")
+            assert refused.value.sqlstate == TOO_FAR_AHEAD
+            assert plan(connection)
 
 
 REFUSALS = {
