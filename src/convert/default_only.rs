@@ -10,12 +10,11 @@ use crate::error::Error;
 use crate::error::convert::Refusal;
 use crate::observe::{catalog_queries as catalog, readiness};
 use crate::os::clock;
-use crate::pg::text::in_error;
+use crate::pg::text::{in_error, literal};
 
 const ACCESS_EXCLUSIVE: &str = "ACCESS EXCLUSIVE";
 const SHARE_ROW_EXCLUSIVE: &str = "SHARE ROW EXCLUSIVE";
 const SHARE_UPDATE_EXCLUSIVE: &str = "SHARE UPDATE EXCLUSIVE";
-const ROW_EXCLUSIVE: &str = "ROW EXCLUSIVE";
 const ACCESS_SHARE: &str = "ACCESS SHARE";
 
 /// From where on a column has snowflakes.
@@ -188,47 +187,31 @@ fn is_left(sequence: &Sequence) -> bool {
 }
 
 /// A sequence that nothing should call any more.
-fn fence(source: &Source, sequence: &Sequence, boundary: &Boundary) -> Vec<Step> {
-    let mut steps = Vec::new();
-    let name = &sequence.name;
-    if sequence.last.is_none() {
-        steps.push(Step {
-            statement: format!("SELECT nextval('{}')", name.replace('\'', "''")),
-            lock_mode: Some(ROW_EXCLUSIVE),
-            in_transaction: true,
-            undo: None,
-            note: "A sequence that was never called gives its first value whatever its increment is; this takes it.".to_owned(),
-        });
-    }
-    let (statement, undo) = sequence.fence();
-    let mut note = "A forgotten nextval() fails from now on (SQLSTATE 2200H). Sessions may still use what they hold of a sequence with CACHE.".to_owned();
+fn fence(source: &Source, sequence: &Sequence, boundary: &Boundary) -> [Step; 2] {
+    let mut note = "A forgotten nextval() fails from now on (SQLSTATE 2200H), and so does setval() with another number (22003).".to_owned();
     if let Some(functions) = &sequence.functions {
         note.push_str(&format!(" These functions name it: {functions}."));
     }
-    steps.push(Step {
-        statement,
-        lock_mode: Some(SHARE_ROW_EXCLUSIVE),
-        in_transaction: true,
-        undo: Some(undo),
-        note,
-    });
-    steps.push(Step {
-        statement: format!(
-            "COMMENT ON SEQUENCE {name} IS {}",
-            literal(&format!(
-                "fenced; values of {}.{} from {} on are snowflakes ({})",
-                source.column.table, source.column.name, boundary.first, boundary.at
-            ))
-        ),
-        lock_mode: Some(SHARE_UPDATE_EXCLUSIVE),
-        in_transaction: true,
-        undo: Some(format!(
-            "COMMENT ON SEQUENCE {name} IS {}",
-            sequence.comment.as_ref().map_or("NULL".to_owned(), |comment| literal(comment))
-        )),
-        note: "Records from where on values are snowflakes. What is below decodes to times at the layout's epoch.".to_owned(),
-    });
-    steps
+    let comment = format!(
+        "fenced; values of {}.{} from {} on are snowflakes ({})",
+        source.column.table, source.column.name, boundary.first, boundary.at
+    );
+    [
+        Step {
+            statement: sequence.fence(),
+            lock_mode: Some(SHARE_ROW_EXCLUSIVE),
+            in_transaction: true,
+            undo: Some(sequence.unfence()),
+            note,
+        },
+        Step {
+            statement: format!("COMMENT ON SEQUENCE {} IS {}", sequence.name, literal(&comment)),
+            lock_mode: Some(SHARE_UPDATE_EXCLUSIVE),
+            in_transaction: true,
+            undo: Some(sequence.restore_comment()),
+            note: "Records from where on values are snowflakes. What is below decodes to times at the layout's epoch.".to_owned(),
+        },
+    ]
 }
 
 /// Where no sequence is left that could tell, the column does.
@@ -262,15 +245,5 @@ fn check(source: &Source) -> Step {
         in_transaction: true,
         undo: None,
         note: "The newest ID has to be below the next one of this server.".to_owned(),
-    }
-}
-
-/// Text as a literal, whatever `standard_conforming_strings` says.
-fn literal(text: &str) -> String {
-    let quoted = text.replace('\'', "''");
-    if quoted.contains('\\') {
-        format!("E'{}'", quoted.replace('\\', "\\\\"))
-    } else {
-        format!("'{quoted}'")
     }
 }

@@ -1,17 +1,18 @@
 //! The sequences that a column's values come from, and how one is fenced: so that a forgotten `nextval()` fails from then
-//! on, whoever calls it.
+//! on, whoever calls it, and `setval()` does not bring it back.
 //!
-//! A sequence is fenced by an increment that leads beyond its bound from wherever it stands, so that nothing has to be
-//! known of calls that are under way. Its last value stays as it is.
+//! `nextval()` looks at no bound where `setval()` has said that its value is the next one. So a fence leaves two values
+//! alone within the bounds, the last one and the one before it, and the increment leads beyond them. `setval()` refuses
+//! all others, such as the one above the largest ID. Bounds that tight can only be found while nobody calls the sequence:
+//! the statement locks it first, and takes its last value then, which stays as it is.
 
 use crate::convert::place::{Place, rows};
 use crate::error::Error;
 use crate::observe::catalog_queries::string;
-use crate::pg::text::Text;
+use crate::pg::text::{Text, literal};
 
-/// The increments of a fence.
-const FORWARD: i64 = i64::MAX;
-const BACKWARD: i64 = i64::MIN;
+/// The increment of a fence, which tells that it is one.
+const FENCED: i64 = i64::MAX;
 
 /// A sequence.
 pub struct Sequence {
@@ -40,40 +41,64 @@ pub struct Sequence {
 impl Sequence {
     /// Whether it is fenced.
     pub fn is_fenced(&self) -> bool {
-        matches!(self.increment, FORWARD | BACKWARD)
+        self.increment == FENCED
     }
 
-    /// The statement that fences it, and the one that takes that back.
-    pub fn fence(&self) -> (String, String) {
-        let Sequence { name, increment, min, max, last, .. } = self;
-        let at = last.unwrap_or(self.start);
-        let (fence, bound, old_bound) = if *increment > 0 {
-            // From zero or below, the increment alone would lead to a value that exists.
-            (FORWARD, (at <= 0).then_some(" MAXVALUE 1"), format!(" MAXVALUE {max}"))
+    /// The statement that fences it.
+    pub fn fence(&self) -> String {
+        let Sequence { name, min, max, .. } = self;
+        // Zero is before the first value of most sequences, and within the type of all. One that goes below has a bound there.
+        let (low, high) = if self.increment > 0 {
+            let high = format!("greatest(last_value, {})", min.saturating_add(1).min(1));
+            (format!("{high} - 1"), high)
         } else {
-            (BACKWARD, (at >= 0).then_some(" MINVALUE -1"), format!(" MINVALUE {min}"))
+            let low = format!("least(last_value, {})", max.saturating_sub(1).max(-1));
+            (low.clone(), format!("{low} + 1"))
         };
-        let old_bound = bound.map_or(String::new(), |_| old_bound);
-        let (no_cycle, cycle) = if self.cycle { (" NO CYCLE", " CYCLE") } else { ("", "") };
-        (
-            format!("ALTER SEQUENCE {name} INCREMENT BY {fence}{}{no_cycle}", bound.unwrap_or("")),
-            format!("ALTER SEQUENCE {name} INCREMENT BY {increment}{old_bound}{cycle}"),
-        )
+        let body = format!(
+            "BEGIN
+    ALTER SEQUENCE {name} INCREMENT BY {FENCED} NO CYCLE;
+    PERFORM setval(tableoid, last_value) FROM {name} WHERE NOT is_called;
+    EXECUTE (SELECT format('ALTER SEQUENCE %s MINVALUE %s MAXVALUE %s START WITH %s',
+                           tableoid::regclass, {low}, {high}, last_value) FROM {name});
+END"
+        );
+        format!("DO {}", quoted_body(&body))
+    }
+
+    /// The statement that takes the fence back.
+    pub fn unfence(&self) -> String {
+        format!("ALTER SEQUENCE {} {}", self.name, self.options())
     }
 
     /// Its options as an identity's.
     pub fn identity_options(&self) -> String {
-        let Sequence { name, increment, min, max, start, cache, cycle, .. } = self;
+        format!("SEQUENCE NAME {} {}", self.name, self.options())
+    }
+
+    fn options(&self) -> String {
+        let Sequence { increment, min, max, start, cache, cycle, .. } = self;
         let cycle = if *cycle { "CYCLE" } else { "NO CYCLE" };
         format!(
-            "SEQUENCE NAME {name} INCREMENT BY {increment} MINVALUE {min} MAXVALUE {max} START WITH {start} CACHE {cache} {cycle}"
+            "INCREMENT BY {increment} MINVALUE {min} MAXVALUE {max} START WITH {start} CACHE {cache} {cycle}"
         )
+    }
+
+    /// What gives it the comment that it has now.
+    pub fn restore_comment(&self) -> String {
+        let comment = self.comment.as_deref().map_or("NULL".to_owned(), literal);
+        format!("COMMENT ON SEQUENCE {} IS {comment}", self.name)
     }
 
     /// The aggregate that finds the value a sequence of this direction has come to, and what compares two such values.
     pub fn furthest(&self) -> (&'static str, &'static str) {
         if self.increment > 0 { ("max", "greatest") } else { ("min", "least") }
     }
+}
+
+/// A block's body as a string that reads well; a name can have what ends it.
+fn quoted_body(body: &str) -> String {
+    if body.contains("$$") { literal(body) } else { format!("$$\n{body}\n$$") }
 }
 
 /// The sequences of a column and of the columns that inherit it.

@@ -17,6 +17,7 @@ from harness.ids import TOO_FAR_AHEAD, snowflake_at, stepped
 pytestmark = pytest.mark.any_mode
 
 REACHED_MAXIMUM = "2200H"
+OUT_OF_BOUNDS = "22003"
 LONG_NAME = "a" * 63
 
 BIGSERIAL = "CREATE TABLE customer (id bigserial PRIMARY KEY, name text)"
@@ -112,7 +113,49 @@ SOURCES = {
         "CREATE TABLE customer (id bigint GENERATED ALWAYS AS IDENTITY);"
         "COMMENT ON COLUMN customer.id IS 'the customer''s'"
     ),
+    "a name with dollars": Source(
+        """CREATE SEQUENCE "$$\\'"; CREATE TABLE customer (id bigint PRIMARY KEY DEFAULT nextval('"$$\\''"'))""",
+        sequence='"$$\\\'"',
+    ),
     "uuid": Source("CREATE TABLE customer (id uuid PRIMARY KEY DEFAULT gen_random_uuid())"),
+}
+
+
+class Counter(NamedTuple):
+    """A sequence that is to be fenced."""
+
+    options: str
+    # What brings it to where it stands.
+    position: str = "SELECT nextval('s'), nextval('s')"
+    # Whether there is no value before its last one, so that the one after it stays within its bounds.
+    is_at_its_end: bool = False
+
+
+COUNTERS = {
+    "ascending": Counter(""),
+    "descending": Counter("INCREMENT -1"),
+    "by ten": Counter("INCREMENT 10 CACHE 3 MINVALUE 5 START 7"),
+    "first value": Counter("", "SELECT nextval('s')"),
+    "never called": Counter("", ""),
+    "never called, descending": Counter("INCREMENT -3", ""),
+    "never called, set": Counter("START 100", "SELECT setval('s', 5, false)"),
+    "negative": Counter("MINVALUE -9 MAXVALUE -1 START -9"),
+    "from zero": Counter("MINVALUE 0 START 0", "", is_at_its_end=True),
+    "among snowflakes": Counter("", f"SELECT setval('s', {2**61})"),
+    "cycle at its maximum": Counter("MAXVALUE 9 CYCLE", "SELECT setval('s', 9)"),
+    "cycle at its minimum, descending": Counter("INCREMENT -1 MINVALUE -9 CYCLE", "SELECT setval('s', -9)"),
+    "smallint": Counter("AS smallint CYCLE"),
+    "smallint at its maximum": Counter("AS smallint CYCLE", "SELECT setval('s', 32767)"),
+    "smallint at its minimum": Counter("AS smallint MINVALUE -32768 START -32768", "", is_at_its_end=True),
+    "smallint at its maximum, descending": Counter(
+        "AS smallint INCREMENT -1 MAXVALUE 32767 START 32767", "SELECT nextval('s')", is_at_its_end=True
+    ),
+    "bigint at its maximum": Counter("", f"SELECT setval('s', {2**63 - 1})"),
+    "bigint, from below": Counter(f"MINVALUE {-(2**63)} START {-(2**63)} CYCLE"),
+    "bigint at its minimum": Counter(f"MINVALUE {-(2**63)} START {-(2**63)} CYCLE", "", is_at_its_end=True),
+    "bigint at its maximum, descending": Counter(
+        f"INCREMENT -1 MINVALUE {-(2**63)} MAXVALUE {2**63 - 1} START {2**63 - 1}", "", is_at_its_end=True
+    ),
 }
 
 
@@ -206,6 +249,76 @@ def test_there_and_back(server: Cluster, connection: psycopg.Connection, source:
     if old:
         assert insert(connection, source) not in stored
         assert refusal(connection, source.relation, source.column, "nothing").sqlstate == "22023"
+
+
+def numbers(connection: psycopg.Connection, value: int, *, is_called: bool) -> Iterator[int]:
+    """What a sequence gives after it was told to go on at a value."""
+    calls = [("SELECT setval('s', %s, %s)", (value, is_called)), *[("SELECT nextval('s')", ())] * 2]
+    for statement, arguments in calls:
+        try:
+            (number,) = connection.execute(statement, arguments).fetchone() or (0,)
+        except psycopg.Error as refused:
+            assert refused.sqlstate in (REACHED_MAXIMUM, OUT_OF_BOUNDS)
+        else:
+            if statement.startswith("SELECT nextval"):
+                yield number
+
+
+@pytest.mark.parametrize("counter", COUNTERS.values(), ids=COUNTERS)
+def test_the_fence_outlasts_setval(connection: psycopg.Connection, counter: Counter) -> None:
+    """Whatever value it is set to, it gives at most the last one and that before it, which are used up."""
+    connection.execute(f"CREATE SEQUENCE s {counter.options}".encode())
+    connection.execute("CREATE TABLE customer (id bigint PRIMARY KEY DEFAULT nextval('s'))")
+    connection.execute(counter.position.encode())
+    state = "SELECT last_value, sign(seqincrement)::int, q FROM s, pg_sequence q WHERE seqrelid = 's'::regclass"
+    before = connection.execute(state).fetchone()
+    assert before
+    last, direction, _ = before
+    statements = plan(connection)
+
+    run(connection, statements)
+    take_back(connection, statements)
+
+    assert connection.execute(state).fetchone() == before
+    for _ in range(2):
+        run(connection, statements)
+    connection.execute("INSERT INTO customer DEFAULT VALUES")
+    (as_orms_do,) = connection.execute("SELECT max(id) + 1 FROM customer").fetchone() or (0,)
+    used = {last, last + direction if counter.is_at_its_end else last - direction}
+    for value in {*used, as_orms_do, last - 1, last + 1, last + 10, -1, 0, 1, 2, 32767, -(2**63), 2**63 - 1}:
+        if -(2**63) <= value < 2**63:
+            for is_called in (True, False):
+                assert used.issuperset(numbers(connection, value, is_called=is_called))
+    connection.execute("ALTER SEQUENCE s RESTART")
+    assert connection.execute("SELECT nextval('s')").fetchone() == (last,)
+    take_back(connection, statements)
+    assert connection.execute(state).fetchone() == before
+
+
+def test_the_fence_keeps_what_was_called_meanwhile(connection: psycopg.Connection) -> None:
+    connection.execute("CREATE SEQUENCE s; CREATE TABLE customer (id bigint DEFAULT nextval('s'))")
+    statements = plan(connection)
+    connection.execute("SELECT nextval('s') FROM generate_series(1, 100)")
+
+    run(connection, statements)
+    with pytest.raises(psycopg.errors.SequenceGeneratorLimitExceeded):
+        connection.execute("SELECT nextval('s')")
+    take_back(connection, statements)
+
+    assert connection.execute("SELECT nextval('s')").fetchone() == (101,)
+
+
+def test_the_fence_takes_numbers_from_sessions(server: Cluster, connection: psycopg.Connection) -> None:
+    """Also a session that was handed several numbers at once gives none of them any more."""
+    connection.execute("CREATE SEQUENCE s CACHE 10; CREATE TABLE customer (id bigint DEFAULT nextval('s'))")
+    with server.connect("shop") as other:
+        assert other.execute("SELECT nextval('s')").fetchone() == (1,)
+        statements = plan(connection)
+        run(connection, statements)
+        with pytest.raises(psycopg.errors.SequenceGeneratorLimitExceeded):
+            other.execute("SELECT nextval('s')")
+        take_back(connection, statements)
+        assert other.execute("SELECT nextval('s')").fetchone() == (11,)
 
 
 def test_a_shared_sequence_is_fenced_with_its_last_table(connection: psycopg.Connection) -> None:
