@@ -6,6 +6,7 @@ use id_gen_core::time::{format_ms, unix_ms};
 use crate::convert::column::{Identity, Kind, Source};
 use crate::convert::sequences::Sequence;
 use crate::convert::step::{Step, Target};
+use crate::convert::views::ViewColumn;
 use crate::error::Error;
 use crate::error::convert::Refusal;
 use crate::observe::{catalog_queries as catalog, readiness};
@@ -33,8 +34,10 @@ pub fn plan(source: &Source, target: Option<Target>) -> Result<Vec<Step>, Error>
         (None | Some(Target::Snowflake), Kind::Bigint | Kind::Narrow) => {
             check_width(source)?;
             let boundary = boundary(source)?;
+            let value = format!("{schema}.snowflake_next()");
             let mut steps = vec![patience()];
-            steps.push(switch(source, &format!("{schema}.snowflake_next()"), Some(&boundary)));
+            steps.extend(source.views.iter().map(|column| switch_view(column, &value)));
+            steps.push(switch(source, &value, Some(&boundary)));
             for sequence in source.sequences.iter().filter(|sequence| is_left(sequence)) {
                 steps.extend(fence(source, sequence, &boundary));
             }
@@ -105,57 +108,91 @@ fn patience() -> Step {
     }
 }
 
+/// What gives a column a default, or none.
+fn set_default(kind: &str, relation: &str, column: &str, value: Option<&str>) -> String {
+    let action = value.map_or("DROP DEFAULT".to_owned(), |value| format!("SET DEFAULT {value}"));
+    format!("ALTER {kind} {relation} ALTER COLUMN {column} {action}")
+}
+
+/// The new default of a view, which an insert through it goes by instead of the table's.
+fn switch_view(ViewColumn { view, name, default }: &ViewColumn, value: &str) -> Step {
+    Step {
+        statement: set_default("VIEW", view, name, Some(value)),
+        lock_mode: Some(ACCESS_EXCLUSIVE),
+        in_transaction: true,
+        undo: Some(set_default("VIEW", view, name, default.as_deref())),
+        note: "What is inserted through this view goes by its default instead of the table's, and that is from the old sequence.".to_owned(),
+    }
+}
+
 /// The new default. All who insert after it get the new values.
 fn switch(source: &Source, value: &str, boundary: Option<&Boundary>) -> Step {
     let (table, column) = (&source.column.table, &source.column.name);
-    let set = format!("ALTER COLUMN {column} SET DEFAULT {value}");
     let identity = source.identity.and_then(|identity| {
         let sequence = source.sequences.iter().find(|sequence| sequence.is_identity)?;
         Some((identity, sequence))
     });
-    let mut note =
-        "Existing rows are neither read nor written; tables that inherit get the default, too."
-            .to_owned();
     let (statement, undo) = match (identity, boundary) {
-        (Some((identity, sequence)), Some(boundary)) => {
-            note.push_str(" The identity ends, and with it its sequence. Nothing keeps others from storing values of their own any more.");
-            let undo = identity_undo(source, identity, sequence, boundary);
-            (format!("ALTER TABLE {table} ALTER COLUMN {column} DROP IDENTITY, {set}"), undo)
-        }
-        _ => (format!("ALTER TABLE {table} {set}"), default_undo(source)),
+        (Some((identity, sequence)), Some(boundary)) => (
+            format!(
+                "ALTER TABLE {table} ALTER COLUMN {column} DROP IDENTITY, ALTER COLUMN {column} SET DEFAULT {value}"
+            ),
+            identity_undo(source, identity, sequence, boundary),
+        ),
+        _ => (set_default("TABLE", table, column, Some(value)), default_undo(source)),
     };
-    if let Some(triggers) = &source.triggers {
-        note.push_str(&format!(" These triggers may set the column: {triggers}."));
-    }
-    for sequence in &source.sequences {
-        if let Some(others) = &sequence.other_columns {
-            note.push_str(&format!(
-                " Sequence {} also fills {others}; it is fenced by the plan of the last of them.",
-                sequence.name
-            ));
-        }
-    }
-    if source.identity.is_none() && source.sequences.is_empty() && boundary.is_some() {
-        note.push_str(" No sequence is known to fill the column, so none is fenced.");
-    }
     Step {
         statement,
         lock_mode: Some(ACCESS_EXCLUSIVE),
         in_transaction: true,
         undo: Some(undo),
-        note,
+        note: switch_note(source, boundary.is_some()),
     }
+}
+
+/// What to know of the new default.
+fn switch_note(source: &Source, from_sequences: bool) -> String {
+    let mut note =
+        "Existing rows are neither read nor written; tables that inherit get the default, too."
+            .to_owned();
+    if let Some(setters) = &source.setters {
+        note.push_str(&format!(" These may set the column: {setters}."));
+    }
+    if !from_sequences {
+        return note;
+    }
+    for sequence in &source.sequences {
+        let Sequence { name, is_identity, other_columns, named_by, .. } = sequence;
+        if *is_identity {
+            note.push_str(" The identity ends, and with it its sequence. Nothing keeps others from storing values of their own any more.");
+            let users: Vec<&str> =
+                [other_columns, named_by].into_iter().flatten().map(String::as_str).collect();
+            if !users.is_empty() {
+                note.push_str(&format!(
+                    " These use its sequence, and may keep it from ending: {}.",
+                    users.join(", ")
+                ));
+            }
+        } else if let Some(others) = other_columns {
+            note.push_str(&format!(
+                " Sequence {name} also fills {others}; it is fenced by the plan of the last of them."
+            ));
+        }
+    }
+    if source.has_computed_sequence {
+        note.push_str(" A default calls nextval() with a sequence that it names as text or computes, which is not looked up. Give it the sequence itself and plan again, as in: SET DEFAULT nextval('numbers').");
+    } else if source.sequences.is_empty() {
+        note.push_str(" No sequence is known to fill the column, so none is fenced.");
+    }
+    note
 }
 
 /// The defaults as they were, also of tables that inherit.
 fn default_undo(source: &Source) -> String {
-    let column = &source.column.name;
-    let restore = |table: &str, default: Option<&String>| match default {
-        Some(default) => format!("ALTER TABLE {table} ALTER COLUMN {column} SET DEFAULT {default}"),
-        None => format!("ALTER TABLE {table} ALTER COLUMN {column} DROP DEFAULT"),
-    };
-    let own = restore(&source.column.table, source.default.as_ref());
-    let children = source.children.iter().map(|(table, default)| restore(table, default.as_ref()));
+    let restore = |table, default| set_default("TABLE", table, &source.column.name, default);
+    let own = restore(&source.column.table, source.default.as_deref());
+    let children =
+        source.children.iter().map(|(table, default)| restore(table, default.as_deref()));
     std::iter::once(own).chain(children).collect::<Vec<_>>().join("; ")
 }
 
@@ -189,8 +226,8 @@ fn is_left(sequence: &Sequence) -> bool {
 /// A sequence that nothing should call any more.
 fn fence(source: &Source, sequence: &Sequence, boundary: &Boundary) -> [Step; 2] {
     let mut note = "A forgotten nextval() fails from now on (SQLSTATE 2200H), and so does setval() with another number (22003).".to_owned();
-    if let Some(functions) = &sequence.functions {
-        note.push_str(&format!(" These functions name it: {functions}."));
+    if let Some(named_by) = &sequence.named_by {
+        note.push_str(&format!(" These name it: {named_by}."));
     }
     let comment = format!(
         "fenced; values of {}.{} from {} on are snowflakes ({})",

@@ -6,6 +6,7 @@ mod default_only;
 mod place;
 mod sequences;
 mod step;
+mod views;
 
 use pgrx::datum::DatumWithOid;
 use pgrx::pg_sys;

@@ -6,7 +6,7 @@
 //! all others, such as the one above the largest ID. Bounds that tight can only be found while nobody calls the sequence:
 //! the statement locks it first, and takes its last value then, which stays as it is.
 
-use crate::convert::place::{Place, rows};
+use crate::convert::place::{Place, RELATED, rows};
 use crate::error::Error;
 use crate::observe::catalog_queries::string;
 use crate::pg::text::{Text, literal};
@@ -32,8 +32,8 @@ pub struct Sequence {
     pub last: Option<i64>,
     /// Columns of other tables that have it in their default.
     pub other_columns: Option<String>,
-    /// Functions that name it.
-    pub functions: Option<String>,
+    /// Functions, rules and defaults of other views that name it.
+    pub named_by: Option<String>,
     /// Its comment.
     pub comment: Option<String>,
 }
@@ -104,36 +104,37 @@ fn quoted_body(body: &str) -> String {
 /// The sequences of a column and of the columns that inherit it.
 pub fn of_column(place: Place) -> Result<Vec<Sequence>, Error> {
     const QUERY: &str = "
-        WITH RECURSIVE member (oid) AS (
-            SELECT $1 UNION SELECT inhrelid FROM member JOIN pg_inherits ON inhparent = member.oid),
-        place (relation, number) AS (
-            SELECT m.oid, a.attnum FROM member m JOIN pg_attribute a ON a.attrelid = m.oid
-                   AND a.attname = (SELECT attname FROM pg_attribute WHERE attrelid = $1 AND attnum = $2)),
-        by_default (sequence, relation, number) AS (
-            SELECT d.refobjid, a.adrelid, a.adnum
-              FROM pg_depend d JOIN pg_attrdef a ON d.classid = 'pg_attrdef'::regclass AND a.oid = d.objid
-             WHERE d.refclassid = 'pg_class'::regclass),
-        owned (sequence, kind) AS (
-            SELECT d.objid, d.deptype
-              FROM place p JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
-                   AND d.refobjid = p.relation AND d.refobjsubid = p.number AND d.deptype IN ('a', 'i'))
         SELECT s.seqrelid::regclass::text, 'i' = ANY (SELECT kind FROM owned WHERE sequence = s.seqrelid),
                s.seqincrement, s.seqmin, s.seqmax, s.seqstart, s.seqcache, s.seqcycle,
                CASE WHEN has_sequence_privilege(s.seqrelid, 'USAGE, SELECT')
                     THEN pg_sequence_last_value(s.seqrelid) END,
                (SELECT string_agg(DISTINCT format('%s.%I', u.relation::regclass, a.attname), ', ')
                   FROM by_default u JOIN pg_attribute a ON a.attrelid = u.relation AND a.attnum = u.number
+                  JOIN pg_class t ON t.oid = u.relation AND t.relkind <> 'v'
                  WHERE u.sequence = s.seqrelid AND (u.relation, u.number) NOT IN (SELECT relation, number FROM place)),
-               (SELECT string_agg(DISTINCT p.oid::regprocedure::text, ', ')
-                  FROM pg_class c JOIN pg_proc p ON strpos(p.prosrc, c.relname) > 0
-                 WHERE c.oid = s.seqrelid),
+               (SELECT string_agg(concat_ws(' ', named.type, named.identity), ', ' ORDER BY named.type, named.identity)
+                  FROM (SELECT d.classid, d.objid FROM pg_depend d
+                         WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = s.seqrelid
+                               AND d.classid IN ('pg_proc'::regclass, 'pg_rewrite'::regclass)
+                         UNION
+                        SELECT 'pg_proc'::regclass, p.oid
+                          FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang AND l.lanname NOT IN ('internal', 'c'),
+                               coalesce(pg_get_function_sqlbody(p.oid), p.prosrc) AS body
+                         WHERE p.pronamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)
+                               AND strpos(body, c.relname) > 0
+                               AND (c.relname ~ '[^[:alnum:]_]'
+                                    OR c.relname::text = ANY (regexp_split_to_array(body, '[^[:alnum:]_]+')))
+                         UNION
+                        SELECT 'pg_attrdef'::regclass, d.oid
+                          FROM by_default u JOIN pg_class v ON v.oid = u.relation AND v.relkind = 'v'
+                          JOIN pg_attrdef d ON d.adrelid = u.relation AND d.adnum = u.number
+                         WHERE u.sequence = s.seqrelid AND v.oid NOT IN (SELECT oid FROM above)) AS n,
+                       pg_identify_object(n.classid, n.objid, 0) AS named),
                obj_description(s.seqrelid, 'pg_class')
-          FROM pg_sequence s
-         WHERE s.seqrelid IN (SELECT sequence FROM owned
-                               UNION
-                              SELECT u.sequence FROM by_default u JOIN place p USING (relation, number))
+          FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid
+         WHERE s.seqrelid IN (SELECT sequence FROM filling)
          ORDER BY 1";
-    rows(QUERY, &place.arguments(), |row| {
+    rows(&format!("{RELATED}{QUERY}"), &place.arguments(), |row| {
         let number = |place| row.get::<i64>(place).map(Option::unwrap_or_default);
         let text = |place| row.get::<Text>(place).map(|text| text.map(|text| text.0));
         Ok(Sequence {
@@ -147,7 +148,7 @@ pub fn of_column(place: Place) -> Result<Vec<Sequence>, Error> {
             cycle: row.get(8)?.unwrap_or(false),
             last: row.get(9)?,
             other_columns: text(10)?,
-            functions: text(11)?,
+            named_by: text(11)?,
             comment: text(12)?,
         })
     })
