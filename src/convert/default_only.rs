@@ -211,11 +211,19 @@ fn identity_undo(
     let options = sequence.identity_options();
     let (furthest, further) = sequence.furthest();
     let last = sequence.last.map_or(String::new(), |last| format!(", {last}"));
-    let below = (boundary.first - 1).min(sequence.max);
-    format!(
-        "ALTER TABLE {table} ALTER COLUMN {name} DROP DEFAULT, ALTER COLUMN {name} ADD GENERATED {generated} AS IDENTITY ({options}); \
-         SELECT setval(pg_get_serial_sequence({arguments}), {further}({furthest}({name}){last})) FROM {table} WHERE {name} <= {below} HAVING {further}({furthest}({name}){last}) IS NOT NULL"
-    )
+    let (min, max) = (sequence.min, sequence.max.min(boundary.first - 1));
+    let identity = format!(
+        "ALTER TABLE {table} ALTER COLUMN {name} DROP DEFAULT, ALTER COLUMN {name} ADD GENERATED {generated} AS IDENTITY ({options})"
+    );
+    let position = format!(
+        "SELECT setval(pg_get_serial_sequence({arguments}), {further}({furthest}({name}){last})) FROM {table} WHERE {name} BETWEEN {min} AND {max} HAVING {further}({furthest}({name}){last}) IS NOT NULL"
+    );
+    let comment = sequence.comment.as_ref().map(|_| sequence.restore_comment());
+    [Some(identity), Some(position), comment, sequence.privileges.clone()]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// Whether a sequence stays behind without a use.

@@ -22,7 +22,8 @@ pub struct Sequence {
     pub is_identity: bool,
     /// Its options.
     increment: i64,
-    min: i64,
+    /// The smallest value that it can have.
+    pub min: i64,
     /// The largest value that it can have.
     pub max: i64,
     start: i64,
@@ -36,6 +37,8 @@ pub struct Sequence {
     pub named_by: Option<String>,
     /// Its comment.
     pub comment: Option<String>,
+    /// Statements that give what is created in its place the privileges that it has.
+    pub privileges: Option<String>,
 }
 
 impl Sequence {
@@ -103,6 +106,8 @@ fn quoted_body(body: &str) -> String {
 
 /// The sequences of a column and of the columns that inherit it.
 pub fn of_column(place: Place) -> Result<Vec<Sequence>, Error> {
+    // A sequence that is created has the privileges that its owner gives by default; those that this one has replace
+    // them, in its order.
     const QUERY: &str = "
         SELECT s.seqrelid::regclass::text, 'i' = ANY (SELECT kind FROM owned WHERE sequence = s.seqrelid),
                s.seqincrement, s.seqmin, s.seqmax, s.seqstart, s.seqcache, s.seqcycle,
@@ -130,7 +135,26 @@ pub fn of_column(place: Place) -> Result<Vec<Sequence>, Error> {
                           JOIN pg_attrdef d ON d.adrelid = u.relation AND d.adnum = u.number
                          WHERE u.sequence = s.seqrelid AND v.oid NOT IN (SELECT oid FROM above)) AS n,
                        pg_identify_object(n.classid, n.objid, 0) AS named),
-               obj_description(s.seqrelid, 'pg_class')
+               obj_description(s.seqrelid, 'pg_class'),
+               (WITH entry AS (
+                    SELECT e.*, CASE e.grantee WHEN 0 THEN 'PUBLIC' ELSE e.grantee::regrole::text END AS role
+                      FROM aclexplode(c.relacl) WITH ORDINALITY AS e),
+                revoked (role) AS (
+                    SELECT c.relowner::regrole::text WHERE c.relacl IS NOT NULL
+                     UNION
+                    SELECT CASE e.grantee WHEN 0 THEN 'PUBLIC' ELSE e.grantee::regrole::text END
+                      FROM pg_default_acl b, aclexplode(b.defaclacl) AS e
+                     WHERE b.defaclobjtype = 'S' AND b.defaclrole = c.relowner
+                           AND b.defaclnamespace IN (0, c.relnamespace)),
+                granted (statement, place) AS (
+                    SELECT format('GRANT %s ON SEQUENCE %s TO %s%s', string_agg(privilege_type, ', ' ORDER BY ordinality),
+                                  s.seqrelid::regclass, role, CASE WHEN is_grantable THEN ' WITH GRANT OPTION' END),
+                           min(ordinality)
+                      FROM entry GROUP BY role, is_grantable)
+                SELECT concat_ws('; ',
+                           (SELECT format('REVOKE ALL ON SEQUENCE %s FROM %s', s.seqrelid::regclass,
+                                          string_agg(role, ', ')) FROM revoked HAVING count(role) > 0),
+                           (SELECT string_agg(statement, '; ' ORDER BY place) FROM granted)))
           FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid
          WHERE s.seqrelid IN (SELECT sequence FROM filling)
          ORDER BY 1";
@@ -150,6 +174,7 @@ pub fn of_column(place: Place) -> Result<Vec<Sequence>, Error> {
             other_columns: text(10)?,
             named_by: text(11)?,
             comment: text(12)?,
+            privileges: text(13)?.filter(|statements| !statements.is_empty()),
         })
     })
 }
