@@ -8,6 +8,7 @@ mod online;
 mod place;
 mod sequences;
 mod step;
+mod views;
 
 use pgrx::datum::DatumWithOid;
 use pgrx::pg_sys;
@@ -17,7 +18,7 @@ use crate::convert::goal::Goal;
 use crate::convert::online::Job;
 use crate::error::Error;
 use crate::error::convert::Refusal;
-use crate::pg::text::in_error;
+use crate::pg::text::{in_error, literal};
 
 pub use goal::Request;
 pub use step::Step;
@@ -76,7 +77,7 @@ fn start_statement(source: &Source, request: &Request) -> String {
     let mut arguments = source.column.arguments.clone();
     for (name, value) in [("target", target), ("created_at", created_at)] {
         if !value.is_empty() {
-            arguments.push_str(&format!(", {name} => {}", default_only::literal(value)));
+            arguments.push_str(&format!(", {name} => {}", literal(value)));
         }
     }
     for (name, value) in [("worker_id", worker), ("datacenter_id", datacenter)] {

@@ -55,6 +55,16 @@ pub fn in_server_encoding(text: String) -> CString {
     }
 }
 
+/// Text as a literal, whatever `standard_conforming_strings` says.
+pub fn literal(text: &str) -> String {
+    let quoted = text.replace('\'', "''");
+    if quoted.contains('\\') {
+        format!("E'{}'", quoted.replace('\\', "\\\\"))
+    } else {
+        format!("'{quoted}'")
+    }
+}
+
 /// Text for an error, which has to be of the database's encoding: in one other than UTF-8, what is beyond ASCII is shown
 /// as "?".
 pub fn in_error(text: &str) -> String {

@@ -5,7 +5,7 @@ use crate::convert::online::names::Names;
 use crate::convert::place::{Place, rows};
 use crate::error::Error;
 use crate::observe::catalog_queries::string;
-use crate::pg::text::{Text, quoted};
+use crate::pg::text::{Text, literal, quoted};
 
 /// One of them.
 pub struct Member {
@@ -97,7 +97,6 @@ pub fn query_about(members: &[Member], query: &str) -> String {
     let rows: Vec<String> = members
         .iter()
         .map(|member| {
-            let literal = |text: &str| super::literal(text);
             format!(
                 "({}::oid, {}::smallint, {}::name, {}::name, {}::name)",
                 member.relation,

@@ -12,7 +12,7 @@ use crate::convert::online::script::{Phase, Script};
 use crate::convert::place::rows;
 use crate::error::Error;
 use crate::observe::catalog_queries::string;
-use crate::pg::text::{Text, quoted};
+use crate::pg::text::{Text, literal, quoted};
 
 /// A constraint that names one of the columns.
 struct Constraint {
@@ -111,7 +111,7 @@ pub fn write(members: &[Member], names: &Names, script: &mut Script) -> Result<(
         }
         if let Some(comment) = &constraint.comment {
             let (name, table) = (quoted(&constraint.name), &constraint.table);
-            let comment = super::literal(comment);
+            let comment = literal(comment);
             for way in [Phase::Switch, Phase::Unswitch] {
                 script.add(way, 9, format!("COMMENT ON CONSTRAINT {name} ON {table} IS {comment}"));
             }

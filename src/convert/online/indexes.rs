@@ -13,7 +13,7 @@ use crate::convert::online::script::{Phase, Script};
 use crate::convert::place::rows;
 use crate::error::Error;
 use crate::observe::catalog_queries::string;
-use crate::pg::text::{Text, quoted};
+use crate::pg::text::{Text, literal, quoted};
 
 /// An index that has one of the columns.
 struct Index {
@@ -212,7 +212,7 @@ fn describe(index: &Index, script: &mut Script) {
         }
         if let Some(comment) = &index.comment {
             let name = format!("{}.{}", index.schema, quoted(&index.name));
-            script.add(way, 9, format!("COMMENT ON INDEX {name} IS {}", super::literal(comment)));
+            script.add(way, 9, format!("COMMENT ON INDEX {name} IS {}", literal(comment)));
         }
     }
 }

@@ -27,13 +27,11 @@ use crate::convert::step::{Step, Target};
 use crate::error::Error;
 use crate::error::convert::Refusal;
 use crate::observe::readiness;
-use crate::pg::text::{in_error, in_server_encoding, quoted};
+use crate::pg::text::{in_error, in_server_encoding, literal, quoted};
 
 use columns::Member;
 use names::Names;
 use script::{Phase, Script, Statement};
-
-use default_only::literal;
 
 /// The schema of the jobs, with the extension's in place of a word.
 const JOB_SQL: &str = include_str!("../../../sql/convert_job.sql");
@@ -105,7 +103,7 @@ impl Job {
         }
         for sequence in source.sequences.iter().filter(|sequence| default_only::is_left(sequence)) {
             for phase in [Phase::Finish, Phase::Keep] {
-                job.script.add(phase, 1, sequence.fence().0);
+                job.script.add(phase, 1, sequence.fence());
             }
         }
         Ok(job)
