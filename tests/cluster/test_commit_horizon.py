@@ -5,7 +5,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
@@ -138,6 +138,61 @@ def test_a_session_that_is_killed_holds_up_nothing(cluster: Cluster) -> None:
         session.close()
 
 
+def copy_rows(session: psycopg.Connection) -> None:
+    with session.cursor().copy("COPY outbox (writer) FROM STDIN") as rows:
+        for _ in range(1_000):
+            rows.write_row([1])
+
+
+def store_of_a_cursor(session: psycopg.Connection) -> None:
+    """The rest of what it returns is made when the transaction commits."""
+    session.execute("DECLARE made CURSOR WITH HOLD FOR SELECT snowflake_next() FROM generate_series(1, 1000)")
+    for id in fetched(session, "10", "made"):
+        session.execute("INSERT INTO outbox VALUES (%s, 1)", [id])
+
+
+def statement(sql: str) -> Callable[[psycopg.Connection], object]:
+    return lambda session: session.execute(sql)
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        pytest.param(statement("INSERT INTO outbox SELECT id, 1 FROM snowflake_next_batch(1000) id"), id="batch"),
+        pytest.param(statement("INSERT INTO outbox SELECT unnest(snowflake_next_array(1000)), 1"), id="array"),
+        pytest.param(copy_rows, id="COPY"),
+        pytest.param(store_of_a_cursor, id="WITH HOLD"),
+    ],
+)
+def test_ids_hold_up_readers_however_they_are_made(
+    cluster: Cluster, store: Callable[[psycopg.Connection], object]
+) -> None:
+    cluster.psql("TRUNCATE outbox")
+    with Reader(cluster) as reader, cluster.connect() as session:
+        session.execute("BEGIN")
+        store(session)
+        made = [row[0] for row in session.execute("SELECT id FROM outbox ORDER BY id")]
+        after = int(cluster.psql(INSERT))
+        assert cluster.psql(BLOCKERS) == f"t||postgres|{made[0]}|idle in transaction"
+        assert [reader.poll() for _ in range(3)] == [[], [], []]
+        session.execute("COMMIT")
+        reader.await_all(cluster, [*made, after])
+
+
+def test_the_guard_refuses_what_a_cursor_holds_beyond_its_transaction(cluster: Cluster) -> None:
+    cluster.psql(f"CREATE TABLE guarded (id bigint); {GUARD % ('guarded', '')}")
+    with cluster.connect() as session:
+        session.execute("BEGIN")
+        session.execute("DECLARE made CURSOR WITH HOLD FOR SELECT snowflake_next() FROM generate_series(1, 3)")
+        session.execute("COMMIT")
+        ids = fetched(session, "ALL", "made")
+        cluster.wait_until(lambda: ask(session, HORIZON) > ids[-1], "past the IDs")
+        for id in ids:
+            with pytest.raises(REFUSED):
+                session.execute("INSERT INTO guarded VALUES (%s)", [id])
+    cluster.psql("DROP TABLE guarded")
+
+
 def test_a_statement_has_one_horizon(cluster: Cluster) -> None:
     """Also between its rows, while others commit: or a reader would go on from where it has not read."""
     with cluster.connect() as session, cluster.connect() as other:
@@ -161,7 +216,7 @@ def test_a_statement_has_one_horizon(cluster: Cluster) -> None:
 
 
 BOTH = f"{SAFE.replace('%s', '0').removesuffix(' ORDER BY id')} UNION ALL SELECT id FROM other WHERE id > 0"
-CURSOR = f"DECLARE pair NO SCROLL CURSOR FOR {BOTH} AND id < snowflake_safe_horizon()"
+CURSOR = f"DECLARE pair NO SCROLL CURSOR %s FOR {BOTH} AND id < snowflake_safe_horizon()"
 
 
 @pytest.fixture
@@ -175,8 +230,10 @@ def fetched(session: psycopg.Connection, how_many: str, cursor: str = "pair") ->
     return [row[0] for row in session.execute(f"FETCH {how_many} FROM {cursor}")]
 
 
-def test_a_cursor_has_one_horizon_while_it_grows(cluster: Cluster, two_tables: None) -> None:
-    """Or it would not find a row of one table below one that it finds in the other, and its reader go on from there."""
+@pytest.mark.parametrize("hold", ["", "WITH HOLD"], ids=["plain", "WITH HOLD"])
+def test_a_cursor_has_one_horizon_while_it_grows(cluster: Cluster, two_tables: None, hold: str) -> None:
+    """Or it would not find a row of one table below one that it finds in the other, and its reader go on from there.
+    The rest of what a cursor WITH HOLD finds is read when its transaction commits."""
     with cluster.connect() as session, cluster.connect() as holder, Reader(cluster) as reader:
         first = int(cluster.psql(INSERT))
         holder.execute("BEGIN")
@@ -186,13 +243,15 @@ def test_a_cursor_has_one_horizon_while_it_grows(cluster: Cluster, two_tables: N
         in_other = int(cluster.psql("INSERT INTO other VALUES (snowflake_next()) RETURNING id"))
         ask(session, HORIZON)
         session.execute("BEGIN")
-        session.execute(CURSOR)
+        session.execute(CURSOR % hold)
         found = fetched(session, "1")
         holder.execute("COMMIT")
         reader.await_all(cluster, [first, above])
+        if hold:
+            session.execute("COMMIT")
         found += fetched(session, "ALL")
         assert found == [first]
-        session.execute("COMMIT")
+        session.execute("CLOSE pair" if hold else "COMMIT")
         cluster.wait_until(lambda: ask(session, HORIZON) > in_other, "past the row")
         assert [row[0] for row in session.execute(f"{BOTH} AND id < snowflake_safe_horizon()")] == [
             first,
@@ -207,7 +266,7 @@ def test_a_cursor_keeps_its_horizon_beside_other_polls(cluster: Cluster, two_tab
         rows = [int(cluster.psql(INSERT)) for _ in range(2)]
         cluster.wait_until(lambda: ask(session, HORIZON) > rows[-1], "past the rows")
         session.execute("BEGIN")
-        session.execute(CURSOR)
+        session.execute(CURSOR % "")
         found = fetched(session, "1")
         horizons = set()
         for _ in range(20):
