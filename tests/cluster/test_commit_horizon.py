@@ -8,18 +8,20 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 
 import psycopg
 import pytest
 
 from harness import GENERATING, Cluster, SqlError
-from harness.ids import NEXT, change, refusal
+from harness.ids import NEXT, Caller, answer_of, change, error_of, refusal
 
 TWO_PHASE = "max_prepared_transactions = 20\n"
 CONF = GENERATING + TWO_PHASE
 OUTBOX = "CREATE EXTENSION id_gen; CREATE TABLE outbox (id bigint PRIMARY KEY DEFAULT snowflake_next(), writer int)"
 INSERT = "INSERT INTO outbox (writer) VALUES (1) RETURNING id"
 HORIZON = "SELECT snowflake_safe_horizon()"
+REMEMBERED = "SELECT count(*) FROM id_gen_stat_get_horizon() WHERE transaction IS NOT NULL"
 BLOCKERS = "SELECT pid IS NOT NULL, gid, database, first_id, state FROM id_gen_horizon_blockers"
 NAIVE = "SELECT id FROM outbox WHERE id > %s ORDER BY id"
 SAFE = "SELECT id FROM outbox WHERE id > %s AND id < snowflake_safe_horizon() ORDER BY id"
@@ -384,11 +386,60 @@ def test_prepared_transactions() -> None:
             cluster.psql("COMMIT PREPARED 'one'")
             reader.await_all(cluster, [first, second])
             assert cluster.psql(BLOCKERS) == ""
-            # More than are remembered at once.
-            for number in range(100):
-                cluster.psql(f"BEGIN; {INSERT}; PREPARE TRANSACTION 'p{number}'")
-                cluster.psql(f"ROLLBACK PREPARED 'p{number}'")
-            reader.await_all(cluster, [first, second, int(cluster.psql(INSERT))])
+
+
+def test_more_prepared_transactions_than_are_remembered() -> None:
+    """Nobody reads meanwhile, so those that have ended are forgotten only when there is no room for another."""
+    sessions, each = 6, 100
+    few = "max_connections = 15\nmax_worker_processes = 4\nmax_wal_senders = 0\nautovacuum_max_workers = 1\n"
+    with Cluster(conf=f"{GENERATING}{few}max_prepared_transactions = {sessions + 1}\n") as cluster:
+        cluster.psql(OUTBOX)
+
+        def prepare(number: int) -> list[int]:
+            """How many are remembered after each."""
+            remembered = []
+            with cluster.connect() as session:
+                for _ in range(each):
+                    session.execute("BEGIN")
+                    ask(session, INSERT)
+                    session.execute(f"PREPARE TRANSACTION 'p{number}'")
+                    remembered.append(ask(session, REMEMBERED))
+                    session.execute(f"ROLLBACK PREPARED 'p{number}'")
+            return remembered
+
+        with Reader(cluster) as reader, ThreadPoolExecutor(sessions) as pool:
+            with transaction(cluster) as (session, first):
+                session.execute("PREPARE TRANSACTION 'stays'")
+            for remembered in [prepare(0), *pool.map(prepare, range(sessions))]:
+                assert sessions + 1 < max(remembered) < each
+                assert any(later < earlier for earlier, later in pairwise(remembered))
+            assert cluster.psql(BLOCKERS) == f"f|stays|postgres|{first}|prepared"
+            after = int(cluster.psql(INSERT))
+            assert [reader.poll() for _ in range(3)] == [[], [], []]
+            cluster.psql("COMMIT PREPARED 'stays'")
+            reader.await_all(cluster, [first, after])
+            assert cluster.psql(REMEMBERED) == "0"
+
+
+@pytest.mark.parametrize("end", ["cancel", "terminate"])
+def test_a_commit_that_waits_for_a_standby(end: str) -> None:
+    """Nobody else sees its row yet. When the wait is called off, it has committed all the same."""
+    conf = f"{CONF}synchronous_standby_names = 'nobody'\nsynchronous_commit = local\n"
+    with Cluster(conf=conf) as cluster:
+        cluster.psql(OUTBOX)
+        with Reader(cluster) as reader, Caller(cluster) as caller:
+            caller.ask("SELECT set_config('synchronous_commit', 'on', false)")
+            waiting = caller.begin(INSERT)
+            caller.await_wait("IPC")
+            first = int(cluster.psql("SELECT first_id FROM id_gen_horizon_blockers"))
+            after = int(cluster.psql(INSERT))
+            assert [reader.poll() for _ in range(3)] == [[], [], []]
+            cluster.psql(f"SELECT pg_{end}_backend({caller.pid})")
+            reader.await_all(cluster, [first, after])
+            if end == "cancel":
+                assert answer_of(waiting) == first
+            else:
+                error_of(waiting)
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
