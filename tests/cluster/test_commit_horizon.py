@@ -30,6 +30,14 @@ WRITERS = 16
 READERS = 3
 # For a release, as long as readers poll elsewhere.
 SECONDS = 600 if "ID_GEN_RELEASE" in os.environ else 8
+END_A_WRITER = """
+    SELECT count(pg_terminate_backend(pid))
+      FROM (SELECT pid FROM pg_stat_activity WHERE application_name = 'writer' ORDER BY random() LIMIT 1) writer
+"""
+CRASHES = 3
+ROWS_BETWEEN_CRASHES = 500
+# What becomes of a session that is terminated, or whose server is killed or not up yet.
+ENDED = "57P"
 READ_ONLY = "25006"
 IN_PARALLEL_MODE = "25000"
 # As docs/reading-in-order.md recommends it.
@@ -58,12 +66,36 @@ def transaction(cluster: Cluster, dbname: str = "postgres") -> Iterator[tuple[ps
         yield session, ask(session, INSERT)
 
 
+@contextmanager
+def may_be_ended() -> Iterator[None]:
+    """The server may end the session at any point."""
+    try:
+        yield
+    except psycopg.OperationalError as error:
+        if error.sqlstate is not None and not error.sqlstate.startswith(ENDED):
+            raise
+
+
+def connect_again(cluster: Cluster, **options: str) -> psycopg.Connection:
+    """As soon as the server takes connections."""
+    sessions: list[psycopg.Connection] = []
+
+    def connects() -> bool:
+        with may_be_ended():
+            sessions.append(cluster.connect(**options))
+        return bool(sessions)
+
+    cluster.wait_until(connects, "taking connections")
+    return sessions[0]
+
+
 class Reader:
     """Polls, and remembers what it got."""
 
     def __init__(self, cluster: Cluster, sql: str = SAFE) -> None:
         self.ids: list[int] = []
         self._sql = sql
+        self._cluster = cluster
         self._session = cluster.connect()
         # Earlier rows are not for this one.
         self._last = ask(self._session, "SELECT coalesce(max(id), 0) FROM outbox")
@@ -81,10 +113,13 @@ class Reader:
             self.ids += found
         return found
 
-    def poll_until(self, done: threading.Event) -> list[int]:
+    def poll_until(self, done: threading.Event) -> None:
+        """Goes on where it was when the server ends its session."""
         while not done.is_set():
-            self.poll()
-        return self.ids
+            with may_be_ended():
+                self.poll()
+                continue
+            self._session = connect_again(self._cluster)
 
     def await_all(self, cluster: Cluster, expected: list[int]) -> None:
         """Polls until it has these, and no others."""
@@ -653,45 +688,56 @@ def test_a_row_publishes_the_horizon_to_standbys() -> None:
 
 
 def write_until(cluster: Cluster, number: int, done: threading.Event) -> None:
-    """Transactions of every kind, which commit when they like."""
+    """Transactions of every kind, which commit when they like, in one session after the other."""
     choose = random.Random(number)
-    with cluster.connect() as session:
-        for count in range(1_000_000):
-            if done.is_set():
-                return
-            session.execute("BEGIN")
-            for _ in range(choose.randrange(1, 4)):
-                session.execute("INSERT INTO outbox (writer) VALUES (%s)", [number])
-            kind = choose.randrange(10)
-            if kind == 0:
-                session.execute("SAVEPOINT one")
-                session.execute("INSERT INTO outbox (writer) SELECT 0 FROM generate_series(1, 3)")
-                session.execute("ROLLBACK TO one")
-            time.sleep(choose.choice((0, 0, 0.001, 0.02)))
-            if kind == 1:
-                session.execute("ROLLBACK")
-            elif kind == 2:
-                name = f"w{number}_{count}"
-                session.execute(f"PREPARE TRANSACTION '{name}'")
-                session.execute("INSERT INTO outbox (writer) VALUES (%s)", [number])
-                session.execute(f"{choose.choice(('COMMIT', 'ROLLBACK'))} PREPARED '{name}'")
-            else:
-                session.execute("COMMIT")
+    while not done.is_set():
+        with may_be_ended(), connect_again(cluster, application_name="writer") as session:
+            cluster.wait_until(lambda session=session: end_prepared(session, number, choose), "rid of a transaction")
+            while not done.is_set():
+                write(session, number, choose)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("max_block", [65_536, 1], ids=["blocks", "a shared block"])
-def test_every_row_once_and_in_order(max_block: int) -> None:
-    conf = f"{CONF}max_prepared_transactions = {WRITERS}\nid_gen.max_block = {max_block}\nsynchronous_commit = off\n"
-    with Cluster(conf=conf) as cluster, ThreadPoolExecutor(WRITERS + READERS + 1) as pool:
-        cluster.psql(OUTBOX)
+def end_prepared(session: psycopg.Connection, number: int, choose: random.Random) -> bool:
+    """Ends what an earlier session has left, unless that one is still about to end itself."""
+    name = f"w{number}"
+    with suppress(psycopg.errors.ObjectNotInPrerequisiteState):
+        if ask(session, f"SELECT count(*) FROM pg_prepared_xacts WHERE gid = '{name}'"):
+            session.execute(f"{choose.choice(('COMMIT', 'ROLLBACK'))} PREPARED '{name}'")
+        return True
+    return False
+
+
+def write(session: psycopg.Connection, number: int, choose: random.Random) -> None:
+    session.execute("BEGIN")
+    for _ in range(choose.randrange(1, 4)):
+        session.execute("INSERT INTO outbox (writer) VALUES (%s)", [number])
+    kind = choose.randrange(10)
+    if kind == 0:
+        session.execute("SAVEPOINT one")
+        session.execute("INSERT INTO outbox (writer) SELECT 0 FROM generate_series(1, 3)")
+        session.execute("ROLLBACK TO one")
+    time.sleep(choose.choice((0, 0, 0.001, 0.02)))
+    if kind == 1:
+        session.execute("ROLLBACK")
+    elif kind == 2:
+        session.execute(f"PREPARE TRANSACTION 'w{number}'")
+        session.execute("INSERT INTO outbox (writer) VALUES (%s)", [number])
+        end_prepared(session, number, choose)
+    else:
+        session.execute("COMMIT")
+
+
+@contextmanager
+def writers_and_readers(cluster: Cluster) -> Iterator[None]:
+    """They are at it for as long as the block lasts. Each row is read once and in order, but by the naive reader."""
+    with ThreadPoolExecutor(WRITERS + READERS + 1) as pool:
         readers = [Reader(cluster) for _ in range(READERS)]
         naive = Reader(cluster, NAIVE)
         written, read = threading.Event(), threading.Event()
         try:
             writing = [pool.submit(write_until, cluster, number, written) for number in range(WRITERS)]
             reading = [pool.submit(reader.poll_until, read) for reader in (*readers, naive)]
-            time.sleep(SECONDS)
+            yield
             written.set()
             for each in writing:
                 each.result()
@@ -701,13 +747,52 @@ def test_every_row_once_and_in_order(max_block: int) -> None:
         for each in reading:
             each.result()
         with cluster.connect() as session:
+            for number in range(WRITERS):
+                end_prepared(session, number, random.Random())
             rows = [row[0] for row in session.execute("SELECT id FROM outbox ORDER BY id")]
         for reader in readers:
             reader.await_all(cluster, rows)
         naive.poll()
         lost = set(rows) - set(naive.ids)
-        print(f"{len(rows)} rows; the reader that goes by the last ID alone lost {len(lost)}")
+        print(f"{len(rows)} rows; the reader that goes by the last ID alone lost {len(lost)}, the {READERS} others 0")
         assert lost
+        assert "was terminated by signal" not in cluster.log()
         for reader in (*readers, naive):
             with suppress(Exception):
                 reader.__exit__()
+
+
+def end_sessions(cluster: Cluster, until: float) -> int:
+    """Terminates writers, each wherever it is."""
+    choose, ended = random.Random(0), 0
+    with cluster.connect() as session:
+        while time.monotonic() < until:
+            time.sleep(choose.uniform(0, 0.2))
+            ended += ask(session, END_A_WRITER)
+    return ended
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("max_block", [65_536, 1], ids=["blocks", "a shared block"])
+def test_every_row_once_and_in_order(max_block: int) -> None:
+    """While some of the writers are terminated, each at any point of its transaction."""
+    conf = f"{CONF}max_prepared_transactions = {WRITERS}\nid_gen.max_block = {max_block}\nsynchronous_commit = off\n"
+    with Cluster(conf=conf) as cluster:
+        cluster.psql(OUTBOX)
+        with writers_and_readers(cluster):
+            assert end_sessions(cluster, time.monotonic() + SECONDS) > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("max_block", [65_536, 1], ids=["blocks", "a shared block"])
+def test_readers_go_on_after_crashes(max_block: int) -> None:
+    """No row that they have read is gone: a commit shows once it is on disk."""
+    conf = f"{CONF}max_prepared_transactions = {WRITERS}\nid_gen.max_block = {max_block}\n"
+    with Cluster(conf=conf) as cluster:
+        cluster.psql(OUTBOX)
+        with writers_and_readers(cluster):
+            for _ in range(CRASHES):
+                enough = int(cluster.psql("SELECT count(*) FROM outbox")) + ROWS_BETWEEN_CRASHES
+                cluster.poll_until(f"SELECT count(*) > {enough} FROM outbox")
+                cluster.kill9()
+                cluster.start()
