@@ -2,7 +2,6 @@
 
 use std::sync::atomic::Ordering;
 
-use id_gen_core::layout::Layout;
 use id_gen_core::tsc::TscInterval;
 use pgrx::pg_sys;
 
@@ -89,10 +88,7 @@ pub fn take_shared(Backend { shared, slot }: Backend) -> Option<u64> {
             }
         }
         // Before it takes an ID, a transaction has to be pending; its first one can't be below the block's.
-        let begins = slot.pending.first_id().is_none();
-        if begins {
-            slot.pending.publish(Layout::to_bigint(terms.first_id()));
-        }
+        let begins = slot.begin_transaction(|| terms.first_id());
         let id = shared.block.take(&terms);
         match id {
             Some(_) => slot.note_claim(terms.now_tick, 1),

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use id_gen_core::block::Block;
 use id_gen_core::horizon::Pending;
+use id_gen_core::layout::Layout;
 
 use crate::shared::counters::Counts;
 
@@ -85,6 +86,19 @@ impl Slot {
             waits: self.waits.load(Relaxed),
             waited_ns: self.waited_ns.load(Relaxed),
         }
+    }
+
+    /// Publishes the ID from which on the transaction may commit rows, unless it has published one; whether it did so now.
+    #[inline(always)]
+    pub fn begin_transaction(&self, first_id: impl FnOnce() -> u64) -> bool {
+        if cfg!(feature = "without_horizon") {
+            return false;
+        }
+        let begins = self.pending.first_id().is_none();
+        if begins {
+            self.pending.publish(Layout::to_bigint(first_id()));
+        }
+        begins
     }
 
     /// The transaction has ended, and every new snapshot shows how: nothing is pending any more. What is left of the
