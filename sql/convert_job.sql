@@ -26,7 +26,7 @@ CREATE TABLE id_gen_convert.job (
     paused boolean NOT NULL DEFAULT false,
     waiting_for text,
     -- The tables that are locked to switch, and the views that are made again.
-    tables text NOT NULL, views text,
+    tables text[] NOT NULL, views text[] NOT NULL,
     -- What depended on the columns when the job began.
     dependents text[],
     -- For snowflakes with the time of their rows: the first ID of the epoch with the number that they get, what the next
@@ -49,7 +49,7 @@ CREATE TABLE id_gen_convert.statement (
     place integer,
     statement text NOT NULL,
     -- What is locked before it runs, and how.
-    tables text, lock_mode text,
+    tables text[], lock_mode text,
     -- The index or constraint that it makes, and of which table.
     made_on regclass, made text,
     PRIMARY KEY (job, phase, place)
@@ -148,36 +148,57 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.wrong_phase(id_gen_convert.job, text) IS 'refuses what does not fit where the job is';
 
--- Locks tables, and views of them that are made again, giving up between tries, so that nobody waits long behind them. Others
--- who lock the same in another order wait for what is locked first while they hold what is locked next. Most come to what is
--- referred to first, and to views last; every third try takes another order. Raises what the last one met.
-CREATE FUNCTION id_gen_convert.lock_tables(tables text, lock_mode text, views text DEFAULT NULL, tries integer DEFAULT 30) RETURNS void
+-- Locks tables with their partitions, and views that are made again, those that are there. A try takes 400 ms at the most for
+-- all of them, and gives up what it has before the next, so that nobody waits long behind them. Others who lock the same in
+-- another order wait for what is locked first while they hold what is locked next. Most come to what is referred to first, and
+-- to views last; every other try takes another order. Raises what the last one met.
+CREATE FUNCTION id_gen_convert.lock_tables(
+        tables text[], lock_mode text, views text[] DEFAULT '{}', tries integer DEFAULT 40) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     try integer := 1;
-    wanted text;
+    each record;
+    until timestamptz;
 BEGIN
     LOOP
         BEGIN
+            until := clock_timestamp() + interval '400 ms';
+            FOR each IN
+                WITH RECURSIVE given AS (
+                    SELECT to_regclass(name)::oid AS oid, place, false AS is_view FROM unnest(tables) WITH ORDINALITY AS t (name, place)
+                     UNION ALL
+                    SELECT to_regclass(name)::oid, 1000 * CASE try % 4 WHEN 0 THEN -1 ELSE 1 END + place, true
+                      FROM unnest(views) WITH ORDINALITY AS v (name, place)),
+                part AS (
+                    SELECT * FROM given UNION ALL
+                    SELECT i.inhrelid, p.place, false FROM part p JOIN pg_inherits i ON i.inhparent = p.oid AND NOT p.is_view)
+                SELECT p.oid::regclass AS name, is_view, pg_get_userbyid(c.relowner) AS owner FROM part p JOIN pg_class c USING (oid)
+                 ORDER BY CASE try % 4 WHEN 2 THEN random() ELSE place END, p.oid
+            LOOP
+                PERFORM set_config('lock_timeout', greatest(extract(epoch FROM until - clock_timestamp()) * 1000, 1)::integer::text, true);
+                IF each.is_view THEN
+                    -- LOCK would lock all that the view reads, too. This changes nothing.
+                    EXECUTE format('ALTER VIEW %s OWNER TO %I', each.name, each.owner);
+                ELSE
+                    EXECUTE format('LOCK TABLE ONLY %s IN %s MODE', each.name, lock_mode);
+                END IF;
+            END LOOP;
             PERFORM set_config('lock_timeout', '400ms', true);
-            SELECT string_agg(each, ', ' ORDER BY CASE try % 3 WHEN 0 THEN random() ELSE place END) INTO wanted
-              FROM unnest(string_to_array(concat_ws(', ', tables, views), ', ')) WITH ORDINALITY AS given (each, place);
-            EXECUTE format('LOCK TABLE %s IN %s MODE', wanted, lock_mode);
             RETURN;
         EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
             IF try >= tries THEN
                 RAISE lock_not_available USING
-                    MESSAGE = format('could not lock %s', concat_ws(', ', tables, views)),
+                    MESSAGE = format('could not lock %s', array_to_string(tables || views, ', ')),
                     DETAIL = format('Each of %s tries waited for 400 ms. Nothing was changed.', tries),
                     HINT = 'Type the same command again, where no transaction uses these tables for long; SELECT * FROM pg_locks WHERE NOT granted; shows who waits.';
             END IF;
         END;
         try := try + 1;
-        PERFORM pg_sleep(0.2 + random() * 0.6);
+        PERFORM pg_sleep(0.2 + random() * 0.4);
     END LOOP;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.lock_tables(text, text, text, integer) IS 'locks tables and views for a transaction, without holding others up for more than 400 ms at a time';
+COMMENT ON FUNCTION id_gen_convert.lock_tables(text[], text, text[], integer) IS 'locks tables and views for a transaction, without holding others up for more than 400 ms at a time';
 
 CREATE FUNCTION id_gen_convert.execute_all(job_id integer, of_phase text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
@@ -191,6 +212,22 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.execute_all(integer, text) IS 'runs the statements of a phase';
 
+
+-- Runs one statement, with the locks that it takes; unless what it makes is there, as where a job is sent back to fill rows.
+CREATE FUNCTION id_gen_convert.execute_one(s id_gen_convert.statement) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_constraint WHERE conrelid = s.made_on AND conname = s.made)
+       OR EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = s.made_on AND c.relname = s.made) THEN
+        RETURN;
+    END IF;
+    IF s.lock_mode IS NOT NULL THEN
+        PERFORM id_gen_convert.lock_tables(s.tables, s.lock_mode);
+    END IF;
+    EXECUTE s.statement;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.execute_one(id_gen_convert.statement) IS 'runs one statement of a job';
 
 -- What depends on the columns of a job, with its definition, beside what the job itself has made.
 CREATE FUNCTION id_gen_convert.dependents(job_id integer) RETURNS text[]
@@ -280,7 +317,8 @@ CREATE FUNCTION id_gen_convert.missing_indexes(job_id integer, of_phase text)
           FROM id_gen_convert.statement s
           LEFT JOIN pg_index i ON i.indrelid = s.made_on
                AND (SELECT relname FROM pg_class WHERE oid = i.indexrelid) = s.made
-         WHERE s.job = job_id AND s.phase = of_phase AND NOT coalesce(i.indisvalid AND i.indisready, false)
+         WHERE s.job = job_id AND s.phase = of_phase AND s.made_on IN (SELECT oid FROM pg_class)
+           AND NOT coalesce(i.indisvalid AND i.indisready, false)
          ORDER BY s.place
     $$;
 COMMENT ON FUNCTION id_gen_convert.missing_indexes(integer, text) IS 'indexes that a client has to make, and the broken ones that stand in their place';
@@ -371,14 +409,14 @@ BEGIN
     EXECUTE format($statement$
         WITH numbered AS MATERIALIZED (
             SELECT place, tick, row_number() OVER (PARTITION BY tick) - 1 AS sequence
-              FROM (SELECT t.ctid, @extschema@.snowflake_min(greatest(least(coalesce(%3$s, $1), $1), $2))
+              FROM (SELECT t.ctid, %7$s.snowflake_min(greatest(least(coalesce(%3$s, $1), $1), $2))
                       FROM ONLY %1$s t WHERE %2$s AND (%4$s) %6$s) AS batch (place, tick)
              WHERE tick > $6),
         written AS (
             UPDATE ONLY %1$s AS t SET %5$I = tick + $3 + sequence * $4 FROM numbered
              WHERE t.ctid = numbered.place AND sequence < $5 AND (%4$s) RETURNING t.%5$I AS id)
         SELECT count(*), max(id) FROM written
-        $statement$, part, which, f.allotted_at, f.pending, f.allotted_column, locking)
+        $statement$, part, which, f.allotted_at, f.pending, f.allotted_column, locking, @extschema_text@)
     INTO total, new_top
     USING j.started_at, @extschema@.snowflake_timestamp(0), j.node, j.sequence_step, j.sequence_size, top;
     top := greatest(top, new_top);
@@ -386,7 +424,7 @@ BEGIN
     WHILE is_left LOOP
         EXECUTE format($statement$
             WITH batch AS MATERIALIZED (
-                SELECT t.ctid AS place, @extschema@.snowflake_min(greatest(least(coalesce(%3$s, $2), $2), $3)) AS own_tick
+                SELECT t.ctid AS place, %8$s.snowflake_min(greatest(least(coalesce(%3$s, $2), $2), $3)) AS own_tick
                   FROM ONLY %1$s t WHERE %2$s AND (%4$s) %7$s),
             timed AS MATERIALIZED (
                 SELECT place, own_tick, coalesce(free_tick, own_tick) AS tick
@@ -407,7 +445,7 @@ BEGIN
                 SELECT DISTINCT $1, own_tick, tick + $7 FROM numbered WHERE sequence >= $6
                 ON CONFLICT (job, tick) DO UPDATE SET free_tick = excluded.free_tick RETURNING 1)
             SELECT count(*), (SELECT count(*) FROM crowded), max(id) FROM written
-            $statement$, part, which, f.allotted_at, f.pending, f.allotted_column, f.relation, locking)
+            $statement$, part, which, f.allotted_at, f.pending, f.allotted_column, f.relation, locking, @extschema_text@)
         INTO written, crowded, new_top
         USING j.id, j.started_at, @extschema@.snowflake_timestamp(0), j.node, j.sequence_step, j.sequence_size, j.tick_step;
         total := total + written;
@@ -441,10 +479,10 @@ BEGIN
         END IF;
     EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
         IF f.assignment IS NULL THEN
-            written := id_gen_convert.allot(j, f, part, which, 'FOR NO KEY UPDATE SKIP LOCKED');
+            written := id_gen_convert.allot(j, f, part, which, 'FOR UPDATE SKIP LOCKED');
         ELSE
             EXECUTE format(
-                'WITH batch AS MATERIALIZED (SELECT t.ctid AS place FROM ONLY %1$s t WHERE %2$s AND (%3$s) FOR NO KEY UPDATE SKIP LOCKED)'
+                'WITH batch AS MATERIALIZED (SELECT t.ctid AS place FROM ONLY %1$s t WHERE %2$s AND (%3$s) FOR UPDATE SKIP LOCKED)'
                 ' UPDATE ONLY %1$s AS t SET %4$s FROM batch WHERE t.ctid = batch.place',
                 part, which, f.pending, f.assignment);
             GET DIAGNOSTICS written = ROW_COUNT;
@@ -490,7 +528,7 @@ BEGIN
     END IF;
     FOR each IN SELECT id_gen_convert.parts(f.relation) LOOP
         written := written + id_gen_convert.write_rows(j, f, each, format(
-            't.ctid = ANY (ARRAY(SELECT t.ctid FROM ONLY %s t WHERE %s LIMIT %s FOR NO KEY UPDATE SKIP LOCKED))', each, f.pending, max_rows));
+            't.ctid = ANY (ARRAY(SELECT t.ctid FROM ONLY %s t WHERE %s LIMIT %s FOR UPDATE SKIP LOCKED))', each, f.pending, max_rows));
         EXIT WHEN written >= max_rows;
     END LOOP;
     UPDATE id_gen_convert.fill SET rows_done = rows_done + written WHERE job = j.id AND place = f.place;
@@ -550,14 +588,14 @@ BEGIN
             RETURN 0;
         ELSIF f.job IS NOT NULL THEN
             IF f.synchronize <> '{}' THEN
-                PERFORM id_gen_convert.lock_tables(f.relation::text, 'SHARE ROW EXCLUSIVE');
+                PERFORM id_gen_convert.lock_tables(ARRAY[f.relation::text], 'SHARE ROW EXCLUSIVE');
                 FOREACH each IN ARRAY f.synchronize LOOP
                     EXECUTE each;
                 END LOOP;
             END IF;
             UPDATE id_gen_convert.fill
                SET begun_at = clock_timestamp(), told_at = clock_timestamp(),
-                   rows_total = (SELECT sum(greatest(reltuples, 0)) FROM pg_class WHERE oid IN (SELECT id_gen_convert.parts(f.relation)))
+                   rows_total = (SELECT coalesce(sum(greatest(reltuples, 0)), 0) FROM pg_class WHERE oid IN (SELECT id_gen_convert.parts(f.relation)))
              WHERE job = j.id AND place = f.place;
             INSERT INTO id_gen_convert.part (job, place, relation, blocks)
             SELECT j.id, f.place, each_part, pg_relation_size(each_part) / current_setting('block_size')::bigint
@@ -569,10 +607,7 @@ BEGIN
     END IF;
     SELECT * INTO s FROM id_gen_convert.statement WHERE job = j.id AND phase = j.phase AND place = j.done + 1 AND j.phase <> 'index';
     IF FOUND THEN
-        IF s.lock_mode IS NOT NULL THEN
-            PERFORM id_gen_convert.lock_tables(s.tables, s.lock_mode);
-        END IF;
-        EXECUTE s.statement;
+        PERFORM id_gen_convert.execute_one(s);
         UPDATE id_gen_convert.job SET done = done + 1 WHERE id = j.id;
         RETURN 0;
     END IF;
@@ -667,7 +702,7 @@ DECLARE
     strangers text;
     mend text;
 BEGIN
-    FOR f IN SELECT * FROM id_gen_convert.fill WHERE job = j.id ORDER BY place LOOP
+    FOR f IN SELECT * FROM id_gen_convert.fill AS of_table WHERE job = j.id AND of_table.relation IN (SELECT oid FROM pg_class) ORDER BY place LOOP
         EXECUTE format('SELECT count(*), count(*) FILTER (WHERE %s), count(*) FILTER (WHERE %s) FROM %s t',
                        CASE WHEN is_switched THEN f.unreturned ELSE f.pending END,
                        CASE WHEN is_switched THEN 'false' ELSE f.mismatch END, f.relation)
@@ -795,8 +830,8 @@ BEGIN
             HINT = format('Undo it first: CALL id_gen_convert.undo(%s);', later);
     END IF;
     IF j.phase = 'switched' THEN
-        PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.views);
-        FOR f IN SELECT * FROM id_gen_convert.fill WHERE job = j.id LOOP
+        -- Before the lock: from the switch on, no row has come without one.
+        FOR f IN SELECT * FROM id_gen_convert.fill AS of_table WHERE job = j.id AND of_table.relation IN (SELECT oid FROM pg_class) LOOP
             EXECUTE format('SELECT count(*) FROM (SELECT FROM %s t WHERE %s LIMIT 1000) AS lacking', f.relation, f.unreturned) INTO missing;
             IF missing > 0 THEN
                 RAISE object_not_in_prerequisite_state USING
@@ -805,6 +840,7 @@ BEGIN
                     HINT = format('Give them old values: SELECT * FROM %s t WHERE %s;', f.relation, f.unreturned);
             END IF;
         END LOOP;
+        PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.views);
         PERFORM id_gen_convert.execute_all(j.id, 'unswitch');
         UPDATE id_gen_convert.job SET phase = 'returned', done = 0 WHERE id = j.id;
         RETURN true;
@@ -812,7 +848,7 @@ BEGIN
     IF j.phase = 'returned' THEN
         SELECT * INTO s FROM id_gen_convert.statement WHERE job = j.id AND phase = 'revalidate' AND place = j.done + 1;
         IF FOUND THEN
-            EXECUTE s.statement;
+            PERFORM id_gen_convert.execute_one(s);
             UPDATE id_gen_convert.job SET done = done + 1 WHERE id = j.id;
             RETURN true;
         END IF;
@@ -854,3 +890,18 @@ BEGIN
     PERFORM id_gen_convert.forget(j.id);
 END $$;
 COMMENT ON FUNCTION id_gen_convert.finish(regclass, text, boolean) IS 'ends a job after the switch: the old values go, or stay as columns of their own; nothing leads back';
+
+-- What the owner lets others do with new tables by default is not meant for these: what is written here is run.
+DO $$
+DECLARE
+    each record;
+BEGIN
+    FOR each IN
+        SELECT DISTINCT c.oid::pg_catalog.regclass AS name, CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(x.grantee)) END AS role
+          FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(c.relacl) AS x
+         WHERE c.relnamespace = 'id_gen_convert'::pg_catalog.regnamespace AND x.grantee <> c.relowner AND c.relkind IN ('r', 'v')
+    LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', each.name, each.role);
+    END LOOP;
+END $$;
+REVOKE CREATE ON SCHEMA id_gen_convert FROM PUBLIC;

@@ -2,21 +2,27 @@
 //!
 //! What PostgreSQL writes is regular: names that need quotes have them, keywords are in capitals, and a column of the one
 //! table that an index or constraint is of has no table's name in front. So a name that stands alone is the column, unless it
-//! is a type (after `::`), a member (after `.`) or a function (before a parenthesis).
+//! is a type (after `::`), a member (after `.`), a function (before a parenthesis), a collation or the unit of EXTRACT.
 
 /// Longest name that PostgreSQL keeps, in bytes (its NAMEDATALEN less the byte that ends it).
 pub const NAME_BYTES: usize = 63;
+
+/// Words that go on with the name of a type that begins another way, such as `timestamp with time zone`.
+const TYPE_WORDS: [&str; 10] =
+    ["with", "without", "time", "zone", "varying", "precision", "to", "month", "second", "minute"];
 
 /// The statement with a column's name in place of another, both as one types them.
 pub fn rename_column(statement: &str, from: &str, to: &str) -> String {
     let mut renamed = String::with_capacity(statement.len() + to.len());
     let mut rest = statement;
+    let mut in_type = false;
     while !rest.is_empty() {
-        let length = token_length(rest);
-        let (token, after) = rest.split_at(length);
+        let (token, after) = rest.split_at(token_length(rest));
+        let begins_type = renamed.ends_with("::");
+        in_type = begins_type || in_type && (token == " " || TYPE_WORDS.contains(&token));
         let is_column = token == from
-            && !renamed.ends_with("::")
-            && !renamed.ends_with('.')
+            && !in_type
+            && !["EXTRACT(", "COLLATE ", "."].iter().any(|before| renamed.ends_with(before))
             && !after.starts_with('(');
         renamed.push_str(if is_column { to } else { token });
         rest = after;
@@ -99,6 +105,8 @@ mod tests {
                 "CHECK ((x)::id = id(1) OR t.id = 1 OR \"id\" = 1)",
                 "CHECK ((x)::id = id(1) OR t.id = 1 OR \"id\" = 1)",
             ),
+            ("CHECK (EXTRACT(id FROM at) = id)", "CHECK (EXTRACT(id FROM at) = id_new)"),
+            ("(a COLLATE id, (b)::bit varying, id)", "(a COLLATE id, (b)::bit varying, id_new)"),
             ("CHECK (\"a \"\"id\" = id)", "CHECK (\"a \"\"id\" = id_new)"),
         ] {
             assert_eq!(rename_column(statement, "id", "id_new"), expected);
@@ -108,12 +116,14 @@ mod tests {
             "(\"Id_new\", id, \"Id\"\"\")"
         );
         assert_eq!(rename_column("(größe, größer)", "größe", "neu"), "(neu, größer)");
+        let timed = "(((at)::timestamp with time zone), zone)";
+        assert_eq!(rename_column(timed, "zone", "z"), "(((at)::timestamp with time zone), z)");
     }
 
     #[test]
     fn a_text_is_found_outside_of_quotes() {
         let statement = "FOREIGN KEY (\"x REFERENCES y\") REFERENCES shop.customer(id)";
-        assert_eq!(find(statement, " REFERENCES "), Some(31));
+        assert_eq!(find(statement, " REFERENCES "), Some(30));
         assert_eq!(find("'never ends", "ends"), None);
     }
 

@@ -51,6 +51,8 @@ pub enum Refusal {
         /// Both names as the first arguments of a function.
         arguments: String,
     },
+    /// The schema of jobs belongs to another role, as one types it.
+    SchemaOfAnother(String),
     /// The values can stay as they are.
     NothingToFill {
         /// The column.
@@ -151,6 +153,12 @@ impl Refusal {
                 format!("column {column} is being moved over"),
             )
             .hint(format!("What is left to do is in: SELECT statement FROM id_gen_convert.todo({arguments}); to go back, type: CALL id_gen_convert.undo({arguments});")),
+            Refusal::SchemaOfAnother(owner) => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "schema id_gen_convert belongs to another role",
+            )
+            .detail(format!("Its owner is {owner}, and whoever runs a job runs what is in it."))
+            .hint(format!("Let {owner} finish or undo its jobs first, or move this column over as that role: SET ROLE {owner};")),
             Refusal::NothingToFill { column, arguments } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("column {column} needs another default only"),

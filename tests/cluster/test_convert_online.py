@@ -49,7 +49,7 @@ SELF = """
 DECORATED = """
     CREATE ROLE reader; CREATE ROLE writer;
     CREATE TABLE customer (id serial, name text DEFAULT 'Ada', CONSTRAINT positive CHECK (id > 0));
-    ALTER TABLE customer ADD CONSTRAINT key PRIMARY KEY (id), ADD CONSTRAINT pair UNIQUE (name, id) DEFERRABLE;
+    ALTER TABLE customer ADD CONSTRAINT key PRIMARY KEY (id), ADD CONSTRAINT pair UNIQUE (name, id);
     COMMENT ON COLUMN customer.id IS 'the customer''s \\ number'; COMMENT ON INDEX key IS 'of all';
     COMMENT ON CONSTRAINT positive ON customer IS 'not negative';
     ALTER TABLE customer ALTER COLUMN id SET STATISTICS 500, ALTER COLUMN id SET (n_distinct = -1);
@@ -293,14 +293,14 @@ def failing(connection: psycopg.Connection, case: Case) -> dict[str, str]:
 BREAK = {
     "a writer missed before rows are checked": (
         "check",
-        "ALTER TABLE customer DISABLE TRIGGER zz_id_gen_forward_1_insert; INSERT INTO customer DEFAULT VALUES",
+        "ALTER TABLE customer DISABLE TRIGGER zz_id_gen_forward_1_1_insert; INSERT INTO customer DEFAULT VALUES",
         {"rows of public.customer", "writers"},
     ),
     "a value of another row": (
         "ready",
         "ALTER TABLE purchase DISABLE TRIGGER USER;"
         "UPDATE purchase SET customer_id_new = (SELECT max(id_new) FROM customer) WHERE customer_id = 1;"
-        "ALTER TABLE purchase ENABLE ALWAYS TRIGGER zz_id_gen_forward_2_insert",
+        "ALTER TABLE purchase ENABLE ALWAYS TRIGGER zz_id_gen_forward_2_2_insert",
         {"rows of public.purchase", "writers"},
     ),
     "an index is gone": ("ready", "DROP INDEX customer_pkey_old", {"indexes"}),
@@ -312,7 +312,7 @@ BREAK = {
     "a view is new": ("ready", "CREATE VIEW late AS SELECT id FROM customer", {"schema"}),
     "a reference is new": ("ready", "CREATE TABLE late (customer_id int REFERENCES customer)", {"schema"}),
     "a view is another": ("ready", "CREATE OR REPLACE VIEW late AS SELECT id + 1 AS id FROM customer", {"schema"}),
-    "a trigger is off": ("ready", "ALTER TABLE customer ENABLE TRIGGER zz_id_gen_forward_1_insert", {"writers"}),
+    "a trigger is off": ("ready", "ALTER TABLE customer ENABLE TRIGGER zz_id_gen_forward_1_1_insert", {"writers"}),
 }
 
 
@@ -547,7 +547,7 @@ def test_nobody_waits_long_behind_a_lock(server: Cluster, connection: psycopg.Co
         with pytest.raises(psycopg.errors.LockNotAvailable) as refused:
             run(
                 connection,
-                "SELECT id_gen_convert.lock_tables('public.customer, public.purchase', 'ACCESS EXCLUSIVE', NULL, 2)",
+                "SELECT id_gen_convert.lock_tables('{public.customer,public.purchase}', 'ACCESS EXCLUSIVE', '{}', 2)",
             )
         assert refused.value.diag.message_hint
         other.execute("SET lock_timeout = '1s'; UPDATE customer SET name = name WHERE id = 2")
@@ -564,3 +564,88 @@ def test_texts_of_a_plan(connection: psycopg.Connection) -> None:
         assert lock_mode and note
         assert in_transaction == (not re.match("CREATE|CALL", statement))
         assert (back is None) == ("start" not in statement and "switch" not in statement)
+
+
+IMPOSTOR = """
+    CREATE SCHEMA id_gen_convert AUTHORIZATION owner;
+    CREATE FUNCTION id_gen_convert.harm() RETURNS text LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION USING MESSAGE = 2; END';
+    CREATE VIEW id_gen_convert.job AS SELECT 'customer'::regclass AS relation, id_gen_convert.harm() AS column_name
+"""
+
+
+def test_a_schema_of_somebody_else(connection: psycopg.Connection, owner: psycopg.Connection) -> None:
+    """Nothing in it is run or read, not even by a superuser; what needs no job can be planned all the same."""
+    run(connection, "CREATE TABLE customer (id serial PRIMARY KEY); CREATE TABLE other (id bigserial)", IMPOSTOR)
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="belongs to another role"):
+        run(connection, "SELECT id_gen_convert_start('customer', 'id')")
+    assert plan(connection, Case("", "other")) and plan(connection, Case(""))
+    run(connection, "ALTER TABLE customer OWNER TO owner")
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="cannot be replaced") as refused:
+        plan(connection, Case(""))
+    assert "SET ROLE owner" in (refused.value.diag.message_detail or "")
+    run(connection, "DROP SCHEMA id_gen_convert CASCADE")
+
+
+def test_what_is_written_down_is_nobody_elses(connection: psycopg.Connection, owner: psycopg.Connection) -> None:
+    """It is run later, so whatever privileges new tables get by default, these have none."""
+    run(connection, "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO owner; ALTER DEFAULT PRIVILEGES GRANT USAGE ON SCHEMAS TO owner")
+    run(connection, "CREATE TABLE customer (id serial PRIMARY KEY)", "SELECT id_gen_convert_start('customer', 'id')")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        run(owner, "UPDATE id_gen_convert.statement SET statement = 'x'")
+
+
+def test_rows_that_refer_to_themselves(connection: psycopg.Connection) -> None:
+    """Before the switch and after it."""
+    case = CASES["new snowflakes to itself"]
+    run(connection, case.make)
+    add = "INSERT INTO employee (id, manager_id) VALUES ({0}, {0})"
+    for position, statement in enumerate(plan(connection, case)):
+        run(connection, statement, add.format(10**6 + position))
+    assert value(connection, "SELECT count(*) FROM employee WHERE id = manager_id AND id_old = manager_id_old") == position + 1
+    undo(connection, case)
+    assert value(connection, "SELECT count(*) FROM employee WHERE id = manager_id") == position + 1
+
+
+def test_an_open_transaction_holds_up_nobody_else(server: Cluster, connection: psycopg.Connection) -> None:
+    """Its rows are left out and come last; it can go on with other rows meanwhile, and is ended for no deadlock."""
+    case = CASES["new snowflakes with references"]
+    run(connection, case.make)
+    statements = plan(connection, case)
+    run(connection, *statements[:2])
+    with server.connect("shop") as holder, server.connect("shop") as other:
+        run(holder, "BEGIN; INSERT INTO purchase (customer_id) VALUES (150); UPDATE customer SET name = 'mine' WHERE id = 7")
+        pending = "SELECT count(*) FROM customer WHERE id_new IS NULL"
+        while value(connection, pending) > 2:  # type: ignore[operator]
+            run(connection, f"SELECT id_gen_convert.step({arguments(case)})")
+        run(connection, f"SELECT id_gen_convert.step({arguments(case)})")
+        run(other, "SET lock_timeout = '1s'", "UPDATE customer SET name = 'other' WHERE id = 1")
+        run(holder, "INSERT INTO purchase (customer_id) VALUES (1)", "COMMIT")
+    run(connection, *statements[2:])
+    assert value(connection, "SELECT count(*) FROM purchase p JOIN customer c ON c.id = p.customer_id") == 1002
+
+
+def test_partitions_that_are_gone(server: Cluster, connection: psycopg.Connection) -> None:
+    """There is a way back all the same."""
+    case = CASES["partitioned"]
+    run(connection, case.make)
+    statements = plan(connection, case)
+    run(connection, *statements[:2], "DROP TABLE event_1")
+    with pytest.raises(psycopg.Error):
+        run(connection, *statements[2:])
+    undo(connection, case)
+    schema = dump(server)
+    run(connection, *plan(connection, case), "CREATE TABLE event_3 PARTITION OF event FOR VALUES FROM ('2027-01-01') TO ('2028-01-01')")
+    run(connection, "INSERT INTO event (at, customer_id) VALUES ('2027-02-02', 1)", "DROP TABLE event_2")
+    undo(connection, case)
+    assert value(connection, "SELECT count(*) FROM event") == 1
+    assert "id_new" not in dump(server) and "id_new" not in schema
+
+
+def test_a_table_that_is_gone(server: Cluster, connection: psycopg.Connection) -> None:
+    case = CASES["two references"]
+    run(connection, case.make)
+    run(connection, plan(connection, case)[0], "DROP TABLE purchase")
+    schema = dump(server)
+    undo(connection, case)
+    assert "_new" in schema and "_new" not in dump(server)
+    assert value(connection, "SELECT to_regnamespace('id_gen_convert')") is None

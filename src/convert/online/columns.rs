@@ -68,7 +68,9 @@ pub fn of(place: Place, names: &Names) -> Result<Vec<Member>, Error> {
         SELECT m.relation::bigint, m.number, m.relation::regclass::text, a.attname::text, a.attnotnull,
                CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END,
                EXISTS (SELECT FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid
-                        WHERE f.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND t.tgrelid = m.relation AND NOT t.tgisinternal AND t.tgtype & 16 <> 0 AND t.tgenabled IN ('O', 'A'))
+                        WHERE f.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND NOT t.tgisinternal
+                           AND t.tgrelid IN (SELECT m.relation UNION SELECT inhrelid FROM pg_inherits WHERE inhparent = m.relation)
+                           AND t.tgtype & 16 <> 0 AND t.tgenabled IN ('O', 'A'))
           FROM member m
           JOIN pg_attribute a ON a.attrelid = m.relation AND a.attnum = m.number
           LEFT JOIN pg_attrdef d ON d.adrelid = m.relation AND d.adnum = m.number

@@ -98,7 +98,7 @@ pub fn write(members: &[Member], names: &Names, script: &mut Script) -> Result<(
                 Phase::Check,
                 table,
                 &new,
-                Some((table.clone(), "ACCESS EXCLUSIVE")),
+                Some((vec![table.clone()], "ACCESS EXCLUSIVE")),
                 add,
             );
             if constraint.valid_definition().1 {
@@ -112,8 +112,18 @@ pub fn write(members: &[Member], names: &Names, script: &mut Script) -> Result<(
         if let Some(comment) = &constraint.comment {
             let (name, table) = (quoted(&constraint.name), &constraint.table);
             let comment = literal(comment);
-            for way in [Phase::Switch, Phase::Unswitch] {
-                script.add(way, 9, format!("COMMENT ON CONSTRAINT {name} ON {table} IS {comment}"));
+            // That of a partitioned table comes back last.
+            let back = if constraint.is_partitioned {
+                (Phase::Revalidate, 3)
+            } else {
+                (Phase::Unswitch, 9)
+            };
+            for (way, rank) in [(Phase::Switch, 10), back] {
+                script.add(
+                    way,
+                    rank,
+                    format!("COMMENT ON CONSTRAINT {name} ON {table} IS {comment}"),
+                );
             }
         }
     }
@@ -124,8 +134,10 @@ pub fn write(members: &[Member], names: &Names, script: &mut Script) -> Result<(
 fn write_reference(constraint: &Constraint, new: &str, definition: &str, script: &mut Script) {
     let Constraint { table, name, referenced, parts, .. } = constraint;
     let (old_definition, is_valid) = constraint.valid_definition();
-    let tables =
-        |table: &str| format!("{}, {table}", referenced.as_ref().map_or("", |(_, table)| table));
+    let tables = |table: &str| {
+        let referenced = referenced.iter().map(|(_, table)| table.clone());
+        referenced.chain([table.to_owned()]).collect::<Vec<_>>()
+    };
     let drop = format!("ALTER TABLE {table} DROP CONSTRAINT {}", quoted(name));
     let mut add_new = |table: &str| {
         let add = Constraint::add(table, new, &format!("{definition} NOT VALID"));
@@ -167,7 +179,8 @@ fn write_reference(constraint: &Constraint, new: &str, definition: &str, script:
         }
         // By then the columns have their old names again.
         script.add(Phase::Switch, 9, Constraint::add(table, name, old_definition));
-        script.add(Phase::Revalidate, 2, Constraint::add(table, name, old_definition));
+        let lock = (tables(table), "SHARE ROW EXCLUSIVE");
+        script.add_locked(Phase::Revalidate, 2, lock, Constraint::add(table, name, old_definition));
     } else {
         script.add(Phase::Switch, 8, Constraint::rename(table, new, name));
         script.add(

@@ -39,6 +39,11 @@ const VIEWS: &str = "
                format('CREATE VIEW %s%s AS %s', c.oid::regclass,
                       ' WITH (' || array_to_string(c.reloptions, ', ') || ')', rtrim(pg_get_viewdef(c.oid), ';')),
                format('ALTER VIEW %s OWNER TO %I', c.oid::regclass, pg_get_userbyid(c.relowner)),
+               -- What its owner gives by default is not what it had.
+               (SELECT string_agg(format('REVOKE ALL ON %s FROM %s', c.oid::regclass,
+                                         CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END), '; ')
+                  FROM (SELECT DISTINCT e.grantee FROM pg_default_acl d, LATERAL aclexplode(d.defaclacl) AS e
+                         WHERE d.defaclobjtype = 'r' AND d.defaclrole = c.relowner AND e.grantee <> c.relowner) AS x),
                (SELECT string_agg(format('GRANT %s%s ON %s TO %s%s', privilege_type, ' (' || quote_ident(attname) || ')', c.oid::regclass,
                                          CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END,
                                          CASE WHEN is_grantable THEN ' WITH GRANT OPTION' ELSE '' END), '; ' ORDER BY grantee, privilege_type)
@@ -76,6 +81,7 @@ const OTHERS: &str = "
     SELECT format('DROP STATISTICS %s.%I', stxnamespace::regnamespace, stxname),
            concat_ws('; ', pg_get_statisticsobjdef(pg_statistic_ext.oid),
                format('ALTER STATISTICS %s.%I OWNER TO %I', stxnamespace::regnamespace, stxname, pg_get_userbyid(stxowner)),
+               'ALTER STATISTICS ' || stxnamespace::regnamespace || '.' || quote_ident(stxname) || ' SET STATISTICS ' || nullif((to_jsonb(pg_statistic_ext) ->> 'stxstattarget')::integer, -1),
                format('COMMENT ON STATISTICS %s.%I IS ', stxnamespace::regnamespace, stxname) || quote_literal(obj_description(pg_statistic_ext.oid, 'pg_statistic_ext'))), ''
       FROM used JOIN pg_statistic_ext ON classid = 'pg_statistic_ext'::regclass AND oid = objid
      ORDER BY 1";

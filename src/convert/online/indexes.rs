@@ -37,7 +37,10 @@ struct Index {
     /// The constraint's definition.
     definition: String,
     is_replica_identity: bool,
+    is_clustered: bool,
     comment: Option<String>,
+    constraint_comment: Option<String>,
+    tablespace: Option<String>,
     /// The number of the table among the members.
     relation: u32,
 }
@@ -52,7 +55,14 @@ impl Index {
     fn create(&self, how: &str, name: &str, body: &str) -> String {
         let unique = if self.is_unique { "UNIQUE " } else { "" };
         let (only, table) = (if self.is_partitioned { "ONLY " } else { "" }, &self.table);
-        format!("CREATE {unique}INDEX {how}{} ON {only}{table} {body}", quoted(name))
+        let place =
+            self.tablespace.as_ref().map_or(String::new(), |name| format!(" TABLESPACE {name}"));
+        // The last part of a definition may be its condition.
+        let (body, condition) = body.split_at(find(body, " WHERE ").unwrap_or(body.len()));
+        format!(
+            "CREATE {unique}INDEX {how}{} ON {only}{table} {body}{place}{condition}",
+            quoted(name)
+        )
     }
 
     /// With the new columns in place of the old.
@@ -142,20 +152,19 @@ fn write_one(index: &Index, all: &[Index], body: &str, phase: Phase, script: &mu
             script.add(way, 8, add.clone());
         }
     } else if index.is_partitioned {
-        let lock = Some((index.table.clone(), "SHARE"));
+        let lock = Some((vec![index.table.clone()], "SHARE"));
         script.add_made(Phase::Attach, &index.table, &new, lock, index.create("", &new, body));
         for part in parts() {
-            script.add(
-                Phase::Attach,
-                1,
-                format!(
-                    "ALTER INDEX {}.{} ATTACH PARTITION {}.{}",
-                    index.schema,
-                    quoted(&new),
-                    part.schema,
-                    quoted(&part.new_name)
-                ),
+            let attach = format!(
+                "ALTER INDEX {}.{} ATTACH PARTITION {}.{}",
+                index.schema,
+                quoted(&new),
+                part.schema,
+                quoted(&part.new_name)
             );
+            // It locks the partition's index, which all who plan a query of the partition lock, too.
+            let lock = (vec![part.table.clone()], "ACCESS EXCLUSIVE");
+            script.add_locked(Phase::Attach, 1, lock, attach);
         }
         swap(index, &new, &old, script);
     } else {
@@ -210,6 +219,18 @@ fn describe(index: &Index, script: &mut Script) {
                 format!("ALTER TABLE {} REPLICA IDENTITY USING INDEX {name}", index.table),
             );
         }
+        if index.is_clustered {
+            let name = quoted(&index.name);
+            script.add(way, 9, format!("ALTER TABLE {} CLUSTER ON {name}", index.table));
+        }
+        if let Some(comment) = &index.constraint_comment {
+            let (name, table) = (quoted(&index.name), &index.table);
+            script.add(
+                way,
+                9,
+                format!("COMMENT ON CONSTRAINT {name} ON {table} IS {}", literal(comment)),
+            );
+        }
         if let Some(comment) = &index.comment {
             let name = format!("{}.{}", index.schema, quoted(&index.name));
             script.add(way, 9, format!("COMMENT ON INDEX {name} IS {}", literal(comment)));
@@ -229,7 +250,8 @@ fn of(members: &[Member], names: &Names) -> Result<Vec<Index>, Error> {
                coalesce((SELECT inhparent FROM pg_inherits WHERE inhrelid = c.oid), 0)::bigint,
                c.relname::text, c.relnamespace::regnamespace::text, pg_get_indexdef(c.oid), i.indisunique,
                k.contype::text, pg_get_constraintdef(k.oid), i.indisreplident,
-               coalesce(obj_description(c.oid, 'pg_class'), obj_description(k.oid, 'pg_constraint')), u.own::bigint
+               obj_description(c.oid, 'pg_class'), u.own::bigint, i.indisclustered, obj_description(k.oid, 'pg_constraint'),
+               (SELECT quote_ident(spcname) FROM pg_tablespace WHERE oid = c.reltablespace)
           FROM used u JOIN pg_index i USING (indexrelid) JOIN pg_class c ON c.oid = i.indexrelid
           LEFT JOIN pg_constraint k ON k.conindid = c.oid AND k.contype IN ('p', 'u')
          WHERE i.indisvalid
@@ -255,6 +277,9 @@ fn of(members: &[Member], names: &Names) -> Result<Vec<Index>, Error> {
             is_replica_identity: row.get(11)?.unwrap_or(false),
             comment: row.get::<Text>(12)?.map(|text| text.0),
             relation: u32::try_from(number(13)?).unwrap_or(0),
+            is_clustered: row.get(14)?.unwrap_or(false),
+            constraint_comment: row.get::<Text>(15)?.map(|text| text.0),
+            tablespace: row.get::<Text>(16)?.map(|text| text.0),
         })
     })
 }

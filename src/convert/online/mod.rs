@@ -26,6 +26,7 @@ use crate::convert::place::{Place, rows};
 use crate::convert::step::{Step, Target};
 use crate::error::Error;
 use crate::error::convert::Refusal;
+use crate::observe::catalog_queries::string;
 use crate::observe::readiness;
 use crate::pg::text::{in_error, in_server_encoding, literal, quoted};
 
@@ -36,6 +37,8 @@ use script::{Phase, Script, Statement};
 /// The schema of the jobs, with the extension's in place of a word.
 const JOB_SQL: &str = include_str!("../../../sql/convert_job.sql");
 const EXTENSION_SCHEMA: &str = "@extschema@";
+/// The same, as a string.
+const EXTENSION_SCHEMA_AS_TEXT: &str = "@extschema_text@";
 
 /// What a job consists of.
 pub struct Job {
@@ -70,6 +73,9 @@ impl Job {
     /// # Errors
     /// If anything is in the way.
     pub fn new(source: &Source, place: Place, goal: &Goal) -> Result<Job, Error> {
+        if goal.target == Target::Snowflake {
+            readiness::check_but_for_waits(readiness::shared()?)?;
+        }
         let names = Names::new()?;
         let members = columns::of(place, &names)?;
         let column = in_error(&format!("{}.{}", source.column.table, source.column.name));
@@ -152,7 +158,7 @@ impl Job {
             (false, true) => format!("({new} IS NULL) = ({name} IS NULL)"),
         };
         let add = format!("ALTER TABLE {table} ADD CONSTRAINT {check} CHECK ({rule}) NOT VALID");
-        let lock = Some((table.clone(), "ACCESS EXCLUSIVE"));
+        let lock = Some((vec![table.clone()], "ACCESS EXCLUSIVE"));
         script.add_made(Phase::Check, table, check.trim_matches('"'), lock, add);
         script.add(Phase::Check, 1, format!("ALTER TABLE {table} VALIDATE CONSTRAINT {check}"));
 
@@ -345,8 +351,14 @@ impl Job {
     /// # Errors
     /// If PostgreSQL refuses.
     pub fn start(&self, schema: &str) -> Result<(), Error> {
-        if !has_schema()? {
-            run(JOB_SQL.replace(EXTENSION_SCHEMA, schema))?;
+        match schema_owner()? {
+            None => run(JOB_SQL
+                .replace(EXTENSION_SCHEMA_AS_TEXT, &literal(schema))
+                .replace(EXTENSION_SCHEMA, schema))?,
+            Some((_, true)) => {}
+            Some((owner, false)) => {
+                return Err(Refusal::SchemaOfAnother(in_error(&owner)).into());
+            }
         }
         run(self.record()?)
     }
@@ -362,7 +374,7 @@ impl Job {
                 tables.push(&member.table);
             }
         }
-        let tables = tables.join(", ");
+        let tables = as_array(tables);
         let node = match &self.node {
             Some(node) => {
                 let layout = readiness::layout()?;
@@ -375,17 +387,18 @@ impl Job {
         let mut text = format!(
             "INSERT INTO id_gen_convert.job (relation, column_name, target, tables, views, node, tick_step, sequence_step, sequence_size) VALUES ({arguments}, {}, {}, {}, {node});",
             literal(self.target.name()),
-            literal(&tables),
-            or_null((!self.views.is_empty()).then(|| self.views.join(", ")).as_deref())
+            tables,
+            as_array(&self.views)
         );
         for Member { table, name, new_name, old_name, .. } in &self.members {
             let values = [table, name, new_name, old_name].map(|value| literal(value)).join(", ");
             text.push_str(&format!("INSERT INTO id_gen_convert.member VALUES ({job}, {values});"));
         }
         for (phase, place, Statement { text: statement, lock, made }) in self.script.all() {
-            let (tables, lock_mode) = lock
-                .as_ref()
-                .map_or((None, None), |(tables, mode)| (Some(tables.as_str()), Some(*mode)));
+            let (tables, lock_mode) = match lock {
+                Some((tables, mode)) => (as_array(tables), Some(*mode)),
+                None => ("NULL".to_owned(), None),
+            };
             let (made_on, made) = made
                 .as_ref()
                 .map_or((None, None), |(table, name)| (Some(table.as_str()), Some(name.as_str())));
@@ -393,21 +406,19 @@ impl Job {
                 "INSERT INTO id_gen_convert.statement VALUES ({job}, '{}', {place}, {}, {}, {}, {}, {});",
                 phase.name(),
                 literal(statement),
-                or_null(tables),
+                tables,
                 or_null(lock_mode),
                 or_null(made_on),
                 or_null(made)
             ));
         }
         for (index, fill) in self.fills.iter().enumerate() {
-            let synchronize: Vec<String> =
-                fill.synchronize.iter().map(|text| literal(text)).collect();
             let allotted = fill.allotted.as_ref();
             text.push_str(&format!(
-                "INSERT INTO id_gen_convert.fill (job, place, relation, synchronize, pending, assignment, allotted_column, allotted_at, mismatch, unreturned, has_triggers) VALUES ({job}, {}, {}, ARRAY[{}]::text[], {}, {}, {}, {}, {}, {}, {});",
+                "INSERT INTO id_gen_convert.fill (job, place, relation, synchronize, pending, assignment, allotted_column, allotted_at, mismatch, unreturned, has_triggers) VALUES ({job}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});",
                 index + 1,
                 literal(&fill.table),
-                synchronize.join(", "),
+                as_array(&fill.synchronize),
                 literal(&fill.pending),
                 or_null(fill.assignment.as_deref()),
                 or_null(allotted.map(|(column, _)| column.as_str())),
@@ -488,6 +499,7 @@ impl Values {
             member: member.key(),
             number: member.number,
             direction: "forward",
+            order: if is_root { 1 } else { 2 },
             body,
             reads: false,
             insert,
@@ -532,7 +544,7 @@ impl Values {
 /// A UUID version 7 of a time: its milliseconds, and the rest of a new one.
 fn uuid_at(schema: &str, at: &str) -> String {
     format!(
-        "encode(substr(uuid_send({schema}.uuidv7_min(coalesce({at}, transaction_timestamp()))), 1, 6) || substr(uuid_send({schema}.uuidv7()), 7), 'hex')::uuid"
+        "encode(substr(uuid_send({schema}.uuidv7_min(greatest(least(coalesce({at}, transaction_timestamp()), transaction_timestamp()), 'epoch'))), 1, 6) || substr(uuid_send({schema}.uuidv7()), 7), 'hex')::uuid"
     )
 }
 
@@ -542,6 +554,8 @@ struct Trigger {
     member: String,
     number: i16,
     direction: &'static str,
+    /// The one of the column that others refer to is called first: they may refer to the same row.
+    order: u8,
     /// What it does with a row.
     body: String,
     /// Whether it reads a table that whoever writes here need not be allowed to read.
@@ -563,12 +577,18 @@ impl Trigger {
     ) -> Trigger {
         let (name, table, by) = (member.typed(), &root.table, root.typed());
         let message = literal(&format!("row of {table} is not there yet"));
+        let to_itself = if member.relation == root.relation {
+            format!("ELSIF NEW.{name} = NEW.{by} THEN NEW.{to} := NEW.{of}; ")
+        } else {
+            String::new()
+        };
         Trigger {
             member: member.key(),
             number: member.number,
             direction,
+            order: 2,
             body: format!(
-                "IF NEW.{name} IS NULL THEN NEW.{to} := NULL; ELSE \
+                "IF NEW.{name} IS NULL THEN NEW.{to} := NULL; {to_itself}ELSE \
                  NEW.{to} := (SELECT p.{of} FROM {table} p WHERE p.{by} = NEW.{name}); \
                  IF NEW.{to} IS NULL THEN RAISE foreign_key_violation USING MESSAGE = {message}, \
                  DETAIL = format('What is looked up is %s.', NEW.{name}), \
@@ -590,7 +610,8 @@ impl Trigger {
     /// The triggers, and when each calls the function. PostgreSQL fires triggers in the order of their names, and these shall
     /// see what others have set.
     fn triggers(&self) -> impl Iterator<Item = (String, &'static str, &str)> {
-        let name = |event| format!("zz_id_gen_{}_{}_{event}", self.direction, self.number);
+        let name =
+            |event| format!("zz_id_gen_{}_{}_{}_{event}", self.direction, self.order, self.number);
         let update = self.update.as_deref().map(|when| (name("update"), "UPDATE", when));
         std::iter::once((name("insert"), "INSERT", self.insert.as_str())).chain(update)
     }
@@ -633,15 +654,31 @@ pub fn is_started(source: &Source) -> Result<bool, Error> {
     Ok(rows(&query, &[], |row| row.get::<bool>(1))?.contains(&Some(true)))
 }
 
-/// Whether there is the schema of the jobs.
+/// Whether there is a schema of jobs that this role owns.
+///
+/// What is in one that somebody else has made may be anything, so nothing there is looked at.
 fn has_schema() -> Result<bool, Error> {
-    const QUERY: &str = "SELECT to_regclass('id_gen_convert.job') IS NOT NULL";
-    Ok(rows(QUERY, &[], |row| row.get::<bool>(1))?.contains(&Some(true)))
+    Ok(schema_owner()?.is_some_and(|(_, is_own)| is_own))
+}
+
+/// Who owns the schema of jobs, and whether that is this role.
+fn schema_owner() -> Result<Option<(String, bool)>, Error> {
+    const QUERY: &str = "
+        SELECT quote_ident(pg_get_userbyid(nspowner)), pg_get_userbyid(nspowner) = current_user
+          FROM pg_namespace WHERE nspname = 'id_gen_convert'";
+    let owners = rows(QUERY, &[], |row| Ok((string(row.get(1)?), row.get(2)?.unwrap_or(false))))?;
+    Ok(owners.into_iter().next())
 }
 
 /// Whether a column's values have to change, or its type.
 pub fn is_needed(source: &Source, goal: &Goal) -> bool {
     goal.created_at.is_some() || source.kind == Kind::Narrow || source.has_narrow_references
+}
+
+/// An array of texts, as one types it.
+fn as_array(texts: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let literals: Vec<String> = texts.into_iter().map(|text| literal(text.as_ref())).collect();
+    format!("ARRAY[{}]::text[]", literals.join(", "))
 }
 
 fn or_null(text: Option<&str>) -> String {

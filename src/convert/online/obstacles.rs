@@ -25,7 +25,7 @@ const QUERY: &str = "
           JOIN pg_rewrite r ON r.oid = d.objid),
     obstacle (object, reason) AS (
         SELECT oid::regclass::text, CASE
-                   WHEN NOT pg_has_role(relowner, 'USAGE') THEN 'belongs to another role'
+                   WHEN relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user) THEN format('belongs to another role: SET ROLE %I', pg_get_userbyid(relowner))
                    WHEN relpersistence = 't' THEN 'is temporary'
                    WHEN row_security_active(oid) THEN 'has row security that hides rows from you'
                    WHEN relkind NOT IN ('r', 'p') THEN 'is no ordinary table'
@@ -60,6 +60,9 @@ const QUERY: &str = "
         UNION ALL
         SELECT format('constraint %I of %s', conname, conrelid::regclass), CASE
                    WHEN contype = 'x' THEN 'excludes by the column'
+                   WHEN contype IN ('p', 'u') AND condeferrable THEN 'is deferrable, which that of the new column could not be before the switch'
+                   WHEN contype = 'f' AND $1 AND NOT convalidated THEN 'is not valid, so rows may refer to none'
+                   WHEN contype = 'c' AND conrelid <> p.own AND coninhcount = 0 THEN 'is of a partition alone'
                    WHEN to_jsonb(k) ->> 'conperiod' = 'true' THEN 'is about periods of time'
                    WHEN to_jsonb(k) ->> 'conenforced' = 'false' THEN 'is not enforced'
                    WHEN contype = 'c' AND $1 THEN 'is about values that will be others'
@@ -101,10 +104,23 @@ const QUERY: &str = "
          WHERE d.classid NOT IN ('pg_attrdef'::regclass, 'pg_class'::regclass, 'pg_constraint'::regclass, 'pg_policy'::regclass,
                                  'pg_publication_rel'::regclass, 'pg_rewrite'::regclass, 'pg_statistic_ext'::regclass, 'pg_trigger'::regclass)
         UNION ALL
+        SELECT pg_describe_object(d.classid, d.objid, 0), CASE
+                   WHEN t.tgrelid <> p.own THEN 'is of a partition alone'
+                   WHEN $1 AND d.classid = 'pg_policy'::regclass THEN 'is about values that will be others'
+                   WHEN $1 AND pg_get_expr(i.indpred, i.indrelid) !~ '^[(][^()]* IS (NOT )?NULL[)]$' THEN 'has a condition about values that will be others' END
+          FROM place p JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number
+          LEFT JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid AND t.tgparentid = 0
+          LEFT JOIN pg_index i ON d.classid = 'pg_class'::regclass AND i.indexrelid = d.objid
+        UNION ALL
+        SELECT format('default of %s.%I', p.relation::regclass, a.attname), 'is a value that will be another'
+          FROM place p JOIN pg_attrdef e ON e.adrelid = p.relation AND e.adnum = p.number
+          JOIN pg_attribute a ON a.attrelid = p.relation AND a.attnum = p.number
+         WHERE $1 AND (p.relation, p.number) <> (SELECT relation, number FROM member LIMIT 1) AND p.relation = p.own
+        UNION ALL
         SELECT format('trigger %I of %s', tgname, tgrelid::regclass), 'would be set off by each row that is written; a role that may set session_replication_role can keep it from that'
           FROM relation JOIN pg_trigger ON tgrelid = relation.oid JOIN pg_proc p ON p.oid = tgfoid
-         WHERE p.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND NOT tgisinternal AND tgtype & 16 <> 0 AND tgenabled IN ('O', 'A')
-           AND (tgenabled = 'A' OR NOT has_parameter_privilege('session_replication_role', 'SET')))
+         WHERE p.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND NOT tgisinternal AND tgtype & 16 <> 0 AND tgenabled <> 'D'
+           AND (tgenabled IN ('A', 'R') OR NOT has_parameter_privilege('session_replication_role', 'SET')))
     SELECT DISTINCT object, reason FROM obstacle WHERE reason IS NOT NULL ORDER BY 1, 2";
 
 /// Refuses, if there is anything.

@@ -51,12 +51,15 @@ impl Phase {
     }
 }
 
+/// The tables that are locked, and how.
+pub type Lock = (Vec<String>, &'static str);
+
 /// A statement of a job.
 pub struct Statement {
     /// What runs.
     pub text: String,
     /// Which tables are locked before it runs, and how.
-    pub lock: Option<(String, &'static str)>,
+    pub lock: Option<Lock>,
     /// The table that it makes an index or constraint of, and the name of that.
     pub made: Option<(String, String)>,
 }
@@ -71,20 +74,33 @@ impl Script {
         self.push(phase, rank, Statement { text, lock: None, made: None });
     }
 
+    /// The same, of a statement before which tables are locked.
+    pub fn add_locked(&mut self, phase: Phase, rank: u32, lock: Lock, text: String) {
+        self.push(phase, rank, Statement { text, lock: Some(lock), made: None });
+    }
+
     /// The same, of a statement that makes an index or constraint of a table.
     pub fn add_made(
         &mut self,
         phase: Phase,
         table: &str,
         name: &str,
-        lock: Option<(String, &'static str)>,
+        lock: Option<Lock>,
         text: String,
     ) {
         let made = Some((table.to_owned(), name.to_owned()));
         self.push(phase, 1, Statement { text, lock, made });
     }
 
-    fn push(&mut self, phase: Phase, rank: u32, statement: Statement) {
+    /// A way back has to be open whatever has been dropped meanwhile.
+    fn push(&mut self, phase: Phase, rank: u32, mut statement: Statement) {
+        if matches!(phase, Phase::Unswitch | Phase::Revalidate | Phase::Clean) {
+            for kind in ["ALTER TABLE ", "ALTER INDEX ", "DROP VIEW "] {
+                if let Some(rest) = statement.text.strip_prefix(kind) {
+                    statement.text = format!("{kind}IF EXISTS {rest}");
+                }
+            }
+        }
         self.0.entry((phase, rank)).or_default().push(statement);
     }
 
