@@ -1,6 +1,6 @@
-"""What it costs to give a column other values while its table is in use: filling old rows, beside the batched UPDATE that
-anybody would type, by ranges of the key and with a commit each; and an insert with the trigger that keeps new rows in step.
-"""
+"""What it costs to give a column other values while its table is in use: filling old rows, beside the batched UPDATE
+that anybody would type, by ranges of the key and with a commit each; and an insert with the trigger that keeps new
+rows in step."""
 
 from statistics import median
 
@@ -27,7 +27,8 @@ PLAIN = """
     END $$
 """
 BATCH = "stored.id > batch * 10000 AND stored.id <= (batch + 1) * 10000"
-# What is filled: the arguments of the plan, the column, and the same by hand, where rows of one time need numbers of their own.
+# What is filled: the arguments of the plan, the column, and the same by hand, where rows of one time need numbers of
+# their own.
 KINDS = {
     "the same values, as `bigint`": ("", "bigint", f"UPDATE stored SET other = id WHERE {BATCH}"),
     "new snowflakes with the time of each row": (

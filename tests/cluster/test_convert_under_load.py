@@ -1,5 +1,6 @@
-"""A key is moved over, and back, while clients write: no row is lost, none changes, foreign keys stay whole, and no statement
-waits as long as a second for a lock. Then the same with the server killed at random moments, and resumed each time."""
+"""A key is moved over, and back, while clients write: no row is lost, none changes, foreign keys stay whole, and no
+statement waits as long as a second for a lock. Then the same with the server killed at random moments, and resumed
+each time."""
 
 import os
 import random
@@ -25,9 +26,11 @@ ARGUMENTS = "'customer', 'id'"
 # Each purchase says whose it is, so that a wrong reference shows, whatever the keys are.
 SHOP = f"""
     CREATE TABLE customer (id serial PRIMARY KEY, name text NOT NULL UNIQUE, seen int NOT NULL DEFAULT 0);
-    CREATE TABLE purchase (id bigserial PRIMARY KEY, customer_id int NOT NULL REFERENCES customer ON DELETE CASCADE, whose text NOT NULL);
+    CREATE TABLE purchase (id bigserial PRIMARY KEY, customer_id int NOT NULL REFERENCES customer ON DELETE CASCADE,
+        whose text NOT NULL);
     CREATE INDEX ON purchase (customer_id);
-    CREATE VIEW named AS SELECT p.id, p.whose, c.id AS customer_id, c.name FROM purchase p JOIN customer c ON c.id = p.customer_id;
+    CREATE VIEW named AS SELECT p.id, p.whose, c.id AS customer_id, c.name FROM purchase p JOIN customer c ON c.id =
+        p.customer_id;
     INSERT INTO customer (name) SELECT 'old ' || n FROM generate_series(1, {CUSTOMERS}) n;
     INSERT INTO purchase (customer_id, whose) SELECT id, name FROM customer;
 """
@@ -140,10 +143,9 @@ def until_done(cluster: Cluster, work: Callable[[Cluster], None]) -> None:
 
 @pytest.fixture
 def shop() -> Iterator[Cluster]:
-    with Cluster("load", conf=GENERATING + "max_wal_size = 2GB\n") as cluster:
-        with cluster.database("shop"):
-            cluster.psql(f"CREATE EXTENSION id_gen; {SHOP}", "shop")
-            yield cluster
+    with Cluster("load", conf=GENERATING + "max_wal_size = 2GB\n") as cluster, cluster.database("shop"):
+        cluster.psql(f"CREATE EXTENSION id_gen; {SHOP}", "shop")
+        yield cluster
 
 
 def test_there_and_back_under_load(shop: Cluster) -> None:
@@ -187,7 +189,10 @@ def test_killed_at_random_moments(shop: Cluster) -> None:
         kill_at_random(shop, back, seed + 1)
         back.result()
     assert_whole(shop, clients)
-    left = "SELECT count(*) FROM pg_attribute WHERE attname ~ '_(old|new)$' AND attrelid IN ('customer'::regclass, 'purchase'::regclass) AND NOT attisdropped"
+    left = (
+        "SELECT count(*) FROM pg_attribute WHERE attname ~ '_(old|new)$' AND attrelid IN ('customer'::regclass,"
+        " 'purchase'::regclass) AND NOT attisdropped"
+    )
     assert shop.psql(left, "shop") == "0"
 
 
