@@ -175,11 +175,11 @@ fn first_attach() -> Result<Backend, Error> {
 }
 
 /// Leaves the slot when the process ends, before dynamic shared memory is unmapped; its counts stay
-/// until the next process takes it.
+/// until the next process takes it. What is pending stays until PostgreSQL has rolled back the transaction, which comes
+/// next: it may have committed already, although no snapshot shows that.
 unsafe extern "C-unwind" fn detach(_code: i32, _arg: pg_sys::Datum) {
     LOCAL.with(|local| {
         if let Some(Local { backend: Backend { slot, .. }, .. }) = local.take() {
-            transactions::unfollow();
             slot.pid.store(0, Ordering::Relaxed);
         }
     });

@@ -46,13 +46,6 @@ pub fn follow(shared: &'static SharedState, slot: &'static Slot) {
     transaction::on_end::<AtEnd>();
 }
 
-/// Follows them no longer: the process is about to give its slot to others. What is pending is let go of.
-pub fn unfollow() {
-    if let Some((_, slot)) = FOLLOWED.with(Option::take) {
-        slot.end_transaction();
-    }
-}
-
 /// How many transactions of this process have ended, since it is followed.
 #[inline]
 pub fn ended() -> u64 {

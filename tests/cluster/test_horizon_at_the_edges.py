@@ -1,0 +1,63 @@
+"""The commit horizon where transactions end in unusual ways, where IDs come in another order than usual, and where an
+administrator makes the server start again: readers still get every row once, in the order of its ID."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from harness import Cluster
+from harness.horizon import CONF, INSERT, OUTBOX, Reader, ask
+from harness.shim import compiled
+
+FOREIGN_WORKER = Path(__file__).with_name("foreign_worker.c")
+# As many polls as it takes at most until a session knows what it may know.
+POLLS = 5
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(conf=CONF) as cluster:
+        cluster.psql(OUTBOX)
+        yield cluster
+
+
+def assert_held_up(reader: Reader) -> None:
+    for _ in range(POLLS):
+        assert reader.poll() == []
+
+
+def test_a_worker_that_ends_when_its_row_is_committed_and_no_snapshot_shows_it() -> None:
+    """It waits for a standby that never comes. PostgreSQL can't roll it back, and crashes; until then, readers wait."""
+    with Cluster(conf=CONF) as cluster:
+        library = compiled(FOREIGN_WORKER, f"-I{cluster.server.directory('includedir-server')}")
+        cluster.psql(f"""
+            {OUTBOX};
+            CREATE FUNCTION foreign_worker_start(text, text, text) RETURNS int AS '{library}' LANGUAGE c STRICT;
+            ALTER SYSTEM SET synchronous_standby_names = 'nobody'
+        """)
+        cluster.reload()
+        cluster.poll_until("SHOW synchronous_standby_names", expected="nobody")
+        # Where the library is not preloaded, no worker may be the first to use it.
+        cluster.psql("SELECT FROM id_gen_status()")
+        start = f"SELECT foreign_worker_start('{library}', '{INSERT}', 'foreign_worker_slow_to_end')"
+        began = cluster.log_position
+        with Reader(cluster) as reader, cluster.connect() as other:
+            pid = int(cluster.psql(start))
+            cluster.poll_until(f"SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = {pid}")
+            other.execute("SET synchronous_commit = local")
+            above = ask(other, INSERT)
+            assert_held_up(reader)
+            os.kill(pid, signal.SIGTERM)
+            with pytest.raises(psycopg.OperationalError):
+                while True:
+                    assert reader.poll() == []
+            cluster.wait_for_log("all server processes terminated; reinitializing", began)
+            cluster.poll_until("SELECT true")
+            reader.reconnect(cluster)
+            first = int(cluster.psql("SELECT min(id) FROM outbox"))
+            assert first < above
+            reader.await_all(cluster, [first, above])
