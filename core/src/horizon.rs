@@ -59,10 +59,15 @@ impl Pending {
 pub struct Prepared {
     /// Its transaction ID, which does not wrap around.
     pub transaction: u64,
-    /// Its first ID; `i64::MIN` if nothing is known of its IDs.
+    /// Its lowest ID; `i64::MIN` if nothing is known of its IDs, and [`Prepared::NO_ID`] if it has none.
     pub first_id: i64,
     /// The database that it is in.
     pub database: u32,
+}
+
+impl Prepared {
+    /// Above every horizon.
+    pub const NO_ID: i64 = i64::MAX;
 }
 
 /// Prepared transactions, in memory that others own.
@@ -84,12 +89,13 @@ impl PreparedTable<'_> {
         self.room.get(..*self.count).unwrap_or_default()
     }
 
-    /// Adds one, unless its transaction is there already.
+    /// Adds one. If its transaction is there already, the lower ID holds.
     ///
     /// # Errors
     /// If the table is full.
     pub fn add(&mut self, entry: Prepared) -> Result<(), Full> {
-        if self.entries().iter().any(|known| known.transaction == entry.transaction) {
+        if let Some(known) = self.known(entry.transaction) {
+            known.first_id = known.first_id.min(entry.first_id);
             return Ok(());
         }
         *self.room.get_mut(*self.count).ok_or(Full)? = entry;
@@ -97,7 +103,12 @@ impl PreparedTable<'_> {
         Ok(())
     }
 
-    /// Removes one whose transaction is no longer in progress.
+    fn known(&mut self, transaction: u64) -> Option<&mut Prepared> {
+        let known = self.room.get_mut(..*self.count).unwrap_or_default();
+        known.iter_mut().find(|entry| entry.transaction == transaction)
+    }
+
+    /// Removes one whose transaction is no longer in progress, or has no ID.
     pub fn forget(&mut self, transaction: u64) {
         let place = self.entries().iter().position(|known| known.transaction == transaction);
         if let Some(place) = place {

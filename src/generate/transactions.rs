@@ -25,18 +25,25 @@ struct AtEnd;
 impl Handler for AtEnd {
     fn handle(end: End) {
         match end {
-            End::Ended => {
-                ENDED.with(|ended| *ended += 1);
-                if let Some((_, slot)) = FOLLOWED.with(|followed| *followed) {
-                    slot.end_transaction();
-                }
-            }
             End::Prepares => {
                 if let Err(error) = prepare() {
                     report::raise(error);
                 }
             }
+            End::Prepared => {
+                prepared();
+                let_go();
+            }
+            End::Ended => let_go(),
         }
+    }
+}
+
+/// The transaction has ended for this session.
+fn let_go() {
+    ENDED.with(|ended| *ended += 1);
+    if let Some((_, slot)) = FOLLOWED.with(|followed| *followed) {
+        slot.end_transaction();
     }
 }
 
@@ -52,12 +59,11 @@ pub fn ended() -> u64 {
     ENDED.with(|ended| *ended)
 }
 
-/// Hands over what is pending to the prepared transaction that this session is about to make.
+/// Hands over what is pending to the prepared transaction that this session is about to make. Another library may still
+/// make the first ID, in a callback that is called after this one: so one that has none gets its place, too.
 fn prepare() -> Result<(), Error> {
     let Some((shared, slot)) = FOLLOWED.with(|followed| *followed) else { return Ok(()) };
-    let Some(first_id) = slot.pending.first_id() else { return Ok(()) };
-    let entry =
-        Prepared { transaction: transaction::own_id(), first_id, database: server::database() };
+    let entry = own_entry(slot.pending.first_id());
     let add = || shared.prepared(&mut shared.lock()).add(entry);
     add()
         .or_else(|_| {
@@ -67,6 +73,26 @@ fn prepare() -> Result<(), Error> {
             add()
         })
         .map_err(|_| Reason::TooManyPrepared.into())
+}
+
+/// The session's transaction is prepared: hands over what was made since, or gives its place back. Raises no error.
+fn prepared() {
+    let Some((shared, slot)) = FOLLOWED.with(|followed| *followed) else { return };
+    let first_id = slot.pending.first_id();
+    let entry = own_entry(first_id);
+    let mut state = shared.lock();
+    let mut table = shared.prepared(&mut state);
+    if first_id.is_none() {
+        table.forget(entry.transaction);
+    } else {
+        // It has its place, unless the session used id_gen for the first time in such a callback: and then it can't fail.
+        let _ = table.add(entry);
+    }
+}
+
+fn own_entry(first_id: Option<i64>) -> Prepared {
+    let first_id = first_id.unwrap_or(Prepared::NO_ID);
+    Prepared { transaction: transaction::own_id(), first_id, database: server::database() }
 }
 
 /// Those of the prepared transactions that have ended. The caller does not hold the lock.

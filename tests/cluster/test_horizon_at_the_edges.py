@@ -10,9 +10,11 @@ import psycopg
 import pytest
 
 from harness import Cluster
-from harness.horizon import CONF, INSERT, OUTBOX, Reader, ask
+from harness.horizon import BLOCKERS, CONF, GUARD, INSERT, OUTBOX, Reader, ask
+from harness.ids import NEXT
 from harness.shim import compiled
 
+FOREIGN_CALLBACK = Path(__file__).with_name("foreign_callback.c")
 FOREIGN_WORKER = Path(__file__).with_name("foreign_worker.c")
 # As many polls as it takes at most until a session knows what it may know.
 POLLS = 5
@@ -28,6 +30,47 @@ def cluster() -> Iterator[Cluster]:
 def assert_held_up(reader: Reader) -> None:
     for _ in range(POLLS):
         assert reader.poll() == []
+
+
+def foreign_callback(cluster: Cluster, session: psycopg.Connection) -> None:
+    """From now on, the session inserts a row whenever its transaction is about to be prepared. It must not have used
+    id_gen yet: of the two callbacks, the one that is registered first is called last."""
+    library = compiled(FOREIGN_CALLBACK, f"-I{cluster.server.directory('includedir-server')}")
+    session.execute(
+        f"CREATE FUNCTION at_prepare(text) RETURNS void AS '{library}', 'foreign_callback_at_prepare' LANGUAGE c"
+    )
+    session.execute(f"SELECT at_prepare('{INSERT}')")
+
+
+@pytest.mark.parametrize(
+    "before", ["SELECT 1", "INSERT INTO imported VALUES (snowflake_min(now() + interval '1 minute'))"]
+)
+def test_an_id_that_another_library_makes_while_a_transaction_is_prepared(cluster: Cluster, before: str) -> None:
+    """The transaction has no ID before, or a higher one."""
+    cluster.psql(f"CREATE TABLE imported (id bigint); {GUARD % ('imported', '')}")
+    with cluster.connect() as session, Reader(cluster) as reader:
+        foreign_callback(cluster, session)
+        ask(session, NEXT)
+        session.execute("BEGIN")
+        session.execute(before)
+        session.execute("PREPARE TRANSACTION 'one'")
+        above = int(cluster.psql(INSERT))
+        assert_held_up(reader)
+        first = ask(session, "SELECT first_id FROM id_gen_horizon_blockers WHERE gid = 'one'")
+        session.execute("COMMIT PREPARED 'one'")
+        reader.await_all(cluster, [first, above])
+
+
+def test_a_prepared_transaction_without_an_id_holds_up_nothing(cluster: Cluster) -> None:
+    """Also one of a session that made IDs before."""
+    with cluster.connect() as session, Reader(cluster) as reader:
+        first = ask(session, INSERT)
+        session.execute("BEGIN")
+        session.execute("CREATE TABLE other ()")
+        session.execute("PREPARE TRANSACTION 'plain'")
+        assert cluster.psql(BLOCKERS) == ""
+        reader.await_all(cluster, [first])
+        session.execute("ROLLBACK PREPARED 'plain'")
 
 
 def test_a_worker_that_ends_when_its_row_is_committed_and_no_snapshot_shows_it() -> None:
