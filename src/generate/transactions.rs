@@ -19,6 +19,9 @@ static FOLLOWED: PerProcess<Option<(&'static SharedState, &'static Slot)>> = Per
 /// How many transactions of this process have ended.
 static ENDED: PerProcess<u64> = PerProcess::new(0);
 
+/// How many of them have become prepared ones.
+static PREPARED: PerProcess<u64> = PerProcess::new(0);
+
 /// Called at the end of this session's transactions.
 struct AtEnd;
 
@@ -31,6 +34,7 @@ impl Handler for AtEnd {
                 }
             }
             End::Prepared => {
+                PREPARED.with(|prepared| *prepared += 1);
                 prepared();
                 let_go();
             }
@@ -57,6 +61,11 @@ pub fn follow(shared: &'static SharedState, slot: &'static Slot) {
 #[inline]
 pub fn ended() -> u64 {
     ENDED.with(|ended| *ended)
+}
+
+/// How many of them have become prepared ones, which still run for every snapshot.
+pub fn ended_as_prepared() -> u64 {
+    PREPARED.with(|prepared| *prepared)
 }
 
 /// Hands over what is pending to the prepared transaction that this session is about to make. Another library may still

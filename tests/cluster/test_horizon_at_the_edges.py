@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from harness import Cluster
-from harness.horizon import BLOCKERS, CONF, GUARD, INSERT, OUTBOX, Reader, ask
+from harness.horizon import BLOCKERS, CONF, GUARD, HORIZON, INSERT, OUTBOX, Reader, ask
 from harness.ids import NEXT
 from harness.shim import compiled
 
@@ -71,6 +71,24 @@ def test_a_prepared_transaction_without_an_id_holds_up_nothing(cluster: Cluster)
         assert cluster.psql(BLOCKERS) == ""
         reader.await_all(cluster, [first])
         session.execute("ROLLBACK PREPARED 'plain'")
+
+
+def test_a_reader_goes_on_while_what_it_prepared_is_undecided(cluster: Cluster) -> None:
+    """What it read in that transaction, it read with snapshots that did not show the transaction itself."""
+    cluster.psql("CREATE TABLE progress (last bigint); INSERT INTO progress VALUES (0)")
+    with cluster.connect() as session, cluster.connect() as holder, Reader(cluster) as reader:
+        first = int(cluster.psql(INSERT))
+        holder.execute("BEGIN")
+        held = ask(holder, INSERT)
+        session.execute("BEGIN")
+        session.execute("UPDATE progress SET last = 1")
+        cluster.psql(INSERT)
+        for _ in range(POLLS):
+            ask(session, HORIZON)
+        session.execute("PREPARE TRANSACTION 'poll'")
+        cluster.wait_until(lambda: ask(session, HORIZON) == held, "told of the horizon, which stands still")
+        reader.await_all(cluster, [first])
+        session.execute("ROLLBACK PREPARED 'poll'")
 
 
 def test_a_worker_that_ends_when_its_row_is_committed_and_no_snapshot_shows_it() -> None:
