@@ -2,10 +2,10 @@
 //!
 //! Transactions commit in another order than their IDs were made, so a reader that goes by `id > last` passes
 //! rows that are not there yet. What makes an ID decided is known here: the *frontier* is above every ID that
-//! was made, and each transaction that made some is *pending* from its first ID on, until it has ended. The
+//! was made, and each transaction that made some is *pending* from its lowest ID on, until it has ended. The
 //! smallest of these is the horizon.
 //!
-//! A transaction publishes its first ID before anybody can make a higher one, and is taken back only once all
+//! A transaction publishes its lowest ID before anybody can make a higher one, and is taken back only once all
 //! new snapshots see how it ended. A prepared transaction, which no session holds, is in a table until it is
 //! no longer in progress. So a snapshot that is taken *after* the horizon was read sees all rows below it. A
 //! statement has taken its snapshot before: [`Reader`] finds out which horizon that one is good for.
@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::layout::Layout;
 
-/// The first ID of a session's transaction, if it has made any. All-zero bytes are one that has not.
+/// The lowest ID of a session's transaction, if it has any. All-zero bytes are one that has none.
 #[repr(transparent)]
 #[derive(Debug, Default)]
 pub struct Pending(AtomicI64);
@@ -32,7 +32,7 @@ pub struct Pending(AtomicI64);
 const NONE: i64 = i64::MAX;
 
 impl Pending {
-    /// The first ID, if there is one.
+    /// The lowest ID, if there is one.
     #[inline]
     pub fn first_id(&self) -> Option<i64> {
         // `Acquire`: a snapshot that is taken when this tells of no transaction sees how the last one ended.
@@ -40,10 +40,15 @@ impl Pending {
         (turned != 0).then_some(turned ^ NONE)
     }
 
-    /// Notes the first ID. The session's own.
+    /// Notes an ID, unless a lower one is noted, and tells whether none was. The first ID need not be the lowest: one
+    /// from elsewhere may be above those that the transaction makes after it. The session's own.
     #[inline]
-    pub fn publish(&self, first_id: i64) {
-        self.0.store(first_id ^ NONE, Release);
+    pub fn publish(&self, id: i64) -> bool {
+        let first_id = self.first_id();
+        if first_id.is_none_or(|first_id| id < first_id) {
+            self.0.store(id ^ NONE, Release);
+        }
+        first_id.is_none()
     }
 
     /// The transaction has ended, and every new snapshot shows it. The session's own.

@@ -88,11 +88,8 @@ pub fn take_shared(Backend { shared, slot }: Backend) -> Option<u64> {
                 return None;
             }
         }
-        // Before it takes an ID, a transaction has to be pending; its first one can't be below the block's.
-        let begins = slot.pending.first_id().is_none();
-        if begins {
-            slot.pending.publish(Layout::to_bigint(terms.first_id()));
-        }
+        // Before it takes an ID, a transaction has to be pending with it or a lower one, as the block's first one is.
+        let begins = slot.pending.publish(Layout::to_bigint(terms.first_id()));
         let id = shared.block.take(&terms);
         match id {
             Some(_) => slot.note_claim(terms.now_tick, 1),

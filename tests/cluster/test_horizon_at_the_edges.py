@@ -9,15 +9,17 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from harness import Cluster
+from harness import Cluster, FakeClock
 from harness.horizon import BLOCKERS, CONF, GUARD, HORIZON, INSERT, OUTBOX, Reader, ask
-from harness.ids import NEXT
+from harness.ids import NEXT, first_id
 from harness.shim import compiled
 
 FOREIGN_CALLBACK = Path(__file__).with_name("foreign_callback.c")
 FOREIGN_WORKER = Path(__file__).with_name("foreign_worker.c")
 # As many polls as it takes at most until a session knows what it may know.
 POLLS = 5
+
+both_kinds_of_block = pytest.mark.parametrize("max_block", [65_536, 1], ids=["blocks", "a shared block"])
 
 
 @pytest.fixture
@@ -30,6 +32,42 @@ def cluster() -> Iterator[Cluster]:
 def assert_held_up(reader: Reader) -> None:
     for _ in range(POLLS):
         assert reader.poll() == []
+
+
+@both_kinds_of_block
+def test_an_id_from_a_server_that_is_ahead_covers_no_lower_one(max_block: int) -> None:
+    """The transaction stores that first, and then makes one of its own."""
+    with Cluster(conf=f"{CONF}id_gen.max_block = {max_block}\n") as cluster:
+        cluster.psql(f"{OUTBOX}; CREATE TABLE imported (id bigint); {GUARD % ('imported', '')}; {NEXT}")
+        with Reader(cluster) as reader, cluster.connect() as session:
+            session.execute("BEGIN")
+            session.execute("INSERT INTO imported VALUES (snowflake_min(now() + interval '1 minute'))")
+            own = ask(session, INSERT)
+            above = int(cluster.psql(INSERT))
+            assert_held_up(reader)
+            # Nor does the guard take its own for one that comes late.
+            session.execute(f"INSERT INTO imported VALUES ({own})")
+            session.execute("COMMIT")
+            reader.await_all(cluster, [own, above])
+
+
+@both_kinds_of_block
+def test_ids_that_start_again_below_those_of_an_open_transaction(max_block: int) -> None:
+    clock = FakeClock()
+    with Cluster(conf=f"{CONF}id_gen.max_block = {max_block}\n", clock=clock) as cluster:
+        cluster.psql(OUTBOX)
+        with Reader(cluster) as reader, cluster.connect() as session:
+            session.execute("BEGIN")
+            early = ask(session, INSERT)
+            clock.step(-600)
+            cluster.psql("SELECT id_gen_reset_reservation(above => now())")
+            assert first_id(cluster) < early
+            own = ask(session, INSERT)
+            above = int(cluster.psql(INSERT))
+            assert own < above < early
+            assert_held_up(reader)
+            session.execute("COMMIT")
+            reader.await_all(cluster, [own, above])
 
 
 def foreign_callback(cluster: Cluster, session: psycopg.Connection) -> None:
