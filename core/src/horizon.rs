@@ -148,8 +148,8 @@ pub fn frontier_id(layout: &Layout, position: u64, node_bits: Option<u64>) -> i6
     Layout::to_bigint(id)
 }
 
-/// No horizon that was ever read is above this: an ID below it comes too late. Nothing is known of it before the server
-/// has started to make IDs.
+/// No horizon that was read since IDs were last made from a lower one on is above this: an ID below it comes too late.
+/// Nothing is known of it before the server has started to make IDs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Floor(Option<i64>);
 
@@ -171,6 +171,12 @@ impl Floor {
     /// The server starts to make IDs, with this frontier. Readers may have passed all that it made before.
     pub fn start(&mut self, frontier_id: i64) {
         self.0 = self.0.max(Some(frontier_id));
+    }
+
+    /// An administrator has made the server start again with this frontier, whatever was read before. It may be below
+    /// the last one, where no ID was made after a time that was mistyped; then that holds for no ID to come.
+    pub fn start_again(&mut self, frontier_id: i64) {
+        self.0 = Some(frontier_id);
     }
 
     /// The horizon of one database: the smallest of the frontier's ID, of what its sessions have pending and of what

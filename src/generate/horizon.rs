@@ -24,6 +24,8 @@ struct Session {
     ended: u64,
     /// How many of them had become prepared ones.
     ended_as_prepared: u64,
+    /// How many times the server had been made to start again.
+    resets: u64,
     reader: Reader,
 }
 
@@ -72,13 +74,14 @@ fn start(shared: &SharedState) -> Result<(), Error> {
     startup::start_undecided(shared)
 }
 
-/// The horizon of this database now, for a snapshot that is taken later.
-fn read(shared: &SharedState) -> Result<Option<i64>, Error> {
+/// The horizon of this database now, for a snapshot that is taken later; and how many times the server was made to start
+/// again.
+fn read(shared: &SharedState) -> Result<(Option<i64>, u64), Error> {
     let database = server::database();
     let mut ended = None;
     loop {
         match shared.read_horizon(database, ended.as_deref()) {
-            HorizonRead::Done(horizon) => return Ok(horizon),
+            HorizonRead::Done { horizon, resets } => return Ok((horizon, resets)),
             HorizonRead::Check(prepared) => ended = Some(transactions::ended_of(&prepared)),
             HorizonRead::NotStarted => start(shared)?,
         }
@@ -98,10 +101,16 @@ pub fn safe() -> Result<Option<i64>, Error> {
     if let Some(settled) = with_session(|session| session.reader.settled(&own)) {
         return Ok(settled);
     }
-    let read = read(shared)?;
+    let (read, resets) = read(shared)?;
     let Some(after) = transaction::latest_snapshot() else { return Ok(None) };
     let oldest = transaction::first_unseen();
-    Ok(with_session(|session| session.reader.settle(own, oldest, read, after)))
+    Ok(with_session(|session| {
+        if session.resets != resets {
+            // IDs may be made below what was read.
+            (session.resets, session.reader) = (resets, Reader::default());
+        }
+        session.reader.settle(own, oldest, read, after)
+    }))
 }
 
 /// Lets the transaction of this session commit an ID that it may not have made itself.

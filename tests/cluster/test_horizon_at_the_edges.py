@@ -2,6 +2,7 @@
 administrator makes the server start again: readers still get every row once, in the order of its ID."""
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +11,14 @@ import psycopg
 import pytest
 
 from harness import Cluster, FakeClock
+from harness.checks import follow
 from harness.horizon import BLOCKERS, CONF, GUARD, HORIZON, INSERT, OUTBOX, Reader, ask
 from harness.ids import NEXT, first_id
 from harness.shim import compiled
 
 FOREIGN_CALLBACK = Path(__file__).with_name("foreign_callback.c")
 FOREIGN_WORKER = Path(__file__).with_name("foreign_worker.c")
+PUBLISH = "UPDATE horizon SET id = greatest(id, snowflake_safe_horizon())"
 # As many polls as it takes at most until a session knows what it may know.
 POLLS = 5
 
@@ -68,6 +71,37 @@ def test_ids_that_start_again_below_those_of_an_open_transaction(max_block: int)
             assert_held_up(reader)
             session.execute("COMMIT")
             reader.await_all(cluster, [own, above])
+
+
+def test_a_time_that_was_mistyped_and_taken_back(cluster: Cluster) -> None:
+    """Sessions have read a horizon of that time, which no ID was made with."""
+    cluster.psql(f"""
+        CREATE TABLE horizon (id bigint); INSERT INTO horizon VALUES (0);
+        CREATE TABLE imported (id bigint); {GUARD % ("imported", "")}
+    """)
+    hints: list[str] = []
+    with Reader(cluster) as reader, cluster.connect() as admin, cluster.connect() as session:
+        first = int(cluster.psql(INSERT))
+        reader.await_all(cluster, [first])
+        admin.add_notice_handler(lambda notice: hints.append(notice.message_hint or ""))
+        admin.execute("SELECT id_gen_reset_reservation(above => now() + interval '10 years')")
+        mistyped = ask(admin, "SELECT snowflake_min(now() + interval '9 years')")
+        cluster.wait_until(lambda: ask(session, f"{PUBLISH} RETURNING id") > mistyped, "publishing the horizon")
+        assert_held_up(reader)
+        (typed,) = re.findall(r"SELECT [^;]*;", hints.pop())
+        admin.execute(typed)
+        (lower,) = (hint for hint in hints if "UPDATE horizon" in hint)
+        follow(cluster, lower)
+        first_id(cluster)
+        session.execute("BEGIN")
+        late = ask(session, INSERT)
+        above = int(cluster.psql(INSERT))
+        assert_held_up(reader)
+        assert int(cluster.psql(f"{PUBLISH} RETURNING id")) <= late
+        session.execute("COMMIT")
+        reader.await_all(cluster, [first, late, above])
+        kept = ask(session, NEXT)
+        session.execute(f"INSERT INTO imported VALUES ({kept})")
 
 
 def foreign_callback(cluster: Cluster, session: psycopg.Connection) -> None:
