@@ -342,6 +342,44 @@ mod tests {
     }
 
     #[test]
+    fn the_lowest_id_is_pending() {
+        let pending = Pending::default();
+        assert!(pending.publish(5));
+        for (id, lowest) in [(7, 5), (3, 3), (4, 3), (i64::MIN, i64::MIN)] {
+            assert!(!pending.publish(id));
+            assert_eq!(pending.first_id(), Some(lowest));
+        }
+        pending.clear();
+        assert!(pending.publish(9));
+    }
+
+    #[test]
+    fn the_lowest_id_of_a_prepared_transaction_holds() {
+        let (mut count, mut room) = (0, [Prepared::default(); 1]);
+        let mut table = PreparedTable { count: &mut count, room: &mut room };
+        let entry = |first_id| Prepared { transaction: 8, first_id, database: 1 };
+        for (first_id, lowest) in [(Prepared::NO_ID, Prepared::NO_ID), (5, 5), (7, 5), (3, 3)] {
+            table.add(entry(first_id)).unwrap();
+            assert_eq!(table.entries(), [entry(lowest)]);
+        }
+        let other = Prepared { transaction: 9, ..entry(1) };
+        assert_eq!(table.add(other), Err(Full));
+        table.forget(8);
+        assert_eq!(table.add(other), Ok(()));
+    }
+
+    #[test]
+    fn a_horizon_of_a_time_that_was_taken_back_is_no_floor() {
+        let (mut floor, own) = (Floor::default(), Pending::default());
+        floor.start(10);
+        floor.start_again(1_000);
+        assert_eq!(floor.horizon(1_000, [].into_iter(), &[], 1), Some(1_000));
+        floor.start_again(20);
+        assert_eq!(floor.admit(&own, 19), Err(Refused::Below(20)));
+        assert_eq!(floor.admit(&own, 20), Ok(()));
+    }
+
+    #[test]
     fn a_transaction_that_is_being_prepared_runs_once() {
         let (once, twice) = (snapshot(10, 5), Snapshot::new(10, &[5, 5]));
         assert!(once.sees_all_of(&twice) && twice.sees_all_of(&once));
