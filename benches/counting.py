@@ -1,4 +1,5 @@
-"""What the statistics cost: `snowflake_next()` of the library as it is, and of the same library built without counting.
+"""What the statistics cost, and the commit horizon: `snowflake_next()` of the library as it is, and of the same library
+built without either.
 
 Two servers run at the same time, and take turns with every statement. Where the library and its memory happen to lie
 when a server starts makes all its sessions slower or faster by up to a tenth: so both start many times, with few calls
@@ -6,8 +7,11 @@ each.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from statistics import median
+from typing import NamedTuple
 
 import psycopg
 from report import Section, Target, at_most
@@ -18,7 +22,7 @@ from harness import Cluster
 
 INPUT = "CREATE UNLOGGED TABLE input AS SELECT i FROM generate_series(1::bigint, %s) AS i"
 NEXT = "CREATE FUNCTION next() RETURNS bigint AS 'id_gen', 'snowflake_next' LANGUAGE c VOLATILE PARALLEL RESTRICTED"
-# What a claim counts shows most where every ID is one.
+# What is done for a claim shows most where every ID is one.
 BLOCKS = {"blocks, as by default": 64, "one block for all sessions": 1}
 ROWS = 200_000
 SESSIONS = 2
@@ -27,31 +31,40 @@ ROUNDS = 6
 ENOUGH_STARTS = 60
 
 
-def measure(conf: str, starts: int) -> tuple[Section, list[Target]]:
-    elsewhere = f"dynamic_library_path = '{os.environ['ID_GEN_UNCOUNTED']}'\n"
+class Part(NamedTuple):
+    """Something that the library can be built without, and what names the directory of such a library."""
+
+    name: str
+    variable: str
+
+
+STATISTICS = Part("statistics", "ID_GEN_UNCOUNTED")
+HORIZON = Part("the commit horizon", "ID_GEN_WITHOUT_HORIZON")
+
+
+@contextmanager
+def with_and_without(part: Part, conf: str) -> Iterator[tuple[Cluster, Cluster]]:
+    """Two servers. Neither has the extension, whose functions name the installed library."""
+    elsewhere = f"dynamic_library_path = '{os.environ[part.variable]}'\n"
+    with Cluster("with", conf=conf) as with_part, Cluster("without", conf=conf + elsewhere) as without:
+        yield with_part, without
+
+
+def measure(part: Part, conf: str, starts: int) -> tuple[Section, list[Target]]:
     lines, targets = [], []
     for name, block in BLOCKS.items():
-        # Without the extension, whose functions name the installed library.
-        settings = conf + f"id_gen.max_block = {block}\n"
-        with (
-            Cluster("counted", conf=settings) as with_statistics,
-            Cluster("uncounted", conf=settings + elsewhere) as without,
-        ):
-            for cluster in (with_statistics, without):
+        with with_and_without(part, conf + f"id_gen.max_block = {block}\n") as (with_part, without):
+            for cluster in (with_part, without):
                 prepare(cluster)
-            pairs = list(
-                chain.from_iterable(
-                    started(with_statistics, without)
-                    for _ in track(range(starts), description="statistics ", transient=True)
-                )
-            )
+            rounds = track(range(starts), description="with/without", transient=True)
+            pairs = list(chain.from_iterable(started(with_part, without) for _ in rounds))
         seconds = list(zip(*pairs, strict=True))
         ratio = paired(*seconds)
         lines.append((name, *(f"{median(each) / ROWS * 1e9:.1f} ns" for each in seconds), f"{ratio:.3f}"))
         bound = 1.02 if block > 1 and starts >= ENOUGH_STARTS else None
-        targets.append(at_most(f"`snowflake_next()` with statistics over without, {name}", ratio, bound=bound))
+        targets.append(at_most(f"`snowflake_next()` with {part.name} over without, {name}", ratio, bound=bound))
     title = (
-        f"`snowflake_next()` with and without statistics, medians of {starts} starts of each server with {SESSIONS} "
+        f"`snowflake_next()` with and without {part.name}, medians of {starts} starts of each server with {SESSIONS} "
         f"sessions of {ROUNDS} x {ROWS:,} calls; the ratio is the median of paired ones"
     )
     return Section(title, ("", "with", "without", "ratio"), lines), targets

@@ -1,21 +1,34 @@
-"""What it costs to read the commit horizon, as sessions with a running transaction grow in number.
+"""What it costs to read the commit horizon, as sessions with a running transaction grow in number; and what it costs to
+insert single rows, where every ID is the first of a transaction.
 
 Each call is a statement of its own in a procedure that commits in between, so that it is read anew. The same loop with
 a function of PostgreSQL's that does as good as nothing is subtracted: it is STABLE too, so it is given a snapshot.
+
+Rows are inserted on two servers, one with the same library built without the horizon. They take turns and start anew
+each time, as in counting.py.
 """
 
 from contextlib import ExitStack
 from statistics import median
 
-from report import Section, Target, at_most
+from counting import HORIZON, NEXT, with_and_without
+from crowds import figures, pgbench
+from report import Section, Target, at_least, at_most
 from rich.progress import track
-from timing import timed
+from timing import paired, timed
 
 from harness import Cluster
 
 CALLS = 2_000
 # Sessions with a running transaction that has an ID, and how many microseconds a call may take beside them.
 BOUNDS_US = {1: 2.0, 100: 2.0, 1_000: 20.0}
+INSERTING_CLIENTS = (8, 64)
+# More for pgbench, whose sessions have to connect within its time; the rate that it prints leaves that out.
+CONNECTING_SECONDS = 2
+# The rate of a single round may be a tenth off.
+ENOUGH_ROUNDS = 20
+TABLE = "CREATE TABLE inserted (id bigint PRIMARY KEY DEFAULT next(), n int)"
+INSERT = "INSERT INTO inserted (n) VALUES (1);"
 LOOP = """
     CREATE OR REPLACE PROCEDURE {name}(calls integer) LANGUAGE plpgsql AS $$
     DECLARE horizon bigint;
@@ -59,3 +72,34 @@ def measure(conf: str, rounds: int) -> tuple[Section, list[Target]]:
     net = "net of `pg_backend_pid()` in the same loop"
     title = f"`snowflake_safe_horizon()`, {net}, medians of {rounds} runs of {CALLS:,} calls"
     return Section(title, ("sessions with a pending ID", "a call"), rows), targets
+
+
+def inserts(conf: str, seconds: int, rounds: int) -> tuple[Section, list[Target]]:
+    rows, targets = [], []
+    with with_and_without(HORIZON, conf) as clusters:
+        for cluster in clusters:
+            cluster.psql(f"{NEXT}; {TABLE}")
+        for clients in INSERTING_CLIENTS:
+            pairs = []
+            for number in track(range(rounds), description="inserts    ", transient=True):
+                order = 1 if number % 2 else -1
+                pairs.append([inserted(cluster, clients, seconds) for cluster in clusters[::order]][::order])
+            rates = list(zip(*pairs, strict=True))
+            ratio = paired(*rates)
+            rows.append((f"{clients}", *(f"{median(each):,.0f}" for each in rates), f"{ratio:.3f}"))
+            bound = 0.98 if rounds >= ENOUGH_ROUNDS else None
+            text = f"{clients} clients, single inserts a second: with {HORIZON.name} over without"
+            targets.append(at_least(text, ratio, bound=bound))
+    title = (
+        f"Single inserts a second with and without {HORIZON.name}, medians of {rounds} starts of each server; the "
+        "ratio is the median of paired ones"
+    )
+    return Section(title, ("clients", "with", "without", "ratio"), rows), targets
+
+
+def inserted(cluster: Cluster, clients: int, seconds: int) -> float:
+    """Rows a second on a newly started server."""
+    cluster.restart()
+    cluster.psql("TRUNCATE inserted")
+    (tps,) = figures(pgbench(cluster, INSERT, clients, CONNECTING_SECONDS + seconds), r"^tps = ([0-9.]+)")
+    return tps

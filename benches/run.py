@@ -3,8 +3,8 @@
 Rivals take turns in every measurement, so that a machine that drifts slows all alike; medians are compared, and the
 ratios are held against bounds, which they must keep. Absolute times are the machine's.
 
-    make bench             everything (about a quarter of an hour)
-    make bench QUICK=1     smaller tables, fewer rounds (under three minutes)
+    make bench             everything (about half an hour)
+    make bench QUICK=1     smaller tables, fewer rounds (about four minutes)
     make bench WRITE=1     kept in benches/results, and shown in docs/benchmarks.md with those of other servers
     make bench ONLY=fleet  what fleets cost alone; with WRITE=1, it replaces just that of what was kept
 """
@@ -23,6 +23,7 @@ import counting
 import crowds
 import first_id
 import horizon
+import moving
 import plots
 import profiles
 import psycopg
@@ -68,6 +69,7 @@ class Size(NamedTuple):
     table: int
     table_rounds: int
     insert_seconds: int
+    insert_rounds: int
     strict_seconds: int
     reservation_seconds: int
     reservation_rounds: int
@@ -76,8 +78,8 @@ class Size(NamedTuple):
     first_ids: int
 
 
-FULL = Size(2_000_000, 7, 60, 2, 7, 1, 10_000_000, 5_000_000, 5, 5, 8, 3, 4, 60, 60, 15)
-QUICK = Size(1_000_000, 5, 5, 1, 1, 0, 2_000_000, 1_000_000, 1, 1, 2, 3, 1, 5, 10, 3)
+FULL = Size(2_000_000, 7, 60, 2, 7, 1, 10_000_000, 5_000_000, 5, 5, 20, 8, 3, 4, 60, 60, 15)
+QUICK = Size(1_000_000, 5, 5, 1, 1, 0, 2_000_000, 1_000_000, 1, 1, 1, 2, 3, 1, 5, 10, 3)
 
 
 def version(connection: psycopg.Connection) -> str:
@@ -189,9 +191,14 @@ def everything(size: Size, quick: bool, write: bool) -> None:
     report.add(section, *targets)
     section, targets = profiles.measure(CONF, size.table, size.table_rounds)
     report.add(section, *targets)
+    section, targets = moving.measure(CONF, size.table // 5, size.table_rounds)
+    report.add(section, *targets)
     if PRELOADED:
-        # A call counts the same in both modes, and only the preloaded library can be told from one without counting.
-        section, targets = counting.measure(CONF, size.counting_starts)
+        # A call costs the same in both modes, and only the preloaded library can be told from one without a part of it.
+        for part in (counting.STATISTICS, counting.HORIZON):
+            section, targets = counting.measure(part, CONF, size.counting_starts)
+            report.add(section, *targets)
+        section, targets = horizon.inserts(CONF, size.crowd_seconds, size.insert_rounds)
         report.add(section, *targets)
     section, targets = reservation.measure(size.reservation_seconds, size.reservation_rounds)
     report.add(section, *targets)

@@ -1,12 +1,24 @@
--- Moving columns over to IDs of ours. Every role may ask for a plan: it only reads, with the caller's own privileges.
+-- Moving columns over to IDs of ours. Every role may ask for a plan: it only reads, with the caller's own privileges. Starting
+-- a job takes those of the tables' owner, and CREATE on the database for the schema that the first job makes.
 
 CREATE FUNCTION @extschema@.id_gen_convert_plan(
-        relation regclass, column_name text, target text DEFAULT '',
+        relation regclass, column_name text, target text DEFAULT '', created_at text DEFAULT '',
+        worker_id integer DEFAULT -1, datacenter_id integer DEFAULT -1,
         OUT step integer, OUT statement text, OUT lock_mode text, OUT in_transaction boolean,
         OUT undo text, OUT note text)
     RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'id_gen_convert_plan'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED COST 10000 ROWS 5
     SET search_path = pg_catalog, pg_temp;
-COMMENT ON FUNCTION @extschema@.id_gen_convert_plan(regclass, text, text) IS
-    'the statements that give a column snowflakes (bigint) or UUIDs version 7 (uuid) from now on, in order: the lock that each takes, whether it may run in a transaction block, what takes it back, and why it is there';
+COMMENT ON FUNCTION @extschema@.id_gen_convert_plan(regclass, text, text, text, integer, integer) IS
+    'the statements that give a column snowflakes (bigint) or UUIDs version 7 (uuid), in order: the lock that each takes, whether it may run in a transaction block, what takes it back, and why it is there; with a column that tells when rows were made, old rows get new values, snowflakes of the worker and datacenter given';
+
+CREATE FUNCTION @extschema@.id_gen_convert_start(
+        relation regclass, column_name text, target text DEFAULT '', created_at text DEFAULT '',
+        worker_id integer DEFAULT -1, datacenter_id integer DEFAULT -1)
+    RETURNS void
+    AS 'MODULE_PATHNAME', 'id_gen_convert_start'
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp;
+COMMENT ON FUNCTION @extschema@.id_gen_convert_start(regclass, text, text, text, integer, integer) IS
+    'starts the job of a plan in which values change: adds the columns for them, and the schema id_gen_convert, in which the job is carried on';

@@ -335,10 +335,102 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::allocator::Allocator;
+    use crate::clock::{ClockMonitor, ClockReading};
+    use crate::frontier::{ClaimSize, SequenceStart};
+    use crate::identity::Identity;
+    use crate::lead::LeadLimit;
+    use crate::presets;
+    use crate::startup::StartPoint;
 
     /// A snapshot before which all but this transaction have ended.
     fn snapshot(end: u32, running: u32) -> Snapshot {
         Snapshot::new(end, &[running])
+    }
+
+    /// Layouts with the node's bits above the sequence, and below it.
+    fn layouts() -> impl Iterator<Item = Layout> {
+        ["default", "sonyflake"].into_iter().map(|name| presets::by_name(name).unwrap().layout)
+    }
+
+    /// A server that may change its number, and what it knows.
+    struct Server {
+        layout: Layout,
+        allocator: Allocator,
+        worker: u32,
+    }
+
+    impl Server {
+        /// With the frontier at the start of a tick.
+        fn new(layout: Layout, worker: u32) -> Server {
+            let first_ms = layout.epoch_ms() + 1_000_000_000;
+            let monitor = ClockMonitor::new(ClockReading { wall_ns: 0, mono_ns: 0 });
+            let allocator = Allocator::new(&layout, &StartPoint { first_ms, monitor });
+            Server { layout, allocator, worker }
+        }
+
+        fn identity(&self) -> Identity {
+            Identity { worker: Some(self.worker), ..Identity::NONE }
+        }
+
+        fn node_bits(&self) -> Option<u64> {
+            self.identity().node_bits(&self.layout).ok()
+        }
+
+        fn frontier_id(&self) -> i64 {
+            frontier_id(&self.layout, self.allocator.frontier().position(), self.node_bits())
+        }
+
+        fn change_worker(&mut self, worker: u32) {
+            self.worker = worker;
+            self.allocator.change_node(&self.layout, &self.identity());
+        }
+
+        /// The lowest ID that can be made.
+        fn make(&mut self) -> i64 {
+            let (layout, tick) =
+                (&self.layout, self.layout.tick_of(self.allocator.frontier().position()));
+            self.allocator.extend(layout, layout.tick_start_ms(tick + 1));
+            let (one, lead) = (ClaimSize::Block(1), LeadLimit::of_ticks(0));
+            let run = self.allocator.claim(layout, tick, one, lead, SequenceStart::Zero).unwrap();
+            Layout::to_bigint(layout.id_at(run.start, self.node_bits().unwrap()))
+        }
+    }
+
+    #[test]
+    fn a_smaller_number_at_a_ticks_start_makes_no_id_below_the_frontier() {
+        for layout in layouts() {
+            let mut server = Server::new(layout, 7);
+            let read = server.frontier_id();
+            server.change_worker(2);
+            assert_eq!(server.frontier_id(), read);
+            let id = server.make();
+            assert!(read <= id, "{id} is below {read}");
+        }
+    }
+
+    #[test]
+    fn a_smaller_number_within_a_tick_makes_no_id_below_the_frontier() {
+        for layout in layouts() {
+            let mut server = Server::new(layout, 7);
+            let first = server.make();
+            let read = server.frontier_id();
+            assert!(first < read, "{first} is not below {read}");
+            server.change_worker(2);
+            assert!(read <= server.frontier_id());
+            let id = server.make();
+            assert!(read <= id, "{id} is below {read}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_above_the_frontier_of_a_layout_that_has_run_out() {
+        for layout in layouts() {
+            let end = layout.first_position(layout.ticks());
+            assert_eq!(frontier_id(&layout, end, Some(0)), i64::MAX);
+            let last = Layout::to_bigint(layout.max_of(layout.ticks() - 1));
+            assert!(frontier_id(&layout, end - 1, Some(0)) <= last);
+        }
     }
 
     #[test]

@@ -29,6 +29,7 @@
 //! | [`histogram`] | how long waits took |
 //! | [`horizon`] | below which ID everything is committed |
 //! | [`profile`] | what a column of IDs tells about how they were made |
+//! | [`sql_text`] | giving a column another name in a statement that PostgreSQL has written out
 //! | [`uuid`] | what UUIDs of every version have in common |
 //! | [`uuid1`] | the time in a UUIDv1 |
 //! | [`uuid7`] | UUIDv7, strictly increasing within one generator |
@@ -60,6 +61,7 @@ pub mod rate_window;
 pub mod replicated;
 pub mod reservation;
 pub mod shared_block;
+pub mod sql_text;
 pub mod startup;
 pub mod time;
 pub mod tsc;

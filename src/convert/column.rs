@@ -6,8 +6,9 @@ use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 use pgrx::spi::SpiTupleTable;
 
-use crate::convert::place::{Place, rows};
+use crate::convert::place::{Place, RELATED, rows};
 use crate::convert::sequences::{self, Sequence};
+use crate::convert::views::{self, ViewColumn};
 use crate::error::Error;
 use crate::error::convert::Refusal;
 use crate::observe::catalog_queries::{self as catalog, Column, string};
@@ -53,17 +54,24 @@ pub struct Source {
     pub children: Vec<(String, Option<String>)>,
     /// Sequences that its values come from.
     pub sequences: Vec<Sequence>,
-    /// Statements that widen columns that refer to this one and are too narrow for it.
-    pub widen_references: Vec<String>,
-    /// Triggers that may set the column before a row is stored.
-    pub triggers: Option<String>,
+    /// Whether a column that refers to this one is too narrow for snowflakes.
+    pub has_narrow_references: bool,
+    /// Whether a default calls `nextval()` with something else than a sequence, such as its name as text.
+    pub has_computed_sequence: bool,
+    /// Columns of views that have a default of their own from one of the sequences.
+    pub views: Vec<ViewColumn>,
+    /// Triggers and rules that may set the column before a row is stored.
+    pub setters: Option<String>,
 }
 
 /// Reads it.
 ///
 /// # Errors
 /// If it is none that could be moved over.
-pub fn read(relation: pg_sys::Oid, column_name: DatumWithOid<'_>) -> Result<Source, Error> {
+pub fn read(
+    relation: pg_sys::Oid,
+    column_name: DatumWithOid<'_>,
+) -> Result<(Source, Place), Error> {
     const QUERY: &str = "
         WITH RECURSIVE type (oid, base) AS (
             SELECT t.oid, t.typbasetype
@@ -81,9 +89,7 @@ pub fn read(relation: pg_sys::Oid, column_name: DatumWithOid<'_>) -> Result<Sour
                          JOIN pg_extension e ON member.refclassid = 'pg_extension'::regclass
                                AND e.oid = member.refobjid AND e.extname = 'id_gen'
                         WHERE used.classid = 'pg_attrdef'::regclass AND used.objid = d.oid
-                          AND used.refclassid = 'pg_proc'::regclass),
-               (SELECT string_agg(quote_ident(tgname), ', ' ORDER BY tgname) FROM pg_trigger
-                 WHERE tgrelid = c.oid AND NOT tgisinternal AND tgtype & 7 = 7)
+                          AND used.refclassid = 'pg_proc'::regclass)
           FROM pg_class c
           JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = $2
           LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
@@ -111,23 +117,25 @@ pub fn read(relation: pg_sys::Oid, column_name: DatumWithOid<'_>) -> Result<Sour
             _ => None,
         };
         let (declared_type, default) = (string(row.get(5)?), text(8)?);
-        let (comment, triggers) = (text(9)?, text(11)?);
-        Ok(refusal.map_or(Ok((kind, identity, declared_type, default, comment, triggers)), Err))
+        Ok(refusal.map_or(Ok((kind, identity, declared_type, default, text(9)?)), Err))
     });
     let facts: Result<_, pgrx::spi::Error> = facts;
-    let (kind, identity, declared_type, default, comment, triggers) = facts??;
-    Ok(Source {
+    let (kind, identity, declared_type, default, comment) = facts??;
+    let source = Source {
         children: children(place)?,
         sequences: sequences::of_column(place)?,
-        widen_references: narrow_references(place)?,
+        has_narrow_references: has_narrow_references(place)?,
+        has_computed_sequence: has_computed_sequence(place)?,
+        views: views::with_default(place)?,
+        setters: views::setters(place)?,
         column,
         declared_type,
         kind,
         identity,
         default,
         comment,
-        triggers,
-    })
+    };
+    Ok((source, place))
 }
 
 /// Why the column can't be moved over, whatever its type.
@@ -151,36 +159,46 @@ fn refused(row: &SpiTupleTable, column: &str) -> Result<Option<Refusal>, pgrx::s
 
 /// The tables that inherit the column, and with what default, where that is another.
 fn children(place: Place) -> Result<Vec<(String, Option<String>)>, Error> {
-    const QUERY: &str = "
-        WITH RECURSIVE member (oid) AS (
-            SELECT $1 UNION SELECT inhrelid FROM member JOIN pg_inherits ON inhparent = member.oid),
-        own (oid, value) AS (
-            SELECT m.oid, pg_get_expr(d.adbin, d.adrelid)
-              FROM member m JOIN pg_attribute a ON a.attrelid = m.oid
-                   AND a.attname = (SELECT attname FROM pg_attribute WHERE attrelid = $1 AND attnum = $2)
-              LEFT JOIN pg_attrdef d ON d.adrelid = m.oid AND d.adnum = a.attnum)
+    const QUERY: &str = ", own (oid, value) AS (
+            SELECT relation, pg_get_expr(adbin, adrelid)
+              FROM place LEFT JOIN pg_attrdef ON adrelid = relation AND adnum = number)
         SELECT oid::regclass::text, value FROM own
          WHERE oid <> $1 AND value IS DISTINCT FROM (SELECT value FROM own WHERE oid = $1)
          ORDER BY 1";
-    rows(QUERY, &place.arguments(), |row| {
+    rows(&format!("{RELATED}{QUERY}"), &place.arguments(), |row| {
         Ok((string(row.get(1)?), row.get::<Text>(2)?.map(|text| text.0)))
     })
 }
 
-/// Statements that widen what refers to the column and can't hold it.
-fn narrow_references(place: Place) -> Result<Vec<String>, Error> {
+/// Whether a default, the column's own or its domain's, calls `nextval()` with something else than a sequence.
+fn has_computed_sequence(place: Place) -> Result<bool, Error> {
     const QUERY: &str = "
-        WITH RECURSIVE type (relation, name, oid, base) AS (
-            SELECT r.attrelid, r.attname, t.oid, t.typbasetype
-              FROM pg_attribute a
-              JOIN pg_constraint k ON k.confrelid = a.attrelid AND k.contype = 'f' AND k.conparentid = 0
-              JOIN pg_attribute r ON r.attrelid = k.conrelid
-                   AND r.attnum = k.conkey[array_position(k.confkey, a.attnum)]
-              JOIN pg_type t ON t.oid = r.atttypid
-             WHERE a.attrelid = $1 AND a.attnum = $2
-             UNION ALL
-            SELECT d.relation, d.name, t.oid, t.typbasetype FROM type d JOIN pg_type t ON t.oid = d.base)
-        SELECT DISTINCT format('ALTER TABLE %s ALTER COLUMN %I TYPE bigint;', relation::regclass, name) FROM type
-         WHERE oid IN ('integer'::regtype, 'smallint'::regtype) ORDER BY 1";
-    rows(QUERY, &place.arguments(), |row| Ok(string(row.get(1)?)))
+        SELECT true
+          FROM place JOIN pg_attribute a ON a.attrelid = relation AND a.attnum = number
+          LEFT JOIN pg_attrdef ON adrelid = relation AND adnum = number
+          JOIN pg_type t ON t.oid = a.atttypid
+         WHERE coalesce(pg_get_expr(adbin, adrelid), pg_get_expr(t.typdefaultbin, 0)) ~ 'nextval[(](?!'')'";
+    let found = rows(&format!("{RELATED}{QUERY}"), &place.arguments(), |row| row.get::<bool>(1))?;
+    Ok(!found.is_empty())
+}
+
+/// Whether something refers to the column and can't hold what it is to have.
+fn has_narrow_references(place: Place) -> Result<bool, Error> {
+    const QUERY: &str = "
+        WITH RECURSIVE referring (relation, number) AS (
+            SELECT $1, $2
+             UNION
+            SELECT k.conrelid, k.conkey[i]
+              FROM referring r JOIN pg_constraint k ON k.contype = 'f' AND k.confrelid = r.relation,
+                   LATERAL generate_subscripts(k.confkey, 1) AS i
+             WHERE k.confkey[i] = r.number),
+        type (oid, base) AS (
+            SELECT t.oid, t.typbasetype
+              FROM referring r JOIN pg_attribute a ON a.attrelid = r.relation AND a.attnum = r.number
+              JOIN pg_type t ON t.oid = a.atttypid
+             UNION
+            SELECT t.oid, t.typbasetype FROM type d JOIN pg_type t ON t.oid = d.base)
+        SELECT EXISTS (SELECT FROM type WHERE oid IN ('integer'::regtype, 'smallint'::regtype))";
+    let found = rows(QUERY, &place.arguments(), |row| row.get::<bool>(1))?;
+    Ok(found.contains(&Some(true)))
 }

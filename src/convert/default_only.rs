@@ -3,19 +3,19 @@
 use id_gen_core::layout::Layout;
 use id_gen_core::time::{format_ms, unix_ms};
 
-use crate::convert::column::{Identity, Kind, Source};
+use crate::convert::column::{Identity, Source};
 use crate::convert::sequences::Sequence;
 use crate::convert::step::{Step, Target};
+use crate::convert::views::ViewColumn;
 use crate::error::Error;
 use crate::error::convert::Refusal;
 use crate::observe::{catalog_queries as catalog, readiness};
 use crate::os::clock;
-use crate::pg::text::in_error;
+use crate::pg::text::{in_error, literal};
 
 const ACCESS_EXCLUSIVE: &str = "ACCESS EXCLUSIVE";
 const SHARE_ROW_EXCLUSIVE: &str = "SHARE ROW EXCLUSIVE";
 const SHARE_UPDATE_EXCLUSIVE: &str = "SHARE UPDATE EXCLUSIVE";
-const ROW_EXCLUSIVE: &str = "ROW EXCLUSIVE";
 const ACCESS_SHARE: &str = "ACCESS SHARE";
 
 /// From where on a column has snowflakes.
@@ -27,31 +27,22 @@ struct Boundary {
 /// The statements, in their order.
 ///
 /// # Errors
-/// If the column can't have such values, or has some that are yet to be made.
-pub fn plan(source: &Source, target: Option<Target>) -> Result<Vec<Step>, Error> {
-    let schema = &source.column.generator_schema;
-    match (target, source.kind) {
-        (None | Some(Target::Snowflake), Kind::Bigint | Kind::Narrow) => {
-            check_width(source)?;
-            let boundary = boundary(source)?;
-            let mut steps = vec![patience()];
-            steps.push(switch(source, &format!("{schema}.snowflake_next()"), Some(&boundary)));
-            for sequence in source.sequences.iter().filter(|sequence| is_left(sequence)) {
-                steps.extend(fence(source, sequence, &boundary));
-            }
-            steps.extend(record(source, &boundary));
-            steps.push(check(source));
-            Ok(steps)
-        }
-        (None | Some(Target::Uuidv7), Kind::Uuid) => {
-            Ok(vec![patience(), switch(source, &format!("{schema}.uuidv7()"), None)])
-        }
-        _ => Err(Refusal::WrongType {
-            column: shown(source),
-            type_name: in_error(&source.declared_type),
-        }
-        .into()),
+/// If the column has values that are yet to be made.
+pub fn plan(source: &Source, target: Target) -> Result<Vec<Step>, Error> {
+    let value = format!("{}.{}", source.column.generator_schema, target.generator());
+    if target == Target::Uuidv7 {
+        return Ok(vec![patience(), switch(source, &value, None)]);
     }
+    let boundary = boundary(source)?;
+    let mut steps = vec![patience()];
+    steps.extend(source.views.iter().map(|column| switch_view(column, &value)));
+    steps.push(switch(source, &value, Some(&boundary)));
+    for sequence in source.sequences.iter().filter(|sequence| is_left(sequence)) {
+        steps.extend(fence(source, sequence, &boundary));
+    }
+    steps.extend(record(source, &boundary));
+    steps.push(check(source));
+    Ok(steps)
 }
 
 /// The column's name, in an error.
@@ -59,24 +50,12 @@ fn shown(Source { column, .. }: &Source) -> String {
     in_error(&format!("{}.{}", column.table, column.name))
 }
 
-fn check_width(source: &Source) -> Result<(), Error> {
-    let own = (source.kind == Kind::Narrow).then(|| {
-        format!(
-            "ALTER TABLE {} ALTER COLUMN {} TYPE bigint;",
-            source.column.table, source.column.name
-        )
-    });
-    let widen: Vec<String> =
-        own.iter().chain(&source.widen_references).map(|text| in_error(text)).collect();
-    if widen.is_empty() {
-        return Ok(());
-    }
-    Err(Refusal::TooNarrow { column: shown(source), widen }.into())
-}
-
-/// The lowest snowflake that may be made from now on, which is above all that is stored.
+/// The lowest snowflake that may be made from now on, which is above all that is stored. It is asked of a server that
+/// makes snowflakes, or every insert would fail as soon as the default has changed.
 fn boundary(source: &Source) -> Result<Boundary, Error> {
-    let layout = readiness::layout()?;
+    let shared = readiness::shared()?;
+    readiness::check_but_for_waits(shared)?;
+    let layout = shared.layout()?;
     let first_ms = unix_ms(clock::wall_ns());
     let first = Layout::to_bigint(layout.min_of(layout.tick_from(first_ms)));
     match catalog::newest(&source.column)? {
@@ -103,57 +82,91 @@ fn patience() -> Step {
     }
 }
 
+/// What gives a column a default, or none.
+fn set_default(kind: &str, relation: &str, column: &str, value: Option<&str>) -> String {
+    let action = value.map_or("DROP DEFAULT".to_owned(), |value| format!("SET DEFAULT {value}"));
+    format!("ALTER {kind} {relation} ALTER COLUMN {column} {action}")
+}
+
+/// The new default of a view, which an insert through it goes by instead of the table's.
+fn switch_view(ViewColumn { view, name, default }: &ViewColumn, value: &str) -> Step {
+    Step {
+        statement: set_default("VIEW", view, name, Some(value)),
+        lock_mode: Some(ACCESS_EXCLUSIVE),
+        in_transaction: true,
+        undo: Some(set_default("VIEW", view, name, default.as_deref())),
+        note: "What is inserted through this view goes by its default instead of the table's, and that is from the old sequence.".to_owned(),
+    }
+}
+
 /// The new default. All who insert after it get the new values.
 fn switch(source: &Source, value: &str, boundary: Option<&Boundary>) -> Step {
     let (table, column) = (&source.column.table, &source.column.name);
-    let set = format!("ALTER COLUMN {column} SET DEFAULT {value}");
     let identity = source.identity.and_then(|identity| {
         let sequence = source.sequences.iter().find(|sequence| sequence.is_identity)?;
         Some((identity, sequence))
     });
-    let mut note =
-        "Existing rows are neither read nor written; tables that inherit get the default, too."
-            .to_owned();
     let (statement, undo) = match (identity, boundary) {
-        (Some((identity, sequence)), Some(boundary)) => {
-            note.push_str(" The identity ends, and with it its sequence. Nothing keeps others from storing values of their own any more.");
-            let undo = identity_undo(source, identity, sequence, boundary);
-            (format!("ALTER TABLE {table} ALTER COLUMN {column} DROP IDENTITY, {set}"), undo)
-        }
-        _ => (format!("ALTER TABLE {table} {set}"), default_undo(source)),
+        (Some((identity, sequence)), Some(boundary)) => (
+            format!(
+                "ALTER TABLE {table} ALTER COLUMN {column} DROP IDENTITY, ALTER COLUMN {column} SET DEFAULT {value}"
+            ),
+            identity_undo(source, identity, sequence, boundary),
+        ),
+        _ => (set_default("TABLE", table, column, Some(value)), default_undo(source)),
     };
-    if let Some(triggers) = &source.triggers {
-        note.push_str(&format!(" These triggers may set the column: {triggers}."));
-    }
-    for sequence in &source.sequences {
-        if let Some(others) = &sequence.other_columns {
-            note.push_str(&format!(
-                " Sequence {} also fills {others}; it is fenced by the plan of the last of them.",
-                sequence.name
-            ));
-        }
-    }
-    if source.identity.is_none() && source.sequences.is_empty() && boundary.is_some() {
-        note.push_str(" No sequence is known to fill the column, so none is fenced.");
-    }
     Step {
         statement,
         lock_mode: Some(ACCESS_EXCLUSIVE),
         in_transaction: true,
         undo: Some(undo),
-        note,
+        note: switch_note(source, boundary.is_some()),
     }
+}
+
+/// What to know of the new default.
+fn switch_note(source: &Source, from_sequences: bool) -> String {
+    let mut note =
+        "Existing rows are neither read nor written; tables that inherit get the default, too."
+            .to_owned();
+    if let Some(setters) = &source.setters {
+        note.push_str(&format!(" These may set the column: {setters}."));
+    }
+    if !from_sequences {
+        return note;
+    }
+    for sequence in &source.sequences {
+        let Sequence { name, is_identity, other_columns, named_by, .. } = sequence;
+        if *is_identity {
+            note.push_str(" The identity ends, and with it its sequence. Nothing keeps others from storing values of their own any more.");
+            let users: Vec<&str> =
+                [other_columns, named_by].into_iter().flatten().map(String::as_str).collect();
+            if !users.is_empty() {
+                note.push_str(&format!(
+                    " These use its sequence, and may keep it from ending: {}.",
+                    users.join(", ")
+                ));
+            }
+        } else if let Some(others) = other_columns {
+            note.push_str(&format!(
+                " Sequence {name} also fills {others}; it is fenced by the plan of the last of them."
+            ));
+        }
+    }
+    if source.has_computed_sequence {
+        note.push_str(" A default calls nextval() with a sequence that it names as text or computes, which is not looked up. Give it the sequence itself and plan again, as in: SET DEFAULT nextval('numbers').");
+    } else if source.sequences.is_empty() {
+        note.push_str(" No sequence is known to fill the column, so none is fenced.");
+    }
+    note
 }
 
 /// The defaults as they were, also of tables that inherit.
 fn default_undo(source: &Source) -> String {
-    let column = &source.column.name;
-    let restore = |table: &str, default: Option<&String>| match default {
-        Some(default) => format!("ALTER TABLE {table} ALTER COLUMN {column} SET DEFAULT {default}"),
-        None => format!("ALTER TABLE {table} ALTER COLUMN {column} DROP DEFAULT"),
-    };
-    let own = restore(&source.column.table, source.default.as_ref());
-    let children = source.children.iter().map(|(table, default)| restore(table, default.as_ref()));
+    let restore = |table, default| set_default("TABLE", table, &source.column.name, default);
+    let own = restore(&source.column.table, source.default.as_deref());
+    let children =
+        source.children.iter().map(|(table, default)| restore(table, default.as_deref()));
     std::iter::once(own).chain(children).collect::<Vec<_>>().join("; ")
 }
 
@@ -172,60 +185,52 @@ fn identity_undo(
     let options = sequence.identity_options();
     let (furthest, further) = sequence.furthest();
     let last = sequence.last.map_or(String::new(), |last| format!(", {last}"));
-    let below = (boundary.first - 1).min(sequence.max);
-    format!(
-        "ALTER TABLE {table} ALTER COLUMN {name} DROP DEFAULT, ALTER COLUMN {name} ADD GENERATED {generated} AS IDENTITY ({options}); \
-         SELECT setval(pg_get_serial_sequence({arguments}), {further}({furthest}({name}){last})) FROM {table} WHERE {name} <= {below} HAVING {further}({furthest}({name}){last}) IS NOT NULL"
-    )
+    let (min, max) = (sequence.min, sequence.max.min(boundary.first - 1));
+    let identity = format!(
+        "ALTER TABLE {table} ALTER COLUMN {name} DROP DEFAULT, ALTER COLUMN {name} ADD GENERATED {generated} AS IDENTITY ({options})"
+    );
+    let position = format!(
+        "SELECT setval(pg_get_serial_sequence({arguments}), {further}({furthest}({name}){last})) FROM {table} WHERE {name} BETWEEN {min} AND {max} HAVING {further}({furthest}({name}){last}) IS NOT NULL"
+    );
+    let comment = sequence.comment.as_ref().map(|_| sequence.restore_comment());
+    [Some(identity), Some(position), comment, sequence.privileges.clone()]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// Whether a sequence stays behind without a use.
-fn is_left(sequence: &Sequence) -> bool {
+pub fn is_left(sequence: &Sequence) -> bool {
     !sequence.is_identity && sequence.other_columns.is_none() && !sequence.is_fenced()
 }
 
 /// A sequence that nothing should call any more.
-fn fence(source: &Source, sequence: &Sequence, boundary: &Boundary) -> Vec<Step> {
-    let mut steps = Vec::new();
-    let name = &sequence.name;
-    if sequence.last.is_none() {
-        steps.push(Step {
-            statement: format!("SELECT nextval('{}')", name.replace('\'', "''")),
-            lock_mode: Some(ROW_EXCLUSIVE),
+fn fence(source: &Source, sequence: &Sequence, boundary: &Boundary) -> [Step; 2] {
+    let mut note = "A forgotten nextval() fails from now on (SQLSTATE 2200H), and so does setval() with another number (22003).".to_owned();
+    if let Some(named_by) = &sequence.named_by {
+        note.push_str(&format!(" These name it: {named_by}."));
+    }
+    let comment = format!(
+        "fenced; values of {}.{} from {} on are snowflakes ({})",
+        source.column.table, source.column.name, boundary.first, boundary.at
+    );
+    [
+        Step {
+            statement: sequence.fence(),
+            lock_mode: Some(SHARE_ROW_EXCLUSIVE),
             in_transaction: true,
-            undo: None,
-            note: "A sequence that was never called gives its first value whatever its increment is; this takes it.".to_owned(),
-        });
-    }
-    let (statement, undo) = sequence.fence();
-    let mut note = "A forgotten nextval() fails from now on (SQLSTATE 2200H). Sessions may still use what they hold of a sequence with CACHE.".to_owned();
-    if let Some(functions) = &sequence.functions {
-        note.push_str(&format!(" These functions name it: {functions}."));
-    }
-    steps.push(Step {
-        statement,
-        lock_mode: Some(SHARE_ROW_EXCLUSIVE),
-        in_transaction: true,
-        undo: Some(undo),
-        note,
-    });
-    steps.push(Step {
-        statement: format!(
-            "COMMENT ON SEQUENCE {name} IS {}",
-            literal(&format!(
-                "fenced; values of {}.{} from {} on are snowflakes ({})",
-                source.column.table, source.column.name, boundary.first, boundary.at
-            ))
-        ),
-        lock_mode: Some(SHARE_UPDATE_EXCLUSIVE),
-        in_transaction: true,
-        undo: Some(format!(
-            "COMMENT ON SEQUENCE {name} IS {}",
-            sequence.comment.as_ref().map_or("NULL".to_owned(), |comment| literal(comment))
-        )),
-        note: "Records from where on values are snowflakes. What is below decodes to times at the layout's epoch.".to_owned(),
-    });
-    steps
+            undo: Some(sequence.unfence()),
+            note,
+        },
+        Step {
+            statement: format!("COMMENT ON SEQUENCE {} IS {}", sequence.name, literal(&comment)),
+            lock_mode: Some(SHARE_UPDATE_EXCLUSIVE),
+            in_transaction: true,
+            undo: Some(sequence.restore_comment()),
+            note: "Records from where on values are snowflakes. What is below decodes to times at the layout's epoch.".to_owned(),
+        },
+    ]
 }
 
 /// Where no sequence is left that could tell, the column does.
@@ -259,15 +264,5 @@ fn check(source: &Source) -> Step {
         in_transaction: true,
         undo: None,
         note: "The newest ID has to be below the next one of this server.".to_owned(),
-    }
-}
-
-/// Text as a literal, whatever `standard_conforming_strings` says.
-fn literal(text: &str) -> String {
-    let quoted = text.replace('\'', "''");
-    if quoted.contains('\\') {
-        format!("E'{}'", quoted.replace('\\', "\\\\"))
-    } else {
-        format!("'{quoted}'")
     }
 }

@@ -1,35 +1,89 @@
 //! Moving a column over to IDs of ours: the plan that `id_gen_convert_plan()` gives, as statements for somebody to read
-//! and to run. Nothing here changes anything.
+//! and to run; and the start of a job, where values change.
 
 mod column;
 mod default_only;
+mod goal;
+mod online;
 mod place;
 mod sequences;
 mod step;
+mod views;
 
 use pgrx::datum::DatumWithOid;
 use pgrx::pg_sys;
 
-use crate::convert::step::Target;
+use crate::convert::column::Source;
+use crate::convert::goal::Goal;
+use crate::convert::online::Job;
 use crate::error::Error;
 use crate::error::convert::Refusal;
+use crate::pg::text::{in_error, literal};
 
+pub use goal::Request;
 pub use step::Step;
 
-/// The statements that let a column have IDs of ours, in their order.
+/// The statements that let a column have IDs of ours, in their order. `start` is the one that starts a job like this, which
+/// is a part of it where values change.
 ///
 /// # Errors
 /// If that can't be done, with the reason; or the role may not read the table.
 pub fn plan(
     relation: pg_sys::Oid,
     column_name: DatumWithOid<'_>,
-    target: &str,
+    request: &Request,
 ) -> Result<Vec<Step>, Error> {
-    let target = match target {
-        "" => None,
-        "snowflake" => Some(Target::Snowflake),
-        "uuidv7" => Some(Target::Uuidv7),
-        _ => return Err(Refusal::UnknownTarget(target.to_owned()).into()),
-    };
-    default_only::plan(&column::read(relation, column_name)?, target)
+    let (source, place) = column::read(relation, column_name)?;
+    if online::is_started(&source)? {
+        let column = in_error(&format!("{}.{}", source.column.table, source.column.name));
+        return Err(
+            Refusal::Started { column, arguments: in_error(&source.column.arguments) }.into()
+        );
+    }
+    let goal = Goal::new(&source, place, request)?;
+    if online::is_needed(&source, &goal) {
+        let job = Job::new(&source, place, &goal)?;
+        Ok(job.steps(start_statement(&source, request)))
+    } else {
+        default_only::plan(&source, goal.target)
+    }
+}
+
+/// Starts a job that gives a column other values. One that has started goes on as it is.
+///
+/// # Errors
+/// As above; or if the values need not change.
+pub fn start(
+    relation: pg_sys::Oid,
+    column_name: DatumWithOid<'_>,
+    request: &Request,
+) -> Result<(), Error> {
+    let (source, place) = column::read(relation, column_name)?;
+    if online::is_started(&source)? {
+        return Ok(());
+    }
+    let goal = Goal::new(&source, place, request)?;
+    if !online::is_needed(&source, &goal) {
+        let column = in_error(&format!("{}.{}", source.column.table, source.column.name));
+        let arguments = in_error(&source.column.arguments);
+        return Err(Refusal::NothingToFill { column, arguments }.into());
+    }
+    Job::new(&source, place, &goal)?.start(&source.column.generator_schema)
+}
+
+/// The call that starts the job of a request.
+fn start_statement(source: &Source, request: &Request) -> String {
+    let Request { target, created_at, worker, datacenter } = request;
+    let mut arguments = source.column.arguments.clone();
+    for (name, value) in [("target", target), ("created_at", created_at)] {
+        if !value.is_empty() {
+            arguments.push_str(&format!(", {name} => {}", literal(value)));
+        }
+    }
+    for (name, value) in [("worker_id", worker), ("datacenter_id", datacenter)] {
+        if *value >= 0 {
+            arguments.push_str(&format!(", {name} => {value}"));
+        }
+    }
+    format!("SELECT {}.id_gen_convert_start({arguments})", source.column.generator_schema)
 }

@@ -1,17 +1,18 @@
 //! The sequences that a column's values come from, and how one is fenced: so that a forgotten `nextval()` fails from then
-//! on, whoever calls it.
+//! on, whoever calls it, and `setval()` does not bring it back.
 //!
-//! A sequence is fenced by an increment that leads beyond its bound from wherever it stands, so that nothing has to be
-//! known of calls that are under way. Its last value stays as it is.
+//! `nextval()` looks at no bound where `setval()` has said that its value is the next one. So a fence leaves two values
+//! alone within the bounds, the last one and the one before it, and the increment leads beyond them. `setval()` refuses
+//! all others, such as the one above the largest ID. Bounds that tight can only be found while nobody calls the sequence:
+//! the statement locks it first, and takes its last value then, which stays as it is.
 
-use crate::convert::place::{Place, rows};
+use crate::convert::place::{Place, RELATED, rows};
 use crate::error::Error;
 use crate::observe::catalog_queries::string;
-use crate::pg::text::Text;
+use crate::pg::text::{Text, literal};
 
-/// The increments of a fence.
-const FORWARD: i64 = i64::MAX;
-const BACKWARD: i64 = i64::MIN;
+/// The increment of a fence, which tells that it is one.
+const FENCED: i64 = i64::MAX;
 
 /// A sequence.
 pub struct Sequence {
@@ -21,7 +22,8 @@ pub struct Sequence {
     pub is_identity: bool,
     /// Its options.
     increment: i64,
-    min: i64,
+    /// The smallest value that it can have.
+    pub min: i64,
     /// The largest value that it can have.
     pub max: i64,
     start: i64,
@@ -31,43 +33,64 @@ pub struct Sequence {
     pub last: Option<i64>,
     /// Columns of other tables that have it in their default.
     pub other_columns: Option<String>,
-    /// Functions that name it.
-    pub functions: Option<String>,
+    /// Functions, rules and defaults of other views that name it.
+    pub named_by: Option<String>,
     /// Its comment.
     pub comment: Option<String>,
+    /// Statements that give what is created in its place the privileges that it has.
+    pub privileges: Option<String>,
 }
 
 impl Sequence {
     /// Whether it is fenced.
     pub fn is_fenced(&self) -> bool {
-        matches!(self.increment, FORWARD | BACKWARD)
+        self.increment == FENCED
     }
 
-    /// The statement that fences it, and the one that takes that back.
-    pub fn fence(&self) -> (String, String) {
-        let Sequence { name, increment, min, max, last, .. } = self;
-        let at = last.unwrap_or(self.start);
-        let (fence, bound, old_bound) = if *increment > 0 {
-            // From zero or below, the increment alone would lead to a value that exists.
-            (FORWARD, (at <= 0).then_some(" MAXVALUE 1"), format!(" MAXVALUE {max}"))
+    /// The statement that fences it.
+    pub fn fence(&self) -> String {
+        let Sequence { name, min, max, .. } = self;
+        // Zero is before the first value of most sequences, and within the type of all. One that goes below has a bound there.
+        let (low, high) = if self.increment > 0 {
+            let high = format!("greatest(last_value, {})", min.saturating_add(1).min(1));
+            (format!("{high} - 1"), high)
         } else {
-            (BACKWARD, (at >= 0).then_some(" MINVALUE -1"), format!(" MINVALUE {min}"))
+            let low = format!("least(last_value, {})", max.saturating_sub(1).max(-1));
+            (low.clone(), format!("{low} + 1"))
         };
-        let old_bound = bound.map_or(String::new(), |_| old_bound);
-        let (no_cycle, cycle) = if self.cycle { (" NO CYCLE", " CYCLE") } else { ("", "") };
-        (
-            format!("ALTER SEQUENCE {name} INCREMENT BY {fence}{}{no_cycle}", bound.unwrap_or("")),
-            format!("ALTER SEQUENCE {name} INCREMENT BY {increment}{old_bound}{cycle}"),
-        )
+        let body = format!(
+            "BEGIN
+    ALTER SEQUENCE {name} INCREMENT BY {FENCED} NO CYCLE;
+    PERFORM setval(tableoid, last_value) FROM {name} WHERE NOT is_called;
+    EXECUTE (SELECT format('ALTER SEQUENCE %s MINVALUE %s MAXVALUE %s START WITH %s',
+                           tableoid::regclass, {low}, {high}, last_value) FROM {name});
+END"
+        );
+        format!("DO {}", quoted_body(&body))
+    }
+
+    /// The statement that takes the fence back.
+    pub fn unfence(&self) -> String {
+        format!("ALTER SEQUENCE {} {}", self.name, self.options())
     }
 
     /// Its options as an identity's.
     pub fn identity_options(&self) -> String {
-        let Sequence { name, increment, min, max, start, cache, cycle, .. } = self;
+        format!("SEQUENCE NAME {} {}", self.name, self.options())
+    }
+
+    fn options(&self) -> String {
+        let Sequence { increment, min, max, start, cache, cycle, .. } = self;
         let cycle = if *cycle { "CYCLE" } else { "NO CYCLE" };
         format!(
-            "SEQUENCE NAME {name} INCREMENT BY {increment} MINVALUE {min} MAXVALUE {max} START WITH {start} CACHE {cache} {cycle}"
+            "INCREMENT BY {increment} MINVALUE {min} MAXVALUE {max} START WITH {start} CACHE {cache} {cycle}"
         )
+    }
+
+    /// What gives it the comment that it has now.
+    pub fn restore_comment(&self) -> String {
+        let comment = self.comment.as_deref().map_or("NULL".to_owned(), literal);
+        format!("COMMENT ON SEQUENCE {} IS {comment}", self.name)
     }
 
     /// The aggregate that finds the value a sequence of this direction has come to, and what compares two such values.
@@ -76,39 +99,66 @@ impl Sequence {
     }
 }
 
+/// A block's body as a string that reads well; a name can have what ends it.
+fn quoted_body(body: &str) -> String {
+    if body.contains("$$") { literal(body) } else { format!("$$\n{body}\n$$") }
+}
+
 /// The sequences of a column and of the columns that inherit it.
 pub fn of_column(place: Place) -> Result<Vec<Sequence>, Error> {
+    // A sequence that is created has the privileges that its owner gives by default; those that this one has replace
+    // them, in its order.
     const QUERY: &str = "
-        WITH RECURSIVE member (oid) AS (
-            SELECT $1 UNION SELECT inhrelid FROM member JOIN pg_inherits ON inhparent = member.oid),
-        place (relation, number) AS (
-            SELECT m.oid, a.attnum FROM member m JOIN pg_attribute a ON a.attrelid = m.oid
-                   AND a.attname = (SELECT attname FROM pg_attribute WHERE attrelid = $1 AND attnum = $2)),
-        by_default (sequence, relation, number) AS (
-            SELECT d.refobjid, a.adrelid, a.adnum
-              FROM pg_depend d JOIN pg_attrdef a ON d.classid = 'pg_attrdef'::regclass AND a.oid = d.objid
-             WHERE d.refclassid = 'pg_class'::regclass),
-        owned (sequence, kind) AS (
-            SELECT d.objid, d.deptype
-              FROM place p JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
-                   AND d.refobjid = p.relation AND d.refobjsubid = p.number AND d.deptype IN ('a', 'i'))
         SELECT s.seqrelid::regclass::text, 'i' = ANY (SELECT kind FROM owned WHERE sequence = s.seqrelid),
                s.seqincrement, s.seqmin, s.seqmax, s.seqstart, s.seqcache, s.seqcycle,
                CASE WHEN has_sequence_privilege(s.seqrelid, 'USAGE, SELECT')
                     THEN pg_sequence_last_value(s.seqrelid) END,
                (SELECT string_agg(DISTINCT format('%s.%I', u.relation::regclass, a.attname), ', ')
                   FROM by_default u JOIN pg_attribute a ON a.attrelid = u.relation AND a.attnum = u.number
+                  JOIN pg_class t ON t.oid = u.relation AND t.relkind <> 'v'
                  WHERE u.sequence = s.seqrelid AND (u.relation, u.number) NOT IN (SELECT relation, number FROM place)),
-               (SELECT string_agg(DISTINCT p.oid::regprocedure::text, ', ')
-                  FROM pg_class c JOIN pg_proc p ON strpos(p.prosrc, c.relname) > 0
-                 WHERE c.oid = s.seqrelid),
-               obj_description(s.seqrelid, 'pg_class')
-          FROM pg_sequence s
-         WHERE s.seqrelid IN (SELECT sequence FROM owned
-                               UNION
-                              SELECT u.sequence FROM by_default u JOIN place p USING (relation, number))
+               (SELECT string_agg(concat_ws(' ', named.type, named.identity), ', ' ORDER BY named.type, named.identity)
+                  FROM (SELECT d.classid, d.objid FROM pg_depend d
+                         WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = s.seqrelid
+                               AND d.classid IN ('pg_proc'::regclass, 'pg_rewrite'::regclass)
+                         UNION
+                        SELECT 'pg_proc'::regclass, p.oid
+                          FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang AND l.lanname NOT IN ('internal', 'c'),
+                               coalesce(pg_get_function_sqlbody(p.oid), p.prosrc) AS body
+                         WHERE p.pronamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)
+                               AND strpos(body, c.relname) > 0
+                               AND (c.relname ~ '[^[:alnum:]_]'
+                                    OR c.relname::text = ANY (regexp_split_to_array(body, '[^[:alnum:]_]+')))
+                         UNION
+                        SELECT 'pg_attrdef'::regclass, d.oid
+                          FROM by_default u JOIN pg_class v ON v.oid = u.relation AND v.relkind = 'v'
+                          JOIN pg_attrdef d ON d.adrelid = u.relation AND d.adnum = u.number
+                         WHERE u.sequence = s.seqrelid AND v.oid NOT IN (SELECT oid FROM above)) AS n,
+                       pg_identify_object(n.classid, n.objid, 0) AS named),
+               obj_description(s.seqrelid, 'pg_class'),
+               (WITH entry AS (
+                    SELECT e.*, CASE e.grantee WHEN 0 THEN 'PUBLIC' ELSE e.grantee::regrole::text END AS role
+                      FROM aclexplode(c.relacl) WITH ORDINALITY AS e),
+                revoked (role) AS (
+                    SELECT c.relowner::regrole::text WHERE c.relacl IS NOT NULL
+                     UNION
+                    SELECT CASE e.grantee WHEN 0 THEN 'PUBLIC' ELSE e.grantee::regrole::text END
+                      FROM pg_default_acl b, aclexplode(b.defaclacl) AS e
+                     WHERE b.defaclobjtype = 'S' AND b.defaclrole = c.relowner
+                           AND b.defaclnamespace IN (0, c.relnamespace)),
+                granted (statement, place) AS (
+                    SELECT format('GRANT %s ON SEQUENCE %s TO %s%s', string_agg(privilege_type, ', ' ORDER BY ordinality),
+                                  s.seqrelid::regclass, role, CASE WHEN is_grantable THEN ' WITH GRANT OPTION' END),
+                           min(ordinality)
+                      FROM entry GROUP BY role, is_grantable)
+                SELECT concat_ws('; ',
+                           (SELECT format('REVOKE ALL ON SEQUENCE %s FROM %s', s.seqrelid::regclass,
+                                          string_agg(role, ', ')) FROM revoked HAVING count(role) > 0),
+                           (SELECT string_agg(statement, '; ' ORDER BY place) FROM granted)))
+          FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid
+         WHERE s.seqrelid IN (SELECT sequence FROM filling)
          ORDER BY 1";
-    rows(QUERY, &place.arguments(), |row| {
+    rows(&format!("{RELATED}{QUERY}"), &place.arguments(), |row| {
         let number = |place| row.get::<i64>(place).map(Option::unwrap_or_default);
         let text = |place| row.get::<Text>(place).map(|text| text.map(|text| text.0));
         Ok(Sequence {
@@ -122,8 +172,9 @@ pub fn of_column(place: Place) -> Result<Vec<Sequence>, Error> {
             cycle: row.get(8)?.unwrap_or(false),
             last: row.get(9)?,
             other_columns: text(10)?,
-            functions: text(11)?,
+            named_by: text(11)?,
             comment: text(12)?,
+            privileges: text(13)?.filter(|statements| !statements.is_empty()),
         })
     })
 }

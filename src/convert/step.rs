@@ -9,6 +9,32 @@ pub enum Target {
     Uuidv7,
 }
 
+impl Target {
+    /// Its name in arguments.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Target::Snowflake => "snowflake",
+            Target::Uuidv7 => "uuidv7",
+        }
+    }
+
+    /// The type of its values.
+    pub const fn type_name(self) -> &'static str {
+        match self {
+            Target::Snowflake => "bigint",
+            Target::Uuidv7 => "uuid",
+        }
+    }
+
+    /// The call that makes one, without its schema.
+    pub const fn generator(self) -> &'static str {
+        match self {
+            Target::Snowflake => "snowflake_next()",
+            Target::Uuidv7 => "uuidv7()",
+        }
+    }
+}
+
 /// A statement of a plan.
 pub struct Step {
     /// What to type.

@@ -37,12 +37,44 @@ pub enum Refusal {
     },
     /// Row security hides rows, so nobody knows which IDs there are.
     RowSecurity(String),
-    /// The column's type has no room for IDs, or that of columns that refer to it.
-    TooNarrow {
+    /// Something keeps another column from taking the place of this one.
+    InTheWay {
         /// The column.
         column: String,
-        /// The statements that widen what is too narrow.
-        widen: Vec<String>,
+        /// What, and why.
+        found: Vec<String>,
+    },
+    /// It is being moved over.
+    Started {
+        /// The column.
+        column: String,
+        /// Both names as the first arguments of a function.
+        arguments: String,
+    },
+    /// The schema of jobs belongs to another role, as one types it.
+    SchemaOfAnother(String),
+    /// The values can stay as they are.
+    NothingToFill {
+        /// The column.
+        column: String,
+        /// Both names as the first arguments of a function.
+        arguments: String,
+    },
+    /// There is no column that could tell when rows were made.
+    NoTime {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// A server makes IDs with these numbers, or may.
+    NodeInUse {
+        /// The worker number.
+        worker: u32,
+        /// The datacenter number.
+        datacenter: u32,
+        /// Whether a fleet gives them to its servers.
+        in_fleet: bool,
     },
     /// The column's type is not that of the target.
     WrongType {
@@ -110,12 +142,45 @@ impl Refusal {
             )
             .detail("Which IDs it holds has to be known, so that new ones are above them.")
             .hint("Ask as the owner of the table, or as a role with BYPASSRLS."),
-            Refusal::TooNarrow { column, widen } => Message::new(
-                Code::ERRCODE_DATATYPE_MISMATCH,
-                format!("column {column}, or one that refers to it, is too narrow for snowflakes"),
+            Refusal::InTheWay { column, found } => Message::new(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!("column {column} cannot be replaced by another while its table is in use"),
             )
-            .detail("Snowflakes are bigint. A column that is widened is written anew, under an ACCESS EXCLUSIVE lock; values and defaults stay.")
-            .hint(format!("Widen first, where the table may be locked for so long: {}", widen.join(" "))),
+            .detail(format!("In the way: {}.", found.join("; ")))
+            .hint("Take that out of the way, and make it again after the switch; or change the type in a pause, under a lock, as in: ALTER TABLE customer ALTER COLUMN id TYPE bigint;"),
+            Refusal::Started { column, arguments } => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("column {column} is being moved over"),
+            )
+            .hint(format!("What is left to do is in: SELECT statement FROM id_gen_convert.todo({arguments}); to go back, type: CALL id_gen_convert.undo({arguments});")),
+            Refusal::SchemaOfAnother(owner) => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "schema id_gen_convert belongs to another role",
+            )
+            .detail(format!("Its owner is {owner}, and whoever runs a job runs what is in it."))
+            .hint(format!("Let {owner} finish or undo its jobs first, or move this column over as that role: SET ROLE {owner};")),
+            Refusal::NothingToFill { column, arguments } => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("column {column} needs another default only"),
+            )
+            .detail("Its values can stay as they are, so there is no job to start.")
+            .hint(format!("Type: SELECT * FROM id_gen_convert_plan({arguments});")),
+            Refusal::NoTime { table, column } => Message::new(
+                Code::ERRCODE_DATATYPE_MISMATCH,
+                format!("column {column} of relation {table} does not tell a time"),
+            )
+            .detail("When a row was made is read from a column of type timestamptz, timestamp or date.")
+            .hint("Name such a column, as in: SELECT * FROM id_gen_convert_plan('customer', 'id', created_at => 'created_at');"),
+            Refusal::NodeInUse { worker, datacenter, in_fleet } => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("worker {worker} of datacenter {datacenter} makes IDs, or may"),
+            )
+            .detail(if *in_fleet {
+                "The fleet of this server gives the numbers of this datacenter to its servers, so IDs of old rows could meet theirs."
+            } else {
+                "It is this server, so IDs of old rows could meet its own."
+            })
+            .hint("Name numbers that no server has, as in: SELECT * FROM id_gen_convert_plan('customer', 'id', created_at => 'created_at', worker_id => 30, datacenter_id => 30);"),
             Refusal::WrongType { column, type_name } => Message::new(
                 Code::ERRCODE_DATATYPE_MISMATCH,
                 format!("column {column} cannot have IDs of this kind"),

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::Ordering;
 
-use id_gen_core::layout::Layout;
 use id_gen_core::tsc::TscInterval;
 use pgrx::pg_sys;
 
@@ -89,7 +88,7 @@ pub fn take_shared(Backend { shared, slot }: Backend) -> Option<u64> {
             }
         }
         // Before it takes an ID, a transaction has to be pending with it or a lower one, as the block's first one is.
-        let begins = slot.pending.publish(Layout::to_bigint(terms.first_id()));
+        let begins = slot.publish(terms.first_id());
         let id = shared.block.take(&terms);
         match id {
             Some(_) => slot.note_claim(terms.now_tick, 1),

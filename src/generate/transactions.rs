@@ -53,6 +53,9 @@ fn let_go() {
 
 /// Follows the transactions of this process from now on. To be called once, before it makes an ID.
 pub fn follow(shared: &'static SharedState, slot: &'static Slot) {
+    if cfg!(feature = "without_horizon") {
+        return;
+    }
     FOLLOWED.with(|followed| *followed = Some((shared, slot)));
     transaction::on_end::<AtEnd>();
 }
@@ -69,19 +72,28 @@ pub fn ended_as_prepared() -> u64 {
 }
 
 /// Hands over what is pending to the prepared transaction that this session is about to make. Another library may still
-/// make the first ID, in a callback that is called after this one: so one that has none gets its place, too.
+/// make the first ID, in a callback that is called after this one: so one that has none gets its place, too. There is room
+/// for it: of those in a full table at least one has ended, unless PostgreSQL has more of them than it says.
 fn prepare() -> Result<(), Error> {
     let Some((shared, slot)) = FOLLOWED.with(|followed| *followed) else { return Ok(()) };
     let entry = own_entry(slot.pending.first_id());
-    let add = || shared.prepared(&mut shared.lock()).add(entry);
-    add()
-        .or_else(|_| {
-            let listed = shared.prepared(&mut shared.lock()).entries().to_vec();
-            let ended = ended_of(&listed);
-            shared.prepared(&mut shared.lock()).forget_all(&ended);
-            add()
-        })
-        .map_err(|_| Reason::TooManyPrepared.into())
+    let mut ended = Vec::new();
+    loop {
+        // In one hold, or others might take the room that was made. They may have forgotten and filled all before it, too.
+        let listed = {
+            let mut state = shared.lock();
+            let mut table = shared.prepared(&mut state);
+            table.forget_all(&ended);
+            if table.add(entry).is_ok() {
+                return Ok(());
+            }
+            table.entries().to_vec()
+        };
+        ended = ended_of(&listed);
+        if ended.is_empty() {
+            return Err(Reason::TooManyPrepared.into());
+        }
+    }
 }
 
 /// The session's transaction is prepared: hands over what was made since, or gives its place back. Raises no error.

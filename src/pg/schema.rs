@@ -20,7 +20,8 @@ pub fn qualified(statements: &str, schema: &str) -> String {
                 .replace(&format!("{keyword}{family}"), &format!("{keyword}{schema}.{family}"));
         }
     }
-    qualified
+    // A schema of its own, which functions of ours have made.
+    qualified.replace(&format!("{schema}.id_gen_convert."), "id_gen_convert.")
 }
 
 /// The schema of one of our functions, as one types it, if it is not found without.

@@ -55,6 +55,16 @@ pub fn in_server_encoding(text: String) -> CString {
     }
 }
 
+/// Text as a literal, whatever `standard_conforming_strings` says.
+pub fn literal(text: &str) -> String {
+    let quoted = text.replace('\'', "''");
+    if quoted.contains('\\') {
+        format!("E'{}'", quoted.replace('\\', "\\\\"))
+    } else {
+        format!("'{quoted}'")
+    }
+}
+
 /// Text for an error, which has to be of the database's encoding: in one other than UTF-8, what is beyond ASCII is shown
 /// as "?".
 pub fn in_error(text: &str) -> String {
@@ -63,4 +73,18 @@ pub fn in_error(text: &str) -> String {
         return text.to_owned();
     }
     text.chars().map(|letter| if letter.is_ascii() { letter } else { '?' }).collect()
+}
+
+/// A name as one types it.
+pub fn quoted(name: &str) -> String {
+    let in_server = in_server_encoding(name.to_owned());
+    // SAFETY: a string; what comes back is the same, or one that PostgreSQL has allocated, which is read before anything can
+    // free it.
+    let typed = unsafe { CStr::from_ptr(pg_sys::quote_identifier(in_server.as_ptr())) };
+    // Quotes are ASCII in every encoding that a server has, so the name within stays as it was given.
+    if typed.to_bytes().len() == in_server.as_bytes().len() {
+        name.to_owned()
+    } else {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use id_gen_core::block::Block;
 use id_gen_core::horizon::Pending;
+use id_gen_core::layout::Layout;
 
 use crate::shared::counters::Counts;
 
@@ -85,6 +86,13 @@ impl Slot {
             waits: self.waits.load(Relaxed),
             waited_ns: self.waited_ns.load(Relaxed),
         }
+    }
+
+    /// Publishes an ID from which on the transaction may commit rows, unless it has published a lower one; whether it is the
+    /// first of the transaction.
+    #[inline(always)]
+    pub fn publish(&self, id: u64) -> bool {
+        !cfg!(feature = "without_horizon") && self.pending.publish(Layout::to_bigint(id))
     }
 
     /// The transaction has ended, and every new snapshot shows how: nothing is pending any more. What is left of the

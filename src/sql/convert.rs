@@ -1,21 +1,42 @@
-//! The SQL function that plans how a column is moved over.
+//! The SQL functions that plan how a column is moved over, and that start a job where its values change.
 
 use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 
-use crate::convert::{self, Step};
+use crate::convert::{self, Request, Step};
+use crate::pg::fmgr::Call;
 use crate::pg::text::Text;
 use crate::sql::function::sql_function;
 
 sql_function! {
-    /// `id_gen_convert_plan(relation regclass, column_name text, target text) → SETOF record`; all of them are given.
+    /// `id_gen_convert_plan(relation regclass, column_name text, target text, created_at text, worker_id integer,
+    /// datacenter_id integer) → SETOF record`; all of them are given.
     fn id_gen_convert_plan(call) {
-        let (Some(column), Some(target)) = (call.arg(1), call.text(2)) else { return Ok(call.null()) };
-        // SAFETY: an argument of this type. It goes on as it is, whatever the encoding of its characters.
-        let column_name = unsafe { DatumWithOid::new(column, pg_sys::TEXTOID) };
-        let steps = convert::plan(call.oid(0), column_name, &target)?;
+        let (column_name, request) = arguments(call);
+        let steps = convert::plan(call.oid(0), column_name, &request)?;
         Ok(call.rows((1i32..).zip(steps).map(columns)))
     }
+}
+
+sql_function! {
+    /// `id_gen_convert_start(…) → void`, with the same arguments.
+    fn id_gen_convert_start(call) {
+        let (column_name, request) = arguments(call);
+        convert::start(call.oid(0), column_name, &request)?;
+        Ok(call.void())
+    }
+}
+
+fn arguments(call: &Call) -> (DatumWithOid<'static>, Request) {
+    let column = call.arg(1).unwrap_or(pg_sys::Datum::null());
+    // SAFETY: an argument of this type; the functions are strict. It goes on as it is, whatever the encoding of its
+    // characters.
+    let column_name = unsafe { DatumWithOid::new(column, pg_sys::TEXTOID) };
+    let text = |index| call.text(index).unwrap_or_default();
+    let number = |index| call.int4(index).unwrap_or(-1);
+    let request =
+        Request { target: text(2), created_at: text(3), worker: number(4), datacenter: number(5) };
+    (column_name, request)
 }
 
 fn columns((number, step): (i32, Step)) -> [Option<pg_sys::Datum>; 6] {

@@ -1,7 +1,9 @@
 """The worker that docs/reading-in-order.md shows publishes every row of the outbox, in the order of its ID, while
-writers commit when they like and the worker's session is ended now and then. A reader on a subscriber, as shown there,
-passes no row either, also while the table is copied."""
+writers commit when they like and the worker's session is ended now and then. Two workers of the projection shown there
+add each event once. A reader on a subscriber, as shown there, passes no row either, also while the table is copied."""
 
+import itertools
+import json
 import random
 import re
 import threading
@@ -85,6 +87,76 @@ def test_the_worker_publishes_every_row() -> None:
         assert [id for id, _ in rows] == written
         # A session that was ended publishes its last rows again.
         assert list(dict.fromkeys(published)) == [payload for _, payload in rows]
+
+
+def assert_balanced(cluster: Cluster) -> None:
+    paid = "SELECT stream_id, sum(coalesce((data ->> 'paid')::integer, 0)) FROM event GROUP BY stream_id ORDER BY 1"
+    assert cluster.psql("SELECT stream_id, paid FROM balance ORDER BY 1") == cluster.psql(paid)
+
+
+def test_a_worker_of_a_projection_waits_for_the_one_before() -> None:
+    tables, step = PAGE.blocks("sql", "An event store")
+    begun = step.replace("COMMIT;", "")
+    with Cluster(conf=GENERATING) as cluster, cluster.connect() as first, cluster.connect() as second:
+        cluster.psql(f"CREATE EXTENSION id_gen; {tables}")
+        past_all = "SELECT snowflake_safe_horizon() > max(id) FROM event"
+        for session in (first, second):
+            cluster.wait_until(lambda session=session: session.execute(past_all).fetchone()[0], "past the events")
+        first.execute(begun)
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(second.execute, step)
+            pid = second.info.backend_pid
+            cluster.poll_until(f"SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = {pid}")
+            first.execute("COMMIT")
+            waiting.result()
+        assert_balanced(cluster)
+        assert cluster.psql("SELECT last_id = (SELECT max(id) FROM event) FROM projection") == "t"
+
+
+def test_two_workers_of_a_projection_add_each_event_once() -> None:
+    tables, step = PAGE.blocks("sql", "An event store")
+    streams, steps = 5, 100
+    enough, stop = threading.Event(), threading.Event()
+
+    with Cluster(conf=GENERATING) as cluster, ThreadPoolExecutor(WRITERS + 2) as pool:
+        cluster.psql(f"CREATE EXTENSION id_gen; {tables}")
+
+        def write(number: int) -> None:
+            choose = random.Random(number)
+            with cluster.connect() as session:
+                for version in itertools.count():
+                    if enough.is_set():
+                        return
+                    with session.transaction():
+                        for stream in choose.sample(range(streams), 2):
+                            event = [10 * number + stream, version, json.dumps({"paid": choose.randrange(100)})]
+                            session.execute("INSERT INTO event (stream_id, version, data) VALUES (%s, %s, %s)", event)
+                        time.sleep(choose.choice((0, 0.001, 0.01)))
+
+        done = [0, 0]
+
+        def work(worker: int) -> None:
+            with cluster.connect() as session:
+                while not stop.is_set():
+                    results = session.execute(step)
+                    # BEGIN, SELECT, UPDATE.
+                    assert results.nextset() and results.nextset()
+                    done[worker] += results.rowcount
+
+        working = [pool.submit(work, worker) for worker in range(2)]
+        writing = [pool.submit(write, 1 + number) for number in range(WRITERS)]
+        try:
+            cluster.wait_until(lambda: min(done) >= steps or any(each.done() for each in working), "projecting")
+            enough.set()
+            for each in writing:
+                each.result()
+            cluster.poll_until("SELECT last_id = (SELECT max(id) FROM event) FROM projection")
+        finally:
+            enough.set()
+            stop.set()
+        for each in working:
+            each.result()
+        assert_balanced(cluster)
 
 
 def test_a_subscriber_reads_in_order() -> None:

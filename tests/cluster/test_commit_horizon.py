@@ -5,21 +5,42 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 
 import psycopg
 import pytest
 
-from harness import Cluster, SqlError
-from harness.horizon import BLOCKERS, CONF, GUARD, HORIZON, INSERT, NAIVE, OUTBOX, SAFE, Reader, ask
-from harness.ids import NEXT, change, refusal
+from harness import GENERATING, Cluster, SqlError
+from harness.horizon import (
+    BLOCKERS,
+    CONF,
+    GUARD,
+    HORIZON,
+    INSERT,
+    NAIVE,
+    OUTBOX,
+    SAFE,
+    Reader,
+    ask,
+    connect_again,
+    may_be_ended,
+)
+from harness.ids import NEXT, Caller, answer_of, change, error_of, refusal
 
+REMEMBERED = "SELECT count(*) FROM id_gen_stat_get_horizon() WHERE transaction IS NOT NULL"
 WRITERS = 16
 READERS = 3
 # For a release, as long as readers poll elsewhere.
 SECONDS = 600 if "ID_GEN_RELEASE" in os.environ else 8
+END_A_WRITER = """
+    SELECT count(pg_terminate_backend(pid))
+      FROM (SELECT pid FROM pg_stat_activity WHERE application_name = 'writer' ORDER BY random() LIMIT 1) writer
+"""
+CRASHES = 3
+ROWS_BETWEEN_CRASHES = 500
 READ_ONLY = "25006"
 IN_PARALLEL_MODE = "25000"
 REFUSED = psycopg.errors.ObjectNotInPrerequisiteState
@@ -88,6 +109,61 @@ def test_a_session_that_is_killed_holds_up_nothing(cluster: Cluster) -> None:
         session.close()
 
 
+def copy_rows(session: psycopg.Connection) -> None:
+    with session.cursor().copy("COPY outbox (writer) FROM STDIN") as rows:
+        for _ in range(1_000):
+            rows.write_row([1])
+
+
+def store_of_a_cursor(session: psycopg.Connection) -> None:
+    """The rest of what it returns is made when the transaction commits."""
+    session.execute("DECLARE made CURSOR WITH HOLD FOR SELECT snowflake_next() FROM generate_series(1, 1000)")
+    for id in fetched(session, "10", "made"):
+        session.execute("INSERT INTO outbox VALUES (%s, 1)", [id])
+
+
+def statement(sql: str) -> Callable[[psycopg.Connection], object]:
+    return lambda session: session.execute(sql)
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        pytest.param(statement("INSERT INTO outbox SELECT id, 1 FROM snowflake_next_batch(1000) id"), id="batch"),
+        pytest.param(statement("INSERT INTO outbox SELECT unnest(snowflake_next_array(1000)), 1"), id="array"),
+        pytest.param(copy_rows, id="COPY"),
+        pytest.param(store_of_a_cursor, id="WITH HOLD"),
+    ],
+)
+def test_ids_hold_up_readers_however_they_are_made(
+    cluster: Cluster, store: Callable[[psycopg.Connection], object]
+) -> None:
+    cluster.psql("TRUNCATE outbox")
+    with Reader(cluster) as reader, cluster.connect() as session:
+        session.execute("BEGIN")
+        store(session)
+        made = [row[0] for row in session.execute("SELECT id FROM outbox ORDER BY id")]
+        after = int(cluster.psql(INSERT))
+        assert cluster.psql(BLOCKERS) == f"t||postgres|{made[0]}|idle in transaction"
+        assert [reader.poll() for _ in range(3)] == [[], [], []]
+        session.execute("COMMIT")
+        reader.await_all(cluster, [*made, after])
+
+
+def test_the_guard_refuses_what_a_cursor_holds_beyond_its_transaction(cluster: Cluster) -> None:
+    cluster.psql(f"CREATE TABLE guarded (id bigint); {GUARD % ('guarded', '')}")
+    with cluster.connect() as session:
+        session.execute("BEGIN")
+        session.execute("DECLARE made CURSOR WITH HOLD FOR SELECT snowflake_next() FROM generate_series(1, 3)")
+        session.execute("COMMIT")
+        ids = fetched(session, "ALL", "made")
+        cluster.wait_until(lambda: ask(session, HORIZON) > ids[-1], "past the IDs")
+        for id in ids:
+            with pytest.raises(REFUSED):
+                session.execute("INSERT INTO guarded VALUES (%s)", [id])
+    cluster.psql("DROP TABLE guarded")
+
+
 def test_a_statement_has_one_horizon(cluster: Cluster) -> None:
     """Also between its rows, while others commit: or a reader would go on from where it has not read."""
     with cluster.connect() as session, cluster.connect() as other:
@@ -111,7 +187,7 @@ def test_a_statement_has_one_horizon(cluster: Cluster) -> None:
 
 
 BOTH = f"{SAFE.replace('%s', '0').removesuffix(' ORDER BY id')} UNION ALL SELECT id FROM other WHERE id > 0"
-CURSOR = f"DECLARE pair NO SCROLL CURSOR FOR {BOTH} AND id < snowflake_safe_horizon()"
+CURSOR = f"DECLARE pair NO SCROLL CURSOR %s FOR {BOTH} AND id < snowflake_safe_horizon()"
 
 
 @pytest.fixture
@@ -125,8 +201,10 @@ def fetched(session: psycopg.Connection, how_many: str, cursor: str = "pair") ->
     return [row[0] for row in session.execute(f"FETCH {how_many} FROM {cursor}")]
 
 
-def test_a_cursor_has_one_horizon_while_it_grows(cluster: Cluster, two_tables: None) -> None:
-    """Or it would not find a row of one table below one that it finds in the other, and its reader go on from there."""
+@pytest.mark.parametrize("hold", ["", "WITH HOLD"], ids=["plain", "WITH HOLD"])
+def test_a_cursor_has_one_horizon_while_it_grows(cluster: Cluster, two_tables: None, hold: str) -> None:
+    """Or it would not find a row of one table below one that it finds in the other, and its reader go on from there.
+    The rest of what a cursor WITH HOLD finds is read when its transaction commits."""
     with cluster.connect() as session, cluster.connect() as holder, Reader(cluster) as reader:
         first = int(cluster.psql(INSERT))
         holder.execute("BEGIN")
@@ -136,13 +214,15 @@ def test_a_cursor_has_one_horizon_while_it_grows(cluster: Cluster, two_tables: N
         in_other = int(cluster.psql("INSERT INTO other VALUES (snowflake_next()) RETURNING id"))
         ask(session, HORIZON)
         session.execute("BEGIN")
-        session.execute(CURSOR)
+        session.execute(CURSOR % hold)
         found = fetched(session, "1")
         holder.execute("COMMIT")
         reader.await_all(cluster, [first, above])
+        if hold:
+            session.execute("COMMIT")
         found += fetched(session, "ALL")
         assert found == [first]
-        session.execute("COMMIT")
+        session.execute("CLOSE pair" if hold else "COMMIT")
         cluster.wait_until(lambda: ask(session, HORIZON) > in_other, "past the row")
         assert [row[0] for row in session.execute(f"{BOTH} AND id < snowflake_safe_horizon()")] == [
             first,
@@ -157,7 +237,7 @@ def test_a_cursor_keeps_its_horizon_beside_other_polls(cluster: Cluster, two_tab
         rows = [int(cluster.psql(INSERT)) for _ in range(2)]
         cluster.wait_until(lambda: ask(session, HORIZON) > rows[-1], "past the rows")
         session.execute("BEGIN")
-        session.execute(CURSOR)
+        session.execute(CURSOR % "")
         found = fetched(session, "1")
         horizons = set()
         for _ in range(20):
@@ -275,11 +355,60 @@ def test_prepared_transactions() -> None:
             cluster.psql("COMMIT PREPARED 'one'")
             reader.await_all(cluster, [first, second])
             assert cluster.psql(BLOCKERS) == ""
-            # More than are remembered at once.
-            for number in range(100):
-                cluster.psql(f"BEGIN; {INSERT}; PREPARE TRANSACTION 'p{number}'")
-                cluster.psql(f"ROLLBACK PREPARED 'p{number}'")
-            reader.await_all(cluster, [first, second, int(cluster.psql(INSERT))])
+
+
+def test_more_prepared_transactions_than_are_remembered() -> None:
+    """Nobody reads meanwhile, so those that have ended are forgotten only when there is no room for another."""
+    sessions, each = 6, 100
+    few = "max_connections = 15\nmax_worker_processes = 4\nmax_wal_senders = 0\nautovacuum_max_workers = 1\n"
+    with Cluster(conf=f"{GENERATING}{few}max_prepared_transactions = {sessions + 1}\n") as cluster:
+        cluster.psql(OUTBOX)
+
+        def prepare(number: int) -> list[int]:
+            """How many are remembered after each."""
+            remembered = []
+            with cluster.connect() as session:
+                for _ in range(each):
+                    session.execute("BEGIN")
+                    ask(session, INSERT)
+                    session.execute(f"PREPARE TRANSACTION 'p{number}'")
+                    remembered.append(ask(session, REMEMBERED))
+                    session.execute(f"ROLLBACK PREPARED 'p{number}'")
+            return remembered
+
+        with Reader(cluster) as reader, ThreadPoolExecutor(sessions) as pool:
+            with transaction(cluster) as (session, first):
+                session.execute("PREPARE TRANSACTION 'stays'")
+            for remembered in [prepare(0), *pool.map(prepare, range(sessions))]:
+                assert sessions + 1 < max(remembered) < each
+                assert any(later < earlier for earlier, later in pairwise(remembered))
+            assert cluster.psql(BLOCKERS) == f"f|stays|postgres|{first}|prepared"
+            after = int(cluster.psql(INSERT))
+            assert [reader.poll() for _ in range(3)] == [[], [], []]
+            cluster.psql("COMMIT PREPARED 'stays'")
+            reader.await_all(cluster, [first, after])
+            assert cluster.psql(REMEMBERED) == "0"
+
+
+@pytest.mark.parametrize("end", ["cancel", "terminate"])
+def test_a_commit_that_waits_for_a_standby(end: str) -> None:
+    """Nobody else sees its row yet. When the wait is called off, it has committed all the same."""
+    conf = f"{CONF}synchronous_standby_names = 'nobody'\nsynchronous_commit = local\n"
+    with Cluster(conf=conf) as cluster:
+        cluster.psql(OUTBOX)
+        with Reader(cluster) as reader, Caller(cluster) as caller:
+            caller.ask("SELECT set_config('synchronous_commit', 'on', false)")
+            waiting = caller.begin(INSERT)
+            caller.await_wait("IPC")
+            first = int(cluster.psql("SELECT first_id FROM id_gen_horizon_blockers"))
+            after = int(cluster.psql(INSERT))
+            assert [reader.poll() for _ in range(3)] == [[], [], []]
+            cluster.psql(f"SELECT pg_{end}_backend({caller.pid})")
+            reader.await_all(cluster, [first, after])
+            if end == "cancel":
+                assert answer_of(waiting) == first
+            else:
+                error_of(waiting)
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
@@ -493,45 +622,56 @@ def test_a_row_publishes_the_horizon_to_standbys() -> None:
 
 
 def write_until(cluster: Cluster, number: int, done: threading.Event) -> None:
-    """Transactions of every kind, which commit when they like."""
+    """Transactions of every kind, which commit when they like, in one session after the other."""
     choose = random.Random(number)
-    with cluster.connect() as session:
-        for count in range(1_000_000):
-            if done.is_set():
-                return
-            session.execute("BEGIN")
-            for _ in range(choose.randrange(1, 4)):
-                session.execute("INSERT INTO outbox (writer) VALUES (%s)", [number])
-            kind = choose.randrange(10)
-            if kind == 0:
-                session.execute("SAVEPOINT one")
-                session.execute("INSERT INTO outbox (writer) SELECT 0 FROM generate_series(1, 3)")
-                session.execute("ROLLBACK TO one")
-            time.sleep(choose.choice((0, 0, 0.001, 0.02)))
-            if kind == 1:
-                session.execute("ROLLBACK")
-            elif kind == 2:
-                name = f"w{number}_{count}"
-                session.execute(f"PREPARE TRANSACTION '{name}'")
-                session.execute("INSERT INTO outbox (writer) VALUES (%s)", [number])
-                session.execute(f"{choose.choice(('COMMIT', 'ROLLBACK'))} PREPARED '{name}'")
-            else:
-                session.execute("COMMIT")
+    while not done.is_set():
+        with may_be_ended(), connect_again(cluster, application_name="writer") as session:
+            cluster.wait_until(lambda session=session: end_prepared(session, number, choose), "rid of a transaction")
+            while not done.is_set():
+                write(session, number, choose)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("max_block", [65_536, 1], ids=["blocks", "a shared block"])
-def test_every_row_once_and_in_order(max_block: int) -> None:
-    conf = f"{CONF}max_prepared_transactions = {WRITERS}\nid_gen.max_block = {max_block}\nsynchronous_commit = off\n"
-    with Cluster(conf=conf) as cluster, ThreadPoolExecutor(WRITERS + READERS + 1) as pool:
-        cluster.psql(OUTBOX)
+def end_prepared(session: psycopg.Connection, number: int, choose: random.Random) -> bool:
+    """Ends what an earlier session has left, unless that one is still about to end itself."""
+    name = f"w{number}"
+    with suppress(psycopg.errors.ObjectNotInPrerequisiteState):
+        if ask(session, f"SELECT count(*) FROM pg_prepared_xacts WHERE gid = '{name}'"):
+            session.execute(f"{choose.choice(('COMMIT', 'ROLLBACK'))} PREPARED '{name}'")
+        return True
+    return False
+
+
+def write(session: psycopg.Connection, number: int, choose: random.Random) -> None:
+    session.execute("BEGIN")
+    for _ in range(choose.randrange(1, 4)):
+        session.execute("INSERT INTO outbox (writer) VALUES (%s)", [number])
+    kind = choose.randrange(10)
+    if kind == 0:
+        session.execute("SAVEPOINT one")
+        session.execute("INSERT INTO outbox (writer) SELECT 0 FROM generate_series(1, 3)")
+        session.execute("ROLLBACK TO one")
+    time.sleep(choose.choice((0, 0, 0.001, 0.02)))
+    if kind == 1:
+        session.execute("ROLLBACK")
+    elif kind == 2:
+        session.execute(f"PREPARE TRANSACTION 'w{number}'")
+        session.execute("INSERT INTO outbox (writer) VALUES (%s)", [number])
+        end_prepared(session, number, choose)
+    else:
+        session.execute("COMMIT")
+
+
+@contextmanager
+def writers_and_readers(cluster: Cluster) -> Iterator[None]:
+    """They are at it for as long as the block lasts. Each row is read once and in order, but by the naive reader."""
+    with ThreadPoolExecutor(WRITERS + READERS + 1) as pool:
         readers = [Reader(cluster) for _ in range(READERS)]
         naive = Reader(cluster, NAIVE)
         written, read = threading.Event(), threading.Event()
         try:
             writing = [pool.submit(write_until, cluster, number, written) for number in range(WRITERS)]
             reading = [pool.submit(reader.poll_until, read) for reader in (*readers, naive)]
-            time.sleep(SECONDS)
+            yield
             written.set()
             for each in writing:
                 each.result()
@@ -541,13 +681,52 @@ def test_every_row_once_and_in_order(max_block: int) -> None:
         for each in reading:
             each.result()
         with cluster.connect() as session:
+            for number in range(WRITERS):
+                end_prepared(session, number, random.Random())
             rows = [row[0] for row in session.execute("SELECT id FROM outbox ORDER BY id")]
         for reader in readers:
             reader.await_all(cluster, rows)
         naive.poll()
         lost = set(rows) - set(naive.ids)
-        print(f"{len(rows)} rows; the reader that goes by the last ID alone lost {len(lost)}")
+        print(f"{len(rows)} rows; the reader that goes by the last ID alone lost {len(lost)}, the {READERS} others 0")
         assert lost
+        assert "was terminated by signal" not in cluster.log()
         for reader in (*readers, naive):
             with suppress(Exception):
                 reader.__exit__()
+
+
+def end_sessions(cluster: Cluster, until: float) -> int:
+    """Terminates writers, each wherever it is."""
+    choose, ended = random.Random(0), 0
+    with cluster.connect() as session:
+        while time.monotonic() < until:
+            time.sleep(choose.uniform(0, 0.2))
+            ended += ask(session, END_A_WRITER)
+    return ended
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("max_block", [65_536, 1], ids=["blocks", "a shared block"])
+def test_every_row_once_and_in_order(max_block: int) -> None:
+    """While some of the writers are terminated, each at any point of its transaction."""
+    conf = f"{CONF}max_prepared_transactions = {WRITERS}\nid_gen.max_block = {max_block}\nsynchronous_commit = off\n"
+    with Cluster(conf=conf) as cluster:
+        cluster.psql(OUTBOX)
+        with writers_and_readers(cluster):
+            assert end_sessions(cluster, time.monotonic() + SECONDS) > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("max_block", [65_536, 1], ids=["blocks", "a shared block"])
+def test_readers_go_on_after_crashes(max_block: int) -> None:
+    """No row that they have read is gone: a commit shows once it is on disk."""
+    conf = f"{CONF}max_prepared_transactions = {WRITERS}\nid_gen.max_block = {max_block}\n"
+    with Cluster(conf=conf) as cluster:
+        cluster.psql(OUTBOX)
+        with writers_and_readers(cluster):
+            for _ in range(CRASHES):
+                enough = int(cluster.psql("SELECT count(*) FROM outbox")) + ROWS_BETWEEN_CRASHES
+                cluster.poll_until(f"SELECT count(*) > {enough} FROM outbox")
+                cluster.kill9()
+                cluster.start()

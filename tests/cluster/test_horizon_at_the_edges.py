@@ -189,8 +189,7 @@ def test_a_worker_that_ends_when_its_row_is_committed_and_no_snapshot_shows_it()
                 while True:
                     assert reader.poll() == []
             cluster.wait_for_log("all server processes terminated; reinitializing", began)
-            cluster.poll_until("SELECT true")
-            reader.reconnect(cluster)
+            reader.connect_again()
             first = int(cluster.psql("SELECT min(id) FROM outbox"))
             assert first < above
             reader.await_all(cluster, [first, above])

@@ -39,6 +39,8 @@ ORDINARY = {
     "relation regclass": "'stored'::regclass",
     "column_name text": "'id'",
     "sample_percent double precision": "100",
+    "target text": "''",
+    "created_at text": "''",
     "workers integer[]": "ARRAY[1]",
     "others regclass[]": "ARRAY[]::regclass[]",
     "id text": "lpad(i::text, 19, '0')",
@@ -73,6 +75,8 @@ CONSTANT = {
     "column_name text": "'number'",
     # Few rows, as it is asked for once for each.
     "sample_percent double precision": "0.0001",
+    "target text": "''",
+    "created_at text": "''",
     "workers integer[]": "'{0,1}'",
     "others regclass[]": "'{}'",
 }

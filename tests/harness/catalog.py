@@ -71,7 +71,8 @@ class Function(NamedTuple):
     is_strict: bool
     is_volatile: bool
     is_of_library: bool
-    """Whether a call runs the library alone: it needs no trigger, nor, in PL/pgSQL, a conversion that was started."""
+    """Whether a call runs the library alone: it needs no trigger, nor makes objects in the database, as those do that are
+    volatile and may not run beside parallel workers."""
     is_for_superusers: bool
     """Whether it changes the server's state: then not even monitoring may call it."""
 
@@ -94,7 +95,7 @@ FUNCTIONS = """
                                       ORDER BY place), '[]')
               FROM unnest(coalesce(p.proallargtypes, p.proargtypes::oid[]), p.proargnames, p.proargmodes)
                    WITH ORDINALITY AS argument (type, name, mode, place)),
-           p.proretset, p.proisstrict, p.provolatile = 'v', l.lanname = 'c' AND p.prorettype <> 'trigger'::regtype,
+           p.proretset, p.proisstrict, p.provolatile = 'v', l.lanname = 'c' AND p.prorettype <> 'trigger'::regtype AND NOT (p.provolatile = 'v' AND p.proparallel = 'u'),
            NOT has_function_privilege('pg_monitor', p.oid, 'EXECUTE')
       FROM pg_proc p
       JOIN pg_language l ON l.oid = p.prolang

@@ -16,5 +16,11 @@ INSERT INTO orders (note) VALUES ('new');
 SELECT id, note FROM orders;
 DROP TABLE orders;
 
+-- no other column gets it as its default
+CREATE TABLE orders (id bigserial);
+SELECT * FROM id_gen_convert_plan('orders', 'id');
+\echo SQLSTATE :SQLSTATE
+DROP TABLE orders;
+
 -- UUIDs need nothing
 SELECT count(DISTINCT public.uuidv7()) FROM generate_series(1, 1000);

@@ -6,3 +6,10 @@ SELECT snowflake_next_array(10);
 SELECT * FROM snowflake_next_batch(10);
 \echo SQLSTATE :SQLSTATE
 SELECT snowflake_parse(0);
+
+-- nor does a column get it as its default
+CREATE TABLE orders (id bigserial, token uuid);
+SELECT * FROM id_gen_convert_plan('orders', 'id');
+\echo SQLSTATE :SQLSTATE
+SELECT statement FROM id_gen_convert_plan('orders', 'token');
+DROP TABLE orders;

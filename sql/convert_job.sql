@@ -1,0 +1,907 @@
+-- The schema that the first job makes and the last one drops: what is known of each job that moves a column over while the
+-- table is in use, and the functions that carry it on. None of it belongs to the extension; whoever starts the first job
+-- owns it. `@extschema@` is the extension's schema.
+--
+-- Which statements a job consists of is written down when it starts, for its administrator to read. What is done is
+-- written in the transaction that does it, so that after a crash the next call goes on where the last one ended.
+--
+-- Order of locks: the job's row first, so that each job is carried on by one session at a time; then the tables. Nothing
+-- waits for a lock on a table longer than half a second at a time, and what waits in vain gives up all locks that it has
+-- before it tries again.
+
+CREATE SCHEMA id_gen_convert;
+COMMENT ON SCHEMA id_gen_convert IS 'jobs of id_gen that move columns over; dropped with the last of them';
+
+CREATE TABLE id_gen_convert.job (
+    id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    relation regclass NOT NULL,
+    column_name text NOT NULL,
+    target text NOT NULL,
+    -- Where it is: fill, check, index, attach, reference, ready, switched, returned.
+    phase text NOT NULL DEFAULT 'fill',
+    -- How many statements of the phase are done.
+    done integer NOT NULL DEFAULT 0,
+    started_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    verified_at timestamptz,
+    paused boolean NOT NULL DEFAULT false,
+    waiting_for text,
+    -- The tables that are locked to switch, and the views that are made again.
+    tables text[] NOT NULL, views text[] NOT NULL,
+    -- What depended on the columns when the job began.
+    dependents text[],
+    -- For snowflakes with the time of their rows: the first ID of the epoch with the number that they get, what the next
+    -- tick and the next in the sequence add, and how many a tick has.
+    node bigint, tick_step bigint, sequence_step bigint, sequence_size bigint,
+    UNIQUE (relation, column_name)
+);
+COMMENT ON TABLE id_gen_convert.job IS 'columns that are being moved over';
+
+CREATE TABLE id_gen_convert.member (
+    job integer REFERENCES id_gen_convert.job ON DELETE CASCADE,
+    relation regclass, column_name text, new_name text NOT NULL, old_name text NOT NULL,
+    PRIMARY KEY (job, relation, column_name)
+);
+COMMENT ON TABLE id_gen_convert.member IS 'the column of each job and those that refer to it: what the one with new values is called before, and the one with old values after the switch';
+
+CREATE TABLE id_gen_convert.statement (
+    job integer REFERENCES id_gen_convert.job ON DELETE CASCADE,
+    phase text,
+    place integer,
+    statement text NOT NULL,
+    -- What is locked before it runs, and how.
+    tables text[], lock_mode text,
+    -- The index or constraint that it makes, and of which table.
+    made_on regclass, made text,
+    PRIMARY KEY (job, phase, place)
+);
+COMMENT ON TABLE id_gen_convert.statement IS 'the statements of each job: those of phases first_index and index are for a client, the rest are run by the functions of this schema';
+
+CREATE TABLE id_gen_convert.fill (
+    job integer REFERENCES id_gen_convert.job ON DELETE CASCADE,
+    place integer,
+    relation regclass NOT NULL,
+    -- The statements that keep new rows in step, run before old ones are filled.
+    synchronize text[] NOT NULL,
+    -- Which rows lack a value, and how they get it; where snowflakes carry the time of their rows, the column that gets
+    -- them and the expression of the time.
+    pending text NOT NULL,
+    assignment text,
+    allotted_column text, allotted_at text,
+    -- Which rows have a value that is not the one of the old value, and which lack an old value after the switch.
+    mismatch text NOT NULL,
+    unreturned text NOT NULL,
+    -- Whether the table has triggers of others that a written row would set off.
+    has_triggers boolean NOT NULL,
+    begun_at timestamptz, ended_at timestamptz, told_at timestamptz,
+    rows_total bigint NOT NULL DEFAULT 0, rows_done bigint NOT NULL DEFAULT 0,
+    -- How many blocks a batch has.
+    width integer NOT NULL DEFAULT 16,
+    -- The highest ID that an old row has got so far.
+    highest bigint NOT NULL DEFAULT -1,
+    PRIMARY KEY (job, place)
+);
+COMMENT ON TABLE id_gen_convert.fill IS 'tables whose old rows get their values, in this order';
+
+CREATE TABLE id_gen_convert.trigger_of (
+    job integer REFERENCES id_gen_convert.job ON DELETE CASCADE,
+    relation regclass, trigger_name text, is_backward boolean,
+    PRIMARY KEY (job, relation, trigger_name)
+);
+COMMENT ON TABLE id_gen_convert.trigger_of IS 'the triggers that keep new rows in step, before and after the switch';
+
+CREATE TABLE id_gen_convert.part (
+    job integer, place integer,
+    relation regclass,
+    next_block bigint NOT NULL DEFAULT 0, blocks bigint NOT NULL,
+    PRIMARY KEY (job, place, relation),
+    FOREIGN KEY (job, place) REFERENCES id_gen_convert.fill ON DELETE CASCADE
+);
+COMMENT ON TABLE id_gen_convert.part IS 'how far each table, or partition, is filled';
+
+CREATE TABLE id_gen_convert.full_tick (
+    job integer REFERENCES id_gen_convert.job ON DELETE CASCADE,
+    tick bigint, free_tick bigint NOT NULL,
+    PRIMARY KEY (job, tick)
+);
+COMMENT ON TABLE id_gen_convert.full_tick IS 'ticks of rows that had no room left for another ID, and the first one after them that may have';
+
+-- What holds rows of a table: itself, or its partitions.
+CREATE FUNCTION id_gen_convert.parts(relation regclass) RETURNS SETOF regclass
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+        WITH RECURSIVE member (oid) AS (
+            SELECT relation::oid UNION SELECT inhrelid FROM member JOIN pg_inherits ON inhparent = oid)
+        SELECT m.oid::regclass FROM member m JOIN pg_class c USING (oid) WHERE c.relkind = 'r' ORDER BY 1
+    $$;
+COMMENT ON FUNCTION id_gen_convert.parts(regclass) IS 'the tables that hold the rows of a table';
+
+-- The job of a column, locked.
+CREATE FUNCTION id_gen_convert.locked_job(relation regclass, column_name text) RETURNS id_gen_convert.job
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    j id_gen_convert.job;
+BEGIN
+    PERFORM set_config('lock_timeout', '0', true);
+    SELECT k.* INTO j FROM id_gen_convert.job k
+     WHERE k.relation = locked_job.relation AND k.column_name = locked_job.column_name FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE undefined_object USING
+            MESSAGE = format('column %I of relation %s is not being moved over', column_name, relation),
+            HINT = 'The jobs are: SELECT relation, column_name, phase FROM id_gen_convert.job;';
+    END IF;
+    RETURN j;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.locked_job(regclass, text) IS 'the job of a column, which nobody else carries on until the transaction ends';
+
+CREATE FUNCTION id_gen_convert.wrong_phase(j id_gen_convert.job, wanted text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RAISE object_not_in_prerequisite_state USING
+        MESSAGE = format('the job of column %I of relation %s is in phase %s', j.column_name, j.relation, j.phase),
+        DETAIL = format('This needs phase %s.', wanted),
+        HINT = CASE
+            WHEN j.phase = 'switched' THEN format('To go back, type: CALL id_gen_convert.undo(%L, %L); to keep it, type: CALL id_gen_convert.finish(%1$L, %2$L);', j.relation, j.column_name)
+            WHEN j.phase = 'returned' THEN format('Type: CALL id_gen_convert.undo(%L, %L);', j.relation, j.column_name)
+            ELSE format('See what is left to do: SELECT statement FROM id_gen_convert.todo(%L, %L);', j.relation, j.column_name) END;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.wrong_phase(id_gen_convert.job, text) IS 'refuses what does not fit where the job is';
+
+-- Locks tables with their partitions, and views that are made again, those that are there. A try takes 400 ms at the most for
+-- all of them, and gives up what it has before the next, so that nobody waits long behind them. Others who lock the same in
+-- another order wait for what is locked first while they hold what is locked next. Most come to what is referred to first, and
+-- to views last; every other try takes another order. Raises what the last one met.
+CREATE FUNCTION id_gen_convert.lock_tables(
+        tables text[], lock_mode text, views text[] DEFAULT '{}', tries integer DEFAULT 40) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    try integer := 1;
+    each record;
+    until timestamptz;
+BEGIN
+    LOOP
+        BEGIN
+            until := clock_timestamp() + interval '400 ms';
+            FOR each IN
+                WITH RECURSIVE given AS (
+                    SELECT to_regclass(name)::oid AS oid, place, false AS is_view FROM unnest(tables) WITH ORDINALITY AS t (name, place)
+                     UNION ALL
+                    SELECT to_regclass(name)::oid, 1000 * CASE try % 4 WHEN 0 THEN -1 ELSE 1 END + place, true
+                      FROM unnest(views) WITH ORDINALITY AS v (name, place)),
+                part AS (
+                    SELECT * FROM given UNION ALL
+                    SELECT i.inhrelid, p.place, false FROM part p JOIN pg_inherits i ON i.inhparent = p.oid AND NOT p.is_view)
+                SELECT p.oid::regclass AS name, is_view, pg_get_userbyid(c.relowner) AS owner FROM part p JOIN pg_class c USING (oid)
+                 ORDER BY CASE try % 4 WHEN 2 THEN random() ELSE place END, p.oid
+            LOOP
+                PERFORM set_config('lock_timeout', greatest(extract(epoch FROM until - clock_timestamp()) * 1000, 1)::integer::text, true);
+                IF each.is_view THEN
+                    -- LOCK would lock all that the view reads, too. This changes nothing.
+                    EXECUTE format('ALTER VIEW %s OWNER TO %I', each.name, each.owner);
+                ELSE
+                    EXECUTE format('LOCK TABLE ONLY %s IN %s MODE', each.name, lock_mode);
+                END IF;
+            END LOOP;
+            PERFORM set_config('lock_timeout', '400ms', true);
+            RETURN;
+        EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+            IF try >= tries THEN
+                RAISE lock_not_available USING
+                    MESSAGE = format('could not lock %s', array_to_string(tables || views, ', ')),
+                    DETAIL = format('Each of %s tries waited for 400 ms. Nothing was changed.', tries),
+                    HINT = 'Type the same command again, where no transaction uses these tables for long; SELECT * FROM pg_locks WHERE NOT granted; shows who waits.';
+            END IF;
+        END;
+        try := try + 1;
+        PERFORM pg_sleep(0.2 + random() * 0.4);
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.lock_tables(text[], text, text[], integer) IS 'locks tables and views for a transaction, without holding others up for more than 400 ms at a time';
+
+CREATE FUNCTION id_gen_convert.execute_all(job_id integer, of_phase text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
+    AS $$
+DECLARE
+    each text;
+BEGIN
+    FOR each IN SELECT statement FROM id_gen_convert.statement WHERE job = job_id AND phase = of_phase ORDER BY place LOOP
+        EXECUTE each;
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.execute_all(integer, text) IS 'runs the statements of a phase';
+
+
+-- Runs one statement, with the locks that it takes; unless what it makes is there, as where a job is sent back to fill rows.
+CREATE FUNCTION id_gen_convert.execute_one(s id_gen_convert.statement) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_constraint WHERE conrelid = s.made_on AND conname = s.made)
+       OR EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = s.made_on AND c.relname = s.made) THEN
+        RETURN;
+    END IF;
+    IF s.lock_mode IS NOT NULL THEN
+        PERFORM id_gen_convert.lock_tables(s.tables, s.lock_mode);
+    END IF;
+    EXECUTE s.statement;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.execute_one(id_gen_convert.statement) IS 'runs one statement of a job';
+
+-- What depends on the columns of a job, with its definition, beside what the job itself has made.
+CREATE FUNCTION id_gen_convert.dependents(job_id integer) RETURNS text[]
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+        WITH RECURSIVE place (relation, number) AS (
+            SELECT a.attrelid, a.attnum FROM id_gen_convert.member m JOIN pg_attribute a
+                ON a.attname = m.column_name AND (a.attrelid = m.relation OR a.attrelid IN (SELECT id_gen_convert.parts(m.relation)))
+             WHERE m.job = job_id),
+        direct AS (
+            SELECT DISTINCT d.classid, d.objid FROM place p
+              JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number),
+        view (oid) AS (
+            SELECT r.ev_class FROM direct d JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
+             UNION
+            SELECT r.ev_class FROM view v
+              JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = v.oid
+              JOIN pg_rewrite r ON r.oid = d.objid),
+        found (what, definition) AS (
+            SELECT 'view ' || c.oid::regclass, concat_ws(' ', pg_get_viewdef(c.oid), c.relowner, c.relacl::text, c.reloptions::text)
+              FROM view JOIN pg_class c USING (oid)
+             UNION
+            SELECT pg_describe_object(d.classid, d.objid, 0),
+                   concat_ws(' ', pg_get_constraintdef(k.oid), pg_get_indexdef(c.oid), pg_get_triggerdef(t.oid), t.tgenabled,
+                             to_jsonb(p)::text, pg_get_statisticsobjdef(s.oid))
+              FROM direct d
+              LEFT JOIN pg_constraint k ON d.classid = 'pg_constraint'::regclass AND k.oid = d.objid
+              LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relkind IN ('i', 'I')
+              LEFT JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid
+              LEFT JOIN pg_policy p ON d.classid = 'pg_policy'::regclass AND p.oid = d.objid
+              LEFT JOIN pg_statistic_ext s ON d.classid = 'pg_statistic_ext'::regclass AND s.oid = d.objid
+             WHERE d.classid <> 'pg_rewrite'::regclass
+               AND NOT EXISTS (SELECT FROM id_gen_convert.statement s WHERE s.job = job_id AND s.made IN (k.conname, c.relname))
+               AND NOT EXISTS (SELECT FROM pg_proc f WHERE f.oid = t.tgfoid AND f.pronamespace = 'id_gen_convert'::regnamespace))
+        SELECT coalesce(array_agg(what || ' ' || md5(coalesce(definition, ''))), '{}') FROM found
+    $$;
+COMMENT ON FUNCTION id_gen_convert.dependents(integer) IS 'what depends on the columns of a job, each with a hash of its definition';
+
+-- What of it came, changed or went since the job began; NULL if nothing.
+CREATE FUNCTION id_gen_convert.changes(j id_gen_convert.job) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+        WITH now_there (each) AS (SELECT unnest(id_gen_convert.dependents(j.id))), at_first (each) AS (SELECT unnest(j.dependents)),
+        changed AS ((TABLE now_there EXCEPT TABLE at_first) UNION (TABLE at_first EXCEPT TABLE now_there))
+        SELECT string_agg(DISTINCT regexp_replace(each, ' [0-9a-f]{32}$', ''), ', ') FROM changed
+    $$;
+COMMENT ON FUNCTION id_gen_convert.changes(id_gen_convert.job) IS 'what depends on the columns of a job and came, changed or went since it began';
+
+-- Runs what comes first in a job that has just been written down.
+CREATE FUNCTION id_gen_convert.begin(job_id integer) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    j id_gen_convert.job;
+    other id_gen_convert.job;
+BEGIN
+    SELECT * INTO j FROM id_gen_convert.job WHERE id = job_id;
+    SELECT k.* INTO other FROM id_gen_convert.job k
+     WHERE k.id <> job_id AND k.phase <> 'switched' AND EXISTS (
+         SELECT FROM id_gen_convert.member a JOIN id_gen_convert.member b USING (relation) WHERE a.job = job_id AND b.job = k.id)
+     LIMIT 1;
+    IF FOUND THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('another job is under way with tables of %s', j.relation),
+            DETAIL = format('It is that of column %I of relation %s, in phase %s.', other.column_name, other.relation, other.phase),
+            HINT = format('Carry it on to its switch: SELECT statement FROM id_gen_convert.todo(%L, %L);', other.relation, other.column_name);
+    END IF;
+    SELECT k.* INTO other FROM id_gen_convert.job k WHERE k.id <> job_id AND k.node = j.node LIMIT 1;
+    IF FOUND THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = 'another job makes IDs with the same worker',
+            DETAIL = format('It is that of column %I of relation %s.', other.column_name, other.relation),
+            HINT = 'Name another worker_id, or another datacenter_id.';
+    END IF;
+    PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
+    PERFORM id_gen_convert.execute_all(job_id, 'prepare');
+    UPDATE id_gen_convert.job SET dependents = id_gen_convert.dependents(job_id) WHERE id = job_id;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.begin(integer) IS 'runs what comes first in a job';
+
+-- Indexes of a phase that are not there, or not whole; and what makes them.
+CREATE FUNCTION id_gen_convert.missing_indexes(job_id integer, of_phase text)
+    RETURNS TABLE (place integer, broken text, statement text)
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+        SELECT s.place, CASE WHEN i.indexrelid IS NOT NULL THEN i.indexrelid::regclass::text END, s.statement
+          FROM id_gen_convert.statement s
+          LEFT JOIN pg_index i ON i.indrelid = s.made_on
+               AND (SELECT relname FROM pg_class WHERE oid = i.indexrelid) = s.made
+         WHERE s.job = job_id AND s.phase = of_phase AND s.made_on IN (SELECT oid FROM pg_class)
+           AND NOT coalesce(i.indisvalid AND i.indisready, false)
+         ORDER BY s.place
+    $$;
+COMMENT ON FUNCTION id_gen_convert.missing_indexes(integer, text) IS 'indexes that a client has to make, and the broken ones that stand in their place';
+
+CREATE FUNCTION id_gen_convert.todo(relation regclass, column_name text) RETURNS TABLE (statement text)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
+    arguments text := format('%L, %L', j.relation, j.column_name);
+    each record;
+BEGIN
+    IF j.phase IN ('switched', 'returned') THEN
+        RETURN;
+    END IF;
+    FOR each IN
+        SELECT * FROM id_gen_convert.missing_indexes(j.id, 'first_index') m WHERE j.phase = 'fill'
+    LOOP
+        IF each.broken IS NOT NULL THEN
+            RETURN QUERY SELECT format('DROP INDEX CONCURRENTLY %s', each.broken);
+        END IF;
+        RETURN QUERY SELECT each.statement;
+    END LOOP;
+    IF j.phase IN ('fill', 'check') THEN
+        RETURN QUERY SELECT format('CALL id_gen_convert.run(%s)', arguments);
+    END IF;
+    FOR each IN SELECT * FROM id_gen_convert.missing_indexes(j.id, 'index') LOOP
+        IF each.broken IS NOT NULL THEN
+            RETURN QUERY SELECT format('DROP INDEX CONCURRENTLY %s', each.broken);
+        END IF;
+        RETURN QUERY SELECT each.statement;
+    END LOOP;
+    IF j.phase <> 'ready' THEN
+        RETURN QUERY SELECT format('CALL id_gen_convert.run(%s)', arguments);
+    END IF;
+    RETURN QUERY VALUES (format('SELECT * FROM id_gen_convert.verify(%s)', arguments)),
+                        (format('SELECT id_gen_convert.switch(%s)', arguments));
+END $$;
+COMMENT ON FUNCTION id_gen_convert.todo(regclass, text) IS 'the statements that are left up to the switch, for \gexec of psql: also after a crash';
+
+-- What a job waits for, if it shall not go on now.
+CREATE FUNCTION id_gen_convert.throttle(max_lag interval, max_archive integer) RETURNS text
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    lag interval;
+    archived text;
+    failed text;
+    segments numeric;
+BEGIN
+    SELECT max(replay_lag) INTO lag FROM pg_stat_replication;
+    IF lag > max_lag THEN
+        RETURN format('replication: %s behind, up to %s is allowed', lag, max_lag);
+    END IF;
+    IF current_setting('archive_mode') <> 'off' AND NOT pg_is_in_recovery() THEN
+        SELECT last_archived_wal, last_failed_wal INTO archived, failed FROM pg_stat_archiver;
+        IF archived ~ '^[0-9A-F]{24}' THEN
+            segments := (pg_current_wal_lsn() - '0/0'::pg_lsn) / pg_size_bytes(current_setting('wal_segment_size'))
+                - ('x' || substr(archived, 9, 8))::bit(32)::bigint * (4294967296 / pg_size_bytes(current_setting('wal_segment_size')))
+                - ('x' || substr(archived, 17, 8))::bit(32)::bigint;
+            IF segments > max_archive THEN
+                RETURN format('archive: %s segments of WAL wait, up to %s are allowed', trunc(segments), max_archive);
+            END IF;
+        ELSIF archived IS NULL AND failed IS NOT NULL THEN
+            RETURN format('archive: archiving fails, of %s', failed);
+        END IF;
+    END IF;
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.throttle(interval, integer) IS 'why a job should wait: standbys that are behind, WAL that is not archived yet; NULL if nothing';
+
+-- Gives rows of one table their snowflakes, with the time of each row and a number that no server generates with. Rows whose
+-- tick is full get the next tick that has room. Which IDs are taken shows in the index of the column; a job is carried on by
+-- one session at a time, so nobody else takes some meanwhile, and above the highest none is taken.
+CREATE FUNCTION id_gen_convert.allot(j id_gen_convert.job, f id_gen_convert.fill, part regclass, which text, locking text)
+    RETURNS bigint
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET timezone = 'UTC'
+    AS $$
+DECLARE
+    written bigint;
+    total bigint;
+    crowded bigint;
+    top bigint := (SELECT highest FROM id_gen_convert.fill WHERE job = j.id AND place = f.place);
+    new_top bigint;
+    is_left boolean;
+BEGIN
+    -- Where rows lie in the order of their times, that is all of them.
+    EXECUTE format($statement$
+        WITH numbered AS MATERIALIZED (
+            SELECT place, tick, row_number() OVER (PARTITION BY tick) - 1 AS sequence
+              FROM (SELECT t.ctid, %7$s.snowflake_min(greatest(least(coalesce(%3$s, $1), $1), $2))
+                      FROM ONLY %1$s t WHERE %2$s AND (%4$s) %6$s) AS batch (place, tick)
+             WHERE tick > $6),
+        written AS (
+            UPDATE ONLY %1$s AS t SET %5$I = tick + $3 + sequence * $4 FROM numbered
+             WHERE t.ctid = numbered.place AND sequence < $5 AND (%4$s) RETURNING t.%5$I AS id)
+        SELECT count(*), max(id) FROM written
+        $statement$, part, which, f.allotted_at, f.pending, f.allotted_column, locking, @extschema_text@)
+    INTO total, new_top
+    USING j.started_at, @extschema@.snowflake_timestamp(0), j.node, j.sequence_step, j.sequence_size, top;
+    top := greatest(top, new_top);
+    EXECUTE format('SELECT EXISTS (SELECT FROM ONLY %s t WHERE %s AND (%s))', part, which, f.pending) INTO is_left;
+    WHILE is_left LOOP
+        EXECUTE format($statement$
+            WITH batch AS MATERIALIZED (
+                SELECT t.ctid AS place, %8$s.snowflake_min(greatest(least(coalesce(%3$s, $2), $2), $3)) AS own_tick
+                  FROM ONLY %1$s t WHERE %2$s AND (%4$s) %7$s),
+            timed AS MATERIALIZED (
+                SELECT place, own_tick, coalesce(free_tick, own_tick) AS tick
+                  FROM batch LEFT JOIN id_gen_convert.full_tick ON job = $1 AND tick = own_tick),
+            used AS MATERIALIZED (
+                SELECT tick, coalesce((SELECT (max(t.%5$I) - tick - $4) / $5 + 1 FROM %6$s t
+                                        WHERE t.%5$I BETWEEN tick + $4 AND tick + $4 + ($6 - 1) * $5
+                                          AND (t.%5$I - tick - $4) %% $5 = 0), 0) AS number
+                  FROM (SELECT DISTINCT tick FROM timed) AS ticks),
+            numbered AS MATERIALIZED (
+                SELECT place, own_tick, tick, number + row_number() OVER (PARTITION BY tick ORDER BY place) - 1 AS sequence
+                  FROM timed JOIN used USING (tick)),
+            written AS (
+                UPDATE ONLY %1$s AS t SET %5$I = tick + $4 + sequence * $5 FROM numbered
+                 WHERE t.ctid = numbered.place AND sequence < $6 AND (%4$s) RETURNING t.%5$I AS id),
+            crowded AS (
+                INSERT INTO id_gen_convert.full_tick AS known (job, tick, free_tick)
+                SELECT DISTINCT $1, own_tick, tick + $7 FROM numbered WHERE sequence >= $6
+                ON CONFLICT (job, tick) DO UPDATE SET free_tick = excluded.free_tick RETURNING 1)
+            SELECT count(*), (SELECT count(*) FROM crowded), max(id) FROM written
+            $statement$, part, which, f.allotted_at, f.pending, f.allotted_column, f.relation, locking, @extschema_text@)
+        INTO written, crowded, new_top
+        USING j.id, j.started_at, @extschema@.snowflake_timestamp(0), j.node, j.sequence_step, j.sequence_size, j.tick_step;
+        total := total + written;
+        top := greatest(top, new_top);
+        is_left := crowded > 0;
+    END LOOP;
+    UPDATE id_gen_convert.fill SET highest = top WHERE job = j.id AND place = f.place;
+    RETURN total;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.allot(id_gen_convert.job, id_gen_convert.fill, regclass, text, text) IS 'gives rows snowflakes with the time of each row';
+
+-- Writes the new values of some rows of a table, and returns how many. What others hold is waited for no longer than a tenth of
+-- a second, before PostgreSQL looks for deadlocks, so that none of theirs is ended for one. Then their rows are left out.
+CREATE FUNCTION id_gen_convert.write_rows(j id_gen_convert.job, f id_gen_convert.fill, part regclass, which text) RETURNS bigint
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET timezone = 'UTC'
+    AS $$
+DECLARE
+    written bigint;
+BEGIN
+    IF f.has_triggers THEN
+        -- What others have put on the table is for changes of theirs.
+        PERFORM set_config('session_replication_role', 'replica', true);
+    END IF;
+    PERFORM set_config('lock_timeout', '100ms', true);
+    BEGIN
+        IF f.assignment IS NULL THEN
+            written := id_gen_convert.allot(j, f, part, which, '');
+        ELSE
+            EXECUTE format('UPDATE ONLY %s AS t SET %s WHERE %s AND (%s)', part, f.assignment, which, f.pending);
+            GET DIAGNOSTICS written = ROW_COUNT;
+        END IF;
+    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+        IF f.assignment IS NULL THEN
+            written := id_gen_convert.allot(j, f, part, which, 'FOR UPDATE SKIP LOCKED');
+        ELSE
+            EXECUTE format(
+                'WITH batch AS MATERIALIZED (SELECT t.ctid AS place FROM ONLY %1$s t WHERE %2$s AND (%3$s) FOR UPDATE SKIP LOCKED)'
+                ' UPDATE ONLY %1$s AS t SET %4$s FROM batch WHERE t.ctid = batch.place',
+                part, which, f.pending, f.assignment);
+            GET DIAGNOSTICS written = ROW_COUNT;
+        END IF;
+    END;
+    IF f.has_triggers THEN
+        PERFORM set_config('session_replication_role', 'origin', true);
+    END IF;
+    RETURN written;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.write_rows(id_gen_convert.job, id_gen_convert.fill, regclass, text) IS 'writes the new values of some rows';
+
+-- The next batch of a table. Blocks are read once, in their order; rows that were locked then, or came to lie in a block that
+-- was read already, are found by a search through the table in the end. Returns the seconds to wait, NULL when all is done.
+CREATE FUNCTION id_gen_convert.fill_some(j id_gen_convert.job, f id_gen_convert.fill, max_rows integer) RETURNS double precision
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    p id_gen_convert.part;
+    each regclass;
+    written bigint := 0;
+    is_pending boolean := false;
+    began timestamptz := clock_timestamp();
+    took interval;
+BEGIN
+    SELECT * INTO p FROM id_gen_convert.part
+     WHERE job = j.id AND place = f.place AND next_block < blocks ORDER BY relation LIMIT 1;
+    IF FOUND THEN
+        IF to_regclass(p.relation::text) IS NOT NULL THEN
+            written := id_gen_convert.write_rows(j, f, p.relation,
+                format('t.ctid >= ''(%s,0)'' AND t.ctid < ''(%s,0)''', p.next_block, p.next_block + f.width));
+        END IF;
+        took := clock_timestamp() - began;
+        UPDATE id_gen_convert.part SET next_block = least(p.next_block + f.width, blocks)
+         WHERE job = j.id AND place = f.place AND relation = p.relation;
+        UPDATE id_gen_convert.fill
+           SET rows_done = rows_done + written,
+               -- As many blocks as take a tenth of a second: who wants one of their rows waits no longer.
+               width = CASE WHEN took > '150 ms' OR written > max_rows THEN greatest(width / 2, 1)
+                            WHEN took < '60 ms' AND written < max_rows / 2 THEN least(width * 2, 4096) ELSE width END
+         WHERE job = j.id AND place = f.place;
+        RETURN 0;
+    END IF;
+    FOR each IN SELECT id_gen_convert.parts(f.relation) LOOP
+        written := written + id_gen_convert.write_rows(j, f, each, format(
+            't.ctid = ANY (ARRAY(SELECT t.ctid FROM ONLY %s t WHERE %s LIMIT %s FOR UPDATE SKIP LOCKED))', each, f.pending, max_rows));
+        EXIT WHEN written >= max_rows;
+    END LOOP;
+    UPDATE id_gen_convert.fill SET rows_done = rows_done + written WHERE job = j.id AND place = f.place;
+    IF written > 0 THEN
+        RETURN 0;
+    END IF;
+    EXECUTE format('SELECT EXISTS (SELECT FROM %s t WHERE %s)', f.relation, f.pending) INTO is_pending;
+    RETURN CASE WHEN is_pending THEN 0.2 END;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.fill_some(id_gen_convert.job, id_gen_convert.fill, integer) IS 'writes the new values of a batch of rows';
+
+-- One step of a job: a batch of rows, or one statement. Returns the seconds to wait before the next, NULL if there is none.
+CREATE FUNCTION id_gen_convert.step(
+        relation regclass, column_name text, max_rows integer DEFAULT 20000,
+        max_lag interval DEFAULT '10 s', max_archive integer DEFAULT 64)
+    RETURNS double precision
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
+    arguments text := format('%L, %L', j.relation, j.column_name);
+    f id_gen_convert.fill;
+    s id_gen_convert.statement;
+    reason text := CASE WHEN j.paused THEN 'paused' ELSE id_gen_convert.throttle(max_lag, max_archive) END;
+    wait double precision;
+    each text;
+    missing integer;
+BEGIN
+    IF j.phase IN ('switched', 'returned') THEN
+        PERFORM id_gen_convert.wrong_phase(j, 'fill to ready');
+    END IF;
+    IF reason IS DISTINCT FROM j.waiting_for THEN
+        UPDATE id_gen_convert.job SET waiting_for = reason WHERE id = j.id;
+        RAISE NOTICE '%: %', j.relation, coalesce('waiting for ' || reason, 'going on');
+    END IF;
+    IF reason IS NOT NULL THEN
+        RETURN 1;
+    END IF;
+    IF j.phase = 'ready' THEN
+        RETURN NULL;
+    END IF;
+    SELECT count(*) INTO missing FROM id_gen_convert.missing_indexes(j.id, CASE j.phase WHEN 'index' THEN 'index' ELSE 'first_index' END)
+     WHERE j.phase IN ('fill', 'index');
+    IF missing > 0 THEN
+        RAISE NOTICE '%: % indexes are for you to make; type: SELECT statement FROM id_gen_convert.todo(%) \gexec', j.relation, missing, arguments;
+        RETURN NULL;
+    END IF;
+    IF j.phase = 'fill' THEN
+        SELECT * INTO f FROM id_gen_convert.fill WHERE job = j.id AND ended_at IS NULL ORDER BY place LIMIT 1;
+        IF f.begun_at IS NOT NULL THEN
+            wait := id_gen_convert.fill_some(j, f, max_rows);
+            IF wait IS NOT NULL THEN
+                PERFORM id_gen_convert.tell(j.id, f.place);
+                RETURN wait;
+            END IF;
+            UPDATE id_gen_convert.fill SET ended_at = clock_timestamp() WHERE job = j.id AND place = f.place;
+            RETURN 0;
+        ELSIF f.job IS NOT NULL THEN
+            IF f.synchronize <> '{}' THEN
+                PERFORM id_gen_convert.lock_tables(ARRAY[f.relation::text], 'SHARE ROW EXCLUSIVE');
+                FOREACH each IN ARRAY f.synchronize LOOP
+                    EXECUTE each;
+                END LOOP;
+            END IF;
+            UPDATE id_gen_convert.fill
+               SET begun_at = clock_timestamp(), told_at = clock_timestamp(),
+                   rows_total = (SELECT coalesce(sum(greatest(reltuples, 0)), 0) FROM pg_class WHERE oid IN (SELECT id_gen_convert.parts(f.relation)))
+             WHERE job = j.id AND place = f.place;
+            INSERT INTO id_gen_convert.part (job, place, relation, blocks)
+            SELECT j.id, f.place, each_part, pg_relation_size(each_part) / current_setting('block_size')::bigint
+              FROM id_gen_convert.parts(f.relation) AS each_part;
+            RETURN 0;
+        END IF;
+        UPDATE id_gen_convert.job SET phase = 'check', done = 0 WHERE id = j.id;
+        RETURN 0;
+    END IF;
+    SELECT * INTO s FROM id_gen_convert.statement WHERE job = j.id AND phase = j.phase AND place = j.done + 1 AND j.phase <> 'index';
+    IF FOUND THEN
+        PERFORM id_gen_convert.execute_one(s);
+        UPDATE id_gen_convert.job SET done = done + 1 WHERE id = j.id;
+        RETURN 0;
+    END IF;
+    UPDATE id_gen_convert.job
+       SET phase = CASE j.phase WHEN 'check' THEN 'index' WHEN 'index' THEN 'attach' WHEN 'attach' THEN 'reference' ELSE 'ready' END, done = 0
+     WHERE id = j.id;
+    IF j.phase = 'reference' THEN
+        RAISE NOTICE '%: ready; type: SELECT * FROM id_gen_convert.verify(%)', j.relation, arguments;
+    END IF;
+    RETURN 0;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.step(regclass, text, integer, interval, integer) IS 'one step of a job, a batch of rows or one statement: the seconds to wait before the next, NULL if there is none';
+
+CREATE PROCEDURE id_gen_convert.run(
+        relation regclass, column_name text, max_rows integer DEFAULT 20000, pause interval DEFAULT '0',
+        max_lag interval DEFAULT '10 s', max_archive integer DEFAULT 64)
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    -- A procedure that commits has no setting of its own, so all names here have their schema.
+    wait double precision;
+BEGIN
+    LOOP
+        COMMIT;
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+        wait := id_gen_convert.step(relation, column_name, max_rows, max_lag, max_archive);
+        COMMIT;
+        EXIT WHEN wait IS NULL;
+        PERFORM pg_catalog.pg_sleep(wait), pg_catalog.pg_sleep_for(pause);
+    END LOOP;
+END $$;
+COMMENT ON PROCEDURE id_gen_convert.run(regclass, text, integer, interval, interval, integer) IS 'carries a job on, with a commit for each batch of rows, up to where a client has to make indexes or the switch is next';
+
+CREATE FUNCTION id_gen_convert.pause(relation regclass, column_name text) RETURNS void
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp
+    AS 'UPDATE id_gen_convert.job j SET paused = true WHERE id = (id_gen_convert.locked_job(pause.relation, pause.column_name)).id';
+COMMENT ON FUNCTION id_gen_convert.pause(regclass, text) IS 'makes a job wait, also one that runs, until it is resumed';
+
+CREATE FUNCTION id_gen_convert.resume(relation regclass, column_name text) RETURNS void
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp
+    AS 'UPDATE id_gen_convert.job j SET paused = false WHERE id = (id_gen_convert.locked_job(resume.relation, resume.column_name)).id';
+COMMENT ON FUNCTION id_gen_convert.resume(regclass, text) IS 'lets a paused job go on';
+
+CREATE VIEW id_gen_convert.progress AS
+    WITH figures AS (
+        SELECT j.relation, j.column_name, j.phase, j.waiting_for, f.job, f.place, f.relation AS filling, f.rows_done,
+               greatest(f.rows_total, f.rows_done) AS rows_total,
+               coalesce(f.ended_at, pg_catalog.clock_timestamp()) - f.begun_at AS elapsed,
+               CASE WHEN f.ended_at IS NOT NULL THEN 1 ELSE
+                   (SELECT pg_catalog.sum(p.next_block)::double precision / nullif(pg_catalog.sum(p.blocks), 0)
+                      FROM id_gen_convert.part p WHERE p.job = f.job AND p.place = f.place) END AS share
+          FROM id_gen_convert.job j LEFT JOIN id_gen_convert.fill f ON f.job = j.id)
+    SELECT relation, column_name, phase, filling, rows_done, rows_total, pg_catalog.round((share * 100)::numeric, 1) AS percent,
+           (rows_done / nullif(pg_catalog.date_part('epoch', elapsed), 0))::bigint AS rows_per_second,
+           CASE WHEN share > 0 THEN pg_catalog.date_trunc('second', elapsed / share - elapsed) END AS time_left,
+           waiting_for
+      FROM figures ORDER BY job, place;
+COMMENT ON VIEW id_gen_convert.progress IS 'how far each table of each job is filled: rows, rate, time left, and what is waited for';
+
+-- A line of progress, every five seconds.
+CREATE FUNCTION id_gen_convert.tell(job_id integer, fill_place integer) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    p id_gen_convert.progress;
+BEGIN
+    UPDATE id_gen_convert.fill SET told_at = clock_timestamp()
+     WHERE job = job_id AND place = fill_place AND told_at < clock_timestamp() - interval '5 s';
+    IF FOUND THEN
+        SELECT progress.* INTO p
+          FROM id_gen_convert.fill f JOIN id_gen_convert.job j ON j.id = f.job
+          JOIN id_gen_convert.progress ON progress.filling = f.relation AND progress.relation = j.relation AND progress.column_name = j.column_name
+         WHERE f.job = job_id AND f.place = fill_place LIMIT 1;
+        RAISE NOTICE '%: % of about % rows, % %%, % rows/s, % left', p.filling, p.rows_done, p.rows_total, p.percent, p.rows_per_second, p.time_left;
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.tell(integer, integer) IS 'a line of progress';
+
+CREATE FUNCTION id_gen_convert.verify(relation regclass, column_name text)
+    RETURNS TABLE (name text, status text, found text, remedy text)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
+    arguments text := format('%L, %L', j.relation, j.column_name);
+    is_switched boolean := j.phase IN ('switched', 'returned');
+    f id_gen_convert.fill;
+    rows bigint;
+    pending bigint;
+    wrong bigint;
+    is_fine boolean := true;
+    strangers text;
+    mend text;
+BEGIN
+    FOR f IN SELECT * FROM id_gen_convert.fill AS of_table WHERE job = j.id AND of_table.relation IN (SELECT oid FROM pg_class) ORDER BY place LOOP
+        EXECUTE format('SELECT count(*), count(*) FILTER (WHERE %s), count(*) FILTER (WHERE %s) FROM %s t',
+                       CASE WHEN is_switched THEN f.unreturned ELSE f.pending END,
+                       CASE WHEN is_switched THEN 'false' ELSE f.mismatch END, f.relation)
+            INTO rows, pending, wrong;
+        is_fine := is_fine AND pending = 0 AND wrong = 0;
+        RETURN QUERY SELECT format('rows of %s', f.relation), CASE WHEN pending + wrong = 0 THEN 'ok' ELSE 'error' END,
+            format('%s rows, %s of them without a value, %s with one that is not that of the old value', rows, pending, wrong),
+            CASE WHEN pending > 0 AND NOT is_switched THEN format('UPDATE id_gen_convert.job SET phase = ''fill'' WHERE id = %1$s; UPDATE id_gen_convert.fill SET ended_at = NULL WHERE job = %1$s; CALL id_gen_convert.run(%2$s);', j.id, arguments)
+                       WHEN pending > 0 THEN format('Give them old values: SELECT * FROM %s t WHERE %s;', f.relation, f.unreturned)
+                       WHEN wrong > 0 THEN format('UPDATE %s t SET %s WHERE %s;', f.relation, f.assignment, f.mismatch) END;
+    END LOOP;
+
+    SELECT string_agg(format('%s on %s', w.trigger_name, p.part), ', '),
+           CASE WHEN bool_or(t.oid IS NULL) THEN format('CALL id_gen_convert.undo(%s);', arguments)
+                ELSE string_agg(format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I;', p.part, w.trigger_name), ' ') END
+      INTO strangers, mend
+      FROM (SELECT DISTINCT f2.relation, id_gen_convert.parts(f2.relation) AS part FROM id_gen_convert.fill f2 WHERE f2.job = j.id) AS p
+      JOIN id_gen_convert.trigger_of w ON w.job = j.id AND w.relation = p.relation AND w.is_backward = is_switched
+      LEFT JOIN pg_trigger t ON t.tgrelid = p.part AND t.tgname = w.trigger_name
+     WHERE t.tgenabled IS DISTINCT FROM 'A';
+    is_fine := is_fine AND strangers IS NULL;
+    RETURN QUERY SELECT 'writers', CASE WHEN strangers IS NULL THEN 'ok' ELSE 'error' END,
+        coalesce('Triggers that keep new rows in step are not there, or not on: ' || strangers, 'All that is written is kept in step.'),
+        mend;
+
+    IF NOT is_switched THEN
+        SELECT count(*) INTO pending FROM id_gen_convert.statement s
+         WHERE s.job = j.id AND s.phase IN ('first_index', 'index')
+           AND EXISTS (SELECT FROM id_gen_convert.missing_indexes(j.id, s.phase) m WHERE m.place = s.place);
+        RETURN QUERY SELECT 'indexes', CASE WHEN pending = 0 THEN 'ok' ELSE 'error' END,
+            CASE WHEN pending = 0 THEN 'All are there and whole: no value is there twice.' ELSE format('%s are missing or not whole.', pending) END,
+            CASE WHEN pending > 0 THEN format('SELECT statement FROM id_gen_convert.todo(%s) \gexec', arguments) END;
+        is_fine := is_fine AND pending = 0;
+
+        SELECT count(*) INTO pending FROM id_gen_convert.statement s
+         WHERE s.job = j.id AND s.phase IN ('check', 'reference') AND s.made IS NOT NULL
+           AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = s.made_on AND k.conname = s.made AND (k.convalidated OR NOT EXISTS (
+               SELECT FROM id_gen_convert.statement v WHERE v.job = s.job AND v.phase = s.phase
+                  AND v.statement = format('ALTER TABLE %s VALIDATE CONSTRAINT %I', s.made_on, s.made))));
+        RETURN QUERY SELECT 'constraints', CASE WHEN pending = 0 THEN 'ok' ELSE 'error' END,
+            CASE WHEN pending = 0 THEN 'All are there and valid: no row lacks a value, and none refers to another.' ELSE format('%s are missing or not valid.', pending) END,
+            CASE WHEN pending > 0 AND j.phase <> 'ready' THEN format('CALL id_gen_convert.run(%s);', arguments)
+                       WHEN pending > 0 THEN format('CALL id_gen_convert.undo(%s);', arguments) END;
+        is_fine := is_fine AND pending = 0;
+
+        strangers := id_gen_convert.changes(j);
+        RETURN QUERY SELECT 'schema', CASE WHEN strangers IS NULL THEN 'ok' ELSE 'error' END,
+            coalesce('Came, changed or went since the job began: ' || strangers, 'What depends on the columns is as it was.'),
+            CASE WHEN strangers IS NOT NULL THEN format('Take that back until the switch, or begin again: CALL id_gen_convert.undo(%s);', arguments) END;
+        is_fine := is_fine AND strangers IS NULL;
+
+        is_fine := is_fine AND j.phase = 'ready';
+        UPDATE id_gen_convert.job SET verified_at = CASE WHEN is_fine THEN clock_timestamp() END WHERE id = j.id;
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.verify(regclass, text) IS 'reads all rows: whether each has its value, none is there twice, no writer was missed, and nothing new is in the way of the switch';
+
+CREATE FUNCTION id_gen_convert.switch(relation regclass, column_name text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
+    arguments text := format('%L, %L', j.relation, j.column_name);
+    changed text;
+BEGIN
+    IF j.phase <> 'ready' THEN
+        PERFORM id_gen_convert.wrong_phase(j, 'ready');
+    END IF;
+    IF j.verified_at IS NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('the new values of column %I of relation %s are not verified', j.column_name, j.relation),
+            HINT = format('Type: SELECT * FROM id_gen_convert.verify(%s);', arguments);
+    END IF;
+    PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.views);
+    changed := id_gen_convert.changes(j);
+    IF changed IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('what depends on column %I of relation %s has changed', j.column_name, j.relation),
+            DETAIL = format('Came, changed or went since the job began: %s.', changed),
+            HINT = format('Take that back until the switch, or begin again: CALL id_gen_convert.undo(%s);', arguments);
+    END IF;
+    PERFORM id_gen_convert.execute_all(j.id, 'switch');
+    UPDATE id_gen_convert.job SET phase = 'switched', done = 0 WHERE id = j.id;
+    RAISE NOTICE '%: switched; to go back, type: CALL id_gen_convert.undo(%); to keep it: SELECT id_gen_convert.finish(%);', j.relation, arguments, arguments;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.switch(regclass, text) IS 'lets the verified new values take the place of the old ones, which stay beside them';
+
+-- Ends a job; the last one takes the schema with it.
+CREATE FUNCTION id_gen_convert.forget(job_id integer) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
+    AS $$
+BEGIN
+    DELETE FROM id_gen_convert.job WHERE id = job_id;
+    IF NOT EXISTS (SELECT FROM id_gen_convert.job) THEN
+        DROP SCHEMA id_gen_convert CASCADE;
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.forget(integer) IS 'ends a job; the last one takes the schema with it';
+
+-- A later job may have the same tables: then it has to be undone before this one.
+CREATE FUNCTION id_gen_convert.later_job(job_id integer) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+        SELECT format('%L, %L', k.relation, k.column_name) FROM id_gen_convert.job k
+         WHERE k.id > job_id AND EXISTS (
+             SELECT FROM id_gen_convert.member a JOIN id_gen_convert.member b USING (relation) WHERE a.job = job_id AND b.job = k.id)
+         ORDER BY k.id DESC LIMIT 1
+    $$;
+COMMENT ON FUNCTION id_gen_convert.later_job(integer) IS 'the latest job of the same tables';
+
+-- One step of going back. Returns whether there is another.
+CREATE FUNCTION id_gen_convert.undo_step(relation regclass, column_name text) RETURNS boolean
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
+    later text := id_gen_convert.later_job(j.id);
+    f id_gen_convert.fill;
+    s id_gen_convert.statement;
+    missing bigint;
+BEGIN
+    IF later IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('another job has begun with tables of %s since', j.relation),
+            HINT = format('Undo it first: CALL id_gen_convert.undo(%s);', later);
+    END IF;
+    IF j.phase = 'switched' THEN
+        -- Before the lock: from the switch on, no row has come without one.
+        FOR f IN SELECT * FROM id_gen_convert.fill AS of_table WHERE job = j.id AND of_table.relation IN (SELECT oid FROM pg_class) LOOP
+            EXECUTE format('SELECT count(*) FROM (SELECT FROM %s t WHERE %s LIMIT 1000) AS lacking', f.relation, f.unreturned) INTO missing;
+            IF missing > 0 THEN
+                RAISE object_not_in_prerequisite_state USING
+                    MESSAGE = format('rows of %s have no old value to go back to', f.relation),
+                    DETAIL = format('There are %s, or more.', missing),
+                    HINT = format('Give them old values: SELECT * FROM %s t WHERE %s;', f.relation, f.unreturned);
+            END IF;
+        END LOOP;
+        PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.views);
+        PERFORM id_gen_convert.execute_all(j.id, 'unswitch');
+        UPDATE id_gen_convert.job SET phase = 'returned', done = 0 WHERE id = j.id;
+        RETURN true;
+    END IF;
+    IF j.phase = 'returned' THEN
+        SELECT * INTO s FROM id_gen_convert.statement WHERE job = j.id AND phase = 'revalidate' AND place = j.done + 1;
+        IF FOUND THEN
+            PERFORM id_gen_convert.execute_one(s);
+            UPDATE id_gen_convert.job SET done = done + 1 WHERE id = j.id;
+            RETURN true;
+        END IF;
+    END IF;
+    PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
+    PERFORM id_gen_convert.execute_all(j.id, 'clean');
+    PERFORM id_gen_convert.forget(j.id);
+    RETURN false;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.undo_step(regclass, text) IS 'one step of going back; whether there is another';
+
+CREATE PROCEDURE id_gen_convert.undo(relation regclass, column_name text)
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    is_more boolean;
+BEGIN
+    LOOP
+        COMMIT;
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+        is_more := id_gen_convert.undo_step(relation, column_name);
+        COMMIT;
+        EXIT WHEN NOT is_more;
+    END LOOP;
+END $$;
+COMMENT ON PROCEDURE id_gen_convert.undo(regclass, text) IS 'gives back the schema and the data as they were, from every phase; rows added meanwhile keep their old values';
+
+CREATE FUNCTION id_gen_convert.finish(relation regclass, column_name text, keep_old boolean DEFAULT false) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
+BEGIN
+    IF j.phase <> 'switched' THEN
+        PERFORM id_gen_convert.wrong_phase(j, 'switched');
+    END IF;
+    PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
+    PERFORM id_gen_convert.execute_all(j.id, CASE WHEN keep_old THEN 'keep' ELSE 'finish' END);
+    PERFORM id_gen_convert.forget(j.id);
+END $$;
+COMMENT ON FUNCTION id_gen_convert.finish(regclass, text, boolean) IS 'ends a job after the switch: the old values go, or stay as columns of their own; nothing leads back';
+
+-- What the owner lets others do with new tables by default is not meant for these: what is written here is run.
+DO $$
+DECLARE
+    each record;
+BEGIN
+    FOR each IN
+        SELECT DISTINCT c.oid::pg_catalog.regclass AS name, CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(x.grantee)) END AS role
+          FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(c.relacl) AS x
+         WHERE c.relnamespace = 'id_gen_convert'::pg_catalog.regnamespace AND x.grantee <> c.relowner AND c.relkind IN ('r', 'v')
+    LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', each.name, each.role);
+    END LOOP;
+END $$;
+REVOKE CREATE ON SCHEMA id_gen_convert FROM PUBLIC;

@@ -1,0 +1,118 @@
+//! What a column is to have, from the arguments of the functions.
+
+use id_gen_core::layout::Field;
+
+use crate::convert::column::{Kind, Source};
+use crate::convert::place::{Place, rows};
+use crate::convert::step::Target;
+use crate::error::convert::Refusal;
+use crate::error::{Error, Reason};
+use crate::observe::catalog_queries::string;
+use crate::observe::readiness;
+use crate::pg::text::in_error;
+use crate::settings;
+use crate::shared::memory;
+
+/// The arguments, as they are given.
+pub struct Request {
+    /// The target; empty for that of the column's type.
+    pub target: String,
+    /// The column that tells when a row was made; empty if the values stay.
+    pub created_at: String,
+    /// The numbers that snowflakes of old rows get; negative for the highest.
+    pub worker: i32,
+    /// As above.
+    pub datacenter: i32,
+}
+
+/// What a column is to have.
+pub struct Goal {
+    /// What kind of IDs.
+    pub target: Target,
+    /// If rows get new values: the expression of the time that those carry.
+    pub created_at: Option<String>,
+    /// Whose snowflakes those are.
+    pub node: Option<Node>,
+}
+
+/// A node that no server generates with.
+#[derive(Clone, Copy)]
+pub struct Node {
+    /// Its bits in every ID.
+    pub bits: u64,
+}
+
+impl Goal {
+    /// What follows from the arguments and the column.
+    ///
+    /// # Errors
+    /// If they don't fit each other.
+    pub fn new(source: &Source, place: Place, request: &Request) -> Result<Goal, Error> {
+        let wanted = match request.target.as_str() {
+            "" => None,
+            "snowflake" => Some(Target::Snowflake),
+            "uuidv7" => Some(Target::Uuidv7),
+            other => return Err(Refusal::UnknownTarget(in_error(other)).into()),
+        };
+        let target = match (wanted, source.kind) {
+            (None | Some(Target::Snowflake), Kind::Bigint | Kind::Narrow) => Target::Snowflake,
+            (None | Some(Target::Uuidv7), Kind::Uuid) => Target::Uuidv7,
+            (Some(Target::Snowflake), Kind::Uuid) => Target::Snowflake,
+            _ => {
+                let column = in_error(&format!("{}.{}", source.column.table, source.column.name));
+                let type_name = in_error(&source.declared_type);
+                return Err(Refusal::WrongType { column, type_name }.into());
+            }
+        };
+        let created_at = match request.created_at.as_str() {
+            "" if target == Target::Snowflake && source.kind == Kind::Uuid => {
+                let schema = &source.column.generator_schema;
+                Some(format!("{schema}.uuid_extract_timestamp(t.{})", source.column.name))
+            }
+            "" => None,
+            name => Some(time_of(source, place, name)?),
+        };
+        let node = match (target, &created_at) {
+            (Target::Snowflake, Some(_)) => Some(node(request)?),
+            _ => None,
+        };
+        Ok(Goal { target, created_at, node })
+    }
+}
+
+/// The expression of the time that a column tells.
+fn time_of(source: &Source, place: Place, name: &str) -> Result<String, Error> {
+    const QUERY: &str = "
+        SELECT CASE a.atttypid WHEN 'timestamptz'::regtype THEN format('t.%I', a.attname)
+                   WHEN 'timestamp'::regtype THEN format('(t.%I AT TIME ZONE %L)', a.attname, current_setting('TimeZone'))
+                   WHEN 'date'::regtype THEN format('(t.%I::timestamp AT TIME ZONE %L)', a.attname, current_setting('TimeZone')) END
+          FROM pg_attribute a WHERE a.attrelid = $1 AND $2 IS NOT NULL AND a.attname = $3 AND a.attnum > 0 AND NOT a.attisdropped";
+    let [relation, number] = place.arguments();
+    let found =
+        rows(QUERY, &[relation, number, crate::pg::text::Text(name.to_owned()).into()], |row| {
+            Ok(string(row.get(1)?))
+        })?;
+    match found.into_iter().next() {
+        Some(expression) if !expression.is_empty() => Ok(expression),
+        _ => Err(Refusal::NoTime { table: in_error(&source.column.table), column: in_error(name) }
+            .into()),
+    }
+}
+
+/// The node of the arguments, which must be no server's.
+fn node(request: &Request) -> Result<Node, Error> {
+    let layout = readiness::layout()?;
+    let number = |value: i32, field| {
+        let value = if value < 0 { layout.max_number(field).into() } else { i64::from(value) };
+        layout.number(field, value).map_err(|error| Error::from(Reason::Range(error, layout)))
+    };
+    let worker = number(request.worker, Field::Worker)?;
+    let datacenter = number(request.datacenter, Field::Datacenter)?;
+    let (_, own) = readiness::settings_of(memory::attach().ok());
+    let in_fleet = settings::registry::is_set() && datacenter == own.datacenter;
+    if in_fleet || (own.worker, own.datacenter) == (Some(worker), datacenter) {
+        return Err(Refusal::NodeInUse { worker, datacenter, in_fleet }.into());
+    }
+    let bits = layout.node_bits(datacenter.into(), worker.into());
+    Ok(Node { bits: bits.map_err(|error| Error::from(Reason::Range(error, layout)))? })
+}

@@ -1,0 +1,125 @@
+//! The columns that are moved over together: the one that was named, and all that refer to it by foreign keys, also through
+//! others.
+
+use crate::convert::online::names::Names;
+use crate::convert::place::{Place, rows};
+use crate::error::Error;
+use crate::observe::catalog_queries::string;
+use crate::pg::text::{Text, literal, quoted};
+
+/// One of them.
+pub struct Member {
+    /// Its table.
+    pub relation: u32,
+    /// Its number there.
+    pub number: i16,
+    /// The table as one types it.
+    pub table: String,
+    /// Its name as it is stored.
+    pub name: String,
+    /// What the column with the new values is called before the switch.
+    pub new_name: String,
+    /// What the column with the old values is called after it.
+    pub old_name: String,
+    /// Whether it refuses NULL.
+    pub not_null: bool,
+    /// Its default, as an expression.
+    pub default: Option<String>,
+    /// Whether an UPDATE of a row sets off triggers of others.
+    pub has_triggers: bool,
+}
+
+impl Member {
+    /// Its name as one types it.
+    pub fn typed(&self) -> String {
+        quoted(&self.name)
+    }
+
+    /// As one types it, the one with the new values before the switch.
+    pub fn typed_new(&self) -> String {
+        quoted(&self.new_name)
+    }
+
+    /// As one types it, the one with the old values after the switch.
+    pub fn typed_old(&self) -> String {
+        quoted(&self.old_name)
+    }
+
+    /// Tells it apart in names of ours.
+    pub fn key(&self) -> String {
+        format!("{}_{}", self.relation, self.number)
+    }
+}
+
+/// All of them, the one that was named first.
+///
+/// # Errors
+/// If the catalogs can't be read.
+pub fn of(place: Place, names: &Names) -> Result<Vec<Member>, Error> {
+    const QUERY: &str = "
+        WITH RECURSIVE member (relation, number) AS (
+            SELECT $1, $2
+             UNION
+            SELECT k.conrelid, k.conkey[i]
+              FROM member m
+              JOIN pg_constraint k ON k.contype = 'f' AND k.conparentid = 0 AND k.confrelid = m.relation,
+                   LATERAL generate_subscripts(k.confkey, 1) AS i
+             WHERE k.confkey[i] = m.number)
+        SELECT m.relation::bigint, m.number, m.relation::regclass::text, a.attname::text, a.attnotnull,
+               CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END,
+               EXISTS (SELECT FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid
+                        WHERE f.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND NOT t.tgisinternal
+                           AND t.tgrelid IN (SELECT m.relation UNION SELECT inhrelid FROM pg_inherits WHERE inhparent = m.relation)
+                           AND t.tgtype & 16 <> 0 AND t.tgenabled IN ('O', 'A'))
+          FROM member m
+          JOIN pg_attribute a ON a.attrelid = m.relation AND a.attnum = m.number
+          LEFT JOIN pg_attrdef d ON d.adrelid = m.relation AND d.adnum = m.number
+         ORDER BY (m.relation, m.number) = ($1, $2) DESC, 3, 2";
+    rows(QUERY, &place.arguments(), |row| {
+        let name = string(row.get(4)?);
+        let number = row.get::<i16>(2)?.unwrap_or(0);
+        let distinct = u32::from(number.unsigned_abs());
+        Ok(Member {
+            relation: u32::try_from(row.get::<i64>(1)?.unwrap_or(0)).unwrap_or(0),
+            number,
+            table: string(row.get(3)?),
+            new_name: names.of_new(&name, distinct),
+            old_name: names.of_old(&name, distinct),
+            name,
+            not_null: row.get(5)?.unwrap_or(false),
+            default: row.get::<Text>(6)?.map(|text| text.0),
+            has_triggers: row.get(7)?.unwrap_or(false),
+        })
+    })
+}
+
+/// The beginning of a query about them: `member` has them, and `place (relation, number, own)` has them and the same columns
+/// of partitions and of whatever inherits from their tables, with the table that those come from.
+pub fn query_about(members: &[Member], query: &str) -> String {
+    let rows: Vec<String> = members
+        .iter()
+        .map(|member| {
+            format!(
+                "({}::oid, {}::smallint, {}::name, {}::name, {}::name)",
+                member.relation,
+                member.number,
+                literal(&member.name),
+                literal(&member.new_name),
+                literal(&member.old_name)
+            )
+        })
+        .collect();
+    format!(
+        "WITH RECURSIVE member (relation, number, name, new_name, old_name) AS (VALUES {}),
+        part (relation, own) AS (
+            SELECT relation, relation FROM member
+             UNION
+            SELECT i.inhrelid, p.own FROM part p JOIN pg_inherits i ON i.inhparent = p.relation),
+        place (relation, number, own) AS (
+            SELECT DISTINCT a.attrelid, a.attnum, m.relation
+              FROM member m JOIN part p ON p.own = m.relation
+              JOIN pg_attribute a ON a.attrelid = p.relation AND a.attname = m.name)
+        {query}",
+        rows.join(", ")
+    )
+}

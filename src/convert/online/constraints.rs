@@ -1,0 +1,230 @@
+//! Checks and foreign keys of a column: each gets a twin with the new columns, added without looking at rows, and validated
+//! later, while the table is in use. In the switch the twin takes the name.
+//!
+//! A foreign key between partitions can't be added so before PostgreSQL 18; there each partition gets one, and that of the
+//! partitioned table is made from them.
+
+use id_gen_core::sql_text::{find, rename_column};
+
+use crate::convert::online::columns::{Member, query_about};
+use crate::convert::online::names::Names;
+use crate::convert::online::script::{Phase, Script};
+use crate::convert::place::rows;
+use crate::error::Error;
+use crate::observe::catalog_queries::string;
+use crate::pg::text::{Text, literal, quoted};
+
+/// A constraint that names one of the columns.
+struct Constraint {
+    oid: i64,
+    table: String,
+    relation: u32,
+    name: String,
+    definition: String,
+    comment: Option<String>,
+    /// For a foreign key: what it refers to.
+    referenced: Option<(u32, String)>,
+    /// For a foreign key of a partitioned table: the partitions, and the names of their parts of it.
+    parts: Vec<(String, String)>,
+    is_partitioned: bool,
+}
+
+impl Constraint {
+    /// The definition without what says that not all rows are known to fulfil it, and whether that is said.
+    fn valid_definition(&self) -> (&str, bool) {
+        match self.definition.strip_suffix(" NOT VALID") {
+            Some(definition) => (definition, false),
+            None => (&self.definition, true),
+        }
+    }
+
+    /// With the new columns in place of the old.
+    fn new_definition(&self, members: &[Member]) -> String {
+        let rename = |text: &str, relation: u32| {
+            members
+                .iter()
+                .filter(|member| member.relation == relation)
+                .fold(text.to_owned(), |text, member| {
+                    rename_column(&text, &member.typed(), &member.typed_new())
+                })
+        };
+        let (definition, _) = self.valid_definition();
+        let Some((referenced, table)) = &self.referenced else {
+            return rename(definition, self.relation);
+        };
+        // FOREIGN KEY (columns here) REFERENCES table(columns there) what happens, also with columns here.
+        let reference = format!(" REFERENCES {table}(");
+        let Some(at) = find(definition, &reference) else { return definition.to_owned() };
+        let (own, rest) = definition.split_at(at);
+        let rest = &rest[reference.len()..];
+        let (there, actions) = rest.split_at(find(rest, ")").unwrap_or(rest.len()));
+        format!(
+            "{}{reference}{}{}",
+            rename(own, self.relation),
+            rename(there, *referenced),
+            rename(actions, self.relation)
+        )
+    }
+
+    fn add(table: &str, name: &str, definition: &str) -> String {
+        format!("ALTER TABLE {table} ADD CONSTRAINT {} {definition}", quoted(name))
+    }
+
+    fn rename(table: &str, from: &str, to: &str) -> String {
+        format!("ALTER TABLE {table} RENAME CONSTRAINT {} TO {}", quoted(from), quoted(to))
+    }
+
+    fn validate(table: &str, name: &str) -> String {
+        format!("ALTER TABLE {table} VALIDATE CONSTRAINT {}", quoted(name))
+    }
+}
+
+/// Writes down what is to be done with them.
+///
+/// # Errors
+/// If the catalogs can't be read.
+pub fn write(members: &[Member], names: &Names, script: &mut Script) -> Result<(), Error> {
+    for constraint in of(members)? {
+        let distinct = constraint.oid as u32;
+        let new = names.of_new(&constraint.name, distinct);
+        let definition = constraint.new_definition(members);
+        if constraint.referenced.is_some() {
+            write_reference(&constraint, &new, &definition, script);
+        } else {
+            let (table, name) = (&constraint.table, &constraint.name);
+            let old = names.of_old(name, distinct);
+            let add = Constraint::add(table, &new, &format!("{definition} NOT VALID"));
+            script.add_made(
+                Phase::Check,
+                table,
+                &new,
+                Some((vec![table.clone()], "ACCESS EXCLUSIVE")),
+                add,
+            );
+            if constraint.valid_definition().1 {
+                script.add(Phase::Check, 1, Constraint::validate(table, &new));
+            }
+            script.add(Phase::Switch, 4, Constraint::rename(table, name, &old));
+            script.add(Phase::Switch, 8, Constraint::rename(table, &new, name));
+            script.add(Phase::Unswitch, 4, Constraint::rename(table, name, &new));
+            script.add(Phase::Unswitch, 8, Constraint::rename(table, &old, name));
+        }
+        if let Some(comment) = &constraint.comment {
+            let (name, table) = (quoted(&constraint.name), &constraint.table);
+            let comment = literal(comment);
+            // That of a partitioned table comes back last.
+            let back = if constraint.is_partitioned {
+                (Phase::Revalidate, 3)
+            } else {
+                (Phase::Unswitch, 9)
+            };
+            for (way, rank) in [(Phase::Switch, 10), back] {
+                script.add(
+                    way,
+                    rank,
+                    format!("COMMENT ON CONSTRAINT {name} ON {table} IS {comment}"),
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The old foreign key goes in the switch, since it needs the primary key that goes then.
+fn write_reference(constraint: &Constraint, new: &str, definition: &str, script: &mut Script) {
+    let Constraint { table, name, referenced, parts, .. } = constraint;
+    let (old_definition, is_valid) = constraint.valid_definition();
+    let tables = |table: &str| {
+        let referenced = referenced.iter().map(|(_, table)| table.clone());
+        referenced.chain([table.to_owned()]).collect::<Vec<_>>()
+    };
+    let drop = format!("ALTER TABLE {table} DROP CONSTRAINT {}", quoted(name));
+    let mut add_new = |table: &str| {
+        let add = Constraint::add(table, new, &format!("{definition} NOT VALID"));
+        script.add_made(
+            Phase::Reference,
+            table,
+            new,
+            Some((tables(table), "SHARE ROW EXCLUSIVE")),
+            add,
+        );
+        if is_valid {
+            script.add(Phase::Reference, 1, Constraint::validate(table, new));
+        }
+        let name = quoted(new);
+        script.add(
+            Phase::Clean,
+            1,
+            format!("ALTER TABLE {table} DROP CONSTRAINT IF EXISTS {name}"),
+        );
+    };
+    if constraint.is_partitioned {
+        for (part, _) in parts {
+            add_new(part);
+        }
+    } else {
+        add_new(table);
+    }
+    script.add(Phase::Switch, 3, drop.clone());
+    script.add(Phase::Unswitch, 3, drop);
+    if constraint.is_partitioned {
+        for (part, part_name) in parts {
+            script.add(Phase::Switch, 8, Constraint::rename(part, new, part_name));
+            script.add(
+                Phase::Unswitch,
+                8,
+                Constraint::add(part, part_name, &format!("{old_definition} NOT VALID")),
+            );
+            script.add(Phase::Revalidate, 1, Constraint::validate(part, part_name));
+        }
+        // By then the columns have their old names again.
+        script.add(Phase::Switch, 9, Constraint::add(table, name, old_definition));
+        let lock = (tables(table), "SHARE ROW EXCLUSIVE");
+        script.add_locked(Phase::Revalidate, 2, lock, Constraint::add(table, name, old_definition));
+    } else {
+        script.add(Phase::Switch, 8, Constraint::rename(table, new, name));
+        script.add(
+            Phase::Unswitch,
+            8,
+            Constraint::add(table, name, &format!("{old_definition} NOT VALID")),
+        );
+        if is_valid {
+            script.add(Phase::Revalidate, 1, Constraint::validate(table, name));
+        }
+    }
+}
+
+fn of(members: &[Member]) -> Result<Vec<Constraint>, Error> {
+    const QUERY: &str = "
+        SELECT DISTINCT k.oid::bigint, k.conrelid::regclass::text, k.conrelid::bigint, k.conname::text, pg_get_constraintdef(k.oid),
+               obj_description(k.oid, 'pg_constraint'), nullif(k.confrelid, 0)::bigint, nullif(k.confrelid, 0)::regclass::text,
+               (SELECT relkind = 'p' FROM pg_class WHERE oid = k.conrelid)
+          FROM member m
+          JOIN pg_constraint k ON k.conparentid = 0 AND k.contype IN ('c', 'f')
+               AND (k.conrelid = m.relation AND m.number = ANY (k.conkey) OR k.confrelid = m.relation AND m.number = ANY (k.confkey))
+         ORDER BY 2, 4";
+    const PARTS: &str = "
+        SELECT conrelid::regclass::text, conname::text FROM pg_constraint
+         WHERE conparentid = $1::oid AND conrelid <> (SELECT conrelid FROM pg_constraint WHERE oid = $1::oid) ORDER BY 1";
+    let mut constraints = rows(&query_about(members, QUERY), &[], |row| {
+        let oid =
+            |place| row.get::<i64>(place).map(|oid| oid.and_then(|oid| u32::try_from(oid).ok()));
+        Ok(Constraint {
+            oid: row.get(1)?.unwrap_or(0),
+            table: string(row.get(2)?),
+            relation: oid(3)?.unwrap_or(0),
+            name: string(row.get(4)?),
+            definition: string(row.get(5)?),
+            comment: row.get::<Text>(6)?.map(|text| text.0),
+            referenced: oid(7)?.zip(row.get::<Text>(8)?.map(|text| text.0)),
+            is_partitioned: row.get(9)?.unwrap_or(false),
+            parts: Vec::new(),
+        })
+    })?;
+    for constraint in constraints.iter_mut().filter(|constraint| constraint.is_partitioned) {
+        constraint.parts = rows(PARTS, &[constraint.oid.into()], |row| {
+            Ok((string(row.get(1)?), string(row.get(2)?)))
+        })?;
+    }
+    Ok(constraints)
+}

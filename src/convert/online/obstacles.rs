@@ -1,0 +1,136 @@
+//! What makes it impossible to let another column take the place of one: found before anything is changed.
+
+use crate::convert::online::columns::{Member, query_about};
+use crate::convert::place::rows;
+use crate::error::Error;
+use crate::error::convert::Refusal;
+use crate::observe::catalog_queries::string;
+use crate::pg::text::in_error;
+
+/// Each row is a reason: the object that is in the way, and why.
+///
+/// Columns are looked at in partitions, too, where they have numbers of their own. What depends on a view that is made
+/// again is made again with it, or is in the way like what depends on the column.
+const QUERY: &str = "
+    , relation AS (
+        SELECT DISTINCT c.*, p.own FROM place p JOIN pg_class c ON c.oid = p.relation),
+    seen (oid) AS (
+        SELECT r.ev_class FROM place p
+          JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass
+               AND d.refobjid = p.relation AND d.refobjsubid = p.number
+          JOIN pg_rewrite r ON r.oid = d.objid
+         UNION
+        SELECT r.ev_class FROM seen s
+          JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = s.oid
+          JOIN pg_rewrite r ON r.oid = d.objid),
+    obstacle (object, reason) AS (
+        SELECT oid::regclass::text, CASE
+                   WHEN relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user) THEN format('belongs to another role: SET ROLE %I', pg_get_userbyid(relowner))
+                   WHEN relpersistence = 't' THEN 'is temporary'
+                   WHEN row_security_active(oid) THEN 'has row security that hides rows from you'
+                   WHEN relkind NOT IN ('r', 'p') THEN 'is no ordinary table'
+                   WHEN reloftype <> 0 THEN 'is made of a type'
+                   WHEN oid <> own AND relkind = 'p' THEN 'is a partition that is partitioned itself'
+                   WHEN NOT relispartition AND EXISTS (SELECT FROM pg_inherits WHERE inhrelid = relation.oid) THEN 'inherits from another'
+                   WHEN relkind = 'r' AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = relation.oid) THEN 'has others that inherit from it' END
+          FROM relation
+        UNION ALL
+        SELECT oid::regclass::text, 'is a partition that has a foreign key of its own'
+          FROM relation JOIN member ON member.relation = oid WHERE relispartition
+        UNION ALL
+        SELECT format('%s.%I', attrelid::regclass, attname), CASE
+                   WHEN attgenerated <> '' THEN 'is generated from others'
+                   WHEN t.typtype = 'd' THEN 'is of a domain, whose rules the new column would not have'
+                   WHEN attidentity <> '' AND place.own <> (SELECT relation FROM member LIMIT 1) THEN 'has an identity' END
+          FROM place JOIN pg_attribute a ON a.attrelid = place.relation AND a.attnum = place.number
+          JOIN pg_type t ON t.oid = a.atttypid
+        UNION ALL
+        SELECT format('%s.%I', m.relation::regclass, m.name), 'is what the table is partitioned by'
+          FROM member m
+         WHERE EXISTS (SELECT FROM pg_partitioned_table WHERE partrelid = m.relation AND m.number = ANY (partattrs::smallint[]))
+            OR EXISTS (SELECT FROM pg_depend d JOIN pg_partitioned_table ON partrelid = d.objid
+                        WHERE d.classid = 'pg_class'::regclass AND d.objid = m.relation AND d.refclassid = 'pg_class'::regclass
+                          AND d.refobjid = m.relation AND d.refobjsubid = m.number)
+        UNION ALL
+        SELECT format('%s.%I', a.attrelid::regclass, a.attname), 'is generated from the column'
+          FROM place p JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.refclassid = 'pg_class'::regclass
+               AND d.refobjid = p.relation AND d.refobjsubid = p.number
+          JOIN pg_attrdef e ON e.oid = d.objid AND (e.adrelid, e.adnum) <> (p.relation, p.number)
+          JOIN pg_attribute a ON a.attrelid = e.adrelid AND a.attnum = e.adnum
+        UNION ALL
+        SELECT format('constraint %I of %s', conname, conrelid::regclass), CASE
+                   WHEN contype = 'x' THEN 'excludes by the column'
+                   WHEN contype IN ('p', 'u') AND condeferrable THEN 'is deferrable, which that of the new column could not be before the switch'
+                   WHEN contype = 'f' AND $1 AND NOT convalidated THEN 'is not valid, so rows may refer to none'
+                   WHEN contype = 'c' AND conrelid <> p.own AND coninhcount = 0 THEN 'is of a partition alone'
+                   WHEN to_jsonb(k) ->> 'conperiod' = 'true' THEN 'is about periods of time'
+                   WHEN to_jsonb(k) ->> 'conenforced' = 'false' THEN 'is not enforced'
+                   WHEN contype = 'c' AND $1 THEN 'is about values that will be others'
+                   WHEN contype = 'f' AND EXISTS (SELECT FROM generate_subscripts(conkey, 1) i
+                        WHERE conkey[i] = p.number AND (confrelid, confkey[i]) NOT IN (SELECT relation, number FROM member))
+                        THEN format('refers to %s: name the column there, so that all are moved over together', confrelid::regclass) END
+          FROM place p JOIN pg_constraint k ON k.conrelid = p.relation AND p.number = ANY (k.conkey) AND k.conparentid = 0
+        UNION ALL
+        SELECT format('constraint %I of %s', conname, conrelid::regclass), CASE
+                   WHEN confrelid <> p.own THEN format('refers to the partition %s', confrelid::regclass)
+                   ELSE format('refers to the partitioned table %s: no new one can be made while the table is in use', confrelid::regclass) END
+          FROM place p JOIN pg_constraint k ON k.contype = 'f' AND k.confrelid = p.relation AND p.number = ANY (k.confkey)
+               AND k.conparentid = 0 AND k.conrelid NOT IN (SELECT oid FROM relation WHERE oid <> own)
+         WHERE p.relation <> p.own OR EXISTS (SELECT FROM pg_partitioned_table WHERE partrelid = p.relation)
+        UNION ALL
+        SELECT DISTINCT format('publication %I', pubname), format('publishes %I.%I, whose subscribers have no such column; take it out of it first', schemaname, tablename)
+          FROM relation JOIN pg_publication_tables ON to_regclass(format('%I.%I', schemaname, tablename)) = oid
+        UNION ALL
+        SELECT format('rule %I of %s', rulename, ev_class::regclass), 'may change what is written'
+          FROM relation JOIN pg_rewrite ON ev_class = relation.oid
+        UNION ALL
+        SELECT format('materialized view %s', oid::regclass), 'shows the column' FROM seen JOIN pg_class USING (oid) WHERE relkind = 'm'
+        UNION ALL
+        SELECT pg_describe_object(classid, objid, 0), 'is of a view that has to be made again'
+          FROM seen JOIN pg_class c USING (oid)
+          JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = c.oid AND d.deptype IN ('n', 'a')
+               AND NOT (d.classid = 'pg_rewrite'::regclass AND EXISTS (
+                   SELECT FROM pg_rewrite r JOIN pg_class s ON s.oid = r.ev_class WHERE r.oid = d.objid AND s.relkind IN ('v', 'm') AND r.rulename = '_RETURN'))
+         WHERE c.relkind = 'v'
+        UNION ALL
+        SELECT format('view %s', oid::regclass), 'belongs to an extension'
+          FROM seen JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = oid AND d.deptype = 'e'
+        UNION ALL
+        SELECT format('view %s', c.oid::regclass), 'belongs to another role'
+          FROM seen JOIN pg_class c USING (oid) WHERE c.relkind = 'v' AND NOT pg_has_role(c.relowner, 'USAGE')
+        UNION ALL
+        SELECT pg_describe_object(d.classid, d.objid, 0), 'names the column'
+          FROM place p JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number
+         WHERE d.classid NOT IN ('pg_attrdef'::regclass, 'pg_class'::regclass, 'pg_constraint'::regclass, 'pg_policy'::regclass,
+                                 'pg_publication_rel'::regclass, 'pg_rewrite'::regclass, 'pg_statistic_ext'::regclass, 'pg_trigger'::regclass)
+        UNION ALL
+        SELECT pg_describe_object(d.classid, d.objid, 0), CASE
+                   WHEN t.tgrelid <> p.own THEN 'is of a partition alone'
+                   WHEN $1 AND d.classid = 'pg_policy'::regclass THEN 'is about values that will be others'
+                   WHEN $1 AND pg_get_expr(i.indpred, i.indrelid) !~ '^[(][^()]* IS (NOT )?NULL[)]$' THEN 'has a condition about values that will be others' END
+          FROM place p JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number
+          LEFT JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid AND t.tgparentid = 0
+          LEFT JOIN pg_index i ON d.classid = 'pg_class'::regclass AND i.indexrelid = d.objid
+        UNION ALL
+        SELECT format('default of %s.%I', p.relation::regclass, a.attname), 'is a value that will be another'
+          FROM place p JOIN pg_attrdef e ON e.adrelid = p.relation AND e.adnum = p.number
+          JOIN pg_attribute a ON a.attrelid = p.relation AND a.attnum = p.number
+         WHERE $1 AND (p.relation, p.number) <> (SELECT relation, number FROM member LIMIT 1) AND p.relation = p.own
+        UNION ALL
+        SELECT format('trigger %I of %s', tgname, tgrelid::regclass), 'would be set off by each row that is written; a role that may set session_replication_role can keep it from that'
+          FROM relation JOIN pg_trigger ON tgrelid = relation.oid JOIN pg_proc p ON p.oid = tgfoid
+         WHERE p.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND NOT tgisinternal AND tgtype & 16 <> 0 AND tgenabled <> 'D'
+           AND (tgenabled IN ('A', 'R') OR NOT has_parameter_privilege('session_replication_role', 'SET')))
+    SELECT DISTINCT object, reason FROM obstacle WHERE reason IS NOT NULL ORDER BY 1, 2";
+
+/// Refuses, if there is anything.
+///
+/// # Errors
+/// What is in the way.
+pub fn refuse(members: &[Member], column: String, new_values: bool) -> Result<(), Error> {
+    let query = query_about(members, QUERY);
+    let found = rows(&query, &[new_values.into()], |row| {
+        Ok(in_error(&format!("{} {}", string(row.get(1)?), string(row.get(2)?))))
+    })?;
+    if found.is_empty() { Ok(()) } else { Err(Refusal::InTheWay { column, found }.into()) }
+}

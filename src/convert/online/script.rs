@@ -1,0 +1,123 @@
+//! The statements of a job by the phase in which they run.
+
+use std::collections::BTreeMap;
+
+/// When a statement runs. The schema of the jobs knows them by these names (`sql/convert_job.sql`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// When the job starts, under a lock on all tables.
+    Prepare,
+    /// Before old rows get their values: by a client.
+    FirstIndex,
+    /// When all rows have their values.
+    Check,
+    /// After that: by a client.
+    Index,
+    /// When the indexes are there.
+    Attach,
+    /// When they are the tables'.
+    Reference,
+    /// In the switch, under a lock on all tables.
+    Switch,
+    /// When the switch is taken back, under a lock on all tables.
+    Unswitch,
+    /// After that.
+    Revalidate,
+    /// When the job is undone, in the end.
+    Clean,
+    /// When the job is finished.
+    Finish,
+    /// When it is finished, and the old values are kept.
+    Keep,
+}
+
+impl Phase {
+    /// Its name in the schema of the jobs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phase::Prepare => "prepare",
+            Phase::FirstIndex => "first_index",
+            Phase::Check => "check",
+            Phase::Index => "index",
+            Phase::Attach => "attach",
+            Phase::Reference => "reference",
+            Phase::Switch => "switch",
+            Phase::Unswitch => "unswitch",
+            Phase::Revalidate => "revalidate",
+            Phase::Clean => "clean",
+            Phase::Finish => "finish",
+            Phase::Keep => "keep",
+        }
+    }
+}
+
+/// The tables that are locked, and how.
+pub type Lock = (Vec<String>, &'static str);
+
+/// A statement of a job.
+pub struct Statement {
+    /// What runs.
+    pub text: String,
+    /// Which tables are locked before it runs, and how.
+    pub lock: Option<Lock>,
+    /// The table that it makes an index or constraint of, and the name of that.
+    pub made: Option<(String, String)>,
+}
+
+/// All of them, in their order.
+#[derive(Default)]
+pub struct Script(BTreeMap<(Phase, u32), Vec<Statement>>);
+
+impl Script {
+    /// Adds a statement to a phase, behind those of a lower rank and those that were added before.
+    pub fn add(&mut self, phase: Phase, rank: u32, text: String) {
+        self.push(phase, rank, Statement { text, lock: None, made: None });
+    }
+
+    /// The same, of a statement before which tables are locked.
+    pub fn add_locked(&mut self, phase: Phase, rank: u32, lock: Lock, text: String) {
+        self.push(phase, rank, Statement { text, lock: Some(lock), made: None });
+    }
+
+    /// The same, of a statement that makes an index or constraint of a table.
+    pub fn add_made(
+        &mut self,
+        phase: Phase,
+        table: &str,
+        name: &str,
+        lock: Option<Lock>,
+        text: String,
+    ) {
+        let made = Some((table.to_owned(), name.to_owned()));
+        self.push(phase, 1, Statement { text, lock, made });
+    }
+
+    /// A way back has to be open whatever has been dropped meanwhile.
+    fn push(&mut self, phase: Phase, rank: u32, mut statement: Statement) {
+        if matches!(phase, Phase::Unswitch | Phase::Revalidate | Phase::Clean) {
+            for kind in ["ALTER TABLE ", "ALTER INDEX ", "DROP VIEW "] {
+                if let Some(rest) = statement.text.strip_prefix(kind) {
+                    statement.text = format!("{kind}IF EXISTS {rest}");
+                }
+            }
+        }
+        self.0.entry((phase, rank)).or_default().push(statement);
+    }
+
+    /// The statements of a phase.
+    pub fn of(&self, phase: Phase) -> impl Iterator<Item = &Statement> {
+        self.0
+            .iter()
+            .filter(move |((other, _), _)| *other == phase)
+            .flat_map(|(_, statements)| statements)
+    }
+
+    /// All of them, with the phase of each and its place there.
+    pub fn all(&self) -> impl Iterator<Item = (Phase, usize, &Statement)> {
+        let mut phases: Vec<Phase> = self.0.keys().map(|&(phase, _)| phase).collect();
+        phases.dedup();
+        phases.into_iter().flat_map(move |phase| {
+            self.of(phase).enumerate().map(move |(index, statement)| (phase, index + 1, statement))
+        })
+    }
+}
