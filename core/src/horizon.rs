@@ -2,10 +2,10 @@
 //!
 //! Transactions commit in another order than their IDs were made, so a reader that goes by `id > last` passes
 //! rows that are not there yet. What makes an ID decided is known here: the *frontier* is above every ID that
-//! was made, and each transaction that made some is *pending* from its first ID on, until it has ended. The
+//! was made, and each transaction that made some is *pending* from its lowest ID on, until it has ended. The
 //! smallest of these is the horizon.
 //!
-//! A transaction publishes its first ID before anybody can make a higher one, and is taken back only once all
+//! A transaction publishes its lowest ID before anybody can make a higher one, and is taken back only once all
 //! new snapshots see how it ended. A prepared transaction, which no session holds, is in a table until it is
 //! no longer in progress. So a snapshot that is taken *after* the horizon was read sees all rows below it. A
 //! statement has taken its snapshot before: [`Reader`] finds out which horizon that one is good for.
@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::layout::Layout;
 
-/// The first ID of a session's transaction, if it has made any. All-zero bytes are one that has not.
+/// The lowest ID of a session's transaction, if it has any. All-zero bytes are one that has none.
 #[repr(transparent)]
 #[derive(Debug, Default)]
 pub struct Pending(AtomicI64);
@@ -32,7 +32,7 @@ pub struct Pending(AtomicI64);
 const NONE: i64 = i64::MAX;
 
 impl Pending {
-    /// The first ID, if there is one.
+    /// The lowest ID, if there is one.
     #[inline]
     pub fn first_id(&self) -> Option<i64> {
         // `Acquire`: a snapshot that is taken when this tells of no transaction sees how the last one ended.
@@ -40,10 +40,15 @@ impl Pending {
         (turned != 0).then_some(turned ^ NONE)
     }
 
-    /// Notes the first ID. The session's own.
+    /// Notes an ID, unless a lower one is noted, and tells whether none was. The first ID need not be the lowest: one
+    /// from elsewhere may be above those that the transaction makes after it. The session's own.
     #[inline]
-    pub fn publish(&self, first_id: i64) {
-        self.0.store(first_id ^ NONE, Release);
+    pub fn publish(&self, id: i64) -> bool {
+        let first_id = self.first_id();
+        if first_id.is_none_or(|first_id| id < first_id) {
+            self.0.store(id ^ NONE, Release);
+        }
+        first_id.is_none()
     }
 
     /// The transaction has ended, and every new snapshot shows it. The session's own.
@@ -59,10 +64,15 @@ impl Pending {
 pub struct Prepared {
     /// Its transaction ID, which does not wrap around.
     pub transaction: u64,
-    /// Its first ID; `i64::MIN` if nothing is known of its IDs.
+    /// Its lowest ID; `i64::MIN` if nothing is known of its IDs, and [`Prepared::NO_ID`] if it has none.
     pub first_id: i64,
     /// The database that it is in.
     pub database: u32,
+}
+
+impl Prepared {
+    /// Above every horizon.
+    pub const NO_ID: i64 = i64::MAX;
 }
 
 /// Prepared transactions, in memory that others own.
@@ -84,12 +94,13 @@ impl PreparedTable<'_> {
         self.room.get(..*self.count).unwrap_or_default()
     }
 
-    /// Adds one, unless its transaction is there already.
+    /// Adds one. If its transaction is there already, the lower ID holds.
     ///
     /// # Errors
     /// If the table is full.
     pub fn add(&mut self, entry: Prepared) -> Result<(), Full> {
-        if self.entries().iter().any(|known| known.transaction == entry.transaction) {
+        if let Some(known) = self.known(entry.transaction) {
+            known.first_id = known.first_id.min(entry.first_id);
             return Ok(());
         }
         *self.room.get_mut(*self.count).ok_or(Full)? = entry;
@@ -97,7 +108,12 @@ impl PreparedTable<'_> {
         Ok(())
     }
 
-    /// Removes one whose transaction is no longer in progress.
+    fn known(&mut self, transaction: u64) -> Option<&mut Prepared> {
+        let known = self.room.get_mut(..*self.count).unwrap_or_default();
+        known.iter_mut().find(|entry| entry.transaction == transaction)
+    }
+
+    /// Removes one whose transaction is no longer in progress, or has no ID.
     pub fn forget(&mut self, transaction: u64) {
         let place = self.entries().iter().position(|known| known.transaction == transaction);
         if let Some(place) = place {
@@ -132,8 +148,8 @@ pub fn frontier_id(layout: &Layout, position: u64, node_bits: Option<u64>) -> i6
     Layout::to_bigint(id)
 }
 
-/// No horizon that was ever read is above this: an ID below it comes too late. Nothing is known of it before the server
-/// has started to make IDs.
+/// No horizon that was read since IDs were last made from a lower one on is above this: an ID below it comes too late.
+/// Nothing is known of it before the server has started to make IDs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Floor(Option<i64>);
 
@@ -155,6 +171,12 @@ impl Floor {
     /// The server starts to make IDs, with this frontier. Readers may have passed all that it made before.
     pub fn start(&mut self, frontier_id: i64) {
         self.0 = self.0.max(Some(frontier_id));
+    }
+
+    /// An administrator has made the server start again with this frontier, whatever was read before. It may be below
+    /// the last one, where no ID was made after a time that was mistyped; then that holds for no ID to come.
+    pub fn start_again(&mut self, frontier_id: i64) {
+        self.0 = Some(frontier_id);
     }
 
     /// The horizon of one database: the smallest of the frontier's ID, of what its sessions have pending and of what
@@ -409,6 +431,44 @@ mod tests {
             let last = Layout::to_bigint(layout.max_of(layout.ticks() - 1));
             assert!(frontier_id(&layout, end - 1, Some(0)) <= last);
         }
+    }
+
+    #[test]
+    fn the_lowest_id_is_pending() {
+        let pending = Pending::default();
+        assert!(pending.publish(5));
+        for (id, lowest) in [(7, 5), (3, 3), (4, 3), (i64::MIN, i64::MIN)] {
+            assert!(!pending.publish(id));
+            assert_eq!(pending.first_id(), Some(lowest));
+        }
+        pending.clear();
+        assert!(pending.publish(9));
+    }
+
+    #[test]
+    fn the_lowest_id_of_a_prepared_transaction_holds() {
+        let (mut count, mut room) = (0, [Prepared::default(); 1]);
+        let mut table = PreparedTable { count: &mut count, room: &mut room };
+        let entry = |first_id| Prepared { transaction: 8, first_id, database: 1 };
+        for (first_id, lowest) in [(Prepared::NO_ID, Prepared::NO_ID), (5, 5), (7, 5), (3, 3)] {
+            table.add(entry(first_id)).unwrap();
+            assert_eq!(table.entries(), [entry(lowest)]);
+        }
+        let other = Prepared { transaction: 9, ..entry(1) };
+        assert_eq!(table.add(other), Err(Full));
+        table.forget(8);
+        assert_eq!(table.add(other), Ok(()));
+    }
+
+    #[test]
+    fn a_horizon_of_a_time_that_was_taken_back_is_no_floor() {
+        let (mut floor, own) = (Floor::default(), Pending::default());
+        floor.start(10);
+        floor.start_again(1_000);
+        assert_eq!(floor.horizon(1_000, [].into_iter(), &[], 1), Some(1_000));
+        floor.start_again(20);
+        assert_eq!(floor.admit(&own, 19), Err(Refused::Below(20)));
+        assert_eq!(floor.admit(&own, 20), Ok(()));
     }
 
     #[test]

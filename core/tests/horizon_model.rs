@@ -19,6 +19,8 @@ use stateright::{Checker, Model, Property};
 const DATABASE: u32 = 1;
 /// Positions that a claim takes.
 const BLOCK: i64 = 2;
+/// How far ahead a mistyped time is.
+const FAR: i64 = 100;
 /// Room in the table.
 const ROOM: usize = 3;
 
@@ -42,6 +44,8 @@ enum Fault {
     ForgetUnlisted,
     /// An ID of an earlier transaction is stored unseen.
     NoGuard,
+    /// The first ID stays pending, although the transaction has a lower one by now.
+    LowerUnpublished,
     /// A statement that asks again reads the horizon anew.
     TwoHorizons,
     /// What is known is forgotten while a statement may ask again.
@@ -52,6 +56,8 @@ enum Fault {
     FloorLost,
     /// What was prepared before a crash is not in the table after it.
     PreparedUnlearned,
+    /// What a session has read is not forgotten when the server is made to start again.
+    ResetUnnoticed,
 }
 
 /// How the reader polls.
@@ -74,11 +80,14 @@ enum Fate {
     Fetch,
     /// Makes no ID, and commits the one that was kept.
     Store,
+    /// Stores an ID of another server that is ahead of this one, then makes one, and commits both.
+    StoreAbove,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stage {
     Begin,
+    Claim,
     Publish,
     End,
     /// In the table, not yet among the prepared ones.
@@ -93,11 +102,11 @@ struct Writer {
     stage: Stage,
     first_id: Option<i64>,
     transaction: u32,
-    row: Option<i64>,
+    rows: Vec<i64>,
     block: (i64, i64),
     kept: Option<i64>,
-    /// A prepared transaction that nobody has committed yet, and its row.
-    prepared: Option<(u32, Option<i64>)>,
+    /// A prepared transaction that nobody has committed yet, and its rows.
+    prepared: Option<(u32, Vec<i64>)>,
 }
 
 /// How far a statement is that asks for the horizon.
@@ -111,8 +120,8 @@ enum Poll {
     Forgotten,
     /// Only in a faulty order: what is pending, not yet compared with the frontier.
     Scanned(i64),
-    /// It has read the horizon.
-    Read(Option<i64>),
+    /// It has read the horizon, and how many times the server was made to start again.
+    Read(Option<i64>, usize),
 }
 
 /// What a statement sees: for the rules, and for the model.
@@ -134,6 +143,8 @@ struct State {
     writers: Vec<Writer>,
     poll: Poll,
     session: Reader,
+    /// How many times the server was made to start again, as far as the session knows.
+    session_resets: usize,
     /// What the statement sees that asks now, and the first one of its transaction.
     own: View,
     first: View,
@@ -143,6 +154,9 @@ struct State {
     left: usize,
     polls: usize,
     crashes: usize,
+    resets: usize,
+    /// Where the frontier was before a time was mistyped that is far ahead.
+    mistyped: Option<i64>,
     last: i64,
     delivered: BTreeSet<i64>,
 }
@@ -155,6 +169,8 @@ struct World {
     polls: usize,
     reader: Polls,
     crashes: usize,
+    /// Whether a time is mistyped, and taken back before the clock gets there.
+    mistypes: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,6 +179,7 @@ enum Action {
     CommitPrepared(usize),
     Read,
     Crash,
+    Reset,
 }
 
 impl State {
@@ -202,9 +219,9 @@ impl State {
         self.writers.iter().filter_map(|writer| writer.first_id).collect()
     }
 
-    fn end(&mut self, transaction: u32, row: Option<i64>) {
+    fn end(&mut self, transaction: u32, rows: Vec<i64>) {
         self.running.remove(&transaction);
-        self.rows.extend(row.map(|id| (id, transaction)));
+        self.rows.extend(rows.into_iter().map(|id| (id, transaction)));
     }
 
     /// All memory is lost, and every transaction but those that are prepared.
@@ -213,11 +230,11 @@ impl State {
             if writer.stage != Stage::Begin {
                 writer.done += 1;
             }
-            (writer.stage, writer.first_id, writer.row) = (Stage::Begin, None, None);
+            (writer.stage, writer.first_id, writer.rows) = (Stage::Begin, None, Vec::new());
             writer.block = (0, 0);
         }
-        let prepared = self.writers.iter().filter_map(|writer| writer.prepared);
-        self.running = prepared.map(|(transaction, _)| transaction).collect();
+        let prepared = self.writers.iter().filter_map(|writer| writer.prepared.as_ref());
+        self.running = prepared.map(|(transaction, _)| *transaction).collect();
         (self.floor, self.table) = (Floor::default(), Vec::new());
         (self.poll, self.session, self.left, self.cursor) =
             (Poll::Idle, Reader::default(), 0, None);
@@ -242,9 +259,10 @@ impl World {
         if state.floor.is_known() {
             return;
         }
-        let prepared: Vec<_> = state.writers.iter().filter_map(|writer| writer.prepared).collect();
+        let prepared = state.writers.iter().filter_map(|writer| writer.prepared.as_ref());
+        let prepared: Vec<_> = prepared.map(|(transaction, _)| *transaction).collect();
         if self.fault != Fault::PreparedUnlearned {
-            for (transaction, _) in prepared {
+            for transaction in prepared {
                 let transaction = transaction.into();
                 let entry = Prepared { transaction, database: DATABASE, first_id: i64::MIN };
                 state.with_table(|table| table.add(entry)).unwrap();
@@ -264,8 +282,21 @@ impl World {
             }
     }
 
-    fn claim(&self, state: &mut State, writer: usize) -> i64 {
+    /// A superuser mistypes a time that is far ahead, or takes it back.
+    fn reset(&self, state: &mut State) {
         self.start(state);
+        (state.frontier, state.mistyped) = match state.mistyped {
+            None => (state.frontier + FAR, Some(state.frontier)),
+            Some(before) => (before, None),
+        };
+        state.floor.start_again(state.frontier);
+        state.resets += 1;
+    }
+
+    /// Makes an ID, and tells what comes next.
+    fn claim(&self, state: &mut State, writer: usize) -> Stage {
+        self.start(state);
+        let block = state.writers[writer].block;
         let left = &mut state.writers[writer].block;
         if left.0 == left.1 {
             *left = (state.frontier, state.frontier + BLOCK);
@@ -276,36 +307,47 @@ impl World {
         if self.fault != Fault::BlockOutlivesTransaction {
             left.0 = left.1;
         }
-        id
+        state.writers[writer].rows.push(id);
+        if self.fault == Fault::PublishLate {
+            return Stage::Publish;
+        }
+        let is_first = state.writers[writer].first_id.is_none();
+        if block.0 == block.1 && (is_first || self.fault != Fault::LowerUnpublished) {
+            state.with_pending(writer, |pending, _| pending.publish(id));
+        }
+        Stage::End
     }
 
     fn write(&self, state: &mut State, writer: usize) -> Option<()> {
         let fate = self.fate(state, writer)?;
         match state.writers[writer].stage {
+            // The clock has to get there first.
+            Stage::Begin | Stage::Claim if fate != Fate::Store && state.mistyped.is_some() => {
+                return None;
+            }
             Stage::Begin => {
-                let (block, kept) = (state.writers[writer].block, state.writers[writer].kept);
                 if fate != Fate::Fetch {
                     state.writers[writer].transaction = state.next_transaction;
                     state.running.insert(state.next_transaction);
                     state.next_transaction += 1;
                 }
-                let mut stage = Stage::End;
-                let row = if fate == Fate::Store {
-                    kept.filter(|&id| self.admit(state, writer, id))
-                } else {
-                    let id = self.claim(state, writer);
-                    if self.fault == Fault::PublishLate {
-                        stage = Stage::Publish;
-                    } else if block.0 == block.1 {
-                        state.with_pending(writer, |pending, _| pending.publish(id));
-                    }
-                    Some(id)
+                let stored = match fate {
+                    Fate::Store => state.writers[writer].kept,
+                    // The numbers of this server are odd.
+                    Fate::StoreAbove => Some(state.frontier + BLOCK + 1),
+                    _ => None,
                 };
-                let writer = &mut state.writers[writer];
-                (writer.stage, writer.row) = (stage, row);
+                let admitted = stored.filter(|&id| self.admit(state, writer, id));
+                state.writers[writer].rows.extend(admitted);
+                state.writers[writer].stage = match fate {
+                    Fate::Store => Stage::End,
+                    Fate::StoreAbove => Stage::Claim,
+                    _ => self.claim(state, writer),
+                };
             }
+            Stage::Claim => state.writers[writer].stage = self.claim(state, writer),
             Stage::Publish => {
-                let id = state.writers[writer].row?;
+                let id = *state.writers[writer].rows.last()?;
                 state.with_pending(writer, |pending, _| pending.publish(id));
                 state.writers[writer].stage = Stage::End;
             }
@@ -320,7 +362,7 @@ impl World {
             }
             Stage::BeingPrepared => {
                 let it = &mut state.writers[writer];
-                it.prepared = Some((it.transaction, it.row));
+                it.prepared = Some((it.transaction, it.rows.clone()));
                 it.stage = Stage::Clear;
             }
             Stage::End => {
@@ -330,19 +372,19 @@ impl World {
                 }
                 let it = &mut state.writers[writer];
                 if fate == Fate::Fetch {
-                    it.kept = it.row;
+                    it.kept = it.rows.first().copied();
                 }
                 it.stage = Stage::Clear;
-                let commits = matches!(fate, Fate::Commit | Fate::Store);
-                let (transaction, row) = (it.transaction, it.row.filter(|_| commits));
+                let commits = matches!(fate, Fate::Commit | Fate::Store | Fate::StoreAbove);
+                let (transaction, rows) = (it.transaction, it.rows.clone());
                 if fate != Fate::Fetch {
-                    state.end(transaction, row);
+                    state.end(transaction, if commits { rows } else { Vec::new() });
                 }
             }
             Stage::Clear => {
                 state.with_pending(writer, |pending, _| pending.clear());
                 let it = &mut state.writers[writer];
-                (it.stage, it.done, it.row) = (Stage::Begin, it.done + 1, None);
+                (it.stage, it.done, it.rows) = (Stage::Begin, it.done + 1, Vec::new());
             }
         }
         Some(())
@@ -378,12 +420,15 @@ impl World {
             Poll::Forgotten if self.fault == Fault::NotOneHold => {
                 Poll::Scanned(state.pending().into_iter().min().unwrap_or(i64::MAX))
             }
-            Poll::Scanned(least) => Poll::Read(state.horizon(vec![least])),
+            Poll::Scanned(least) => Poll::Read(state.horizon(vec![least]), state.resets),
             Poll::Forgotten => {
                 let pending = state.pending();
-                Poll::Read(state.horizon(pending))
+                Poll::Read(state.horizon(pending), state.resets)
             }
-            Poll::Read(read) => {
+            Poll::Read(read, resets) => {
+                if state.session_resets != resets && self.fault != Fault::ResetUnnoticed {
+                    (state.session_resets, state.session) = (resets, Reader::default());
+                }
                 let horizon = self.settle(state, read);
                 self.deliver(state, horizon);
                 Poll::Idle
@@ -447,8 +492,11 @@ impl World {
         state.cursor = None;
         let (least, most) = (first.min(horizon).unwrap_or(0), first.max(horizon).unwrap_or(0));
         let (from, seen) = (state.last, state.own.rows.clone());
-        state.delivered.extend(seen.into_iter().filter(|&id| from < id && id < least));
-        state.last = state.last.max(most - 1);
+        let found: Vec<_> = seen.into_iter().filter(|&id| from < id && id < least).collect();
+        // Where the horizon may go back, only a reader that goes by its rows misses none.
+        let reached = if self.mistypes { found.last().copied() } else { Some(most - 1) };
+        state.last = state.last.max(reached.unwrap_or(0));
+        state.delivered.extend(found);
     }
 
     /// How many times the reader asks at most when all writers have ended: for what is left of its transaction, and for
@@ -469,7 +517,7 @@ impl Model for World {
             stage: Stage::Begin,
             first_id: None,
             transaction: 0,
-            row: None,
+            rows: Vec::new(),
             block: (0, 0),
             kept: None,
             prepared: None,
@@ -484,12 +532,15 @@ impl Model for World {
             writers: vec![writer; self.transactions.len()],
             poll: Poll::Idle,
             session: Reader::default(),
+            session_resets: 0,
             own: View::default(),
             first: View::default(),
             cursor: None,
             left: 0,
             polls: 0,
             crashes: 0,
+            resets: 0,
+            mistyped: None,
             last: 0,
             delivered: BTreeSet::new(),
         }]
@@ -512,6 +563,9 @@ impl Model for World {
         if state.crashes < self.crashes && !ended {
             actions.push(Action::Crash);
         }
+        if self.mistypes && state.resets < 2 {
+            actions.push(Action::Reset);
+        }
     }
 
     fn next_state(&self, state: &State, action: Action) -> Option<State> {
@@ -519,8 +573,8 @@ impl Model for World {
         match action {
             Action::Write(writer) => self.write(&mut next, writer)?,
             Action::CommitPrepared(writer) => {
-                let (transaction, row) = next.writers[writer].prepared.take()?;
-                next.end(transaction, row);
+                let (transaction, rows) = next.writers[writer].prepared.take()?;
+                next.end(transaction, rows);
             }
             Action::Read => {
                 // Polls while nothing has ended are only counted up to their number.
@@ -530,6 +584,7 @@ impl Model for World {
                 self.read(&mut next);
             }
             Action::Crash => next.crash(),
+            Action::Reset => self.reset(&mut next),
         }
         Some(next)
     }
@@ -543,17 +598,20 @@ impl Model for World {
                 let is_over = world.writers_ended(state)
                     && state.poll == Poll::Idle
                     && state.polls >= world.polls + world.afterwards();
-                !is_over || state.rows.iter().all(|(id, _)| state.delivered.contains(id))
+                // An ID of another server may still be ahead of the horizon.
+                let mut rows = state.rows.iter().filter(|(id, _)| *id < state.frontier);
+                !is_over || rows.all(|(id, _)| state.delivered.contains(id))
             }),
         ]
     }
 }
 
-use Fate::{Abort, Commit, Fetch, Prepare, Store};
+use Fate::{Abort, Commit, Fetch, Prepare, Store, StoreAbove};
 
 fn world(fault: Fault, transactions: &[&[Fate]]) -> World {
     let transactions = transactions.iter().map(|fates| fates.to_vec()).collect();
-    World { fault, transactions, polls: 3, reader: Polls::Shared(1), crashes: 0 }
+    let reader = Polls::Shared(1);
+    World { fault, transactions, polls: 3, reader, crashes: 0, mistypes: false }
 }
 
 /// The same, with a cursor.
@@ -564,6 +622,11 @@ fn with_cursor(fault: Fault, statements: usize, transactions: &[&[Fate]]) -> Wor
 /// The same, with a crash.
 fn with_crash(fault: Fault, transactions: &[&[Fate]]) -> World {
     World { crashes: 1, polls: 2, ..world(fault, transactions) }
+}
+
+/// The same, with a time that is mistyped and taken back.
+fn with_mistyped_time(fault: Fault, transactions: &[&[Fate]]) -> World {
+    World { mistypes: true, ..world(fault, transactions) }
 }
 
 fn search(world: World) -> impl Checker<World> {
@@ -619,6 +682,18 @@ fn ids_that_are_stored_later() {
 }
 
 #[test]
+fn ids_of_a_server_that_is_ahead() {
+    assert_safe(world(Fault::None, &[&[StoreAbove], &[Commit, Commit]]));
+    assert_safe(with_crash(Fault::None, &[&[StoreAbove], &[Commit, Commit]]));
+}
+
+#[test]
+fn a_mistyped_time() {
+    assert_safe(with_mistyped_time(Fault::None, &[&[Commit], &[Commit]]));
+    assert_safe(with_mistyped_time(Fault::None, &[&[Fetch, Store], &[Commit]]));
+}
+
+#[test]
 fn steps_out_of_place_are_found() {
     let plain: &[&[Fate]] = &[&[Commit, Commit], &[Commit]];
     for fault in [
@@ -634,6 +709,8 @@ fn steps_out_of_place_are_found() {
         assert_found(world(fault, &[&[Prepare, Commit], &[Commit]]));
     }
     assert_found(world(Fault::NoGuard, &[&[Fetch, Store], &[Commit]]));
+    assert_found(world(Fault::LowerUnpublished, &[&[StoreAbove], &[Commit, Commit]]));
+    assert_found(with_mistyped_time(Fault::ResetUnnoticed, &[&[Commit], &[Commit]]));
     assert_found(with_cursor(Fault::TwoHorizons, 2, &[&[Fetch], &[Commit]]));
     assert_found(with_cursor(Fault::Forgotten, 2, plain));
     assert_found(with_cursor(Fault::CursorUnnoticed, 4, plain));

@@ -235,6 +235,8 @@ pub enum Reason {
     },
     /// A sample of too few or too many rows, in percent.
     BadSample(f64),
+    /// What is to be profiled and does not exist: its number, or `NULL`.
+    NoRelation(String),
     /// A table that is to be profiled twice, by itself or with its parent.
     GivenTwice(String),
     /// A column can't be moved over.
@@ -630,6 +632,12 @@ impl Reason {
                 "It is {percent}; a sample has from {SMALLEST_SAMPLE_PERCENT} to 100 percent of the rows."
             ))
             .hint("Leave it out to read all rows, or ask for one row in a hundred, as in: SELECT * FROM id_gen_profile('customer', 'id', 1);"),
+            Reason::NoRelation(relation) => Message::new(
+                Code::ERRCODE_UNDEFINED_TABLE,
+                format!("relation {relation} does not exist"),
+            )
+            .detail("Each of them is to be a table or view of this database; none may be NULL.")
+            .hint("Name the tables, as in: SELECT * FROM id_gen_profile('customer', 'id', others => '{customer_2023}');"),
             Reason::GivenTwice(table) => Message::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("table {table} would be read twice"),

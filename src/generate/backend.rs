@@ -87,8 +87,8 @@ pub fn take_shared(Backend { shared, slot }: Backend) -> Option<u64> {
                 return None;
             }
         }
-        // Before it takes an ID, a transaction has to be pending; its first one can't be below the block's.
-        let begins = slot.begin_transaction(|| terms.first_id());
+        // Before it takes an ID, a transaction has to be pending with it or a lower one, as the block's first one is.
+        let begins = slot.publish(terms.first_id());
         let id = shared.block.take(&terms);
         match id {
             Some(_) => slot.note_claim(terms.now_tick, 1),
@@ -171,11 +171,11 @@ fn first_attach() -> Result<Backend, Error> {
 }
 
 /// Leaves the slot when the process ends, before dynamic shared memory is unmapped; its counts stay
-/// until the next process takes it.
+/// until the next process takes it. What is pending stays until PostgreSQL has rolled back the transaction, which comes
+/// next: it may have committed already, although no snapshot shows that.
 unsafe extern "C-unwind" fn detach(_code: i32, _arg: pg_sys::Datum) {
     LOCAL.with(|local| {
         if let Some(Local { backend: Backend { slot, .. }, .. }) = local.take() {
-            transactions::unfollow();
             slot.pid.store(0, Ordering::Relaxed);
         }
     });

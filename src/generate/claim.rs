@@ -302,7 +302,7 @@ fn claim_locked(
         Err(ClaimError::Exhausted) => return Err(Denial::OutsideLayout),
     };
     // Under the lock, so that nobody reads a horizon above it before it is there.
-    slot.begin_transaction(|| layout.id_at(run.start, node_bits));
+    slot.publish(layout.id_at(run.start, node_bits));
     let low = allocator.is_low(run.end());
     peaks.note(layout, now_tick, run.end() - 1);
     let max_block = rules.max_block;

@@ -14,18 +14,33 @@ use crate::pg::server;
 use crate::pg::transaction::{self, SnapshotMark};
 use crate::shared::{HorizonRead, SharedState};
 
-/// What this session has read, as soon as it has, and how many transactions had ended then.
-static READER: PerProcess<Option<(u64, Reader)>> = PerProcess::new(None);
+/// What this session has read, as soon as it has.
+static SESSION: PerProcess<Option<Session>> = PerProcess::new(None);
 
-fn with_reader<T>(act: impl FnOnce(&mut Reader) -> T) -> T {
-    let now_ended = transactions::ended();
-    READER.with(|reader| {
-        let (ended, reader) = reader.get_or_insert_with(|| (now_ended, Reader::default()));
-        if *ended != now_ended {
-            *ended = now_ended;
-            reader.end_transaction();
+/// What this session has read, and what had happened by then that it does not outlive.
+#[derive(Default)]
+struct Session {
+    /// How many of its transactions had ended.
+    ended: u64,
+    /// How many of them had become prepared ones.
+    ended_as_prepared: u64,
+    /// How many times the server had been made to start again.
+    resets: u64,
+    reader: Reader,
+}
+
+fn with_session<T>(act: impl FnOnce(&mut Session) -> T) -> T {
+    let (ended, ended_as_prepared) = (transactions::ended(), transactions::ended_as_prepared());
+    SESSION.with(|session| {
+        let session = session.get_or_insert_default();
+        if session.ended_as_prepared != ended_as_prepared {
+            // Snapshots to come show that it runs. Those that it took did not show that of itself, so they seem later.
+            session.reader = Reader::default();
+        } else if session.ended != ended {
+            session.reader.end_transaction();
         }
-        act(reader)
+        (session.ended, session.ended_as_prepared) = (ended, ended_as_prepared);
+        act(session)
     })
 }
 
@@ -59,13 +74,14 @@ fn start(shared: &SharedState) -> Result<(), Error> {
     startup::start_undecided(shared)
 }
 
-/// The horizon of this database now, for a snapshot that is taken later.
-fn read(shared: &SharedState) -> Result<Option<i64>, Error> {
+/// The horizon of this database now, for a snapshot that is taken later; and how many times the server was made to start
+/// again.
+fn read(shared: &SharedState) -> Result<(Option<i64>, u64), Error> {
     let database = server::database();
     let mut ended = None;
     loop {
         match shared.read_horizon(database, ended.as_deref()) {
-            HorizonRead::Done(horizon) => return Ok(horizon),
+            HorizonRead::Done { horizon, resets } => return Ok((horizon, resets)),
             HorizonRead::Check(prepared) => ended = Some(transactions::ended_of(&prepared)),
             HorizonRead::NotStarted => start(shared)?,
         }
@@ -82,13 +98,19 @@ pub fn safe() -> Result<Option<i64>, Error> {
         return Err(Reason::HorizonInParallel.into());
     }
     let Some(own) = transaction::statement_snapshot() else { return Ok(None) };
-    if let Some(settled) = with_reader(|reader| reader.settled(&own)) {
+    if let Some(settled) = with_session(|session| session.reader.settled(&own)) {
         return Ok(settled);
     }
-    let read = read(shared)?;
+    let (read, resets) = read(shared)?;
     let Some(after) = transaction::latest_snapshot() else { return Ok(None) };
     let oldest = transaction::first_unseen();
-    Ok(with_reader(|reader| reader.settle(own, oldest, read, after)))
+    Ok(with_session(|session| {
+        if session.resets != resets {
+            // IDs may be made below what was read.
+            (session.resets, session.reader) = (resets, Reader::default());
+        }
+        session.reader.settle(own, oldest, read, after)
+    }))
 }
 
 /// Lets the transaction of this session commit an ID that it may not have made itself.

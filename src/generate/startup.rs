@@ -106,7 +106,7 @@ pub fn start(
         // As in `reserve::extend`.
         allocator.change_node(&layout, &state.identity);
     }
-    shared.start_horizon(&mut state, &layout, &allocator, &prepared)?;
+    shared.start_horizon(&mut state, &layout, &allocator, &prepared, resets)?;
     state.allocator = Some(allocator);
     let first_ms = allocator.frontier_ms(&layout).max(context.clock.wall_ms());
     let ready_ms = first_ms.saturating_sub(max_lead_ms.into());

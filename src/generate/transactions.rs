@@ -19,24 +19,35 @@ static FOLLOWED: PerProcess<Option<(&'static SharedState, &'static Slot)>> = Per
 /// How many transactions of this process have ended.
 static ENDED: PerProcess<u64> = PerProcess::new(0);
 
+/// How many of them have become prepared ones.
+static PREPARED: PerProcess<u64> = PerProcess::new(0);
+
 /// Called at the end of this session's transactions.
 struct AtEnd;
 
 impl Handler for AtEnd {
     fn handle(end: End) {
         match end {
-            End::Ended => {
-                ENDED.with(|ended| *ended += 1);
-                if let Some((_, slot)) = FOLLOWED.with(|followed| *followed) {
-                    slot.end_transaction();
-                }
-            }
             End::Prepares => {
                 if let Err(error) = prepare() {
                     report::raise(error);
                 }
             }
+            End::Prepared => {
+                PREPARED.with(|prepared| *prepared += 1);
+                prepared();
+                let_go();
+            }
+            End::Ended => let_go(),
         }
+    }
+}
+
+/// The transaction has ended for this session.
+fn let_go() {
+    ENDED.with(|ended| *ended += 1);
+    if let Some((_, slot)) = FOLLOWED.with(|followed| *followed) {
+        slot.end_transaction();
     }
 }
 
@@ -49,26 +60,23 @@ pub fn follow(shared: &'static SharedState, slot: &'static Slot) {
     transaction::on_end::<AtEnd>();
 }
 
-/// Follows them no longer: the process is about to give its slot to others. What is pending is let go of.
-pub fn unfollow() {
-    if let Some((_, slot)) = FOLLOWED.with(Option::take) {
-        slot.end_transaction();
-    }
-}
-
 /// How many transactions of this process have ended, since it is followed.
 #[inline]
 pub fn ended() -> u64 {
     ENDED.with(|ended| *ended)
 }
 
-/// Hands over what is pending to the prepared transaction that this session is about to make. There is room for it: of
-/// those in a full table at least one has ended, unless PostgreSQL has more of them than it says.
+/// How many of them have become prepared ones, which still run for every snapshot.
+pub fn ended_as_prepared() -> u64 {
+    PREPARED.with(|prepared| *prepared)
+}
+
+/// Hands over what is pending to the prepared transaction that this session is about to make. Another library may still
+/// make the first ID, in a callback that is called after this one: so one that has none gets its place, too. There is room
+/// for it: of those in a full table at least one has ended, unless PostgreSQL has more of them than it says.
 fn prepare() -> Result<(), Error> {
     let Some((shared, slot)) = FOLLOWED.with(|followed| *followed) else { return Ok(()) };
-    let Some(first_id) = slot.pending.first_id() else { return Ok(()) };
-    let entry =
-        Prepared { transaction: transaction::own_id(), first_id, database: server::database() };
+    let entry = own_entry(slot.pending.first_id());
     let mut ended = Vec::new();
     loop {
         // In one hold, or others might take the room that was made. They may have forgotten and filled all before it, too.
@@ -86,6 +94,26 @@ fn prepare() -> Result<(), Error> {
             return Err(Reason::TooManyPrepared.into());
         }
     }
+}
+
+/// The session's transaction is prepared: hands over what was made since, or gives its place back. Raises no error.
+fn prepared() {
+    let Some((shared, slot)) = FOLLOWED.with(|followed| *followed) else { return };
+    let first_id = slot.pending.first_id();
+    let entry = own_entry(first_id);
+    let mut state = shared.lock();
+    let mut table = shared.prepared(&mut state);
+    if first_id.is_none() {
+        table.forget(entry.transaction);
+    } else {
+        // It has its place, unless the session used id_gen for the first time in such a callback: and then it can't fail.
+        let _ = table.add(entry);
+    }
+}
+
+fn own_entry(first_id: Option<i64>) -> Prepared {
+    let first_id = first_id.unwrap_or(Prepared::NO_ID);
+    Prepared { transaction: transaction::own_id(), first_id, database: server::database() }
 }
 
 /// Those of the prepared transactions that have ended. The caller does not hold the lock.

@@ -137,12 +137,14 @@ unsafe fn running(snapshot: &pg_sys::SnapshotData) -> &[u32] {
 pub enum End {
     /// It is about to be prepared, and may still fail.
     Prepares,
-    /// It has ended for this session: committed, rolled back or prepared.
+    /// It is prepared, and has ended for this session.
+    Prepared,
+    /// It has ended: committed or rolled back.
     Ended,
 }
 
 /// Has a function called at the end of every transaction of this process. It may raise an error for [`End::Prepares`]
-/// alone.
+/// alone: where others come, it is too late to fail.
 pub fn on_end<F: Handler>() {
     // SAFETY: the function is of the type that PostgreSQL calls, and takes no argument of ours.
     unsafe { pg_sys::RegisterXactCallback(Some(call::<F>), std::ptr::null_mut()) };
@@ -163,7 +165,9 @@ unsafe extern "C-unwind" fn call<F: Handler>(
     };
     match event {
         // The transaction has left the array of those that run.
-        XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE => F::handle(End::Ended),
+        XACT_EVENT_COMMIT | XACT_EVENT_ABORT => F::handle(End::Ended),
+        // It runs on, without this process.
+        XACT_EVENT_PREPARE => F::handle(End::Prepared),
         XACT_EVENT_PRE_PREPARE => {
             // SAFETY: PostgreSQL calls this on its own thread, in a place where errors are allowed.
             unsafe { pg_sys::panic::pgrx_extern_c_guard(|| F::handle(End::Prepares)) }

@@ -88,17 +88,11 @@ impl Slot {
         }
     }
 
-    /// Publishes the ID from which on the transaction may commit rows, unless it has published one; whether it did so now.
+    /// Publishes an ID from which on the transaction may commit rows, unless it has published a lower one; whether it is the
+    /// first of the transaction.
     #[inline(always)]
-    pub fn begin_transaction(&self, first_id: impl FnOnce() -> u64) -> bool {
-        if cfg!(feature = "without_horizon") {
-            return false;
-        }
-        let begins = self.pending.first_id().is_none();
-        if begins {
-            self.pending.publish(Layout::to_bigint(first_id()));
-        }
-        begins
+    pub fn publish(&self, id: u64) -> bool {
+        !cfg!(feature = "without_horizon") && self.pending.publish(Layout::to_bigint(id))
     }
 
     /// The transaction has ended, and every new snapshot shows how: nothing is pending any more. What is left of the

@@ -51,7 +51,7 @@ pub const NAME: &CStr = c"id_gen";
 
 /// Changes with the meaning of what follows and with the [`SharedBlock`]; a field more or less of the rest
 /// changes [`VERSION`] by itself.
-const FORMAT: usize = 10;
+const FORMAT: usize = 11;
 
 /// On a server where the library is not preloaded, sessions of two versions may attach to one state
 /// after an upgrade.
@@ -125,6 +125,8 @@ pub struct State {
     step_log_limit: RateLimit,
     /// Below every ID that may still be admitted: no horizon was above it. Known with the first allocator.
     pub floor: Floor,
+    /// How many times an administrator has made the server start again: what was read of the horizon before holds no more.
+    resets: u64,
     /// How many prepared transactions are in the table, all that were prepared before the first allocator among them.
     prepared_count: usize,
     /// Statistics.
@@ -198,8 +200,13 @@ impl Peaks {
 /// What a look at the horizon brings.
 #[derive(Debug)]
 pub enum HorizonRead {
-    /// The horizon, if one is known.
-    Done(Option<i64>),
+    /// It is read.
+    Done {
+        /// The horizon, if one is known.
+        horizon: Option<i64>,
+        /// How many times the server was made to start again.
+        resets: u64,
+    },
     /// These transactions were prepared; some may have ended.
     Check(Vec<Prepared>),
     /// The server has not started to make IDs.
@@ -613,7 +620,8 @@ impl SharedState {
         PreparedTable { count: &mut state.prepared_count, room }
     }
 
-    /// The server starts to make IDs with this allocator; these transactions were prepared before.
+    /// The server starts to make IDs with this allocator; these transactions were prepared before. Or it starts again,
+    /// because an administrator says so.
     ///
     /// # Errors
     /// If they are more than the table has room for, which is more than PostgreSQL has.
@@ -623,6 +631,7 @@ impl SharedState {
         layout: &Layout,
         allocator: &Allocator,
         prepared: &[Prepared],
+        resets: bool,
     ) -> Result<(), Error> {
         if !state.floor.is_known() {
             let mut table = self.prepared(state);
@@ -632,7 +641,13 @@ impl SharedState {
             }
         }
         let frontier = allocator.frontier().position();
-        state.floor.start(horizon::frontier_id(layout, frontier, state.rules.node_bits));
+        let frontier_id = horizon::frontier_id(layout, frontier, state.rules.node_bits);
+        if resets {
+            state.floor.start_again(frontier_id);
+            state.resets += 1;
+        } else {
+            state.floor.start(frontier_id);
+        }
         Ok(())
     }
 
@@ -657,7 +672,7 @@ impl SharedState {
         let prepared = self.prepared(&mut state);
         let horizon = floor.horizon(frontier_id, pending, prepared.entries(), database);
         state.floor = floor;
-        HorizonRead::Done(horizon)
+        HorizonRead::Done { horizon, resets: state.resets }
     }
 
     /// Takes the slot of this process, new.
@@ -721,6 +736,7 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usiz
             unlogged_step_ns: 0,
             step_log_limit: RateLimit::default(),
             floor: Floor::default(),
+            resets: 0,
             prepared_count: 0,
             counters: Counters::new(),
         }),

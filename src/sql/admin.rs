@@ -77,7 +77,10 @@ fn explain(layout: &Layout, started: &Started, function: pg_sys::Oid) {
             format_ms(first_ms),
             format_ms(until_ms)
         ))
-        .set_hint(format!("Look for IDs from {first_id} on in your tables, and give such rows new ones before the clock gets there."))
+        .set_hint(schema::qualified_for_caller(
+            &format!("Look for IDs from {first_id} on in your tables, and give such rows new ones before the clock gets there. Where a table tells other servers the commit horizon, lower it: UPDATE horizon SET id = (SELECT snowflake_safe_horizon());"),
+            function,
+        ))
         .report(PgLogLevel::WARNING);
     }
     let wait_ms = ready_ms - unix_ms(clock::wall_ns());

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
+use id_gen_core::horizon::Prepared;
 use pgrx::prelude::*;
 
 use crate::error::Reason;
@@ -65,7 +66,8 @@ sql_function! {
             }
         }
         let prepared = shared.prepared(&mut shared.lock()).entries().to_vec();
-        rows.extend(prepared.into_iter().map(|entry| {
+        let with_ids = prepared.into_iter().filter(|entry| entry.first_id < Prepared::NO_ID);
+        rows.extend(with_ids.map(|entry| {
             let known = entry.first_id > i64::MIN;
             let transaction = Some(pg_sys::Datum::from(entry.transaction as u32));
             [None, transaction, oid(entry.database), known.then(|| int8(entry.first_id))]

@@ -12,6 +12,7 @@
 #include "libpq/pqsignal.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
+#include "storage/ipc.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
@@ -19,6 +20,7 @@ PG_MODULE_MAGIC;
 
 PG_FUNCTION_INFO_V1(foreign_worker_start);
 PGDLLEXPORT void foreign_worker_main(Datum argument);
+PGDLLEXPORT void foreign_worker_slow_to_end(Datum argument);
 
 #if PG_VERSION_NUM >= 190000
 static void end_where_it_stands(SIGNAL_ARGS)
@@ -28,13 +30,21 @@ static void end_where_it_stands(SIGNAL_ARGS)
 }
 #endif
 
-void foreign_worker_main(Datum argument)
+/* It is called after those that were registered later, and before PostgreSQL rolls back the transaction. */
+static void take_a_second(int code, Datum argument)
+{
+    pg_usleep(1000000L);
+}
+
+static void run(bool slow_to_end)
 {
 #if PG_VERSION_NUM >= 190000
     pqsignal(SIGTERM, end_where_it_stands);
 #endif
     BackgroundWorkerUnblockSignals();
     BackgroundWorkerInitializeConnection("postgres", NULL, 0);
+    if (slow_to_end)
+        before_shmem_exit(take_a_second, 0);
     StartTransactionCommand();
     SPI_connect();
     PushActiveSnapshot(GetTransactionSnapshot());
@@ -42,6 +52,16 @@ void foreign_worker_main(Datum argument)
     SPI_finish();
     PopActiveSnapshot();
     CommitTransactionCommand();
+}
+
+void foreign_worker_main(Datum argument)
+{
+    run(false);
+}
+
+void foreign_worker_slow_to_end(Datum argument)
+{
+    run(true);
 }
 
 /* foreign_worker_start(library text, statement text [, main function text]) → its process */

@@ -387,6 +387,8 @@ def test_mistakes_are_refused(connection: psycopg.Connection) -> None:
         "'t', 'none'": "42703",
         "'t', 'gone'": "42703",
         "'none', 'id'": "42P01",
+        "0::oid::regclass, 'id'": "42P01",
+        "'t', 'id', others => '{t,NULL}'": "42P01",
         "'i', 'id'": "42809",
         "'t', 'id', 0": "2202H",
         "'t', 'id', 'NaN'": "2202H",

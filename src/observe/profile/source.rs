@@ -37,6 +37,9 @@ pub struct Counts {
     pub nulls: u64,
 }
 
+/// The kind of a relation that does not exist.
+const NO_RELATION: u8 = b'-';
+
 /// A relation that is read.
 struct Relation {
     name: String,
@@ -54,7 +57,7 @@ impl Source {
     /// A table, and further ones.
     ///
     /// # Errors
-    /// If the sample is none, or a table would be read twice.
+    /// If the sample is none, a table does not exist, or one would be read twice.
     pub fn new(
         relation: pg_sys::Oid,
         column: Column,
@@ -217,7 +220,7 @@ fn relations(relation: pg_sys::Oid, others: DatumWithOid<'_>) -> Result<Vec<Rela
             SELECT place, oid FROM given
              UNION
             SELECT place, inhrelid FROM member JOIN pg_inherits ON inhparent = oid)
-        SELECT g.oid::regclass::text, coalesce(c.relkind, '-')::text,
+        SELECT coalesce(c.oid::regclass::text, g.oid::text, 'NULL'), coalesce(c.relkind, '-')::text,
                coalesce(row_security_active(c.oid), false),
                coalesce(has_table_privilege(c.oid, 'SELECT'), false),
                (SELECT count(*) FROM member m JOIN pg_class t ON t.oid = m.oid AND t.relkind <> 'p'
@@ -235,7 +238,7 @@ fn relations(relation: pg_sys::Oid, others: DatumWithOid<'_>) -> Result<Vec<Rela
                     kind: row
                         .get::<String>(2)?
                         .and_then(|kind| kind.bytes().next())
-                        .unwrap_or(b'-'),
+                        .unwrap_or(NO_RELATION),
                     row_security: row.get(3)?.unwrap_or(false),
                     readable: row.get(4)?.unwrap_or(false),
                     tables: row.get(5)?.unwrap_or(0),
@@ -244,7 +247,11 @@ fn relations(relation: pg_sys::Oid, others: DatumWithOid<'_>) -> Result<Vec<Rela
             })
             .collect()
     });
-    Ok(found?)
+    let found = found?;
+    match found.iter().find(|relation| relation.kind == NO_RELATION) {
+        Some(none) => Err(Reason::NoRelation(none.name.clone()).into()),
+        None => Ok(found),
+    }
 }
 
 /// Hands over the rows of a query.

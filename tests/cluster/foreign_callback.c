@@ -1,0 +1,38 @@
+/*
+ * A library that runs a statement when its session's transaction is about to be prepared, as one may that writes down what
+ * a transaction did. Callbacks of libraries that registered theirs later are called before it.
+ */
+
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+PG_MODULE_MAGIC;
+
+PG_FUNCTION_INFO_V1(foreign_callback_at_prepare);
+
+static char *statement;
+
+static void at_prepare(XactEvent event, void *argument)
+{
+    if (event != XACT_EVENT_PRE_PREPARE)
+        return;
+    SPI_connect();
+    PushActiveSnapshot(GetTransactionSnapshot());
+    SPI_execute(statement, false, 0);
+    PopActiveSnapshot();
+    SPI_finish();
+}
+
+/* foreign_callback_at_prepare(statement text), once in a session */
+Datum foreign_callback_at_prepare(PG_FUNCTION_ARGS)
+{
+    statement = MemoryContextStrdup(TopMemoryContext, text_to_cstring(PG_GETARG_TEXT_PP(0)));
+    RegisterXactCallback(at_prepare, NULL);
+    PG_RETURN_VOID();
+}
