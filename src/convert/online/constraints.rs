@@ -8,7 +8,7 @@ use id_gen_core::sql_text::{find, rename_column};
 
 use crate::convert::online::columns::{Member, query_about};
 use crate::convert::online::names::Names;
-use crate::convert::online::script::{Phase, Script};
+use crate::convert::online::script::{Phase, Script, rank};
 use crate::convert::place::rows;
 use crate::error::Error;
 use crate::observe::catalog_queries::string;
@@ -104,10 +104,10 @@ pub fn write(members: &[Member], names: &Names, script: &mut Script) -> Result<(
             if constraint.valid_definition().1 {
                 script.add(Phase::Check, 1, Constraint::validate(table, &new));
             }
-            script.add(Phase::Switch, 4, Constraint::rename(table, name, &old));
-            script.add(Phase::Switch, 8, Constraint::rename(table, &new, name));
-            script.add(Phase::Unswitch, 4, Constraint::rename(table, name, &new));
-            script.add(Phase::Unswitch, 8, Constraint::rename(table, &old, name));
+            script.add(Phase::Switch, rank::NAMES_GO, Constraint::rename(table, name, &old));
+            script.add(Phase::Switch, rank::CONSTRAINTS, Constraint::rename(table, &new, name));
+            script.add(Phase::Unswitch, rank::NAMES_GO, Constraint::rename(table, name, &new));
+            script.add(Phase::Unswitch, rank::CONSTRAINTS, Constraint::rename(table, &old, name));
         }
         if let Some(comment) = &constraint.comment {
             let (name, table) = (quoted(&constraint.name), &constraint.table);
@@ -116,12 +116,12 @@ pub fn write(members: &[Member], names: &Names, script: &mut Script) -> Result<(
             let back = if constraint.is_partitioned {
                 (Phase::Revalidate, 3)
             } else {
-                (Phase::Unswitch, 9)
+                (Phase::Unswitch, rank::DESCRIPTIONS)
             };
-            for (way, rank) in [(Phase::Switch, 10), back] {
+            for (way, place) in [(Phase::Switch, rank::DEFAULTS), back] {
                 script.add(
                     way,
-                    rank,
+                    place,
                     format!("COMMENT ON CONSTRAINT {name} ON {table} IS {comment}"),
                 );
             }
@@ -165,27 +165,27 @@ fn write_reference(constraint: &Constraint, new: &str, definition: &str, script:
     } else {
         add_new(table);
     }
-    script.add(Phase::Switch, 3, drop.clone());
-    script.add(Phase::Unswitch, 3, drop);
+    script.add(Phase::Switch, rank::REFERENCES_GO, drop.clone());
+    script.add(Phase::Unswitch, rank::REFERENCES_GO, drop);
     if constraint.is_partitioned {
         for (part, part_name) in parts {
-            script.add(Phase::Switch, 8, Constraint::rename(part, new, part_name));
+            script.add(Phase::Switch, rank::CONSTRAINTS, Constraint::rename(part, new, part_name));
             script.add(
                 Phase::Unswitch,
-                8,
+                rank::CONSTRAINTS,
                 Constraint::add(part, part_name, &format!("{old_definition} NOT VALID")),
             );
             script.add(Phase::Revalidate, 1, Constraint::validate(part, part_name));
         }
         // By then the columns have their old names again.
-        script.add(Phase::Switch, 9, Constraint::add(table, name, old_definition));
+        script.add(Phase::Switch, rank::DESCRIPTIONS, Constraint::add(table, name, old_definition));
         let lock = (tables(table), "SHARE ROW EXCLUSIVE");
         script.add_locked(Phase::Revalidate, 2, lock, Constraint::add(table, name, old_definition));
     } else {
-        script.add(Phase::Switch, 8, Constraint::rename(table, new, name));
+        script.add(Phase::Switch, rank::CONSTRAINTS, Constraint::rename(table, new, name));
         script.add(
             Phase::Unswitch,
-            8,
+            rank::CONSTRAINTS,
             Constraint::add(table, name, &format!("{old_definition} NOT VALID")),
         );
         if is_valid {

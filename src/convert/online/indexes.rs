@@ -9,7 +9,7 @@ use id_gen_core::sql_text::{find, rename_column};
 
 use crate::convert::online::columns::{Member, query_about};
 use crate::convert::online::names::Names;
-use crate::convert::online::script::{Phase, Script};
+use crate::convert::online::script::{Phase, Script, rank};
 use crate::convert::place::rows;
 use crate::error::Error;
 use crate::observe::catalog_queries::string;
@@ -140,16 +140,16 @@ fn write_one(index: &Index, all: &[Index], body: &str, phase: Phase, script: &mu
             index.definition
         );
         for way in [Phase::Switch, Phase::Unswitch] {
-            script.add(way, 4, index.drop_constraint());
+            script.add(way, rank::NAMES_GO, index.drop_constraint());
             for part in parts() {
                 let from = if way == Phase::Switch {
                     part.new_name.as_str()
                 } else {
                     part.old_name.as_str()
                 };
-                script.add(way, 7, part.adopt(from));
+                script.add(way, rank::INDEXES, part.adopt(from));
             }
-            script.add(way, 8, add.clone());
+            script.add(way, rank::CONSTRAINTS, add.clone());
         }
     } else if index.is_partitioned {
         let lock = Some((vec![index.table.clone()], "SHARE"));
@@ -183,16 +183,16 @@ fn write_one(index: &Index, all: &[Index], body: &str, phase: Phase, script: &mu
                 format!("DROP INDEX IF EXISTS {}.{}", index.schema, quoted(&old)),
             );
             if !is_part_of_constraint {
-                script.add(Phase::Switch, 4, index.drop_constraint());
-                script.add(Phase::Switch, 7, index.adopt(&new));
-                script.add(Phase::Unswitch, 4, index.drop_constraint());
-                script.add(Phase::Unswitch, 7, index.adopt(&old));
+                script.add(Phase::Switch, rank::NAMES_GO, index.drop_constraint());
+                script.add(Phase::Switch, rank::INDEXES, index.adopt(&new));
+                script.add(Phase::Unswitch, rank::NAMES_GO, index.drop_constraint());
+                script.add(Phase::Unswitch, rank::INDEXES, index.adopt(&old));
             }
         } else if index.constraint.is_some() {
-            script.add(Phase::Switch, 4, index.rename_constraint(&index.name, &old));
-            script.add(Phase::Switch, 7, index.adopt(&new));
-            script.add(Phase::Unswitch, 4, index.drop_constraint());
-            script.add(Phase::Unswitch, 7, index.rename_constraint(&old, &index.name));
+            script.add(Phase::Switch, rank::NAMES_GO, index.rename_constraint(&index.name, &old));
+            script.add(Phase::Switch, rank::INDEXES, index.adopt(&new));
+            script.add(Phase::Unswitch, rank::NAMES_GO, index.drop_constraint());
+            script.add(Phase::Unswitch, rank::INDEXES, index.rename_constraint(&old, &index.name));
         } else {
             swap(index, &new, &old, script);
         }
@@ -202,10 +202,10 @@ fn write_one(index: &Index, all: &[Index], body: &str, phase: Phase, script: &mu
 
 /// Swaps the names of an index and its twin.
 fn swap(index: &Index, new: &str, old: &str, script: &mut Script) {
-    script.add(Phase::Switch, 4, index.rename(&index.name, old));
-    script.add(Phase::Switch, 7, index.rename(new, &index.name));
-    script.add(Phase::Unswitch, 4, index.rename(&index.name, new));
-    script.add(Phase::Unswitch, 7, index.rename(old, &index.name));
+    script.add(Phase::Switch, rank::NAMES_GO, index.rename(&index.name, old));
+    script.add(Phase::Switch, rank::INDEXES, index.rename(new, &index.name));
+    script.add(Phase::Unswitch, rank::NAMES_GO, index.rename(&index.name, new));
+    script.add(Phase::Unswitch, rank::INDEXES, index.rename(old, &index.name));
 }
 
 /// What is said of an index, and what it is for beside finding rows.
@@ -215,25 +215,33 @@ fn describe(index: &Index, script: &mut Script) {
             let name = quoted(&index.name);
             script.add(
                 way,
-                9,
+                rank::DESCRIPTIONS,
                 format!("ALTER TABLE {} REPLICA IDENTITY USING INDEX {name}", index.table),
             );
         }
         if index.is_clustered {
             let name = quoted(&index.name);
-            script.add(way, 9, format!("ALTER TABLE {} CLUSTER ON {name}", index.table));
+            script.add(
+                way,
+                rank::DESCRIPTIONS,
+                format!("ALTER TABLE {} CLUSTER ON {name}", index.table),
+            );
         }
         if let Some(comment) = &index.constraint_comment {
             let (name, table) = (quoted(&index.name), &index.table);
             script.add(
                 way,
-                9,
+                rank::DESCRIPTIONS,
                 format!("COMMENT ON CONSTRAINT {name} ON {table} IS {}", literal(comment)),
             );
         }
         if let Some(comment) = &index.comment {
             let name = format!("{}.{}", index.schema, quoted(&index.name));
-            script.add(way, 9, format!("COMMENT ON INDEX {name} IS {}", literal(comment)));
+            script.add(
+                way,
+                rank::DESCRIPTIONS,
+                format!("COMMENT ON INDEX {name} IS {}", literal(comment)),
+            );
         }
     }
 }

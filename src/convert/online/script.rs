@@ -51,6 +51,35 @@ impl Phase {
     }
 }
 
+/// The order of what is done in [`Phase::Switch`], and of what takes it back in [`Phase::Unswitch`]: what depends on other
+/// things goes before them and comes after them.
+pub mod rank {
+    /// Views, policies, triggers and statistics go.
+    pub const DEPENDENTS_GO: u32 = 1;
+    /// Triggers that keep rows in step go.
+    pub const TRIGGERS_GO: u32 = 2;
+    /// Foreign keys go.
+    pub const REFERENCES_GO: u32 = 3;
+    /// Indexes and constraints leave their names to others.
+    pub const NAMES_GO: u32 = 4;
+    /// Columns swap their names.
+    pub const COLUMNS: u32 = 5;
+    /// What holds both columns together, or has to be filled.
+    pub const RULES: u32 = 6;
+    /// Indexes get the names, and keys their indexes.
+    pub const INDEXES: u32 = 7;
+    /// Constraints get the names; keys of partitioned tables.
+    pub const CONSTRAINTS: u32 = 8;
+    /// Comments, what an index is for beside finding rows, and foreign keys of partitioned tables.
+    pub const DESCRIPTIONS: u32 = 9;
+    /// Defaults.
+    pub const DEFAULTS: u32 = 10;
+    /// Triggers that keep rows in step come.
+    pub const TRIGGERS: u32 = 11;
+    /// Views, policies, triggers and statistics come.
+    pub const DEPENDENTS: u32 = 12;
+}
+
 /// The tables that are locked, and how.
 pub type Lock = (Vec<String>, &'static str);
 

@@ -1,0 +1,164 @@
+//! Writing a job down in the schema of the jobs, which the first one makes; and whose that schema is.
+
+use pgrx::prelude::*;
+
+use crate::convert::column::Source;
+use crate::convert::online::columns::Member;
+use crate::convert::online::job::Job;
+use crate::convert::online::script::Statement;
+use crate::convert::place::rows;
+use crate::error::Error;
+use crate::error::convert::Refusal;
+use crate::observe::catalog_queries::string;
+use crate::observe::readiness;
+use crate::pg::text::{in_error, in_server_encoding, literal};
+
+/// The schema of the jobs, with the extension's in place of a word.
+const JOB_SQL: &str = include_str!("../../../sql/convert_job.sql");
+const EXTENSION_SCHEMA: &str = "@extschema@";
+/// The same, as a string.
+const EXTENSION_SCHEMA_AS_TEXT: &str = "@extschema_text@";
+
+impl Job {
+    /// Writes the job down and runs what comes first.
+    ///
+    /// # Errors
+    /// If PostgreSQL refuses.
+    pub fn start(&self, schema: &str) -> Result<(), Error> {
+        match schema_owner()? {
+            None => run(JOB_SQL
+                .replace(EXTENSION_SCHEMA_AS_TEXT, &literal(schema))
+                .replace(EXTENSION_SCHEMA, schema))?,
+            Some((_, true)) => {}
+            Some((owner, false)) => {
+                return Err(Refusal::SchemaOfAnother(in_error(&owner)).into());
+            }
+        }
+        run(self.record()?)
+    }
+
+    /// The statements that write it down and run what comes first.
+    fn record(&self) -> Result<String, Error> {
+        let arguments = &self.arguments;
+        let job = "currval('id_gen_convert.job_id_seq')";
+        // What is referred to first, as most lock them.
+        let mut tables: Vec<&str> = Vec::new();
+        for member in &self.members {
+            if !tables.contains(&member.table.as_str()) {
+                tables.push(&member.table);
+            }
+        }
+        let tables = as_array(tables);
+        let node = match &self.node {
+            Some(node) => {
+                let layout = readiness::layout()?;
+                [node.bits, layout.min_of(1), layout.stride(), layout.per_tick()]
+                    .map(|bits| bits.to_string())
+                    .join(", ")
+            }
+            None => "NULL, NULL, NULL, NULL".to_owned(),
+        };
+        let mut text = format!(
+            "INSERT INTO id_gen_convert.job (relation, column_name, target, tables, views, node, tick_step, sequence_step, sequence_size) VALUES ({arguments}, {}, {}, {}, {node});",
+            literal(self.target.name()),
+            tables,
+            as_array(&self.views)
+        );
+        for Member { table, name, new_name, old_name, .. } in &self.members {
+            let values = [table, name, new_name, old_name].map(|value| literal(value)).join(", ");
+            text.push_str(&format!("INSERT INTO id_gen_convert.member VALUES ({job}, {values});"));
+        }
+        for (phase, place, Statement { text: statement, lock, made }) in self.script.all() {
+            let (tables, lock_mode) = match lock {
+                Some((tables, mode)) => (as_array(tables), Some(*mode)),
+                None => ("NULL".to_owned(), None),
+            };
+            let (made_on, made) = made
+                .as_ref()
+                .map_or((None, None), |(table, name)| (Some(table.as_str()), Some(name.as_str())));
+            text.push_str(&format!(
+                "INSERT INTO id_gen_convert.statement VALUES ({job}, '{}', {place}, {}, {}, {}, {}, {});",
+                phase.name(),
+                literal(statement),
+                tables,
+                or_null(lock_mode),
+                or_null(made_on),
+                or_null(made)
+            ));
+        }
+        for (index, fill) in self.fills.iter().enumerate() {
+            let allotted = fill.allotted.as_ref();
+            text.push_str(&format!(
+                "INSERT INTO id_gen_convert.fill (job, place, relation, synchronize, pending, assignment, allotted_column, allotted_at, mismatch, unreturned, has_triggers) VALUES ({job}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});",
+                index + 1,
+                literal(&fill.table),
+                as_array(&fill.synchronize),
+                literal(&fill.pending),
+                or_null(fill.assignment.as_deref()),
+                or_null(allotted.map(|(column, _)| column.as_str())),
+                or_null(allotted.map(|(_, at)| at.as_str())),
+                literal(&fill.mismatch),
+                literal(&fill.unreturned),
+                fill.has_triggers
+            ));
+        }
+        for (table, name, is_backward) in &self.triggers {
+            text.push_str(&format!(
+                "INSERT INTO id_gen_convert.trigger_of VALUES ({job}, {}, {}, {is_backward});",
+                literal(table),
+                literal(name)
+            ));
+        }
+        text.push_str(&format!("SELECT id_gen_convert.begin({job}::integer);"));
+        Ok(text)
+    }
+}
+
+/// Whether there is a job for the column.
+///
+/// # Errors
+/// If that can't be read.
+pub fn is_started(source: &Source) -> Result<bool, Error> {
+    if !has_schema()? {
+        return Ok(false);
+    }
+    let arguments = &source.column.arguments;
+    let query = format!(
+        "SELECT EXISTS (SELECT FROM id_gen_convert.job j JOIN (VALUES ({arguments})) AS asked (relation, name)
+                            ON asked.relation::regclass = j.relation AND asked.name = j.column_name)"
+    );
+    Ok(rows(&query, &[], |row| row.get::<bool>(1))?.contains(&Some(true)))
+}
+
+/// Whether there is a schema of jobs that this role owns.
+///
+/// What is in one that somebody else has made may be anything, so nothing there is looked at.
+fn has_schema() -> Result<bool, Error> {
+    Ok(schema_owner()?.is_some_and(|(_, is_own)| is_own))
+}
+
+/// Who owns the schema of jobs, and whether that is this role.
+fn schema_owner() -> Result<Option<(String, bool)>, Error> {
+    const QUERY: &str = "
+        SELECT quote_ident(pg_get_userbyid(nspowner)), pg_get_userbyid(nspowner) = current_user
+          FROM pg_namespace WHERE nspname = 'id_gen_convert'";
+    let owners = rows(QUERY, &[], |row| Ok((string(row.get(1)?), row.get(2)?.unwrap_or(false))))?;
+    Ok(owners.into_iter().next())
+}
+
+/// An array of texts, as one types it.
+fn as_array(texts: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let literals: Vec<String> = texts.into_iter().map(|text| literal(text.as_ref())).collect();
+    format!("ARRAY[{}]::text[]", literals.join(", "))
+}
+
+fn or_null(text: Option<&str>) -> String {
+    text.map_or_else(|| "NULL".to_owned(), literal)
+}
+
+/// Runs statements.
+fn run(statements: String) -> Result<(), Error> {
+    Ok(Spi::connect_mut(|client| {
+        client.update(in_server_encoding(statements).as_c_str(), None, &[]).map(|_| ())
+    })?)
+}

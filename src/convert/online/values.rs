@@ -1,0 +1,94 @@
+//! Where the values of a column come from: those of old rows, of new ones before the switch, and of new ones after it.
+
+use crate::convert::column::Source;
+use crate::convert::goal::Goal;
+use crate::convert::online::columns::Member;
+use crate::convert::online::trigger::Trigger;
+use crate::convert::step::Target;
+
+/// Where the values of a column come from.
+pub struct Values {
+    /// Whether it is the one that was named.
+    pub is_root: bool,
+    /// Keeps new rows in step before the switch.
+    pub forward: Trigger,
+    /// The same after it, for a column that refers to another.
+    pub backward: Option<Trigger>,
+    /// What an old row gets; `None` if its ID has to be looked for.
+    pub assignment: Option<String>,
+    /// The time that the ID of an old row carries, if it has to be looked for.
+    pub allotted_at: Option<String>,
+    /// Which rows have a wrong value.
+    pub mismatch: String,
+    /// What new rows get after the switch, if they name no value.
+    pub default: Option<String>,
+    /// Whether new rows get an old value after the switch.
+    pub has_old_values: bool,
+}
+
+impl Values {
+    /// Of one of the columns.
+    pub fn of(members: &[Member], index: usize, source: &Source, goal: &Goal) -> Values {
+        let (member, root) = (&members[index], &members[0]);
+        let schema = &source.column.generator_schema;
+        let is_root = index == 0;
+        let (name, new) = (member.typed(), member.typed_new());
+        let generator = format!("{schema}.{}", goal.target.generator());
+        let has_old_values = root.default.is_some() || source.identity.is_some();
+        // The value that belongs to that of the column which this one refers to.
+        let of_root = |of: &str, by: &str, at: &str| {
+            format!("(SELECT p.{of} FROM {} p WHERE p.{by} = {at})", root.table)
+        };
+        let lookup = of_root(&root.typed_new(), &root.typed(), &format!("t.{name}"));
+        let forward = |body, insert, update| Trigger {
+            member: member.key(),
+            number: member.number,
+            direction: "forward",
+            order: if is_root { 1 } else { 2 },
+            body,
+            reads: false,
+            insert,
+            update,
+        };
+        let (forward, assignment, mismatch) = match (&goal.created_at, is_root) {
+            (None, _) => {
+                let differs = format!("NEW.{new} IS DISTINCT FROM NEW.{name}");
+                (
+                    forward(format!("NEW.{new} := NEW.{name};"), differs.clone(), Some(differs)),
+                    Some(format!("t.{name}")),
+                    format!("t.{new} IS DISTINCT FROM t.{name}"),
+                )
+            }
+            (Some(at), true) => (
+                forward(format!("NEW.{new} := {generator};"), format!("NEW.{new} IS NULL"), None),
+                (goal.target == Target::Uuidv7).then(|| uuid_at(schema, at)),
+                format!("t.{new} IS NULL"),
+            ),
+            (Some(_), false) => (
+                Trigger::that_follows(member, "forward", &new, &root.typed_new(), root),
+                Some(lookup.clone()),
+                format!("t.{new} IS DISTINCT FROM {lookup}"),
+            ),
+        };
+        let backward = (!is_root).then(|| {
+            Trigger::that_follows(member, "backward", &member.typed_old(), &root.typed_old(), root)
+        });
+        Values {
+            is_root,
+            forward,
+            backward,
+            allotted_at: goal.created_at.clone().filter(|_| is_root && assignment.is_none()),
+            assignment,
+            mismatch,
+            default: if is_root { Some(generator) } else { member.default.clone() },
+            has_old_values,
+        }
+    }
+}
+
+/// A UUID version 7 of a time: its milliseconds, and the rest of a new one.
+fn uuid_at(schema: &str, at: &str) -> String {
+    format!(
+        "encode(substr(uuid_send({schema}.uuidv7_min(greatest(least(coalesce({at}, transaction_timestamp()), transaction_timestamp()), 'epoch'))), 1, 6) || substr(uuid_send({schema}.uuidv7()), 7), 'hex')::uuid"
+    )
+}
