@@ -15,6 +15,8 @@ pub struct Member {
     pub number: i16,
     /// The table as one types it.
     pub table: String,
+    /// The table's partitions.
+    pub partitions: Vec<String>,
     /// Its name as it is stored.
     pub name: String,
     /// What the column with the new values is called before the switch.
@@ -75,22 +77,32 @@ pub fn of(place: Place, names: &Names) -> Result<Vec<Member>, Error> {
           JOIN pg_attribute a ON a.attrelid = m.relation AND a.attnum = m.number
           LEFT JOIN pg_attrdef d ON d.adrelid = m.relation AND d.adnum = m.number
          ORDER BY (m.relation, m.number) = ($1, $2) DESC, 3, 2";
-    rows(QUERY, &place.arguments(), |row| {
+    const PARTITIONS: &str = "
+        SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = $1 AND $2 IS NOT NULL ORDER BY 1";
+    let mut members = rows(QUERY, &place.arguments(), |row| {
         let name = string(row.get(4)?);
         let number = row.get::<i16>(2)?.unwrap_or(0);
         let distinct = u32::from(number.unsigned_abs());
+        let relation = u32::try_from(row.get::<i64>(1)?.unwrap_or(0)).unwrap_or(0);
+        let (new_name, old_name) = names.of_column(relation, &name, distinct);
         Ok(Member {
-            relation: u32::try_from(row.get::<i64>(1)?.unwrap_or(0)).unwrap_or(0),
+            relation,
+            partitions: Vec::new(),
             number,
             table: string(row.get(3)?),
-            new_name: names.of_new(&name, distinct),
-            old_name: names.of_old(&name, distinct),
+            new_name,
+            old_name,
             name,
             not_null: row.get(5)?.unwrap_or(false),
             default: row.get::<Text>(6)?.map(|text| text.0),
             has_triggers: row.get(7)?.unwrap_or(false),
         })
-    })
+    })?;
+    for member in &mut members {
+        let place = Place::new(member.relation.into(), member.number);
+        member.partitions = rows(PARTITIONS, &place.arguments(), |row| Ok(string(row.get(1)?)))?;
+    }
+    Ok(members)
 }
 
 /// The beginning of a query about them: `member` has them, and `place (relation, number, own)` has them and the same columns

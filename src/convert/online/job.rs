@@ -191,6 +191,11 @@ impl Job {
             script.add(Phase::Switch, rank::COLUMNS, alter(&name, "SET NOT NULL"));
             // It is still there for a while, and nobody gives it a value. By then it is no replica identity any more.
             script.add(Phase::Unswitch, rank::DEFAULTS, alter(&new, "DROP NOT NULL"));
+            // The key of a partition has made one of the partition's own, from PostgreSQL 18 on.
+            for part in &member.partitions {
+                let drop = format!("ALTER TABLE {part} ALTER COLUMN {new} DROP NOT NULL");
+                script.add(Phase::Unswitch, rank::DEFAULTS, drop);
+            }
         }
         // Without a default there is nothing that old values of new rows could come from.
         if *not_null && !values.has_old_values {
