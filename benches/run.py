@@ -6,7 +6,8 @@ ratios are held against bounds, which they must keep. Absolute times are the mac
     make bench             everything (about half an hour)
     make bench QUICK=1     smaller tables, fewer rounds (about four minutes)
     make bench WRITE=1     kept in benches/results, and shown in docs/benchmarks.md with those of other servers
-    make bench ONLY=fleet  what fleets cost alone; with WRITE=1, it replaces just that of what was kept
+    make bench ONLY=fleet  what fleets cost alone (or ONLY=horizon, ONLY=moving); with WRITE=1, it replaces just that of what
+                           was kept
 """
 
 import os
@@ -126,6 +127,30 @@ def add_fleet(report: Report, size: Size) -> None:
         report.add(section, *targets)
 
 
+def add_horizon(report: Report, size: Size) -> None:
+    """What the commit horizon costs who reads it, and who makes IDs."""
+    section, targets = horizon.measure(CONF, size.call_rounds)
+    report.add(section, *targets)
+    if PRELOADED:
+        # A call costs the same in both modes, and only the preloaded library can be told from one without a part of it.
+        section, targets = counting.measure(counting.HORIZON, CONF, size.counting_starts)
+        report.add(section, *targets)
+        section, targets = horizon.inserts(CONF, size.crowd_seconds, size.insert_rounds)
+        report.add(section, *targets)
+
+
+def add_moving(report: Report, size: Size) -> None:
+    """What it costs to look at stored IDs, and to move a table over."""
+    section, targets = profiles.measure(CONF, size.table, size.table_rounds)
+    report.add(section, *targets)
+    section, targets = moving.measure(CONF, size.table // 5, size.table_rounds)
+    report.add(section, *targets)
+
+
+# What can be measured alone.
+PARTS = {"fleet": add_fleet, "horizon": add_horizon, "moving": add_moving}
+
+
 def finish(report: Report) -> None:
     show(ratios([report]))
     if not all(target.holds for target in report.targets):
@@ -136,18 +161,18 @@ def main() -> None:
     quick, write = (bool(os.environ.get(name)) for name in ("QUICK", "WRITE"))
     size = QUICK if quick else FULL
     if (only := os.environ.get("ONLY")) is not None:
-        if only != "fleet" or not PRELOADED:
-            sys.exit("alone there is ONLY=fleet, for the preloaded library")
-        of_fleet(size, quick, write)
+        if only not in PARTS or not PRELOADED:
+            sys.exit(f"alone there is ONLY= with one of {', '.join(PARTS)}, for the preloaded library")
+        alone(only, size, quick, write)
     else:
         everything(size, quick, write)
 
 
-def of_fleet(size: Size, quick: bool, write: bool) -> None:
+def alone(part: str, size: Size, quick: bool, write: bool) -> None:
     with Cluster("asked") as cluster, cluster.connect() as connection:
         major = cluster.server.version
         report = Report(f"PostgreSQL {major}", version(connection), machine(), command(major, quick))
-    add_fleet(report, size)
+    PARTS[part](report, size)
     if write:
         kept = Report.load(results_of(report))
         kept.replace(report)
@@ -187,18 +212,10 @@ def everything(size: Size, quick: bool, write: bool) -> None:
         report.add(tables.single_inserts(cluster, connection, size.insert_seconds))
     section, targets = strict.measure(size.strict_seconds)
     report.add(section, *targets)
-    section, targets = horizon.measure(CONF, size.call_rounds)
-    report.add(section, *targets)
-    section, targets = profiles.measure(CONF, size.table, size.table_rounds)
-    report.add(section, *targets)
-    section, targets = moving.measure(CONF, size.table // 5, size.table_rounds)
-    report.add(section, *targets)
+    add_horizon(report, size)
+    add_moving(report, size)
     if PRELOADED:
-        # A call costs the same in both modes, and only the preloaded library can be told from one without a part of it.
-        for part in (counting.STATISTICS, counting.HORIZON):
-            section, targets = counting.measure(part, CONF, size.counting_starts)
-            report.add(section, *targets)
-        section, targets = horizon.inserts(CONF, size.crowd_seconds, size.insert_rounds)
+        section, targets = counting.measure(counting.STATISTICS, CONF, size.counting_starts)
         report.add(section, *targets)
     section, targets = reservation.measure(size.reservation_seconds, size.reservation_rounds)
     report.add(section, *targets)
