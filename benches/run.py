@@ -6,8 +6,8 @@ ratios are held against bounds, which they must keep. Absolute times are the mac
     make bench             everything (about half an hour)
     make bench QUICK=1     smaller tables, fewer rounds (about four minutes)
     make bench WRITE=1     kept in benches/results, and shown in docs/benchmarks.md with those of other servers
-    make bench ONLY=fleet  what fleets cost alone (or ONLY=horizon, ONLY=moving); with WRITE=1, it replaces just that of what
-                           was kept
+    make bench ONLY=fleet  what fleets cost alone (or ONLY=horizon, ONLY=moving); with WRITE=1, it replaces just that
+                           of what was kept
 """
 
 import os
