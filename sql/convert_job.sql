@@ -142,7 +142,7 @@ BEGIN
         MESSAGE = format('the job of column %I of relation %s is in phase %s', j.column_name, j.relation, j.phase),
         DETAIL = format('This needs phase %s.', wanted),
         HINT = CASE
-            WHEN j.phase = 'switched' THEN format('To go back, type: CALL id_gen_convert.undo(%L, %L); to keep it, type: CALL id_gen_convert.finish(%1$L, %2$L);', j.relation, j.column_name)
+            WHEN j.phase = 'switched' THEN format('To go back, type: CALL id_gen_convert.undo(%L, %L); to keep it, type: SELECT id_gen_convert.finish(%1$L, %2$L);', j.relation, j.column_name)
             WHEN j.phase = 'returned' THEN format('Type: CALL id_gen_convert.undo(%L, %L);', j.relation, j.column_name)
             ELSE format('See what is left to do: SELECT statement FROM id_gen_convert.todo(%L, %L);', j.relation, j.column_name) END;
 END $$;
@@ -163,6 +163,12 @@ DECLARE
 BEGIN
     LOOP
         BEGIN
+            -- Nobody who reads or writes waits behind this lock. It waits for longer than deadlock_timeout, when PostgreSQL ends an
+            -- autovacuum that is in the way.
+            PERFORM set_config('lock_timeout', '3s', true);
+            FOR each IN SELECT to_regclass(name) AS name FROM unnest(tables) AS name WHERE to_regclass(name) IS NOT NULL LOOP
+                EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', each.name);
+            END LOOP;
             until := clock_timestamp() + interval '400 ms';
             FOR each IN
                 WITH RECURSIVE given AS (
@@ -191,7 +197,7 @@ BEGIN
                 RAISE lock_not_available USING
                     MESSAGE = format('could not lock %s', array_to_string(tables || views, ', ')),
                     DETAIL = format('Each of %s tries waited for 400 ms. Nothing was changed.', tries),
-                    HINT = 'Type the same command again, where no transaction uses these tables for long; SELECT * FROM pg_locks WHERE NOT granted; shows who waits.';
+                    HINT = format('Type the same command again, where no transaction uses these tables for long. Who does: SELECT a.pid, l.mode, a.query FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = ANY (%L::regclass[]);', tables || views);
             END IF;
         END;
         try := try + 1;
@@ -521,8 +527,10 @@ BEGIN
         UPDATE id_gen_convert.fill
            SET rows_done = rows_done + written,
                -- As many blocks as take a tenth of a second: who wants one of their rows waits no longer.
+               -- Behind empty blocks there may be full ones, which have about a hundred rows.
                width = CASE WHEN took > '150 ms' OR written > max_rows THEN greatest(width / 2, 1)
-                            WHEN took < '60 ms' AND written < max_rows / 2 THEN least(width * 2, 4096) ELSE width END
+                            WHEN took < '60 ms' THEN least(width * 2, greatest(max_rows / 100, 1))
+                            ELSE least(width, greatest(max_rows / 100, 1)) END
          WHERE job = j.id AND place = f.place;
         RETURN 0;
     END IF;
@@ -562,7 +570,8 @@ BEGIN
     END IF;
     IF reason IS DISTINCT FROM j.waiting_for THEN
         UPDATE id_gen_convert.job SET waiting_for = reason WHERE id = j.id;
-        RAISE NOTICE '%: %', j.relation, coalesce('waiting for ' || reason, 'going on');
+        RAISE NOTICE '%: %', j.relation, CASE WHEN j.paused THEN format('paused; type: SELECT id_gen_convert.resume(%s);', arguments)
+            ELSE coalesce('waiting for ' || reason, 'going on') END;
     END IF;
     IF reason IS NOT NULL THEN
         RETURN 1;

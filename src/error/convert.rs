@@ -43,6 +43,15 @@ pub enum Refusal {
         column: String,
         /// What, and why.
         found: Vec<String>,
+        /// The statement that changes its type under a lock, if that is all that it needs.
+        widen: Option<String>,
+    },
+    /// The role may make no schema for its jobs. Both names are as one types them.
+    NoSchema {
+        /// The database.
+        database: String,
+        /// The role.
+        role: String,
     },
     /// It is being moved over.
     Started {
@@ -142,17 +151,26 @@ impl Refusal {
             )
             .detail("Which IDs it holds has to be known, so that new ones are above them.")
             .hint("Ask as the owner of the table, or as a role with BYPASSRLS."),
-            Refusal::InTheWay { column, found } => Message::new(
+            Refusal::InTheWay { column, found, widen } => Message::new(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 format!("column {column} cannot be replaced by another while its table is in use"),
             )
             .detail(format!("In the way: {}.", found.join("; ")))
-            .hint("Take that out of the way, and make it again after the switch; or change the type in a pause, under a lock, as in: ALTER TABLE customer ALTER COLUMN id TYPE bigint;"),
+            .hint(format!(
+                "Take that out of the way, and where it is still wanted, make it again after the switch.{}",
+                widen.as_ref().map_or(String::new(), |widen| format!(" Or change the type in a pause, under a lock: {widen}"))
+            )),
             Refusal::Started { column, arguments } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("column {column} is being moved over"),
             )
             .hint(format!("What is left to do is in: SELECT statement FROM id_gen_convert.todo({arguments}); to go back, type: CALL id_gen_convert.undo({arguments});")),
+            Refusal::NoSchema { database, role } => Message::new(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                "jobs need a schema, which this role may not make",
+            )
+            .detail(format!("Role {role} lacks the privilege CREATE on database {database}."))
+            .hint(format!("Let the owner of the database type: GRANT CREATE ON DATABASE {database} TO {role};")),
             Refusal::SchemaOfAnother(owner) => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "schema id_gen_convert belongs to another role",

@@ -6,7 +6,7 @@ import os
 import random
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
 
@@ -134,9 +134,9 @@ def carry_on(cluster: Cluster) -> None:
             connection.execute(statement.encode())
 
 
-def until_done(cluster: Cluster, work: Callable[[Cluster], None]) -> None:
-    """Does it again for as long as the server is killed meanwhile, or others hold a lock for long."""
-    while True:
+def until_done(cluster: Cluster, work: Callable[[Cluster], None], ended: threading.Event) -> None:
+    """Does it again for as long as the server is killed meanwhile, or others hold a lock, while the test runs."""
+    while not ended.is_set():
         try:
             return work(cluster)
         except psycopg.OperationalError:
@@ -154,7 +154,7 @@ def test_there_and_back_under_load(shop: Cluster) -> None:
     before = shop.run("pg_dump", "--schema-only", dbname="shop")
     with writers(shop) as clients:
         shop.poll_until("SELECT count(*) > 100 FROM customer WHERE name LIKE 'new%'", "shop")
-        until_done(shop, carry_on)
+        until_done(shop, carry_on, threading.Event())
         shop.psql("SELECT id_old FROM customer LIMIT 1", "shop")
         added = int(shop.psql("SELECT count(*) FROM customer", "shop"))
         shop.poll_until(f"SELECT max(id) > {2**40} AND count(*) <> {added} FROM customer", "shop")
@@ -167,29 +167,34 @@ def test_there_and_back_under_load(shop: Cluster) -> None:
     ]
 
 
-def kill_at_random(cluster: Cluster, work: Future[None], seed: int) -> int:
-    """Kills the server until the work is done, as often as it may, and returns how often that was."""
-    choose, moment, kills = random.Random(seed), threading.Event(), 0
-    while kills < KILLS and not work.done():
-        moment.wait(choose.uniform(0.05, 1.5))
-        cluster.kill9()
-        cluster.start()
-        kills += 1
+def killed(cluster: Cluster, work: Callable[[Cluster], None], choose: random.Random) -> int:
+    """Kills the server at random moments until the work is done, and returns how often that was."""
+    ended, moment, kills = threading.Event(), threading.Event(), 0
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(until_done, cluster, work, ended)
+        try:
+            while not done.done():
+                # Later and later, or an index that takes longer would never be made.
+                moment.wait(choose.uniform(0.05, 1.0 + kills / 3))
+                cluster.kill9()
+                cluster.start()
+                kills += 1
+        finally:
+            ended.set()
+    done.result()
     return kills
 
 
 def test_killed_at_random_moments(shop: Cluster) -> None:
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    with writers(shop) as clients, ThreadPoolExecutor(1) as pool:
-        work = pool.submit(until_done, shop, carry_on)
-        kills = kill_at_random(shop, work, seed)
-        work.result()
-        print(f"{kills} kills")
-        shop.psql(f"SELECT * FROM id_gen_convert.verify({ARGUMENTS})", "shop")
-        back = pool.submit(until_done, shop, undo)
-        kill_at_random(shop, back, seed + 1)
-        back.result()
+    """There and back, until it has been killed often enough."""
+    seed, kills = random.randrange(2**32), 0
+    choose = random.Random(seed)
+    with writers(shop) as clients:
+        while kills < KILLS:
+            kills += killed(shop, carry_on, choose)
+            shop.psql(f"SELECT * FROM id_gen_convert.verify({ARGUMENTS})", "shop")
+            kills += killed(shop, undo, choose)
+    print(f"seed {seed}, killed {kills} times")
     assert_whole(shop, clients)
     left = (
         "SELECT count(*) FROM pg_attribute WHERE attname ~ '_(old|new)$' AND attrelid IN ('customer'::regclass,"

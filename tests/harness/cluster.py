@@ -416,5 +416,5 @@ def _alive(pid: int) -> bool:
     """Whether a process still runs; one that has ended and waits for its parent to notice does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False

@@ -48,7 +48,7 @@ impl Job {
         let names = Names::new()?;
         let members = columns::of(place, &names)?;
         let column = in_error(&format!("{}.{}", source.column.table, source.column.name));
-        obstacles::refuse(&members, column.clone(), goal.created_at.is_some())?;
+        obstacles::refuse(&members, source, goal.created_at.is_some())?;
         let mut job = Job {
             members,
             script: Script::default(),
@@ -63,7 +63,7 @@ impl Job {
         indexes::write(&job.members, &names, goal.node.is_some(), &mut job.script)?;
         if goal.node.is_some() && job.script.of(Phase::FirstIndex).next().is_none() {
             let found = vec![format!("{column} has no unique index")];
-            return Err(Refusal::InTheWay { column, found }.into());
+            return Err(Refusal::InTheWay { column, found, widen: None }.into());
         }
         constraints::write(&job.members, &names, &mut job.script)?;
         let dependents = dependents::of(&job.members)?;

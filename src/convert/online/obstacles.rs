@@ -1,10 +1,11 @@
 //! What makes it impossible to let another column take the place of one: found before anything is changed.
 
+use crate::convert::column::{Kind, Source};
 use crate::convert::online::columns::{Member, query_about};
 use crate::convert::place::rows;
 use crate::error::Error;
 use crate::error::convert::Refusal;
-use crate::observe::catalog_queries::string;
+use crate::observe::catalog_queries::{Column, string};
 use crate::pg::text::in_error;
 
 /// Each row is a reason: the object that is in the way, and why.
@@ -117,7 +118,7 @@ const QUERY: &str = "
           JOIN pg_attribute a ON a.attrelid = p.relation AND a.attnum = p.number
          WHERE $1 AND (p.relation, p.number) <> (SELECT relation, number FROM member LIMIT 1) AND p.relation = p.own
         UNION ALL
-        SELECT format('trigger %I of %s', tgname, tgrelid::regclass), 'would be set off by each row that is written; a role that may set session_replication_role can keep it from that'
+        SELECT format('trigger %I of %s', tgname, tgrelid::regclass), format('would be set off by each row that is written; to keep it from that, let a superuser type: GRANT SET ON PARAMETER session_replication_role TO %I', current_user)
           FROM relation JOIN pg_trigger ON tgrelid = relation.oid JOIN pg_proc p ON p.oid = tgfoid
          WHERE p.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND NOT tgisinternal AND tgtype & 16 <> 0 AND tgenabled <> 'D'
            AND (tgenabled IN ('A', 'R') OR NOT has_parameter_privilege('session_replication_role', 'SET')))
@@ -127,10 +128,17 @@ const QUERY: &str = "
 ///
 /// # Errors
 /// What is in the way.
-pub fn refuse(members: &[Member], column: String, new_values: bool) -> Result<(), Error> {
+pub fn refuse(members: &[Member], source: &Source, new_values: bool) -> Result<(), Error> {
     let query = query_about(members, QUERY);
     let found = rows(&query, &[new_values.into()], |row| {
         Ok(in_error(&format!("{} {}", string(row.get(1)?), string(row.get(2)?))))
     })?;
-    if found.is_empty() { Ok(()) } else { Err(Refusal::InTheWay { column, found }.into()) }
+    if found.is_empty() {
+        return Ok(());
+    }
+    let Column { table, name, .. } = &source.column;
+    let column = in_error(&format!("{table}.{name}"));
+    let widen = (source.kind == Kind::Narrow && !new_values)
+        .then(|| in_error(&format!("ALTER TABLE {table} ALTER COLUMN {name} TYPE bigint;")));
+    Err(Refusal::InTheWay { column, found, widen }.into())
 }

@@ -53,7 +53,10 @@ impl Job {
         }));
         steps.push(run(&format!(
             "Runs, with a commit each: {}.",
-            [self.texts(Phase::Attach), self.texts(Phase::Reference)].concat()
+            [Phase::Attach, Phase::Reference]
+                .map(|phase| self.texts(phase))
+                .join("; ")
+                .trim_start_matches("; ")
         )));
         steps.push(call(
             format!("SELECT * FROM id_gen_convert.verify({arguments})"),

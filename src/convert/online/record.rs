@@ -26,15 +26,19 @@ impl Job {
     /// If PostgreSQL refuses.
     pub fn start(&self, schema: &str) -> Result<(), Error> {
         match schema_owner()? {
-            None => run(JOB_SQL
-                .replace(EXTENSION_SCHEMA_AS_TEXT, &literal(schema))
-                .replace(EXTENSION_SCHEMA, schema))?,
+            None => {
+                refuse_without_create()?;
+                let as_text = JOB_SQL.replace(EXTENSION_SCHEMA_AS_TEXT, &literal(schema));
+                run(as_text.replace(EXTENSION_SCHEMA, schema))?;
+            }
             Some((_, true)) => {}
             Some((owner, false)) => {
                 return Err(Refusal::SchemaOfAnother(in_error(&owner)).into());
             }
         }
-        run(self.record()?)
+        run(self.record()?)?;
+        // By itself, so that an error does not show all of the record as its context.
+        run("SELECT id_gen_convert.begin(currval('id_gen_convert.job_id_seq')::integer)".to_owned())
     }
 
     /// The statements that write it down and run what comes first.
@@ -109,7 +113,6 @@ impl Job {
                 literal(name)
             ));
         }
-        text.push_str(&format!("SELECT id_gen_convert.begin({job}::integer);"));
         Ok(text)
     }
 }
@@ -135,6 +138,21 @@ pub fn is_started(source: &Source) -> Result<bool, Error> {
 /// What is in one that somebody else has made may be anything, so nothing there is looked at.
 fn has_schema() -> Result<bool, Error> {
     Ok(schema_owner()?.is_some_and(|(_, is_own)| is_own))
+}
+
+/// Refuses a role that may make no schema, which PostgreSQL would do with the whole script as context.
+fn refuse_without_create() -> Result<(), Error> {
+    const QUERY: &str = "
+        SELECT quote_ident(current_database()), quote_ident(current_user)
+         WHERE NOT has_database_privilege(current_database(), 'CREATE')";
+    let refused = rows(QUERY, &[], |row| Ok((string(row.get(1)?), string(row.get(2)?))))?;
+    match refused.into_iter().next() {
+        Some((database, role)) => {
+            let (database, role) = (in_error(&database), in_error(&role));
+            Err(Refusal::NoSchema { database, role }.into())
+        }
+        None => Ok(()),
+    }
 }
 
 /// Who owns the schema of jobs, and whether that is this role.
