@@ -159,9 +159,8 @@ def connection(server: Cluster) -> Iterator[psycopg.Connection]:
         server.psql("CREATE EXTENSION id_gen", dbname)
         with server.connect(dbname) as connection:
             yield connection
-        server.psql("DROP OWNED BY reader, writer; DROP ROLE reader, writer", dbname) if server.psql(
-            "SELECT 1 FROM pg_roles WHERE rolname = 'reader'"
-        ) else None
+        if server.psql("SELECT 1 FROM pg_roles WHERE rolname = 'reader'"):
+            server.psql("DROP OWNED BY reader, writer; DROP ROLE reader, writer", dbname)
 
 
 def arguments(case: Case) -> str:

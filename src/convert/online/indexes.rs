@@ -210,39 +210,23 @@ fn swap(index: &Index, new: &str, old: &str, script: &mut Script) {
 
 /// What is said of an index, and what it is for beside finding rows.
 fn describe(index: &Index, script: &mut Script) {
-    for way in [Phase::Switch, Phase::Unswitch] {
-        if index.is_replica_identity {
-            let name = quoted(&index.name);
-            script.add(
-                way,
-                rank::DESCRIPTIONS,
-                format!("ALTER TABLE {} REPLICA IDENTITY USING INDEX {name}", index.table),
-            );
-        }
-        if index.is_clustered {
-            let name = quoted(&index.name);
-            script.add(
-                way,
-                rank::DESCRIPTIONS,
-                format!("ALTER TABLE {} CLUSTER ON {name}", index.table),
-            );
-        }
-        if let Some(comment) = &index.constraint_comment {
-            let (name, table) = (quoted(&index.name), &index.table);
-            script.add(
-                way,
-                rank::DESCRIPTIONS,
-                format!("COMMENT ON CONSTRAINT {name} ON {table} IS {}", literal(comment)),
-            );
-        }
-        if let Some(comment) = &index.comment {
-            let name = format!("{}.{}", index.schema, quoted(&index.name));
-            script.add(
-                way,
-                rank::DESCRIPTIONS,
-                format!("COMMENT ON INDEX {name} IS {}", literal(comment)),
-            );
-        }
+    let (name, table) = (quoted(&index.name), &index.table);
+    let mut texts = Vec::new();
+    if index.is_replica_identity {
+        texts.push(format!("ALTER TABLE {table} REPLICA IDENTITY USING INDEX {name}"));
+    }
+    if index.is_clustered {
+        texts.push(format!("ALTER TABLE {table} CLUSTER ON {name}"));
+    }
+    if let Some(comment) = &index.constraint_comment {
+        texts.push(format!("COMMENT ON CONSTRAINT {name} ON {table} IS {}", literal(comment)));
+    }
+    if let Some(comment) = &index.comment {
+        texts.push(format!("COMMENT ON INDEX {}.{name} IS {}", index.schema, literal(comment)));
+    }
+    for text in texts {
+        script.add(Phase::Switch, rank::DESCRIPTIONS, text.clone());
+        script.add(Phase::Unswitch, rank::DESCRIPTIONS, text);
     }
 }
 
