@@ -10,7 +10,7 @@ use id_gen_core::frontier::{ClaimSize, Frontier, Limits, SequenceStart, UNRESERV
 use id_gen_core::layout::Layout;
 use id_gen_core::lead::LeadLimit;
 use id_gen_core::presets;
-use id_gen_core::uuid7::{Generator, steps};
+use id_gen_core::uuid7::{self, Generator, steps};
 
 const NOW_US: i64 = 1_795_000_000_000_000;
 
@@ -71,14 +71,14 @@ fn uuids(criterion: &mut Criterion) {
         let mut now = Duration::from_micros(NOW_US.cast_unsigned());
         bencher.iter(|| {
             now += Duration::from_nanos(250);
-            generator.next(steps(black_box(now)).0, black_box(0x1234_5678_9ABC_DEF0)).uuid()
+            uuid7::of(generator.next(steps(black_box(now)).0, black_box(0x1234_5678_9ABC_DEF0)))
         });
     });
     criterion.bench_function("uuid in the same step", |bencher| {
         let mut generator = Generator::new();
         let now = Duration::from_micros(NOW_US.cast_unsigned());
         bencher.iter(|| {
-            generator.next(steps(black_box(now)).0, black_box(0x1234_5678_9ABC_DEF0)).uuid()
+            uuid7::of(generator.next(steps(black_box(now)).0, black_box(0x1234_5678_9ABC_DEF0)))
         });
     });
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use id_gen_core::layout::{Field, Layout, Parts};
 use id_gen_core::reservation::Record;
-use id_gen_core::{inspect, uuid, uuid1, uuid7};
+use id_gen_core::{inspect, uuid, uuid6, uuid7};
 
 /// A number, then a layout text. Whatever text is a layout has one spelling, takes every ID apart and
 /// together again, and knows which instants it holds.
@@ -64,12 +64,12 @@ pub fn uuid(input: &[u8]) {
     if uuid::version(&uuid) == Some(7) {
         assert!(uuid7::min_of(ms) <= uuid && uuid <= uuid7::max_of(ms));
     }
-    let _ = uuid1::unix_us(&uuid);
+    let _ = (uuid6::unix_us(&uuid), uuid6::unix_us_of_version_1(&uuid));
 
     let mut generator = uuid7::Generator::new();
     let mut before = [0; 16];
     for (random, ms) in [(number, ms), (!number, ms), (u64::MAX, ms / 2), (0, ms)] {
-        let made = generator.next(uuid7::steps(Duration::from_millis(ms)).0, random).uuid();
+        let made = uuid7::of(generator.next(uuid7::steps(Duration::from_millis(ms)).0, random));
         assert_eq!(uuid::version(&made), Some(7));
         assert!(made > before);
         before = made;

@@ -30,9 +30,18 @@
 //! | [`horizon`] | below which ID everything is committed |
 //! | [`profile`] | what a column of IDs tells about how they were made |
 //! | [`sql_text`] | giving a column another name in a statement that PostgreSQL has written out
+//! | [`ordered`] | a time and a random part, in order within one generator |
 //! | [`uuid`] | what UUIDs of every version have in common |
-//! | [`uuid1`] | the time in a UUIDv1 |
-//! | [`uuid7`] | UUIDv7, strictly increasing within one generator |
+//! | [`uuid4`] | UUIDv4 |
+//! | [`uuid6`] | UUIDv6 and UUIDv1 |
+//! | [`uuid7`] | UUIDv7 |
+//! | [`uuid8`] | a snowflake and a namespace as a UUIDv8 |
+//! | [`uuid_named`] | UUIDs of a namespace and a name: versions 3, 5 and 8 |
+//! | [`ulid`] | ULIDs |
+//! | [`typeid`] | TypeIDs |
+//! | [`random_id`] | random IDs of any alphabet, and how likely two are alike |
+//! | [`digits`] | numbers as text of a fixed width |
+//! | [`text`] | `bigint` and `uuid` as short text |
 //!
 //! Units are in the names: `_ms`, `_us` and `_ns` count from the Unix epoch unless they are durations,
 //! a *tick* counts a layout's time unit from the layout's epoch, and a *position* is
@@ -44,6 +53,7 @@
 pub mod allocator;
 pub mod block;
 pub mod clock;
+pub mod digits;
 pub mod fleet;
 pub mod frontier;
 pub mod histogram;
@@ -53,9 +63,11 @@ pub mod inspect;
 pub mod layout;
 pub mod layout_text;
 pub mod lead;
+pub mod ordered;
 pub mod plan;
 pub mod presets;
 pub mod profile;
+pub mod random_id;
 pub mod rate_limit;
 pub mod rate_window;
 pub mod replicated;
@@ -63,8 +75,14 @@ pub mod reservation;
 pub mod shared_block;
 pub mod sql_text;
 pub mod startup;
+pub mod text;
 pub mod time;
 pub mod tsc;
+pub mod typeid;
+pub mod ulid;
 pub mod uuid;
-pub mod uuid1;
+pub mod uuid4;
+pub mod uuid6;
 pub mod uuid7;
+pub mod uuid8;
+pub mod uuid_named;

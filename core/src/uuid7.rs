@@ -2,15 +2,13 @@
 //!
 //! From the highest bit: 48 bits of Unix milliseconds, the version, 12 bits of sub-millisecond
 //! fraction (section 6.2, method 3), the variant, 62 random bits. The fraction counts *steps* of
-//! 1/4096 ms, about 244 ns. While the clock has not moved on by a step, or moved back, the random
-//! part goes up by a random amount instead (section 6.2, method 2): the time stays true, and the
-//! next UUID can't be guessed from the last.
+//! 1/4096 ms, about 244 ns. Within a step, and where the clock moved back, [`ordered`] keeps the order.
 //!
-//! Time and random bits are arguments, and a generator belongs to one thread.
+//! Time and random bits are arguments.
 
-use std::hint::select_unpredictable;
 use std::time::Duration;
 
+use crate::ordered::{self, Payload};
 use crate::time::NS_PER_MS;
 use crate::uuid::VARIANT;
 
@@ -19,73 +17,50 @@ const FRACTION_BITS: u32 = 12;
 /// Bits of the random part.
 const RANDOM_BITS: u32 = 62;
 const RANDOM_MASK: u64 = (1 << RANDOM_BITS) - 1;
-/// Bits of the random amount added within a step: 2^40 guesses for the next UUID, 2^22 UUIDs a
-/// step before the random part is likely to be used up.
-const INCREMENT_BITS: u32 = 40;
-const INCREMENT_MASK: u64 = (1 << INCREMENT_BITS) - 1;
 const VERSION: u64 = 7;
 
 /// Last millisecond that a UUIDv7 can carry: 48 bits.
 pub const LAST_MS: u64 = (1 << 48) - 1;
 
-/// What a generator remembers: the last time and random part it used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Generator {
-    step: u64,
-    random: u64,
+/// Makes payloads in order, of steps as [`steps`] gives them.
+pub type Generator = ordered::Generator<RANDOM_BITS>;
+
+/// Unix time in milliseconds.
+#[inline(always)]
+pub const fn unix_ms_of(payload: Payload) -> u64 {
+    payload.step >> FRACTION_BITS
 }
 
-/// The time and the random part of one UUID, in order within its generator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Payload {
-    step: u64,
-    random: u64,
+/// The UUID of a payload.
+#[inline(always)]
+pub const fn of(payload: Payload) -> [u8; 16] {
+    moved(payload, unix_ms_of(payload))
 }
 
-impl Generator {
-    /// A generator that has made nothing yet.
-    pub const fn new() -> Generator {
-        Generator { step: 0, random: 0 }
-    }
-
-    /// The next payload, larger than every one before it. `step` is the time in whole steps since the
-    /// Unix epoch, as [`steps`] gives it; `random` must be 64 fresh random bits.
-    #[inline(always)]
-    pub fn next(&mut self, step: u64, random: u64) -> Payload {
-        // In a loop about every second call comes in a new step: no branch could be predicted.
-        self.random = select_unpredictable(
-            step > self.step,
-            random & RANDOM_MASK,
-            self.random + (random & INCREMENT_MASK) + 1,
-        );
-        self.step = self.step.max(step);
-        if self.random > RANDOM_MASK {
-            // Used up: one step on, and the bits not used for the increment start it.
-            self.step += 1;
-            self.random = random >> INCREMENT_BITS;
-        }
-        Payload { step: self.step, random: self.random }
-    }
+/// The UUID of a payload moved to another millisecond. Only 48 bits of it are used.
+#[inline(always)]
+pub const fn moved(payload: Payload, unix_ms: u64) -> [u8; 16] {
+    build(unix_ms, payload.step & ((1 << FRACTION_BITS) - 1), payload.random)
 }
 
-impl Payload {
-    /// Unix time in milliseconds.
-    #[inline(always)]
-    pub const fn unix_ms(self) -> u64 {
-        self.step >> FRACTION_BITS
-    }
+/// Bits that a moment of an order over the whole server has beyond a step: its unit is 2^-20 ms, about a nanosecond, so
+/// that a thousand million a second lead no clock. They are the highest of the random part.
+const FINER_BITS: u32 = 8;
+const UNGUESSED_BITS: u32 = RANDOM_BITS - FINER_BITS;
 
-    /// The UUID of this payload.
-    #[inline(always)]
-    pub const fn uuid(self) -> [u8; 16] {
-        self.uuid_at(self.unix_ms())
-    }
+/// A time since the Unix epoch as a moment of an order over the whole server. 64 bits last until the year 2527.
+#[inline(always)]
+pub const fn moment(since_epoch: Duration) -> u64 {
+    let (whole, part) = steps(since_epoch);
+    whole << FINER_BITS | (part >> (u32::BITS - FINER_BITS)) as u64
+}
 
-    /// The UUID of this payload moved to another millisecond. Only 48 bits of it are used.
-    #[inline(always)]
-    pub const fn uuid_at(self, unix_ms: u64) -> [u8; 16] {
-        build(unix_ms, self.step & ((1 << FRACTION_BITS) - 1), self.random)
-    }
+/// The UUID of a moment that no other has, with 54 random bits.
+#[inline(always)]
+pub const fn of_moment(moment: u64, random: u64) -> [u8; 16] {
+    let finer = moment & ((1 << FINER_BITS) - 1);
+    let random = finer << UNGUESSED_BITS | random >> (u64::BITS - UNGUESSED_BITS);
+    of(Payload { step: moment >> FINER_BITS, random })
 }
 
 /// Smallest UUIDv7 of a millisecond.
@@ -153,13 +128,16 @@ mod tests {
     }
 
     #[test]
-    fn a_used_up_random_part_goes_one_step_on() {
-        let mut generator =
-            Generator { step: steps(Duration::from_millis(1)).0, random: RANDOM_MASK };
-        let before = generator;
-        let payload = generator.next(0, u64::MAX);
-        assert_eq!(payload.step, before.step + 1);
-        assert!(payload.uuid() > Payload { step: before.step, random: before.random }.uuid());
+    fn a_moment_is_a_256th_of_a_step() {
+        let at_ns = |ns| moment(Duration::from_nanos(ns));
+        assert_eq!(at_ns(0), 0);
+        assert_eq!(at_ns(999_999), (1 << 20) - 2);
+        assert_eq!(at_ns(1_000_000), 1 << 20);
+        let made = [1, 2, 256, 257, 1 << 20].map(|moment| of_moment(moment, u64::MAX));
+        assert!(made.is_sorted_by(|a, b| a < b));
+        assert!(of_moment(1, u64::MAX) < of_moment(2, 0));
+        assert_eq!(super::unix_ms(&of_moment(5 << 20, 0)), 5);
+        assert_eq!(version(&of_moment(u64::MAX, u64::MAX)), Some(7));
     }
 
     #[test]

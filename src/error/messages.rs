@@ -17,6 +17,7 @@ use crate::error::convert::Refusal;
 use crate::error::fields::Message;
 use crate::error::fleet::{self, Trouble};
 use crate::error::hint;
+use crate::error::kinds::KindError;
 use crate::pg::logged_page;
 
 /// Why a call fails. One pointer, so that a result that holds an ID costs nothing more for it.
@@ -45,6 +46,13 @@ impl From<Reason> for Error {
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Error {
         Reason::Convert(refusal).into()
+    }
+}
+
+impl From<KindError> for Error {
+    #[cold]
+    fn from(error: KindError) -> Error {
+        Reason::Kind(error).into()
     }
 }
 
@@ -241,6 +249,8 @@ pub enum Reason {
     GivenTwice(String),
     /// A column can't be moved over.
     Convert(Refusal),
+    /// An ID of some kind can't be read or made.
+    Kind(KindError),
     /// A query on the catalogs failed.
     Catalog(String),
     /// The operating system gave no random seed.
@@ -327,9 +337,9 @@ impl Reason {
             #[cfg(not(feature = "named_dsm"))]
             Reason::NotPreloaded => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "id_gen must be loaded through shared_preload_libraries to generate snowflakes",
+                "id_gen must be loaded through shared_preload_libraries to generate snowflakes and UUIDs in strict order",
             )
-            .detail("Snowflakes of all sessions come from one place in shared memory, which is set up when the server starts.")
+            .detail("Those of all sessions come from one place in shared memory, which is set up when the server starts.")
             .hint(hint::preload()),
             Reason::PlaceholderSetting(name) => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -567,7 +577,7 @@ impl Reason {
                 "timestamp is out of range for UUID version 7",
             )
             .detail(format!(
-                "UUID version 7 carries 1970-01-01T00:00:00Z to {} ms after it, in the year 10889.",
+                "UUID version 7, as a ULID, carries 1970-01-01T00:00:00Z to {} ms after it, in the year 10889.",
                 uuid7::LAST_MS
             ))
             .hint("Use a timestamp or an interval within that range."),
@@ -645,6 +655,7 @@ impl Reason {
             .detail("A table is read with its partitions and all that inherit from it, so each of its rows would be a duplicate.")
             .hint("Name each table once, and no partition beside its table."),
             Reason::Convert(refusal) => refusal.message(),
+            Reason::Kind(error) => error.message(),
             Reason::Catalog(error) => Message::new(
                 Code::ERRCODE_INTERNAL_ERROR,
                 format!("could not read the catalogs: {error}"),
@@ -747,7 +758,7 @@ fn range_message(error: &RangeError, layout: &Layout) -> Message {
 }
 
 /// An error of `core` as a sentence of DETAIL.
-fn sentence(error: &impl std::fmt::Display) -> String {
+pub(super) fn sentence(error: &impl std::fmt::Display) -> String {
     let text = error.to_string();
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {

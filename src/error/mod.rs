@@ -6,6 +6,7 @@ pub mod convert;
 mod fields;
 pub mod fleet;
 pub mod hint;
+pub mod kinds;
 pub mod log_limit;
 mod messages;
 pub mod report;

@@ -8,6 +8,7 @@ use std::ffi::c_void;
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
+use pgrx::varlena;
 
 /// One call of a function: its arguments and where its result goes.
 #[repr(transparent)]
@@ -92,13 +93,38 @@ impl Call {
         // are read before anything can free them.
         let (bytes, encoding) = unsafe {
             let varlena = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
-            (pgrx::varlena::varlena_to_byte_slice(varlena), pg_sys::GetDatabaseEncoding())
+            (varlena::varlena_to_byte_slice(varlena), pg_sys::GetDatabaseEncoding())
         };
         if encoding == pg_sys::pg_enc::PG_UTF8 as i32 {
             return Some(String::from_utf8_lossy(bytes).into_owned());
         }
         let shown = |&byte: &u8| if byte.is_ascii() { char::from(byte) } else { '?' };
         Some(bytes.iter().map(shown).collect())
+    }
+
+    /// The bytes of an argument of type `text` as the database has them, if they are stored as they are: neither
+    /// compressed nor elsewhere. Calls nothing of PostgreSQL's.
+    #[inline(always)]
+    pub fn stored_bytes(&self, index: usize) -> Option<&[u8]> {
+        let varlena = self.arg(index)?.cast_mut_ptr::<pg_sys::varlena>();
+        // SAFETY: a text is passed by reference to a varlena, which lives as long as the call. Its first byte says which
+        // of them it is.
+        unsafe {
+            let is_short = varlena::varatt_is_1b(varlena) && !varlena::varatt_is_1b_e(varlena);
+            (is_short || varlena::varatt_is_4b_u(varlena))
+                .then(|| varlena::varlena_to_byte_slice(varlena))
+        }
+    }
+
+    /// The bytes of an argument of type `text` as the database has them.
+    pub fn bytes(&self, index: usize) -> Option<&[u8]> {
+        let datum = self.arg(index)?;
+        self.stored_bytes(index).or_else(|| {
+            // SAFETY: as above; what is unpacked lives until the call's memory context is reset.
+            let varlena = unsafe { pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr()) };
+            // SAFETY: neither compressed nor elsewhere any more.
+            Some(unsafe { varlena::varlena_to_byte_slice(varlena) })
+        })
     }
 
     /// Returns NULL.
@@ -253,6 +279,11 @@ pub fn int8(value: i64) -> pg_sys::Datum {
     pg_sys::Datum::from(value)
 }
 
+/// A `double precision` result.
+pub fn float8(value: f64) -> pg_sys::Datum {
+    pg_sys::Datum::from(value.to_bits())
+}
+
 /// Where a `uuid` result goes: memory that PostgreSQL frees with the row.
 pub struct UuidPlace(*mut [u8; 16]);
 
@@ -277,6 +308,50 @@ impl UuidPlace {
 #[inline(always)]
 pub fn uuid(bytes: [u8; 16]) -> pg_sys::Datum {
     UuidPlace::new().put(bytes)
+}
+
+/// Bytes before those of a text.
+const TEXT_HEADER: usize = size_of::<u32>();
+
+/// Where a `text` result goes: memory that PostgreSQL frees with the row.
+pub struct TextPlace<'row>(&'row mut [u8]);
+
+impl TextPlace<'_> {
+    /// Takes the memory for so many bytes, all zero. Its callers must have nothing to drop: see [`palloc`].
+    #[inline(always)]
+    pub fn new(length: usize) -> TextPlace<'static> {
+        let size = TEXT_HEADER + length;
+        // SAFETY: returns so many bytes, which nobody else knows of, or raises an error; so a size that has no room in
+        // the header's 30 bits is never written.
+        unsafe {
+            let place: *mut u8 = palloc(size).cast();
+            varlena::set_varsize_4b(place.cast(), size as i32);
+            let bytes = place.add(TEXT_HEADER);
+            bytes.write_bytes(0, length);
+            TextPlace(std::slice::from_raw_parts_mut(bytes, length))
+        }
+    }
+
+    /// Its bytes, to be filled with text of the database's encoding.
+    #[inline(always)]
+    pub fn bytes(&mut self) -> &mut [u8] {
+        self.0
+    }
+
+    /// The result.
+    #[inline(always)]
+    pub fn put(self) -> pg_sys::Datum {
+        // SAFETY: the header lies before the bytes.
+        pg_sys::Datum::from(unsafe { self.0.as_mut_ptr().sub(TEXT_HEADER) })
+    }
+}
+
+/// A `text` result, of the database's encoding. As for [`TextPlace`], its callers must have nothing to drop.
+#[inline(always)]
+pub fn text(bytes: &[u8]) -> pg_sys::Datum {
+    let mut place = TextPlace::new(bytes.len());
+    place.bytes().copy_from_slice(bytes);
+    place.put()
 }
 
 unsafe extern "C-unwind" {

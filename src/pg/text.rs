@@ -75,6 +75,18 @@ pub fn in_error(text: &str) -> String {
     text.chars().map(|letter| if letter.is_ascii() { letter } else { '?' }).collect()
 }
 
+/// Bytes of the database's as text for an error: not too much of them, and in an encoding other than UTF-8 what is
+/// beyond ASCII is shown as "?".
+pub fn excerpt(bytes: &[u8]) -> String {
+    const MOST_CHARACTERS: usize = 100;
+    let most_bytes = bytes.len().min(MOST_CHARACTERS * char::MAX_LEN_UTF8);
+    let text = String::from_utf8_lossy(&bytes[..most_bytes]);
+    match text.char_indices().nth(MOST_CHARACTERS) {
+        Some((end, _)) => format!("{} ...", in_error(&text[..end])),
+        None => in_error(&text),
+    }
+}
+
 /// A name as one types it.
 pub fn quoted(name: &str) -> String {
     let in_server = in_server_encoding(name.to_owned());

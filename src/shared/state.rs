@@ -51,7 +51,7 @@ pub const NAME: &CStr = c"id_gen";
 
 /// Changes with the meaning of what follows and with the [`SharedBlock`]; a field more or less of the rest
 /// changes [`VERSION`] by itself.
-const FORMAT: usize = 11;
+const FORMAT: usize = 12;
 
 /// On a server where the library is not preloaded, sessions of two versions may attach to one state
 /// after an upgrade.
@@ -78,6 +78,8 @@ pub struct SharedState {
     /// Refusals and waits.
     pub events: CacheAligned<Events>,
     log_limits: CacheAligned<RateLimits>,
+    /// The moment of the last UUID in strict order over the whole server: [`id_gen_core::ordered::next_in_order`].
+    pub last_moment: CacheAligned<AtomicU64>,
 }
 
 // SAFETY: the layout is written once, under the lock, before any process reads it; all else is made for
@@ -745,6 +747,7 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usiz
         registrar: WorkerPlace::default(),
         events: CacheAligned(Events::default()),
         log_limits: CacheAligned(RateLimits::default()),
+        last_moment: CacheAligned(AtomicU64::new(0)),
     };
     let place: *mut SharedState = memory.cast();
     // SAFETY: the caller vouches for the memory. All-zero bytes are a valid, empty slot, and a valid entry.

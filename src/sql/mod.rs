@@ -8,11 +8,20 @@ mod function;
 mod horizon;
 mod plan;
 mod profile;
+mod random_id;
 mod snowflake;
 mod snowflake_batch;
 mod statistics;
 mod status;
+mod text;
+mod typeid;
+mod ulid;
 mod uuid;
+mod uuid_named;
+mod uuidv4;
+mod uuidv6;
+mod uuidv7;
+mod uuidv8;
 
 use pgrx::prelude::*;
 
@@ -20,7 +29,16 @@ use pgrx::prelude::*;
 // varies, and building the same sources twice has to give the same script.
 extension_sql_file!("../../sql/snowflake.sql", name = "snowflake");
 extension_sql_file!("../../sql/uuid.sql", name = "uuid", requires = ["snowflake"]);
-extension_sql_file!("../../sql/horizon.sql", name = "horizon", requires = ["uuid"]);
+extension_sql_file!("../../sql/uuidv7.sql", name = "uuidv7", requires = ["uuid"]);
+extension_sql_file!("../../sql/uuidv4.sql", name = "uuidv4", requires = ["uuidv7"]);
+extension_sql_file!("../../sql/uuidv6.sql", name = "uuidv6", requires = ["uuidv4"]);
+extension_sql_file!("../../sql/uuid_named.sql", name = "uuid_named", requires = ["uuidv6"]);
+extension_sql_file!("../../sql/uuidv8.sql", name = "uuidv8", requires = ["uuid_named"]);
+extension_sql_file!("../../sql/ulid.sql", name = "ulid", requires = ["uuidv8"]);
+extension_sql_file!("../../sql/typeid.sql", name = "typeid", requires = ["ulid"]);
+extension_sql_file!("../../sql/random_id.sql", name = "random_id", requires = ["typeid"]);
+extension_sql_file!("../../sql/text.sql", name = "text", requires = ["random_id"]);
+extension_sql_file!("../../sql/horizon.sql", name = "horizon", requires = ["text"]);
 extension_sql_file!("../../sql/plan.sql", name = "plan", requires = ["horizon"]);
 extension_sql_file!("../../sql/admin.sql", name = "admin", requires = ["plan"]);
 extension_sql_file!("../../sql/statistics.sql", name = "statistics", requires = ["admin"]);

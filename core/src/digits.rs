@@ -1,0 +1,155 @@
+//! Numbers as text of a fixed width: digits of some radix, the most significant first, none left out. So of two texts
+//! the larger is that of the larger number, as long as the symbols are in the order of their values; all here are, by
+//! their bytes.
+//!
+//! Reading is strict: it takes what is written and nothing else, neither another case nor a symbol that looks alike, so
+//! that a number has one text and a text one number.
+
+use thiserror::Error;
+
+/// Why a text can't be read. Places count bytes from 1, as texts that can be read are ASCII.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Fault {
+    /// It is too short or too long.
+    #[error("it has {found} bytes instead of {expected}")]
+    Length {
+        /// Its bytes.
+        found: usize,
+        /// What they must be.
+        expected: usize,
+    },
+    /// A byte of it is no digit.
+    #[error("its byte {0} is none of the digits")]
+    Symbol(usize),
+    /// The number is larger than what it stands for.
+    #[error("its number has more than {0} bits")]
+    TooLarge(u32),
+}
+
+/// Says of a byte that it is no digit.
+const NONE: u8 = u8::MAX;
+
+/// The digits of one radix.
+pub struct Digits<const RADIX: usize> {
+    symbols: [u8; RADIX],
+    /// The value of each byte.
+    values: [u8; 256],
+}
+
+impl<const RADIX: usize> Digits<RADIX> {
+    /// How many digits a machine word holds: as many are worked on at a time.
+    const CHUNK: usize = {
+        let (mut digits, mut power) = (0, 1_u64);
+        while let Some(next) = power.checked_mul(RADIX as u64) {
+            power = next;
+            digits += 1;
+        }
+        digits
+    };
+    const CHUNK_VALUES: u64 = (RADIX as u64).pow(Self::CHUNK as u32);
+
+    /// Digits with these symbols, in the order of their values.
+    pub const fn new(symbols: &[u8; RADIX]) -> Digits<RADIX> {
+        let mut values = [NONE; 256];
+        let mut value = 0;
+        while value < RADIX {
+            values[symbols[value] as usize] = value as u8;
+            value += 1;
+        }
+        Digits { symbols: *symbols, values }
+    }
+
+    /// How many digits every number of so many bits fits in.
+    pub const fn width(bits: u32) -> usize {
+        let (mut width, mut most) = (1, RADIX as u128 - 1);
+        let largest = u128::MAX >> (u128::BITS - bits);
+        while most < largest {
+            most = most.saturating_mul(RADIX as u128).saturating_add(RADIX as u128 - 1);
+            width += 1;
+        }
+        width
+    }
+
+    /// Fills the whole of `text`, which has to be as wide as the number may get.
+    #[inline]
+    pub fn write(&self, mut value: u128, text: &mut [u8]) {
+        for chunk in text.rchunks_mut(Self::CHUNK) {
+            let mut part = match u64::try_from(value) {
+                // A division of words is much quicker.
+                Ok(word) => {
+                    value = u128::from(word / Self::CHUNK_VALUES);
+                    word % Self::CHUNK_VALUES
+                }
+                Err(_) => {
+                    let part = value % u128::from(Self::CHUNK_VALUES);
+                    value /= u128::from(Self::CHUNK_VALUES);
+                    part as u64
+                }
+            };
+            for symbol in chunk.iter_mut().rev() {
+                *symbol = self.symbols[(part % RADIX as u64) as usize];
+                part /= RADIX as u64;
+            }
+        }
+    }
+
+    /// The number that a text of `bits` bits stands for.
+    ///
+    /// # Errors
+    /// If [`Digits::write`] does not write it.
+    #[inline]
+    pub fn read(&self, text: &[u8], bits: u32) -> Result<u128, Fault> {
+        let expected = Self::width(bits);
+        if text.len() != expected {
+            return Err(Fault::Length { found: text.len(), expected });
+        }
+        let mut number = Some(0_u128);
+        for (index, chunk) in text.chunks(Self::CHUNK).enumerate() {
+            let (mut part, mut values) = (0_u64, 1_u64);
+            for (place, &symbol) in chunk.iter().enumerate() {
+                let value = self.values[usize::from(symbol)];
+                if value == NONE {
+                    return Err(Fault::Symbol(index * Self::CHUNK + place + 1));
+                }
+                part = part * RADIX as u64 + u64::from(value);
+                values *= RADIX as u64;
+            }
+            number = number
+                .and_then(|number| number.checked_mul(values.into()))
+                .and_then(|number| number.checked_add(part.into()));
+        }
+        number
+            .filter(|number| number.leading_zeros() >= u128::BITS - bits)
+            .ok_or(Fault::TooLarge(bits))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEN: Digits<10> = Digits::new(b"0123456789");
+
+    #[test]
+    fn a_width_holds_the_largest_number_and_no_more() {
+        assert_eq!(Digits::<10>::width(64), u64::MAX.to_string().len());
+        assert_eq!(Digits::<10>::width(128), u128::MAX.to_string().len());
+        assert_eq!(Digits::<2>::width(128), 128);
+        assert_eq!((Digits::<32>::width(64), Digits::<32>::width(128)), (13, 26));
+        assert_eq!((Digits::<62>::width(64), Digits::<62>::width(128)), (11, 22));
+        assert_eq!(Digits::<10>::width(1), 1);
+    }
+
+    #[test]
+    fn every_fault_is_told_with_its_place() {
+        let mut text = [0; 20];
+        TEN.write(u64::MAX.into(), &mut text);
+        assert_eq!(&text, b"18446744073709551615");
+        assert_eq!(TEN.read(&text, 64), Ok(u64::MAX.into()));
+        assert_eq!(TEN.read(b"18446744073709551616", 64), Err(Fault::TooLarge(64)));
+        assert_eq!(TEN.read(b"99999999999999999999", 64), Err(Fault::TooLarge(64)));
+        assert_eq!(TEN.read(b"1844674407370955161a", 64), Err(Fault::Symbol(20)));
+        assert_eq!(TEN.read(b"/8446744073709551615", 64), Err(Fault::Symbol(1)));
+        assert_eq!(TEN.read(b"1", 64), Err(Fault::Length { found: 1, expected: 20 }));
+    }
+}

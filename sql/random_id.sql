@@ -1,0 +1,41 @@
+-- Random IDs, which are text: a prefix, and so many characters of an alphabet. Without arguments they are as long as
+-- nanoid's, 126 bits.
+
+CREATE FUNCTION @extschema@.id_random(
+    prefix text DEFAULT '',
+    size integer DEFAULT 21,
+    alphabet text DEFAULT '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz-'
+) RETURNS text
+    AS 'MODULE_PATHNAME', 'id_random'
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION @extschema@.id_random(text, integer, text) IS
+    'new random ID: a prefix, and so many characters of an alphabet';
+
+CREATE FUNCTION @extschema@.id_random_parse(
+    id text,
+    prefix text DEFAULT '',
+    size integer DEFAULT 21,
+    alphabet text DEFAULT '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz-'
+) RETURNS text
+    AS 'MODULE_PATHNAME', 'id_random_parse'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.id_random_parse(text, text, integer, text) IS
+    'random part of an ID that must be of this form';
+
+CREATE FUNCTION @extschema@.id_random_bits(size integer, alphabet text) RETURNS double precision
+    AS 'MODULE_PATHNAME', 'id_random_bits'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.id_random_bits(integer, text) IS
+    'random bits of an ID of so many characters of an alphabet';
+
+CREATE FUNCTION @extschema@.id_collision(ids double precision, bits double precision) RETURNS double precision
+    AS 'MODULE_PATHNAME', 'id_collision'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.id_collision(double precision, double precision) IS
+    'chance that of so many IDs with so many random bits any two are alike';
+
+CREATE FUNCTION @extschema@.id_collision_ids(chance double precision, bits double precision) RETURNS double precision
+    AS 'MODULE_PATHNAME', 'id_collision_ids'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.id_collision_ids(double precision, double precision) IS
+    'how many IDs with so many random bits it takes until any two are alike with that chance';

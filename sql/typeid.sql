@@ -1,0 +1,25 @@
+-- TypeIDs, which are text: a prefix, an underscore, a UUID.
+
+CREATE FUNCTION @extschema@.typeid(prefix text) RETURNS text
+    AS 'MODULE_PATHNAME', 'typeid'
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION @extschema@.typeid(text) IS
+    'new TypeID of a UUID version 7, larger than every one this session got before with the same prefix';
+
+CREATE FUNCTION @extschema@.typeid_encode(prefix text, id uuid) RETURNS text
+    AS 'MODULE_PATHNAME', 'typeid_encode'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.typeid_encode(text, uuid) IS
+    'TypeID of a prefix and a UUID';
+
+CREATE FUNCTION @extschema@.typeid_decode(id text, prefix text) RETURNS uuid
+    AS 'MODULE_PATHNAME', 'typeid_decode'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.typeid_decode(text, text) IS
+    'UUID of a TypeID that must have this prefix';
+
+CREATE FUNCTION @extschema@.typeid_prefix(id text) RETURNS text
+    AS 'MODULE_PATHNAME', 'typeid_prefix'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.typeid_prefix(text) IS
+    'prefix of a TypeID';

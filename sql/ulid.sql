@@ -1,0 +1,37 @@
+-- ULIDs, as uuid and as text.
+
+CREATE FUNCTION @extschema@.ulid() RETURNS uuid
+    AS 'MODULE_PATHNAME', 'ulid'
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION @extschema@.ulid() IS
+    'new ULID, larger than every one this session got before';
+
+CREATE FUNCTION @extschema@.ulid_encode(uuid) RETURNS text
+    AS 'MODULE_PATHNAME', 'ulid_encode'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.ulid_encode(uuid) IS
+    'ULID as text: 26 characters of Crockford''s base 32';
+
+CREATE FUNCTION @extschema@.ulid_decode(text) RETURNS uuid
+    AS 'MODULE_PATHNAME', 'ulid_decode'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.ulid_decode(text) IS
+    'ULID of a text as ulid_encode writes it, in upper case';
+
+CREATE FUNCTION @extschema@.ulid_timestamp(uuid) RETURNS timestamptz
+    AS 'MODULE_PATHNAME', 'ulid_timestamp'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.ulid_timestamp(uuid) IS
+    'when a ULID was made, to one millisecond';
+
+CREATE FUNCTION @extschema@.ulid_min(ts timestamptz) RETURNS uuid
+    AS 'MODULE_PATHNAME', 'ulid_min'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.ulid_min(timestamptz) IS
+    'smallest ULID of the millisecond that holds an instant';
+
+CREATE FUNCTION @extschema@.ulid_max(ts timestamptz) RETURNS uuid
+    AS 'MODULE_PATHNAME', 'ulid_max'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.ulid_max(timestamptz) IS
+    'largest ULID of the millisecond that holds an instant';

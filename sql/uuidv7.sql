@@ -1,0 +1,46 @@
+-- UUIDs of version 7, with the names and signatures of PostgreSQL 18.
+--
+-- Generating is PARALLEL RESTRICTED: UUIDs made by several workers of one query would not increase
+-- in the order of its rows.
+
+CREATE FUNCTION @extschema@.uuidv7() RETURNS uuid
+    AS 'MODULE_PATHNAME', 'uuidv7'
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION @extschema@.uuidv7() IS
+    'new UUID version 7, larger than every one this session got before';
+
+CREATE FUNCTION @extschema@.uuidv7(shift interval) RETURNS uuid
+    AS 'MODULE_PATHNAME', 'uuidv7_shifted'
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION @extschema@.uuidv7(interval) IS
+    'new UUID version 7 with its timestamp shifted by an interval';
+
+CREATE FUNCTION @extschema@.uuidv7_timestamp(uuid) RETURNS timestamptz
+    AS 'MODULE_PATHNAME', 'uuidv7_timestamp'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.uuidv7_timestamp(uuid) IS
+    'when a UUID version 7 was made, to one millisecond; NULL for other versions';
+
+CREATE FUNCTION @extschema@.uuidv7_min(ts timestamptz) RETURNS uuid
+    AS 'MODULE_PATHNAME', 'uuidv7_min'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.uuidv7_min(timestamptz) IS
+    'smallest UUID version 7 of the millisecond that holds an instant';
+
+CREATE FUNCTION @extschema@.uuidv7_max(ts timestamptz) RETURNS uuid
+    AS 'MODULE_PATHNAME', 'uuidv7_max'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.uuidv7_max(timestamptz) IS
+    'largest UUID version 7 of the millisecond that holds an instant';
+
+CREATE FUNCTION @extschema@.uuidv7_time_decoder(uuid text) RETURNS timestamptz
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    AS 'SELECT @extschema@.uuidv7_timestamp(uuid::pg_catalog.uuid)';
+COMMENT ON FUNCTION @extschema@.uuidv7_time_decoder(text) IS
+    'as uuidv7_timestamp, of a UUID as text: what pg_partman takes for p_time_decoder, beside uuidv7_min for p_time_encoder';
+
+CREATE FUNCTION @extschema@.uuidv7_ordered() RETURNS uuid
+    AS 'MODULE_PATHNAME', 'uuidv7_ordered'
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION @extschema@.uuidv7_ordered() IS
+    'new UUID version 7, larger than every one this server made before by this function; needs shared memory, and no worker number';

@@ -1,0 +1,19 @@
+-- A snowflake and the number of a namespace as one UUID of version 8.
+
+CREATE FUNCTION @extschema@.uuidv8_from_snowflake(id bigint, namespace bigint) RETURNS uuid
+    AS 'MODULE_PATHNAME', 'uuidv8_from_snowflake'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.uuidv8_from_snowflake(bigint, bigint) IS
+    'UUID version 8 of a snowflake and a number of 58 bits; they sort as the snowflakes do';
+
+CREATE FUNCTION @extschema@.uuidv8_to_snowflake(uuid) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'uuidv8_to_snowflake'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.uuidv8_to_snowflake(uuid) IS
+    'snowflake in a UUID of uuidv8_from_snowflake; NULL for other versions';
+
+CREATE FUNCTION @extschema@.uuidv8_namespace(uuid) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'uuidv8_namespace'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.uuidv8_namespace(uuid) IS
+    'namespace in a UUID of uuidv8_from_snowflake; NULL for other versions';

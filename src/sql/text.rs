@@ -1,0 +1,86 @@
+//! SQL functions of IDs as short text, and back.
+
+use id_gen_core::text::{Format, LONGEST};
+use pgrx::pg_sys;
+
+use crate::error::Error;
+use crate::error::kinds::KindError;
+use crate::pg::fmgr::{self, Call, int8};
+use crate::pg::text::excerpt;
+use crate::sql::function::sql_function;
+
+sql_function! {
+    /// `id_encode(id bigint, format text) → text`
+    fn id_encode_bigint(call)
+    fast { encode_fast(call, bigint(call)?, i64::BITS) }
+    { encode(call, bigint(call).unwrap_or_default(), i64::BITS) }
+}
+
+sql_function! {
+    /// `id_encode(id uuid, format text) → text`
+    fn id_encode_uuid(call)
+    fast { encode_fast(call, uuid(call)?, u128::BITS) }
+    { encode(call, uuid(call).unwrap_or_default(), u128::BITS) }
+}
+
+sql_function! {
+    /// `id_decode_bigint(id text, format text) → bigint`
+    fn id_decode_bigint(call)
+    fast { decode_fast(call, i64::BITS).map(as_bigint) }
+    { decode(call, "bigint", i64::BITS).map(as_bigint) }
+}
+
+sql_function! {
+    /// `id_decode_uuid(id text, format text) → uuid`
+    fn id_decode_uuid(call)
+    fast { decode_fast(call, u128::BITS).map(as_uuid) }
+    { decode(call, "uuid", u128::BITS).map(as_uuid) }
+}
+
+fn bigint(call: &Call) -> Option<u128> {
+    call.int8(0).map(|id| id.cast_unsigned().into())
+}
+
+fn uuid(call: &Call) -> Option<u128> {
+    call.uuid(0).map(u128::from_be_bytes)
+}
+
+fn as_bigint(number: u128) -> pg_sys::Datum {
+    int8((number as u64).cast_signed())
+}
+
+fn as_uuid(number: u128) -> pg_sys::Datum {
+    fmgr::uuid(number.to_be_bytes())
+}
+
+/// The format that the second argument names.
+fn format(call: &Call) -> Result<(&'static str, Format), Error> {
+    let name = call.bytes(1).unwrap_or_default();
+    Format::named(name).ok_or_else(|| KindError::UnknownFormat(excerpt(name)).into())
+}
+
+/// Where the format's name is stored as it is, and known.
+#[inline(always)]
+fn encode_fast(call: &Call, number: u128, bits: u32) -> Option<pg_sys::Datum> {
+    let (_, format) = Format::named(call.stored_bytes(1)?)?;
+    Some(fmgr::text(format.write(number, bits, &mut [0; LONGEST])))
+}
+
+fn encode(call: &Call, number: u128, bits: u32) -> Result<pg_sys::Datum, Error> {
+    let (_, format) = format(call)?;
+    Ok(fmgr::text(format.write(number, bits, &mut [0; LONGEST])))
+}
+
+/// Where both are stored as they are, and can be read.
+#[inline(always)]
+fn decode_fast(call: &Call, bits: u32) -> Option<u128> {
+    let (_, format) = Format::named(call.stored_bytes(1)?)?;
+    format.read(call.stored_bytes(0)?, bits).ok()
+}
+
+fn decode(call: &Call, type_name: &'static str, bits: u32) -> Result<u128, Error> {
+    let ((name, format), text) = (format(call)?, call.bytes(0).unwrap_or_default());
+    format.read(text, bits).map_err(|fault| {
+        KindError::Encoded { text: excerpt(text), format: name, type_name, fault }.into()
+    })
+}

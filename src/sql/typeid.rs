@@ -1,0 +1,83 @@
+//! SQL functions of TypeIDs, which are text.
+
+use id_gen_core::{typeid, uuid7};
+use pgrx::pg_sys;
+
+use crate::error::Error;
+use crate::error::kinds::KindError;
+use crate::os::random;
+use crate::pg::fmgr::{self, Call};
+use crate::pg::text::excerpt;
+use crate::sql::function::sql_function;
+use crate::sql::uuidv7::payload;
+
+sql_function! {
+    /// `typeid(prefix text) → text`
+    fn typeid(call)
+    fast {
+        let prefix = call.stored_bytes(0).filter(|prefix| typeid::is_prefix(prefix))?;
+        let uuid = uuid7::of(payload(|| random::seeded_bits().ok_or(())).ok()?);
+        Some(encoded(prefix, uuid))
+    }
+    {
+        let prefix = prefix(call, 0)?;
+        Ok(encoded(prefix, uuid7::of(payload(random::bits)?)))
+    }
+}
+
+sql_function! {
+    /// `typeid_encode(prefix text, id uuid) → text`
+    fn typeid_encode(call)
+    fast {
+        let prefix = call.stored_bytes(0).filter(|prefix| typeid::is_prefix(prefix))?;
+        Some(encoded(prefix, call.uuid(1)?))
+    }
+    {
+        let prefix = prefix(call, 0)?;
+        Ok(encoded(prefix, call.uuid(1).unwrap_or_default()))
+    }
+}
+
+sql_function! {
+    /// `typeid_decode(id text, prefix text) → uuid`
+    fn typeid_decode(call)
+    fast {
+        let (found, uuid) = typeid::decode(call.stored_bytes(0)?).ok()?;
+        (found == call.stored_bytes(1)?).then(|| fmgr::uuid(uuid))
+    }
+    {
+        let (found, uuid) = decoded(call)?;
+        let expected = prefix(call, 1)?;
+        if found != expected {
+            let (found, expected) = (excerpt(found), excerpt(expected));
+            return Err(KindError::TypeIdPrefix { found, expected }.into());
+        }
+        Ok(fmgr::uuid(uuid))
+    }
+}
+
+sql_function! {
+    /// `typeid_prefix(id text) → text`
+    fn typeid_prefix(call) { Ok(fmgr::text(decoded(call)?.0)) }
+}
+
+#[inline(always)]
+fn encoded(prefix: &[u8], uuid: [u8; 16]) -> pg_sys::Datum {
+    fmgr::text(typeid::encode(prefix, uuid, &mut [0; typeid::LONGEST]))
+}
+
+/// A prefix that is an argument.
+fn prefix(call: &Call, index: usize) -> Result<&[u8], Error> {
+    let prefix = call.bytes(index).unwrap_or_default();
+    if typeid::is_prefix(prefix) {
+        Ok(prefix)
+    } else {
+        Err(KindError::BadTypeIdPrefix(excerpt(prefix)).into())
+    }
+}
+
+/// The TypeID that is the first argument.
+fn decoded(call: &Call) -> Result<(&[u8], [u8; 16]), Error> {
+    let text = call.bytes(0).unwrap_or_default();
+    typeid::decode(text).map_err(|fault| KindError::TypeId(excerpt(text), fault).into())
+}

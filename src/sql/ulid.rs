@@ -1,0 +1,69 @@
+//! SQL functions of ULIDs, as `uuid` and as text.
+
+use id_gen_core::ulid;
+use id_gen_core::uuid7::Generator;
+
+use crate::error::kinds::KindError;
+use crate::os::process::PerProcess;
+use crate::os::random;
+use crate::pg::fmgr::{self, UuidPlace, int8};
+use crate::pg::{text, timestamp};
+use crate::sql::function::sql_function;
+use crate::sql::uuidv7::{step, uuid_bound};
+
+/// An order of their own, by a UUIDv7's steps.
+static GENERATOR: PerProcess<Generator> = PerProcess::new(Generator::new());
+
+sql_function! {
+    /// `ulid() → uuid`
+    fn ulid(_call)
+    fast {
+        let place = UuidPlace::new();
+        let (random, further) = (random::seeded_bits()?, random::seeded_bits()?);
+        let payload = GENERATOR.with(|generator| generator.next(step(), random));
+        Some(place.put(ulid::of(payload, further)))
+    }
+    {
+        let (random, further) = (random::bits()?, random::bits()?);
+        let payload = GENERATOR.with(|generator| generator.next(step(), random));
+        Ok(fmgr::uuid(ulid::of(payload, further)))
+    }
+}
+
+sql_function! {
+    /// `ulid_encode(uuid) → text`
+    fn ulid_encode(call)
+    fast { Some(fmgr::text(&ulid::encode(call.uuid(0)?))) }
+    { Ok(call.null()) }
+}
+
+sql_function! {
+    /// `ulid_decode(text) → uuid`
+    fn ulid_decode(call)
+    fast { Some(fmgr::uuid(ulid::decode(call.stored_bytes(0)?).ok()?)) }
+    {
+        let text = call.bytes(0).unwrap_or_default();
+        match ulid::decode(text) {
+            Ok(ulid) => Ok(fmgr::uuid(ulid)),
+            Err(fault) => Err(KindError::Ulid(text::excerpt(text), fault).into()),
+        }
+    }
+}
+
+sql_function! {
+    /// `ulid_timestamp(uuid) → timestamptz`
+    fn ulid_timestamp(call) {
+        let ulid = call.uuid(0).unwrap_or_default();
+        Ok(int8(timestamp::from_unix_ms(ulid::unix_ms(&ulid))))
+    }
+}
+
+sql_function! {
+    /// `ulid_min(ts timestamptz) → uuid`
+    fn ulid_min(call) { uuid_bound(call, ulid::min_of) }
+}
+
+sql_function! {
+    /// `ulid_max(ts timestamptz) → uuid`
+    fn ulid_max(call) { uuid_bound(call, ulid::max_of) }
+}

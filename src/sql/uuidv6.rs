@@ -1,0 +1,50 @@
+//! SQL functions of UUIDv6 and UUIDv1, which have the same time, clock sequence and node in another order.
+
+use id_gen_core::ordered::Payload;
+use id_gen_core::uuid;
+use id_gen_core::uuid6::{self, Generator};
+use pgrx::pg_sys;
+
+use crate::error::Error;
+use crate::os::process::PerProcess;
+use crate::os::{clock, random};
+use crate::pg::fmgr::{self, Call, int8};
+use crate::pg::timestamp;
+use crate::sql::function::sql_function;
+
+/// Both versions are of one order.
+static GENERATOR: PerProcess<Generator> = PerProcess::new(Generator::new());
+
+fn payload() -> Result<Payload, Error> {
+    let step = uuid6::intervals(clock::since_epoch());
+    let random = random::bits()?;
+    Ok(GENERATOR.with(|generator| generator.next(step, random)))
+}
+
+sql_function! {
+    /// `uuidv6() → uuid`
+    fn uuidv6(_call) { Ok(fmgr::uuid(uuid6::of(payload()?))) }
+}
+
+sql_function! {
+    /// `uuidv1() → uuid`
+    fn uuidv1(_call) { Ok(fmgr::uuid(uuid6::of_version_1(payload()?))) }
+}
+
+sql_function! {
+    /// `uuidv6_timestamp(uuid) → timestamptz`, NULL for other versions.
+    fn uuidv6_timestamp(call) { Ok(time(call, 6, uuid6::unix_us)) }
+}
+
+sql_function! {
+    /// `uuidv1_timestamp(uuid) → timestamptz`, NULL for other versions.
+    fn uuidv1_timestamp(call) { Ok(time(call, 1, uuid6::unix_us_of_version_1)) }
+}
+
+fn time(call: &mut Call, version: u8, unix_us: fn(&[u8; 16]) -> i64) -> pg_sys::Datum {
+    let uuid = call.uuid(0).unwrap_or_default();
+    match uuid::version(&uuid) {
+        Some(found) if found == version => int8(timestamp::from_unix_us(unix_us(&uuid))),
+        _ => call.null(),
+    }
+}

@@ -1,0 +1,37 @@
+//! SQL functions of a snowflake and a namespace as one UUIDv8.
+
+use id_gen_core::{uuid, uuid8};
+use pgrx::pg_sys;
+
+use crate::error::kinds::KindError;
+use crate::pg::fmgr::{self, Call, int8};
+use crate::sql::function::sql_function;
+
+sql_function! {
+    /// `uuidv8_from_snowflake(id bigint, namespace bigint) → uuid`
+    fn uuidv8_from_snowflake(call) {
+        let (id, namespace) = (call.int8(0).unwrap_or(0), call.int8(1).unwrap_or(0));
+        if !(0..=uuid8::LAST_NAMESPACE).contains(&namespace) {
+            return Err(KindError::Namespace(namespace).into());
+        }
+        Ok(fmgr::uuid(uuid8::of(id.cast_unsigned(), namespace.cast_unsigned())))
+    }
+}
+
+sql_function! {
+    /// `uuidv8_to_snowflake(uuid) → bigint`, NULL for other versions.
+    fn uuidv8_to_snowflake(call) { Ok(part(call, |(id, _)| id)) }
+}
+
+sql_function! {
+    /// `uuidv8_namespace(uuid) → bigint`, NULL for other versions.
+    fn uuidv8_namespace(call) { Ok(part(call, |(_, namespace)| namespace)) }
+}
+
+fn part(call: &mut Call, which: fn((u64, u64)) -> u64) -> pg_sys::Datum {
+    let uuid = call.uuid(0).unwrap_or_default();
+    match uuid::version(&uuid) {
+        Some(8) => int8(which(uuid8::parts(&uuid)).cast_signed()),
+        _ => call.null(),
+    }
+}
