@@ -7,6 +7,7 @@ use pgrx::prelude::*;
 pub const FILE_NAME: &str = file!();
 
 /// An error in PostgreSQL's parts.
+#[derive(Clone, Debug)]
 pub struct Message {
     /// The SQLSTATE.
     pub sqlstate: PgSqlErrorCode,

@@ -17,7 +17,6 @@ use crate::error::convert::Refusal;
 use crate::error::fields::Message;
 use crate::error::fleet::{self, Trouble};
 use crate::error::hint;
-use crate::error::kinds::KindError;
 use crate::pg::logged_page;
 
 /// Why a call fails. One pointer, so that a result that holds an ID costs nothing more for it.
@@ -49,10 +48,10 @@ impl From<Refusal> for Error {
     }
 }
 
-impl From<KindError> for Error {
+impl From<Message> for Error {
     #[cold]
-    fn from(error: KindError) -> Error {
-        Reason::Kind(error).into()
+    fn from(message: Message) -> Error {
+        Reason::OfKind(message).into()
     }
 }
 
@@ -249,8 +248,8 @@ pub enum Reason {
     GivenTwice(String),
     /// A column can't be moved over.
     Convert(Refusal),
-    /// An ID of some kind can't be read or made.
-    Kind(KindError),
+    /// An ID of some kind can't be read or made: in the words of that kind's functions.
+    OfKind(Message),
     /// A query on the catalogs failed.
     Catalog(String),
     /// The operating system gave no random seed.
@@ -655,7 +654,7 @@ impl Reason {
             .detail("A table is read with its partitions and all that inherit from it, so each of its rows would be a duplicate.")
             .hint("Name each table once, and no partition beside its table."),
             Reason::Convert(refusal) => refusal.message(),
-            Reason::Kind(error) => error.message(),
+            Reason::OfKind(message) => message.clone(),
             Reason::Catalog(error) => Message::new(
                 Code::ERRCODE_INTERNAL_ERROR,
                 format!("could not read the catalogs: {error}"),
@@ -758,7 +757,7 @@ fn range_message(error: &RangeError, layout: &Layout) -> Message {
 }
 
 /// An error of `core` as a sentence of DETAIL.
-pub(super) fn sentence(error: &impl std::fmt::Display) -> String {
+pub fn sentence(error: &impl std::fmt::Display) -> String {
     let text = error.to_string();
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {

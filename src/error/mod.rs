@@ -6,10 +6,9 @@ pub mod convert;
 mod fields;
 pub mod fleet;
 pub mod hint;
-pub mod kinds;
 pub mod log_limit;
 mod messages;
 pub mod report;
 
 pub use fields::Message;
-pub use messages::{Error, REFUSAL_COUNTER_COUNT, Reason, SMALLEST_SAMPLE_PERCENT};
+pub use messages::{Error, REFUSAL_COUNTER_COUNT, Reason, SMALLEST_SAMPLE_PERCENT, sentence};

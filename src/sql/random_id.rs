@@ -1,10 +1,10 @@
 //! SQL functions of random IDs, which are text, and of how likely it is that two are alike.
 
-use id_gen_core::random_id::{self, Alphabet};
+use id_gen_core::random_id::{self, Alphabet, AlphabetFault};
 use pgrx::pg_sys;
+use pgrx::prelude::PgSqlErrorCode as Code;
 
-use crate::error::Error;
-use crate::error::kinds::{KindError, RandomFault};
+use crate::error::{Error, Message, sentence};
 use crate::os::random;
 use crate::pg::fmgr::{self, Call, TextPlace};
 use crate::pg::text::excerpt;
@@ -29,15 +29,18 @@ sql_function! {
         let text = call.bytes(0).unwrap_or_default();
         let prefix = call.bytes(1).unwrap_or_default();
         let (expected, alphabet) = (size(call, 2)?, alphabet(call, 3)?);
-        let random = text
-            .strip_prefix(prefix)
-            .ok_or_else(|| RandomFault::Prefix(excerpt(prefix)))
-            .and_then(|random| match (random.len(), alphabet.foreign(random)) {
-                (found, _) if found != expected => Err(RandomFault::Length { found, expected }),
-                (_, Some(place)) => Err(RandomFault::Symbol(place)),
-                _ => Ok(random),
-            })
-            .map_err(|fault| KindError::Random { text: excerpt(text), fault })?;
+        let Some(random) = text.strip_prefix(prefix) else {
+            return Err(no_random_id(text, format!("It does not begin with \"{}\".", excerpt(prefix))).into());
+        };
+        if random.len() != expected {
+            let found = random.len();
+            let fault = format!("Behind its prefix it has {found} bytes instead of {expected}.");
+            return Err(no_random_id(text, fault).into());
+        }
+        if let Some(place) = alphabet.foreign(random) {
+            let fault = format!("Behind its prefix, byte {place} is not of the alphabet.");
+            return Err(no_random_id(text, fault).into());
+        }
         Ok(fmgr::text(random))
     }
 }
@@ -52,7 +55,7 @@ sql_function! {
     fn id_collision(call) {
         let ids = call.float8(0).unwrap_or(0.0);
         if ids.is_nan() || ids < 0.0 {
-            return Err(KindError::Ids(ids).into());
+            return Err(bad_ids(ids).into());
         }
         Ok(fmgr::float8(random_id::collision_chance(ids, bits(call)?)))
     }
@@ -63,7 +66,7 @@ sql_function! {
     fn id_collision_ids(call) {
         let chance = call.float8(0).unwrap_or(0.0);
         if !(0.0..1.0).contains(&chance) {
-            return Err(KindError::Chance(chance).into());
+            return Err(bad_chance(chance).into());
         }
         Ok(fmgr::float8(random_id::collision_ids(chance, bits(call)?)))
     }
@@ -74,15 +77,58 @@ fn size(call: &Call, index: usize) -> Result<usize, Error> {
     usize::try_from(size)
         .ok()
         .filter(|size| (1..=random_id::LONGEST).contains(size))
-        .ok_or_else(|| KindError::Size(size).into())
+        .ok_or_else(|| bad_size(size).into())
 }
 
 fn alphabet(call: &Call, index: usize) -> Result<Alphabet<'_>, Error> {
     Alphabet::new(call.bytes(index).unwrap_or_default())
-        .map_err(|fault| KindError::Alphabet(fault).into())
+        .map_err(|fault| bad_alphabet(&fault).into())
 }
 
 fn bits(call: &Call) -> Result<f64, Error> {
     let bits = call.float8(1).unwrap_or(0.0);
-    if bits.is_nan() || bits < 0.0 { Err(KindError::Bits(bits).into()) } else { Ok(bits) }
+    if bits.is_nan() || bits < 0.0 { Err(bad_bits(bits).into()) } else { Ok(bits) }
+}
+
+fn no_random_id(text: &[u8], fault: String) -> Message {
+    let text = excerpt(text);
+    Message::new(
+        Code::ERRCODE_INVALID_TEXT_REPRESENTATION,
+        format!("invalid input syntax for random ID: \"{text}\""),
+    )
+    .detail(fault)
+    .hint("Give prefix, size and alphabet as the ID was made with, as in: SELECT id_random_parse('BIZ0123456789ABCDEF0123', 'BIZ', 20, '0123456789ABCDEF');")
+}
+
+fn bad_size(size: i32) -> Message {
+    let longest = random_id::LONGEST;
+    Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "size is out of range")
+        .detail(format!(
+            "It is {size}; a random ID has 1 to {longest} characters behind its prefix."
+        ))
+        .hint("Type for example: SELECT id_random('BIZ', 20, '0123456789ABCDEF');")
+}
+
+fn bad_alphabet(fault: &AlphabetFault) -> Message {
+    Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid alphabet")
+        .detail(sentence(fault))
+        .hint("Name each character once, as in: SELECT id_random('BIZ', 20, '0123456789ABCDEF');")
+}
+
+fn bad_ids(ids: f64) -> Message {
+    Message::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "number of IDs is out of range")
+        .detail(format!("It is {ids}; it must not be negative."))
+        .hint("Type for example: SELECT id_collision(1e9, 122);")
+}
+
+fn bad_bits(bits: f64) -> Message {
+    Message::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "number of random bits is out of range")
+        .detail(format!("It is {bits}; it must be a number from 0 on."))
+        .hint("How many bits a random ID has: SELECT id_random_bits(20, '0123456789ABCDEF');")
+}
+
+fn bad_chance(chance: f64) -> Message {
+    Message::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "chance is out of range")
+        .detail(format!("It is {chance}; a chance is from 0 to below 1."))
+        .hint("For one in a million, type: SELECT id_collision_ids(1e-6, 122);")
 }

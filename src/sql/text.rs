@@ -1,10 +1,11 @@
 //! SQL functions of IDs as short text, and back.
 
+use id_gen_core::digits::Fault;
 use id_gen_core::text::{Format, LONGEST};
 use pgrx::pg_sys;
+use pgrx::prelude::PgSqlErrorCode as Code;
 
-use crate::error::Error;
-use crate::error::kinds::KindError;
+use crate::error::{Error, Message, sentence};
 use crate::pg::fmgr::{self, Call, int8};
 use crate::pg::text::excerpt;
 use crate::sql::function::sql_function;
@@ -56,7 +57,7 @@ fn as_uuid(number: u128) -> pg_sys::Datum {
 /// The format that the second argument names.
 fn format(call: &Call) -> Result<(&'static str, Format), Error> {
     let name = call.bytes(1).unwrap_or_default();
-    Format::named(name).ok_or_else(|| KindError::UnknownFormat(excerpt(name)).into())
+    Format::named(name).ok_or_else(|| unknown_format(name).into())
 }
 
 /// Where the format's name is stored as it is, and known.
@@ -80,7 +81,25 @@ fn decode_fast(call: &Call, bits: u32) -> Option<u128> {
 
 fn decode(call: &Call, type_name: &'static str, bits: u32) -> Result<u128, Error> {
     let ((name, format), text) = (format(call)?, call.bytes(0).unwrap_or_default());
-    format.read(text, bits).map_err(|fault| {
-        KindError::Encoded { text: excerpt(text), format: name, type_name, fault }.into()
-    })
+    format.read(text, bits).map_err(|fault| unreadable(text, name, type_name, &fault).into())
+}
+
+fn unknown_format(format: &[u8]) -> Message {
+    let format = excerpt(format);
+    Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, format!("format \"{format}\" is unknown"))
+        .detail("The formats are crockford, base32hex, base36, base58 and base62.")
+        .hint("Type for example: SELECT id_encode(1, 'base58');")
+}
+
+fn unreadable(text: &[u8], format: &str, type_name: &str, fault: &Fault) -> Message {
+    let text = excerpt(text);
+    Message::new(
+        Code::ERRCODE_INVALID_TEXT_REPRESENTATION,
+        format!("invalid input syntax for {type_name} in {format}: \"{text}\""),
+    )
+    .detail(sentence(fault))
+    .hint(format!(
+        "Only what id_encode writes is read, such as: SELECT id_encode({}, '{format}');",
+        if type_name == "uuid" { "gen_random_uuid()" } else { "1" }
+    ))
 }

@@ -1,10 +1,11 @@
 //! SQL functions of TypeIDs, which are text.
 
-use id_gen_core::{typeid, uuid7};
+use id_gen_core::typeid::{self, TypeIdFault};
+use id_gen_core::uuid7;
 use pgrx::pg_sys;
+use pgrx::prelude::PgSqlErrorCode as Code;
 
-use crate::error::Error;
-use crate::error::kinds::KindError;
+use crate::error::{Error, Message, sentence};
 use crate::os::random;
 use crate::pg::fmgr::{self, Call};
 use crate::pg::text::excerpt;
@@ -49,8 +50,7 @@ sql_function! {
         let (found, uuid) = decoded(call)?;
         let expected = prefix(call, 1)?;
         if found != expected {
-            let (found, expected) = (excerpt(found), excerpt(expected));
-            return Err(KindError::TypeIdPrefix { found, expected }.into());
+            return Err(other_prefix(found, expected).into());
         }
         Ok(fmgr::uuid(uuid))
     }
@@ -69,15 +69,41 @@ fn encoded(prefix: &[u8], uuid: [u8; 16]) -> pg_sys::Datum {
 /// A prefix that is an argument.
 fn prefix(call: &Call, index: usize) -> Result<&[u8], Error> {
     let prefix = call.bytes(index).unwrap_or_default();
-    if typeid::is_prefix(prefix) {
-        Ok(prefix)
-    } else {
-        Err(KindError::BadTypeIdPrefix(excerpt(prefix)).into())
-    }
+    if typeid::is_prefix(prefix) { Ok(prefix) } else { Err(no_prefix(prefix).into()) }
 }
 
 /// The TypeID that is the first argument.
 fn decoded(call: &Call) -> Result<(&[u8], [u8; 16]), Error> {
     let text = call.bytes(0).unwrap_or_default();
-    typeid::decode(text).map_err(|fault| KindError::TypeId(excerpt(text), fault).into())
+    typeid::decode(text).map_err(|fault| no_typeid(text, &fault).into())
+}
+
+fn no_typeid(text: &[u8], fault: &TypeIdFault) -> Message {
+    let text = excerpt(text);
+    Message::new(
+        Code::ERRCODE_INVALID_TEXT_REPRESENTATION,
+        format!("invalid input syntax for TypeID: \"{text}\""),
+    )
+    .detail(sentence(fault))
+    .hint("A TypeID is a prefix, an underscore, and 26 characters of 0 to 9 and a to z without i, l, o and u, the first of them at most 7, as in: SELECT typeid_encode('user', gen_random_uuid());")
+}
+
+fn other_prefix(found: &[u8], expected: &[u8]) -> Message {
+    let (found, expected) = (excerpt(found), excerpt(expected));
+    Message::new(
+        Code::ERRCODE_INVALID_TEXT_REPRESENTATION,
+        format!("TypeID has the prefix \"{found}\" instead of \"{expected}\""),
+    )
+    .detail("The prefix says of which type an ID is, so this is an ID of something else.")
+    .hint("Which prefix an ID has: SELECT typeid_prefix('user_01h455vb4pex5vsknk084sn02q');")
+}
+
+fn no_prefix(prefix: &[u8]) -> Message {
+    let prefix = excerpt(prefix);
+    Message::new(
+        Code::ERRCODE_INVALID_PARAMETER_VALUE,
+        format!("prefix \"{prefix}\" cannot be a TypeID's"),
+    )
+    .detail("A prefix has 63 lower-case letters and underscores at most, with a letter first and last; it may be empty.")
+    .hint("Type for example: SELECT typeid('user');")
 }

@@ -1,9 +1,11 @@
 //! SQL functions of ULIDs, as `uuid` and as text.
 
+use id_gen_core::digits::Fault;
 use id_gen_core::ulid;
 use id_gen_core::uuid7::Generator;
+use pgrx::prelude::PgSqlErrorCode as Code;
 
-use crate::error::kinds::KindError;
+use crate::error::{Message, sentence};
 use crate::os::process::PerProcess;
 use crate::os::random;
 use crate::pg::fmgr::{self, UuidPlace, int8};
@@ -45,9 +47,19 @@ sql_function! {
         let text = call.bytes(0).unwrap_or_default();
         match ulid::decode(text) {
             Ok(ulid) => Ok(fmgr::uuid(ulid)),
-            Err(fault) => Err(KindError::Ulid(text::excerpt(text), fault).into()),
+            Err(fault) => Err(no_ulid(text, &fault).into()),
         }
     }
+}
+
+fn no_ulid(text: &[u8], fault: &Fault) -> Message {
+    let text = text::excerpt(text);
+    Message::new(
+        Code::ERRCODE_INVALID_TEXT_REPRESENTATION,
+        format!("invalid input syntax for ULID: \"{text}\""),
+    )
+    .detail(sentence(fault))
+    .hint("A ULID has 26 characters, of 0 to 9 and A to Z without I, L, O and U, and the first is at most 7. Lower case is read as in: SELECT ulid_decode(upper('01arz3ndektsv4rrffq69g5fav'));")
 }
 
 sql_function! {

@@ -2,8 +2,9 @@
 
 use id_gen_core::{uuid, uuid8};
 use pgrx::pg_sys;
+use pgrx::prelude::PgSqlErrorCode as Code;
 
-use crate::error::kinds::KindError;
+use crate::error::Message;
 use crate::pg::fmgr::{self, Call, int8};
 use crate::sql::function::sql_function;
 
@@ -12,7 +13,7 @@ sql_function! {
     fn uuidv8_from_snowflake(call) {
         let (id, namespace) = (call.int8(0).unwrap_or(0), call.int8(1).unwrap_or(0));
         if !(0..=uuid8::LAST_NAMESPACE).contains(&namespace) {
-            return Err(KindError::Namespace(namespace).into());
+            return Err(bad_namespace(namespace).into());
         }
         Ok(fmgr::uuid(uuid8::of(id.cast_unsigned(), namespace.cast_unsigned())))
     }
@@ -34,4 +35,11 @@ fn part(call: &mut Call, which: fn((u64, u64)) -> u64) -> pg_sys::Datum {
         Some(8) => int8(which(uuid8::parts(&uuid)).cast_signed()),
         _ => call.null(),
     }
+}
+
+fn bad_namespace(namespace: i64) -> Message {
+    let (bits, last) = (uuid8::NAMESPACE_BITS, uuid8::LAST_NAMESPACE);
+    Message::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "namespace is out of range")
+        .detail(format!("It is {namespace}; beside a snowflake a UUID has {bits} bits for it: 0 to {last}."))
+        .hint("Number the tables or tenants yourself, as in: SELECT uuidv8_from_snowflake(snowflake_next(), 1);")
 }

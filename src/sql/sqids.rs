@@ -1,0 +1,149 @@
+//! SQL functions of sqids (<https://sqids.org/spec>): short text for lists of small numbers. They hide nothing: whoever
+//! knows the alphabet reads the numbers.
+//!
+//! Reading is strict: several texts stand for the same numbers, and only the one that is written is read.
+
+use pgrx::prelude::PgSqlErrorCode as Code;
+use pgrx::prelude::*;
+use sqids::Sqids;
+
+use crate::error::{Error, Message, sentence};
+use crate::os::process::PerProcess;
+use crate::pg::fmgr::Call;
+use crate::pg::text::excerpt;
+use crate::sql::function::sql_function;
+
+/// Numbers in the longest list. The work for a list grows with the square of its length.
+const MOST_NUMBERS: usize = 100;
+/// Bytes of the longest text: so many numbers with the smallest alphabet, which gives each 63 bits and a separator.
+const MOST_BYTES: usize = 1 + MOST_NUMBERS * 64;
+
+sql_function! {
+    /// `sqids_encode(numbers bigint[], min_length integer, alphabet text) → text`
+    fn sqids_encode(call) {
+        let numbers = numbers(call)?;
+        let text = with_sqids(call, |sqids| sqids.encode(&numbers))?
+            .map_err(|error| blocked(&error))?;
+        Ok(text.into_datum().unwrap_or(pg_sys::Datum::null()))
+    }
+}
+
+sql_function! {
+    /// `sqids_decode(id text, min_length integer, alphabet text) → bigint[]`
+    fn sqids_decode(call) {
+        let id = call.bytes(0).unwrap_or_default();
+        let numbers = with_sqids(call, |sqids| decode(sqids, id))?
+            .ok_or_else(|| no_sqid(id))?;
+        Ok(numbers.into_datum().unwrap_or(pg_sys::Datum::null()))
+    }
+}
+
+/// The numbers that are the first argument.
+fn numbers(call: &Call) -> Result<Vec<u64>, Error> {
+    let array = call.arg(0).unwrap_or(pg_sys::Datum::null());
+    // SAFETY: declared as an array of bigint, and not NULL as the function is strict.
+    let array = unsafe { Array::<i64>::from_datum(array, false) };
+    let numbers: Option<Vec<u64>> = array
+        .iter()
+        .flat_map(Array::iter)
+        .map(|number| number.and_then(|number| u64::try_from(number).ok()))
+        .collect();
+    let numbers = numbers.ok_or_else(bad_number)?;
+    match numbers.len() {
+        ..=MOST_NUMBERS => Ok(numbers),
+        found => Err(too_many(found).into()),
+    }
+}
+
+/// The numbers of a text, if they are written so.
+fn decode(sqids: &Sqids, id: &[u8]) -> Option<Vec<i64>> {
+    let id = std::str::from_utf8(id).ok().filter(|id| id.len() <= MOST_BYTES)?;
+    let numbers = sqids.decode(id);
+    let is_written_so =
+        numbers.len() <= MOST_NUMBERS && sqids.encode(&numbers).is_ok_and(|text| text == id);
+    if !is_written_so {
+        return None;
+    }
+    numbers.into_iter().map(|number| i64::try_from(number).ok()).collect()
+}
+
+/// An alphabet that is ready for use. Making it so takes a thousand times longer than using it.
+struct Ready {
+    min_length: u8,
+    alphabet: Vec<u8>,
+    sqids: Sqids,
+}
+
+/// The last that this process used.
+static READY: PerProcess<Option<Ready>> = PerProcess::new(None);
+
+/// Does something with the alphabet and the least length that are arguments.
+fn with_sqids<R>(call: &Call, body: impl FnOnce(&Sqids) -> R) -> Result<R, Error> {
+    let length = call.int4(1).unwrap_or(0);
+    let min_length = u8::try_from(length).map_err(|_| bad_length(length))?;
+    let alphabet = call.bytes(2).unwrap_or_default();
+    READY.with(|last| {
+        let fits = |ready: &Ready| ready.min_length == min_length && ready.alphabet == alphabet;
+        let ready = match last.take().filter(fits) {
+            Some(ready) => ready,
+            None => Ready::new(min_length, alphabet)?,
+        };
+        Ok(body(&last.insert(ready).sqids))
+    })
+}
+
+impl Ready {
+    fn new(min_length: u8, alphabet: &[u8]) -> Result<Ready, Error> {
+        let sqids = Sqids::builder()
+            .alphabet(alphabet.iter().map(|&byte| char::from(byte)).collect())
+            .min_length(min_length)
+            .build()
+            .map_err(|error| bad_alphabet(&error))?;
+        Ok(Ready { min_length, alphabet: alphabet.to_owned(), sqids })
+    }
+}
+
+const EXAMPLE: &str = "Type for example: SELECT sqids_encode(ARRAY[1, 2, 3]);";
+
+fn no_sqid(text: &[u8]) -> Message {
+    let text = excerpt(text);
+    Message::new(
+        Code::ERRCODE_INVALID_TEXT_REPRESENTATION,
+        format!("invalid input syntax for sqid: \"{text}\""),
+    )
+    .detail("It is not what sqids_encode writes with this alphabet and least length.")
+    .hint("Give both as the sqid was made with, as in: SELECT sqids_decode('86Rf07');")
+}
+
+fn bad_number() -> Message {
+    Message::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "number is out of range for a sqid")
+        .detail("The numbers must be 0 or more, and none may be null.")
+        .hint(EXAMPLE)
+}
+
+fn too_many(found: usize) -> Message {
+    Message::new(Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED, "too many numbers for a sqid")
+        .detail(format!("There are {found}; a sqid has {MOST_NUMBERS} at most."))
+        .hint(EXAMPLE)
+}
+
+fn bad_length(length: i32) -> Message {
+    Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "min_length is out of range")
+        .detail(format!("It is {length}; it may be 0 to {}.", u8::MAX))
+        .hint("Type for example: SELECT sqids_encode(ARRAY[1], 10);")
+}
+
+fn bad_alphabet(error: &sqids::Error) -> Message {
+    Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid alphabet of sqids")
+        .detail(sentence(error))
+        .hint("Leave it out, or name 3 characters of ASCII or more, each once, as in: SELECT sqids_encode(ARRAY[1], 0, 'abcdefghijk');")
+}
+
+fn blocked(error: &sqids::Error) -> Message {
+    Message::new(
+        Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+        "no sqid of these numbers is free of blocked words",
+    )
+    .detail(sentence(error))
+    .hint("Take a longer alphabet: without one, there are 62 characters.")
+}
