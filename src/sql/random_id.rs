@@ -1,7 +1,6 @@
 //! SQL functions of random IDs, which are text, and of how likely it is that two are alike.
 
 use id_gen_core::random_id::{self, Alphabet, AlphabetFault};
-use pgrx::pg_sys;
 use pgrx::prelude::PgSqlErrorCode as Code;
 
 use crate::error::{Error, Message, sentence};
