@@ -4,8 +4,10 @@
 use std::time::Duration;
 
 use id_gen_core::layout::{Field, Layout, Parts};
+use id_gen_core::random_id::Alphabet;
 use id_gen_core::reservation::Record;
-use id_gen_core::{inspect, uuid, uuid6, uuid7};
+use id_gen_core::text::{FORMATS, Format, LONGEST};
+use id_gen_core::{inspect, typeid, ulid, uuid, uuid6, uuid7};
 
 /// A number, then a layout text. Whatever text is a layout has one spelling, takes every ID apart and
 /// together again, and knows which instants it holds.
@@ -73,6 +75,33 @@ pub fn uuid(input: &[u8]) {
         assert_eq!(uuid::version(&made), Some(7));
         assert!(made > before);
         before = made;
+    }
+}
+
+/// A text. Whatever reads as an ID, in any form, is written so that it is the same text.
+pub fn codec(input: &[u8]) {
+    if let Ok(id) = ulid::decode(input) {
+        assert_eq!(ulid::encode(id), input);
+    }
+    if let Ok((prefix, id)) = typeid::decode(input) {
+        assert_eq!(typeid::encode(prefix, id, &mut [0; typeid::LONGEST]), input);
+    }
+    for (name, format) in FORMATS {
+        assert_eq!(Format::named(name.as_bytes()), Some((name, format)));
+        for bits in [u64::BITS, u128::BITS] {
+            let mut place = [0; LONGEST];
+            if let Ok(number) = format.read(input, bits) {
+                assert_eq!(format.write(number, bits, &mut place), input);
+            }
+            // Few inputs are of a width that can be read, so the bytes also come as a number.
+            let number = input.iter().fold(0_u128, |number, &byte| number << 8 | u128::from(byte));
+            let number = number & (u128::MAX >> (u128::BITS - bits));
+            let text = format.write(number, bits, &mut place).to_vec();
+            assert_eq!(format.read(&text, bits), Ok(number));
+        }
+    }
+    if let Ok(alphabet) = Alphabet::new(input) {
+        assert_eq!(alphabet.foreign(input), None);
     }
 }
 

@@ -20,6 +20,11 @@ fn replay(corpus: &str, law: fn(&[u8])) {
 }
 
 #[test]
+fn codecs() {
+    replay("codec", laws::codec);
+}
+
+#[test]
 fn layouts() {
     replay("layout", laws::layout);
 }
