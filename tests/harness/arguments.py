@@ -57,6 +57,8 @@ ORDINARY = {
     "typeid_decode id text": "typeid_encode('user', uuidv7_max(to_timestamp(i)))",
     "typeid_prefix id text": "typeid_encode('user', uuidv7_max(to_timestamp(i)))",
     "ulid_decode text": "ulid_encode(uuidv7_max(to_timestamp(i)))",
+    "numbers bigint[]": "ARRAY[i, 7]",
+    "sqids_decode id text": "sqids_encode(ARRAY[i, 7], 1, '0123456789ABCDEF')",
 }
 
 # What the fuzzer found, in two tables of the test under valgrind: a function is called with every row of each table
@@ -72,6 +74,8 @@ FUZZED = {
         "id_random_parse id text": "CASE WHEN place % 2 = 0 THEN 'user' || lpad(place::text, 9, '0') ELSE layout END",
         "typeid_prefix id text": "layout",
         "ulid_decode text": "layout",
+        "numbers bigint[]": "ARRAY[abs(number % 1000), place]",
+        "sqids_decode id text": "CASE WHEN place % 2 = 0 THEN sqids_encode('{7}', 0, '0123456789') ELSE layout END",
     },
     "uuid_given": {
         "uuid": "id",
@@ -158,6 +162,11 @@ HOSTILE = {
     "double precision": ["NULL", "0", "1", "-0.1", "'NaN'", "'Infinity'", "'-Infinity'", "1e308", "5e-324"],
     "regclass": ["NULL", "0", "4294967295", "'pg_class'", "'pg_stat_activity'", "'pg_attribute_relid_attnam_index'"],
     "sample_percent double precision": ["NULL", "0", "100", "100.1", "-1", "'NaN'", "'Infinity'", "1e308", "5e-324"],
+    "bigint[]": [
+        "NULL", "'{}'", "'{1,2,3}'", "'{NULL}'", "'{-1}'", "'{9223372036854775807}'",
+        "'[5:6]={1,2}'", "'{{1,2},{3,4}}'",
+        "array_fill(1, ARRAY[100])", "array_fill(1, ARRAY[100000])",
+    ],
     "integer[]": ["NULL", "'{}'", "'{NULL,-1,2147483647}'", "'[5:6]={1,2}'", "'{{1,2},{3,4}}'"],
     "regclass[]": ["NULL", "'{}'", "'{pg_class}'", "'{pg_class,pg_class}'", "'{NULL}'", "'{0}'", "'{4294967295}'"],
     "integer": ["NULL", "0", "1", "-1", "31", "32", "4096", "2147483647", "-2147483648"],
@@ -168,14 +177,15 @@ HOSTILE = {
     ],
     "id text": [*LAYOUTS, *IDS],
     "ulid_decode text": [*LAYOUTS, *IDS],
+    "sqids_decode id text": [*LAYOUTS, "'86Rf07'"],
     "id_random_parse id text": ["NULL", "''", "'a'", "'usera'", "repeat('a', 1024)", "repeat('a', 1 << 20)"],
     "prefix text": [
         "NULL", "''", "'user'", "'user_'", "'USER'", "'é'", "repeat('x', 64)", "repeat('x', 1 << 20)",
     ],
     "alphabet text": [
-        "NULL", "''", "'a'", "'ab'", "'aba'", "'a b'", "'aé'", "repeat('ab', 1 << 19)",
+        "NULL", "''", "'a'", "'ab'", "'aba'", "'a b'", "'aé'", "repeat('ab', 1 << 19)", "'abcdefghijk'",
     ],
-    "size integer": ["NULL", "0", "1", "-1", "1024", "1025", "2147483647"],
+    "size integer": ["NULL", "0", "1", "1024", "1025", "-2147483648"],
     "waiting text": ["NULL", "''", "'normal'", "'strict'", "'NORMAL'", "repeat('x', 1 << 20)"],
     "grant_length interval": ["NULL", "'0'", "'-1 us'", "'30 s'", "'1 day'", "'1 month'", "'178000000 years'"],
     "renewal_interval interval": ["NULL", "'0'", "'-1 us'", "'5 s'", "'1 day'", "'-178000000 years'"],
