@@ -66,6 +66,24 @@ CALLS = {
 }
 
 
+STABLE = "STABLE STRICT PARALLEL SAFE"
+# Their signatures, what they return, and what PostgreSQL may think of them.
+EMPTY_FUNCTIONS = (
+    ("empty_bigint(bigint)", "bigint", STABLE),
+    ("empty_bigint(text)", "bigint", STABLE),
+    ("empty_uuid(text)", "uuid", STABLE),
+    ("empty_text(bigint, integer)", "text", STABLE),
+    ("empty_text(uuid, integer)", "text", STABLE),
+    ("empty_row(bigint, OUT created_at timestamptz, OUT datacenter_id int, OUT worker_id int, OUT sequence int)",
+     "record", STABLE),
+    # Volatile and without arguments (but for the length of a text, which is constant), like what makes an ID.
+    ("empty_bigint()", "bigint", ""),
+    ("empty_uuid()", "uuid", ""),
+    ("empty_text(integer)", "text", ""),
+    ("clock_uuid()", "uuid", ""),
+)  # fmt: skip
+
+
 @contextmanager
 def empty_functions(connection: psycopg.Connection, server: Server) -> Iterator[None]:
     """The functions that do nothing, for as long as sessions shall find their library."""
@@ -76,15 +94,11 @@ def empty_functions(connection: psycopg.Connection, server: Server) -> Iterator[
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", f"-I{include}", source, "-o", library], check=True)
         library.chmod(0o755)
         Path(directory).chmod(0o755)
-        signature = "LANGUAGE c STABLE STRICT PARALLEL SAFE"
-        connection.execute(f"CREATE FUNCTION empty_bigint(bigint) RETURNS bigint AS '{library}' {signature}")
-        # Volatile and without arguments, like what makes a UUID.
-        for name in ("empty_uuid", "clock_uuid"):
-            connection.execute(f"CREATE FUNCTION {name}() RETURNS uuid AS '{library}' LANGUAGE c")
-        connection.execute(
-            "CREATE FUNCTION empty_row(bigint, OUT created_at timestamptz, OUT datacenter_id int,"
-            f" OUT worker_id int, OUT sequence int) AS '{library}' {signature}"
-        )
+        for signature, result, properties in EMPTY_FUNCTIONS:
+            name = signature.partition("(")[0]
+            connection.execute(
+                f"CREATE FUNCTION {signature} RETURNS {result} AS '{library}', '{name}' LANGUAGE c {properties}"
+            )
         yield
 
 
@@ -101,13 +115,21 @@ def costs(cluster: Cluster, connection: psycopg.Connection, rows: int, rounds: i
     calls = dict(CALLS)
     if connection.info.server_version >= CORE_UUIDV7_SINCE:
         calls[CORE_UUIDV7] = slow("pg_catalog.uuidv7()")
-    ns: dict[str, list[float]] = {name: [] for name in calls}
     with empty_functions(connection, cluster.server):
-        for _ in track(range(rounds), description="one call   ", transient=True):
-            with cluster.connect() as session:
-                for name, call in calls.items():
-                    ns[name] += [net(session, call) / table_rows[call.table] * 1e9 for _ in range(REPEATS)]
+        ns = measured(cluster, calls, table_rows, rounds, "one call   ")
     return {name: median(runs) for name, runs in ns.items()}
+
+
+def measured(
+    cluster: Cluster, calls: dict[str, Call], table_rows: dict[str, int], rounds: int, description: str
+) -> dict[str, list[float]]:
+    """Net nanoseconds of one call of each, as often as it was measured."""
+    ns: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in track(range(rounds), description=description, transient=True):
+        with cluster.connect() as session:
+            for name, call in calls.items():
+                ns[name] += [net(session, call) / table_rows[call.table] * 1e9 for _ in range(REPEATS)]
+    return ns
 
 
 def net(session: psycopg.Connection, call: Call) -> float:

@@ -42,6 +42,19 @@ clock_uuid(PG_FUNCTION_ARGS)
 	PG_RETURN_UUID_P(uuid);
 }
 
+/* Returns a text of so many characters as its last argument says, likewise. */
+PG_FUNCTION_INFO_V1(empty_text);
+Datum
+empty_text(PG_FUNCTION_ARGS)
+{
+	int32		length = PG_GETARG_INT32(PG_NARGS() - 1);
+	text	   *result = palloc(VARHDRSZ + length);
+
+	SET_VARSIZE(result, VARHDRSZ + length);
+	memset(VARDATA(result), '0', length);
+	PG_RETURN_TEXT_P(result);
+}
+
 /* Returns the row it is declared with, all zero; the row type is looked up once for each place that calls. */
 PG_FUNCTION_INFO_V1(empty_row);
 Datum

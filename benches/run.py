@@ -6,8 +6,8 @@ ratios are held against bounds, which they must keep. Absolute times are the mac
     make bench             everything (about half an hour)
     make bench QUICK=1     smaller tables, fewer rounds (about four minutes)
     make bench WRITE=1     kept in benches/results, and shown in docs/benchmarks.md with those of other servers
-    make bench ONLY=fleet  what fleets cost alone (or ONLY=horizon, ONLY=moving); with WRITE=1, it replaces just that
-                           of what was kept
+    make bench ONLY=fleet  what fleets cost alone (or ONLY=family, ONLY=horizon, ONLY=moving); with WRITE=1, it replaces
+                           just that of what was kept
 """
 
 import os
@@ -22,6 +22,7 @@ import blocks
 import calls
 import counting
 import crowds
+import family
 import first_id
 import horizon
 import moving
@@ -147,8 +148,16 @@ def add_moving(report: Report, size: Size) -> None:
     report.add(section, *targets)
 
 
+def add_family(report: Report, size: Size) -> None:
+    """What every other kind of ID costs."""
+    section, targets = family.costs(CONF, size.calls, size.call_rounds)
+    report.add(section, *targets)
+    section, targets = family.in_order(CONF, size.crowd_seconds, size.crowd_rounds)
+    report.add(section, *targets)
+
+
 # What can be measured alone.
-PARTS = {"fleet": add_fleet, "horizon": add_horizon, "moving": add_moving}
+PARTS = {"family": add_family, "fleet": add_fleet, "horizon": add_horizon, "moving": add_moving}
 
 
 def finish(report: Report) -> None:
@@ -212,6 +221,7 @@ def everything(size: Size, quick: bool, write: bool) -> None:
         report.add(tables.single_inserts(cluster, connection, size.insert_seconds))
     section, targets = strict.measure(size.strict_seconds)
     report.add(section, *targets)
+    add_family(report, size)
     add_horizon(report, size)
     add_moving(report, size)
     if PRELOADED:

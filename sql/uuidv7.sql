@@ -43,4 +43,4 @@ CREATE FUNCTION @extschema@.uuidv7_ordered() RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuidv7_ordered'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.uuidv7_ordered() IS
-    'new UUID version 7, larger than every one this server made before by this function; needs shared memory, and no worker number';
+    'new UUID version 7, larger than every one this server made before by this function, since it started; needs shared memory, and no worker number';

@@ -48,6 +48,21 @@ impl<const RADIX: usize> Digits<RADIX> {
     };
     const CHUNK_VALUES: u64 = (RADIX as u64).pow(Self::CHUNK as u32);
 
+    /// How many digits every number of so many bits fits in.
+    const WIDTHS: [usize; u128::BITS as usize + 1] = {
+        let mut widths = [1; u128::BITS as usize + 1];
+        let (mut width, mut most, mut bits) = (1, RADIX as u128 - 1, 1);
+        while bits < widths.len() {
+            while most < u128::MAX >> (u128::BITS as usize - bits) {
+                most = most.saturating_mul(RADIX as u128).saturating_add(RADIX as u128 - 1);
+                width += 1;
+            }
+            widths[bits] = width;
+            bits += 1;
+        }
+        widths
+    };
+
     /// Digits with these symbols, in the order of their values.
     pub const fn new(symbols: &[u8; RADIX]) -> Digits<RADIX> {
         let mut values = [NONE; 256];
@@ -60,32 +75,17 @@ impl<const RADIX: usize> Digits<RADIX> {
     }
 
     /// How many digits every number of so many bits fits in.
+    #[inline(always)]
     pub const fn width(bits: u32) -> usize {
-        let (mut width, mut most) = (1, RADIX as u128 - 1);
-        let largest = u128::MAX >> (u128::BITS - bits);
-        while most < largest {
-            most = most.saturating_mul(RADIX as u128).saturating_add(RADIX as u128 - 1);
-            width += 1;
-        }
-        width
+        Self::WIDTHS[bits as usize]
     }
 
     /// Fills the whole of `text`, which has to be as wide as the number may get.
-    #[inline]
-    pub fn write(&self, mut value: u128, text: &mut [u8]) {
+    #[inline(always)]
+    pub fn write(&self, mut number: u128, text: &mut [u8]) {
         for chunk in text.rchunks_mut(Self::CHUNK) {
-            let mut part = match u64::try_from(value) {
-                // A division of words is much quicker.
-                Ok(word) => {
-                    value = u128::from(word / Self::CHUNK_VALUES);
-                    word % Self::CHUNK_VALUES
-                }
-                Err(_) => {
-                    let part = value % u128::from(Self::CHUNK_VALUES);
-                    value /= u128::from(Self::CHUNK_VALUES);
-                    part as u64
-                }
-            };
+            let mut part;
+            (number, part) = Self::split(number);
             for symbol in chunk.iter_mut().rev() {
                 *symbol = self.symbols[(part % RADIX as u64) as usize];
                 part /= RADIX as u64;
@@ -93,34 +93,65 @@ impl<const RADIX: usize> Digits<RADIX> {
         }
     }
 
+    /// Takes the last digits off, a chunk of them.
+    #[inline(always)]
+    fn split(number: u128) -> (u128, u64) {
+        if let Ok(word) = u64::try_from(number) {
+            return ((word / Self::CHUNK_VALUES).into(), word % Self::CHUNK_VALUES);
+        }
+        let values = u128::from(Self::CHUNK_VALUES);
+        if RADIX.is_power_of_two() {
+            return (number / values, (number % values) as u64);
+        }
+        // The processor multiplies much quicker than it divides. This quotient is too small by one at the most.
+        let quotient = number.carrying_mul(u128::MAX / values, 0).1;
+        let rest = number - quotient * values;
+        let more = rest >= values;
+        (quotient + u128::from(more), (rest - if more { values } else { 0 }) as u64)
+    }
+
     /// The number that a text of `bits` bits stands for.
     ///
     /// # Errors
     /// If [`Digits::write`] does not write it.
-    #[inline]
+    #[inline(always)]
     pub fn read(&self, text: &[u8], bits: u32) -> Result<u128, Fault> {
         let expected = Self::width(bits);
         if text.len() != expected {
             return Err(Fault::Length { found: text.len(), expected });
         }
-        let mut number = Some(0_u128);
-        for (index, chunk) in text.chunks(Self::CHUNK).enumerate() {
-            let (mut part, mut values) = (0_u64, 1_u64);
-            for (place, &symbol) in chunk.iter().enumerate() {
-                let value = self.values[usize::from(symbol)];
-                if value == NONE {
-                    return Err(Fault::Symbol(index * Self::CHUNK + place + 1));
-                }
-                part = part * RADIX as u64 + u64::from(value);
-                values *= RADIX as u64;
-            }
-            number = number
-                .and_then(|number| number.checked_mul(values.into()))
-                .and_then(|number| number.checked_add(part.into()));
+        let (head, chunks) = text[..expected].split_at(expected % Self::CHUNK);
+        let (head, mut seen) = self.read_chunk(head);
+        let (mut number, mut overflow) = (u128::from(head), 0);
+        for chunk in chunks.chunks_exact(Self::CHUNK) {
+            let (part, in_part) = self.read_chunk(chunk);
+            let high;
+            (number, high) = number.carrying_mul(Self::CHUNK_VALUES.into(), part.into());
+            overflow |= high;
+            seen |= in_part;
         }
-        number
-            .filter(|number| number.leading_zeros() >= u128::BITS - bits)
-            .ok_or(Fault::TooLarge(bits))
+        if seen == NONE {
+            return Err(self.foreign(text));
+        }
+        if overflow != 0 || number.leading_zeros() < u128::BITS - bits {
+            return Err(Fault::TooLarge(bits));
+        }
+        Ok(number)
+    }
+
+    /// The number of a chunk, and all bits of its digits' values: [`NONE`] if one is no digit, as it alone has the highest.
+    #[inline(always)]
+    fn read_chunk(&self, chunk: &[u8]) -> (u64, u8) {
+        chunk.iter().fold((0, 0), |(part, seen), &symbol| {
+            let value = self.values[usize::from(symbol)];
+            (u64::wrapping_mul(part, RADIX as u64).wrapping_add(value.into()), seen | value)
+        })
+    }
+
+    #[cold]
+    fn foreign(&self, text: &[u8]) -> Fault {
+        let place = text.iter().position(|&symbol| self.values[usize::from(symbol)] == NONE);
+        Fault::Symbol(place.map_or(0, |place| place + 1))
     }
 }
 

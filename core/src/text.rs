@@ -49,13 +49,13 @@ pub const LONGEST: usize = 26;
 
 impl Format {
     /// The format of a name, with that name.
-    #[inline]
+    #[inline(always)]
     pub fn named(name: &[u8]) -> Option<(&'static str, Format)> {
         FORMATS.iter().find(|(known, _)| known.as_bytes() == name).copied()
     }
 
     /// How many characters a number of so many bits is written with.
-    #[inline]
+    #[inline(always)]
     pub const fn width(self, bits: u32) -> usize {
         match self {
             Format::Crockford | Format::Base32Hex => Digits::<32>::width(bits),
@@ -66,7 +66,7 @@ impl Format {
     }
 
     /// Writes a number of so many bits, and returns what of `place` it took.
-    #[inline]
+    #[inline(always)]
     pub fn write(self, value: u128, bits: u32, place: &mut [u8; LONGEST]) -> &[u8] {
         let text = &mut place[..self.width(bits)];
         match self {
@@ -92,7 +92,7 @@ impl Format {
     ///
     /// # Errors
     /// If [`Format::write`] does not write it.
-    #[inline]
+    #[inline(always)]
     pub fn read(self, text: &[u8], bits: u32) -> Result<u128, Fault> {
         match self {
             Format::Crockford => CROCKFORD.read(text, bits),
@@ -104,6 +104,7 @@ impl Format {
     }
 }
 
+#[inline(always)]
 fn read_base32hex(text: &[u8], bits: u32) -> Result<u128, Fault> {
     let expected = Digits::<32>::width(bits);
     let (last, rest) = match text.split_last() {

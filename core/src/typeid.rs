@@ -64,14 +64,28 @@ pub fn encode<'place>(
 /// If the text is none.
 #[inline]
 pub fn decode(text: &[u8]) -> Result<(&[u8], [u8; 16]), TypeIdFault> {
+    let (head, suffix) = text.split_at(text.len().saturating_sub(SUFFIX));
+    let prefix = match head.split_last() {
+        None => head,
+        Some((b'_', prefix)) if !prefix.is_empty() => prefix,
+        _ => return Err(fault(text)),
+    };
+    match LOWER_CROCKFORD.read(suffix, u128::BITS) {
+        Ok(uuid) if is_prefix(prefix) => Ok((prefix, uuid.to_be_bytes())),
+        _ => Err(fault(text)),
+    }
+}
+
+/// What is wrong with a text that can't be read, as one sees it who looks for the last underscore.
+#[cold]
+fn fault(text: &[u8]) -> TypeIdFault {
     let (prefix, suffix) = match text.iter().rposition(|&byte| byte == b'_') {
-        Some(0) => return Err(TypeIdFault::Separator),
+        Some(0) => return TypeIdFault::Separator,
         Some(at) => (&text[..at], &text[at + 1..]),
         None => (&text[..0], text),
     };
-    if !is_prefix(prefix) {
-        return Err(TypeIdFault::Prefix);
+    match LOWER_CROCKFORD.read(suffix, u128::BITS) {
+        Err(fault) if is_prefix(prefix) => TypeIdFault::Suffix(fault),
+        _ => TypeIdFault::Prefix,
     }
-    let uuid = LOWER_CROCKFORD.read(suffix, u128::BITS).map_err(TypeIdFault::Suffix)?;
-    Ok((prefix, uuid.to_be_bytes()))
 }

@@ -5,7 +5,6 @@ Sixteen clients at once, over two databases; what they were given is read back a
 
 import itertools
 import time
-from typing import NamedTuple
 
 import numpy as np
 import psycopg
@@ -13,6 +12,7 @@ import pytest
 
 from harness import GENERATING, Cluster
 from harness.clients import INT8, array_elements, copy_all, crowd
+from harness.order import Statement, assert_ordered_across_clients
 
 CLIENTS = 16
 DATABASES = ("one", "two")
@@ -73,20 +73,11 @@ def test_inserts_under_a_unique_constraint() -> None:
     assert_distinct(ids)
 
 
-class Statement(NamedTuple):
-    """What a client saw of one statement: when it asked and was answered, and the outermost of the IDs it got."""
-
-    requested: int
-    returned: int
-    lowest: int
-    highest: int
-
-
 ONE_BY_ONE = "SELECT snowflake_next() AS id FROM generate_series(1, {})"
 AS_A_BATCH = "SELECT id FROM snowflake_next_batch({}) AS id"
 
 
-def log_statements(conninfo: str, statements: int, ids_each: int, source: str) -> tuple[np.ndarray, np.ndarray]:
+def log_statements(conninfo: str, statements: int, ids_each: int, source: str) -> tuple[list[Statement], np.ndarray]:
     """Asks over and over, noting CLOCK_MONOTONIC (one clock for all processes of a machine) around each statement."""
     query = f"SELECT array_send(array_agg(id)) FROM ({source.format(ids_each)}) AS given"
     log, ids = [], []
@@ -96,20 +87,9 @@ def log_statements(conninfo: str, statements: int, ids_each: int, source: str) -
             cursor.execute(query)
             returned = time.monotonic_ns()
             given = array_elements(cursor.fetchall()[0][0])
-            log.append(Statement(requested, returned, given.min(), given.max()))
+            log.append(Statement(requested, returned, int(given.min()), int(given.max())))
             ids.append(given)
-    return np.array(log, dtype=np.int64), np.concatenate(ids)
-
-
-def assert_ordered_across_clients(log: np.ndarray) -> None:
-    """Whatever was requested after another statement had returned got larger IDs than that one."""
-    requested, returned, lowest, highest = log.T
-    by_return = np.argsort(returned)
-    highest_so_far = np.maximum.accumulate(highest[by_return])
-    returned_before = np.searchsorted(returned[by_return], requested, side="left")
-    later = returned_before > 0
-    wrong = lowest[later] <= highest_so_far[returned_before[later] - 1]
-    assert not wrong.any(), f"{wrong.sum()} of {len(log)} statements got an ID below one already returned"
+    return log, np.concatenate(ids)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +106,7 @@ def test_max_block_one_orders_the_whole_server(statements: int, ids_each: int, s
     ids = np.concatenate([ids for _, ids in answers])
     assert ids.size == CLIENTS * statements * ids_each
     assert_distinct(ids)
-    assert_ordered_across_clients(np.concatenate([log for log, _ in answers]))
+    assert_ordered_across_clients(itertools.chain.from_iterable(log for log, _ in answers))
 
 
 def test_an_id_is_never_of_a_tick_before_the_call() -> None:

@@ -2,7 +2,8 @@
 
 A new function is called with these values as soon as it exists. If it has an argument of a type that is missing here,
 the tests that call every function fail, and name the table to add it to: this is the one place to do that. A key is a
-type as `format_type()` writes it, or a name and a type with a space between them, which goes first.
+type as `format_type()` writes it, or a name and a type with a space between them, which goes first; with the function's
+name before them it goes before both, for what is a text of another shape in each function.
 """
 
 import itertools
@@ -45,6 +46,19 @@ ORDINARY = {
     "others regclass[]": "ARRAY[]::regclass[]",
     "id text": "lpad(i::text, 19, '0')",
     "uuid text": "public.uuidv7()::text",
+    "format text": "'base58'",
+    "prefix text": "'user'",
+    "size integer": "20",
+    "alphabet text": "'0123456789ABCDEF'",
+    "name text": "'www.example.com/' || i",
+    "id_decode_bigint id text": "id_encode(i, 'base58')",
+    "id_decode_uuid id text": "id_encode(uuidv7_max(to_timestamp(i)), 'base58')",
+    "id_random_parse id text": "'user' || lpad(i::text, 20, '0')",
+    "typeid_decode id text": "typeid_encode('user', uuidv7_max(to_timestamp(i)))",
+    "typeid_prefix id text": "typeid_encode('user', uuidv7_max(to_timestamp(i)))",
+    "ulid_decode text": "ulid_encode(uuidv7_max(to_timestamp(i)))",
+    "numbers bigint[]": "ARRAY[i, 7]",
+    "sqids_decode id text": "sqids_encode(ARRAY[i, 7], 1, '0123456789ABCDEF')",
 }
 
 # What the fuzzer found, in two tables of the test under valgrind: a function is called with every row of each table
@@ -55,10 +69,21 @@ FUZZED = {
         "timestamp with time zone": "instant",
         "layout text": "layout",
         "id text": "number::text",
+        "name text": "layout",
+        "id_decode_bigint id text": "CASE WHEN place % 2 = 0 THEN id_encode(number, 'base62') ELSE layout END",
+        "id_random_parse id text": "CASE WHEN place % 2 = 0 THEN 'user' || lpad(place::text, 9, '0') ELSE layout END",
+        "typeid_prefix id text": "layout",
+        "ulid_decode text": "layout",
+        "numbers bigint[]": "ARRAY[abs(number % 1000), place]",
+        "sqids_decode id text": "CASE WHEN place % 2 = 0 THEN sqids_encode('{7}', 0, '0123456789') ELSE layout END",
     },
     "uuid_given": {
         "uuid": "id",
         "uuid text": "id::text",
+        "id_decode_uuid id text": "id_encode(id, 'base62')",
+        "typeid_decode id text": "typeid_encode('user', id)",
+        "typeid_prefix id text": "typeid_encode('user', id)",
+        "ulid_decode text": "ulid_encode(id)",
         "timestamp with time zone": "public.uuid_extract_timestamp(id)",
     },
 }
@@ -79,6 +104,12 @@ CONSTANT = {
     "created_at text": "''",
     "workers integer[]": "'{0,1}'",
     "others regclass[]": "'{}'",
+    "format text": "'base62'",
+    "prefix text": "'user'",
+    "size integer": "9",
+    "alphabet text": "'0123456789'",
+    "namespace uuid": "'6ba7b810-9dad-11d1-80b4-00c04fd430c8'",
+    "namespace bigint": "1",
 }
 
 # What nobody should call a function with: SQL without its cast.
@@ -109,6 +140,19 @@ LAYOUTS = [
     "'epoch=2024-01-01 tick=-1ms time:41 sequence:12'",
     "'epoch=2024-01-01T00:00:60Z time:41 sequence:12'",
 ]
+# What is an ID in one of the formats, or nearly one.
+IDS = [
+    "'01ARZ3NDEKTSV4RRFFQ69G5FAV'",
+    "'01arz3ndektsv4rrffq69g5fav'",
+    "'user_2x4y6z8a0b1c2d3e4f5g6h7j8k'",
+    "'_2x4y6z8a0b1c2d3e4f5g6h7j8k'",
+    "repeat('x', 64) || '_2x4y6z8a0b1c2d3e4f5g6h7j8k'",
+    "'user_' || repeat('x', 1 << 20)",
+    "repeat('_', 1 << 20)",
+    *(f"repeat('{symbol}', {width})" for symbol in "01Zz~" for width in (11, 13, 22, 25, 26)),
+    "repeat('é', 13)",
+    r"E'\x01\x7f\x01\x7f\x01\x7f\x01\x7f\x01\x7f\x01'",
+]
 VERSIONS_AND_VARIANTS = itertools.product(range(16), repeat=2)
 HOSTILE = {
     "bigint": [
@@ -118,10 +162,30 @@ HOSTILE = {
     "double precision": ["NULL", "0", "1", "-0.1", "'NaN'", "'Infinity'", "'-Infinity'", "1e308", "5e-324"],
     "regclass": ["NULL", "0", "4294967295", "'pg_class'", "'pg_stat_activity'", "'pg_attribute_relid_attnam_index'"],
     "sample_percent double precision": ["NULL", "0", "100", "100.1", "-1", "'NaN'", "'Infinity'", "1e308", "5e-324"],
+    "bigint[]": [
+        "NULL", "'{}'", "'{1,2,3}'", "'{NULL}'", "'{-1}'", "'{9223372036854775807}'",
+        "'[5:6]={1,2}'", "'{{1,2},{3,4}}'",
+        "array_fill(1, ARRAY[100])", "array_fill(1, ARRAY[100000])",
+    ],
     "integer[]": ["NULL", "'{}'", "'{NULL,-1,2147483647}'", "'[5:6]={1,2}'", "'{{1,2},{3,4}}'"],
     "regclass[]": ["NULL", "'{}'", "'{pg_class}'", "'{pg_class,pg_class}'", "'{NULL}'", "'{0}'", "'{4294967295}'"],
     "integer": ["NULL", "0", "1", "-1", "31", "32", "4096", "2147483647", "-2147483648"],
     "text": LAYOUTS,
+    "format text": [
+        "NULL", "''", "'crockford'", "'base32hex'", "'base36'", "'base58'", "'base62'", "'BASE62'", "'base6'",
+        "' base62'", "E'base62\\x01'", "repeat('base62', 1 << 17)",
+    ],
+    "id text": [*LAYOUTS, *IDS],
+    "ulid_decode text": [*LAYOUTS, *IDS],
+    "sqids_decode id text": [*LAYOUTS, "'86Rf07'"],
+    "id_random_parse id text": ["NULL", "''", "'a'", "'usera'", "repeat('a', 1024)", "repeat('a', 1 << 20)"],
+    "prefix text": [
+        "NULL", "''", "'user'", "'user_'", "'USER'", "'é'", "repeat('x', 64)", "repeat('x', 1 << 20)",
+    ],
+    "alphabet text": [
+        "NULL", "''", "'a'", "'ab'", "'aba'", "'a b'", "'aé'", "repeat('ab', 1 << 19)", "'abcdefghijk'",
+    ],
+    "size integer": ["NULL", "0", "1", "1024", "1025", "-2147483648"],
     "waiting text": ["NULL", "''", "'normal'", "'strict'", "'NORMAL'", "repeat('x', 1 << 20)"],
     "grant_length interval": ["NULL", "'0'", "'-1 us'", "'30 s'", "'1 day'", "'1 month'", "'178000000 years'"],
     "renewal_interval interval": ["NULL", "'0'", "'-1 us'", "'5 s'", "'1 day'", "'-178000000 years'"],
@@ -147,16 +211,20 @@ HOSTILE = {
 HOSTILE_SINCE_17 = HOSTILE | {"interval": [*HOSTILE["interval"], "'infinity'", "'-infinity'"]}
 
 
-def rule(rules: Mapping[str, Value], argument: Argument) -> Value | None:
-    """What a table has for an argument."""
-    return rules.get(" ".join(argument), rules.get(argument.type))
+def rule(rules: Mapping[str, Value], function: Function, argument: Argument) -> Value | None:
+    """What a table has for an argument of a function."""
+    named = " ".join(argument).strip()
+    for key in (f"{function.bare_name} {named}", named, argument.type):
+        if key in rules:
+            return rules[key]
+    return None
 
 
 def values(function: Function, rules: Mapping[str, Value], table: str) -> list[Value]:
     """What a table has for each argument of a function. The error for a missing one names the table."""
     found = []
     for argument in function.arguments:
-        value = rule(rules, argument)
+        value = rule(rules, function, argument)
         if value is None:
             raise LookupError(
                 f"{function} cannot be called: add its argument {' '.join(argument).strip()!r} to {table} in "

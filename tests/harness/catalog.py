@@ -75,6 +75,9 @@ class Function(NamedTuple):
     are volatile and may not run beside parallel workers."""
     is_for_superusers: bool
     """Whether it changes the server's state: then not even monitoring may call it."""
+    result: str
+    """The type it returns."""
+    comment: str
 
     def __str__(self) -> str:
         return f"{self.bare_name}({', '.join(' '.join(argument).strip() for argument in self.arguments)})"
@@ -97,7 +100,8 @@ FUNCTIONS = """
                    WITH ORDINALITY AS argument (type, name, mode, place)),
            p.proretset, p.proisstrict, p.provolatile = 'v', l.lanname = 'c' AND p.prorettype <> 'trigger'::regtype
                AND NOT (p.provolatile = 'v' AND p.proparallel = 'u'),
-           NOT has_function_privilege('pg_monitor', p.oid, 'EXECUTE')
+           NOT has_function_privilege('pg_monitor', p.oid, 'EXECUTE'), p.prorettype::regtype::text,
+           coalesce(obj_description(p.oid, 'pg_proc'), '')
       FROM pg_proc p
       JOIN pg_language l ON l.oid = p.prolang
       JOIN pg_namespace n ON n.oid = p.pronamespace
@@ -136,7 +140,7 @@ def functions(cluster: Cluster, dbname: str = "postgres") -> list[Function]:
     return found
 
 
-def _function(name: str, arguments: list[tuple[str, str, str]], *properties: bool) -> Function:
+def _function(name: str, arguments: list[tuple[str, str, str]], *properties: bool | str) -> Function:
     taken = (Argument(name, type) for name, type, mode in arguments if mode == "i")
     returned = (Argument(name, type) for name, type, mode in arguments if mode in "ot")
     return Function(name, tuple(taken), tuple(returned), *properties)

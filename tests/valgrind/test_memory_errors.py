@@ -91,7 +91,7 @@ def calls(function: Function, rows: Mapping[str, int]) -> Iterator[str]:
 
 def takes_from(function: Function, columns: Mapping[str, str]) -> bool:
     """Whether a table has something for a function, and together with what is constant everything."""
-    found = [rule(CONSTANT | columns, argument) for argument in function.arguments]
+    found = [rule(CONSTANT | columns, function, argument) for argument in function.arguments]
     return None not in found and not set(columns.values()).isdisjoint(found)
 
 

@@ -12,7 +12,7 @@ ORDER BY oid::regprocedure::text COLLATE "C";
 SELECT oid::regprocedure AS is_a_constant FROM member WHERE provolatile = 'i' AND pronargs = 0;
 SELECT oid::regprocedure AS may_be_parallel FROM member WHERE provolatile = 'v' AND proparallel = 's';
 SELECT oid::regprocedure AS may_not_be_parallel FROM member WHERE provolatile <> 'v' AND proparallel <> 's';
-SELECT oid::regprocedure AS calculates_with_null FROM member WHERE provolatile <> 'v' AND NOT proisstrict;
+SELECT oid::regprocedure AS calculates_with_null FROM member WHERE provolatile <> 'v' AND NOT proisstrict AND prokind = 'f';
 SELECT oid::regprocedure AS without_comment FROM member WHERE obj_description(oid, 'pg_proc') IS NULL;
 
 -- whoever owns a database installs it, in the schema of their choice

@@ -7,6 +7,8 @@ SELECT * FROM snowflake_next_batch(10);
 \echo SQLSTATE :SQLSTATE
 SELECT id_gen_accept_clock();
 \echo SQLSTATE :SQLSTATE
+SELECT uuidv7_ordered();
+\echo SQLSTATE :SQLSTATE
 
 -- a table that uses it can be made and restored, and filled with IDs from elsewhere
 CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_next(), note text);
@@ -22,5 +24,5 @@ SELECT * FROM id_gen_convert_plan('orders', 'id');
 \echo SQLSTATE :SQLSTATE
 DROP TABLE orders;
 
--- UUIDs need nothing
+-- UUIDs in no order over the whole server need nothing
 SELECT count(DISTINCT public.uuidv7()) FROM generate_series(1, 1000);

@@ -11,3 +11,4 @@ SELECT * FROM snowflake_next_batch(10);
 SELECT count(DISTINCT public.uuidv7()) FROM generate_series(1, 1000);
 SELECT snowflake_timestamp(175928847299117063, 'discord');
 SELECT snowflake_min('2026-01-01 00:00:00+00');
+SELECT count(DISTINCT uuidv7_ordered()) FROM generate_series(1, 1000);

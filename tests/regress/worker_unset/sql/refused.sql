@@ -13,3 +13,6 @@ SELECT * FROM id_gen_convert_plan('orders', 'id');
 \echo SQLSTATE :SQLSTATE
 SELECT statement FROM id_gen_convert_plan('orders', 'token');
 DROP TABLE orders;
+
+-- UUIDs in strict order need no number
+SELECT count(DISTINCT uuidv7_ordered()) FROM generate_series(1, 1000);

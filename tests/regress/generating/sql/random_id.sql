@@ -1,0 +1,63 @@
+-- Random IDs: properties, since they are never the same; how likely it is that two are alike; and mistakes.
+CREATE TEMP TABLE tokens AS
+SELECT id_random() AS plain, id_random('BIZ', 20, '0123456789ABCDEF') AS business FROM generate_series(1, 100000);
+SELECT count(*), count(DISTINCT plain), count(DISTINCT business) FROM tokens;
+SELECT bool_and(plain ~ '^[0-9A-Za-z_-]{21}$'), bool_and(business ~ '^BIZ[0-9A-F]{20}$') FROM tokens;
+SELECT bool_and(id_random_parse(plain) = plain),
+       bool_and('BIZ' || id_random_parse(business, 'BIZ', 20, '0123456789ABCDEF') = business)
+FROM tokens;
+-- each character comes as often as any other, in each place
+SELECT count(*) AS characters, count(*) FILTER (WHERE times NOT BETWEEN 31000 AND 34700) AS suspicious
+FROM (SELECT count(*) AS times FROM tokens, regexp_split_to_table(plain, '') AS letter GROUP BY letter) AS letters;
+SELECT count(*) AS characters, count(*) FILTER (WHERE times NOT BETWEEN 5700 AND 6800) AS suspicious
+FROM (SELECT count(*) AS times
+      FROM tokens, regexp_split_to_table(right(business, 20), '') WITH ORDINALITY AS letters (letter, place)
+      GROUP BY letter, place) AS letters;
+DROP TABLE tokens;
+SELECT length(id_random('', 1024)), id_random('é😀', 1, 'ab') ~ '^é😀[ab]$', id_random(size => 5, alphabet => '01') ~ '^[01]{5}$';
+SELECT id_random_parse('é😀ba', 'é😀', 2, 'ab');
+SELECT id_random(NULL), id_random('', NULL), id_random('', 1, NULL), id_random_parse(NULL);
+
+-- how likely two are alike
+SELECT id_random_bits(21, '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz-'), id_random_bits(20, '0123456789ABCDEF');
+SELECT round(id_collision(23, log(365) / log(2))::numeric, 3) AS birthdays,
+       round(id_collision_ids(0.5, log(365) / log(2))::numeric, 1) AS people,
+       id_collision(1e9, 122) < 1.0e-18, id_collision(0, 0), id_collision(1e300, 122), id_collision_ids(0, 122);
+SELECT abs(id_collision_ids(id_collision(1e12, 126), 126) / 1e12 - 1) < 1e-9 AS both_ways;
+SELECT id_collision(NULL, 1), id_collision_ids(0.5, NULL), id_random_bits(1, NULL);
+
+-- mistakes
+SELECT id_random('', 0);
+\echo SQLSTATE :SQLSTATE
+SELECT id_random('', 1025);
+\echo SQLSTATE :SQLSTATE
+SELECT id_random('', 10, 'a');
+\echo SQLSTATE :SQLSTATE
+SELECT id_random('', 10, 'aba');
+\echo SQLSTATE :SQLSTATE
+SELECT id_random('', 10, 'abä');
+\echo SQLSTATE :SQLSTATE
+SELECT id_random('', 10, repeat('ab ', 100));
+\echo SQLSTATE :SQLSTATE
+SELECT id_random_bits(-1, 'ab');
+\echo SQLSTATE :SQLSTATE
+SELECT id_random_parse('BUZ0123456789ABCDEF0123', 'BIZ', 20, '0123456789ABCDEF');
+\echo SQLSTATE :SQLSTATE
+SELECT id_random_parse('BIZ0123456789ABCDEF012', 'BIZ', 20, '0123456789ABCDEF');
+\echo SQLSTATE :SQLSTATE
+SELECT id_random_parse('BIZ0123456789ABCDEF012é', 'BIZ', 20, '0123456789ABCDEF');
+\echo SQLSTATE :SQLSTATE
+SELECT id_random_parse('BIZ0123456789abcdef0123', 'BIZ', 20, '0123456789ABCDEF');
+\echo SQLSTATE :SQLSTATE
+SELECT id_collision(-1, 122);
+\echo SQLSTATE :SQLSTATE
+SELECT id_collision('NaN', 122);
+\echo SQLSTATE :SQLSTATE
+SELECT id_collision(1, -1);
+\echo SQLSTATE :SQLSTATE
+SELECT id_collision_ids(1, 122);
+\echo SQLSTATE :SQLSTATE
+SELECT id_collision_ids('NaN', 122);
+\echo SQLSTATE :SQLSTATE
+SELECT id_collision_ids(0.5, 'NaN');
+\echo SQLSTATE :SQLSTATE
