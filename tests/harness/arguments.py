@@ -57,6 +57,10 @@ ORDINARY = {
     "typeid_decode id text": "typeid_encode('user', uuidv7_max(to_timestamp(i)))",
     "typeid_prefix id text": "typeid_encode('user', uuidv7_max(to_timestamp(i)))",
     "ulid_decode text": "ulid_encode(uuidv7_max(to_timestamp(i)))",
+    "uuidv1_timestamp uuid": "uuidv1()",
+    "uuidv6_timestamp uuid": "uuidv6()",
+    "uuidv8_namespace uuid": "uuidv8_from_snowflake(i, 1)",
+    "uuidv8_to_snowflake uuid": "uuidv8_from_snowflake(i, 1)",
     "numbers bigint[]": "ARRAY[i, 7]",
     "sqids_decode id text": "sqids_encode(ARRAY[i, 7], 1, '0123456789ABCDEF')",
 }
