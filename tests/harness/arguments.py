@@ -102,6 +102,8 @@ CONSTANT = {
     "interval": "interval '1 day'",
     "relation regclass": "'given'::regclass",
     "column_name text": "'number'",
+    # Its values must be below the snowflakes to come.
+    "id_gen_convert_plan column_name text": "'place'",
     # Few rows, as it is asked for once for each.
     "sample_percent double precision": "0.0001",
     "target text": "''",
