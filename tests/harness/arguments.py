@@ -82,7 +82,9 @@ FUZZED = {
         "numbers bigint[]": "ARRAY[abs(number % 1000), place]",
         "sqids_decode id text": "CASE WHEN place % 2 = 0 THEN sqids_encode('{7}', 0, '0123456789') ELSE layout END",
         "domain text": "layout",
-        "id_unmask_bigint masked text": "CASE place % 2 WHEN 0 THEN '1_' || id_encode(number, 'base58') ELSE layout END",
+        "id_unmask_bigint masked text": (
+            "CASE WHEN place % 2 = 0 THEN '1_' || id_encode(number, 'base58') ELSE layout END"
+        ),
     },
     "uuid_given": {
         "uuid": "id",
