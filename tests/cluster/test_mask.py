@@ -17,9 +17,10 @@ import pytest
 from harness import GENERATING, PRELOADED, Cluster, SqlError
 from harness.ids import Caller, change, error_of, refusal
 from harness.masks import FIRST_KEYS, KEY_FILE, MASKING, lines, write_key_file
-from harness.page import FENCED
+from harness.page import FENCED, Page
 
-PAGE = Path(__file__).parents[2] / "docs/masks.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "masks.md"
 
 UNSET = "55000"
 NO_FILE = "58P01"
@@ -492,6 +493,21 @@ def test_nothing_shows_a_key(server: Cluster) -> None:
     others = [path for path in server.data.rglob("*") if path.is_file() and path != file]
     assert len(others) > 500
     assert [path for path in [server.logfile, *others] if holds_a_key(path.read_bytes(), BOTH_KEYS)] == []
+
+
+def test_the_pictures_of_masks(server: Cluster) -> None:
+    pictures = [
+        text
+        for page in (PAGE, DOCS / "family.md")
+        for text in Page(page).blocks("text")
+        if "_mask" in text.splitlines()[0]
+    ]
+    assert len(pictures) == 2
+    for picture in pictures:
+        for row in picture.splitlines()[1:]:
+            id_, masked, text = row.split()
+            shown = server.psql(f"SELECT snowflake_mask({id_}, 'orders'), id_mask_text({id_}, 'orders')")
+            assert shown == f"{masked}|{text}"
 
 
 def test_the_page_about_masks() -> None:
