@@ -8,12 +8,15 @@
 //! | `writing` | the next content of one of these | while it is written |
 //! | `pgsql_tmp_number` | which number this server has from its fleet ([`number_file`]) | when it gets one |
 //!
+//! The keys of masks are in a file that an administrator makes, and that is only read ([`mask_keys`]).
+//!
 //! The bound of `reservation` also goes to the standbys, with the write-ahead log ([`replicated`]).
 //!
 //! **Locking.** None here: who writes the reservation holds its write lock
 //! ([`crate::shared::WriteGuard`]).
 
 mod file;
+pub mod mask_keys;
 pub mod number_file;
 pub mod replicated;
 mod reservation_file;

@@ -271,8 +271,9 @@ impl From<&std::io::Error> for FileError {
 
 impl FileError {
     /// As PostgreSQL's `errcode_for_file_access()`.
-    const fn sqlstate(&self) -> Code {
+    pub const fn sqlstate(&self) -> Code {
         match self.kind {
+            ErrorKind::NotFound => Code::ERRCODE_UNDEFINED_FILE,
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Code::ERRCODE_DISK_FULL,
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE

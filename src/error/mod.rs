@@ -11,4 +11,6 @@ mod messages;
 pub mod report;
 
 pub use fields::Message;
-pub use messages::{Error, REFUSAL_COUNTER_COUNT, Reason, SMALLEST_SAMPLE_PERCENT, sentence};
+pub use messages::{
+    Error, FileError, REFUSAL_COUNTER_COUNT, Reason, SMALLEST_SAMPLE_PERCENT, sentence,
+};

@@ -15,7 +15,7 @@ pub fn qualified_for_caller(statements: &str, function: pg_sys::Oid) -> String {
 pub fn qualified(statements: &str, schema: &str) -> String {
     let mut qualified = statements.to_owned();
     for keyword in ["SELECT ", "FROM "] {
-        for family in ["id_gen_", "snowflake_"] {
+        for family in ["id_gen_", "id_mask_", "snowflake_"] {
             qualified = qualified
                 .replace(&format!("{keyword}{family}"), &format!("{keyword}{schema}.{family}"));
         }

@@ -6,6 +6,7 @@
 //! none runs, whoever read the file last.
 
 mod layout_check_hook;
+mod mask;
 mod parameters;
 pub mod placeholder;
 pub mod registry;
@@ -14,4 +15,5 @@ pub use layout_check_hook::{
     InvalidLayout, RESTART_NOTICE, check_starting_layout, layout, layout_in_force,
     set_layout_in_force,
 };
+pub use mask::key_file as mask_key_file;
 pub use parameters::{Settings, current, define, identity};

@@ -18,6 +18,7 @@ from harness.catalog import Function, functions
 from harness.etcd import Etcd
 from harness.fleet import await_number, create_fleet, member_conf
 from harness.ids import PATIENT, change, refusal
+from harness.masks import MASKING, write_key_file
 
 CALLS_PER_FUNCTION = 3_000
 INTERNAL_ERROR = "XX000"
@@ -61,7 +62,8 @@ def member() -> Iterator[Cluster]:
 
 
 def test_hostile_arguments() -> None:
-    with Cluster(conf=GENERATING + PATIENT) as cluster, member() as of_fleet:
+    with Cluster(conf=GENERATING + PATIENT + MASKING) as cluster, member() as of_fleet:
+        write_key_file(cluster)
         cluster.psql("CREATE EXTENSION id_gen")
         cluster.psql(ATTEMPT)
         hostile = HOSTILE_SINCE_17 if cluster.server.version >= 17 else HOSTILE

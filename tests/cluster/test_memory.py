@@ -15,6 +15,7 @@ import pytest
 from harness import GENERATING, Cluster
 from harness.arguments import LAYOUT, ORDINARY, values
 from harness.catalog import functions
+from harness.masks import MASKING, write_key_file
 
 # How the library was loaded shows in a session's first calls, and they do not count.
 pytestmark = pytest.mark.any_mode
@@ -76,6 +77,8 @@ REFUSED = {
     "name": "snowflake_inspect(1, 'twiter')",
     "instant": "snowflake_make('infinity', 0, 0, 0)",
     "count": "snowflake_next_array(0)",
+    "masked text": "id_unmask_bigint('1_0', 'orders')",
+    "key version": "snowflake_mask(1, 'orders', 2)",
 }
 # Rows for a set each.
 TENTHS = "generate_series(1, {calls} / 10) i"
@@ -87,7 +90,8 @@ CONDITIONS = "data_exception OR undefined_object OR invalid_parameter_value"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Cluster]:
-    with Cluster(conf=GENERATING + CONF) as cluster:
+    with Cluster(conf=GENERATING + MASKING + CONF) as cluster:
+        write_key_file(cluster)
         cluster.psql("CREATE EXTENSION id_gen")
         cluster.psql("CREATE TABLE stored (id bigint, layout text)")
         cluster.psql(f"INSERT INTO stored VALUES (1, '{LAYOUT}' || repeat(' ', 2500))")

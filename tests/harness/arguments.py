@@ -63,6 +63,11 @@ ORDINARY = {
     "uuidv8_to_snowflake uuid": "uuidv8_from_snowflake(i, 1)",
     "numbers bigint[]": "ARRAY[i, 7]",
     "sqids_decode id text": "sqids_encode(ARRAY[i, 7], 1, '0123456789ABCDEF')",
+    # Of the keys that harness/masks.py has.
+    "domain text": "'orders'",
+    "key_version integer": "1",
+    "id_unmask_bigint masked text": "'1_' || id_encode(i, 'base58')",
+    "id_unmask_uuid masked text": "'1_' || id_encode(uuidv7_max(to_timestamp(i)), 'base58')",
 }
 
 # What the fuzzer found, in two tables of the test under valgrind: a function is called with every row of each table
@@ -80,6 +85,10 @@ FUZZED = {
         "ulid_decode text": "layout",
         "numbers bigint[]": "ARRAY[abs(number % 1000), place]",
         "sqids_decode id text": "CASE WHEN place % 2 = 0 THEN sqids_encode('{7}', 0, '0123456789') ELSE layout END",
+        "domain text": "layout",
+        "id_unmask_bigint masked text": (
+            "CASE WHEN place % 2 = 0 THEN '1_' || id_encode(number, 'base58') ELSE layout END"
+        ),
     },
     "uuid_given": {
         "uuid": "id",
@@ -88,6 +97,7 @@ FUZZED = {
         "typeid_decode id text": "typeid_encode('user', id)",
         "typeid_prefix id text": "typeid_encode('user', id)",
         "ulid_decode text": "ulid_encode(id)",
+        "id_unmask_uuid masked text": "'1_' || id_encode(id, 'base58')",
         "timestamp with time zone": "public.uuid_extract_timestamp(id)",
     },
 }
@@ -116,6 +126,8 @@ CONSTANT = {
     "alphabet text": "'0123456789'",
     "namespace uuid": "'6ba7b810-9dad-11d1-80b4-00c04fd430c8'",
     "namespace bigint": "1",
+    "domain text": "'orders'",
+    "key_version integer": "1",
 }
 
 # What nobody should call a function with: SQL without its cast.
@@ -159,6 +171,22 @@ IDS = [
     "repeat('é', 13)",
     r"E'\x01\x7f\x01\x7f\x01\x7f\x01\x7f\x01\x7f\x01'",
 ]
+# What is a masked ID as text, or nearly one.
+MASKED = [
+    "'1_11111111111'",
+    "'1_1111111111111111111111'",
+    "'2_11111111111'",
+    "'01_11111111111'",
+    "'32767_11111111111'",
+    "'32768_11111111111'",
+    "'-1_11111111111'",
+    "'1__1111111111'",
+    "'1_zzzzzzzzzzz'",
+    "'1_zzzzzzzzzzzzzzzzzzzzzz'",
+    "'1_0OIl1111111'",
+    "'1_' || repeat('1', 1 << 20)",
+    "repeat('1', 1 << 20) || '_11111111111'",
+]
 VERSIONS_AND_VARIANTS = itertools.product(range(16), repeat=2)
 HOSTILE = {
     "bigint": [
@@ -185,6 +213,10 @@ HOSTILE = {
     "ulid_decode text": [*LAYOUTS, *IDS],
     "sqids_decode id text": [*LAYOUTS, "'86Rf07'"],
     "id_random_parse id text": ["NULL", "''", "'a'", "'usera'", "repeat('a', 1024)", "repeat('a', 1 << 20)"],
+    "masked text": [*LAYOUTS, *MASKED],
+    "domain text": [
+        "NULL", "''", "'orders'", "'é'", "'orders' || repeat(' ', 249)", "repeat('x', 256)", "repeat('x', 1 << 20)",
+    ],
     "prefix text": [
         "NULL", "''", "'user'", "'user_'", "'USER'", "'é'", "repeat('x', 64)", "repeat('x', 1 << 20)",
     ],

@@ -17,6 +17,7 @@ from harness import GENERATING, Cluster
 from harness.arguments import CONSTANT, FUZZED, rule, values
 from harness.catalog import Function, functions, views
 from harness.cluster import environment
+from harness.masks import MASKING, write_key_file
 
 CORPUS = Path(__file__).parents[2] / "core/fuzz/corpus"
 LIBRARY = "id_gen.so"
@@ -97,7 +98,8 @@ def takes_from(function: Function, columns: Mapping[str, str]) -> bool:
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    with Cluster(conf=GENERATING) as cluster:
+    with Cluster(conf=GENERATING + MASKING) as cluster:
+        write_key_file(cluster)
         rows = fill(cluster)
         # Those that change the server's state are not for this.
         called = [
