@@ -72,6 +72,7 @@ EMPTY_FUNCTIONS = (
     ("empty_bigint(bigint)", "bigint", STABLE),
     ("empty_bigint(text)", "bigint", STABLE),
     ("empty_uuid(text)", "uuid", STABLE),
+    ("empty_uuid(uuid)", "uuid", STABLE),
     ("empty_text(bigint, integer)", "text", STABLE),
     ("empty_text(uuid, integer)", "text", STABLE),
     ("empty_row(bigint, OUT created_at timestamptz, OUT datacenter_id int, OUT worker_id int, OUT sequence int)",

@@ -4,8 +4,6 @@ Each call and its empty function are measured one after the other. What is left 
 needs; the rest is PostgreSQL's.
 """
 
-import secrets
-import shutil
 from collections.abc import Iterable
 from statistics import median
 from typing import NamedTuple
@@ -18,6 +16,7 @@ from rich.progress import track
 from timing import paired
 
 from harness import Cluster
+from harness.masks import MASKING, write_key_file
 
 FORMATS = {"crockford": (13, 26), "base32hex": (13, 26), "base36": (13, 25), "base58": (11, 22), "base62": (11, 22)}
 ULID_WIDTH = 26
@@ -65,7 +64,11 @@ NAMED = {
     f"`{name}(namespace, name)`": Kind(f"{name}({NAMESPACE}, name)", "empty_uuid(name)", "name", "named")
     for name in ("uuidv5", "uuidv3", "uuidv8", "uuid_generate_v5")
 }
-MASK = Kind("snowflake_mask(i, 'orders')", "empty_bigint(i)", "i")
+MASK = "`snowflake_mask(bigint, 'orders')`"
+MASKS = {
+    MASK: Kind("snowflake_mask(i, 'orders')", "empty_bigint(i)", "i"),
+    "`uuid_mask(uuid, 'orders')`": Kind("uuid_mask(u, 'orders')", "empty_uuid(u)", "u"),
+}
 
 
 class Codec(NamedTuple):
@@ -108,23 +111,8 @@ def fill(connection: psycopg.Connection, rows: int) -> dict[str, int]:
     return dict.fromkeys(queries, rows)
 
 
-def set_mask_key(cluster: Cluster) -> None:
-    """Gives the server a key for masks, in a file that only its owner may read."""
-    file = cluster.base / "mask_keys"
-    file.touch(mode=0o600)
-    file.write_text(f"1 {secrets.token_hex(32)}\n")
-    if owner := cluster.server.as_owner.get("user"):
-        shutil.chown(file, owner, owner)
-    cluster.psql(f"ALTER SYSTEM SET id_gen.mask_key_file = '{file}'")
-    cluster.reload()
-    cluster.poll_until("SHOW id_gen.mask_key_file", expected=str(file))
-
-
-def kinds(cluster: Cluster) -> dict[str, Kind]:
-    found = GENERATORS | NAMED
-    if cluster.psql("SELECT to_regprocedure('snowflake_mask(bigint, text)') IS NOT NULL") == "t":
-        set_mask_key(cluster)
-        found["`snowflake_mask(bigint, 'orders')`"] = MASK
+def kinds() -> dict[str, Kind]:
+    found = GENERATORS | NAMED | MASKS
     for codec in codecs():
         column = {"bigint": "i", "uuid": "u"}[codec.type]
         found[f"`{codec.encode}`"] = Kind(codec.written, f"empty_text({column}, {codec.width})", column)
@@ -135,10 +123,11 @@ def kinds(cluster: Cluster) -> dict[str, Kind]:
 def costs(conf: str, calls: int, rounds: int) -> tuple[Section, list[Target]]:
     """What one call costs, and what of that is the kind's own work."""
     rows = calls // 4
-    with Cluster("family", conf=conf) as cluster, cluster.connect() as connection:
+    with Cluster("family", conf=conf + MASKING) as cluster, cluster.connect() as connection:
+        write_key_file(cluster)
         connection.execute('CREATE EXTENSION id_gen; CREATE EXTENSION "uuid-ossp"')
         table_rows = fill(connection, rows)
-        found = kinds(cluster)
+        found = kinds()
         pairs = {name: (name, f"empty beside {name}") for name in found}
         measure = {
             of: Call(expression, kind.column, table=kind.table)
@@ -173,8 +162,7 @@ def targets(cost: dict[str, float], own: dict[str, float]) -> list[Target]:
         found.append(at_most(f"`{codec.encode}`: ns over {empty}", own[f"`{codec.encode}`"], bound=CODEC_BOUND_NS))
         empty = f"an empty function that returns a {codec.type}"
         found.append(at_most(f"`{codec.decode}`: ns over {empty}", own[f"`{codec.decode}`"], bound=CODEC_BOUND_NS))
-    if (mask := own.get("`snowflake_mask(bigint, 'orders')`")) is not None:
-        found.append(at_most("`snowflake_mask(bigint, 'orders')`: ns over an empty function", mask, bound=1_000))
+    found.append(at_most(f"{MASK}: ns over an empty function", own[MASK], bound=1_000))
     return found
 
 

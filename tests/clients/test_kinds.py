@@ -5,14 +5,17 @@ The kinds are what the functions in the catalog return, so that a new one is tri
 
 import asyncio
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import asyncpg
 import pytest
 
+from clients.shop import shop_server
 from harness import Cluster
 from harness.arguments import ORDINARY, values
 from harness.catalog import Function, functions
+from harness.masks import MASKING, write_key_file
 from harness.recipe import CACHE, run_recipe
 
 pytestmark = [pytest.mark.any_server, pytest.mark.any_mode]
@@ -23,6 +26,14 @@ NODE = Path(__file__).parent / "node"
 
 def is_kind(function: Function) -> bool:
     return function.is_of_library and function.result in TYPES and not (function.returns_set or function.columns)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with shop_server("kinds", MASKING) as cluster:
+        write_key_file(cluster)
+        cluster.psql("CREATE EXTENSION id_gen", "shop")
+        yield cluster
 
 
 @pytest.fixture
