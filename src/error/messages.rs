@@ -198,8 +198,11 @@ pub enum Reason {
     Range(RangeError, Layout),
     /// A timestamp that is `infinity` or `-infinity`.
     Infinite,
-    /// An instant that UUIDv7 can't carry.
-    UuidInstant,
+    /// An instant that a UUIDv7 or a ULID can't carry.
+    UuidInstant {
+        /// Which of them.
+        kind: &'static str,
+    },
     /// A count that is not positive.
     BadCount(i32),
     /// A count beyond what an array holds.
@@ -572,12 +575,12 @@ impl Reason {
                 "timestamp must be finite",
             )
             .hint("Use a timestamp within the layout's years, or leave the bound out."),
-            Reason::UuidInstant => Message::new(
+            Reason::UuidInstant { kind } => Message::new(
                 Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
-                "timestamp is out of range for UUID version 7",
+                format!("timestamp is out of range for {kind}"),
             )
             .detail(format!(
-                "UUID version 7, as a ULID, carries 1970-01-01T00:00:00Z to {} ms after it, in the year 10889.",
+                "It carries 1970-01-01T00:00:00Z to {} ms after it, in the year 10889.",
                 uuid7::LAST_MS
             ))
             .hint("Use a timestamp or an interval within that range."),

@@ -72,10 +72,10 @@ sql_function! {
 
 sql_function! {
     /// `ulid_min(ts timestamptz) → uuid`
-    fn ulid_min(call) { uuid_bound(call, ulid::min_of) }
+    fn ulid_min(call) { uuid_bound(call, "ULID", ulid::min_of) }
 }
 
 sql_function! {
     /// `ulid_max(ts timestamptz) → uuid`
-    fn ulid_max(call) { uuid_bound(call, ulid::max_of) }
+    fn ulid_max(call) { uuid_bound(call, "ULID", ulid::max_of) }
 }

@@ -15,6 +15,9 @@ use crate::pg::timestamp;
 use crate::shared::{SharedState, memory};
 use crate::sql::function::sql_function;
 
+/// Its name in errors.
+const KIND: &str = "UUID version 7";
+
 static GENERATOR: PerProcess<Generator> = PerProcess::new(Generator::new());
 
 /// The time in steps, as long as the time-stamp counter tells it.
@@ -70,33 +73,37 @@ sql_function! {
             )
         };
         let Some(shifted) = shifted else { return Ok(call.null()) };
-        let unix_ms = uuid_ms((shifted.value() as u64).cast_signed())?;
+        let unix_ms = uuid_ms((shifted.value() as u64).cast_signed(), KIND)?;
         Ok(fmgr::uuid(uuid7::moved(payload, unix_ms)))
     }
 }
 
 sql_function! {
     /// `uuidv7_min(ts timestamptz) → uuid`
-    fn uuidv7_min(call) { uuid_bound(call, uuid7::min_of) }
+    fn uuidv7_min(call) { uuid_bound(call, KIND, uuid7::min_of) }
 }
 
 sql_function! {
     /// `uuidv7_max(ts timestamptz) → uuid`
-    fn uuidv7_max(call) { uuid_bound(call, uuid7::max_of) }
+    fn uuidv7_max(call) { uuid_bound(call, KIND, uuid7::max_of) }
 }
 
 /// The least or greatest UUID of the millisecond of an argument.
-pub(super) fn uuid_bound(call: &Call, of_ms: fn(u64) -> [u8; 16]) -> Result<pg_sys::Datum, Error> {
-    let unix_ms = uuid_ms(call.int8(0).unwrap_or(0))?;
+pub(super) fn uuid_bound(
+    call: &Call,
+    kind: &'static str,
+    of_ms: fn(u64) -> [u8; 16],
+) -> Result<pg_sys::Datum, Error> {
+    let unix_ms = uuid_ms(call.int8(0).unwrap_or(0), kind)?;
     Ok(fmgr::uuid(of_ms(unix_ms)))
 }
 
 /// A timestamp as the milliseconds of a UUIDv7.
-fn uuid_ms(timestamp: pg_sys::TimestampTz) -> Result<u64, Error> {
+fn uuid_ms(timestamp: pg_sys::TimestampTz, kind: &'static str) -> Result<u64, Error> {
     timestamp::unix_ms(timestamp)
         .and_then(|unix_ms| u64::try_from(unix_ms).ok())
         .filter(|&unix_ms| unix_ms <= uuid7::LAST_MS)
-        .ok_or_else(|| Reason::UuidInstant.into())
+        .ok_or_else(|| Reason::UuidInstant { kind }.into())
 }
 
 sql_function! {

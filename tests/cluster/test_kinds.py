@@ -72,6 +72,7 @@ def generators(server: Cluster, promise: re.Pattern[str] = re.compile("")) -> li
 
 
 @pytest.mark.long
+@pytest.mark.any_server
 def test_sixteen_million_of_each_are_distinct_and_in_the_order_that_is_promised(server: Cluster) -> None:
     for function in generators(server):
         expression = call(function)
@@ -292,6 +293,7 @@ def written(connection: psycopg.Connection, codec: Codec, ids: Sequence[object])
 
 
 @pytest.mark.any_mode
+@pytest.mark.any_server
 def test_codecs_read_what_they_write_and_keep_the_order(server: Cluster) -> None:
     for codec in codecs(server):
         ids = some_ids(codec.type, random.Random(str(codec)))
@@ -306,6 +308,7 @@ def test_codecs_read_what_they_write_and_keep_the_order(server: Cluster) -> None
 
 
 @pytest.mark.any_mode
+@pytest.mark.any_server
 def test_codecs_refuse_every_text_that_they_do_not_write(server: Cluster) -> None:
     for codec in codecs(server):
         source = random.Random(str(codec))
