@@ -5,7 +5,7 @@ CREATE FUNCTION @extschema@.id_gen_accept_clock() RETURNS void
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_accept_clock() FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_accept_clock() IS
-    'accept the clock as it is after it jumped forward by more than id_gen.max_jump';
+    'accept the clock as it is after it jumped forward by more than id_gen.max_jump, or came back from that';
 
 CREATE FUNCTION @extschema@.id_gen_accept_layout() RETURNS void
     AS 'MODULE_PATHNAME', 'id_gen_accept_layout'

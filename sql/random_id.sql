@@ -32,7 +32,7 @@ CREATE FUNCTION @extschema@.id_collision(ids double precision, bits double preci
     AS 'MODULE_PATHNAME', 'id_collision'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.id_collision(double precision, double precision) IS
-    'chance that of so many IDs with so many random bits any two are alike';
+    'chance that of so many IDs with so many random bits any two are alike, by the birthday bound';
 
 CREATE FUNCTION @extschema@.id_collision_ids(chance double precision, bits double precision) RETURNS double precision
     AS 'MODULE_PATHNAME', 'id_collision_ids'

@@ -1,4 +1,4 @@
-//! `id_gen`: snowflake IDs and UUIDv7 made inside PostgreSQL.
+//! `id_gen`: snowflake IDs, UUIDs and other IDs made inside PostgreSQL.
 //!
 //! This crate is the thin part: it turns SQL calls into calls on [`id_gen_core`], which holds the
 //! rules. Folders use those below them in this list, never those above (`make lint` checks it):

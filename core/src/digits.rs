@@ -19,11 +19,27 @@ pub enum Fault {
         expected: usize,
     },
     /// A byte of it is no digit.
-    #[error("its byte {0} is none of the digits")]
-    Symbol(usize),
+    #[error("{}", no_digit(*.place, *.byte))]
+    Symbol {
+        /// Its place.
+        place: usize,
+        /// What it is.
+        byte: u8,
+    },
     /// The number is larger than what it stands for.
     #[error("its number has more than {0} bits")]
     TooLarge(u32),
+}
+
+/// Only what can be seen is shown.
+fn no_digit(place: usize, byte: u8) -> String {
+    match byte {
+        b' ' => format!("its character {place} is a space"),
+        _ if byte.is_ascii_graphic() => {
+            format!("its character {place}, \"{}\", is none of the digits", char::from(byte))
+        }
+        _ => format!("its byte {place} is no character that can be seen in ASCII"),
+    }
 }
 
 /// Says of a byte that it is no digit.
@@ -150,8 +166,9 @@ impl<const RADIX: usize> Digits<RADIX> {
 
     #[cold]
     fn foreign(&self, text: &[u8]) -> Fault {
-        let place = text.iter().position(|&symbol| self.values[usize::from(symbol)] == NONE);
-        Fault::Symbol(place.map_or(0, |place| place + 1))
+        let is_foreign = |(_, byte): &(usize, &u8)| self.values[usize::from(**byte)] == NONE;
+        let (index, &byte) = text.iter().enumerate().find(is_foreign).unwrap_or((0, &0));
+        Fault::Symbol { place: index + 1, byte }
     }
 }
 
@@ -179,8 +196,14 @@ mod tests {
         assert_eq!(TEN.read(&text, 64), Ok(u64::MAX.into()));
         assert_eq!(TEN.read(b"18446744073709551616", 64), Err(Fault::TooLarge(64)));
         assert_eq!(TEN.read(b"99999999999999999999", 64), Err(Fault::TooLarge(64)));
-        assert_eq!(TEN.read(b"1844674407370955161a", 64), Err(Fault::Symbol(20)));
-        assert_eq!(TEN.read(b"/8446744073709551615", 64), Err(Fault::Symbol(1)));
+        assert_eq!(
+            TEN.read(b"1844674407370955161a", 64),
+            Err(Fault::Symbol { place: 20, byte: b'a' })
+        );
+        assert_eq!(
+            TEN.read(b"/8446744073709551615", 64),
+            Err(Fault::Symbol { place: 1, byte: b'/' })
+        );
         assert_eq!(TEN.read(b"1", 64), Err(Fault::Length { found: 1, expected: 20 }));
     }
 }

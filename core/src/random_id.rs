@@ -99,18 +99,32 @@ impl<'text> Alphabet<'text> {
 }
 
 /// How likely it is that among so many IDs of so many random bits two are alike: the birthday bound,
-/// 1 - e^(-n(n-1) / 2^(bits+1)), close to the truth where IDs are many fewer than there can be.
+/// 1 - e^(-n(n-1) / 2^(bits+1)), close to the truth where IDs are many fewer than there can be, and 1 where they are more.
 pub fn collision_chance(ids: f64, bits: f64) -> f64 {
     if ids <= 1.0 {
         return 0.0;
     }
-    -(-(ids * (ids - 1.0)) / (bits + 1.0).exp2()).exp_m1()
+    if ids.is_infinite() || ids > bits.exp2() {
+        return 1.0;
+    }
+    // The logarithms: the product may be more than a number holds, and so may the power.
+    let pairs = ids.log2() + (ids - 1.0).log2() - (bits + 1.0);
+    -(-pairs.exp2()).exp_m1()
 }
 
 /// How many IDs of so many random bits it takes until that is as likely as `chance`, which is below 1.
 pub fn collision_ids(chance: f64, bits: f64) -> f64 {
+    if chance <= 0.0 {
+        return 1.0;
+    }
     let pairs = -(-chance).ln_1p() * (bits + 1.0).exp2();
-    0.5 + (0.25 + pairs).sqrt()
+    let ids = if pairs.is_finite() {
+        0.5 + (0.25 + pairs).sqrt()
+    } else {
+        // So many that the rest does not count.
+        (-(-chance).ln_1p()).sqrt() * f64::midpoint(bits, 1.0).exp2()
+    };
+    ids.min(bits.exp2() + 1.0)
 }
 
 #[cfg(test)]
@@ -172,6 +186,15 @@ mod tests {
         assert!((collision_ids(0.5, days) - 23.0).abs() < 0.1);
         assert_eq!(collision_chance(1.0, 80.0), 0.0);
         assert_eq!(collision_ids(0.0, 80.0), 1.0);
+        // More IDs than there can be are alike for certain.
+        assert_eq!((collision_chance(3.0, 1.0), collision_chance(2.0, 0.0)), (1.0, 1.0));
+        assert_eq!(collision_ids(0.999, 1.0), 3.0);
+        // Nothing overflows.
+        assert_eq!(collision_chance(f64::INFINITY, 4096.0), 1.0);
+        assert!((collision_chance(2_f64.powi(600), 1200.0) - 0.3934).abs() < 0.001);
+        assert_eq!(collision_chance(1e300, 6144.0), 0.0);
+        assert_eq!((collision_ids(0.0, 6144.0), collision_ids(0.0, 1023.0)), (1.0, 1.0));
+        assert!((collision_ids(0.5, 1200.0).log2() - 600.2).abs() < 0.1);
         // Where the chance is tiny, no digit of it is lost.
         let chance = collision_chance(1e6, 122.0);
         assert!((chance / (1e12 / 2_f64.powi(123)) - 1.0).abs() < 1e-5);

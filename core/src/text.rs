@@ -116,7 +116,7 @@ fn read_base32hex(text: &[u8], bits: u32) -> Result<u128, Fault> {
     let high = BASE32HEX.read(rest, bits - in_last)?;
     let low = BASE32HEX
         .read(std::slice::from_ref(last), BASE32_BITS)
-        .map_err(|_| Fault::Symbol(expected))?;
+        .map_err(|_| Fault::Symbol { place: expected, byte: *last })?;
     if low & ((1 << spare) - 1) != 0 {
         return Err(Fault::TooLarge(bits));
     }

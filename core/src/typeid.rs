@@ -19,7 +19,7 @@ static LOWER_CROCKFORD: Digits<32> = Digits::new(b"0123456789abcdefghjkmnpqrstvw
 pub enum TypeIdFault {
     /// The prefix breaks its rules.
     #[error(
-        "its prefix is not of 63 lower-case letters and underscores at most, with a letter first and last"
+        "a prefix may have only a to z and underscores, 63 at most, and begins and ends with a letter"
     )]
     Prefix,
     /// An empty prefix is followed by an underscore.

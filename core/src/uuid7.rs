@@ -55,6 +55,11 @@ pub const fn moment(since_epoch: Duration) -> u64 {
     whole << FINER_BITS | (part >> (u32::BITS - FINER_BITS)) as u64
 }
 
+/// The Unix millisecond of a moment.
+pub const fn ms_of_moment(moment: u64) -> i64 {
+    (moment >> (FRACTION_BITS + FINER_BITS)) as i64
+}
+
 /// The UUID of a moment that no other has, with 54 random bits.
 #[inline(always)]
 pub const fn of_moment(moment: u64, random: u64) -> [u8; 16] {
@@ -137,6 +142,7 @@ mod tests {
         assert!(made.is_sorted_by(|a, b| a < b));
         assert!(of_moment(1, u64::MAX) < of_moment(2, 0));
         assert_eq!(super::unix_ms(&of_moment(5 << 20, 0)), 5);
+        assert_eq!(ms_of_moment(5 << 20), 5);
         assert_eq!(version(&of_moment(u64::MAX, u64::MAX)), Some(7));
     }
 

@@ -28,7 +28,7 @@ fn valid_ones_are_read_and_written() {
 #[test]
 fn invalid_ones_are_refused() {
     let length = |found| TypeIdFault::Suffix(Fault::Length { found, expected: 26 });
-    let symbol = |place| TypeIdFault::Suffix(Fault::Symbol(place));
+    let symbol = |place, byte| TypeIdFault::Suffix(Fault::Symbol { place, byte });
     for (text, fault) in [
         ("PREFIX_00000000000000000000000000", TypeIdFault::Prefix),
         ("12345_00000000000000000000000000", TypeIdFault::Prefix),
@@ -44,11 +44,11 @@ fn invalid_ones_are_refused() {
         ("", length(0)),
         ("prefix_1234567890123456789012345", length(25)),
         ("prefix_123456789012345678901234567", length(27)),
-        ("prefix_1234567890123456789012345 ", symbol(26)),
-        ("prefix_0123456789ABCDEFGHJKMNPQRS", symbol(11)),
-        ("prefix_123456789-123456789-123456", symbol(10)),
-        ("prefix_ooooooiiiiiiuuuuuuulllllll", symbol(1)),
-        ("prefix_i23456789ol23456789oi23456", symbol(1)),
+        ("prefix_1234567890123456789012345 ", symbol(26, b' ')),
+        ("prefix_0123456789ABCDEFGHJKMNPQRS", symbol(11, b'A')),
+        ("prefix_123456789-123456789-123456", symbol(10, b'-')),
+        ("prefix_ooooooiiiiiiuuuuuuulllllll", symbol(1, b'o')),
+        ("prefix_i23456789ol23456789oi23456", symbol(1, b'i')),
         ("prefix_123456789-0123456789-0123456", length(28)),
         ("prefix_8zzzzzzzzzzzzzzzzzzzzzzzzz", TypeIdFault::Suffix(Fault::TooLarge(128))),
         ("_prefix_00000000000000000000000000", TypeIdFault::Prefix),

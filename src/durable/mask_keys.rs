@@ -101,7 +101,7 @@ fn no_file() -> Message {
         "id_gen.mask_key_file is not set",
     )
     .detail("IDs are masked and unmasked with keys that a file has.")
-    .hint("Make one as the user who owns the data directory, in it: install -m 600 /dev/null mask.keys; echo \"1 $(openssl rand -hex 32)\" >> mask.keys; then name it: ALTER SYSTEM SET id_gen.mask_key_file = 'mask.keys'; SELECT pg_reload_conf();")
+    .hint("Make one as the server's user, outside the data directory, which base backups copy: (umask 077; echo \"1 $(openssl rand -hex 32)\" >> /etc/postgresql/mask.keys); then as a superuser, after LOAD 'id_gen'; where it is not preloaded: ALTER SYSTEM SET id_gen.mask_key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf();")
 }
 
 fn unreadable(error: &io::Error) -> Message {
@@ -111,7 +111,7 @@ fn unreadable(error: &io::Error) -> Message {
         format!("could not read the file that id_gen.mask_key_file names: {error}"),
     )
     .detail("Without its keys nothing is masked or unmasked.")
-    .hint("Let the server's user read that file, or name another: ALTER SYSTEM SET id_gen.mask_key_file = 'mask.keys'; SELECT pg_reload_conf(); the next call tries again.")
+    .hint("SHOW id_gen.mask_key_file tells a superuser which; a relative path begins in the data directory, and \"~\" means nothing there. Let the server's user read that file, or name another: ALTER SYSTEM SET id_gen.mask_key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf(); the next call tries again.")
 }
 
 fn no_regular_file() -> Message {
@@ -119,7 +119,7 @@ fn no_regular_file() -> Message {
         Code::ERRCODE_CONFIG_FILE_ERROR,
         "what id_gen.mask_key_file names is not a regular file",
     )
-    .hint("Name a file: ALTER SYSTEM SET id_gen.mask_key_file = 'mask.keys'; SELECT pg_reload_conf();")
+    .hint("Name a file: ALTER SYSTEM SET id_gen.mask_key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf();")
 }
 
 fn of_another(owner: u32, own: u32) -> Message {
@@ -148,5 +148,9 @@ fn unusable(fault: &KeyFault) -> Message {
         "the file that id_gen.mask_key_file names has no usable keys",
     )
     .detail(sentence(fault))
-    .hint("Each line is a version and 64 hexadecimal digits, as this writes with the path of the file: echo \"1 $(openssl rand -hex 32)\" >> mask.keys; the next call tries again.")
+    .hint(match fault {
+        KeyFault::Empty => "Each line is a version and 64 hexadecimal digits, as this writes with the path of the file: echo \"1 $(openssl rand -hex 32)\" >> mask.keys; the next call tries again.",
+        KeyFault::TooLarge => "Name a file of keys alone; SHOW id_gen.mask_key_file tells a superuser which is named.",
+        _ => "Put that line right or remove it; the next call tries again. A new key takes a version that no line has had, as this writes for version 7: echo \"7 $(openssl rand -hex 32)\" >> mask.keys",
+    })
 }

@@ -176,6 +176,7 @@ fn of_server(
         ("layout_end", layout_end(&on)),
         ("clock_jump", clock_jump(&on)),
         ("clock_steps", clock_steps(&on)),
+        ("ordered_uuids", ordered_uuids(&on)),
         ("clock_synchronized", clock_synchronized()),
         ("lead", lead(&on)),
         ("reservation", reservation(&on)),
@@ -327,6 +328,18 @@ fn clock_jump(on: &CheckedServer) -> CheckResult {
         }
         _ => Fine("no jump forward".to_owned()),
     }
+}
+
+/// UUIDs in strict order go on above the last one, however wrong the clock was then.
+fn ordered_uuids(on: &CheckedServer) -> CheckResult {
+    let lead_ms = on.shared.ordered_lead_ms().max(0);
+    if lead_ms <= on.settings.max_lead_ms.into() {
+        return Fine(format!("uuidv7_ordered() is {lead_ms} ms ahead of the clock"));
+    }
+    Warning(
+        format!("uuidv7_ordered() is {lead_ms} ms ahead of the clock, which was set back"),
+        "If the clock is right now, let UUIDs begin again at it, below those made meanwhile: SELECT id_gen_accept_clock();".to_owned(),
+    )
 }
 
 fn clock_steps(on: &CheckedServer) -> CheckResult {

@@ -11,17 +11,31 @@ pub fn qualified_for_caller(statements: &str, function: pg_sys::Oid) -> String {
         .map_or_else(|| statements.to_owned(), |schema| qualified(statements, &schema))
 }
 
-/// Statements with a schema in front of each of our functions.
+/// How the names of our functions and views begin, as far as statements that are to be typed have them.
+const FAMILIES: [&str; 6] = ["id_", "snowflake_", "ulid_", "typeid", "sqids_", "uuidv8_"];
+
+/// Statements with a schema in front of each of our functions, and of each view of ours that is read.
 pub fn qualified(statements: &str, schema: &str) -> String {
-    let mut qualified = statements.to_owned();
-    for keyword in ["SELECT ", "FROM "] {
-        for family in ["id_gen_", "id_mask_", "snowflake_"] {
-            qualified = qualified
-                .replace(&format!("{keyword}{family}"), &format!("{keyword}{schema}.{family}"));
+    let is_part_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let mut qualified = String::with_capacity(statements.len());
+    let mut rest = statements;
+    while let Some(start) = rest.find(is_part_of_name) {
+        let (before, from) = rest.split_at(start);
+        let end = from.find(|letter| !is_part_of_name(letter)).unwrap_or(from.len());
+        let (name, after) = from.split_at(end);
+        qualified.push_str(before);
+        let is_ours = FAMILIES.iter().any(|family| name.starts_with(family));
+        let is_function = after.starts_with('(') && !before.ends_with('.');
+        // A name of our schema of jobs is followed by a dot.
+        let is_view = qualified.ends_with("FROM ") && !after.starts_with('.');
+        if is_ours && (is_function || is_view) {
+            qualified.push_str(schema);
+            qualified.push('.');
         }
+        qualified.push_str(name);
+        rest = after;
     }
-    // A schema of its own, which functions of ours have made.
-    qualified.replace(&format!("{schema}.id_gen_convert."), "id_gen_convert.")
+    qualified + rest
 }
 
 /// The schema of one of our functions, as one types it, if it is not found without.

@@ -31,6 +31,7 @@ use id_gen_core::rate_limit::RateLimit;
 use id_gen_core::rate_window::{RateWindow, Sample};
 use id_gen_core::shared_block::SharedBlock;
 use id_gen_core::time::{NS_PER_MS, unix_ms};
+use id_gen_core::uuid7;
 
 use crate::durable;
 use crate::error::fleet::TroubleKind;
@@ -497,11 +498,25 @@ impl SharedState {
         state.allocator.take()
     }
 
-    /// Trusts the clock as it is now: an administrator's answer to [`Reason::Jumped`].
+    /// Trusts the clock as it is now: an administrator's answer to [`Reason::Jumped`], and to UUIDs in strict order that
+    /// lead it too far.
     pub fn accept_clock(&self) {
-        if let Some(allocator) = &mut self.lock().allocator {
-            allocator.monitor = ClockMonitor::new(clock::both());
+        let max_lead_ms = {
+            let mut state = self.lock();
+            if let Some(allocator) = &mut state.allocator {
+                allocator.monitor = ClockMonitor::new(clock::both());
+            }
+            state.settings.max_lead_ms
+        };
+        if self.ordered_lead_ms() > max_lead_ms.into() {
+            self.last_moment.0.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// How far UUIDs in strict order lead the clock, in milliseconds; zero or less if they do not.
+    pub fn ordered_lead_ms(&self) -> i64 {
+        let last = self.last_moment.0.load(Ordering::Relaxed);
+        uuid7::ms_of_moment(last) - unix_ms(clock::wall_ns())
     }
 
     /// The Unix milliseconds of the next ID, unless the clock is past it, and up to which IDs are reserved; `None` as

@@ -10,7 +10,7 @@ use crate::error::{Error, report};
 ///
 /// `fast`, if given, is tried first and outside the guard that turns panics and PostgreSQL's errors
 /// into each other: it must neither panic nor call anything of PostgreSQL's that can raise an error,
-/// except for [`crate::pg::fmgr::UuidPlace`] while it has nothing to drop, and returns `None` to leave
+/// except for [`crate::pg::fmgr::UuidPlace`] and [`crate::pg::fmgr::TextPlace`] while it has nothing to drop, and returns `None` to leave
 /// the call to the body, which may do both.
 macro_rules! sql_function {
     (

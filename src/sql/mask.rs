@@ -264,7 +264,7 @@ fn unknown_version(version: i32) -> Message {
         format!("there is no key of version {version}"),
     )
     .detail("What was masked with a key can be unmasked with that key alone.")
-    .hint("A superuser sees which there are: SELECT * FROM id_mask_keys(); put the line of that version back into the file that id_gen.mask_key_file names, then: SELECT pg_reload_conf();")
+    .hint("If its line is in the file that id_gen.mask_key_file names, let the server read that again: SELECT pg_reload_conf(); otherwise put the line back first. Which versions there are: SELECT * FROM id_mask_keys();")
 }
 
 fn no_masked_id<T: Id>(text: &[u8], fault: &TextFault) -> Message {

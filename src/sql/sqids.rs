@@ -15,6 +15,8 @@ use crate::sql::function::sql_function;
 
 /// Numbers in the longest list. The work for a list grows with the square of its length.
 const MOST_NUMBERS: usize = 100;
+/// Symbols of the largest alphabet.
+const MOST_SYMBOLS: usize = 128;
 /// Bytes of the longest text: so many numbers with the smallest alphabet, which gives each 63 bits and a separator.
 const MOST_BYTES: usize = 1 + MOST_NUMBERS * 64;
 
@@ -42,17 +44,18 @@ sql_function! {
 fn numbers(call: &Call) -> Result<Vec<u64>, Error> {
     let array = call.arg(0).unwrap_or(pg_sys::Datum::null());
     // SAFETY: declared as an array of bigint, and not NULL as the function is strict.
-    let array = unsafe { Array::<i64>::from_datum(array, false) };
-    let numbers: Option<Vec<u64>> = array
-        .iter()
-        .flat_map(Array::iter)
-        .map(|number| number.and_then(|number| u64::try_from(number).ok()))
-        .collect();
-    let numbers = numbers.ok_or_else(bad_number)?;
-    match numbers.len() {
-        ..=MOST_NUMBERS => Ok(numbers),
-        found => Err(too_many(found).into()),
+    let Some(array) = (unsafe { Array::<i64>::from_datum(array, false) }) else {
+        return Ok(Vec::new());
+    };
+    // Before anything is allocated for them, as memory that Rust can't get would end the server.
+    if array.len() > MOST_NUMBERS {
+        return Err(too_many(array.len()).into());
     }
+    array
+        .iter()
+        .map(|number| number.and_then(|number| u64::try_from(number).ok()))
+        .collect::<Option<Vec<u64>>>()
+        .ok_or_else(|| bad_number().into())
 }
 
 /// The numbers of a text, if they are written so.
@@ -94,6 +97,10 @@ fn with_sqids<R>(call: &Call, body: impl FnOnce(&Sqids) -> R) -> Result<R, Error
 
 impl Ready {
     fn new(min_length: u8, alphabet: &[u8]) -> Result<Ready, Error> {
+        // As for the numbers. ASCII has no more, so a longer one has some twice.
+        if alphabet.len() > MOST_SYMBOLS {
+            return Err(long_alphabet(alphabet.len()).into());
+        }
         let sqids = Sqids::builder()
             .alphabet(alphabet.iter().map(|&byte| char::from(byte)).collect())
             .min_length(min_length)
@@ -137,6 +144,12 @@ fn bad_alphabet(error: &sqids::Error) -> Message {
     Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid alphabet of sqids")
         .detail(sentence(error))
         .hint("Leave it out, or name 3 characters of ASCII or more, each once, as in: SELECT sqids_encode(ARRAY[1], 0, 'abcdefghijk');")
+}
+
+fn long_alphabet(found: usize) -> Message {
+    Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid alphabet of sqids")
+        .detail(format!("It has {found} bytes; there are {MOST_SYMBOLS} characters of ASCII."))
+        .hint("Name each character once, as in: SELECT sqids_encode(ARRAY[1], 0, 'abcdefghijk');")
 }
 
 fn blocked(error: &sqids::Error) -> Message {

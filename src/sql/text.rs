@@ -93,13 +93,18 @@ fn unknown_format(format: &[u8]) -> Message {
 
 fn unreadable(text: &[u8], format: &str, type_name: &str, fault: &Fault) -> Message {
     let text = excerpt(text);
+    let example = if type_name == "uuid" { "gen_random_uuid()" } else { "1" };
+    let case = match format {
+        "crockford" | "base32hex" => " Lower case is made upper by upper().",
+        "base36" => " Upper case is made lower by lower().",
+        _ => "",
+    };
     Message::new(
         Code::ERRCODE_INVALID_TEXT_REPRESENTATION,
         format!("invalid input syntax for {type_name} in {format}: \"{text}\""),
     )
     .detail(sentence(fault))
     .hint(format!(
-        "Only what id_encode writes is read, such as: SELECT id_encode({}, '{format}');",
-        if type_name == "uuid" { "gen_random_uuid()" } else { "1" }
+        "Only what id_encode writes is read, such as: SELECT id_encode({example}, '{format}');{case}"
     ))
 }

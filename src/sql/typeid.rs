@@ -50,7 +50,7 @@ sql_function! {
         let (found, uuid) = decoded(call)?;
         let expected = prefix(call, 1)?;
         if found != expected {
-            return Err(other_prefix(found, expected).into());
+            return Err(other_prefix(call.bytes(0).unwrap_or_default(), found, expected).into());
         }
         Ok(fmgr::uuid(uuid))
     }
@@ -85,17 +85,17 @@ fn no_typeid(text: &[u8], fault: &TypeIdFault) -> Message {
         format!("invalid input syntax for TypeID: \"{text}\""),
     )
     .detail(sentence(fault))
-    .hint("A TypeID is a prefix, an underscore, and 26 characters of 0 to 9 and a to z without i, l, o and u, the first of them at most 7, as in: SELECT typeid_encode('user', gen_random_uuid());")
+    .hint("A TypeID is a prefix, an underscore, and 26 characters of 0 to 9 and a to z without i, l, o and u, the first of them at most 7, as in: SELECT typeid_encode('user', gen_random_uuid()); Upper case is made lower by lower().")
 }
 
-fn other_prefix(found: &[u8], expected: &[u8]) -> Message {
-    let (found, expected) = (excerpt(found), excerpt(expected));
+fn other_prefix(text: &[u8], found: &[u8], expected: &[u8]) -> Message {
+    let [text, found, expected] = [text, found, expected].map(excerpt);
     Message::new(
         Code::ERRCODE_INVALID_TEXT_REPRESENTATION,
         format!("TypeID has the prefix \"{found}\" instead of \"{expected}\""),
     )
     .detail("The prefix says of which type an ID is, so this is an ID of something else.")
-    .hint("Which prefix an ID has: SELECT typeid_prefix('user_01h455vb4pex5vsknk084sn02q');")
+    .hint(format!("If that is meant: SELECT typeid_decode('{text}', '{found}');"))
 }
 
 fn no_prefix(prefix: &[u8]) -> Message {
@@ -104,6 +104,6 @@ fn no_prefix(prefix: &[u8]) -> Message {
         Code::ERRCODE_INVALID_PARAMETER_VALUE,
         format!("prefix \"{prefix}\" cannot be a TypeID's"),
     )
-    .detail("A prefix has 63 lower-case letters and underscores at most, with a letter first and last; it may be empty.")
+    .detail("A prefix may have only a to z and underscores, 63 at most, and begins and ends with a letter; it may be empty.")
     .hint("Type for example: SELECT typeid('user');")
 }

@@ -124,6 +124,7 @@ def test_it_needs_no_preload() -> None:
     with Cluster(conf=MASKING) as cluster:
         write_key_file(cluster)
         cluster.psql("CREATE EXTENSION id_gen; CREATE ROLE ordinary LOGIN")
+        cluster.psql("GRANT EXECUTE ON FUNCTION snowflake_mask(bigint, text) TO ordinary")
         assert int(cluster.psql(MASK)) == KNOWN
         # Until the library is loaded, anybody may set what has its name: that is void.
         with cluster.connect(user="ordinary") as connection:
@@ -304,13 +305,22 @@ def test_no_file_is_named(server: Cluster) -> None:
         server.poll_until("SELECT setting = '' FROM pg_file_settings WHERE name = 'id_gen.mask_key_file' AND applied")
         error = refusal(server, MASK)
         assert (error.sqlstate, error.message) == (UNSET, "id_gen.mask_key_file is not set")
-        # Following the hint, as the user and in the directory that it names.
-        make = re.search(r"in it: (.*?); then name it: (.*)$", error.hint or "")
+        # Following the hint, as the user that it names.
+        make = re.search(r"base backups copy: (.*?); then as a superuser.*?: (ALTER SYSTEM.*)$", error.hint or "")
         assert make
-        (server.data / KEY_FILE).unlink()
-        subprocess.run(["bash", "-c", make[1]], check=True, **server.server.as_owner | {"cwd": server.data})
-        assert stat.S_IMODE((server.data / KEY_FILE).stat().st_mode) == 0o600
-        server.psql(make[2])
+        directory = server.base / "elsewhere"
+        directory.mkdir()
+        subprocess.run(["chown", "--reference", server.data, directory], check=True)
+        command, statement = (text.replace("/etc/postgresql", str(directory)) for text in make.groups())
+        subprocess.run(["bash", "-c", command], check=True, **server.server.as_owner)
+        keys = directory / "mask.keys"
+        assert stat.S_IMODE(keys.stat().st_mode) == 0o600
+        # Typed again, as where only the setting was lost, it takes no key away.
+        first = keys.read_text()
+        subprocess.run(["bash", "-c", command], check=True, **server.server.as_owner)
+        assert keys.read_text().startswith(first)
+        keys.write_text(first)
+        server.psql(statement)
         server.poll_until("SELECT snowflake_unmask(snowflake_mask(1, 'orders'), 'orders') = 1")
         server.wait_until(lambda: connection.execute(MASK).fetchone() != (KNOWN,), "masking with the new key")
 
@@ -372,6 +382,15 @@ def test_mutated_texts_are_refused_or_are_texts_of_their_own(server: Cluster) ->
 def test_what_roles_may_do(server: Cluster) -> None:
     server.psql("CREATE ROLE ordinary LOGIN; CREATE ROLE watcher LOGIN IN ROLE pg_monitor")
     with server.connect(user="ordinary") as connection:
+        # Until a superuser grants it, nobody else masks or unmasks.
+        masks = "SELECT oid::regprocedure::text FROM pg_proc WHERE proname ~ '^(snowflake|uuid|id)_(un)?mask'"
+        callable_by = f"{masks} AND has_function_privilege('ordinary', oid, 'EXECUTE')"
+        assert len(server.psql(masks).splitlines()) == 13
+        assert server.psql(callable_by) == ""
+        with pytest.raises(psycopg.Error) as refused:
+            connection.execute(MASK)
+        assert refused.value.sqlstate == NOT_ALLOWED
+        server.psql("GRANT EXECUTE ON FUNCTION snowflake_mask(bigint, text) TO ordinary")
         assert connection.execute(MASK).fetchone() == (KNOWN,)
         for statement in (
             "SHOW id_gen.mask_key_file",

@@ -148,6 +148,17 @@ def test_clock_jump_beside_an_unset_worker() -> None:
         assert next_id(cluster) > before
 
 
+def test_ordered_uuids() -> None:
+    with stepped(0, GENERATING) as (cluster, clock, _):
+        clock.step(10 * 365 * 24 * HOUR)
+        ahead = cluster.psql("SELECT uuidv7_ordered()")
+        clock.put_right()
+        assert cluster.psql("SELECT uuidv7_ordered()") > ahead
+        found = remedy(cluster, "ordered_uuids", "warning").found
+        assert "ahead of the clock, which was set back" in found
+        assert cluster.psql("SELECT uuidv7_ordered()") < ahead
+
+
 def test_clock_steps() -> None:
     with stepped(-3, GENERATING) as (cluster, _, _before):
         next_id(cluster)

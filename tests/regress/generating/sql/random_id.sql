@@ -61,3 +61,6 @@ SELECT id_collision_ids('NaN', 122);
 \echo SQLSTATE :SQLSTATE
 SELECT id_collision_ids(0.5, 'NaN');
 \echo SQLSTATE :SQLSTATE
+
+-- More than there can be, and more than a number holds.
+SELECT id_collision(3, 1), id_collision(1e300, 6144), id_collision('Infinity', 1100), id_collision_ids(0, 6144);

@@ -35,3 +35,7 @@ SELECT sqids_decode('86Rf08');
 \echo SQLSTATE :SQLSTATE
 SELECT sqids_decode(repeat('a', 10000));
 \echo SQLSTATE :SQLSTATE
+
+-- What is too large is refused before anything is made of it.
+SELECT sqids_encode(array_fill(1::bigint, ARRAY[1000000]));
+SELECT sqids_encode(ARRAY[1], 0, repeat('ab', 1000000));
