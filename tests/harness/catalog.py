@@ -100,8 +100,8 @@ FUNCTIONS = """
                    WITH ORDINALITY AS argument (type, name, mode, place)),
            p.proretset, p.proisstrict, p.provolatile = 'v', l.lanname = 'c' AND p.prorettype <> 'trigger'::regtype
                AND NOT (p.provolatile = 'v' AND p.proparallel = 'u'),
-           p.provolatile = 'v' AND NOT has_function_privilege('pg_monitor', p.oid, 'EXECUTE'), p.prorettype::regtype::text,
-           coalesce(obj_description(p.oid, 'pg_proc'), '')
+           p.provolatile = 'v' AND NOT has_function_privilege('pg_monitor', p.oid, 'EXECUTE'),
+           p.prorettype::regtype::text, coalesce(obj_description(p.oid, 'pg_proc'), '')
       FROM pg_proc p
       JOIN pg_language l ON l.oid = p.prolang
       JOIN pg_namespace n ON n.oid = p.pronamespace
