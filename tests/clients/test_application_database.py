@@ -56,8 +56,8 @@ def statements(dump: str) -> list[str]:
     return [" ".join(statement.split()) for statement in bare.split(";\n") if statement.strip()]
 
 
-def test_the_extension_is_functions_and_views(cluster: Cluster) -> None:
-    assert cluster.psql(MEMBERS, "shop").split("\n") == ["function", "view"]
+def test_the_extension_is_aggregates_functions_and_views(cluster: Cluster) -> None:
+    assert cluster.psql(MEMBERS, "shop").split("\n") == ["aggregate", "function", "view"]
     assert cluster.psql(STRAYS, "shop") == ""
 
 
