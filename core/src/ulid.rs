@@ -8,12 +8,10 @@
 use crate::digits::Fault;
 use crate::ordered::Payload;
 use crate::text::CROCKFORD;
+use crate::uuid7;
 
 /// Characters of a ULID as text.
 pub const CHARACTERS: usize = 26;
-
-/// Last millisecond that a ULID can carry: 48 bits.
-pub const LAST_MS: u64 = (1 << TIME_BITS) - 1;
 
 const TIME_BITS: u32 = 48;
 const REST_BITS: u32 = u128::BITS - TIME_BITS;
@@ -25,7 +23,7 @@ const FURTHER_BITS: u32 = 6;
 pub const fn of(payload: Payload, further: u64) -> [u8; 16] {
     let further = further >> (u64::BITS - FURTHER_BITS);
     let random = (payload.random as u128) << FURTHER_BITS | further as u128;
-    ((payload.step as u128) << 68 | random).to_be_bytes()
+    ((payload.step as u128) << (uuid7::RANDOM_BITS + FURTHER_BITS) | random).to_be_bytes()
 }
 
 /// The Unix millisecond in the first 48 bits.
@@ -69,7 +67,7 @@ mod tests {
         assert_eq!(unix_ms(&decode(b"01ARYZ6S41TSV4RRFFQ69G5FAV").unwrap()), 1_469_918_176_385);
         assert_eq!(decode(b"7ZZZZZZZZZZZZZZZZZZZZZZZZZ"), Ok([0xFF; 16]));
         assert_eq!(decode(b"80000000000000000000000000"), Err(Fault::TooLarge(128)));
-        assert_eq!(encode(max_of(LAST_MS)), *b"7ZZZZZZZZZZZZZZZZZZZZZZZZZ");
+        assert_eq!(encode(max_of(uuid7::LAST_MS)), *b"7ZZZZZZZZZZZZZZZZZZZZZZZZZ");
         assert_eq!(encode(min_of(0)), [b'0'; 26]);
     }
 

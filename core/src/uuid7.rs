@@ -15,7 +15,7 @@ use crate::uuid::VARIANT;
 /// Bits of the sub-millisecond fraction.
 const FRACTION_BITS: u32 = 12;
 /// Bits of the random part.
-const RANDOM_BITS: u32 = 62;
+pub(crate) const RANDOM_BITS: u32 = 62;
 const RANDOM_MASK: u64 = (1 << RANDOM_BITS) - 1;
 const VERSION: u64 = 7;
 

@@ -88,13 +88,9 @@ impl Call {
     /// An argument of type `text`. What an encoding other than UTF-8 has beyond ASCII is shown as
     /// "?": nothing here gives it a meaning, and in an error it has to be text of that encoding.
     pub fn text(&self, index: usize) -> Option<String> {
-        let datum = self.arg(index)?;
-        // SAFETY: a text is passed by reference to a varlena, which may be compressed. The bytes
-        // are read before anything can free them.
-        let (bytes, encoding) = unsafe {
-            let varlena = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
-            (varlena::varlena_to_byte_slice(varlena), pg_sys::GetDatabaseEncoding())
-        };
+        let bytes = self.bytes(index)?;
+        // SAFETY: reads a variable of this process.
+        let encoding = unsafe { pg_sys::GetDatabaseEncoding() };
         if encoding == pg_sys::pg_enc::PG_UTF8 as i32 {
             return Some(String::from_utf8_lossy(bytes).into_owned());
         }

@@ -7,9 +7,10 @@ use pgrx::prelude::*;
 
 use crate::durable::mask_keys;
 use crate::error::{Error, Message, sentence};
-use crate::pg::fmgr::{self, Call, int8};
+use crate::pg::fmgr::{self, Call};
 use crate::pg::text::excerpt;
 use crate::sql::function::sql_function;
+use crate::sql::id::Id;
 
 sql_function! {
     /// `snowflake_mask(id bigint, domain text [, key_version integer]) → bigint`
@@ -81,27 +82,13 @@ sql_function! {
     }
 }
 
-/// What is masked: a `bigint` or a `uuid`, as the number that its bits are.
-trait Id: Copy + Default + Into<u128> {
-    const BITS: u32;
-    const TYPE_NAME: &str;
-    const EXAMPLE: &str;
-
+/// An ID that can be masked.
+trait Masked: Id {
     fn masked(self, key: &Key, domain: Domain<'_>) -> Self;
     fn unmasked(self, key: &Key, domain: Domain<'_>) -> Self;
-    /// The first argument.
-    fn argument(call: &Call) -> Option<Self>;
-    /// The lowest bits.
-    fn of_number(number: u128) -> Self;
-    /// The result. Its callers must have nothing to drop.
-    fn datum(self) -> pg_sys::Datum;
 }
 
-impl Id for u64 {
-    const BITS: u32 = u64::BITS;
-    const TYPE_NAME: &str = "bigint";
-    const EXAMPLE: &str = "1";
-
+impl Masked for u64 {
     #[inline(always)]
     fn masked(self, key: &Key, domain: Domain<'_>) -> u64 {
         key.mask(self, domain)
@@ -111,28 +98,9 @@ impl Id for u64 {
     fn unmasked(self, key: &Key, domain: Domain<'_>) -> u64 {
         key.unmask(self, domain)
     }
-
-    #[inline(always)]
-    fn argument(call: &Call) -> Option<u64> {
-        call.int8(0).map(i64::cast_unsigned)
-    }
-
-    #[inline(always)]
-    fn of_number(number: u128) -> u64 {
-        number as u64
-    }
-
-    #[inline(always)]
-    fn datum(self) -> pg_sys::Datum {
-        int8(self.cast_signed())
-    }
 }
 
-impl Id for u128 {
-    const BITS: u32 = u128::BITS;
-    const TYPE_NAME: &str = "uuid";
-    const EXAMPLE: &str = "gen_random_uuid()";
-
+impl Masked for u128 {
     #[inline(always)]
     fn masked(self, key: &Key, domain: Domain<'_>) -> u128 {
         key.mask(self, domain)
@@ -141,21 +109,6 @@ impl Id for u128 {
     #[inline(always)]
     fn unmasked(self, key: &Key, domain: Domain<'_>) -> u128 {
         key.unmask(self, domain)
-    }
-
-    #[inline(always)]
-    fn argument(call: &Call) -> Option<u128> {
-        call.uuid(0).map(u128::from_be_bytes)
-    }
-
-    #[inline(always)]
-    fn of_number(number: u128) -> u128 {
-        number
-    }
-
-    #[inline(always)]
-    fn datum(self) -> pg_sys::Datum {
-        fmgr::uuid(self.to_be_bytes())
     }
 }
 
@@ -201,14 +154,14 @@ fn permute<T: Id>(call: &Call, permutation: Permutation<T>) -> Result<pg_sys::Da
 }
 
 #[inline(always)]
-fn mask_text_fast<T: Id>(call: &Call) -> Option<pg_sys::Datum> {
+fn mask_text_fast<T: Masked>(call: &Call) -> Option<pg_sys::Datum> {
     let (id, domain) = (T::argument(call)?, domain_fast(call)?);
     let mut place = [0; LONGEST_TEXT];
     let text = mask_keys::with_loaded(|ring| text_of(id, ring.current(), domain, &mut place))?;
     Some(fmgr::text(text))
 }
 
-fn mask_text<T: Id>(call: &Call) -> Result<pg_sys::Datum, Error> {
+fn mask_text<T: Masked>(call: &Call) -> Result<pg_sys::Datum, Error> {
     let (id, domain) = (T::argument(call).unwrap_or_default(), domain(call)?);
     let mut place = [0; LONGEST_TEXT];
     let text = mask_keys::with(|ring| text_of(id, ring.current(), domain, &mut place))?;
@@ -217,7 +170,7 @@ fn mask_text<T: Id>(call: &Call) -> Result<pg_sys::Datum, Error> {
 
 /// A masked ID as text, with the version of its key.
 #[inline(always)]
-fn text_of<'place, T: Id>(
+fn text_of<'place, T: Masked>(
     id: T,
     key: &Key,
     domain: Domain<'_>,
@@ -227,7 +180,7 @@ fn text_of<'place, T: Id>(
 }
 
 #[inline(always)]
-fn unmask_text_fast<T: Id>(call: &Call) -> Option<pg_sys::Datum> {
+fn unmask_text_fast<T: Masked>(call: &Call) -> Option<pg_sys::Datum> {
     let (version, masked) = mask::read_text(call.stored_bytes(0)?, T::BITS).ok()?;
     let domain = domain_fast(call)?;
     let id = mask_keys::with_loaded(|ring| {
@@ -237,7 +190,7 @@ fn unmask_text_fast<T: Id>(call: &Call) -> Option<pg_sys::Datum> {
     Some(id??.datum())
 }
 
-fn unmask_text<T: Id>(call: &Call) -> Result<pg_sys::Datum, Error> {
+fn unmask_text<T: Masked>(call: &Call) -> Result<pg_sys::Datum, Error> {
     let text = call.bytes(0).unwrap_or_default();
     let (version, masked) =
         mask::read_text(text, T::BITS).map_err(|fault| no_masked_id::<T>(text, &fault))?;

@@ -6,6 +6,7 @@ mod convert;
 mod fleet;
 mod function;
 mod horizon;
+mod id;
 mod mask;
 mod plan;
 mod profile;
