@@ -85,19 +85,19 @@ fn unknown_format(format: &[u8]) -> Message {
         .hint("Type for example: SELECT id_encode(1, 'base58');")
 }
 
-fn unreadable<T: Id>(text: &[u8], (name, format): (&str, Format), fault: &Fault) -> Message {
+fn unreadable<T: Id>(text: &[u8], (format, digits): (&str, Format), fault: &Fault) -> Message {
     let (text, type_name, example) = (excerpt(text), T::TYPE_NAME, T::EXAMPLE);
-    let case = match format {
+    let case = match digits {
         Format::Crockford | Format::Base32Hex => " Lower case is made upper by upper().",
         Format::Base36 => " Upper case is made lower by lower().",
         Format::Base58 | Format::Base62 => "",
     };
     Message::new(
         Code::ERRCODE_INVALID_TEXT_REPRESENTATION,
-        format!("invalid input syntax for {type_name} in {name}: \"{text}\""),
+        format!("invalid input syntax for {type_name} in {format}: \"{text}\""),
     )
     .detail(sentence(fault))
     .hint(format!(
-        "Only what id_encode writes is read, such as: SELECT id_encode({example}, '{name}');{case}"
+        "Only what id_encode writes is read, such as: SELECT id_encode({example}, '{format}');{case}"
     ))
 }
