@@ -208,8 +208,7 @@ class Cluster:
         if pid is not None:
             os.kill(pid, signal.SIGKILL)
             return
-        # Stopped first, so that it starts no process that the list misses.
-        self._signal(signal.SIGSTOP)
+        self._stand_still()
         orphans = _children(self.pid)
         self._signal(signal.SIGKILL)
         self.await_stop()
@@ -218,8 +217,7 @@ class Cluster:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Lets all processes of the server stand still for as long as the block lasts, as a suspended machine does."""
-        # The postmaster first, so that it starts no process that the list misses.
-        self._signal(signal.SIGSTOP)
+        self._stand_still()
         processes = [self.pid, *_children(self.pid)]
         for pid in processes:
             with suppress(ProcessLookupError):
@@ -388,6 +386,12 @@ class Cluster:
     def _signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
 
+    def _stand_still(self) -> None:
+        """Stops the postmaster, so that it starts no process that a list of its children misses. A signal is only on
+        its way when `kill` returns: on another processor the postmaster may be in the midst of a fork."""
+        self._signal(signal.SIGSTOP)
+        self.wait_until(lambda: _state(self.pid) == "T", "standing still")
+
     def _ready(self) -> bool:
         if not self.running:
             raise RuntimeError(f"cluster {self.name} did not start; the end of its log:\n{self._log_end()}")
@@ -414,7 +418,12 @@ def _command_line(pid: int) -> str:
 
 def _alive(pid: int) -> bool:
     """Whether a process still runs; one that has ended and waits for its parent to notice does not."""
+    return _state(pid) not in ("Z", None)
+
+
+def _state(pid: int) -> str | None:
+    """A process's state as `ps` shows it: `T` is stopped, `Z` has ended; None is gone."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return None
