@@ -208,7 +208,7 @@ class Cluster:
         if pid is not None:
             os.kill(pid, signal.SIGKILL)
             return
-        self._stand_still()
+        self._halt([self.pid])
         orphans = _children(self.pid)
         self._signal(signal.SIGKILL)
         self.await_stop()
@@ -217,12 +217,12 @@ class Cluster:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Lets all processes of the server stand still for as long as the block lasts, as a suspended machine does."""
-        self._stand_still()
-        processes = [self.pid, *_children(self.pid)]
-        for pid in processes:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSTOP)
+        processes = [self.pid]
         try:
+            # The postmaster first, so that it starts no process that the list misses.
+            self._halt(processes)
+            processes += _children(self.pid)
+            self._halt(processes[1:])
             yield
         finally:
             for pid in processes:
@@ -386,11 +386,13 @@ class Cluster:
     def _signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
 
-    def _stand_still(self) -> None:
-        """Stops the postmaster, so that it starts no process that a list of its children misses. A signal is only on
-        its way when `kill` returns: on another processor the postmaster may be in the midst of a fork."""
-        self._signal(signal.SIGSTOP)
-        self.wait_until(lambda: _state(self.pid) == "T", "standing still")
+    def _halt(self, processes: list[int]) -> None:
+        """Stops processes, and waits until they stand still. A signal is only on its way when `kill` returns: on
+        another processor the postmaster may be in the midst of a fork, and a backend in that of a write."""
+        for pid in processes:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        self.wait_until(lambda: all(_state(pid) in ("T", "Z", None) for pid in processes), "standing still")
 
     def _ready(self) -> bool:
         if not self.running:
