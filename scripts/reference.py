@@ -89,7 +89,7 @@ SQLSTATE = """
 CREATE FUNCTION pg_temp.sqlstate(condition text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION USING ERRCODE = condition;
-EXCEPTION WHEN OTHERS THEN
+EXCEPTION WHEN OTHERS OR query_canceled OR assert_failure THEN
     RETURN sqlstate;
 END $$;
 SELECT json_build_object('condition', condition, 'sqlstate', pg_temp.sqlstate(condition)) FROM unnest(ARRAY%s) condition
@@ -101,8 +101,8 @@ TEXT = r'"((?:[^"\\]|\\.)*)"'
 ERROR = re.compile(r"(?:::new|=> )\(\s*(?P<code>(?:\w+::)*ERRCODE_\w+|\w+\.sqlstate\(\))\s*,\s*")
 MESSAGE = re.compile(rf"(?:format!\(\s*)?{TEXT}")
 SQLSTATE_OF = re.compile(r"fn sqlstate\b.*?\n    }\n", re.DOTALL)
-# Notices and warnings are no errors. Only the constants of class 39 name the class too.
-CONDITION = re.compile(r"ERRCODE_(?!WARNING|SUCCESSFUL_COMPLETION)(?:E_R_I_E_)?(\w+)")
+# Notices and warnings are no errors. Only the constants of classes 39 and 40 name the class too.
+CONDITION = re.compile(r"ERRCODE_(?!WARNING|SUCCESSFUL_COMPLETION)(?:E_R_I_E_|T_R_)?(\w+)")
 # An error of the pure code whose message is passed on: the variant that was matched last, and what it says.
 VARIANT = re.compile(r"\b(\w+Error)::(\w+)")
 ENUM = re.compile(r"\benum (\w+)")

@@ -20,3 +20,10 @@ CREATE FUNCTION @extschema@.id_gen_reset_reservation(above timestamptz) RETURNS 
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_reset_reservation(timestamptz) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_reset_reservation(timestamptz) IS
     'start again above the clock and above a time, in place of a reservation that is lost, damaged or wrong';
+
+CREATE FUNCTION @extschema@.id_gen_end_tests() RETURNS void
+    AS 'MODULE_PATHNAME', 'id_gen_end_tests'
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_end_tests() FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_end_tests() IS
+    'end the tests of a data directory for good: its server, started without id_gen.test_start, makes IDs for real, above those of the tests';

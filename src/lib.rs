@@ -8,6 +8,7 @@
 //! | [`sql`] | what SQL can call, a file for each family of functions |
 //! | [`convert`] | the plan that moves a column over to IDs of ours |
 //! | [`observe`] | whether a server generates, and what may be wrong with it |
+//! | [`tickets`] | numbers of PostgreSQL's sequences, out of ranges |
 //! | [`generate`] | from a used-up block to the next one |
 //! | [`fleet`] | from the setting of a registry to a number of this server's own |
 //! | [`shared`] | shared memory |
@@ -37,6 +38,7 @@ mod pg;
 mod settings;
 mod shared;
 mod sql;
+mod tickets;
 
 use error::{log_limit, report};
 use fleet::registrar;

@@ -16,6 +16,8 @@ collect_ignore = [directory for directory, variable in ASKED_FOR.items() if vari
 
 # What `make release-check` says.
 RELEASE = bool(os.environ.get("ID_GEN_RELEASE"))
+# Instead of the timeout in pytest.ini.
+RELEASE_SECONDS = 3600
 
 
 def applies(item: pytest.Item, server: Server) -> bool:
@@ -41,5 +43,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     # What takes longest begins first, so that nothing is waited for in the end.
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
     for item in items:
+        if item.get_closest_marker("release"):
+            item.add_marker(pytest.mark.timeout(RELEASE_SECONDS))
         if (name := group(item)) and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(name))

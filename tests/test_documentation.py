@@ -29,7 +29,14 @@ README_LINES = 350
 # Their SQL has a server of its own: test_operations.py, cluster/test_mask.py, clients/ and monitoring/.
 RUN_ELSEWHERE = [
     ROOT / name
-    for name in ("docs/operations.md", "docs/masks.md", "docs/clients.md", "docs/partitions.md", "contrib/README.md")
+    for name in (
+        "docs/operations.md",
+        "docs/masks.md",
+        "docs/clients.md",
+        "docs/managed-services.md",
+        "docs/partitions.md",
+        "contrib/README.md",
+    )  # fmt: skip
 ]
 WITH_SQL = [path for path in PAGES if Page(path).blocks("sql") and path not in RUN_ELSEWHERE]
 
@@ -138,11 +145,11 @@ def test_links(page: Path) -> None:
 
 
 def test_commands() -> None:
-    targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
     commands = "\n".join(
         text for page in (README, CONTRIBUTING) for text in (*page.blocks("sh"), *in_code(FENCED.sub("", page.text)))
     )
-    named = set(re.findall(r"\bmake ([a-z-]+)", commands))
+    named = set(re.findall(r"\bmake ([a-z0-9-]+)", commands))
     assert named <= targets
     assert {"demo", "test", "test-all", "install"} <= named
     for path in re.findall(r"(?<![\w/.])(?:tests|scripts|demo)/[\w/.]+", commands):

@@ -159,25 +159,64 @@ def test_archives_hold_the_same_each_time(archives: list[Path], tmp_path: Path) 
 
 @pytest.mark.release
 @pytest.mark.long
-def test_an_archive_builds_and_installs(archives: list[Path], tmp_path: Path) -> None:
-    """As PGXN's client does it, into a copy of the tests' server."""
-    unpack(archives[1], tmp_path)
+def test_an_archive_builds_and_installs_the_same_library_anywhere(archives: list[Path], tmp_path: Path) -> None:
+    """As PGXN's client does it, into a copy of the tests' server; and again, with the crates elsewhere, too."""
+    built = set()
     with copied_server() as server:
-        library = server.directory("pkglibdir") / "id_gen.so"
-        library.unlink()
-        for path in (server.directory("sharedir") / "extension").glob("id_gen*"):
-            path.unlink()
-        subprocess.run(
-            ["make", "all", "install", f"PG_CONFIG={server.pg_config}"],
-            cwd=tmp_path / TOP,
+        for place in ("one", "another"):
+            directory = tmp_path / place
+            directory.mkdir()
+            unpack(archives[1], directory)
             # Nothing is taken over from a build of the tree: cargo would take older sources for the same.
-            env=os.environ | {"CARGO_TARGET_DIR": str(tmp_path / "target")},
-            check=True,
-        )
-        assert library.exists()
-        with Cluster(conf=GENERATING, server=server) as cluster:
-            cluster.psql("CREATE EXTENSION id_gen")
-            assert int(cluster.psql("SELECT snowflake_next()")) > 0
+            env = os.environ | {"CARGO_TARGET_DIR": str(directory / "target")}
+            if place != "one":
+                env["CARGO_HOME"] = str(directory / "cargo")
+            built.add(builds_and_installs(server, directory, env))
+    assert len(built) == 1
+
+
+@pytest.mark.release
+@pytest.mark.long
+def test_a_vendored_archive_builds_without_a_network(tmp_path: Path) -> None:
+    """Also what builds it, cargo-pgrx, on a machine where cargo has never fetched anything."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("archives are made out of a git repository")
+    pack = [ROOT / "scripts/dist", "vendored"]
+    (first, again) = (subprocess.run(pack, check=True, text=True, stdout=subprocess.PIPE).stdout for _ in range(2))
+    archive = Path(first.strip())
+    held = archive.read_bytes()
+    assert first == again and archive.read_bytes() == held
+    unpack(archive, tmp_path)
+    places = {"CARGO_HOME": "cargo", "CARGO_TARGET_DIR": "target", "ID_GEN_CACHE": "cache"}
+    # Without one from PATH, where cargo-pgrx may lie.
+    without_tools = {"PATH": f"{Path(cargo()).parent}:/usr/bin:/bin:/usr/sbin:/sbin"}
+    env = os.environ | without_tools | {name: str(tmp_path / place) for name, place in places.items()}
+    tmp_path.chmod(0o755)
+    apart = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net"]
+    with copied_server() as server:
+        builds_and_installs(server, tmp_path, env, *apart)
+    assert (tmp_path / "cache/cargo/bin/cargo-pgrx").exists()
+
+
+def cargo() -> str:
+    """The toolchain's own program, which is found where rustup's is not."""
+    asked = subprocess.run(["rustup", "which", "cargo"], text=True, stdout=subprocess.PIPE)
+    return asked.stdout.strip() or shutil.which("cargo") or "cargo"
+
+
+def builds_and_installs(server: Server, directory: Path, env: dict[str, str], *before: str) -> bytes:
+    """The unpacked archive. Returns the library."""
+    library = server.directory("pkglibdir") / "id_gen.so"
+    library.unlink()
+    for path in (server.directory("sharedir") / "extension").glob("id_gen*"):
+        path.unlink()
+    install = [*before, "make", "all", "install", f"PG_CONFIG={server.pg_config}"]
+    subprocess.run(install, cwd=directory / TOP, env=env, check=True)
+    assert library.exists()
+    with Cluster(conf=GENERATING, server=server) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        assert int(cluster.psql("SELECT snowflake_next()")) > 0
+    return library.read_bytes()
 
 
 def unpack(tarred: Path, directory: Path) -> None:

@@ -3,8 +3,9 @@
 Clients keep each ID that they were given. Meanwhile processes and servers are paused, killed and restarted; their way
 to etcd is cut, in one direction or both; etcd loses its leader or its majority; servers are copied and promoted while
 their originals go on, come with a clock that is wrong by an hour, and lose their numbers by hand; and the registry is
-wiped or brought back from an older state. After each, all servers must generate again. In the end no ID may have been
-given twice, and none may lie at or beyond a bound that the registry ever granted to its server.
+wiped or brought back from an older state. All the while two shards move round the servers, and all take numbers of one
+ticket. After each fault, all servers must generate again. In the end no ID and no ticket may have been given twice, and
+no ID may lie at or beyond a bound that the registry ever granted to its server.
 
     make torture-fleet              150 faults and 50 million IDs
     make torture-fleet SEED=7       the same faults as in the run that printed this seed
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import network
-from harness.fleet_faults import FAULTS, Fleet, check
+from harness.fleet_faults import FAULTS, Fleet, check, check_tickets
 
 
 @dataclass(frozen=True)
@@ -64,14 +65,22 @@ def torture(plan: Plan, tell: Callable[[str], None] = print) -> bool:
             number += 1
             fleet.count[kind.__name__] += 1
             tell(f"{time.monotonic() - started:7.1f} s {fleet.given / 1e6:8.2f} M IDs  #{number:<4} {story}")
+        fleet.mover.end()
         for member in fleet.members:
             member.client.end()
-        given, repeated, beyond = check(Path(directory), fleet.bounds())
+        given, of_shards, repeated, beyond = check(Path(directory), fleet.bounds())
+        tickets, repeated_tickets = check_tickets(Path(directory))
         tell(", ".join(f"{kind} {times}" for kind, times in sorted(fleet.count.items())))
-        tell(f"seed {plan.seed}: {number} faults, {given:,} IDs, {repeated} duplicates, {beyond} beyond their bound")
-        if repeated or beyond:
-            raise AssertionError(f"{repeated} duplicates, {beyond} beyond their bound; SEED={plan.seed}")
-        return given > 0
+        moves = fleet.mover.taken
+        tell(f"shards taken {moves['take']} times and given back {moves['release']} times")
+        found = f"{given:,} IDs, {of_shards:,} of shards, {repeated} duplicates, {beyond} beyond their bound"
+        tell(f"seed {plan.seed}: {number} faults, {found}")
+        tell(f"{tickets:,} tickets, {repeated_tickets} duplicates")
+        if repeated or repeated_tickets or beyond:
+            raise AssertionError(
+                f"{repeated} and {repeated_tickets} duplicates, {beyond} beyond their bound; SEED={plan.seed}"
+            )
+        return given > 0 and moves["take"] > 0 and of_shards > 0 and tickets > 0
 
 
 if __name__ == "__main__":

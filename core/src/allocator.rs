@@ -161,6 +161,13 @@ impl Allocator {
         self.reserved_until_ms(layout)
     }
 
+    /// As [`Allocator::release`], where shards have handed out what is below a position.
+    pub fn release_above(&mut self, layout: &Layout, made_end: u64) -> i64 {
+        let made_end = made_end.checked_sub(1).map_or(0, |last| tick_end(layout, last));
+        self.reserve(layout, self.reserved_end.min(self.end_of_tick(layout).max(made_end)));
+        self.reserved_until_ms(layout)
+    }
+
     /// Goes on with another node's bits, or with the same that another server may have had meanwhile: from the next
     /// tick, because only then are its IDs above those before, not before [`Identity::first_ms`], and with nothing
     /// reserved, so that the first of them waits until the reservation on disk names the new node.
@@ -174,7 +181,7 @@ impl Allocator {
 
     /// First position after the last tick of which something was handed out: zero as long as nothing
     /// was, so that a layout may still change.
-    fn end_of_tick(&self, layout: &Layout) -> u64 {
+    pub fn end_of_tick(&self, layout: &Layout) -> u64 {
         self.frontier.position().checked_sub(1).map_or(0, |last| tick_end(layout, last))
     }
 }

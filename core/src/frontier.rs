@@ -89,8 +89,15 @@ impl ClaimSize {
 
 /// First position after the tick of a position.
 #[inline]
-pub(crate) const fn tick_end(layout: &Layout, position: u64) -> u64 {
+pub const fn tick_end(layout: &Layout, position: u64) -> u64 {
     layout.first_position(layout.tick_of(position) + 1)
+}
+
+/// The Unix millisecond that all IDs are before which lie below a position, to the end of their tick; [`i64::MIN`] if there
+/// are none.
+pub fn end_ms(layout: &Layout, end: u64) -> i64 {
+    end.checked_sub(1)
+        .map_or(i64::MIN, |last| layout.tick_start_ms(layout.tick_of(tick_end(layout, last))))
 }
 
 /// Positions handed out together: `start` and the following `count - 1`.
@@ -188,7 +195,7 @@ impl Frontier {
     }
 
     #[inline]
-    fn next_start(self, layout: &Layout, now_tick: u64, how: SequenceStart) -> u64 {
+    pub(crate) fn next_start(self, layout: &Layout, now_tick: u64, how: SequenceStart) -> u64 {
         let tick_start = layout.first_position(now_tick);
         if self.0 > tick_start {
             return self.0;

@@ -65,6 +65,11 @@ impl Identity {
         }
     }
 
+    /// Its numbers, if it has a worker number.
+    pub fn number(&self) -> Option<Number> {
+        self.worker.map(|worker| Number { datacenter: self.datacenter, worker })
+    }
+
     /// Whether both make IDs with the same node's bits.
     pub fn same_node(&self, other: &Identity) -> bool {
         (self.worker, self.datacenter) == (other.worker, other.datacenter)

@@ -9,12 +9,18 @@
 //! | [`layout`] | what the 64 bits mean: fields, widths, epoch, tick |
 //! | [`layout_text`] | a layout as text, read and written |
 //! | [`presets`] | the layouts known by name |
+//! | [`choice`] | which kind of ID to choose |
+//! | [`sizes`] | what a key of each kind takes on disk |
 //! | [`plan`] | which layout to choose, and which one with more room can follow |
 //! | [`inspect`] | an ID as a picture of its bits |
 //! | [`frontier`] | which positions may be handed out now |
 //! | [`lead`] | which positions are too far ahead of the clock |
 //! | [`block`] | the few positions one backend holds, and how many it should take |
+//! | [`shards`] | positions of shards, which sessions move on without a lock |
+//! | [`kept_file`] | files about one data directory alone, closed by a checksum |
+//! | [`shard_file`] | which shards a server has, as its disk says |
 //! | [`shared_block`] | one block for all sessions, where their IDs are in strict order |
+//! | [`ticket`] | dense numbers out of ranges |
 //! | [`identity`] | who a server is within its IDs |
 //! | [`fleet`] | numbers that servers get from a registry |
 //! | [`allocator`] | frontier, reservation and clocks of one worker, and the order of steps between them |
@@ -27,9 +33,12 @@
 //! | [`rate_window`] | how fast IDs were made in the last minute |
 //! | [`rate_limit`] | at most one log line in a while |
 //! | [`histogram`] | how long waits took |
+//! | [`observe`] | an ID from elsewhere, which all that are made after it are above |
 //! | [`horizon`] | below which ID everything is committed |
+//! | [`test_server`] | the clock, the random bits and the mark of a server for tests |
 //! | [`profile`] | what a column of IDs tells about how they were made |
 //! | [`sql_text`] | giving a column another name in a statement that PostgreSQL has written out
+//! | [`offsets`] | sequences of several servers whose numbers never meet |
 //! | [`ordered`] | a time and a random part, in order within one generator |
 //! | [`uuid`] | what UUIDs of every version have in common |
 //! | [`uuid4`] | UUIDv4 |
@@ -53,6 +62,7 @@
 
 pub mod allocator;
 pub mod block;
+pub mod choice;
 pub mod clock;
 pub mod digits;
 pub mod fleet;
@@ -61,10 +71,13 @@ pub mod histogram;
 pub mod horizon;
 pub mod identity;
 pub mod inspect;
+pub mod kept_file;
 pub mod layout;
 pub mod layout_text;
 pub mod lead;
 pub mod mask;
+pub mod observe;
+pub mod offsets;
 pub mod ordered;
 pub mod plan;
 pub mod presets;
@@ -74,10 +87,15 @@ pub mod rate_limit;
 pub mod rate_window;
 pub mod replicated;
 pub mod reservation;
+pub mod shard_file;
+pub mod shards;
 pub mod shared_block;
+pub mod sizes;
 pub mod sql_text;
 pub mod startup;
+pub mod test_server;
 pub mod text;
+pub mod ticket;
 pub mod time;
 pub mod tsc;
 pub mod typeid;

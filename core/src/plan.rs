@@ -38,8 +38,10 @@ const AMPLE_YEARS: u32 = 2;
 pub struct Requirements {
     /// IDs that one server can make in a second.
     pub ids_per_second: u64,
-    /// Servers that generate side by side, each with a worker number of its own.
+    /// Servers of a region that generate side by side, each with a worker number of its own.
     pub servers: u64,
+    /// Regions, each with a datacenter number of its own if there are several.
+    pub regions: u64,
     /// For how many years from now it lasts.
     pub years: u32,
     /// Whether every ID is a safe integer of JavaScript.
@@ -65,8 +67,10 @@ pub struct NoLayout {
     pub years: Option<u32>,
     /// The most IDs a second.
     pub ids_per_second: Option<u64>,
-    /// The most servers.
+    /// The most servers of a region.
     pub servers: Option<u64>,
+    /// The most regions, if there are several.
+    pub regions: Option<u64>,
     /// Whether there is a layout with more bits than are safe in JavaScript.
     pub beyond_js: bool,
 }
@@ -76,12 +80,13 @@ impl fmt::Display for NoLayout {
         let mut most = Vec::new();
         let mut at_most = |count: Option<u64>, one: &str, many: &str| {
             most.extend(count.map(|count| {
-                format!("at most {} {}", grouped(count), if count == 1 { one } else { many })
+                format!("at most {} {}", grouped(count.into()), if count == 1 { one } else { many })
             }));
         };
         at_most(self.years.map(u64::from), "year", "years");
         at_most(self.ids_per_second, "ID a second", "IDs a second");
         at_most(self.servers, "server", "servers");
+        at_most(self.regions, "region", "regions");
         let less = (!most.is_empty()).then(|| format!("ask for {}", most.join(", or ")));
         let beyond_js = self.beyond_js.then(|| "leave js_safe out".to_owned());
         let ways: Vec<String> = less.into_iter().chain(beyond_js).collect();
@@ -95,7 +100,7 @@ impl fmt::Display for NoLayout {
 }
 
 /// A number as a person reads it: `4,096,000`.
-fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u128) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -137,11 +142,14 @@ fn leanest(requirements: &Requirements, now_ms: i64) -> Option<Layout> {
     let length_ms = in_years(now_ms, requirements.years)?.checked_sub(epoch_ms)?;
     TICKS_MS.into_iter().find_map(|tick_ms| {
         let ticks = u64::try_from(length_ms).ok()?.div_ceil(tick_ms.into());
-        let fields = [
+        let mut fields = vec![
             (Field::Time, bits_to_count(ticks.into())),
             (Field::Worker, bits_to_count(requirements.servers.into())),
             (Field::Sequence, bits_to_count(per_tick(requirements.ids_per_second, tick_ms))),
         ];
+        if requirements.regions > 1 {
+            fields.insert(1, (Field::Datacenter, bits_to_count(requirements.regions.into())));
+        }
         let layout = Layout::new(epoch_ms, tick_ms, false, &fields).ok()?;
         (layout.total_bits() <= requirements.max_bits()).then_some(layout)
     })
@@ -162,6 +170,10 @@ fn no_layout(requirements: &Requirements, now_ms: i64) -> NoLayout {
         servers: most(requirements.servers, |servers| {
             fits(&Requirements { servers, ..*requirements })
         }),
+        regions: most(requirements.regions, |regions| {
+            fits(&Requirements { regions, ..*requirements })
+        })
+        .filter(|_| requirements.regions > 1),
         beyond_js: fits(&Requirements { js_safe: false, ..*requirements }),
     }
 }
@@ -295,7 +307,7 @@ mod tests {
     const NOW_MS: i64 = 1_782_864_000_000;
 
     fn requirements(ids_per_second: u64, servers: u64, years: u32, js_safe: bool) -> Requirements {
-        Requirements { ids_per_second, servers, years, js_safe }
+        Requirements { ids_per_second, servers, regions: 1, years, js_safe }
     }
 
     #[track_caller]
@@ -347,6 +359,18 @@ mod tests {
     }
 
     #[test]
+    fn regions_have_a_field_of_their_own() {
+        proposed(
+            Requirements { regions: 3, ..requirements(10_000, 10, 30, false) },
+            "epoch=2026-01-01 tick=1ms time:41 datacenter:2 worker:4 sequence:12",
+        );
+        advised(
+            Requirements { regions: 3, ..requirements(1_000_000, 8, 30, true) },
+            "There is no layout to propose with 53 bits: ask for at most 8 years, or at most 262,144 IDs a second, or at most 2 servers, or at most 1 region, or leave js_safe out.",
+        );
+    }
+
+    #[test]
     fn advice_names_every_way_out() {
         advised(
             requirements(1_000_000, 64, 30, true),
@@ -373,6 +397,7 @@ mod tests {
             years: Some(1),
             ids_per_second: None,
             servers: Some(1),
+            regions: None,
             beyond_js: true,
         };
         assert_eq!(

@@ -14,7 +14,7 @@ use crate::clock::ClockReading;
 use crate::layout::Layout;
 
 /// Where the file is, from the server's data directory.
-pub const FILE: &str = "id_gen/reservation";
+pub const RESERVATION_FILE: &str = "id_gen/reservation";
 
 /// Where it is noted when `pg_upgrade` filled this cluster, in Unix milliseconds.
 pub const UPGRADE_FILE: &str = "id_gen/upgraded";

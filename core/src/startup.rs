@@ -5,6 +5,7 @@
 //! [`start_point`] returns a [`StartupError`] instead of guessing.
 
 use crate::clock::{ClockMonitor, ClockReading};
+use crate::fleet::Number;
 use crate::layout::Layout;
 use crate::reservation::Record;
 
@@ -14,7 +15,7 @@ use crate::reservation::Record;
 pub const UNSEEN_CLOCK_MARGIN_MS: i64 = 3_000;
 
 /// The timeline of a server that has never been promoted or restored.
-const FIRST_TIMELINE: u32 = 1;
+pub const FIRST_TIMELINE: u32 = 1;
 
 /// A boot of a machine that does not tell.
 pub const UNKNOWN_BOOT: u128 = 0;
@@ -31,6 +32,16 @@ pub enum StoredRecord {
 }
 
 impl StoredRecord {
+    /// The number that the server made IDs with, as far as is known.
+    pub fn own_number(&self) -> Option<Number> {
+        match self {
+            StoredRecord::Found(record) => {
+                record.node.map(|node| Number { datacenter: node.datacenter, worker: node.worker })
+            }
+            StoredRecord::Absent | StoredRecord::Lost => None,
+        }
+    }
+
     /// Up to which Unix millisecond IDs were reserved, as far as is known.
     pub fn reserved_until_ms(&self) -> Option<i64> {
         match self {

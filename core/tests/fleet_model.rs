@@ -38,7 +38,7 @@ impl Registry for Double {
     type Error = std::convert::Infallible;
 
     fn list(&mut self) -> Result<Listing, Self::Error> {
-        Ok(Listing { floor_ms: self.floor_ms, grants: self.numbers() })
+        Ok(Listing { floor_ms: self.floor_ms, grants: self.numbers(), shards: Vec::new() })
     }
 
     fn floor_ms(&mut self) -> Result<i64, Self::Error> {

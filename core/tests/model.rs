@@ -4,8 +4,9 @@
 //! The world has a layout of two IDs a tick, two sessions, one writer of the reservation, and a
 //! disk that keeps what was last written. A crash forgets everything but the disk. In a world with a
 //! standby, that takes the primary's place at any moment, without its disk, but with all that was in
-//! the log: what the primary did later than that is lost with it, and so might as well not have been. Two properties must hold in every state that can be
-//! reached: no position is handed out twice, and none at or above what is durably reserved.
+//! the log: what the primary did later than that is lost with it, and so might as well not have been. In a world that
+//! observes, IDs come from elsewhere, too. Three properties must hold in every state that can be reached: no position is
+//! handed out twice, none at or above what is durably reserved, and none that is not above all that was observed before.
 //!
 //! The same search over rules with one step in the wrong place must find a duplicate; otherwise
 //! the checker proves nothing.
@@ -16,6 +17,7 @@ use id_gen_core::frontier::{ClaimSize, Run, SequenceStart};
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::LeadLimit;
+use id_gen_core::observe::{Denied, first_above};
 use id_gen_core::reservation::Record;
 use id_gen_core::startup::{self, StartPoint, StartupContext, StoredRecord};
 use stateright::{Checker, Model, Property};
@@ -45,6 +47,14 @@ enum Fault {
     ExtendBeforeLog,
     /// A promoted standby begins at its clock, whatever it replayed.
     IgnoreReplayed,
+    /// What is observed counts before the reservation covers it.
+    ObserveUnreserved,
+    /// Sessions go on with blocks from before what was observed.
+    KeepBlocks,
+    /// What is below the frontier counts as observed, and what is at it.
+    AllAboveFrontier,
+    /// The frontier is raised to what is observed, not above it.
+    ObserveTooLow,
 }
 
 /// How large a world to search.
@@ -57,6 +67,7 @@ struct World {
     crashes: u8,
     steps_back: u8,
     failovers: u8,
+    observations: u8,
 }
 
 /// What the writer of the reservation is about to do next.
@@ -81,6 +92,8 @@ struct Memory {
     allocator: Allocator,
     held: [Option<Run>; SESSIONS],
     writer: Writer,
+    /// An ID up to which nothing has to be done to observe one.
+    all_above: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,11 +108,15 @@ struct State {
     memory: Option<Memory>,
     /// One bit for each position handed out.
     given: u64,
+    /// Everything that is handed out has to be at or above this position.
+    observed_end: u64,
     twice: bool,
     unreserved: bool,
+    not_above: bool,
     crashes: u8,
     steps_back: u8,
     failovers: u8,
+    observations: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,6 +133,8 @@ enum Action {
     Extend,
     Crash,
     FailOver,
+    /// An ID so many positions after the first of the clock's tick comes from elsewhere.
+    Observe(u64),
 }
 
 impl World {
@@ -123,12 +142,57 @@ impl World {
         let fields = [(Field::Time, 4), (Field::Sequence, 1)];
         let layout = Layout::new(0, TICK_MS, false, &fields).unwrap();
         assert!(ticks < LAST_TICK, "the world ends before its layout does");
-        World { layout, fault, ticks, crashes, steps_back, failovers: 0 }
+        World { layout, fault, ticks, crashes, steps_back, failovers: 0, observations: 0 }
     }
 
     /// A small world in which the standby takes the primary's place once.
     fn with_standby(fault: Fault) -> World {
         World { failovers: 1, ..World::new(fault, 5, 0, 1) }
+    }
+
+    /// A small world to which an ID comes from elsewhere, over a crash or a standby that takes the primary's place.
+    fn observing(fault: Fault, crashes: u8, failovers: u8) -> World {
+        World { observations: 1, failovers, ..World::new(fault, 4, crashes, 0) }
+    }
+
+    /// A smaller one to which two come, while the clock is set back.
+    fn observing_twice(fault: Fault) -> World {
+        World { observations: 2, ..World::new(fault, 3, 0, 1) }
+    }
+
+    /// An ID of another server: it may be as far ahead as IDs of this one.
+    fn observe(&self, state: &mut State, memory: &mut Memory, position: u64) -> Option<()> {
+        let id = self.layout.id_at(position, 0);
+        let is_observed = id <= memory.all_above;
+        let above = first_above(&self.layout, id, 0);
+        let above = if self.fault == Fault::ObserveTooLow { position } else { above };
+        let mut allocator = memory.allocator;
+        let observed = allocator.observe(&self.layout, &NODE, above, state.clock, MAX_LEAD_TICKS);
+        if !is_observed {
+            memory.allocator = allocator;
+        }
+        match observed {
+            _ if is_observed => {}
+            Ok(()) => {}
+            // The caller extends the reservation, and comes again.
+            Err(Denied::Unreserved) if self.fault != Fault::ObserveUnreserved => return Some(()),
+            Err(Denied::Unreserved) => {}
+            Err(_) => return None,
+        }
+        if !is_observed {
+            let all_above = allocator.all_above(&self.layout).max(id);
+            memory.all_above = match self.fault {
+                // Of what is not reserved, a crash may make more.
+                Fault::AllAboveFrontier => allocator.frontier().position().max(id),
+                _ => memory.all_above.max(all_above),
+            };
+            if self.fault != Fault::KeepBlocks {
+                memory.held = [None; SESSIONS];
+            }
+        }
+        state.observations += 1;
+        state.observed_end = state.observed_end.max(position + 1);
+        Some(())
     }
 
     /// Where the real rules let a allocator begin, given what is on disk.
@@ -202,6 +266,7 @@ impl State {
         let bit = 1 << position;
         self.twice |= self.given & bit != 0;
         self.given |= bit;
+        self.not_above |= position < self.observed_end;
     }
 }
 
@@ -217,11 +282,14 @@ impl Model for World {
             replayed_until_ms: None,
             memory: None,
             given: 0,
+            observed_end: 0,
             twice: false,
             unreserved: false,
+            not_above: false,
             crashes: 0,
             steps_back: 0,
             failovers: 0,
+            observations: 0,
         }]
     }
 
@@ -245,6 +313,10 @@ impl Model for World {
         if state.failovers < self.failovers {
             actions.push(Action::FailOver);
         }
+        if state.observations < self.observations {
+            // Of the clock's tick, of the next, which is as far ahead as is allowed, and beyond.
+            actions.extend([1, 3, 4].map(Action::Observe));
+        }
     }
 
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
@@ -264,7 +336,8 @@ impl Model for World {
                 let allocator = Allocator::new(layout, &self.start(&state));
                 // A server that starts makes its first reservation, whatever it found.
                 let writer = Writer::Extending(self.next_reserved_until_ms(&state, &allocator));
-                state.memory = Some(Memory { allocator, held: [None; SESSIONS], writer });
+                state.memory =
+                    Some(Memory { allocator, held: [None; SESSIONS], writer, all_above: 0 });
                 return Some(state);
             }
             Action::Crash => {
@@ -283,6 +356,10 @@ impl Model for World {
         }
         let mut memory = state.memory?;
         match (action, memory.writer) {
+            (Action::Observe(ahead), _) => {
+                let position = layout.first_position(state.clock) + ahead;
+                self.observe(&mut state, &mut memory, position)?;
+            }
             (Action::Claim(session), _) if memory.held[session].is_none() => {
                 self.claim(&mut state, &mut memory, session)?;
             }
@@ -344,6 +421,7 @@ impl Model for World {
         vec![
             Property::always("no position twice", |_, state: &State| !state.twice),
             Property::always("none that is not reserved", |_, state: &State| !state.unreserved),
+            Property::always("all above what was observed", |_, state: &State| !state.not_above),
             // Without these, the search might have missed what it is for.
             Property::sometimes("IDs after a crash", |_, state: &State| {
                 state.crashes + state.failovers > 0
@@ -422,4 +500,43 @@ fn using_a_reservation_that_is_not_in_the_log_is_found() {
 #[test]
 fn ignoring_what_was_replayed_is_found() {
     finds_in(World::with_standby(Fault::IgnoreReplayed), "no position twice");
+}
+
+#[test]
+fn no_order_of_steps_gives_a_position_below_what_was_observed() {
+    for (crashes, failovers) in [(1, 0), (0, 1)] {
+        let found = search(World::observing(Fault::None, crashes, failovers));
+        println!("{} states", found.unique_state_count());
+        found.assert_properties();
+    }
+}
+
+#[test]
+fn no_order_of_steps_gives_a_position_below_the_second_that_was_observed() {
+    let found = search(World::observing_twice(Fault::None));
+    println!("{} states", found.unique_state_count());
+    for property in ["no position twice", "all above what was observed"] {
+        found.assert_no_discovery(property);
+    }
+}
+
+#[test]
+fn taking_too_much_for_observed_is_found() {
+    finds_in(World::observing_twice(Fault::AllAboveFrontier), "all above what was observed");
+}
+
+#[test]
+fn observing_before_it_is_reserved_is_found() {
+    finds_in(World::observing(Fault::ObserveUnreserved, 1, 0), "all above what was observed");
+    finds_in(World::observing(Fault::ObserveUnreserved, 0, 1), "all above what was observed");
+}
+
+#[test]
+fn keeping_blocks_from_before_is_found() {
+    finds_in(World::observing(Fault::KeepBlocks, 0, 1), "all above what was observed");
+}
+
+#[test]
+fn raising_the_frontier_too_low_is_found() {
+    finds_in(World::observing(Fault::ObserveTooLow, 0, 1), "all above what was observed");
 }

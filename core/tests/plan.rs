@@ -27,10 +27,11 @@ fn any_length(max_bits: u32) -> impl Strategy<Value = u64> {
 }
 
 fn any_requirements() -> impl Strategy<Value = Requirements> {
-    (any_length(36), any_length(20), 1..=300u32, any::<bool>()).prop_map(
-        |(ids_per_second, servers, years, js_safe)| Requirements {
+    (any_length(36), any_length(20), any_length(4), 1..=300u32, any::<bool>()).prop_map(
+        |(ids_per_second, servers, regions, years, js_safe)| Requirements {
             ids_per_second,
             servers,
+            regions,
             years,
             js_safe,
         },
@@ -55,7 +56,7 @@ fn any_server() -> impl Strategy<Value = (Layout, i64, u32, u32)> {
 /// What a requirements says of a layout, apart from its years, which differ by leap days.
 fn does(layout: &Layout, requirements: &Requirements) -> bool {
     layout.per_second() >= requirements.ids_per_second
-        && layout.nodes() >= requirements.servers
+        && layout.nodes() >= requirements.servers * requirements.regions
         && (!requirements.js_safe || layout.total_bits() <= JS_SAFE_BITS)
 }
 
@@ -71,9 +72,16 @@ fn there_is_one(requirements: &Requirements, tick_ms: u32, epoch_ms: i64, now_ms
     });
     let end_ms = now_ms + i64::from(requirements.years) * LONG_YEAR_MS;
     WIDTHS.iter().any(|&[time, worker, sequence]| {
-        let fields = [(Field::Time, time), (Field::Worker, worker), (Field::Sequence, sequence)];
-        Layout::new(epoch_ms, tick_ms, false, &fields)
-            .is_ok_and(|layout| does(&layout, requirements) && layout.runs_out_ms() >= end_ms)
+        let mut fields =
+            vec![(Field::Time, time), (Field::Worker, worker), (Field::Sequence, sequence)];
+        if requirements.regions > 1 {
+            // No wider than it must be: a narrower one would not tell the regions apart.
+            let datacenter = u64::BITS - (requirements.regions - 1).leading_zeros();
+            fields.push((Field::Datacenter, datacenter));
+        }
+        (1u64 << worker) >= requirements.servers
+            && Layout::new(epoch_ms, tick_ms, false, &fields)
+                .is_ok_and(|layout| does(&layout, requirements) && layout.runs_out_ms() >= end_ms)
     })
 }
 
@@ -99,7 +107,7 @@ proptest! {
             prop_assert!(layout.to_string().contains("-01-01 "), "{}", layout);
             prop_assert!(TICKS_MS.contains(&layout.tick_ms()));
             prop_assert!(layout.total_bits() <= requirements.max_bits());
-            prop_assert_eq!(layout.bits(Field::Datacenter), 0);
+            prop_assert_eq!(layout.bits(Field::Datacenter) == 0, requirements.regions == 1);
         }
     }
 
@@ -115,7 +123,10 @@ proptest! {
             let rate = last(rate, &|ids_per_second| fits(Requirements { ids_per_second, ..requirements }));
             let servers = none.servers.unwrap_or(0);
             let servers = last(servers, &|servers| fits(Requirements { servers, ..requirements }));
-            prop_assert_eq!((years, rate, servers), (true, true, true), "{:?}", none);
+            let regions = none.regions.unwrap_or(0);
+            let regions = requirements.regions == 1
+                || last(regions, &|regions| fits(Requirements { regions, ..requirements }));
+            prop_assert_eq!((years, rate, servers, regions), (true, true, true, true), "{:?}", none);
             let beyond_js = fits(Requirements { js_safe: false, ..requirements });
             prop_assert_eq!(none.beyond_js, beyond_js);
         }
@@ -123,10 +134,11 @@ proptest! {
 
     #[test]
     fn planning_never_panics(
-        ids_per_second in any::<u64>(), servers in any::<u64>(), years in any::<u32>(), js_safe in any::<bool>(),
+        ids_per_second in any::<u64>(), servers in any::<u64>(), regions in any::<u64>(), years in any::<u32>(),
+        js_safe in any::<bool>(),
         now_ms in any::<i64>(),
     ) {
-        let advice = match propose(&Requirements { ids_per_second, servers, years, js_safe }, now_ms) {
+        let advice = match propose(&Requirements { ids_per_second, servers, regions, years, js_safe }, now_ms) {
             Ok(layout) => layout.to_string(),
             Err(none) => none.to_string(),
         };
@@ -214,7 +226,7 @@ proptest! {
     /// What a search through all widths finds is proposed, with no coarser tick.
     #[test]
     fn the_finest_tick_that_can_is_proposed(requirements in any_requirements(), now_ms in ANY_NOW_MS) {
-        let epoch_ms = propose(&Requirements { ids_per_second: 1, servers: 1, years: 1, js_safe: false }, now_ms)
+        let epoch_ms = propose(&Requirements { ids_per_second: 1, servers: 1, regions: 1, years: 1, js_safe: false }, now_ms)
             .unwrap()
             .epoch_ms();
         let proposed = propose(&requirements, now_ms).ok().map(|layout| layout.tick_ms());

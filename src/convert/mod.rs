@@ -5,7 +5,7 @@ mod column;
 mod default_only;
 mod goal;
 mod online;
-mod place;
+pub mod place;
 mod sequences;
 mod step;
 mod views;

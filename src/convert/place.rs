@@ -10,10 +10,29 @@ use pgrx::spi::{Error as SpiError, SpiHeapTupleData};
 use crate::error::Error;
 use crate::pg::text::in_server_encoding;
 
+/// Which columns of the database get their value from which sequence, by their own default or their domain's, and a comma.
+macro_rules! by_default {
+    () => {
+        "
+    by_default (sequence, relation, number) AS (
+        SELECT d.refobjid, a.adrelid, a.adnum
+          FROM pg_depend d JOIN pg_attrdef a ON d.classid = 'pg_attrdef'::regclass AND a.oid = d.objid
+         WHERE d.refclassid = 'pg_class'::regclass
+         UNION
+        SELECT d.refobjid, a.attrelid, a.attnum
+          FROM pg_depend d JOIN pg_attribute a ON d.classid = 'pg_type'::regclass AND a.atttypid = d.objid
+               AND NOT a.atthasdef AND NOT a.attisdropped
+          JOIN pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p', 'f', 'v')
+         WHERE d.refclassid = 'pg_class'::regclass),"
+    };
+}
+pub(crate) use by_default;
+
 /// How a query about a column begins: the tables that have it, by inheritance or as partitions (`member`), where each has
 /// it (`place`), those tables and all views on them (`above`), which columns of the database get their value from which
 /// sequence, by their own default or their domain's (`by_default`), and the sequences that fill this one (`filling`).
-pub const RELATED: &str = "
+pub const RELATED: &str = concat!(
+    "
     WITH RECURSIVE member (oid) AS (
         SELECT $1 UNION SELECT inhrelid FROM member JOIN pg_inherits ON inhparent = member.oid),
     place (relation, number) AS (
@@ -26,22 +45,16 @@ pub const RELATED: &str = "
           FROM above JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass
                AND d.refclassid = 'pg_class'::regclass AND d.refobjid = above.oid
           JOIN pg_rewrite r ON r.oid = d.objid AND r.rulename = '_RETURN'),
-    by_default (sequence, relation, number) AS (
-        SELECT d.refobjid, a.adrelid, a.adnum
-          FROM pg_depend d JOIN pg_attrdef a ON d.classid = 'pg_attrdef'::regclass AND a.oid = d.objid
-         WHERE d.refclassid = 'pg_class'::regclass
-         UNION
-        SELECT d.refobjid, a.attrelid, a.attnum
-          FROM pg_depend d JOIN pg_attribute a ON d.classid = 'pg_type'::regclass AND a.atttypid = d.objid
-               AND NOT a.atthasdef AND NOT a.attisdropped
-          JOIN pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p', 'f', 'v')
-         WHERE d.refclassid = 'pg_class'::regclass),
+",
+    by_default!(),
+    "
     owned (sequence, kind) AS (
         SELECT d.objid, d.deptype
           FROM place p JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
                AND d.refobjid = p.relation AND d.refobjsubid = p.number AND d.deptype IN ('a', 'i')),
     filling (sequence) AS (
-        SELECT sequence FROM owned UNION SELECT sequence FROM by_default JOIN place USING (relation, number))";
+        SELECT sequence FROM owned UNION SELECT sequence FROM by_default JOIN place USING (relation, number))"
+);
 
 /// Where a column is: the first two arguments of every query here.
 #[derive(Clone, Copy, Debug)]

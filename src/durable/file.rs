@@ -11,6 +11,8 @@ use pgrx::pg_sys;
 
 /// Every process of a server works in its data directory.
 pub const DATA_DIRECTORY: &str = ".";
+/// The next version of a file that is written under the reservation's write lock, before it is renamed.
+pub const TEMPORARY: &str = "id_gen/writing";
 /// Where our files are.
 const DIRECTORY: &str = "id_gen";
 
@@ -27,6 +29,12 @@ pub fn make_directory() -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
     }
+}
+
+/// As [`make_directory`], and makes its own entry durable: until then a power cut may take it with all that is in it.
+pub fn make_directory_durably() -> io::Result<()> {
+    make_directory()?;
+    flush_directory(DATA_DIRECTORY)
 }
 
 /// Puts a file in place of another, durably.

@@ -5,8 +5,11 @@
 //! | `reservation` | up to which time IDs may be in use ([`id_gen_core::reservation`]) | before an ID of a later time is handed out, about once a second; at a clean stop; after a change of the server's number |
 //! | `issued` | that there was a reservation | once, with the first |
 //! | `upgraded` | when `pg_upgrade` filled this cluster | when it does; removed by the first reservation after it |
+//! | `test` | that the directory is for tests alone, and up to which time ([`test_mark`]) | before the first ID of a server for tests, and once for every hour of its clock |
 //! | `writing` | the next content of one of these | while it is written |
 //! | `pgsql_tmp_number` | which number this server has from its fleet ([`number_file`]) | when it gets one |
+//! | `pgsql_tmp_shards` | which shards this server has ([`shard_file`]) | before it uses one, and before another server may |
+//! | `pgsql_tmp_tickets` | numbers of sequences that were taken in advance and not used ([`ticket_file`]) | at a clean stop; removed before the first of them is used |
 //!
 //! The keys of masks are in a file that an administrator makes, and that is only read ([`mask_keys`]).
 //!
@@ -18,8 +21,12 @@
 mod file;
 pub mod mask_keys;
 pub mod number_file;
+mod place;
 pub mod replicated;
 mod reservation_file;
+pub mod shard_file;
+pub mod test_mark;
+pub mod ticket_file;
 pub mod upgrade;
 
 pub use reservation_file::{boot, clock_tick, invalid_layout, layout_of_this_run, read, write};

@@ -22,7 +22,8 @@ use crate::durable::file::{self, DATA_DIRECTORY};
 use crate::durable::reservation_file::boot;
 use crate::error::{Error, Reason};
 
-const FILE: &str = "id_gen/pgsql_tmp_number";
+/// The number that the registry granted, for a restart.
+pub const NUMBER_FILE: &str = "id_gen/pgsql_tmp_number";
 const TEMPORARY: &str = "id_gen/pgsql_tmp_writing";
 /// Where PostgreSQL itself puts shared memory. Not a disk: see [`is_memory`].
 const MEMORY: &str = "/dev/shm";
@@ -31,8 +32,14 @@ const WITNESS_BYTES: usize = 1024;
 
 /// The number that this server kept for a fleet.
 pub fn kept(fleet: u128) -> Option<Kept> {
-    let text = fs::read_to_string(FILE).ok()?;
+    let text = fs::read_to_string(NUMBER_FILE).ok()?;
     text::decode_kept(&text, kept_for(fleet).ok()?)
+}
+
+/// Whether a number was kept since another file was written.
+pub fn is_newer_than(path: &str) -> bool {
+    let written = |path| fs::metadata(path).and_then(|found| found.modified()).ok();
+    written(NUMBER_FILE).is_some_and(|kept| written(path).is_none_or(|other| kept >= other))
 }
 
 /// Keeps a number, or forgets it.
@@ -43,9 +50,9 @@ pub fn keep(kept: Option<&Kept>, fleet: u128) -> Result<(), Error> {
     let written = match kept {
         Some(kept) => kept_for(fleet).and_then(|kept_for| {
             file::make_directory()?;
-            file::replace(TEMPORARY, FILE, text::encode_kept(kept, kept_for).as_bytes())
+            file::replace(TEMPORARY, NUMBER_FILE, text::encode_kept(kept, kept_for).as_bytes())
         }),
-        None => match file::remove(FILE) {
+        None => match file::remove(NUMBER_FILE) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         },

@@ -5,18 +5,18 @@
 use std::{fs, io};
 
 use id_gen_core::layout::{Layout, OutsideLayout};
-use id_gen_core::reservation::{FILE, Record};
+use id_gen_core::reservation::{RESERVATION_FILE, Record};
 use id_gen_core::startup::{StoredRecord, UNKNOWN_BOOT};
 use once_cell::sync::OnceCell;
 
-use crate::durable::file::{self, DATA_DIRECTORY};
+use crate::durable::file::{self, DATA_DIRECTORY, TEMPORARY};
 use crate::error::{Error, Reason};
 use crate::pg::server;
 use crate::pg::wait_event::WaitEvent;
 use crate::settings::InvalidLayout;
 
-const ISSUED: &str = "id_gen/issued";
-const TEMPORARY: &str = "id_gen/writing";
+/// That there was a reservation.
+pub const ISSUED: &str = "id_gen/issued";
 const ISSUED_TEXT: &[u8] =
     b"This server has issued snowflakes. If id_gen/reservation is missing, it was lost.\n";
 
@@ -26,7 +26,7 @@ const ISSUED_TEXT: &[u8] =
 /// If it can't be read, or is damaged.
 pub fn read() -> Result<StoredRecord, Error> {
     let unreadable = |error: io::Error| Reason::Unreadable((&error).into());
-    match fs::read(FILE) {
+    match fs::read(RESERVATION_FILE) {
         Ok(bytes) => match Record::decode(&bytes) {
             Ok(record) => Ok(StoredRecord::Found(record)),
             Err(damage) => Err(Reason::Damaged(damage).into()),
@@ -51,7 +51,7 @@ pub fn write(record: &Record) -> Result<(), Error> {
 
 fn write_files(bytes: &[u8]) -> io::Result<()> {
     file::make_directory()?;
-    file::replace(TEMPORARY, FILE, bytes)?;
+    file::replace(TEMPORARY, RESERVATION_FILE, bytes)?;
     if !fs::exists(ISSUED)? {
         // Until the directory's own entry is durable a power cut may take it with all that is in it,
         // which would read as "never issued". The process that made the directory may have died or

@@ -15,7 +15,7 @@ use id_gen_core::reservation::UPGRADE_FILE;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use crate::durable::file::{self, DATA_DIRECTORY};
+use crate::durable::file;
 use crate::error::{Error, Reason, report};
 use crate::os::clock;
 use crate::pg::server;
@@ -61,9 +61,8 @@ unsafe extern "C-unwind" fn on_access(
 /// Writes the note. Several processes of an upgrade may do this at the same time.
 fn write() -> Result<(), Error> {
     let temporary = format!("{UPGRADE_FILE}.{}", std::process::id());
-    let text = format!("{}\n", clock::both().wall_ms());
-    file::make_directory()
-        .and_then(|()| file::flush_directory(DATA_DIRECTORY))
+    let text = format!("{}\n", clock::machine_both().wall_ms());
+    file::make_directory_durably()
         .and_then(|()| file::replace(&temporary, UPGRADE_FILE, text.as_bytes()))
         .map_err(|error| Reason::UpgradeUnwritten((&error).into()).into())
 }

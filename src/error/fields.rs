@@ -56,3 +56,12 @@ impl WithoutHint {
         Message { sqlstate, primary, detail, hint: hint.into() }
     }
 }
+
+/// An error of `core` as a sentence of DETAIL.
+pub fn sentence(error: &impl std::fmt::Display) -> String {
+    let text = error.to_string();
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).chain(std::iter::once('.')).collect()
+    })
+}

@@ -143,12 +143,12 @@ impl Trouble {
             TroubleKind::NoFreeNumber => (
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 "the fleet has no free number",
-                "See who holds them: SELECT * FROM id_gen_fleet(); and release those of servers that are gone for good: SELECT id_gen_fleet_release(worker => 1);".to_owned(),
+                "See who holds them: SELECT * FROM id_gen_fleet(); and release those of servers that are gone for good: SELECT id_gen_fleet_release(worker => 1); which numbers are shards: SELECT * FROM id_gen_fleet_shards();".to_owned(),
             ),
             TroubleKind::Taken => (
                 Code::ERRCODE_DUPLICATE_OBJECT,
                 "the number of id_gen.worker_id belongs to another server of the fleet",
-                "Let the fleet choose one: ALTER SYSTEM RESET id_gen.worker_id; SELECT pg_reload_conf();".to_owned(),
+                "Let the fleet choose one: ALTER SYSTEM SET id_gen.worker_id = -1; SELECT pg_reload_conf();".to_owned(),
             ),
             TroubleKind::Setting => (
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,

@@ -4,10 +4,10 @@
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::Layout;
 use id_gen_core::lead::{LARGEST_MAX_LEAD_MS, Lead};
-use id_gen_core::time::unix_ms;
+use id_gen_core::time::{format_ms, unix_ms};
 use id_gen_core::{plan, presets};
 
-use crate::os::clock;
+use crate::os::{clock, test_stream};
 use crate::pg::server;
 
 /// How many years a layout that follows another should last at least.
@@ -21,6 +21,10 @@ pub const TAKE_BACK: &str = "If no ID in use has a time after now, let a superus
 
 /// Where the reservation is lost.
 pub const RESET: &str = "Restore the file; or let a superuser start again above the clock, and above the newest ID in use: SELECT id_gen_reset_reservation(above => now());";
+
+/// Where a layout lacks room for numbers in use.
+pub const SET_LAYOUT_BACK: &str =
+    "Set id_gen.layout back to the one before and restart the server.";
 
 /// Where IDs are far ahead of the clock: names the setting that allows the lead, if it goes as far as is
 /// needed.
@@ -40,6 +44,27 @@ pub fn ahead(lead: &Lead, needed_ms: i64) -> String {
     )
 }
 
+/// Where an ID that is observed is too far ahead of the clock: allows the difference, if it is one of clocks.
+pub fn observed_ahead(id: i64, ahead_ms: i64) -> String {
+    if ahead_ms > LARGEST_MAX_LEAD_MS.into() {
+        return format!(
+            "See whether it is a snowflake of this server's layout: SELECT snowflake_inspect({id});"
+        );
+    }
+    format!(
+        "Put the clocks of both servers right; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{}s'; SELECT pg_reload_conf();",
+        ahead_ms / 1000 + 1
+    )
+}
+
+/// A trigger for each row, to copy from.
+pub fn row_trigger(function: &str) -> String {
+    let name = function.trim_start_matches("snowflake_").trim_end_matches("_row");
+    format!(
+        "CREATE TRIGGER {name} AFTER INSERT OR UPDATE ON outbox FOR EACH ROW EXECUTE FUNCTION {function}('id');"
+    )
+}
+
 /// Where the setting holds no layout, or one that no ID can be made with: the layout of this server's
 /// last IDs, if there are any, lets it go on where it was.
 pub fn usable_layout(last: Option<&Layout>) -> String {
@@ -53,6 +78,27 @@ pub fn usable_layout(last: Option<&Layout>) -> String {
             presets::DEFAULT
         ),
     }
+}
+
+/// Where the clock shows a time before the layout's.
+pub fn before_epoch(layout: &Layout, last: Option<&Layout>) -> String {
+    let usable = usable_layout(last.filter(|last| *last != layout));
+    match test_stream::stream() {
+        Some(_) => begin_after(layout).unwrap_or(usable),
+        None => format!("Put the clock right; or, if it is right: {usable}"),
+    }
+}
+
+/// Where the clock for tests begins before a layout: a day after that does, so that no ID is zero.
+fn begin_after(layout: &Layout) -> Option<String> {
+    const DAY_MS: i64 = 86_400_000;
+    let start_ms = layout.epoch_ms().saturating_add(DAY_MS);
+    (start_ms < unix_ms(clock::machine_ns())).then(|| {
+        format!(
+            "Begin later, and restart the server: ALTER SYSTEM SET id_gen.test_start = '{}';",
+            format_ms(start_ms)
+        )
+    })
 }
 
 /// Where a value of `id_gen.layout` is refused.

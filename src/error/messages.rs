@@ -1,22 +1,22 @@
 //! The catalogue of errors: each with its SQLSTATE, the fact in one line, the figures in DETAIL and the
 //! way out in HINT. Logic returns an [`Error`]; only [`crate::error::report`] raises it.
 
-use std::io::ErrorKind;
-
 use id_gen_core::fleet::member::Phase;
 use id_gen_core::identity::IdentityError;
 use id_gen_core::layout::{Field, Layout, LayoutError, RangeError};
 use id_gen_core::lead::Lead;
-use id_gen_core::reservation::{Damage, FILE, UPGRADE_FILE};
+use id_gen_core::reservation::{Damage, RESERVATION_FILE, UPGRADE_FILE};
 use id_gen_core::startup::StartupError;
 use id_gen_core::time::{NS_PER_MS, format_ms};
 use id_gen_core::{presets, uuid7};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
 use crate::error::convert::Refusal;
-use crate::error::fields::Message;
+use crate::error::fields::{Message, sentence};
+use crate::error::file::FileError;
 use crate::error::fleet::{self, Trouble};
-use crate::error::hint;
+use crate::error::shards::ShardRefusal;
+use crate::error::{hint, test_server};
 use crate::pg::logged_page;
 
 /// Why a call fails. One pointer, so that a result that holds an ID costs nothing more for it.
@@ -45,6 +45,19 @@ impl From<Reason> for Error {
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Error {
         Reason::Convert(refusal).into()
+    }
+}
+
+impl From<ShardRefusal> for Error {
+    fn from(refusal: ShardRefusal) -> Error {
+        Reason::Shard(refusal).into()
+    }
+}
+
+impl From<test_server::Trouble> for Error {
+    #[cold]
+    fn from(trouble: test_server::Trouble) -> Error {
+        Reason::TestServer(trouble).into()
     }
 }
 
@@ -162,6 +175,8 @@ pub enum Reason {
     },
     /// A command about the fleet can't be carried out.
     Fleet(Trouble),
+    /// The server is for tests, or its data directory, and should not be.
+    TestServer(test_server::Trouble),
     /// There is no fleet.
     NoRegistry,
     /// A thread could not be started.
@@ -181,12 +196,37 @@ pub enum Reason {
     UpgradeUnwritten(FileError),
     /// No room is left for what a transaction that is being prepared has pending.
     TooManyPrepared,
+    /// An ID that is observed is too far ahead of the clock.
+    ObservedAhead {
+        /// The ID.
+        id: i64,
+        /// How far it is ahead.
+        ahead_ms: i64,
+        /// How far it may be, beside a tick.
+        max_lead_ms: u32,
+        /// The layout's tick.
+        tick_ms: u32,
+    },
+    /// An ID that is observed is above all that this server's grant allows.
+    ObservedBeyondGrant {
+        /// The ID.
+        id: i64,
+        /// The Unix millisecond that the grant reaches to.
+        until_ms: i64,
+    },
+    /// An ID that is observed is NULL.
+    NullId,
     /// The horizon is asked for while the session has parallel workers.
     HorizonInParallel,
-    /// The guard is called otherwise than for each row that is inserted or updated.
-    NoRowTrigger,
-    /// The guard's table has no column of this name for snowflakes.
-    NoIdColumn(String),
+    /// This trigger function is called otherwise than for each row that is inserted or updated.
+    NoRowTrigger(&'static str),
+    /// The table of a trigger with this function has no column of this name for snowflakes.
+    NoIdColumn {
+        /// The function.
+        function: &'static str,
+        /// The column.
+        column: String,
+    },
     /// An ID comes after readers may have passed it.
     BelowHorizon {
         /// The ID.
@@ -249,6 +289,8 @@ pub enum Reason {
     NoRelation(String),
     /// A table that is to be profiled twice, by itself or with its parent.
     GivenTwice(String),
+    /// An ID of a shard can't be made, or a shard not be taken or given back.
+    Shard(ShardRefusal),
     /// A column can't be moved over.
     Convert(Refusal),
     /// An ID of some kind can't be read or made: in the words of that kind's functions.
@@ -257,33 +299,6 @@ pub enum Reason {
     Catalog(String),
     /// The operating system gave no random seed.
     NoRandomness(String),
-}
-
-/// What the operating system said of a file.
-#[derive(Clone, Debug)]
-pub struct FileError {
-    kind: ErrorKind,
-    text: String,
-}
-
-impl From<&std::io::Error> for FileError {
-    fn from(error: &std::io::Error) -> FileError {
-        FileError { kind: error.kind(), text: error.to_string() }
-    }
-}
-
-impl FileError {
-    /// As PostgreSQL's `errcode_for_file_access()`.
-    pub const fn sqlstate(&self) -> Code {
-        match self.kind {
-            ErrorKind::NotFound => Code::ERRCODE_UNDEFINED_FILE,
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Code::ERRCODE_DISK_FULL,
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                Code::ERRCODE_INSUFFICIENT_PRIVILEGE
-            }
-            _ => Code::ERRCODE_IO_ERROR,
-        }
-    }
 }
 
 /// The smallest sample that is taken, in percent: of a thousand million rows, a thousand.
@@ -312,13 +327,16 @@ impl Reason {
             | Reason::NumberOutOfRange(..)
             | Reason::NoGrant { .. }
             | Reason::NotBegun { .. }
+            | Reason::ObservedBeyondGrant { .. }
             | Reason::GrantUsedUp { .. } => Some(0),
+            Reason::Shard(refusal) if refusal.is_counted() => Some(0),
             Reason::InvalidLayoutSetting { .. } | Reason::LayoutNeedsRestart => Some(1),
-            Reason::Ahead { .. } => Some(2),
+            Reason::Ahead { .. } | Reason::ObservedAhead { .. } => Some(2),
             Reason::Jumped { .. } => Some(3),
             Reason::BeforeEpoch { .. } => Some(4),
             Reason::Exhausted(_) | Reason::AllReserved(_) => Some(5),
             Reason::Startup(..)
+            | Reason::TestServer(_)
             | Reason::Damaged(_)
             | Reason::ReplayedDamaged
             | Reason::Unreadable(_) => Some(6),
@@ -399,6 +417,7 @@ impl Reason {
                 fleet::grant_used_up(*until_ms, trouble.as_ref())
             }
             Reason::Fleet(trouble) => trouble.message(),
+            Reason::TestServer(trouble) => trouble.message(),
             Reason::NoRegistry => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "this server belongs to no fleet",
@@ -428,13 +447,13 @@ impl Reason {
             .hint("See which numbers are held: SELECT * FROM id_gen_fleet();"),
             Reason::WitnessUnwritten(error) => Message::new(
                 error.sqlstate(),
-                format!("could not write the file \"id_gen.*\" of this server in \"/dev/shm\": {}", error.text),
+                format!("could not write the file \"id_gen.*\" of this server in \"/dev/shm\": {}", error.text()),
             )
             .detail("It tells a restart how far IDs were made, and an older one is left that could not be removed.")
             .hint("Let the server's user write to /dev/shm, or remove the file there that begins with \"id_gen.\" and is that user's."),
             Reason::NumberUnwritten(error) => Message::new(
                 error.sqlstate(),
-                format!("could not keep this server's number in its fleet: {}", error.text),
+                format!("could not keep this server's number in its fleet: {}", error.text()),
             )
             .detail("Without it a restart would take another number.")
             .hint("Make room on the disk and let the server write to the directory \"id_gen\" of its data directory."),
@@ -488,7 +507,7 @@ impl Reason {
                 "the clock shows a time before the layout's epoch",
             )
             .detail(format!("The layout starts at {}.", format_ms(layout.epoch_ms())))
-            .hint(format!("Put the clock right; or, if it is right: {}", hint::usable_layout(last.as_ref().filter(|last| *last != layout)))),
+            .hint(hint::before_epoch(layout, last.as_ref())),
             Reason::Exhausted(layout) => Message::new(
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
                 "the layout has run out of snowflakes",
@@ -509,7 +528,7 @@ impl Reason {
             .hint(hint::TAKE_BACK),
             Reason::Startup(error, layout) => startup_message(error, layout),
             Reason::Damaged(damage) => {
-                Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{FILE}\" is damaged"))
+                Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{RESERVATION_FILE}\" is damaged"))
                     .detail(format!("{} It says up to which time this server has handed out snowflakes.", sentence(damage)))
                     .hint(match damage {
                         Damage::Version(_) => "Install the version of id_gen that wrote it, or a newer one, and restart the server.",
@@ -518,25 +537,25 @@ impl Reason {
             }
             Reason::ReplayedDamaged => Message::new(
                 Code::ERRCODE_DATA_CORRUPTED,
-                format!("file \"{}\" is damaged", logged_page::FILE),
+                format!("file \"{}\" is damaged", logged_page::PAGE_FILE),
             )
             .detail("It says up to which time the primary had handed out snowflakes that this server was a standby of.")
             .hint("Let a superuser start again above the clock, and above the newest ID in use: SELECT id_gen_reset_reservation(above => now());"),
             Reason::Unreadable(error) => Message::new(
                 error.sqlstate(),
-                format!("could not read file \"{FILE}\": {}", error.text),
+                format!("could not read file \"{RESERVATION_FILE}\": {}", error.text()),
             )
             .detail("It says up to which time this server has handed out snowflakes.")
             .hint("Let the server's user read that file in the data directory; the next call tries again."),
             Reason::Unwritten(error) => Message::new(
                 error.sqlstate(),
-                format!("could not write file \"{FILE}\": {}", error.text),
+                format!("could not write file \"{RESERVATION_FILE}\": {}", error.text()),
             )
             .detail("It has to say up to which time snowflakes may be handed out before they are.")
             .hint("Make room, or let the server's user write to the directory \"id_gen\" in the data directory; the next call tries again."),
             Reason::UpgradeUnwritten(error) => Message::new(
                 error.sqlstate(),
-                format!("could not write file \"{UPGRADE_FILE}\": {}", error.text),
+                format!("could not write file \"{UPGRADE_FILE}\": {}", error.text()),
             )
             .detail("It has to say when pg_upgrade filled this cluster, so that snowflakes go on above the old ones.")
             .hint("Make room, or let the server's user write to the directory \"id_gen\" in the data directory, and run pg_upgrade again."),
@@ -552,17 +571,36 @@ impl Reason {
             )
             .detail("A query with parallel workers calls it through a function that is marked PARALLEL SAFE or PARALLEL RESTRICTED.")
             .hint("Mark that function as what it is: ALTER FUNCTION name PARALLEL UNSAFE;"),
-            Reason::NoRowTrigger => Message::new(
+            Reason::NoRowTrigger(function) => Message::new(
                 Code::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                "snowflake_guard must be called by a trigger for each row that is inserted or updated",
+                format!("{function} must be called by a trigger for each row that is inserted or updated"),
             )
-            .hint("Type for example: CREATE TRIGGER guard AFTER INSERT OR UPDATE ON outbox FOR EACH ROW EXECUTE FUNCTION snowflake_guard('id');"),
-            Reason::NoIdColumn(column) => Message::new(
+            .hint(format!("Type for example: {}", hint::row_trigger(function))),
+            Reason::NoIdColumn { function, column } => Message::new(
                 Code::ERRCODE_UNDEFINED_COLUMN,
                 format!("the table has no column \"{column}\" of type bigint"),
             )
             .detail("The trigger's function watches the snowflakes in a column that its argument names; without one, in the column \"id\".")
-            .hint("Name the column, as in: CREATE TRIGGER guard AFTER INSERT OR UPDATE ON outbox FOR EACH ROW EXECUTE FUNCTION snowflake_guard('id');"),
+            .hint(format!("Name the column, as in: {}", hint::row_trigger(function))),
+            Reason::ObservedAhead { id, ahead_ms, max_lead_ms, tick_ms } => Message::new(
+                Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                format!("snowflake {id} is too far ahead of the clock"),
+            )
+            .detail(format!(
+                "In this server's layout it was made {ahead_ms} ms from now; id_gen.max_lead allows {max_lead_ms} ms and a tick ({tick_ms} ms)."
+            ))
+            .hint(hint::observed_ahead(*id, *ahead_ms)),
+            Reason::ObservedBeyondGrant { id, until_ms } => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("snowflake {id} is above all that this server's grant of its number allows"),
+            )
+            .detail(format!("The grant reaches to {}, and is renewed every few seconds while the fleet's registry answers.", format_ms(*until_ms)))
+            .hint("Call again in some seconds. How far it is: SELECT * FROM id_gen_status();"),
+            Reason::NullId => Message::new(
+                Code::ERRCODE_NULL_VALUE_NOT_ALLOWED,
+                "the snowflake to observe must not be null",
+            )
+            .hint("Leave out the rows that have none, as in: SELECT snowflake_observe(id) FROM message WHERE id IS NOT NULL;"),
             Reason::BelowHorizon { id, floor } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("snowflake {id} is below the commit horizon"),
@@ -657,6 +695,7 @@ impl Reason {
             )
             .detail("A table is read with its partitions and all that inherit from it, so each of its rows would be a duplicate.")
             .hint("Name each table once, and no partition beside its table."),
+            Reason::Shard(refusal) => refusal.message(),
             Reason::Convert(refusal) => refusal.message(),
             Reason::OfKind(message) => message.clone(),
             Reason::Catalog(error) => Message::new(
@@ -703,13 +742,13 @@ fn startup_message(error: &StartupError, layout: &Layout) -> Message {
     match error {
         StartupError::Lost => Message::new(
             Code::ERRCODE_UNDEFINED_FILE,
-            format!("file \"{FILE}\" is missing"),
+            format!("file \"{RESERVATION_FILE}\" is missing"),
         )
         .detail("This server has issued snowflakes, as \"id_gen/issued\" shows, and the missing file says up to which time.")
         .hint(hint::RESET),
         StartupError::OtherSystem { found } => Message::new(
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            format!("file \"{FILE}\" belongs to another database cluster"),
+            format!("file \"{RESERVATION_FILE}\" belongs to another database cluster"),
         )
         .detail(format!("Its system identifier is {found}, not this server's."))
         .hint(hint::RESET),
@@ -758,13 +797,4 @@ fn range_message(error: &RangeError, layout: &Layout) -> Message {
         ))
         .hint("Use a timestamp in that range, or name another layout."),
     }
-}
-
-/// An error of `core` as a sentence of DETAIL.
-pub fn sentence(error: &impl std::fmt::Display) -> String {
-    let text = error.to_string();
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).chain(std::iter::once('.')).collect()
-    })
 }

@@ -4,13 +4,16 @@
 
 pub mod convert;
 mod fields;
+mod file;
 pub mod fleet;
 pub mod hint;
 pub mod log_limit;
 mod messages;
 pub mod report;
+pub mod shards;
+pub mod test_server;
+pub mod ticket;
 
-pub use fields::Message;
-pub use messages::{
-    Error, FileError, REFUSAL_COUNTER_COUNT, Reason, SMALLEST_SAMPLE_PERCENT, sentence,
-};
+pub use fields::{Message, sentence};
+pub use file::FileError;
+pub use messages::{Error, REFUSAL_COUNTER_COUNT, Reason, SMALLEST_SAMPLE_PERCENT};

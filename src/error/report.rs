@@ -23,6 +23,12 @@ pub fn raise_from(error: Error, function: pg_sys::Oid) -> ! {
     unreachable!("an ERROR does not return")
 }
 
+/// Tells the client of one of our functions something. The hint names its schema where that has to be typed.
+pub fn tell(message: Message, level: PgLogLevel, function: pg_sys::Oid) {
+    let hint = schema::qualified_for_caller(&message.hint, function);
+    Message { hint, ..message }.into_report().report(level);
+}
+
 /// Writes the words of an error to the log.
 pub fn log(error: &Error, level: PgLogLevel) {
     error.message().into_report().report(level);

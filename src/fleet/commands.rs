@@ -3,12 +3,17 @@
 
 use std::time::Duration;
 
+use id_gen_core::fleet::shard::{self, Member, Outcome, Purpose, ShardValue};
 use id_gen_core::fleet::store::{Keys, KeysError};
-use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Registry as _};
+use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Registry as _, Right};
+use id_gen_core::layout::{Field, Layout};
+use id_gen_core::ticket::{self, shared::Set};
 use id_gen_core::time::unix_ms;
 
+use crate::error::shards::ShardRefusal;
 use crate::error::{Error, Reason};
 use crate::fleet::connection::{self, Connection, Registry};
+use crate::fleet::numbers;
 use crate::os::{clock, random};
 use crate::settings;
 
@@ -76,6 +81,68 @@ pub fn restored() -> Result<i64, Error> {
         let floor_ms = now_ms.saturating_add(keys.meta().terms.forgotten_ms());
         keys.raise_floor(floor_ms)
     })
+}
+
+/// This server as a member of its fleet that asks for shards: its number, the nonce of its acquisition, and the bound that
+/// was acknowledged last.
+pub fn member(right: &Right, nonce: u128, until_ms: i64) -> Member {
+    let Right { number, first_ms, .. } = *right;
+    Member { number, nonce, until_ms, first_ms, holder: numbers::holder() }
+}
+
+/// Asks for a shard for this server.
+///
+/// # Errors
+/// As for [`list`].
+pub fn take_shard(shard: Number, member: Member, purpose: Purpose) -> Result<Outcome, Error> {
+    let now_ms = unix_ms(clock::wall_ns());
+    let mut tags = [0; TRIES];
+    random::fresh(&mut tags)?;
+    ask(move |registry| shard::take(registry.fleet()?, shard, &member, purpose, now_ms, &tags))
+}
+
+/// Gives back a shard, of which this server made no ID of this Unix millisecond or later. Whether it had it.
+///
+/// # Errors
+/// As for [`list`].
+pub fn release_shard(shard: Number, member: Member, above_ms: i64) -> Result<bool, Error> {
+    let now_ms = unix_ms(clock::wall_ns());
+    let mut tags = [0; TRIES];
+    random::fresh(&mut tags)?;
+    ask(move |registry| shard::release(registry.fleet()?, shard, &member, above_ms, now_ms, &tags))
+}
+
+/// All shards that the registry knows of.
+///
+/// # Errors
+/// As for [`list`].
+pub fn shards() -> Result<Vec<(Number, ShardValue)>, Error> {
+    ask(|registry| shard::list(registry.fleet()?))
+}
+
+/// Whether a number may be a shard's: it is not for the registry to grant to servers.
+///
+/// # Errors
+/// If it may grant it.
+pub fn check_shard_number(layout: &Layout, shard: Number) -> Result<(), Error> {
+    let Some(settings) = settings::registry::current() else { return Ok(()) };
+    let granted = numbers::allowed(layout, &settings::identity(), &settings.worker_ids);
+    let may_be = granted.is_ok_and(|it| {
+        it.datacenter == shard.datacenter && (it.first..=it.last).contains(&shard.worker)
+    });
+    if may_be {
+        let max = layout.max_number(Field::Worker);
+        return Err(ShardRefusal::MayBeGranted { number: shard, granted: false, max }.into());
+    }
+    Ok(())
+}
+
+/// Sets a ticket of the fleet: it goes on with `next`, or later.
+///
+/// # Errors
+/// As for [`list`].
+pub fn set_ticket(name: String, step: i64, next: i64, above: Option<i64>) -> Result<Set, Error> {
+    ask(move |registry| ticket::shared::set(registry.fleet()?, &name, step, next, above))
 }
 
 fn ask<T: Send + 'static>(

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use id_gen_core::fleet::store::{Keys, KeysError, Store, StoreError, StoreErrorKind};
 use id_gen_core::fleet::{Answer, Meta, Request, ask};
+use id_gen_core::ticket;
+use id_gen_core::ticket::shared::{Answer as Taken, Wanted};
 use id_gen_registry::postgresql;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -108,6 +110,23 @@ impl Registry {
             self.weakness = self.fleet()?.store.weakness().unwrap_or_default();
         }
         Ok(Found { meta, answer, weakness: self.weakness.clone() })
+    }
+
+    /// Takes a range of numbers, if the fleet is the one that the server expects.
+    ///
+    /// # Errors
+    /// Why there is no answer, as for [`Registry::ask`].
+    pub fn take_range(&mut self, expected: &Meta, wanted: &Wanted) -> Result<Taken, KeysError> {
+        let keys = self.fleet()?;
+        let taken = if keys.meta() == expected {
+            ticket::shared::take(keys, wanted)
+        } else {
+            Err(KeysError::OtherFleet)
+        };
+        if let Err(KeysError::NoFleet | KeysError::OtherFleet) = taken {
+            self.forget_fleet();
+        }
+        taken
     }
 
     fn forget_fleet(&mut self) {

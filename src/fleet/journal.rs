@@ -3,7 +3,7 @@
 //! **Order.** First the disk, then the memory of the boot, then what claims rely on.
 
 use id_gen_core::fleet::grant::Holder;
-use id_gen_core::fleet::member::{Event, Kept, Member, Phase, Witness};
+use id_gen_core::fleet::member::{Event, Kept, Member, Numbers, Phase, Witness};
 use id_gen_core::fleet::{Listing, Number};
 use id_gen_core::time::{NS_PER_MS, format_ms, unix_ms};
 use pgrx::PgLogLevel;
@@ -82,6 +82,12 @@ impl Journal {
         self.membership.weakness = weakness.map(Text::new);
     }
 
+    /// Takes note that the registry has answered about a range of numbers, so it is not silent any more.
+    pub fn heard_of_range(&mut self) {
+        self.membership.answered_at_ns = Some(clock::wall_ns());
+        self.shared.put_membership(self.membership);
+    }
+
     /// Takes note that a request was of no use.
     pub fn failed(&mut self, trouble: Trouble) {
         self.membership.counts.failures += 1;
@@ -118,6 +124,7 @@ impl Journal {
         let member = member.map(|(member, _)| member);
         self.membership.witness = member.and_then(|member| member.to_witness(i64::MIN));
         let acknowledged = member.and_then(Member::grant);
+        self.membership.nonce = acknowledged.map(|(_, grant)| grant.nonce);
         self.membership.acknowledged = acknowledged.map(|(number, grant)| (number, grant.until_ms));
         if acknowledged.is_some() {
             self.membership.requested = None;
@@ -183,9 +190,18 @@ fn name(Number { datacenter, worker }: Number) -> String {
     }
 }
 
+/// How many shards are named that are in the way.
+const NAMED_SHARDS: usize = 8;
+
 /// Why there is no number for this server: all those that it may take, from one listing.
-pub fn no_number(listing: &Listing, typed: Option<Number>) -> Trouble {
+pub fn no_number(listing: &Listing, allowed: Option<Numbers>, typed: Option<Number>) -> Trouble {
+    let is_allowed = |number: &&Number| allowed.is_some_and(|it| it.contain(**number));
+    let shards: Vec<_> = listing.shards.iter().filter(is_allowed).collect();
     if let Some(number) = typed {
+        if shards.contains(&&number) {
+            let detail = format!("{} is that of a shard", name(number));
+            return Trouble::new(TroubleKind::NoFreeNumber, &detail);
+        }
         let held = listing.grants.iter().find(|(held, _)| *held == number);
         let by = held.map_or_else(String::new, |(_, grant)| {
             let Holder { host, port, .. } = &grant.holder;
@@ -203,8 +219,14 @@ pub fn no_number(listing: &Listing, typed: Option<Number>) -> Trouble {
         let in_s = first_ms.saturating_sub(now_ms) / 1000 + 1;
         format!("; the first grant ends in {in_s} s, unless it is renewed")
     });
-    let detail =
+    let mut detail =
         format!("all that this server may take are held: {} in the fleet{free}", held.count());
+    if !shards.is_empty() {
+        let named = shards.iter().take(NAMED_SHARDS).map(|it| it.worker.to_string());
+        let named = named.collect::<Vec<_>>().join(", ");
+        let more = if shards.len() > NAMED_SHARDS { ", ..." } else { "" };
+        detail = format!("{detail}; or they are shards: {named}{more}");
+    }
     Trouble::new(TroubleKind::NoFreeNumber, &detail)
 }
 

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use id_gen_core::fleet::member::{Event, Numbers, Phase};
 use id_gen_core::fleet::store::KeysError;
-use id_gen_core::fleet::{Answer, Local, Member, Meta, Number, Request, Terms};
+use id_gen_core::fleet::{self, Local, Member, Meta, Number, Request, Terms};
+use id_gen_core::ticket::shared::Answer;
 use id_gen_core::time::{NS_PER_MS, unix_ms};
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::prelude::*;
@@ -25,6 +26,7 @@ use crate::pg::worker::Worker;
 use crate::pg::{reload, server};
 use crate::settings;
 use crate::settings::registry::RegistrySettings;
+use crate::shared::tickets::{Held, WantedOf};
 use crate::shared::{Reader, SharedState, workers};
 
 /// The registrar, to the postmaster.
@@ -64,7 +66,9 @@ pub extern "C-unwind" fn id_gen_registrar(_argument: pg_sys::Datum) {
     let Some(shared) = workers::begin(|shared| &shared.registrar) else { return };
     loop {
         shared.adopt_settings(Reader::Session);
-        let end = match settings::registry::current() {
+        // A server for tests is in no fleet.
+        let registry = settings::registry::current().filter(|_| shared.test_start().is_none());
+        let end = match registry {
             Some(settings) => Registrar::new(shared, settings).run(),
             None => {
                 journal::forget(shared);
@@ -106,8 +110,14 @@ fn read_reloaded_settings() {
     }
 }
 
-/// What comes of a request.
-type Reply = Result<Found, KeysError>;
+/// What comes of a request. There is one at a time, so its size does not matter.
+#[allow(clippy::large_enum_variant)]
+enum Reply {
+    /// About this server's number.
+    Member(Result<Found, KeysError>),
+    /// About a range of numbers.
+    Range(Result<Answer, KeysError>),
+}
 
 /// A server that asks for a number with the settings of one time.
 struct Registrar {
@@ -121,6 +131,8 @@ struct Registrar {
     fleet: Option<(Meta, Member)>,
     /// When the request was sent that is on its way.
     asked_boot_ms: Option<u64>,
+    /// The place that it wants a range for, if it does.
+    asked_for: Option<Held>,
     not_before_boot_ms: u64,
     /// Up to where IDs were reserved when this process started.
     reserved_ms: i64,
@@ -134,6 +146,8 @@ impl Registrar {
     fn new(shared: &'static SharedState, settings: RegistrySettings) -> Registrar {
         let stored = durable::read().ok().and_then(|stored| stored.reserved_until_ms());
         let numbers = allowed_numbers(shared, &settings);
+        // What came of requests of an earlier one, or of another registry, nobody knows.
+        shared.tickets.drop_all();
         Registrar {
             shared,
             settings,
@@ -142,6 +156,7 @@ impl Registrar {
             connection: None,
             fleet: None,
             asked_boot_ms: None,
+            asked_for: None,
             not_before_boot_ms: 0,
             reserved_ms: stored.unwrap_or(i64::MIN),
         }
@@ -218,6 +233,7 @@ impl Registrar {
                 let mut randoms = randoms.into_iter();
                 let Some(request) = member.next(&local, || randoms.next().unwrap_or_default())
                 else {
+                    self.ask_for_range(now_boot_ms);
                     return;
                 };
                 Some((request, *meta))
@@ -243,8 +259,34 @@ impl Registrar {
             }
         }
         if let Some(connection) = &self.connection {
-            connection.send(move |registry| registry.ask(request));
+            connection.send(move |registry| Reply::Member(registry.ask(request)));
             self.asked_boot_ms = Some(now_boot_ms);
+        }
+    }
+
+    /// Asks for a range of numbers that sessions want, where nothing else is due. What is wrong with one ticket is told to
+    /// those who wait for that one.
+    fn ask_for_range(&mut self, now_boot_ms: u64) {
+        let (Some(connection), Some((meta, _))) = (&self.connection, &self.fleet) else { return };
+        let Some(WantedOf { held, wanted }) = self.shared.tickets.next_wanted() else { return };
+        let meta = *meta;
+        connection.send(move |registry| Reply::Range(registry.take_range(&meta, &wanted)));
+        (self.asked_boot_ms, self.asked_for) = (Some(now_boot_ms), Some(held));
+    }
+
+    /// The registry has told of a range, or why there is none.
+    fn answered_range(&mut self, answer: Answer) {
+        self.asked_boot_ms = None;
+        self.journal.heard_of_range();
+        if let Some(held) = self.asked_for.take() {
+            self.shared.tickets.answered(held, answer);
+        }
+    }
+
+    /// No answer came about a range.
+    fn give_up_range(&mut self) {
+        if let Some(held) = self.asked_for.take() {
+            self.shared.tickets.unanswered(held);
         }
     }
 
@@ -257,7 +299,12 @@ impl Registrar {
         let due_boot_ms = match (self.asked_boot_ms, &self.fleet) {
             (Some(asked), _) => asked + u64::from(self.terms().timeout_ms),
             (None, Some((_, member))) => {
-                member.next_at_boot_ms().unwrap_or(u64::MAX).max(self.not_before_boot_ms)
+                let wanted = if self.shared.tickets.wants() { 0 } else { u64::MAX };
+                member
+                    .next_at_boot_ms()
+                    .unwrap_or(u64::MAX)
+                    .min(wanted)
+                    .max(self.not_before_boot_ms)
             }
             (None, None) => self.not_before_boot_ms,
         };
@@ -271,8 +318,11 @@ impl Registrar {
             return;
         };
         match connection.wait(patience) {
-            Waited::Answer(Ok(Ok(found))) => self.answered(found),
-            Waited::Answer(Ok(Err(error))) => self.fail((&error).into()),
+            Waited::Answer(Ok(Reply::Member(Ok(found)))) => self.answered(found),
+            Waited::Answer(Ok(Reply::Range(Ok(answer)))) => self.answered_range(answer),
+            Waited::Answer(Ok(Reply::Member(Err(error)) | Reply::Range(Err(error)))) => {
+                self.fail((&error).into());
+            }
             Waited::Answer(Err(error)) => {
                 self.connection = None;
                 self.fail((&KeysError::Store(error)).into());
@@ -300,19 +350,24 @@ impl Registrar {
         };
         let Some((_, member)) = &mut self.fleet else { return };
         let listing = match &answer {
-            Answer::Listing(listing) => Some(listing.clone()),
+            fleet::Answer::Listing(listing) => Some(listing.clone()),
             _ => None,
         };
         let event = member.answered(answer, &local, |count| {
             usize::try_from(random::bits().unwrap_or(0) % count.max(1) as u64).unwrap_or(0)
         });
-        let typed =
-            self.numbers.as_ref().ok().copied().filter(|numbers| numbers.first == numbers.last);
-        let typed = typed
+        let allowed = self.numbers.as_ref().ok().copied();
+        let typed = allowed
+            .filter(|numbers| numbers.first == numbers.last)
             .filter(|_| settings::identity().worker.is_some())
             .map(|Numbers { datacenter, first, .. }| Number { datacenter, worker: first });
-        self.journal
-            .answered(event, took_ns, || journal::no_number(&listing.unwrap_or_default(), typed));
+        self.journal.answered(event, took_ns, || {
+            journal::no_number(&listing.unwrap_or_default(), allowed, typed)
+        });
+        if matches!(event, Event::Acquired(_) | Event::Fenced(_) | Event::RegistryRestored) {
+            // Nobody knows what the registry has forgotten, or who has a copy of this server.
+            self.shared.tickets.drop_all();
+        }
         if event == Event::NoFreeNumber {
             self.pause();
         }
@@ -342,6 +397,7 @@ impl Registrar {
                 member.unanswered();
                 member.set_terms(meta.terms);
                 *known = meta;
+                self.shared.tickets.drop_all();
             }
             None => {
                 let (kept, witness) = (number_file::kept(meta.id), number_file::witness());
@@ -354,6 +410,7 @@ impl Registrar {
     /// A request was of no use.
     fn fail(&mut self, trouble: Trouble) {
         self.asked_boot_ms = None;
+        self.give_up_range();
         if let Some((_, member)) = &mut self.fleet {
             member.unanswered();
         }
@@ -365,6 +422,7 @@ impl Registrar {
     /// Waits no longer for an answer. One that still comes must not be taken for that to another request.
     fn give_up_request(&mut self) {
         self.connection = None;
+        self.give_up_range();
         if self.asked_boot_ms.take().is_some()
             && let Some((_, member)) = &mut self.fleet
         {
@@ -395,6 +453,7 @@ impl Registrar {
         self.journal.revoke();
         let Some((_, member)) = &mut self.fleet else { return };
         member.leave();
+        self.asked_for = None;
         if self.asked_boot_ms.take().is_some() {
             self.connection = None;
         }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use id_gen_core::tsc::TscInterval;
 use pgrx::pg_sys;
 
+use crate::error::test_server::Trouble;
 use crate::error::{Error, Reason};
 use crate::fleet::registrar;
 use crate::generate::{keeper, transactions};
@@ -161,7 +162,8 @@ fn first_attach() -> Result<Backend, Error> {
     registrar::start_if_missing(shared);
     // A server that has left recovery never goes back to it, so once is enough.
     if server::is_in_recovery() {
-        return Err(Reason::Recovery.into());
+        let for_tests = shared.test_start().map(|_| Trouble::Standby.into());
+        return Err(for_tests.unwrap_or_else(|| Reason::Recovery.into()));
     }
     let slot = shared.take_slot()?;
     // SAFETY: `detach` matches the callback's type and reaches only this process's own slot.

@@ -20,8 +20,8 @@ use crate::error::{Error, Reason};
 use crate::fleet::registrar;
 use crate::generate::backend::{self, Backend};
 use crate::generate::wait::Wait;
-use crate::generate::{clocks, keeper, reserve, startup};
-use crate::os::clock;
+use crate::generate::{clocks, keeper, reserve, startup, test_server};
+use crate::os::{clock, test_stream};
 use crate::pg::lwlock::LwLockGuard;
 use crate::shared::{SharedState, Slot, State};
 
@@ -100,6 +100,9 @@ enum Denial {
 /// Nothing here raises an error or logs, so it needs no guard.
 #[inline(never)]
 pub fn next_id_at_once() -> Option<u64> {
+    if test_stream::stream().is_some() {
+        return None;
+    }
     let backend = backend::up_to_date()?;
     let shared = backend.shared;
     if let Some(id) = backend::take_shared(backend) {
@@ -127,6 +130,7 @@ pub fn next_id_at_once() -> Option<u64> {
 /// Whatever forbids this server to generate now.
 pub fn next_id() -> Result<u64, Error> {
     let backend = backend::attach()?;
+    test_server::before_snowflake()?;
     next_block(backend, |request, now_ns| claim(backend, request, now_ns))
 }
 
@@ -171,6 +175,7 @@ pub fn next_rows(size: ClaimSize) -> Result<Claim, Error> {
 
 fn next_run(size: ClaimSize, by_row: bool) -> Result<Claim, Error> {
     let backend = backend::attach()?;
+    test_server::before_snowflake()?;
     backend.slot.drop_block();
     claim(backend, Request::new(size, by_row), clock::wall_ns())
 }
@@ -277,7 +282,7 @@ fn claim_locked(
     now_ns: u64,
 ) -> Result<(Claim, bool), Denial> {
     let Some(node_bits) = state.rules.node_bits else { return Err(Denial::NoNumber) };
-    let State { allocator: Some(allocator), rules, peaks, .. } = state else {
+    let State { allocator: Some(allocator), rules, peaks, blocks_held, .. } = state else {
         return Err(Denial::NotStarted);
     };
     if allocator.monitor.is_due(now_ns) && !request.clocks_checked {
@@ -303,6 +308,7 @@ fn claim_locked(
     };
     // Under the lock, so that nobody reads a horizon above it before it is there.
     slot.publish(layout.id_at(run.start, node_bits));
+    *blocks_held |= run.count > 1;
     let low = allocator.is_low(run.end());
     peaks.note(layout, now_tick, run.end() - 1);
     let max_block = rules.max_block;

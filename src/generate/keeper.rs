@@ -6,7 +6,8 @@
 //! preloaded, with the first session that generates ([`workers`]). The postmaster starts it again if it
 //! ends. Nothing depends on it: without it, claims extend the reservation themselves. When it is
 //! told to stop it gives the unused part of the reservation back, so that after a clean restart
-//! nobody has to wait for the clock; a claim that comes later reserves for itself again.
+//! nobody has to wait for the clock; a claim that comes later reserves for itself again. It also puts
+//! the numbers of tickets aside that nobody has.
 
 use std::time::Duration;
 
@@ -14,10 +15,11 @@ use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::prelude::*;
 
 use crate::durable::replicated::Replayed;
+use crate::error::shards::ShardRefusal;
 use crate::error::{Error, Reason, log_limit, report};
 use crate::fleet::registrar;
 use crate::generate::startup::Decision;
-use crate::generate::{clocks, reserve, startup};
+use crate::generate::{clocks, reserve, shard_list, startup, ticket_aside};
 use crate::pg::worker::Worker;
 use crate::pg::{reload, server};
 use crate::settings;
@@ -56,16 +58,17 @@ pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
         if BackgroundWorker::sighup_received() {
             reload::read_file();
             shared.adopt_settings(Reader::Keeper);
-            log_pending_layout(shared);
+            log_pending(shared);
         }
     }
     shared.keeper.leave();
     // Whoever writes now holds the lock for the length of a write. If that does not end, the unused part
     // stays reserved, which costs a wait after the next start and never the stop of the server.
-    let released = shared
-        .write_lock
-        .lock_within(LAST_WRITE)
-        .map_or(Ok(()), |guard| reserve::release(shared, &guard));
+    let released = shared.write_lock.lock_within(LAST_WRITE).map_or(Ok(()), |guard| {
+        let released = reserve::release(shared, &guard);
+        ticket_aside::put_aside(shared, &guard);
+        released
+    });
     log.note(released);
     // The postmaster never starts a worker again that ended with status 0, not even one that was only terminated.
     // SAFETY: ends this process, which holds nothing any more.
@@ -77,19 +80,23 @@ fn round(shared: &'static SharedState) -> Result<(), Error> {
     registrar::start_if_missing(shared);
     log_limit::log_overdue();
     shared.layout()?;
-    let started = {
+    let (has_number, started) = {
         let state = shared.lock();
-        if state.rules.node_bits.is_none() {
-            // Nobody generates here: nothing to reserve, and nothing to complain about.
-            return Ok(());
-        }
-        state.allocator.is_some()
+        (state.rules.node_bits.is_some(), state.allocator.is_some())
     };
+    if !has_number && !shard_list::may_exist(shared) {
+        // Nobody generates here: nothing to reserve, and nothing to complain about.
+        return Ok(());
+    }
     let checked = clocks::check(shared);
     let replayed = if started { Replayed::IGNORED } else { Replayed::read()? };
     // Another process that writes does what this one would.
     if let Some(guard) = shared.write_lock.try_lock() {
         if started {
+            if let Ok(layout) = shared.layout() {
+                shard_list::write_changes(shared, layout, &guard)
+                    .map_err(ShardRefusal::Unreadable)?;
+            }
             // After a jump the reservation stays where it is, since nobody claims.
             reserve::extend(shared, &guard)?;
         } else {
@@ -100,8 +107,12 @@ fn round(shared: &'static SharedState) -> Result<(), Error> {
     checked.map(|_| ())
 }
 
-/// Logs that a new layout waits for a restart, and what will be wrong with it then.
-fn log_pending_layout(shared: &SharedState) {
+/// Logs that what a running server keeps was changed, and waits for a restart; and what will be wrong with a new layout
+/// then.
+fn log_pending(shared: &SharedState) {
+    if settings::test_start() != shared.test_start() {
+        report::log_line(settings::TEST_START_NOTICE);
+    }
     if let Ok(wanted) = settings::layout()
         && shared.layout_if_valid() != Some(&wanted)
     {

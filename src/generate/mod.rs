@@ -7,9 +7,14 @@
 //! | [`clocks`] | comparing the wall clock with the monotonic one |
 //! | [`wait`] | waiting for the clock |
 //! | [`reserve`] | moving the reservation, which is on disk |
+//! | [`shards`] | IDs of shards: the next one; taking a shard, giving it back |
+//! | [`shard_list`] | which shards this server has, in memory and on disk |
 //! | [`startup`] | the first claim of a server, and starting again after an administrator's decision |
 //! | [`transactions`] | how transactions end: what one has pending is let go of, or handed over |
+//! | [`observe`] | an ID from elsewhere, which everything made after it is above |
 //! | [`horizon`] | the commit horizon: what a statement may read, and which IDs from elsewhere may be committed |
+//! | [`test_server`] | what comes before an ID on a server for tests, and keeps it apart from real ones |
+//! | [`ticket_aside`] | numbers of tickets that a clean stop keeps for the next start |
 //! | [`keeper`] | the background worker that reserves ahead of need |
 
 pub mod backend;
@@ -17,7 +22,12 @@ pub mod claim;
 mod clocks;
 pub mod horizon;
 pub mod keeper;
+pub mod observe;
 pub mod reserve;
+pub mod shard_list;
+pub mod shards;
 pub mod startup;
+pub mod test_server;
+pub mod ticket_aside;
 mod transactions;
 mod wait;

@@ -4,10 +4,12 @@
 //! and to let claims use what was written, never during the write.
 
 use id_gen_core::allocator::Reservation;
+use id_gen_core::fleet::Number;
 use id_gen_core::fleet::member::Witness;
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::Layout;
 use id_gen_core::reservation::{Record, RecordedNode};
+use id_gen_core::startup::UNKNOWN_BOOT;
 
 use crate::durable::{self, number_file};
 use crate::error::Error;
@@ -22,16 +24,22 @@ use crate::shared::{SharedState, WriteGuard};
 pub fn extend(shared: &SharedState, guard: &WriteGuard<'_>) -> Result<(), Error> {
     let layout = *shared.layout()?;
     shared.sample();
+    shared.sample_shards();
     let (identity, next) = {
         let state = shared.lock();
         let Some(allocator) = &state.allocator else { return Ok(()) };
         let (now, max_lead_ms) = (clock::both(), state.settings.max_lead_ms);
         let max_jump_ns = state.max_jump_ns();
-        let next =
-            allocator.next_reservation(&layout, &state.identity, now, max_lead_ms, max_jump_ns);
+        // Far enough for whatever is furthest: the server's own number, or one of its shards.
+        let mut furthest = *allocator;
+        furthest.raise(shared.shards().end());
+        let mut next =
+            furthest.next_reservation(&layout, &state.identity, now, max_lead_ms, max_jump_ns);
         if next.until_ms <= allocator.reserved_until_ms(&layout) {
+            shared.shards().ceiling().raise(allocator.reserved_end());
             return Ok(());
         }
+        next.until_ms = next.until_ms.max(shared.shards_reserved_until_ms(&state, &layout));
         (state.identity, next)
     };
     write(shared, guard, layout, &identity, next)?;
@@ -43,6 +51,7 @@ pub fn extend(shared: &SharedState, guard: &WriteGuard<'_>) -> Result<(), Error>
         && let Some(allocator) = &mut state.allocator
     {
         allocator.extend(&layout, until_ms);
+        shared.shards().ceiling().raise(allocator.reserved_end());
     }
     Ok(())
 }
@@ -56,9 +65,11 @@ pub fn release(shared: &SharedState, guard: &WriteGuard<'_>) -> Result<(), Error
     let (identity, rest) = {
         let mut state = shared.lock();
         let identity = state.identity;
+        // From here on a claim has to extend the reservation first, and so to wait for this write. Shards that went to
+        // other servers count: they may come back.
+        let made_end = shared.lower_shards(&mut state);
         let Some(allocator) = &mut state.allocator else { return Ok(()) };
-        // From here on a claim has to extend the reservation first, and so to wait for this write.
-        let until_ms = allocator.release(&layout);
+        let until_ms = allocator.release_above(&layout, made_end);
         (identity, Reservation { until_ms, clock: allocator.monitor.trusted() })
     };
     write(shared, guard, layout, &identity, rest)
@@ -81,14 +92,17 @@ pub fn write(
         timeline: server::timeline(),
         layout,
         until_ms: reservation.until_ms,
-        boot: durable::boot(),
+        // Of no boot, so that the clock of a server for tests is not compared with the machine's later.
+        boot: if shared.test_start().is_some() { UNKNOWN_BOOT } else { durable::boot() },
         clock: reservation.clock,
         server_start_us: server::start_us(),
-        node: identity.worker.map(|worker| RecordedNode {
-            worker,
-            datacenter: identity.datacenter,
-            valid_until_ms: identity.valid_until_ms,
-        }),
+        node: shared.number_to_record(&shared.lock(), identity).map(
+            |Number { datacenter, worker }| RecordedNode {
+                worker,
+                datacenter,
+                valid_until_ms: identity.valid_until_ms,
+            },
+        ),
     };
     let since_ns = clock::mono_ns();
     let written = durable::write(&record).and_then(|()| write_witness(shared, &record));

@@ -11,8 +11,8 @@ use id_gen_core::startup::{self, StartPoint, StartupContext, StoredRecord};
 use crate::durable;
 use crate::durable::replicated::Replayed;
 use crate::error::{Error, Reason};
-use crate::generate::reserve;
-use crate::os::clock;
+use crate::generate::{reserve, shard_list, test_server};
+use crate::os::{clock, test_stream};
 use crate::pg::{server, transaction};
 use crate::shared::{SharedState, State, WriteGuard};
 
@@ -61,6 +61,7 @@ pub fn start(
     guard: &WriteGuard<'_>,
     decision: Decision,
 ) -> Result<Option<Started>, Error> {
+    test_server::mark(shared, guard)?;
     let layout = *shared.layout()?;
     let resets = matches!(decision, Decision::Reset { .. });
     let (number, max_lead_ms, max_jump_ns) = {
@@ -86,14 +87,22 @@ pub fn start(
     // may be written.
     let old = if resets { shared.take_allocator() } else { None };
     let start = start_point(&context, &number, old.as_ref(), decision)?;
+    let first_of_shards_ms = first_of_shards(&start, &context, resets);
+    // What shards made within reach of the clock is not forgotten either.
+    let resets_to_ms = resets.then(|| startup::above_clocks(&context).first_ms);
+    shard_list::load(shared, &layout, first_of_shards_ms, resets_to_ms, guard);
     let reserved_until_ms = match old {
         Some(old) => Some(old.reserved_until_ms(&layout)),
         None => durable::read().ok().and_then(|stored| stored.reserved_until_ms()),
     };
     // The last run may have left the clocks of this boot, which tell whether to trust the clock now.
     let mut allocator = Allocator::new(&layout, &start);
-    let first =
+    if let Some(end) = identity.number().and_then(|number| shared.end_as_shard(&layout, number)) {
+        allocator.raise(end);
+    }
+    let mut first =
         allocator.next_reservation(&layout, &identity, context.clock, max_lead_ms, max_jump_ns);
+    first.until_ms = first.until_ms.max(shared.shards_reserved_until_ms(&shared.lock(), &layout));
     reserve::write(shared, guard, layout, &identity, first)?;
     if context.upgraded_ms.is_some() {
         durable::upgrade::remove()?;
@@ -108,6 +117,8 @@ pub fn start(
     }
     shared.start_horizon(&mut state, &layout, &allocator, &prepared, resets)?;
     state.allocator = Some(allocator);
+    shared.shards().ceiling().raise(allocator.reserved_end());
+    shared.put_shards(&mut state);
     let first_ms = allocator.frontier_ms(&layout).max(context.clock.wall_ms());
     let ready_ms = first_ms.saturating_sub(max_lead_ms.into());
     Ok(Some(Started { first_ms, ready_ms, reserved_until_ms }))
@@ -191,10 +202,30 @@ fn start_point(
             let replicated_ms = context.replicated_ms.unwrap_or(i64::MIN);
             startup::granted_start_point(&stored, context, first_ms.max(replicated_ms))
         }
-        Some(first_ms) => startup::granted_start_point(&stored, context, first_ms),
+        // Nobody has made IDs with this number; but those of the server that this one was a standby of are to be below, and
+        // what that one observed. A bound that is out of reach of the clock is of a wrong clock, and binds nobody.
+        Some(first_ms) => {
+            let reach_ms = startup::above_clocks(context).first_ms;
+            let replicated_ms = context.replicated_ms.unwrap_or(i64::MIN).min(reach_ms);
+            startup::granted_start_point(&stored, context, first_ms.max(replicated_ms))
+        }
         None => startup::start_point(&stored, context),
     };
     start.map_err(|error| Reason::Startup(error, context.layout).into())
+}
+
+/// Where IDs of shards may go on, in Unix milliseconds. A number that was granted begins above all that anybody made with
+/// it, and says nothing of shards: for them, what was reserved does, and where that is lost the clocks.
+fn first_of_shards(start: &StartPoint, context: &StartupContext, resets: bool) -> i64 {
+    if resets {
+        return start.first_ms;
+    }
+    let reserved_ms = match durable::read() {
+        Ok(StoredRecord::Found(record)) => record.until_ms,
+        Ok(StoredRecord::Absent) => i64::MIN,
+        Ok(StoredRecord::Lost) | Err(_) => startup::above_clocks(context).first_ms,
+    };
+    start.first_ms.max(reserved_ms)
 }
 
 /// What is known of this server now.
@@ -206,7 +237,8 @@ fn context(layout: Layout, max_lead_ms: u32, replayed: Replayed) -> Result<Start
         layout,
         boot: durable::boot(),
         clock,
-        last_replayed_ms: server::last_replayed_ms(),
+        // Of the machine's clock, which says nothing of that of a server for tests.
+        last_replayed_ms: server::last_replayed_ms().filter(|_| test_stream::stream().is_none()),
         replicated_ms: replayed.until_ms(),
         max_lead_ms,
         upgraded_ms: durable::upgrade::time_ms(clock)?,

@@ -8,7 +8,8 @@ use pgrx::prelude::*;
 
 use crate::error::{Error, Reason};
 use crate::generate::backend::Backend;
-use crate::os::clock;
+use crate::generate::test_server;
+use crate::os::{clock, test_stream};
 use crate::pg::server;
 use crate::pg::wait_event::WaitEvent;
 use crate::shared::Slot;
@@ -54,12 +55,9 @@ impl Wait {
             let state = self.backend.shared.lock();
             (state.settings, state.first_granted_ms(layout))
         };
-        let now_ns = clock::wall_ns();
-        let due_ns = layout.tick_start_ns(limit.due_tick(layout, position));
-        let ahead_ns = due_ns.saturating_sub(now_ns);
+        let due_tick = limit.due_tick(layout, position);
         let max_wait_ns = u64::from(settings.max_wait_ms) * NS_PER_MS;
-        let left_ns = max_wait_ns.saturating_sub(self.so_far_ns());
-        if left_ns == 0 && ahead_ns > 0 {
+        if let Err(ahead_ns) = self.until_tick(layout, due_tick, max_wait_ns)? {
             if let Some(first_ms) = first_granted_ms {
                 return Err(Reason::NotBegun { first_ms }.into());
             }
@@ -69,8 +67,33 @@ impl Wait {
             let lead = Lead { lead_ms, max_lead_ms, reserve_ms };
             return Err(Reason::Ahead { lead, max_wait_ms: settings.max_wait_ms }.into());
         }
-        sleep(ahead_ns.min(left_ns));
         Ok(())
+    }
+
+    /// Sleeps until the clock may show a tick, or a little less to look again; interrupted as above.
+    ///
+    /// The clock of a server for tests moves by so much instead.
+    ///
+    /// # Errors
+    /// What forbids that. Within, how far the clock is from the tick, if the wait is over.
+    pub fn until_tick(
+        &self,
+        layout: &Layout,
+        tick: u64,
+        max_wait_ns: u64,
+    ) -> Result<Result<(), u64>, Error> {
+        let now_ns = clock::wall_ns();
+        let ahead_ns = layout.tick_start_ns(tick).saturating_sub(now_ns);
+        if let Some(stream) = test_stream::stream() {
+            test_server::wait_until(stream, now_ns + ahead_ns.min(max_wait_ns))?;
+            return Ok(if ahead_ns > max_wait_ns { Err(ahead_ns) } else { Ok(()) });
+        }
+        let left_ns = max_wait_ns.saturating_sub(self.so_far_ns());
+        if left_ns == 0 && ahead_ns > 0 {
+            return Ok(Err(ahead_ns));
+        }
+        sleep(ahead_ns.min(left_ns));
+        Ok(Ok(()))
     }
 }
 

@@ -4,10 +4,12 @@
 //! Called only from functions that set `search_path` to `pg_catalog`. Queries only read, and say so,
 //! or a standby would refuse them.
 
+use id_gen_core::ticket::Steps;
 use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 use pgrx::spi::{Error, SpiTupleTable};
 
+use crate::pg::sequence::Definition;
 use crate::pg::text::{Text, in_server_encoding};
 
 /// What a query of one row finds.
@@ -97,6 +99,57 @@ pub fn narrow_columns() -> Result<Vec<NarrowColumn>, Error> {
                     name: string(row.get(1)?),
                     type_name: string(row.get(2)?),
                     remedy: string(row.get(3)?),
+                })
+            })
+            .collect()
+    })
+}
+
+/// A sequence that tickets are of.
+pub struct TicketSequence {
+    /// Its number.
+    pub oid: pg_sys::Oid,
+    /// As one types it.
+    pub name: String,
+    /// What it is declared as.
+    pub definition: Definition,
+    /// Its last value, if one was taken and the role may see it.
+    pub last_value: Option<i64>,
+}
+
+/// Sequences of this database that columns get tickets of by default, and these.
+pub fn ticket_sequences(in_use: Vec<pg_sys::Oid>) -> Result<Vec<TicketSequence>, Error> {
+    const QUERY: &str = "
+        SELECT c.oid, c.oid::regclass::text, s.seqincrement, s.seqmin, s.seqmax, s.seqtypid,
+               CASE WHEN has_sequence_privilege(c.oid, 'SELECT') THEN pg_sequence_last_value(c.oid) END
+          FROM pg_class c JOIN pg_sequence s ON s.seqrelid = c.oid
+         WHERE c.oid = ANY ($1)
+            OR c.oid IN (
+               SELECT of.refobjid
+                 FROM pg_extension e
+                 JOIN pg_depend member ON member.refclassid = 'pg_extension'::regclass
+                      AND member.refobjid = e.oid AND member.classid = 'pg_proc'::regclass
+                      AND member.deptype = 'e'
+                 JOIN pg_proc p ON p.oid = member.objid AND p.proname = 'ticket_next'
+                 JOIN pg_depend used ON used.refclassid = 'pg_proc'::regclass AND used.refobjid = p.oid
+                      AND used.classid = 'pg_attrdef'::regclass
+                 JOIN pg_depend of ON of.classid = used.classid AND of.objid = used.objid
+                      AND of.refclassid = 'pg_class'::regclass AND of.refobjsubid = 0
+                WHERE e.extname = 'id_gen')
+         ORDER BY 2";
+    Spi::connect(|client| {
+        client
+            .select(QUERY, None, &[in_use.into()])?
+            .map(|row| {
+                let number = |place| Ok::<i64, Error>(row.get(place)?.unwrap_or(0));
+                Ok(TicketSequence {
+                    oid: row.get(1)?.unwrap_or(pg_sys::InvalidOid),
+                    name: string(row.get(2)?),
+                    definition: Definition {
+                        steps: Steps { step: number(3)?, min: number(4)?, max: number(5)? },
+                        type_oid: row.get::<pg_sys::Oid>(6)?.unwrap_or(pg_sys::InvalidOid).to_u32(),
+                    },
+                    last_value: row.get(7)?,
                 })
             })
             .collect()

@@ -8,19 +8,25 @@ use id_gen_core::identity::{Identity, IdentitySource};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::{Lead, LeadLevel};
 use id_gen_core::presets::name_or_text;
+use id_gen_core::shard_file::SHARD_FILE;
 use id_gen_core::time::{NS_PER_MS, NS_PER_S, format_ms, unix_ms};
 use pgrx::datum::DatumWithOid;
 use pgrx::pg_sys;
 
 use crate::durable;
-use crate::error::{Error, Message, Reason, hint};
-use crate::generate::startup;
-use crate::observe::catalog_queries::{self as catalog, Column, Holds};
+use crate::error::shards::{ShardRefusal, recovery_line};
+use crate::error::test_server::{ON_COMMAND_LINE, UNSET};
+use crate::error::{self, Error, Message, Reason, hint, ticket};
+use crate::fleet::commands;
+use crate::generate::{self, startup, test_server};
+use crate::observe::catalog_queries::{self as catalog, Column, Holds, TicketSequence};
 use crate::observe::readiness;
 use crate::os::clock;
+use crate::pg::sequence::Definition;
 use crate::pg::text::in_error;
 use crate::pg::{schema, server};
 use crate::settings::{self, Settings};
+use crate::shared::shards::{Basis, FileState};
 use crate::shared::worker_place::Missing;
 use crate::shared::{Counts, FleetCounts, Membership, SharedState, memory};
 
@@ -34,7 +40,10 @@ const LATE_NS: u64 = 10 * NS_PER_S;
 /// What is wrong where no keeper runs.
 const NO_KEEPER: &str =
     "the background worker does not run; calls write the reservation themselves";
-/// Share of the sequence from which on there is little room left.
+/// A sequence of tickets that ends sooner is worth planning for.
+const ENDS_SOON_DAYS: f64 = 90.0;
+const SECONDS_PER_DAY: f64 = 86_400.0;
+/// Share of a sequence from which on there is little room left.
 const MOSTLY: f64 = 0.8;
 
 /// What a check found.
@@ -129,10 +138,14 @@ pub fn all() -> Result<Vec<Row>, Error> {
         checks.push(("preload", preload(shared.as_ref().err())));
         checks.push(("recovery", recovery()));
         if let Ok(shared) = shared {
+            checks.push(("test_server", for_tests(shared)));
             of_server(shared, &mut checks)?;
         }
     }
     checks.push(("column_types", column_types()?));
+    if may_read {
+        checks.push(("tickets", tickets()?));
+    }
     let schema = catalog::schema()?;
     Ok(checks.into_iter().map(|(name, result)| result.into_row(name, &schema)).collect())
 }
@@ -173,6 +186,7 @@ fn of_server(
     checks.extend([
         ("worker_id", worker_id(&on)?),
         ("fleet", fleet(&on)),
+        ("shards", shards(&on)),
         ("layout_end", layout_end(&on)),
         ("clock_jump", clock_jump(&on)),
         ("clock_steps", clock_steps(&on)),
@@ -215,6 +229,31 @@ fn recovery() -> CheckResult {
     )
 }
 
+/// Whether the server's IDs are the same in each run, and what waits for a restart.
+fn for_tests(shared: &SharedState) -> CheckResult {
+    if let Err(error) = test_server::check(shared) {
+        return CheckResult::failing(&error);
+    }
+    let start = shared.test_start();
+    if settings::test_start() != start {
+        let found =
+            "id_gen.test_start was changed, but a running server stays what it was started as";
+        return Warning(found.to_owned(), "Restart the server.".to_owned());
+    }
+    match start {
+        None => Fine("IDs are made for real".to_owned()),
+        Some(_) => Warning(
+            format!(
+                "this server is for tests: its IDs are the same in each run, and its clock for them shows {}",
+                format_ms(unix_ms(clock::wall_ns()))
+            ),
+            format!(
+                "Keep its data apart from that of other servers. For real IDs make a new data directory; or unset id_gen.test_start, {ON_COMMAND_LINE}, restart, and call id_gen_end_tests(): {UNSET}"
+            ),
+        ),
+    }
+}
+
 /// The layout of the running server, and the one that waits for a restart.
 fn layout(shared: &SharedState) -> CheckResult {
     let in_force = match shared.layout() {
@@ -253,7 +292,90 @@ fn pending_layout(shared: &SharedState, wanted: &Layout, in_force: &Layout) -> C
     )
 }
 
+/// The shards of this server: what keeps it from making their IDs, now or after a restart.
+fn shards(on: &CheckedServer) -> CheckResult {
+    let (file, basis) = {
+        let state = on.shared.lock();
+        (state.shards.file, state.shard_basis())
+    };
+    match file {
+        FileState::Unusable(damage) => {
+            return CheckResult::failing(&ShardRefusal::Unusable(damage).into());
+        }
+        FileState::Foreign => {
+            return Warning(
+                format!(
+                    "the file \"{SHARD_FILE}\" is of another directory or timeline: this server has no shards"
+                ),
+                format!(
+                    "Take each shard that it is to have, once the server that had it makes none of its IDs any more: {}",
+                    recovery_line(7)
+                ),
+            );
+        }
+        FileState::Unread | FileState::Read | FileState::Unreadable => {}
+    }
+    if file == FileState::Unread && !server::is_in_recovery() {
+        return Fine(
+            "not looked for yet: this server has made no ID since it was started".to_owned(),
+        );
+    }
+    if server::is_in_recovery() {
+        return Fine("none: a standby has no shards".to_owned());
+    }
+    match generate::shard_list::compare(on.shared) {
+        Err(error) => return CheckResult::failing(&ShardRefusal::Unreadable(error).into()),
+        Ok(differ) => {
+            if let Some(number) = differ.first() {
+                let count = differ.len();
+                let worker = number.worker;
+                return Wrong(
+                    format!(
+                        "the disk and the running server differ about {count} shards, shard {worker} among them: the last write failed"
+                    ),
+                    format!(
+                        "Take each again, or give it back: SELECT id_gen_shard_take({worker}); or SELECT id_gen_shard_release({worker});"
+                    ),
+                );
+            }
+        }
+    }
+    let owned = || {
+        let in_use = on.shared.shards().in_use();
+        in_use.filter_map(|place| Some((place, place.number()?, place.owned()?)))
+    };
+    if let Some((_, number, _)) = owned().find(|(place, ..)| !on.shared.has_room(&on.layout, place))
+    {
+        return Wrong(
+            format!(
+                "layout \"{}\" has no room for shard {}",
+                name_or_text(&on.layout),
+                number.worker
+            ),
+            error::shards::without_room(number),
+        );
+    }
+    let of_fleet = owned().find(|(_, _, owned)| owned.in_fleet);
+    if let (Some(Basis::Declared), Some((_, number, _))) = (basis, of_fleet) {
+        return CheckResult::failing(&ShardRefusal::OfFleet(number).into());
+    }
+    if on.settings.has_registry {
+        let granted = owned()
+            .find_map(|(_, number, _)| commands::check_shard_number(&on.layout, number).err());
+        if let Some(error) = granted {
+            return CheckResult::failing(&error);
+        }
+    }
+    Fine(format!("this server makes the IDs of {} shards", owned().count()))
+}
+
 fn worker_id(on: &CheckedServer) -> Result<CheckResult, Error> {
+    if on.identity.worker.is_none()
+        && !on.settings.has_registry
+        && on.shared.shards().is_any_owned()
+    {
+        return Ok(Fine("none of its own, which shards do not need".to_owned()));
+    }
     if let Err(error) = on.shared.check_number(&on.layout) {
         return Ok(CheckResult::failing(&error));
     }
@@ -484,6 +606,59 @@ fn column_types() -> Result<CheckResult, Error> {
         format!("a snowflake needs a bigint: {}", found.join(", ")),
         format!("Change the type, which rewrites the table: {}", remedies.join(" ")),
     ))
+}
+
+/// Sequences that are used up, or will be.
+fn tickets() -> Result<CheckResult, Error> {
+    let mut in_use = memory::attach().map(|shared| shared.tickets.snapshots()).unwrap_or_default();
+    in_use.retain(|ticket| ticket.key.database == server::database());
+    let oids = in_use.iter().map(|ticket| pg_sys::Oid::from(ticket.key.sequence)).collect();
+    let sequences = catalog::ticket_sequences(oids)?;
+    let (mut ended, mut ending) = (Vec::new(), Vec::new());
+    for sequence in &sequences {
+        let TicketSequence { oid, name, definition: Definition { steps, .. }, last_value } =
+            sequence;
+        let Some(last_value) = last_value else { continue };
+        let held = in_use.iter().filter(|ticket| ticket.key.sequence == oid.to_u32());
+        let (held, per_second) = held.fold((0, 0.0), |(held, per_second), ticket| {
+            (held + ticket.left, ticket.usual_per_second() + per_second)
+        });
+        let beyond = last_value.checked_add(steps.step).map_or(0, |next| steps.left_from(next));
+        let left = beyond.saturating_add(held);
+        if left == 0 {
+            ended.push((sequence, format!("{name} has no number left up to {}", steps.max)));
+            continue;
+        }
+        let used = steps.used_below(*last_value);
+        let days = left as f64 / per_second / SECONDS_PER_DAY;
+        let days = Some(days).filter(|days| per_second > 0.0 && *days < ENDS_SOON_DAYS);
+        if used < MOSTLY && days.is_none() {
+            continue;
+        }
+        let when = days.map_or_else(String::new, |days| format!("; the rest lasts {days:.1} days"));
+        ending.push((
+            sequence,
+            format!(
+                "{name} has used {:.0} % of its numbers up to {}{when}",
+                used * 100.0,
+                steps.max
+            ),
+        ));
+    }
+    let remedies = |found: &[(&TicketSequence, String)]| {
+        let remedies = found.iter().map(|(of, _)| ticket::longer(&of.name, &of.definition));
+        remedies.collect::<Vec<_>>().join(" ")
+    };
+    let words = |found: &[(&TicketSequence, String)]| {
+        found.iter().map(|(_, words)| words.as_str()).collect::<Vec<_>>().join("; ")
+    };
+    Ok(if !ended.is_empty() {
+        Wrong(words(&ended), remedies(&ended))
+    } else if !ending.is_empty() {
+        Warning(words(&ending), remedies(&ending))
+    } else {
+        Fine(format!("{} sequences with tickets, all with enough numbers left", sequences.len()))
+    })
 }
 
 fn newest_id(on: &CheckedServer, column: &Column, newest: i64) -> CheckResult {

@@ -11,7 +11,7 @@ use id_gen_core::time::{NS_PER_MS, NS_PER_S};
 
 use crate::durable;
 use crate::error::{Error, Reason};
-use crate::generate::startup;
+use crate::generate::{startup, test_server};
 use crate::os::clock;
 use crate::pg::server;
 use crate::settings::{self, Settings};
@@ -64,6 +64,7 @@ pub fn check(shared: &SharedState) -> Result<(), Error> {
     if server::is_in_recovery() {
         return Err(Reason::Recovery.into());
     }
+    test_server::check(shared)?;
     let layout = shared.layout()?;
     let (settings, _) = settings_of(Some(shared));
     shared.check_number(layout)?;

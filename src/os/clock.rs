@@ -1,10 +1,12 @@
 //! Reading the operating system's clocks. The rules about time are in `id_gen_core`; no other file
-//! asks what time it is.
+//! asks what time it is. On a server for tests, the wall clock is its own ([`crate::os::test_stream`]).
 
 use std::time::Duration;
 
 use id_gen_core::clock::ClockReading;
 use id_gen_core::time::NS_PER_S;
+
+use crate::os::test_stream;
 
 /// The two clocks count as read at one moment if no more than this passes in between: 1 ms.
 const TOGETHER_NS: u64 = 1_000_000;
@@ -31,12 +33,30 @@ fn read_ns(clock: libc::clockid_t) -> u64 {
 /// Wall clock, nanoseconds since the Unix epoch.
 #[inline(always)]
 pub fn wall_ns() -> u64 {
+    match test_stream::stream() {
+        None => machine_ns(),
+        Some(stream) => stream.now_ns(),
+    }
+}
+
+/// The machine's wall clock, also on a server for tests.
+#[inline(always)]
+pub fn machine_ns() -> u64 {
     read_ns(libc::CLOCK_REALTIME)
 }
 
 /// Wall clock, time since the Unix epoch.
 #[inline(always)]
 pub fn since_epoch() -> Duration {
+    match test_stream::stream() {
+        None => machine_since_epoch(),
+        Some(stream) => Duration::from_nanos(stream.now_ns()),
+    }
+}
+
+/// The machine's wall clock, time since the Unix epoch, also on a server for tests.
+#[inline(always)]
+pub fn machine_since_epoch() -> Duration {
     let (seconds, ns) = read(libc::CLOCK_REALTIME);
     Duration::new(seconds, ns)
 }
@@ -53,18 +73,29 @@ pub fn raw_ns() -> u64 {
     read_ns(libc::CLOCK_MONOTONIC_RAW)
 }
 
-/// Both clocks at one moment.
+/// Both clocks at one moment; those of a server for tests keep step with each other.
 pub fn both() -> ClockReading {
+    match test_stream::stream() {
+        None => machine_both(),
+        Some(stream) => {
+            let now_ns = stream.now_ns();
+            ClockReading { wall_ns: now_ns, mono_ns: now_ns }
+        }
+    }
+}
+
+/// The machine's clocks at one moment, also on a server for tests.
+pub fn machine_both() -> ClockReading {
     let mut before_ns = mono_ns();
     for _ in 0..TRIES {
-        let wall_ns = wall_ns();
+        let wall_ns = machine_ns();
         let after_ns = mono_ns();
         if after_ns.wrapping_sub(before_ns) <= TOGETHER_NS {
             return ClockReading { wall_ns, mono_ns: after_ns };
         }
         before_ns = after_ns;
     }
-    ClockReading { wall_ns: wall_ns(), mono_ns: mono_ns() }
+    ClockReading { wall_ns: machine_ns(), mono_ns: mono_ns() }
 }
 
 /// Whether a time service keeps the kernel's clock synchronized, as the kernel reports it; `None`

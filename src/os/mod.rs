@@ -4,4 +4,5 @@
 pub mod clock;
 pub mod process;
 pub mod random;
+pub mod test_stream;
 pub mod tsc;

@@ -1,6 +1,8 @@
 //! Random bits in bulk: ChaCha with 12 rounds, as in the `rand` crate's standard generator, seeded
 //! from the operating system, so that a UUID costs a few nanoseconds of it.
 //!
+//! On a server for tests they come from its own stream ([`crate::os::test_stream`]); no process of it seeds a source.
+//!
 //! The generator writes its output into the buffer that bits are taken from, 256 bytes at a time.
 
 use once_cell::unsync::OnceCell;
@@ -10,6 +12,7 @@ use rand_chacha::rand_core::SeedableRng;
 use rand_chacha::rand_core::block::BlockRngCore;
 
 use crate::os::process::PerProcess;
+use crate::os::test_stream;
 
 struct Source {
     generator: ChaCha12Core,
@@ -53,6 +56,15 @@ pub fn seeded_bits() -> Option<u64> {
     })
 }
 
+/// Whether this process has seeded its source.
+#[inline(always)]
+pub fn is_seeded() -> bool {
+    SOURCE.with(|cell| {
+        // SAFETY: as above.
+        cell.get().is_some_and(|source| source.pid == unsafe { pg_sys::MyProcPid })
+    })
+}
+
 /// 64 random bits.
 ///
 /// # Errors
@@ -78,6 +90,9 @@ pub fn fresh(numbers: &mut [u128]) -> Result<(), getrandom::Error> {
 #[cold]
 #[inline(never)]
 fn seed(cell: &mut OnceCell<Source>) -> Result<u64, getrandom::Error> {
+    if let Some(stream) = test_stream::stream() {
+        return Ok(stream.draw());
+    }
     let mut seed = <ChaCha12Core as SeedableRng>::Seed::default();
     getrandom::fill(&mut seed)?;
     // SAFETY: as above.

@@ -275,6 +275,11 @@ pub fn int8(value: i64) -> pg_sys::Datum {
     pg_sys::Datum::from(value)
 }
 
+/// A count as a `bigint` of a row, which ends after 292 years of one a nanosecond.
+pub fn bigint(count: u64) -> Option<pg_sys::Datum> {
+    Some(int8(i64::try_from(count).unwrap_or(i64::MAX)))
+}
+
 /// A `double precision` result.
 pub fn float8(value: f64) -> pg_sys::Datum {
     pg_sys::Datum::from(value.to_bits())

@@ -23,7 +23,7 @@ use crate::pg::lwlock::BlockedSigterm;
 /// (`FirstNormalObjectId`, `transam.h`).
 const FILE_NUMBER: u32 = 8473;
 /// Its path in the data directory, for people.
-pub const FILE: &str = "global/8473";
+pub const PAGE_FILE: &str = "global/8473";
 
 /// Where the bytes begin: behind the page's header.
 const CONTENT: usize = offset_of!(pg_sys::PageHeaderData, pd_linp);

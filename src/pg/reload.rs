@@ -15,7 +15,7 @@ pub fn time() -> pg_sys::TimestampTz {
 /// The same on the monotonic clock, which unlike [`time`] compares between processes whatever the
 /// wall clock does.
 pub fn time_mono_ns() -> u64 {
-    let now = clock::both();
+    let now = clock::machine_both();
     let read_at_us = timestamp::unix_us(time());
     let age_ns = i128::from(now.wall_ns) - i128::from(read_at_us) * 1000;
     now.mono_ns.saturating_sub(u64::try_from(age_ns).unwrap_or(0))

@@ -12,7 +12,8 @@ pub fn qualified_for_caller(statements: &str, function: pg_sys::Oid) -> String {
 }
 
 /// How the names of our functions and views begin, as far as statements that are to be typed have them.
-const FAMILIES: [&str; 6] = ["id_", "snowflake_", "ulid_", "typeid", "sqids_", "uuidv8_"];
+const FAMILIES: [&str; 7] =
+    ["id_", "snowflake_", "ticket_", "ulid_", "typeid", "sqids_", "uuidv8_"];
 
 /// Statements with a schema in front of each of our functions, and of each view of ours that is read.
 pub fn qualified(statements: &str, schema: &str) -> String {

@@ -25,6 +25,18 @@ pub fn can_start_workers() -> bool {
     unsafe { pg_sys::IsUnderPostmaster && !pg_sys::IsBinaryUpgrade }
 }
 
+/// A role's name as one types it.
+pub fn role_name(role: pg_sys::Oid) -> String {
+    // SAFETY: a string that PostgreSQL allocates, or null where the role is gone.
+    unsafe {
+        let name = pg_sys::GetUserNameFromId(role, true);
+        if name.is_null() {
+            return "CURRENT_USER".to_owned();
+        }
+        CStr::from_ptr(pg_sys::quote_identifier(name)).to_string_lossy().into_owned()
+    }
+}
+
 /// Whether the server is a standby or still recovers.
 pub fn is_in_recovery() -> bool {
     // SAFETY: callable by any process that can run SQL.
@@ -130,6 +142,13 @@ pub fn transaction_start() -> pg_sys::TimestampTz {
 pub fn system_identifier() -> u64 {
     // SAFETY: only reads shared memory.
     unsafe { pg_sys::GetSystemIdentifier() }
+}
+
+/// Whether the server is being stopped, as its own file says to those outside.
+pub fn is_stopping() -> bool {
+    const STATUS_LINE: usize = 8; // LOCK_FILE_LINE_PM_STATUS
+    let file = std::fs::read_to_string("postmaster.pid").unwrap_or_default();
+    file.lines().nth(STATUS_LINE - 1).is_some_and(|status| status.trim() == "stopping")
 }
 
 /// The timeline that the server writes on. Only for a server that has left recovery, whose timeline

@@ -3,11 +3,11 @@
 //! A running server keeps the layout it was started with, so a new value waits for a restart. Its text
 //! is parsed once: PostgreSQL calls the check hook for every set and again with every reload.
 
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CString, c_char, c_void};
 
 use id_gen_core::layout::{Layout, LayoutError};
 use id_gen_core::time::unix_ms;
-use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
+use pgrx::guc::GucSetting;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -15,6 +15,7 @@ use crate::error::{Error, Message, Reason, hint};
 use crate::os::clock;
 use crate::os::process::PerProcess;
 use crate::pg::server;
+use crate::settings::check_hook;
 
 static LAYOUT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c"default"));
 
@@ -24,9 +25,6 @@ static PARSED: PerProcess<Option<(String, Result<Layout, LayoutError>)>> = PerPr
 /// The layout that the running server keeps until it restarts, as far as this process knows; the inner
 /// `None` where nothing generates.
 static IN_FORCE: PerProcess<Option<Option<Layout>>> = PerProcess::new(None);
-
-/// Whether the check hook has nothing to refuse, because the parameter is being defined.
-static DEFINING: PerProcess<bool> = PerProcess::new(false);
 
 /// A value of the parameter that is no layout.
 pub struct InvalidLayout {
@@ -90,41 +88,26 @@ fn usable(text: &str) -> Result<Layout, LayoutError> {
 /// The check hook. It refuses a text that is no layout, whoever sets it, and for `ALTER SYSTEM` also a
 /// layout that no ID can be made with today. Elsewhere the clock does not count: a text that was good
 /// when it was set must not fail later, in a session that only restores it.
-///
-/// A parallel worker takes what its leader has, as it is. Nor is a value refused that is found when the
-/// library is loaded: PostgreSQL would replace it by the default and go on, and this server would
-/// silently issue IDs of another layout. It is kept instead, so that it can be seen, and generating
-/// refuses until it is corrected.
 #[pg_guard]
-unsafe extern "C-unwind" fn check_hook(
+unsafe extern "C-unwind" fn check_layout(
     value: *mut *mut c_char,
     _extra: *mut *mut c_void,
     _source: pg_sys::GucSource::Type,
 ) -> bool {
-    if server::is_starting_parallel_worker() || DEFINING.with(|defining| *defining) {
-        return true;
-    }
-    // SAFETY: PostgreSQL passes a pointer to a pointer, which is that of a string or null.
-    let text = match unsafe { value.as_ref() } {
-        // SAFETY: the string outlives the call.
-        Some(text) if !text.is_null() => unsafe { CStr::from_ptr(*text) }.to_string_lossy(),
-        _ => return true,
-    };
+    // SAFETY: what PostgreSQL has passed.
+    let Some(text) = (unsafe { check_hook::to_check(value) }) else { return true };
     let typed = server::is_in_alter_system();
     match if typed { usable(&text) } else { parse(&text) } {
         Ok(layout) => {
             if typed && layout_in_force().is_some_and(|in_force| in_force != Some(layout)) {
-                ereport!(
-                    PgLogLevel::NOTICE,
-                    PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
-                    RESTART_NOTICE
-                );
+                check_hook::note_restart(RESTART_NOTICE);
             }
             true
         }
         Err(error) => {
             let text = text.into_owned();
-            refuse(Reason::InvalidLayoutSetting { text, error, last: None }.into());
+            let error: Error = Reason::InvalidLayoutSetting { text, error, last: None }.into();
+            check_hook::refuse(Message { hint: hint::layout_value(), ..error.message() });
             false
         }
     }
@@ -134,41 +117,16 @@ unsafe extern "C-unwind" fn check_hook(
 pub const RESTART_NOTICE: &str =
     "parameter \"id_gen.layout\" takes effect when the server is restarted";
 
-/// Gives the words of an error to PostgreSQL, which refuses the value.
-fn refuse(error: Error) {
-    let Message { sqlstate, primary, detail, .. } = error.message();
-    let keep = |text: String| {
-        let text = CString::new(text).unwrap_or_default();
-        // SAFETY: a valid C string; the copy lives until PostgreSQL has reported it.
-        unsafe { pg_sys::pstrdup(text.as_ptr()) }
-    };
-    // SAFETY: variables of this process that a check hook is meant to set.
-    unsafe {
-        pg_sys::GUC_check_errcode(sqlstate as i32);
-        pg_sys::GUC_check_errmsg_string = keep(primary);
-        if let Some(detail) = detail {
-            pg_sys::GUC_check_errdetail_string = keep(detail);
-        }
-        pg_sys::GUC_check_errhint_string = keep(hint::layout_value());
-    }
-}
-
 /// Defines the parameter.
 pub fn define() {
-    DEFINING.with(|defining| *defining = true);
-    // SAFETY: the hook has the signature PostgreSQL expects and is guarded against unwinding.
+    // SAFETY: the hook is guarded.
     unsafe {
-        GucRegistry::define_string_guc_with_hooks(
+        check_hook::define(
             c"id_gen.layout",
             c"Sets what the bits of generated snowflakes mean.",
             c"The name of a preset (see snowflake_layouts()) or a layout text. A running server keeps the layout it was started with.",
             &LAYOUT,
-            GucContext::Sighup,
-            GucFlags::empty(),
-            Some(check_hook),
-            None,
-            None,
+            Some(check_layout),
         );
     }
-    DEFINING.with(|defining| *defining = false);
 }

@@ -5,11 +5,13 @@
 //! those in force for the server are in shared memory, where the keeper puts what it reads, or while
 //! none runs, whoever read the file last.
 
+mod check_hook;
 mod layout_check_hook;
 mod mask;
 mod parameters;
 pub mod placeholder;
 pub mod registry;
+mod test_start;
 
 pub use layout_check_hook::{
     InvalidLayout, RESTART_NOTICE, check_starting_layout, layout, layout_in_force,
@@ -17,3 +19,4 @@ pub use layout_check_hook::{
 };
 pub use mask::key_file as mask_key_file;
 pub use parameters::{Settings, current, define, identity};
+pub use test_start::{TEST_START_NOTICE, set_test_start_in_force, test_start, test_start_in_force};

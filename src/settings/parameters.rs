@@ -8,7 +8,7 @@ use id_gen_core::lead::LARGEST_MAX_LEAD_MS;
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 use pgrx::pg_sys;
 
-use crate::settings::{layout_check_hook, mask, registry};
+use crate::settings::{layout_check_hook, mask, registry, test_start};
 
 /// The value of `id_gen.worker_id` that means "not set".
 const UNSET: i32 = -1;
@@ -53,6 +53,8 @@ pub struct Settings {
     pub max_block: u32,
     /// Whether the server's number comes from a fleet's registry.
     pub has_registry: bool,
+    /// Tells the fleet and its registry from others; zero: none.
+    pub registry_mark: u64,
 }
 
 impl Settings {
@@ -64,6 +66,7 @@ impl Settings {
         sequence_start: SequenceStart::Zero,
         max_block: 1,
         has_registry: false,
+        registry_mark: 0,
     };
 }
 
@@ -79,6 +82,7 @@ pub fn current() -> Settings {
         },
         max_block: MAX_BLOCK.get().unsigned_abs(),
         has_registry: registry::is_set(),
+        registry_mark: registry::mark(),
     }
 }
 
@@ -165,6 +169,7 @@ pub fn define() {
     );
     registry::define();
     mask::define();
+    test_start::define();
     // SAFETY: a constant string; PostgreSQL copies it.
     unsafe { pg_sys::MarkGUCPrefixReserved(c"id_gen".as_ptr()) };
 }

@@ -48,6 +48,20 @@ pub fn is_set() -> bool {
     !text(&REGISTRY).trim().is_empty()
 }
 
+/// Tells the fleet and its registry from others; zero without a registry.
+pub fn mark() -> u64 {
+    if !is_set() {
+        return 0;
+    }
+    // FNV-1a's start and prime.
+    let (registry, fleet) = (text(&REGISTRY), text(&FLEET));
+    let bytes = registry.bytes().chain(std::iter::once(0)).chain(fleet.bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    hash.max(1)
+}
+
 /// Where the fleet is; `None` without a registry.
 pub fn current() -> Option<RegistrySettings> {
     let path = |setting| some(setting).map(PathBuf::from);

@@ -90,7 +90,7 @@ impl Counters {
     pub fn new() -> Counters {
         Counters {
             totals: Totals::default(),
-            reset_at_ns: clock::wall_ns(),
+            reset_at_ns: clock::machine_ns(),
             retired: Counts::default(),
             seen: Counts::default(),
             base: Counts::default(),
@@ -118,7 +118,7 @@ impl Counters {
     pub fn reset(&mut self, slots: impl Iterator<Item = Counts>) {
         self.base = self.all(slots);
         self.totals = Totals::default();
-        self.reset_at_ns = clock::wall_ns();
+        self.reset_at_ns = clock::machine_ns();
     }
 
     /// Takes a sample of the counts, if one is due.

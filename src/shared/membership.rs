@@ -36,6 +36,8 @@ pub struct Membership {
     pub requested: Option<(Number, i64)>,
     /// Which IDs it may make.
     pub right: Option<Right>,
+    /// The nonce of the acquisition that is acknowledged.
+    pub nonce: Option<u128>,
     /// What the memory of the boot should say, but for how far IDs are reserved.
     pub witness: Option<Witness>,
     /// How far the protocol is; `None` as long as the fleet was not found.

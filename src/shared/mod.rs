@@ -1,10 +1,16 @@
 //! Shared memory: one state for all databases and sessions of a server.
 //!
+//! Nothing in it points anywhere, not even to a constant: unless the library is preloaded, it lies at another address in
+//! each process.
+//!
 //! | file | what it holds |
 //! | --- | --- |
 //! | [`memory`] | where the memory comes from, and how a process finds it |
 //! | [`state`] | the state itself: the allocator, the settings in force, and their lock |
+//! | [`shards`] | a place for each shard that this server has, or had since it started |
+//! | [`shard_basis`] | on which basis it has them, and when their places are open |
 //! | [`slot`] | what one process owns in it: the rest of its block, its counts |
+//! | [`tickets`] | the ranges of numbers of each sequence that is in use |
 //! | [`counters`] | the totals behind the statistics |
 //! | [`write_lock`] | the right to write the reservation |
 //! | [`membership`] | this server's place in its fleet |
@@ -14,8 +20,11 @@
 mod counters;
 mod membership;
 pub mod memory;
+mod shard_basis;
+pub mod shards;
 mod slot;
 mod state;
+pub mod tickets;
 pub mod worker_place;
 pub mod workers;
 mod write_lock;

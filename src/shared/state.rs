@@ -1,7 +1,8 @@
 //! The shared state of a server, and how it is initialized.
 //!
 //! **What lies where.** A [`SharedState`] holds what every session shares; behind it lies an array of
-//! [`Slot`]s, one for each process that can run SQL, and behind that one of [`Prepared`] transactions.
+//! [`Slot`]s, one for each process that can run SQL, behind that one of [`Prepared`] transactions, and then the
+//! [`ShardSpace`].
 //!
 //! **Locking.** [`State`] is read and written under its lock alone, never across a wait, a log line or
 //! anything that can fail. Whoever takes the lock closes the shared block first, so that what it finds is the
@@ -30,20 +31,23 @@ use id_gen_core::lead::LeadLimit;
 use id_gen_core::rate_limit::RateLimit;
 use id_gen_core::rate_window::{RateWindow, Sample};
 use id_gen_core::shared_block::SharedBlock;
-use id_gen_core::time::{NS_PER_MS, unix_ms};
+use id_gen_core::test_server::{TestStart, TestStream};
+use id_gen_core::time::{NS_PER_MS, format_ms, unix_ms};
 use id_gen_core::uuid7;
 
 use crate::durable;
 use crate::error::fleet::TroubleKind;
 use crate::error::log_limit::{self, RateLimits};
-use crate::error::{Error, Reason};
-use crate::os::clock;
+use crate::error::{Error, Reason, report};
+use crate::os::{clock, test_stream};
 use crate::pg::lwlock::{self, CacheAligned, LwLock, LwLockGuard};
 use crate::pg::{reload, server};
 use crate::settings::{self, Settings, placeholder};
 use crate::shared::counters::{Counters, Counts, Events};
 use crate::shared::membership::Membership;
+use crate::shared::shards::{ShardSpace, ShardState};
 use crate::shared::slot::Slot;
+use crate::shared::tickets::{PLACES, Tickets};
 use crate::shared::worker_place::WorkerPlace;
 use crate::shared::write_lock::WriteLock;
 
@@ -52,7 +56,7 @@ pub const NAME: &CStr = c"id_gen";
 
 /// Changes with the meaning of what follows and with the [`SharedBlock`]; a field more or less of the rest
 /// changes [`VERSION`] by itself.
-const FORMAT: usize = 12;
+const FORMAT: usize = 18;
 
 /// On a server where the library is not preloaded, sessions of two versions may attach to one state
 /// after an upgrade.
@@ -79,8 +83,15 @@ pub struct SharedState {
     /// Refusals and waits.
     pub events: CacheAligned<Events>,
     log_limits: CacheAligned<RateLimits>,
+    /// Everything that is handed out is above this ID: what was observed, and what is below anything since. Written under
+    /// the lock, and only up, unless the server starts again; read without it.
+    all_above: CacheAligned<AtomicU64>,
+    /// The time and the random bits of a server for tests.
+    pub test_stream: CacheAligned<TestStream>,
     /// The moment of the last UUID in strict order over the whole server: [`id_gen_core::ordered::next_in_order`].
     pub last_moment: CacheAligned<AtomicU64>,
+    /// Ranges of numbers, by sequence.
+    pub tickets: Tickets,
 }
 
 // SAFETY: the layout is written once, under the lock, before any process reads it; all else is made for
@@ -93,8 +104,12 @@ struct Fixed {
     /// The layout of this server until it restarts; `None` if the setting holds none. Written under the
     /// lock, once, when the state is initialized.
     layout: UnsafeCell<Option<Layout>>,
+    /// When the IDs of a server for tests begin; `None` on any other. Written as the layout is.
+    test_start: UnsafeCell<Option<TestStart>>,
     slot_count: usize,
     prepared_room: usize,
+    /// Where the [`ShardSpace`] lies, from the beginning of the state on.
+    shards_offset: usize,
 }
 
 /// What only the holder of the lock may touch. What every claim writes comes first, on one
@@ -103,6 +118,8 @@ struct Fixed {
 pub struct State {
     /// The largest values of claims so far.
     pub peaks: Peaks,
+    /// Whether a session may hold more than the ID that it asked for, under the present generation.
+    pub blocks_held: bool,
     /// What the shared block was opened with, as long as it is open: not noted in the allocator.
     shared_run: Option<SharedRun>,
     /// The positions of this server; `None` until the first use has read the reservation.
@@ -132,6 +149,8 @@ pub struct State {
     resets: u64,
     /// How many prepared transactions are in the table, all that were prepared before the first allocator among them.
     prepared_count: usize,
+    /// What holds for all shards.
+    pub shards: ShardState,
     /// Statistics.
     pub counters: Counters,
 }
@@ -166,12 +185,14 @@ pub struct ClaimRules {
 
 impl ClaimRules {
     fn new(layout: Option<&Layout>, identity: &Identity, settings: &Settings) -> ClaimRules {
+        // On a server for tests each ID has its own time, so no session holds one from before.
+        let holds_blocks = test_stream::stream().is_none();
         ClaimRules {
             node_bits: layout.and_then(|layout| identity.node_bits(layout).ok()),
             lead: layout.map_or(LeadLimit::of_ticks(0), |layout| {
                 LeadLimit::of_ms(layout, settings.max_lead_ms)
             }),
-            max_block: settings.max_block.into(),
+            max_block: if holds_blocks { settings.max_block.into() } else { 1 },
             sequence_start: settings.sequence_start,
         }
     }
@@ -299,6 +320,11 @@ impl State {
         }
     }
 
+    /// The datacenter number that is typed, which all of this server's IDs have.
+    pub const fn typed_datacenter(&self) -> u32 {
+        self.typed.datacenter
+    }
+
     /// Whether its number is the one that is typed, which another server may have had before the registry knew of it.
     pub fn has_typed_number(&self) -> bool {
         self.identity.same_node(&self.typed)
@@ -339,11 +365,13 @@ impl SharedState {
             self.initialize()?;
         }
         log_limit::share(&self.log_limits.0);
+        self.share_test_stream();
+        settings::set_test_start_in_force(self.test_start());
         settings::set_layout_in_force(self.layout_if_valid().copied());
         Ok(())
     }
 
-    fn initialize(&self) -> Result<(), Error> {
+    fn initialize(&'static self) -> Result<(), Error> {
         if let Some(name) = placeholder::overridden_parameter() {
             return Err(Reason::PlaceholderSetting(name).into());
         }
@@ -356,17 +384,59 @@ impl SharedState {
         let layout = settings::layout_in_force()
             .or_else(|| durable::layout_of_this_run().map(Some))
             .unwrap_or_else(|| settings::layout().ok());
+        let test_start = settings::test_start_in_force().unwrap_or_else(settings::test_start);
+        let test_until_ms = durable::test_mark::until_ms();
         let mut state = self.lock();
         if !state.initialized {
             // SAFETY: this process holds the lock, and none has come past this place before.
-            unsafe { *self.fixed.0.layout.get() = layout };
+            unsafe {
+                *self.fixed.0.layout.get() = layout;
+                *self.fixed.0.test_start.get() = test_start;
+            }
+            if let Some(start) = test_start {
+                let start_ms = if let TestStart::At(start_ms) = start { start_ms } else { 0 };
+                self.test_stream.0.begin(start_ms.max(test_until_ms.unwrap_or(0)));
+                self.share_test_stream();
+            }
             state.settings = settings::current();
-            state.typed = settings::identity();
+            state.typed = self.typed_identity();
             self.put_in_force(&mut state);
             state.settings_read_mono_ns = reload::time_mono_ns();
             state.initialized = true;
+            drop(state);
+            if let Some(start) = test_start {
+                report::log_line(match start {
+                    TestStart::At(start_ms) => format!(
+                        "id_gen: this server is for tests: its IDs begin at {} and are the same in each run",
+                        format_ms(start_ms.max(test_until_ms.unwrap_or(0)))
+                    ),
+                    TestStart::Invalid => "id_gen: this server is for tests, but id_gen.test_start holds no time; it makes no IDs".to_owned(),
+                });
+            }
         }
         Ok(())
+    }
+
+    /// When the IDs of this server begin, if it is one for tests.
+    pub fn test_start(&self) -> Option<TestStart> {
+        // SAFETY: as for the layout.
+        unsafe { *self.fixed.0.test_start.get() }
+    }
+
+    /// On a server for tests, lets this process have its time and its random bits from there.
+    fn share_test_stream(&'static self) {
+        if self.test_start().is_some() {
+            test_stream::install(&self.test_stream.0);
+        }
+    }
+
+    /// The server's numbers by the settings. One for tests has number 0 without any.
+    fn typed_identity(&self) -> Identity {
+        let typed = settings::identity();
+        match self.test_start() {
+            None => typed,
+            Some(_) => Identity { worker: typed.worker.or(Some(0)), ..typed },
+        }
     }
 
     /// Puts settings and identity in force as they are now in the state.
@@ -374,17 +444,40 @@ impl SharedState {
         let identity = state.next_identity();
         let (goes_on, is_bounded) =
             (state.identity.goes_on_as(&identity), identity.valid_until_ms.is_some());
+        let forgotten_end = state.shards.forgotten_end;
         if let (Some(allocator), Some(layout)) = (&mut state.allocator, self.layout_if_valid()) {
             if !goes_on {
                 allocator.change_node(layout, &identity);
+                allocator.raise(forgotten_end);
             } else if is_bounded && state.identity.valid_until_ms.is_none() {
                 // What is reserved may reach beyond the bound.
                 allocator.release(layout);
             }
+            // Also of a number that stays: the shard may have gone on until it was given back just now.
+            let number = identity.number();
+            if let Some(end) = number.and_then(|number| self.end_as_shard(layout, number)) {
+                allocator.raise(end);
+            }
         }
         state.rules = ClaimRules::new(self.layout_if_valid(), &identity, &state.settings);
+        if identity.number().is_some_and(|number| self.refused_as_own(state, number).is_some()) {
+            // A shard would make the same IDs.
+            state.rules.node_bits = None;
+        }
         state.identity = identity;
+        self.tickets.adopt_registry(state.settings.registry_mark);
         self.next_generation();
+        self.follow_basis(state);
+        if let Some(layout) = self.layout_if_valid()
+            && state.shards.basis.is_none()
+        {
+            self.open_declared(state, layout);
+        }
+    }
+
+    /// Takes note of a shard that this server has got, or given away: whether it makes IDs of its own may depend on it.
+    pub fn put_shards(&self, state: &mut State) {
+        self.put_in_force(state);
     }
 
     /// Takes note of this server's place in its fleet. A bound that only moves on disturbs nobody; any other change of the
@@ -396,6 +489,7 @@ impl SharedState {
         let had_bound = state.identity.valid_until_ms.is_some();
         if state.identity.goes_on_as(&identity) && had_bound == identity.valid_until_ms.is_some() {
             state.identity = identity;
+            self.follow_basis(&mut state);
         } else {
             self.put_in_force(&mut state);
         }
@@ -469,7 +563,7 @@ impl SharedState {
     /// A pending reload counts as newer, because the time of reading is known through the wall clock
     /// alone, which may have been set back since.
     pub fn adopt_settings(&self, reader: Reader) {
-        let (settings, typed) = (settings::current(), settings::identity());
+        let (settings, typed) = (settings::current(), self.typed_identity());
         let read_at = reload::time_mono_ns();
         let keeper_runs = self.keeper.is_running();
         let mut state = self.lock();
@@ -490,11 +584,31 @@ impl SharedState {
         self.put_in_force(&mut state);
     }
 
+    /// An ID that everything is above which is handed out from now on; zero as long as none is known.
+    #[inline(always)]
+    pub fn all_above(&self) -> u64 {
+        self.all_above.0.load(Ordering::Acquire)
+    }
+
+    /// Everything that the allocator hands out is above an ID, and after a crash, too: ends the blocks that sessions hold
+    /// from before. Whoever then reads [`SharedState::all_above`] comes after that.
+    pub fn end_blocks_below(&self, state: &mut State, id: u64) {
+        if state.blocks_held {
+            state.blocks_held = false;
+            self.next_generation();
+        }
+        let last = self.all_above.0.load(Ordering::Relaxed);
+        self.all_above.0.store(last.max(id), Ordering::Release);
+    }
+
     /// Takes the allocator away, if there is one, and returns it: nothing is claimed, and no block is
     /// used any more, until there is another.
     pub fn take_allocator(&self) -> Option<Allocator> {
         let mut state = self.lock();
         self.next_generation();
+        // An administrator may let it start again below.
+        self.all_above.0.store(0, Ordering::Release);
+        self.close_shards(&mut state);
         state.allocator.take()
     }
 
@@ -532,12 +646,14 @@ impl SharedState {
     /// # Errors
     /// Why it can't make IDs.
     pub fn check_number(&self, layout: &Layout) -> Result<(), Error> {
-        let (identity, Membership { phase, trouble, .. }) = {
+        let (identity, Membership { phase, trouble, .. }, refused) = {
             let state = self.lock();
-            (state.identity, state.membership)
+            let number = state.identity.number();
+            let refused = number.and_then(|number| self.refused_as_own(&state, number));
+            (state.identity, state.membership, refused)
         };
         match identity.node_bits(layout) {
-            Ok(_) => Ok(()),
+            Ok(_) => refused.map_or(Ok(()), |refused| Err(refused.into())),
             Err(IdentityError::Unset) if identity.source == IdentitySource::Registry => {
                 let registrar_runs = self.registrar.is_running();
                 Err(Reason::NoGrant { phase, trouble, registrar_runs }.into())
@@ -551,6 +667,15 @@ impl SharedState {
     /// # Errors
     /// If all of it is used up.
     pub fn check_grant(&self, layout: &Layout) -> Result<(), Error> {
+        self.check_grant_at(layout, 0)
+    }
+
+    /// The same for an ID of a shard, at this position or later.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_grant_at(&self, layout: &Layout, position: u64) -> Result<(), Error> {
+        let position_ms = layout.tick_start_ms(layout.tick_of(position));
         let state = self.lock();
         let (Some(until_ms), Some(allocator)) = (state.identity.valid_until_ms, &state.allocator)
         else {
@@ -558,7 +683,8 @@ impl SharedState {
         };
         let now_ms = unix_ms(clock::wall_ns());
         let reserved_until_ms = allocator.reserved_until_ms(layout);
-        if reserved_until_ms < until_ms || allocator.frontier_ms(layout).max(now_ms) < until_ms {
+        let next_ms = if position > 0 { position_ms } else { allocator.frontier_ms(layout) };
+        if reserved_until_ms < until_ms || next_ms.max(now_ms) < until_ms {
             return Ok(());
         }
         let trouble = state.membership.trouble;
@@ -613,6 +739,15 @@ impl SharedState {
     /// The slots of all processes that can run SQL.
     pub fn slots(&self) -> impl Iterator<Item = &Slot> {
         (0..self.fixed.0.slot_count).filter_map(|index| self.slot(index))
+    }
+
+    /// What belongs to shards.
+    #[inline(always)]
+    pub fn shards(&self) -> &ShardSpace {
+        // SAFETY: it follows what `size` asked for and `create` made before it, where `shards_offset` says.
+        unsafe {
+            &*std::ptr::from_ref(self).byte_add(self.fixed.0.shards_offset).cast::<ShardSpace>()
+        }
     }
 
     /// The slot of the process with this number.
@@ -680,9 +815,11 @@ impl SharedState {
             }
             ended => prepared.forget_all(ended.unwrap_or_default()),
         }
+        let shards_id = self.raise_open_shards(&mut state, layout);
         let Some(allocator) = &state.allocator else { return HorizonRead::NotStarted };
         let frontier = allocator.frontier().position();
         let frontier_id = horizon::frontier_id(layout, frontier, state.rules.node_bits);
+        let frontier_id = shards_id.map_or(frontier_id, |shards_id| frontier_id.min(shards_id));
         let of_database = |slot: &&Slot| slot.database.load(Ordering::Relaxed) == database;
         let pending = self.slots().filter(of_database).filter_map(|slot| slot.pending.first_id());
         let mut floor = state.floor;
@@ -690,6 +827,26 @@ impl SharedState {
         let horizon = floor.horizon(frontier_id, pending, prepared.entries(), database);
         state.floor = floor;
         HorizonRead::Done { horizon, resets: state.resets }
+    }
+
+    /// Where shards are open, sees to it that none of them, nor the server itself, makes an ID of a tick before the clock's
+    /// any more; returns the lowest ID of that tick. So readers get past IDs of shards, which are in no order with others,
+    /// once the clock is past them.
+    fn raise_open_shards(&self, state: &mut State, layout: &Layout) -> Option<i64> {
+        if !self.shards().is_any_open() {
+            return None;
+        }
+        let trusted_ns = match state.check_clocks() {
+            Ok(reading) => reading.wall_ns,
+            Err(_) => state.allocator.as_ref()?.monitor.trusted().wall_ns,
+        };
+        // No further than what is reserved: after a crash, IDs begin there.
+        let reserved = layout.tick_of(self.shards().ceiling().end());
+        let tick = layout.clock_tick(trusted_ns).unwrap_or_default().min(reserved);
+        let first = layout.first_position(tick);
+        state.allocator.as_mut()?.raise(first);
+        self.shards().in_use().for_each(|place| place.raise(first));
+        Some(Layout::to_bigint(layout.min_of(tick)))
     }
 
     /// Takes the slot of this process, new.
@@ -718,10 +875,12 @@ fn no_layout() -> Error {
 /// that another version of this library finds memory of the size it expects and
 /// [`SharedState::attach`] can say what is wrong.
 pub const fn size(slot_count: usize, prepared_room: usize) -> usize {
-    const STATE_BYTES: usize = 8192;
+    const STATE_BYTES: usize = 8192 + 1024 * PLACES;
     const SLOT_BYTES: usize = 256;
+    const SHARD_BYTES: usize = 768 * 1024;
     const { assert!(size_of::<SharedState>() <= STATE_BYTES && size_of::<Slot>() <= SLOT_BYTES) };
-    STATE_BYTES + slot_count * SLOT_BYTES + prepared_room * size_of::<Prepared>()
+    const { assert!(size_of::<ShardSpace>() + align_of::<ShardSpace>() <= SHARD_BYTES) };
+    STATE_BYTES + slot_count * SLOT_BYTES + prepared_room * size_of::<Prepared>() + SHARD_BYTES
 }
 
 /// Makes a new state. Raises no error: PostgreSQL calls it while it holds a lock.
@@ -729,17 +888,23 @@ pub const fn size(slot_count: usize, prepared_room: usize) -> usize {
 /// # Safety
 /// `memory` must be `size(slot_count, prepared_room)` bytes, aligned for a [`SharedState`], and nobody else's yet.
 pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usize) {
+    let slots_end = size_of::<SharedState>() + slot_count * size_of::<Slot>();
+    let prepared_end = slots_end + prepared_room * size_of::<Prepared>();
+    let shards_offset = prepared_end.next_multiple_of(align_of::<ShardSpace>());
     let shared = SharedState {
         version: VERSION,
         fixed: CacheAligned(Fixed {
             generation: AtomicU64::new(1),
             layout: UnsafeCell::new(None),
+            test_start: UnsafeCell::new(None),
             slot_count,
             prepared_room,
+            shards_offset,
         }),
         block: SharedBlock::default(),
         state: LwLock::uninitialized(State {
             shared_run: None,
+            blocks_held: false,
             allocator: None,
             rules: ClaimRules::new(None, &Identity::NONE, &Settings::NONE),
             peaks: Peaks::default(),
@@ -755,6 +920,7 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usiz
             floor: Floor::default(),
             resets: 0,
             prepared_count: 0,
+            shards: ShardState::NEW,
             counters: Counters::new(),
         }),
         write_lock: WriteLock::uninitialized(),
@@ -762,18 +928,24 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usiz
         registrar: WorkerPlace::default(),
         events: CacheAligned(Events::default()),
         log_limits: CacheAligned(RateLimits::default()),
+        all_above: CacheAligned(AtomicU64::new(0)),
+        test_stream: CacheAligned(TestStream::default()),
         last_moment: CacheAligned(AtomicU64::new(0)),
+        tickets: Tickets::uninitialized(),
     };
     let place: *mut SharedState = memory.cast();
-    // SAFETY: the caller vouches for the memory. All-zero bytes are a valid, empty slot, and a valid entry.
+    // SAFETY: the caller vouches for the memory. All-zero bytes are a valid, empty slot, a valid entry, and
+    // places without shards.
     let shared = unsafe {
         place.write(shared);
         let slots = place.add(1).cast::<Slot>();
         slots.write_bytes(0, slot_count);
         slots.add(slot_count).cast::<Prepared>().write_bytes(0, prepared_room);
+        place.byte_add(shards_offset).cast::<ShardSpace>().write_bytes(0, 1);
         &*place
     };
     let tranche = lwlock::new_tranche(NAME);
     shared.state.initialize(tranche);
     shared.write_lock.initialize(tranche);
+    shared.tickets.initialize(tranche);
 }

@@ -70,7 +70,8 @@ impl WorkerPlace {
         }
         self.heartbeat();
         self.refused.store(false, Relaxed);
-        self.latch.store(server::latch(), Relaxed);
+        // Who finds the latch finds it as this process has set it up.
+        self.latch.store(server::latch(), Release);
         let place = pg_sys::Datum::from(std::ptr::from_ref(self));
         // SAFETY: `vacate` matches the callback's type, and gets a place that lives as long as the
         // process.
@@ -118,7 +119,7 @@ impl WorkerPlace {
 
     /// Wakes the worker, if one runs, before its next round is due.
     pub fn wake(&self) {
-        let latch = self.latch.load(Relaxed);
+        let latch = self.latch.load(Acquire);
         if !latch.is_null() {
             // SAFETY: a latch in PostgreSQL's shared memory, there as long as the server runs. If
             // its process has ended, the wake-up reaches nobody, or a process that looks again.

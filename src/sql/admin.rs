@@ -2,15 +2,15 @@
 
 use id_gen_core::layout::Layout;
 use id_gen_core::time::{US_PER_MS, format_ms, unix_ms};
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use crate::durable::replicated::Replayed;
-use crate::error::{Error, Reason};
+use crate::error::{Error, Message, Reason, report};
 use crate::generate::backend;
 use crate::generate::startup::{self, Decision, Started};
+use crate::generate::test_server;
 use crate::os::clock;
-use crate::pg::{schema, timestamp};
+use crate::pg::timestamp;
 use crate::shared::SharedState;
 use crate::sql::function::sql_function;
 
@@ -53,6 +53,16 @@ sql_function! {
     }
 }
 
+sql_function! {
+    /// `id_gen_end_tests() → void`: the data directory was for tests, and its server makes IDs for real from now on.
+    fn id_gen_end_tests(call) {
+        if !test_server::end(shared()?)? {
+            notice!("this data directory is not that of a server for tests: nothing was changed");
+        }
+        Ok(call.void())
+    }
+}
+
 fn start(decision: Decision) -> Result<Option<Started>, Error> {
     let shared = shared()?;
     let replayed = match decision {
@@ -67,36 +77,28 @@ fn explain(layout: &Layout, started: &Started, function: pg_sys::Oid) {
     let Started { first_ms, ready_ms, reserved_until_ms } = *started;
     if let Some(until_ms) = reserved_until_ms.filter(|&until_ms| first_ms < until_ms) {
         let first_id = Layout::to_bigint(layout.min_of(layout.tick_from(first_ms)));
-        ErrorReport::new(
+        let warning = Message::new(
             PgSqlErrorCode::ERRCODE_WARNING,
             "snowflakes may repeat those of later times, if there are any",
-            "",
         )
-        .set_detail(format!(
+        .detail(format!(
             "They start again at {}; before, this server had reserved times up to {}.",
             format_ms(first_ms),
             format_ms(until_ms)
         ))
-        .set_hint(schema::qualified_for_caller(
-            &format!("Look for IDs from {first_id} on in your tables, and give such rows new ones before the clock gets there. Where a table tells other servers the commit horizon, lower it: UPDATE horizon SET id = (SELECT snowflake_safe_horizon());"),
-            function,
-        ))
-        .report(PgLogLevel::WARNING);
+        .hint(format!("Look for IDs from {first_id} on in your tables, and give such rows new ones before the clock gets there. Where a table tells other servers the commit horizon, lower it: UPDATE horizon SET id = (SELECT snowflake_safe_horizon());"));
+        report::tell(warning, PgLogLevel::WARNING, function);
     }
     let wait_ms = ready_ms - unix_ms(clock::wall_ns());
     if wait_ms > 0 {
         let level = if wait_ms > LONG_WAIT_MS { PgLogLevel::WARNING } else { PgLogLevel::NOTICE };
-        ErrorReport::new(
+        let notice = Message::new(
             PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
             format!("no snowflake is available for the next {wait_ms} ms"),
-            "",
         )
-        .set_detail(format!("They begin at {}, which has to be within id_gen.max_lead of the clock.", format_ms(first_ms)))
-        .set_hint(schema::qualified_for_caller(
-            "If that time was mistyped, take it back: SELECT id_gen_reset_reservation(above => now());",
-            function,
-        ))
-        .report(level);
+        .detail(format!("They begin at {}, which has to be within id_gen.max_lead of the clock.", format_ms(first_ms)))
+        .hint("If that time was mistyped, take it back: SELECT id_gen_reset_reservation(above => now());");
+        report::tell(notice, level, function);
     }
 }
 

@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 use crate::error::{Error, Reason};
 use crate::fleet::commands;
 use crate::os::{clock, random};
-use crate::pg::fmgr::{Call, int8};
+use crate::pg::fmgr::{Call, bigint, int8};
 use crate::pg::timestamp;
 use crate::settings;
 use crate::shared::{Membership, SharedState, memory};
@@ -21,10 +21,6 @@ fn time(unix_ms: i64) -> Option<pg_sys::Datum> {
 
 fn ms(ns: u64) -> Option<pg_sys::Datum> {
     (ns as f64 / NS_PER_MS as f64).into_datum()
-}
-
-fn bigint(count: u64) -> Option<pg_sys::Datum> {
-    Some(int8(i64::try_from(count).unwrap_or(i64::MAX)))
 }
 
 sql_function! {

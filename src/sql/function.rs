@@ -4,7 +4,9 @@
 
 use pgrx::pg_sys;
 
-use crate::error::{Error, report};
+use crate::error::{Error, Reason, report};
+use crate::pg::fmgr::Call;
+use crate::pg::trigger::{RowTrigger, Value};
 
 /// Exports a function that SQL can call.
 ///
@@ -71,4 +73,30 @@ pub fn guarded(
             Err(error) => report::raise_from(error, function),
         })
     }
+}
+
+/// Runs a trigger function for each row that is inserted or updated. Its argument names the column, `id` without one; an
+/// update that leaves the ID as it is, and a NULL, are nothing to it.
+pub fn for_new_id(
+    call: &mut Call,
+    function: &'static str,
+    act: impl FnOnce(i64) -> Result<(), Error>,
+) -> Result<pg_sys::Datum, Error> {
+    let Some(trigger) = RowTrigger::of(call) else {
+        return Err(Reason::NoRowTrigger(function).into());
+    };
+    let column = trigger.argument().unwrap_or(c"id");
+    match trigger.bigint(column) {
+        value @ Value::Bigint(Some(id)) => {
+            if trigger.old_bigint(column) != Some(value) {
+                act(id)?;
+            }
+        }
+        Value::Bigint(None) => {}
+        Value::NoColumn | Value::OtherType => {
+            let column = column.to_string_lossy().into_owned();
+            return Err(Reason::NoIdColumn { function, column }.into());
+        }
+    }
+    Ok(trigger.unchanged())
 }

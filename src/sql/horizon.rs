@@ -6,12 +6,10 @@ use std::sync::atomic::Ordering;
 use id_gen_core::horizon::Prepared;
 use pgrx::prelude::*;
 
-use crate::error::Reason;
 use crate::generate::horizon::{self, Kept};
 use crate::pg::fmgr::int8;
-use crate::pg::trigger::{RowTrigger, Value};
 use crate::shared::memory;
-use crate::sql::function::sql_function;
+use crate::sql::function::{for_new_id, sql_function};
 
 sql_function! {
     /// `snowflake_safe_horizon() → bigint`, zero as long as none is known.
@@ -36,20 +34,7 @@ sql_function! {
     /// `snowflake_guard() → trigger`, for each row that is inserted or updated; its argument names the column, `id` without
     /// one. An update that leaves the ID as it is commits no row that was not there before.
     fn snowflake_guard(call) {
-        let Some(trigger) = RowTrigger::of(call) else { return Err(Reason::NoRowTrigger.into()) };
-        let column = trigger.argument().unwrap_or(c"id");
-        match trigger.bigint(column) {
-            value @ Value::Bigint(Some(id)) => {
-                if trigger.old_bigint(column) != Some(value) {
-                    horizon::admit(id)?;
-                }
-            }
-            Value::Bigint(None) => {}
-            Value::NoColumn | Value::OtherType => {
-                return Err(Reason::NoIdColumn(column.to_string_lossy().into_owned()).into());
-            }
-        }
-        Ok(trigger.unchanged())
+        for_new_id(call, "snowflake_guard", horizon::admit)
     }
 }
 

@@ -1,56 +1,185 @@
-//! The SQL function that proposes a layout. It needs neither shared memory nor a preloaded library,
+//! The SQL function that proposes a kind of ID, and a layout. It needs neither shared memory nor a preloaded library,
 //! because people plan before they have either.
 
+use id_gen_core::choice::{Choice, Kind, Wish, choices};
 use id_gen_core::layout::{Field, Layout};
-use id_gen_core::plan::{Requirements, propose};
+use id_gen_core::offsets::MOST_NODES;
+use id_gen_core::plan::Requirements;
+use id_gen_core::sizes;
 use pgrx::prelude::*;
 
-use crate::error::{Error, Reason};
-use crate::pg::fmgr::int8;
+use crate::error::{Error, Message, Reason};
+use crate::pg::fmgr::{Call, float8, int8};
 use crate::pg::{server, timestamp};
 use crate::sql::function::sql_function;
 
+/// How many columns the function returns.
+const COLUMNS: usize = 14;
+
+/// The rows that storage is said for.
+const BILLION: f64 = 1e9;
+
 sql_function! {
-    /// `id_gen_plan(ids_per_second bigint, servers integer, years integer, js_safe boolean) →
-    /// (layout, nodes, ids_per_second, headroom, runs_out, advice)`
+    /// `id_gen_plan(ids_per_second bigint, servers integer, years integer, js_safe boolean, regions integer, shards
+    /// integer, secret boolean, sortable boolean, dense boolean) → SETOF (kind, fits, reason, layout, nodes,
+    /// ids_per_second, headroom, runs_out, key_column, table_bytes, index_bytes, bytes_per_billion, relative, advice)`
     fn id_gen_plan(call) {
-        let ids_per_second = positive("ids_per_second", call.int8(0))?;
-        let requirements = Requirements {
-            ids_per_second,
-            servers: positive("servers", call.int4(1).map(i64::from))?,
-            years: u32::try_from(positive("years", call.int4(2).map(i64::from))?).unwrap_or(u32::MAX),
-            js_safe: call.bool(3).ok_or(Reason::NullRequirement("js_safe"))?,
-        };
+        let wish = wish(call)?;
         // It does not change within a transaction, as a STABLE function must not.
         let now = server::transaction_start();
         let now_ms = timestamp::unix_ms(now).ok_or(Reason::Infinite)?;
-        Ok(match propose(&requirements, now_ms) {
-            Ok(layout) => call.row([
-                layout.to_string().into_datum(),
-                Some(int8(layout.nodes().cast_signed())),
-                Some(int8(layout.per_second().cast_signed())),
-                (layout.per_second() as f64 / ids_per_second as f64).into_datum(),
-                Some(int8(timestamp::from_unix_ms(layout.runs_out_ms()))),
-                how_to_use(&layout).into_datum(),
-            ]),
-            Err(none) => call.row([None, None, None, None, None, none.to_string().into_datum()]),
-        })
+        let found = choices(&wish, now_ms);
+        Ok(call.rows(found.iter().map(|choice| columns(choice, &wish, now_ms))))
+    }
+}
+
+fn wish(call: &Call) -> Result<Wish, Error> {
+    let integer = |index| call.int4(index).map(i64::from);
+    let years = positive("years", integer(2))?;
+    let shards = given("shards", integer(5))?;
+    Ok(Wish {
+        requirements: Requirements {
+            ids_per_second: positive("ids_per_second", call.int8(0))?,
+            servers: positive("servers", integer(1))?,
+            regions: positive("regions", integer(4))?,
+            years: u32::try_from(years).unwrap_or(u32::MAX),
+            js_safe: given("js_safe", call.bool(3))?,
+        },
+        shards: u64::try_from(shards).map_err(|_| negative_shards(shards))?,
+        secret: given("secret", call.bool(6))?,
+        sortable: given("sortable", call.bool(7))?,
+        dense: given("dense", call.bool(8))?,
+    })
+}
+
+fn columns(choice: &Choice, wish: &Wish, now_ms: i64) -> [Option<pg_sys::Datum>; COLUMNS] {
+    let Choice { kind, misfit, layout, no_layout, .. } = choice;
+    let size = kind.size();
+    let runs_out = choice.runs_out_ms(wish, now_ms).map(timestamp::from_unix_ms);
+    [
+        kind.name().into_datum(),
+        misfit.is_none().into_datum(),
+        misfit.as_deref().into_datum(),
+        layout.map(|layout| layout.to_string()).into_datum(),
+        layout.map(|layout| int8(layout.nodes().cast_signed())),
+        layout.map(|layout| int8(layout.per_second().cast_signed())),
+        choice.headroom(wish).map(float8),
+        runs_out.map(int8),
+        key_column(*kind).into_datum(),
+        Some(float8(size.table)),
+        Some(float8(size.index)),
+        Some(int8((size.bytes() * BILLION).round() as i64)),
+        Some(float8(size.bytes() / sizes::BIGINT.bytes())),
+        match no_layout {
+            Some(none) => none.to_string().into_datum(),
+            None => advice(*kind, wish, layout.as_ref()).into_datum(),
+        },
+    ]
+}
+
+/// The key of a table, as one types it.
+fn key_column(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Snowflake | Kind::MaskedSnowflake => "id bigint PRIMARY KEY DEFAULT snowflake_next()",
+        Kind::SnowflakeOfShard => {
+            "id bigint PRIMARY KEY DEFAULT snowflake_next(current_setting('app.shard')::integer)"
+        }
+        Kind::Sequence => "id bigint PRIMARY KEY GENERATED BY DEFAULT AS IDENTITY",
+        Kind::Ticket => "id bigint PRIMARY KEY DEFAULT ticket_next('invoice_number'::regclass)",
+        Kind::Uuid7 => "id uuid PRIMARY KEY DEFAULT uuidv7()",
+        Kind::Uuid7Ordered => "id uuid PRIMARY KEY DEFAULT uuidv7_ordered()",
+        Kind::Ulid => "id uuid PRIMARY KEY DEFAULT ulid()",
+        Kind::Uuid4 => "id uuid PRIMARY KEY DEFAULT uuidv4()",
+        Kind::RandomId => "id text COLLATE \"C\" PRIMARY KEY DEFAULT id_random()",
+        Kind::UlidText => "id text COLLATE \"C\" PRIMARY KEY DEFAULT ulid_encode(ulid())",
+        Kind::TypeId => "id text COLLATE \"C\" PRIMARY KEY DEFAULT typeid('user')",
+    }
+}
+
+/// What else there is to do, or to know.
+fn advice(kind: Kind, wish: &Wish, layout: Option<&Layout>) -> String {
+    let servers = u128::from(wish.requirements.servers) * u128::from(wish.requirements.regions);
+    let set = layout.map_or_else(String::new, set_layout);
+    let numbers = layout.map_or_else(String::new, numbers);
+    match kind {
+        Kind::Snowflake => format!("{set} {numbers}"),
+        Kind::SnowflakeOfShard if wish.shards == 0 => {
+            "Say how many: SELECT * FROM id_gen_plan(10000, 10, 30, shards => 500);".to_owned()
+        }
+        Kind::SnowflakeOfShard => format!(
+            "{set} Each needs an id_gen.worker_id of its own, from 0 to {}; larger numbers are shards, each taken on the server that makes its IDs: SELECT id_gen_shard_take({servers}, above => 0); A session names its shard: SET app.shard = {servers}; or the statement does: snowflake_next({servers}).",
+            servers - 1
+        ),
+        Kind::MaskedSnowflake => format!(
+            "{set} {numbers} All need the same id_gen.mask_key_file. Show snowflake_mask(id, 'orders'), and look up by WHERE id = snowflake_unmask($1, 'orders'); as text, id_mask_text(id, 'orders')."
+        ),
+        Kind::Sequence if servers == 1 => {
+            "PostgreSQL's own. Before there is a second server: SELECT * FROM id_gen_offsets_set('public', 1, 2);".to_owned()
+        }
+        Kind::Sequence if servers > MOST_NODES.into() => {
+            "Take tickets of a fleet, which its servers share.".to_owned()
+        }
+        Kind::Sequence => format!(
+            "On each of the {servers} servers, with its own number in place of 1: SELECT * FROM id_gen_offsets_set('public', 1, {servers});"
+        ),
+        Kind::Ticket if servers == 1 => {
+            "First: CREATE SEQUENCE invoice_number; A crash leaves a gap: for none at all, count in a table under its lock.".to_owned()
+        }
+        Kind::Ticket => {
+            "Make the servers a fleet, by id_gen.registry; without one they all give the same numbers. On each: CREATE SEQUENCE invoice_number; and once, on one of them: SELECT ticket_share('invoice_number');".to_owned()
+        }
+        Kind::Uuid7 => "Nothing to set up. A session's are in strict order.".to_owned(),
+        Kind::Uuid7Ordered => {
+            "In strict order over a server. Before PostgreSQL 17: shared_preload_libraries = 'id_gen'".to_owned()
+        }
+        Kind::Ulid => "A uuid; ulid_encode(id) is its text.".to_owned(),
+        Kind::Uuid4 => "Nothing to set up. New rows go anywhere in the index.".to_owned(),
+        Kind::RandomId => {
+            "Of 21 characters, as nanoid's. Others: id_random('BIZ', 20, '0123456789ABCDEF').".to_owned()
+        }
+        Kind::UlidText => "As uuid it takes less: DEFAULT ulid().".to_owned(),
+        Kind::TypeId => {
+            "As uuid it takes less: DEFAULT uuidv7(), shown by typeid_encode('user', id).".to_owned()
+        }
     }
 }
 
 /// What to type to generate with a layout.
-fn how_to_use(layout: &Layout) -> String {
+fn set_layout(layout: &Layout) -> String {
     format!(
-        "On each server, before its first ID: ALTER SYSTEM SET id_gen.layout = '{layout}'; and restart it. Each needs an id_gen.worker_id of its own, from 0 to {}.",
-        layout.max_number(Field::Worker)
+        "On each server, before its first ID: ALTER SYSTEM SET id_gen.layout = '{layout}'; and restart it."
     )
 }
 
-/// A requirement, which has to be there and above zero.
+/// Which numbers its servers may have.
+fn numbers(layout: &Layout) -> String {
+    let worker = layout.max_number(Field::Worker);
+    let region = match layout.max_number(Field::Datacenter) {
+        0 => String::new(),
+        last => format!(", and the id_gen.datacenter_id of its region, from 0 to {last}"),
+    };
+    format!("Each needs an id_gen.worker_id of its own, from 0 to {worker}{region}.")
+}
+
+/// A requirement, which has to be there.
+fn given<T>(name: &'static str, value: Option<T>) -> Result<T, Error> {
+    value.ok_or_else(|| Reason::NullRequirement(name).into())
+}
+
+/// A requirement that has to be above zero, too.
 fn positive(name: &'static str, value: Option<i64>) -> Result<u64, Error> {
-    let value = value.ok_or(Reason::NullRequirement(name))?;
+    let value = given(name, value)?;
     u64::try_from(value)
         .ok()
         .filter(|&value| value > 0)
         .ok_or_else(|| Reason::NotPositive { name, value }.into())
+}
+
+fn negative_shards(shards: i64) -> Message {
+    Message::new(
+        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+        "shards must not be negative",
+    )
+    .detail(format!("The value of shards is {shards}."))
+    .hint("Leave it out, or say how many there are, as in: SELECT * FROM id_gen_plan(10000, 10, 30, shards => 500);")
 }

@@ -5,7 +5,7 @@ use pgrx::prelude::*;
 
 use crate::error::{Error, Reason};
 use crate::observe::profile::{self, Request, Row};
-use crate::pg::fmgr::int8;
+use crate::pg::fmgr::{bigint, int8};
 use crate::pg::text::Text;
 use crate::pg::timestamp;
 use crate::sql::function::sql_function;
@@ -45,7 +45,7 @@ fn columns(row: Row) -> [Option<pg_sys::Datum>; 9] {
     [
         section.into_datum(),
         Text(item).into_datum(),
-        ids.map(|ids| int8(i64::try_from(ids).unwrap_or(i64::MAX))),
+        ids.and_then(bigint),
         share.into_datum(),
         times.map(|(first_ms, _)| time(first_ms)),
         times.map(|(_, last_ms)| time(last_ms)),

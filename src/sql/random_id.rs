@@ -4,6 +4,7 @@ use id_gen_core::random_id::{self, Alphabet, AlphabetFault};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
 use crate::error::{Error, Message, sentence};
+use crate::generate::test_server;
 use crate::os::random;
 use crate::pg::fmgr::{self, Call, TextPlace};
 use crate::pg::text::excerpt;
@@ -14,6 +15,7 @@ sql_function! {
     fn id_random(call) {
         let prefix = call.bytes(0).unwrap_or_default();
         let (size, alphabet) = (size(call, 1)?, alphabet(call, 2)?);
+        test_server::begin()?;
         let mut place = TextPlace::new(prefix.len() + size);
         let (head, rest) = place.bytes().split_at_mut(prefix.len());
         head.copy_from_slice(prefix);

@@ -7,7 +7,7 @@ use id_gen_core::time::{NS_PER_MS, unix_us};
 use pgrx::prelude::*;
 
 use crate::observe::readiness;
-use crate::pg::fmgr::int8;
+use crate::pg::fmgr::{bigint, int8};
 use crate::pg::timestamp;
 use crate::shared::{Counts, SharedState, State, memory};
 use crate::sql::function::sql_function;
@@ -16,11 +16,6 @@ const US_PER_MS: f64 = 1_000.0;
 
 fn ms(ns: u64) -> Option<pg_sys::Datum> {
     (ns as f64 / NS_PER_MS as f64).into_datum()
-}
-
-/// A count as `bigint`, which ends after 292 years of one a nanosecond.
-fn bigint(count: u64) -> Option<pg_sys::Datum> {
-    Some(int8(i64::try_from(count).unwrap_or(i64::MAX)))
 }
 
 sql_function! {

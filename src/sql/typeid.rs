@@ -10,7 +10,7 @@ use crate::os::random;
 use crate::pg::fmgr::{self, Call};
 use crate::pg::text::excerpt;
 use crate::sql::function::sql_function;
-use crate::sql::uuidv7::payload;
+use crate::sql::uuidv7::{begin, payload};
 
 sql_function! {
     /// `typeid(prefix text) → text`
@@ -21,6 +21,7 @@ sql_function! {
         Some(encoded(prefix, uuid))
     }
     {
+        begin()?;
         let prefix = prefix(call, 0)?;
         Ok(encoded(prefix, uuid7::of(payload(random::bits)?)))
     }

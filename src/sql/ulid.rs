@@ -11,7 +11,7 @@ use crate::os::random;
 use crate::pg::fmgr::{self, UuidPlace, int8};
 use crate::pg::{text, timestamp};
 use crate::sql::function::sql_function;
-use crate::sql::uuidv7::{step, uuid_bound};
+use crate::sql::uuidv7::{begin, step, uuid_bound};
 
 /// An order of their own, by a UUIDv7's steps.
 static GENERATOR: PerProcess<Generator> = PerProcess::new(Generator::new());
@@ -26,6 +26,7 @@ sql_function! {
         Some(place.put(ulid::of(payload, further)))
     }
     {
+        begin()?;
         let (random, further) = (random::bits()?, random::bits()?);
         let payload = GENERATOR.with(|generator| generator.next(step(), random));
         Ok(fmgr::uuid(ulid::of(payload, further)))

@@ -2,6 +2,7 @@
 
 use id_gen_core::uuid4;
 
+use crate::generate::test_server;
 use crate::os::random;
 use crate::pg::fmgr::{self, UuidPlace};
 use crate::sql::function::sql_function;
@@ -13,5 +14,8 @@ sql_function! {
         let place = UuidPlace::new();
         Some(place.put(uuid4::of(random::seeded_bits()?, random::seeded_bits()?)))
     }
-    { Ok(fmgr::uuid(uuid4::of(random::bits()?, random::bits()?))) }
+    {
+        test_server::begin()?;
+        Ok(fmgr::uuid(uuid4::of(random::bits()?, random::bits()?)))
+    }
 }

@@ -6,6 +6,7 @@ use id_gen_core::uuid6::{self, Generator};
 use pgrx::pg_sys;
 
 use crate::error::Error;
+use crate::generate::test_server;
 use crate::os::process::PerProcess;
 use crate::os::{clock, random};
 use crate::pg::fmgr::{self, Call, int8};
@@ -16,6 +17,7 @@ use crate::sql::function::sql_function;
 static GENERATOR: PerProcess<Generator> = PerProcess::new(Generator::new());
 
 fn payload() -> Result<Payload, Error> {
+    test_server::begin()?;
     let step = uuid6::intervals(clock::since_epoch());
     let random = random::bits()?;
     Ok(GENERATOR.with(|generator| generator.next(step, random)))

@@ -1,5 +1,7 @@
 //! SQL functions of UUIDv7. All but those in strict order over the server need no shared memory.
 
+use std::time::Duration;
+
 use id_gen_core::ordered::{self, Payload};
 use id_gen_core::tsc::TscExtrapolation;
 use id_gen_core::uuid;
@@ -7,6 +9,7 @@ use id_gen_core::uuid7::{self, Generator};
 use pgrx::pg_sys;
 
 use crate::error::{Error, Reason};
+use crate::generate::test_server;
 use crate::os::process::PerProcess;
 use crate::os::tsc::TscStart;
 use crate::os::{clock, random, tsc};
@@ -40,6 +43,16 @@ fn step_by_clock() -> u64 {
     whole
 }
 
+/// What comes before an ID whose random bits this process may not have seeded yet.
+#[inline(always)]
+pub(super) fn begin() -> Result<(), Error> {
+    if test_server::begin()? {
+        // The counter tells nothing of that clock.
+        STEP.with(|step| *step = TscExtrapolation::NONE);
+    }
+    Ok(())
+}
+
 /// The time is read before the random bits, which the processor then fetches meanwhile.
 #[inline(always)]
 pub(super) fn payload<E>(random: impl FnOnce() -> Result<u64, E>) -> Result<Payload, E> {
@@ -57,12 +70,16 @@ sql_function! {
         let payload = payload(|| random::seeded_bits().ok_or(())).ok()?;
         Some(place.put(uuid7::of(payload)))
     }
-    { Ok(fmgr::uuid(uuid7::of(payload(random::bits)?))) }
+    {
+        begin()?;
+        Ok(fmgr::uuid(uuid7::of(payload(random::bits)?)))
+    }
 }
 
 sql_function! {
     /// `uuidv7(shift interval) → uuid`
     fn uuidv7_shifted(call) {
+        begin()?;
         let payload = payload(random::bits)?;
         let now = timestamp::from_unix_ms(uuid7::unix_ms_of(payload).cast_signed());
         // SAFETY: PostgreSQL's own `timestamptz + interval`, called with its argument types.
@@ -124,17 +141,20 @@ sql_function! {
         let shared = memory::attached()?;
         let random = random::seeded_bits()?;
         let place = UuidPlace::new();
-        Some(place.put(uuid7::of_moment(next_moment(shared), random)))
+        // A process that has seeded its random bits is no server's for tests.
+        let moment = next_moment(shared, clock::machine_since_epoch());
+        Some(place.put(uuid7::of_moment(moment, random)))
     }
     {
         let shared = memory::attach()?;
+        begin()?;
         let random = random::bits()?;
-        Ok(fmgr::uuid(uuid7::of_moment(next_moment(shared), random)))
+        Ok(fmgr::uuid(uuid7::of_moment(next_moment(shared, clock::since_epoch()), random)))
     }
 }
 
 /// A moment of this server's that no other call gets.
 #[inline(always)]
-fn next_moment(shared: &SharedState) -> u64 {
-    ordered::next_in_order(&shared.last_moment.0, uuid7::moment(clock::since_epoch()))
+fn next_moment(shared: &SharedState, now: Duration) -> u64 {
+    ordered::next_in_order(&shared.last_moment.0, uuid7::moment(now))
 }

@@ -58,6 +58,8 @@ def test_inspectdb_lists_only_the_applications_tables(cluster: Cluster) -> None:
         "id_gen_stat_waits",
         "id_gen_stat_backends",
         "id_gen_stat_fleet",
+        "id_gen_shards",
+        "id_gen_stat_tickets",
     }
 
 

@@ -9,14 +9,16 @@
 PG_MODULE_MAGIC;
 
 /* The size that every version asks for, so that PostgreSQL takes them for the same shared memory. */
-#define STATE_BYTES 8192
+#define STATE_BYTES (8192 + 1024 * 128)
 #define SLOT_BYTES 256
 #define PREPARED_BYTES 24
+#define SHARD_BYTES (768 * 1024)
 
 static Size
 size(void)
 {
-	return STATE_BYTES + SLOT_BYTES * MaxBackends + PREPARED_BYTES * (max_prepared_xacts + MaxBackends);
+	return STATE_BYTES + SLOT_BYTES * MaxBackends + PREPARED_BYTES * (max_prepared_xacts + MaxBackends) +
+		SHARD_BYTES;
 }
 
 #if PG_VERSION_NUM >= 190000

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from harness import GENERATING, PRELOAD, PRELOADED, Cluster, FakeClock
-from harness.arguments import ORDINARY, values
+from harness.arguments import ORDINARY, SHARD, values
 from harness.catalog import Argument, Function, functions
 from harness.clients import copy_all, crowd
 from harness.ids import refusal
@@ -41,6 +41,7 @@ HOUR = 3600
 def server() -> Iterator[Cluster]:
     with Cluster(conf=GENERATING) as cluster:
         create_databases(cluster)
+        cluster.psql(f"SELECT id_gen_shard_take({SHARD}, above => 0)")
         yield cluster
 
 

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from harness import GENERATING, Cluster
-from harness.arguments import LAYOUT, ORDINARY, values
+from harness.arguments import LAYOUT, ORDINARY, SHARD, values
 from harness.catalog import functions
 from harness.masks import MASKING, write_key_file
 
@@ -93,6 +93,7 @@ def server() -> Iterator[Cluster]:
     with Cluster(conf=GENERATING + MASKING + CONF) as cluster:
         write_key_file(cluster)
         cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql(f"SELECT id_gen_shard_take({SHARD}, above => 0)")
         cluster.psql("CREATE TABLE stored (id bigint, layout text)")
         cluster.psql(f"INSERT INTO stored VALUES (1, '{LAYOUT}' || repeat(' ', 2500))")
         yield cluster

@@ -11,7 +11,7 @@ import pytest
 from harness import GENERATING, Cluster
 from harness.ids import first_id, refusal
 from harness.reservation import Reservation
-from harness.shim import compiled
+from harness.shim import compiled, preloading
 
 SHIM = Path(__file__).with_name("directory_fsync.c")
 IO_ERROR = "58030"
@@ -38,7 +38,7 @@ def test_it_is_as_open_as_the_cluster(options: tuple[str, ...], directory: str, 
 @contextmanager
 def watched() -> Iterator[tuple[Cluster, Path, Path]]:
     """A server that has never generated, what it has flushed, and where to say that flushing fails."""
-    with Cluster(conf=CONF, env={"LD_PRELOAD": str(compiled(SHIM))}) as cluster:
+    with Cluster(conf=CONF, env=preloading(compiled(SHIM))) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         assert refusal(cluster).sqlstate == UNSET
         yield cluster, cluster.data / "flushed", cluster.data / "fsync_errno"

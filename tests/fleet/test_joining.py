@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import Cluster
-from harness.cluster import PRELOAD, SqlError
+from harness.cluster import PRELOAD
 from harness.etcd import Etcd
 from harness.fleet import (
     NO_NUMBER,
@@ -20,7 +20,7 @@ from harness.fleet import (
     registrar,
     silent,
 )
-from harness.ids import NARROW_LAYOUT, PATIENT, TOO_FAR_AHEAD, array_of, next_id, refusal
+from harness.ids import NARROW_LAYOUT, PATIENT, TOO_FAR_AHEAD, array_of, first_given, next_id, refusal
 from harness.ports import LOOPBACK
 
 NARROW = f"id_gen.layout = '{NARROW_LAYOUT}'\n"
@@ -145,15 +145,4 @@ def test_a_number_typed_while_the_registry_was_lost(etcd: Etcd, fleet: str) -> N
 
 def await_id(cluster: Cluster) -> int:
     """The first ID that a server gives, however often it refuses one before."""
-    given: list[int] = []
-
-    def gave() -> bool:
-        try:
-            given.append(next_id(cluster))
-        except SqlError as error:
-            if error.sqlstate not in (NO_NUMBER, TOO_FAR_AHEAD, UNREACHABLE):
-                raise
-        return bool(given)
-
-    cluster.wait_until(gave, "giving an ID")
-    return given[0]
+    return first_given(cluster, lambda: next_id(cluster), NO_NUMBER, TOO_FAR_AHEAD, UNREACHABLE)

@@ -24,6 +24,9 @@ from harness.fleet import (
 )
 from harness.ids import change, next_id, refusal
 
+# The registrar runs from the start of the server, or once a call has started it, which other files try.
+pytestmark = pytest.mark.any_mode
+
 
 def test_servers_that_join_get_numbers_of_their_own(first: Cluster, conf: str) -> None:
     with Cluster("second", conf=conf) as second, Cluster("third", conf=conf) as third:
@@ -82,9 +85,23 @@ def test_a_standby_has_a_number_and_generates_with_it_once_promoted(first: Clust
         assert own != number
         assert refusal(standby).sqlstate == "25006"
         standby.promote()
-        next_id(standby)
-        assert number_of(standby) == own
+        assert await_number(standby) == own
         standby.poll_until("SELECT timeline = 2 FROM id_gen_fleet() WHERE this_server")
+
+
+def test_a_promoted_standby_makes_ids_above_what_its_primary_observed(first: Cluster) -> None:
+    """With a number of its own, which nobody made IDs with."""
+    await_number(first)
+    with Cluster("standby", standby_of=first) as standby:
+        await_holding(standby)
+        observe = "snowflake_max(clock_timestamp() + interval '2 s') AS id) x, snowflake_observe(id)"
+        observed = int(first.psql(f"SELECT id FROM (SELECT {observe}"))
+        first.psql("CREATE TABLE flushed ()")
+        first.wait_for_catchup(standby)
+        first.stop("immediate")
+        standby.promote()
+        await_number(standby)
+        assert next_id(standby) > observed
 
 
 def test_a_released_number_is_fenced_and_another_is_taken(first: Cluster) -> None:

@@ -14,6 +14,9 @@ from harness.catalog import Argument, Function
 
 Value = TypeVar("Value")
 
+# A shard that the server of a test has.
+SHARD = 7
+
 # Spelled as no preset is, and longer than PostgreSQL stores without compressing once it is repeated or padded.
 LAYOUT = "epoch=2024-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:12"
 
@@ -22,6 +25,8 @@ ORDINARY = {
     "bigint": "(3 << 22) + i",
     "ids_per_second bigint": "10000",
     "integer": "1",
+    # Whoever calls such a function takes the shard first.
+    "shard integer": str(SHARD),
     "datacenter_id integer": "0",
     "worker_id integer": "1",
     "sequence integer": "2",
@@ -38,12 +43,22 @@ ORDINARY = {
     "layout text": f"'{LAYOUT}'",
     # A table that the test has made, and a column of it.
     "relation regclass": "'stored'::regclass",
+    # Refused as none; who may ask is told first.
+    "sequence regclass": "'pg_catalog.pg_class'::regclass",
     "column_name text": "'id'",
     "sample_percent double precision": "100",
     "target text": "''",
     "created_at text": "''",
     "workers integer[]": "ARRAY[1]",
     "others regclass[]": "ARRAY[]::regclass[]",
+    "schema regnamespace": "'public'::regnamespace",
+    "node integer": "1",
+    "nodes integer": "2",
+    "new_nodes integer": "3",
+    "regions integer": "2",
+    "shards integer": "0",
+    "above bigint": "1000000",
+    "sequences regclass[]": "NULL::regclass[]",
     "id text": "lpad(i::text, 19, '0')",
     "uuid text": "public.uuidv7()::text",
     "format text": "'base58'",
@@ -106,6 +121,7 @@ CONSTANT = {
     "servers integer": "10",
     "years integer": "30",
     "count integer": "1000",
+    "shard integer": str(SHARD),
     "integer": "0",
     "boolean": "true",
     "double precision": "0.5",
@@ -120,6 +136,14 @@ CONSTANT = {
     "created_at text": "''",
     "workers integer[]": "'{0,1}'",
     "others regclass[]": "'{}'",
+    "schema regnamespace": "'public'",
+    "node integer": "1",
+    "nodes integer": "2",
+    "new_nodes integer": "3",
+    "regions integer": "2",
+    "shards integer": "0",
+    "above bigint": "1000000",
+    "sequences regclass[]": "'{}'",
     "format text": "'base62'",
     "prefix text": "'user'",
     "size integer": "9",
@@ -203,7 +227,13 @@ HOSTILE = {
     ],
     "integer[]": ["NULL", "'{}'", "'{NULL,-1,2147483647}'", "'[5:6]={1,2}'", "'{{1,2},{3,4}}'"],
     "regclass[]": ["NULL", "'{}'", "'{pg_class}'", "'{pg_class,pg_class}'", "'{NULL}'", "'{0}'", "'{4294967295}'"],
+    "schema regnamespace": ["NULL", "0", "4294967295", "'pg_catalog'", "'public'", "'pg_toast'"],
+    # These two may be left out.
+    "above bigint": ["0", "-1", "9223372036854775807", "-9223372036854775808"],
+    "sequences regclass[]": ["'{}'", "'{pg_class}'", "'{NULL}'", "'{0}'", "'{4294967295}'", "'{{0},{0}}'"],
+    "nodes integer": ["NULL", "0", "1", "2", "-1", "2147483647", "-2147483648"],
     "integer": ["NULL", "0", "1", "-1", "31", "32", "4096", "2147483647", "-2147483648"],
+    "shard integer": ["NULL", str(SHARD), "0", "1", "-1", "31", "32", "2147483647", "-2147483648"],
     "text": LAYOUTS,
     "format text": [
         "NULL", "''", "'crockford'", "'base32hex'", "'base36'", "'base58'", "'base62'", "'BASE62'", "'base6'",

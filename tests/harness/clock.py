@@ -10,12 +10,13 @@ on every look. The monotonic clocks are left alone, CLOCK_BOOTTIME among them (s
 nothing outside that server is touched.
 """
 
+import os
 import sysconfig
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.shim import compiled
+from harness.shim import EMULATED, compiled, preloading
 
 PLAIN_SELECT = Path(__file__).with_name("plain_select.c")
 LIBRARY = "faketime/libfaketime.so.1"
@@ -35,7 +36,7 @@ class FakeClock:
         self._file = directory / "clock"
         self._write(self._says)
         return {
-            "LD_PRELOAD": f"{compiled(PLAIN_SELECT)}:{_library()}",
+            **preloading(compiled(PLAIN_SELECT), _library()),
             "FAKETIME_TIMESTAMP_FILE": str(self._file),
             "FAKETIME_NO_CACHE": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
@@ -76,7 +77,11 @@ def _relative(offset: float) -> str:
 
 
 def _library() -> Path:
-    for directory in LIBRARY_DIRECTORIES:
+    directories = LIBRARY_DIRECTORIES
+    if EMULATED:
+        # It came with the server.
+        directories = (str(Path(os.environ["ID_GEN_PG_CONFIG"]).parents[3] / EMULATED),)
+    for directory in directories:
         if (library := Path(directory) / LIBRARY).exists():
             return library
-    raise FileNotFoundError(f"{LIBRARY} is in none of {', '.join(LIBRARY_DIRECTORIES)}: install faketime")
+    raise FileNotFoundError(f"{LIBRARY} is in none of {', '.join(directories)}: install faketime")

@@ -29,6 +29,7 @@ import psycopg
 from harness.clock import FakeClock
 from harness.network import Namespace
 from harness.server import Server, environment
+from harness.shim import EMULATED
 from harness.template import new_data_directory
 
 WAIT_SECONDS = 60.0
@@ -43,6 +44,16 @@ timezone = 'UTC'
 # How a server comes by the library: from its start, or only where it is used, as PostgreSQL 17 and later allow.
 PRELOADED = (os.environ.get("MODE") or "preloaded") == "preloaded"
 PRELOAD = "shared_preload_libraries = 'id_gen'\n"
+
+# The processes that the view shows, titled nearly as PostgreSQL does it.
+TITLES_BY_SQL = """
+SELECT pid || ' ' || CASE backend_type
+         WHEN 'client backend' THEN format('%s %s [local] ', usename, datname)
+         ELSE backend_type
+       END
+  FROM pg_stat_activity
+ WHERE pid <> pg_backend_pid()
+"""
 
 # What a server needs before it generates snowflakes.
 GENERATING = f"{PRELOAD if PRELOADED else ''}id_gen.worker_id = 1\n"
@@ -265,6 +276,13 @@ class Cluster:
 
     def processes(self) -> dict[int, str]:
         """The processes of the server and their titles, for example `id_gen keeper`."""
+        if EMULATED:
+            # They are titles within QEMU, and the system sees those of QEMU.
+            try:
+                lines = self.psql(TITLES_BY_SQL).splitlines()
+            except SqlError:
+                lines = []
+            return {int(pid): title for pid, _, title in (line.partition(" ") for line in lines)}
         titles = {pid: _command_line(pid) for pid in _children(self.pid)}
         return {pid: title.removeprefix(TITLE) for pid, title in titles.items() if title.startswith(TITLE)}
 

@@ -32,10 +32,17 @@ from harness.relay import Way
 FLEET = "/id_gen/default/"
 BATCH = 2_000
 WAYS = (f"SELECT array_send(snowflake_next_array({BATCH}))", "SELECT array_send(ARRAY[snowflake_next()])")
+OF_SHARD = "SELECT array_send(array_agg(snowflake_next({shard}))) FROM generate_series(1, 100)"
+TICKETS = ("SELECT array_send(ARRAY(SELECT ticket_next('ticket') FROM generate_series(1, 20)))",)
+TICKET = "CREATE EXTENSION IF NOT EXISTS id_gen; CREATE SEQUENCE IF NOT EXISTS ticket"
 BREATH_SECONDS = 0.02
 LIFE_SECONDS = 3.0
 HOUR = 3600.0
 LEAD_MS = 500
+# Numbers that the registry grants to nobody: shards, of which one moves round the servers all the while.
+SHARDS = (30, 31)
+NUMBERS = "0-29"
+MOVE_SECONDS = 0.3
 # No grant that a server used when it made an ID reaches further ahead of that ID's time; a little more for the way.
 FURTHEST_MS = GRANT_SECONDS * 1000 + LEAD_MS + 100
 
@@ -49,15 +56,22 @@ Bounds = dict[tuple[int, int], list[int]]
 
 
 class Client(threading.Thread):
-    """Asks one server for IDs until it is told to end, and keeps them in a file."""
+    """Asks one server for IDs until it is told to end, and keeps them in a file; its companion does so for tickets."""
 
-    def __init__(self, cluster: Cluster, file: Path) -> None:
+    def __init__(self, cluster: Cluster, file: Path, ways: tuple[str, ...] = WAYS) -> None:
         super().__init__(daemon=True)
         self._cluster = cluster
+        self._ways = ways
+        self._companion = Client(cluster, file.with_suffix(".tickets"), TICKETS) if ways is WAYS else None
         self._file = file.open("wb")
         self._ended = threading.Event()
         self.given = 0
         self.refusals: Counter[str] = Counter()
+
+    def start(self) -> None:
+        super().start()
+        if self._companion:
+            self._companion.start()
 
     def run(self) -> None:
         while not self._ended.is_set():
@@ -70,16 +84,52 @@ class Client(threading.Thread):
                 self._ended.wait(BREATH_SECONDS)
 
     def _ask(self, cursor: psycopg.Cursor[tuple[bytes]]) -> None:
-        for query in WAYS:
-            for (array,) in cursor.execute(query):
-                ids = array_elements(array)
-                self._file.write(ids.astype(np.int64).tobytes())
-                self.given += ids.size
+        for query in self._ways:
+            self._keep(cursor.execute(query))
+        for shard in SHARDS if self._companion else ():
+            # Another server may have it.
+            with suppress(psycopg.errors.ObjectNotInPrerequisiteState, psycopg.errors.ConfigurationLimitExceeded):
+                self._keep(cursor.execute(OF_SHARD.format(shard=shard)))
+
+    def _keep(self, answer: psycopg.Cursor[tuple[bytes]]) -> None:
+        for (array,) in answer:
+            ids = array_elements(array)
+            self._file.write(ids.astype(np.int64).tobytes())
+            self.given += ids.size
+
+    def end(self) -> None:
+        if self._companion:
+            self._companion.end()
+        self._ended.set()
+        self.join()
+        self._file.close()
+
+
+class Mover(threading.Thread):
+    """Moves shards round the servers, by the two lines that an administrator types, on whichever of them answers."""
+
+    def __init__(self, fleet: "Fleet") -> None:
+        super().__init__(daemon=True)
+        self._fleet = fleet
+        self._dice = random.Random(fleet.dice.random())
+        self._ended = threading.Event()
+        self.taken: Counter[str] = Counter()
+
+    def run(self) -> None:
+        while not self._ended.wait(MOVE_SECONDS * self._dice.random()):
+            shard, servers = self._dice.choice(SHARDS), self._dice.sample(self._fleet.members, 2)
+            for call, member in zip(("release", "take"), servers, strict=True):
+                # The one may not have it; the other may find that somebody else has, who is alive.
+                with (
+                    suppress(psycopg.Error),
+                    member.cluster.connect(options="-c statement_timeout=3000", connect_timeout="2") as connection,
+                ):
+                    connection.execute(f"SELECT id_gen_shard_{call}({shard})")
+                    self.taken[call] += 1
 
     def end(self) -> None:
         self._ended.set()
         self.join()
-        self._file.close()
 
 
 class Member:
@@ -110,10 +160,13 @@ class Fleet:
         self.etcd = stack.enter_context(Etcd(3, namespace=self._namespace))
         self.members = [self._join(stack) for _ in range(3)]
         create_fleet(self.members[0].cluster)
-        for member in self.members[1:]:
-            member.cluster.psql("CREATE EXTENSION id_gen")
+        for member in self.members:
+            member.cluster.psql(TICKET)
+        self.members[0].cluster.psql("SELECT ticket_share('ticket')")
         self.start_clients(self.members)
         self.await_ids()
+        self.mover = Mover(self)
+        self.mover.start()
 
     # Servers
 
@@ -123,7 +176,10 @@ class Fleet:
         conf = (
             ""
             if "standby_of" in options
-            else member_conf(way.endpoints, f"id_gen.max_wait = '10s'\nid_gen.max_lead = {LEAD_MS}")
+            else member_conf(
+                way.endpoints,
+                f"id_gen.max_wait = '10s'\nid_gen.max_lead = {LEAD_MS}\nid_gen.worker_ids = '{NUMBERS}'",
+            )
         )
         if "standby_of" in options or "clone_of" in options or "copy_of" in options:
             conf = f"id_gen.registry = '{way.endpoints}'"
@@ -155,7 +211,7 @@ class Fleet:
             if prepare:
                 prepare(visitor)
             with suppress(SqlError):
-                visitor.cluster.psql("CREATE EXTENSION IF NOT EXISTS id_gen")
+                visitor.cluster.psql(TICKET)
             visitor.client.start()
             try:
                 self.await_ids([visitor, *self.members])
@@ -302,19 +358,28 @@ FAULTS = {
 }  # fmt: skip
 
 
-def check(directory: Path, bounds: Bounds) -> tuple[int, int, int]:
-    """How many IDs there are, how many of them were given twice, and how many lie below no bound that their server had
-    when it made them: a bound that was granted later lies further ahead."""
+def check(directory: Path, bounds: Bounds) -> tuple[int, int, int, int]:
+    """How many IDs there are, how many of them are of shards, how many were given twice, and how many lie below no
+    bound that their server had when it made them: a bound that was granted later lies further ahead."""
     parts, beyond = [], 0
     for file in sorted(directory.glob("*.ids")):
         ids = np.fromfile(file, dtype=np.int64)
         parts.append(ids)
         times, workers = (ids >> TIME_SHIFT) + EPOCH_MS, (ids >> WORKER_SHIFT) & WORKER_MASK
-        for worker in np.unique(workers):
+        # A shard's IDs lie below the bound of whichever number its server had then. None comes twice: see below.
+        for worker in np.setdiff1d(np.unique(workers), SHARDS):
             granted = np.sort(np.array([*bounds.get((int(file.stem), int(worker)), []), np.iinfo(np.int64).max]))
             of_worker = times[workers == worker]
             lowest = granted[np.searchsorted(granted, of_worker, side="right")]
             beyond += int(np.count_nonzero(lowest > of_worker + FURTHEST_MS))
     union = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
     union.sort()
-    return union.size, int(np.count_nonzero(union[1:] == union[:-1])), beyond
+    of_shards = int(np.count_nonzero(np.isin((union >> WORKER_SHIFT) & WORKER_MASK, SHARDS)))
+    return union.size, of_shards, int(np.count_nonzero(union[1:] == union[:-1])), beyond
+
+
+def check_tickets(directory: Path) -> tuple[int, int]:
+    """How many tickets there are, and how many of them were given twice."""
+    union = np.concatenate([np.fromfile(file, dtype=np.int64) for file in sorted(directory.glob("*.tickets"))])
+    union.sort()
+    return union.size, int(np.count_nonzero(union[1:] == union[:-1]))

@@ -1,8 +1,8 @@
 """Asking a server for snowflakes in the ways that tests of crashes and clocks need, and reading its refusals."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -52,17 +52,22 @@ def next_id(cluster: Cluster) -> int:
 
 def first_id(cluster: Cluster) -> int:
     """The first ID that is given, asking again for as long as the clock has to catch up or settings to be read."""
+    return first_given(cluster, lambda: next_id(cluster), TOO_FAR_AHEAD)
+
+
+def first_given(cluster: Cluster, give: Callable[[], int], *refusals: str) -> int:
+    """The first number that a server gives, however often it refuses one before with one of these SQLSTATEs."""
     given: list[int] = []
 
     def gave() -> bool:
         try:
-            given.append(next_id(cluster))
+            given.append(give())
         except SqlError as error:
-            if error.sqlstate != TOO_FAR_AHEAD:
+            if error.sqlstate not in refusals:
                 raise
         return bool(given)
 
-    cluster.wait_until(gave, "giving an ID")
+    cluster.wait_until(gave, "giving a number")
     return given[0]
 
 
@@ -76,10 +81,10 @@ def time_of(cluster: Cluster, snowflake: int) -> int:
     return int(cluster.psql(f"SELECT (extract(epoch FROM snowflake_timestamp({snowflake})) * 1000)::bigint"))
 
 
-def refusal(cluster: Cluster, sql: str = NEXT) -> SqlError:
+def refusal(cluster: Cluster, sql: str = NEXT, dbname: str = "postgres") -> SqlError:
     """The error of a statement that must not succeed."""
     try:
-        answer = cluster.psql(sql)
+        answer = cluster.psql(sql, dbname)
     except SqlError as error:
         return error
     raise AssertionError(f"not refused: {sql!r} answered {answer!r}")
@@ -118,7 +123,9 @@ class Caller:
     def __exit__(self, *_: object) -> None:
         # However the test ended, a statement that still waits must not hold it up.
         if self._last is not None and not self._last.done():
-            self._connection.cancel()
+            # A server that was stopped meanwhile has ended it already.
+            with suppress(psycopg.OperationalError):
+                self._connection.cancel()
         self._thread.shutdown()
         self._connection.close()
 

@@ -159,6 +159,19 @@ def test_ordered_uuids() -> None:
         assert cluster.psql("SELECT uuidv7_ordered()") < ahead
 
 
+def test_test_server() -> None:
+    with Cluster(conf=PRELOAD) as cluster:
+        cluster.psql("ALTER SYSTEM SET id_gen.worker_id = 1")
+        cluster.psql("CREATE EXTENSION id_gen; ALTER SYSTEM SET id_gen.test_start = '2024-06-01 00:00:00+00'")
+        cluster.restart()
+        next_id(cluster)
+        found = wait_for(cluster, "test_server", "warning")
+        assert "its clock for them shows 2024-06-01T00:00:00" in found.found
+        follow(cluster, found.remedy or "")
+        remedy(cluster, "test_server", "error")
+        next_id(cluster)
+
+
 def test_clock_steps() -> None:
     with stepped(-3, GENERATING) as (cluster, _, _before):
         next_id(cluster)
@@ -258,6 +271,26 @@ def test_sequence() -> None:
         assert next_id(cluster) > last
 
 
+def test_shards() -> None:
+    """Other findings are in cluster/test_shards.py."""
+    with server(GENERATING) as cluster:
+        cluster.psql("SELECT id_gen_shard_take(7, above => 0)")
+        assert checks(cluster)["shards"].found == "this server makes the IDs of 1 shards"
+        cluster.stop()
+        (cluster.data / "id_gen/pgsql_tmp_shards").write_text("id_gen shards 1\n")
+        cluster.start()
+        # Unless it is preloaded, the library lies elsewhere in a process that has taken much memory before: here in the
+        # one that finds the damage, and not in those that tell of it.
+        with cluster.connect() as elsewhere:
+            elsewhere.execute(
+                "SET work_mem = '1GB';"
+                "DECLARE much CURSOR WITH HOLD FOR SELECT repeat('x', 1000) FROM generate_series(1, 50000)"
+            )
+            elsewhere.execute("SELECT snowflake_next()")
+        found = remedy(cluster, "shards", "error").found
+        assert "is damaged" in found
+
+
 def test_max_lead() -> None:
     with server(NARROW + PATIENT + "id_gen.max_lead = 0\n") as cluster:
         next_id(cluster)
@@ -316,3 +349,22 @@ def test_stored_ids(newest: str, status: str) -> None:
             if "reload" in found.remedy:
                 cluster.poll_until("SELECT worker_id FROM id_gen_status()", expected="2")
         assert newest == "-1" or found.status == "ok"
+
+
+def test_tickets_that_are_used_up() -> None:
+    with server(GENERATING) as cluster:
+        cluster.psql("CREATE SEQUENCE number AS smallint START 26000")
+        cluster.psql("CREATE TABLE t (id int DEFAULT ticket_next('number'), n int)")
+        assert checks(cluster)["tickets"].status == "ok"
+        cluster.psql("INSERT INTO t (n) SELECT generate_series(1, 500)")
+        assert "used 8" in wait_for(cluster, "tickets", "warning").found
+        with suppress(SqlError):
+            cluster.psql("INSERT INTO t (n) SELECT generate_series(1, 10000)")
+        assert "no number left" in remedy(cluster, "tickets", "error").found
+        assert int(cluster.psql("INSERT INTO t (n) VALUES (0) RETURNING id")) > 32_767
+
+
+def test_tickets_that_end_within_90_days() -> None:
+    with server(GENERATING) as cluster:
+        cluster.psql("CREATE SEQUENCE number AS integer; SELECT ticket_next('number') FROM generate_series(1, 2000000)")
+        assert "days" in remedy(cluster, "tickets", "warning").found

@@ -19,6 +19,9 @@ from harness.fleet import GRANT_SECONDS, NO_NUMBER, await_number, create_fleet, 
 from harness.ids import NARROW, NARROW_LAYOUT, NEXT, array_of, change, first_id, refusal, stepped
 from harness.monitoring import CONTRIB, QUERIES, RULES, Exporter, Prometheus, Samples, promtool
 
+# What views show depends on the server, and not on when it loads the library.
+pytestmark = pytest.mark.any_mode
+
 DASHBOARD = CONTRIB / "grafana/id_gen.json"
 MAKE_QUERIES = QUERIES.with_name("make_queries.py")
 RULES_TEST = RULES.with_name("rules_test.yaml")
@@ -36,7 +39,7 @@ VARIABLES = {"$instance": ".+", "$__rate_interval": "10s", "$__interval": "10s"}
 # What nothing happens to here, but where a test makes it happen.
 QUIET = {"IdGenRefusing", "IdGenReservationFailing", "IdGenLayoutEnding", "IdGenNoData"}
 QUIET |= {"IdGenGrantRunningOut", "IdGenRegistryUnreachable", "IdGenRegistrarMissing"}
-QUIET |= {"IdGenNumberLost", "IdGenRegistryRestored"}
+QUIET |= {"IdGenNumberLost", "IdGenRegistryRestored", "IdGenTicketsEnding", "IdGenTicketsRefused"}
 
 
 def queries() -> dict[str, Any]:
@@ -85,6 +88,7 @@ def server() -> Iterator[Cluster]:
         for sql in re.findall(r"^```sql\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL):
             cluster.psql(sql)
         first_id(cluster)
+        cluster.psql("CREATE SEQUENCE invoice; SELECT ticket_next('invoice')")
         cluster.poll_until("SELECT keeper_pid IS NOT NULL FROM id_gen_status()")
         yield cluster
 
@@ -107,6 +111,7 @@ def member(etcd: Etcd) -> Iterator[Cluster]:
     with Cluster("member", conf=member_conf(etcd.endpoints)) as cluster:
         create_fleet(cluster)
         await_number(cluster)
+        cluster.psql("CREATE SEQUENCE invoice; SELECT ticket_share('invoice'); SELECT ticket_next('invoice')")
         yield cluster
 
 
@@ -245,6 +250,26 @@ def test_refusals_are_counted_by_cause(server: Cluster, exporter: Exporter) -> N
     assert rose == {'{reason="worker_id"}': refused}
     assert first["id_gen_server_ready"] == 0 or exporter.scrape()["id_gen_server_ready"] == 1
     first_id(server)
+
+
+def test_tickets_are_counted_by_sequence(server: Cluster, exporter: Exporter) -> None:
+    """Also those of another database, and of a sequence that was made again."""
+    with server.database("shop") as shop:
+        server.psql("CREATE EXTENSION id_gen", shop)
+        for _ in range(2):
+            server.psql(
+                "DROP SEQUENCE IF EXISTS tiny; CREATE SEQUENCE tiny MAXVALUE 5;"
+                "SELECT ticket_next('tiny') FROM generate_series(1, 4)",
+                shop,
+            )
+        server.psql("SELECT ticket_next('tiny')", shop)
+        with pytest.raises(SqlError):
+            server.psql("SELECT ticket_next('tiny')", shop)
+        scrape = exporter.scrape()
+    labels = '{database="shop",schema="public",sequence="tiny"}'
+    told = {name: scrape.of(f"id_gen_tickets_{name}").get(labels) for name in ("numbers_total", "refused_total")}
+    assert told == {"numbers_total": 9, "refused_total": 1}
+    assert scrape.of("id_gen_tickets_used_ratio")[labels] == 1
 
 
 def test_waits_are_a_histogram(server: Cluster, exporter: Exporter) -> None:
@@ -436,4 +461,5 @@ def test_nothing_logs_errors(server: Cluster, exporter: Exporter, prometheus: Pr
     assert not re.findall(r"^.*\b(?:level=(?:warn|error)|err=).*$", exporter.log(), re.MULTILINE)
     assert not re.findall(r"^.*\blevel=error.*$", prometheus.log(), re.MULTILINE)
     errors = re.findall(r"^.* (?:ERROR|FATAL|PANIC): .*$", server.log(), re.MULTILINE)
-    assert [error for error in errors if "worker_id" not in error] == []
+    expected = ("worker_id", 'sequence "tiny"', 'sequence "public.tiny"', "public.tiny")
+    assert [error for error in errors if not any(each in error for each in expected)] == []

@@ -16,6 +16,7 @@ import pytest
 from harness import GENERATING, PRELOAD, Cluster, FakeClock, Server
 from harness.catalog import fresh, installed
 from harness.ids import IMPATIENT, NARROW, TOO_FAR_AHEAD, first_id, next_id, refusal, run_ahead, time_of
+from harness.managed import DATABASE, install
 from harness.reservation import Reservation
 
 PATH = Server.upgrade_path()
@@ -104,6 +105,17 @@ def test_a_million_ids_before_and_after(old: Server, mode: str) -> None:
             assert new.psql("SELECT count(*) FROM event_time WHERE at <= clock_timestamp()") == str(2 * UUIDS)
             assert_defaults_are_ours(new)
             assert new.psql("SELECT preloaded FROM id_gen_status()") == ("t" if mode == "preloaded" else "f")
+
+
+def test_the_script_for_managed_services_goes_on() -> None:
+    """The new cluster has another system identifier, and is no copy."""
+    with Cluster("old", server=OLDEST) as cluster:
+        install(cluster)
+        cluster.psql("SELECT snowflake_next()", DATABASE)
+        cluster.restart()
+        last = int(cluster.psql("SELECT snowflake_next()", DATABASE))
+        with upgraded(cluster, NEWEST) as new:
+            assert int(new.psql("SELECT snowflake_next()", DATABASE)) > last
 
 
 @MODES

@@ -54,6 +54,7 @@ def fill(cluster: Cluster) -> dict[str, int]:
     """Puts the inputs into tables. Returns how many rows each has."""
     cluster.psql("""
         CREATE EXTENSION id_gen;
+        SELECT id_gen_shard_take(7, above => 0);
         CREATE TABLE given (place serial, number bigint, instant timestamptz, layout text);
         CREATE TABLE uuid_given (place serial, id uuid);
     """)

@@ -96,7 +96,7 @@ pub enum Event {
     Fenced(Number),
     /// The registry has gone back in time.
     RegistryRestored,
-    /// All numbers are held.
+    /// All numbers are held, or are shards.
     NoFreeNumber,
 }
 
@@ -504,15 +504,18 @@ impl Member {
         local: &Local,
         choose: impl FnOnce(usize) -> usize,
     ) -> Event {
-        let Listing { floor_ms, grants } = listing;
+        let Listing { floor_ms, grants, shards } = listing;
         let floor_ms = self.believable_floor_ms(floor_ms, local);
         let grants: BTreeMap<Number, &Grant> =
             grants.iter().map(|(number, grant)| (*number, grant)).collect();
-        let own = grants.iter().find(|(number, grant)| self.may_take_again(**number, grant, local));
+        let is_shard = |number: &Number| shards.binary_search(number).is_ok();
+        let own = grants.iter().find(|(number, grant)| {
+            !is_shard(number) && self.may_take_again(**number, grant, local)
+        });
         let (number, found) = match own {
             Some((number, grant)) => (*number, Some(*grant)),
             None => {
-                let free = self.free_numbers(&grants, local.wall_ms);
+                let free = self.free_numbers(&grants, is_shard, local.wall_ms);
                 if free.is_empty() {
                     return Event::NoFreeNumber;
                 }
@@ -529,14 +532,18 @@ impl Member {
     fn free_numbers<'a>(
         &self,
         grants: &BTreeMap<Number, &'a Grant>,
+        is_shard: impl Fn(&Number) -> bool,
         wall_ms: i64,
     ) -> Vec<(Number, Option<&'a Grant>)> {
         let ever_held = grants.iter().map(|(number, grant)| (*number, *grant));
         let (released, held): (Vec<_>, Vec<_>) = ever_held
             .filter(|(number, grant)| self.numbers.contain(*number) && is_free(grant, wall_ms))
+            .filter(|(number, _)| !is_shard(number))
             .map(|(number, grant)| (number, Some(grant)))
             .partition(|(_, grant)| grant.is_some_and(|it| it.state == GrantState::Released));
-        let never_held = self.numbers.all().filter(|number| !grants.contains_key(number));
+        let never_held = self.numbers.all();
+        let never_held =
+            never_held.filter(|number| !grants.contains_key(number) && !is_shard(number));
         let mut free: Vec<_> = never_held.take(CHOICES).map(|number| (number, None)).collect();
         free.extend(released);
         free.sort_by_key(|(number, _)| *number);
@@ -741,7 +748,8 @@ impl Member {
 }
 
 impl Numbers {
-    fn contain(self, number: Number) -> bool {
+    /// Whether this is one of them.
+    pub fn contain(self, number: Number) -> bool {
         number.datacenter == self.datacenter && (self.first..=self.last).contains(&number.worker)
     }
 
@@ -775,4 +783,49 @@ fn write(
         kind,
     };
     (Request::Swap { number, expected, new }, Asked::Write(Box::new(write)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOCAL: Local = Local { wall_ms: 1_000, boot_ms: 1_000, frontier_ms: 0, reserved_ms: 0 };
+
+    fn outside(kept: Option<Kept>) -> Member {
+        let numbers = Numbers { datacenter: 0, first: 5, last: 6 };
+        Member::new(Terms::DEFAULT, numbers, Holder::default(), kept, None)
+    }
+
+    /// What a member says to a listing.
+    fn listed(member: &mut Member, listing: &Listing) -> Event {
+        member.next(&LOCAL, || 1);
+        member.answered(Answer::Listing(listing.clone()), &LOCAL, |_| 0)
+    }
+
+    #[test]
+    fn numbers_of_shards_are_not_free_and_its_own_is_not_taken_again() {
+        let number = |worker| Number { datacenter: 0, worker };
+        let released = Grant {
+            nonce: 7,
+            tag: 8,
+            until_ms: 10,
+            state: GrantState::Released,
+            predecessor: None,
+            holder: Holder::default(),
+        };
+        let mut listing =
+            Listing { floor_ms: i64::MIN, grants: Vec::new(), shards: vec![number(5)] };
+        let mut member = outside(None);
+        assert_eq!(listed(&mut member, &listing), Event::Quiet);
+        assert!(matches!(&member.state, State::Choosing(choice) if choice.number == number(6)));
+        listing.shards.push(number(6));
+        assert_eq!(listed(&mut outside(None), &listing), Event::NoFreeNumber);
+        listing.grants.push((number(5), released));
+        let kept = Some(Kept { number: number(5), nonce: 7 });
+        assert_eq!(listed(&mut outside(kept), &listing), Event::NoFreeNumber);
+        listing.shards.clear();
+        let mut member = outside(kept);
+        assert_eq!(listed(&mut member, &listing), Event::Quiet);
+        assert!(matches!(&member.state, State::Choosing(choice) if choice.number == number(5)));
+    }
 }

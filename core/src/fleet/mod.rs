@@ -12,7 +12,9 @@
 //! | [`meta`] | what makes a fleet |
 //! | [`registry`] | what a registry can do |
 //! | [`store`] | a registry made of keys and values |
-//! | [`text`] | the values as texts |
+//! | [`text`] | the grants and the fleet as texts |
+//! | [`shard`] | which member has a shard, and how it gets it |
+//! | [`values`] | what a fleet shares beside numbers: shards and tickets |
 //! | [`member`] | what a server asks of a registry, and what the answers allow |
 //!
 //! Nothing here reads a clock, a network or a disk.
@@ -21,8 +23,10 @@ pub mod grant;
 pub mod member;
 pub mod meta;
 pub mod registry;
+pub mod shard;
 pub mod store;
 pub mod text;
+pub mod values;
 
 pub use grant::{Grant, GrantState, Number, Terms, Waiting};
 pub use member::{Local, Member, Right};

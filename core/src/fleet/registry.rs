@@ -10,6 +10,8 @@ pub struct Listing {
     pub floor_ms: i64,
     /// The numbers that were ever held, in order.
     pub grants: Vec<(Number, Grant)>,
+    /// The numbers that are shards, or were, in order: no server may take one.
+    pub shards: Vec<Number>,
 }
 
 /// A request to the registry. One is made every few seconds, so its size does not matter.
@@ -83,6 +85,15 @@ pub trait Registry {
     /// As for [`Registry::list`].
     fn read(&mut self, number: Number) -> Result<Option<Grant>, Self::Error>;
 
+    /// The same of a number that this server has written a grant of without an answer. Where somebody has made a shard of the
+    /// number, it is given back: the answer may have been the one that would have said so.
+    ///
+    /// # Errors
+    /// If that is not known.
+    fn read_own(&mut self, number: Number) -> Result<Option<Grant>, Self::Error> {
+        self.read(number)
+    }
+
     /// Replaces a grant if it equals `expected` in all its parts; otherwise returns what it is.
     ///
     /// # Errors
@@ -106,7 +117,7 @@ pub fn ask<R: Registry>(registry: &mut R, request: &Request) -> Result<Answer, R
         Request::RaiseFloor { floor_ms } => {
             Answer::Floor { floor_ms: registry.raise_floor(*floor_ms)? }
         }
-        Request::Read(number) => Answer::Found(registry.read(*number)?),
+        Request::Read(number) => Answer::Found(registry.read_own(*number)?),
         Request::Swap { number, expected, new } => {
             match registry.swap(*number, expected.as_ref(), new)? {
                 Ok(()) => Answer::Swapped,

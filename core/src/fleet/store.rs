@@ -5,11 +5,15 @@
 //! | `/id_gen/<fleet>/meta` | the fleet ([`Meta`]), written by an administrator's command |
 //! | `/id_gen/<fleet>/floor` | [`Listing::floor_ms`] |
 //! | `/id_gen/<fleet>/n/<datacenter>/<worker>` | a [`Grant`] |
+//! | `/id_gen/<fleet>/s/…`, `/t/…` | what else a fleet shares ([`values`](crate::fleet::values)) |
 //!
 //! Every write of a grant takes place only if the fleet is still the one that the server knows, so a fleet that was
 //! wiped or made anew gives no number to a server that has not read its terms.
+//!
+//! No number is both a server's and a shard's: whoever acquires a number looks for a shard after it has written its grant,
+//! and whoever takes a shard looks for a grant after it has written the shard's value. Of two at once, one sees the other.
 
-use crate::fleet::grant::{Grant, Number};
+use crate::fleet::grant::{Grant, GrantState, Number};
 use crate::fleet::meta::Meta;
 use crate::fleet::registry::{Listing, Registry};
 use crate::fleet::text;
@@ -231,22 +235,80 @@ impl<S: Store> Keys<S> {
         &self.meta
     }
 
-    fn number_key(&self, number: Number) -> String {
-        let Number { datacenter, worker } = number;
-        format!("{}n/{datacenter}/{worker}", self.prefix)
+    /// What the keys of the fleet begin with.
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
     }
 
-    fn number_of(&self, key: &str) -> Option<Number> {
-        let numbers = key.strip_prefix(self.prefix.as_str())?.strip_prefix("n/")?;
+    /// Gives a key a new value if it has the expected one, and the fleet is still the one that the server knows.
+    pub(super) fn swap_in_fleet(
+        &mut self,
+        key: &str,
+        expected: Option<&str>,
+        new: &str,
+    ) -> Result<Result<(), Option<String>>, KeysError> {
+        let meta_key = meta_key(&self.prefix);
+        let swap = Swap { key, expected, new, only_if: Some((&meta_key, &self.meta_text)) };
+        match self.store.swap(&swap)? {
+            Swapped::Done => Ok(Ok(())),
+            Swapped::Differs { found } => Ok(Err(found)),
+            Swapped::Forbidden => Err(KeysError::OtherFleet),
+        }
+    }
+
+    fn number_key(&self, number: Number) -> String {
+        self.key_in(NUMBERS, number)
+    }
+
+    fn key_in(&self, folder: &str, number: Number) -> String {
+        format!("{}{folder}{}", self.prefix, name_of(number))
+    }
+
+    fn number_in(&self, folder: &str, key: &str) -> Option<Number> {
+        let numbers = key.strip_prefix(self.prefix.as_str())?.strip_prefix(folder)?;
         let (datacenter, worker) = numbers.split_once('/')?;
         let number = Number { datacenter: datacenter.parse().ok()?, worker: worker.parse().ok()? };
         // Another spelling of the number is not the key that servers compare and swap.
-        (self.number_key(number) == key).then_some(number)
+        (self.key_in(folder, number) == key).then_some(number)
+    }
+
+    /// Gives back a number that was acquired a moment ago. Returns what the registry has of it then. The bound stays: the
+    /// server may have made IDs with the number before the registry was restored, or before it was in the fleet.
+    fn give_back(&mut self, number: Number, acquired: &Grant) -> Result<Option<Grant>, KeysError> {
+        let released = Grant { state: GrantState::Released, ..acquired.clone() };
+        let (key, expected) = (self.number_key(number), text::encode_grant(acquired));
+        match self.swap_in_fleet(&key, Some(&expected), &text::encode_grant(&released))? {
+            Ok(()) => Ok(Some(released)),
+            Err(found) => found.map(|text| grant_of(&key, &text)).transpose(),
+        }
+    }
+
+    /// What the registry has of a grant that this server holds, once it has looked whether the number is a shard's.
+    fn unless_shard(&mut self, number: Number, grant: Grant) -> Result<Option<Grant>, KeysError> {
+        let key = self.key_in(SHARDS, number);
+        let is_shard = grant.state == GrantState::Held
+            && self.store.get(&key)?.is_some_and(|text| is_of_shard(&text));
+        if is_shard { self.give_back(number, &grant) } else { Ok(Some(grant)) }
     }
 
     fn floor_key(&self) -> String {
         format!("{}floor", self.prefix)
     }
+}
+
+/// Folders of the keys of grants and of shards.
+const NUMBERS: &str = "n/";
+pub(super) const SHARDS: &str = "s/";
+
+/// How a number is written in a key.
+pub(super) fn name_of(Number { datacenter, worker }: Number) -> String {
+    format!("{datacenter}/{worker}")
+}
+
+/// Whether this value of a shard says that a server has it or had it. An empty one is left by a server that could not have
+/// it, because a server had got the number.
+pub(super) const fn is_of_shard(value: &str) -> bool {
+    !value.is_empty()
 }
 
 fn meta_key(prefix: &str) -> String {
@@ -277,7 +339,7 @@ impl<S: Store> Registry for Keys<S> {
     type Error = KeysError;
 
     fn list(&mut self) -> Result<Listing, KeysError> {
-        let mut listing = Listing { floor_ms: i64::MIN, grants: Vec::new() };
+        let mut listing = Listing { floor_ms: i64::MIN, grants: Vec::new(), shards: Vec::new() };
         let (meta_key, floor_key) = (meta_key(&self.prefix), self.floor_key());
         let mut fleet = None;
         for (key, value) in self.store.list(&self.prefix)? {
@@ -285,8 +347,12 @@ impl<S: Store> Registry for Keys<S> {
                 fleet = Some(value);
             } else if key == floor_key {
                 listing.floor_ms = floor_of(&key, Some(&value))?;
-            } else if let Some(number) = self.number_of(&key) {
+            } else if let Some(number) = self.number_in(NUMBERS, &key) {
                 listing.grants.push((number, grant_of(&key, &value)?));
+            } else if let Some(number) = self.number_in(SHARDS, &key)
+                && is_of_shard(&value)
+            {
+                listing.shards.push(number);
             }
         }
         match fleet {
@@ -294,6 +360,7 @@ impl<S: Store> Registry for Keys<S> {
             Some(text) if text != self.meta_text => Err(KeysError::OtherFleet),
             Some(_) => {
                 listing.grants.sort_by_key(|(number, _)| *number);
+                listing.shards.sort_unstable();
                 Ok(listing)
             }
         }
@@ -327,6 +394,11 @@ impl<S: Store> Registry for Keys<S> {
         self.store.get(&key)?.map(|text| grant_of(&key, &text)).transpose()
     }
 
+    fn read_own(&mut self, number: Number) -> Result<Option<Grant>, KeysError> {
+        let found = self.read(number)?;
+        found.map_or(Ok(None), |grant| self.unless_shard(number, grant))
+    }
+
     fn swap(
         &mut self,
         number: Number,
@@ -334,34 +406,35 @@ impl<S: Store> Registry for Keys<S> {
         new: &Grant,
     ) -> Result<Result<(), Option<Grant>>, KeysError> {
         let key = self.number_key(number);
-        let (expected, new) = (expected.map(text::encode_grant), text::encode_grant(new));
-        let meta_key = meta_key(&self.prefix);
-        let swap = Swap {
-            key: &key,
-            expected: expected.as_deref(),
-            new: &new,
-            only_if: Some((&meta_key, &self.meta_text)),
+        let (old, new_text) = (expected.map(text::encode_grant), text::encode_grant(new));
+        // A renewal needs no look: while a number is held, nobody takes it as a shard.
+        let acquires = expected.is_none_or(|old| old.nonce != new.nonce);
+        let found = match self.swap_in_fleet(&key, old.as_deref(), &new_text)? {
+            Ok(()) if !acquires => return Ok(Ok(())),
+            Ok(()) => match self.unless_shard(number, new.clone())? {
+                Some(grant) if grant == *new => return Ok(Ok(())),
+                found => found,
+            },
+            Err(found) => match found.map(|text| grant_of(&key, &text)).transpose()? {
+                // An earlier try has written it, and had no answer.
+                Some(grant) if acquires && grant == *new => self.unless_shard(number, grant)?,
+                found => found,
+            },
         };
-        match self.store.swap(&swap)? {
-            Swapped::Done => Ok(Ok(())),
-            Swapped::Differs { found } => {
-                Ok(Err(found.map(|text| grant_of(&key, &text)).transpose()?))
-            }
-            Swapped::Forbidden => Err(KeysError::OtherFleet),
-        }
+        Ok(Err(found))
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::fleet::grant::{GrantState, Holder, Terms};
+    use crate::fleet::grant::{Holder, Terms};
     use crate::presets;
 
     #[derive(Debug, Default)]
-    struct Double(BTreeMap<String, String>);
+    pub struct Double(pub BTreeMap<String, String>);
 
     impl Store for Double {
         fn list(&mut self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
@@ -393,7 +466,7 @@ mod tests {
         Meta { id, layout, terms: Terms::DEFAULT }
     }
 
-    fn fleet() -> Keys<Double> {
+    pub fn fleet() -> Keys<Double> {
         let mut store = Double::default();
         assert_eq!(Keys::create(&mut store, "f", &meta(1)).unwrap(), None);
         Keys::open(store, "f").unwrap()

@@ -7,8 +7,9 @@ WHERE e.extname = 'id_gen';
 SELECT count(*) > 30 AS many FROM member;
 SELECT oid::regprocedure AS not_immutable_though_all_is_given FROM member
 WHERE provolatile <> 'i' AND 'layout' = ANY (proargnames[1:pronargs]);
--- (what masks goes by a file, and has a suite of its own)
+-- (what masks goes by a file, and has a suite of its own; what divides sequences goes by a schema's name)
 SELECT oid::regprocedure AS takes_the_servers_layout FROM member WHERE provolatile = 's' AND proname NOT LIKE '%mask%'
+AND proname <> 'id_gen_offsets_grow'
 ORDER BY oid::regprocedure::text COLLATE "C";
 SELECT oid::regprocedure AS is_a_constant FROM member WHERE provolatile = 'i' AND pronargs = 0;
 SELECT oid::regprocedure AS may_be_parallel FROM member WHERE provolatile = 'v' AND proparallel = 's';

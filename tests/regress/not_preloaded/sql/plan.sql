@@ -9,7 +9,8 @@ FROM (VALUES ('few', 1::bigint, 1, 40, false),
              ('much', 3000000, 100, 100, false),
              ('few, for JavaScript', 1000, 32, 20, true),
              ('much, for JavaScript', 100000, 32, 80, true)) AS requirements (what, ids, servers, years, js_safe),
-     id_gen_plan(ids, servers, years, js_safe) AS p;
+     id_gen_plan(ids, servers, years, js_safe) AS p
+WHERE p.kind = 'snowflake';
 SELECT what, regexp_replace(layout, 'epoch=\d{4}', 'epoch=YYYY') AS layout, nodes, ids_per_second,
        round(headroom::numeric, 2) AS headroom
 FROM pg_temp.requirements;
@@ -22,22 +23,48 @@ RESET ROLE;
 SELECT count(*), bool_and(runs_out >= now() + make_interval(years => years)),
        bool_and(snowflake_timestamp(snowflake_max(runs_out - interval '1 ms', layout), layout) < runs_out),
        bool_and(snowflake_max(runs_out - interval '1 ms', layout) < 1::bigint << 53)
-FROM generate_series(1, 100) AS years, id_gen_plan(100, 4, years, js_safe => true);
+FROM generate_series(1, 100) AS years, id_gen_plan(100, 4, years, js_safe => true) WHERE kind = 'snowflake';
 
 -- where nothing fits, each piece of advice is true when tried, and not of one more
 SELECT layout, nodes, ids_per_second, headroom, runs_out, regexp_replace(advice, '\d+ years?', 'N years') AS advice
-FROM id_gen_plan(1000000, 64, 30, true);
+FROM id_gen_plan(1000000, 64, 30, true) WHERE kind = 'snowflake';
+CREATE FUNCTION pg_temp.is_there(bigint, integer, integer, js_safe boolean DEFAULT false) RETURNS boolean LANGUAGE sql
+    AS $$ SELECT layout IS NOT NULL AND fits FROM public.id_gen_plan($1, $2, $3, js_safe) WHERE kind = 'snowflake' $$;
 WITH advised AS (
-    SELECT (regexp_match(advice, '(\d+) years?'))[1]::integer AS years FROM id_gen_plan(1000000, 64, 30, true))
-SELECT (id_gen_plan(1000000, 64, years, true)).layout IS NOT NULL AS years,
-       (id_gen_plan(1000000, 64, years + 1, true)).layout IS NULL AS no_more_years,
-       (id_gen_plan(131072, 64, 30, true)).layout IS NOT NULL AS ids,
-       (id_gen_plan(131073, 64, 30, true)).layout IS NULL AS no_more_ids,
-       (id_gen_plan(1000000, 8, 30, true)).layout IS NOT NULL AS servers,
-       (id_gen_plan(1000000, 9, 30, true)).layout IS NULL AS no_more_servers,
-       (id_gen_plan(1000000, 64, 30)).layout IS NOT NULL AS without_js_safe
+    SELECT (regexp_match(advice, '(\d+) years?'))[1]::integer AS years
+    FROM id_gen_plan(1000000, 64, 30, true) WHERE kind = 'snowflake')
+SELECT pg_temp.is_there(1000000, 64, years, true) AS years,
+       NOT pg_temp.is_there(1000000, 64, years + 1, true) AS no_more_years,
+       pg_temp.is_there(131072, 64, 30, true) AS ids,
+       NOT pg_temp.is_there(131073, 64, 30, true) AS no_more_ids,
+       pg_temp.is_there(1000000, 8, 30, true) AS servers,
+       NOT pg_temp.is_there(1000000, 9, 30, true) AS no_more_servers,
+       pg_temp.is_there(1000000, 64, 30) AS without_js_safe
 FROM advised;
-SELECT * FROM id_gen_plan(9223372036854775807, 2147483647, 2147483647);
+SELECT kind, fits, layout, advice FROM id_gen_plan(9223372036854775807, 2147483647, 2147483647) WHERE kind = 'snowflake';
+
+-- every kind, for each wish; the best first
+SELECT kind, fits, reason, nodes, round(headroom::numeric, 2) AS headroom, table_bytes, index_bytes, bytes_per_billion,
+       round(relative::numeric, 2) AS relative
+FROM id_gen_plan(ids_per_second => 10000, servers => 10, years => 30);
+SELECT kind, key_column, regexp_replace(advice, 'epoch=\d{4}', 'epoch=YYYY') AS advice
+FROM id_gen_plan(10000, 10, 30, regions => 3, shards => 500);
+SELECT wish, string_agg(kind, ', ' ORDER BY place) FILTER (WHERE fits) AS fit
+FROM (VALUES (1, 'one server', 1, false, 1, 0, false, true, false),
+             (2, 'secret', 10, false, 1, 0, true, true, false),
+             (3, 'secret, in any order', 10, false, 1, 0, true, false, false),
+             (4, 'secret, in any order, for JavaScript', 10, true, 1, 0, true, false, false),
+             (5, 'of shards', 10, false, 1, 500, false, true, false),
+             (6, 'dense, on one server', 1, false, 1, 0, false, true, true),
+             (7, 'dense, in any order', 10, false, 2, 0, false, false, true),
+             (8, 'dense, in order', 10, false, 1, 0, false, true, true))
+         AS wishes (number, wish, servers, js_safe, regions, shards, secret, sortable, dense),
+     LATERAL (SELECT kind, fits, row_number() OVER () AS place
+                FROM id_gen_plan(1000, servers, 30, js_safe, regions, shards, secret, sortable, dense)) AS planned
+GROUP BY number, wish ORDER BY number;
+SELECT kind, reason FROM id_gen_plan(1000, 10, 30, true, secret => true, dense => true);
+SELECT kind, runs_out > now() + interval '30 years' AS lasts FROM id_gen_plan(1000, 3, 30) WHERE runs_out IS NOT NULL;
+
 
 -- requirements that are none
 SELECT id_gen_plan(0, 1, 1);
@@ -49,6 +76,14 @@ SELECT id_gen_plan(1, 1, -2147483648);
 SELECT id_gen_plan(NULL, 1, 1);
 \echo SQLSTATE :SQLSTATE
 SELECT id_gen_plan(1, 1, 1, NULL);
+\echo SQLSTATE :SQLSTATE
+SELECT id_gen_plan(1, 1, 1, regions => 0);
+\echo SQLSTATE :SQLSTATE
+SELECT id_gen_plan(1, 1, 1, shards => -1);
+\echo SQLSTATE :SQLSTATE
+SELECT id_gen_plan(1, 1, 1, shards => NULL);
+\echo SQLSTATE :SQLSTATE
+SELECT id_gen_plan(1, 1, 1, sortable => NULL);
 \echo SQLSTATE :SQLSTATE
 DROP VIEW pg_temp.requirements;
 DROP ROLE planner;

@@ -1,0 +1,1248 @@
+-- id_gen without its library: the same SQL names, layouts and bits, for services that load no library of ours.
+--
+-- Version 0.1.0, for PostgreSQL 15 and later. Any owner of a database installs it, in one transaction; the functions are
+-- made in the first schema of the search path, and whatever they need in the schema id_gen_managed:
+--
+--     psql --single-transaction -v ON_ERROR_STOP=1 -f id_gen_managed.sql
+--     SELECT id_gen_managed.configure(worker_id => 1);    -- a number that no other database has
+--
+-- It can be run again, to update what is installed. `SELECT id_gen_managed.uninstall();` removes it.
+-- docs/managed-services.md says what holds, and what it lacks beside the library.
+--
+-- How no ID is made twice. The sequence field of an ID is a count and, in its lowest bits, the number of a *lane*. Each
+-- lane has a sequence, whose value is the last position of the lane: tick and count as one number. Only who holds the
+-- lane's advisory lock moves it, to the clock's position, or on by one where it is there already, never back; and holds
+-- the lock for no longer than one call takes. A session keeps to its lane, and goes to another one while that is held.
+-- Sequences are not rolled back, and every move is in the write-ahead log before the ID is returned, so that a commit
+-- which survives a crash or a failover has the lanes' positions before it.
+--
+-- What the log lost was in no transaction that survived, but a client may have seen it. Every position is at most
+-- `max_lead` ahead of the clock, and the first call after a start, a crash or a promotion moves all lanes past that:
+-- so those are not repeated either, unless the clock goes back as well.
+
+DO $$
+BEGIN
+    IF to_regclass('id_gen_managed.installation') IS NOT NULL THEN
+        IF (SELECT target <> 'id_gen_managed' FROM id_gen_managed.installation) THEN
+            RAISE EXCEPTION 'this database has moved to the extension id_gen'
+                USING ERRCODE = 'object_not_in_prerequisite_state',
+                      DETAIL = 'Its functions are those of the extension, and the script would replace them.',
+                      HINT = 'To go back to the script first: SELECT id_gen_managed.use_script(worker_id => 2);';
+        END IF;
+    ELSIF EXISTS (SELECT FROM pg_extension WHERE extname = 'id_gen') THEN
+        RAISE EXCEPTION 'the extension id_gen is installed in this database'
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  DETAIL = 'It has all that this script would install.',
+                  HINT = 'If no table uses it: DROP EXTENSION id_gen;';
+    END IF;
+END $$;
+
+CREATE SCHEMA IF NOT EXISTS id_gen_managed;
+GRANT USAGE ON SCHEMA id_gen_managed TO PUBLIC;
+COMMENT ON SCHEMA id_gen_managed IS 'id_gen without its library: what its functions need';
+
+-- One row: what is installed where.
+CREATE TABLE IF NOT EXISTS id_gen_managed.installation (
+    one    boolean PRIMARY KEY DEFAULT true CHECK (one),
+    -- the schema of the functions that users call
+    home   name NOT NULL,
+    -- the schema of the functions that those call: this one, or the extension's
+    target name NOT NULL DEFAULT 'id_gen_managed',
+    version text NOT NULL
+);
+
+-- Every number that this database has made IDs with. The one in use is the last.
+CREATE TABLE IF NOT EXISTS id_gen_managed.number (
+    datacenter_id integer NOT NULL,
+    worker_id     integer NOT NULL,
+    layout        text NOT NULL,
+    lanes         integer NOT NULL,
+    max_lead      interval NOT NULL,
+    in_use        boolean NOT NULL,
+    -- no ID of this number has this time or a later one; NULL while it is in use
+    used_until    timestamptz,
+    PRIMARY KEY (datacenter_id, worker_id)
+);
+CREATE UNIQUE INDEX IF NOT EXISTS one_number_in_use ON id_gen_managed.number (in_use) WHERE in_use;
+
+-- What the number in use was given to: a copy of the database is another. After a dump nothing of this is so any more;
+-- after pg_upgrade, all but the system identifier is. Some services do not show that, and two databases that were restored
+-- on servers of their own can have one number.
+CREATE TABLE IF NOT EXISTS id_gen_managed.given_to (
+    one               boolean PRIMARY KEY DEFAULT true CHECK (one),
+    database          oid,
+    system_identifier bigint,
+    -- the transaction that wrote the row of the number in use
+    written_by        xid,
+    -- the first lane
+    lane              oid
+);
+
+-- Which start of which server moved the lanes last.
+CREATE SEQUENCE IF NOT EXISTS id_gen_managed.incarnation MINVALUE 0 START 0;
+
+INSERT INTO id_gen_managed.installation (home, version) VALUES (current_schema(), '0.1.0')
+    ON CONFLICT (one) DO UPDATE SET version = excluded.version;
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Layouts
+-- ---------------------------------------------------------------------------------------------------------------------
+
+CREATE OR REPLACE FUNCTION id_gen_managed.presets(OUT name text, OUT about text, OUT layout text)
+    RETURNS SETOF record LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
+BEGIN ATOMIC
+    SELECT * FROM (VALUES
+        ('default', '1,024 nodes, 4,096 IDs a millisecond', 'epoch=2024-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:12'),
+        ('twitter', 'Twitter and X', 'epoch=2010-11-04T01:42:54.657Z tick=1ms time:41 datacenter:5 worker:5 sequence:12'),
+        ('discord', 'Discord', 'epoch=2015-01-01 tick=1ms unsigned time:42 worker:5 datacenter:5 sequence:12'),
+        ('instagram', 'Instagram', 'epoch=2011-08-24T21:07:01.721Z tick=1ms unsigned time:41 worker:13 sequence:10'),
+        ('sonyflake', 'Sony''s Sonyflake', 'epoch=2014-09-01 tick=10ms time:39 sequence:8 worker:16'),
+        ('baidu', 'Baidu''s uid-generator', 'epoch=2016-05-19T16:00:00Z tick=1s time:28 worker:22 sequence:13'),
+        ('leaf', 'Meituan''s Leaf', 'epoch=2010-11-04T01:42:54.657Z tick=1ms time:41 worker:10 sequence:12'),
+        ('pgedge', 'pgEdge''s snowflake', 'epoch=2023-01-01 tick=1ms time:41 worker:10 sequence:12'),
+        ('wide', '64 nodes, 65,536 IDs a millisecond', 'epoch=2024-01-01 tick=1ms time:41 worker:6 sequence:16'),
+        ('js', 'JavaScript-safe: 53 bits, 32 nodes', 'epoch=2024-01-01 tick=10ms time:38 worker:5 sequence:10')
+    ) AS preset (name, about, layout);
+END;
+COMMENT ON FUNCTION id_gen_managed.presets() IS 'the layouts known by name';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.refuse_layout(fact text) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    RAISE EXCEPTION 'invalid layout'
+        USING ERRCODE = 'invalid_parameter_value', DETAIL = upper(left(fact, 1)) || substr(fact, 2) || '.',
+              HINT = 'A layout text looks like "epoch=2024-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:12".';
+END $$;
+COMMENT ON FUNCTION id_gen_managed.refuse_layout(text) IS 'raises the error of a text that is no layout';
+
+-- Bits and shifts of a field that the layout lacks are 0.
+CREATE OR REPLACE FUNCTION id_gen_managed.layout_of(
+        layout text,
+        OUT epoch_ms bigint, OUT tick_ms bigint, OUT is_unsigned boolean, OUT total_bits integer,
+        OUT time_bits integer, OUT time_shift integer, OUT datacenter_bits integer, OUT datacenter_shift integer,
+        OUT worker_bits integer, OUT worker_shift integer, OUT sequence_bits integer, OUT sequence_shift integer)
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+DECLARE
+    -- What PostgreSQL and RFC 3339 both read; the library's other spellings of a time are not read here.
+    utc_time CONSTANT text := '^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d(:?\d\d)?)$';
+    named bigint[];
+    words text[];
+    word text;
+    value text;
+    width numeric;
+    fields text[] := '{}';
+    widths integer[] := '{}';
+    most integer;
+BEGIN
+    -- Most calls name a layout, which takes no text apart: its figures are the columns of the result, in their order.
+    named := CASE btrim(layout, E' \t\n\f\r')
+        WHEN 'default' THEN '{1704067200000, 1, 0, 63, 41, 22, 5, 17, 5, 12, 12, 0}'::bigint[]
+        WHEN 'twitter' THEN '{1288834974657, 1, 0, 63, 41, 22, 5, 17, 5, 12, 12, 0}'
+        WHEN 'discord' THEN '{1420070400000, 1, 1, 64, 42, 22, 5, 12, 5, 17, 12, 0}'
+        WHEN 'instagram' THEN '{1314220021721, 1, 1, 64, 41, 23, 0, 0, 13, 10, 10, 0}'
+        WHEN 'sonyflake' THEN '{1409529600000, 10, 0, 63, 39, 24, 0, 0, 16, 0, 8, 16}'
+        WHEN 'baidu' THEN '{1463673600000, 1000, 0, 63, 28, 35, 0, 0, 22, 13, 13, 0}'
+        WHEN 'leaf' THEN '{1288834974657, 1, 0, 63, 41, 22, 0, 0, 10, 12, 12, 0}'
+        WHEN 'pgedge' THEN '{1672531200000, 1, 0, 63, 41, 22, 0, 0, 10, 12, 12, 0}'
+        WHEN 'wide' THEN '{1704067200000, 1, 0, 63, 41, 22, 0, 0, 6, 16, 16, 0}'
+        WHEN 'js' THEN '{1704067200000, 10, 0, 53, 38, 15, 0, 0, 5, 10, 10, 0}'
+    END;
+    IF named IS NOT NULL THEN
+        epoch_ms := named[1]; tick_ms := named[2]; is_unsigned := named[3] = 1; total_bits := named[4];
+        time_bits := named[5]; time_shift := named[6]; datacenter_bits := named[7]; datacenter_shift := named[8];
+        worker_bits := named[9]; worker_shift := named[10]; sequence_bits := named[11]; sequence_shift := named[12];
+        RETURN;
+    END IF;
+    words := array_remove(regexp_split_to_array(layout, E'[ \t\n\f\r]+'), '');
+    IF cardinality(words) = 1 AND words[1] !~ '[:=]' THEN
+        RAISE EXCEPTION 'there is no layout named "%"', words[1]
+            USING ERRCODE = 'undefined_object',
+                  HINT = format('Layouts with a name are %s.',
+                                (SELECT string_agg(p.name, ', ') FROM id_gen_managed.presets() p));
+    END IF;
+
+    FOREACH word IN ARRAY words LOOP
+        IF starts_with(word, 'epoch=') THEN
+            value := substr(word, 7);
+            IF epoch_ms IS NOT NULL THEN
+                PERFORM id_gen_managed.refuse_layout('epoch is given twice');
+            END IF;
+            BEGIN
+                IF value ~ '^[+-]?\d+ms$' THEN
+                    epoch_ms := left(value, -2)::bigint;
+                ELSIF value ~ utc_time THEN
+                    -- Nothing of it depends on the session: the offset is in the text.
+                    epoch_ms := trunc(extract(epoch FROM value::timestamptz) * 1000);
+                ELSIF value ~ '^\d{4}-\d\d-\d\d$' THEN
+                    epoch_ms := extract(epoch FROM (value || 'T00:00:00Z')::timestamptz) * 1000;
+                END IF;
+            EXCEPTION WHEN datetime_field_overflow OR invalid_datetime_format OR numeric_value_out_of_range THEN
+                epoch_ms := NULL;
+            END;
+            IF epoch_ms IS NULL THEN
+                PERFORM id_gen_managed.refuse_layout(
+                    format('epoch "%s" is not a date, a UTC time or a number of milliseconds', value));
+            END IF;
+        ELSIF starts_with(word, 'tick=') THEN
+            value := substr(word, 6);
+            IF tick_ms IS NOT NULL THEN
+                PERFORM id_gen_managed.refuse_layout('tick is given twice');
+            END IF;
+            IF value ~ '^\+?\d{1,100}m?s$' THEN
+                width := rtrim(value, 'ms')::numeric * CASE WHEN value LIKE '%ms' THEN 1 ELSE 1000 END;
+                IF width BETWEEN 1 AND 3600000 THEN
+                    tick_ms := width;
+                END IF;
+            END IF;
+            IF tick_ms IS NULL THEN
+                PERFORM id_gen_managed.refuse_layout(
+                    format('tick "%s" is not a whole number of ms or s between 1ms and 3600s', value));
+            END IF;
+        ELSIF word = 'unsigned' THEN
+            IF is_unsigned THEN
+                PERFORM id_gen_managed.refuse_layout('unsigned is given twice');
+            END IF;
+            is_unsigned := true;
+        ELSE
+            IF word !~ '^(time|datacenter|worker|sequence):' THEN
+                PERFORM id_gen_managed.refuse_layout(format('"%s" is not part of a layout', word));
+            END IF;
+            value := substr(word, strpos(word, ':') + 1);
+            IF value !~ '^\+?\d{1,100}$' OR value::numeric > 4294967295 THEN
+                PERFORM id_gen_managed.refuse_layout(
+                    format('width "%s" of field "%s" is not a whole number', value, split_part(word, ':', 1)));
+            END IF;
+            fields := fields || split_part(word, ':', 1);
+            -- As wide as makes no difference: wider ones are refused below.
+            widths := widths || least(value::numeric, 1000)::integer;
+        END IF;
+    END LOOP;
+
+    tick_ms := coalesce(tick_ms, 1);
+    is_unsigned := coalesce(is_unsigned, false);
+    most := CASE WHEN is_unsigned THEN 64 ELSE 63 END;
+    total_bits := 0;
+    time_bits := 0; time_shift := 0;
+    datacenter_bits := 0; datacenter_shift := 0;
+    worker_bits := 0; worker_shift := 0;
+    sequence_bits := 0; sequence_shift := 0;
+    IF epoch_ms IS NULL THEN
+        PERFORM id_gen_managed.refuse_layout('epoch is missing');
+    END IF;
+    FOR i IN REVERSE cardinality(fields)..1 LOOP
+        IF widths[i] = 0 THEN
+            PERFORM id_gen_managed.refuse_layout(format('field "%s" is zero bits wide', fields[i]));
+        ELSIF fields[i] = 'time' AND widths[i] >= most OR fields[i] <> 'time' AND widths[i] > 31 THEN
+            PERFORM id_gen_managed.refuse_layout(format('field "%s" is %s bits wide, more than %s', fields[i], widths[i],
+                                                        CASE fields[i] WHEN 'time' THEN most - 1 ELSE 31 END));
+        ELSIF fields[i] = ANY (fields[i + 1:]) THEN
+            PERFORM id_gen_managed.refuse_layout(format('%s is given twice', fields[i]));
+        END IF;
+        CASE fields[i]
+            WHEN 'time' THEN time_bits := widths[i]; time_shift := total_bits;
+            WHEN 'datacenter' THEN datacenter_bits := widths[i]; datacenter_shift := total_bits;
+            WHEN 'worker' THEN worker_bits := widths[i]; worker_shift := total_bits;
+            WHEN 'sequence' THEN sequence_bits := widths[i]; sequence_shift := total_bits;
+        END CASE;
+        total_bits := total_bits + widths[i];
+    END LOOP;
+    IF time_bits = 0 OR sequence_bits = 0 THEN
+        PERFORM id_gen_managed.refuse_layout(
+            format('field "%s" is missing', CASE time_bits WHEN 0 THEN 'time' ELSE 'sequence' END));
+    ELSIF fields[1] <> 'time' THEN
+        PERFORM id_gen_managed.refuse_layout('"time" must be the first field, or IDs would not sort by time');
+    ELSIF total_bits > most THEN
+        PERFORM id_gen_managed.refuse_layout(format('the fields add up to %s bits, more than %s', total_bits, most));
+    ELSIF epoch_ms + 2::numeric ^ time_bits * tick_ms > 253402207200999 OR epoch_ms < -377705023201000 THEN
+        PERFORM id_gen_managed.refuse_layout('the time field reaches past the year 9999');
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.layout_of(text) IS 'a layout by name or text, taken apart';
+
+-- The database's own layout; `configure` replaces it.
+DO $$
+BEGIN
+    IF to_regprocedure('id_gen_managed.layout()') IS NULL THEN
+        CREATE FUNCTION id_gen_managed.layout() RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN 'default'::text;
+        COMMENT ON FUNCTION id_gen_managed.layout() IS 'the layout of this database''s snowflakes';
+    END IF;
+END $$;
+
+-- Times: timestamps in microseconds and back, exactly, whatever the session's time zone. Layouts end by the year 9999,
+-- whose microseconds no double precision holds: so whole hours first, then the rest.
+
+CREATE OR REPLACE FUNCTION id_gen_managed.time_of_ms(unix_ms bigint) RETURNS timestamptz
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN (timestamp 'epoch' + interval '1 hour' * (unix_ms / 3600000)::double precision
+                              + interval '1 millisecond' * (unix_ms % 3600000)::double precision) AT TIME ZONE 'UTC';
+COMMENT ON FUNCTION id_gen_managed.time_of_ms(bigint) IS 'a Unix time in milliseconds';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.text_of_ms(unix_ms numeric) RETURNS text
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN CASE WHEN unix_ms BETWEEN -62135596800000 AND 253402207200999
+                THEN regexp_replace(to_char(id_gen_managed.time_of_ms(unix_ms::bigint) AT TIME ZONE 'UTC',
+                                            'YYYY-MM-DD"T"HH24:MI:SS.MS'), '\.?0*$', '') || 'Z'
+                ELSE unix_ms || 'ms' END;
+COMMENT ON FUNCTION id_gen_managed.text_of_ms(numeric) IS 'a Unix time in milliseconds, as errors show it';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.tick_at(ts timestamptz, layout text, l record) RETURNS bigint
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+    since_us numeric;
+BEGIN
+    IF NOT isfinite(ts) THEN
+        RAISE EXCEPTION 'timestamp must be finite'
+            USING ERRCODE = 'datetime_field_overflow',
+                  HINT = 'Use a timestamp within the layout''s years, or leave the bound out.';
+    END IF;
+    since_us := extract(epoch FROM ts) * 1000000 - l.epoch_ms * 1000;
+    IF since_us < 0 OR since_us >= 2::numeric ^ l.time_bits * l.tick_ms * 1000 THEN
+        RAISE EXCEPTION 'timestamp is out of range for the layout'
+            USING ERRCODE = 'datetime_field_overflow',
+                  DETAIL = format('Layout "%s" carries %s to %s.', layout, id_gen_managed.text_of_ms(l.epoch_ms),
+                                  id_gen_managed.text_of_ms(l.epoch_ms + 2::numeric ^ l.time_bits * l.tick_ms - 1)),
+                  HINT = 'Use a timestamp in that range, or name another layout.';
+    END IF;
+    RETURN div(since_us, l.tick_ms * 1000);
+END $$;
+COMMENT ON FUNCTION id_gen_managed.tick_at(timestamptz, text, record) IS 'the tick that holds an instant';
+
+-- The tick of an ID. Its bits above the layout's must not be set.
+CREATE OR REPLACE FUNCTION id_gen_managed.tick_in(id bigint, layout text, l record) RETURNS bigint
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    IF l.total_bits < 64 AND (id & ((-1)::bigint << l.total_bits)) <> 0 THEN
+        RAISE EXCEPTION 'snowflake % is out of range for the layout', id
+            USING ERRCODE = 'numeric_value_out_of_range',
+                  DETAIL = format('Layout "%s" has %s bits: 0 to %s.', layout, l.total_bits,
+                                  trunc(2::numeric ^ l.total_bits - 1)),
+                  HINT = 'Name the layout that the ID was made with: SELECT name, layout FROM snowflake_layouts();';
+    END IF;
+    RETURN (id >> l.time_shift) & ~((-1)::bigint << l.time_bits);
+END $$;
+COMMENT ON FUNCTION id_gen_managed.tick_in(bigint, text, record) IS 'the tick of a snowflake';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.check_number(field text, value integer, bits integer, layout text) RETURNS bigint
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    IF value < 0 OR value >= 1::bigint << bits THEN
+        RAISE EXCEPTION '% % is out of range', field, value
+            USING ERRCODE = 'numeric_value_out_of_range',
+                  DETAIL = CASE bits WHEN 0 THEN format('Layout "%s" has no %s field, so it must be 0.', layout, field)
+                           ELSE format('Layout "%s" has room for a %s from 0 to %s.', layout, field,
+                                       (1::bigint << bits) - 1) END,
+                  HINT = CASE bits WHEN 0 THEN 'Pass 0, or name another layout.'
+                         ELSE 'Pass a number in that range, or name another layout.' END;
+    END IF;
+    RETURN value;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.check_number(text, integer, integer, text) IS 'a number that fits its field';
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Taking snowflakes apart, and building them: what users call, by the names and with the results of the library's
+-- ---------------------------------------------------------------------------------------------------------------------
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_timestamp(id bigint, layout text) RETURNS timestamptz
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+DECLARE
+    l CONSTANT record := id_gen_managed.layout_of(layout);
+BEGIN
+    RETURN id_gen_managed.time_of_ms(l.epoch_ms + id_gen_managed.tick_in(id, layout, l) * l.tick_ms);
+END $$;
+COMMENT ON FUNCTION id_gen_managed.snowflake_timestamp(bigint, text) IS
+    'when a snowflake of a layout given by name or text was made, to one tick';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_timestamp(id bigint) RETURNS timestamptz
+    LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_timestamp(id, id_gen_managed.layout());
+COMMENT ON FUNCTION id_gen_managed.snowflake_timestamp(bigint) IS
+    'when a snowflake of this database''s layout was made, to one tick';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_parse(
+        id bigint, layout text,
+        OUT created_at timestamptz, OUT datacenter_id integer, OUT worker_id integer, OUT sequence integer)
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+DECLARE
+    l CONSTANT record := id_gen_managed.layout_of(layout);
+BEGIN
+    created_at := id_gen_managed.time_of_ms(l.epoch_ms + id_gen_managed.tick_in(id, layout, l) * l.tick_ms);
+    datacenter_id := (id >> l.datacenter_shift) & ((1::bigint << l.datacenter_bits) - 1);
+    worker_id := (id >> l.worker_shift) & ((1::bigint << l.worker_bits) - 1);
+    sequence := (id >> l.sequence_shift) & ((1::bigint << l.sequence_bits) - 1);
+END $$;
+COMMENT ON FUNCTION id_gen_managed.snowflake_parse(bigint, text) IS
+    'the fields of a snowflake in a layout given by name or text';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_parse(
+        id bigint,
+        OUT created_at timestamptz, OUT datacenter_id integer, OUT worker_id integer, OUT sequence integer)
+    LANGUAGE sql STABLE STRICT PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT * FROM id_gen_managed.snowflake_parse(id, id_gen_managed.layout());
+END;
+COMMENT ON FUNCTION id_gen_managed.snowflake_parse(bigint) IS 'the fields of a snowflake in this database''s layout';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_min(ts timestamptz, layout text) RETURNS bigint
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+DECLARE
+    l CONSTANT record := id_gen_managed.layout_of(layout);
+BEGIN
+    RETURN id_gen_managed.tick_at(ts, layout, l) << l.time_shift;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.snowflake_min(timestamptz, text) IS
+    'smallest snowflake of the tick that holds an instant, in a layout given by name or text';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_min(ts timestamptz) RETURNS bigint
+    LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_min(ts, id_gen_managed.layout());
+COMMENT ON FUNCTION id_gen_managed.snowflake_min(timestamptz) IS
+    'smallest snowflake of the tick that holds an instant, in this database''s layout';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_max(ts timestamptz, layout text) RETURNS bigint
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+DECLARE
+    l CONSTANT record := id_gen_managed.layout_of(layout);
+BEGIN
+    RETURN (id_gen_managed.tick_at(ts, layout, l) << l.time_shift) | ((1::bigint << l.time_shift) - 1);
+END $$;
+COMMENT ON FUNCTION id_gen_managed.snowflake_max(timestamptz, text) IS
+    'largest snowflake of the tick that holds an instant, in a layout given by name or text';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_max(ts timestamptz) RETURNS bigint
+    LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_max(ts, id_gen_managed.layout());
+COMMENT ON FUNCTION id_gen_managed.snowflake_max(timestamptz) IS
+    'largest snowflake of the tick that holds an instant, in this database''s layout';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_make(
+        ts timestamptz, datacenter_id integer, worker_id integer, sequence integer, layout text) RETURNS bigint
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+DECLARE
+    l CONSTANT record := id_gen_managed.layout_of(layout);
+BEGIN
+    RETURN (id_gen_managed.tick_at(ts, layout, l) << l.time_shift)
+         | (id_gen_managed.check_number('datacenter', datacenter_id, l.datacenter_bits, layout) << l.datacenter_shift)
+         | (id_gen_managed.check_number('worker', worker_id, l.worker_bits, layout) << l.worker_shift)
+         | (id_gen_managed.check_number('sequence', sequence, l.sequence_bits, layout) << l.sequence_shift);
+END $$;
+COMMENT ON FUNCTION id_gen_managed.snowflake_make(timestamptz, integer, integer, integer, text) IS
+    'the snowflake with these fields in a layout given by name or text: for tests and backfills';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_make(
+        ts timestamptz, datacenter_id integer, worker_id integer, sequence integer) RETURNS bigint
+    LANGUAGE sql STABLE STRICT PARALLEL SAFE
+    RETURN id_gen_managed.snowflake_make(ts, datacenter_id, worker_id, sequence, id_gen_managed.layout());
+COMMENT ON FUNCTION id_gen_managed.snowflake_make(timestamptz, integer, integer, integer) IS
+    'the snowflake with these fields in this database''s layout: for tests and backfills';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_layouts()
+    RETURNS TABLE (
+        name text, about text, in_use boolean, layout text, epoch timestamptz, tick interval,
+        time_bits integer, datacenter_bits integer, worker_bits integer, sequence_bits integer,
+        nodes bigint, ids_per_second bigint, runs_out timestamptz)
+    LANGUAGE sql STABLE STRICT PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT known.name, known.about, known.name = id_gen_managed.layout() OR known.layout = id_gen_managed.layout(),
+           known.layout, id_gen_managed.time_of_ms(l.epoch_ms), interval '1 millisecond' * l.tick_ms,
+           l.time_bits, l.datacenter_bits, l.worker_bits, l.sequence_bits,
+           1::bigint << (l.datacenter_bits + l.worker_bits), (1::bigint << l.sequence_bits) * 1000 / l.tick_ms,
+           -- A layout of 64 bits generates in its first half alone, where a bigint is positive.
+           id_gen_managed.time_of_ms(
+               l.epoch_ms + (1::bigint << (l.time_bits - CASE WHEN l.total_bits > 63 THEN 1 ELSE 0 END)) * l.tick_ms)
+      FROM (SELECT p.name, p.about, p.layout FROM id_gen_managed.presets() p
+             UNION ALL
+            SELECT 'custom', 'this server''s id_gen.layout', id_gen_managed.layout()
+             WHERE NOT EXISTS (SELECT FROM id_gen_managed.presets() p
+                                WHERE id_gen_managed.layout() IN (p.name, p.layout))) AS known
+     CROSS JOIN id_gen_managed.layout_of(known.layout) AS l;
+END;
+COMMENT ON FUNCTION id_gen_managed.snowflake_layouts() IS
+    'the layouts known by name and this database''s own: fields, nodes, IDs a second for one worker, last usable time';
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Making snowflakes
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- The lanes of one session after the other are locked under this number; -1 is no lane, and locks what changes them all.
+CREATE OR REPLACE FUNCTION id_gen_managed.lock_class() RETURNS integer
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN 1768189287;
+COMMENT ON FUNCTION id_gen_managed.lock_class() IS 'the first number of the advisory locks';
+
+-- A server's start, a crash it recovers from (which resets its statistics), and a promotion (which begins a timeline)
+-- each make this another number. The timeline is in its upper bits, from bit 43 on.
+CREATE OR REPLACE FUNCTION id_gen_managed.incarnation() RETURNS bigint
+    LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    timeline bigint := 0;
+BEGIN
+    BEGIN
+        timeline := ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint;
+    EXCEPTION WHEN feature_not_supported OR insufficient_privilege OR undefined_function THEN
+        -- A service whose servers share their storage: what took over has all of the log, and was started for it.
+        NULL;
+    END;
+    RETURN ((timeline & 1048575) << 43)
+         | (hashtextextended(concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()),
+                                       extract(epoch FROM pg_stat_get_bgwriter_stat_reset_time())), 0) & 8796093022207);
+END $$;
+COMMENT ON FUNCTION id_gen_managed.incarnation() IS 'a number for this start of this server';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.lane_sequences() RETURNS regclass[]
+    LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT coalesce(array_agg(c.oid::regclass ORDER BY substr(c.relname, 6)::integer), '{}')
+      FROM pg_catalog.pg_class c
+     WHERE c.relnamespace = 'id_gen_managed'::regnamespace AND c.relkind = 'S' AND c.relname ~ '^lane_\d+$';
+END;
+COMMENT ON FUNCTION id_gen_managed.lane_sequences() IS 'the sequences of the lanes, in their order';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.wait_for_lane(lane integer) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+DECLARE
+    held boolean := false;
+BEGIN
+    held := pg_advisory_lock(id_gen_managed.lock_class(), lane) IS NOT NULL;
+    RETURN held;
+EXCEPTION
+WHEN query_canceled THEN
+    IF held THEN
+        PERFORM pg_advisory_unlock(id_gen_managed.lock_class(), lane);
+    END IF;
+    RAISE;
+WHEN lock_not_available THEN
+    RAISE EXCEPTION 'no lane for snowflakes is free'
+        USING ERRCODE = 'lock_not_available',
+              DETAIL = format('Lane %s has been held for 5 s, which a call does for microseconds.', lane),
+              HINT = format('End the session that holds it: SELECT pg_terminate_backend(pid) FROM pg_locks '
+                            'WHERE locktype = ''advisory'' AND (classid, objid) = (%s, %s) AND granted;',
+                            id_gen_managed.lock_class(), lane);
+END $$;
+COMMENT ON FUNCTION id_gen_managed.wait_for_lane(integer) IS 'takes a lane that another session holds, within 5 s';
+
+-- Moves every lane to a position at the least. The caller holds lock -1.
+CREATE OR REPLACE FUNCTION id_gen_managed.raise_lanes(least_position bigint) RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    sequences CONSTANT regclass[] := id_gen_managed.lane_sequences();
+    held integer;
+BEGIN
+    FOR lane IN 0..cardinality(sequences) - 1 LOOP
+        IF pg_try_advisory_lock(id_gen_managed.lock_class(), lane) OR id_gen_managed.wait_for_lane(lane) THEN
+            held := lane;
+        END IF;
+        IF pg_sequence_last_value(sequences[lane + 1]) < least_position - 1 THEN
+            PERFORM setval(sequences[lane + 1], least_position - 1);
+        END IF;
+        IF pg_advisory_unlock(id_gen_managed.lock_class(), lane) THEN
+            held := NULL;
+        END IF;
+    END LOOP;
+EXCEPTION WHEN query_canceled OR OTHERS THEN
+    IF held IS NOT NULL THEN
+        PERFORM pg_advisory_unlock(id_gen_managed.lock_class(), held);
+    END IF;
+    RAISE;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.raise_lanes(bigint) IS 'moves all lanes to a position at the least';
+
+-- The first position of the tick after a time; of the layout's first tick, if that is later.
+CREATE OR REPLACE FUNCTION id_gen_managed.unused_position(number id_gen_managed.number, ts timestamptz) RETURNS bigint
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    l CONSTANT record := id_gen_managed.layout_of(number.layout);
+BEGIN
+    RETURN greatest(0, div(ceil(extract(epoch FROM ts) * 1000) - l.epoch_ms, l.tick_ms) + 1)::bigint
+        * ((1::bigint << l.sequence_bits) / number.lanes);
+END $$;
+COMMENT ON FUNCTION id_gen_managed.unused_position(id_gen_managed.number, timestamptz) IS
+    'the first position of the tick after a time';
+
+-- If no session has made a snowflake since this server started, all lanes go past what may have been made before.
+CREATE OR REPLACE FUNCTION id_gen_managed.renew_lanes(own id_gen_managed.number) RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    present CONSTANT bigint := id_gen_managed.incarnation();
+    held boolean := false;
+BEGIN
+    IF pg_sequence_last_value('id_gen_managed.incarnation') = present THEN
+        RETURN;
+    END IF;
+    held := pg_try_advisory_lock(id_gen_managed.lock_class(), -1) OR id_gen_managed.wait_for_lane(-1);
+    -- Another session may have done it meanwhile.
+    IF pg_sequence_last_value('id_gen_managed.incarnation') IS DISTINCT FROM present THEN
+        PERFORM id_gen_managed.raise_lanes(id_gen_managed.unused_position(
+            own, clock_timestamp() + own.max_lead
+            -- On another timeline another server made them, whose clock may have been ahead of this one's.
+            + CASE WHEN pg_sequence_last_value('id_gen_managed.incarnation') >> 43 = present >> 43
+                   THEN interval '0' ELSE interval '3 s' END));
+        PERFORM setval('id_gen_managed.incarnation', present);
+    END IF;
+    held := NOT pg_advisory_unlock(id_gen_managed.lock_class(), -1);
+EXCEPTION WHEN query_canceled OR OTHERS THEN
+    IF held THEN
+        PERFORM pg_advisory_unlock(id_gen_managed.lock_class(), -1);
+    END IF;
+    RAISE;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.renew_lanes(id_gen_managed.number) IS
+    'moves all lanes past what was made before this start of the server';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.system_identifier() RETURNS bigint
+    LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (SELECT c.system_identifier FROM pg_control_system() c);
+EXCEPTION WHEN insufficient_privilege OR undefined_function OR feature_not_supported THEN
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.system_identifier() IS 'the number of this database cluster; NULL where it is not shown';
+
+-- What the number in use would be given to now.
+CREATE OR REPLACE FUNCTION id_gen_managed.present() RETURNS id_gen_managed.given_to
+    LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT true, d.oid, id_gen_managed.system_identifier(), n.xmin, to_regclass('id_gen_managed.lane_0')::oid
+      FROM id_gen_managed.number n, pg_database d
+     WHERE n.in_use AND d.datname = current_database()
+$$;
+COMMENT ON FUNCTION id_gen_managed.present() IS 'which database this is';
+
+-- What a session does before its first snowflake, and again when it has forgotten that, as after RESET ALL. Returns what
+-- it shall remember: its process ID, and in the lowest six bits its lane.
+CREATE OR REPLACE FUNCTION id_gen_managed.begin_session() RETURNS bigint
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    own id_gen_managed.number%ROWTYPE;
+    present id_gen_managed.given_to;
+    given_to id_gen_managed.given_to;
+BEGIN
+    IF pg_is_in_recovery() THEN
+        RAISE EXCEPTION 'cannot generate snowflakes during recovery'
+            USING ERRCODE = 'read_only_sql_transaction',
+                  DETAIL = 'This server is a standby; only the primary may issue IDs of its worker number.',
+                  HINT = 'Run the statement on the primary. The functions that decode work here too.';
+    END IF;
+    SELECT * INTO own FROM id_gen_managed.number WHERE in_use;
+    SELECT * INTO given_to FROM id_gen_managed.given_to;
+    present := id_gen_managed.present();
+    IF given_to.database IS DISTINCT FROM present.database
+       OR (given_to.system_identifier = present.system_identifier) IS NOT true
+          AND (given_to.written_by, given_to.lane) IS DISTINCT FROM (present.written_by, present.lane)
+    THEN
+        RAISE EXCEPTION 'this database is a copy of the one that its worker number was given to'
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  DETAIL = format('If both made snowflakes with worker number %s, they would make the same ones.',
+                                  own.worker_id),
+                  HINT = 'Choose a number that no other database has: SELECT id_gen_managed.configure(worker_id => 2); '
+                         'or the same number again, if the other database is gone.';
+    END IF;
+    PERFORM id_gen_managed.renew_lanes(own);
+    RETURN set_config('id_gen_managed.session', ((pg_backend_pid()::bigint << 6) | (pg_backend_pid() & 63))::text, false);
+END $$;
+COMMENT ON FUNCTION id_gen_managed.begin_session() IS 'what a session does before its first snowflake';
+
+-- The one function that makes snowflakes, as `configure` fills it in: up to so many of one tick, of which it returns
+-- the first; the others follow at equal distances.
+CREATE OR REPLACE FUNCTION id_gen_managed.take_template() RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN $template$
+DECLARE
+    sequences CONSTANT regclass[] := '{lane_sequences}'::regclass[];
+    -- This session's process ID, and the lane that it used last.
+    session bigint := nullif(current_setting('id_gen_managed.session', true), '');
+    own_lane integer;
+    lane integer;
+    held boolean := false;
+    waited_s double precision := 0;
+    lead_s double precision;
+    now_ms double precision;
+    now_tick bigint;
+    following bigint;
+    least_place bigint := 0;
+    place bigint;
+    in_transaction boolean;
+BEGIN
+    IF session >> 6 IS DISTINCT FROM pg_backend_pid()::bigint THEN
+        session := id_gen_managed.begin_session();
+    END IF;
+    own_lane := session & {lane_mask};
+    LOOP
+        BEGIN
+            lane := own_lane;
+            held := pg_try_advisory_lock({lock_class}, lane);
+            IF NOT held THEN
+                -- Another session is in the midst of a call: go on beside it, in the first lane that is free.
+                FOR distance IN 1..{lane_mask} LOOP
+                    lane := (own_lane + distance) & {lane_mask};
+                    held := pg_try_advisory_lock({lock_class}, lane);
+                    EXIT WHEN held;
+                END LOOP;
+                IF held THEN
+                    -- Above what this session had from its own lane, whose last position is no lower than that.
+                    least_place := pg_sequence_last_value(sequences[own_lane + 1]) + 1;
+                ELSE
+                    lane := own_lane;
+                    held := id_gen_managed.wait_for_lane(lane);
+                END IF;
+            END IF;
+            now_ms := date_part('epoch', clock_timestamp()) * 1000 - {epoch_ms};
+            now_tick := floor(now_ms / {tick_ms});
+            following := pg_sequence_last_value(sequences[lane + 1]) + 1;
+            -- A tick begins at one of the lowest counts, so that not all IDs of a quiet server end in the same bits.
+            place := greatest(following, least_place,
+                              (now_tick << {count_bits}) | ((now_ms * 1000)::bigint & {spread_mask}));
+            IF now_tick >= 0 AND place >> {count_bits} <= least(now_tick + {lead_ticks}, {last_tick}) THEN
+                -- A commit waits for the log if its transaction has written to it, which nextval() does for one value in
+                -- 33 alone: so it moves the lane only where setval() has moved one in the same transaction.
+                IF place = following AND wanted = 1 AND current_setting('id_gen_managed.logged', true) = '1' THEN
+                    following := nextval(sequences[lane + 1]);
+                ELSE
+                    in_transaction := pg_current_xact_id_if_assigned() IS NOT NULL;
+                    following := setval(sequences[lane + 1], least(place + wanted - 1, place | {count_mask}));
+                    IF in_transaction THEN
+                        PERFORM set_config('id_gen_managed.logged', '1', true);
+                    END IF;
+                END IF;
+                held := NOT pg_advisory_unlock({lock_class}, lane);
+                IF lane <> own_lane THEN
+                    PERFORM set_config('id_gen_managed.session', ((pg_backend_pid()::bigint << 6) | lane)::text, false);
+                END IF;
+                RETURN ((place >> {count_bits}) << {time_shift}) | {node_bits}
+                     | ((((place & {count_mask}) << {lane_bits}) | lane) << {sequence_shift});
+            END IF;
+            held := NOT pg_advisory_unlock({lock_class}, lane);
+        EXCEPTION WHEN query_canceled OR OTHERS THEN
+            IF held THEN
+                PERFORM pg_advisory_unlock({lock_class}, lane);
+            END IF;
+            -- A sequence that is there no longer has no name, whatever this transaction's snapshot shows.
+            IF sequences[lane + 1]::text ~ '^\d+$' THEN
+                RAISE EXCEPTION 'the worker number was changed during this statement'
+                    USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
+            END IF;
+            RAISE;
+        END;
+        -- Seconds until the clock is near enough.
+        lead_s := ((place >> {count_bits}) - now_tick - {lead_ticks}) * {tick_ms} / 1000.0;
+        IF now_tick < 0 OR place >> {count_bits} > {last_tick} OR waited_s + lead_s > 1 THEN
+            PERFORM id_gen_managed.refuse(place, now_tick);
+        END IF;
+        PERFORM pg_sleep(lead_s);
+        waited_s := waited_s + lead_s;
+    END LOOP;
+END $template$::text;
+COMMENT ON FUNCTION id_gen_managed.take_template() IS 'the text of take(), without the figures of this database';
+
+-- Raises the error of a snowflake that cannot be made.
+CREATE OR REPLACE FUNCTION id_gen_managed.refuse(place bigint, now_tick bigint) RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    own CONSTANT id_gen_managed.number := (SELECT n FROM id_gen_managed.number n WHERE in_use);
+    l CONSTANT record := id_gen_managed.layout_of(own.layout);
+    ticks CONSTANT bigint := 1::bigint << (l.time_bits - CASE WHEN l.total_bits > 63 THEN 1 ELSE 0 END);
+    tick CONSTANT bigint := place / ((1::bigint << l.sequence_bits) / own.lanes);
+    lead_ms CONSTANT bigint := (tick - now_tick) * l.tick_ms;
+    max_lead_ms CONSTANT bigint := extract(epoch FROM own.max_lead) * 1000;
+BEGIN
+    IF now_tick < 0 THEN
+        RAISE EXCEPTION 'the clock shows a time before the layout''s epoch'
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  DETAIL = format('The layout starts at %s.', id_gen_managed.text_of_ms(l.epoch_ms)),
+                  HINT = 'Put the clock right; or, if it is right: SELECT id_gen_managed.configure(layout => ''default'');';
+    ELSIF now_tick >= ticks THEN
+        RAISE EXCEPTION 'the layout has run out of snowflakes'
+            USING ERRCODE = 'sequence_generator_limit_exceeded',
+                  DETAIL = format('Its time field ended at %s.', id_gen_managed.text_of_ms(l.epoch_ms + ticks * l.tick_ms)),
+                  HINT = 'If the clock is wrong, put it right. Else plan a new key for the tables.';
+    END IF;
+    RAISE EXCEPTION 'no snowflake is available yet'
+        USING ERRCODE = 'configuration_limit_exceeded',
+              DETAIL = format('The next one of this session''s lane would be %s ms ahead of the clock; max_lead allows '
+                              '%s ms, and waiting 1000 ms was not or would not be enough.', lead_ms, max_lead_ms),
+              HINT = format('Wait %s s for the clock to catch up; if it was set back, put it right; or allow the '
+                            'difference: SELECT id_gen_managed.configure(max_lead => ''%s s''); or take a number that was '
+                            'not used: SELECT id_gen_managed.configure(worker_id => %s);',
+                            (lead_ms - max_lead_ms) / 1000 + 1, lead_ms / 1000 + 1, own.worker_id + 1);
+END $$;
+COMMENT ON FUNCTION id_gen_managed.refuse(bigint, bigint) IS 'raises the error of a snowflake that cannot be made';
+
+-- Until `configure` is called, and after the extension has taken over.
+CREATE OR REPLACE FUNCTION id_gen_managed.take_unset() RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN $template$
+BEGIN
+    RAISE EXCEPTION 'this database has no worker number'
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'Every database needs a number of its own within its IDs, or two would make the same ID.',
+              HINT = 'Choose a number that no other database has: SELECT id_gen_managed.configure(worker_id => 1);';
+END $template$::text;
+COMMENT ON FUNCTION id_gen_managed.take_unset() IS 'the text of take() without a worker number';
+
+-- Writes the functions that depend on the number in use.
+CREATE OR REPLACE FUNCTION id_gen_managed.write_take() RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    own CONSTANT id_gen_managed.number := (SELECT n FROM id_gen_managed.number n WHERE in_use);
+    l CONSTANT record := id_gen_managed.layout_of(coalesce(own.layout, id_gen_managed.layout()));
+    lane_bits CONSTANT integer := log(2, coalesce(own.lanes, 1));
+    count_bits CONSTANT integer := l.sequence_bits - lane_bits;
+    body text := CASE WHEN own.in_use THEN id_gen_managed.take_template() ELSE id_gen_managed.take_unset() END;
+    figure record;
+BEGIN
+    FOR figure IN SELECT * FROM jsonb_each_text(jsonb_build_object(
+        'lane_mask', own.lanes - 1,
+        'lane_bits', lane_bits,
+        'lane_sequences', '{' || array_to_string(id_gen_managed.lane_sequences(), ',') || '}',
+        'lock_class', id_gen_managed.lock_class(),
+        'epoch_ms', l.epoch_ms,
+        'tick_ms', l.tick_ms,
+        'count_bits', count_bits,
+        'count_mask', (1::bigint << count_bits) - 1,
+        'spread_mask', (1::bigint << greatest(count_bits - 4, 0)) - 1,
+        'lead_ticks', ceil(extract(epoch FROM own.max_lead) * 1000 / l.tick_ms),
+        'last_tick', (1::bigint << (l.time_bits - CASE WHEN l.total_bits > 63 THEN 1 ELSE 0 END)) - 1,
+        'time_shift', l.time_shift,
+        'sequence_shift', l.sequence_shift,
+        'node_bits', (own.datacenter_id::bigint << l.datacenter_shift) | (own.worker_id::bigint << l.worker_shift))) LOOP
+        body := replace(body, '{' || figure.key || '}', coalesce(figure.value, ''));
+    END LOOP;
+    EXECUTE format('CREATE OR REPLACE FUNCTION id_gen_managed.take(wanted bigint) RETURNS bigint LANGUAGE plpgsql '
+                   'VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L', body);
+    COMMENT ON FUNCTION id_gen_managed.take(bigint) IS
+        'up to so many snowflakes of one tick: the first; the others follow at equal distances';
+    EXECUTE format('CREATE OR REPLACE FUNCTION id_gen_managed.layout() RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE '
+                   'RETURN %L::text', coalesce(own.layout, id_gen_managed.layout()));
+    EXECUTE format('CREATE OR REPLACE FUNCTION id_gen_managed.run_of(id bigint) RETURNS bigint LANGUAGE sql IMMUTABLE '
+                   'PARALLEL SAFE RETURN %s - ((id >> %s) & %s)', 1::bigint << count_bits, l.sequence_shift + lane_bits,
+                   (1::bigint << count_bits) - 1);
+    EXECUTE format('CREATE OR REPLACE FUNCTION id_gen_managed.stride() RETURNS bigint LANGUAGE sql IMMUTABLE '
+                   'PARALLEL SAFE RETURN %s::bigint', 1::bigint << (l.sequence_shift + lane_bits));
+    COMMENT ON FUNCTION id_gen_managed.run_of(bigint) IS 'how many snowflakes its lane has from this one to the end of the tick';
+    COMMENT ON FUNCTION id_gen_managed.stride() IS 'the distance between two snowflakes of a lane and a tick';
+END $$;
+COMMENT ON FUNCTION id_gen_managed.write_take() IS 'writes the functions that depend on the number in use';
+
+-- Ends the use of the number: waits for all transactions that have made IDs with it, and removes its lanes, so that a
+-- call that was in the midst of one fails.
+CREATE OR REPLACE FUNCTION id_gen_managed.close_number() RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    own CONSTANT id_gen_managed.number := (SELECT n FROM id_gen_managed.number n WHERE in_use);
+    l record;
+    lane regclass;
+    last bigint := 0;
+BEGIN
+    IF own.in_use THEN
+        l := id_gen_managed.layout_of(own.layout);
+        PERFORM id_gen_managed.renew_lanes(own);
+    END IF;
+    FOREACH lane IN ARRAY id_gen_managed.lane_sequences() LOOP
+        -- Changes nothing, and takes the lock.
+        EXECUTE format('ALTER SEQUENCE %s OWNED BY NONE', lane);
+        last := greatest(last, pg_sequence_last_value(lane));
+        EXECUTE format('DROP SEQUENCE %s', lane);
+    END LOOP;
+    IF own.in_use THEN
+        UPDATE id_gen_managed.number
+           SET in_use = false,
+               used_until = id_gen_managed.time_of_ms(
+                   l.epoch_ms + (last / ((1::bigint << l.sequence_bits) / own.lanes) + 1) * l.tick_ms)
+         WHERE in_use;
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.close_number() IS 'ends the use of the number and its lanes';
+
+-- What an administrator types. What is not given stays as it is.
+CREATE OR REPLACE FUNCTION id_gen_managed.configure(
+        worker_id integer DEFAULT NULL, datacenter_id integer DEFAULT NULL, layout text DEFAULT NULL,
+        max_lead interval DEFAULT NULL, lanes integer DEFAULT NULL, accept_layout boolean DEFAULT false) RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    own id_gen_managed.number%ROWTYPE;
+    new id_gen_managed.number%ROWTYPE;
+    former id_gen_managed.number%ROWTYPE;
+    l record;
+    old record;
+    home name;
+    first bigint;
+    highest_old numeric;
+    lowest_new numeric;
+BEGIN
+    LOCK TABLE id_gen_managed.number IN SHARE ROW EXCLUSIVE MODE;
+    IF (SELECT i.target <> 'id_gen_managed' FROM id_gen_managed.installation i) THEN
+        RAISE EXCEPTION 'this database has moved to the extension id_gen'
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  DETAIL = 'Its IDs are made by the extension, with the number that the server has.',
+                  HINT = 'To go back to the script: SELECT id_gen_managed.use_script(worker_id => 2);';
+    END IF;
+    SELECT * INTO own FROM id_gen_managed.number n WHERE n.in_use;
+    new.worker_id := coalesce(configure.worker_id, own.worker_id);
+    new.datacenter_id := coalesce(configure.datacenter_id, own.datacenter_id, 0);
+    new.layout := coalesce(configure.layout, own.layout, 'default');
+    new.in_use := true;
+    IF new.worker_id IS NULL THEN
+        RAISE EXCEPTION 'this database has no worker number'
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  HINT = 'Choose a number that no other database has: SELECT id_gen_managed.configure(worker_id => 1);';
+    END IF;
+    l := id_gen_managed.layout_of(new.layout);
+    PERFORM id_gen_managed.check_number('datacenter', new.datacenter_id, l.datacenter_bits, new.layout);
+    PERFORM id_gen_managed.check_number('worker', new.worker_id, l.worker_bits, new.layout);
+    -- Few enough lanes that one of them has 64 IDs of a tick.
+    new.lanes := coalesce(configure.lanes, CASE WHEN new.layout = own.layout THEN own.lanes END,
+                          1 << least(4, greatest(0, l.sequence_bits - 6)));
+    IF NOT new.lanes IN (1, 2, 4, 8, 16, 32, 64) OR new.lanes > 1::bigint << l.sequence_bits THEN
+        RAISE EXCEPTION 'lanes must be a power of two from 1 to %', least(64, 1::bigint << l.sequence_bits)
+            USING ERRCODE = 'invalid_parameter_value', DETAIL = format('It is %s.', new.lanes),
+                  HINT = 'Leave it out, or type for example: SELECT id_gen_managed.configure(lanes => 1);';
+    END IF;
+    new.max_lead := coalesce(configure.max_lead, own.max_lead, '1 s');
+    IF NOT new.max_lead BETWEEN interval '0' AND interval '3650 days' THEN
+        RAISE EXCEPTION 'max_lead must be from 0 to 3650 days'
+            USING ERRCODE = 'invalid_parameter_value', DETAIL = format('It is %s.', new.max_lead),
+                  HINT = 'Leave it out, or type for example: SELECT id_gen_managed.configure(max_lead => ''1 s'');';
+    END IF;
+    -- In whole ticks, so that what is past the lead is past it in ticks as well.
+    new.max_lead := interval '1 millisecond'
+        * (ceil(extract(epoch FROM new.max_lead) * 1000 / l.tick_ms) * l.tick_ms)::double precision;
+
+    PERFORM id_gen_managed.close_number();
+    SELECT * INTO former FROM id_gen_managed.number n
+     WHERE (n.datacenter_id, n.worker_id) = (new.datacenter_id, new.worker_id);
+    -- A number that is new here may have been used before a restore or a new installation.
+    first := id_gen_managed.unused_position(new, coalesce(former.used_until, clock_timestamp() + new.max_lead));
+    lowest_new := greatest(first / ((1::bigint << l.sequence_bits) / new.lanes), id_gen_managed.tick_at(
+        clock_timestamp(), new.layout, l)) * 2::numeric ^ l.time_shift;
+    FOR former IN SELECT * FROM id_gen_managed.number n WHERE n.layout <> new.layout AND NOT accept_layout LOOP
+        old := id_gen_managed.layout_of(former.layout);
+        highest_old := ((extract(epoch FROM former.used_until) * 1000 - old.epoch_ms) / old.tick_ms)
+            * 2::numeric ^ old.time_shift;
+        IF lowest_new < highest_old THEN
+            RAISE EXCEPTION 'the new layout could repeat snowflakes of the old one'
+                USING ERRCODE = 'object_not_in_prerequisite_state',
+                      DETAIL = format('This database has made IDs up to %s with layout "%s"; the next one with layout '
+                                      '"%s" would be %s.', trunc(highest_old) - 1, former.layout, new.layout,
+                                      trunc(lowest_new)),
+                      HINT = format('Keep the layout; or, if that may happen: SELECT id_gen_managed.configure(worker_id => '
+                                    '%s, layout => %L, accept_layout => true);', new.worker_id, new.layout);
+        END IF;
+    END LOOP;
+
+    FOR lane IN 0..new.lanes - 1 LOOP
+        EXECUTE format('CREATE SEQUENCE id_gen_managed.lane_%s MINVALUE 0', lane);
+        PERFORM setval(format('id_gen_managed.lane_%s', lane), first - 1);
+    END LOOP;
+    INSERT INTO id_gen_managed.number SELECT new.*
+        ON CONFLICT ON CONSTRAINT number_pkey DO UPDATE
+       SET (layout, lanes, max_lead, in_use, used_until)
+         = (excluded.layout, excluded.lanes, excluded.max_lead, true, NULL);
+    DELETE FROM id_gen_managed.given_to;
+    INSERT INTO id_gen_managed.given_to SELECT (id_gen_managed.present()).*;
+    PERFORM setval('id_gen_managed.incarnation', id_gen_managed.incarnation());
+    PERFORM id_gen_managed.write_take();
+END $$;
+COMMENT ON FUNCTION id_gen_managed.configure(integer, integer, text, interval, integer, boolean) IS
+    'gives this database its worker number and layout; what is not given stays as it is';
+
+DO $$
+BEGIN
+    PERFORM id_gen_managed.write_take();
+END $$;
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_next() RETURNS bigint
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE RETURN id_gen_managed.take(1);
+COMMENT ON FUNCTION id_gen_managed.snowflake_next() IS
+    'next snowflake of this database: unique, and larger than every one this session got before';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_next_batch(count integer) RETURNS SETOF bigint
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
+DECLARE
+    left_over bigint := count;
+    id bigint;
+    run bigint;
+BEGIN
+    IF count IS NULL THEN
+        RAISE EXCEPTION 'count must not be null' USING ERRCODE = 'null_value_not_allowed', HINT = 'Ask for 1 or more.';
+    ELSIF count <= 0 THEN
+        RAISE EXCEPTION 'count must be greater than zero'
+            USING ERRCODE = 'invalid_parameter_value', DETAIL = format('The count is %s.', count),
+                  HINT = 'Ask for 1 or more.';
+    END IF;
+    WHILE left_over > 0 LOOP
+        id := id_gen_managed.take(left_over);
+        run := least(left_over, id_gen_managed.run_of(id));
+        RETURN QUERY SELECT id + place * id_gen_managed.stride() FROM generate_series(0, run - 1) AS place;
+        left_over := left_over - run;
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.snowflake_next_batch(integer) IS
+    'that many snowflakes, strictly increasing, as rows';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_next_array(count integer) RETURNS bigint[]
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+    SELECT array_agg(id ORDER BY id) FROM id_gen_managed.snowflake_next_batch(count) AS id;
+END;
+COMMENT ON FUNCTION id_gen_managed.snowflake_next_array(integer) IS
+    'that many snowflakes, strictly increasing, as an array';
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- UUIDs of version 7
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- A step is 1/4096 ms, the lowest of the 12 bits below the milliseconds. The session keeps its last one in a setting,
+-- which a transaction that is rolled back takes with it.
+CREATE OR REPLACE FUNCTION id_gen_managed.uuid_step() RETURNS bigint
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
+DECLARE
+    now_us CONSTANT bigint := date_part('epoch', clock_timestamp()) * 1000000;
+    last CONSTANT bigint := nullif(current_setting('id_gen_managed.uuid_step', true), '');
+    step CONSTANT bigint := greatest((now_us / 1000 << 12) | ((now_us % 1000) * 4096 / 1000), last + 1);
+BEGIN
+    RETURN set_config('id_gen_managed.uuid_step', step::text, false);
+END $$;
+COMMENT ON FUNCTION id_gen_managed.uuid_step() IS 'the time in 1/4096 ms, later than every one this session got before';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.uuid_of(unix_ms bigint, step bigint, tail text) RETURNS uuid
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN (lpad(to_hex(unix_ms), 12, '0') || to_hex(28672 + (step & 4095)) || tail)::uuid;
+COMMENT ON FUNCTION id_gen_managed.uuid_of(bigint, bigint, text) IS 'a UUID version 7 from its parts';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.uuid_ms(ts timestamptz) RETURNS bigint
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+BEGIN
+    IF NOT isfinite(ts) OR NOT floor(extract(epoch FROM ts) * 1000) BETWEEN 0 AND 281474976710655 THEN
+        RAISE EXCEPTION 'timestamp is out of range for UUID version 7'
+            USING ERRCODE = 'datetime_field_overflow',
+                  DETAIL = 'It carries 1970-01-01T00:00:00Z to 281474976710655 ms after it, in the year 10889.',
+                  HINT = 'Use a timestamp or an interval within that range.';
+    END IF;
+    RETURN floor(extract(epoch FROM ts) * 1000);
+END $$;
+COMMENT ON FUNCTION id_gen_managed.uuid_ms(timestamptz) IS 'a timestamp as the milliseconds of a UUID version 7';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7() RETURNS uuid
+    LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE AS $$
+DECLARE
+    step CONSTANT bigint := id_gen_managed.uuid_step();
+BEGIN
+    -- The variant and 62 random bits are those of a UUID version 4.
+    RETURN (lpad(to_hex(step >> 12), 12, '0') || to_hex(28672 + (step & 4095)) || substr(gen_random_uuid()::text, 20))::uuid;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.uuidv7() IS 'new UUID version 7, larger than every one this session got before';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7(shift interval) RETURNS uuid
+    LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE AS $$
+DECLARE
+    step CONSTANT bigint := id_gen_managed.uuid_step();
+BEGIN
+    RETURN id_gen_managed.uuid_of(id_gen_managed.uuid_ms(id_gen_managed.time_of_ms(step >> 12) + shift), step,
+                                  substr(gen_random_uuid()::text, 20));
+END $$;
+COMMENT ON FUNCTION id_gen_managed.uuidv7(interval) IS 'new UUID version 7 with its timestamp shifted by an interval';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7_timestamp(uuid) RETURNS timestamptz
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN CASE WHEN substr($1::text, 15, 1) = '7' AND substr($1::text, 20, 1) IN ('8', '9', 'a', 'b')
+                THEN id_gen_managed.time_of_ms(('x' || left(replace($1::text, '-', ''), 12))::bit(48)::bigint) END;
+COMMENT ON FUNCTION id_gen_managed.uuidv7_timestamp(uuid) IS
+    'when a UUID version 7 was made, to one millisecond; NULL for other versions';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7_min(ts timestamptz) RETURNS uuid
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN id_gen_managed.uuid_of(id_gen_managed.uuid_ms(ts), 0, '8000000000000000');
+COMMENT ON FUNCTION id_gen_managed.uuidv7_min(timestamptz) IS
+    'smallest UUID version 7 of the millisecond that holds an instant';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7_max(ts timestamptz) RETURNS uuid
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN id_gen_managed.uuid_of(id_gen_managed.uuid_ms(ts), 4095, 'bfffffffffffffff');
+COMMENT ON FUNCTION id_gen_managed.uuidv7_max(timestamptz) IS
+    'largest UUID version 7 of the millisecond that holds an instant';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7_time_decoder(uuid text) RETURNS timestamptz
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN id_gen_managed.uuidv7_timestamp(uuid::pg_catalog.uuid);
+COMMENT ON FUNCTION id_gen_managed.uuidv7_time_decoder(text) IS
+    'as uuidv7_timestamp, of a UUID as text: what pg_partman takes for p_time_decoder, beside uuidv7_min for p_time_encoder';
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- The functions that users call, and moving them to the extension and back
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- Each is one call of the function of the same name and arguments in the target schema. What depends on them, such as a
+-- column's default, keeps to them whatever the target is; the planner puts the target's call in place of theirs.
+CREATE OR REPLACE FUNCTION id_gen_managed.publish(target name) RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    home CONSTANT name := (SELECT i.home FROM id_gen_managed.installation i);
+    here CONSTANT oid := 'id_gen_managed'::regnamespace;
+    called pg_proc%ROWTYPE;
+    called_by pg_proc%ROWTYPE;
+    owned boolean;
+BEGIN
+    FOR called IN
+        SELECT t.* FROM pg_proc o
+          JOIN pg_proc t ON t.pronamespace = to_regnamespace(quote_ident(target)) AND t.proname = o.proname
+                        AND t.proargtypes = o.proargtypes
+         WHERE o.pronamespace = here AND o.proname ~ '^(snowflake|uuidv7)(_|$)'
+         ORDER BY o.oid
+    LOOP
+        SELECT * INTO called_by FROM pg_proc p
+         WHERE p.pronamespace = to_regnamespace(quote_ident(home)) AND p.proname = called.proname
+           AND p.proargtypes = called.proargtypes;
+        -- Ours call one of the same name, here or in the extension.
+        IF FOUND AND NOT EXISTS (
+            SELECT FROM pg_depend d JOIN pg_proc p ON d.refclassid = 'pg_proc'::regclass AND p.oid = d.refobjid
+             WHERE d.classid = 'pg_proc'::regclass AND d.objid = called_by.oid
+               AND p.proname = called.proname AND p.proargtypes = called.proargtypes
+        ) THEN
+            RAISE EXCEPTION 'function % already exists', called_by.oid::regprocedure
+                USING ERRCODE = 'duplicate_function', DETAIL = 'It is not one that this script made.',
+                      HINT = 'Install the script with another schema first in search_path: CREATE SCHEMA ids; SET search_path = ids;';
+        END IF;
+        EXECUTE format(
+            'CREATE OR REPLACE FUNCTION %I.%I(%s) RETURNS %s LANGUAGE sql %s %s PARALLEL %s BEGIN ATOMIC SELECT %s %I.%I(%s); END',
+            home, called.proname, pg_get_function_arguments(called.oid), pg_get_function_result(called.oid),
+            CASE called.provolatile WHEN 'i' THEN 'IMMUTABLE' WHEN 's' THEN 'STABLE' ELSE 'VOLATILE' END,
+            CASE WHEN called.proisstrict THEN 'STRICT' ELSE 'CALLED ON NULL INPUT' END,
+            CASE called.proparallel WHEN 's' THEN 'SAFE' WHEN 'r' THEN 'RESTRICTED' ELSE 'UNSAFE' END,
+            CASE WHEN called.proretset OR called.prorettype = 'record'::regtype THEN '* FROM' ELSE '' END,
+            target, called.proname, (SELECT string_agg('$' || n, ', ') FROM generate_series(1, called.pronargs) n));
+        EXECUTE format('COMMENT ON FUNCTION %I.%I(%s) IS %L', home, called.proname,
+                       pg_get_function_identity_arguments(called.oid), obj_description(called.oid, 'pg_proc'));
+    END LOOP;
+    UPDATE id_gen_managed.installation SET target = publish.target;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.publish(name) IS 'lets the functions that users call be those of a schema';
+
+DO $$
+BEGIN
+    PERFORM id_gen_managed.publish('id_gen_managed');
+END $$;
+
+-- To the extension: no table is changed, and no ID of the script's is met by one of the library's.
+CREATE OR REPLACE FUNCTION id_gen_managed.use_extension(schema name DEFAULT 'id_gen') RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    used_until timestamptz;
+    its_schema name;
+    its_layout text;
+    its_id bigint;
+    its_time timestamptz;
+BEGIN
+    IF (SELECT i.target <> 'id_gen_managed' FROM id_gen_managed.installation i) THEN
+        RAISE EXCEPTION 'this database has moved to the extension id_gen'
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  HINT = 'To go back to the script: SELECT id_gen_managed.use_script(worker_id => 2);';
+    END IF;
+    EXECUTE format('CREATE SCHEMA IF NOT EXISTS %I', schema);
+    EXECUTE format('CREATE EXTENSION IF NOT EXISTS id_gen SCHEMA %I', schema);
+    its_schema := (SELECT e.extnamespace::regnamespace FROM pg_extension e WHERE e.extname = 'id_gen');
+    EXECUTE format('SELECT layout FROM %I.snowflake_layouts() WHERE in_use', its_schema) INTO its_layout;
+    IF id_gen_managed.layout_of(its_layout) <> id_gen_managed.layout_of(id_gen_managed.layout()) THEN
+        RAISE EXCEPTION 'the server has another layout than this database'
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  DETAIL = format('The server''s id_gen.layout is "%s", the database''s layout "%s".', its_layout,
+                                  id_gen_managed.layout()),
+                  HINT = format('Give the server the same layout, then restart it: ALTER SYSTEM SET id_gen.layout = %L;',
+                                id_gen_managed.layout());
+    END IF;
+    LOCK TABLE id_gen_managed.number IN SHARE ROW EXCLUSIVE MODE;
+    used_until := clock_timestamp();
+    IF EXISTS (SELECT FROM id_gen_managed.number n WHERE n.in_use) THEN
+        PERFORM id_gen_managed.close_number();
+        -- Of all numbers: the library may have been given any of them.
+        used_until := (SELECT max(n.used_until) FROM id_gen_managed.number n);
+    END IF;
+    IF used_until > clock_timestamp() + interval '10 s' THEN
+        RAISE EXCEPTION 'snowflakes of this database are ahead of the clock'
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  DETAIL = format('The last one has a time of %s ms after now.',
+                                  round(extract(epoch FROM used_until - clock_timestamp()) * 1000)),
+                  HINT = 'Wait until the clock is there; if it was set back, put it right.';
+    END IF;
+    -- The library's positions are those of the clock, or later. No session has any of an earlier tick left once the
+    -- clock has been out of it for a while.
+    WHILE clock_timestamp() < used_until + interval '10 ms' LOOP
+        PERFORM pg_sleep_for(used_until + interval '10 ms' - clock_timestamp());
+    END LOOP;
+    EXECUTE format('SELECT %I.snowflake_next()', its_schema) INTO its_id;
+    EXECUTE format('SELECT %I.snowflake_timestamp(%s)', its_schema, its_id) INTO its_time;
+    IF its_time < used_until THEN
+        RAISE EXCEPTION 'the library''s snowflakes are not above this database''s'
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  DETAIL = format('Its next one has the time %s, the last ones of this database end before %s.', its_time,
+                                  used_until),
+                  HINT = 'Run it again.';
+    END IF;
+    PERFORM id_gen_managed.publish(its_schema);
+    PERFORM id_gen_managed.write_take();
+END $$;
+COMMENT ON FUNCTION id_gen_managed.use_extension(name) IS
+    'lets the extension make this database''s IDs, and take them apart; no table is changed';
+
+-- Back to the script. The library goes on for others with its own number, so the script needs another.
+CREATE OR REPLACE FUNCTION id_gen_managed.use_script(worker_id integer, datacenter_id integer DEFAULT 0) RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    its_schema CONSTANT name := (SELECT i.target FROM id_gen_managed.installation i);
+    its_layout text;
+    its_worker integer;
+    its_datacenter integer;
+BEGIN
+    IF its_schema = 'id_gen_managed' THEN
+        RAISE EXCEPTION 'this database uses the script already'
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  HINT = 'To give it another number: SELECT id_gen_managed.configure(worker_id => 2);';
+    END IF;
+    BEGIN
+        EXECUTE format('SELECT n.worker_id, n.datacenter_id FROM %I.snowflake_parse(%1$I.snowflake_next()) n', its_schema)
+           INTO its_worker, its_datacenter;
+    EXCEPTION WHEN OTHERS THEN
+        -- It makes none, but may again.
+        its_worker := nullif(current_setting('id_gen.worker_id', true), '');
+        its_datacenter := nullif(current_setting('id_gen.datacenter_id', true), '');
+    END;
+    IF (worker_id, datacenter_id) = (its_worker, coalesce(its_datacenter, 0)) THEN
+        RAISE EXCEPTION 'the server''s library makes snowflakes with this number'
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  DETAIL = format('It is worker %s of datacenter %s, and sessions that call the library itself would make '
+                                  'the same IDs.', worker_id, datacenter_id),
+                  HINT = format('Choose a number that no server and no other database has: '
+                                'SELECT id_gen_managed.use_script(worker_id => %s);', worker_id + 1);
+    END IF;
+    EXECUTE format('SELECT layout FROM %I.snowflake_layouts() WHERE in_use', its_schema) INTO its_layout;
+    PERFORM id_gen_managed.publish('id_gen_managed');
+    PERFORM id_gen_managed.configure(
+        worker_id => use_script.worker_id, datacenter_id => use_script.datacenter_id,
+        layout => coalesce((SELECT p.name FROM id_gen_managed.presets() p WHERE p.layout = its_layout), its_layout));
+END $$;
+COMMENT ON FUNCTION id_gen_managed.use_script(integer, integer) IS
+    'lets the script make this database''s IDs again, with a number of its own; no table is changed';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.uninstall() RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    target CONSTANT name := (SELECT i.target FROM id_gen_managed.installation i);
+    home CONSTANT name := (SELECT i.home FROM id_gen_managed.installation i);
+    published regprocedure;
+BEGIN
+    FOR published IN
+        SELECT p.oid FROM pg_proc o
+          JOIN pg_proc p ON p.pronamespace = to_regnamespace(quote_ident(home)) AND p.proname = o.proname
+                        AND p.proargtypes = o.proargtypes
+         WHERE o.pronamespace = 'id_gen_managed'::regnamespace AND o.proname ~ '^(snowflake|uuidv7)(_|$)'
+    LOOP
+        EXECUTE format('DROP FUNCTION %s', published);
+    END LOOP;
+    DROP SCHEMA id_gen_managed CASCADE;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.uninstall() IS
+    'removes all that the script made; refused while a table''s default or an index calls one of its functions';
+
+DO $$
+DECLARE
+    internal regprocedure;
+BEGIN
+    -- What moves lanes, and what an administrator decides. `take` runs as its owner.
+    FOR internal IN
+        SELECT oid FROM pg_proc WHERE pronamespace = 'id_gen_managed'::regnamespace AND proparallel = 'u'
+           AND proname !~ '^(snowflake|uuid)' AND proname <> 'take'
+    LOOP
+        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', internal);
+    END LOOP;
+END $$;

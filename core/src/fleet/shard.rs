@@ -1,0 +1,594 @@
+//! Which member of a fleet has a shard, and how it gets it: the values that the registry keeps for shards.
+//!
+//! A member that has a shard makes its IDs below the bound of the grant of its own number, so that no bound of a shard has
+//! to be renewed. That is safe because whoever takes a shard makes sure first that the one who had it can make no more of
+//! them: it has given the shard back, or its acquisition of its number is over, and where it is not, although its grant has
+//! run out, it is *fenced* by releasing that number. So a member has a shard only for the acquisition that its value names,
+//! and has to ask again after each new one.
+//!
+//! A registry that was restored is told from one that was not by the member's own grant, which it renews every few seconds:
+//! if that is as the member knows it, before and after the shard's value is replaced, nothing was lost that was older than
+//! its last renewal. Where the fleet was told of a restore, IDs of the shard begin above the floor.
+//!
+//! The number of a shard is not a server's: it is refused where one was granted it, before the shard's value is written and
+//! after ([`store`](crate::fleet::store)).
+
+use serde::{Deserialize, Serialize};
+
+use crate::fleet::grant::{Grant, GrantState, Holder, Number, Waiting};
+use crate::fleet::registry::Registry;
+use crate::fleet::store::{Keys, KeysError, Store, is_of_shard, name_of};
+use crate::fleet::values::ValueKind;
+
+/// The value of a shard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShardValue {
+    /// Whether a member has it.
+    pub held: bool,
+    /// The number of the member that has it or had it last.
+    pub datacenter: u32,
+    /// The same.
+    pub worker: u32,
+    /// The nonce of that member's acquisition of its number, in hexadecimal digits.
+    pub nonce: String,
+    /// Random for each write.
+    pub tag: String,
+    /// Whoever has the shard makes its IDs of this Unix millisecond or later; once it is given back, all IDs made of it are
+    /// of an earlier one.
+    pub above_ms: i64,
+    /// For people: the machine.
+    pub host: String,
+    /// And the port.
+    pub port: u16,
+    /// The database cluster.
+    pub system_identifier: String,
+}
+
+impl ShardValue {
+    /// The number of the member.
+    pub const fn member(&self) -> Number {
+        Number { datacenter: self.datacenter, worker: self.worker }
+    }
+
+    fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// A member that asks, as it knows itself.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its number.
+    pub number: Number,
+    /// The nonce of its acquisition.
+    pub nonce: u128,
+    /// The bound that was acknowledged last.
+    pub until_ms: i64,
+    /// Its first ID may be of this Unix millisecond.
+    pub first_ms: i64,
+    /// Who it is.
+    pub holder: Holder,
+}
+
+/// Why it asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// An administrator gives it the shard.
+    Take,
+    /// It had the shard with an earlier acquisition.
+    Confirm,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It has the shard, and makes no ID of an earlier Unix millisecond.
+    Has {
+        /// That one.
+        first_ms: i64,
+    },
+    /// Another member has it.
+    Elsewhere(Box<ShardValue>),
+    /// Nobody ever had it, as far as the registry knows, and the member says that it had it.
+    Unknown,
+    /// The registry does not know the member as it knows itself.
+    NotHolding,
+    /// The number of the shard is one that the registry has granted to a member.
+    Granted,
+    /// Others wrote at the same time, again and again.
+    Contended,
+}
+
+fn hex(bits: u128) -> String {
+    format!("{bits:032x}")
+}
+
+fn decode(name: &str, text: &str) -> Result<ShardValue, KeysError> {
+    serde_json::from_str(text)
+        .map_err(|error| KeysError::Damaged { key: format!("s/{name}"), reason: error.to_string() })
+}
+
+/// All shards that the registry knows of.
+///
+/// # Errors
+/// If it has no answer, or a value is none of a shard.
+pub fn list<S: Store>(keys: &mut Keys<S>) -> Result<Vec<(Number, ShardValue)>, KeysError> {
+    let mut shards = Vec::new();
+    for (name, text) in keys.values(ValueKind::Shard)? {
+        let number = name.split_once('/').and_then(|(datacenter, worker)| {
+            Some(Number { datacenter: datacenter.parse().ok()?, worker: worker.parse().ok()? })
+        });
+        if let Some(number) = number
+            && is_of_shard(&text)
+        {
+            shards.push((number, decode(&name, &text)?));
+        }
+    }
+    shards.sort_by_key(|(number, _)| *number);
+    Ok(shards)
+}
+
+/// What a value says, if any server has the shard or had it.
+fn value_of(name: &str, text: Option<&str>) -> Result<Option<ShardValue>, KeysError> {
+    text.filter(|text| is_of_shard(text)).map(|text| decode(name, text)).transpose()
+}
+
+/// Whether the registry knows the member as it knows itself.
+fn is_known<S: Store>(keys: &mut Keys<S>, member: &Member) -> Result<bool, KeysError> {
+    Ok(keys.read(member.number)?.is_some_and(|grant| {
+        grant.nonce == member.nonce
+            && grant.state == GrantState::Held
+            && grant.until_ms >= member.until_ms
+    }))
+}
+
+/// Gets a shard for a member; with a random tag for each try.
+///
+/// # Errors
+/// If the registry has no answer; the member may have the shard nevertheless, and finds that when it asks again.
+pub fn take<S: Store>(
+    keys: &mut Keys<S>,
+    shard: Number,
+    member: &Member,
+    purpose: Purpose,
+    now_ms: i64,
+    tags: &[u128],
+) -> Result<Outcome, KeysError> {
+    let name = name_of(shard);
+    for &tag in tags {
+        if !is_known(keys, member)? {
+            return Ok(Outcome::NotHolding);
+        }
+        let old = keys.value(ValueKind::Shard, &name)?;
+        let value = value_of(&name, old.as_deref())?;
+        if purpose == Purpose::Confirm && value.is_none() {
+            // It had the shard in another fleet, or the registry went back in time: others may have it.
+            return Ok(Outcome::Unknown);
+        }
+        let is_new = value.is_none();
+        let server_ms = match end_of_server(keys, shard, is_new, now_ms, tag)? {
+            ServerEnded::Below(end_ms) => end_ms,
+            ServerEnded::Not => return Ok(Outcome::Granted),
+            ServerEnded::Unclear => continue,
+        };
+        let first_ms = match end_of_others(keys, member, purpose, value, now_ms, tag)? {
+            Ended::Below(first_ms) => first_ms,
+            Ended::Not(value) => return Ok(Outcome::Elsewhere(value)),
+            Ended::Unclear => continue,
+        };
+        let terms = keys.meta().terms;
+        let strict_ms = match terms.waiting {
+            Waiting::Normal => i64::MIN,
+            Waiting::Strict => now_ms.saturating_add(terms.forgotten_ms()),
+        };
+        let first_ms = first_ms.max(server_ms).max(keys.floor_ms()?).max(strict_ms);
+        let new = ShardValue {
+            held: true,
+            datacenter: member.number.datacenter,
+            worker: member.number.worker,
+            nonce: hex(member.nonce),
+            tag: hex(tag),
+            above_ms: first_ms,
+            host: member.holder.host.clone(),
+            port: member.holder.port,
+            system_identifier: member.holder.system_identifier.to_string(),
+        };
+        let swapped = keys.swap_value(ValueKind::Shard, &name, old.as_deref(), &new.text())?;
+        if swapped.is_err() {
+            continue;
+        }
+        if is_new && keys.read(shard)?.is_some() {
+            // A server acquired the number meanwhile. If this is not acknowledged, the value stays, and nobody gets either.
+            let _ = keys.swap_value(ValueKind::Shard, &name, Some(&new.text()), "")?;
+            return Ok(Outcome::Granted);
+        }
+        return Ok(if is_known(keys, member)? {
+            Outcome::Has { first_ms }
+        } else {
+            Outcome::NotHolding
+        });
+    }
+    Ok(Outcome::Contended)
+}
+
+/// Whether a server may make IDs of its own with the number of a shard.
+enum ServerEnded {
+    /// All that it made are of an earlier Unix millisecond.
+    Below(i64),
+    /// It may, or nobody has had the shard and it is to stay a server's number.
+    Not,
+    /// Something changed meanwhile.
+    Unclear,
+}
+
+/// Makes sure that no server makes IDs of its own with the number of a shard. Where servers had the shard already, the only
+/// grants are those of servers that did not see that in time and have given the number back or ended in between.
+fn end_of_server<S: Store>(
+    keys: &mut Keys<S>,
+    shard: Number,
+    is_new: bool,
+    now_ms: i64,
+    tag: u128,
+) -> Result<ServerEnded, KeysError> {
+    let Some(grant) = keys.read(shard)? else { return Ok(ServerEnded::Below(i64::MIN)) };
+    let difference_ms = i64::from(keys.meta().terms.clock_difference_ms);
+    let is_held = grant.state == GrantState::Held;
+    if is_new || is_held && grant.until_ms.saturating_add(difference_ms) >= now_ms {
+        return Ok(ServerEnded::Not);
+    }
+    if is_held && !fence(keys, shard, &grant, tag)? {
+        return Ok(ServerEnded::Unclear);
+    }
+    Ok(ServerEnded::Below(grant.until_ms))
+}
+
+/// Sees to it that the holder of a grant that has run out can't renew it: it may only be paused. Whether that took place.
+fn fence<S: Store>(
+    keys: &mut Keys<S>,
+    number: Number,
+    grant: &Grant,
+    tag: u128,
+) -> Result<bool, KeysError> {
+    let fenced = Grant { state: GrantState::Released, tag, ..grant.clone() };
+    Ok(keys.swap(number, Some(grant), &fenced)?.is_ok())
+}
+
+/// Whether others may still make IDs of a shard.
+enum Ended {
+    /// All that they made are of an earlier Unix millisecond.
+    Below(i64),
+    /// One of them has it.
+    Not(Box<ShardValue>),
+    /// Something changed meanwhile.
+    Unclear,
+}
+
+/// Makes sure that nobody else makes IDs of a shard any more, if that is possible.
+fn end_of_others<S: Store>(
+    keys: &mut Keys<S>,
+    member: &Member,
+    purpose: Purpose,
+    value: Option<ShardValue>,
+    now_ms: i64,
+    tag: u128,
+) -> Result<Ended, KeysError> {
+    let Some(value) = value else { return Ok(Ended::Below(i64::MIN)) };
+    let own_cluster = value.system_identifier == member.holder.system_identifier.to_string();
+    if value.held && value.nonce == hex(member.nonce) {
+        return Ok(Ended::Below(value.above_ms));
+    }
+    if purpose == Purpose::Confirm && !(value.held && own_cluster) {
+        return Ok(Ended::Not(value.into()));
+    }
+    if !value.held {
+        return Ok(Ended::Below(value.above_ms));
+    }
+    if value.member() == member.number {
+        // An acquisition begins above all that an earlier one could make.
+        return Ok(Ended::Below(value.above_ms.max(member.first_ms)));
+    }
+    let terms = keys.meta().terms;
+    let Some(grant) = keys.read(value.member())? else {
+        // The registry has forgotten how far it could go.
+        let forgotten_ms = now_ms.saturating_add(terms.forgotten_ms());
+        return Ok(Ended::Below(value.above_ms.max(forgotten_ms)));
+    };
+    let below = Ended::Below(value.above_ms.max(grant.until_ms));
+    let difference_ms = i64::from(terms.clock_difference_ms);
+    let is_over = grant.until_ms.saturating_add(difference_ms) < now_ms;
+    let is_held = grant.state == GrantState::Held;
+    let is_same = hex(grant.nonce) == value.nonce;
+    // One that has just started again will ask for its shard.
+    let is_back = grant.holder.system_identifier.to_string() == value.system_identifier
+        && (&grant.holder.host, grant.holder.port) == (&value.host, value.port);
+    if is_held && !is_over && (is_same || is_back && !own_cluster) {
+        return Ok(Ended::Not(value.into()));
+    }
+    if is_held && is_same && !fence(keys, value.member(), &grant, tag)? {
+        return Ok(Ended::Unclear);
+    }
+    Ok(below)
+}
+
+/// Gives back a shard, of which the member made no ID of this Unix millisecond or later. Whether the member had it.
+///
+/// # Errors
+/// If the registry has no answer; the shard may be given back nevertheless.
+pub fn release<S: Store>(
+    keys: &mut Keys<S>,
+    shard: Number,
+    member: &Member,
+    above_ms: i64,
+    now_ms: i64,
+    tags: &[u128],
+) -> Result<bool, KeysError> {
+    let name = name_of(shard);
+    for &tag in tags {
+        let Some(old) = keys.value(ValueKind::Shard, &name)? else { return Ok(false) };
+        let Some(value) = value_of(&name, Some(&old))?.filter(|value| value.held) else {
+            return Ok(false);
+        };
+        if value.nonce != hex(member.nonce) {
+            // Of an earlier acquisition, or another's: that has to be over first.
+            match take(keys, shard, member, Purpose::Confirm, now_ms, &[tag])? {
+                Outcome::Has { .. } | Outcome::Contended => continue,
+                Outcome::Elsewhere(_)
+                | Outcome::Unknown
+                | Outcome::NotHolding
+                | Outcome::Granted => return Ok(false),
+            }
+        }
+        let above_ms = value.above_ms.max(above_ms);
+        let new = ShardValue { held: false, tag: hex(tag), above_ms, ..value };
+        if keys.swap_value(ValueKind::Shard, &name, Some(&old), &new.text())?.is_ok() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::store::tests::{Double, fleet};
+    use crate::fleet::store::{StoreError, Swap, Swapped};
+
+    const SHARD: Number = Number { datacenter: 0, worker: 500 };
+    const TAGS: [u128; 3] = [101, 102, 103];
+
+    fn member(worker: u32, nonce: u128) -> Member {
+        let holder = Holder { system_identifier: worker.into(), port: 5432, ..Holder::default() };
+        let number = Number { datacenter: 0, worker };
+        Member { number, nonce, until_ms: 30_000, first_ms: 10_000, holder }
+    }
+
+    /// Grants a member its number.
+    fn grant(keys: &mut Keys<Double>, member: &Member) {
+        let old = keys.read(member.number).unwrap();
+        keys.swap(member.number, old.as_ref(), &acquisition(member)).unwrap().unwrap();
+    }
+
+    fn ask(keys: &mut Keys<Double>, member: &Member, purpose: Purpose, now_ms: i64) -> Outcome {
+        take(keys, SHARD, member, purpose, now_ms, &TAGS).unwrap()
+    }
+
+    fn give_back(
+        keys: &mut Keys<Double>,
+        member: &Member,
+        above_ms: i64,
+    ) -> Result<bool, KeysError> {
+        release(keys, SHARD, member, above_ms, 20_000, &TAGS)
+    }
+
+    #[test]
+    fn a_shard_goes_from_one_member_to_the_other_above_all_that_was_made() {
+        let (mut keys, one, two) = (fleet(), member(1, 11), member(2, 22));
+        grant(&mut keys, &one);
+        grant(&mut keys, &two);
+        let first = Outcome::Has { first_ms: i64::MIN };
+        assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), first);
+        assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), first, "again");
+        assert!(matches!(ask(&mut keys, &two, Purpose::Take, 20_000), Outcome::Elsewhere(_)));
+        assert_eq!(give_back(&mut keys, &two, 1), Ok(false), "not its own");
+        let mut standby = two.clone();
+        standby.holder.system_identifier = one.holder.system_identifier;
+        assert_eq!(give_back(&mut keys, &standby, 1), Ok(false), "not its standby's either");
+        assert_eq!(give_back(&mut keys, &one, 25_000), Ok(true));
+        assert_eq!(give_back(&mut keys, &one, 25_000), Ok(false), "twice");
+        assert!(matches!(ask(&mut keys, &one, Purpose::Confirm, 20_000), Outcome::Elsewhere(_)));
+        let second = Outcome::Has { first_ms: 25_000 };
+        assert_eq!(ask(&mut keys, &two, Purpose::Take, 20_000), second);
+    }
+
+    #[test]
+    fn a_member_whose_grant_ran_out_is_fenced_before_its_shard_is_taken() {
+        let (mut keys, one, mut two) = (fleet(), member(1, 11), member(2, 22));
+        grant(&mut keys, &one);
+        two.until_ms = 90_000;
+        grant(&mut keys, &two);
+        ask(&mut keys, &one, Purpose::Take, 20_000);
+        assert!(matches!(ask(&mut keys, &two, Purpose::Take, 32_999), Outcome::Elsewhere(_)));
+        assert_eq!(
+            ask(&mut keys, &two, Purpose::Take, 40_000),
+            Outcome::Has { first_ms: 30_000 },
+            "above the bound that it could go to"
+        );
+        let fenced = keys.read(one.number).unwrap().unwrap();
+        assert_eq!((fenced.state, fenced.until_ms), (GrantState::Released, 30_000));
+        assert_eq!(ask(&mut keys, &one, Purpose::Confirm, 40_000), Outcome::NotHolding);
+    }
+
+    #[test]
+    fn a_member_with_another_acquisition_has_to_ask_again() {
+        let (mut keys, one) = (fleet(), member(1, 11));
+        grant(&mut keys, &one);
+        ask(&mut keys, &one, Purpose::Take, 20_000);
+        let again = Member { nonce: 12, until_ms: 60_000, first_ms: 30_000, ..one.clone() };
+        grant(&mut keys, &again);
+        assert_eq!(ask(&mut keys, &one, Purpose::Confirm, 40_000), Outcome::NotHolding);
+        let confirmed = Outcome::Has { first_ms: 30_000 };
+        assert_eq!(ask(&mut keys, &again, Purpose::Confirm, 40_000), confirmed);
+        let later = Member { nonce: 14, until_ms: 90_000, first_ms: 60_000, ..one.clone() };
+        grant(&mut keys, &later);
+        assert_eq!(give_back(&mut keys, &later, 1), Ok(true), "of an earlier acquisition");
+        let back = Outcome::Has { first_ms: 60_000 };
+        assert_eq!(ask(&mut keys, &later, Purpose::Take, 40_000), back, "above that");
+        let again = Member { until_ms: 90_000, ..again };
+        // With another number: above the bound of the one that it had.
+        let other = Member { number: Number { datacenter: 0, worker: 3 }, nonce: 13, ..again };
+        grant(&mut keys, &other);
+        let mut released = keys.read(one.number).unwrap().unwrap();
+        let held = released.clone();
+        (released.state, released.tag) = (GrantState::Released, 99);
+        keys.swap(one.number, Some(&held), &released).unwrap().unwrap();
+        assert_eq!(
+            ask(&mut keys, &other, Purpose::Confirm, 40_000),
+            Outcome::Has { first_ms: 90_000 }
+        );
+    }
+
+    #[test]
+    fn a_registry_that_went_back_in_time_gives_no_shard() {
+        let (mut keys, one) = (fleet(), member(1, 11));
+        grant(&mut keys, &one);
+        let renewed = Member { until_ms: 40_000, ..one.clone() };
+        assert_eq!(ask(&mut keys, &renewed, Purpose::Take, 20_000), Outcome::NotHolding);
+        keys.raise_floor(77_000).unwrap();
+        assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), Outcome::Has { first_ms: 77_000 });
+        assert_eq!(list(&mut keys).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_shard_that_the_registry_never_heard_of_is_not_confirmed() {
+        let (mut keys, one) = (fleet(), member(1, 11));
+        grant(&mut keys, &one);
+        assert_eq!(ask(&mut keys, &one, Purpose::Confirm, 20_000), Outcome::Unknown);
+        assert_eq!(list(&mut keys).unwrap(), []);
+    }
+
+    #[test]
+    fn a_number_that_a_member_had_is_no_shard() {
+        let (mut keys, one) = (fleet(), member(1, 11));
+        grant(&mut keys, &one);
+        grant(&mut keys, &member(500, 55));
+        assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), Outcome::Granted);
+    }
+
+    #[test]
+    fn a_shard_is_no_number_for_a_member_while_it_is_had_and_afterwards() {
+        let (mut keys, one) = (fleet(), member(1, 11));
+        grant(&mut keys, &one);
+        ask(&mut keys, &one, Purpose::Take, 20_000);
+        assert_eq!(keys.list().unwrap().shards, [SHARD]);
+        assert_eq!(give_back(&mut keys, &one, 25_000), Ok(true));
+        assert_eq!(keys.list().unwrap().shards, [SHARD]);
+    }
+
+    /// The grant that a server asks for.
+    fn acquisition(member: &Member) -> Grant {
+        Grant {
+            nonce: member.nonce,
+            tag: member.nonce,
+            until_ms: member.until_ms,
+            state: GrantState::Held,
+            predecessor: None,
+            holder: member.holder.clone(),
+        }
+    }
+
+    #[test]
+    fn a_member_that_chose_before_a_shard_was_taken_does_not_get_the_number() {
+        let (mut keys, one, late) = (fleet(), member(1, 11), member(SHARD.worker, 55));
+        grant(&mut keys, &one);
+        // It has a listing without the shard.
+        ask(&mut keys, &one, Purpose::Take, 20_000);
+        let grant = acquisition(&late);
+        let found = keys.swap(SHARD, None, &grant).unwrap().unwrap_err();
+        assert_eq!(found.map(|it| it.state), Some(GrantState::Released));
+        // Once more, as a request that was repeated on its way.
+        assert!(keys.swap(SHARD, None, &grant).unwrap().is_err());
+        assert_eq!(
+            ask(&mut keys, &one, Purpose::Confirm, 20_000),
+            Outcome::Has { first_ms: late.until_ms },
+            "the shard stays, above what the other could have made"
+        );
+    }
+
+    #[test]
+    fn a_server_that_had_no_answer_gives_the_number_of_a_shard_back() {
+        let (mut keys, mut one) = (fleet(), member(1, 11));
+        one.until_ms = 90_000;
+        grant(&mut keys, &one);
+        ask(&mut keys, &one, Purpose::Take, 20_000);
+        let grant = acquisition(&member(SHARD.worker, 55));
+        let text = crate::fleet::text::encode_grant(&grant);
+        keys.store.0.insert("/id_gen/f/n/0/500".to_owned(), text.clone());
+        // It tries to write once more, or reads.
+        let found = keys.swap(SHARD, None, &grant).unwrap().unwrap_err();
+        assert_eq!(found.map(|it| it.state), Some(GrantState::Released));
+        keys.store.0.insert("/id_gen/f/n/0/500".to_owned(), text);
+        assert_eq!(keys.read_own(SHARD).unwrap().map(|it| it.state), Some(GrantState::Released));
+    }
+
+    #[test]
+    fn a_number_that_is_held_and_a_shard_gives_no_shard_until_the_grant_has_run_out() {
+        let (mut keys, mut one) = (fleet(), member(1, 11));
+        one.until_ms = 90_000;
+        grant(&mut keys, &one);
+        ask(&mut keys, &one, Purpose::Take, 20_000);
+        // It ended before it looked for a shard.
+        let text = crate::fleet::text::encode_grant(&acquisition(&member(SHARD.worker, 55)));
+        keys.store.0.insert("/id_gen/f/n/0/500".to_owned(), text);
+        assert_eq!(ask(&mut keys, &one, Purpose::Confirm, 33_000), Outcome::Granted);
+        let has = Outcome::Has { first_ms: 30_000 };
+        assert_eq!(ask(&mut keys, &one, Purpose::Confirm, 33_001), has);
+        assert_eq!(keys.read(SHARD).unwrap().unwrap().state, GrantState::Released);
+    }
+
+    /// A store in which a server acquires the number of a shard as soon as the shard's value is written.
+    #[derive(Debug)]
+    struct Rival(Double, Option<Grant>);
+
+    impl Store for Rival {
+        fn list(&mut self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
+            self.0.list(prefix)
+        }
+
+        fn get(&mut self, key: &str) -> Result<Option<String>, StoreError> {
+            self.0.get(key)
+        }
+
+        fn swap(&mut self, swap: &Swap<'_>) -> Result<Swapped, StoreError> {
+            let rival = self.1.take_if(|_| swap.key.contains("/s/"));
+            if let Some(grant) = rival {
+                // It has written its grant, and is about to look.
+                let text = crate::fleet::text::encode_grant(&grant);
+                self.0.0.insert("/id_gen/f/n/0/500".to_owned(), text);
+            }
+            self.0.swap(swap)
+        }
+    }
+
+    #[test]
+    fn a_shard_whose_number_a_server_acquires_meanwhile_is_not_had_and_leaves_nothing() {
+        let (mut keys, one) = (fleet(), member(1, 11));
+        grant(&mut keys, &one);
+        let rival = Rival(keys.store, Some(acquisition(&member(SHARD.worker, 55))));
+        let mut keys = Keys::open(rival, "f").unwrap();
+        let taken = take(&mut keys, SHARD, &one, Purpose::Take, 20_000, &TAGS);
+        assert_eq!(taken, Ok(Outcome::Granted));
+        assert_eq!(list(&mut keys), Ok(vec![]));
+        assert_eq!(keys.list().unwrap().shards, []);
+        assert_eq!(release(&mut keys, SHARD, &one, 1, 20_000, &TAGS), Ok(false));
+        let again = take(&mut keys, SHARD, &one, Purpose::Take, 20_000, &TAGS);
+        assert_eq!(again, Ok(Outcome::Granted));
+    }
+
+    #[test]
+    fn a_value_of_something_else_is_told() {
+        let mut keys = fleet();
+        keys.swap_value(ValueKind::Shard, "0/500", None, "x").unwrap().unwrap();
+        assert!(matches!(list(&mut keys), Err(KeysError::Damaged { .. })));
+    }
+}

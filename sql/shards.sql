@@ -1,0 +1,76 @@
+-- Shards: IDs of a number that the caller names, which one server at a time makes.
+--
+-- Everybody may make IDs, and who may see this server's statistics may see its shards. To decide which server has a shard
+-- takes a superuser, until one grants that.
+
+CREATE FUNCTION @extschema@.snowflake_next(shard integer) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'snowflake_next_of_shard'
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION @extschema@.snowflake_next(integer) IS
+    'next snowflake of a shard that this server has: unique, and larger than every one of that shard before';
+
+CREATE FUNCTION @extschema@.id_gen_shard_take(shard integer) RETURNS void
+    AS 'MODULE_PATHNAME', 'id_gen_shard_take'
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_shard_take(integer) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_shard_take(integer) IS
+    'take a shard for this server in a fleet, whose registry knows how far its IDs go';
+
+CREATE FUNCTION @extschema@.id_gen_shard_take(shard integer, above bigint) RETURNS void
+    AS 'MODULE_PATHNAME', 'id_gen_shard_take'
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_shard_take(integer, bigint) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_shard_take(integer, bigint) IS
+    'take a shard for this server, above what id_gen_shard_release returned on the server that had it, or above 0 if none had it';
+
+CREATE FUNCTION @extschema@.id_gen_shard_release(shard integer) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'id_gen_shard_release'
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_shard_release(integer) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_shard_release(integer) IS
+    'give a shard back; returns an ID that none of this server''s IDs of the shard is above, for the server that takes it next';
+
+CREATE FUNCTION @extschema@.id_gen_shards_reset() RETURNS void
+    AS 'MODULE_PATHNAME', 'id_gen_shards_reset'
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_shards_reset() FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_shards_reset() IS
+    'forget all shards of this server, in place of a file that is damaged or of a newer version';
+
+CREATE FUNCTION @extschema@.id_gen_fleet_shards(
+        OUT shard integer, OUT datacenter_id integer, OUT state text, OUT worker_id integer,
+        OUT host text, OUT port integer, OUT system_identifier text)
+    RETURNS SETOF record
+    AS 'MODULE_PATHNAME', 'id_gen_fleet_shards'
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 100;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_shards() FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_fleet_shards() IS
+    'all shards that servers of the fleet ever had, and who has them or had them last, as the registry knows them';
+
+CREATE FUNCTION @extschema@.id_gen_stat_get_shards(
+        OUT shard integer, OUT datacenter_id integer, OUT state text, OUT owned text, OUT since timestamptz,
+        OUT last_id bigint, OUT issued bigint, OUT per_second double precision)
+    RETURNS SETOF record
+    AS 'MODULE_PATHNAME', 'id_gen_stat_get_shards'
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 100;
+COMMENT ON FUNCTION @extschema@.id_gen_stat_get_shards() IS
+    'what view id_gen_shards shows';
+
+CREATE VIEW @extschema@.id_gen_shards AS
+    SELECT shard, datacenter_id, state, owned, since, last_id, issued, per_second
+      FROM @extschema@.id_gen_stat_get_shards();
+COMMENT ON VIEW @extschema@.id_gen_shards IS
+    'the shards that this server has';
+COMMENT ON COLUMN @extschema@.id_gen_shards.shard IS 'the worker number in its IDs';
+COMMENT ON COLUMN @extschema@.id_gen_shards.datacenter_id IS 'the datacenter number in its IDs, which is the server''s';
+COMMENT ON COLUMN @extschema@.id_gen_shards.state IS 'open; closed, until the first call or the registry''s next answer; or no room in layout';
+COMMENT ON COLUMN @extschema@.id_gen_shards.owned IS 'declared, or registry: who says that this server has it';
+COMMENT ON COLUMN @extschema@.id_gen_shards.since IS 'since when this server has it';
+COMMENT ON COLUMN @extschema@.id_gen_shards.last_id IS 'the last ID made of it, since the server was started';
+COMMENT ON COLUMN @extschema@.id_gen_shards.issued IS 'IDs made of it, since the server was started';
+COMMENT ON COLUMN @extschema@.id_gen_shards.per_second IS 'IDs made of it in a second, over the last 30 to 60 s';
+
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_shards() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_shards() TO pg_read_all_stats;
+REVOKE SELECT ON @extschema@.id_gen_shards FROM PUBLIC;
+GRANT SELECT ON @extschema@.id_gen_shards TO pg_read_all_stats;

@@ -1,0 +1,65 @@
+-- Tickets: numbers of PostgreSQL's sequences, out of ranges that this server takes in advance.
+--
+-- As nextval(), it is PARALLEL UNSAFE, and everybody may call it who may use the sequence.
+
+CREATE FUNCTION @extschema@.ticket_next(sequence regclass) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'ticket_next'
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.ticket_next(regclass) IS
+    'next number of a sequence, out of a range that this server has taken in advance';
+
+CREATE FUNCTION @extschema@.ticket_discard(sequence regclass) RETURNS void
+    AS 'MODULE_PATHNAME', 'ticket_discard'
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.ticket_discard(regclass) IS
+    'drops the numbers of a sequence that this server holds, so that the next one follows the sequence''s value';
+
+CREATE FUNCTION @extschema@.ticket_share(sequence regclass, above bigint DEFAULT NULL) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'ticket_share'
+    LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.ticket_share(regclass, bigint) IS
+    'lets all servers of the fleet share a sequence''s numbers, which go on above its value, and above a number; returns the next one';
+REVOKE EXECUTE ON FUNCTION @extschema@.ticket_share(regclass, bigint) FROM PUBLIC;
+
+CREATE FUNCTION @extschema@.id_gen_stat_get_tickets(
+        OUT datid oid, OUT relid oid, OUT schemaname text, OUT sequencename text,
+        OUT next_value bigint, OUT increment_by bigint, OUT max_value bigint,
+        OUT numbers bigint, OUT held bigint, OUT dropped bigint,
+        OUT ranges bigint, OUT range_size bigint, OUT rate double precision,
+        OUT waits bigint, OUT refused bigint, OUT used double precision, OUT time_left interval)
+    RETURNS SETOF record
+    AS 'MODULE_PATHNAME', 'id_gen_stat_get_tickets'
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 10;
+COMMENT ON FUNCTION @extschema@.id_gen_stat_get_tickets() IS
+    'what view id_gen_stat_tickets shows, without the name of the database';
+
+CREATE VIEW @extschema@.id_gen_stat_tickets AS
+    SELECT t.datid, d.datname, t.relid, t.schemaname, t.sequencename,
+           t.next_value, t.increment_by, t.max_value, t.numbers, t.held, t.dropped,
+           t.ranges, t.range_size, t.rate, t.waits, t.refused, t.used, t.time_left
+      FROM @extschema@.id_gen_stat_get_tickets() t
+           LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) t.datid;
+COMMENT ON VIEW @extschema@.id_gen_stat_tickets IS
+    'sequences of all databases that this server holds ranges of numbers of, or held some since it started';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.datid IS 'OID of the database';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.datname IS 'name of the database';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.relid IS 'OID of the sequence';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.schemaname IS 'schema of the sequence when a session last looked it up';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.sequencename IS 'name of the sequence then';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.next_value IS 'the next number, NULL if none is held';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.increment_by IS 'from one number to the next';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.max_value IS 'the last number of the sequence';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.numbers IS 'numbers that sessions took';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.held IS 'numbers that this server holds for later: a crash loses as many';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.dropped IS 'numbers that were dropped, which are gaps';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.ranges IS 'ranges that were taken';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.range_size IS 'how many numbers the next range will have';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.rate IS 'numbers per second during the last two ranges';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.waits IS 'calls that waited for a range';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.refused IS 'calls that were refused because there was none';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.used IS 'share of the sequence''s numbers that is used, from 0 to 1';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.time_left IS 'how long the numbers last, at the rate since they are counted, or in the last hour if that is less';
+
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_tickets() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_tickets() TO pg_read_all_stats;
+GRANT SELECT ON @extschema@.id_gen_stat_tickets TO pg_read_all_stats;

@@ -1,0 +1,311 @@
+//! Why an ID of a shard can't be made, or a shard can't be taken or given back.
+
+use id_gen_core::fleet::Number;
+use id_gen_core::fleet::shard::ShardValue;
+use id_gen_core::kept_file::Damage;
+use id_gen_core::shard_file::SHARD_FILE;
+use id_gen_core::time::format_ms;
+use pgrx::prelude::PgSqlErrorCode as Code;
+
+use crate::error::fields::{Message, sentence};
+use crate::error::file::FileError;
+use crate::error::hint;
+
+/// Why.
+#[derive(Clone, Debug)]
+pub enum ShardRefusal {
+    /// The number of the shard is NULL.
+    Null,
+    /// What the shard is to go above is NULL.
+    NullAbove(i32),
+    /// This server does not have it.
+    NotHere {
+        /// The shard.
+        number: Number,
+        /// Whether a registry knows how far its IDs go.
+        in_fleet: bool,
+    },
+    /// It is to be given back, and this server does not have it.
+    NothingToRelease(Number),
+    /// It is this server's own number.
+    IsOwnNumber {
+        /// The number.
+        number: Number,
+        /// One that the server could have instead; none where a registry grants it.
+        other: Option<u32>,
+    },
+    /// This server's own number is a shard that it has.
+    OwnNumberIsShard {
+        /// The number.
+        number: Number,
+        /// One that the server could have instead; none where a registry grants it.
+        other: Option<u32>,
+    },
+    /// A server of the fleet may get it as its own number.
+    MayBeGranted {
+        /// The shard.
+        number: Number,
+        /// Whether one has had it.
+        granted: bool,
+        /// The largest number of a worker.
+        max: u32,
+    },
+    /// No place is left.
+    Full(usize),
+    /// What is to be gone above is too far ahead of the clock.
+    AboveTooFar {
+        /// Its time.
+        above_ms: i64,
+        /// How far it may be.
+        limit_ms: i64,
+        /// The shard.
+        shard: u32,
+    },
+    /// Another member of the fleet has it.
+    Elsewhere(Number, Box<ShardValue>),
+    /// The registry does not know of it.
+    Unknown(Number),
+    /// Nobody has said how far it is.
+    AboveNeeded(Number),
+    /// The registry does not know this server as it knows itself.
+    NotHolding,
+    /// Others wrote at the same time.
+    Contended,
+    /// It is of a fleet that this server is not in.
+    OfFleet(Number),
+    /// The file can't be used.
+    Unusable(Damage),
+    /// The file can't be read.
+    Unreadable(FileError),
+    /// The file can't be written.
+    Unwritten {
+        /// The shard.
+        number: Number,
+        /// Whether it was to be taken, or given back.
+        takes: bool,
+        /// What the system said.
+        error: FileError,
+    },
+    /// The file was damaged, and this server's number may be that of a shard that it had.
+    OwnNumberUnsure(u32),
+}
+
+/// To take over what a lost server had, whose `id_gen.max_lead` was this one's, and whose clock was 3 s ahead at most.
+pub fn recovery_line(shard: u32) -> String {
+    format!(
+        "SELECT id_gen_shard_take({shard}, above => snowflake_max(clock_timestamp() + current_setting('id_gen.max_lead')::interval + interval '3 s'));"
+    )
+}
+
+/// How to take a shard, by what became of it before.
+fn above_line(shard: u32) -> String {
+    format!(
+        "if no other server ever had it: SELECT id_gen_shard_take({shard}, above => 0); if one has it, give it back there: SELECT id_gen_shard_release({shard}); and pass the ID that this returns as \"above\"; or if that one is lost, go above all that it may have made: {}",
+        recovery_line(shard)
+    )
+}
+
+/// What gives the server another number.
+fn renumber_line(other: u32) -> String {
+    format!("ALTER SYSTEM SET id_gen.worker_id = {other}; SELECT pg_reload_conf();")
+}
+
+fn name(number: Number) -> String {
+    match number.datacenter {
+        0 => format!("shard {}", number.worker),
+        datacenter => format!("shard {} of datacenter {datacenter}", number.worker),
+    }
+}
+
+const WHICH_SERVERS_HAD: &str = "which servers ever had: SELECT * FROM id_gen_fleet();";
+
+/// What is said where a shard was taken above an ID of another number.
+pub fn above_is_of_another(shard: i32, other: Number) -> Message {
+    Message::new(
+        Code::ERRCODE_WARNING,
+        format!("\"above\" is an ID of {}, not of the one that is taken", name(other)),
+    )
+    .detail("The shard was taken, and begins above that ID's time.")
+    .hint(format!("If that was the wrong ID, take the shard again above the right one; or above all that may have been made: {}", recovery_line(shard.cast_unsigned())))
+}
+
+impl ShardRefusal {
+    /// Whether an ID was refused for want of a shard.
+    pub const fn is_counted(&self) -> bool {
+        matches!(
+            self,
+            ShardRefusal::NotHere { .. }
+                | ShardRefusal::OwnNumberIsShard { .. }
+                | ShardRefusal::OwnNumberUnsure(_)
+                | ShardRefusal::Elsewhere(..)
+                | ShardRefusal::Unknown(_)
+                | ShardRefusal::NotHolding
+                | ShardRefusal::Unusable(_)
+                | ShardRefusal::Unreadable(_)
+        )
+    }
+
+    /// The words.
+    pub fn message(&self) -> Message {
+        match self {
+            ShardRefusal::Null => {
+                Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "shard must not be null")
+                    .detail("The shard is the worker number in the ID.")
+                    .hint("Pass the shard's number, as in: SELECT snowflake_next(7);")
+            }
+            ShardRefusal::NullAbove(shard) => {
+                Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "above must not be null")
+                    .detail("It is the ID that the server returned that gave the shard back.")
+                    .hint(format!("Pass that ID; or, if it is lost and no server has the shard, go above all that may have been made: {}", recovery_line(shard.cast_unsigned())))
+            }
+            ShardRefusal::NotHere { number, in_fleet } => {
+                let shard = number.worker;
+                let hint = if *in_fleet {
+                    format!("Connect to the server that has it; or let a superuser take it here, which the registry refuses while another server has it: SELECT id_gen_shard_take({shard});")
+                } else {
+                    format!("Connect to the server that has it; or let a superuser take it here. {}", capitalized(&above_line(shard)))
+                };
+                Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("this server does not have {}", name(*number)))
+                    .detail("One server at a time makes the IDs of a shard. Which this one has: SELECT * FROM id_gen_shards;")
+                    .hint(hint)
+            }
+            ShardRefusal::NothingToRelease(number) => {
+                Message::new(Code::ERRCODE_UNDEFINED_OBJECT, format!("this server does not have {}", name(*number)))
+                    .detail("Neither its memory nor its disk says so, nor has it made an ID of it since it started.")
+                    .hint("See which it has: SELECT * FROM id_gen_shards;")
+            }
+            ShardRefusal::IsOwnNumber { number, other } => {
+                let hint = match other {
+                    Some(other) => format!("Choose another number for the shard; or another one for the server, and call again: {}", renumber_line(*other)),
+                    None => format!("Choose another number for the shard; in a fleet, {WHICH_SERVERS_HAD}"),
+                };
+                Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("worker number {} is this server's own", number.worker))
+                    .detail("IDs of the shard would be those that snowflake_next() makes.")
+                    .hint(hint)
+            }
+            ShardRefusal::OwnNumberIsShard { number, other } => {
+                let release = format!("ive the shard back, and let nobody take it: SELECT id_gen_shard_release({});", number.worker);
+                let hint = match other {
+                    Some(other) => format!("Give the server a number that no shard has: {} or g{release}", renumber_line(*other)),
+                    None => format!("G{release}"),
+                };
+                Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("this server's number {} is a shard that it has", number.worker))
+                    .detail("IDs of the server would be those of the shard.")
+                    .hint(hint)
+            }
+            ShardRefusal::OwnNumberUnsure(worker) => Message::new(
+                Code::ERRCODE_DATA_CORRUPTED,
+                format!("this server's number {worker} may be a shard that it has"),
+            )
+            .detail(format!("The file \"{SHARD_FILE}\" can't be used, and when it last could, the server had another number of its own."))
+            .hint("Put the file or the number right; or let a superuser forget all shards, to take each again above all that it made: SELECT id_gen_shards_reset();"),
+            ShardRefusal::MayBeGranted { number, granted, max } => {
+                let what = if *granted { "a server of the fleet has or had it as its own" } else { "id_gen.worker_ids lets the registry grant it to a server" };
+                let hint = if *granted {
+                    format!("Choose another number for the shard; {WHICH_SERVERS_HAD}")
+                } else {
+                    // The larger part beside the shard, which is not all that other shards might be.
+                    let (first, last) = match number.worker {
+                        worker if worker > max / 2 => (0, max / 2),
+                        worker => (worker + 1, *max),
+                    };
+                    format!("Leave servers other numbers than shards, on every server of the fleet: ALTER SYSTEM SET id_gen.worker_ids = '{first}-{last}'; SELECT pg_reload_conf();")
+                };
+                Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("{} is a number for servers", name(*number)))
+                    .detail(format!("In this fleet {what}."))
+                    .hint(hint)
+            }
+            ShardRefusal::Full(room) => Message::new(
+                Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                "there is no room for another shard",
+            )
+            .detail(format!("A server has room for {room}, those included that it gave back since it was started."))
+            .hint("Restart the server, which forgets those that it gave back; or take the shard on another one."),
+            ShardRefusal::AboveTooFar { above_ms, limit_ms, shard } => Message::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                "\"above\" is too far ahead of the clock",
+            )
+            .detail(format!("It is an ID of {}; at most, it may be one of {}: id_gen.max_lead and 10 s after the clock.", format_ms(*above_ms), format_ms(*limit_ms)))
+            .hint(format!("Put the clock right, or pass the ID that id_gen_shard_release({shard}) returned on the server that had the shard. If it is that ID, call again when the clock is as near to it.")),
+            ShardRefusal::Elsewhere(number, value) => {
+                let at = format!("the server at port {} of host {}", value.port, value.host);
+                let detail = if value.held {
+                    format!("{at} has it, with worker number {}.", value.worker)
+                } else {
+                    format!("{at} gave it back; its IDs lie before {}.", format_ms(value.above_ms))
+                };
+                let release = if value.held { "Give it back there: SELECT id_gen_shard_release" } else { "Take it here: SELECT id_gen_shard_take" };
+                Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("this server does not have {}", name(*number)))
+                    .detail(capitalized(&detail))
+                    .hint(format!("{release}({});", number.worker))
+            }
+            ShardRefusal::Unknown(number) => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("the fleet's registry does not know {}", name(*number)),
+            )
+            .detail("This server took it in another fleet, or the registry was restored to a state before that; another server may have it.")
+            .hint(format!("If none has, take it anew, above all that may have been made: {}", recovery_line(number.worker))),
+            ShardRefusal::AboveNeeded(number) => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("this server does not know how far {} is", name(*number)),
+            )
+            .detail("Another server may have made IDs of it; outside of a fleet, only administrators know.")
+            .hint(capitalized(&above_line(number.worker))),
+            ShardRefusal::NotHolding => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the fleet's registry does not know this server as it is",
+            )
+            .detail("A server has its shards for as long as it holds its number, and the registry has not gone back in time.")
+            .hint("Call again in some seconds. How far it is: SELECT * FROM id_gen_status();"),
+            ShardRefusal::Contended => Message::new(
+                Code::ERRCODE_OBJECT_IN_USE,
+                "others changed who has the shard at the same time",
+            )
+            .hint("Call again."),
+            ShardRefusal::OfFleet(number) => Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("{} is of another fleet", name(*number)))
+                .detail("It was taken in a fleet, and this server has no registry now. A member of the fleet may have taken it since.")
+                .hint(format!("Name the registry again; or, if no member has it, take it anew, above all that was made: {}", recovery_line(number.worker))),
+            ShardRefusal::Unusable(damage) => {
+                let (what, hint) = match damage {
+                    Damage::Newer { .. } => ("is of a newer version of id_gen", "Install the version of id_gen that wrote it, or a newer one, and restart the server; or let a superuser forget all shards: SELECT id_gen_shards_reset();"),
+                    Damage::Damaged(_) => ("is damaged", "Restore the file and restart the server; or let a superuser forget all shards, and take each again above all that it made: SELECT id_gen_shards_reset();"),
+                };
+                Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{SHARD_FILE}\" {what}"))
+                    .detail(format!("{} It says which shards this server has.", sentence(damage)))
+                    .hint(hint)
+            }
+            ShardRefusal::Unreadable(error) => Message::new(
+                error.sqlstate(),
+                format!("could not read file \"{SHARD_FILE}\": {}", error.text()),
+            )
+            .detail("It says which shards this server has.")
+            .hint("Let the server's user read and write the directory \"id_gen\" of the data directory; the next call tries again."),
+            ShardRefusal::Unwritten { number, takes: true, error } => Message::new(
+                error.sqlstate(),
+                format!("could not write file \"{SHARD_FILE}\": {}", error.text()),
+            )
+            .detail(format!("This server has not taken {} and makes no IDs of it; after a restart it may have it, if the disk got to know.", name(*number)))
+            .hint(format!("Make room on the disk and let the server write to the directory \"id_gen\" of its data directory, then call again; or give the shard back for certain: SELECT id_gen_shard_release({});", number.worker)),
+            ShardRefusal::Unwritten { number, takes: false, error } => Message::new(
+                error.sqlstate(),
+                format!("could not write file \"{SHARD_FILE}\": {}", error.text()),
+            )
+            .detail(format!("{} is not given back; no other server may take it.", capitalized(&name(*number))))
+            .hint(format!("Make room on the disk and let the server write to the directory \"id_gen\" of its data directory, then call again: SELECT id_gen_shard_release({});", number.worker)),
+        }
+    }
+}
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Where a shard's number does not fit: how to give it back all the same.
+pub fn without_room(number: Number) -> String {
+    format!(
+        "{} Or give the shard back: SELECT id_gen_shard_release({});",
+        hint::SET_LAYOUT_BACK,
+        number.worker
+    )
+}

@@ -1,0 +1,301 @@
+//! Why there is no ticket, and what leads on. Names are as one types them.
+
+use id_gen_core::ticket::aside::TICKET_FILE;
+use id_gen_core::ticket::shared::{Answer, NoRange};
+use pgrx::prelude::PgSqlErrorCode as Code;
+
+use crate::error::fields::Message;
+use crate::error::file::FileError;
+use crate::error::fleet::Trouble;
+use crate::error::hint;
+use crate::pg::sequence::{Definition, Unfit};
+use crate::pg::text::in_error;
+
+/// The largest number that JSON readers and JavaScript keep exactly.
+pub const LARGEST_EXACT: i64 = (1 << 53) - 1;
+
+/// What is no sequence that tickets can be of.
+pub fn unfit(unfit: Unfit, name: &str) -> Message {
+    let name = in_error(name);
+    match unfit {
+        Unfit::NoSequence => {
+            Message::new(Code::ERRCODE_WRONG_OBJECT_TYPE, format!("{name} is not a sequence"))
+                .detail("A ticket is a number of an ordinary sequence of PostgreSQL's.")
+                .hint("Create one, as in: CREATE SEQUENCE invoice AS integer;")
+        }
+        Unfit::Temporary => Message::new(
+            Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!("sequence {name} is temporary"),
+        )
+        .detail("Tickets are for all sessions of a server.")
+        .hint(format!("Use nextval('{}'), or create a permanent sequence.", quotes(&name))),
+        Unfit::Unlogged => Message::new(
+            Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!("sequence {name} is unlogged"),
+        )
+        .detail("A crash sets it back, and numbers would repeat.")
+        .hint(format!("Have it logged: ALTER SEQUENCE {name} SET LOGGED;")),
+    }
+}
+
+/// A sequence that counts down.
+pub fn counts_down(name: &str, definition: &Definition) -> Message {
+    let name = in_error(name);
+    let Definition { steps, .. } = definition;
+    let fact =
+        Message::new(Code::ERRCODE_FEATURE_NOT_SUPPORTED, format!("sequence {name} counts down"))
+            .detail(format!("Its increment is {}; tickets count up.", steps.step));
+    if steps.max >= largest_of_type(definition) {
+        return fact.hint("It may have handed out any number. Create another sequence, as in: CREATE SEQUENCE invoice;");
+    }
+    // Above all that it may have handed out on its way down.
+    let first = steps.max.saturating_add(1).max(1);
+    fact.hint(format!(
+        "Let it count up, above what it has handed out: ALTER SEQUENCE {name} INCREMENT BY 1 NO MINVALUE NO MAXVALUE START WITH {first} RESTART WITH {first};"
+    ))
+}
+
+/// A sequence that begins again.
+pub fn cycles(name: &str) -> Message {
+    let name = in_error(name);
+    Message::new(Code::ERRCODE_FEATURE_NOT_SUPPORTED, format!("sequence {name} cycles"))
+        .detail("After its end it begins again, and numbers would repeat; tickets never do.")
+        .hint(format!("Let it end: ALTER SEQUENCE {name} NO CYCLE;"))
+}
+
+/// A role that may not do so.
+pub fn denied(name: &str, privilege: &str, role: &str) -> Message {
+    let (name, role) = (in_error(name), in_error(role));
+    Message::new(
+        Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+        format!("permission denied for sequence {name}"),
+    )
+    .hint(format!("Let its owner run: GRANT {privilege} ON SEQUENCE {name} TO {role};"))
+}
+
+/// A transaction that changes nothing.
+pub fn read_only(function: &str, recovers: bool) -> Message {
+    let fact = Message::new(
+        Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
+        format!("cannot execute {function} in a read-only transaction"),
+    );
+    if recovers {
+        fact.detail("This server is a standby; the ranges of numbers are the primary's.")
+            .hint("Run the statement on the primary.")
+    } else {
+        fact.detail("As nextval(), it takes numbers for good.")
+            .hint("Begin a transaction that may write: BEGIN READ WRITE;")
+    }
+}
+
+/// A query with parallel workers.
+pub fn parallel(function: &str) -> Message {
+    Message::new(
+        Code::ERRCODE_INVALID_TRANSACTION_STATE,
+        format!("cannot execute {function} during a parallel operation"),
+    )
+    .detail(
+        "A query with parallel workers calls it through a function that is not marked PARALLEL UNSAFE.",
+    )
+    .hint("Mark that function as what it is: ALTER FUNCTION name PARALLEL UNSAFE;")
+}
+
+/// The file of numbers that are put aside can't be used.
+pub fn aside_lost(error: &FileError) -> Message {
+    Message::new(error.sqlstate(), format!("could not use file \"{TICKET_FILE}\": {}", error.text()))
+        .detail("Numbers that this server had taken in advance of sequences may be lost, which leaves a gap.")
+        .hint("Let the server's user read and write the directory \"id_gen\" of the data directory.")
+}
+
+/// A sequence that is used up.
+pub fn ended(name: &str, definition: &Definition) -> Message {
+    let name = in_error(name);
+    let largest = definition.steps.max;
+    Message::new(
+        Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
+        format!("ticket_next: reached maximum value of sequence {name} ({largest})"),
+    )
+    .detail(format!(
+        "Its numbers go from {} to {largest} by {}.",
+        definition.steps.min, definition.steps.step
+    ))
+    .hint(longer(&name, definition))
+}
+
+/// What makes a sequence longer, if anything does.
+pub fn longer(name: &str, definition: &Definition) -> String {
+    let largest = definition.steps.max;
+    if largest < largest_of_type(definition) {
+        format!(
+            "If its columns and readers have room for more, let it go on: ALTER SEQUENCE {name} NO MAXVALUE;"
+        )
+    } else if largest < i64::MAX {
+        format!(
+            "Give its columns the type bigint, then let it go on, to the largest number that JavaScript keeps exactly: ALTER SEQUENCE {name} AS bigint MAXVALUE {LARGEST_EXACT};"
+        )
+    } else {
+        "No bigint is larger. Plan a new key for the tables.".to_owned()
+    }
+}
+
+fn largest_of_type(definition: &Definition) -> i64 {
+    match definition.type_oid {
+        pg if pg == pgrx::pg_sys::INT2OID.to_u32() => i64::from(i16::MAX),
+        pg if pg == pgrx::pg_sys::INT4OID.to_u32() => i64::from(i32::MAX),
+        _ => i64::MAX,
+    }
+}
+
+/// A page that is none of a sequence's.
+pub fn damaged(name: &str, what: &str) -> Message {
+    let name = in_error(name);
+    Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("sequence {name} is damaged"))
+        .detail(format!("Its page can't be relied on: {what}."))
+        .hint(format!(
+            "Restore the server from a backup; or drop and create the sequence, and set it above the largest number in use: SELECT setval('{}', 1000);",
+            quotes(&name)
+        ))
+}
+
+/// A wait for a standby that was cancelled.
+pub fn standby_wait_cancelled() -> Message {
+    Message::new(
+        Code::ERRCODE_QUERY_CANCELED,
+        "canceled waiting for synchronous replication of a range of numbers",
+    )
+    .detail("Until a synchronous standby has it, a failover could repeat its numbers; none was used.")
+    .hint("Call again once a synchronous standby is connected, or see: SELECT application_name, sync_state FROM pg_stat_replication;")
+}
+
+/// NULL where a sequence is to be named.
+pub fn null_sequence() -> Message {
+    Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "sequence must not be null")
+        .hint("Name one, as in: SELECT ticket_share('invoice');")
+}
+
+/// A role that does not own the sequence.
+pub fn not_owner(name: &str) -> Message {
+    let name = in_error(name);
+    Message::new(Code::ERRCODE_INSUFFICIENT_PRIVILEGE, format!("must be owner of sequence {name}"))
+        .hint("Let its owner, or a superuser, share it.")
+}
+
+/// Why the registry gives no range.
+pub fn refused(
+    name: &str,
+    key: &str,
+    definition: &Definition,
+    last_value: i64,
+    answer: Answer,
+) -> Message {
+    match answer {
+        Answer::None(NoRange::Ended) => ended(name, definition),
+        Answer::None(NoRange::Behind { next }) => behind(name, key, last_value, Some(next)),
+        Answer::None(NoRange::OtherStep { step }) => {
+            let name = in_error(name);
+            Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("sequence {name} has another increment than the fleet's ticket"),
+            )
+            .detail(format!(
+                "The increment here is {}, that of \"{key}\" in the registry is {step}.",
+                definition.steps.step
+            ))
+            .hint(format!(
+                "Take the fleet's on each server: ALTER SEQUENCE {name} INCREMENT BY {step};"
+            ))
+        }
+        Answer::Damaged => damaged_in_registry(name, key, last_value),
+        Answer::NotShared | Answer::Range(..) => not_shared(name, key),
+    }
+}
+
+/// A sequence that the fleet does not share.
+fn not_shared(name: &str, key: &str) -> Message {
+    let name = in_error(name);
+    Message::new(
+        Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("the fleet does not share sequence {name}"),
+    )
+    .detail(format!("Its registry has no ticket \"{key}\", so nobody knows which numbers other servers have used."))
+    .hint(format!(
+        "Let a superuser share it, on the server with the largest number in use: SELECT ticket_share('{}');",
+        quotes(&name)
+    ))
+}
+
+/// A value of the registry that is none of ours.
+pub fn damaged_in_registry(name: &str, key: &str, last_value: i64) -> Message {
+    let name = in_error(name);
+    Message::new(
+        Code::ERRCODE_DATA_CORRUPTED,
+        format!("the fleet's ticket of sequence {name} is damaged"),
+    )
+    .detail(format!("The registry's value of \"{key}\" is none of id_gen's. The last number here is {last_value}."))
+    .hint(set_above(&name, last_value))
+}
+
+/// A registry that would give numbers which were used.
+pub fn behind(name: &str, key: &str, last_value: i64, next: Option<i64>) -> Message {
+    let name = in_error(name);
+    let theirs = next.map_or_else(
+        || "a range that does not lie above that".to_owned(),
+        |next| format!("numbers from {next} on"),
+    );
+    Message::new(
+        Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("the fleet's registry is behind sequence {name}"),
+    )
+    .detail(format!(
+        "The last number here is {last_value}, and ticket \"{key}\" has {theirs}: the registry was restored from an older backup, or the sequence was set here, or was another one."
+    ))
+    .hint(set_above(&name, last_value))
+}
+
+fn set_above(name: &str, last_value: i64) -> String {
+    format!(
+        "Take the largest last value over all servers of the fleet; if that is this server's, let a superuser run: SELECT ticket_share('{}', above => {last_value});",
+        quotes(name)
+    )
+}
+
+/// What is to be known where a ticket was set again.
+pub fn set_again(name: &str) -> Message {
+    let name = in_error(name);
+    Message::new(
+        Code::ERRCODE_SUCCESSFUL_COMPLETION,
+        format!("other servers go on with the ranges of sequence {name} that they hold"),
+    )
+    .detail("They drop them when they take the next one.")
+    .hint(format!(
+        "To have one drop them now, type there: SELECT ticket_discard('{}');",
+        quotes(&name)
+    ))
+}
+
+/// A registry that does not answer in time.
+pub fn no_answer(waited_ms: u32, trouble: Option<&Trouble>, registrar_runs: bool) -> Message {
+    let fact = Message::new(
+        Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "no range of numbers came from the fleet's registry in time",
+    );
+    match trouble {
+        Some(trouble) => {
+            let Message { primary, detail, hint, .. } = trouble.public_message();
+            let detail = detail.unwrap_or_default();
+            fact.detail(format!("Waited {waited_ms} ms (id_gen.max_wait): {primary}. {detail}"))
+                .hint(hint)
+        }
+        None if !registrar_runs => fact
+            .detail("The registrar, a background worker, does not run.")
+            .hint(hint::more_worker_processes()),
+        None => fact
+            .detail(format!("Waited {waited_ms} ms (id_gen.max_wait)."))
+            .hint("Call again, or wait longer: ALTER SYSTEM SET id_gen.max_wait = '5s'; SELECT pg_reload_conf();"),
+    }
+}
+
+/// Text within quotes.
+fn quotes(text: &str) -> String {
+    text.replace('\'', "''")
+}

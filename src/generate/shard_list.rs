@@ -1,0 +1,182 @@
+//! Which shards this server has: what its file says, put into the places of shared memory, and the other way round.
+//!
+//! **Locking.** Whoever reads the file into memory, or writes it, holds the reservation's write lock.
+
+use id_gen_core::fleet::Number;
+use id_gen_core::frontier::end_ms;
+use id_gen_core::kept_file::Flaw;
+use id_gen_core::layout::Layout;
+use id_gen_core::shard_file::{Entry, Holding, SHARD_FILE};
+use id_gen_core::shards::{Owned, Place};
+
+use crate::durable;
+use crate::durable::number_file;
+use crate::durable::shard_file::{self, Found};
+use crate::error::FileError;
+use crate::shared::shards::FileState;
+use crate::shared::{SharedState, State, WriteGuard};
+
+/// Reads the file once the server begins to make IDs: no shard goes on below a Unix millisecond. Where an administrator
+/// makes the server start again, forgets what shards have made above another.
+pub fn load(
+    shared: &SharedState,
+    layout: &Layout,
+    first_ms: i64,
+    resets_to_ms: Option<i64>,
+    guard: &WriteGuard<'_>,
+) {
+    let position = |ms| layout.first_position(layout.tick_from(ms));
+    let unread = {
+        let mut state = shared.lock();
+        let space = shared.shards();
+        match resets_to_ms {
+            None => state.shards.start = state.shards.start.max(position(first_ms)),
+            Some(reach_ms) => {
+                state.shards.start = position(first_ms);
+                space.in_use().for_each(|place| place.forget_above(position(reach_ms)));
+                state.shards.made_end = space.ceiling().lower(0, space.in_use());
+            }
+        }
+        state.shards.file == FileState::Unread
+    };
+    if unread {
+        // If it can't be read, whoever asks for a shard tries again, and gets the error.
+        let _ = read_file(shared, layout, guard);
+    }
+}
+
+/// Puts what the file says into the places.
+///
+/// # Errors
+/// If it can't be read.
+pub fn read_file(
+    shared: &SharedState,
+    layout: &Layout,
+    _guard: &WriteGuard<'_>,
+) -> Result<(), FileError> {
+    let recorded = durable::read().ok().and_then(|stored| stored.own_number());
+    let found = shard_file::read();
+    let mut state = shared.lock();
+    state.shards.trusted_number = recorded;
+    state.shards.file = match &found {
+        Ok(Found::Absent) => FileState::Read,
+        Ok(Found::Own(entries)) => {
+            // Declared before this server joined a fleet, whose other members do not know of it: see `follow_basis`, which
+            // may have had no time to write that down.
+            let joined = number_file::is_newer_than(SHARD_FILE);
+            let all = entries.iter().all(|entry| {
+                let is_given_up = joined && entry.holding == Holding::Declared;
+                state.shards.unwritten |= is_given_up;
+                let holding = if is_given_up { Holding::Released } else { entry.holding };
+                put_entry(shared, layout, &Entry { holding, ..*entry })
+            });
+            if all { FileState::Read } else { FileState::Unusable(Flaw::TooMany.into()) }
+        }
+        Ok(Found::Foreign) => FileState::Foreign,
+        Ok(Found::Unusable(damage)) => FileState::Unusable(*damage),
+        Err(_) => FileState::Unreadable,
+    };
+    shared.follow_basis(&mut state);
+    shared.put_shards(&mut state);
+    found.map(|_| ())
+}
+
+/// Puts what the file says of a shard into its place; whether there was room.
+fn put_entry(shared: &SharedState, layout: &Layout, entry: &Entry) -> bool {
+    let Some(place) = shared.shards().place(entry.number) else { return false };
+    if !place.is_open() {
+        place.raise_closed(layout.first_position(layout.tick_from(entry.above_ms)));
+    }
+    if entry.holding != Holding::Released {
+        let in_fleet = entry.holding == Holding::Fleet;
+        let (since_ms, first_ms) = (entry.since_ms, entry.above_ms);
+        place.set_owned(Some(Owned { since_ms, first_ms, in_fleet }));
+    }
+    true
+}
+
+/// What the file has to say: which shards this server has; and of those that it gave away, what lies above what is reserved.
+pub fn entries(shared: &SharedState, state: &State, layout: &Layout) -> Vec<Entry> {
+    let reserved_ms =
+        state.allocator.map_or(i64::MIN, |allocator| allocator.reserved_until_ms(layout));
+    let entry = |place: &Place| {
+        let number = place.number()?;
+        if let Some(Owned { since_ms, first_ms, in_fleet }) = place.owned() {
+            let holding = if in_fleet { Holding::Fleet } else { Holding::Declared };
+            return Some(Entry { number, holding, since_ms, above_ms: first_ms });
+        }
+        let above_ms = end_ms(layout, place.end());
+        let holding = Holding::Released;
+        (above_ms > reserved_ms).then_some(Entry { number, holding, since_ms: 0, above_ms })
+    };
+    shared.shards().in_use().filter_map(entry).collect()
+}
+
+/// Writes the file where what it says is not so any more.
+///
+/// # Errors
+/// If it can't be written; whoever comes next tries again.
+pub fn write_changes(
+    shared: &SharedState,
+    layout: &Layout,
+    guard: &WriteGuard<'_>,
+) -> Result<(), FileError> {
+    let entries = {
+        let state = shared.lock();
+        if !state.shards.unwritten {
+            return Ok(());
+        }
+        entries(shared, &state, layout)
+    };
+    write_file(shared, &entries, guard)
+}
+
+/// Writes the file, and takes note of how that went.
+pub fn write_file(
+    shared: &SharedState,
+    entries: &[Entry],
+    _guard: &WriteGuard<'_>,
+) -> Result<(), FileError> {
+    let written = shard_file::write(entries);
+    let mut state = shared.lock();
+    state.shards.write_failed = written.is_err();
+    if written.is_ok() {
+        state.shards.file = FileState::Read;
+        state.shards.unwritten = false;
+    }
+    written
+}
+
+/// The shards of which the file and the memory say different things.
+///
+/// # Errors
+/// If the file can't be read.
+pub fn compare(shared: &SharedState) -> Result<Vec<Number>, FileError> {
+    let on_disk: Vec<Number> = match shard_file::read()? {
+        Found::Own(entries) => entries
+            .iter()
+            .filter(|entry| entry.holding != Holding::Released)
+            .map(|entry| entry.number)
+            .collect(),
+        _ => Vec::new(),
+    };
+    let in_memory: Vec<Number> = shared
+        .shards()
+        .in_use()
+        .filter(|place| place.owned().is_some())
+        .filter_map(Place::number)
+        .collect();
+    let missing = |from: &[Number], in_other: &[Number]| -> Vec<Number> {
+        from.iter().filter(|number| !in_other.contains(number)).copied().collect()
+    };
+    Ok([missing(&on_disk, &in_memory), missing(&in_memory, &on_disk)].concat())
+}
+
+/// Whether this server may have shards, although it has no number of its own.
+pub fn may_exist(shared: &SharedState) -> bool {
+    let file = shared.lock().shards.file;
+    match file {
+        FileState::Unread => shard_file::exists(),
+        _ => shared.shards().is_any_owned(),
+    }
+}

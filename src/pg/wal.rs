@@ -1,0 +1,86 @@
+//! When what was inserted into the write-ahead log outlives a crash, and a failover to a synchronous standby.
+
+use pgrx::pg_sys;
+
+/// A place in the log: what was inserted up to here. Zero: nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lsn(pub u64);
+
+/// The wait for a standby was cancelled.
+#[derive(Clone, Copy, Debug)]
+pub struct Cancelled;
+
+/// Has the log flushed up to here, soon, by the process that does so in the background.
+pub fn flush_soon(lsn: Lsn) {
+    if lsn.0 > 0 {
+        // SAFETY: only notes in shared memory how far to flush, and wakes that process.
+        unsafe { pg_sys::XLogSetAsyncXactLSN(lsn.0) };
+    }
+}
+
+/// Flushes the log up to here. May raise an error of PostgreSQL's: the disk is full.
+pub fn flush(lsn: Lsn) {
+    if lsn.0 > 0 {
+        // SAFETY: for a process that may write to the log.
+        unsafe { pg_sys::XLogFlush(lsn.0) };
+    }
+}
+
+/// Whether this session's commits wait for synchronous standbys.
+pub fn waits_for_standby() -> bool {
+    // SAFETY: variables of this process.
+    unsafe {
+        pg_sys::max_wal_senders > 0
+            && pg_sys::synchronous_commit
+                > pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_LOCAL_FLUSH as i32
+            && !pg_sys::SyncRepStandbyNames.is_null()
+            && *pg_sys::SyncRepStandbyNames != 0
+    }
+}
+
+/// Flushes the log up to here, and waits until a synchronous standby has done so too, where this session's commits wait
+/// for one. May raise an error of PostgreSQL's: the disk is full. No lock may be held.
+///
+/// # Errors
+/// If the wait was cancelled.
+pub fn make_durable(lsn: Lsn) -> Result<(), Cancelled> {
+    flush(lsn);
+    if lsn.0 == 0 || !waits_for_standby() || has_standby(lsn) {
+        return Ok(());
+    }
+    // SAFETY: the wait looks for interrupts itself and has them held off as in a commit, as it demands; what it raises
+    // (it warns) it raises before or after its wait.
+    unsafe {
+        pg_sys::InterruptHoldoffCount += 1;
+        pg_sys::SyncRepWaitForLSN(lsn.0, false);
+        pg_sys::InterruptHoldoffCount -= 1;
+    }
+    pgrx::check_for_interrupts!();
+    // PostgreSQL ends the wait also where it is cancelled, and then tells that to the client alone.
+    if has_standby(lsn) || !standbys_are_in_force() { Ok(()) } else { Err(Cancelled) }
+}
+
+/// Whether a synchronous standby has flushed the log up to here, or written it where that is enough for this session.
+fn has_standby(lsn: Lsn) -> bool {
+    const WRITTEN: usize = 0; // SYNC_REP_WAIT_WRITE
+    const FLUSHED: usize = 1; // SYNC_REP_WAIT_FLUSH
+    // SAFETY: PostgreSQL's shared memory, there as long as the server runs; the walsenders write these words as a whole.
+    unsafe {
+        let written_is_enough = pg_sys::synchronous_commit
+            == pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_REMOTE_WRITE as i32;
+        let mode = if written_is_enough { WRITTEN } else { FLUSHED };
+        let reached = (&raw const (*pg_sys::WalSndCtl).lsn[mode]).read_volatile();
+        lsn.0 <= reached
+    }
+}
+
+/// Whether the server has taken note that commits are to wait for standbys.
+fn standbys_are_in_force() -> bool {
+    /// `SYNC_STANDBY_DEFINED`; minor releases of before May 2025 have the number 1 for it.
+    const DEFINED: u8 = 2;
+    // SAFETY: as above.
+    let status = unsafe {
+        (&raw const (*pg_sys::WalSndCtl).sync_standbys_status).cast::<u8>().read_volatile()
+    };
+    status & DEFINED != 0 || (status == 1 && waits_for_standby())
+}

@@ -1,0 +1,188 @@
+//! On which basis this server has its shards, and when their places are open.
+//!
+//! A place of a shard that this server has is open only on the *basis* that it has it on: as declared on a server without a
+//! fleet, or for one acquisition of its number of a fleet. When the basis changes, all places are closed.
+//!
+//! **Locking.** Places are opened, closed, lowered and given away under the lock of the state.
+
+use id_gen_core::fleet::Number;
+use id_gen_core::frontier::{end_ms, tick_end};
+use id_gen_core::identity::Identity;
+use id_gen_core::layout::{Field, Layout};
+use id_gen_core::observe::first_above;
+use id_gen_core::shards::{Owned, Place};
+
+use crate::error::shards::ShardRefusal;
+use crate::shared::shards::{Basis, FileState};
+use crate::shared::state::{SharedState, State};
+
+impl State {
+    /// The basis on which this server could have shards now; `None` while its fleet has not acknowledged its number.
+    pub fn shard_basis(&self) -> Option<Basis> {
+        if !self.settings.has_registry {
+            return Some(Basis::Declared);
+        }
+        self.membership.right.and(self.membership.nonce).map(Basis::Fleet)
+    }
+
+    /// Which number a shard has: the datacenter is the server's.
+    pub fn shard_number(&self, worker: u32) -> Number {
+        Number { datacenter: self.typed_datacenter(), worker }
+    }
+}
+
+impl SharedState {
+    /// Closes all places, if the basis on which they are open holds no more. A member of a fleet has only what the registry
+    /// says: what was declared before is given away, because other members do not know of it.
+    pub fn follow_basis(&self, state: &mut State) {
+        let basis = state.shard_basis();
+        if state.shards.basis.is_some() && state.shards.basis != basis {
+            self.close_shards(state);
+        }
+        if let Some(Basis::Fleet(_)) = basis {
+            let is_declared = |place: &&Place| place.owned().is_some_and(|owned| !owned.in_fleet);
+            for place in self.shards().in_use().filter(is_declared) {
+                place.set_owned(None);
+                state.shards.unwritten = true;
+            }
+        }
+    }
+
+    /// Closes all places.
+    pub fn close_shards(&self, state: &mut State) {
+        state.shards.basis = None;
+        self.shards().in_use().for_each(|place| {
+            place.close();
+        });
+        self.lower_shards(state);
+    }
+
+    /// Why this server may not make IDs of its own with a number, because of its shards.
+    pub fn refused_as_own(&self, state: &State, number: Number) -> Option<ShardRefusal> {
+        match state.shards.file {
+            FileState::Unusable(_) | FileState::Unreadable
+                if state.shards.trusted_number != Some(number) =>
+            {
+                Some(ShardRefusal::OwnNumberUnsure(number.worker))
+            }
+            _ => self.shards().owns(number).then(|| ShardRefusal::OwnNumberIsShard {
+                number,
+                other: self.number_without_shard(state, number),
+            }),
+        }
+    }
+
+    /// A number that the server could have instead of one that is, or is to be, a shard; `None` where a registry grants it.
+    pub fn number_without_shard(&self, state: &State, number: Number) -> Option<u32> {
+        if state.settings.has_registry {
+            return None;
+        }
+        let is_shard = |worker| self.shards().places().find(Number { worker, ..number }).is_some();
+        let max = self.layout_if_valid()?.max_number(Field::Worker);
+        (1..=max).find(|worker| *worker != number.worker && !is_shard(*worker))
+    }
+
+    /// The number of the server's own that the reservation names: after a restart it is taken for one that is no shard, even
+    /// if the file can't be used then. So it has to be one that IDs were made with.
+    pub fn number_to_record(&self, state: &State, identity: &Identity) -> Option<Number> {
+        let number = identity.number()?;
+        match self.refused_as_own(state, number) {
+            None => Some(number),
+            Some(ShardRefusal::OwnNumberUnsure(_)) => state.shards.trusted_number,
+            Some(_) => None,
+        }
+    }
+
+    /// From which position on the place of a shard may go on: above all that the server has made with this number, also
+    /// while it was its own, and above what a reader of the commit horizon has passed.
+    pub fn first_of_shard(&self, state: &State, layout: &Layout, place: &Place) -> u64 {
+        let own_end = state.allocator.map_or(0, |allocator| allocator.end_of_tick(layout));
+        own_end.max(state.shards.start).max(place.end())
+    }
+
+    /// Opens a place of a shard that this server has, from a position on.
+    pub fn open_shard(&self, state: &mut State, layout: &Layout, place: &Place, first: u64) {
+        let Some(allocator) = state.allocator else { return };
+        let own_end = allocator.end_of_tick(layout);
+        let first = first.max(own_end).max(state.shards.start);
+        if place.is_open() {
+            place.raise(first);
+        } else {
+            place.open(first);
+        }
+        self.shards().ceiling().raise(allocator.reserved_end());
+    }
+
+    /// Opens the places of all shards that were declared, where that counts.
+    pub fn open_declared(&self, state: &mut State, layout: &Layout) {
+        if state.shard_basis() != Some(Basis::Declared) || state.allocator.is_none() {
+            return;
+        }
+        state.shards.basis = Some(Basis::Declared);
+        for place in self.shards().in_use() {
+            if let Some(Owned { first_ms, in_fleet: false, .. }) = place.owned()
+                && self.has_room(layout, place)
+            {
+                let first = layout.first_position(layout.tick_from(first_ms));
+                self.open_shard(state, layout, place, first);
+            }
+        }
+    }
+
+    /// Whether the layout has room for the number of a shard.
+    pub fn has_room(&self, layout: &Layout, place: &Place) -> bool {
+        node_bits(layout, place).is_some()
+    }
+
+    /// A shard with this worker number that this server has, whatever its datacenter is, and the layout has no room for.
+    pub fn shard_without_room(&self, layout: &Layout, worker: u32) -> Option<Number> {
+        let mut places = self.shards().in_use().filter(|place| place.owned().is_some());
+        let is_it = |place: &&Place| {
+            place.number().is_some_and(|number| number.worker == worker)
+                && !self.has_room(layout, place)
+        };
+        places.find(is_it).and_then(Place::number)
+    }
+
+    /// Gives back what shards have reserved and not used, and says below which position all is that they have made; and
+    /// lets them use what this server has reserved again later.
+    pub fn lower_shards(&self, state: &mut State) -> u64 {
+        let space = self.shards();
+        let made_end = space.ceiling().lower(0, space.in_use());
+        state.shards.made_end = state.shards.made_end.max(made_end);
+        state.shards.made_end
+    }
+
+    /// Above which position everything is that a server with this number may make: all that it made as a shard.
+    pub fn end_as_shard(&self, layout: &Layout, number: Number) -> Option<u64> {
+        let end = self.shards().places().find(number)?.end();
+        Some(end.checked_sub(1).map_or(0, |last| tick_end(layout, last)))
+    }
+
+    /// Up to which Unix millisecond the file has to say that IDs may be in use, for shards.
+    pub fn shards_reserved_until_ms(&self, state: &State, layout: &Layout) -> i64 {
+        end_ms(layout, self.shards().ceiling().end().max(state.shards.made_end))
+    }
+
+    /// Sees to it that every ID of a shard that is handed out from now on is above an ID. For the holder of the lock, who
+    /// has raised the frontier above it: places that are opened later begin above that.
+    pub fn raise_shards_above(&self, layout: &Layout, id: u64) {
+        for place in self.shards().in_use() {
+            if let Some(node_bits) = node_bits(layout, place) {
+                place.raise(first_above(layout, id, node_bits));
+            }
+        }
+    }
+
+    /// Takes samples of what shards have made.
+    pub fn sample_shards(&self) {
+        let _state = self.lock();
+        self.shards().sample();
+    }
+}
+
+/// The bits of a shard's number in its IDs, if the layout has room for it.
+fn node_bits(layout: &Layout, place: &Place) -> Option<u64> {
+    let Number { datacenter, worker } = place.number()?;
+    layout.node_bits(datacenter.into(), worker.into()).ok()
+}

@@ -1,0 +1,90 @@
+//! SQL functions of tickets: the next number of a sequence, dropping what this server holds of one, and what it holds.
+
+use std::ffi::CStr;
+
+use pgrx::datum::Interval;
+use pgrx::prelude::*;
+
+use crate::error::{report, ticket};
+use crate::generate::ticket_aside;
+use crate::pg::fmgr::{bigint, int8};
+use crate::pg::text::{Text, in_error};
+use crate::shared::memory;
+use crate::shared::tickets::Snapshot;
+use crate::sql::function::sql_function;
+use crate::tickets::{self, session};
+
+sql_function! {
+    /// `ticket_next(sequence regclass) → bigint`
+    fn ticket_next(call)
+    fast { session::take(call.oid(0), call.kept()).map(int8) }
+    { session::next(call.oid(0), call.kept()).map(int8) }
+}
+
+sql_function! {
+    /// `ticket_discard(sequence regclass) → void`
+    fn ticket_discard(call) {
+        let shared = memory::attach()?;
+        ticket_aside::put_back(shared);
+        tickets::discard(&shared.tickets, call.oid(0))?;
+        Ok(call.void())
+    }
+}
+
+sql_function! {
+    /// `ticket_share(sequence regclass, above bigint) → bigint`: the next number that the fleet's registry gives.
+    fn ticket_share(call) {
+        if call.arg(0).is_none() {
+            return Err(ticket::null_sequence().into());
+        }
+        let tickets = &memory::attach()?.tickets;
+        let shared = tickets::share(tickets, call.oid(0), call.int8(1))?;
+        if let Some(notice) = shared.notice {
+            report::tell(notice, PgLogLevel::NOTICE, call.function());
+        }
+        Ok(int8(shared.next))
+    }
+}
+
+sql_function! {
+    /// `id_gen_stat_get_tickets() → SETOF record`: what this server holds of each ticket.
+    fn id_gen_stat_get_tickets(call) {
+        let tickets = memory::attach().map(|shared| shared.tickets.snapshots()).unwrap_or_default();
+        Ok(call.rows(tickets.into_iter().map(|ticket| {
+            let Snapshot { key, names, steps, counts, .. } = &ticket;
+            let used = ticket.next.or(counts.last).map(|next| steps.used_below(next));
+            [
+                Some(pg_sys::Datum::from(key.database)),
+                Some(pg_sys::Datum::from(key.sequence)),
+                name(&names.schema),
+                name(&names.sequence),
+                ticket.next.map(int8),
+                Some(int8(steps.step)),
+                Some(int8(steps.max)),
+                bigint(ticket.taken),
+                bigint(ticket.left),
+                bigint(counts.dropped),
+                bigint(counts.ranges),
+                bigint(ticket.size.into()),
+                ticket.per_second.into_datum(),
+                bigint(counts.waits),
+                bigint(counts.refusals),
+                used.into_datum(),
+                ticket.seconds_left().and_then(interval),
+            ]
+        })))
+    }
+}
+
+/// A name of any database. One that is not of this one's encoding is shown as far as it can be.
+fn name(bytes: &[u8]) -> Option<pg_sys::Datum> {
+    let name = CStr::from_bytes_until_nul(bytes).unwrap_or_default().to_string_lossy();
+    Text(in_error(&name)).into_datum()
+}
+
+/// So many seconds, unless they are more than can be said.
+fn interval(seconds: f64) -> Option<pg_sys::Datum> {
+    const US_PER_S: f64 = 1e6;
+    const MOST_S: f64 = 1e11;
+    (seconds < MOST_S).then(|| Interval::from_micros((seconds * US_PER_S) as i64).into_datum())?
+}

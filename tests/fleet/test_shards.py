@@ -1,0 +1,262 @@
+"""In a fleet, the registry says which server has a shard, and a server has it as long as it holds its number."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from harness import Cluster
+from harness.checks import follow
+from harness.etcd import Etcd
+from harness.fleet import (
+    NO_NUMBER,
+    await_holding,
+    await_number,
+    await_trouble,
+    create_fleet,
+    member_conf,
+    number_of,
+    registrar,
+    silent,
+)
+from harness.ids import PATIENT, change, first_given, refusal
+from harness.shards import RECOVER, Writer, many_of, next_of, owned, refused, release, take
+
+# The same with every server.
+pytestmark = [pytest.mark.any_mode, pytest.mark.any_server]
+
+SHARD = 500
+CONF = f"id_gen.worker_ids = '0-15'\nid_gen.layout = 'leaf'\n{PATIENT}"
+
+
+@pytest.fixture
+def conf(etcd: Etcd, fleet: str) -> str:
+    return member_conf(etcd.endpoints, f"{fleet}\n{CONF}")
+
+
+@pytest.fixture
+def second(first: Cluster, conf: str) -> Iterator[Cluster]:
+    with Cluster("second", conf=conf) as second:
+        second.psql("CREATE EXTENSION id_gen")
+        for cluster in (first, second):
+            await_number(cluster)
+        yield second
+
+
+def in_registry(cluster: Cluster) -> str:
+    return cluster.psql(f"SELECT state, worker_id FROM id_gen_fleet_shards() WHERE shard = {SHARD}")
+
+
+def test_a_shard_moves_by_two_lines_above_all_that_was_made(first: Cluster, second: Cluster) -> None:
+    take(first, SHARD, above=None)
+    last = many_of(first, SHARD, 10_000)[-1]
+    error = refusal(second, f"SELECT id_gen_shard_take({SHARD})")
+    assert error.message == f"this server does not have shard {SHARD}"
+    assert error.hint == f"Give it back there: SELECT id_gen_shard_release({SHARD});"
+    release(first, SHARD)
+    assert in_registry(second).startswith("released")
+    take(second, SHARD, above=None)
+    assert next_of(second, SHARD) > last
+    assert in_registry(first) == f"held|{number_of(second)}"
+    assert refused(first, SHARD).sqlstate == "55000"
+    release(first, SHARD)  # once more, which changes nothing
+    next_of(second, SHARD)
+
+
+def test_ids_of_a_shard_that_moves_while_clients_write(first: Cluster, second: Cluster) -> None:
+    take(first, SHARD, above=None)
+    with Writer([first, second], SHARD) as one, Writer([second, first], SHARD) as other:
+        for mover, taker in ((first, second), (second, first)) * 3:
+            made = len(one.ids) + len(other.ids)
+            mover.wait_until(lambda made=made: len(one.ids) + len(other.ids) > made + 100, "making IDs")
+            above = release(mover, SHARD)
+            take(taker, SHARD, above)
+    ids = one.ids + other.ids
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_a_restart_asks_the_registry_and_goes_on(first: Cluster, mode: str) -> None:
+    await_number(first)
+    take(first, SHARD, above=None)
+    last = many_of(first, SHARD, 10_000)[-1]
+    first.restart(mode)
+    await_holding(first)
+    assert next_of(first, SHARD) > last
+    assert first.psql("SELECT state, owned FROM id_gen_shards") == "open|registry"
+
+
+def test_a_server_that_loses_its_number_asks_again(first: Cluster) -> None:
+    number = await_number(first)
+    take(first, SHARD, above=None)
+    last = next_of(first, SHARD)
+    first.psql(f"SELECT id_gen_fleet_release({number})")
+    first.poll_until("SELECT fencings = 1 FROM id_gen_stat_fleet")
+    await_number(first)
+    assert next_of(first, SHARD) > last
+    assert in_registry(first) == f"held|{number_of(first)}"
+
+
+def test_a_paused_owner_makes_nothing_more_once_another_has_the_shard(first: Cluster, second: Cluster) -> None:
+    take(first, SHARD, above=None)
+    with first.connect() as connection:
+        ask = f"SELECT snowflake_next({SHARD})"
+        given = [connection.execute(ask).fetchone()[0]]
+        with first.paused():
+            second.poll_until(f"SELECT id_gen_shard_take({SHARD}) IS NOT NULL")
+            taken = many_of(second, SHARD, 1_000)
+        first.poll_until("SELECT fencings = 1 FROM id_gen_stat_fleet")
+        with pytest.raises(Exception, match="does not have shard|number|registry"):
+            while True:
+                given.append(connection.execute(ask).fetchone()[0])
+    await_number(first)
+    error = refused(first, SHARD)
+    assert error.message == f"this server does not have shard {SHARD}"
+    assert error.hint == f"Give it back there: SELECT id_gen_shard_release({SHARD});"
+    assert min(taken) > max(given)
+
+
+def test_a_silent_registry_ends_in_a_refusal_and_no_session_spins(first: Cluster, etcd: Etcd) -> None:
+    await_number(first)
+    take(first, SHARD, above=None)
+    next_of(first, SHARD)
+    with silent(etcd):
+        first.poll_until(
+            f"DO $$ BEGIN PERFORM snowflake_next({SHARD}); RAISE 'not yet'; EXCEPTION WHEN OTHERS THEN "
+            "IF SQLERRM !~ 'grant of its number is used up' THEN RAISE; END IF; END $$; SELECT true"
+        )
+        error = refused(first, SHARD)
+        assert error.message == "this server's grant of its number is used up"
+        error = refusal(first, f"SELECT id_gen_shard_take({SHARD + 1})")
+        assert error.hint
+    await_number(first)
+    next_of(first, SHARD)
+
+
+def test_numbers_for_servers_are_no_shards(first: Cluster) -> None:
+    shard = 14 if await_number(first) == 15 else 15
+    error = refusal(first, f"SELECT id_gen_shard_take({shard})")
+    assert error.message == f"shard {shard} is a number for servers"
+    change(first, "worker_ids", "0-7")
+    first.poll_until(f"SELECT id_gen_shard_take({shard}) IS NOT NULL")
+    next_of(first, shard)
+    change(first, "worker_ids", "1-7")
+    first.poll_until("SELECT worker_id > 0 FROM id_gen_status()")
+    change(first, "worker_ids", "0-7")
+    take_first = "SELECT id_gen_shard_take(0)"
+    first.wait_until(lambda: "is a number for servers" in refusal(first, take_first).message, "allowed number 0")
+    hint = refusal(first, take_first).hint
+    assert hint and "id_gen.worker_ids = '1-" in hint
+
+
+def test_the_number_of_a_shard_is_for_no_server(first: Cluster, conf: str) -> None:
+    await_number(first)
+    take(first, SHARD, above=None)
+    made = set(many_of(first, SHARD, 1_000))
+    with Cluster("late", conf=f"{conf}\nid_gen.worker_ids = '{SHARD}-{SHARD}'") as late:
+        late.psql("CREATE EXTENSION id_gen")
+        trouble = await_trouble(late)
+        assert trouble.message == "the fleet has no free number"
+        assert trouble.detail and f"or they are shards: {SHARD}" in trouble.detail
+        assert trouble.hint and "SELECT * FROM id_gen_fleet_shards();" in trouble.hint
+        release(first, SHARD)
+        change(late, "worker_id", str(SHARD))
+        late.wait_until(lambda: f"number {SHARD} is that of a shard" in (refusal(late).detail or ""), "refusing")
+        take(first, SHARD, above=None)
+        late.psql("ALTER SYSTEM RESET id_gen.worker_id")
+        change(late, "worker_ids", f"0-{SHARD}")
+        assert await_number(late) != SHARD
+    assert made.isdisjoint(many_of(first, SHARD, 1_000))
+
+
+def test_a_copy_of_a_member_has_none_of_its_shards(first: Cluster) -> None:
+    await_number(first)
+    take(first, SHARD, above=None)
+    with Cluster("copy", clone_of=first) as copy:
+        await_number(copy)
+        assert owned(copy) == set()
+        error = refused(copy, SHARD)
+        assert error.message == f"this server does not have shard {SHARD}"
+        line = f"SELECT id_gen_shard_take({SHARD});"
+        assert error.hint and error.hint.endswith(line)
+        assert refusal(copy, line).hint == f"Give it back there: SELECT id_gen_shard_release({SHARD});"
+    next_of(first, SHARD)
+
+
+def test_declared_shards_do_not_count_in_a_fleet_nor_the_other_way_round(first: Cluster) -> None:
+    await_number(first)
+    take(first, SHARD, above=None)
+    last = next_of(first, SHARD)
+    first.psql("ALTER SYSTEM SET id_gen.registry = ''")
+    first.psql("ALTER SYSTEM SET id_gen.worker_id = 3")
+    first.restart()
+    error = refused(first, SHARD)
+    assert error.message == f"shard {SHARD} is of another fleet"
+    first.psql(RECOVER.format(shard=SHARD))
+    assert next_of(first, SHARD) > last
+    declared = next_of(first, SHARD)
+    first.psql("ALTER SYSTEM RESET id_gen.registry")
+    first.psql("ALTER SYSTEM RESET id_gen.worker_id")
+    first.restart()
+    await_number(first)
+    assert refused(first, SHARD).message == f"this server does not have shard {SHARD}"
+    take(first, SHARD, above=None)
+    assert next_of(first, SHARD) > declared
+
+
+def test_what_was_declared_before_a_fleet_is_not_had_after_it(first: Cluster, second: Cluster) -> None:
+    for server in (first, second):
+        await_number(server)
+    alone = ("ALTER SYSTEM SET id_gen.registry = ''", "ALTER SYSTEM SET id_gen.worker_id = 3")
+    member = ("ALTER SYSTEM RESET id_gen.registry", "ALTER SYSTEM RESET id_gen.worker_id")
+
+    def become(settings: tuple[str, str]) -> None:
+        for line in settings:
+            first.psql(line)
+        first.restart()
+
+    become(alone)
+    take(first, SHARD)
+    made = set(many_of(first, SHARD, 1_000))
+    become(member)
+    await_number(first)
+    take(second, SHARD, above=None)
+    become(alone)
+    assert refused(first, SHARD).message == f"this server does not have shard {SHARD}"
+    assert refusal(first, f"SELECT id_gen_shard_take({SHARD})").message.startswith("this server does not know how far")
+    assert made.isdisjoint(many_of(second, SHARD, 1_000))
+
+
+def test_a_shard_of_one_fleet_is_not_had_in_another(first: Cluster) -> None:
+    await_number(first)
+    take(first, SHARD, above=None)
+    last = next_of(first, SHARD)
+    first.psql("ALTER SYSTEM SET id_gen.fleet = 'another-with-shards'")
+    first.restart()
+    create_fleet(first)
+    await_number(first)
+    error = refused(first, SHARD)
+    assert (error.sqlstate, error.message) == ("55000", f"the fleet's registry does not know shard {SHARD}")
+    assert first.psql("SELECT count(*) FROM id_gen_fleet_shards()") == "0"
+    assert error.hint
+    follow(first, error.hint)
+    # It goes on above that, which the grant has to reach first.
+    assert first_given(first, lambda: next_of(first, SHARD), NO_NUMBER) > last
+
+
+def test_a_shard_that_the_registry_took_and_the_disk_did_not(first: Cluster, second: Cluster) -> None:
+    blocker = first.data / "id_gen/pgsql_tmp_shards_writing"
+    blocker.mkdir()
+    assert refusal(first, f"SELECT id_gen_shard_take({SHARD})").detail
+    assert refused(first, SHARD).sqlstate == NO_NUMBER
+    blocker.rmdir()
+    release(first, SHARD)
+    take(second, SHARD, above=None)
+    next_of(second, SHARD)
+
+
+def test_who_is_terminated_in_between_harms_nothing(first: Cluster) -> None:
+    await_number(first)
+    take(first, SHARD, above=None)
+    last = next_of(first, SHARD)
+    first.kill9(registrar(first))
+    first.poll_until(f"SELECT snowflake_next({SHARD}) > {last}")

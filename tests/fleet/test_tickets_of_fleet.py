@@ -1,0 +1,229 @@
+"""Tickets that all servers of a fleet share: never one twice, whatever becomes of the registry and the servers."""
+
+import json
+import os
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from harness import Cluster
+from harness.checks import follow
+from harness.etcd import Etcd
+from harness.fleet import create_fleet, registrar, silent
+from harness.ids import change, first_given, refusal
+from harness.tickets import assert_distinct, in_crowd, one, take, take_at_once
+
+# The same with every server.
+pytestmark = [pytest.mark.any_mode, pytest.mark.any_server]
+
+# More statements than it takes to use up what a server holds.
+ENOUGH = 20_000
+NOT_YET = "55000"
+DAMAGED = "XX001"
+NEXT = "SELECT ticket_next('invoice')"
+SHARE = "SELECT ticket_share('invoice')"
+
+
+@pytest.fixture
+def pair(first: Cluster, conf: str) -> Iterator[tuple[Cluster, Cluster]]:
+    """Two servers that share a sequence which has counted to 100."""
+    first.psql("CREATE SEQUENCE invoice; SELECT setval('invoice', 100)")
+    assert first.psql(SHARE) == "101"
+    with Cluster("second", conf=conf) as second:
+        second.psql("CREATE EXTENSION id_gen; CREATE SEQUENCE invoice")
+        yield first, second
+
+
+def await_ticket(cluster: Cluster) -> int:
+    """The first number that is given, as soon as the server has found its fleet."""
+    return first_given(cluster, lambda: one(cluster), NOT_YET)
+
+
+def key_of(etcd: Etcd, ticket: str = "postgres/public.invoice") -> str:
+    """The key of the test's fleet that was made last."""
+    keys = etcd.ctl("get", "--prefix", "/id_gen/", "--keys-only").split()
+    return [key for key in keys if key.endswith(f"/t/{ticket}")][-1]
+
+
+@contextmanager
+def own_pair() -> Iterator[tuple[Etcd, Cluster, Cluster]]:
+    """Two servers, with a registry of their own."""
+    with Etcd() as etcd:
+        conf = f"shared_preload_libraries = 'id_gen'\nid_gen.registry = '{etcd.endpoints}'\n"
+        with Cluster("first", conf=conf) as first, Cluster("second", conf=conf) as second:
+            create_fleet(first)
+            second.psql("CREATE EXTENSION id_gen")
+            for cluster in (first, second):
+                cluster.psql("CREATE SEQUENCE invoice; CREATE SEQUENCE other")
+            first.psql(SHARE)
+            first.psql("SELECT ticket_share('other')")
+            await_ticket(first)
+            await_ticket(second)
+            yield etcd, first, second
+
+
+def test_what_is_not_shared_is_refused_until_it_is(first: Cluster) -> None:
+    first.psql('CREATE SEQUENCE "Rech\'nung"')
+    call = "SELECT ticket_next('\"Rech''nung\"')"
+    first.wait_until(lambda: "does not share" in (refusal(first, call).message or ""), "answered by the registry")
+    error = refusal(first, call)
+    assert error.sqlstate == NOT_YET
+    follow(first, error.hint or "")
+    assert first.psql(call) == "1"
+
+
+def test_servers_share_a_ticket(pair: tuple[Cluster, Cluster]) -> None:
+    first, second = pair
+    numbers = [await_ticket(first), await_ticket(second)]
+    numbers += in_crowd([first, second], 6, 2_000)
+    assert_distinct(numbers)
+    assert min(numbers) == 101
+    for cluster in pair:
+        # Where a server goes on without the fleet, from a dump or promoted, it is above all that it has used.
+        assert int(cluster.psql("SELECT last_value FROM invoice")) >= max(take_at_once(cluster.connect(), 1)), (
+            "the sequence is behind"
+        )
+
+
+def test_nobody_but_the_owner_shares(first: Cluster) -> None:
+    first.psql("CREATE SEQUENCE invoice; CREATE ROLE clerk; GRANT ALL ON SEQUENCE invoice TO clerk")
+    assert refusal(first, f"SET ROLE clerk; {SHARE}").sqlstate == "42501"
+    first.psql("GRANT EXECUTE ON FUNCTION ticket_share TO clerk")
+    assert "owner" in (refusal(first, f"SET ROLE clerk; {SHARE}").message or "")
+    assert refusal(first, "SELECT ticket_share(NULL)").sqlstate == "22004"
+
+
+def test_a_silent_registry() -> None:
+    """What is held is used; then calls are refused, and go on as soon as it answers."""
+    with own_pair() as (etcd, first, second):
+        numbers = [one(cluster) for cluster in (first, second) * 5]
+        with silent(etcd):
+            with first.connect() as connection, pytest.raises(psycopg.Error) as refused:
+                for _ in range(ENOUGH):
+                    numbers += take(connection)
+            assert refused.value.sqlstate == NOT_YET
+            assert "id_gen.max_wait" in (refused.value.diag.message_detail or "")
+            # More sequences than places: none is given what others wait for.
+            assert refusal(first, NEXT).sqlstate == NOT_YET
+        numbers += [await_ticket(cluster) for cluster in (first, second) * 5]
+        assert_distinct(numbers)
+
+
+def beyond(etcd: Etcd, key: str, value: str, cluster: Cluster) -> list[int]:
+    """What a server gives until it has taken, and used, ranges that the registry gave after it had a value."""
+    numbers: list[int] = []
+    with cluster.connect() as connection:
+        for _ in range(3):
+            while etcd.ctl("get", key, "--print-value-only").strip() == value:
+                numbers += take_at_once(connection, 50)
+            value = etcd.ctl("get", key, "--print-value-only").strip()
+    return numbers
+
+
+def test_a_registry_that_went_back() -> None:
+    """Also a server whose own numbers are below is refused, until somebody sets the ticket above all."""
+    with own_pair() as (etcd, first, second):
+        key = key_of(etcd)
+        old = etcd.ctl("get", key, "--print-value-only").strip()
+        numbers = [one(second)]
+        numbers += beyond(etcd, key, old, second)
+        etcd.ctl("put", key, old)
+        with second.connect() as connection, pytest.raises(psycopg.Error) as refused:
+            for _ in range(ENOUGH):
+                numbers += take_at_once(connection, 50)
+        hint = refused.value.diag.message_hint or ""
+        assert "above =>" in hint and "largest" in hint
+        assert json.loads(etcd.ctl("get", key, "--print-value-only"))["state"] == "behind"
+        with first.connect() as connection, pytest.raises(psycopg.Error, match="behind"):
+            for _ in range(ENOUGH):
+                numbers += take_at_once(connection, 50)
+        follow(second, hint)
+        numbers += [await_ticket(cluster) for cluster in (first, second) * 10]
+        assert_distinct(numbers)
+
+
+def test_a_registry_that_went_back_while_the_registrar_restarts() -> None:
+    with own_pair() as (etcd, first, second):
+        key = key_of(etcd)
+        old = etcd.ctl("get", key, "--print-value-only").strip()
+        numbers = [one(cluster) for cluster in (first, second)]
+        for cluster in (first, second):
+            numbers += beyond(etcd, key, etcd.ctl("get", key, "--print-value-only").strip(), cluster)
+        pid = registrar(first)
+        os.kill(pid, signal.SIGTERM)
+        etcd.ctl("put", key, old)
+        first.wait_until(lambda: pid not in first.processes(), "rid of the registrar")
+        for cluster in (first, second):
+            with cluster.connect() as connection, pytest.raises(psycopg.Error):
+                for _ in range(ENOUGH):
+                    numbers += take_at_once(connection, 50)
+        assert_distinct(numbers)
+
+
+def test_a_ticket_that_is_set_reaches_other_servers(pair: tuple[Cluster, Cluster]) -> None:
+    first, second = pair
+    dropped = "SELECT dropped > 0 FROM id_gen_stat_tickets WHERE sequencename = 'invoice'"
+    await_ticket(second)
+    with second.connect() as connection:
+        # So that there is much to drop.
+        take_at_once(connection, 2_000)
+    assert second.psql(dropped) == "f"
+    assert int(first.psql("SELECT ticket_share('invoice', above => 10000)")) == 10_001
+    assert await_ticket(first) >= 10_001
+    with second.connect() as connection:
+        numbers = [number for _ in range(ENOUGH) if (number := take(connection)[0]) < 10_001]
+        assert len(numbers) < ENOUGH
+        # Nothing of before comes after it.
+        assert min(take_at_once(connection, 200)) > 10_001
+    assert second.psql(dropped) == "t"
+
+
+def test_another_fleet(first: Cluster, fleet: str) -> None:
+    """What one fleet's registry gave is not used in another."""
+    first.psql(f"CREATE SEQUENCE invoice; {SHARE}")
+    numbers = [await_ticket(first) for _ in range(20)]
+    change(first, "fleet", "another")
+    first.poll_until("SELECT held = 0 FROM id_gen_stat_tickets")
+    create_fleet(first)
+    first.wait_until(lambda: "does not share" in (refusal(first, NEXT).message or ""), "of the other fleet")
+    first.psql(SHARE)
+    assert await_ticket(first) > max(numbers)
+
+
+def test_a_damaged_value_stops_nothing_but_its_ticket() -> None:
+    with own_pair() as (etcd, first, _):
+        etcd.ctl("put", key_of(etcd), "nonsense")
+        with first.connect() as connection, pytest.raises(psycopg.Error) as refused:
+            for _ in range(ENOUGH):
+                take_at_once(connection, 50)
+        assert refused.value.sqlstate == DAMAGED
+        numbers = [one(first, "other") for _ in range(50)]
+        assert_distinct(numbers)
+        first.poll_until("SELECT state = 'holding' FROM id_gen_stat_fleet")
+        assert refusal(first, SHARE).sqlstate == DAMAGED
+        follow(first, refused.value.diag.message_hint or "")
+        assert await_ticket(first)
+
+
+def test_a_crash_and_a_clone(pair: tuple[Cluster, Cluster], conf: str) -> None:
+    first, second = pair
+    numbers = [await_ticket(cluster) for cluster in (first, second) * 30]
+    with Cluster("clone", clone_of=first) as clone:
+        first.kill9()
+        first.start()
+        numbers += [await_ticket(cluster) for cluster in (first, second, clone) * 30]
+    assert_distinct(numbers)
+
+
+def test_other_increments_are_refused(pair: tuple[Cluster, Cluster]) -> None:
+    _, second = pair
+    second.psql("ALTER SEQUENCE invoice INCREMENT BY 2")
+    second.wait_until(lambda: "increment" in (refusal(second, NEXT).message or ""), "answered by the registry")
+    hint = refusal(second, NEXT).hint or ""
+    assert (found := re.search(r"ALTER SEQUENCE [^;]*;", hint))
+    second.psql(found[0])
+    assert await_ticket(second) > 100

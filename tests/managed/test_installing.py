@@ -1,0 +1,239 @@
+"""The script is installed by an ordinary owner, used by everybody, copied with its database, run again, and removed."""
+
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import Cluster, SqlError
+from harness.ids import refusal
+from harness.managed import DATABASE, OWNER, SCRIPT, WORKER, as_owner, configure, install, run_script
+
+pytestmark = [pytest.mark.any_mode, pytest.mark.any_server]
+
+ROOT = Path(__file__).parents[2]
+NEXT = "SELECT snowflake_next()"
+NOT_ALLOWED = "42501"
+NOT_READY = "55000"
+BAD_VALUE = "22023"
+OUT_OF_RANGE = "22003"
+IS_THERE = "42723"
+IS_NEEDED = "2BP01"
+OBJECTS = """
+    SELECT pg_identify_object(classid, objid, objsubid) FROM pg_depend
+     WHERE refclassid = 'pg_namespace'::regclass
+       AND refobjid IN (SELECT oid FROM pg_namespace WHERE nspname IN ('public', 'id_gen_managed')) ORDER BY 1
+"""
+
+# A caller's schema, put in front of PostgreSQL's own: whatever is called from there would run as the script's owner.
+TRAP = """
+    CREATE SCHEMA trap AUTHORIZATION clerk;
+    SET SESSION AUTHORIZATION clerk;
+    CREATE FUNCTION trap.caught() RETURNS text LANGUAGE plpgsql
+        AS 'BEGIN RAISE EXCEPTION ''caught %'', current_user; END';
+    CREATE FUNCTION trap.pg_try_advisory_lock(integer, integer) RETURNS boolean LANGUAGE sql
+        AS 'SELECT trap.caught() = ''''';
+    CREATE FUNCTION trap.floor(double precision) RETURNS double precision LANGUAGE sql
+        AS 'SELECT length(trap.caught())';
+    CREATE FUNCTION trap.plus(bigint, integer) RETURNS bigint LANGUAGE sql AS 'SELECT length(trap.caught())';
+    CREATE OPERATOR trap.+ (LEFTARG = bigint, RIGHTARG = integer, FUNCTION = trap.plus);
+    SET search_path = trap, pg_catalog, public;
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster("installed") as cluster:
+        install(cluster)
+        cluster.psql("CREATE ROLE clerk LOGIN")
+        yield cluster
+
+
+def test_everybody_may_call_and_nobody_else_moves_lanes(cluster: Cluster) -> None:
+    def as_clerk(sql: str) -> str:
+        return f"SET SESSION AUTHORIZATION clerk; {sql}"
+
+    for call in (
+        "snowflake_next()", "snowflake_next_array(3)", "snowflake_next_batch(3)", "public.uuidv7()",
+        "snowflake_parse(snowflake_next())", "snowflake_min(now(), 'js')", "snowflake_layouts()",
+    ):  # fmt: skip
+        assert cluster.psql(as_clerk(f"SELECT {call}"), DATABASE)
+    for call in (
+        "setval('id_gen_managed.lane_0', 1)", "nextval('id_gen_managed.lane_0')", "id_gen_managed.configure(8)",
+        "id_gen_managed.begin_session()", "id_gen_managed.raise_lanes(1)", "id_gen_managed.uninstall()",
+        "id_gen_managed.use_extension()", "count(*) FROM id_gen_managed.number",
+    ):  # fmt: skip
+        assert refusal(cluster, as_clerk(f"SELECT {call}"), DATABASE).sqlstate == NOT_ALLOWED, call
+    caught = cluster.psql(f"{TRAP} SELECT 1 FROM snowflake_next(), snowflake_next_array(2)", DATABASE)
+    assert caught == "1"
+
+
+def test_it_can_be_run_again(cluster: Cluster) -> None:
+    objects = cluster.psql(OBJECTS, DATABASE)
+    before = int(as_owner(cluster, NEXT))
+    run_script(cluster)
+    assert cluster.psql(OBJECTS, DATABASE) == objects
+    after = int(as_owner(cluster, NEXT))
+    assert after != before
+    assert as_owner(cluster, f"SELECT worker_id FROM snowflake_parse({after})") == str(WORKER)
+
+
+def test_it_can_be_removed(cluster: Cluster) -> None:
+    install(cluster, "removed", worker_id=None)
+    empty = cluster.psql(OBJECTS, "template1")
+    as_owner(cluster, "CREATE TABLE item (id bigint DEFAULT snowflake_next())", "removed")
+    remove = f"SET SESSION AUTHORIZATION {OWNER}; SELECT id_gen_managed.uninstall()"
+    assert refusal(cluster, remove, "removed").sqlstate == IS_NEEDED
+    as_owner(cluster, "DROP TABLE item; SELECT id_gen_managed.uninstall()", "removed")
+    assert cluster.psql(OBJECTS, "removed") == empty
+
+
+def test_another_schema(cluster: Cluster) -> None:
+    cluster.psql(f"CREATE DATABASE schemas OWNER {OWNER} TEMPLATE template0")
+    run_script(cluster, "schemas", "CREATE SCHEMA ids; SET LOCAL search_path = ids;")
+    configure(cluster, "schemas", worker_id=3)
+    # As logical replication, dumps and autovacuum call it.
+    assert as_owner(cluster, "SET search_path = ''; SELECT ids.snowflake_next() IS NOT NULL", "schemas") == "t"
+    assert refusal(cluster, NEXT, "schemas").sqlstate == "42883"
+
+
+def test_a_function_of_that_name_is_left_alone(cluster: Cluster) -> None:
+    cluster.psql(f"CREATE DATABASE named OWNER {OWNER} TEMPLATE template0")
+    as_owner(
+        cluster, "CREATE FUNCTION public.uuidv7() RETURNS uuid LANGUAGE sql AS 'SELECT gen_random_uuid()'", "named"
+    )
+    with pytest.raises(SqlError) as refused:
+        run_script(cluster, "named")
+    assert refused.value.sqlstate == IS_THERE
+    schema, _, path = (refused.value.hint or "").partition(": ")[2].partition("; ")
+    as_owner(cluster, f"{schema};", "named")
+    run_script(cluster, "named", path)
+    assert as_owner(cluster, "SELECT ids.uuidv7() IS NOT NULL", "named") == "t"
+
+
+def test_beside_the_extension(cluster: Cluster) -> None:
+    cluster.psql(f"CREATE DATABASE beside OWNER {OWNER} TEMPLATE template0")
+    as_owner(cluster, "CREATE EXTENSION id_gen", "beside")
+    with pytest.raises(SqlError) as refused:
+        run_script(cluster, "beside")
+    assert refused.value.sqlstate == NOT_READY
+    as_owner(cluster, (refused.value.hint or "").partition(": ")[2], "beside")
+    run_script(cluster, "beside")
+
+
+def test_a_number_has_to_be_given(cluster: Cluster) -> None:
+    install(cluster, "numberless", worker_id=None)
+    refused = refusal(cluster, NEXT, "numberless")
+    assert refused.sqlstate == NOT_READY
+    as_owner(cluster, (refused.hint or "").partition(": ")[2], "numberless")
+    assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())", "numberless") == "1"
+
+
+@pytest.mark.parametrize(
+    ("settings", "sqlstate"),
+    [
+        ("worker_id => 32", OUT_OF_RANGE),
+        ("worker_id => -1", OUT_OF_RANGE),
+        ("datacenter_id => 32", OUT_OF_RANGE),
+        ("layout => 'nothing'", "42704"),
+        ("layout => 'epoch=2020-01-01 time:41'", BAD_VALUE),
+        ("lanes => 3", BAD_VALUE),
+        ("lanes => 128", BAD_VALUE),
+        ("max_lead => '-1 s'", BAD_VALUE),
+        # Its IDs would be below those of the default.
+        ("layout => 'js'", NOT_READY),
+    ],
+)
+def test_settings_that_cannot_be(cluster: Cluster, settings: str, sqlstate: str) -> None:
+    before = int(as_owner(cluster, NEXT))
+    refused = refusal(cluster, f"SELECT id_gen_managed.configure({settings})", DATABASE)
+    assert refused.sqlstate == sqlstate
+    assert refused.hint
+    assert int(as_owner(cluster, NEXT)) != before
+
+
+def test_a_layout_below_can_be_accepted(cluster: Cluster) -> None:
+    install(cluster, "lower")
+    as_owner(cluster, NEXT, "lower")
+    refused = refusal(cluster, "SELECT id_gen_managed.configure(layout => 'js')", "lower")
+    as_owner(cluster, (refused.hint or "").partition(": ")[2], "lower")
+    assert int(as_owner(cluster, NEXT, "lower")) < 2**53
+
+
+def test_a_sequence_of_the_lanes_takes_no_call_that_was_under_way(cluster: Cluster) -> None:
+    """A session that has seen nothing of another number yet is told to begin again, in old snapshots too."""
+    install(cluster, "renumbered")
+    with cluster.connect("renumbered") as session:
+        session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        session.execute("SELECT 1")
+        configure(cluster, "renumbered", worker_id=8)
+        row = session.execute("SELECT worker_id FROM snowflake_parse(snowflake_next())").fetchone()
+        assert row == (8,)
+
+
+@pytest.mark.parametrize("way", ["dump", "template"])
+def test_a_copy_refuses(cluster: Cluster, way: str) -> None:
+    """Until it has a number of its own; or again the one that it had."""
+    copy = f"copied_by_{way}"
+    before = int(as_owner(cluster, NEXT))
+    if way == "template":
+        cluster.psql(f"CREATE DATABASE {copy} OWNER {OWNER} TEMPLATE {DATABASE}")
+    else:
+        cluster.psql(f"CREATE DATABASE {copy} OWNER {OWNER} TEMPLATE template0")
+        cluster.psql(cluster.run("pg_dump", dbname=DATABASE), copy)
+    assert as_owner(cluster, "SELECT snowflake_timestamp(0)", copy) == "2024-01-01 00:00:00+00"
+    refused = refusal(cluster, NEXT, copy)
+    assert refused.sqlstate == NOT_READY
+    as_owner(cluster, (refused.hint or "").partition(": ")[2].partition(";")[0], copy)
+    assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())", copy) == "2"
+    configure(cluster, copy, worker_id=WORKER)
+    assert int(as_owner(cluster, NEXT, copy)) > before
+
+
+def test_a_copy_on_another_server_refuses_although_its_database_has_the_same_number(cluster: Cluster) -> None:
+    """The first database of a server usually has the same as the first of another."""
+    create = f"CREATE DATABASE twin OWNER {OWNER} TEMPLATE template0 OID = 99999"
+    with Cluster("other") as other:
+        cluster.psql(create)
+        run_script(cluster, "twin")
+        configure(cluster, "twin", worker_id=8)
+        other.psql(f"CREATE ROLE {OWNER} LOGIN")
+        other.psql(create)
+        other.psql(cluster.run("pg_dump", dbname="twin"), "twin")
+        assert refusal(other, NEXT, "twin").sqlstate == NOT_READY
+        # Also where a service does not show the system identifier.
+        for server in (cluster, other):
+            server.psql("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC", "twin")
+        configure(cluster, "twin", worker_id=9)
+        cluster.psql(NEXT, "twin")
+        other.psql("DROP DATABASE twin")
+        other.psql(create)
+        other.psql(cluster.run("pg_dump", dbname="twin"), "twin")
+        assert refusal(other, NEXT, "twin").sqlstate == NOT_READY
+        configure(other, "twin", worker_id=8)
+        other.psql(NEXT, "twin")
+    cluster.psql("DROP DATABASE twin")
+
+
+def test_the_wrapped_script(cluster: Cluster) -> None:
+    """What pg_tle is given creates the same; pg_tle itself is not among what is tested with."""
+    cluster.psql(f"CREATE DATABASE wrapped OWNER {OWNER} TEMPLATE template0")
+    stub = """
+        CREATE SCHEMA pgtle;
+        CREATE TABLE pgtle.given (name text, version text, script text);
+        CREATE FUNCTION pgtle.install_extension(name text, version text, description text, ext text,
+            requires text[] DEFAULT NULL) RETURNS boolean LANGUAGE sql
+            AS 'INSERT INTO pgtle.given VALUES (name, version, ext) RETURNING true';
+    """
+    as_owner(cluster, stub, "wrapped")
+    wrapped = subprocess.run([SCRIPT.with_name("pg_tle.sh")], check=True, capture_output=True, text=True).stdout
+    as_owner(cluster, wrapped, "wrapped")
+    version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    assert cluster.psql("SELECT name, version FROM pgtle.given", "wrapped") == f"id_gen_managed|{version}"
+    script = cluster.psql("SELECT script FROM pgtle.given", "wrapped")
+    as_owner(cluster, f"BEGIN; SET LOCAL search_path = public, pg_temp; {script} COMMIT;", "wrapped")
+    assert cluster.psql("SELECT version FROM id_gen_managed.installation", "wrapped") == version
+    configure(cluster, "wrapped", worker_id=4)
+    assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())", "wrapped") == "4"

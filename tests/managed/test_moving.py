@@ -1,0 +1,198 @@
+"""A database moves from the script to the extension and back while it is written to, and no table changes."""
+
+import re
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from harness import GENERATING, Cluster, SqlError
+from harness.ids import NARROW_LAYOUT, refusal
+from harness.managed import DATABASE, OWNER, as_owner, configure, install, run_script
+
+# The library generates, which it does preloaded on every version.
+pytestmark = pytest.mark.any_mode
+
+TABLES = """
+    CREATE TABLE customer (
+        id bigint PRIMARY KEY DEFAULT snowflake_next(),
+        made_at timestamptz GENERATED ALWAYS AS (snowflake_timestamp(id, 'default')) STORED,
+        token uuid DEFAULT public.uuidv7()
+    );
+    CREATE INDEX customer_made ON customer (snowflake_timestamp(id, 'default'));
+    CREATE VIEW newest AS SELECT (snowflake_parse(id)).* FROM customer WHERE id >= snowflake_min('2025-01-01');
+"""
+# What a change of a table, an index, a default or a view would change.
+CATALOGS = """
+    SELECT c.oid, c.relfilenode, c.xmin, a.adbin::text, pg_get_viewdef(c.oid)
+      FROM pg_class c LEFT JOIN pg_attrdef a ON a.adrelid = c.oid
+     WHERE c.relname ~ '^(customer|newest)' ORDER BY c.oid, a.adnum
+"""
+WORKERS = "SELECT DISTINCT worker_id FROM customer, snowflake_parse(id) ORDER BY 1"
+TO_EXTENSION = "SELECT id_gen_managed.use_extension()"
+NOT_READY = "55000"
+IS_NEEDED = "2BP01"
+BEGIN_AGAIN = "40001"
+CLIENTS = 6
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster("moving", conf=GENERATING) as cluster:
+        yield cluster
+
+
+class Shop:
+    """Clients that insert all the time."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._stop = threading.Event()
+        self.given: list[list[int]] = [[] for _ in range(CLIENTS)]
+        self.begun_again = 0
+
+    def __enter__(self) -> "Shop":
+        self._pool = ThreadPoolExecutor(CLIENTS)
+        self._running = [self._pool.submit(self._insert, ids) for ids in self.given]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._pool.shutdown()
+
+    def close(self) -> None:
+        self._stop.set()
+        for each in self._running:
+            each.result()
+
+    def await_more(self) -> None:
+        seen = [len(ids) for ids in self.given]
+        self._cluster.wait_until(
+            lambda: all(len(ids) > before + 20 for ids, before in zip(self.given, seen, strict=True)), "inserting"
+        )
+
+    def _insert(self, ids: list[int]) -> None:
+        with self._cluster.connect(DATABASE) as connection:
+            while not self._stop.is_set():
+                try:
+                    with connection.transaction():
+                        for _ in range(3):
+                            row = connection.execute("INSERT INTO customer DEFAULT VALUES RETURNING id").fetchone()
+                            assert row
+                            ids.append(row[0])
+                except psycopg.errors.SerializationFailure:
+                    self.begun_again += 1
+
+
+# With the number that the library has, and with one that it has not.
+@pytest.mark.parametrize("worker", [1, 7])
+def test_there_and_back(cluster: Cluster, worker: int) -> None:
+    install(cluster, worker_id=worker)
+    as_owner(cluster, TABLES)
+    catalogs = cluster.psql(CATALOGS, DATABASE)
+    with Shop(cluster) as shop:
+        shop.await_more()
+        as_owner(cluster, TO_EXTENSION)
+        shop.await_more()
+        plan = as_owner(cluster, "EXPLAIN (VERBOSE) SELECT snowflake_next(), snowflake_timestamp(1, 'default')")
+        assert "id_gen.snowflake_next()" in plan
+        as_owner(cluster, "SELECT id_gen_managed.use_script(worker_id => 2)")
+        shop.await_more()
+        shop.close()
+    assert cluster.psql(CATALOGS, DATABASE) == catalogs
+    assert cluster.psql(WORKERS, DATABASE).splitlines() == sorted({str(worker), "1", "2"})
+    given = [id for ids in shop.given for id in ids]
+    assert len(set(given)) == len(given)
+    assert all(ids == sorted(ids) for ids in shop.given)
+    assert cluster.psql("SELECT count(*) > 0 FROM newest", DATABASE) == "t"
+    # The extension is no longer needed, a dump is restored where there is none, and it can come again.
+    as_owner(cluster, "DROP EXTENSION id_gen")
+    with cluster.database("restored", OWNER) as restored:
+        cluster.psql(cluster.run("pg_dump", dbname=DATABASE), restored)
+        assert cluster.psql("SELECT count(*) FROM customer", restored) == cluster.psql(
+            "SELECT count(*) FROM customer", DATABASE
+        )
+    as_owner(cluster, TO_EXTENSION)
+    assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())") == "1"
+
+
+@pytest.mark.any_server
+def test_above_all_that_leads_the_clock(cluster: Cluster) -> None:
+    """The library has the same number, and would be below what the script has made."""
+    install(cluster, worker_id=1, lanes=1, max_lead="2 s")
+    last = as_owner(cluster, "SELECT max(id) FROM snowflake_next_batch(5000000) id")
+    assert int(as_owner(cluster, f"{TO_EXTENSION}; SELECT snowflake_next()").strip()) > int(last)
+
+
+@pytest.mark.any_server
+def test_while_it_is_the_extension(cluster: Cluster) -> None:
+    install(cluster)
+    as_owner(cluster, TABLES)
+    as_owner(cluster, TO_EXTENSION)
+    assert refusal(cluster, f"SET SESSION AUTHORIZATION {OWNER}; DROP EXTENSION id_gen", DATABASE).sqlstate == IS_NEEDED
+    for sql in (TO_EXTENSION, "SELECT id_gen_managed.configure(worker_id => 2)"):
+        assert refusal(cluster, sql, DATABASE).sqlstate == NOT_READY
+    with pytest.raises(SqlError) as refused:
+        run_script(cluster)
+    assert refused.value.sqlstate == NOT_READY
+    taken = refusal(cluster, "SELECT id_gen_managed.use_script(worker_id => 1)", DATABASE)
+    assert taken.sqlstate == NOT_READY
+    as_owner(cluster, (taken.hint or "").partition(": ")[2])
+    assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())") == "2"
+
+
+@pytest.mark.any_server
+def test_a_server_that_is_not_ready(cluster: Cluster) -> None:
+    """Nothing is changed where the library would not make the IDs."""
+    install(cluster, layout=NARROW_LAYOUT)
+    refused = refusal(cluster, TO_EXTENSION, DATABASE)
+    assert refused.sqlstate == NOT_READY
+    cluster.psql((refused.hint or "").partition(": ")[2])
+    cluster.psql("ALTER SYSTEM SET id_gen.worker_id = -1")
+    cluster.restart()
+    refused = refusal(cluster, TO_EXTENSION, DATABASE)
+    assert refused.message == "id_gen.worker_id is not set"
+    assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())") == "7"
+    cluster.psql("ALTER SYSTEM SET id_gen.worker_id = 4")
+    cluster.reload()
+    cluster.poll_until("SHOW id_gen.worker_id", expected="4")
+    as_owner(cluster, TO_EXTENSION)
+    assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())") == "4"
+
+
+def test_a_call_under_way(cluster: Cluster) -> None:
+    """It waits for the move, and then fails: its transaction begins again, with the other number."""
+    install(cluster, lanes=1)
+    with cluster.connect(DATABASE) as holder, cluster.connect(DATABASE) as taker, ThreadPoolExecutor(1) as pool:
+        taker.execute("SELECT snowflake_next()")
+        holder.execute("BEGIN")
+        holder.execute("SELECT id_gen_managed.close_number()")
+        call = pool.submit(taker.execute, "SELECT snowflake_next()")
+        waits = f"SELECT wait_event FROM pg_stat_activity WHERE pid = {taker.info.backend_pid}"
+        cluster.poll_until(waits, expected="relation")
+        holder.execute("SELECT id_gen_managed.write_take()")
+        holder.execute("COMMIT")
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            call.result()
+    configure(cluster, worker_id=8)
+    assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())") == "8"
+
+
+@pytest.mark.any_server
+def test_from_a_server_with_the_extension(cluster: Cluster) -> None:
+    """To a service without, by a dump, as the page has it."""
+    install(cluster)
+    with cluster.database("shop_before", OWNER) as dbname:
+        as_owner(cluster, f"CREATE EXTENSION id_gen; {TABLES} INSERT INTO customer DEFAULT VALUES", dbname)
+        rows = cluster.psql("SELECT * FROM customer, newest", dbname)
+        dump = cluster.base / "dump"
+        listed = cluster.base / "list"
+        cluster.run("pg_dump", "--format=custom", f"--file={dump}", dbname=dbname)
+        lines = cluster.run("pg_restore", "--list", dump).splitlines()
+        listed.write_text("\n".join(line for line in lines if not re.search("EXTENSION.*id_gen", line)))
+    cluster.run("pg_restore", f"--use-list={listed}", f"--dbname={DATABASE}", dump)
+    assert cluster.psql("SELECT * FROM customer, newest", DATABASE) == rows
+    as_owner(cluster, "INSERT INTO customer DEFAULT VALUES")
+    assert cluster.psql(WORKERS, DATABASE).splitlines() == ["1", "7"]
