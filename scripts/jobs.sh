@@ -12,6 +12,10 @@ mkdir -p "$LOGS"
 
 summaries=()
 scripts_status=0
+# Whether this is part of another script that ends with the same.
+part_of_another=""
+# The logs of scripts in which tests failed.
+failed_logs=()
 # What runs beside: the process, when it began, and its name.
 beside=()
 
@@ -21,7 +25,10 @@ beside=()
 begin_run() {
     local PG packages to_build=()
     [[ -z ${PG_CONFIG:-} ]] || fail "PG_CONFIG names one server" "For all tests on that one, type: make test PG_CONFIG=$PG_CONFIG"
-    [[ -z ${ID_GEN_BUILDS:-} ]] || return 0
+    if [[ -n ${ID_GEN_BUILDS:-} ]]; then
+        part_of_another=yes
+        return
+    fi
     ID_GEN_BUILDS=$(mktemp -d)
     export ID_GEN_BUILDS
     trap end_run EXIT
@@ -106,7 +113,10 @@ summarize() {
         summary="$1: failed"
         (($2 != 0)) || summary="$1: done"
     fi
-    (($2 == 0)) || scripts_status=1
+    (($2 == 0)) || {
+        scripts_status=1
+        failed_logs+=("$(log_of "$1")")
+    }
     if [[ $summary == *$'\nIn all: '* ]]; then
         summaries+=("${summary%$'\n'*}") # of others that have said all this
         return
@@ -115,9 +125,22 @@ summarize() {
     (($2 == 0)) || summaries+=("  To repeat it alone: $4")
 }
 
-# end_scripts: what came of them all, and how long each took; fails if one failed.
+# failures LOG: what pytest and cargo say of the tests that failed, the end of it where that is long.
+failures() {
+    sed 's/\x1b\[[0-9;]*m//g' "$1" |
+        sed -nE '/^=+ (FAILURES|ERRORS) =+$/,/^=+ .* in [0-9.]+s.* =+$/p; /^failures:$/,/^test result: /p' | tail -n 100
+}
+
+# end_scripts: what came of them all, and how long each took; fails if one failed. What failed is said again, for it
+# happened a long time ago.
 end_scripts() {
+    local log
     await_scripts
+    for log in "${failed_logs[@]}"; do
+        [[ -z $part_of_another ]] || break
+        step "What failed in $log"
+        failures "$log"
+    done
     printf '\n'
     printf '%s\n' "${summaries[@]}" "In all: $(minutes "$SECONDS")"
     return "$scripts_status"
