@@ -603,14 +603,22 @@ CREATE OR REPLACE FUNCTION id_gen_managed.present() RETURNS id_gen_managed.given
 $$;
 COMMENT ON FUNCTION id_gen_managed.present() IS 'which database this is';
 
+-- Whether the number in use was given to another database than this one.
+CREATE OR REPLACE FUNCTION id_gen_managed.is_copy() RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT given_to.database IS DISTINCT FROM present.database
+        OR (given_to.system_identifier = present.system_identifier) IS NOT true
+           AND (given_to.written_by, given_to.lane) IS DISTINCT FROM (present.written_by, present.lane)
+      FROM id_gen_managed.present() present LEFT JOIN id_gen_managed.given_to ON true
+$$;
+COMMENT ON FUNCTION id_gen_managed.is_copy() IS 'whether the number in use was given to another database';
+
 -- What a session does before its first snowflake, and again when it has forgotten that, as after RESET ALL. Returns what
 -- it shall remember: its process ID, and in the lowest six bits its lane.
 CREATE OR REPLACE FUNCTION id_gen_managed.begin_session() RETURNS bigint
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     own id_gen_managed.number%ROWTYPE;
-    present id_gen_managed.given_to;
-    given_to id_gen_managed.given_to;
 BEGIN
     IF pg_is_in_recovery() THEN
         RAISE EXCEPTION 'cannot generate snowflakes during recovery'
@@ -619,12 +627,12 @@ BEGIN
                   HINT = 'Run the statement on the primary. The functions that decode work here too.';
     END IF;
     SELECT * INTO own FROM id_gen_managed.number WHERE in_use;
-    SELECT * INTO given_to FROM id_gen_managed.given_to;
-    present := id_gen_managed.present();
-    IF given_to.database IS DISTINCT FROM present.database
-       OR (given_to.system_identifier = present.system_identifier) IS NOT true
-          AND (given_to.written_by, given_to.lane) IS DISTINCT FROM (present.written_by, present.lane)
-    THEN
+    IF id_gen_managed.is_copy() THEN
+        -- The lanes are those of now, whatever this transaction's snapshot shows.
+        IF NOT EXISTS (SELECT FROM pg_class WHERE oid = to_regclass('id_gen_managed.lane_0')) THEN
+            RAISE EXCEPTION 'the worker number was changed during this transaction'
+                USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
+        END IF;
         RAISE EXCEPTION 'this database is a copy of the one that its worker number was given to'
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = format('If both made snowflakes with worker number %s, they would make the same ones.',
@@ -855,9 +863,10 @@ DECLARE
     own id_gen_managed.number%ROWTYPE;
     new id_gen_managed.number%ROWTYPE;
     former id_gen_managed.number%ROWTYPE;
+    was_copy boolean;
+    unused_from timestamptz;
     l record;
     old record;
-    home name;
     first bigint;
     highest_old numeric;
     lowest_new numeric;
@@ -900,11 +909,16 @@ BEGIN
     new.max_lead := interval '1 millisecond'
         * (ceil(extract(epoch FROM new.max_lead) * 1000 / l.tick_ms) * l.tick_ms)::double precision;
 
+    was_copy := id_gen_managed.is_copy();
     PERFORM id_gen_managed.close_number();
     SELECT * INTO former FROM id_gen_managed.number n
      WHERE (n.datacenter_id, n.worker_id) = (new.datacenter_id, new.worker_id);
-    -- A number that is new here may have been used before a restore or a new installation.
-    first := id_gen_managed.unused_position(new, coalesce(former.used_until, clock_timestamp() + new.max_lead));
+    unused_from := former.used_until;
+    IF unused_from IS NULL OR was_copy THEN
+        -- It may have been used before a restore or a new installation, or since this copy was made.
+        unused_from := greatest(unused_from, clock_timestamp() + greatest(new.max_lead, former.max_lead));
+    END IF;
+    first := id_gen_managed.unused_position(new, unused_from);
     lowest_new := greatest(first / ((1::bigint << l.sequence_bits) / new.lanes), id_gen_managed.tick_at(
         clock_timestamp(), new.layout, l)) * 2::numeric ^ l.time_shift;
     FOR former IN SELECT * FROM id_gen_managed.number n WHERE n.layout <> new.layout AND NOT accept_layout LOOP

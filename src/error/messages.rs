@@ -214,6 +214,8 @@ pub enum Reason {
         /// The Unix millisecond that the grant reaches to.
         until_ms: i64,
     },
+    /// An ID from elsewhere is none of this server's layout.
+    OtherLayout(RangeError, Layout),
     /// An ID that is observed is NULL.
     NullId,
     /// The horizon is asked for while the session has parallel workers.
@@ -608,6 +610,15 @@ impl Reason {
             .detail(format!("Readers may have read up to {floor}, and would miss this row."))
             .hint("Make the ID in the transaction that stores it: SELECT snowflake_next();"),
             Reason::Range(error, layout) => range_message(error, layout),
+            Reason::OtherLayout(error, layout) => {
+                let mut message = range_message(error, layout);
+                if let RangeError::Id { id, .. } = error {
+                    message.hint = format!(
+                        "Pass an ID of this server's layout. Of which layout that one is: SELECT snowflake_inspect({id});"
+                    );
+                }
+                message
+            }
             Reason::Infinite => Message::new(
                 Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
                 "timestamp must be finite",
@@ -759,7 +770,7 @@ fn startup_message(error: &StartupError, layout: &Layout) -> Message {
         .detail(format!(
             "This server has issued IDs up to {highest_old} with layout \"{old}\"; the next one with layout \"{layout}\" would be {lowest_new}."
         ))
-        .hint("Set id_gen.layout back and restart; or, if that may happen, let a superuser run: SELECT id_gen_accept_layout();"),
+        .hint(format!("Set it back, and restart the server: ALTER SYSTEM SET id_gen.layout = '{old}'; or, if that may happen, let a superuser run: SELECT id_gen_accept_layout();")),
     }
 }
 

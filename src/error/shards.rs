@@ -10,6 +10,7 @@ use pgrx::prelude::PgSqlErrorCode as Code;
 use crate::error::fields::{Message, sentence};
 use crate::error::file::FileError;
 use crate::error::hint;
+use crate::os::test_stream;
 
 /// Why.
 #[derive(Clone, Debug)]
@@ -79,10 +80,8 @@ pub enum ShardRefusal {
     Unreadable(FileError),
     /// The file can't be written.
     Unwritten {
-        /// The shard.
-        number: Number,
-        /// Whether it was to be taken, or given back.
-        takes: bool,
+        /// What it was to say.
+        change: Change,
         /// What the system said.
         error: FileError,
     },
@@ -90,8 +89,29 @@ pub enum ShardRefusal {
     OwnNumberUnsure(u32),
 }
 
-/// To take over what a lost server had, whose `id_gen.max_lead` was this one's, and whose clock was 3 s ahead at most.
+/// What a member of a fleet has not written down yet.
+pub const GIVEN_UP: &str = "The disk still says that this server has shards that were declared before it joined its fleet; it makes no IDs of them, nor will it after a restart.";
+
+/// Where the file can't be written.
+pub const MAKE_ROOM: &str = "Make room on the disk and let the server write to the directory \"id_gen\" of its data directory";
+
+/// A change of the file.
+#[derive(Clone, Copy, Debug)]
+pub enum Change {
+    /// A shard is taken.
+    Taken(Number),
+    /// A shard is given back.
+    Released(Number),
+    /// Shards that were declared are given up, because the server is in a fleet now.
+    GivenUp,
+}
+
+/// To take over what a lost server had, whose `id_gen.max_lead` was this one's, and whose clock was 3 s ahead at most. A
+/// server for tests shares with none.
 pub fn recovery_line(shard: u32) -> String {
+    if test_stream::stream().is_some() {
+        return format!("SELECT id_gen_shard_take({shard}, above => 0);");
+    }
     format!(
         "SELECT id_gen_shard_take({shard}, above => snowflake_max(clock_timestamp() + current_setting('id_gen.max_lead')::interval + interval '3 s'));"
     )
@@ -280,18 +300,28 @@ impl ShardRefusal {
             )
             .detail("It says which shards this server has.")
             .hint("Let the server's user read and write the directory \"id_gen\" of the data directory; the next call tries again."),
-            ShardRefusal::Unwritten { number, takes: true, error } => Message::new(
-                error.sqlstate(),
-                format!("could not write file \"{SHARD_FILE}\": {}", error.text()),
-            )
-            .detail(format!("This server has not taken {} and makes no IDs of it; after a restart it may have it, if the disk got to know.", name(*number)))
-            .hint(format!("Make room on the disk and let the server write to the directory \"id_gen\" of its data directory, then call again; or give the shard back for certain: SELECT id_gen_shard_release({});", number.worker)),
-            ShardRefusal::Unwritten { number, takes: false, error } => Message::new(
-                error.sqlstate(),
-                format!("could not write file \"{SHARD_FILE}\": {}", error.text()),
-            )
-            .detail(format!("{} is not given back; no other server may take it.", capitalized(&name(*number))))
-            .hint(format!("Make room on the disk and let the server write to the directory \"id_gen\" of its data directory, then call again: SELECT id_gen_shard_release({});", number.worker)),
+            ShardRefusal::Unwritten { change, error } => {
+                let (detail, hint) = match change {
+                    Change::Taken(number) => (
+                        format!("This server has not taken {} and makes no IDs of it; after a restart it may have it, if the disk got to know.", name(*number)),
+                        format!("then call again; or give the shard back for certain: SELECT id_gen_shard_release({});", number.worker),
+                    ),
+                    Change::Released(number) => (
+                        format!("{} is not given back; no other server may take it.", capitalized(&name(*number))),
+                        format!("then call again: SELECT id_gen_shard_release({});", number.worker),
+                    ),
+                    Change::GivenUp => (
+                        GIVEN_UP.to_owned(),
+                        "and wait: the server tries again by itself.".to_owned(),
+                    ),
+                };
+                Message::new(
+                    error.sqlstate(),
+                    format!("could not write file \"{SHARD_FILE}\": {}", error.text()),
+                )
+                .detail(detail)
+                .hint(format!("{MAKE_ROOM}, {hint}"))
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::prelude::*;
 
 use crate::durable::replicated::Replayed;
-use crate::error::shards::ShardRefusal;
+use crate::error::shards::{Change, ShardRefusal};
 use crate::error::{Error, Reason, log_limit, report};
 use crate::fleet::registrar;
 use crate::generate::startup::Decision;
@@ -95,7 +95,7 @@ fn round(shared: &'static SharedState) -> Result<(), Error> {
         if started {
             if let Ok(layout) = shared.layout() {
                 shard_list::write_changes(shared, layout, &guard)
-                    .map_err(ShardRefusal::Unreadable)?;
+                    .map_err(|error| ShardRefusal::Unwritten { change: Change::GivenUp, error })?;
             }
             // After a jump the reservation stays where it is, since nobody claims.
             reserve::extend(shared, &guard)?;

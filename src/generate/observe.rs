@@ -48,7 +48,7 @@ pub fn observe(id: i64) -> Result<(), Error> {
     }
     let backend = backend::attach()?;
     let layout = backend.shared.layout()?;
-    let id = layout.from_bigint(id).map_err(|error| Reason::Range(error, *layout))?;
+    let id = layout.from_bigint(id).map_err(|error| Reason::OtherLayout(error, *layout))?;
     let observed = observe_at_length(backend, layout, id);
     if let Err(error) = &observed {
         backend.shared.events.0.count_refusal(error.reason());

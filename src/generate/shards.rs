@@ -22,7 +22,7 @@ use pgrx::prelude::*;
 
 use crate::durable;
 use crate::durable::shard_file::{self, Found};
-use crate::error::shards::ShardRefusal;
+use crate::error::shards::{Change, ShardRefusal};
 use crate::error::{Error, Reason};
 use crate::fleet::commands;
 use crate::generate::backend::{self, Backend};
@@ -374,7 +374,7 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
         ask_fleet(shared, layout, number, Purpose::Take)?
     };
     let guard = shared.write_lock.lock();
-    let unwritten = |error| ShardRefusal::Unwritten { number, takes: true, error };
+    let unwritten = |error| ShardRefusal::Unwritten { change: Change::Taken(number), error };
     let (place, owned, entries) = {
         let state = shared.lock();
         if state.shard_basis() != Some(basis) {
@@ -438,7 +438,7 @@ fn check_above(
     number: Number,
     above: i64,
 ) -> Result<(u64, Option<Number>), Error> {
-    let id = layout.from_bigint(above).map_err(|error| Reason::Range(error, *layout))?;
+    let id = layout.from_bigint(above).map_err(|error| Reason::OtherLayout(error, *layout))?;
     let parts = layout.unpack(id);
     let above_ms = layout.tick_start_ms(parts.tick);
     let limit_ms = furthest_above_ms(&shared.lock());
@@ -518,7 +518,7 @@ pub fn release(worker: i32) -> Result<i64, Error> {
             }
             shared.put_shards(&mut state);
         }
-        return Err(ShardRefusal::Unwritten { number, takes: false, error }.into());
+        return Err(ShardRefusal::Unwritten { change: Change::Released(number), error }.into());
     }
     drop(guard);
     if in_fleet {

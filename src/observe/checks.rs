@@ -14,7 +14,7 @@ use pgrx::datum::DatumWithOid;
 use pgrx::pg_sys;
 
 use crate::durable;
-use crate::error::shards::{ShardRefusal, recovery_line};
+use crate::error::shards::{GIVEN_UP, MAKE_ROOM, ShardRefusal, recovery_line};
 use crate::error::test_server::{ON_COMMAND_LINE, UNSET};
 use crate::error::{self, Error, Message, Reason, hint, ticket};
 use crate::fleet::commands;
@@ -26,7 +26,7 @@ use crate::pg::sequence::Definition;
 use crate::pg::text::in_error;
 use crate::pg::{schema, server};
 use crate::settings::{self, Settings};
-use crate::shared::shards::{Basis, FileState};
+use crate::shared::shards::{Basis, FileState, ShardState};
 use crate::shared::worker_place::Missing;
 use crate::shared::{Counts, FleetCounts, Membership, SharedState, memory};
 
@@ -294,9 +294,9 @@ fn pending_layout(shared: &SharedState, wanted: &Layout, in_force: &Layout) -> C
 
 /// The shards of this server: what keeps it from making their IDs, now or after a restart.
 fn shards(on: &CheckedServer) -> CheckResult {
-    let (file, basis) = {
+    let (ShardState { file, unwritten, write_failed, .. }, basis) = {
         let state = on.shared.lock();
-        (state.shards.file, state.shard_basis())
+        (state.shards, state.shard_basis())
     };
     match file {
         FileState::Unusable(damage) => {
@@ -323,8 +323,16 @@ fn shards(on: &CheckedServer) -> CheckResult {
     if server::is_in_recovery() {
         return Fine("none: a standby has no shards".to_owned());
     }
+    if unwritten && write_failed {
+        return Wrong(
+            format!("could not write file \"{SHARD_FILE}\": {GIVEN_UP}"),
+            format!("{MAKE_ROOM}, and wait: the server tries again by itself."),
+        );
+    }
     match generate::shard_list::compare(on.shared) {
         Err(error) => return CheckResult::failing(&ShardRefusal::Unreadable(error).into()),
+        // The keeper is about to write what differs.
+        Ok(_) if unwritten => {}
         Ok(differ) => {
             if let Some(number) = differ.first() {
                 let count = differ.len();

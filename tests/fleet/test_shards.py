@@ -25,6 +25,8 @@ from harness.shards import RECOVER, Writer, many_of, next_of, owned, refused, re
 pytestmark = [pytest.mark.any_mode, pytest.mark.any_server]
 
 SHARD = 500
+ALONE = ("ALTER SYSTEM SET id_gen.registry = ''", "ALTER SYSTEM SET id_gen.worker_id = 3")
+MEMBER = ("ALTER SYSTEM RESET id_gen.registry", "ALTER SYSTEM RESET id_gen.worker_id")
 CONF = f"id_gen.worker_ids = '0-15'\nid_gen.layout = 'leaf'\n{PATIENT}"
 
 
@@ -40,6 +42,12 @@ def second(first: Cluster, conf: str) -> Iterator[Cluster]:
         for cluster in (first, second):
             await_number(cluster)
         yield second
+
+
+def become(server: Cluster, settings: tuple[str, str]) -> None:
+    for line in settings:
+        server.psql(line)
+    server.restart()
 
 
 def in_registry(cluster: Cluster) -> str:
@@ -186,17 +194,13 @@ def test_declared_shards_do_not_count_in_a_fleet_nor_the_other_way_round(first: 
     await_number(first)
     take(first, SHARD, above=None)
     last = next_of(first, SHARD)
-    first.psql("ALTER SYSTEM SET id_gen.registry = ''")
-    first.psql("ALTER SYSTEM SET id_gen.worker_id = 3")
-    first.restart()
+    become(first, ALONE)
     error = refused(first, SHARD)
     assert error.message == f"shard {SHARD} is of another fleet"
     first.psql(RECOVER.format(shard=SHARD))
     assert next_of(first, SHARD) > last
     declared = next_of(first, SHARD)
-    first.psql("ALTER SYSTEM RESET id_gen.registry")
-    first.psql("ALTER SYSTEM RESET id_gen.worker_id")
-    first.restart()
+    become(first, MEMBER)
     await_number(first)
     assert refused(first, SHARD).message == f"this server does not have shard {SHARD}"
     take(first, SHARD, above=None)
@@ -206,24 +210,33 @@ def test_declared_shards_do_not_count_in_a_fleet_nor_the_other_way_round(first: 
 def test_what_was_declared_before_a_fleet_is_not_had_after_it(first: Cluster, second: Cluster) -> None:
     for server in (first, second):
         await_number(server)
-    alone = ("ALTER SYSTEM SET id_gen.registry = ''", "ALTER SYSTEM SET id_gen.worker_id = 3")
-    member = ("ALTER SYSTEM RESET id_gen.registry", "ALTER SYSTEM RESET id_gen.worker_id")
-
-    def become(settings: tuple[str, str]) -> None:
-        for line in settings:
-            first.psql(line)
-        first.restart()
-
-    become(alone)
+    become(first, ALONE)
     take(first, SHARD)
     made = set(many_of(first, SHARD, 1_000))
-    become(member)
+    become(first, MEMBER)
     await_number(first)
     take(second, SHARD, above=None)
-    become(alone)
+    become(first, ALONE)
     assert refused(first, SHARD).message == f"this server does not have shard {SHARD}"
     assert refusal(first, f"SELECT id_gen_shard_take({SHARD})").message.startswith("this server does not know how far")
     assert made.isdisjoint(many_of(second, SHARD, 1_000))
+
+
+def test_a_member_says_that_it_cannot_write_down_what_it_gave_up(first: Cluster) -> None:
+    await_number(first)
+    become(first, ALONE)
+    take(first, SHARD)
+    blocker = first.data / "id_gen/pgsql_tmp_shards_writing"
+    blocker.mkdir()
+    become(first, MEMBER)
+    await_number(first)
+    status = "SELECT status FROM id_gen_check() WHERE name = 'shards'"
+    first.poll_until(f"({status}) = 'error'")
+    assert "declared before it joined its fleet" in first.psql("SELECT found FROM id_gen_check() WHERE name = 'shards'")
+    first.wait_for_log("could not write file.*pgsql_tmp_shards")
+    blocker.rmdir()
+    first.poll_until(f"({status}) = 'ok'")
+    assert f"shard 0 {SHARD} declared" not in (first.data / "id_gen/pgsql_tmp_shards").read_text()
 
 
 def test_a_shard_of_one_fleet_is_not_had_in_another(first: Cluster) -> None:

@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from harness import Cluster, SqlError
@@ -190,6 +191,35 @@ def test_a_copy_refuses(cluster: Cluster, way: str) -> None:
     assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())", copy) == "2"
     configure(cluster, copy, worker_id=WORKER)
     assert int(as_owner(cluster, NEXT, copy)) > before
+
+
+def test_a_copy_goes_on_above_what_the_original_made_ahead_of_the_clock(cluster: Cluster) -> None:
+    """Restored on the same start of the same server, whose lanes the dump has as they were."""
+    install(cluster, "ahead", max_lead="1 hour")
+    as_owner(cluster, NEXT, "ahead")
+    dump = cluster.run("pg_dump", dbname="ahead")
+    made = as_owner(cluster, "SELECT max(id) FROM unnest(snowflake_next_array(1000000)) id", "ahead")
+    cluster.psql("DROP DATABASE ahead")
+    cluster.psql(f"CREATE DATABASE ahead OWNER {OWNER} TEMPLATE template0")
+    cluster.psql(dump, "ahead")
+    configure(cluster, "ahead", worker_id=WORKER)
+    assert int(as_owner(cluster, NEXT, "ahead")) > int(made)
+
+
+def test_a_snapshot_of_before_a_number_where_the_system_identifier_is_not_shown(cluster: Cluster) -> None:
+    """Tells the session to run its transaction again, for it can't tell whether the database is a copy."""
+    install(cluster, "unshown")
+    cluster.psql("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC", "unshown")
+    configure(cluster, "unshown", worker_id=8)
+    with cluster.connect("unshown") as session:
+        session.execute(f"SET SESSION AUTHORIZATION {OWNER}")
+        session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        session.execute("SELECT 1")
+        configure(cluster, "unshown", worker_id=9)
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            session.execute(NEXT)
+        session.execute("ROLLBACK")
+        assert session.execute("SELECT worker_id FROM snowflake_parse(snowflake_next())").fetchone() == (9,)
 
 
 def test_a_copy_on_another_server_refuses_although_its_database_has_the_same_number(cluster: Cluster) -> None:
