@@ -231,11 +231,11 @@ def test_a_member_says_that_it_cannot_write_down_what_it_gave_up(first: Cluster)
     become(first, MEMBER)
     await_number(first)
     status = "SELECT status FROM id_gen_check() WHERE name = 'shards'"
-    first.poll_until(f"({status}) = 'error'")
+    first.poll_until(status, expected="error")
     assert "declared before it joined its fleet" in first.psql("SELECT found FROM id_gen_check() WHERE name = 'shards'")
     first.wait_for_log("could not write file.*pgsql_tmp_shards")
     blocker.rmdir()
-    first.poll_until(f"({status}) = 'ok'")
+    first.poll_until(status, expected="ok")
     assert f"shard 0 {SHARD} declared" not in (first.data / "id_gen/pgsql_tmp_shards").read_text()
 
 
