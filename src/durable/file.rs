@@ -37,6 +37,15 @@ pub fn make_directory_durably() -> io::Result<()> {
     flush_directory(DATA_DIRECTORY)
 }
 
+/// The bytes of a file, if there is one.
+pub fn read(path: &str) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Puts a file in place of another, durably.
 pub fn replace(temporary: &str, path: &str, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new()

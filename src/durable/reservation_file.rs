@@ -26,17 +26,12 @@ const ISSUED_TEXT: &[u8] =
 /// If it can't be read, or is damaged.
 pub fn read() -> Result<StoredRecord, Error> {
     let unreadable = |error: io::Error| Reason::Unreadable((&error).into());
-    match fs::read(RESERVATION_FILE) {
-        Ok(bytes) => match Record::decode(&bytes) {
-            Ok(record) => Ok(StoredRecord::Found(record)),
-            Err(damage) => Err(Reason::Damaged(damage).into()),
-        },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let lost = fs::exists(ISSUED).map_err(unreadable)?;
-            Ok(if lost { StoredRecord::Lost } else { StoredRecord::Absent })
-        }
-        Err(error) => Err(unreadable(error).into()),
+    if let Some(bytes) = file::read(RESERVATION_FILE).map_err(unreadable)? {
+        let record = Record::decode(&bytes).map_err(Reason::Damaged)?;
+        return Ok(StoredRecord::Found(record));
     }
+    let lost = fs::exists(ISSUED).map_err(unreadable)?;
+    Ok(if lost { StoredRecord::Lost } else { StoredRecord::Absent })
 }
 
 /// Makes a record durable.

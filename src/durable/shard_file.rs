@@ -36,12 +36,10 @@ pub fn exists() -> bool {
 /// # Errors
 /// If it can't be read.
 pub fn read() -> Result<Found, FileError> {
-    let bytes = match fs::read(SHARD_FILE) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Absent),
-        Err(error) => return Err((&error).into()),
+    let read = || Ok((file::read(SHARD_FILE)?, place::own()?));
+    let (Some(bytes), own) = read().map_err(|error: io::Error| FileError::from(&error))? else {
+        return Ok(Found::Absent);
     };
-    let own = place::own().map_err(|error| FileError::from(&error))?;
     Ok(match shard_file::decode(&bytes) {
         Ok((place, entries)) if place == own => Found::Own(entries),
         Ok(_) => Found::Foreign,

@@ -3,7 +3,7 @@
 //!
 //! **Locking.** Whoever writes it holds the reservation's write lock.
 
-use std::{fs, io};
+use std::fs;
 
 use id_gen_core::reservation::{RESERVATION_FILE, UPGRADE_FILE};
 use id_gen_core::shard_file;
@@ -21,11 +21,8 @@ use crate::pg::{logged_page, server};
 /// # Errors
 /// If it can't be read, is damaged, or is another cluster's.
 pub fn read() -> Result<Option<Mark>, Error> {
-    let text = match fs::read(MARK_FILE) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Trouble::Unreadable((&error).into()).into()),
-    };
+    let found = file::read(MARK_FILE).map_err(|error| Trouble::Unreadable((&error).into()))?;
+    let Some(text) = found else { return Ok(None) };
     let mark = std::str::from_utf8(&text).ok().and_then(Mark::decode).ok_or(Trouble::Damaged)?;
     let found = mark.system_identifier;
     if found != server::system_identifier() {

@@ -3,7 +3,7 @@
 //!
 //! **Locking.** Whoever reads or writes it holds the reservation's write lock.
 
-use std::{fs, io};
+use std::io;
 
 use id_gen_core::ticket::aside::{self, Aside, TICKET_FILE};
 
@@ -18,13 +18,15 @@ const TEMPORARY: &str = "id_gen/pgsql_tmp_tickets_writing";
 /// # Errors
 /// If it can't be read or removed. Its numbers must not be used then.
 pub fn take() -> Result<Vec<Aside>, FileError> {
-    let bytes = match fs::read(TICKET_FILE) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err((&error).into()),
+    let taken = || {
+        let Some(bytes) = file::read(TICKET_FILE)? else { return Ok(None) };
+        let own = place::own()?;
+        file::remove(TICKET_FILE)?;
+        Ok(Some((bytes, own)))
     };
-    let own = place::own().and_then(|own| file::remove(TICKET_FILE).map(|()| own));
-    let own = own.map_err(|error| FileError::from(&error))?;
+    let Some((bytes, own)) = taken().map_err(|error: io::Error| FileError::from(&error))? else {
+        return Ok(Vec::new());
+    };
     Ok(match aside::decode(&bytes) {
         Ok((place, asides)) if place == own => asides,
         _ => Vec::new(),

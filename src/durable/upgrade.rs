@@ -8,7 +8,6 @@
 //! that is not preloaded is loaded by the first function of the extension that is restored.
 
 use std::ffi::{c_int, c_void};
-use std::{fs, io};
 
 use id_gen_core::clock::ClockReading;
 use id_gen_core::reservation::UPGRADE_FILE;
@@ -73,12 +72,11 @@ fn write() -> Result<(), Error> {
 /// # Errors
 /// If there is a note that can't be read.
 pub fn time_ms(now: ClockReading) -> Result<Option<i64>, Error> {
-    match fs::read_to_string(UPGRADE_FILE) {
-        Ok(text) => Ok(Some(text.trim().parse().unwrap_or_else(|_| now.wall_ms()))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Some(now.wall_ms())),
-        Err(error) => Err(Reason::Unreadable((&error).into()).into()),
-    }
+    let note = file::read(UPGRADE_FILE).map_err(|error| Reason::Unreadable((&error).into()))?;
+    Ok(note.map(|note| {
+        let written_ms = std::str::from_utf8(&note).ok().and_then(|text| text.trim().parse().ok());
+        written_ms.unwrap_or_else(|| now.wall_ms())
+    }))
 }
 
 /// Removes the note, once a reservation takes account of it.
