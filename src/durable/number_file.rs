@@ -36,12 +36,6 @@ pub fn kept(fleet: u128) -> Option<Kept> {
     text::decode_kept(&text, kept_for(fleet).ok()?)
 }
 
-/// Whether a number was kept since another file was written.
-pub fn is_newer_than(path: &str) -> bool {
-    let written = |path| fs::metadata(path).and_then(|found| found.modified()).ok();
-    written(NUMBER_FILE).is_some_and(|kept| written(path).is_none_or(|other| kept >= other))
-}
-
 /// Keeps a number, or forgets it.
 ///
 /// # Errors

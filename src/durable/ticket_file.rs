@@ -3,44 +3,33 @@
 //!
 //! **Locking.** Whoever reads or writes it holds the reservation's write lock.
 
-use std::io;
-
 use id_gen_core::ticket::aside::{self, Aside, TICKET_FILE};
 
 use crate::durable::{file, place};
-use crate::error::FileError;
+use crate::error::ticket::AsideLost;
 
 const TEMPORARY: &str = "id_gen/pgsql_tmp_tickets_writing";
 
-/// What the file says, which is removed: nobody can have the same again, not even after a crash. Of one that can't be used
-/// nothing is left; its numbers are gaps.
+/// What the file says, which is removed: nobody can have the same again, not even after a crash. One of another directory
+/// or timeline says nothing.
 ///
 /// # Errors
-/// If it can't be read or removed. Its numbers must not be used then.
-pub fn take() -> Result<Vec<Aside>, FileError> {
-    let taken = || {
-        let Some(bytes) = file::read(TICKET_FILE)? else { return Ok(None) };
-        let own = place::own()?;
-        file::remove(TICKET_FILE)?;
-        Ok(Some((bytes, own)))
-    };
-    let Some((bytes, own)) = taken().map_err(|error: io::Error| FileError::from(&error))? else {
-        return Ok(Vec::new());
-    };
-    Ok(match aside::decode(&bytes) {
-        Ok((place, asides)) if place == own => asides,
-        _ => Vec::new(),
-    })
+/// If its numbers must not be used, or are not known.
+pub fn take() -> Result<Vec<Aside>, AsideLost> {
+    let Some(bytes) = file::read(TICKET_FILE)? else { return Ok(Vec::new()) };
+    let own = place::own()?;
+    file::remove(TICKET_FILE)?;
+    let (place, asides) = aside::decode(&bytes).map_err(AsideLost::Damage)?;
+    Ok(if place == own { asides } else { Vec::new() })
 }
 
 /// Makes durable what is put aside.
 ///
 /// # Errors
 /// If that fails; the file may say it or not.
-pub fn write(asides: &[Aside]) -> Result<(), FileError> {
-    let written = place::own().and_then(|place| {
-        file::make_directory_durably()?;
-        file::replace(TEMPORARY, TICKET_FILE, aside::encode(&place, asides).as_bytes())
-    });
-    written.map_err(|error| (&error).into())
+pub fn write(asides: &[Aside]) -> Result<(), AsideLost> {
+    let place = place::own()?;
+    file::make_directory_durably()?;
+    file::replace(TEMPORARY, TICKET_FILE, aside::encode(&place, asides).as_bytes())?;
+    Ok(())
 }

@@ -89,8 +89,11 @@ pub enum ShardRefusal {
     OwnNumberUnsure(u32),
 }
 
-/// What a member of a fleet has not written down yet.
-pub const GIVEN_UP: &str = "The disk still says that this server has shards that were declared before it joined its fleet; it makes no IDs of them, nor will it after a restart.";
+/// Where the last change is in memory alone.
+pub const UNWRITTEN: &str = "The disk may say otherwise than the running server which shards this server has; after a restart, it goes by the disk.";
+
+/// What happens then.
+pub const TRIES_AGAIN: &str = "the server tries again by itself.";
 
 /// Where the file can't be written.
 pub const MAKE_ROOM: &str = "Make room on the disk and let the server write to the directory \"id_gen\" of its data directory";
@@ -102,8 +105,10 @@ pub enum Change {
     Taken(Number),
     /// A shard is given back.
     Released(Number),
-    /// Shards that were declared are given up, because the server is in a fleet now.
+    /// Shards that were declared are given up, because the server is to be in a fleet.
     GivenUp,
+    /// What was to be written before.
+    Again,
 }
 
 /// To take over what a lost server had, whose `id_gen.max_lead` was this one's, and whose clock was 3 s ahead at most. A
@@ -120,7 +125,7 @@ pub fn recovery_line(shard: u32) -> String {
 /// How to take a shard, by what became of it before.
 fn above_line(shard: u32) -> String {
     format!(
-        "if no other server ever had it: SELECT id_gen_shard_take({shard}, above => 0); if one has it, give it back there: SELECT id_gen_shard_release({shard}); and pass the ID that this returns as \"above\"; or if that one is lost, go above all that it may have made: {}",
+        "if no other server ever had it: SELECT id_gen_shard_take({shard}, above => 0); if one has it, give it back there: SELECT id_gen_shard_release({shard}); and pass the ID that this returns as \"above\"; or if that one is lost, and its id_gen.max_lead was no larger than this server's, go above all that it may have made: {}",
         recovery_line(shard)
     )
 }
@@ -196,7 +201,7 @@ impl ShardRefusal {
             }
             ShardRefusal::IsOwnNumber { number, other } => {
                 let hint = match other {
-                    Some(other) => format!("Choose another number for the shard; or another one for the server, and call again: {}", renumber_line(*other)),
+                    Some(other) => format!("Choose another number for the shard; or one for the server that no other server has, such as {other}, and call again: {}", renumber_line(*other)),
                     None => format!("Choose another number for the shard; in a fleet, {WHICH_SERVERS_HAD}"),
                 };
                 Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("worker number {} is this server's own", number.worker))
@@ -206,7 +211,7 @@ impl ShardRefusal {
             ShardRefusal::OwnNumberIsShard { number, other } => {
                 let release = format!("ive the shard back, and let nobody take it: SELECT id_gen_shard_release({});", number.worker);
                 let hint = match other {
-                    Some(other) => format!("Give the server a number that no shard has: {} or g{release}", renumber_line(*other)),
+                    Some(other) => format!("Give the server a number that no shard and no other server has, such as {other}: {} or g{release}", renumber_line(*other)),
                     None => format!("G{release}"),
                 };
                 Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("this server's number {} is a shard that it has", number.worker))
@@ -229,7 +234,7 @@ impl ShardRefusal {
                         worker if worker > max / 2 => (0, max / 2),
                         worker => (worker + 1, *max),
                     };
-                    format!("Leave servers other numbers than shards, on every server of the fleet: ALTER SYSTEM SET id_gen.worker_ids = '{first}-{last}'; SELECT pg_reload_conf();")
+                    format!("Leave servers other numbers than shards, on every server of the fleet, such as these: ALTER SYSTEM SET id_gen.worker_ids = '{first}-{last}'; SELECT pg_reload_conf();")
                 };
                 Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("{} is a number for servers", name(*number)))
                     .detail(format!("In this fleet {what}."))
@@ -254,10 +259,15 @@ impl ShardRefusal {
                 } else {
                     format!("{at} gave it back; its IDs lie before {}.", format_ms(value.above_ms))
                 };
-                let release = if value.held { "Give it back there: SELECT id_gen_shard_release" } else { "Take it here: SELECT id_gen_shard_take" };
+                let worker = number.worker;
+                let hint = if value.held {
+                    format!("Give it back there: SELECT id_gen_shard_release({worker}); or if that server is gone, call again when the grant of its number has ended, as this shows: SELECT * FROM id_gen_fleet();")
+                } else {
+                    format!("Take it here: SELECT id_gen_shard_take({worker});")
+                };
                 Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("this server does not have {}", name(*number)))
                     .detail(capitalized(&detail))
-                    .hint(format!("{release}({});", number.worker))
+                    .hint(hint)
             }
             ShardRefusal::Unknown(number) => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -311,9 +321,10 @@ impl ShardRefusal {
                         format!("then call again: SELECT id_gen_shard_release({});", number.worker),
                     ),
                     Change::GivenUp => (
-                        GIVEN_UP.to_owned(),
-                        "and wait: the server tries again by itself.".to_owned(),
+                        "It says that this server has shards which were declared before it joined its fleet; it is no member before they are given up.".to_owned(),
+                        format!("and wait: {TRIES_AGAIN}"),
                     ),
+                    Change::Again => (UNWRITTEN.to_owned(), format!("and wait: {TRIES_AGAIN}")),
                 };
                 Message::new(
                     error.sqlstate(),

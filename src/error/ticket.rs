@@ -1,10 +1,13 @@
 //! Why there is no ticket, and what leads on. Names are as one types them.
 
+use std::io;
+
+use id_gen_core::kept_file::Damage;
 use id_gen_core::ticket::aside::TICKET_FILE;
 use id_gen_core::ticket::shared::{Answer, NoRange};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
-use crate::error::fields::Message;
+use crate::error::fields::{Message, sentence};
 use crate::error::file::FileError;
 use crate::error::fleet::Trouble;
 use crate::error::hint;
@@ -100,11 +103,38 @@ pub fn parallel(function: &str) -> Message {
     .hint("Mark that function as what it is: ALTER FUNCTION name PARALLEL UNSAFE;")
 }
 
+/// Why what was put aside is lost.
+#[derive(Clone, Debug)]
+pub enum AsideLost {
+    /// The file can't be read, removed or written.
+    File(FileError),
+    /// It was read and removed, and says nothing.
+    Damage(Damage),
+}
+
+impl From<io::Error> for AsideLost {
+    fn from(error: io::Error) -> AsideLost {
+        AsideLost::File((&error).into())
+    }
+}
+
 /// The file of numbers that are put aside can't be used.
-pub fn aside_lost(error: &FileError) -> Message {
-    Message::new(error.sqlstate(), format!("could not use file \"{TICKET_FILE}\": {}", error.text()))
-        .detail("Numbers that this server had taken in advance of sequences may be lost, which leaves a gap.")
-        .hint("Let the server's user read and write the directory \"id_gen\" of the data directory.")
+pub fn aside_lost(lost: &AsideLost) -> Message {
+    const DETAIL: &str = "Numbers that this server had taken in advance of sequences may be lost, which leaves a gap.";
+    match lost {
+        AsideLost::File(error) => Message::new(
+            error.sqlstate(),
+            format!("could not use file \"{TICKET_FILE}\": {}", error.text()),
+        )
+        .detail(DETAIL)
+        .hint("Let the server's user read and write files in the directory \"id_gen\" of the data directory."),
+        AsideLost::Damage(damage) => Message::new(
+            Code::ERRCODE_DATA_CORRUPTED,
+            format!("file \"{TICKET_FILE}\" could not be used, and was removed"),
+        )
+        .detail(format!("{} {DETAIL}", sentence(damage)))
+        .hint("Nothing is to be done: the sequences go on above."),
+    }
 }
 
 /// A sequence that is used up.
@@ -250,6 +280,22 @@ pub fn behind(name: &str, key: &str, last_value: i64, next: Option<i64>) -> Mess
         "The last number here is {last_value}, and ticket \"{key}\" has {theirs}: the registry was restored from an older backup, or the sequence was set here, or was another one."
     ))
     .hint(set_above(&name, last_value))
+}
+
+/// The server has left the fleet whose registry gave the last numbers.
+pub fn of_fleet(name: &str, last_value: i64) -> Message {
+    let typed = quotes(name);
+    let name = in_error(name);
+    Message::new(
+        Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("the last numbers of sequence {name} came from a fleet's registry"),
+    )
+    .detail(format!(
+        "This server names no registry now. It was given numbers up to {last_value}; other servers of the fleet may have used larger ones."
+    ))
+    .hint(format!(
+        "Name the registry again; or go on without it on one server alone, with the largest number that any server of the fleet has used in place of {last_value}: SELECT setval('{typed}', {last_value});"
+    ))
 }
 
 fn set_above(name: &str, last_value: i64) -> String {

@@ -11,9 +11,10 @@ use pgrx::prelude::*;
 
 use crate::durable::number_file;
 use crate::error::fleet::{Text, Trouble, TroubleKind};
+use crate::error::shards::{Change, ShardRefusal};
 use crate::error::{Error, Reason, report};
 use crate::os::clock;
-use crate::shared::{Membership, SharedState};
+use crate::shared::{Membership, SharedState, shard_list};
 
 /// How the registrar's steps are written down.
 pub struct Journal {
@@ -130,8 +131,37 @@ impl Journal {
             self.membership.requested = None;
         }
         self.membership.phase = member.map(Member::phase);
-        self.membership.right = member.and_then(Member::right);
+        let right = member.and_then(Member::right);
+        let may_begin =
+            right.is_none() || self.membership.right.is_some() || self.gives_up_shards();
+        self.membership.right = right.filter(|_| may_begin);
         self.shared.put_membership(self.membership);
+    }
+
+    /// Before this server makes IDs as a member, it gives up the shards that were declared; whether that could be written.
+    fn gives_up_shards(&mut self) -> bool {
+        // As a member it has a layout.
+        let Ok(layout) = self.shared.layout() else { return false };
+        match shard_list::give_up_declared(self.shared, layout) {
+            Ok(shards) if shards.is_empty() => true,
+            Ok(shards) => {
+                log(
+                    PgLogLevel::WARNING,
+                    format!(
+                        "{} {} given up, which no other member of this server's fleet knows of",
+                        names(&shards),
+                        if shards.len() == 1 { "is" } else { "are" }
+                    ),
+                );
+                true
+            }
+            Err(error) => {
+                let error = ShardRefusal::Unwritten { change: Change::GivenUp, error };
+                let before = self.membership.trouble;
+                self.trouble(Trouble::new(TroubleKind::Disk, &error.message().primary), before);
+                false
+            }
+        }
     }
 
     /// Whoever writes the reservation, and so holds the lock, writes the witness too.
@@ -190,8 +220,16 @@ fn name(Number { datacenter, worker }: Number) -> String {
     }
 }
 
-/// How many shards are named that are in the way.
+/// How many shards are named, where there are more.
 const NAMED_SHARDS: usize = 8;
+
+fn names(shards: &[Number]) -> String {
+    let named = shards.iter().take(NAMED_SHARDS).map(|it| it.worker.to_string());
+    let named = named.collect::<Vec<_>>().join(", ");
+    let more = if shards.len() > NAMED_SHARDS { ", ..." } else { "" };
+    let word = if shards.len() == 1 { "shard" } else { "shards" };
+    format!("{word} {named}{more}")
+}
 
 /// Why there is no number for this server: all those that it may take, from one listing.
 pub fn no_number(listing: &Listing, allowed: Option<Numbers>, typed: Option<Number>) -> Trouble {
@@ -222,10 +260,8 @@ pub fn no_number(listing: &Listing, allowed: Option<Numbers>, typed: Option<Numb
     let mut detail =
         format!("all that this server may take are held: {} in the fleet{free}", held.count());
     if !shards.is_empty() {
-        let named = shards.iter().take(NAMED_SHARDS).map(|it| it.worker.to_string());
-        let named = named.collect::<Vec<_>>().join(", ");
-        let more = if shards.len() > NAMED_SHARDS { ", ..." } else { "" };
-        detail = format!("{detail}; or they are shards: {named}{more}");
+        let shards: Vec<_> = shards.into_iter().copied().collect();
+        detail = format!("{detail}; or taken by {}", names(&shards));
     }
     Trouble::new(TroubleKind::NoFreeNumber, &detail)
 }

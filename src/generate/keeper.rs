@@ -19,11 +19,11 @@ use crate::error::shards::{Change, ShardRefusal};
 use crate::error::{Error, Reason, log_limit, report};
 use crate::fleet::registrar;
 use crate::generate::startup::Decision;
-use crate::generate::{clocks, reserve, shard_list, startup, ticket_aside};
+use crate::generate::{clocks, reserve, startup, ticket_aside};
 use crate::pg::worker::Worker;
 use crate::pg::{reload, server};
 use crate::settings;
-use crate::shared::{Reader, SharedState, memory, workers};
+use crate::shared::{Reader, SharedState, memory, shard_list, workers};
 
 /// The keeper, to the postmaster.
 pub const WORKER: Worker =
@@ -93,12 +93,10 @@ fn round(shared: &'static SharedState) -> Result<(), Error> {
     // Another process that writes does what this one would.
     if let Some(guard) = shared.write_lock.try_lock() {
         if started {
-            if let Ok(layout) = shared.layout() {
-                shard_list::write_changes(shared, layout, &guard)
-                    .map_err(|error| ShardRefusal::Unwritten { change: Change::GivenUp, error })?;
-            }
             // After a jump the reservation stays where it is, since nobody claims.
             reserve::extend(shared, &guard)?;
+            shard_list::write_again(shared, shared.layout()?, &guard)
+                .map_err(|error| ShardRefusal::Unwritten { change: Change::Again, error })?;
         } else {
             startup::start(shared, replayed, &guard, Decision::None)?;
         }

@@ -8,7 +8,6 @@
 //! | [`wait`] | waiting for the clock |
 //! | [`reserve`] | moving the reservation, which is on disk |
 //! | [`shards`] | IDs of shards: the next one; taking a shard, giving it back |
-//! | [`shard_list`] | which shards this server has, in memory and on disk |
 //! | [`startup`] | the first claim of a server, and starting again after an administrator's decision |
 //! | [`transactions`] | how transactions end: what one has pending is let go of, or handed over |
 //! | [`observe`] | an ID from elsewhere, which everything made after it is above |
@@ -24,7 +23,6 @@ pub mod horizon;
 pub mod keeper;
 pub mod observe;
 pub mod reserve;
-pub mod shard_list;
 pub mod shards;
 pub mod startup;
 pub mod test_server;

@@ -26,13 +26,13 @@ use crate::error::shards::{Change, ShardRefusal};
 use crate::error::{Error, Reason};
 use crate::fleet::commands;
 use crate::generate::backend::{self, Backend};
-use crate::generate::shard_list::{entries, read_file, write_file};
 use crate::generate::wait::Wait;
 use crate::generate::{clocks, keeper, reserve, startup, test_server};
 use crate::os::process::PerProcess;
 use crate::os::tsc::TscStart;
 use crate::os::{clock, test_stream, tsc};
 use crate::pg::reload;
+use crate::shared::shard_list::{self, read_file, write_file};
 use crate::shared::shards::{Basis, FileState, PLACES};
 use crate::shared::{SharedState, State};
 
@@ -390,7 +390,7 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
         let since_ms = before.map_or_else(|| unix_ms(clock::wall_ns()), |it| it.since_ms);
         let owned = Owned { since_ms, first_ms, in_fleet: !declared };
         place.set_owned(Some(owned));
-        let entries = entries(shared, &state, layout);
+        let entries = shard_list::entries(shared, &state, layout);
         place.set_owned(before);
         (place, owned, entries)
     };
@@ -479,8 +479,8 @@ pub fn release(worker: i32) -> Result<i64, Error> {
         let number = state.shard_number(worker);
         let number = match shared.shards().owns(number) {
             true => number,
-            // Its datacenter may be one that the layout has no room for any more.
-            false => shared.shard_without_room(layout, worker).unwrap_or(number),
+            // Its datacenter may be another than the server's by now.
+            false => shared.shard_of_worker(worker).unwrap_or(number),
         };
         (number, state.settings.has_registry)
     };
@@ -503,7 +503,7 @@ pub fn release(worker: i32) -> Result<i64, Error> {
         place.raise_closed(layout.first_position(layout.tick_from(above_ms)));
         place.raise_closed(state.shards.start);
         place.set_owned(None);
-        let entries = entries(shared, &state, layout);
+        let entries = shard_list::entries(shared, &state, layout);
         shared.put_shards(&mut state);
         (place.end(), entries, before)
     };
@@ -522,8 +522,26 @@ pub fn release(worker: i32) -> Result<i64, Error> {
     }
     drop(guard);
     if in_fleet {
-        let member = member(shared, layout)?;
-        let was_held = commands::release_shard(number, member, end_ms(layout, end))?;
+        let told = member(shared, layout)
+            .and_then(|member| commands::release_shard(number, member, end_ms(layout, end)));
+        let was_held = match (told, before) {
+            (Ok(was_held), _) => was_held,
+            (Err(error), None) => return Err(error),
+            (Err(error), Some((owned, _))) => {
+                // The registry may have been told or not. It is asked again before the next ID of the shard is made.
+                let guard = shared.write_lock.lock();
+                let entries = {
+                    let state = shared.lock();
+                    if let Some(place) = shared.shards().places().find(number) {
+                        place.set_owned(Some(owned));
+                    }
+                    shard_list::entries(shared, &state, layout)
+                };
+                // If it can't be written, the keeper does so.
+                let _ = write_file(shared, &entries, &guard);
+                return Err(error);
+            }
+        };
         if !was_held && known.is_none() && on_disk.is_none() {
             return Err(ShardRefusal::NothingToRelease(number).into());
         }
@@ -571,7 +589,7 @@ pub fn reset() -> Result<usize, Error> {
         }
         shared.close_shards(&mut state);
         owned.iter().for_each(|(place, _)| place.set_owned(None));
-        entries(shared, &state, layout)
+        shard_list::entries(shared, &state, layout)
     };
     if let Err(error) = write_file(shared, &entries, &guard) {
         let mut state = shared.lock();

@@ -11,10 +11,10 @@ use id_gen_core::startup::{self, StartPoint, StartupContext, StoredRecord};
 use crate::durable;
 use crate::durable::replicated::Replayed;
 use crate::error::{Error, Reason};
-use crate::generate::{reserve, shard_list, test_server};
+use crate::generate::{reserve, test_server};
 use crate::os::{clock, test_stream};
 use crate::pg::{server, transaction};
-use crate::shared::{SharedState, State, WriteGuard};
+use crate::shared::{SharedState, State, WriteGuard, shard_list};
 
 /// What an administrator decided about a server that may not start by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,8 @@
 use pgrx::PgLogLevel;
 
 use crate::durable::ticket_file;
-use crate::error::{FileError, report, ticket};
+use crate::error::report;
+use crate::error::ticket::{self, AsideLost};
 use crate::pg::{server, wal};
 use crate::shared::{SharedState, WriteGuard};
 
@@ -28,10 +29,10 @@ pub fn put_aside(shared: &SharedState, _guard: &WriteGuard<'_>) {
 }
 
 /// Puts numbers back that the last clean stop has put aside, if nobody has done that yet. Not on a standby: its file, if it
-/// has one, is of a time when it was a primary.
+/// has one, is of a time when it was a primary. Nor while the server stops, when nobody would put them aside again.
 pub fn put_back(shared: &SharedState) {
     let tickets = &shared.tickets;
-    if tickets.has_aside() || server::is_in_recovery() {
+    if tickets.has_aside() || server::is_in_recovery() || server::is_stopping() {
         return;
     }
     let guard = shared.write_lock.lock();
@@ -49,6 +50,6 @@ pub fn put_back(shared: &SharedState) {
     }
 }
 
-fn log(error: &FileError) {
+fn log(error: &AsideLost) {
     report::log(&ticket::aside_lost(error).into(), PgLogLevel::WARNING);
 }

@@ -14,11 +14,11 @@ use pgrx::datum::DatumWithOid;
 use pgrx::pg_sys;
 
 use crate::durable;
-use crate::error::shards::{GIVEN_UP, MAKE_ROOM, ShardRefusal, recovery_line};
+use crate::error::shards::{MAKE_ROOM, ShardRefusal, TRIES_AGAIN, UNWRITTEN, recovery_line};
 use crate::error::test_server::{ON_COMMAND_LINE, UNSET};
 use crate::error::{self, Error, Message, Reason, hint, ticket};
 use crate::fleet::commands;
-use crate::generate::{self, startup, test_server};
+use crate::generate::{startup, test_server};
 use crate::observe::catalog_queries::{self as catalog, Column, Holds, TicketSequence};
 use crate::observe::readiness;
 use crate::os::clock;
@@ -27,8 +27,9 @@ use crate::pg::text::in_error;
 use crate::pg::{schema, server};
 use crate::settings::{self, Settings};
 use crate::shared::shards::{Basis, FileState, ShardState};
+use crate::shared::tickets::PLACES;
 use crate::shared::worker_place::Missing;
-use crate::shared::{Counts, FleetCounts, Membership, SharedState, memory};
+use crate::shared::{Counts, FleetCounts, Membership, SharedState, memory, shard_list};
 
 const MS_PER_YEAR: i64 = 31_556_952_000;
 /// A layout that ends sooner is worth planning for: 5 years.
@@ -294,9 +295,9 @@ fn pending_layout(shared: &SharedState, wanted: &Layout, in_force: &Layout) -> C
 
 /// The shards of this server: what keeps it from making their IDs, now or after a restart.
 fn shards(on: &CheckedServer) -> CheckResult {
-    let (ShardState { file, unwritten, write_failed, .. }, basis) = {
+    let (ShardState { file, unwritten, .. }, basis, datacenter) = {
         let state = on.shared.lock();
-        (state.shards, state.shard_basis())
+        (state.shards, state.shard_basis(), state.typed_datacenter())
     };
     match file {
         FileState::Unusable(damage) => {
@@ -323,26 +324,24 @@ fn shards(on: &CheckedServer) -> CheckResult {
     if server::is_in_recovery() {
         return Fine("none: a standby has no shards".to_owned());
     }
-    if unwritten && write_failed {
+    if unwritten {
         return Wrong(
-            format!("could not write file \"{SHARD_FILE}\": {GIVEN_UP}"),
-            format!("{MAKE_ROOM}, and wait: the server tries again by itself."),
+            format!("could not write file \"{SHARD_FILE}\": {UNWRITTEN}"),
+            format!("{MAKE_ROOM}, and wait: {TRIES_AGAIN}"),
         );
     }
-    match generate::shard_list::compare(on.shared) {
+    match shard_list::compare(on.shared) {
         Err(error) => return CheckResult::failing(&ShardRefusal::Unreadable(error).into()),
-        // The keeper is about to write what differs.
-        Ok(_) if unwritten => {}
         Ok(differ) => {
             if let Some(number) = differ.first() {
                 let count = differ.len();
                 let worker = number.worker;
                 return Wrong(
                     format!(
-                        "the disk and the running server differ about {count} shards, shard {worker} among them: the last write failed"
+                        "the disk and the running server differ about {count} shards, shard {worker} among them: somebody has changed the file \"{SHARD_FILE}\""
                     ),
                     format!(
-                        "Take each again, or give it back: SELECT id_gen_shard_take({worker}); or SELECT id_gen_shard_release({worker});"
+                        "Give each back, and take it again where it is to be: SELECT id_gen_shard_release({worker});"
                     ),
                 );
             }
@@ -361,6 +360,18 @@ fn shards(on: &CheckedServer) -> CheckResult {
                 number.worker
             ),
             error::shards::without_room(number),
+        );
+    }
+    if let Some((_, number, _)) = owned().find(|(_, number, _)| number.datacenter != datacenter) {
+        return Wrong(
+            format!(
+                "shard {} is of datacenter {}, and this server is in datacenter {datacenter}",
+                number.worker, number.datacenter
+            ),
+            format!(
+                "Give it back: SELECT id_gen_shard_release({}); or set the datacenter back: ALTER SYSTEM SET id_gen.datacenter_id = {}; SELECT pg_reload_conf();",
+                number.worker, number.datacenter
+            ),
         );
     }
     let of_fleet = owned().find(|(_, _, owned)| owned.in_fleet);
@@ -660,10 +671,20 @@ fn tickets() -> Result<CheckResult, Error> {
     let words = |found: &[(&TicketSequence, String)]| {
         found.iter().map(|(_, words)| words.as_str()).collect::<Vec<_>>().join("; ")
     };
+    let evictions = memory::attach().map_or(0, |shared| shared.tickets.evictions());
     Ok(if !ended.is_empty() {
         Wrong(words(&ended), remedies(&ended))
     } else if !ending.is_empty() {
         Warning(words(&ending), remedies(&ending))
+    } else if evictions > 0 {
+        Warning(
+            format!(
+                "{evictions} times a sequence lost the numbers held for it to another, which leaves gaps: a server has room for {PLACES}"
+            ),
+            format!(
+                "If gaps matter, take tickets of {PLACES} sequences at most, and nextval() of the others."
+            ),
+        )
     } else {
         Fine(format!("{} sequences with tickets, all with enough numbers left", sequences.len()))
     })

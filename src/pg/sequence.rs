@@ -65,6 +65,8 @@ pub enum NoNumbers {
     Ended,
     /// They do not lie above the last value, which is this.
     NotAbove(Counter),
+    /// The last ones, up to this value, came from a fleet's registry, whose other servers may have used larger ones.
+    OfFleet(i64),
     /// The page is not one of a sequence: what is wrong.
     Damaged(String),
 }
@@ -290,27 +292,33 @@ impl Sequence {
         page.row(&self.definition.steps).map(|row| row.counter()).map_err(NoNumbers::Damaged)
     }
 
-    /// Takes so many numbers, or as many as are left. They are this process's when the log is flushed up to the place
-    /// that is returned.
+    /// Takes so many numbers, or as many as are left, above its last value and above another. They are this process's when
+    /// the log is flushed up to the place that is returned.
     ///
     /// # Errors
     /// If there are none.
-    pub fn advance(&self, wanted: u32) -> Result<(Run, Lsn), NoNumbers> {
+    pub fn advance(&self, wanted: u32, above: Option<i64>) -> Result<(Run, Lsn), NoNumbers> {
         let steps = self.definition.steps;
-        self.change(|counter| {
-            let first = steps.next(counter).ok_or(NoNumbers::Ended)?;
+        self.change(Origin::Sequence, |counter, origin| {
+            if origin == Origin::Fleet {
+                return Err(NoNumbers::OfFleet(counter.last_value));
+            }
+            let above = above.map(|last_value| Counter { last_value, is_called: true });
+            let above = above.map(|counter| steps.next(counter).ok_or(NoNumbers::Ended));
+            let next = steps.next(counter).ok_or(NoNumbers::Ended)?;
+            let first = above.transpose()?.map_or(next, |above| next.max(above));
             let run = steps.run(first, wanted.max(1)).ok_or(NoNumbers::Ended)?;
             Ok((run, steps.last_of(run)))
         })
     }
 
-    /// Counts to the end of a range that was taken elsewhere.
+    /// Counts to the end of a range that a fleet's registry gave, which the sequence remembers.
     ///
     /// # Errors
     /// If the range does not lie above the last value.
     pub fn raise_over(&self, run: Run) -> Result<Lsn, NoNumbers> {
         let steps = self.definition.steps;
-        let ((), lsn) = self.change(|counter| {
+        let ((), lsn) = self.change(Origin::Fleet, |counter, _| {
             if steps.next(counter).is_none_or(|next| run.first < next) {
                 return Err(NoNumbers::NotAbove(counter));
             }
@@ -335,7 +343,8 @@ impl Sequence {
         let counter = row.counter();
         let Some(again) = decide(counter, page.lsn()) else { return Ok(Lsn::default()) };
         let again = again && self.is_logged();
-        let written = again.then(|| page.write(&row, counter.last_value, Some(self.locator())));
+        let (last, origin) = (counter.last_value, row.origin());
+        let written = again.then(|| page.write(&row, last, origin, Some(self.locator())));
         tell(written);
         Ok(written.unwrap_or_default())
     }
@@ -343,12 +352,13 @@ impl Sequence {
     /// Gives the sequence another last value, which is taken.
     fn change<R>(
         &self,
-        decide: impl FnOnce(Counter) -> Result<(R, i64), NoNumbers>,
+        origin: Origin,
+        decide: impl FnOnce(Counter, Origin) -> Result<(R, i64), NoNumbers>,
     ) -> Result<(R, Lsn), NoNumbers> {
         let page = LockedPage::of(self.relation);
         let row = page.row(&self.definition.steps).map_err(NoNumbers::Damaged)?;
-        let (result, last) = decide(row.counter())?;
-        Ok((result, page.write(&row, last, self.is_logged().then(|| self.locator()))))
+        let (result, last) = decide(row.counter(), row.origin())?;
+        Ok((result, page.write(&row, last, origin, self.is_logged().then(|| self.locator()))))
     }
 }
 
@@ -377,6 +387,27 @@ struct LockedPage {
     page: *mut u8,
 }
 
+/// Where the last numbers of a sequence came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// From the sequence.
+    Sequence,
+    /// From a fleet's registry.
+    Fleet,
+}
+
+impl Origin {
+    /// What the row says of it, in `log_cnt`: for how many numbers more `nextval()` need not write to the log. Less than
+    /// none is what `nextval()` takes for none; it, `setval()` and whatever sets the sequence back write another count, so
+    /// this lasts until somebody has set the sequence for this server alone.
+    const fn log_cnt(self) -> i64 {
+        match self {
+            Origin::Sequence => 0,
+            Origin::Fleet => -1,
+        }
+    }
+}
+
 /// The row on it.
 struct Row {
     tuple: pg_sys::HeapTupleHeader,
@@ -390,6 +421,12 @@ impl Row {
         unsafe {
             Counter { last_value: (*self.data).last_value, is_called: (*self.data).is_called }
         }
+    }
+
+    fn origin(&self) -> Origin {
+        // SAFETY: within a page that is locked.
+        let log_cnt = unsafe { (*self.data).log_cnt };
+        if log_cnt == Origin::Fleet.log_cnt() { Origin::Fleet } else { Origin::Sequence }
     }
 }
 
@@ -486,7 +523,7 @@ impl LockedPage {
     }
 
     /// Writes a last value, which is taken, and inserts it in the log, if it is to be there.
-    fn write(&self, row: &Row, last: i64, logged: Option<Locator>) -> Lsn {
+    fn write(&self, row: &Row, last: i64, origin: Origin, logged: Option<Locator>) -> Lsn {
         // A signal that ends the process in the middle of this would end the server.
         let _blocked = BlockedSigterm::in_background_worker();
         let mut lsn = Lsn::default();
@@ -499,7 +536,7 @@ impl LockedPage {
             pg_sys::MarkBufferDirty(self.buffer);
             (*row.data).last_value = last;
             (*row.data).is_called = true;
-            (*row.data).log_cnt = 0;
+            (*row.data).log_cnt = origin.log_cnt();
             if let Some(mut locator) = logged {
                 pg_sys::XLogBeginInsert();
                 pg_sys::XLogRegisterBuffer(0, self.buffer, pg_sys::REGBUF_WILL_INIT as u8);

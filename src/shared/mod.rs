@@ -8,6 +8,7 @@
 //! | [`memory`] | where the memory comes from, and how a process finds it |
 //! | [`state`] | the state itself: the allocator, the settings in force, and their lock |
 //! | [`shards`] | a place for each shard that this server has, or had since it started |
+//! | [`shard_list`] | which shards this server has, in memory and on disk |
 //! | [`shard_basis`] | on which basis it has them, and when their places are open |
 //! | [`slot`] | what one process owns in it: the rest of its block, its counts |
 //! | [`tickets`] | the ranges of numbers of each sequence that is in use |
@@ -21,6 +22,7 @@ mod counters;
 mod membership;
 pub mod memory;
 mod shard_basis;
+pub mod shard_list;
 pub mod shards;
 mod slot;
 mod state;

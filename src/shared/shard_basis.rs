@@ -32,19 +32,11 @@ impl State {
 }
 
 impl SharedState {
-    /// Closes all places, if the basis on which they are open holds no more. A member of a fleet has only what the registry
-    /// says: what was declared before is given away, because other members do not know of it.
+    /// Closes all places, if the basis on which they are open holds no more.
     pub fn follow_basis(&self, state: &mut State) {
         let basis = state.shard_basis();
         if state.shards.basis.is_some() && state.shards.basis != basis {
             self.close_shards(state);
-        }
-        if let Some(Basis::Fleet(_)) = basis {
-            let is_declared = |place: &&Place| place.owned().is_some_and(|owned| !owned.in_fleet);
-            for place in self.shards().in_use().filter(is_declared) {
-                place.set_owned(None);
-                state.shards.unwritten = true;
-            }
         }
     }
 
@@ -134,14 +126,10 @@ impl SharedState {
         node_bits(layout, place).is_some()
     }
 
-    /// A shard with this worker number that this server has, whatever its datacenter is, and the layout has no room for.
-    pub fn shard_without_room(&self, layout: &Layout, worker: u32) -> Option<Number> {
-        let mut places = self.shards().in_use().filter(|place| place.owned().is_some());
-        let is_it = |place: &&Place| {
-            place.number().is_some_and(|number| number.worker == worker)
-                && !self.has_room(layout, place)
-        };
-        places.find(is_it).and_then(Place::number)
+    /// A shard with this worker number that this server has, whatever its datacenter is.
+    pub fn shard_of_worker(&self, worker: u32) -> Option<Number> {
+        let owned = self.shards().in_use().filter(|place| place.owned().is_some());
+        owned.filter_map(Place::number).find(|number| number.worker == worker)
     }
 
     /// Gives back what shards have reserved and not used, and says below which position all is that they have made; and

@@ -65,8 +65,6 @@ pub struct ShardState {
     pub file: FileState,
     /// Below this is all that shards have made before their ceiling was lowered last.
     pub made_end: u64,
-    /// Whether the last write of the file failed.
-    pub write_failed: bool,
     /// The number that this server was known to have as its own before it started.
     pub trusted_number: Option<Number>,
     /// No shard starts below this: up to there this server may have made IDs of any before it started.
@@ -74,7 +72,7 @@ pub struct ShardState {
     /// Below this are the IDs of all shards that were forgotten with a file that could not be used: whatever number becomes
     /// this server's own may have been one of them.
     pub forgotten_end: u64,
-    /// Whether the file says other than the places: it is to be written again.
+    /// Whether the last write of the file failed, so that it may say other than the places: it is to be written again.
     pub unwritten: bool,
 }
 
@@ -84,7 +82,6 @@ impl ShardState {
         basis: None,
         file: FileState::Unread,
         made_end: 0,
-        write_failed: false,
         trusted_number: None,
         start: 0,
         forgotten_end: 0,

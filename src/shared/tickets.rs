@@ -184,6 +184,8 @@ pub struct Tickets {
     registry: AtomicU64,
     /// Whether what the last clean stop put aside is in the places.
     has_aside: AtomicBool,
+    /// How often a sequence lost its ranges to another, for want of a place.
+    evictions: AtomicU64,
     places: [Place; PLACES],
 }
 
@@ -402,6 +404,7 @@ impl Tickets {
             changed: CacheAligned(UnsafeCell::new(unsafe { std::mem::zeroed() })),
             registry: AtomicU64::new(0),
             has_aside: AtomicBool::new(false),
+            evictions: AtomicU64::new(0),
             places: std::array::from_fn(|_| place()),
         }
     }
@@ -439,6 +442,9 @@ impl Tickets {
                     }
                 }
                 let index = self.victim(&table);
+                if table.owned[index].key.sequence != 0 && self.holds(&table, index) {
+                    self.evictions.fetch_add(1, Relaxed);
+                }
                 self.drop_ranges(&mut table, index);
                 let since_ns = clock::mono_ns();
                 table.owned[index] =
@@ -449,16 +455,22 @@ impl Tickets {
         Held { index, generation: self.places[index].generation() }
     }
 
+    /// How often a sequence lost its ranges to another.
+    pub fn evictions(&self) -> u64 {
+        self.evictions.load(Relaxed)
+    }
+
+    fn holds(&self, table: &Table, index: usize) -> bool {
+        let owned = &table.owned[index];
+        owned.ahead.is_some()
+            || !owned.given_back.is_empty()
+            || self.places[index].often.0.current.left().is_some()
+    }
+
     fn victim(&self, table: &Table) -> usize {
-        let holds = |index: usize| {
-            let owned = &table.owned[index];
-            owned.ahead.is_some()
-                || !owned.given_back.is_empty()
-                || self.places[index].often.0.current.left().is_some()
-        };
         let rank = |index: &usize| {
             let used_at_ns = self.places[*index].often.0.used_at_ns.load(Relaxed);
-            (table.owned[*index].key.sequence != 0, holds(*index), used_at_ns)
+            (table.owned[*index].key.sequence != 0, self.holds(table, *index), used_at_ns)
         };
         (0..PLACES).min_by_key(rank).unwrap_or(0)
     }
@@ -477,6 +489,7 @@ impl Tickets {
         owned.current_count = 0;
         owned.leased_until_ns = 0;
         (owned.want, owned.epoch, owned.refused) = (None, None, None);
+        owned.counts.last = None;
         // What is unconfirmed stays: a session that has just taken numbers is about to ask for it.
         let Seldom { generation, has_given_back, .. } = &place.seldom.0;
         has_given_back.store(false, Relaxed);
@@ -629,6 +642,12 @@ impl Tickets {
         place.seldom.0.has_given_back.store(!owned.given_back.is_empty(), Relaxed);
     }
 
+    /// The last number that was fetched of a sequence, unless that was discarded.
+    pub fn last_of(&self, held: Held) -> Option<i64> {
+        let mut table = self.lock.lock();
+        self.owned(&mut table, held)?.1.counts.last
+    }
+
     fn owned<'a>(&self, table: &'a mut Table, held: Held) -> Option<(&Place, &'a mut Owned)> {
         let place = self.places.get(held.index)?;
         (place.generation() == held.generation).then(|| (place, &mut table.owned[held.index]))
@@ -668,8 +687,10 @@ impl Tickets {
             let steps = owned.steps;
             owned.leased_until_ns = 0;
             owned.counts.ranges += 1;
-            owned.counts.last = owned.counts.last.max(Some(steps.last_of(run)));
-            owned.taken_at = owned.taken_at.max(lsn);
+            if owned.counts.last.is_none() || lsn > owned.taken_at {
+                // Not the largest: the sequence may have been set back.
+                (owned.counts.last, owned.taken_at) = (Some(steps.last_of(run)), lsn);
+            }
             let fetched = Ahead { run, counted: Some(lsn) };
             let has_begun_another = owned.begun_last != fetch.after;
             match owned.ahead {
@@ -817,7 +838,7 @@ impl Tickets {
                     }
                     let owned = &mut table.owned[held.index];
                     owned.counts.ranges += 1;
-                    owned.counts.last = owned.counts.last.max(Some(steps.last_of(run)));
+                    owned.counts.last = Some(steps.last_of(run));
                     owned.epoch = Some(epoch);
                     owned.refused = None;
                     owned.ahead = Some(Ahead { run, counted: None });

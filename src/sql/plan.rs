@@ -3,7 +3,6 @@
 
 use id_gen_core::choice::{Choice, Kind, Wish, choices};
 use id_gen_core::layout::{Field, Layout};
-use id_gen_core::offsets::MOST_NODES;
 use id_gen_core::plan::Requirements;
 use id_gen_core::sizes;
 use pgrx::prelude::*;
@@ -70,9 +69,10 @@ fn columns(choice: &Choice, wish: &Wish, now_ms: i64) -> [Option<pg_sys::Datum>;
         Some(float8(size.index)),
         Some(int8((size.bytes() * BILLION).round() as i64)),
         Some(float8(size.bytes() / sizes::BIGINT.bytes())),
-        match no_layout {
-            Some(none) => none.to_string().into_datum(),
-            None => advice(*kind, wish, layout.as_ref()).into_datum(),
+        match (no_layout, misfit) {
+            (Some(none), _) => none.to_string().into_datum(),
+            (None, Some(_)) => None,
+            (None, None) => advice(*kind, wish, layout.as_ref()).into_datum(),
         },
     ]
 }
@@ -103,9 +103,6 @@ fn advice(kind: Kind, wish: &Wish, layout: Option<&Layout>) -> String {
     let numbers = layout.map_or_else(String::new, numbers);
     match kind {
         Kind::Snowflake => format!("{set} {numbers}"),
-        Kind::SnowflakeOfShard if wish.shards == 0 => {
-            "Say how many: SELECT * FROM id_gen_plan(10000, 10, 30, shards => 500);".to_owned()
-        }
         Kind::SnowflakeOfShard => format!(
             "{set} Each needs an id_gen.worker_id of its own, from 0 to {}; larger numbers are shards, each taken on the server that makes its IDs: SELECT id_gen_shard_take({servers}, above => 0); A session names its shard: SET app.shard = {servers}; or the statement does: snowflake_next({servers}).",
             servers - 1
@@ -114,10 +111,7 @@ fn advice(kind: Kind, wish: &Wish, layout: Option<&Layout>) -> String {
             "{set} {numbers} All need the same id_gen.mask_key_file. Show snowflake_mask(id, 'orders'), and look up by WHERE id = snowflake_unmask($1, 'orders'); as text, id_mask_text(id, 'orders')."
         ),
         Kind::Sequence if servers == 1 => {
-            "PostgreSQL's own. Before there is a second server: SELECT * FROM id_gen_offsets_set('public', 1, 2);".to_owned()
-        }
-        Kind::Sequence if servers > MOST_NODES.into() => {
-            "Take tickets of a fleet, which its servers share.".to_owned()
+            "PostgreSQL's own. Not before a second server comes, for it leaves every other number out: SELECT * FROM id_gen_offsets_set('public', 1, 2);".to_owned()
         }
         Kind::Sequence => format!(
             "On each of the {servers} servers, with its own number in place of 1: SELECT * FROM id_gen_offsets_set('public', 1, {servers});"

@@ -232,7 +232,9 @@ pub fn settle_put_back(
 fn fetch(tickets: &Tickets, oid: pg_sys::Oid, held: Held, fetch: Fetch) -> Result<(), Error> {
     // The longest way to a range begins here, so this is a place to be cancelled.
     pgrx::check_for_interrupts!();
-    let (run, lsn) = of_sequence(oid, |sequence| sequence.advance(fetch.size))?;
+    // Where the sequence was set back, and nobody has discarded what is held: not what that is once more.
+    let above = tickets.last_of(held);
+    let (run, lsn) = of_sequence(oid, |sequence| sequence.advance(fetch.size, above))?;
     tickets.deposit(held, fetch, run, lsn);
     wal::flush_soon(lsn);
     Ok(())
@@ -254,6 +256,7 @@ fn refusal(sequence: &Sequence, none: &NoNumbers) -> Error {
             let key = bound::names(sequence).in_registry();
             ticket::behind(&name, &key, counter.last_value, None)
         }
+        NoNumbers::OfFleet(last_value) => ticket::of_fleet(&name, *last_value),
         NoNumbers::Damaged(what) => ticket::damaged(&name, what),
     }
     .into()

@@ -1,8 +1,10 @@
 """Shards: who may make their IDs, what moves, stops, crashes and damage do to them, and every way out of a refusal."""
 
+import errno
 import re
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -25,7 +27,9 @@ from harness.ids import (
     time_of,
 )
 from harness.shards import NOT_HERE, RECOVER, many_of, next_of, owned, refused, release, take
+from harness.shim import compiled, preloading
 
+SHIM = Path(__file__).with_name("directory_fsync.c")
 SHARD = 7
 FILE = "id_gen/pgsql_tmp_shards"
 WITHOUT_NUMBER = PRELOAD if PRELOADED else ""
@@ -428,6 +432,37 @@ def test_what_cannot_be_written_is_not_taken_and_not_given_back(cluster: Cluster
     blocker.rmdir()
     take(cluster, SHARD)
     assert release(cluster, 5) > before
+
+
+@pytest.mark.any_server
+def test_a_take_that_failed_late_is_taken_back_on_disk() -> None:
+    """The directory was not flushed, but the file has its new name: after a restart the server would have the shard."""
+    with Cluster(conf=f"{GENERATING}fsync = on\n", env=preloading(compiled(SHIM))) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        next_id(cluster)
+        take(cluster, 5)
+        fault = cluster.data / "fsync_errno"
+        fault.write_text(str(errno.EIO))
+        assert refusal(cluster, f"SELECT id_gen_shard_take({SHARD}, above => 0)").sqlstate == "58030"
+        fault.unlink()
+        file = cluster.data / FILE
+        cluster.wait_until(lambda: f" {SHARD} declared" not in file.read_text(), "written again")
+        cluster.restart()
+        next_id(cluster)
+        assert owned(cluster) == {5}
+
+
+@pytest.mark.any_server
+def test_a_shard_of_another_datacenter_is_told_and_given_back(cluster: Cluster) -> None:
+    take(cluster, SHARD)
+    change(cluster, "datacenter_id", 3)
+    cluster.poll_until("SELECT datacenter_id = 3 FROM id_gen_status()")
+    check = check_of(cluster, "shards")
+    assert check.status == "error"
+    assert check.found == f"shard {SHARD} is of datacenter 0, and this server is in datacenter 3"
+    release(cluster, SHARD)
+    assert owned(cluster) == set()
+    assert check_of(cluster, "shards").status == "ok"
 
 
 @pytest.mark.any_server

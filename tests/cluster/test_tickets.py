@@ -299,6 +299,29 @@ def test_setval_is_seen_after_a_discard(cluster: Cluster) -> None:
         assert take(other) == [10_002]
 
 
+def test_a_sequence_that_is_set_to_what_is_stored_repeats_nothing(cluster: Cluster) -> None:
+    """As many do after a load. Ranges that are held lie above what is stored, and are used up first."""
+    with cluster.connect() as connection:
+        numbers = take_at_once(connection, 10_000)
+        connection.execute("SELECT setval('invoice', %s)", [numbers[-1]])
+        numbers += take_at_once(connection, 100_000)
+        assert_distinct(numbers)
+        # Who means to begin lower discards what is held.
+        connection.execute("SELECT setval('invoice', 7)")
+        connection.execute("SELECT ticket_discard('invoice')")
+        assert take(connection) == [8]
+
+
+def test_a_clean_restart_of_a_sequence_that_was_set_back_leaves_no_gap() -> None:
+    with own_cluster(taken=10) as cluster:
+        for value in (2_000_000_000, 1000):
+            cluster.psql(f"SELECT setval('invoice', {value}); SELECT ticket_discard('invoice')")
+            assert cluster.psql("SELECT used FROM id_gen_stat_tickets") == ""
+            assert one(cluster) == value + 1
+        cluster.restart()
+        assert one(cluster) == 1002
+
+
 def test_a_sequence_that_is_set_back_begins_anew(cluster: Cluster) -> None:
     cluster.psql("CREATE TABLE t (id bigint DEFAULT ticket_next('invoice')); ALTER SEQUENCE invoice OWNED BY t.id")
     with cluster.connect() as connection, cluster.connect() as other:
@@ -330,6 +353,8 @@ def test_more_sequences_than_places(server: Cluster) -> None:
                 numbers[name] += take(connection, name) + take_at_once(connection, 5, name)
     for taken in numbers.values():
         assert_distinct(taken)
+    check = server.psql("SELECT status, found FROM id_gen_check() WHERE name = 'tickets'")
+    assert check.startswith("warning|") and f"a server has room for {PLACES}" in check
     server.psql("DROP SCHEMA many CASCADE")
 
 
@@ -667,6 +692,7 @@ def test_a_damaged_file_is_a_gap() -> None:
         cluster.start()
         assert one(cluster) > 101
         assert not path.exists()
+        assert f'file "{ASIDE}" could not be used, and was removed' in cluster.log()
 
 
 def test_a_clone_of_a_running_server() -> None:

@@ -194,6 +194,32 @@ def test_another_fleet(first: Cluster, fleet: str) -> None:
     assert await_ticket(first) > max(numbers)
 
 
+def test_a_server_that_leaves_its_fleet(pair: tuple[Cluster, Cluster]) -> None:
+    """Others may have used more than it knows of, so somebody has to say from where on it goes by itself."""
+    first, second = pair
+    numbers = [await_ticket(cluster) for cluster in (first, second) * 5]
+    change(first, "registry", "")
+    first.restart()
+    error = refusal(first, NEXT)
+    assert (error.sqlstate, error.message) == (
+        NOT_YET,
+        "the last numbers of sequence public.invoice came from a fleet's registry",
+    )
+    first.kill9()
+    first.start()
+    with Cluster("standby", standby_of=first) as standby:
+        standby.promote()
+        assert refusal(standby, NEXT).message == error.message
+    assert error.hint
+    last = error.hint.partition("in place of ")[2].partition(":")[0]
+    numbers += [one(second) for _ in range(50)]
+    first.psql(error.hint.rpartition(": ")[2].replace(last, str(max(numbers))))
+    numbers += [one(first) for _ in range(50)]
+    assert_distinct(numbers)
+    first.restart()
+    assert one(first) == numbers[-1] + 1
+
+
 def test_a_damaged_value_stops_nothing_but_its_ticket() -> None:
     with own_pair() as (etcd, first, _):
         etcd.ctl("put", key_of(etcd), "nonsense")

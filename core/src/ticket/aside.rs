@@ -2,7 +2,7 @@
 //! the next start, so that a restart leaves no gap.
 //!
 //! It is written when nobody can take them any more, and removed before the first of them is handed out. As every
-//! [`kept_file`] it is about one directory: no copy hands out the same numbers.
+//! [`kept_file`] it is about one directory: a copy in another one does not hand out the same numbers.
 
 use std::fmt::Write;
 

@@ -48,7 +48,9 @@ SELECT kind, fits, reason, nodes, round(headroom::numeric, 2) AS headroom, table
        round(relative::numeric, 2) AS relative
 FROM id_gen_plan(ids_per_second => 10000, servers => 10, years => 30);
 SELECT kind, key_column, regexp_replace(advice, 'epoch=\d{4}', 'epoch=YYYY') AS advice
-FROM id_gen_plan(10000, 10, 30, regions => 3, shards => 500);
+FROM id_gen_plan(10000, 10, 30, regions => 3, shards => 500) WHERE fits;
+SELECT kind, key_column, regexp_replace(advice, 'epoch=\d{4}', 'epoch=YYYY') AS advice
+FROM id_gen_plan(100, 10, 30, regions => 3, sortable => false);
 SELECT wish, string_agg(kind, ', ' ORDER BY place) FILTER (WHERE fits) AS fit
 FROM (VALUES (1, 'one server', 1, false, 1, 0, false, true, false),
              (2, 'secret', 10, false, 1, 0, true, true, false),

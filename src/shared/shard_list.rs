@@ -6,15 +6,16 @@ use id_gen_core::fleet::Number;
 use id_gen_core::frontier::end_ms;
 use id_gen_core::kept_file::Flaw;
 use id_gen_core::layout::Layout;
-use id_gen_core::shard_file::{Entry, Holding, SHARD_FILE};
+use id_gen_core::shard_file::{Entry, Holding};
 use id_gen_core::shards::{Owned, Place};
 
 use crate::durable;
-use crate::durable::number_file;
 use crate::durable::shard_file::{self, Found};
 use crate::error::FileError;
+use crate::pg::server;
 use crate::shared::shards::FileState;
-use crate::shared::{SharedState, State, WriteGuard};
+use crate::shared::state::{SharedState, State};
+use crate::shared::write_lock::WriteGuard;
 
 /// Reads the file once the server begins to make IDs: no shard goes on below a Unix millisecond. Where an administrator
 /// makes the server start again, forgets what shards have made above another.
@@ -61,15 +62,7 @@ pub fn read_file(
     state.shards.file = match &found {
         Ok(Found::Absent) => FileState::Read,
         Ok(Found::Own(entries)) => {
-            // Declared before this server joined a fleet, whose other members do not know of it: see `follow_basis`, which
-            // may have had no time to write that down.
-            let joined = number_file::is_newer_than(SHARD_FILE);
-            let all = entries.iter().all(|entry| {
-                let is_given_up = joined && entry.holding == Holding::Declared;
-                state.shards.unwritten |= is_given_up;
-                let holding = if is_given_up { Holding::Released } else { entry.holding };
-                put_entry(shared, layout, &Entry { holding, ..*entry })
-            });
+            let all = entries.iter().all(|entry| put_entry(shared, layout, entry));
             if all { FileState::Read } else { FileState::Unusable(Flaw::TooMany.into()) }
         }
         Ok(Found::Foreign) => FileState::Foreign,
@@ -112,11 +105,47 @@ pub fn entries(shared: &SharedState, state: &State, layout: &Layout) -> Vec<Entr
     shared.shards().in_use().filter_map(entry).collect()
 }
 
-/// Writes the file where what it says is not so any more.
+/// Gives up what an administrator declared, before this server makes IDs as a member of a fleet, whose other members do not
+/// know of it; first on disk, so that nothing brings it back. Returns which shards that were.
 ///
 /// # Errors
-/// If it can't be written; whoever comes next tries again.
-pub fn write_changes(
+/// If the file can't be read or written. The server must not be a member then.
+pub fn give_up_declared(shared: &SharedState, layout: &Layout) -> Result<Vec<Number>, FileError> {
+    if server::is_in_recovery() {
+        // Once it is promoted, the file is of another timeline.
+        return Ok(Vec::new());
+    }
+    let guard = shared.write_lock.lock();
+    if matches!(shared.lock().shards.file, FileState::Unread | FileState::Unreadable) {
+        read_file(shared, layout, &guard)?;
+    }
+    let is_declared = |place: &&Place| place.owned().is_some_and(|owned| !owned.in_fleet);
+    let declared: Vec<&Place> = shared.shards().in_use().filter(is_declared).collect();
+    if declared.is_empty() {
+        return Ok(Vec::new());
+    }
+    let entries = {
+        let state = shared.lock();
+        let before: Vec<_> = declared.iter().map(|place| place.owned()).collect();
+        declared.iter().for_each(|place| {
+            place.close();
+            place.set_owned(None);
+        });
+        let entries = entries(shared, &state, layout);
+        declared.iter().zip(before).for_each(|(place, owned)| place.set_owned(owned));
+        entries
+    };
+    write_file(shared, &entries, &guard)?;
+    let _state = shared.lock();
+    declared.iter().for_each(|place| place.set_owned(None));
+    Ok(declared.into_iter().filter_map(Place::number).collect())
+}
+
+/// Writes the file once more where the last attempt failed.
+///
+/// # Errors
+/// If it can't be written; the keeper tries again.
+pub fn write_again(
     shared: &SharedState,
     layout: &Layout,
     guard: &WriteGuard<'_>,
@@ -139,10 +168,10 @@ pub fn write_file(
 ) -> Result<(), FileError> {
     let written = shard_file::write(entries);
     let mut state = shared.lock();
-    state.shards.write_failed = written.is_err();
+    // One that failed may have reached the disk: the keeper writes until that says what the memory says.
+    state.shards.unwritten = written.is_err();
     if written.is_ok() {
         state.shards.file = FileState::Read;
-        state.shards.unwritten = false;
     }
     written
 }
