@@ -665,6 +665,15 @@ DECLARE
     place bigint;
     in_transaction boolean;
 BEGIN
+    -- Everybody may call this. Below 1 it would move the lane back.
+    IF (wanted BETWEEN 1 AND {counts}) IS NOT true THEN
+        IF wanted IS NULL OR wanted < 1 THEN
+            RAISE EXCEPTION 'wanted must be greater than zero'
+                USING ERRCODE = 'invalid_parameter_value', DETAIL = format('It is %s.', coalesce(wanted::text, 'null')),
+                      HINT = 'Ask for 1 or more: SELECT id_gen_managed.take(1);';
+        END IF;
+        wanted := {counts};
+    END IF;
     IF session >> 6 IS DISTINCT FROM pg_backend_pid()::bigint THEN
         session := id_gen_managed.begin_session();
     END IF;
@@ -799,6 +808,7 @@ BEGIN
         'epoch_ms', l.epoch_ms,
         'tick_ms', l.tick_ms,
         'count_bits', count_bits,
+        'counts', 1::bigint << count_bits,
         'count_mask', (1::bigint << count_bits) - 1,
         'spread_mask', (1::bigint << greatest(count_bits - 4, 0)) - 1,
         'lead_ticks', ceil(extract(epoch FROM own.max_lead) * 1000 / l.tick_ms),

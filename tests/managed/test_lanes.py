@@ -18,7 +18,7 @@ import pytest
 
 from harness import Cluster
 from harness.clients import INT8, copy_all
-from harness.ids import error_of
+from harness.ids import error_of, refusal
 from harness.managed import DATABASE, LOCK_CLASS, LOCKS, configure, ids_of, install, sessions
 
 pytestmark = pytest.mark.any_mode
@@ -253,3 +253,18 @@ def test_a_batch_larger_than_the_lead(cluster: Cluster) -> None:
         row = taker.execute("SELECT snowflake_next_array(200000)").fetchone()
         assert row
         assert_increasing(row[0] + ids_of(taker))
+
+
+@pytest.mark.any_server
+def test_no_count_moves_a_lane_back(cluster: Cluster) -> None:
+    """Everybody may call take(): fewer than one is refused, and more than a tick has are as many as it has."""
+    configure(cluster, lanes=1)
+    take = "SELECT id_gen_managed.take(%s)"
+    with cluster.connect(DATABASE) as taker:
+        before = ids_of(taker, 10)
+        for wanted in ("-20000", "0", "NULL", str(-(2**63))):
+            refused = refusal(cluster, take % wanted, DATABASE)
+            assert refused.sqlstate == "22023"
+            assert cluster.psql((refused.hint or "").partition(": ")[2], DATABASE)
+        first = int(cluster.psql(take % (2**63 - 1), DATABASE))
+        assert_increasing([*before, first, *ids_of(taker, 10)])
