@@ -613,6 +613,20 @@ CREATE OR REPLACE FUNCTION id_gen_managed.is_copy() RETURNS boolean
 $$;
 COMMENT ON FUNCTION id_gen_managed.is_copy() IS 'whether the number in use was given to another database';
 
+-- For the lines that errors offer: the layout's next number after one, which after the last is the first.
+CREATE OR REPLACE FUNCTION id_gen_managed.another_number(worker_id integer, datacenter_id integer, layout text)
+    RETURNS text LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    l CONSTANT record := id_gen_managed.layout_of(layout);
+BEGIN
+    IF l.worker_bits = 0 THEN
+        RETURN format('worker_id => 0, datacenter_id => %s', (datacenter_id + 1) % (1::bigint << l.datacenter_bits));
+    END IF;
+    RETURN format('worker_id => %s', (worker_id + 1) % (1::bigint << l.worker_bits));
+END $$;
+COMMENT ON FUNCTION id_gen_managed.another_number(integer, integer, text) IS
+    'another number than this one, as an argument of configure';
+
 -- What a session does before its first snowflake, and again when it has forgotten that, as after RESET ALL. Returns what
 -- it shall remember: its process ID, and in the lowest six bits its lane.
 CREATE OR REPLACE FUNCTION id_gen_managed.begin_session() RETURNS bigint
@@ -637,8 +651,9 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = format('If both made snowflakes with worker number %s, they would make the same ones.',
                                   own.worker_id),
-                  HINT = 'Choose a number that no other database has: SELECT id_gen_managed.configure(worker_id => 2); '
-                         'or the same number again, if the other database is gone.';
+                  HINT = format('Choose a number that no other database has: SELECT id_gen_managed.configure(%s); '
+                                'or the same number again, if the other database is gone.',
+                                id_gen_managed.another_number(own.worker_id, own.datacenter_id, own.layout));
     END IF;
     PERFORM id_gen_managed.renew_lanes(own);
     RETURN set_config('id_gen_managed.session', ((pg_backend_pid()::bigint << 6) | (pg_backend_pid() & 63))::text, false);
@@ -773,8 +788,9 @@ BEGIN
                               '%s ms, and waiting 1000 ms was not or would not be enough.', lead_ms, max_lead_ms),
               HINT = format('Wait %s s for the clock to catch up; if it was set back, put it right; or allow the '
                             'difference: SELECT id_gen_managed.configure(max_lead => ''%s s''); or take a number that was '
-                            'not used: SELECT id_gen_managed.configure(worker_id => %s);',
-                            (lead_ms - max_lead_ms) / 1000 + 1, lead_ms / 1000 + 1, own.worker_id + 1);
+                            'not used: SELECT id_gen_managed.configure(%s);',
+                            (lead_ms - max_lead_ms) / 1000 + 1, lead_ms / 1000 + 1,
+                            id_gen_managed.another_number(own.worker_id, own.datacenter_id, own.layout));
 END $$;
 COMMENT ON FUNCTION id_gen_managed.refuse(bigint, bigint) IS 'raises the error of a snowflake that cannot be made';
 
@@ -1213,6 +1229,7 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   HINT = 'To give it another number: SELECT id_gen_managed.configure(worker_id => 2);';
     END IF;
+    EXECUTE format('SELECT layout FROM %I.snowflake_layouts() WHERE in_use', its_schema) INTO its_layout;
     BEGIN
         EXECUTE format('SELECT n.worker_id, n.datacenter_id FROM %I.snowflake_parse(%1$I.snowflake_next()) n', its_schema)
            INTO its_worker, its_datacenter;
@@ -1227,9 +1244,9 @@ BEGIN
                   DETAIL = format('It is worker %s of datacenter %s, and sessions that call the library itself would make '
                                   'the same IDs.', worker_id, datacenter_id),
                   HINT = format('Choose a number that no server and no other database has: '
-                                'SELECT id_gen_managed.use_script(worker_id => %s);', worker_id + 1);
+                                'SELECT id_gen_managed.use_script(%s);',
+                                id_gen_managed.another_number(worker_id, datacenter_id, its_layout));
     END IF;
-    EXECUTE format('SELECT layout FROM %I.snowflake_layouts() WHERE in_use', its_schema) INTO its_layout;
     PERFORM id_gen_managed.publish('id_gen_managed');
     PERFORM id_gen_managed.configure(
         worker_id => use_script.worker_id, datacenter_id => use_script.datacenter_id,

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from harness import Cluster, SqlError
-from harness.ids import refusal
+from harness.ids import TOO_FAR_AHEAD, refusal
 from harness.managed import DATABASE, OWNER, SCRIPT, WORKER, as_owner, configure, install, run_script
 
 pytestmark = [pytest.mark.any_mode, pytest.mark.any_server]
@@ -188,9 +188,36 @@ def test_a_copy_refuses(cluster: Cluster, way: str) -> None:
     refused = refusal(cluster, NEXT, copy)
     assert refused.sqlstate == NOT_READY
     as_owner(cluster, (refused.hint or "").partition(": ")[2].partition(";")[0], copy)
-    assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())", copy) == "2"
+    assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())", copy) == str(WORKER + 1)
     configure(cluster, copy, worker_id=WORKER)
     assert int(as_owner(cluster, NEXT, copy)) > before
+
+
+@pytest.mark.parametrize(
+    ("own", "offered"),
+    [
+        ("worker_id => 2", "3|0"),
+        ("worker_id => 31, datacenter_id => 4", "0|4"),
+        ("worker_id => 0, datacenter_id => 1, layout => 'epoch=2024-01-01 time:41 datacenter:1 sequence:12'", "0|0"),
+    ],
+)
+def test_the_number_that_errors_offer(cluster: Cluster, own: str, offered: str) -> None:
+    """It is not the one that the original has, and fits the layout."""
+    number = "SELECT worker_id, datacenter_id FROM snowflake_parse(snowflake_next())"
+    install(cluster, "first", worker_id=None)
+    as_owner(cluster, f"SELECT id_gen_managed.configure({own}, lanes => 1)", "first")
+    cluster.psql(f"CREATE DATABASE second OWNER {OWNER} TEMPLATE first")
+    refused = refusal(cluster, NEXT, "second")
+    as_owner(cluster, (refused.hint or "").partition(": ")[2].partition(";")[0], "second")
+    assert as_owner(cluster, number, "second") == offered
+    # A lane that is far ahead.
+    as_owner(cluster, "SELECT setval('id_gen_managed.lane_0', last_value + (1::bigint << 32)) FROM id_gen_managed.lane_0", "first")
+    refused = refusal(cluster, NEXT, "first")
+    assert refused.sqlstate == TOO_FAR_AHEAD
+    as_owner(cluster, f"SELECT {(refused.hint or '').split('SELECT ')[-1]}", "first")
+    assert as_owner(cluster, number, "first") == offered
+    for dbname in ("first", "second"):
+        cluster.psql(f"DROP DATABASE {dbname}")
 
 
 def test_a_copy_goes_on_above_what_the_original_made_ahead_of_the_clock(cluster: Cluster) -> None:

@@ -144,6 +144,18 @@ def test_while_it_is_the_extension(cluster: Cluster) -> None:
 
 
 @pytest.mark.any_server
+def test_back_from_the_layouts_last_number(cluster: Cluster) -> None:
+    """The error offers one that the layout has."""
+    cluster.psql("ALTER SYSTEM SET id_gen.worker_id = 31")
+    cluster.restart()
+    install(cluster)
+    as_owner(cluster, TO_EXTENSION)
+    taken = refusal(cluster, "SELECT id_gen_managed.use_script(worker_id => 31)", DATABASE)
+    as_owner(cluster, (taken.hint or "").partition(": ")[2])
+    assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())") == "0"
+
+
+@pytest.mark.any_server
 def test_a_server_that_is_not_ready(cluster: Cluster) -> None:
     """Nothing is changed where the library would not make the IDs."""
     install(cluster, layout=NARROW_LAYOUT)
