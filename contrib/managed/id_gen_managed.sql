@@ -889,6 +889,8 @@ DECLARE
     own id_gen_managed.number%ROWTYPE;
     new id_gen_managed.number%ROWTYPE;
     former id_gen_managed.number%ROWTYPE;
+    taker CONSTANT name := (SELECT pg_get_userbyid(proowner) FROM pg_proc
+                             WHERE oid = 'id_gen_managed.take(bigint)'::regprocedure);
     was_copy boolean;
     unused_from timestamptz;
     l record;
@@ -964,6 +966,8 @@ BEGIN
 
     FOR lane IN 0..new.lanes - 1 LOOP
         EXECUTE format('CREATE SEQUENCE id_gen_managed.lane_%s MINVALUE 0', lane);
+        -- Whoever typed this: take() runs as its own owner.
+        EXECUTE format('ALTER SEQUENCE id_gen_managed.lane_%s OWNER TO %I', lane, taker);
         PERFORM setval(format('id_gen_managed.lane_%s', lane), first - 1);
     END LOOP;
     INSERT INTO id_gen_managed.number SELECT new.*

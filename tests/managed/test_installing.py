@@ -155,6 +155,20 @@ def test_settings_that_cannot_be(cluster: Cluster, settings: str, sqlstate: str)
     assert int(as_owner(cluster, NEXT)) != before
 
 
+@pytest.mark.parametrize("role", ["member", "postgres"])
+def test_a_number_given_by_another_than_the_owner(cluster: Cluster, role: str) -> None:
+    """By a member of the role that owns the database, or by an administrator: for everybody, as ever."""
+    dbname = f"given_by_{role}"
+    install(cluster, dbname)
+    if role == "member":
+        cluster.psql(f"CREATE ROLE member LOGIN IN ROLE {OWNER}")
+    cluster.psql(f"SET SESSION AUTHORIZATION {role}; SELECT id_gen_managed.configure(worker_id => 9)", dbname)
+    for caller in ("clerk", OWNER, role):
+        worker = "SELECT worker_id FROM snowflake_parse(snowflake_next())"
+        assert cluster.psql(f"SET SESSION AUTHORIZATION {caller}; {worker}", dbname) == "9"
+    configure(cluster, dbname, worker_id=10)
+
+
 def test_a_layout_below_can_be_accepted(cluster: Cluster) -> None:
     install(cluster, "lower")
     as_owner(cluster, NEXT, "lower")
