@@ -493,21 +493,27 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION id_gen_managed.lane_sequences() IS 'the sequences of the lanes, in their order';
 
+-- After an error: a call that was cancelled may have been given the lock first, and knows nothing of it.
+CREATE OR REPLACE FUNCTION id_gen_managed.leave_lane(lane integer) RETURNS void
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT pg_advisory_unlock(id_gen_managed.lock_class(), lane)
+      FROM pg_locks
+     WHERE locktype = 'advisory' AND database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+       AND (classid, objid, objsubid) = (id_gen_managed.lock_class()::oid, lane::oid, 2)
+       AND pid = pg_backend_pid() AND granted
+$$;
+COMMENT ON FUNCTION id_gen_managed.leave_lane(integer) IS 'gives a lane back, if this session has it';
+
 CREATE OR REPLACE FUNCTION id_gen_managed.wait_for_lane(lane integer) RETURNS boolean
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
-DECLARE
-    held boolean := false;
 BEGIN
-    held := pg_advisory_lock(id_gen_managed.lock_class(), lane) IS NOT NULL;
-    RETURN held;
-EXCEPTION
-WHEN query_canceled THEN
-    IF held THEN
-        PERFORM pg_advisory_unlock(id_gen_managed.lock_class(), lane);
+    RETURN pg_advisory_lock(id_gen_managed.lock_class(), lane) IS NOT NULL;
+EXCEPTION WHEN query_canceled OR OTHERS THEN
+    PERFORM id_gen_managed.leave_lane(lane);
+    IF SQLSTATE <> '55P03' THEN
+        RAISE;
     END IF;
-    RAISE;
-WHEN lock_not_available THEN
     RAISE EXCEPTION 'no lane for snowflakes is free'
         USING ERRCODE = 'lock_not_available',
               DETAIL = format('Lane %s has been held for 5 s, which a call does for microseconds.', lane),
@@ -522,23 +528,18 @@ CREATE OR REPLACE FUNCTION id_gen_managed.raise_lanes(least_position bigint) RET
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     sequences CONSTANT regclass[] := id_gen_managed.lane_sequences();
-    held integer;
+    lane integer := 0;
 BEGIN
-    FOR lane IN 0..cardinality(sequences) - 1 LOOP
-        IF pg_try_advisory_lock(id_gen_managed.lock_class(), lane) OR id_gen_managed.wait_for_lane(lane) THEN
-            held := lane;
-        END IF;
+    WHILE lane < cardinality(sequences) LOOP
+        PERFORM pg_try_advisory_lock(id_gen_managed.lock_class(), lane) OR id_gen_managed.wait_for_lane(lane);
         IF pg_sequence_last_value(sequences[lane + 1]) < least_position - 1 THEN
             PERFORM setval(sequences[lane + 1], least_position - 1);
         END IF;
-        IF pg_advisory_unlock(id_gen_managed.lock_class(), lane) THEN
-            held := NULL;
-        END IF;
+        PERFORM pg_advisory_unlock(id_gen_managed.lock_class(), lane);
+        lane := lane + 1;
     END LOOP;
 EXCEPTION WHEN query_canceled OR OTHERS THEN
-    IF held IS NOT NULL THEN
-        PERFORM pg_advisory_unlock(id_gen_managed.lock_class(), held);
-    END IF;
+    PERFORM id_gen_managed.leave_lane(lane);
     RAISE;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.raise_lanes(bigint) IS 'moves all lanes to a position at the least';
@@ -560,12 +561,11 @@ CREATE OR REPLACE FUNCTION id_gen_managed.renew_lanes(own id_gen_managed.number)
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     present CONSTANT bigint := id_gen_managed.incarnation();
-    held boolean := false;
 BEGIN
     IF pg_sequence_last_value('id_gen_managed.incarnation') = present THEN
         RETURN;
     END IF;
-    held := pg_try_advisory_lock(id_gen_managed.lock_class(), -1) OR id_gen_managed.wait_for_lane(-1);
+    PERFORM pg_try_advisory_lock(id_gen_managed.lock_class(), -1) OR id_gen_managed.wait_for_lane(-1);
     -- Another session may have done it meanwhile.
     IF pg_sequence_last_value('id_gen_managed.incarnation') IS DISTINCT FROM present THEN
         PERFORM id_gen_managed.raise_lanes(id_gen_managed.unused_position(
@@ -575,11 +575,9 @@ BEGIN
                    THEN interval '0' ELSE interval '3 s' END));
         PERFORM setval('id_gen_managed.incarnation', present);
     END IF;
-    held := NOT pg_advisory_unlock(id_gen_managed.lock_class(), -1);
+    PERFORM pg_advisory_unlock(id_gen_managed.lock_class(), -1);
 EXCEPTION WHEN query_canceled OR OTHERS THEN
-    IF held THEN
-        PERFORM pg_advisory_unlock(id_gen_managed.lock_class(), -1);
-    END IF;
+    PERFORM id_gen_managed.leave_lane(-1);
     RAISE;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.renew_lanes(id_gen_managed.number) IS

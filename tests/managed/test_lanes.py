@@ -29,6 +29,8 @@ INCIDENTS = 60
 STOPPED_SECONDS = 0.05
 PER_STATEMENT = 50
 HELD = f"SELECT count(*) FROM pg_locks WHERE {LOCKS}"
+HOLD = f"SELECT pg_advisory_lock({LOCK_CLASS}, lane) FROM generate_series(0, %s) lane"
+WAITS = "SELECT wait_event FROM pg_stat_activity WHERE pid = {}"
 CANCELLED = "57014"
 
 # What the lanes are there against: a sequence is read and set, and another session comes in between.
@@ -184,8 +186,7 @@ def test_a_cancelled_call_leaves_its_lane(cluster: Cluster) -> None:
             # Between the lock and the move.
             blocker.execute("ALTER SEQUENCE id_gen_managed.lane_0 OWNED BY NONE")
             call = pool.submit(ids_of, taker)
-            waits = f"SELECT wait_event FROM pg_stat_activity WHERE pid = {taker.info.backend_pid}"
-            cluster.poll_until(waits, expected="relation")
+            cluster.poll_until(WAITS.format(taker.info.backend_pid), expected="relation")
             assert cluster.psql(HELD, DATABASE) == "1"
             taker.cancel()
             assert error_of(call).sqlstate == CANCELLED
@@ -193,16 +194,34 @@ def test_a_cancelled_call_leaves_its_lane(cluster: Cluster) -> None:
         assert_distinct(ids_of(taker, 3) + ids_of(other, 3))
 
 
+def test_a_call_that_is_cancelled_when_it_is_given_the_lane(cluster: Cluster) -> None:
+    """Both while it is stopped: PostgreSQL lets it have the lock, and then cancels it."""
+    configure(cluster, lanes=1)
+    with sessions(cluster, 2) as (keeper, taker), ThreadPoolExecutor(1) as pool:
+        ids_of(taker)
+        keeper.execute(HOLD, [0])
+        call = pool.submit(ids_of, taker)
+        cluster.poll_until(WAITS.format(taker.info.backend_pid), expected="advisory")
+        signal_to(taker.info.backend_pid, signal.SIGSTOP)
+        try:
+            keeper.execute("SELECT pg_advisory_unlock_all()")
+            taker.cancel()
+        finally:
+            signal_to(taker.info.backend_pid, signal.SIGCONT)
+        assert error_of(call).sqlstate == CANCELLED
+        assert cluster.psql(HELD, DATABASE) == "0"
+        assert_distinct(ids_of(taker, 3) + ids_of(keeper, 3))
+
+
 @pytest.mark.any_server
 def test_a_lane_that_is_kept(cluster: Cluster) -> None:
     """By whom no call would: others go beside it, or find out whom to end."""
-    hold = f"SELECT pg_advisory_lock({LOCK_CLASS}, lane) FROM generate_series(0, %s) lane"
     with cluster.connect(DATABASE) as keeper, cluster.connect(DATABASE) as taker:
         configure(cluster, lanes=2)
         before = ids_of(taker, 10)
-        keeper.execute(hold, [0])
+        keeper.execute(HOLD, [0])
         before += ids_of(taker, 10)
-        keeper.execute(hold, [1])
+        keeper.execute(HOLD, [1])
         with pytest.raises(psycopg.errors.LockNotAvailable) as refused:
             ids_of(taker)
         remedy = str(refused.value.diag.message_hint).partition(": ")[2]
