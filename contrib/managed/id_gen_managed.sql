@@ -460,7 +460,8 @@ COMMENT ON FUNCTION id_gen_managed.snowflake_layouts() IS
 -- Making snowflakes
 -- ---------------------------------------------------------------------------------------------------------------------
 
--- The lanes of one session after the other are locked under this number; -1 is no lane, and locks what changes them all.
+-- The lanes of one session after the other are locked under this number. Two are no lanes: -1 locks what moves them all,
+-- and -2 is the gate, which every transaction that makes IDs shares until its end.
 CREATE OR REPLACE FUNCTION id_gen_managed.lock_class() RETURNS integer
     LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN 1768189287;
 COMMENT ON FUNCTION id_gen_managed.lock_class() IS 'the first number of the advisory locks';
@@ -668,7 +669,7 @@ DECLARE
     session bigint := nullif(current_setting('id_gen_managed.session', true), '');
     own_lane integer;
     lane integer;
-    held boolean := false;
+    held boolean;
     waited_s double precision := 0;
     lead_s double precision;
     now_ms double precision;
@@ -678,6 +679,8 @@ DECLARE
     place bigint;
     in_transaction boolean;
 BEGIN
+    -- While the number is changed, wait here, where nothing is held that the change waits for. Nothing is held: false.
+    held := pg_advisory_xact_lock_shared({lock_class}, -2) IS NULL;
     -- Everybody may call this. Below 1 it would move the lane back.
     IF (wanted BETWEEN 1 AND {counts}) IS NOT true THEN
         IF wanted IS NULL OR wanted < 1 THEN
@@ -848,8 +851,30 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_managed.write_take() IS 'writes the functions that depend on the number in use';
 
--- Ends the use of the number: waits for all transactions that have made IDs with it, and removes its lanes, so that a
--- call that was in the midst of one fails.
+-- Waits for all transactions that have made IDs, and lets no other make any until this one ends. Once it has the gate,
+-- it waits for nobody, so that no two wait for each other.
+CREATE OR REPLACE FUNCTION id_gen_managed.close_gate() RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    FOR tries_left IN REVERSE 500..0 LOOP
+        BEGIN
+            PERFORM pg_advisory_xact_lock(id_gen_managed.lock_class(), -2);
+            -- Who went back to a savepoint has given back the gate, but uses the lanes to the transaction's end, and may
+            -- come again: so the gate is opened for a moment. Not for ever, as there may always be one.
+            EXIT WHEN tries_left = 0 OR NOT EXISTS (
+                SELECT FROM pg_locks l
+                 WHERE l.locktype = 'relation' AND l.relation = ANY (id_gen_managed.lane_sequences()) AND l.granted
+                   AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+                   AND l.pid IS DISTINCT FROM pg_backend_pid());
+            RAISE SQLSTATE 'IDGEN';
+        EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
+            PERFORM pg_sleep(0.01);
+        END;
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.close_gate() IS 'waits for all transactions that have made IDs, and holds up others';
+
+-- Ends the use of the number and removes its lanes, so that a call that waits at the gate fails. The caller has closed it.
 CREATE OR REPLACE FUNCTION id_gen_managed.close_number() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -863,7 +888,7 @@ BEGIN
         PERFORM id_gen_managed.renew_lanes(own);
     END IF;
     FOREACH lane IN ARRAY id_gen_managed.lane_sequences() LOOP
-        -- Changes nothing, and takes the lock.
+        -- Changes nothing, and takes the lock: nobody moves it once its last position was read.
         EXECUTE format('ALTER SEQUENCE %s OWNED BY NONE', lane);
         last := greatest(last, pg_sequence_last_value(lane));
         EXECUTE format('DROP SEQUENCE %s', lane);
@@ -897,6 +922,7 @@ DECLARE
     highest_old numeric;
     lowest_new numeric;
 BEGIN
+    PERFORM id_gen_managed.close_gate();
     LOCK TABLE id_gen_managed.number IN SHARE ROW EXCLUSIVE MODE;
     IF (SELECT i.target <> 'id_gen_managed' FROM id_gen_managed.installation i) THEN
         RAISE EXCEPTION 'this database has moved to the extension id_gen'
@@ -1166,6 +1192,7 @@ DECLARE
     its_id bigint;
     its_time timestamptz;
 BEGIN
+    PERFORM id_gen_managed.close_gate();
     IF (SELECT i.target <> 'id_gen_managed' FROM id_gen_managed.installation i) THEN
         RAISE EXCEPTION 'this database has moved to the extension id_gen'
             USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -1221,11 +1248,13 @@ COMMENT ON FUNCTION id_gen_managed.use_extension(name) IS
 CREATE OR REPLACE FUNCTION id_gen_managed.use_script(worker_id integer, datacenter_id integer DEFAULT 0) RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    its_schema CONSTANT name := (SELECT i.target FROM id_gen_managed.installation i);
+    its_schema name;
     its_layout text;
     its_worker integer;
     its_datacenter integer;
 BEGIN
+    PERFORM id_gen_managed.close_gate();
+    its_schema := (SELECT i.target FROM id_gen_managed.installation i);
     IF its_schema = 'id_gen_managed' THEN
         RAISE EXCEPTION 'this database uses the script already'
             USING ERRCODE = 'object_not_in_prerequisite_state',

@@ -19,7 +19,7 @@ import pytest
 from harness import Cluster
 from harness.clients import INT8, copy_all
 from harness.ids import error_of, refusal
-from harness.managed import DATABASE, LOCK_CLASS, LOCKS, configure, ids_of, install, sessions
+from harness.managed import DATABASE, LOCK_CLASS, LOCKS, WORKER, configure, ids_of, install, sessions
 
 pytestmark = pytest.mark.any_mode
 
@@ -32,6 +32,8 @@ HELD = f"SELECT count(*) FROM pg_locks WHERE {LOCKS}"
 HOLD = f"SELECT pg_advisory_lock({LOCK_CLASS}, lane) FROM generate_series(0, %s) lane"
 WAITS = "SELECT wait_event FROM pg_stat_activity WHERE pid = {}"
 CANCELLED = "57014"
+BEGIN_AGAIN = "40001"
+CHANGES = 10
 
 # What the lanes are there against: a sequence is read and set, and another session comes in between.
 BARE_SEQUENCE = """
@@ -187,7 +189,7 @@ def test_a_cancelled_call_leaves_its_lane(cluster: Cluster) -> None:
             blocker.execute("ALTER SEQUENCE id_gen_managed.lane_0 OWNED BY NONE")
             call = pool.submit(ids_of, taker)
             cluster.poll_until(WAITS.format(taker.info.backend_pid), expected="relation")
-            assert cluster.psql(HELD, DATABASE) == "1"
+            assert cluster.psql(f"{HELD} AND objid = 0", DATABASE) == "1"
             taker.cancel()
             assert error_of(call).sqlstate == CANCELLED
             assert cluster.psql(HELD, DATABASE) == "0"
@@ -272,6 +274,57 @@ def test_a_batch_larger_than_the_lead(cluster: Cluster) -> None:
         row = taker.execute("SELECT snowflake_next_array(200000)").fetchone()
         assert row
         assert_increasing(row[0] + ids_of(taker))
+
+
+@pytest.mark.any_server
+def test_a_number_is_changed_under_more_sessions_than_lanes(cluster: Cluster) -> None:
+    """The change waits for them, and they for it, but no two for each other."""
+    configure(cluster, lanes=4, worker_id=WORKER, max_lead="60 s")
+    stop = threading.Event()
+    outcomes: list[str] = []
+    given: list[int] = []
+
+    def take() -> None:
+        with cluster.connect(DATABASE) as connection:
+            while not stop.is_set():
+                try:
+                    with connection.transaction():
+                        ids = [each for _ in range(5) for each in ids_of(connection, 30)]
+                    given.extend(ids)
+                except psycopg.Error as error:
+                    outcomes.append(error.sqlstate or "")
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        running = [pool.submit(take) for _ in range(CLIENTS)]
+        try:
+            for number in range(CHANGES):
+                before = len(given)
+                configure(cluster, worker_id=number)
+                cluster.wait_until(lambda before=before: len(given) > before + 2000, "giving IDs")
+        finally:
+            stop.set()
+        for each in running:
+            each.result()
+    assert {*outcomes} <= {BEGIN_AGAIN}
+    assert_distinct(given)
+
+
+@pytest.mark.any_server
+def test_a_number_is_changed_while_a_transaction_goes_back_to_a_savepoint(cluster: Cluster) -> None:
+    """It makes IDs again, as it did before, and the change comes after it."""
+    configure(cluster, lanes=2)
+    with sessions(cluster, 2) as (taker, owner), ThreadPoolExecutor(1) as pool:
+        taker.execute("BEGIN; SAVEPOINT here")
+        ids = ids_of(taker)
+        taker.execute("ROLLBACK TO here")
+        change = pool.submit(owner.execute, "SELECT id_gen_managed.configure(worker_id => 5)")
+        state = f"SELECT state FROM pg_stat_activity WHERE pid = {owner.info.backend_pid}"
+        cluster.poll_until(state, expected="active")
+        time.sleep(STOPPED_SECONDS)
+        assert_distinct(ids + ids_of(taker, 10))
+        assert not change.done()
+        taker.execute("COMMIT")
+        change.result()
 
 
 @pytest.mark.any_server

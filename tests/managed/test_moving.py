@@ -10,7 +10,7 @@ import pytest
 
 from harness import GENERATING, Cluster, SqlError
 from harness.ids import NARROW_LAYOUT, refusal
-from harness.managed import DATABASE, OWNER, as_owner, configure, install, run_script
+from harness.managed import DATABASE, LOCKS, OWNER, as_owner, install, run_script
 
 # The library generates, which it does preloaded on every version.
 pytestmark = pytest.mark.any_mode
@@ -180,16 +180,18 @@ def test_a_call_under_way(cluster: Cluster) -> None:
     with cluster.connect(DATABASE) as holder, cluster.connect(DATABASE) as taker, ThreadPoolExecutor(1) as pool:
         taker.execute("SELECT snowflake_next()")
         holder.execute("BEGIN")
-        holder.execute("SELECT id_gen_managed.close_number()")
+        holder.execute("SELECT id_gen_managed.close_gate(), id_gen_managed.close_number()")
         call = pool.submit(taker.execute, "SELECT snowflake_next()")
         waits = f"SELECT wait_event FROM pg_stat_activity WHERE pid = {taker.info.backend_pid}"
-        cluster.poll_until(waits, expected="relation")
-        holder.execute("SELECT id_gen_managed.write_take()")
+        cluster.poll_until(waits, expected="advisory")
+        held = f"SELECT count(*) FROM pg_locks WHERE {LOCKS} AND granted AND pid = {taker.info.backend_pid}"
+        assert cluster.psql(held, DATABASE) == "0"
+        holder.execute("SELECT id_gen_managed.configure(worker_id => 8)")
         holder.execute("COMMIT")
         with pytest.raises(psycopg.errors.SerializationFailure):
             call.result()
-    configure(cluster, worker_id=8)
-    assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())") == "8"
+        again = taker.execute("SELECT worker_id FROM snowflake_parse(snowflake_next())").fetchone()
+        assert again == (8,)
 
 
 @pytest.mark.any_server
