@@ -107,7 +107,7 @@ END;
 COMMENT ON FUNCTION id_gen_managed.presets() IS 'the layouts known by name';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.refuse_layout(fact text) RETURNS void
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE EXCEPTION 'invalid layout'
         USING ERRCODE = 'invalid_parameter_value', DETAIL = upper(left(fact, 1)) || substr(fact, 2) || '.',
@@ -121,7 +121,7 @@ CREATE OR REPLACE FUNCTION id_gen_managed.layout_of(
         OUT epoch_ms bigint, OUT tick_ms bigint, OUT is_unsigned boolean, OUT total_bits integer,
         OUT time_bits integer, OUT time_shift integer, OUT datacenter_bits integer, OUT datacenter_shift integer,
         OUT worker_bits integer, OUT worker_shift integer, OUT sequence_bits integer, OUT sequence_shift integer)
-    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- What PostgreSQL and RFC 3339 both read; the library's other spellings of a time are not read here.
     utc_time CONSTANT text := '^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d(:?\d\d)?)$';
@@ -286,7 +286,7 @@ CREATE OR REPLACE FUNCTION id_gen_managed.text_of_ms(unix_ms numeric) RETURNS te
 COMMENT ON FUNCTION id_gen_managed.text_of_ms(numeric) IS 'a Unix time in milliseconds, as errors show it';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.tick_at(ts timestamptz, layout text, l record) RETURNS bigint
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     since_us numeric;
 BEGIN
@@ -309,7 +309,7 @@ COMMENT ON FUNCTION id_gen_managed.tick_at(timestamptz, text, record) IS 'the ti
 
 -- The tick of an ID. Its bits above the layout's must not be set.
 CREATE OR REPLACE FUNCTION id_gen_managed.tick_in(id bigint, layout text, l record) RETURNS bigint
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF l.total_bits < 64 AND (id & ((-1)::bigint << l.total_bits)) <> 0 THEN
         RAISE EXCEPTION 'snowflake % is out of range for the layout', id
@@ -322,8 +322,8 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_managed.tick_in(bigint, text, record) IS 'the tick of a snowflake';
 
-CREATE OR REPLACE FUNCTION id_gen_managed.check_number(field text, value integer, bits integer, layout text) RETURNS bigint
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION id_gen_managed.check_number(field text, value integer, bits integer, layout text)
+    RETURNS bigint LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF value < 0 OR value >= 1::bigint << bits THEN
         RAISE EXCEPTION '% % is out of range', field, value
@@ -343,7 +343,7 @@ COMMENT ON FUNCTION id_gen_managed.check_number(text, integer, integer, text) IS
 -- ---------------------------------------------------------------------------------------------------------------------
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_timestamp(id bigint, layout text) RETURNS timestamptz
-    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     l CONSTANT record := id_gen_managed.layout_of(layout);
 BEGIN
@@ -360,7 +360,7 @@ COMMENT ON FUNCTION id_gen_managed.snowflake_timestamp(bigint) IS
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_parse(
         id bigint, layout text,
         OUT created_at timestamptz, OUT datacenter_id integer, OUT worker_id integer, OUT sequence integer)
-    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     l CONSTANT record := id_gen_managed.layout_of(layout);
 BEGIN
@@ -382,7 +382,7 @@ END;
 COMMENT ON FUNCTION id_gen_managed.snowflake_parse(bigint) IS 'the fields of a snowflake in this database''s layout';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_min(ts timestamptz, layout text) RETURNS bigint
-    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     l CONSTANT record := id_gen_managed.layout_of(layout);
 BEGIN
@@ -397,7 +397,7 @@ COMMENT ON FUNCTION id_gen_managed.snowflake_min(timestamptz) IS
     'smallest snowflake of the tick that holds an instant, in this database''s layout';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_max(ts timestamptz, layout text) RETURNS bigint
-    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     l CONSTANT record := id_gen_managed.layout_of(layout);
 BEGIN
@@ -413,7 +413,7 @@ COMMENT ON FUNCTION id_gen_managed.snowflake_max(timestamptz) IS
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_make(
         ts timestamptz, datacenter_id integer, worker_id integer, sequence integer, layout text) RETURNS bigint
-    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     l CONSTANT record := id_gen_managed.layout_of(layout);
 BEGIN
@@ -1017,7 +1017,7 @@ COMMENT ON FUNCTION id_gen_managed.snowflake_next() IS
     'next snowflake of this database: unique, and larger than every one this session got before';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_next_batch(count integer) RETURNS SETOF bigint
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     left_over bigint := count;
     id bigint;
@@ -1055,7 +1055,7 @@ COMMENT ON FUNCTION id_gen_managed.snowflake_next_array(integer) IS
 -- A step is 1/4096 ms, the lowest of the 12 bits below the milliseconds. The session keeps its last one in a setting,
 -- which a transaction that is rolled back takes with it.
 CREATE OR REPLACE FUNCTION id_gen_managed.uuid_step() RETURNS bigint
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     now_us CONSTANT bigint := date_part('epoch', clock_timestamp()) * 1000000;
     last CONSTANT bigint := nullif(current_setting('id_gen_managed.uuid_step', true), '');
@@ -1071,7 +1071,7 @@ CREATE OR REPLACE FUNCTION id_gen_managed.uuid_of(unix_ms bigint, step bigint, t
 COMMENT ON FUNCTION id_gen_managed.uuid_of(bigint, bigint, text) IS 'a UUID version 7 from its parts';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.uuid_ms(ts timestamptz) RETURNS bigint
-    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF NOT isfinite(ts) OR NOT floor(extract(epoch FROM ts) * 1000) BETWEEN 0 AND 281474976710655 THEN
         RAISE EXCEPTION 'timestamp is out of range for UUID version 7'
@@ -1084,7 +1084,7 @@ END $$;
 COMMENT ON FUNCTION id_gen_managed.uuid_ms(timestamptz) IS 'a timestamp as the milliseconds of a UUID version 7';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7() RETURNS uuid
-    LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE AS $$
+    LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     step CONSTANT bigint := id_gen_managed.uuid_step();
 BEGIN
@@ -1094,7 +1094,7 @@ END $$;
 COMMENT ON FUNCTION id_gen_managed.uuidv7() IS 'new UUID version 7, larger than every one this session got before';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7(shift interval) RETURNS uuid
-    LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE AS $$
+    LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     step CONSTANT bigint := id_gen_managed.uuid_step();
 BEGIN

@@ -31,6 +31,7 @@ OBJECTS = """
 # A caller's schema, put in front of PostgreSQL's own: whatever is called from there would run as the script's owner.
 TRAP = """
     CREATE SCHEMA trap AUTHORIZATION clerk;
+    GRANT USAGE ON SCHEMA trap TO PUBLIC;
     SET SESSION AUTHORIZATION clerk;
     CREATE FUNCTION trap.caught() RETURNS text LANGUAGE plpgsql
         AS 'BEGIN RAISE EXCEPTION ''caught %'', current_user; END';
@@ -40,7 +41,19 @@ TRAP = """
         AS 'SELECT length(trap.caught())';
     CREATE FUNCTION trap.plus(bigint, integer) RETURNS bigint LANGUAGE sql AS 'SELECT length(trap.caught())';
     CREATE OPERATOR trap.+ (LEFTARG = bigint, RIGHTARG = integer, FUNCTION = trap.plus);
-    SET search_path = trap, pg_catalog, public;
+    CREATE FUNCTION trap.generate_series(integer, bigint) RETURNS SETOF bigint LANGUAGE sql
+        AS 'SELECT length(trap.caught())';
+    CREATE FUNCTION trap.times(numeric, integer) RETURNS numeric LANGUAGE sql AS 'SELECT length(trap.caught())';
+    CREATE OPERATOR trap.* (LEFTARG = numeric, RIGHTARG = integer, FUNCTION = trap.times);
+    CREATE FUNCTION trap.bits(bigint, integer) RETURNS bigint LANGUAGE sql AS 'SELECT length(trap.caught())';
+    CREATE OPERATOR trap.& (LEFTARG = bigint, RIGHTARG = integer, FUNCTION = trap.bits);
+"""
+
+# What is parsed when it is called, by the caller's path unless it has its own.
+PARSED_WHEN_CALLED = """
+    SELECT p.oid::regprocedure FROM pg_proc p
+     WHERE p.pronamespace IN ('public'::regnamespace, 'id_gen_managed'::regnamespace) AND p.prosqlbody IS NULL
+       AND 'search_path=pg_catalog, pg_temp' <> ALL (coalesce(p.proconfig, '{}'))
 """
 
 
@@ -67,8 +80,19 @@ def test_everybody_may_call_and_nobody_else_moves_lanes(cluster: Cluster) -> Non
         "id_gen_managed.use_extension()", "count(*) FROM id_gen_managed.number",
     ):  # fmt: skip
         assert refusal(cluster, as_clerk(f"SELECT {call}"), DATABASE).sqlstate == NOT_ALLOWED, call
-    caught = cluster.psql(f"{TRAP} SELECT 1 FROM snowflake_next(), snowflake_next_array(2)", DATABASE)
-    assert caught == "1"
+
+
+def test_nothing_of_the_callers_is_called(cluster: Cluster) -> None:
+    """Not before PostgreSQL's own, nor after it where its arguments fit better."""
+    cluster.psql(TRAP, DATABASE)
+    calls = """
+        SELECT 1 FROM snowflake_next(), snowflake_next_array(2), snowflake_next_batch(2), public.uuidv7() id,
+            public.uuidv7('1 hour'::interval), uuidv7_min(now()), uuidv7_timestamp(id), snowflake_min(now()),
+            snowflake_max(now()), snowflake_make(now(), 0, 0, 0), snowflake_parse(1), snowflake_timestamp(1, 'js')
+    """
+    for path in ("trap, pg_catalog, public", "public, trap"):
+        assert {*as_owner(cluster, f"SET search_path = {path}; {calls}").split()} == {"1"}, path
+    assert cluster.psql(PARSED_WHEN_CALLED, DATABASE) == ""
 
 
 def test_it_can_be_run_again(cluster: Cluster) -> None:
@@ -225,7 +249,8 @@ def test_the_number_that_errors_offer(cluster: Cluster, own: str, offered: str) 
     as_owner(cluster, (refused.hint or "").partition(": ")[2].partition(";")[0], "second")
     assert as_owner(cluster, number, "second") == offered
     # A lane that is far ahead.
-    as_owner(cluster, "SELECT setval('id_gen_managed.lane_0', last_value + (1::bigint << 32)) FROM id_gen_managed.lane_0", "first")
+    lane = "id_gen_managed.lane_0"
+    as_owner(cluster, f"SELECT setval('{lane}', last_value + (1::bigint << 32)) FROM {lane}", "first")
     refused = refusal(cluster, NEXT, "first")
     assert refused.sqlstate == TOO_FAR_AHEAD
     as_owner(cluster, f"SELECT {(refused.hint or '').split('SELECT ')[-1]}", "first")
