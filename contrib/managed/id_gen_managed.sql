@@ -21,7 +21,18 @@
 -- so those are not repeated either, unless the clock goes back as well.
 
 DO $$
+DECLARE
+    schema_owner CONSTANT name := (SELECT pg_get_userbyid(n.nspowner) FROM pg_namespace n
+                                    WHERE n.nspname = 'id_gen_managed');
 BEGIN
+    -- What is in a schema of another role's, such as a trigger, would run as the role that runs this.
+    IF schema_owner <> current_user THEN
+        RAISE EXCEPTION 'the schema id_gen_managed belongs to another role'
+            USING ERRCODE = 'insufficient_privilege',
+                  DETAIL = format('It belongs to %I, and the script is run by %I.', schema_owner, current_user),
+                  HINT = format('Run it as that role: SET ROLE %I; or, if the schema is not from this script: '
+                                'DROP SCHEMA id_gen_managed CASCADE;', schema_owner);
+    END IF;
     IF to_regclass('id_gen_managed.installation') IS NOT NULL THEN
         IF (SELECT target <> 'id_gen_managed' FROM id_gen_managed.installation) THEN
             RAISE EXCEPTION 'this database has moved to the extension id_gen'

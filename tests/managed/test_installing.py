@@ -105,6 +105,32 @@ def test_it_can_be_run_again(cluster: Cluster) -> None:
     assert as_owner(cluster, f"SELECT worker_id FROM snowflake_parse({after})") == str(WORKER)
 
 
+def test_a_schema_that_another_role_made(cluster: Cluster) -> None:
+    """Its triggers would run as whoever runs the script."""
+    cluster.psql(f"CREATE DATABASE claimed OWNER {OWNER} TEMPLATE template0")
+    cluster.psql("GRANT CREATE ON DATABASE claimed TO clerk", "claimed")
+    claim = """
+        SET SESSION AUTHORIZATION clerk;
+        CREATE SCHEMA id_gen_managed;
+        CREATE TABLE id_gen_managed.installation (one boolean PRIMARY KEY DEFAULT true, home name, target name
+            DEFAULT 'id_gen_managed', version text);
+        CREATE FUNCTION id_gen_managed.caught() RETURNS trigger LANGUAGE plpgsql
+            AS 'BEGIN RAISE EXCEPTION ''caught %'', current_user; END';
+        CREATE TRIGGER trap BEFORE INSERT ON id_gen_managed.installation FOR EACH ROW
+            EXECUTE FUNCTION id_gen_managed.caught();
+    """
+    cluster.psql(claim, "claimed")
+    refused = refusal(cluster, SCRIPT.read_text(), "claimed")
+    assert refused.sqlstate == NOT_ALLOWED
+    assert "clerk" in (refused.detail or "")
+    cluster.psql((refused.hint or "").rpartition(": ")[2], "claimed")
+    run_script(cluster, "claimed")
+    # The administrator updates it as the role that has it.
+    refused = refusal(cluster, SCRIPT.read_text(), "claimed")
+    as_its_owner = (refused.hint or "").partition(": ")[2].partition(";")[0]
+    cluster.psql(f"{as_its_owner}; {SCRIPT.read_text()}", "claimed")
+
+
 def test_it_can_be_removed(cluster: Cluster) -> None:
     install(cluster, "removed", worker_id=None)
     empty = cluster.psql(OBJECTS, "template1")
