@@ -1300,22 +1300,28 @@ COMMENT ON FUNCTION id_gen_managed.use_script(integer, integer) IS
 CREATE OR REPLACE FUNCTION id_gen_managed.uninstall() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    target CONSTANT name := (SELECT i.target FROM id_gen_managed.installation i);
     home CONSTANT name := (SELECT i.home FROM id_gen_managed.installation i);
-    published regprocedure;
+    relation record;
 BEGIN
-    FOR published IN
-        SELECT p.oid FROM pg_proc o
-          JOIN pg_proc p ON p.pronamespace = to_regnamespace(quote_ident(home)) AND p.proname = o.proname
-                        AND p.proargtypes = o.proargtypes
-         WHERE o.pronamespace = 'id_gen_managed'::regnamespace AND o.proname ~ '^(snowflake|uuidv7)(_|$)'
+    PERFORM id_gen_managed.close_gate();
+    -- All in one, as they call each other; PostgreSQL refuses it where anything else does.
+    EXECUTE (
+        SELECT 'DROP FUNCTION ' || string_agg(DISTINCT f.oid::regprocedure::text, ', ') || ' RESTRICT'
+          FROM pg_proc o
+          JOIN pg_proc f ON f.oid = o.oid
+                         OR o.proname ~ '^(snowflake|uuidv7)(_|$)' AND f.proname = o.proname
+                            AND f.pronamespace = to_regnamespace(quote_ident(home)) AND f.proargtypes = o.proargtypes
+         WHERE o.pronamespace = 'id_gen_managed'::regnamespace);
+    FOR relation IN
+        SELECT c.oid::regclass AS name, CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind FROM pg_class c
+         WHERE c.relnamespace = 'id_gen_managed'::regnamespace AND c.relkind IN ('S', 'r')
     LOOP
-        EXECUTE format('DROP FUNCTION %s', published);
+        EXECUTE format('DROP %s %s RESTRICT', relation.kind, relation.name);
     END LOOP;
-    DROP SCHEMA id_gen_managed CASCADE;
+    DROP SCHEMA id_gen_managed RESTRICT;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.uninstall() IS
-    'removes all that the script made; refused while a table''s default or an index calls one of its functions';
+    'removes all that the script made; refused while anything else, as a default or an index, needs one of its functions';
 
 DO $$
 DECLARE

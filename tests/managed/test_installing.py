@@ -134,10 +134,19 @@ def test_a_schema_that_another_role_made(cluster: Cluster) -> None:
 def test_it_can_be_removed(cluster: Cluster) -> None:
     install(cluster, "removed", worker_id=None)
     empty = cluster.psql(OBJECTS, "template1")
-    as_owner(cluster, "CREATE TABLE item (id bigint DEFAULT snowflake_next())", "removed")
+    configure(cluster, "removed", worker_id=8)
     remove = f"SET SESSION AUTHORIZATION {OWNER}; SELECT id_gen_managed.uninstall()"
-    assert refusal(cluster, remove, "removed").sqlstate == IS_NEEDED
-    as_owner(cluster, "DROP TABLE item; SELECT id_gen_managed.uninstall()", "removed")
+    for use in (
+        "CREATE TABLE item (id bigint DEFAULT snowflake_next())",
+        "CREATE TABLE item (id bigint DEFAULT id_gen_managed.snowflake_next())",
+        "CREATE TABLE item (id bigint); CREATE INDEX ON item (id_gen_managed.snowflake_timestamp(id, 'js'))",
+        "CREATE TABLE item AS SELECT; CREATE VIEW numbers AS SELECT FROM id_gen_managed.number",
+    ):
+        as_owner(cluster, use, "removed")
+        assert refusal(cluster, remove, "removed").sqlstate == IS_NEEDED, use
+        assert as_owner(cluster, "SELECT id_gen_managed.snowflake_next() IS NOT NULL", "removed") == "t"
+        as_owner(cluster, "DROP VIEW IF EXISTS numbers; DROP TABLE item", "removed")
+    as_owner(cluster, "SELECT id_gen_managed.uninstall()", "removed")
     assert cluster.psql(OBJECTS, "removed") == empty
 
 
