@@ -530,7 +530,8 @@ EXCEPTION WHEN query_canceled OR OTHERS THEN
         USING ERRCODE = 'lock_not_available',
               DETAIL = format('Lane %s has been held for 5 s, which a call does for microseconds.', lane),
               HINT = format('End the session that holds it: SELECT pg_terminate_backend(pid) FROM pg_locks '
-                            'WHERE locktype = ''advisory'' AND (classid, objid) = (%s, %s) AND granted;',
+                            'WHERE locktype = ''advisory'' AND (classid, objid) = (%s, %s) AND granted AND database = '
+                            '(SELECT oid FROM pg_database WHERE datname = current_database()) AND pid <> pg_backend_pid();',
                             id_gen_managed.lock_class(), lane);
 END $$;
 COMMENT ON FUNCTION id_gen_managed.wait_for_lane(integer) IS 'takes a lane that another session holds, within 5 s';

@@ -218,8 +218,13 @@ def test_a_call_that_is_cancelled_when_it_is_given_the_lane(cluster: Cluster) ->
 @pytest.mark.any_server
 def test_a_lane_that_is_kept(cluster: Cluster) -> None:
     """By whom no call would: others go beside it, or find out whom to end."""
-    with cluster.connect(DATABASE) as keeper, cluster.connect(DATABASE) as taker:
+    with (
+        cluster.database("elsewhere") as elsewhere,
+        cluster.connect(elsewhere) as bystander,
+        sessions(cluster, 2) as (keeper, taker),
+    ):
         configure(cluster, lanes=2)
+        bystander.execute(HOLD, [1])
         before = ids_of(taker, 10)
         keeper.execute(HOLD, [0])
         before += ids_of(taker, 10)
@@ -230,6 +235,7 @@ def test_a_lane_that_is_kept(cluster: Cluster) -> None:
         assert refused.value.diag.message_primary == "no lane for snowflakes is free"
         assert cluster.psql(remedy, DATABASE) == "t"
         assert_increasing(before + ids_of(taker, 10))
+        assert bystander.execute("SELECT 1").fetchone()
 
 
 @pytest.mark.any_server
