@@ -638,6 +638,16 @@ END $$;
 COMMENT ON FUNCTION id_gen_managed.another_number(integer, integer, text) IS
     'another number than this one, as an argument of configure';
 
+CREATE OR REPLACE FUNCTION id_gen_managed.refuse_without_number() RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE EXCEPTION 'this database has no worker number'
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'Every database needs a number of its own within its IDs, or two would make the same ID.',
+              HINT = 'Choose a number that no other database has: SELECT id_gen_managed.configure(worker_id => 1);';
+END $$;
+COMMENT ON FUNCTION id_gen_managed.refuse_without_number() IS 'raises the error of a database without a worker number';
+
 -- What a session does before its first snowflake, and again when it has forgotten that, as after RESET ALL. Returns what
 -- it shall remember: its process ID, and in the lowest six bits its lane.
 CREATE OR REPLACE FUNCTION id_gen_managed.begin_session() RETURNS bigint
@@ -652,6 +662,10 @@ BEGIN
                   HINT = 'Run the statement on the primary. The functions that decode work here too.';
     END IF;
     SELECT * INTO own FROM id_gen_managed.number WHERE in_use;
+    IF NOT FOUND THEN
+        -- The functions are those of a number, and the tables are empty: so a dump without rows leaves them.
+        PERFORM id_gen_managed.refuse_without_number();
+    END IF;
     IF id_gen_managed.is_copy() THEN
         -- The lanes are those of now, whatever this transaction's snapshot shows.
         IF NOT EXISTS (SELECT FROM pg_class WHERE oid = to_regclass('id_gen_managed.lane_0')) THEN
@@ -811,10 +825,7 @@ COMMENT ON FUNCTION id_gen_managed.refuse(bigint, bigint) IS 'raises the error o
 CREATE OR REPLACE FUNCTION id_gen_managed.take_unset() RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN $template$
 BEGIN
-    RAISE EXCEPTION 'this database has no worker number'
-        USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Every database needs a number of its own within its IDs, or two would make the same ID.',
-              HINT = 'Choose a number that no other database has: SELECT id_gen_managed.configure(worker_id => 1);';
+    PERFORM id_gen_managed.refuse_without_number();
 END $template$::text;
 COMMENT ON FUNCTION id_gen_managed.take_unset() IS 'the text of take() without a worker number';
 
@@ -948,9 +959,7 @@ BEGIN
     new.layout := coalesce(configure.layout, own.layout, 'default');
     new.in_use := true;
     IF new.worker_id IS NULL THEN
-        RAISE EXCEPTION 'this database has no worker number'
-            USING ERRCODE = 'object_not_in_prerequisite_state',
-                  HINT = 'Choose a number that no other database has: SELECT id_gen_managed.configure(worker_id => 1);';
+        PERFORM id_gen_managed.refuse_without_number();
     END IF;
     l := id_gen_managed.layout_of(new.layout);
     PERFORM id_gen_managed.check_number('datacenter', new.datacenter_id, l.datacenter_bits, new.layout);

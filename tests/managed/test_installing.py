@@ -191,6 +191,16 @@ def test_a_number_has_to_be_given(cluster: Cluster) -> None:
     assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())", "numberless") == "1"
 
 
+@pytest.mark.parametrize("rows", ["--schema-only", "--exclude-table-data=id_gen_managed.*"])
+def test_a_copy_without_its_rows_has_no_number(cluster: Cluster, rows: str) -> None:
+    with cluster.database("without_rows", OWNER) as copy:
+        cluster.psql(cluster.run("pg_dump", rows, dbname=DATABASE), copy)
+        refused = refusal(cluster, NEXT, copy)
+        assert (refused.sqlstate, refused.message) == (NOT_READY, "this database has no worker number")
+        as_owner(cluster, (refused.hint or "").partition(": ")[2], copy)
+        assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())", copy) == "1"
+
+
 @pytest.mark.parametrize(
     ("settings", "sqlstate"),
     [
