@@ -970,7 +970,8 @@ BEGIN
     IF NOT new.lanes IN (1, 2, 4, 8, 16, 32, 64) OR new.lanes > 1::bigint << l.sequence_bits THEN
         RAISE EXCEPTION 'lanes must be a power of two from 1 to %', least(64, 1::bigint << l.sequence_bits)
             USING ERRCODE = 'invalid_parameter_value', DETAIL = format('It is %s.', new.lanes),
-                  HINT = 'Leave it out, or type for example: SELECT id_gen_managed.configure(lanes => 1);';
+                  HINT = format('Leave it out, or type for example: SELECT id_gen_managed.configure(lanes => %s);',
+                                least(16, 1::bigint << l.sequence_bits));
     END IF;
     new.max_lead := coalesce(configure.max_lead, own.max_lead, '1 s');
     IF NOT new.max_lead BETWEEN interval '0' AND interval '3650 days' THEN

@@ -611,13 +611,8 @@ impl Reason {
             .hint("Make the ID in the transaction that stores it: SELECT snowflake_next();"),
             Reason::Range(error, layout) => range_message(error, layout),
             Reason::OtherLayout(error, layout) => {
-                let mut message = range_message(error, layout);
-                if let RangeError::Id { id, .. } = error {
-                    message.hint = format!(
-                        "Pass an ID of this server's layout. Of which layout that one is: SELECT snowflake_inspect({id});"
-                    );
-                }
-                message
+                let hint = "Pass an ID of this server's layout. Which other layouts there are: SELECT name, layout FROM snowflake_layouts();";
+                Message { hint: hint.to_owned(), ..range_message(error, layout) }
             }
             Reason::Infinite => Message::new(
                 Code::ERRCODE_DATETIME_FIELD_OVERFLOW,

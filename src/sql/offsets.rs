@@ -128,10 +128,13 @@ sql_function! {
                 ("ok", _) => None,
                 ("warning", _) => Some(found.wider()),
                 (_, Err(obstacle)) => Some(found.remedy(&schema, obstacle)),
-                (_, Ok(_)) => Some(format!(
-                    "SELECT * FROM id_gen_offsets_set({}, {}, {}, above => {}, sequences => {}); with the highest number of all nodes, if that is not the one of this",
-                    literal(&schema.name), class.node(), class.nodes(), found.rule.highest().unwrap_or(0), found.array()
-                )),
+                (_, Ok(_)) => {
+                    let above = found.rule.highest().unwrap_or(0);
+                    Some(format!(
+                        "With the highest number of all nodes in place of {above}: SELECT * FROM id_gen_offsets_set({}, {}, {}, above => {above}, sequences => {});",
+                        literal(&schema.name), class.node(), class.nodes(), found.array()
+                    ))
+                }
             };
             checked.push([found.oid.into_datum(), status.into_datum(), said.into_datum(), remedy.map(Text).into_datum()]);
         }

@@ -203,7 +203,7 @@ def test_bad_ids_and_servers_that_make_none_are_refused() -> None:
         assert "WHERE id IS NOT NULL" in (error.hint or "")
         error = refusal(cluster, "SELECT snowflake_observe(-1)")
         assert (error.sqlstate, error.message) == ("22003", "snowflake -1 is out of range for the layout")
-        assert error.hint and error.hint.endswith("SELECT snowflake_inspect(-1);")
+        assert (error.hint or "").startswith("Pass an ID of this server's layout.")
         with Cluster("standby", standby_of=cluster) as standby:
             assert refusal(standby, "SELECT snowflake_observe(1)").sqlstate == "25006"
         cluster.psql("CREATE ROLE app LOGIN")

@@ -225,7 +225,7 @@ def test_each_remedy_helps(server: Cluster) -> None:
         # A table that is new later, and what the check says of it.
         server.psql("""CREATE TABLE "of'all".later (id serial); INSERT INTO "of'all".later DEFAULT VALUES""", name)
         found = (
-            """SELECT split_part(remedy, ';', 1) FROM id_gen_offsets_check('"of''all"', 2, 3) WHERE status = 'error'"""
+            """SELECT split_part(remedy, ': ', 2) FROM id_gen_offsets_check('"of''all"', 2, 3) WHERE status = 'error'"""
         )
         server.psql(server.psql(found, name), name)
         assert server.psql(check, name) == "0"
