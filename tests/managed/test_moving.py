@@ -177,7 +177,7 @@ def test_a_server_that_is_not_ready(cluster: Cluster) -> None:
 def test_a_call_under_way(cluster: Cluster) -> None:
     """It waits for the move, and then fails: its transaction begins again, with the other number."""
     install(cluster, lanes=1)
-    with cluster.connect(DATABASE) as holder, cluster.connect(DATABASE) as taker, ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool, cluster.connect(DATABASE) as holder, cluster.connect(DATABASE) as taker:
         taker.execute("SELECT snowflake_next()")
         holder.execute("BEGIN")
         holder.execute("SELECT id_gen_managed.close_gate(), id_gen_managed.close_number()")
