@@ -95,6 +95,14 @@ CREATE SEQUENCE IF NOT EXISTS id_gen_managed.incarnation MINVALUE 0 START 0;
 INSERT INTO id_gen_managed.installation (home, version) VALUES (current_schema(), '0.1.0')
     ON CONFLICT (one) DO UPDATE SET version = excluded.version;
 
+-- What is parsed here and not when it is called, such as the body of a function in SQL, shall not find another role's
+-- operator in the path. The path comes back at the end.
+DO $$
+BEGIN
+    PERFORM set_config('id_gen_managed.search_path', current_setting('search_path'), true),
+            set_config('search_path', 'pg_catalog, pg_temp', true);
+END $$;
+
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Layouts
 -- ---------------------------------------------------------------------------------------------------------------------
@@ -1345,4 +1353,9 @@ BEGIN
     LOOP
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', internal);
     END LOOP;
+END $$;
+
+DO $$
+BEGIN
+    PERFORM set_config('search_path', current_setting('id_gen_managed.search_path'), true);
 END $$;

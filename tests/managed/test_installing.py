@@ -95,6 +95,16 @@ def test_nothing_of_the_callers_is_called(cluster: Cluster) -> None:
     assert cluster.psql(PARSED_WHEN_CALLED, DATABASE) == ""
 
 
+def test_it_finds_nothing_of_others_when_it_is_installed(cluster: Cluster) -> None:
+    cluster.psql(f"CREATE DATABASE trapped OWNER {OWNER} TEMPLATE template0")
+    cluster.psql(TRAP, "trapped")
+    path = "SET LOCAL search_path = public, trap;"
+    as_owner(cluster, f"BEGIN; {path} {SCRIPT.read_text()} CREATE TABLE item (id bigint); COMMIT", "trapped")
+    assert as_owner(cluster, "SELECT uuidv7_min(now()) < uuidv7_max(now())", "trapped") == "t"
+    # What comes after it in the same transaction has the path as it was.
+    assert cluster.psql("SELECT 'public.item'::regclass", "trapped") == "item"
+
+
 def test_it_can_be_run_again(cluster: Cluster) -> None:
     objects = cluster.psql(OBJECTS, DATABASE)
     before = int(as_owner(cluster, NEXT))
