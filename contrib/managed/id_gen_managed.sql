@@ -774,9 +774,8 @@ BEGIN
             END IF;
             held := NOT pg_advisory_unlock({lock_class}, lane);
         EXCEPTION WHEN query_canceled OR OTHERS THEN
-            IF held THEN
-                PERFORM pg_advisory_unlock({lock_class}, lane);
-            END IF;
+            -- Also if `held` says nothing: another cancel can end what wait_for_lane() does after the first.
+            PERFORM id_gen_managed.leave_lane(lane);
             -- A sequence that is there no longer has no name, whatever this transaction's snapshot shows.
             IF sequences[lane + 1]::text ~ '^\d+$' THEN
                 RAISE EXCEPTION 'the worker number was changed during this statement'
