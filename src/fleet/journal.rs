@@ -39,9 +39,12 @@ impl Journal {
         let Membership { counts, trouble, .. } = &mut self.membership;
         counts.last_request_ns = took_ns;
         counts.slowest_request_ns = counts.slowest_request_ns.max(took_ns);
-        let trouble_before = trouble.take();
+        // That of the disk is over when something was written.
+        let trouble_before = trouble.take_if(|trouble| trouble.kind != TroubleKind::Disk);
         match event {
-            Event::Quiet => *trouble = trouble_before.filter(|it| !it.is_of_registry()),
+            Event::Quiet => {
+                *trouble = trouble.or(trouble_before.filter(|it| !it.is_of_registry()));
+            }
             Event::Renewed => counts.renewals += 1,
             Event::Acquired(number) => {
                 counts.acquisitions += 1;
@@ -73,7 +76,7 @@ impl Journal {
         if let Some(before) = trouble_before
             && self.membership.trouble.is_none()
         {
-            log(PgLogLevel::LOG, format!("over by now: {}", before.message().primary));
+            log_over(&before);
         }
     }
 
@@ -115,8 +118,10 @@ impl Journal {
 
     /// Makes durable what has to be, and lets claims use the rest.
     pub fn write(&mut self, member: Option<(&Member, u128)>) {
+        let is_of_disk = |trouble: &mut Trouble| trouble.kind == TroubleKind::Disk;
+        let disk_trouble = self.membership.trouble.take_if(is_of_disk);
         if let Some((member, fleet)) = member {
-            self.keep(member.to_keep(), fleet);
+            self.keep(member.to_keep(), fleet, disk_trouble);
             // Before it has chosen, what was left by the last run still counts.
             if !matches!(member.phase(), Phase::Outside | Phase::Acquiring) {
                 self.write_witness(member);
@@ -132,14 +137,20 @@ impl Journal {
         }
         self.membership.phase = member.map(Member::phase);
         let right = member.and_then(Member::right);
-        let may_begin =
-            right.is_none() || self.membership.right.is_some() || self.gives_up_shards();
-        self.membership.right = right.filter(|_| may_begin);
+        self.membership.right = match right {
+            Some(right) if self.gives_up_shards(disk_trouble) => Some(right),
+            _ => None,
+        };
+        if let Some(before) = disk_trouble
+            && self.membership.trouble.is_none()
+        {
+            log_over(&before);
+        }
         self.shared.put_membership(self.membership);
     }
 
-    /// Before this server makes IDs as a member, it gives up the shards that were declared; whether that could be written.
-    fn gives_up_shards(&mut self) -> bool {
+    /// As long as this server makes IDs as a member, it gives up the shards that were declared; whether that could be written.
+    fn gives_up_shards(&mut self, before: Option<Trouble>) -> bool {
         // As a member it has a layout.
         let Ok(layout) = self.shared.layout() else { return false };
         match shard_list::give_up_declared(self.shared, layout) {
@@ -157,7 +168,6 @@ impl Journal {
             }
             Err(error) => {
                 let error = ShardRefusal::Unwritten { change: Change::GivenUp, error };
-                let before = self.membership.trouble;
                 self.trouble(Trouble::new(TroubleKind::Disk, &error.message().primary), before);
                 false
             }
@@ -187,14 +197,13 @@ impl Journal {
         self.shared.put_membership(self.membership);
     }
 
-    fn keep(&mut self, kept: Option<Kept>, fleet: u128) {
+    fn keep(&mut self, kept: Option<Kept>, fleet: u128, before: Option<Trouble>) {
         if self.kept == Some(kept) {
             return;
         }
         match number_file::keep(kept.as_ref(), fleet) {
             Ok(()) => self.kept = Some(kept),
             Err(error) => {
-                let before = self.membership.trouble;
                 let words = error.message();
                 self.trouble(Trouble::new(TroubleKind::Disk, &words.primary), before);
             }
@@ -207,6 +216,10 @@ impl Journal {
 pub fn forget(shared: &SharedState) {
     let counts = shared.lock().membership.counts;
     shared.put_membership(Membership { counts, ..Membership::default() });
+}
+
+fn log_over(trouble: &Trouble) {
+    log(PgLogLevel::LOG, format!("over by now: {}", trouble.message().primary));
 }
 
 fn log(level: PgLogLevel, line: String) {

@@ -65,9 +65,14 @@ pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
     // Whoever writes now holds the lock for the length of a write. If that does not end, the unused part
     // stays reserved, which costs a wait after the next start and never the stop of the server.
     let released = shared.write_lock.lock_within(LAST_WRITE).map_or(Ok(()), |guard| {
+        let written = match shared.layout() {
+            Ok(layout) => shard_list::write_again(shared, layout, &guard),
+            Err(_) => Ok(()),
+        };
         let released = reserve::release(shared, &guard);
         ticket_aside::put_aside(shared, &guard);
-        released
+        let again = |error| ShardRefusal::Unwritten { change: Change::Again, error }.into();
+        released.and(written.map_err(again))
     });
     log.note(released);
     // The postmaster never starts a worker again that ended with status 0, not even one that was only terminated.

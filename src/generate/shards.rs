@@ -520,33 +520,38 @@ pub fn release(worker: i32) -> Result<i64, Error> {
         }
         return Err(ShardRefusal::Unwritten { change: Change::Released(number), error }.into());
     }
+    let writes = shared.lock().shards.writes;
     drop(guard);
     if in_fleet {
         let told = member(shared, layout)
             .and_then(|member| commands::release_shard(number, member, end_ms(layout, end)));
-        let was_held = match (told, before) {
-            (Ok(was_held), _) => was_held,
-            (Err(error), None) => return Err(error),
-            (Err(error), Some((owned, _))) => {
-                // The registry may have been told or not. It is asked again before the next ID of the shard is made.
-                let guard = shared.write_lock.lock();
-                let entries = {
-                    let state = shared.lock();
-                    if let Some(place) = shared.shards().places().find(number) {
-                        place.set_owned(Some(owned));
-                    }
-                    shard_list::entries(shared, &state, layout)
-                };
-                // If it can't be written, the keeper does so.
-                let _ = write_file(shared, &entries, &guard);
-                return Err(error);
+        let was_held = told.inspect_err(|_| {
+            if let Some((owned, _)) = before {
+                keep_untold(shared, layout, number, owned, writes);
             }
-        };
+        })?;
         if !was_held && known.is_none() && on_disk.is_none() {
             return Err(ShardRefusal::NothingToRelease(number).into());
         }
     }
     Ok(id_at_end(layout, number, end))
+}
+
+/// Keeps a shard of a fleet that was to be given back, if nobody has changed anything since: the registry may have been told
+/// or not, and is asked before the next ID of the shard is made.
+fn keep_untold(shared: &SharedState, layout: &Layout, number: Number, owned: Owned, writes: u64) {
+    let guard = shared.write_lock.lock();
+    let entries = {
+        let state = shared.lock();
+        let place = shared.shards().places().find(number);
+        let Some(place) = place.filter(|_| owned.in_fleet && state.shards.writes == writes) else {
+            return;
+        };
+        place.set_owned(Some(owned));
+        shard_list::entries(shared, &state, layout)
+    };
+    // If it can't be written, the keeper does so.
+    let _ = write_file(shared, &entries, &guard);
 }
 
 /// The last ID of a shard below a position, or one above it of the same tick.

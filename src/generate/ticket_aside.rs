@@ -11,39 +11,40 @@ use crate::durable::ticket_file;
 use crate::error::report;
 use crate::error::ticket::{self, AsideLost};
 use crate::pg::{server, wal};
+use crate::shared::tickets::AsideIs;
 use crate::shared::{SharedState, WriteGuard};
 
-/// Puts numbers aside where the server is stopping, unless those of the last stop are there still.
+/// Puts numbers aside where the server is stopping, once: unless those of the last stop are there still.
 pub fn put_aside(shared: &SharedState, _guard: &WriteGuard<'_>) {
     let tickets = &shared.tickets;
-    if !tickets.has_aside() || !server::is_stopping() {
+    if !tickets.aside_is(AsideIs::InPlaces) || !server::is_stopping() {
         return;
     }
     let asides = tickets.put_aside();
     let Some(lsn) = asides.iter().map(|aside| wal::Lsn(aside.lsn)).max() else { return };
     wal::flush(lsn);
-    tickets.set_has_aside(false);
+    tickets.note_aside(AsideIs::PutAside);
     if let Err(error) = ticket_file::write(&asides) {
         log(&error);
     }
 }
 
 /// Puts numbers back that the last clean stop has put aside, if nobody has done that yet. Not on a standby: its file, if it
-/// has one, is of a time when it was a primary. Nor while the server stops, when nobody would put them aside again.
+/// has one, is of a time when it was a primary.
 pub fn put_back(shared: &SharedState) {
     let tickets = &shared.tickets;
-    if tickets.has_aside() || server::is_in_recovery() || server::is_stopping() {
+    if !tickets.aside_is(AsideIs::OnDisk) || server::is_in_recovery() {
         return;
     }
     let guard = shared.write_lock.lock();
-    if tickets.has_aside() {
+    if !tickets.aside_is(AsideIs::OnDisk) {
         return;
     }
     let found = ticket_file::take();
     if let Ok(asides) = &found {
         tickets.put_back(asides);
     }
-    tickets.set_has_aside(true);
+    tickets.note_aside(AsideIs::InPlaces);
     drop(guard);
     if let Err(error) = found {
         log(&error);

@@ -156,6 +156,12 @@ pub fn ticket_sequences(in_use: Vec<pg_sys::Oid>) -> Result<Vec<TicketSequence>,
     })
 }
 
+/// Whether the last numbers of a sequence, by its name as one types it, came from a fleet's registry.
+pub fn is_of_fleet(name: &str) -> Result<bool, Error> {
+    let of_fleet: Option<bool> = Spi::get_one(&format!("SELECT log_cnt < 0 FROM {name}"))?;
+    Ok(of_fleet.unwrap_or(false))
+}
+
 /// The extension's schema in this database, as one types it.
 pub fn schema() -> Result<String, Error> {
     const QUERY: &str =

@@ -630,14 +630,19 @@ fn column_types() -> Result<CheckResult, Error> {
 /// Sequences that are used up, or will be.
 fn tickets() -> Result<CheckResult, Error> {
     let mut in_use = memory::attach().map(|shared| shared.tickets.snapshots()).unwrap_or_default();
+    let live = in_use.len();
     in_use.retain(|ticket| ticket.key.database == server::database());
     let oids = in_use.iter().map(|ticket| pg_sys::Oid::from(ticket.key.sequence)).collect();
     let sequences = catalog::ticket_sequences(oids)?;
     let (mut ended, mut ending) = (Vec::new(), Vec::new());
+    let has_left_fleet = !settings::registry::is_set();
     for sequence in &sequences {
         let TicketSequence { oid, name, definition: Definition { steps, .. }, last_value } =
             sequence;
         let Some(last_value) = last_value else { continue };
+        if has_left_fleet && catalog::is_of_fleet(name)? {
+            return Ok(CheckResult::failing(&ticket::of_fleet(name, *last_value).into()));
+        }
         let held = in_use.iter().filter(|ticket| ticket.key.sequence == oid.to_u32());
         let (held, per_second) = held.fold((0, 0.0), |(held, per_second), ticket| {
             (held + ticket.left, ticket.usual_per_second() + per_second)
@@ -672,11 +677,12 @@ fn tickets() -> Result<CheckResult, Error> {
         found.iter().map(|(_, words)| words.as_str()).collect::<Vec<_>>().join("; ")
     };
     let evictions = memory::attach().map_or(0, |shared| shared.tickets.evictions());
+    let is_crowded = evictions > 0 && live == PLACES;
     Ok(if !ended.is_empty() {
         Wrong(words(&ended), remedies(&ended))
     } else if !ending.is_empty() {
         Warning(words(&ending), remedies(&ending))
-    } else if evictions > 0 {
+    } else if is_crowded {
         Warning(
             format!(
                 "{evictions} times a sequence lost the numbers held for it to another, which leaves gaps: a server has room for {PLACES}"

@@ -63,6 +63,8 @@ pub enum Unfit {
 pub enum NoNumbers {
     /// All are taken.
     Ended,
+    /// The sequence was set back, and this server has taken all up to the end.
+    AllHeld,
     /// They do not lie above the last value, which is this.
     NotAbove(Counter),
     /// The last ones, up to this value, came from a fleet's registry, whose other servers may have used larger ones.
@@ -304,7 +306,7 @@ impl Sequence {
                 return Err(NoNumbers::OfFleet(counter.last_value));
             }
             let above = above.map(|last_value| Counter { last_value, is_called: true });
-            let above = above.map(|counter| steps.next(counter).ok_or(NoNumbers::Ended));
+            let above = above.map(|counter| steps.next(counter).ok_or(NoNumbers::AllHeld));
             let next = steps.next(counter).ok_or(NoNumbers::Ended)?;
             let first = above.transpose()?.map_or(next, |above| next.max(above));
             let run = steps.run(first, wanted.max(1)).ok_or(NoNumbers::Ended)?;
@@ -398,8 +400,9 @@ enum Origin {
 
 impl Origin {
     /// What the row says of it, in `log_cnt`: for how many numbers more `nextval()` need not write to the log. Less than
-    /// none is what `nextval()` takes for none; it, `setval()` and whatever sets the sequence back write another count, so
-    /// this lasts until somebody has set the sequence for this server alone.
+    /// none is what `nextval()` takes for none. `setval()` writes another count, so this lasts until somebody has set the
+    /// sequence for this server alone; or until `nextval()` was called, the sequence was declared anew by `ALTER SEQUENCE`,
+    /// or `pg_upgrade` has brought it over.
     const fn log_cnt(self) -> i64 {
         match self {
             Origin::Sequence => 0,

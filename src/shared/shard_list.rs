@@ -13,7 +13,7 @@ use crate::durable;
 use crate::durable::shard_file::{self, Found};
 use crate::error::FileError;
 use crate::pg::server;
-use crate::shared::shards::FileState;
+use crate::shared::shards::{FileState, ShardState};
 use crate::shared::state::{SharedState, State};
 use crate::shared::write_lock::WriteGuard;
 
@@ -115,11 +115,16 @@ pub fn give_up_declared(shared: &SharedState, layout: &Layout) -> Result<Vec<Num
         // Once it is promoted, the file is of another timeline.
         return Ok(Vec::new());
     }
+    let is_unread =
+        || matches!(shared.lock().shards.file, FileState::Unread | FileState::Unreadable);
+    let is_declared = |place: &&Place| place.owned().is_some_and(|owned| !owned.in_fleet);
+    if !is_unread() && !shared.shards().in_use().any(|place| is_declared(&place)) {
+        return Ok(Vec::new());
+    }
     let guard = shared.write_lock.lock();
-    if matches!(shared.lock().shards.file, FileState::Unread | FileState::Unreadable) {
+    if is_unread() {
         read_file(shared, layout, &guard)?;
     }
-    let is_declared = |place: &&Place| place.owned().is_some_and(|owned| !owned.in_fleet);
     let declared: Vec<&Place> = shared.shards().in_use().filter(is_declared).collect();
     if declared.is_empty() {
         return Ok(Vec::new());
@@ -170,6 +175,7 @@ pub fn write_file(
     let mut state = shared.lock();
     // One that failed may have reached the disk: the keeper writes until that says what the memory says.
     state.shards.unwritten = written.is_err();
+    state.shards.writes += 1;
     if written.is_ok() {
         state.shards.file = FileState::Read;
     }
@@ -201,11 +207,11 @@ pub fn compare(shared: &SharedState) -> Result<Vec<Number>, FileError> {
     Ok([missing(&on_disk, &in_memory), missing(&in_memory, &on_disk)].concat())
 }
 
-/// Whether this server may have shards, although it has no number of its own.
+/// Whether this server may have shards, or its file still says so, although it has no number of its own.
 pub fn may_exist(shared: &SharedState) -> bool {
-    let file = shared.lock().shards.file;
+    let ShardState { file, unwritten, .. } = shared.lock().shards;
     match file {
         FileState::Unread => shard_file::exists(),
-        _ => shared.shards().is_any_owned(),
+        _ => unwritten || shared.shards().is_any_owned(),
     }
 }

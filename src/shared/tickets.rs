@@ -11,7 +11,7 @@
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{
-    AtomicBool, AtomicU64,
+    AtomicBool, AtomicU8, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -49,6 +49,18 @@ pub struct Key {
     pub file: u32,
     /// Tells its definition from those before.
     pub definition: u32,
+}
+
+/// Where the numbers are that a clean stop puts aside for the next start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum AsideIs {
+    /// On disk, since the last stop.
+    OnDisk,
+    /// In the places, for sessions to use.
+    InPlaces,
+    /// On disk again, for the next start: this server is stopping.
+    PutAside,
 }
 
 impl Key {
@@ -182,8 +194,8 @@ pub struct Tickets {
     changed: CacheAligned<UnsafeCell<pg_sys::ConditionVariable>>,
     /// Which fleet's registry gives ranges; zero: none does, and they come from the sequences.
     registry: AtomicU64,
-    /// Whether what the last clean stop put aside is in the places.
-    has_aside: AtomicBool,
+    /// Where what a clean stop puts aside is, as an [`AsideIs`].
+    aside_is: AtomicU8,
     /// How often a sequence lost its ranges to another, for want of a place.
     evictions: AtomicU64,
     places: [Place; PLACES],
@@ -403,7 +415,7 @@ impl Tickets {
             // SAFETY: a plain C structure, for which all-zero bytes are valid.
             changed: CacheAligned(UnsafeCell::new(unsafe { std::mem::zeroed() })),
             registry: AtomicU64::new(0),
-            has_aside: AtomicBool::new(false),
+            aside_is: AtomicU8::new(AsideIs::OnDisk as u8),
             evictions: AtomicU64::new(0),
             places: std::array::from_fn(|_| place()),
         }
@@ -433,10 +445,16 @@ impl Tickets {
             }
             None => {
                 // What it was before it was set back or declared anew is of no use any more: whoever has done that has kept
-                // all others out meanwhile.
+                // all others out meanwhile. If its file is the same, its numbers go on above those that were taken.
+                let mut taken = (None, Lsn::default());
                 for index in 0..PLACES {
-                    let Key { database, sequence, .. } = table.owned[index].key;
+                    let Owned { key: found, counts, taken_at, .. } = table.owned[index];
+                    let Key { database, database_written_by: written_by, sequence, file, .. } =
+                        found;
                     if (database, sequence) == (key.database, key.sequence) {
+                        if (file, written_by) == (key.file, key.database_written_by) {
+                            taken = (counts.last, taken_at);
+                        }
                         self.drop_ranges(&mut table, index);
                         table.owned[index] = Owned::FREE;
                     }
@@ -447,8 +465,11 @@ impl Tickets {
                 }
                 self.drop_ranges(&mut table, index);
                 let since_ns = clock::mono_ns();
+                let (last, taken_at) = taken;
+                let counts = TicketCounts { last, ..Owned::FREE.counts };
+                let steps = *steps;
                 table.owned[index] =
-                    Owned { key, names: *names, steps: *steps, since_ns, ..Owned::FREE };
+                    Owned { key, names: *names, steps, since_ns, counts, taken_at, ..Owned::FREE };
                 index
             }
         };
@@ -496,14 +517,14 @@ impl Tickets {
         generation.store(table.generation, Release);
     }
 
-    /// Whether what the last clean stop put aside was put back.
-    pub fn has_aside(&self) -> bool {
-        self.has_aside.load(Acquire)
+    /// Whether what is put aside is here.
+    pub fn aside_is(&self, here: AsideIs) -> bool {
+        self.aside_is.load(Acquire) == here as u8
     }
 
-    /// Notes whether what was put aside is in the places. For the holder of the lock of its file.
-    pub fn set_has_aside(&self, has: bool) {
-        self.has_aside.store(has, Release);
+    /// Notes where what is put aside is. For the holder of the lock of its file.
+    pub fn note_aside(&self, is: AsideIs) {
+        self.aside_is.store(is as u8, Release);
     }
 
     /// Takes all numbers that no session has, to be put aside. Sessions find no range any more, and fetch new ones. Those
@@ -687,9 +708,11 @@ impl Tickets {
             let steps = owned.steps;
             owned.leased_until_ns = 0;
             owned.counts.ranges += 1;
-            if owned.counts.last.is_none() || lsn > owned.taken_at {
-                // Not the largest: the sequence may have been set back.
-                (owned.counts.last, owned.taken_at) = (Some(steps.last_of(run)), lsn);
+            let last = Some(steps.last_of(run));
+            // The one that the log has last, not the largest: the sequence may have been set back. Nothing of a sequence is
+            // in the log that is as new as its transaction, where `wal_level` is minimal.
+            if lsn > owned.taken_at || (lsn == owned.taken_at && last > owned.counts.last) {
+                (owned.counts.last, owned.taken_at) = (last, lsn);
             }
             let fetched = Ahead { run, counted: Some(lsn) };
             let has_begun_another = owned.begun_last != fetch.after;

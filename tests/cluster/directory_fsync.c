@@ -1,12 +1,13 @@
 /*
  * What a power cut could find, when preloaded into a server: each flush of the data directory, or of id_gen/ in it, adds a
- * line to the file "flushed" there; while a file "fsync_errno" lies there, it fails with that error instead. Every process
- * of a server works in its data directory.
+ * line to the file "flushed" there; while a file "fsync_errno" lies there, it fails with that error instead, or of id_gen/
+ * alone where that is named after the number. Every process of a server works in its data directory.
  */
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,12 +29,13 @@ int fsync(int fd)
 {
     const char *directory = is(fd, ".") ? "." : is(fd, "id_gen") ? "id_gen" : NULL;
     FILE *file;
+    char only[16] = "";
     int fault = 0;
 
     if (directory == NULL)
         return libc_fsync(fd);
     if ((file = fopen("fsync_errno", "r")) != NULL) {
-        if (fscanf(file, "%d", &fault) != 1)
+        if (fscanf(file, "%d %15s", &fault, only) < 1 || (*only && strcmp(only, directory) != 0))
             fault = 0;
         fclose(file);
     }

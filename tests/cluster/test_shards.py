@@ -435,21 +435,26 @@ def test_what_cannot_be_written_is_not_taken_and_not_given_back(cluster: Cluster
 
 
 @pytest.mark.any_server
-def test_a_take_that_failed_late_is_taken_back_on_disk() -> None:
+@pytest.mark.parametrize("conf", [GENERATING, PRELOAD], ids=["with a number", "with shards alone"])
+def test_a_take_that_failed_late_is_taken_back_on_disk(conf: str) -> None:
     """The directory was not flushed, but the file has its new name: after a restart the server would have the shard."""
-    with Cluster(conf=f"{GENERATING}fsync = on\n", env=preloading(compiled(SHIM))) as cluster:
+    with Cluster(conf=f"{conf}fsync = on\n", env=preloading(compiled(SHIM))) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
-        next_id(cluster)
         take(cluster, 5)
-        fault = cluster.data / "fsync_errno"
-        fault.write_text(str(errno.EIO))
-        assert refusal(cluster, f"SELECT id_gen_shard_take({SHARD}, above => 0)").sqlstate == "58030"
-        fault.unlink()
-        file = cluster.data / FILE
+        release(cluster, 5)
+        fault, file = cluster.data / "fsync_errno", cluster.data / FILE
+
+        def fail() -> None:
+            fault.write_text(f"{errno.EIO} id_gen")
+            assert refusal(cluster, f"SELECT id_gen_shard_take({SHARD}, above => 0)").sqlstate == "58030"
+            assert f" {SHARD} declared" in file.read_text()
+            fault.unlink()
+
+        fail()
         cluster.wait_until(lambda: f" {SHARD} declared" not in file.read_text(), "written again")
+        fail()
         cluster.restart()
-        next_id(cluster)
-        assert owned(cluster) == {5}
+        assert refused(cluster, SHARD).sqlstate == NOT_HERE
 
 
 @pytest.mark.any_server

@@ -312,6 +312,53 @@ def test_a_sequence_that_is_set_to_what_is_stored_repeats_nothing(cluster: Clust
         assert take(connection) == [8]
 
 
+def test_a_sequence_that_is_set_to_what_is_stored_and_declared_anew_repeats_nothing(cluster: Cluster) -> None:
+    with cluster.connect() as connection:
+        numbers = take_at_once(connection, 10_000)
+        connection.execute("SELECT setval('invoice', 100)")
+        connection.execute("ALTER SEQUENCE invoice OWNER TO CURRENT_USER")
+        connection.execute("ALTER SEQUENCE invoice OWNED BY NONE")
+        numbers += take_at_once(connection, 100)
+    assert_distinct(numbers)
+
+
+def test_a_sequence_that_is_not_logged_as_it_is_new_repeats_nothing() -> None:
+    with Cluster(conf=f"{CONF}wal_level = minimal\nmax_wal_senders = 0\n") as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        with cluster.connect() as connection:
+            connection.execute("BEGIN")
+            connection.execute("CREATE SEQUENCE invoice")
+            numbers = take_at_once(connection, 300)
+            connection.execute("COMMIT")
+            connection.execute("SELECT setval('invoice', 300)")
+            numbers += take_at_once(connection, 3000)
+        assert_distinct(numbers)
+
+
+def test_all_that_is_held_of_a_sequence_that_was_set_back(cluster: Cluster) -> None:
+    cluster.psql("ALTER SEQUENCE invoice MAXVALUE 10")
+    with cluster.connect() as connection:
+        assert take_at_once(connection, 10)[-1] == 10
+    cluster.psql("SELECT setval('invoice', 5)")
+    error = refusal(cluster, "SELECT ticket_next('invoice')")
+    assert error.sqlstate == ENDED
+    follow(cluster, error.hint or "")
+    assert one(cluster) == 6
+
+
+def test_a_first_ticket_while_the_server_stops_leaves_no_gap() -> None:
+    with own_cluster(taken=100) as cluster:
+        cluster.restart()
+        with cluster.connect() as connection:
+            cluster.begin_stop("smart")
+            cluster.wait_until(lambda: "stopping" in (cluster.data / "postmaster.pid").read_text(), "stopping")
+            number = take(connection)[0]
+            assert number == 101
+        cluster.await_stop()
+        cluster.start()
+        assert one(cluster) == number + 1
+
+
 def test_a_clean_restart_of_a_sequence_that_was_set_back_leaves_no_gap() -> None:
     with own_cluster(taken=10) as cluster:
         for value in (2_000_000_000, 1000):

@@ -207,6 +207,10 @@ def test_a_server_that_leaves_its_fleet(pair: tuple[Cluster, Cluster]) -> None:
     )
     first.kill9()
     first.start()
+    one(second)
+    check = "SELECT status, found FROM id_gen_check() WHERE name = 'tickets'"
+    first.psql("CREATE TABLE bill (number bigint DEFAULT ticket_next('invoice'))")
+    assert first.psql(check).startswith(f"error|{error.message}")
     with Cluster("standby", standby_of=first) as standby:
         standby.promote()
         assert refusal(standby, NEXT).message == error.message
