@@ -26,7 +26,7 @@ DECLARE
                                     WHERE n.nspname = 'id_gen_managed');
 BEGIN
     -- What is in a schema of another role's, such as a trigger, would run as the role that runs this.
-    IF schema_owner <> current_user THEN
+    IF schema_owner OPERATOR(pg_catalog.<>) current_user THEN
         RAISE EXCEPTION 'the schema id_gen_managed belongs to another role'
             USING ERRCODE = 'insufficient_privilege',
                   DETAIL = format('It belongs to %I, and the script is run by %I.', schema_owner, current_user),
@@ -101,6 +101,16 @@ DO $$
 BEGIN
     PERFORM set_config('id_gen_managed.search_path', current_setting('search_path'), true),
             set_config('search_path', 'pg_catalog, pg_temp', true);
+END $$;
+
+DO $$
+BEGIN
+    IF current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
+        RAISE EXCEPTION 'the script does not run in one transaction'
+            USING ERRCODE = 'no_active_sql_transaction',
+                  DETAIL = 'What it makes would look for functions and operators where the session''s search path leads.',
+                  HINT = 'Type: psql --single-transaction -v ON_ERROR_STOP=1 -f id_gen_managed.sql';
+    END IF;
 END $$;
 
 -- ---------------------------------------------------------------------------------------------------------------------
@@ -513,15 +523,25 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION id_gen_managed.lane_sequences() IS 'the sequences of the lanes, in their order';
 
--- After an error: a call that was cancelled may have been given the lock first, and knows nothing of it.
+-- After an error: a call that was cancelled may have been given the lock first, and knows nothing of it. It is not
+-- cancelled again before it has given it back.
 CREATE OR REPLACE FUNCTION id_gen_managed.leave_lane(lane integer) RETURNS void
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT pg_advisory_unlock(id_gen_managed.lock_class(), lane)
-      FROM pg_locks
-     WHERE locktype = 'advisory' AND database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-       AND (classid, objid, objsubid) = (id_gen_managed.lock_class()::oid, lane::oid, 2)
-       AND pid = pg_backend_pid() AND granted
-$$;
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    LOOP
+        BEGIN
+            PERFORM pg_advisory_unlock(id_gen_managed.lock_class(), lane)
+               FROM pg_locks
+              WHERE locktype = 'advisory'
+                AND database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+                AND (classid, objid, objsubid) = (id_gen_managed.lock_class()::oid, lane::oid, 2)
+                AND pid = pg_backend_pid() AND granted;
+            RETURN;
+        EXCEPTION WHEN query_canceled THEN
+            NULL;
+        END;
+    END LOOP;
+END $$;
 COMMENT ON FUNCTION id_gen_managed.leave_lane(integer) IS 'gives a lane back, if this session has it';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.wait_for_lane(lane integer) RETURNS boolean
@@ -882,7 +902,7 @@ END $$;
 COMMENT ON FUNCTION id_gen_managed.write_take() IS 'writes the functions that depend on the number in use';
 
 -- Waits for all transactions that have made IDs, and lets no other make any until this one ends. Once it has the gate,
--- it waits for nobody, so that no two wait for each other.
+-- it waits for nobody, so that no two wait for each other; but for one that goes back to savepoints for longer than 5 s.
 CREATE OR REPLACE FUNCTION id_gen_managed.close_gate() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -1332,7 +1352,8 @@ BEGIN
          WHERE o.pronamespace = 'id_gen_managed'::regnamespace);
     FOR relation IN
         SELECT c.oid::regclass AS name, CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind FROM pg_class c
-         WHERE c.relnamespace = 'id_gen_managed'::regnamespace AND c.relkind IN ('S', 'r')
+         WHERE c.relnamespace = 'id_gen_managed'::regnamespace
+           AND c.relname ~ '^(installation|number|given_to|incarnation|lane_[0-9]+)$' AND c.relkind IN ('S', 'r')
     LOOP
         EXECUTE format('DROP %s %s RESTRICT', relation.kind, relation.name);
     END LOOP;

@@ -23,6 +23,9 @@ pub struct Journal {
     kept: Option<Option<Kept>>,
     /// What the memory of the boot says, as far as it was written.
     witness: Option<Option<Witness>>,
+    /// Why its number could not be kept, and why shards could not be given up, as long as that is so.
+    not_kept: Option<Trouble>,
+    not_given_up: Option<Trouble>,
     membership: Membership,
 }
 
@@ -31,7 +34,14 @@ impl Journal {
     pub fn new(shared: &'static SharedState) -> Journal {
         let before = shared.lock().membership;
         let membership = Membership { counts: before.counts, ..Membership::default() };
-        Journal { shared, kept: None, witness: None, membership }
+        Journal {
+            shared,
+            kept: None,
+            witness: None,
+            not_kept: None,
+            not_given_up: None,
+            membership,
+        }
     }
 
     /// Takes note that a request was answered, and what came of it.
@@ -39,12 +49,10 @@ impl Journal {
         let Membership { counts, trouble, .. } = &mut self.membership;
         counts.last_request_ns = took_ns;
         counts.slowest_request_ns = counts.slowest_request_ns.max(took_ns);
-        // That of the disk is over when something was written.
-        let trouble_before = trouble.take_if(|trouble| trouble.kind != TroubleKind::Disk);
+        // That of the disk is over when something was written: see `write`.
+        let trouble_before = trouble.take().filter(|it| it.kind != TroubleKind::Disk);
         match event {
-            Event::Quiet => {
-                *trouble = trouble.or(trouble_before.filter(|it| !it.is_of_registry()));
-            }
+            Event::Quiet => *trouble = trouble_before.filter(|it| !it.is_of_registry()),
             Event::Renewed => counts.renewals += 1,
             Event::Acquired(number) => {
                 counts.acquisitions += 1;
@@ -118,10 +126,8 @@ impl Journal {
 
     /// Makes durable what has to be, and lets claims use the rest.
     pub fn write(&mut self, member: Option<(&Member, u128)>) {
-        let is_of_disk = |trouble: &mut Trouble| trouble.kind == TroubleKind::Disk;
-        let disk_trouble = self.membership.trouble.take_if(is_of_disk);
         if let Some((member, fleet)) = member {
-            self.keep(member.to_keep(), fleet, disk_trouble);
+            self.keep(member.to_keep(), fleet);
             // Before it has chosen, what was left by the last run still counts.
             if !matches!(member.phase(), Phase::Outside | Phase::Acquiring) {
                 self.write_witness(member);
@@ -138,40 +144,35 @@ impl Journal {
         self.membership.phase = member.map(Member::phase);
         let right = member.and_then(Member::right);
         self.membership.right = match right {
-            Some(right) if self.gives_up_shards(disk_trouble) => Some(right),
+            Some(right) if self.gives_up_shards() => Some(right),
             _ => None,
         };
-        if let Some(before) = disk_trouble
-            && self.membership.trouble.is_none()
-        {
-            log_over(&before);
-        }
+        let trouble = self.membership.trouble.or(self.not_kept).or(self.not_given_up);
+        self.membership.trouble = trouble;
         self.shared.put_membership(self.membership);
     }
 
     /// As long as this server makes IDs as a member, it gives up the shards that were declared; whether that could be written.
-    fn gives_up_shards(&mut self, before: Option<Trouble>) -> bool {
+    fn gives_up_shards(&mut self) -> bool {
         // As a member it has a layout.
         let Ok(layout) = self.shared.layout() else { return false };
-        match shard_list::give_up_declared(self.shared, layout) {
-            Ok(shards) if shards.is_empty() => true,
-            Ok(shards) => {
-                log(
-                    PgLogLevel::WARNING,
-                    format!(
-                        "{} {} given up, which no other member of this server's fleet knows of",
-                        names(&shards),
-                        if shards.len() == 1 { "is" } else { "are" }
-                    ),
-                );
-                true
-            }
-            Err(error) => {
-                let error = ShardRefusal::Unwritten { change: Change::GivenUp, error };
-                self.trouble(Trouble::new(TroubleKind::Disk, &error.message().primary), before);
-                false
-            }
+        let given_up = shard_list::give_up_declared(self.shared, layout);
+        if let Ok(shards) = &given_up
+            && !shards.is_empty()
+        {
+            let are = if shards.len() == 1 { "is" } else { "are" };
+            log(
+                PgLogLevel::WARNING,
+                format!(
+                    "{} {are} given up, which no other member of this server's fleet knows of",
+                    names(shards)
+                ),
+            );
         }
+        let failed = given_up.err().map(|error| {
+            ShardRefusal::Unwritten { change: Change::GivenUp, error }.message().primary
+        });
+        note_disk(&mut self.not_given_up, failed)
     }
 
     /// Whoever writes the reservation, and so holds the lock, writes the witness too.
@@ -197,18 +198,29 @@ impl Journal {
         self.shared.put_membership(self.membership);
     }
 
-    fn keep(&mut self, kept: Option<Kept>, fleet: u128, before: Option<Trouble>) {
+    fn keep(&mut self, kept: Option<Kept>, fleet: u128) {
         if self.kept == Some(kept) {
             return;
         }
-        match number_file::keep(kept.as_ref(), fleet) {
-            Ok(()) => self.kept = Some(kept),
-            Err(error) => {
-                let words = error.message();
-                self.trouble(Trouble::new(TroubleKind::Disk, &words.primary), before);
-            }
-        }
+        let written = number_file::keep(kept.as_ref(), fleet);
+        // What has failed may have reached the disk.
+        self.kept = written.is_ok().then_some(kept);
+        note_disk(&mut self.not_kept, written.err().map(|error| error.message().primary));
     }
+}
+
+/// Takes note of why something could not be written, or that it was: one line for an incident. Whether it was.
+fn note_disk(trouble: &mut Option<Trouble>, failed: Option<String>) -> bool {
+    let before = *trouble;
+    *trouble = failed.map(|failed| Trouble::new(TroubleKind::Disk, &failed));
+    match (before, *trouble) {
+        (None, Some(trouble)) => {
+            report::log(&Error::from(Reason::Fleet(trouble)), PgLogLevel::WARNING);
+        }
+        (Some(before), None) => log_over(&before),
+        _ => {}
+    }
+    trouble.is_none()
 }
 
 /// Leaves nothing of a fleet that this server is not of any more: what was granted there must not bind a number that is

@@ -520,14 +520,14 @@ pub fn release(worker: i32) -> Result<i64, Error> {
         }
         return Err(ShardRefusal::Unwritten { change: Change::Released(number), error }.into());
     }
-    let writes = shared.lock().shards.writes;
+    let since = Since::now(&shared.lock());
     drop(guard);
     if in_fleet {
         let told = member(shared, layout)
             .and_then(|member| commands::release_shard(number, member, end_ms(layout, end)));
         let was_held = told.inspect_err(|_| {
             if let Some((owned, _)) = before {
-                keep_untold(shared, layout, number, owned, writes);
+                keep_untold(shared, layout, number, owned, since);
             }
         })?;
         if !was_held && known.is_none() && on_disk.is_none() {
@@ -537,14 +537,30 @@ pub fn release(worker: i32) -> Result<i64, Error> {
     Ok(id_at_end(layout, number, end))
 }
 
-/// Keeps a shard of a fleet that was to be given back, if nobody has changed anything since: the registry may have been told
-/// or not, and is asked before the next ID of the shard is made.
-fn keep_untold(shared: &SharedState, layout: &Layout, number: Number, owned: Owned, writes: u64) {
+/// What must be as it was for a shard to be kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Since {
+    /// The acquisition of the server's number.
+    nonce: Option<u128>,
+    /// How often all shards were forgotten.
+    resets: u64,
+}
+
+impl Since {
+    fn now(state: &State) -> Since {
+        Since { nonce: state.membership.nonce, resets: state.shards.resets }
+    }
+}
+
+/// Keeps a shard of a fleet that was to be given back, if nobody has taken it since: the registry may have been told or not,
+/// and is asked before the next ID of the shard is made.
+fn keep_untold(shared: &SharedState, layout: &Layout, number: Number, owned: Owned, since: Since) {
     let guard = shared.write_lock.lock();
     let entries = {
         let state = shared.lock();
         let place = shared.shards().places().find(number);
-        let Some(place) = place.filter(|_| owned.in_fleet && state.shards.writes == writes) else {
+        let is_as_it_was = owned.in_fleet && Since::now(&state) == since;
+        let Some(place) = place.filter(|place| is_as_it_was && place.owned().is_none()) else {
             return;
         };
         place.set_owned(Some(owned));
@@ -594,6 +610,7 @@ pub fn reset() -> Result<usize, Error> {
         }
         shared.close_shards(&mut state);
         owned.iter().for_each(|(place, _)| place.set_owned(None));
+        state.shards.resets += 1;
         shard_list::entries(shared, &state, layout)
     };
     if let Err(error) = write_file(shared, &entries, &guard) {

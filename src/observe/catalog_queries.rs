@@ -121,7 +121,8 @@ pub struct TicketSequence {
 pub fn ticket_sequences(in_use: Vec<pg_sys::Oid>) -> Result<Vec<TicketSequence>, Error> {
     const QUERY: &str = "
         SELECT c.oid, c.oid::regclass::text, s.seqincrement, s.seqmin, s.seqmax, s.seqtypid,
-               CASE WHEN has_sequence_privilege(c.oid, 'SELECT') THEN pg_sequence_last_value(c.oid) END
+               CASE WHEN has_sequence_privilege(c.oid, 'SELECT') AND has_schema_privilege(c.relnamespace, 'USAGE')
+                    THEN pg_sequence_last_value(c.oid) END
           FROM pg_class c JOIN pg_sequence s ON s.seqrelid = c.oid
          WHERE c.oid = ANY ($1)
             OR c.oid IN (
@@ -156,10 +157,12 @@ pub fn ticket_sequences(in_use: Vec<pg_sys::Oid>) -> Result<Vec<TicketSequence>,
     })
 }
 
-/// Whether the last numbers of a sequence, by its name as one types it, came from a fleet's registry.
+/// Whether the last numbers of a sequence that the role may read, by its name as one types it, came from a fleet's registry.
 pub fn is_of_fleet(name: &str) -> Result<bool, Error> {
-    let of_fleet: Option<bool> = Spi::get_one(&format!("SELECT log_cnt < 0 FROM {name}"))?;
-    Ok(of_fleet.unwrap_or(false))
+    Spi::connect(|client| {
+        let found = client.select(&format!("SELECT log_cnt < 0 FROM {name}"), Some(1), &[])?;
+        Ok(found.first().get_one()?.unwrap_or(false))
+    })
 }
 
 /// The extension's schema in this database, as one types it.

@@ -637,11 +637,13 @@ fn tickets() -> Result<CheckResult, Error> {
     let (mut ended, mut ending) = (Vec::new(), Vec::new());
     let has_left_fleet = !settings::registry::is_set();
     for sequence in &sequences {
-        let TicketSequence { oid, name, definition: Definition { steps, .. }, last_value } =
-            sequence;
+        let TicketSequence { oid, name, definition, last_value } = sequence;
+        let Definition { steps, .. } = definition;
         let Some(last_value) = last_value else { continue };
         if has_left_fleet && catalog::is_of_fleet(name)? {
-            return Ok(CheckResult::failing(&ticket::of_fleet(name, *last_value).into()));
+            let Message { primary, detail, hint, .. } = ticket::of_fleet(name, *last_value);
+            ended.push((format!("{primary}: {}", detail.unwrap_or_default()), hint));
+            continue;
         }
         let held = in_use.iter().filter(|ticket| ticket.key.sequence == oid.to_u32());
         let (held, per_second) = held.fold((0, 0.0), |(held, per_second), ticket| {
@@ -650,7 +652,8 @@ fn tickets() -> Result<CheckResult, Error> {
         let beyond = last_value.checked_add(steps.step).map_or(0, |next| steps.left_from(next));
         let left = beyond.saturating_add(held);
         if left == 0 {
-            ended.push((sequence, format!("{name} has no number left up to {}", steps.max)));
+            let words = format!("{name} has no number left up to {}", steps.max);
+            ended.push((words, ticket::longer(name, definition)));
             continue;
         }
         let used = steps.used_below(*last_value);
@@ -660,28 +663,25 @@ fn tickets() -> Result<CheckResult, Error> {
             continue;
         }
         let when = days.map_or_else(String::new, |days| format!("; the rest lasts {days:.1} days"));
-        ending.push((
-            sequence,
-            format!(
-                "{name} has used {:.0} % of its numbers up to {}{when}",
-                used * 100.0,
-                steps.max
-            ),
-        ));
+        let words = format!(
+            "{name} has used {:.0} % of its numbers up to {}{when}",
+            used * 100.0,
+            steps.max
+        );
+        ending.push((words, ticket::longer(name, definition)));
     }
-    let remedies = |found: &[(&TicketSequence, String)]| {
-        let remedies = found.iter().map(|(of, _)| ticket::longer(&of.name, &of.definition));
-        remedies.collect::<Vec<_>>().join(" ")
-    };
-    let words = |found: &[(&TicketSequence, String)]| {
-        found.iter().map(|(_, words)| words.as_str()).collect::<Vec<_>>().join("; ")
+    let join = |found: Vec<(String, String)>| {
+        let (words, remedies): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        (words.join("; "), remedies.join(" "))
     };
     let evictions = memory::attach().map_or(0, |shared| shared.tickets.evictions());
     let is_crowded = evictions > 0 && live == PLACES;
     Ok(if !ended.is_empty() {
-        Wrong(words(&ended), remedies(&ended))
+        let (words, remedies) = join(ended);
+        Wrong(words, remedies)
     } else if !ending.is_empty() {
-        Warning(words(&ending), remedies(&ending))
+        let (words, remedies) = join(ending);
+        Warning(words, remedies)
     } else if is_crowded {
         Warning(
             format!(

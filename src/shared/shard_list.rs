@@ -175,7 +175,6 @@ pub fn write_file(
     let mut state = shared.lock();
     // One that failed may have reached the disk: the keeper writes until that says what the memory says.
     state.shards.unwritten = written.is_err();
-    state.shards.writes += 1;
     if written.is_ok() {
         state.shards.file = FileState::Read;
     }

@@ -74,8 +74,8 @@ pub struct ShardState {
     pub forgotten_end: u64,
     /// Whether the last write of the file failed, so that it may say other than the places: it is to be written again.
     pub unwritten: bool,
-    /// How often somebody has written the file, or tried to.
-    pub writes: u64,
+    /// How often all shards were forgotten.
+    pub resets: u64,
 }
 
 impl ShardState {
@@ -88,7 +88,7 @@ impl ShardState {
         start: 0,
         forgotten_end: 0,
         unwritten: false,
-        writes: 0,
+        resets: 0,
     };
 }
 

@@ -595,7 +595,10 @@ def test_a_standby_takes_no_numbers() -> None:
         error = refusal(standby, "SELECT ticket_next('invoice')")
         assert error.sqlstate == READ_ONLY
         numbers = [one(primary) for _ in range(5)]
+        primary.psql("CREATE TABLE bill (number bigint DEFAULT ticket_next('invoice'))")
         primary.wait_for_catchup(standby)
+        check = "SELECT status, found FROM id_gen_check() WHERE name = 'tickets'"
+        assert standby.psql(check) == "ok|1 sequences with tickets, all with enough numbers left"
         primary.stop()
         standby.promote()
         assert one(standby) > max(numbers)

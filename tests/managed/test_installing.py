@@ -138,7 +138,7 @@ def test_a_schema_that_another_role_made(cluster: Cluster) -> None:
     # The administrator updates it as the role that has it.
     refused = refusal(cluster, SCRIPT.read_text(), "claimed")
     as_its_owner = (refused.hint or "").partition(": ")[2].partition(";")[0]
-    cluster.psql(f"{as_its_owner}; {SCRIPT.read_text()}", "claimed")
+    cluster.psql(f"{as_its_owner}; BEGIN; {SCRIPT.read_text()} COMMIT;", "claimed")
 
 
 def test_it_can_be_removed(cluster: Cluster) -> None:

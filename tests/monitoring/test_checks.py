@@ -351,6 +351,16 @@ def test_stored_ids(newest: str, status: str) -> None:
         assert newest == "-1" or found.status == "ok"
 
 
+def test_tickets_of_a_schema_that_is_closed_to_the_role() -> None:
+    with server(GENERATING) as cluster:
+        cluster.psql(
+            "CREATE SCHEMA hidden; CREATE SEQUENCE hidden.bill; GRANT SELECT ON SEQUENCE hidden.bill TO pg_monitor;"
+            "CREATE TABLE hidden.t (id bigint DEFAULT ticket_next('hidden.bill')); INSERT INTO hidden.t DEFAULT VALUES;"
+            "CREATE ROLE watcher IN ROLE pg_monitor; GRANT EXECUTE ON FUNCTION id_gen_check() TO pg_monitor"
+        )
+        assert "tickets" in cluster.psql("SET ROLE watcher; SELECT name FROM id_gen_check()").splitlines()
+
+
 def test_tickets_that_are_used_up() -> None:
     with server(GENERATING) as cluster:
         cluster.psql("CREATE SEQUENCE number AS smallint START 26000")
