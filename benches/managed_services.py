@@ -33,7 +33,7 @@ LEFT = 0.5
 
 def prepare(cluster: Cluster, connection: psycopg.Connection, rows: int) -> None:
     """The script in `public`, the library in a schema of its own."""
-    cluster.psql(SCRIPT.read_text())
+    cluster.psql(f"BEGIN; {SCRIPT.read_text()} COMMIT;")
     connection.execute("SELECT id_gen_managed.configure(worker_id => 2, layout => 'wide')")
     connection.execute("SELECT id_gen_managed.use_extension()")
     connection.execute("SELECT id_gen_managed.use_script(worker_id => 3)")
