@@ -1104,14 +1104,11 @@ COMMENT ON FUNCTION id_gen_managed.snowflake_next_array(integer) IS
 -- A step is 1/4096 ms, the lowest of the 12 bits below the milliseconds. The session keeps its last one in a setting,
 -- which a transaction that is rolled back takes with it.
 CREATE OR REPLACE FUNCTION id_gen_managed.uuid_step() RETURNS bigint
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    now_us CONSTANT bigint := date_part('epoch', clock_timestamp()) * 1000000;
-    last CONSTANT bigint := nullif(current_setting('id_gen_managed.uuid_step', true), '');
-    step CONSTANT bigint := greatest((now_us / 1000 << 12) | ((now_us % 1000) * 4096 / 1000), last + 1);
-BEGIN
-    RETURN set_config('id_gen_managed.uuid_step', step::text, false);
-END $$;
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE
+    -- 512/125 steps are a microsecond; multiplied by 4096, it would not fit a bigint from 2041 on.
+    RETURN set_config('id_gen_managed.uuid_step',
+                      greatest((date_part('epoch', clock_timestamp()) * 1000000)::bigint * 512 / 125,
+                               nullif(current_setting('id_gen_managed.uuid_step', true), '')::bigint + 1)::text, false)::bigint;
 COMMENT ON FUNCTION id_gen_managed.uuid_step() IS 'the time in 1/4096 ms, later than every one this session got before';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.uuid_of(unix_ms bigint, step bigint, tail text) RETURNS uuid

@@ -15,7 +15,6 @@ use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::prelude::*;
 
 use crate::durable::replicated::Replayed;
-use crate::error::shards::{Change, ShardRefusal};
 use crate::error::{Error, Reason, log_limit, report};
 use crate::fleet::registrar;
 use crate::generate::startup::Decision;
@@ -71,8 +70,7 @@ pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
         };
         let released = reserve::release(shared, &guard);
         ticket_aside::put_aside(shared, &guard);
-        let again = |error| ShardRefusal::Unwritten { change: Change::Again, error }.into();
-        released.and(written.map_err(again))
+        released.and(written.map_err(Error::from))
     });
     log.note(released);
     // The postmaster never starts a worker again that ended with status 0, not even one that was only terminated.
@@ -100,8 +98,7 @@ fn round(shared: &'static SharedState) -> Result<(), Error> {
         if started {
             // After a jump the reservation stays where it is, since nobody claims.
             reserve::extend(shared, &guard)?;
-            shard_list::write_again(shared, shared.layout()?, &guard)
-                .map_err(|error| ShardRefusal::Unwritten { change: Change::Again, error })?;
+            shard_list::write_again(shared, shared.layout()?, &guard)?;
         } else {
             startup::start(shared, replayed, &guard, Decision::None)?;
         }

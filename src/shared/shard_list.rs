@@ -12,6 +12,7 @@ use id_gen_core::shards::{Owned, Place};
 use crate::durable;
 use crate::durable::shard_file::{self, Found};
 use crate::error::FileError;
+use crate::error::shards::{Change, ShardRefusal};
 use crate::pg::server;
 use crate::shared::shards::{FileState, ShardState};
 use crate::shared::state::{SharedState, State};
@@ -154,7 +155,7 @@ pub fn write_again(
     shared: &SharedState,
     layout: &Layout,
     guard: &WriteGuard<'_>,
-) -> Result<(), FileError> {
+) -> Result<(), ShardRefusal> {
     let entries = {
         let state = shared.lock();
         if !state.shards.unwritten {
@@ -163,6 +164,7 @@ pub fn write_again(
         entries(shared, &state, layout)
     };
     write_file(shared, &entries, guard)
+        .map_err(|error| ShardRefusal::Unwritten { change: Change::Again, error })
 }
 
 /// Writes the file, and takes note of how that went.
