@@ -1,4 +1,4 @@
-"""What ranges, shards and causal order cost: a function for each topic."""
+"""What ranges, offsets, shards, causal order and servers for tests cost: a function for each topic."""
 
 from statistics import median
 
@@ -35,6 +35,7 @@ TICKETS = {
     "`ticket_next()`": "ticket_next('ticket')",
     "`nextval()`": "nextval('plain')",
     "`nextval()`, cache 1000": "nextval('cached')",
+    "`nextval()`, one of two masters": "nextval('odd')",
     "rows without a call": "1",
 }
 SEQUENCES = """
@@ -42,9 +43,11 @@ SEQUENCES = """
     CREATE SEQUENCE ticket;
     CREATE SEQUENCE plain;
     CREATE SEQUENCE cached CACHE 1000;
+    CREATE SEQUENCE odd INCREMENT 2;
     CREATE TABLE by_ticket (id bigint PRIMARY KEY DEFAULT ticket_next('ticket'), n int);
     CREATE TABLE by_plain (id bigint PRIMARY KEY DEFAULT nextval('plain'), n int);
 """
+REPEATABLE = {name: Call(name.strip("`")) for name in ("`snowflake_next()`", "`uuidv7()`")}
 INSERTS = {"`ticket_next()`": "by_ticket", "`nextval()`": "by_plain"}
 
 
@@ -140,3 +143,14 @@ def tickets(conf: str, calls: int, call_rounds: int, seconds: int, rounds: int) 
     ]
     title = f"Tickets: one call, net of an empty count, and numbers a second of {CROWD} clients"
     return Section(title, header, shown), targets
+
+
+def servers_for_tests(conf: str, rows: int, rounds: int) -> Section:
+    """IDs that are the same in each run."""
+    with Cluster("repeatable", conf=f"{conf}\nid_gen.test_start = '2024-06-01 00:00:00+00'\n") as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql(f"CREATE UNLOGGED TABLE input AS SELECT generate_series(1, {rows}) AS i")
+        cluster.psql("VACUUM ANALYZE input")
+        ns = measured(cluster, REPEATABLE, {"input": rows}, rounds, "for tests  ")
+    title = f"A server for tests: one call, net of an empty count over the same rows, median of {rounds} rounds"
+    return Section(title, ("call", "cost"), [(name, f"{median(runs):.1f} ns") for name, runs in ns.items()])

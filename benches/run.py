@@ -160,7 +160,7 @@ def add_family(report: Report, size: Size) -> None:
 
 
 def add_ranges(report: Report, size: Size) -> None:
-    """What ranges, shards and causal order cost."""
+    """What ranges, offsets, shards, causal order and servers for tests cost."""
     measurements = (
         lambda: ranges.causal_order(CONF, size.calls, size.call_rounds),
         lambda: ranges.shards(CONF, size.calls, size.call_rounds, size.crowd_seconds, size.crowd_rounds),
@@ -169,6 +169,7 @@ def add_ranges(report: Report, size: Size) -> None:
     for measure in measurements:
         section, targets = measure()
         report.add(section, *targets)
+    report.add(ranges.servers_for_tests(CONF, size.calls // 10, size.call_rounds))
 
 
 def add_sizes(report: Report, size: Size) -> None:
