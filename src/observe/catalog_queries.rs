@@ -61,39 +61,71 @@ pub fn replication() -> Result<Option<String>, Error> {
     one_row(QUERY, &[], |row| row.get_one())
 }
 
-/// A column that is filled with snowflakes and can't hold them.
+/// What the defaults of columns use of this extension: `p` is its function, `used` the dependency of the default on it.
+const USED_BY_DEFAULTS: &str = "
+               pg_extension e
+          JOIN pg_depend member ON member.refclassid = 'pg_extension'::regclass
+               AND member.refobjid = e.oid AND member.classid = 'pg_proc'::regclass
+               AND member.deptype = 'e' AND e.extname = 'id_gen'
+          JOIN pg_proc p ON p.oid = member.objid
+          JOIN pg_depend used ON used.refclassid = 'pg_proc'::regclass AND used.refobjid = p.oid
+               AND used.classid = 'pg_attrdef'::regclass";
+
+/// The column and the table of such a default: `a` and `c`.
+const COLUMN_OF_DEFAULT: &str = "
+          JOIN pg_attrdef d ON d.oid = used.objid
+          JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+          JOIN pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p') AND NOT c.relispartition";
+
+/// A sequence that such a default names: `of` is the dependency on it.
+const SEQUENCE_OF_DEFAULT: &str = "
+          JOIN pg_depend of ON of.classid = used.classid AND of.objid = used.objid
+               AND of.refclassid = 'pg_class'::regclass AND of.refobjsubid = 0";
+
+/// A column whose type does not hold all that fills it.
 pub struct NarrowColumn {
     /// Table and column, as one types them.
     pub name: String,
     /// Its type.
     pub type_name: String,
-    /// What to type to mend it.
+    /// What to type about it.
     pub remedy: String,
 }
 
 /// Columns of this database whose default is a snowflake and whose type is too small for it, or
 /// rounds it.
 pub fn narrow_columns() -> Result<Vec<NarrowColumn>, Error> {
-    const QUERY: &str = "
+    narrow(&format!(
+        "
         SELECT format('%s.%I', c.oid::regclass, a.attname), format_type(a.atttypid, a.atttypmod),
                format('ALTER TABLE %s ALTER COLUMN %I TYPE bigint;', c.oid::regclass, a.attname)
-          FROM pg_extension e
-          JOIN pg_depend member ON member.refclassid = 'pg_extension'::regclass
-               AND member.refobjid = e.oid AND member.classid = 'pg_proc'::regclass
-               AND member.deptype = 'e'
-          JOIN pg_proc p ON p.oid = member.objid AND p.proname LIKE 'snowflake\\_next%'
-          JOIN pg_depend used ON used.refclassid = 'pg_proc'::regclass AND used.refobjid = p.oid
-               AND used.classid = 'pg_attrdef'::regclass
-          JOIN pg_attrdef d ON d.oid = used.objid
-          JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
-          JOIN pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-         WHERE e.extname = 'id_gen'
+          FROM {USED_BY_DEFAULTS} {COLUMN_OF_DEFAULT}
+         WHERE p.proname LIKE 'snowflake\\_next%'
            AND a.atttypid IN ('smallint'::regtype, 'integer'::regtype,
                               'real'::regtype, 'double precision'::regtype)
-         ORDER BY 1";
+         ORDER BY 1"
+    ))
+}
+
+/// Columns of this database whose default is a ticket, and which end before its sequence does.
+pub fn columns_shorter_than_sequence() -> Result<Vec<NarrowColumn>, Error> {
+    narrow(&format!(
+        "
+        SELECT format('%s.%I', c.oid::regclass, a.attname), format_type(a.atttypid, a.atttypmod),
+               format('ALTER SEQUENCE %s MAXVALUE %s;', s.seqrelid::regclass, holds.largest)
+          FROM {USED_BY_DEFAULTS} {COLUMN_OF_DEFAULT} {SEQUENCE_OF_DEFAULT}
+          JOIN pg_sequence s ON s.seqrelid = of.refobjid
+          JOIN (VALUES ('smallint'::regtype, 32767), ('integer', 2147483647)) AS holds (type, largest)
+               ON holds.type = a.atttypid AND holds.largest < s.seqmax
+         WHERE p.proname = 'ticket_next'
+         ORDER BY 1"
+    ))
+}
+
+fn narrow(query: &str) -> Result<Vec<NarrowColumn>, Error> {
     Spi::connect(|client| {
         client
-            .select(QUERY, None, &[])?
+            .select(query, None, &[])?
             .map(|row| {
                 Ok(NarrowColumn {
                     name: string(row.get(1)?),
@@ -119,28 +151,20 @@ pub struct TicketSequence {
 
 /// Sequences of this database that columns get tickets of by default, and these.
 pub fn ticket_sequences(in_use: Vec<pg_sys::Oid>) -> Result<Vec<TicketSequence>, Error> {
-    const QUERY: &str = "
+    let query = format!(
+        "
         SELECT c.oid, c.oid::regclass::text, s.seqincrement, s.seqmin, s.seqmax, s.seqtypid,
                CASE WHEN has_sequence_privilege(c.oid, 'SELECT') AND has_schema_privilege(c.relnamespace, 'USAGE')
                     THEN pg_sequence_last_value(c.oid) END
           FROM pg_class c JOIN pg_sequence s ON s.seqrelid = c.oid
          WHERE c.oid = ANY ($1)
-            OR c.oid IN (
-               SELECT of.refobjid
-                 FROM pg_extension e
-                 JOIN pg_depend member ON member.refclassid = 'pg_extension'::regclass
-                      AND member.refobjid = e.oid AND member.classid = 'pg_proc'::regclass
-                      AND member.deptype = 'e'
-                 JOIN pg_proc p ON p.oid = member.objid AND p.proname = 'ticket_next'
-                 JOIN pg_depend used ON used.refclassid = 'pg_proc'::regclass AND used.refobjid = p.oid
-                      AND used.classid = 'pg_attrdef'::regclass
-                 JOIN pg_depend of ON of.classid = used.classid AND of.objid = used.objid
-                      AND of.refclassid = 'pg_class'::regclass AND of.refobjsubid = 0
-                WHERE e.extname = 'id_gen')
-         ORDER BY 2";
+            OR c.oid IN (SELECT of.refobjid FROM {USED_BY_DEFAULTS} {SEQUENCE_OF_DEFAULT}
+                          WHERE p.proname = 'ticket_next')
+         ORDER BY 2"
+    );
     Spi::connect(|client| {
         client
-            .select(QUERY, None, &[in_use.into()])?
+            .select(&query, None, &[in_use.into()])?
             .map(|row| {
                 let number = |place| Ok::<i64, Error>(row.get(place)?.unwrap_or(0));
                 Ok(TicketSequence {

@@ -19,7 +19,9 @@ use crate::error::test_server::{ON_COMMAND_LINE, UNSET};
 use crate::error::{self, Error, Message, Reason, hint, ticket};
 use crate::fleet::commands;
 use crate::generate::{startup, test_server};
-use crate::observe::catalog_queries::{self as catalog, Column, Holds, TicketSequence};
+use crate::observe::catalog_queries::{
+    self as catalog, Column, Holds, NarrowColumn, TicketSequence,
+};
 use crate::observe::readiness;
 use crate::os::clock;
 use crate::pg::sequence::Definition;
@@ -669,6 +671,13 @@ fn tickets() -> Result<CheckResult, Error> {
             steps.max
         );
         ending.push((words, ticket::longer(name, definition)));
+    }
+    for column in catalog::columns_shorter_than_sequence()? {
+        let NarrowColumn { name, type_name, remedy } = column;
+        ending.push((
+            format!("{name} is {type_name}, and ends before its sequence does"),
+            format!("To be warned in time, let that end with it: {remedy}"),
+        ));
     }
     let join = |found: Vec<(String, String)>| {
         let (words, remedies): (Vec<_>, Vec<_>) = found.into_iter().unzip();

@@ -364,7 +364,7 @@ def test_tickets_of_a_schema_that_is_closed_to_the_role() -> None:
 def test_tickets_that_are_used_up() -> None:
     with server(GENERATING) as cluster:
         cluster.psql("CREATE SEQUENCE number AS smallint START 26000")
-        cluster.psql("CREATE TABLE t (id int DEFAULT ticket_next('number'), n int)")
+        cluster.psql("CREATE TABLE t (id bigint DEFAULT ticket_next('number'), n int)")
         assert checks(cluster)["tickets"].status == "ok"
         cluster.psql("INSERT INTO t (n) SELECT generate_series(1, 500)")
         assert "used 8" in wait_for(cluster, "tickets", "warning").found
@@ -372,6 +372,17 @@ def test_tickets_that_are_used_up() -> None:
             cluster.psql("INSERT INTO t (n) SELECT generate_series(1, 10000)")
         assert "no number left" in remedy(cluster, "tickets", "error").found
         assert int(cluster.psql("INSERT INTO t (n) VALUES (0) RETURNING id")) > 32_767
+
+
+def test_tickets_that_go_on_where_their_column_ends() -> None:
+    with server(GENERATING) as cluster:
+        cluster.psql("""
+            CREATE SEQUENCE "Long"; CREATE SEQUENCE short AS integer; CREATE SEQUENCE of_nextval;
+            CREATE TABLE t (id integer DEFAULT ticket_next('"Long"'), a bigint DEFAULT ticket_next('"Long"'),
+                            b integer DEFAULT ticket_next('short'), c integer DEFAULT nextval('of_nextval'));
+        """)
+        found = remedy(cluster, "tickets", "warning").found
+        assert found == "public.t.id is integer, and ends before its sequence does"
 
 
 def test_tickets_that_end_within_90_days() -> None:
