@@ -309,10 +309,11 @@ pub fn of_fleet(name: &str, last_value: i64) -> Message {
     ))
 }
 
+/// What numbers a server holds in advance does not show in its sequence, so they are dropped before that is read.
 fn set_above(name: &str, last_value: i64) -> String {
+    let typed = quotes(name);
     format!(
-        "Take the largest last value over all servers of the fleet; if that is this server's, let a superuser run: SELECT ticket_share('{}', above => {last_value});",
-        quotes(name)
+        "On every server of the fleet: SELECT ticket_discard('{typed}'); then SELECT last_value FROM {name}; and let a superuser run on one of them, with the largest last value of all in place of {last_value}: SELECT ticket_share('{typed}', above => {last_value});"
     )
 }
 

@@ -157,15 +157,12 @@ impl Journal {
         // As a member it has a layout.
         let Ok(layout) = self.shared.layout() else { return false };
         let given_up = shard_list::give_up_declared(self.shared, layout);
-        if let Ok(shards) = &given_up
-            && !shards.is_empty()
-        {
-            let are = if shards.len() == 1 { "is" } else { "are" };
+        for (number, last_id) in given_up.iter().flatten() {
+            let shard = number.worker;
             log(
                 PgLogLevel::WARNING,
                 format!(
-                    "{} {are} given up, which no other member of this server's fleet knows of",
-                    names(shards)
+                    "shard {shard} is given up, of which no other member of this server's fleet knows; take it above what it made here: SELECT id_gen_shard_take({shard}, above => {last_id});"
                 ),
             );
         }

@@ -534,7 +534,7 @@ pub fn release(worker: i32) -> Result<i64, Error> {
             return Err(ShardRefusal::NothingToRelease(number).into());
         }
     }
-    Ok(id_at_end(layout, number, end))
+    Ok(shard_list::id_at_end(layout, number, end))
 }
 
 /// What must be as it was for a shard to be kept.
@@ -568,16 +568,6 @@ fn keep_untold(shared: &SharedState, layout: &Layout, number: Number, owned: Own
     };
     // If it can't be written, the keeper does so.
     let _ = write_file(shared, &entries, &guard);
-}
-
-/// The last ID of a shard below a position, or one above it of the same tick.
-pub fn id_at_end(layout: &Layout, number: Number, end: u64) -> i64 {
-    let last = end.saturating_sub(1);
-    let bits = layout.node_bits(number.datacenter.into(), number.worker.into());
-    Layout::to_bigint(match bits {
-        Ok(bits) => layout.id_at(last, bits),
-        Err(_) => layout.max_of(layout.tick_of(last)),
-    })
 }
 
 /// Forgets all shards, and what was wrong with their file. Returns how many this server had, as far as it knew. If its own

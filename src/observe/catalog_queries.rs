@@ -184,7 +184,7 @@ pub fn ticket_sequences(in_use: Vec<pg_sys::Oid>) -> Result<Vec<TicketSequence>,
 /// Whether the last numbers of a sequence that the role may read, by its name as one types it, came from a fleet's registry.
 pub fn is_of_fleet(name: &str) -> Result<bool, Error> {
     Spi::connect(|client| {
-        let found = client.select(&format!("SELECT log_cnt < 0 FROM {name}"), Some(1), &[])?;
+        let found = client.select(&format!("SELECT log_cnt = -1 FROM {name}"), Some(1), &[])?;
         Ok(found.first().get_one()?.unwrap_or(false))
     })
 }

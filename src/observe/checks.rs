@@ -647,8 +647,15 @@ fn tickets() -> Result<CheckResult, Error> {
             ended.push((format!("{primary}: {}", detail.unwrap_or_default()), hint));
             continue;
         }
-        let held = in_use.iter().filter(|ticket| ticket.key.sequence == oid.to_u32());
-        let (held, per_second) = held.fold((0, 0.0), |(held, per_second), ticket| {
+        let its = || in_use.iter().filter(|ticket| ticket.key.sequence == oid.to_u32());
+        if let Some((refused, names)) = its().find_map(|it| Some((it.refused?, it.names))) {
+            let key = names.in_registry();
+            let Message { primary, detail, hint, .. } =
+                ticket::refused(name, &key, definition, *last_value, refused);
+            ended.push((format!("{primary}: {}", detail.unwrap_or_default()), hint));
+            continue;
+        }
+        let (held, per_second) = its().fold((0, 0.0), |(held, per_second), ticket| {
             (held + ticket.left, ticket.usual_per_second() + per_second)
         });
         let beyond = last_value.checked_add(steps.step).map_or(0, |next| steps.left_from(next));

@@ -285,23 +285,38 @@ impl Sequence {
         }
     }
 
+    /// What its page says.
+    ///
+    /// # Errors
+    /// If the page is damaged.
+    pub fn on_page(&self) -> Result<OnPage, NoNumbers> {
+        let page = LockedPage::of(self.relation);
+        let row = page.row(&self.definition.steps).map_err(NoNumbers::Damaged)?;
+        Ok(page.said(&row))
+    }
+
     /// How far it is.
     ///
     /// # Errors
     /// If its page is damaged.
     pub fn counter(&self) -> Result<Counter, NoNumbers> {
-        let page = LockedPage::of(self.relation);
-        page.row(&self.definition.steps).map(|row| row.counter()).map_err(NoNumbers::Damaged)
+        self.on_page().map(|said| said.counter)
     }
 
     /// Takes so many numbers, or as many as are left, above its last value and above another. They are this process's when
-    /// the log is flushed up to the place that is returned.
+    /// the log is flushed up to the place that is returned. `None` if `heed` wants none by what the page says, which it is
+    /// told while nobody else can look at the page.
     ///
     /// # Errors
     /// If there are none.
-    pub fn advance(&self, wanted: u32, above: Option<i64>) -> Result<(Run, Lsn), NoNumbers> {
+    pub fn advance(
+        &self,
+        wanted: u32,
+        above: Option<i64>,
+        heed: impl FnOnce(&OnPage) -> bool,
+    ) -> Result<Option<(Run, Lsn)>, NoNumbers> {
         let steps = self.definition.steps;
-        self.change(Origin::Sequence, |counter, origin| {
+        self.change(Origin::Server, heed, |&OnPage { counter, origin, .. }| {
             if origin == Origin::Fleet {
                 return Err(NoNumbers::OfFleet(counter.last_value));
             }
@@ -314,19 +329,23 @@ impl Sequence {
         })
     }
 
-    /// Counts to the end of a range that a fleet's registry gave, which the sequence remembers.
+    /// Counts to the end of a range that a fleet's registry gave, which the sequence remembers. `None` if `heed` does not
+    /// want it, as for [`Sequence::advance`].
     ///
     /// # Errors
     /// If the range does not lie above the last value.
-    pub fn raise_over(&self, run: Run) -> Result<Lsn, NoNumbers> {
+    pub fn raise_over(
+        &self,
+        run: Run,
+        heed: impl FnOnce(&OnPage) -> bool,
+    ) -> Result<Option<(Run, Lsn)>, NoNumbers> {
         let steps = self.definition.steps;
-        let ((), lsn) = self.change(Origin::Fleet, |counter, _| {
+        self.change(Origin::Fleet, heed, |&OnPage { counter, .. }| {
             if steps.next(counter).is_none_or(|next| run.first < next) {
                 return Err(NoNumbers::NotAbove(counter));
             }
-            Ok(((), steps.last_of(run)))
-        })?;
-        Ok(lsn)
+            Ok((run, steps.last_of(run)))
+        })
     }
 
     /// Writes the sequence as it is into the log again, if that is decided by how far it is and where the log has its page;
@@ -342,25 +361,31 @@ impl Sequence {
     ) -> Result<Lsn, NoNumbers> {
         let page = LockedPage::of(self.relation);
         let row = page.row(&self.definition.steps).map_err(NoNumbers::Damaged)?;
-        let counter = row.counter();
-        let Some(again) = decide(counter, page.lsn()) else { return Ok(Lsn::default()) };
+        let OnPage { counter, origin, lsn } = page.said(&row);
+        let Some(again) = decide(counter, lsn) else { return Ok(Lsn::default()) };
         let again = again && self.is_logged();
-        let (last, origin) = (counter.last_value, row.origin());
+        let last = counter.last_value;
         let written = again.then(|| page.write(&row, last, origin, Some(self.locator())));
         tell(written);
         Ok(written.unwrap_or_default())
     }
 
-    /// Gives the sequence another last value, which is taken.
+    /// Gives the sequence another last value, which is taken, unless it is not to be changed by what its page says.
     fn change<R>(
         &self,
         origin: Origin,
-        decide: impl FnOnce(Counter, Origin) -> Result<(R, i64), NoNumbers>,
-    ) -> Result<(R, Lsn), NoNumbers> {
+        heed: impl FnOnce(&OnPage) -> bool,
+        decide: impl FnOnce(&OnPage) -> Result<(R, i64), NoNumbers>,
+    ) -> Result<Option<(R, Lsn)>, NoNumbers> {
         let page = LockedPage::of(self.relation);
         let row = page.row(&self.definition.steps).map_err(NoNumbers::Damaged)?;
-        let (result, last) = decide(row.counter(), row.origin())?;
-        Ok((result, page.write(&row, last, origin, self.is_logged().then(|| self.locator()))))
+        let said = page.said(&row);
+        if !heed(&said) {
+            return Ok(None);
+        }
+        let (result, last) = decide(&said)?;
+        let logged = self.is_logged().then(|| self.locator());
+        Ok(Some((result, page.write(&row, last, origin, logged))))
     }
 }
 
@@ -389,24 +414,51 @@ struct LockedPage {
     page: *mut u8,
 }
 
-/// Where the last numbers of a sequence came from.
+/// What the page of a sequence says.
+#[derive(Clone, Copy, Debug)]
+pub struct OnPage {
+    /// How far the sequence is.
+    pub counter: Counter,
+    /// Who has written that.
+    pub origin: Origin,
+    /// Where the log has it.
+    pub lsn: Lsn,
+}
+
+/// Who has written the page of a sequence last.
+///
+/// The row says so in `log_cnt`: for how many numbers more `nextval()` need not write to the log. Less than none is what
+/// `nextval()` takes for none, so that is what tickets write. `setval()` writes zero; so it lasts until somebody has set the
+/// sequence for this server alone, or until `nextval()` was called, the sequence was declared anew by `ALTER SEQUENCE`, or
+/// `pg_upgrade` has brought it over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
-    /// From the sequence.
-    Sequence,
-    /// From a fleet's registry.
+pub enum Origin {
+    /// Tickets of this server alone.
+    Server,
+    /// Tickets out of a range of a fleet's registry.
     Fleet,
+    /// `nextval()`.
+    Nextval,
+    /// `setval()` or the sequence's declaration; or `nextval()`, if it is to write to the log the next time.
+    Set,
 }
 
 impl Origin {
-    /// What the row says of it, in `log_cnt`: for how many numbers more `nextval()` need not write to the log. Less than
-    /// none is what `nextval()` takes for none. `setval()` writes another count, so this lasts until somebody has set the
-    /// sequence for this server alone; or until `nextval()` was called, the sequence was declared anew by `ALTER SEQUENCE`,
-    /// or `pg_upgrade` has brought it over.
     const fn log_cnt(self) -> i64 {
         match self {
-            Origin::Sequence => 0,
             Origin::Fleet => -1,
+            Origin::Server => -2,
+            // Which tickets do not write.
+            Origin::Nextval | Origin::Set => 0,
+        }
+    }
+
+    const fn of(log_cnt: i64) -> Origin {
+        match log_cnt {
+            -2 => Origin::Server,
+            -1 => Origin::Fleet,
+            1.. => Origin::Nextval,
+            _ => Origin::Set,
         }
     }
 }
@@ -428,8 +480,7 @@ impl Row {
 
     fn origin(&self) -> Origin {
         // SAFETY: within a page that is locked.
-        let log_cnt = unsafe { (*self.data).log_cnt };
-        if log_cnt == Origin::Fleet.log_cnt() { Origin::Fleet } else { Origin::Sequence }
+        Origin::of(unsafe { (*self.data).log_cnt })
     }
 }
 
@@ -553,6 +604,10 @@ impl LockedPage {
             pg_sys::CritSectionCount -= 1;
         }
         lsn
+    }
+
+    fn said(&self, row: &Row) -> OnPage {
+        OnPage { counter: row.counter(), origin: row.origin(), lsn: self.lsn() }
     }
 
     /// Where the log has the page's last change.

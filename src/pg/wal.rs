@@ -38,6 +38,13 @@ pub fn waits_for_standby() -> bool {
     }
 }
 
+/// Whether they wait until such a standby has flushed the log, and not only written it.
+pub fn waits_for_flush() -> bool {
+    // SAFETY: a variable of this process.
+    let level = unsafe { pg_sys::synchronous_commit };
+    waits_for_standby() && level != pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_REMOTE_WRITE as i32
+}
+
 /// Flushes the log up to here, and waits until a synchronous standby has done so too, where this session's commits wait
 /// for one. May raise an error of PostgreSQL's: the disk is full. No lock may be held.
 ///
@@ -66,9 +73,7 @@ fn has_standby(lsn: Lsn) -> bool {
     const FLUSHED: usize = 1; // SYNC_REP_WAIT_FLUSH
     // SAFETY: PostgreSQL's shared memory, there as long as the server runs; the walsenders write these words as a whole.
     unsafe {
-        let written_is_enough = pg_sys::synchronous_commit
-            == pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_REMOTE_WRITE as i32;
-        let mode = if written_is_enough { WRITTEN } else { FLUSHED };
+        let mode = if waits_for_flush() { FLUSHED } else { WRITTEN };
         let reached = (&raw const (*pg_sys::WalSndCtl).lsn[mode]).read_volatile();
         lsn.0 <= reached
     }

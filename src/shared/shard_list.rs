@@ -8,11 +8,13 @@ use id_gen_core::kept_file::Flaw;
 use id_gen_core::layout::Layout;
 use id_gen_core::shard_file::{Entry, Holding};
 use id_gen_core::shards::{Owned, Place};
+use id_gen_core::time::unix_ms;
 
 use crate::durable;
 use crate::durable::shard_file::{self, Found};
 use crate::error::FileError;
 use crate::error::shards::{Change, ShardRefusal};
+use crate::os::clock;
 use crate::pg::server;
 use crate::shared::shards::{FileState, ShardState};
 use crate::shared::state::{SharedState, State};
@@ -107,11 +109,15 @@ pub fn entries(shared: &SharedState, state: &State, layout: &Layout) -> Vec<Entr
 }
 
 /// Gives up what an administrator declared, before this server makes IDs as a member of a fleet, whose other members do not
-/// know of it; first on disk, so that nothing brings it back. Returns which shards that were.
+/// know of it; first on disk, so that nothing brings it back. Returns which shards that were, and the last ID that each can
+/// have made.
 ///
 /// # Errors
 /// If the file can't be read or written. The server must not be a member then.
-pub fn give_up_declared(shared: &SharedState, layout: &Layout) -> Result<Vec<Number>, FileError> {
+pub fn give_up_declared(
+    shared: &SharedState,
+    layout: &Layout,
+) -> Result<Vec<(Number, i64)>, FileError> {
     if server::is_in_recovery() {
         // Once it is promoted, the file is of another timeline.
         return Ok(Vec::new());
@@ -142,9 +148,31 @@ pub fn give_up_declared(shared: &SharedState, layout: &Layout) -> Result<Vec<Num
         entries
     };
     write_file(shared, &entries, &guard)?;
-    let _state = shared.lock();
+    let state = shared.lock();
     declared.iter().for_each(|place| place.set_owned(None));
-    Ok(declared.into_iter().filter_map(Place::number).collect())
+    // Of what was made before the server started it knows only once it has made IDs itself.
+    let before = match state.shards.start {
+        0 => {
+            let lead_ms = i64::from(state.settings.max_lead_ms);
+            layout.first_position(layout.tick_from(unix_ms(clock::wall_ns()) + lead_ms))
+        }
+        start => start,
+    };
+    let last_id = |place: &Place| {
+        let number = place.number()?;
+        Some((number, id_at_end(layout, number, place.end().max(before))))
+    };
+    Ok(declared.into_iter().filter_map(last_id).collect())
+}
+
+/// The last ID of a shard below a position, or one above it of the same tick.
+pub fn id_at_end(layout: &Layout, number: Number, end: u64) -> i64 {
+    let last = end.saturating_sub(1);
+    let bits = layout.node_bits(number.datacenter.into(), number.worker.into());
+    Layout::to_bigint(match bits {
+        Ok(bits) => layout.id_at(last, bits),
+        Err(_) => layout.max_of(layout.tick_of(last)),
+    })
 }
 
 /// Writes the file once more where the last attempt failed.

@@ -16,14 +16,14 @@ use std::sync::atomic::{
 };
 
 use id_gen_core::ticket::aside::KEY_WORDS;
-use id_gen_core::ticket::shared::{self, Answer, Wanted};
+use id_gen_core::ticket::shared::{self, Answer, Used, Wanted};
 use id_gen_core::ticket::{Aside, Current, GivenBack, Pace, Run, Steps, Taken};
 use id_gen_core::time::{NS_PER_MS, NS_PER_S};
 use pgrx::pg_sys;
 
 use crate::os::clock;
 use crate::pg::lwlock::{CacheAligned, LwLock};
-use crate::pg::sequence::{self, NAME};
+use crate::pg::sequence::{self, NAME, OnPage, Origin};
 use crate::pg::server;
 use crate::pg::wait_event::WaitEvent;
 use crate::pg::wal::Lsn;
@@ -82,7 +82,7 @@ impl Key {
 }
 
 /// What a sequence is called, in the encoding of its database.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Names {
     /// The database.
     pub database: [u8; NAME],
@@ -129,7 +129,7 @@ struct Ahead {
 #[derive(Clone, Copy, Debug)]
 struct Want {
     count: u32,
-    used: Option<i64>,
+    used: Option<Used>,
     /// Whether the registry is being asked.
     is_asked: bool,
 }
@@ -165,6 +165,8 @@ pub struct Owned {
     begun_last: Option<i64>,
     /// Where the log has the last range that was taken of the sequence.
     taken_at: Lsn,
+    /// Where the log had the sequence's page when `nextval()` was seen to have written it.
+    nextval_at: Option<Lsn>,
     /// Until when a session is trusted to be fetching a range.
     leased_until_ns: u64,
     counts: TicketCounts,
@@ -276,6 +278,8 @@ pub struct Snapshot {
     pub size: u32,
     /// Numbers used per second lately.
     pub per_second: f64,
+    /// Why the registry gives no range, if it was asked last and gave none.
+    pub refused: Option<Answer>,
     /// Since when the rest is counted, in nanoseconds.
     pub age_ns: u64,
     /// Statistics.
@@ -342,6 +346,7 @@ impl Owned {
         current_count: 0,
         begun_last: None,
         taken_at: Lsn(0),
+        nextval_at: None,
         leased_until_ns: 0,
         counts: TicketCounts {
             ranges: 0,
@@ -440,6 +445,10 @@ impl Tickets {
         let mut table = self.lock.lock();
         let index = match table.owned.iter().position(|owned| owned.key == key) {
             Some(index) => {
+                if table.owned[index].names != *names && self.has_registry() {
+                    // What is held came from another ticket of the registry's.
+                    self.drop_ranges(&mut table, index);
+                }
                 table.owned[index].names = *names;
                 index
             }
@@ -620,6 +629,37 @@ impl Tickets {
             table.owned[index].names = *names;
             self.places[index].seldom.0.unconfirmed.store(flushed.0, Relaxed);
         }
+    }
+
+    /// Drops what is held, if somebody has set the sequence since, to or above what comes next; of what was given back, only
+    /// numbers that are not above. Returns whether the place is still what it was.
+    ///
+    /// To be told of what is on the page while it is locked, or after the sequence was looked up; so a `setval()` that a
+    /// session has made counts for all transactions that begin later to take numbers.
+    pub fn heed(&self, held: Held, on_page: &OnPage) -> bool {
+        if matches!(on_page.origin, Origin::Server | Origin::Fleet) {
+            return true;
+        }
+        let mut table = self.lock.lock();
+        let Some((place, owned)) = self.owned(&mut table, held) else { return false };
+        if on_page.origin == Origin::Nextval {
+            owned.nextval_at = Some(on_page.lsn);
+            return true;
+        }
+        if owned.nextval_at == Some(on_page.lsn) {
+            // It has come to the end of what it had logged.
+            return true;
+        }
+        let next = owned.steps.next(on_page.counter);
+        let coming = place.often.0.current.left().or_else(|| owned.ahead.map(|ahead| ahead.run));
+        // Whatever was handed out is below what comes, so nothing is repeated from there on.
+        if coming.is_some_and(|run| next.is_none_or(|next| run.first < next)) {
+            self.drop_ranges(&mut table, held.index);
+            return false;
+        }
+        owned.counts.dropped += owned.given_back.drop_below(next);
+        place.seldom.0.has_given_back.store(!owned.given_back.is_empty(), Relaxed);
+        true
     }
 
     /// Drops what this server holds of a sequence.
@@ -804,7 +844,7 @@ impl Tickets {
     }
 
     /// Has the registry asked for so many numbers above what is used, unless it is already.
-    pub fn want(&self, held: Held, count: u32, used: Option<i64>) {
+    pub fn want(&self, held: Held, count: u32, used: Option<Used>) {
         let mut table = self.lock.lock();
         if let Some((_, owned)) = self.owned(&mut table, held)
             && owned.ahead.is_none()
@@ -951,6 +991,7 @@ impl Tickets {
                 taken: (owned.counts.numbers + taken).saturating_sub(owned.given_back.numbers()),
                 size: owned.pace.size(),
                 per_second: owned.pace.per_second(now_ns, u32::try_from(taken).unwrap_or(u32::MAX)),
+                refused: owned.refused,
                 age_ns: now_ns.saturating_sub(owned.since_ns),
                 counts: owned.counts,
             });

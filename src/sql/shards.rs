@@ -11,7 +11,7 @@ use crate::fleet::commands;
 use crate::generate::shards;
 use crate::pg::fmgr::{Call, bigint, float8, int8};
 use crate::pg::timestamp;
-use crate::shared::{SharedState, memory};
+use crate::shared::{SharedState, memory, shard_list};
 use crate::sql::function::sql_function;
 
 sql_function! {
@@ -80,7 +80,7 @@ fn row(shared: &SharedState, place: &Place) -> Option<[Option<pg_sys::Datum>; 8]
         (false, false) => "no room in layout",
     };
     let (issued, _) = place.issued();
-    let last_id = shards::id_at_end(layout, number, place.end());
+    let last_id = shard_list::id_at_end(layout, number, place.end());
     Some([
         number.worker.cast_signed().into_datum(),
         number.datacenter.cast_signed().into_datum(),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use pgrx::pg_sys;
 
 use crate::error::{Error, ticket};
-use crate::pg::sequence::{self, Sequence};
+use crate::pg::sequence::{self, NoNumbers, OnPage, Sequence};
 use crate::pg::server;
 use crate::shared::tickets::{Key, Names};
 
@@ -24,6 +24,8 @@ pub struct Bound {
     pub names: Names,
     /// Its numbers.
     pub steps: Steps,
+    /// What its page says.
+    pub on_page: OnPage,
 }
 
 /// Whether what was looked up may hold no more.
@@ -97,6 +99,7 @@ pub fn bind(oid: pg_sys::Oid) -> Result<Bound, Error> {
             return Err(ticket::denied(&found.typed_name(), "USAGE", &role).into());
         }
         check(found)?;
+        let on_page = found.on_page().map_err(|none| refusal(found, &none))?;
         Ok(Bound {
             key: Key {
                 database: server::database(),
@@ -107,6 +110,7 @@ pub fn bind(oid: pg_sys::Oid) -> Result<Bound, Error> {
             },
             names: names(found),
             steps: found.definition.steps,
+            on_page,
         })
     })
 }
@@ -138,4 +142,20 @@ pub fn check(of: &Sequence) -> Result<(), Error> {
         return Err(ticket::cycles(&of.typed_name()).into());
     }
     Ok(())
+}
+
+/// Why a sequence has no numbers, in words.
+pub fn refusal(sequence: &Sequence, none: &NoNumbers) -> Error {
+    let name = sequence.typed_name();
+    match none {
+        NoNumbers::Ended => ticket::ended(&name, &sequence.definition),
+        NoNumbers::AllHeld => ticket::all_held(&name, &sequence.definition),
+        NoNumbers::NotAbove(counter) => {
+            let key = names(sequence).in_registry();
+            ticket::behind(&name, &key, counter.last_value, None)
+        }
+        NoNumbers::OfFleet(last_value) => ticket::of_fleet(&name, *last_value),
+        NoNumbers::Damaged(what) => ticket::damaged(&name, what),
+    }
+    .into()
 }

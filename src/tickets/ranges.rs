@@ -8,7 +8,7 @@
 
 use std::convert::Infallible;
 
-use id_gen_core::ticket::shared::{Answer, Set};
+use id_gen_core::ticket::shared::{Answer, Set, Used};
 use id_gen_core::ticket::{Counter, Run, Taken};
 use id_gen_core::time::NS_PER_MS;
 use pgrx::pg_sys;
@@ -16,7 +16,7 @@ use pgrx::pg_sys;
 use crate::error::{Error, Message, ticket};
 use crate::fleet::commands;
 use crate::os::clock;
-use crate::pg::sequence::{self, NoNumbers, Sequence};
+use crate::pg::sequence::{self, NoNumbers, OnPage, Origin, Sequence};
 use crate::pg::wait_event::WaitEvent;
 use crate::pg::{server, wal};
 use crate::shared::SharedState;
@@ -93,10 +93,10 @@ pub fn take(
 fn begin(shared: &SharedState, oid: pg_sys::Oid, held: Held, lsn: wal::Lsn) -> Result<(), Error> {
     let tickets = &shared.tickets;
     make_durable(lsn)?;
-    let unconfirmed = !wal::waits_for_standby();
+    let unconfirmed = !wal::waits_for_flush();
     if let Some(next) = tickets.begin(held, lsn, unconfirmed) {
         if tickets.has_registry() {
-            tickets.want(held, next.size, next.after);
+            tickets.want(held, next.size, next.after.map(Used::of_tickets));
             shared.registrar.wake();
         } else {
             // If there is no other range, whoever needs it is told so.
@@ -109,10 +109,11 @@ fn begin(shared: &SharedState, oid: pg_sys::Oid, held: Held, lsn: wal::Lsn) -> R
 /// Has the sequence count over a range that the registry gave: what follows on this server, with a registry or without, is
 /// above. A range that does not lie above what it has counted is dropped, with all else that is held.
 fn count_over(tickets: &Tickets, oid: pg_sys::Oid, held: Held, run: Run) -> Result<(), Error> {
-    let counted = of_sequence(oid, |sequence| sequence.raise_over(run).map(|lsn| (run, lsn)));
-    match counted {
+    let heed = |on_page: &OnPage| tickets.heed(held, on_page);
+    match of_sequence(oid, |sequence| sequence.raise_over(run, heed)) {
         // Nothing that may fail comes between the two.
-        Ok((run, lsn)) => tickets.counted(held, run, lsn),
+        Ok(Some((run, lsn))) => tickets.counted(held, run, lsn),
+        Ok(None) => {}
         Err(error) => {
             tickets.count(held, |counts| counts.refusals += 1);
             tickets.discard(server::database(), oid.to_u32());
@@ -148,11 +149,13 @@ fn await_registry(
         return Err(refused_by_registry(oid, refused));
     }
     if let Some(size) = ask {
-        let counter = of_sequence(oid, |sequence| {
-            let counter = sequence.counter()?;
-            Ok(counter.is_called.then_some(counter.last_value))
+        let used = of_sequence(oid, |sequence| {
+            let OnPage { counter, origin, .. } = sequence.on_page()?;
+            let last = counter.last_value;
+            let by_tickets = matches!(origin, Origin::Server | Origin::Fleet);
+            Ok(counter.is_called.then_some(Used { last, by_tickets }))
         })?;
-        tickets.want(held, size, counter);
+        tickets.want(held, size, used);
         shared.registrar.wake();
     }
     let (max_wait_ms, trouble) = {
@@ -188,7 +191,9 @@ pub fn confirm(place: &Place) -> Result<(), Error> {
     let lsn = place.unconfirmed();
     if lsn != wal::Lsn::default() && wal::waits_for_standby() {
         make_durable(lsn)?;
-        place.confirm(lsn);
+        if wal::waits_for_flush() {
+            place.confirm(lsn);
+        }
     }
     Ok(())
 }
@@ -234,9 +239,13 @@ fn fetch(tickets: &Tickets, oid: pg_sys::Oid, held: Held, fetch: Fetch) -> Resul
     pgrx::check_for_interrupts!();
     // Where the sequence was set back, and nobody has discarded what is held: not what that is once more.
     let above = tickets.last_of(held);
-    let (run, lsn) = of_sequence(oid, |sequence| sequence.advance(fetch.size, above))?;
-    tickets.deposit(held, fetch, run, lsn);
-    wal::flush_soon(lsn);
+    let heed = |on_page: &OnPage| tickets.heed(held, on_page);
+    if let Some((run, lsn)) =
+        of_sequence(oid, |sequence| sequence.advance(fetch.size, above, heed))?
+    {
+        tickets.deposit(held, fetch, run, lsn);
+        wal::flush_soon(lsn);
+    }
     Ok(())
 }
 
@@ -245,22 +254,7 @@ fn of_sequence<R>(
     oid: pg_sys::Oid,
     ask: impl FnOnce(&Sequence) -> Result<R, NoNumbers>,
 ) -> Result<R, Error> {
-    bound::open(oid, |found| ask(found).map_err(|none| refusal(found, &none)))
-}
-
-fn refusal(sequence: &Sequence, none: &NoNumbers) -> Error {
-    let name = sequence.typed_name();
-    match none {
-        NoNumbers::Ended => ticket::ended(&name, &sequence.definition),
-        NoNumbers::AllHeld => ticket::all_held(&name, &sequence.definition),
-        NoNumbers::NotAbove(counter) => {
-            let key = bound::names(sequence).in_registry();
-            ticket::behind(&name, &key, counter.last_value, None)
-        }
-        NoNumbers::OfFleet(last_value) => ticket::of_fleet(&name, *last_value),
-        NoNumbers::Damaged(what) => ticket::damaged(&name, what),
-    }
-    .into()
+    bound::open(oid, |found| ask(found).map_err(|none| bound::refusal(found, &none)))
 }
 
 /// Drops what this server holds of a sequence.
@@ -303,7 +297,7 @@ pub fn share(tickets: &Tickets, oid: pg_sys::Oid, above: Option<i64>) -> Result<
             return Err(Error::from(ticket::not_owner(&found.typed_name())));
         }
         bound::check(found)?;
-        let counter = found.counter().map_err(|none| refusal(found, &none))?;
+        let counter = found.counter().map_err(|none| bound::refusal(found, &none))?;
         let next = found.definition.steps.next(counter);
         let next = next.ok_or_else(|| ticket::ended(&found.typed_name(), &found.definition))?;
         let key = bound::names(found).in_registry();

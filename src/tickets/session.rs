@@ -33,6 +33,8 @@ struct Entry {
     /// In which transaction it was looked up, and for which role.
     transaction: u32,
     role: u32,
+    /// Whether something may have changed since its place was found, such as its name.
+    is_stale: bool,
     held: Held,
     key: Key,
     step: i64,
@@ -47,6 +49,7 @@ const NO_ENTRY: Entry = Entry {
     oid: 0,
     transaction: 0,
     role: 0,
+    is_stale: false,
     held: Held { index: 0, generation: 0 },
     key: Key::NONE,
     step: 0,
@@ -208,11 +211,15 @@ fn bind(shared: &SharedState, oid: pg_sys::Oid) -> Result<Entry, Error> {
     if bound::is_stale() {
         bound::begin_anew();
         SESSION.with(|session| {
-            session.entries.iter_mut().for_each(|entry| entry.transaction = 0);
+            for entry in &mut session.entries {
+                (entry.transaction, entry.is_stale) = (0, true);
+            }
         });
     }
-    let Bound { key, names, steps } = bound::bind(oid)?;
-    let goes_on = known.oid == oid.to_u32() && known.key == key && is_held(&known);
+    let Bound { key, names, steps, on_page } = bound::bind(oid)?;
+    let known = SESSION.with(|session| session.entries[slot]);
+    let is_same = known.oid == oid.to_u32() && known.key == key && !known.is_stale;
+    let goes_on = is_same && is_held(&known);
     if !goes_on && known.left > 0 {
         give_back(tickets, slot);
     }
@@ -222,6 +229,8 @@ fn bind(shared: &SharedState, oid: pg_sys::Oid) -> Result<Entry, Error> {
         ranges::settle_put_back(tickets, oid, &key, &names)?;
         tickets.find(key, &names, &steps)
     };
+    // If what is held is dropped, whoever asks for a number finds it so.
+    tickets.heed(held, &on_page);
     tickets.place(held.index).note_use();
     let last = known.last.filter(|_| known.oid == oid.to_u32() && known.key == key);
     Ok(SESSION.with(|session| {
@@ -232,6 +241,7 @@ fn bind(shared: &SharedState, oid: pg_sys::Oid) -> Result<Entry, Error> {
         entry.oid = oid.to_u32();
         entry.transaction = sequence::transaction();
         entry.role = bound::role();
+        entry.is_stale = false;
         (entry.held, entry.key) = (held, key);
         *entry
     }))

@@ -96,6 +96,18 @@ impl GivenBack {
         Some(run)
     }
 
+    /// Loses the runs that begin below a number; all of them, if there is none. Returns how many numbers those are.
+    pub fn drop_below(&mut self, next: Option<i64>) -> u64 {
+        let before = self.numbers();
+        let dropped = next.map_or(self.runs().len(), |next| {
+            self.runs().partition_point(|kept| kept.first < next)
+        });
+        let kept = self.runs().len() - dropped;
+        self.runs.copy_within(dropped..dropped + kept, 0);
+        self.count = kept as u32;
+        before - self.numbers()
+    }
+
     /// Loses all.
     pub fn clear(&mut self) {
         self.count = 0;
@@ -160,6 +172,19 @@ mod tests {
         assert_eq!(kept.take(&STEPS, Some(15), 2), None);
         assert_eq!(kept.take(&STEPS, None, 9), Some(run(1, 2)));
         assert_eq!(kept.take_before(&STEPS, 17), Some(run(15, 1)));
+        assert!(kept.is_empty());
+    }
+
+    #[test]
+    fn runs_that_begin_below_a_number_are_dropped() {
+        let mut kept = GivenBack::default();
+        kept.add(&STEPS, run(1, 2));
+        kept.add(&STEPS, run(11, 3));
+        kept.add(&STEPS, run(21, 1));
+        assert_eq!(kept.drop_below(Some(1)), 0);
+        assert_eq!(kept.drop_below(Some(13)), 5);
+        assert_eq!(kept.runs(), [run(21, 1)]);
+        assert_eq!(kept.drop_below(None), 1);
         assert!(kept.is_empty());
     }
 

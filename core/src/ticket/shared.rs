@@ -106,9 +106,9 @@ impl Shared {
         &self,
         steps: &Steps,
         wanted: u32,
-        used: Option<i64>,
+        used: Option<Used>,
     ) -> Result<(Run, Shared), NoRange> {
-        if self.is_behind || used.is_some_and(|used| self.next <= used) {
+        if self.is_behind || used.is_some_and(|used| self.next <= used.last) {
             return Err(NoRange::Behind { next: self.next });
         }
         if self.step != steps.step {
@@ -122,6 +122,22 @@ impl Shared {
     }
 }
 
+/// What a server has used of a ticket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// The last number.
+    pub last: i64,
+    /// Whether that was a ticket, and not what `setval()` or `nextval()` came to.
+    pub by_tickets: bool,
+}
+
+impl Used {
+    /// The last one of a range of tickets.
+    pub const fn of_tickets(last: i64) -> Used {
+        Used { last, by_tickets: true }
+    }
+}
+
 /// What one asks a registry for.
 #[derive(Clone, Debug)]
 pub struct Wanted {
@@ -131,8 +147,8 @@ pub struct Wanted {
     pub steps: Steps,
     /// How many.
     pub count: u32,
-    /// The last number that this server has used.
-    pub used: Option<i64>,
+    /// What this server has used.
+    pub used: Option<Used>,
 }
 
 /// What came of that.
@@ -163,8 +179,11 @@ pub fn take<S: Store>(keys: &mut Keys<S>, wanted: &Wanted) -> Result<Answer, Key
         let Ok(shared) = Shared::decode(text) else { return Ok(Answer::Damaged) };
         let (answer, new) = match shared.take(&wanted.steps, wanted.count, wanted.used) {
             Ok((run, new)) => (Answer::Range(run, shared.epoch), new),
-            // The others are told, before one of them takes what was used.
-            Err(none @ NoRange::Behind { .. }) if !shared.is_behind => {
+            // The others are told, before one of them takes what was used. Not of what any role may have done that owns a
+            // sequence of this name.
+            Err(none @ NoRange::Behind { .. })
+                if !shared.is_behind && wanted.used.is_some_and(|used| used.by_tickets) =>
+            {
                 (Answer::None(none), Shared { is_behind: true, ..shared })
             }
             Err(none) => return Ok(Answer::None(none)),
@@ -269,6 +288,7 @@ mod tests {
     const NEW: Shared = Shared { next: 1, step: 1, epoch: 2, is_behind: false };
 
     fn wanted(count: u32, used: Option<i64>) -> Wanted {
+        let used = used.map(Used::of_tickets);
         Wanted { name: "t".to_owned(), steps: STEPS, count, used }
     }
 
@@ -294,7 +314,8 @@ mod tests {
 
     #[test]
     fn ranges_follow_each_other_to_the_end() {
-        let (run, shared) = Shared { next: 995, ..NEW }.take(&STEPS, 4, Some(994)).unwrap();
+        let (run, shared) =
+            Shared { next: 995, ..NEW }.take(&STEPS, 4, Some(Used::of_tickets(994))).unwrap();
         assert_eq!(run, Run { first: 995, count: 4 });
         let (run, shared) = shared.take(&STEPS, 4, None).unwrap();
         assert_eq!(run, Run { first: 999, count: 2 });
@@ -337,6 +358,17 @@ mod tests {
         set(&mut keys, "t", 1, 1, Some(200)).unwrap();
         let range = take(&mut keys, &wanted(5, Some(100)));
         assert_eq!(range, Ok(Answer::Range(Run { first: 201, count: 5 }, 1)));
+    }
+
+    #[test]
+    fn a_sequence_that_was_set_stops_nobody_else() {
+        let mut keys = fleet();
+        set(&mut keys, "t", 1, 1, None).unwrap();
+        let used = Some(Used { last: 100, by_tickets: false });
+        let refused = take(&mut keys, &Wanted { used, ..wanted(5, None) });
+        assert_eq!(refused, Ok(Answer::None(NoRange::Behind { next: 1 })));
+        let other = take(&mut keys, &wanted(5, None));
+        assert_eq!(other, Ok(Answer::Range(Run { first: 1, count: 5 }, 0)));
     }
 
     #[test]
