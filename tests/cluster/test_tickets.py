@@ -312,6 +312,56 @@ def test_a_sequence_that_is_set_to_what_is_stored_repeats_nothing(cluster: Clust
         assert take(connection) == [8]
 
 
+def test_what_is_set_after_an_import_is_heeded_by_all_sessions(cluster: Cluster) -> None:
+    """Numbers that were held before lie among those that were imported."""
+    with cluster.connect() as one_session, cluster.connect() as other:
+        # Also to what lies within a range that is held.
+        for further, taken in ((1_000, 1), (1, 5), (30_000, 3_000), (10, 3_000), (2_000, 3_000)):
+            imported = max(take_at_once(one_session, taken) + take(other, count=5)) + further
+            cluster.psql(f"SELECT setval('invoice', {imported})")
+            assert take(other) == [imported + 1]
+            assert take(one_session) == [imported + 2]
+            # Once, and not whenever somebody looks.
+            assert take_at_once(other, 3) == [imported + 3, imported + 4, imported + 5]
+        cluster.psql("SELECT setval('invoice', 60000, false)")
+        assert take(other) == [60_000]
+
+
+def test_what_is_set_while_a_session_holds_a_run(cluster: Cluster) -> None:
+    with cluster.connect() as holder, cluster.connect() as other:
+        holder.execute("BEGIN")
+        take_at_once(holder, 100)
+        cluster.psql("SELECT setval('invoice', 5000)")
+        assert take(other) == [5_001]
+        assert take(holder)[0] > 5_001
+        holder.execute("COMMIT")
+        assert take(other)[0] > 5_002
+
+
+def test_what_is_set_while_a_range_is_fetched_by_a_session_that_does_not_look(cluster: Cluster) -> None:
+    """It has looked in this transaction, and takes the next range after the sequence was set."""
+    with cluster.connect() as connection, cluster.connect() as other:
+        connection.execute("BEGIN")
+        take(connection)
+        cluster.psql("SELECT setval('invoice', 100000)")
+        numbers = take_at_once(connection, 5_000)
+        assert numbers[-1] > 100_000, "one range at most is used after it"
+        connection.execute("COMMIT")
+        assert take(other)[0] > 100_000
+
+
+def test_nextval_beside_drops_nothing(cluster: Cluster) -> None:
+    """Nor where it has used what it had logged."""
+    with cluster.connect() as connection, cluster.connect() as other:
+        numbers = take_at_once(connection, 3_000)
+        for _ in range(150):
+            row = other.execute("SELECT nextval('invoice')").fetchone()
+            assert row
+            numbers += [row[0], *take(connection)]
+    assert_distinct(numbers)
+    assert cluster.psql("SELECT dropped FROM id_gen_stat_tickets WHERE sequencename = 'invoice'") == "0"
+
+
 def test_a_sequence_that_is_set_to_what_is_stored_and_declared_anew_repeats_nothing(cluster: Cluster) -> None:
     with cluster.connect() as connection:
         numbers = take_at_once(connection, 10_000)

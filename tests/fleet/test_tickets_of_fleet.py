@@ -124,6 +124,15 @@ def beyond(etcd: Etcd, key: str, value: str, cluster: Cluster) -> list[int]:
     return numbers
 
 
+def set_above_all(hint: str, clusters: list[Cluster]) -> None:
+    """Does what the hint says on all servers."""
+    discard, look, share = re.findall(r"SELECT [^;]*;", hint)
+    for cluster in clusters:
+        cluster.psql(discard)
+    largest = max(int(cluster.psql(look)) for cluster in clusters)
+    clusters[0].psql(re.sub(r"above => \d+", f"above => {largest}", share))
+
+
 def test_a_registry_that_went_back() -> None:
     """Also a server whose own numbers are below is refused, until somebody sets the ticket above all."""
     with own_pair() as (etcd, first, second):
@@ -141,8 +150,26 @@ def test_a_registry_that_went_back() -> None:
         with first.connect() as connection, pytest.raises(psycopg.Error, match="behind"):
             for _ in range(ENOUGH):
                 numbers += take_at_once(connection, 50)
-        follow(second, hint)
+        set_above_all(hint, [first, second])
         numbers += [await_ticket(cluster) for cluster in (first, second) * 10]
+        assert_distinct(numbers)
+
+
+def test_ranges_of_before_a_registry_went_back_are_dropped_before_it_is_set() -> None:
+    """What a server holds in advance shows in no sequence."""
+    with own_pair() as (etcd, first, second):
+        key = key_of(etcd)
+        old = etcd.ctl("get", key, "--print-value-only").strip()
+        numbers = [number for cluster in (first, second) * 6 for number in take_at_once(cluster.connect(), 40)]
+        etcd.ctl("put", key, old)
+        with first.connect() as connection, pytest.raises(psycopg.Error) as refused:
+            for _ in range(ENOUGH):
+                numbers += take_at_once(connection, 5)
+        set_above_all(refused.value.diag.message_hint or "", [second, first])
+        numbers += [number for _ in range(30) for cluster in (first, second) for number in (await_ticket(cluster),)]
+        for _ in range(30):
+            for cluster in (first, second):
+                numbers += take_at_once(cluster.connect(), 20)
         assert_distinct(numbers)
 
 
@@ -180,6 +207,44 @@ def test_a_ticket_that_is_set_reaches_other_servers(pair: tuple[Cluster, Cluster
         # Nothing of before comes after it.
         assert min(take_at_once(connection, 200)) > 10_001
     assert second.psql(dropped) == "t"
+
+
+@pytest.mark.parametrize("move", ["RENAME TO bill", "SET SCHEMA billing"])
+def test_a_sequence_that_is_renamed_is_another_ticket(pair: tuple[Cluster, Cluster], move: str) -> None:
+    """Also for sessions that stay connected."""
+    first, second = pair
+    name = "bill" if "bill" in move.split() else "billing.invoice"
+    numbers = [await_ticket(cluster) for cluster in pair]
+    with first.connect() as one_session, second.connect() as other:
+        numbers += take_at_once(other, 50) + take_at_once(one_session, 50)
+        for cluster in pair:
+            cluster.psql(f"CREATE SCHEMA billing; ALTER SEQUENCE invoice {move}")
+        first.psql(f"SELECT ticket_share('{name}', above => {max(numbers)})")
+        for _ in range(30):
+            for cluster, connection in ((first, one_session), (second, other)):
+                first_given(cluster, lambda connection=connection: numbers.extend(take(connection, name)) or 1, NOT_YET)
+                numbers += take_at_once(connection, 20, name)
+        assert_distinct(numbers)
+        shown = second.psql("SELECT schemaname || '.' || sequencename FROM id_gen_stat_tickets")
+        assert shown == (name if "." in name else f"public.{name}")
+
+
+def test_a_sequence_that_was_set_stops_no_other_server(pair: tuple[Cluster, Cluster]) -> None:
+    """Any role that owns a sequence of that name can set it."""
+    first, second = pair
+    numbers = [await_ticket(cluster) for cluster in pair]
+    second.psql("SELECT setval('invoice', 9223372036854770000)")
+    error = refusal(second, NEXT)
+    assert error.message == "the fleet's registry is behind sequence public.invoice"
+    second.psql("CREATE TABLE bill (number bigint DEFAULT ticket_next('invoice'))")
+    check = "SELECT status, found FROM id_gen_check() WHERE name = 'tickets'"
+    assert second.psql(check).startswith(f"error|{error.message}")
+    with first.connect() as connection:
+        for _ in range(100):
+            numbers += take_at_once(connection, 50)
+    assert_distinct(numbers)
+    second.psql(f"SELECT setval('invoice', {numbers[0]})")
+    assert await_ticket(second) not in numbers
 
 
 def test_another_fleet(first: Cluster, fleet: str) -> None:
