@@ -216,14 +216,15 @@ def test_a_sequence_that_is_renamed_is_another_ticket(pair: tuple[Cluster, Clust
     name = "bill" if "bill" in move.split() else "billing.invoice"
     numbers = [await_ticket(cluster) for cluster in pair]
     with first.connect() as one_session, second.connect() as other:
-        numbers += take_at_once(other, 50) + take_at_once(one_session, 50)
+        # So that much is held ahead.
+        numbers += take_at_once(one_session, 5_000) + take_at_once(other, 5_000)
         for cluster in pair:
             cluster.psql(f"CREATE SCHEMA billing; ALTER SEQUENCE invoice {move}")
         first.psql(f"SELECT ticket_share('{name}', above => {max(numbers)})")
         for _ in range(30):
             for cluster, connection in ((first, one_session), (second, other)):
                 first_given(cluster, lambda connection=connection: numbers.extend(take(connection, name)) or 1, NOT_YET)
-                numbers += take_at_once(connection, 20, name)
+                numbers += take_at_once(connection, 200, name)
         assert_distinct(numbers)
         shown = second.psql("SELECT schemaname || '.' || sequencename FROM id_gen_stat_tickets")
         assert shown == (name if "." in name else f"public.{name}")
