@@ -36,6 +36,11 @@ pub fn kept(fleet: u128) -> Option<Kept> {
     text::decode_kept(&text, kept_for(fleet).ok()?)
 }
 
+/// Whether this server has kept a number for any fleet.
+pub fn exists() -> bool {
+    fs::exists(NUMBER_FILE).unwrap_or(false)
+}
+
 /// Keeps a number, or forgets it.
 ///
 /// # Errors

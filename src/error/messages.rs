@@ -98,6 +98,8 @@ pub enum Reason {
     Recovery,
     /// `id_gen.worker_id` is not set.
     WorkerUnset,
+    /// It is not set, and the server was in a fleet.
+    LeftFleet(Layout),
     /// `id_gen.worker_id` or `id_gen.datacenter_id` does not fit the layout.
     NumberOutOfRange(RangeError, Layout),
     /// `id_gen.layout` holds no usable layout.
@@ -326,6 +328,7 @@ impl Reason {
     pub const fn counter(&self) -> Option<usize> {
         match self {
             Reason::WorkerUnset
+            | Reason::LeftFleet(_)
             | Reason::NumberOutOfRange(..)
             | Reason::NoGrant { .. }
             | Reason::NotBegun { .. }
@@ -402,6 +405,15 @@ impl Reason {
             )
             .detail("Every server needs a number of its own within its IDs, or two servers would make the same ID.")
             .hint("Choose a number that no other server has: ALTER SYSTEM SET id_gen.worker_id = 1; SELECT pg_reload_conf();"),
+            Reason::LeftFleet(layout) => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "id_gen.worker_id is not set",
+            )
+            .detail("This server had a number of a fleet, whose registry it names no more. The fleet may give that number to another server.")
+            .hint(format!(
+                "Name the registry again. Or, to leave the fleet, choose a number that no server has, and that the fleet gives to none: one outside of id_gen.worker_ids on each of its servers, as this may be: ALTER SYSTEM SET id_gen.worker_id = {}; SELECT pg_reload_conf();",
+                layout.max_number(Field::Worker)
+            )),
             Reason::NumberOutOfRange(error, layout) => identity_message(error, layout),
             Reason::NoGrant { phase, trouble, registrar_runs } => {
                 fleet::no_grant(*phase, trouble.as_ref(), *registrar_runs)

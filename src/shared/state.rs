@@ -35,7 +35,7 @@ use id_gen_core::test_server::{TestStart, TestStream};
 use id_gen_core::time::{NS_PER_MS, format_ms, unix_ms};
 use id_gen_core::uuid7;
 
-use crate::durable;
+use crate::durable::{self, number_file};
 use crate::error::fleet::TroubleKind;
 use crate::error::log_limit::{self, RateLimits};
 use crate::error::{Error, Reason, report};
@@ -657,6 +657,9 @@ impl SharedState {
             Err(IdentityError::Unset) if identity.source == IdentitySource::Registry => {
                 let registrar_runs = self.registrar.is_running();
                 Err(Reason::NoGrant { phase, trouble, registrar_runs }.into())
+            }
+            Err(IdentityError::Unset) if number_file::exists() => {
+                Err(Reason::LeftFleet(*layout).into())
             }
             Err(error) => Err(Reason::identity(error, layout).into()),
         }
