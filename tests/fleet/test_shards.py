@@ -1,6 +1,7 @@
 """In a fleet, the registry says which server has a shard, and a server has it as long as it holds its number."""
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -249,6 +250,33 @@ def test_a_server_is_no_member_before_it_has_written_down_what_it_gives_up(first
     assert f"shard 0 {SHARD} declared" not in (first.data / "id_gen/pgsql_tmp_shards").read_text()
     become(first, ALONE)
     assert refused(first, SHARD).message == f"this server does not have shard {SHARD}"
+
+
+def test_a_shard_that_is_given_up_is_taken_above_what_led_the_clock(first: Cluster, second: Cluster) -> None:
+    """The registry does not know how far it is; the server that gives it up does, and has the line."""
+    become(first, ALONE)
+    ahead = "snowflake_max(clock_timestamp() + '4 s'::interval)"
+    first.psql(f"SELECT id_gen_shard_take({SHARD}, above => {ahead})")
+    last = max(many_of(first, SHARD, 100))
+    since = first.log_position
+    become(first, MEMBER)
+    await_number(first)
+    first.wait_for_log(f"shard {SHARD} is given up", since)
+    line = re.search(r"SELECT id_gen_shard_take[^;]*;", first.log(since))
+    assert line
+    second.psql(line[0])
+    assert first_given(second, lambda: next_of(second, SHARD), NO_NUMBER) > last
+
+
+def test_a_server_that_leaves_its_fleet_is_told_what_number_to_take(first: Cluster) -> None:
+    await_number(first)
+    first.psql("ALTER SYSTEM SET id_gen.registry = ''; SELECT pg_reload_conf()")
+    first.wait_until(lambda: "is not set" in (refusal(first, "SELECT snowflake_next()").message or ""), "left alone")
+    error = refusal(first, "SELECT snowflake_next()")
+    assert error.detail and "The fleet may give that number to another server." in error.detail
+    assert error.hint and "id_gen.worker_ids" in error.hint
+    follow(first, error.hint)
+    first.poll_until("SELECT worker_id FROM id_gen_status()", expected="1023")
 
 
 def test_what_is_declared_after_a_fleet_outlives_any_clock(first: Cluster) -> None:
