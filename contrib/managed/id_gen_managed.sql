@@ -20,17 +20,44 @@
 -- `max_lead` ahead of the clock, and the first call after a start, a crash or a promotion moves all lanes past that:
 -- so those are not repeated either, unless the clock goes back as well.
 
+-- What is parsed here and not when it is called, such as the body of a function in SQL, shall not find another role's
+-- function or operator in the path. The path comes back at the end. Until it is set, and where it is not, every name here
+-- says where it is.
+DO $$
+BEGIN
+    PERFORM pg_catalog.set_config('id_gen_managed.home', pg_catalog.current_schema(), true),
+            pg_catalog.set_config('id_gen_managed.search_path', pg_catalog.current_setting('search_path'), true),
+            pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+END $$;
+
+-- Outside of a transaction that is gone with the statement, and psql goes on after an error: so nothing can be written from
+-- here to the end.
+DO $$
+BEGIN
+    IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
+        PERFORM pg_catalog.set_config('default_transaction_read_only', 'on', false);
+    END IF;
+END $$;
+
 DO $$
 DECLARE
-    schema_owner CONSTANT name := (SELECT pg_get_userbyid(n.nspowner) FROM pg_namespace n
-                                    WHERE n.nspname = 'id_gen_managed');
+    schema_owner name;
 BEGIN
+    IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
+        RAISE EXCEPTION 'the script does not run in one transaction'
+            USING ERRCODE = 'no_active_sql_transaction',
+                  DETAIL = 'What it makes would look for functions and operators where the session''s search path leads. '
+                           'The session may write nothing now, so that nothing of it is made.',
+                  HINT = 'Type: psql --single-transaction -v ON_ERROR_STOP=1 -f id_gen_managed.sql';
+    END IF;
     -- What is in a schema of another role's, such as a trigger, would run as the role that runs this.
-    IF schema_owner OPERATOR(pg_catalog.<>) current_user THEN
+    schema_owner := (SELECT pg_get_userbyid(n.nspowner) FROM pg_namespace n WHERE n.nspname = 'id_gen_managed');
+    IF schema_owner <> current_user THEN
         RAISE EXCEPTION 'the schema id_gen_managed belongs to another role'
             USING ERRCODE = 'insufficient_privilege',
-                  DETAIL = format('It belongs to %I, and the script is run by %I.', schema_owner, current_user),
-                  HINT = format('Run it as that role: SET ROLE %I; or, if the schema is not from this script: '
+                  DETAIL = format('It belongs to %I, and the script is run by %I. As %1$I, code of that role''s would run '
+                                  'with what the session may do.', schema_owner, current_user),
+                  HINT = format('If the schema is from this script, let %I log in and run it. If it is not: '
                                 'DROP SCHEMA id_gen_managed CASCADE;', schema_owner);
     END IF;
     IF to_regclass('id_gen_managed.installation') IS NOT NULL THEN
@@ -38,7 +65,8 @@ BEGIN
             RAISE EXCEPTION 'this database has moved to the extension id_gen'
                 USING ERRCODE = 'object_not_in_prerequisite_state',
                       DETAIL = 'Its functions are those of the extension, and the script would replace them.',
-                      HINT = 'To go back to the script first: SELECT id_gen_managed.use_script(worker_id => 2);';
+                      HINT = 'To go back to the script first, with a number that no server, no shard and no other database has, '
+                             'as this may be: SELECT id_gen_managed.use_script(worker_id => 2);';
         END IF;
     ELSIF EXISTS (SELECT FROM pg_extension WHERE extname = 'id_gen') THEN
         RAISE EXCEPTION 'the extension id_gen is installed in this database'
@@ -92,25 +120,14 @@ CREATE TABLE IF NOT EXISTS id_gen_managed.given_to (
 -- Which start of which server moved the lanes last.
 CREATE SEQUENCE IF NOT EXISTS id_gen_managed.incarnation MINVALUE 0 START 0;
 
-INSERT INTO id_gen_managed.installation (home, version) VALUES (current_schema(), '0.1.0')
-    ON CONFLICT (one) DO UPDATE SET version = excluded.version;
-
--- What is parsed here and not when it is called, such as the body of a function in SQL, shall not find another role's
--- operator in the path. The path comes back at the end.
 DO $$
 BEGIN
-    PERFORM set_config('id_gen_managed.search_path', current_setting('search_path'), true),
-            set_config('search_path', 'pg_catalog, pg_temp', true);
-END $$;
-
-DO $$
-BEGIN
-    IF current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
-        RAISE EXCEPTION 'the script does not run in one transaction'
-            USING ERRCODE = 'no_active_sql_transaction',
-                  DETAIL = 'What it makes would look for functions and operators where the session''s search path leads.',
-                  HINT = 'Type: psql --single-transaction -v ON_ERROR_STOP=1 -f id_gen_managed.sql';
+    IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
+        RETURN; -- not in one transaction, as was said
     END IF;
+    INSERT INTO id_gen_managed.installation (home, version)
+    VALUES (nullif(current_setting('id_gen_managed.home'), ''), '0.1.0')
+        ON CONFLICT (one) DO UPDATE SET version = excluded.version;
 END $$;
 
 -- ---------------------------------------------------------------------------------------------------------------------
@@ -291,6 +308,9 @@ COMMENT ON FUNCTION id_gen_managed.layout_of(text) IS 'a layout by name or text,
 -- The database's own layout; `configure` replaces it.
 DO $$
 BEGIN
+    IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
+        RETURN; -- not in one transaction, as was said
+    END IF;
     IF to_regprocedure('id_gen_managed.layout()') IS NULL THEN
         CREATE FUNCTION id_gen_managed.layout() RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN 'default'::text;
         COMMENT ON FUNCTION id_gen_managed.layout() IS 'the layout of this database''s snowflakes';
@@ -953,6 +973,60 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_managed.close_number() IS 'ends the use of the number and its lanes';
 
+-- Where the extension is in this database, others make IDs with it: with the server's number, with those of its shards, and
+-- in a fleet with whichever the registry gives it next. What this role can't see, the administrator has to know.
+CREATE OR REPLACE FUNCTION id_gen_managed.refuse_taken(worker_id integer, datacenter_id integer, layout text) RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    its_schema CONSTANT name := (SELECT e.extnamespace::regnamespace FROM pg_extension e WHERE e.extname = 'id_gen');
+    typed CONSTANT integer := nullif(current_setting('id_gen.worker_id', true), '');
+    granted CONSTANT text := coalesce(nullif(current_setting('id_gen.worker_ids', true), ''), format('0-%s', 2147483647));
+    its_worker integer := typed;
+    its_datacenter integer := nullif(current_setting('id_gen.datacenter_id', true), '');
+    fact text;
+BEGIN
+    IF its_schema IS NULL THEN
+        -- The server may have just this number so that the database can move to it.
+        RETURN;
+    END IF;
+    BEGIN
+        EXECUTE format('SELECT n.worker_id, n.datacenter_id FROM %I.snowflake_parse(%1$I.snowflake_next()) n', its_schema)
+           INTO its_worker, its_datacenter;
+    EXCEPTION WHEN OTHERS THEN
+        -- It makes none, but may again.
+        NULL;
+    END;
+    BEGIN
+        EXECUTE format('SELECT ''is that of a shard that the server has'' FROM %I.id_gen_shards s '
+                       'WHERE (s.shard, s.datacenter_id) = ($1, $2)', its_schema)
+           INTO fact USING worker_id, datacenter_id;
+    EXCEPTION WHEN insufficient_privilege THEN
+        NULL;
+    END;
+    IF (worker_id, datacenter_id) = (its_worker, coalesce(its_datacenter, 0)) THEN
+        fact := 'is the server''s own';
+    ELSIF its_worker >= 0 AND coalesce(typed, -1) < 0 AND datacenter_id = coalesce(its_datacenter, 0)
+          AND worker_id BETWEEN split_part(granted, '-', 1)::bigint
+                            AND coalesce(nullif(split_part(granted, '-', 2), ''), granted)::bigint THEN
+        -- Its number was not typed, so it has it from a registry.
+        fact := 'is one that the server''s fleet may give to a server';
+    END IF;
+    IF fact IS NOT NULL THEN
+        RAISE EXCEPTION 'the library makes snowflakes with this number'
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  DETAIL = format('Worker %s of datacenter %s %s: sessions that call the library would make the same IDs.',
+                                  worker_id, datacenter_id, fact),
+                  HINT = format('Choose a number that no server, no shard and no other database has, and that no fleet gives '
+                                'to a server (id_gen.worker_ids says which those are), as this may be: '
+                                'SELECT id_gen_managed.%s(%s);',
+                                (SELECT CASE i.target WHEN 'id_gen_managed' THEN 'configure' ELSE 'use_script' END
+                                   FROM id_gen_managed.installation i),
+                                id_gen_managed.another_number(worker_id, datacenter_id, layout));
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.refuse_taken(integer, integer, text) IS
+    'raises the error of a number that the library on this server makes snowflakes with';
+
 -- What an administrator types. What is not given stays as it is.
 CREATE OR REPLACE FUNCTION id_gen_managed.configure(
         worker_id integer DEFAULT NULL, datacenter_id integer DEFAULT NULL, layout text DEFAULT NULL,
@@ -978,7 +1052,8 @@ BEGIN
         RAISE EXCEPTION 'this database has moved to the extension id_gen'
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'Its IDs are made by the extension, with the number that the server has.',
-                  HINT = 'To go back to the script: SELECT id_gen_managed.use_script(worker_id => 2);';
+                  HINT = 'To go back to the script, with a number that no server, no shard and no other database has, as this '
+                         'may be: SELECT id_gen_managed.use_script(worker_id => 2);';
     END IF;
     SELECT * INTO own FROM id_gen_managed.number n WHERE n.in_use;
     new.worker_id := coalesce(configure.worker_id, own.worker_id);
@@ -991,6 +1066,9 @@ BEGIN
     l := id_gen_managed.layout_of(new.layout);
     PERFORM id_gen_managed.check_number('datacenter', new.datacenter_id, l.datacenter_bits, new.layout);
     PERFORM id_gen_managed.check_number('worker', new.worker_id, l.worker_bits, new.layout);
+    IF (new.worker_id, new.datacenter_id) IS DISTINCT FROM (own.worker_id, own.datacenter_id) THEN
+        PERFORM id_gen_managed.refuse_taken(new.worker_id, new.datacenter_id, new.layout);
+    END IF;
     -- Few enough lanes that one of them has 64 IDs of a tick.
     new.lanes := coalesce(configure.lanes, CASE WHEN new.layout = own.layout THEN own.lanes END,
                           1 << least(4, greatest(0, l.sequence_bits - 6)));
@@ -1057,6 +1135,9 @@ COMMENT ON FUNCTION id_gen_managed.configure(integer, integer, text, interval, i
 
 DO $$
 BEGIN
+    IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
+        RETURN; -- not in one transaction, as was said
+    END IF;
     PERFORM id_gen_managed.write_take();
 END $$;
 
@@ -1184,6 +1265,7 @@ CREATE OR REPLACE FUNCTION id_gen_managed.publish(target name) RETURNS void
 DECLARE
     home CONSTANT name := (SELECT i.home FROM id_gen_managed.installation i);
     here CONSTANT oid := 'id_gen_managed'::regnamespace;
+    owner CONSTANT oid := (SELECT n.nspowner FROM pg_namespace n WHERE n.oid = 'id_gen_managed'::regnamespace);
     called pg_proc%ROWTYPE;
     called_by pg_proc%ROWTYPE;
     owned boolean;
@@ -1198,14 +1280,21 @@ BEGIN
         SELECT * INTO called_by FROM pg_proc p
          WHERE p.pronamespace = to_regnamespace(quote_ident(home)) AND p.proname = called.proname
            AND p.proargtypes = called.proargtypes;
-        -- Ours call one of the same name, here or in the extension.
-        IF FOUND AND NOT EXISTS (
+        -- Ours belong to whom the schema here belongs to, and call one of the same name, here or in the extension. Whoever
+        -- owns a function can give it another body at any time, which all who use it run.
+        IF FOUND AND (called_by.proowner <> owner OR NOT EXISTS (
             SELECT FROM pg_depend d JOIN pg_proc p ON d.refclassid = 'pg_proc'::regclass AND p.oid = d.refobjid
              WHERE d.classid = 'pg_proc'::regclass AND d.objid = called_by.oid
                AND p.proname = called.proname AND p.proargtypes = called.proargtypes
-        ) THEN
+               AND (p.pronamespace = here OR EXISTS (
+                    SELECT FROM pg_depend m JOIN pg_extension e ON m.refclassid = 'pg_extension'::regclass
+                                                               AND e.oid = m.refobjid AND e.extname = 'id_gen'
+                     WHERE m.classid = 'pg_proc'::regclass AND m.objid = p.oid AND m.deptype = 'e'))
+        )) THEN
             RAISE EXCEPTION 'function % already exists', called_by.oid::regprocedure
-                USING ERRCODE = 'duplicate_function', DETAIL = 'It is not one that this script made.',
+                USING ERRCODE = 'duplicate_function',
+                      DETAIL = format('It belongs to %I, and is not one that this script made.',
+                                      pg_get_userbyid(called_by.proowner)),
                       HINT = 'Install the script with another schema first in search_path: CREATE SCHEMA ids; SET search_path = ids;';
         END IF;
         EXECUTE format(
@@ -1225,6 +1314,9 @@ COMMENT ON FUNCTION id_gen_managed.publish(name) IS 'lets the functions that use
 
 DO $$
 BEGIN
+    IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
+        RETURN; -- not in one transaction, as was said
+    END IF;
     PERFORM id_gen_managed.publish('id_gen_managed');
 END $$;
 
@@ -1242,7 +1334,8 @@ BEGIN
     IF (SELECT i.target <> 'id_gen_managed' FROM id_gen_managed.installation i) THEN
         RAISE EXCEPTION 'this database has moved to the extension id_gen'
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  HINT = 'To go back to the script: SELECT id_gen_managed.use_script(worker_id => 2);';
+                  HINT = 'To go back to the script, with a number that no server, no shard and no other database has, as this '
+                         'may be: SELECT id_gen_managed.use_script(worker_id => 2);';
     END IF;
     EXECUTE format('CREATE SCHEMA IF NOT EXISTS %I', schema);
     EXECUTE format('CREATE EXTENSION IF NOT EXISTS id_gen SCHEMA %I', schema);
@@ -1296,8 +1389,6 @@ CREATE OR REPLACE FUNCTION id_gen_managed.use_script(worker_id integer, datacent
 DECLARE
     its_schema name;
     its_layout text;
-    its_worker integer;
-    its_datacenter integer;
 BEGIN
     PERFORM id_gen_managed.close_gate();
     its_schema := (SELECT i.target FROM id_gen_managed.installation i);
@@ -1307,23 +1398,7 @@ BEGIN
                   HINT = 'To give it another number: SELECT id_gen_managed.configure(worker_id => 2);';
     END IF;
     EXECUTE format('SELECT layout FROM %I.snowflake_layouts() WHERE in_use', its_schema) INTO its_layout;
-    BEGIN
-        EXECUTE format('SELECT n.worker_id, n.datacenter_id FROM %I.snowflake_parse(%1$I.snowflake_next()) n', its_schema)
-           INTO its_worker, its_datacenter;
-    EXCEPTION WHEN OTHERS THEN
-        -- It makes none, but may again.
-        its_worker := nullif(current_setting('id_gen.worker_id', true), '');
-        its_datacenter := nullif(current_setting('id_gen.datacenter_id', true), '');
-    END;
-    IF (worker_id, datacenter_id) = (its_worker, coalesce(its_datacenter, 0)) THEN
-        RAISE EXCEPTION 'the server''s library makes snowflakes with this number'
-            USING ERRCODE = 'object_not_in_prerequisite_state',
-                  DETAIL = format('It is worker %s of datacenter %s, and sessions that call the library itself would make '
-                                  'the same IDs.', worker_id, datacenter_id),
-                  HINT = format('Choose a number that no server and no other database has: '
-                                'SELECT id_gen_managed.use_script(%s);',
-                                id_gen_managed.another_number(worker_id, datacenter_id, its_layout));
-    END IF;
+    PERFORM id_gen_managed.refuse_taken(worker_id, datacenter_id, its_layout);
     PERFORM id_gen_managed.publish('id_gen_managed');
     PERFORM id_gen_managed.configure(
         worker_id => use_script.worker_id, datacenter_id => use_script.datacenter_id,
@@ -1363,6 +1438,9 @@ DO $$
 DECLARE
     internal regprocedure;
 BEGIN
+    IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
+        RETURN; -- not in one transaction, as was said
+    END IF;
     -- What moves lanes, and what an administrator decides. `take` runs as its owner.
     FOR internal IN
         SELECT oid FROM pg_proc WHERE pronamespace = 'id_gen_managed'::regnamespace AND proparallel = 'u'
@@ -1374,5 +1452,9 @@ END $$;
 
 DO $$
 BEGIN
-    PERFORM set_config('search_path', current_setting('id_gen_managed.search_path'), true);
+    IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
+        PERFORM pg_catalog.set_config('default_transaction_read_only', 'off', false);
+    ELSE
+        PERFORM set_config('search_path', current_setting('id_gen_managed.search_path'), true);
+    END IF;
 END $$;

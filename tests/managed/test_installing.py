@@ -22,6 +22,7 @@ BAD_VALUE = "22023"
 OUT_OF_RANGE = "22003"
 IS_THERE = "42723"
 IS_NEEDED = "2BP01"
+NO_TRANSACTION = "25P01"
 OBJECTS = """
     SELECT pg_identify_object(classid, objid, objsubid) FROM pg_depend
      WHERE refclassid = 'pg_namespace'::regclass
@@ -130,15 +131,60 @@ def test_a_schema_that_another_role_made(cluster: Cluster) -> None:
             EXECUTE FUNCTION id_gen_managed.caught();
     """
     cluster.psql(claim, "claimed")
-    refused = refusal(cluster, SCRIPT.read_text(), "claimed")
+    in_transaction = f"BEGIN; {SCRIPT.read_text()} COMMIT;"
+    refused = refusal(cluster, in_transaction, "claimed")
     assert refused.sqlstate == NOT_ALLOWED
     assert "clerk" in (refused.detail or "")
     cluster.psql((refused.hint or "").rpartition(": ")[2], "claimed")
     run_script(cluster, "claimed")
-    # The administrator updates it as the role that has it.
-    refused = refusal(cluster, SCRIPT.read_text(), "claimed")
-    as_its_owner = (refused.hint or "").partition(": ")[2].partition(";")[0]
-    cluster.psql(f"{as_its_owner}; BEGIN; {SCRIPT.read_text()} COMMIT;", "claimed")
+    # Who may do more does not run the code of whom it belongs to.
+    refused = refusal(cluster, in_transaction, "claimed")
+    assert refused.sqlstate == NOT_ALLOWED
+    assert OWNER in (refused.hint or "")
+    run_script(cluster, "claimed")
+
+
+def test_nothing_is_made_nor_called_outside_of_a_transaction(cluster: Cluster) -> None:
+    """psql goes on after an error, unless it is told not to."""
+    with cluster.database("loose"):
+        cluster.psql("GRANT CREATE ON DATABASE loose TO clerk; GRANT CREATE ON SCHEMA public TO clerk", "loose")
+        body = "LANGUAGE plpgsql AS 'BEGIN RAISE LOG ''caught %'', current_user; RETURN NULL; END'"
+        no_result = body.replace("RETURN NULL; ", "")
+        claim = f"""
+            SET SESSION AUTHORIZATION clerk;
+            CREATE SCHEMA id_gen_managed;
+            CREATE FUNCTION public.format(text, name, name) RETURNS text {body};
+            CREATE FUNCTION id_gen_managed.publish(name) RETURNS void {no_result};
+            CREATE FUNCTION id_gen_managed.write_take() RETURNS void {no_result};
+            CREATE FUNCTION id_gen_managed.home() RETURNS name IMMUTABLE {body};
+            CREATE TABLE id_gen_managed.installation (one boolean PRIMARY KEY DEFAULT true, home name,
+                target name DEFAULT id_gen_managed.home(), version text);
+        """
+        cluster.psql(claim, "loose")
+        since = cluster.log_position
+        made = "SELECT count(*) FROM pg_class WHERE relname = 'given_to'; SHOW default_transaction_read_only;"
+        assert cluster.run("psql", "-XAtq", dbname="loose", stdin=SCRIPT.read_text() + made).split() == ["0", "off"]
+        assert refusal(cluster, SCRIPT.read_text(), "loose").sqlstate == NO_TRANSACTION
+        # Nor is anything called where there is one.
+        assert refusal(cluster, f"BEGIN; {SCRIPT.read_text()} COMMIT;", "loose").sqlstate == NOT_ALLOWED
+        assert "caught" not in cluster.log(since)
+
+
+def test_a_function_of_another_role_is_not_taken_over(cluster: Cluster) -> None:
+    """It could be given another body later, which all who use it would run."""
+    with cluster.database("planted"):
+        cluster.psql("GRANT CREATE ON DATABASE planted TO clerk; GRANT CREATE ON SCHEMA public TO clerk", "planted")
+        plant = """
+            SET SESSION AUTHORIZATION clerk;
+            CREATE SCHEMA clerk;
+            CREATE FUNCTION clerk.snowflake_next() RETURNS bigint LANGUAGE sql RETURN 1;
+            CREATE FUNCTION public.snowflake_next() RETURNS bigint LANGUAGE sql BEGIN ATOMIC
+                SELECT clerk.snowflake_next(); END;
+        """
+        cluster.psql(plant, "planted")
+        refused = refusal(cluster, f"BEGIN; {SCRIPT.read_text()} COMMIT;", "planted")
+        assert refused.sqlstate == IS_THERE
+        assert "clerk" in (refused.detail or "")
 
 
 def test_it_can_be_removed(cluster: Cluster) -> None:

@@ -9,6 +9,8 @@ import psycopg
 import pytest
 
 from harness import GENERATING, Cluster, SqlError
+from harness.etcd import Etcd
+from harness.fleet import await_number, create_fleet
 from harness.ids import NARROW_LAYOUT, refusal
 from harness.managed import DATABASE, LOCKS, OWNER, as_owner, install, run_script
 
@@ -141,6 +143,34 @@ def test_while_it_is_the_extension(cluster: Cluster) -> None:
     assert taken.sqlstate == NOT_READY
     as_owner(cluster, (taken.hint or "").partition(": ")[2])
     assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())") == "2"
+    # Nor later.
+    taken = refusal(cluster, "SELECT id_gen_managed.configure(worker_id => 1)", DATABASE)
+    assert taken.detail and taken.detail.startswith("Worker 1 of datacenter 0 is the server's own")
+    as_owner(cluster, (taken.hint or "").rpartition(": ")[2])
+
+
+@pytest.mark.any_server
+def test_back_with_the_number_of_a_shard(cluster: Cluster) -> None:
+    install(cluster)
+    as_owner(cluster, TO_EXTENSION)
+    cluster.psql("SELECT id_gen.id_gen_shard_take(8, above => 0)", DATABASE)
+    taken = refusal(cluster, "SELECT id_gen_managed.use_script(worker_id => 8)", DATABASE)
+    assert taken.detail and "shard" in taken.detail
+    as_owner(cluster, "SELECT id_gen_managed.use_script(worker_id => 9)")
+
+
+@pytest.mark.any_server
+def test_back_with_a_number_that_a_fleet_may_give() -> None:
+    with Etcd() as etcd:
+        conf = f"shared_preload_libraries = 'id_gen'\nid_gen.registry = '{etcd.endpoints}'\nid_gen.worker_ids = '0-15'\n"
+        with Cluster("member", conf=conf) as member:
+            create_fleet(member)
+            await_number(member)
+            install(member)
+            as_owner(member, TO_EXTENSION)
+            taken = refusal(member, f"SET SESSION AUTHORIZATION {OWNER}; SELECT id_gen_managed.use_script(3)", DATABASE)
+            assert taken.detail and "fleet" in taken.detail
+            as_owner(member, "SELECT id_gen_managed.use_script(worker_id => 16)")
 
 
 @pytest.mark.any_server
