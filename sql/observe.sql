@@ -6,7 +6,7 @@ CREATE FUNCTION @extschema@.snowflake_observe(id bigint) RETURNS void
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.snowflake_observe(bigint) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.snowflake_observe(bigint) IS
-    'makes every snowflake that this server hands out from now on, but for shards, larger than this one from elsewhere, which may be as far ahead of the clock as its own';
+    'makes every snowflake that this server hands out from now on, of shards too, larger than this one from elsewhere, which may be as far ahead of the clock as its own';
 
 CREATE FUNCTION @extschema@.snowflake_observe_row() RETURNS trigger
     AS 'MODULE_PATHNAME', 'snowflake_observe_row'

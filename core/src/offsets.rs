@@ -154,6 +154,8 @@ pub enum Fault {
     Ahead(i64),
     /// So many numbers are left, less than a tenth of all.
     NearlyUsedUp(u64),
+    /// None is left up to this limit.
+    UsedUp(i64),
 }
 
 impl Fault {
@@ -182,6 +184,7 @@ impl fmt::Display for Fault {
                 "a row has {number} already: somebody inserted it, or another server makes numbers of this node"
             ),
             Fault::NearlyUsedUp(left) => write!(f, "{left} numbers are left"),
+            Fault::UsedUp(limit) => write!(f, "no number is left up to {limit}"),
         }
     }
 }
@@ -238,8 +241,8 @@ impl Sequence {
             .ok_or(Obstacle::UsedUp { highest, limit })
     }
 
-    /// Whether it may be held at or below a number, so that others can begin above. It may if it has not come beyond; a
-    /// largest number of its own would be lost.
+    /// Whether it may be held at or below a number, so that others can begin above. It may if it has not come beyond. A
+    /// lower bound holds it already, and stays; a higher one of its own would be lost.
     ///
     /// # Errors
     /// If it may not.
@@ -251,7 +254,7 @@ impl Sequence {
             Err(Obstacle::Descending)
         } else if self.cycle {
             Err(Obstacle::Cycles)
-        } else if self.max == above {
+        } else if self.max < self.widest && self.max <= above {
             Ok(())
         } else if let Some(highest) = highest.filter(|&highest| highest > above) {
             Err(Obstacle::Beyond { highest, above })
@@ -284,7 +287,9 @@ impl Sequence {
         found.extend(ahead.map(Fault::Ahead));
         let limit = self.max.min(self.widest);
         let left = class.count(self.last, limit).saturating_sub(u64::from(self.is_called));
-        if left < class.count(self.min, limit) / 10 {
+        if left == 0 {
+            found.push(Fault::UsedUp(limit));
+        } else if left < class.count(self.min, limit) / 10 {
             found.push(Fault::NearlyUsedUp(left));
         }
         found

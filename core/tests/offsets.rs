@@ -215,7 +215,9 @@ fn without_a_fence_they_would() {
 fn a_fence_is_taken_away_by_the_next_division() {
     let fenced = Sequence { last: 50, is_called: true, max: 100, ..NEW };
     assert_eq!(fenced.fenced(100), Ok(()));
-    assert_eq!(fenced.fenced(200), Err(Obstacle::Bounded(100)));
+    // A lower one holds it.
+    assert_eq!(fenced.fenced(200), Ok(()));
+    assert_eq!(fenced.fenced(90), Err(Obstacle::Bounded(100)));
     let placed = fenced.placed(node(1, 3), Some(100)).expect("numbers are left");
     assert!(placed.unfenced);
     assert_eq!(placed.first, 103);
@@ -254,5 +256,7 @@ fn faults() {
     assert_eq!(found(Sequence { cycle: true, ..good }, Some(7)), [Fault::Cycles, Fault::Ahead(7)]);
     assert_eq!(found(Sequence { max: 100, last: 93, ..good }, None), [Fault::NearlyUsedUp(3)]);
     assert_eq!(found(Sequence { max: 100, last: 91, ..good }, None), [Fault::NearlyUsedUp(4)]);
+    // Also of one that has few numbers in all.
+    assert_eq!(found(Sequence { max: 5, last: 5, ..good }, None), [Fault::UsedUp(5)]);
     assert_eq!(found(Sequence { max: 100, last: 89, ..good }, None), []);
 }

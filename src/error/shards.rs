@@ -48,6 +48,8 @@ pub enum ShardRefusal {
         number: Number,
         /// Whether one has had it.
         granted: bool,
+        /// This server's own number.
+        own: Option<u32>,
         /// The largest number of a worker.
         max: u32,
     },
@@ -224,17 +226,18 @@ impl ShardRefusal {
             )
             .detail(format!("The file \"{SHARD_FILE}\" can't be used, and when it last could, the server had another number of its own."))
             .hint("Put the file or the number right; or let a superuser forget all shards, to take each again above all that it made: SELECT id_gen_shards_reset();"),
-            ShardRefusal::MayBeGranted { number, granted, max } => {
+            ShardRefusal::MayBeGranted { number, granted, own, max } => {
                 let what = if *granted { "a server of the fleet has or had it as its own" } else { "id_gen.worker_ids lets the registry grant it to a server" };
                 let hint = if *granted {
                     format!("Choose another number for the shard; {WHICH_SERVERS_HAD}")
                 } else {
-                    // The larger part beside the shard, which is not all that other shards might be.
+                    // The part beside the shard that this server's number is in; if it has none, the larger part.
+                    let is_below = own.map_or(number.worker > max / 2, |own| own < number.worker);
                     let (first, last) = match number.worker {
-                        worker if worker > max / 2 => (0, max / 2),
+                        worker if is_below => (0, worker.saturating_sub(1)),
                         worker => (worker + 1, *max),
                     };
-                    format!("Leave servers other numbers than shards, on every server of the fleet, such as these: ALTER SYSTEM SET id_gen.worker_ids = '{first}-{last}'; SELECT pg_reload_conf();")
+                    format!("Leave servers other numbers than shards, on every server of the fleet, of which one that has another number loses it, such as these: ALTER SYSTEM SET id_gen.worker_ids = '{first}-{last}'; SELECT pg_reload_conf();")
                 };
                 Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("{} is a number for servers", name(*number)))
                     .detail(format!("In this fleet {what}."))

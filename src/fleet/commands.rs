@@ -120,11 +120,15 @@ pub fn shards() -> Result<Vec<(Number, ShardValue)>, Error> {
     ask(|registry| shard::list(registry.fleet()?))
 }
 
-/// Whether a number may be a shard's: it is not for the registry to grant to servers.
+/// Whether a number may be a shard's: it is not for the registry to grant to servers, of which this one has `own`.
 ///
 /// # Errors
 /// If it may grant it.
-pub fn check_shard_number(layout: &Layout, shard: Number) -> Result<(), Error> {
+pub fn check_shard_number(
+    layout: &Layout,
+    shard: Number,
+    own: Option<Number>,
+) -> Result<(), Error> {
     let Some(settings) = settings::registry::current() else { return Ok(()) };
     let granted = numbers::allowed(layout, &settings::identity(), &settings.worker_ids);
     let may_be = granted.is_ok_and(|it| {
@@ -132,7 +136,8 @@ pub fn check_shard_number(layout: &Layout, shard: Number) -> Result<(), Error> {
     });
     if may_be {
         let max = layout.max_number(Field::Worker);
-        return Err(ShardRefusal::MayBeGranted { number: shard, granted: false, max }.into());
+        let own = own.map(|own| own.worker);
+        return Err(ShardRefusal::MayBeGranted { number: shard, granted: false, own, max }.into());
     }
     Ok(())
 }

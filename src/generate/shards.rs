@@ -319,6 +319,7 @@ fn ask_fleet(
         Outcome::Granted => Err(ShardRefusal::MayBeGranted {
             number,
             granted: true,
+            own: None,
             max: layout.max_number(Field::Worker),
         }
         .into()),
@@ -370,7 +371,8 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
     let (basis, first_ms) = if declared {
         (Basis::Declared, i64::MIN)
     } else {
-        commands::check_shard_number(layout, number)?;
+        let own = shared.lock().identity.number();
+        commands::check_shard_number(layout, number, own)?;
         ask_fleet(shared, layout, number, Purpose::Take)?
     };
     let guard = shared.write_lock.lock();

@@ -381,8 +381,9 @@ fn shards(on: &CheckedServer) -> CheckResult {
         return CheckResult::failing(&ShardRefusal::OfFleet(number).into());
     }
     if on.settings.has_registry {
-        let granted = owned()
-            .find_map(|(_, number, _)| commands::check_shard_number(&on.layout, number).err());
+        let granted = owned().find_map(|(_, number, _)| {
+            commands::check_shard_number(&on.layout, number, on.identity.number()).err()
+        });
         if let Some(error) = granted {
             return CheckResult::failing(&error);
         }

@@ -41,12 +41,15 @@ pub fn qualified(statements: &str, schema: &str) -> String {
 
 /// The schema of one of our functions, as one types it, if it is not found without.
 fn schema_if_needed(function: pg_sys::Oid) -> Option<String> {
-    // SAFETY: called while the function runs, so it exists and catalogs can be read; the name is a
-    // string of this call's memory.
+    // SAFETY: called while the function runs, so it exists and catalogs can be read.
+    let is_found = function == pg_sys::InvalidOid || unsafe { pg_sys::FunctionIsVisible(function) };
+    if is_found { None } else { of(function) }
+}
+
+/// The schema of one of our functions, as one types it.
+pub fn of(function: pg_sys::Oid) -> Option<String> {
+    // SAFETY: as above; the name is a string of this call's memory.
     unsafe {
-        if function == pg_sys::InvalidOid || pg_sys::FunctionIsVisible(function) {
-            return None;
-        }
         let schema = pg_sys::get_namespace_name(pg_sys::get_func_namespace(function));
         (!schema.is_null()).then(|| {
             CStr::from_ptr(pg_sys::quote_identifier(schema)).to_string_lossy().into_owned()

@@ -75,7 +75,7 @@ sql_function! {
         // What is in the way is said before anybody has to wait.
         let place = |found: &Found| found.rule.placed(class, above);
         all(&schema, &schema.sequences()?, place)?;
-        let lock = |name: &str| format!("ALTER SEQUENCE {name} INCREMENT BY {}", class.nodes());
+        let lock = |found: &Found| format!("ALTER SEQUENCE {} INCREMENT BY {}", found.name, class.nodes());
         let found = schema.locked(lock)?;
         let placed = all(&schema, &found, place)?;
         for (found, &placed) in found.iter().zip(&placed) {
@@ -95,12 +95,12 @@ sql_function! {
         let fence = |found: &Found| found.rule.fenced(above);
         all(&schema, &schema.sequences()?, fence)?;
         // It locks, and what is found in the way then takes it back.
-        let bound = |name: &str| format!("ALTER SEQUENCE {name} MAXVALUE {above}");
+        let bound = |found: &Found| format!("ALTER SEQUENCE {} MAXVALUE {}", found.name, above.min(found.rule.max));
         let found = schema.locked(bound)?;
         all(&schema, &found, fence)?;
         Ok(call.rows(found.iter().map(|found| {
-            let Sequence { last, increment, is_called, .. } = found.rule;
-            let left = above.abs_diff(last) / increment.unsigned_abs() + u64::from(!is_called);
+            let Sequence { last, increment, is_called, max, .. } = found.rule;
+            let left = max.abs_diff(last) / increment.unsigned_abs() + u64::from(!is_called);
             [found.oid.into_datum(), bigint(left)]
         })))
     }
@@ -283,7 +283,7 @@ impl Schema {
     }
 
     /// Locks its sequences by a statement for each, and reads them then.
-    fn locked(&self, statement: impl Fn(&str) -> String) -> Result<Vec<Found>, Error> {
+    fn locked(&self, statement: impl Fn(&Found) -> String) -> Result<Vec<Found>, Error> {
         // SAFETY: reads a variable of this process.
         if unsafe { pg_sys::XactIsoLevel } >= pg_sys::XACT_REPEATABLE_READ as i32 {
             return Err(old_snapshot().into());
@@ -293,10 +293,10 @@ impl Schema {
         loop {
             let found = self.sequences()?;
             let mut is_all = true;
-            for Found { oid, name, .. } in &found {
-                let each = (*oid, name.clone());
+            for one in &found {
+                let each = (one.oid, one.name.clone());
                 if !locked.contains(&each) {
-                    run(statement(name))?;
+                    run(statement(one))?;
                     locked.push(each);
                     is_all = false;
                 }
@@ -430,7 +430,7 @@ impl Found {
     fn unbounded(&self) -> String {
         let Found { name, rule: Sequence { max, .. }, .. } = self;
         format!(
-            "If MAXVALUE {max} is a fence, it ends with id_gen_offsets_set(..., above => {max}) alone. If it is none: ALTER SEQUENCE {name} NO MAXVALUE;"
+            "If MAXVALUE {max} is a fence, it ends with id_gen_offsets_set(..., above => {max}) alone; to begin above a higher figure, call that again with it in the same transaction. If it is none: ALTER SEQUENCE {name} NO MAXVALUE;"
         )
     }
 

@@ -418,13 +418,19 @@ def test_a_fence_holds_until_the_division() -> None:
             for _ in range(20):
                 session.execute("INSERT INTO customer DEFAULT VALUES")
         # What is said of the few numbers that are left does not lead through it.
-        said = second.psql("SELECT remedy FROM id_gen_offsets_check('public', 2, 2) WHERE status = 'warning'")
+        said = second.psql("SELECT remedy FROM id_gen_offsets_check('public', 2, 2) WHERE status = 'error'")
         assert said.startswith("If MAXVALUE 50 is a fence, ")
         with pytest.raises(SqlError) as refused:
             second.psql(SET.format(2, "3, above => 60"))
         assert (refused.value.hint or "").startswith("If MAXVALUE 50 is a fence, ")
-        nodes.clusters[0].psql(SET.format(1, "3, above => 50"))
-        nodes.await_same()
-        second.psql(SET.format(2, "3, above => 50"))
+        # Where the figure was too low for another server, the fence holds at or below a higher one, too, and is not raised.
+        for cluster in nodes.clusters:
+            left = cluster.psql("SELECT numbers_left FROM id_gen_offsets_fence('public', 50)")
+            assert cluster.psql("SELECT numbers_left FROM id_gen_offsets_fence('public', 90)") == left
+        for node, cluster in enumerate(nodes.clusters, 1):
+            nodes.await_same()
+            above_both = "; ".join(SET.format(node, f"3, above => {above}") for above in (50, 90))
+            cluster.psql(f"BEGIN; {above_both}; COMMIT")
+            assert cluster.psql(f"SELECT min(first_value) > 90 FROM id_gen_offsets_plan('public', {node}, 3)") == "t"
         nodes.insert(20)
         nodes.await_same()

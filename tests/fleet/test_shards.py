@@ -148,6 +148,9 @@ def test_numbers_for_servers_are_no_shards(first: Cluster) -> None:
     shard = 14 if await_number(first) == 15 else 15
     error = refusal(first, f"SELECT id_gen_shard_take({shard})")
     assert error.message == f"shard {shard} is a number for servers"
+    # The line that leads out leaves this server its number.
+    first_one, last_one = map(int, re.findall(r"worker_ids = '(\d+)-(\d+)'", error.hint or "")[0])
+    assert first_one <= number_of(first) <= last_one and not first_one <= shard <= last_one
     change(first, "worker_ids", "0-7")
     first.poll_until(f"SELECT id_gen_shard_take({shard}) IS NOT NULL")
     next_of(first, shard)
