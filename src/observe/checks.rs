@@ -388,7 +388,10 @@ fn shards(on: &CheckedServer) -> CheckResult {
             return CheckResult::failing(&error);
         }
     }
-    Fine(format!("this server makes the IDs of {} shards", owned().count()))
+    Fine(match owned().count() {
+        1 => "this server makes the IDs of one shard".to_owned(),
+        count => format!("this server makes the IDs of {count} shards"),
+    })
 }
 
 fn worker_id(on: &CheckedServer) -> Result<CheckResult, Error> {
