@@ -697,7 +697,7 @@ END $$;
 COMMENT ON FUNCTION id_gen_managed.refuse_without_number() IS 'raises the error of a database without a worker number';
 
 -- What a session does before its first snowflake, and again when it has forgotten that, as after RESET ALL. Returns what
--- it shall remember: its process ID, and in the lowest six bits its lane.
+-- it shall remember, in a setting: its lane, in the lowest six bits.
 CREATE OR REPLACE FUNCTION id_gen_managed.begin_session() RETURNS bigint
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -729,7 +729,7 @@ BEGIN
                                 id_gen_managed.another_number(own.worker_id, own.datacenter_id, own.layout));
     END IF;
     PERFORM id_gen_managed.renew_lanes(own);
-    RETURN set_config('id_gen_managed.session', ((pg_backend_pid()::bigint << 6) | (pg_backend_pid() & 63))::text, false);
+    RETURN set_config('id_gen_managed.session', (pg_backend_pid() & 63)::text, false);
 END $$;
 COMMENT ON FUNCTION id_gen_managed.begin_session() IS 'what a session does before its first snowflake';
 
@@ -739,8 +739,10 @@ CREATE OR REPLACE FUNCTION id_gen_managed.take_template() RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN $template$
 DECLARE
     sequences CONSTANT regclass[] := '{lane_sequences}'::regclass[];
-    -- This session's process ID, and the lane that it used last.
+    -- The lane that this session used last.
     session bigint := nullif(current_setting('id_gen_managed.session', true), '');
+    -- True in the session's first call, else null.
+    begins boolean;
     own_lane integer;
     lane integer;
     held boolean;
@@ -749,7 +751,6 @@ DECLARE
     now_ms double precision;
     now_tick bigint;
     following bigint;
-    least_place bigint := 0;
     place bigint;
     in_transaction boolean;
 BEGIN
@@ -764,7 +765,8 @@ BEGIN
         END IF;
         wanted := {counts};
     END IF;
-    IF session >> 6 IS DISTINCT FROM pg_backend_pid()::bigint THEN
+    IF session IS NULL THEN
+        begins := true;
         session := id_gen_managed.begin_session();
     END IF;
     own_lane := session & {lane_mask};
@@ -779,10 +781,7 @@ BEGIN
                     held := pg_try_advisory_lock({lock_class}, lane);
                     EXIT WHEN held;
                 END LOOP;
-                IF held THEN
-                    -- Above what this session had from its own lane, whose last position is no lower than that.
-                    least_place := pg_sequence_last_value(sequences[own_lane + 1]) + 1;
-                ELSE
+                IF NOT held THEN
                     lane := own_lane;
                     held := id_gen_managed.wait_for_lane(lane);
                 END IF;
@@ -790,8 +789,10 @@ BEGIN
             now_ms := date_part('epoch', clock_timestamp()) * 1000 - {epoch_ms};
             now_tick := floor(now_ms / {tick_ms});
             following := pg_sequence_last_value(sequences[lane + 1]) + 1;
+            -- Above what this session had from its own lane. That it had anything is also what tells that it has begun:
+            -- everybody may set the setting, but no other role moves a lane, so that currval() fails.
             -- A tick begins at one of the lowest counts, so that not all IDs of a quiet server end in the same bits.
-            place := greatest(following, least_place,
+            place := greatest(following, CASE WHEN begins IS NULL THEN currval(sequences[own_lane + 1]) + 1 END,
                               (now_tick << {count_bits}) | ((now_ms * 1000)::bigint & {spread_mask}));
             IF now_tick >= 0 AND place >> {count_bits} <= least(now_tick + {lead_ticks}, {last_tick}) THEN
                 -- A commit waits for the log if its transaction has written to it, which nextval() does for one value in
@@ -807,7 +808,7 @@ BEGIN
                 END IF;
                 held := NOT pg_advisory_unlock({lock_class}, lane);
                 IF lane <> own_lane THEN
-                    PERFORM set_config('id_gen_managed.session', ((pg_backend_pid()::bigint << 6) | lane)::text, false);
+                    PERFORM set_config('id_gen_managed.session', lane::text, false);
                 END IF;
                 RETURN ((place >> {count_bits}) << {time_shift}) | {node_bits}
                      | ((((place & {count_mask}) << {lane_bits}) | lane) << {sequence_shift});
@@ -821,7 +822,13 @@ BEGIN
                 RAISE EXCEPTION 'the worker number was changed during this statement'
                     USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
             END IF;
-            RAISE;
+            IF begins OR SQLSTATE <> '55000' THEN
+                RAISE;
+            END IF;
+            -- Not one that has begun, or it has forgotten its lanes' values, as by DISCARD SEQUENCES.
+            begins := true;
+            own_lane := id_gen_managed.begin_session() & {lane_mask};
+            CONTINUE;
         END;
         -- Seconds until the clock is near enough.
         lead_s := ((place >> {count_bits}) - now_tick - {lead_ticks}) * {tick_ms} / 1000.0;

@@ -326,6 +326,11 @@ def test_a_copy_refuses(cluster: Cluster, way: str) -> None:
     assert as_owner(cluster, "SELECT snowflake_timestamp(0)", copy) == "2024-01-01 00:00:00+00"
     refused = refusal(cluster, NEXT, copy)
     assert refused.sqlstate == NOT_READY
+    # Also a session that says it has made some: everybody may set what a session remembers.
+    for remembered in ("'3'", "(pg_backend_pid()::bigint << 6 | 3)::text"):
+        forged = f"SELECT set_config('id_gen_managed.session', {remembered}, false); {NEXT}"
+        for role in ("clerk", OWNER):
+            assert refusal(cluster, f"SET SESSION AUTHORIZATION {role}; {forged}", copy).message == refused.message
     as_owner(cluster, (refused.hint or "").partition(": ")[2].partition(";")[0], copy)
     assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())", copy) == str(WORKER + 1)
     configure(cluster, copy, worker_id=WORKER)

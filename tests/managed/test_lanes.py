@@ -254,6 +254,18 @@ def test_a_lane_that_is_kept(cluster: Cluster) -> None:
 
 
 @pytest.mark.any_server
+def test_a_session_that_says_it_had_another_lane(cluster: Cluster) -> None:
+    """Everybody may set what a session remembers."""
+    configure(cluster, lanes=4)
+    with cluster.connect(DATABASE) as taker:
+        given = ids_of(taker)
+        for lane in ("0", "1", "2", "3", "-1", str(2**63 - 1)):
+            taker.execute(f"SET id_gen_managed.session = '{lane}'".encode())
+            given += ids_of(taker, 5)
+        assert_distinct(given)
+
+
+@pytest.mark.any_server
 def test_sessions_without_end(cluster: Cluster) -> None:
     """More sessions than lanes, all in transactions that have made IDs, some prepared: none holds up another."""
     configure(cluster, lanes=4)
@@ -272,7 +284,16 @@ def test_sessions_without_end(cluster: Cluster) -> None:
 
 @pytest.mark.any_server
 @pytest.mark.parametrize(
-    "between", ["DISCARD ALL", "RESET ALL", "SELECT pg_advisory_unlock_all()", "ROLLBACK; BEGIN", "ROLLBACK TO here"]
+    "between",
+    [
+        "DISCARD ALL",
+        "DISCARD SEQUENCES",
+        "RESET ALL",
+        "SET id_gen_managed.session = 3",
+        "SELECT pg_advisory_unlock_all()",
+        "ROLLBACK; BEGIN",
+        "ROLLBACK TO here",
+    ],
 )
 def test_what_poolers_and_programs_do_between_calls(cluster: Cluster, between: str) -> None:
     configure(cluster, lanes=4)
