@@ -133,13 +133,37 @@ without_main_cluster() (
 
 need_cache() {
     mkdir -p "$CACHE"
-    if ((EUID == 0)); then
-        as_server test -x "$CACHE" ||
-            fail "user postgres cannot enter $CACHE" "Name another directory: ID_GEN_CACHE=/var/cache/id_gen"
-        install -d -o postgres -g postgres -m 700 "$CACHE/run"
-    else
-        install -d -m 700 "$CACHE/run"
-    fi
+    ((EUID != 0)) || as_server test -x "$CACHE" ||
+        fail "user postgres cannot enter $CACHE" "Name another directory: ID_GEN_CACHE=/var/cache/id_gen"
+    need_run_directory "$CACHE/run"
+}
+
+need_run_directory() {
+    local owner=()
+    ((EUID != 0)) || owner=(-o postgres -g postgres)
+    install -d "${owner[@]}" -m 700 "$1"
+}
+
+# Each test copies a data directory of a thousand files, which some disks take ten times as long for as memory does. A
+# failed test leaves its files there, so the memory has to be large.
+MEMORY=/dev/shm
+MEMORY_RUN=$MEMORY/id_gen${CACHE//[^a-zA-Z0-9]/_}
+LARGE_MEMORY_KB=$((8 << 20))
+
+# run_in_memory: whether the servers of tests can run in memory. They also load libraries from there.
+run_in_memory() {
+    local type available
+    read -r type available < <(df --output=fstype,avail "$MEMORY" 2>/dev/null | tail -n 1)
+    [[ $type == tmpfs && -w $MEMORY ]] && ((available >= LARGE_MEMORY_KB)) &&
+        [[ ,$(findmnt --noheadings --output OPTIONS --target "$MEMORY"), != *,noexec,* ]]
+}
+
+# for_tests: puts the servers that are started from here on where they cost tests the least time.
+for_tests() {
+    ! run_in_memory || {
+        need_run_directory "$MEMORY_RUN"
+        export ID_GEN_RUN=$MEMORY_RUN
+    }
 }
 
 need_cargo() {

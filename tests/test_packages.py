@@ -10,6 +10,7 @@ import tomllib
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -228,10 +229,9 @@ def unpack(tarred: Path, directory: Path) -> None:
 def copied_server() -> Iterator[Server]:
     """A server of the same files, which finds them relative to its programs: tests that run meanwhile keep theirs."""
     server = Server.from_environment()
-    cache = server.run_directory.parent
-    within = server.pg_config.relative_to(cache)
-    with TemporaryDirectory(prefix="build.", dir=cache) as name:
+    within = server.pg_config.relative_to(server.cache)
+    with TemporaryDirectory(prefix="build.", dir=server.cache) as name:
         directory = Path(name)
         directory.chmod(0o755)
-        subprocess.run(["cp", "-a", cache / within.parts[0], directory], check=True)
-        yield Server(directory / within, server.run_directory)
+        subprocess.run(["cp", "-a", server.cache / within.parts[0], directory], check=True)
+        yield replace(server, pg_config=directory / within)

@@ -6,7 +6,7 @@ PostgreSQL's server programs refuse to run as root, so root runs them as the use
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,20 +20,24 @@ class Server:
 
     pg_config: Path
     run_directory: Path
+    # Files outside of the tree that the scripts keep, the private servers among them.
+    cache: Path
 
     @classmethod
     def from_environment(cls) -> "Server":
         """The private server that `scripts/run` has prepared."""
         try:
-            return cls(Path(os.environ["ID_GEN_PG_CONFIG"]), Path(os.environ["ID_GEN_CACHE"]) / "run")
+            cache = Path(os.environ["ID_GEN_CACHE"])
+            run_directory = Path(os.environ.get("ID_GEN_RUN", cache / "run"))
+            return cls(Path(os.environ["ID_GEN_PG_CONFIG"]), run_directory, cache)
         except KeyError as missing:
             raise RuntimeError(f"{missing} is not set: start through scripts/run, which prepares a server") from None
 
     @classmethod
     def upgrade_path(cls) -> list["Server"]:
         """The servers that `scripts/upgrade` has prepared, from the oldest to the newest."""
-        run_directory = cls.from_environment().run_directory
-        return [cls(Path(each), run_directory) for each in os.environ["ID_GEN_UPGRADE_PATH"].split(":")]
+        oldest = cls.from_environment()
+        return [replace(oldest, pg_config=Path(each)) for each in os.environ["ID_GEN_UPGRADE_PATH"].split(":")]
 
     def directory(self, name: str) -> Path:
         """A directory as `pg_config` names it, for example `bindir`."""

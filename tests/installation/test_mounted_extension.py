@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def bare() -> Iterator[Server]:
             # The compiled bitcode is for a just-in-time compiler, which no test switches on.
             ours = shutil.ignore_patterns("id_gen*", "bitcode")
             shutil.copytree(directory, base / directory.relative_to(top), symlinks=True, ignore=ours)
-        yield Server(base / server.pg_config.relative_to(top), server.run_directory)
+        yield replace(server, pg_config=base / server.pg_config.relative_to(top))
 
 
 @pytest.fixture
