@@ -1,8 +1,8 @@
 # One word for each thing to do here; the work is in scripts/. Each target sets up what it needs on this machine.
 
-export PG PG_CONFIG MODE WORKERS KEEP WRITE QUICK SEED MINUTES IDS CALLS DSN RECORDING
+export PG PG_CONFIG MODE WORKERS KEEP WRITE QUICK SEED MINUTES IDS CALLS DSN RECORDING MARKERS TESTS RUNS LOAD FRESH
 
-.PHONY: help all demo demo-fleet dashboard test test-all test-upgrade test-host torture torture-fleet memory robust fuzz release-check \
+.PHONY: help all demo demo-fleet dashboard test test-all test-upgrade test-host torture torture-fleet flaky memory robust fuzz release-check \
 	bench docs lint licences install deb deb-arm64 test-deb test-arm64 image-tree dist dist-vendored clean
 
 help: ## Show this list
@@ -24,10 +24,10 @@ demo-fleet: ## See a fleet on etcd paused, cut off, cloned and failed over under
 dashboard: ## Draw what a server does (DSN='host=... dbname=...', SECONDS=, PROFILE=table.column; RECORDING=file; neither: a made-up load)
 	@scripts/dashboard "$(SECONDS)"
 
-test: ## Run all tests (MODE=not-preloaded: without shared_preload_libraries; WORKERS=1: one after the other)
+test: ## Run the tests that do not take long (MARKERS='': all; MODE=not-preloaded; WORKERS=1: one after the other)
 	@scripts/test
 
-test-all: ## Run all tests on every supported PostgreSQL, with and without preload
+test-all: ## Run the tests on every supported PostgreSQL, with and without preload
 	@scripts/test-all
 
 test-upgrade: ## Take a database through pg_upgrade, from the oldest supported PostgreSQL to the newest
@@ -41,6 +41,9 @@ torture-fleet: ## Pause, cut off, copy and promote servers of a fleet, then look
 
 torture: ## Crash, step and promote servers for minutes, then look for duplicates (SEED=, MINUTES=, IDS=)
 	@scripts/run tests/torture.py
+
+flaky: ## Repeat tests beside load, and count failures (TESTS='path -k name', RUNS=20, LOAD=8, PG=, MODE=; FRESH=1)
+	@scripts/flaky
 
 memory: ## Generate a hundred million IDs in one session and see that it takes no memory (CALLS=)
 	@scripts/test memory

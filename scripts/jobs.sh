@@ -14,7 +14,8 @@ summaries=()
 scripts_status=0
 # Whether this is part of another script that ends with the same.
 part_of_another=""
-# The logs of scripts in which tests failed.
+# The logs of all scripts, and of those in which tests failed.
+logs=()
 failed_logs=()
 # What runs beside: the process, when it began, and its name.
 beside=()
@@ -108,6 +109,7 @@ log_of() { printf '%s/%s.log' "$LOGS" "${1//[^a-zA-Z0-9-]/_}"; }
 summarize() {
     local summary time
     time=$(minutes "$3")
+    logs+=("$(log_of "$1")")
     summary=$(awk 'BEGIN { RS = "" } { last = $0 } END { print last }' "$(log_of "$1")")
     if [[ $summary != *' passed, '* ]]; then
         summary="$1: failed"
@@ -131,6 +133,18 @@ failures() {
         sed -nE '/^=+ (FAILURES|ERRORS) =+$/,/^=+ .* in [0-9.]+s.* =+$/p; /^failures:$/,/^test result: /p' | tail -n 100
 }
 
+# slowest_tests LOG...: the ten tests that took longest, in seconds. pytest reports each test, cargo each file of them.
+slowest_tests() {
+    sed 's/\x1b\[[0-9;]*m//g' "$@" | awk '
+        /^==> PostgreSQL [0-9]/ { server = substr($0, 5) ": " }
+        /^==> (Core|pg_upgrade)$/ { server = "" }
+        $1 ~ /^[0-9.]+s$/ && $2 ~ /^(call|setup|teardown)$/ { $1 = $1 + 0; $2 = server; print }
+        / Running .*\(.*deps/ { file = $2 " " $3 }
+        / Doc-tests / { file = "documentation of " $2 }
+        /^test result: .* finished in / { print $NF + 0, file }' |
+        sort --numeric-sort --reverse | head -n 10
+}
+
 # end_scripts: what came of them all, and how long each took; fails if one failed. What failed is said again, for it
 # happened a long time ago.
 end_scripts() {
@@ -141,6 +155,10 @@ end_scripts() {
         step "What failed in $log"
         failures "$log"
     done
+    if [[ -z $part_of_another ]] && ((${#logs[@]})); then
+        step "The ten slowest tests, in seconds"
+        slowest_tests "${logs[@]}"
+    fi
     printf '\n'
     printf '%s\n' "${summaries[@]}" "In all: $(minutes "$SECONDS")"
     return "$scripts_status"

@@ -11,6 +11,8 @@ import pytest
 
 from harness import PRELOAD, PRELOADED, Cluster, Server
 
+pytestmark = pytest.mark.every_version("types, errors and catalogs that SQL shows differ between versions")
+
 DBNAME = "regression"
 # What suites say that end in this holds only where a library must be preloaded to have shared memory.
 BEFORE_17 = "_before_17"

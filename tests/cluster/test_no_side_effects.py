@@ -10,6 +10,8 @@ import pytest
 from harness import GENERATING, PRELOADED, Cluster, FakeClock, SqlError
 from harness.ids import change, refusal
 
+pytestmark = pytest.mark.every_version("pg_dump, publications and system views differ")
+
 FIELDS = "tick=1s time:32 worker:5 sequence:12"
 DAY = 86_400
 

@@ -16,7 +16,10 @@ from harness.shim import compiled
 FOREIGN_WORKER = Path(__file__).with_name("foreign_worker.c")
 
 # Nothing is preloaded here, whatever the mode of the other tests.
-pytestmark = [pytest.mark.since(17), pytest.mark.any_mode]
+pytestmark = [
+    pytest.mark.since(17),
+    pytest.mark.every_version("each version has its own interface for dynamic shared memory"),
+]
 
 WORKER = "SELECT worker_id FROM snowflake_parse(snowflake_next())"
 UNSET = "55000"

@@ -8,7 +8,7 @@ import pytest
 
 from harness import GENERATING, Cluster
 
-pytestmark = [pytest.mark.since(19), pytest.mark.any_mode]
+pytestmark = [pytest.mark.since(19), pytest.mark.every_version("looks at features of one version")]
 
 ROWS = 10_000
 INSERT = "INSERT INTO item SELECT FROM generate_series(1, 10) RETURNING id"

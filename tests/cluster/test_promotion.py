@@ -24,6 +24,8 @@ from harness.ids import (
 )
 from harness.reservation import Reservation
 
+pytestmark = pytest.mark.every_version("recovery and the format of WAL records differ")
+
 RECOVERY = "25006"
 LEAD_MS = 4_800
 NO_WORKER = NARROW.replace("id_gen.worker_id = 1", "") + PATIENT

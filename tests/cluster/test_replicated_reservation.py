@@ -13,6 +13,8 @@ from harness import GENERATING, PRELOAD, PRELOADED, Cluster, FakeClock
 from harness.ids import PATIENT, TOO_FAR_AHEAD, change, first_id, next_id, refusal, time_of
 from harness.reservation import Reservation
 
+pytestmark = pytest.mark.every_version("the format of WAL records and of pages differs")
+
 HOUR = 3_600
 FAR = "id_gen.max_lead = '2h'\n"
 NEAR = "id_gen.max_lead = '5s'\n"

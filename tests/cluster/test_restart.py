@@ -27,6 +27,10 @@ from harness.ids import (
 )
 from harness.reservation import Reservation
 
+pytestmark = pytest.mark.every_version(
+    "starts and stops go through interfaces for shared memory and background workers that differ"
+)
+
 # The default of id_gen.max_lead, and how far past it IDs are reserved, in seconds; and a lead within the first.
 MAX_LEAD = 5
 RESERVED_AHEAD = 3

@@ -15,7 +15,10 @@ from harness.ids import IMPATIENT, NEXT, PATIENT, STRICT, Caller, change, keeper
 from harness.shim import compiled
 
 # Nothing is preloaded here, whatever the mode of the other tests.
-pytestmark = [pytest.mark.since(17), pytest.mark.any_mode]
+pytestmark = [
+    pytest.mark.since(17),
+    pytest.mark.every_version("each version has its own interface for dynamic shared memory and background workers"),
+]
 
 FOREIGN_WORKER = Path(__file__).with_name("foreign_worker.c")
 OTHER_VERSION = Path(__file__).with_name("other_version.c")

@@ -5,6 +5,10 @@ import pytest
 from harness.torture_schedule import SHORT_ROUND
 from torture import Plan, torture
 
+pytestmark = pytest.mark.every_version(
+    "one of each incident, in case an interface behaves differently than it is declared"
+)
+
 SEED = 3
 
 

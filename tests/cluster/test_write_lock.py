@@ -14,6 +14,8 @@ from harness.ids import PATIENT, Caller, answer_of, keepers, next_id
 from harness.reservation import Reservation
 from harness.shim import compiled
 
+pytestmark = pytest.mark.every_version("the lock manager and its interface differ")
+
 FOREIGN_WORKER = Path(__file__).with_name("foreign_worker.c")
 HANGS = "SELECT count(*) > 0 FROM pg_stat_activity WHERE pid = {} AND wait_event_type = 'Extension'"
 # A session that waits for ever is a failure, and says so.

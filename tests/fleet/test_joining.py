@@ -23,6 +23,8 @@ from harness.fleet import (
 from harness.ids import NARROW_LAYOUT, PATIENT, TOO_FAR_AHEAD, array_of, first_given, next_id, refusal
 from harness.ports import LOOPBACK
 
+pytestmark = pytest.mark.every_version("the registrar is a background worker, whose interface differs")
+
 NARROW = f"id_gen.layout = '{NARROW_LAYOUT}'\n"
 # So far ahead of the clock that no grant of the fleet reaches there.
 LEAD_SECONDS = 20

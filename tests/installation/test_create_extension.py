@@ -9,6 +9,8 @@ from harness import GENERATING, Cluster, SqlError
 from harness.arguments import ORDINARY, values
 from harness.catalog import functions
 
+pytestmark = pytest.mark.every_version("extension scripts and their search path differ")
+
 NOT_PERMITTED = "42501"
 CALL = "(SELECT 1::bigint AS i) call"
 

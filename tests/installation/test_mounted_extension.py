@@ -14,7 +14,11 @@ import pytest
 from harness import GENERATING, Cluster, Server, SqlError
 
 # One build serves all of them.
-pytestmark = [pytest.mark.since(18), pytest.mark.any_mode, pytest.mark.xdist_group("image tree")]
+pytestmark = [
+    pytest.mark.since(18),
+    pytest.mark.xdist_group("image tree"),
+    pytest.mark.every_version("the parameter extension_control_path exists since version 18"),
+]
 
 ROOT = Path(__file__).parents[2]
 

@@ -21,6 +21,8 @@ from harness.ids import (
     stepped,
 )
 
+pytestmark = pytest.mark.every_version("wait events and statistics views differ")
+
 FUNCTIONS = ("id_gen_status()", "id_gen_wait_percentile(0.5)")
 
 
