@@ -7,15 +7,13 @@ import os
 
 import pytest
 
-from harness import Server
+from harness import RELEASE, Server
 
 # Directories of tests that run only where a script asks for them, and has prepared what they need.
 ASKED_FOR = {"upgrade": "ID_GEN_UPGRADE_PATH", "valgrind": "ID_GEN_VALGRIND"}
 collect_ignore = [directory for directory, variable in ASKED_FOR.items() if variable not in os.environ]
 
 
-# What `make release-check` says.
-RELEASE = bool(os.environ.get("ID_GEN_RELEASE"))
 # Instead of the timeout in pytest.ini.
 RELEASE_SECONDS = 3600
 

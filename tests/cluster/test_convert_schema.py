@@ -1,7 +1,6 @@
 """A schema of five tables with integer keys, foreign keys, a view and a partitioned table goes over to snowflakes
 while pgbench runs, as the documents say it: by psql and \\gexec alone. Then all of it is taken back."""
 
-import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import GENERATING, Cluster
+from harness import GENERATING, RELEASE, Cluster, effort
 
 pytestmark = [pytest.mark.long, pytest.mark.every_version("catalogs and the DDL that they allow differ")]
 
-RELEASE = bool(os.environ.get("ID_GEN_RELEASE"))
 # Of all tables together.
-ROWS = 2_000_000 if RELEASE else 40_000
+ROWS = effort(2_000_000, 20_000)
 # How long a statement of pgbench may wait for a lock. Beside other tests, a processor is waited for, too.
 PATIENCE = "1s" if RELEASE else "10s"
 SHOP = f"""

@@ -2,7 +2,6 @@
 statement waits long for a lock. Then the same with the server killed at random moments, and resumed
 each time."""
 
-import os
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -13,13 +12,12 @@ from itertools import count
 import psycopg
 import pytest
 
-from harness import GENERATING, Cluster
+from harness import GENERATING, RELEASE, Cluster, effort
 
 pytestmark = [pytest.mark.any_mode, pytest.mark.long]
 
-RELEASE = bool(os.environ.get("ID_GEN_RELEASE"))
-CUSTOMERS = 200_000 if RELEASE else 30_000
-KILLS = 20 if RELEASE else 4
+CUSTOMERS = effort(200_000, 15_000)
+KILLS = effort(20, 4)
 WRITERS = 6
 # How long a statement of theirs may wait for a lock. Beside other tests, a processor is waited for, too.
 PATIENCE = "1s" if RELEASE else "10s"

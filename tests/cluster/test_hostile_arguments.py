@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 from psycopg import sql
 
-from harness import GENERATING, Cluster, SqlError
+from harness import GENERATING, Cluster, SqlError, effort
 from harness.arguments import HOSTILE, HOSTILE_SINCE_17, SHARD, values
 from harness.catalog import Function, functions
 from harness.etcd import Etcd
@@ -23,7 +23,7 @@ from harness.masks import MASKING, write_key_file
 # What a function makes of its arguments does not depend on when the library is loaded.
 pytestmark = pytest.mark.any_mode
 
-CALLS_PER_FUNCTION = 3_000
+CALLS_PER_FUNCTION = effort(3_000, 500)
 INTERNAL_ERROR = "XX000"
 UNDEFINED_OBJECT = "42704"
 OUT_OF_RANGE = "22008"

@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from harness import GENERATING, Cluster
+from harness import GENERATING, Cluster, effort
 from harness.arguments import LAYOUT, ORDINARY, SHARD, values
 from harness.catalog import functions
 from harness.masks import MASKING, write_key_file
@@ -20,15 +20,15 @@ from harness.masks import MASKING, write_key_file
 # How the library was loaded shows in a session's first calls, and they do not count.
 pytestmark = pytest.mark.any_mode
 
-CALLS = int(os.environ.get("CALLS") or 1_000_000)
+CALLS = int(os.environ.get("CALLS") or effort(1_000_000, 400_000))
 FIRST_CALLS = 20_000
 # Calls of each function. One that takes longer than FAST_US for a call is called for a number of seconds instead.
-CALLS_OF_EACH = 1_000_000
+CALLS_OF_EACH = effort(1_000_000, 200_000)
 FAST_US = 4
-SLOW_SECONDS = 1
+SLOW_SECONDS = effort(1_000, 300) / 1_000
 PILOT_CALLS = 200
-REFUSALS = CALLS // 5
-# Less than four bytes a call, the least that can leak, with room for what the server does besides.
+REFUSALS = CALLS // 2
+# Less than eleven bytes for each of CALLS_OF_EACH calls: the smallest allocation takes sixteen.
 MOST_BYTES = 2 << 20
 
 # Whatever PostgreSQL itself keeps of a set's rows goes to disk, and nothing runs in another process.

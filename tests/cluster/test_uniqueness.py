@@ -10,7 +10,7 @@ import numpy as np
 import psycopg
 import pytest
 
-from harness import GENERATING, Cluster
+from harness import GENERATING, Cluster, effort
 from harness.clients import INT8, array_elements, copy_all, crowd
 from harness.order import Statement, assert_ordered_across_clients
 
@@ -31,8 +31,8 @@ def assert_distinct(ids: np.ndarray) -> None:
     assert repeated.size == 0, f"{repeated.size} IDs were given more than once, among them {repeated[:5].tolist()}"
 
 
-def test_sixteen_million_ids_are_distinct() -> None:
-    each = 1_000_000
+def test_millions_of_ids_are_distinct() -> None:
+    each = effort(1_000_000, 250_000)
     with Cluster(conf=GENERATING) as cluster:
         create_databases(cluster)
         query = f"SELECT snowflake_next() FROM generate_series(1, {each})"
@@ -60,7 +60,7 @@ def insert_rows(conninfo: str, rows: int) -> None:
 
 
 def test_inserts_under_a_unique_constraint() -> None:
-    each = 100_000
+    each = effort(100_000, 25_000)
     with Cluster(conf=GENERATING) as cluster:
         create_databases(cluster)
         for dbname in DATABASES:

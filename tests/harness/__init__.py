@@ -2,6 +2,17 @@
 
 from harness.clock import FakeClock
 from harness.cluster import GENERATING, PRELOAD, PRELOADED, Cluster, SqlError
+from harness.effort import RELEASE, effort
 from harness.server import Server
 
-__all__ = ["GENERATING", "PRELOAD", "PRELOADED", "Cluster", "FakeClock", "Server", "SqlError"]
+__all__ = [
+    "GENERATING",
+    "PRELOAD",
+    "PRELOADED",
+    "RELEASE",
+    "Cluster",
+    "FakeClock",
+    "Server",
+    "SqlError",
+    "effort",
+]
