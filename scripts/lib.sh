@@ -230,13 +230,16 @@ machine_packages() {
 
 # need_machine: all the steps that do not depend on a server.
 need_machine() {
-    local packages
+    local packages venv
     need_cargo
     mapfile -t packages < <(machine_packages)
     need_packages "${packages[@]}"
     need_cache
+    # Fetching and compiling go well together.
+    need_venv &
+    venv=$!
     need_cargo_pgrx
-    need_venv
+    wait "$venv"
 }
 
 # has_package SERVER: whether this machine has, or can install, a package of that server.
