@@ -13,9 +13,12 @@
 //! Of what readers passed before the server started nothing is known but that it was below the first frontier: so
 //! that is the first [`Floor`] for IDs that come late.
 //!
-//! **Locking.** The caller holds the lock that protects the frontier while it publishes, admits, reads the
-//! horizon or changes the table, with one exception: before a session takes of the shared block, it may publish
-//! the block's first ID without the lock ([`crate::shared_block`] says why that is in time).
+//! **Locking.** The caller holds the lock that protects the frontier while it publishes, admits, begins or ends a
+//! [`Look`] at the horizon or changes the table, with two exceptions: before a session takes of the shared block, it may
+//! publish the block's first ID without the lock ([`crate::shared_block`] says why that is in time); and between the
+//! beginning and the end of a look, a reader looks without the lock at what thousands of sessions have pending. An ID that
+//! is made meanwhile is not below the frontier that the look began with, one that is admitted meanwhile makes it begin
+//! again, and a transaction that is prepared meanwhile is in the table when the look ends.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicI64;
@@ -151,7 +154,22 @@ pub fn frontier_id(layout: &Layout, position: u64, node_bits: Option<u64>) -> i6
 /// No horizon that was read since IDs were last made from a lower one on is above this: an ID below it comes too late.
 /// Nothing is known of it before the server has started to make IDs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Floor(Option<i64>);
+pub struct Floor {
+    id: Option<i64>,
+    /// How many times an ID was admitted, or the server was made to start again.
+    changes: u64,
+}
+
+/// What a look at the horizon begins with: what is pending is looked at afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Look {
+    frontier_id: i64,
+    changes: u64,
+}
+
+/// Since a [`Look`] began, an ID was admitted, or the server was made to start again: it has to begin again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outdated;
 
 /// Why an ID is not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,36 +183,50 @@ pub enum Refused {
 impl Floor {
     /// Whether the server has started to make IDs.
     pub const fn is_known(self) -> bool {
-        self.0.is_some()
+        self.id.is_some()
     }
 
     /// The server starts to make IDs, with this frontier. Readers may have passed all that it made before.
     pub fn start(&mut self, frontier_id: i64) {
-        self.0 = self.0.max(Some(frontier_id));
+        self.id = self.id.max(Some(frontier_id));
     }
 
     /// An administrator has made the server start again with this frontier, whatever was read before. It may be below
     /// the last one, where no ID was made after a time that was mistyped; then that holds for no ID to come.
     pub fn start_again(&mut self, frontier_id: i64) {
-        self.0 = Some(frontier_id);
+        self.id = Some(frontier_id);
+        self.changes += 1;
     }
 
-    /// The horizon of one database: the smallest of the frontier's ID, of what its sessions have pending and of what
-    /// it has prepared. `None` as long as of some that is prepared nothing is known.
+    /// Begins a look at the horizon, with the frontier's ID now.
+    pub const fn look(self, frontier_id: i64) -> Look {
+        Look { frontier_id, changes: self.changes }
+    }
+
+    /// Ends a look: the horizon of one database is the smallest of the frontier's ID, of what its sessions have been found
+    /// to have pending since the look began and of what it has prepared. `None` as long as of some that is prepared nothing
+    /// is known.
+    ///
+    /// # Errors
+    /// If what is pending has to be looked at again.
     #[inline]
     pub fn horizon(
         &mut self,
-        frontier_id: i64,
-        pending: impl Iterator<Item = i64>,
+        look: Look,
+        least_pending: Option<i64>,
         prepared: &[Prepared],
         database: u32,
-    ) -> Option<i64> {
+    ) -> Result<Option<i64>, Outdated> {
+        if look.changes != self.changes {
+            return Err(Outdated);
+        }
         let of_database = prepared.iter().filter(|entry| entry.database == database);
-        let horizon = pending
-            .chain(of_database.map(|entry| entry.first_id))
-            .fold(frontier_id, |least, first_id| least.min(first_id));
-        self.0 = self.0.max(Some(horizon));
-        (horizon > i64::MIN).then_some(horizon)
+        let horizon = of_database
+            .map(|entry| entry.first_id)
+            .chain(least_pending)
+            .fold(look.frontier_id, |least, first_id| least.min(first_id));
+        self.id = self.id.max(Some(horizon));
+        Ok((horizon > i64::MIN).then_some(horizon))
     }
 
     /// Lets a transaction commit an ID that it has not made itself: one from elsewhere, or of an earlier transaction.
@@ -202,15 +234,16 @@ impl Floor {
     /// # Errors
     /// If readers may have passed it, or nothing is known of them yet.
     #[inline]
-    pub fn admit(self, own: &Pending, id: i64) -> Result<(), Refused> {
+    pub fn admit(&mut self, own: &Pending, id: i64) -> Result<(), Refused> {
         if own.first_id().is_some_and(|first_id| first_id <= id) {
             return Ok(());
         }
-        match self.0 {
+        match self.id {
             None => Err(Refused::NotStarted),
             Some(floor) if id < floor => Err(Refused::Below(floor)),
             Some(_) => {
                 own.publish(id);
+                self.changes += 1;
                 Ok(())
             }
         }
@@ -465,10 +498,23 @@ mod tests {
         let (mut floor, own) = (Floor::default(), Pending::default());
         floor.start(10);
         floor.start_again(1_000);
-        assert_eq!(floor.horizon(1_000, [].into_iter(), &[], 1), Some(1_000));
+        assert_eq!(floor.horizon(floor.look(1_000), None, &[], 1), Ok(Some(1_000)));
         floor.start_again(20);
         assert_eq!(floor.admit(&own, 19), Err(Refused::Below(20)));
         assert_eq!(floor.admit(&own, 20), Ok(()));
+    }
+
+    #[test]
+    fn what_is_admitted_during_a_look_makes_it_begin_again() {
+        let (mut floor, own) = (Floor::default(), Pending::default());
+        floor.start(10);
+        let look = floor.look(1_000);
+        assert_eq!(floor.admit(&own, 20), Ok(()));
+        assert_eq!(floor.horizon(look, None, &[], 1), Err(Outdated));
+        assert_eq!(floor.horizon(floor.look(1_000), own.first_id(), &[], 1), Ok(Some(20)));
+        let look = floor.look(1_000);
+        floor.start_again(5);
+        assert_eq!(floor.horizon(look, None, &[], 1), Err(Outdated));
     }
 
     #[test]

@@ -4,15 +4,17 @@
 //! Writers make IDs and commit rows with them; a reader polls for the rows above the last horizon that it read and
 //! below the new one. In no state may a row be committed that the reader has passed, and once all has ended the reader
 //! must have every row. A statement of the reader asks for the horizon in two places, of which it takes the worse: the
-//! lower one for what it finds, the higher one for where it goes on. Whatever is done under the lock is one step here;
-//! what is published for the shared block is in `shared_block_orders.rs`.
+//! lower one for what it finds, the higher one for where it goes on. Whatever is done under the lock is one step here, and
+//! so is the look at what one writer has pending, which takes no lock; what is published for the shared block is in `shared_block_orders.rs`.
 //!
 //! The same search over rules with one step in the wrong place must lose a row, or leave one; otherwise the checker
 //! proves nothing.
 
 use std::collections::BTreeSet;
 
-use id_gen_core::horizon::{Floor, Pending, Prepared, PreparedTable, Reader, Refused, Snapshot};
+use id_gen_core::horizon::{
+    Floor, Look, Outdated, Pending, Prepared, PreparedTable, Reader, Refused, Snapshot,
+};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 /// The database of all rows.
@@ -37,7 +39,11 @@ enum Fault {
     /// The horizon of now, whatever the statement sees.
     OwnSnapshotIgnored,
     /// What is pending is looked at before the frontier.
-    NotOneHold,
+    PendingBeforeFrontier,
+    /// Prepared transactions are looked at before what is pending.
+    TableBeforePending,
+    /// An ID that is admitted while what is pending is looked at does not end the look.
+    AdmissionUnnoticed,
     /// Prepared transactions are in no table.
     NoTable,
     /// A transaction that is just being prepared counts as ended.
@@ -118,10 +124,21 @@ enum Poll {
     /// It knows of these prepared transactions.
     Listed(Vec<u64>),
     Forgotten,
-    /// Only in a faulty order: what is pending, not yet compared with the frontier.
-    Scanned(i64),
+    Looking(Looking),
     /// It has read the horizon, and how many times the server was made to start again.
     Read(Option<i64>, usize),
+}
+
+/// A look at the horizon.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Looking {
+    look: Look,
+    /// What it began with.
+    frontier: i64,
+    table: Vec<Prepared>,
+    /// How many writers were looked at, and the lowest ID that one of them has pending.
+    writers: usize,
+    least: Option<i64>,
 }
 
 /// What a statement sees: for the rules, and for the model.
@@ -191,18 +208,34 @@ impl State {
         View { snapshot: self.snapshot(), rows: self.rows.iter().map(|&(id, _)| id).collect() }
     }
 
-    /// The horizon now, with what is pending at another time in a faulty order.
-    fn horizon(&mut self, pending: Vec<i64>) -> Option<i64> {
-        self.floor.horizon(self.frontier, pending.into_iter(), &self.table, DATABASE)
+    fn look(&self) -> Looking {
+        let (frontier, table) = (self.frontier, self.table.clone());
+        Looking { look: self.floor.look(frontier), frontier, table, writers: 0, least: None }
+    }
+
+    /// Ends a look, in one step with another one if it has to begin again.
+    fn end_look(&mut self, looking: Looking, fault: Fault) -> Option<i64> {
+        let Looking { mut look, frontier, table, least, .. } = looking;
+        match fault {
+            Fault::AdmissionUnnoticed => look = self.floor.look(frontier),
+            Fault::PendingBeforeFrontier => look = self.floor.look(self.frontier),
+            _ => {}
+        }
+        let table = if fault == Fault::TableBeforePending { &table } else { &self.table };
+        self.floor.horizon(look, least, table, DATABASE).unwrap_or_else(|Outdated| {
+            let look = self.floor.look(self.frontier);
+            let least = self.writers.iter().filter_map(|writer| writer.first_id).min();
+            self.floor.horizon(look, least, &self.table, DATABASE).unwrap()
+        })
     }
 
     /// Calls the real code with one writer's place in memory.
-    fn with_pending<T>(&mut self, writer: usize, act: impl FnOnce(&Pending, Floor) -> T) -> T {
+    fn with_pending<T>(&mut self, writer: usize, act: impl FnOnce(&Pending, &mut Floor) -> T) -> T {
         let pending = Pending::default();
         if let Some(first_id) = self.writers[writer].first_id {
             pending.publish(first_id);
         }
-        let result = act(&pending, self.floor);
+        let result = act(&pending, &mut self.floor);
         self.writers[writer].first_id = pending.first_id();
         result
     }
@@ -213,10 +246,6 @@ impl State {
         let result = act(&mut PreparedTable { count: &mut count, room: &mut self.table });
         self.table.truncate(count);
         result
-    }
-
-    fn pending(&self) -> Vec<i64> {
-        self.writers.iter().filter_map(|writer| writer.first_id).collect()
     }
 
     fn end(&mut self, transaction: u32, rows: Vec<i64>) {
@@ -417,14 +446,15 @@ impl World {
                 state.with_table(|table| table.forget_all(&ended));
                 Poll::Forgotten
             }
-            Poll::Forgotten if self.fault == Fault::NotOneHold => {
-                Poll::Scanned(state.pending().into_iter().min().unwrap_or(i64::MAX))
-            }
-            Poll::Scanned(least) => Poll::Read(state.horizon(vec![least]), state.resets),
-            Poll::Forgotten => {
-                let pending = state.pending();
-                Poll::Read(state.horizon(pending), state.resets)
-            }
+            Poll::Forgotten => Poll::Looking(state.look()),
+            Poll::Looking(mut looking) => match state.writers.get(looking.writers) {
+                Some(writer) => {
+                    looking.least = looking.least.into_iter().chain(writer.first_id).min();
+                    looking.writers += 1;
+                    Poll::Looking(looking)
+                }
+                None => Poll::Read(state.end_look(looking, self.fault), state.resets),
+            },
             Poll::Read(read, resets) => {
                 if state.session_resets != resets && self.fault != Fault::ResetUnnoticed {
                     (state.session_resets, state.session) = (resets, Reader::default());
@@ -707,14 +737,16 @@ fn steps_out_of_place_are_found() {
         Fault::PublishLate,
         Fault::BlockOutlivesTransaction,
         Fault::OwnSnapshotIgnored,
-        Fault::NotOneHold,
+        Fault::PendingBeforeFrontier,
     ] {
         assert_found(world(fault, plain));
     }
-    for fault in [Fault::NoTable, Fault::ForgetUnlisted] {
+    for fault in [Fault::NoTable, Fault::ForgetUnlisted, Fault::TableBeforePending] {
         assert_found(world(fault, &[&[Prepare, Commit], &[Commit]]));
     }
-    assert_found(world(Fault::NoGuard, &[&[Fetch, Store], &[Commit]]));
+    for fault in [Fault::NoGuard, Fault::AdmissionUnnoticed] {
+        assert_found(world(fault, &[&[Fetch, Store], &[Commit]]));
+    }
     assert_found(world(Fault::LowerUnpublished, &[&[StoreAbove], &[Commit, Commit]]));
     assert_found(with_mistyped_time(Fault::ResetUnnoticed, &[&[Commit], &[Commit]]));
     assert_found(with_cursor(Fault::TwoHorizons, 2, &[&[Fetch], &[Commit]]));

@@ -1,8 +1,8 @@
 //! The commit horizon in one session: up to which ID its statements may read, and which IDs from elsewhere its transaction
 //! may commit.
 //!
-//! **Locking.** What is read of others is read under the lock of the state ([`id_gen_core::horizon`]). Nothing of
-//! PostgreSQL's that may raise an error is called under the lock.
+//! **Locking.** What is read of others is read between two holds of the lock of the state ([`id_gen_core::horizon`]).
+//! Nothing of PostgreSQL's that may raise an error is called under the lock.
 
 use id_gen_core::horizon::{Reader, Refused};
 

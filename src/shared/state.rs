@@ -24,7 +24,7 @@ use id_gen_core::allocator::Allocator;
 use id_gen_core::clock::{ClockMonitor, ClockReading};
 use id_gen_core::fleet::Number;
 use id_gen_core::frontier::{Run, SequenceStart};
-use id_gen_core::horizon::{self, Floor, Prepared, PreparedTable};
+use id_gen_core::horizon::{self, Floor, Look, Outdated, Prepared, PreparedTable};
 use id_gen_core::identity::{Identity, IdentityError, IdentitySource};
 use id_gen_core::layout::Layout;
 use id_gen_core::lead::LeadLimit;
@@ -818,16 +818,46 @@ impl SharedState {
             }
             ended => prepared.forget_all(ended.unwrap_or_default()),
         }
-        let shards_id = self.raise_open_shards(&mut state, layout);
-        let Some(allocator) = &state.allocator else { return HorizonRead::NotStarted };
-        let frontier = allocator.frontier().position();
+        let Some(look) = self.look(&mut state, layout) else { return HorizonRead::NotStarted };
+        drop(state);
+        // There may be thousands of slots, so nobody waits for this.
+        let least_pending = self.least_pending(database);
+        let mut state = self.lock();
+        if let Ok(read) = self.end_look(&mut state, look, least_pending, database) {
+            return read;
+        }
+        // Once only, and now nothing can come in between.
+        let Some(look) = self.look(&mut state, layout) else { return HorizonRead::NotStarted };
+        let least_pending = self.least_pending(database);
+        self.end_look(&mut state, look, least_pending, database).unwrap_or(HorizonRead::NotStarted)
+    }
+
+    /// Begins a look at the horizon; `None` before the server has started to make IDs.
+    fn look(&self, state: &mut State, layout: &Layout) -> Option<Look> {
+        let shards_id = self.raise_open_shards(state, layout);
+        let frontier = state.allocator.as_ref()?.frontier().position();
         let frontier_id = horizon::frontier_id(layout, frontier, state.rules.node_bits);
         let frontier_id = shards_id.map_or(frontier_id, |shards_id| frontier_id.min(shards_id));
+        Some(state.floor.look(frontier_id))
+    }
+
+    /// The lowest ID that a session of a database has pending.
+    fn least_pending(&self, database: u32) -> Option<i64> {
         let of_database = |slot: &&Slot| slot.database.load(Ordering::Relaxed) == database;
-        let pending = self.slots().filter(of_database).filter_map(|slot| slot.pending.first_id());
+        self.slots().filter(of_database).filter_map(|slot| slot.pending.first_id()).min()
+    }
+
+    /// Ends a look at the horizon.
+    fn end_look(
+        &self,
+        state: &mut State,
+        look: Look,
+        least_pending: Option<i64>,
+        database: u32,
+    ) -> Result<HorizonRead, Outdated> {
         let mut floor = state.floor;
-        let prepared = self.prepared(&mut state);
-        let horizon = floor.horizon(frontier_id, pending, prepared.entries(), database);
+        let prepared = self.prepared(state);
+        let horizon = floor.horizon(look, least_pending, prepared.entries(), database)?;
         state.floor = floor;
         HorizonRead::Done { horizon, resets: state.resets }
     }
