@@ -55,8 +55,9 @@ use shared::memory;
 pub extern "C-unwind" fn _PG_init() {
     backtrace::disable();
     durable::upgrade::notice_creations();
-    settings::placeholder::find_before_definition();
+    settings::known::before_definition();
     settings::define();
+    settings::known::after_definition();
     // A parallel worker is about to get its leader's value.
     if !server::is_starting_parallel_worker()
         && let Err(invalid) = settings::check_starting_layout()

@@ -13,10 +13,10 @@ use pgrx::pg_sys;
 use pgrx::prelude::PgSqlErrorCode as Code;
 use zeroize::Zeroizing;
 
-use crate::error::{Error, FileError, Message, Reason, sentence};
+use crate::error::{Error, FileError, Message, sentence};
 use crate::os::process::PerProcess;
 use crate::pg::reload;
-use crate::settings::{self, placeholder};
+use crate::settings::{self, known};
 
 /// The keys, and [`reload::time`] when they were read.
 static KEYS: PerProcess<Option<(KeyRing, pg_sys::TimestampTz)>> = PerProcess::new(None);
@@ -48,8 +48,7 @@ pub fn with<R>(body: impl FnOnce(&KeyRing) -> R) -> Result<R, Error> {
 
 fn read() -> Result<KeyRing, Error> {
     let Some(path) = settings::mask_key_file() else {
-        return Err(placeholder::overridden_parameter()
-            .map_or_else(|| no_file().into(), |name| Reason::PlaceholderSetting(name).into()));
+        return Err(known::check().err().unwrap_or_else(|| no_file().into()));
     };
     // What is opened is looked at before it is read. That it does not block, and is no terminal of this process, is for
     // what turns out to be no file.

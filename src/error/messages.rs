@@ -88,6 +88,10 @@ pub enum Reason {
     NotPreloaded,
     /// A placeholder of this name has replaced the server's setting in this session.
     PlaceholderSetting(String),
+    /// The library was loaded during a parallel operation, so this process has no settings of the file.
+    LoadedInParallel,
+    /// The leader of this parallel worker has other settings than the configuration file.
+    OtherThanLeader,
     /// The server's settings have changed since this statement began.
     ReloadPending,
     /// The server's settings may have changed since this process began.
@@ -305,6 +309,9 @@ pub enum Reason {
     NoRandomness(String),
 }
 
+/// Where parallel workers need the library before their leader.
+const LOAD_FIRST: &str = "Call a function of id_gen first, then run the statement again in the same session: SELECT count(*) FROM snowflake_layouts();";
+
 /// The smallest sample that is taken, in percent: of a thousand million rows, a thousand.
 pub const SMALLEST_SAMPLE_PERCENT: f64 = 0.0001;
 
@@ -375,6 +382,18 @@ impl Reason {
             .hint(format!(
                 "Remove it in a new session, before that calls a function of id_gen: ALTER ROLE ... RESET {name}, or ALTER DATABASE ... RESET {name}. Then connect again. Where session_preload_libraries loads id_gen, a superuser connects for that with PGOPTIONS='-c session_preload_libraries='."
             )),
+            Reason::LoadedInParallel => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the server's settings of id_gen are not known during this parallel operation",
+            )
+            .detail("The library was loaded after the operation began, when PostgreSQL sets no parameters.")
+            .hint(LOAD_FIRST),
+            Reason::OtherThanLeader => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "this parallel worker has other settings of id_gen than the server",
+            )
+            .detail("Its leader has not read the configuration file since the last reload, or loaded the library during a parallel operation.")
+            .hint(LOAD_FIRST),
             Reason::ReloadPending => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "the server's settings were reloaded during this statement",

@@ -14,6 +14,8 @@ use crate::error::{Error, Reason};
 use crate::generate::{startup, test_server};
 use crate::os::clock;
 use crate::pg::server;
+#[cfg(not(feature = "named_dsm"))]
+use crate::settings::known;
 use crate::settings::{self, Settings};
 use crate::shared::{Reader, SharedState, memory};
 
@@ -39,6 +41,7 @@ pub fn layout() -> Result<Layout, Error> {
     match memory::attach() {
         #[cfg(not(feature = "named_dsm"))]
         Err(error) if matches!(error.reason(), Reason::NotPreloaded) => {
+            known::check()?;
             settings::layout().map_err(durable::invalid_layout)
         }
         attached => attached?.layout().copied(),

@@ -28,7 +28,13 @@ pub fn is_pending() -> bool {
     unsafe { (&raw const pg_sys::ConfigReloadPending).read_volatile() != 0 }
 }
 
-/// Reads the configuration file, in a background worker that was told to reload.
+/// Lets this session read the configuration file before its next statement, as if it were told to reload.
+pub fn request() {
+    // SAFETY: a flag that signal handlers of this process set, too.
+    unsafe { (&raw mut pg_sys::ConfigReloadPending).write_volatile(1) };
+}
+
+/// Reads the configuration file, in a process that was told to reload.
 pub fn read_file() {
     // SAFETY: between rounds, as PostgreSQL's own workers do.
     unsafe {

@@ -6,10 +6,10 @@
 //! none runs, whoever read the file last.
 
 mod check_hook;
+pub mod known;
 mod layout_check_hook;
 mod mask;
 mod parameters;
-pub mod placeholder;
 pub mod registry;
 mod test_start;
 

@@ -42,7 +42,7 @@ use crate::error::{Error, Reason, report};
 use crate::os::{clock, test_stream};
 use crate::pg::lwlock::{self, CacheAligned, LwLock, LwLockGuard};
 use crate::pg::{reload, server};
-use crate::settings::{self, Settings, placeholder};
+use crate::settings::{self, Settings, known};
 use crate::shared::counters::{Counters, Counts, Events};
 use crate::shared::membership::Membership;
 use crate::shared::shards::{ShardSpace, ShardState};
@@ -372,9 +372,7 @@ impl SharedState {
     }
 
     fn initialize(&'static self) -> Result<(), Error> {
-        if let Some(name) = placeholder::overridden_parameter() {
-            return Err(Reason::PlaceholderSetting(name).into());
-        }
+        known::check()?;
         if reload::is_pending() {
             return Err(Reason::ReloadPending.into());
         }
@@ -566,11 +564,12 @@ impl SharedState {
         let (settings, typed) = (settings::current(), self.typed_identity());
         let read_at = reload::time_mono_ns();
         let keeper_runs = self.keeper.is_running();
+        let are_known = known::check().is_ok();
         let mut state = self.lock();
         let outdated = || {
             keeper_runs
                 || reload::is_pending()
-                || placeholder::overridden_parameter().is_some()
+                || !are_known
                 || read_at <= state.settings_read_mono_ns
         };
         if reader == Reader::Session && outdated() {

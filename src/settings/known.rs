@@ -1,0 +1,127 @@
+//! Whether the settings of this process are those of the server.
+//!
+//! They are not:
+//!
+//! - **behind a placeholder.** Until a library is loaded, anybody may set parameters of its names, for a role, a database
+//!   or a connection: PostgreSQL keeps them as placeholders. When the library then defines the parameters, PostgreSQL
+//!   discards such values, and the configuration file's, which they had replaced, are gone as well;
+//! - **where the library is loaded during a parallel operation.** PostgreSQL sets no parameter then, so the file's values
+//!   are discarded when the parameters are defined;
+//! - **in a parallel worker of such a session**, or of one that has yet to read a reload. A worker takes over its leader's
+//!   values, but has those of the file before, as the postmaster last read them.
+//!
+//! What is left looks like a default. Such a process must neither tell others what the server's settings are nor decode by
+//! its own, until a reload gives it the file's values. A server that preloads the library loads it before anybody can set
+//! anything, and before any parallel operation.
+
+use std::ffi::CStr;
+
+use pgrx::pg_sys;
+
+use crate::error::{Error, Reason};
+use crate::os::process::PerProcess;
+use crate::pg::{reload, server, transaction};
+
+/// A parameter, and its value in this process.
+type Value = (String, String);
+
+/// Why the file's values were discarded when the library was loaded, and [`reload::time`] then.
+static DISCARDED: PerProcess<Option<(Reason, pg_sys::TimestampTz)>> = PerProcess::new(None);
+
+/// In a parallel worker that loads the library: the file's values, before it takes over its leader's.
+static OF_FILE: PerProcess<Option<Vec<Value>>> = PerProcess::new(None);
+
+/// Finds out whether the file's values will be discarded. Must be called before the parameters are defined.
+pub fn before_definition() {
+    let is_parallel = transaction::is_parallel() && !server::is_starting_parallel_worker();
+    let reason = if is_parallel {
+        // Where there is no value, the default is the server's.
+        own().next().map(|_| Reason::LoadedInParallel)
+    } else {
+        own()
+            .find(|parameter| parameter.reset_source > pg_sys::GucSource::PGC_S_ARGV)
+            .map(|parameter| Reason::PlaceholderSetting(name_of(parameter)))
+    };
+    if is_parallel && reason.is_some() {
+        // The session reads the file again before its next statement.
+        reload::request();
+    }
+    DISCARDED.with(|discarded| *discarded = reason.map(|reason| (reason, reload::time())));
+}
+
+/// Keeps the values of the file where others are about to replace them. Must be called once the parameters are defined.
+pub fn after_definition() {
+    if server::is_starting_parallel_worker() {
+        OF_FILE.with(|of_file| *of_file = Some(values()));
+    }
+}
+
+/// Whether the settings of this process are the server's.
+///
+/// # Errors
+/// Why they are not.
+pub fn check() -> Result<(), Error> {
+    let discarded = DISCARDED.with(|discarded| {
+        let (reason, since) = discarded.as_ref()?;
+        (*since == reload::time()).then(|| reason.clone())
+    });
+    if let Some(reason) = discarded {
+        return Err(reason.into());
+    }
+    let of_file = OF_FILE.with(|of_file| of_file.clone());
+    match of_file {
+        Some(of_file) if of_file != values() => Err(Reason::OtherThanLeader.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The parameters by names of ours that this process has.
+fn own() -> impl Iterator<Item = &'static pg_sys::config_generic> {
+    let (parameters, count) = all();
+    let count = usize::try_from(count).unwrap_or(0);
+    // SAFETY: PostgreSQL gives an array of so many pointers to its parameters, in memory that it frees later than any
+    // caller here looks at it.
+    let parameters = unsafe { std::slice::from_raw_parts(parameters, count) };
+    // SAFETY: parameters last as long as nobody defines one, which no caller here does meanwhile.
+    parameters.iter().map(|&parameter| unsafe { &*parameter }).filter(|it| is_own(&name_of(it)))
+}
+
+#[cfg(feature = "pg15")]
+fn all() -> (*mut *mut pg_sys::config_generic, i32) {
+    // SAFETY: reads variables of this process.
+    unsafe { (pg_sys::get_guc_variables(), pg_sys::GetNumConfigOptions()) }
+}
+
+#[cfg(not(feature = "pg15"))]
+fn all() -> (*mut *mut pg_sys::config_generic, i32) {
+    let mut count = 0;
+    // SAFETY: it allocates the array in the current memory context.
+    (unsafe { pg_sys::get_guc_variables(&raw mut count) }, count)
+}
+
+fn name_of(parameter: &pg_sys::config_generic) -> String {
+    // SAFETY: a string that lasts as long as its parameter.
+    unsafe { CStr::from_ptr(parameter.name) }.to_string_lossy().into_owned()
+}
+
+/// PostgreSQL compares names of parameters without case (`guc_name_compare`, `guc.c`).
+fn is_own(name: &str) -> bool {
+    const PREFIX: &str = "id_gen.";
+    name.get(..PREFIX.len()).is_some_and(|prefix| prefix.eq_ignore_ascii_case(PREFIX))
+}
+
+fn values() -> Vec<Value> {
+    own()
+        .map(|parameter| {
+            // SAFETY: the name of a parameter that there is, so no error is raised; the text is copied before the next call.
+            let value = unsafe { pg_sys::GetConfigOption(parameter.name, true, false) };
+            let value = if value.is_null() {
+                String::new()
+            } else {
+                // SAFETY: a string of PostgreSQL's.
+                unsafe { CStr::from_ptr(value) }.to_string_lossy().into_owned()
+            };
+            (name_of(parameter), value)
+        })
+        .collect()
+}
