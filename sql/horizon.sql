@@ -22,21 +22,22 @@ COMMENT ON FUNCTION @extschema@.id_gen_stat_get_horizon() IS
 
 CREATE VIEW @extschema@.id_gen_horizon_blockers AS
     SELECT b.pid, p.gid, d.datname AS database, b.first_id,
-           coalesce(a.xact_start, p.prepared) AS xact_start, CASE WHEN b.pid IS NULL THEN 'prepared' ELSE a.state END AS state
+           coalesce(a.xact_start, p.prepared) AS xact_start,
+           CASE WHEN b.transaction IS NOT NULL THEN 'prepared' WHEN b.pid IS NULL THEN 'ending' ELSE a.state END AS state
       FROM @extschema@.id_gen_stat_get_horizon() b
            LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) b.datid
            LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid OPERATOR(pg_catalog.=) b.pid
            LEFT JOIN pg_catalog.pg_prepared_xacts p ON p.transaction OPERATOR(pg_catalog.=) b.transaction
-     WHERE b.pid IS NOT NULL OR p.gid IS NOT NULL
+     WHERE b.transaction IS NULL OR p.gid IS NOT NULL
      ORDER BY b.first_id NULLS FIRST;
 COMMENT ON VIEW @extschema@.id_gen_horizon_blockers IS
     'transactions whose IDs the commit horizon of their database can not pass, the one that holds it up first';
-COMMENT ON COLUMN @extschema@.id_gen_horizon_blockers.pid IS 'process ID of the session or worker; NULL for a prepared transaction';
+COMMENT ON COLUMN @extschema@.id_gen_horizon_blockers.pid IS 'process ID of the session or worker; NULL for a prepared transaction, and for a process that is ending';
 COMMENT ON COLUMN @extschema@.id_gen_horizon_blockers.gid IS 'name of the prepared transaction';
 COMMENT ON COLUMN @extschema@.id_gen_horizon_blockers.database IS 'database whose horizon it holds up';
 COMMENT ON COLUMN @extschema@.id_gen_horizon_blockers.first_id IS 'the ID that the horizon can not pass; NULL for a transaction that was prepared before the server began to make IDs: as long as there is one, the horizon is 0';
 COMMENT ON COLUMN @extschema@.id_gen_horizon_blockers.xact_start IS 'when the transaction began, or was prepared';
-COMMENT ON COLUMN @extschema@.id_gen_horizon_blockers.state IS 'as in pg_stat_activity: NULL for a background worker that reports none; or prepared';
+COMMENT ON COLUMN @extschema@.id_gen_horizon_blockers.state IS 'as in pg_stat_activity: NULL for a background worker that reports none; or prepared; or ending, of a process whose transaction is about to be rolled back';
 
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_horizon() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_horizon() TO pg_read_all_stats;

@@ -224,6 +224,8 @@ pub enum Reason {
     OtherLayout(RangeError, Layout),
     /// An ID that is observed is NULL.
     NullId,
+    /// A parallel worker generates.
+    GenerateInParallel,
     /// The horizon is asked for while the session has parallel workers.
     HorizonInParallel,
     /// This trigger function is called otherwise than for each row that is inserted or updated.
@@ -598,6 +600,12 @@ impl Reason {
             )
             .detail("Each is remembered until it is committed or rolled back, because the commit horizon must not pass its IDs.")
             .hint("End those that are left over, as SELECT gid FROM pg_prepared_xacts; lists them; or raise max_prepared_transactions and restart the server."),
+            Reason::GenerateInParallel => Message::new(
+                Code::ERRCODE_INVALID_TRANSACTION_STATE,
+                "cannot generate snowflakes in a parallel worker",
+            )
+            .detail("A parallel query calls it through a function that is marked PARALLEL SAFE, and the commit horizon could not tell when the rows are committed.")
+            .hint("Mark that function correctly: ALTER FUNCTION name PARALLEL RESTRICTED;"),
             Reason::HorizonInParallel => Message::new(
                 Code::ERRCODE_INVALID_TRANSACTION_STATE,
                 "cannot read the commit horizon during a parallel operation",

@@ -157,6 +157,10 @@ fn attach_or_adopt() -> Result<Backend, Error> {
 }
 
 fn first_attach() -> Result<Backend, Error> {
+    // Its leader commits the rows, so what it published would be pending with nobody.
+    if server::is_parallel_worker() {
+        return Err(Reason::GenerateInParallel.into());
+    }
     let shared = memory::attach()?;
     // Also a standby needs a number, for the day of its promotion.
     registrar::start_if_missing(shared);

@@ -16,6 +16,8 @@ use std::ops::{Deref, DerefMut};
 
 use pgrx::pg_sys;
 
+use crate::pg::server;
+
 /// A value on cache lines of its own (128 bytes: what PostgreSQL assumes, and two lines of a
 /// processor that fetches them in pairs), so that writing it slows nobody who reads its neighbours.
 #[repr(C, align(128))]
@@ -126,9 +128,10 @@ impl BlockedSigterm {
     /// `None` in a process whose handler only notes the signal, and where the signal is blocked already.
     #[inline]
     pub fn in_background_worker() -> Option<BlockedSigterm> {
-        // SAFETY: variables of this process. A parallel worker handles the signal as a session does.
-        let ends_in_handler =
-            unsafe { !pg_sys::MyBgworkerEntry.is_null() && pg_sys::ParallelWorkerNumber < 0 };
+        // SAFETY: a variable of this process.
+        let is_worker = unsafe { !pg_sys::MyBgworkerEntry.is_null() };
+        // A parallel worker handles the signal as a session does.
+        let ends_in_handler = is_worker && !server::is_parallel_worker();
         if ends_in_handler { BlockedSigterm::block() } else { None }
     }
 

@@ -46,8 +46,8 @@ pub fn read_file() {
 /// Whether no reload reaches this process: a background worker that has set up no handler for the
 /// signal, and that does not take its leader's settings.
 pub fn is_ignored() -> bool {
-    // SAFETY: variables of this process.
-    let reads_file = unsafe { !pg_sys::IsUnderPostmaster || pg_sys::ParallelWorkerNumber >= 0 };
+    // SAFETY: a variable of this process.
+    let reads_file = unsafe { !pg_sys::IsUnderPostmaster } || server::is_parallel_worker();
     // The postmaster and a single-user server read the file themselves, whatever their caller ignores.
     if reads_file || server::is_starting_parallel_worker() {
         return false;

@@ -49,6 +49,12 @@ pub fn is_starting_parallel_worker() -> bool {
     unsafe { pg_sys::InitializingParallelWorker }
 }
 
+/// Whether this process is a parallel worker, whose leader ends its transaction.
+pub fn is_parallel_worker() -> bool {
+    // SAFETY: set when the process started.
+    unsafe { pg_sys::ParallelWorkerNumber >= 0 }
+}
+
 /// Whether this session executes `ALTER SYSTEM`, which is always a statement of its own.
 pub fn is_in_alter_system() -> bool {
     // SAFETY: null, or the portal of the statement that this session executes.

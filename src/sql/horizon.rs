@@ -44,9 +44,10 @@ sql_function! {
         let Ok(shared) = memory::attach() else { return Ok(call.rows::<4>([])) };
         let mut rows: Vec<[Option<pg_sys::Datum>; 4]> = Vec::new();
         for slot in shared.slots() {
-            let pid = slot.pid.load(Ordering::Relaxed);
+            // A process that ends has given its slot back before its transaction is rolled back.
+            let pid = Some(slot.pid.load(Ordering::Relaxed)).filter(|&pid| pid != 0);
             let database = slot.database.load(Ordering::Relaxed);
-            if let (Some(first_id), true) = (slot.pending.first_id(), pid != 0) {
+            if let Some(first_id) = slot.pending.first_id() {
                 rows.push([pid.into_datum(), None, oid(database), Some(int8(first_id))]);
             }
         }

@@ -291,20 +291,74 @@ def test_a_call_site_that_is_kept_does_not_keep_the_horizon(cluster: Cluster) ->
         session.execute("DROP FUNCTION now_safe")
 
 
-def test_a_parallel_query_is_refused(cluster: Cluster) -> None:
+@contextmanager
+def mismarked(cluster: Cluster, expression: str, result: str = "bigint") -> Iterator[psycopg.Connection]:
+    """A session whose queries are executed by a parallel worker, also a call of the function `mismarked`, which should
+    not be."""
     with cluster.connect() as session:
         session.execute(
-            "CREATE FUNCTION mismarked() RETURNS bigint LANGUAGE plpgsql PARALLEL SAFE AS"
-            " 'BEGIN RETURN snowflake_safe_horizon(); END'"
+            f"CREATE FUNCTION mismarked() RETURNS {result} LANGUAGE plpgsql PARALLEL SAFE AS"
+            f" 'BEGIN RETURN {expression}; END'"
         )
         for setting in ("force_parallel_mode", "debug_parallel_query"):
             with suppress(psycopg.errors.UndefinedObject):
                 session.execute(f"SET {setting} = on")
+        try:
+            yield session
+        finally:
+            session.execute("DROP FUNCTION mismarked")
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("snowflake_safe_horizon()", "cannot read the commit horizon during a parallel operation"),
+        ("snowflake_next()", "cannot generate snowflakes in a parallel worker"),
+        ("snowflake_next(7)", "cannot generate snowflakes in a parallel worker"),
+        ("(snowflake_next_array(5))[1]", "cannot generate snowflakes in a parallel worker"),
+        ("max(id) FROM snowflake_next_batch(5) id", "cannot generate snowflakes in a parallel worker"),
+    ],
+)
+def test_a_parallel_worker_is_refused(cluster: Cluster, expression: str, message: str) -> None:
+    """What it made would be pending with it, and it is not the one that commits."""
+    cluster.psql("SELECT id_gen_shard_take(7, above => 0)")
+    with mismarked(cluster, expression) as session:
         with pytest.raises(psycopg.errors.InvalidTransactionState) as refused:
             ask(session, "SELECT mismarked()")
         assert refused.value.sqlstate == IN_PARALLEL_MODE
-        assert refused.value.diag.message_primary == "cannot read the commit horizon during a parallel operation"
-        session.execute("DROP FUNCTION mismarked")
+        assert refused.value.diag.message_primary == message
+    assert cluster.psql("SELECT count(*) FROM id_gen_horizon_blockers") == "0"
+    cluster.psql("SELECT id_gen_shard_release(7)")
+
+
+@pytest.mark.parametrize(
+    ("expression", "result"),
+    [
+        ("uuidv7()", "uuid"),
+        ("uuidv7_ordered()", "uuid"),
+        ("ulid()", "uuid"),
+        ("snowflake_timestamp(snowflake_min(now()))", "timestamptz"),
+    ],
+)
+def test_a_parallel_worker_makes_and_reads_what_no_horizon_knows_of(
+    cluster: Cluster, expression: str, result: str
+) -> None:
+    with mismarked(cluster, expression, result) as session:
+        plan = session.execute("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT mismarked()").fetchall()
+        assert "Workers Launched: 1" in "\n".join(row[0] for row in plan)
+
+
+def test_the_leader_of_parallel_workers_generates(cluster: Cluster) -> None:
+    with cluster.connect() as session:
+        session.execute("CREATE TABLE filled AS SELECT generate_series(1, 10000) AS n")
+        for setting in ("parallel_setup_cost", "parallel_tuple_cost", "min_parallel_table_scan_size"):
+            session.execute(f"SET {setting} = 0")
+        query = "SELECT snowflake_next() FROM filled WHERE n % 2 = 0"
+        plan = session.execute(f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) {query}").fetchall()
+        assert "Workers Launched" in "\n".join(row[0] for row in plan)
+        ids = [row[0] for row in session.execute(query)]
+        assert len(set(ids)) == 5_000
+        session.execute("DROP TABLE filled")
 
 
 def test_repeatable_read_keeps_its_horizon(cluster: Cluster) -> None:

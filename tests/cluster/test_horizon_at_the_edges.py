@@ -133,6 +133,29 @@ def test_an_id_that_another_library_makes_while_a_transaction_is_prepared(cluste
         reader.await_all(cluster, [first, above])
 
 
+def test_a_session_that_takes_its_time_to_end_is_seen_to_hold_up_readers(cluster: Cluster) -> None:
+    """Its process has given its place back by then, and its transaction is yet to be rolled back."""
+    library = compiled(FOREIGN_CALLBACK, f"-I{cluster.server.directory('includedir-server')}")
+    path = cluster.base / "open"
+    path.touch()
+    cluster.psql(f"CREATE FUNCTION at_end(text) RETURNS void AS '{library}', 'foreign_callback_at_end' LANGUAGE c")
+    session = cluster.connect()
+    with Reader(cluster) as reader:
+        session.execute(f"SELECT at_end('{path}')")
+        session.execute("BEGIN")
+        first = ask(session, INSERT)
+        above = int(cluster.psql(INSERT))
+        try:
+            cluster.psql(f"SELECT pg_terminate_backend({session.info.backend_pid})")
+            cluster.poll_until(BLOCKERS, expected=f"f||postgres|{first}|ending")
+            assert_held_up(reader)
+        finally:
+            path.unlink()
+        reader.await_all(cluster, [above])
+        session.close()
+        cluster.poll_until("SELECT count(*) FROM id_gen_horizon_blockers", expected="0")
+
+
 def test_a_prepared_transaction_without_an_id_holds_up_nothing(cluster: Cluster) -> None:
     """Also one of a session that made IDs before."""
     with cluster.connect() as session, Reader(cluster) as reader:
