@@ -143,7 +143,7 @@ impl Trouble {
             TroubleKind::NoFreeNumber => (
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 "the fleet has no free number",
-                "See who holds them: SELECT * FROM id_gen_fleet(); and release those of servers that are gone for good: SELECT id_gen_fleet_release(worker => 1); which numbers are shards: SELECT * FROM id_gen_fleet_shards();".to_owned(),
+                "See who holds them: SELECT * FROM id_gen_fleet(); and release those of servers that are gone for good: SELECT id_gen_fleet_release(worker => <worker ID>); which numbers are shards: SELECT * FROM id_gen_fleet_shards();".to_owned(),
             ),
             TroubleKind::Taken => (
                 Code::ERRCODE_DUPLICATE_OBJECT,

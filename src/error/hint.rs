@@ -13,6 +13,26 @@ use crate::pg::server;
 /// How many years a layout that follows another should last at least.
 const SUCCESSOR_YEARS: u32 = 30;
 
+/// The line that assigns a worker ID. Which one, only an administrator knows, who knows all servers: a line with a number
+/// in it would be run on each of them. As it stands, it is a syntax error.
+const SET_WORKER_ID: &str =
+    "ALTER SYSTEM SET id_gen.worker_id = <worker ID>; SELECT pg_reload_conf();";
+
+/// Where a server needs another worker ID, as the end of a sentence.
+pub fn assign_worker_id(max: u32, unused: &str) -> String {
+    format!("assign this server a worker ID from 0 to {max} that {unused}: {SET_WORKER_ID}")
+}
+
+/// What a worker ID has to be that is assigned manually.
+pub const UNUSED: &str = "no other server uses";
+
+/// What a worker ID has to be for a server that has shards.
+pub const UNUSED_BY_SHARDS: &str = "no shard and no other server uses";
+
+/// What a worker ID has to be for a server that leaves a fleet, whose registry may grant any other.
+pub const UNUSED_BY_FLEET: &str =
+    "no server uses, and that is outside id_gen.worker_ids on every server of the fleet";
+
 /// To have a layout proposed.
 pub const REQUIREMENTS: &str = "Say what is needed, as in: SELECT * FROM id_gen_plan(ids_per_second => 10000, servers => 10, years => 30);";
 

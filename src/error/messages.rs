@@ -101,7 +101,7 @@ pub enum Reason {
     /// The server is a standby or still recovering.
     Recovery,
     /// `id_gen.worker_id` is not set.
-    WorkerUnset,
+    WorkerUnset(Layout),
     /// It is not set, and the server was in a fleet.
     LeftFleet(Layout),
     /// `id_gen.worker_id` or `id_gen.datacenter_id` does not fit the layout.
@@ -336,7 +336,7 @@ impl Reason {
     /// Where a refusal to generate is counted; `None` for a mistake in the call itself.
     pub const fn counter(&self) -> Option<usize> {
         match self {
-            Reason::WorkerUnset
+            Reason::WorkerUnset(_)
             | Reason::LeftFleet(_)
             | Reason::NumberOutOfRange(..)
             | Reason::NoGrant { .. }
@@ -362,7 +362,7 @@ impl Reason {
     /// Why a server can't generate with its numbers.
     pub const fn identity(error: IdentityError, layout: &Layout) -> Reason {
         match error {
-            IdentityError::Unset => Reason::WorkerUnset,
+            IdentityError::Unset => Reason::WorkerUnset(*layout),
             IdentityError::Range(error) => Reason::NumberOutOfRange(error, *layout),
         }
     }
@@ -420,20 +420,23 @@ impl Reason {
             )
             .detail("This server is a standby; only the primary may issue IDs of its worker number.")
             .hint("Run the statement on the primary. uuidv7() and the functions that decode work here too."),
-            Reason::WorkerUnset => Message::new(
+            Reason::WorkerUnset(layout) => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "id_gen.worker_id is not set",
             )
             .detail("Every server needs a number of its own within its IDs, or two servers would make the same ID.")
-            .hint("Choose a number that no other server has: ALTER SYSTEM SET id_gen.worker_id = 1; SELECT pg_reload_conf();"),
+            .hint(format!(
+                "To generate, {}",
+                hint::assign_worker_id(layout.max_number(Field::Worker), hint::UNUSED)
+            )),
             Reason::LeftFleet(layout) => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "id_gen.worker_id is not set",
             )
             .detail("This server had a number of a fleet, whose registry it names no more. The fleet may give that number to another server.")
             .hint(format!(
-                "Name the registry again. Or, to leave the fleet, choose a number that no server has, and that the fleet gives to none: one outside of id_gen.worker_ids on each of its servers, as this may be: ALTER SYSTEM SET id_gen.worker_id = {}; SELECT pg_reload_conf();",
-                layout.max_number(Field::Worker)
+                "Name the registry again; or, to leave the fleet, {}",
+                hint::assign_worker_id(layout.max_number(Field::Worker), hint::UNUSED_BY_FLEET)
             )),
             Reason::NumberOutOfRange(error, layout) => identity_message(error, layout),
             Reason::NoGrant { phase, trouble, registrar_runs } => {
@@ -758,13 +761,11 @@ impl Reason {
 }
 
 fn identity_message(error: &RangeError, layout: &Layout) -> Message {
-    let (setting, value, max) = match *error {
-        RangeError::Number { field: Field::Datacenter, value, max } => {
-            ("id_gen.datacenter_id", value, max)
-        }
-        RangeError::Number { value, max, .. } => ("id_gen.worker_id", value, max),
-        _ => return range_message(error, layout),
+    let RangeError::Number { field, value, max } = *error else {
+        return range_message(error, layout);
     };
+    let setting =
+        if field == Field::Datacenter { "id_gen.datacenter_id" } else { "id_gen.worker_id" };
     let fact = Message::new(
         Code::ERRCODE_INVALID_PARAMETER_VALUE,
         format!("{setting} is out of range for the layout"),
@@ -778,9 +779,11 @@ fn identity_message(error: &RangeError, layout: &Layout) -> Message {
     }
     fact
         .detail(format!("{setting} is {value}; layout \"{layout}\" has room for 0 to {max}."))
-        .hint(format!(
-            "Choose a number up to {max} that no other server has: ALTER SYSTEM SET {setting} = 1; SELECT pg_reload_conf();"
-        ))
+        .hint(if field == Field::Datacenter {
+            format!("Set the datacenter that this server is in, from 0 to {max}: ALTER SYSTEM SET {setting} = <datacenter ID>; SELECT pg_reload_conf();")
+        } else {
+            format!("To generate, {}", hint::assign_worker_id(max, hint::UNUSED))
+        })
 }
 
 fn startup_message(error: &StartupError, layout: &Layout) -> Message {

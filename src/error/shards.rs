@@ -1,5 +1,7 @@
 //! Why an ID of a shard can't be made, or a shard can't be taken or given back.
 
+use std::fmt::Display;
+
 use id_gen_core::fleet::Number;
 use id_gen_core::fleet::shard::ShardValue;
 use id_gen_core::kept_file::Damage;
@@ -32,15 +34,15 @@ pub enum ShardRefusal {
     IsOwnNumber {
         /// The number.
         number: Number,
-        /// One that the server could have instead; none where a registry grants it.
-        other: Option<u32>,
+        /// The largest worker ID that the server could have instead; none where a registry grants it.
+        max: Option<u32>,
     },
     /// This server's own number is a shard that it has.
     OwnNumberIsShard {
         /// The number.
         number: Number,
-        /// One that the server could have instead; none where a registry grants it.
-        other: Option<u32>,
+        /// The largest worker ID that the server could have instead; none where a registry grants it.
+        max: Option<u32>,
     },
     /// A server of the fleet may get it as its own number.
     MayBeGranted {
@@ -115,7 +117,7 @@ pub enum Change {
 
 /// To take over what a lost server had, whose `id_gen.max_lead` was this one's, and whose clock was 3 s ahead at most. A
 /// server for tests shares with none.
-pub fn recovery_line(shard: u32) -> String {
+pub fn recovery_line(shard: impl Display) -> String {
     if test_stream::stream().is_some() {
         return format!("SELECT id_gen_shard_take({shard}, above => 0);");
     }
@@ -130,11 +132,6 @@ fn above_line(shard: u32) -> String {
         "if no other server ever had it: SELECT id_gen_shard_take({shard}, above => 0); if one has it, give it back there: SELECT id_gen_shard_release({shard}); and pass the ID that this returns as \"above\"; or if that one is lost, and its id_gen.max_lead was no larger than this server's, go above all that it may have made: {}",
         recovery_line(shard)
     )
-}
-
-/// What gives the server another number.
-fn renumber_line(other: u32) -> String {
-    format!("ALTER SYSTEM SET id_gen.worker_id = {other}; SELECT pg_reload_conf();")
 }
 
 fn name(number: Number) -> String {
@@ -201,19 +198,19 @@ impl ShardRefusal {
                     .detail("Neither its memory nor its disk says so, nor has it made an ID of it since it started.")
                     .hint("See which it has: SELECT * FROM id_gen_shards;")
             }
-            ShardRefusal::IsOwnNumber { number, other } => {
-                let hint = match other {
-                    Some(other) => format!("Choose another number for the shard; or one for the server that no other server has, such as {other}, and call again: {}", renumber_line(*other)),
+            ShardRefusal::IsOwnNumber { number, max } => {
+                let hint = match max {
+                    Some(max) => format!("Choose another number for the shard; or, before you call again, {}", hint::assign_worker_id(*max, hint::UNUSED_BY_SHARDS)),
                     None => format!("Choose another number for the shard; in a fleet, {WHICH_SERVERS_HAD}"),
                 };
                 Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("worker number {} is this server's own", number.worker))
                     .detail("IDs of the shard would be those that snowflake_next() makes.")
                     .hint(hint)
             }
-            ShardRefusal::OwnNumberIsShard { number, other } => {
+            ShardRefusal::OwnNumberIsShard { number, max } => {
                 let release = format!("ive the shard back, and let nobody take it: SELECT id_gen_shard_release({});", number.worker);
-                let hint = match other {
-                    Some(other) => format!("Give the server a number that no shard and no other server has, such as {other}: {} or g{release}", renumber_line(*other)),
+                let hint = match max {
+                    Some(max) => format!("To keep the shard, {} Or g{release}", hint::assign_worker_id(*max, hint::UNUSED_BY_SHARDS)),
                     None => format!("G{release}"),
                 };
                 Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("this server's number {} is a shard that it has", number.worker))

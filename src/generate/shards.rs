@@ -411,8 +411,8 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
 
 fn check_own_number(shared: &SharedState, state: &State, number: Number) -> Result<(), Error> {
     if state.identity.number() == Some(number) {
-        let other = shared.number_without_shard(state, number);
-        return Err(ShardRefusal::IsOwnNumber { number, other }.into());
+        let max = shared.largest_typed_number(state);
+        return Err(ShardRefusal::IsOwnNumber { number, max }.into());
     }
     Ok(())
 }

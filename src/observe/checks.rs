@@ -118,14 +118,9 @@ impl CheckedServer {
         self.identity.node_bits(&self.layout).is_ok()
     }
 
-    /// What to do and type to take a number that is not this server's, as the end of a sentence.
-    fn take_another_number(&self) -> String {
-        let max = self.layout.max_number(Field::Worker);
-        let next = self.identity.worker.unwrap_or(0).wrapping_add(1);
-        let number = if next <= max { next } else { 1.min(max) };
-        format!(
-            "choose a number that no other server has: ALTER SYSTEM SET id_gen.worker_id = {number}; SELECT pg_reload_conf();"
-        )
+    /// How to assign another worker ID, as the end of a sentence.
+    fn assign_another_worker_id(&self) -> String {
+        hint::assign_worker_id(self.layout.max_number(Field::Worker), hint::UNUSED)
     }
 }
 
@@ -312,7 +307,7 @@ fn shards(on: &CheckedServer) -> CheckResult {
                 ),
                 format!(
                     "Take each shard that it is to have, once the server that had it makes none of its IDs any more: {}",
-                    recovery_line(7)
+                    recovery_line("<shard>")
                 ),
             );
         }
@@ -412,7 +407,7 @@ fn worker_id(on: &CheckedServer) -> Result<CheckResult, Error> {
     Ok(match catalog::replication()? {
         Some(others) if worker == 0 && datacenter == 0 => Warning(
             format!("worker 0, which a careless copy also has; this server has {others}"),
-            format!("Before another server generates with it, {}", on.take_another_number()),
+            format!("Before another server generates with it, {}", on.assign_another_worker_id()),
         ),
         _ => Fine(format!("worker {worker}, datacenter {datacenter}")),
     })
@@ -735,7 +730,7 @@ fn newest_id(on: &CheckedServer, column: &Column, newest: i64) -> CheckResult {
     if own && layout.position_of(id) >= frontier && parts.tick >= reached {
         return Wrong(
             format!("{found}: this server will come to hand out the same"),
-            format!("Before it does, {}", on.take_another_number()),
+            format!("Before it does, {}", on.assign_another_worker_id()),
         );
     }
     if parts.tick > reached {

@@ -59,19 +59,15 @@ impl SharedState {
             }
             _ => self.shards().owns(number).then(|| ShardRefusal::OwnNumberIsShard {
                 number,
-                other: self.number_without_shard(state, number),
+                max: self.largest_typed_number(state),
             }),
         }
     }
 
-    /// A number that the server could have instead of one that is, or is to be, a shard; `None` where a registry grants it.
-    pub fn number_without_shard(&self, state: &State, number: Number) -> Option<u32> {
-        if state.settings.has_registry {
-            return None;
-        }
-        let is_shard = |worker| self.shards().places().find(Number { worker, ..number }).is_some();
-        let max = self.layout_if_valid()?.max_number(Field::Worker);
-        (1..=max).find(|worker| *worker != number.worker && !is_shard(*worker))
+    /// The largest worker ID that an administrator can assign; `None` where a registry grants it.
+    pub fn largest_typed_number(&self, state: &State) -> Option<u32> {
+        let is_typed = !state.settings.has_registry;
+        self.layout_if_valid().filter(|_| is_typed).map(|layout| layout.max_number(Field::Worker))
     }
 
     /// The number of the server's own that the reservation names: after a restart it is taken for one that is no shard, even

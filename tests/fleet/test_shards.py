@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from harness import Cluster
-from harness.checks import follow
+from harness.checks import CHOSEN_WORKER_ID, follow
 from harness.etcd import Etcd
 from harness.fleet import (
     NO_NUMBER,
@@ -279,7 +279,7 @@ def test_a_server_that_leaves_its_fleet_is_told_what_number_to_take(first: Clust
     assert error.detail and "The fleet may give that number to another server." in error.detail
     assert error.hint and "id_gen.worker_ids" in error.hint
     follow(first, error.hint)
-    first.poll_until("SELECT worker_id FROM id_gen_status()", expected="1023")
+    first.poll_until("SELECT worker_id FROM id_gen_status()", expected=CHOSEN_WORKER_ID)
 
 
 def test_what_is_declared_after_a_fleet_outlives_any_clock(first: Cluster) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import GENERATING, PRELOAD, PRELOADED, Cluster, FakeClock, SqlError
-from harness.checks import CHECKS, checks, follow, remedy, wait_for
+from harness.checks import CHECKS, CHOSEN_WORKER_ID, STATEMENT, checks, follow, remedy, wait_for
 from harness.etcd import Etcd
 from harness.fleet import await_number, create_fleet, member_conf, silent
 from harness.ids import IMPATIENT, NARROW, PATIENT, array_of, next_id, run_ahead, stepped
@@ -82,6 +82,12 @@ def test_recovery() -> None:
 
 def test_worker_unset() -> None:
     with server(PRELOADING) as cluster:
+        found = wait_for(cluster, "worker_id", "error")
+        assert "from 0 to 31 that no other server uses" in (found.remedy or "")
+        # On the next server it would be the same number, so as it stands it is not to be run.
+        with pytest.raises(SqlError) as refused:
+            cluster.psql((found.remedy or "").partition(": ")[2])
+        assert refused.value.sqlstate == "42601"
         remedy(cluster, "worker_id", "error")
         assert next_id(cluster)
 
@@ -90,6 +96,13 @@ def test_worker_out_of_range() -> None:
     with server(f"{PRELOADING}id_gen.worker_id = 32\n") as cluster:
         remedy(cluster, "worker_id", "error")
         assert next_id(cluster)
+
+
+def test_datacenter_out_of_range() -> None:
+    with server(f"{GENERATING}id_gen.datacenter_id = 32\n") as cluster:
+        found = wait_for(cluster, "worker_id", "error")
+        follow(cluster, (found.remedy or "").replace("<datacenter ID>", "31"))
+        wait_for(cluster, "worker_id", "ok")
 
 
 def test_worker_zero_where_others_copy_the_server() -> None:
@@ -347,7 +360,7 @@ def test_stored_ids(newest: str, status: str) -> None:
                 break
             follow(cluster, found.remedy)
             if "reload" in found.remedy:
-                cluster.poll_until("SELECT worker_id FROM id_gen_status()", expected="2")
+                cluster.poll_until("SELECT worker_id FROM id_gen_status()", expected=CHOSEN_WORKER_ID)
         assert newest == "-1" or found.status == "ok"
 
 
