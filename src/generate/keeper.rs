@@ -57,7 +57,7 @@ pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
         if BackgroundWorker::sighup_received() {
             reload::read_file();
             shared.adopt_settings(Reader::Keeper);
-            log_pending(shared);
+            log_reload(shared);
         }
     }
     shared.keeper.leave();
@@ -107,9 +107,15 @@ fn round(shared: &'static SharedState) -> Result<(), Error> {
     checked.map(|_| ())
 }
 
-/// Logs that what a running server keeps was changed, and waits for a restart; and what will be wrong with a new layout
-/// then.
-fn log_pending(shared: &SharedState) {
+/// Logs what a reload has left to do: a number that does not fit; and that what a running server keeps was changed, and
+/// waits for a restart, with what will be wrong with a new layout then.
+fn log_reload(shared: &SharedState) {
+    if let Some(layout) = shared.layout_if_valid()
+        && let Err(error) = shared.check_number(layout)
+        && matches!(error.reason(), Reason::NumberOutOfRange(..))
+    {
+        report::log(&error, PgLogLevel::WARNING);
+    }
     if settings::test_start() != shared.test_start() {
         report::log_line(settings::TEST_START_NOTICE);
     }

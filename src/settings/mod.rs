@@ -9,6 +9,7 @@ mod check_hook;
 pub mod known;
 mod layout_check_hook;
 mod mask;
+mod number_check_hook;
 mod parameters;
 pub mod registry;
 mod test_start;

@@ -8,7 +8,7 @@ use id_gen_core::lead::LARGEST_MAX_LEAD_MS;
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 use pgrx::pg_sys;
 
-use crate::settings::{layout_check_hook, mask, registry, test_start};
+use crate::settings::{layout_check_hook, mask, number_check_hook, registry, test_start};
 
 /// The value of `id_gen.worker_id` that means "not set".
 const UNSET: i32 = -1;
@@ -108,23 +108,51 @@ fn define_int(
     GucRegistry::define_int_guc(name, short, long, setting, min, max, GucContext::Sighup, flags);
 }
 
+/// Defines one of the server's numbers.
+fn define_number(
+    name: &'static CStr,
+    short: &'static CStr,
+    long: &'static CStr,
+    setting: &'static GucSetting<i32>,
+    least: i32,
+    hook: pg_sys::GucIntCheckHook,
+) {
+    let (context, flags) = (GucContext::Sighup, GucFlags::empty());
+    // SAFETY: the hook has the signature PostgreSQL expects, and is guarded.
+    unsafe {
+        GucRegistry::define_int_guc_with_hooks(
+            name,
+            short,
+            long,
+            setting,
+            least,
+            i32::MAX,
+            context,
+            flags,
+            hook,
+            None,
+            None,
+        );
+    }
+}
+
 /// Defines every parameter. Called once, when the library is loaded.
 pub fn define() {
-    define_int(
+    define_number(
         c"id_gen.worker_id",
         c"Sets this server's number within IDs.",
         c"No two servers may have the same number and datacenter. -1 means unset: no snowflake is generated.",
         &WORKER_ID,
-        UNSET..=i32::MAX,
-        GucFlags::empty(),
+        UNSET,
+        Some(number_check_hook::check_worker_id),
     );
-    define_int(
+    define_number(
         c"id_gen.datacenter_id",
         c"Sets this server's datacenter within IDs.",
         c"Only layouts with a datacenter field take a number other than 0.",
         &DATACENTER_ID,
-        0..=i32::MAX,
-        GucFlags::empty(),
+        0,
+        Some(number_check_hook::check_datacenter_id),
     );
     layout_check_hook::define();
     define_int(

@@ -30,6 +30,11 @@ DROP ROLE ordinary;
 -- values are checked when they are set (layouts: tests/cluster/test_layout_names.py)
 ALTER SYSTEM SET id_gen.worker_id = -2;
 \echo SQLSTATE :SQLSTATE
+-- (a number that the layout has no room for is taken: it may have with the next one)
+ALTER SYSTEM SET id_gen.worker_id = 99;
+ALTER SYSTEM RESET id_gen.worker_id;
+ALTER SYSTEM SET id_gen.datacenter_id = 32;
+ALTER SYSTEM RESET id_gen.datacenter_id;
 ALTER SYSTEM SET id_gen.max_block = 0;
 \echo SQLSTATE :SQLSTATE
 -- (PostgreSQL's versions word this one differently)
