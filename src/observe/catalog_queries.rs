@@ -48,6 +48,32 @@ pub fn worker_id_source() -> Result<Option<String>, Error> {
     one_row(QUERY, &[], |row| row.get_one())
 }
 
+/// A parameter of a configuration file.
+pub struct FileSetting {
+    /// Its name.
+    pub name: String,
+    /// The file and its line.
+    pub place: String,
+}
+
+/// What the configuration files hold that begins as the names of our parameters do; `None` if the role may not read them.
+pub fn file_settings() -> Result<Option<Vec<FileSetting>>, Error> {
+    const MAY_READ: &str =
+        "SELECT has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')";
+    const QUERY: &str = r"
+        SELECT name, sourcefile || ':' || sourceline
+          FROM pg_show_all_file_settings() WHERE name ILIKE 'id\_gen.%' ORDER BY seqno";
+    if !one_row(MAY_READ, &[], |row| row.get_one())?.unwrap_or(false) {
+        return Ok(None);
+    }
+    Spi::connect(|client| {
+        let rows = client.select(QUERY, None, &[])?;
+        let settings = rows
+            .map(|row| Ok(FileSetting { name: string(row.get(1)?), place: string(row.get(2)?) }));
+        settings.collect::<Result<_, Error>>().map(Some)
+    })
+}
+
 /// Who replicates this server, or whom it replicates, in words; `None` if nobody.
 pub fn replication() -> Result<Option<String>, Error> {
     const QUERY: &str = "

@@ -20,7 +20,7 @@ use crate::error::{self, Error, Message, Reason, hint, ticket};
 use crate::fleet::commands;
 use crate::generate::{startup, test_server};
 use crate::observe::catalog_queries::{
-    self as catalog, Column, Holds, NarrowColumn, TicketSequence,
+    self as catalog, Column, FileSetting, Holds, NarrowColumn, TicketSequence,
 };
 use crate::observe::readiness;
 use crate::os::clock;
@@ -134,6 +134,7 @@ pub fn all() -> Result<Vec<Row>, Error> {
     if may_read {
         let shared = readiness::shared();
         checks.push(("preload", preload(shared.as_ref().err())));
+        checks.push(("settings", names_of_settings()?));
         checks.push(("recovery", recovery()));
         if let Ok(shared) = shared {
             checks.push(("test_server", for_tests(shared)));
@@ -215,6 +216,23 @@ fn preload(refused: Option<&Error>) -> CheckResult {
         None if memory::is_preloaded() => Fine("loaded when the server started".to_owned()),
         None => Fine("not needed: sessions load the library".to_owned()),
     }
+}
+
+/// What the configuration files name as a parameter of ours that is none: PostgreSQL ignores it, and says so in its log.
+fn names_of_settings() -> Result<CheckResult, Error> {
+    let Some(settings) = catalog::file_settings()? else {
+        return Ok(Fine("this role may not read the configuration files".to_owned()));
+    };
+    let unknown = settings.iter().filter(|setting| !settings::known::is_defined(&setting.name));
+    let unknown: Vec<String> =
+        unknown.map(|FileSetting { name, place }| format!("{name} ({place})")).collect();
+    if unknown.is_empty() {
+        return Ok(Fine("the configuration files name no parameter that id_gen lacks".to_owned()));
+    }
+    Ok(Warning(
+        format!("no parameter of id_gen, so without effect: {}", unknown.join(", ")),
+        "Correct the name in the file, or remove the line, and reload. The parameters: SELECT name FROM pg_settings WHERE name LIKE 'id\\_gen.%';".to_owned(),
+    ))
 }
 
 fn recovery() -> CheckResult {

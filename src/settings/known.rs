@@ -75,6 +75,11 @@ pub fn check() -> Result<(), Error> {
     }
 }
 
+/// Whether there is a parameter of ours of this name.
+pub fn is_defined(name: &str) -> bool {
+    own().any(|parameter| name_of(parameter).eq_ignore_ascii_case(name))
+}
+
 /// The parameters by names of ours that this process has.
 fn own() -> impl Iterator<Item = &'static pg_sys::config_generic> {
     let (parameters, count) = all();

@@ -72,6 +72,25 @@ def test_preload() -> None:
         assert next_id(cluster)
 
 
+def test_settings() -> None:
+    """A misspelled name is in no list of parameters, and nobody looks for its one line in the log."""
+    with server(f"{GENERATING}Id_Gen.Max_Lead = '4s'\n") as cluster:
+        assert checks(cluster)["settings"].status == "ok"
+        cluster.append_conf("id_gen.max_laed = '1s'")
+        found = wait_for(cluster, "settings", "warning")
+        assert f"id_gen.max_laed ({cluster.data}/postgresql.conf:" in found.found
+        assert "max_Lead" not in found.found
+        (typed,) = STATEMENT.findall(found.remedy or "")
+        assert "id_gen.max_lead" in cluster.psql(f"LOAD 'id_gen'; {typed}").split()
+        cluster.psql("CREATE ROLE watching IN ROLE pg_monitor")
+        as_watching = f"SET ROLE watching; SELECT status FROM ({CHECKS}) c WHERE name = 'settings'"
+        may_read = cluster.psql("SET ROLE watching; SELECT has_table_privilege('pg_file_settings', 'SELECT')") == "t"
+        assert cluster.psql(as_watching) == ("warning" if may_read else "ok")
+        conf = cluster.data / "postgresql.conf"
+        conf.write_text(conf.read_text().replace("max_laed", "max_lead"))
+        wait_for(cluster, "settings", "ok")
+
+
 def test_recovery() -> None:
     with server(GENERATING) as cluster, Cluster("standby", standby_of=cluster) as standby:
         cluster.wait_for_catchup(standby)
