@@ -359,6 +359,11 @@ impl Reason {
         }
     }
 
+    /// Whether it is a setting of the server's numbers that forbids it to generate.
+    pub const fn is_of_number_setting(&self) -> bool {
+        matches!(self, Reason::WorkerUnset(_) | Reason::LeftFleet(_) | Reason::NumberOutOfRange(..))
+    }
+
     /// Why a server can't generate with its numbers.
     pub const fn identity(error: IdentityError, layout: &Layout) -> Reason {
         match error {

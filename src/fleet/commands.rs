@@ -153,7 +153,7 @@ pub fn set_ticket(name: String, step: i64, next: i64, above: Option<i64>) -> Res
 fn ask<T: Send + 'static>(
     job: impl FnOnce(&mut Registry) -> Result<T, KeysError> + Send + 'static,
 ) -> Result<T, Error> {
-    settings::known::check()?;
+    settings::known::catch_up()?;
     let settings = settings::registry::current().ok_or(Reason::NoRegistry)?;
     let trouble = |error: KeysError| Error::from(Reason::Fleet((&error).into()));
     let mut connection =

@@ -19,7 +19,7 @@ use crate::durable;
 use crate::error::{Error, Reason};
 use crate::fleet::registrar;
 use crate::generate::backend::{self, Backend};
-use crate::generate::wait::Wait;
+use crate::generate::wait::{self, Wait};
 use crate::generate::{clocks, keeper, reserve, startup, test_server};
 use crate::os::{clock, test_stream};
 use crate::pg::lwlock::LwLockGuard;
@@ -215,7 +215,7 @@ fn claim_after_denial(
             Denial::NoLayout => {}
             Denial::NoNumber => {
                 registrar::start_if_missing(shared);
-                shared.check_number(layout)?;
+                wait::for_number(backend, layout)?;
             }
             Denial::NotStarted => {
                 startup::start_undecided(shared)?;

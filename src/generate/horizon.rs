@@ -8,11 +8,11 @@ use id_gen_core::horizon::{Reader, Refused};
 
 use crate::error::{Error, Reason};
 use crate::generate::backend::{self, Backend};
-use crate::generate::{startup, transactions};
+use crate::generate::{startup, transactions, wait};
 use crate::os::process::PerProcess;
 use crate::pg::server;
 use crate::pg::transaction::{self, SnapshotMark};
-use crate::shared::{HorizonRead, SharedState};
+use crate::shared::HorizonRead;
 
 /// What this session has read, as soon as it has.
 static SESSION: PerProcess<Option<Session>> = PerProcess::new(None);
@@ -69,21 +69,22 @@ impl Kept {
 }
 
 /// Makes sure that the server makes IDs, so that it is known up to where readers may have read.
-fn start(shared: &SharedState) -> Result<(), Error> {
-    shared.check_number(shared.layout()?)?;
+fn start(backend: Backend) -> Result<(), Error> {
+    let Backend { shared, .. } = backend;
+    wait::for_number(backend, shared.layout()?)?;
     startup::start_undecided(shared)
 }
 
 /// The horizon of this database now, for a snapshot that is taken later; and how many times the server was made to start
 /// again.
-fn read(shared: &SharedState) -> Result<(Option<i64>, u64), Error> {
+fn read(backend: Backend) -> Result<(Option<i64>, u64), Error> {
     let database = server::database();
     let mut ended = None;
     loop {
-        match shared.read_horizon(database, ended.as_deref()) {
+        match backend.shared.read_horizon(database, ended.as_deref()) {
             HorizonRead::Done { horizon, resets } => return Ok((horizon, resets)),
             HorizonRead::Check(prepared) => ended = Some(transactions::ended_of(&prepared)),
-            HorizonRead::NotStarted => start(shared)?,
+            HorizonRead::NotStarted => start(backend)?,
         }
     }
 }
@@ -93,15 +94,15 @@ fn read(shared: &SharedState) -> Result<(Option<i64>, u64), Error> {
 /// # Errors
 /// The server is a standby, or can't make IDs yet; or the session has parallel workers.
 pub fn safe() -> Result<Option<i64>, Error> {
-    let Backend { shared, .. } = backend::attach()?;
     if transaction::is_parallel() {
         return Err(Reason::HorizonInParallel.into());
     }
+    let backend = backend::attach()?;
     let Some(own) = transaction::statement_snapshot() else { return Ok(None) };
     if let Some(settled) = with_session(|session| session.reader.settled(&own)) {
         return Ok(settled);
     }
-    let (read, resets) = read(shared)?;
+    let (read, resets) = read(backend)?;
     let Some(after) = transaction::latest_snapshot() else { return Ok(None) };
     let oldest = transaction::first_unseen();
     Ok(with_session(|session| {
@@ -118,7 +119,8 @@ pub fn safe() -> Result<Option<i64>, Error> {
 /// # Errors
 /// Readers may have passed it, or the server can't make IDs yet.
 pub fn admit(id: i64) -> Result<(), Error> {
-    let Backend { shared, slot } = backend::attach()?;
+    let backend = backend::attach()?;
+    let Backend { shared, slot } = backend;
     if slot.pending.first_id().is_some_and(|first_id| first_id <= id) {
         return Ok(());
     }
@@ -127,7 +129,7 @@ pub fn admit(id: i64) -> Result<(), Error> {
         match admitted {
             Ok(()) => return Ok(()),
             Err(Refused::Below(floor)) => return Err(Reason::BelowHorizon { id, floor }.into()),
-            Err(Refused::NotStarted) => start(shared)?,
+            Err(Refused::NotStarted) => start(backend)?,
         }
     }
 }

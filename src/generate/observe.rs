@@ -17,7 +17,7 @@ use crate::durable;
 use crate::error::{Error, Reason, report};
 use crate::fleet::registrar;
 use crate::generate::backend::{self, Backend};
-use crate::generate::wait::Wait;
+use crate::generate::wait::{self, Wait};
 use crate::generate::{keeper, reserve, startup};
 use crate::os::clock;
 use crate::shared::{SharedState, State, memory};
@@ -74,7 +74,7 @@ fn observe_at_length(backend: Backend, layout: &Layout, id: u64) -> Result<(), E
         match obstacle {
             Obstacle::NoNumber => {
                 registrar::start_if_missing(shared);
-                shared.check_number(layout)?;
+                wait::for_number(backend, layout)?;
             }
             Obstacle::NotStarted => startup::start_undecided(shared)?,
             Obstacle::Jumped(error) => return Err(error),

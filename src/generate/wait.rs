@@ -1,16 +1,17 @@
-//! Waiting for the clock to catch up with the IDs, without a lock.
+//! Waiting without a lock: for the clock to catch up with the IDs, and for settings that are on their way.
+
+use std::time::Duration;
 
 use id_gen_core::layout::Layout;
 use id_gen_core::lead::{Lead, LeadLimit};
 use id_gen_core::time::NS_PER_MS;
-use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use crate::error::{Error, Reason};
 use crate::generate::backend::Backend;
 use crate::generate::test_server;
 use crate::os::{clock, test_stream};
-use crate::pg::server;
+use crate::pg::reload;
 use crate::pg::wait_event::WaitEvent;
 use crate::shared::Slot;
 
@@ -97,6 +98,27 @@ impl Wait {
     }
 }
 
+/// Checks that the server has a number that fits its layout. If it has not, and a configuration file was changed since its
+/// settings were read, a reload may be on its way: waits for that, at most for `id_gen.max_wait`, and checks again.
+///
+/// # Errors
+/// Why it can't make IDs.
+pub fn for_number(backend: Backend, layout: &Layout) -> Result<(), Error> {
+    let shared = backend.shared;
+    let checked = shared.check_number(layout);
+    if checked.as_ref().err().is_none_or(|error| !error.reason().is_of_number_setting()) {
+        return checked;
+    }
+    let max_wait = Duration::from_millis(shared.lock().settings.max_wait_ms.into());
+    let is_outdated = || reload::are_files_newer(shared.settings_read_us());
+    if !is_outdated() || max_wait.is_zero() {
+        return checked;
+    }
+    let _counted = Wait::new(backend);
+    reload::wait_while(is_outdated, max_wait);
+    shared.check_number(layout)
+}
+
 fn sleep(ns: u64) {
     check_for_interrupts!();
     let event = WaitEvent::Clock;
@@ -104,12 +126,5 @@ fn sleep(ns: u64) {
         event.during(|| std::thread::sleep(std::time::Duration::from_nanos(ns)));
         return;
     }
-    let ms = (ns / NS_PER_MS).min(READ_AGAIN_MS);
-    let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
-    // SAFETY: a process that runs SQL has a latch of its own.
-    unsafe {
-        pg_sys::WaitLatch(server::latch(), events as i32, ms as i64, event.info());
-        pg_sys::ResetLatch(server::latch());
-    }
-    check_for_interrupts!();
+    event.wait_on_latch((ns / NS_PER_MS).min(READ_AGAIN_MS));
 }

@@ -1,9 +1,22 @@
 //! When this process read the configuration file, and whether it is about to, or never will again.
 
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use id_gen_core::time::unix_us;
 use pgrx::pg_sys;
 
 use crate::os::clock;
+use crate::pg::wait_event::WaitEvent;
 use crate::pg::{server, timestamp};
+
+/// Where `ALTER SYSTEM` writes, in the data directory, where every process of a server works.
+const AUTO_CONF: &str = "postgresql.auto.conf";
+
+/// How often a wait for a reload looks again: every 5 ms.
+const LOOK_AGAIN_MS: u64 = 5;
 
 /// When PostgreSQL last loaded the configuration file in this process; changes with every reload.
 #[inline(always)]
@@ -12,12 +25,16 @@ pub fn time() -> pg_sys::TimestampTz {
     unsafe { pg_sys::PgReloadTime }
 }
 
+/// The same in Unix microseconds.
+pub fn time_us() -> i64 {
+    timestamp::unix_us(time())
+}
+
 /// The same on the monotonic clock, which unlike [`time`] compares between processes whatever the
 /// wall clock does.
 pub fn time_mono_ns() -> u64 {
     let now = clock::machine_both();
-    let read_at_us = timestamp::unix_us(time());
-    let age_ns = i128::from(now.wall_ns) - i128::from(read_at_us) * 1000;
+    let age_ns = i128::from(now.wall_ns) - i128::from(time_us()) * 1000;
     now.mono_ns.saturating_sub(u64::try_from(age_ns).unwrap_or(0))
 }
 
@@ -36,10 +53,40 @@ pub fn request() {
 
 /// Reads the configuration file, in a process that was told to reload.
 pub fn read_file() {
-    // SAFETY: between rounds, as PostgreSQL's own workers do.
+    // SAFETY: where nobody relies on settings that stay as they are: between the rounds of a worker, or, as PostgreSQL's
+    // autovacuum workers do, in the middle of a transaction.
     unsafe {
         (&raw mut pg_sys::ConfigReloadPending).write_volatile(0);
         pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP);
+    }
+}
+
+/// Whether `postgresql.conf` or what `ALTER SYSTEM` writes was changed after a Unix microsecond at which it was read. Included
+/// files are not looked at. A file whose time is still to come says nothing: the clock was set.
+pub fn are_files_newer(read_us: i64) -> bool {
+    let now_us = unix_us(clock::machine_ns());
+    // SAFETY: a string that PostgreSQL set up at start, or null.
+    let main = unsafe { pg_sys::ConfigFileName.as_ref() }.map(|first| {
+        // SAFETY: as above.
+        Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(first) }.to_bytes()))
+    });
+    main.into_iter()
+        .chain([Path::new(AUTO_CONF)])
+        .filter_map(changed_us)
+        .any(|changed_us| changed_us > read_us && changed_us <= now_us)
+}
+
+/// When a file was last changed, in Unix microseconds.
+fn changed_us(file: &Path) -> Option<i64> {
+    let changed = file.metadata().ok()?.modified().ok()?;
+    i64::try_from(changed.duration_since(UNIX_EPOCH).ok()?.as_micros()).ok()
+}
+
+/// Waits while a reload is yet to arrive, but no longer than `max_wait`. What interrupts the statement interrupts it.
+pub fn wait_while(is_awaited: impl Fn() -> bool, max_wait: Duration) {
+    let since = Instant::now();
+    while is_awaited() && since.elapsed() < max_wait {
+        WaitEvent::Reload.wait_on_latch(LOOK_AGAIN_MS);
     }
 }
 

@@ -4,10 +4,11 @@
 #[cfg(feature = "named_dsm")]
 use std::ffi::CStr;
 
-use pgrx::pg_sys;
+use pgrx::prelude::*;
 
 #[cfg(feature = "named_dsm")]
 use crate::os::process::PerProcess;
+use crate::pg::server;
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub enum WaitEvent {
     Ticket,
     /// The postmaster has to start a background worker.
     WorkerStart,
+    /// A reload has to arrive.
+    Reload,
 }
 
 impl WaitEvent {
@@ -35,6 +38,18 @@ impl WaitEvent {
         unsafe { pg_sys::pgstat_report_wait_end() };
         result
     }
+
+    /// Waits for the event, until this process's latch is set, but no longer than so many milliseconds. Cancelling the query,
+    /// a timeout and the end of the session interrupt it.
+    pub fn wait_on_latch(self, ms: u64) {
+        let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+        // SAFETY: a process that runs SQL has a latch of its own.
+        unsafe {
+            pg_sys::WaitLatch(server::latch(), events as i32, ms.cast_signed(), self.info());
+            pg_sys::ResetLatch(server::latch());
+        }
+        check_for_interrupts!();
+    }
 }
 
 #[cfg(feature = "named_dsm")]
@@ -46,12 +61,13 @@ impl WaitEvent {
             WaitEvent::Registry => c"IdGenRegistry",
             WaitEvent::Ticket => c"IdGenTicket",
             WaitEvent::WorkerStart => c"IdGenWorkerStart",
+            WaitEvent::Reload => c"IdGenReload",
         }
     }
 
     /// The event's number among PostgreSQL's. It is the same for all processes of a server.
     pub fn info(self) -> u32 {
-        static NUMBERS: PerProcess<[Option<u32>; 5]> = PerProcess::new([None; 5]);
+        static NUMBERS: PerProcess<[Option<u32>; 6]> = PerProcess::new([None; 6]);
         if let Some(number) = NUMBERS.with(|numbers| numbers[self as usize]) {
             return number;
         }

@@ -15,12 +15,14 @@
 //! anything, and before any parallel operation.
 
 use std::ffi::CStr;
+use std::time::Duration;
 
 use pgrx::pg_sys;
 
 use crate::error::{Error, Reason};
 use crate::os::process::PerProcess;
 use crate::pg::{reload, server, transaction};
+use crate::settings::parameters;
 
 /// A parameter, and its value in this process.
 type Value = (String, String);
@@ -73,6 +75,22 @@ pub fn check() -> Result<(), Error> {
         Some(of_file) if of_file != values() => Err(Reason::OtherThanLeader.into()),
         _ => Ok(()),
     }
+}
+
+/// Lets this session have the settings of a reload that is on its way, also in the middle of a statement, for a command that
+/// goes by them: waits for it, at most for `id_gen.max_wait`, if a configuration file was changed since this session read it.
+///
+/// # Errors
+/// If its settings are not the server's even so.
+pub fn catch_up() -> Result<(), Error> {
+    let max_wait = Duration::from_millis(parameters::current().max_wait_ms.into());
+    let is_awaited = || !reload::is_pending() && reload::are_files_newer(reload::time_us());
+    reload::wait_while(is_awaited, max_wait);
+    // PostgreSQL sets no parameters during a parallel operation.
+    if reload::is_pending() && !transaction::is_parallel() {
+        reload::read_file();
+    }
+    check()
 }
 
 /// Whether there is a parameter of ours of this name.

@@ -136,6 +136,8 @@ pub struct State {
     pub membership: Membership,
     /// When settings and identity were read from the configuration file, on the monotonic clock.
     settings_read_mono_ns: u64,
+    /// The same on the wall clock, as it was then, in Unix microseconds: what a file's time is compared with.
+    settings_read_us: i64,
     /// Whether a process has put the server's settings in here: see [`SharedState::attach`].
     initialized: bool,
     /// Whether the last write of the reservation failed.
@@ -400,6 +402,7 @@ impl SharedState {
             state.typed = self.typed_identity();
             self.put_in_force(&mut state);
             state.settings_read_mono_ns = reload::time_mono_ns();
+            state.settings_read_us = reload::time_us();
             state.initialized = true;
             drop(state);
             if let Some(start) = test_start {
@@ -576,11 +579,17 @@ impl SharedState {
             return;
         }
         state.settings_read_mono_ns = read_at;
+        state.settings_read_us = reload::time_us();
         if (state.settings, state.typed) == (settings, typed) {
             return;
         }
         (state.settings, state.typed) = (settings, typed);
         self.put_in_force(&mut state);
+    }
+
+    /// When the settings in force were read, in Unix microseconds.
+    pub fn settings_read_us(&self) -> i64 {
+        self.lock().settings_read_us
     }
 
     /// An ID that everything is above which is handed out from now on; zero as long as none is known.
@@ -858,7 +867,7 @@ impl SharedState {
         let prepared = self.prepared(state);
         let horizon = floor.horizon(look, least_pending, prepared.entries(), database)?;
         state.floor = floor;
-        HorizonRead::Done { horizon, resets: state.resets }
+        Ok(HorizonRead::Done { horizon, resets: state.resets })
     }
 
     /// Where shards are open, sees to it that none of them, nor the server itself, makes an ID of a tick before the clock's
@@ -945,6 +954,7 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usiz
             typed: Identity::NONE,
             membership: Membership::default(),
             settings_read_mono_ns: 0,
+            settings_read_us: 0,
             initialized: false,
             write_failing: false,
             unlogged_step_ns: 0,

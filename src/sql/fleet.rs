@@ -57,6 +57,7 @@ sql_function! {
     /// `id_gen_fleet_create(waiting text, grant_length interval, renewal_interval interval,
     /// clock_difference interval) → void`
     fn id_gen_fleet_create(call) {
+        settings::known::catch_up()?;
         let terms = terms(call)?;
         let mut id = [0];
         random::fresh(&mut id)?;

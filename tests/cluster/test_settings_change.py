@@ -1,15 +1,28 @@
 """Settings change under running clients: every session takes them up, and no ID repeats over the change."""
 
+import os
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 
-from harness import GENERATING, Cluster, FakeClock
-from harness.ids import NARROW, NARROW_LAYOUT, PATIENT, TOO_FAR_AHEAD, Caller, answer_of, change, next_id
+from harness import GENERATING, PRELOAD, PRELOADED, Cluster, FakeClock
+from harness.ids import (
+    NARROW,
+    NARROW_LAYOUT,
+    PATIENT,
+    TOO_FAR_AHEAD,
+    Caller,
+    answer_of,
+    change,
+    next_id,
+    refusal,
+)
 
 CLIENTS = 8
+PRELOADING = PRELOAD if PRELOADED else ""
 WORKER_OF_NEXT = "SELECT worker_id FROM snowflake_parse(snowflake_next())"
 
 
@@ -42,6 +55,47 @@ def test_connected_sessions_take_up_a_new_worker_id() -> None:
             cluster.poll_until(WORKER_OF_NEXT, expected="2")
             for caller in (first, second):
                 assert caller.ask(WORKER_OF_NEXT) == 2
+
+
+def the_keeper(cluster: Cluster) -> int:
+    """Waits for the keeper, which reads the settings when it starts; without the preload, a call has it started."""
+    refusal(cluster)
+    cluster.poll_until("SELECT keeper_pid IS NOT NULL FROM id_gen_status()")
+    return int(cluster.psql("SELECT keeper_pid FROM id_gen_status()"))
+
+
+@pytest.mark.parametrize(
+    ("number", "call"),
+    [
+        ("", WORKER_OF_NEXT),
+        ("id_gen.worker_id = 99\n", WORKER_OF_NEXT),
+        ("", "SELECT snowflake_observe(snowflake_max(now()))::text"),
+        ("", "SELECT snowflake_safe_horizon()"),
+    ],
+)
+def test_a_call_right_after_a_reload_waits_for_it(number: str, call: str) -> None:
+    """In one script the call begins while the signal is on its way. Here it is, because the keeper stands still."""
+    with Cluster(conf=f"{PRELOADING}{number}{PATIENT}") as cluster, Caller(cluster) as caller:
+        cluster.psql("CREATE EXTENSION id_gen")
+        keeper = the_keeper(cluster)
+        os.kill(keeper, signal.SIGSTOP)
+        try:
+            change(cluster, "worker_id", 1)
+            answer = caller.begin(call)
+            caller.await_wait("Extension")
+        finally:
+            os.kill(keeper, signal.SIGCONT)
+        answer_of(answer)
+        assert caller.ask(WORKER_OF_NEXT) == 1
+
+
+def test_a_call_waits_no_longer_for_a_reload_that_does_not_come_than_for_the_clock() -> None:
+    conf = f"{PRELOADING}id_gen.max_wait = '100ms'\nstatement_timeout = '30s'\n"
+    with Cluster(conf=conf) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        the_keeper(cluster)
+        cluster.append_conf("id_gen.worker_id = 1")
+        assert refusal(cluster).message == "id_gen.worker_id is not set"
 
 
 # Takes so many IDs that a block is left half used; then waits, and takes another.

@@ -1,5 +1,7 @@
 """A server whose number was typed by hand joins a fleet, and what it made before is not made again."""
 
+import os
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -20,7 +22,17 @@ from harness.fleet import (
     registrar,
     silent,
 )
-from harness.ids import NARROW_LAYOUT, PATIENT, TOO_FAR_AHEAD, array_of, first_given, next_id, refusal
+from harness.ids import (
+    NARROW_LAYOUT,
+    PATIENT,
+    TOO_FAR_AHEAD,
+    Caller,
+    answer_of,
+    array_of,
+    first_given,
+    next_id,
+    refusal,
+)
 from harness.ports import LOOPBACK
 
 pytestmark = pytest.mark.every_version("the registrar is a background worker, whose interface differs")
@@ -148,3 +160,28 @@ def test_a_number_typed_while_the_registry_was_lost(etcd: Etcd, fleet: str) -> N
 def await_id(cluster: Cluster) -> int:
     """The first ID that a server gives, however often it refuses one before."""
     return first_given(cluster, lambda: next_id(cluster), NO_NUMBER, TOO_FAR_AHEAD, UNREACHABLE)
+
+
+def test_a_fleet_is_made_right_after_the_reload_that_names_it(etcd: Etcd) -> None:
+    """In one script the call begins while the signal is on its way. Here it is, because the postmaster stands still.
+    Also where the session has another fleet's name, which is not to be made then."""
+    with (
+        Cluster(conf=PRELOAD + PATIENT) as cluster,
+        Caller(cluster) as caller,
+        Caller(cluster) as watcher,
+        cluster.connect() as administrator,
+    ):
+        cluster.psql("CREATE EXTENSION id_gen")
+        waiting = f"SELECT wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = {caller.pid}"
+        for fleet in ("right-after-one", "right-after-two"):
+            cluster.psql(f"ALTER SYSTEM SET id_gen.registry = '{etcd.endpoints}'")
+            os.kill(cluster.pid, signal.SIGSTOP)
+            try:
+                administrator.execute(f"ALTER SYSTEM SET id_gen.fleet = '{fleet}'")
+                cluster.reload()
+                answer = caller.begin("SELECT id_gen_fleet_create()::text")
+                cluster.wait_until(lambda: watcher.ask(waiting), "waiting for the reload")
+            finally:
+                os.kill(cluster.pid, signal.SIGCONT)
+            answer_of(answer)
+            assert caller.ask("SHOW id_gen.fleet") == fleet
