@@ -4,7 +4,7 @@
 -- made in the first schema of the search path, and whatever they need in the schema id_gen_managed:
 --
 --     psql --single-transaction -v ON_ERROR_STOP=1 -f id_gen_managed.sql
---     SELECT id_gen_managed.configure(worker_id => 1);    -- a number that no other database has
+--     SELECT id_gen_managed.configure(worker_id => <worker ID>);    -- one that no other database or server uses
 --
 -- It can be run again, to update what is installed. `SELECT id_gen_managed.uninstall();` removes it.
 -- docs/managed-services.md says what holds, and what it lacks beside the library.
@@ -65,8 +65,8 @@ BEGIN
             RAISE EXCEPTION 'this database has moved to the extension id_gen'
                 USING ERRCODE = 'object_not_in_prerequisite_state',
                       DETAIL = 'Its functions are those of the extension, and the script would replace them.',
-                      HINT = 'To go back to the script first, with a number that no server, no shard and no other database has, '
-                             'as this may be: SELECT id_gen_managed.use_script(worker_id => 2);';
+                      HINT = 'To go back to the script first, choose a worker ID that no server, no shard and no other '
+                             'database uses: SELECT id_gen_managed.use_script(worker_id => <worker ID>);';
         END IF;
     ELSIF EXISTS (SELECT FROM pg_extension WHERE extname = 'id_gen') THEN
         RAISE EXCEPTION 'the extension id_gen is installed in this database'
@@ -76,8 +76,17 @@ BEGIN
     END IF;
 END $$;
 
-CREATE SCHEMA IF NOT EXISTS id_gen_managed;
-GRANT USAGE ON SCHEMA id_gen_managed TO PUBLIC;
+DO $$
+BEGIN
+    IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
+        RETURN; -- not in one transaction, as was said
+    END IF;
+    -- An existing schema keeps its privileges: USAGE may have been revoked from PUBLIC and granted to some roles only.
+    IF to_regnamespace('id_gen_managed') IS NULL THEN
+        CREATE SCHEMA id_gen_managed;
+        GRANT USAGE ON SCHEMA id_gen_managed TO PUBLIC;
+    END IF;
+END $$;
 COMMENT ON SCHEMA id_gen_managed IS 'id_gen without its library: what its functions need';
 
 -- One row: what is installed where.
@@ -170,7 +179,8 @@ CREATE OR REPLACE FUNCTION id_gen_managed.layout_of(
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- What PostgreSQL and RFC 3339 both read; the library's other spellings of a time are not read here.
-    utc_time CONSTANT text := '^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d(:?\d\d)?)$';
+    utc_time CONSTANT text := '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?'
+                              '(Z|[+-][0-9]{2}(:?[0-9]{2})?)$';
     named bigint[];
     words text[];
     word text;
@@ -214,12 +224,12 @@ BEGIN
                 PERFORM id_gen_managed.refuse_layout('epoch is given twice');
             END IF;
             BEGIN
-                IF value ~ '^[+-]?\d+ms$' THEN
+                IF value ~ '^[+-]?[0-9]+ms$' THEN
                     epoch_ms := left(value, -2)::bigint;
                 ELSIF value ~ utc_time THEN
                     -- Nothing of it depends on the session: the offset is in the text.
                     epoch_ms := trunc(extract(epoch FROM value::timestamptz) * 1000);
-                ELSIF value ~ '^\d{4}-\d\d-\d\d$' THEN
+                ELSIF value ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}$' THEN
                     epoch_ms := extract(epoch FROM (value || 'T00:00:00Z')::timestamptz) * 1000;
                 END IF;
             EXCEPTION WHEN datetime_field_overflow OR invalid_datetime_format OR numeric_value_out_of_range THEN
@@ -234,7 +244,7 @@ BEGIN
             IF tick_ms IS NOT NULL THEN
                 PERFORM id_gen_managed.refuse_layout('tick is given twice');
             END IF;
-            IF value ~ '^\+?\d{1,100}m?s$' THEN
+            IF value ~ '^[+]?[0-9]{1,100}m?s$' THEN
                 width := rtrim(value, 'ms')::numeric * CASE WHEN value LIKE '%ms' THEN 1 ELSE 1000 END;
                 IF width BETWEEN 1 AND 3600000 THEN
                     tick_ms := width;
@@ -254,7 +264,7 @@ BEGIN
                 PERFORM id_gen_managed.refuse_layout(format('"%s" is not part of a layout', word));
             END IF;
             value := substr(word, strpos(word, ':') + 1);
-            IF value !~ '^\+?\d{1,100}$' OR value::numeric > 4294967295 THEN
+            IF value !~ '^[+]?[0-9]{1,100}$' OR value::numeric > 4294967295 THEN
                 PERFORM id_gen_managed.refuse_layout(
                     format('width "%s" of field "%s" is not a whole number', value, split_part(word, ':', 1)));
             END IF;
@@ -330,7 +340,7 @@ CREATE OR REPLACE FUNCTION id_gen_managed.text_of_ms(unix_ms numeric) RETURNS te
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN CASE WHEN unix_ms BETWEEN -62135596800000 AND 253402207200999
                 THEN regexp_replace(to_char(id_gen_managed.time_of_ms(unix_ms::bigint) AT TIME ZONE 'UTC',
-                                            'YYYY-MM-DD"T"HH24:MI:SS.MS'), '\.?0*$', '') || 'Z'
+                                            'YYYY-MM-DD"T"HH24:MI:SS.MS'), '[.]?0*$', '') || 'Z'
                 ELSE unix_ms || 'ms' END;
 COMMENT ON FUNCTION id_gen_managed.text_of_ms(numeric) IS 'a Unix time in milliseconds, as errors show it';
 
@@ -539,7 +549,7 @@ CREATE OR REPLACE FUNCTION id_gen_managed.lane_sequences() RETURNS regclass[]
 BEGIN ATOMIC
     SELECT coalesce(array_agg(c.oid::regclass ORDER BY substr(c.relname, 6)::integer), '{}')
       FROM pg_catalog.pg_class c
-     WHERE c.relnamespace = 'id_gen_managed'::regnamespace AND c.relkind = 'S' AND c.relname ~ '^lane_\d+$';
+     WHERE c.relnamespace = 'id_gen_managed'::regnamespace AND c.relkind = 'S' AND c.relname ~ '^lane_[0-9]+$';
 END;
 COMMENT ON FUNCTION id_gen_managed.lane_sequences() IS 'the sequences of the lanes, in their order';
 
@@ -672,19 +682,39 @@ CREATE OR REPLACE FUNCTION id_gen_managed.is_copy() RETURNS boolean
 $$;
 COMMENT ON FUNCTION id_gen_managed.is_copy() IS 'whether the number in use was given to another database';
 
--- For the lines that errors offer: the layout's next number after one, which after the last is the first.
-CREATE OR REPLACE FUNCTION id_gen_managed.another_number(worker_id integer, datacenter_id integer, layout text)
+-- Only the administrator knows which worker IDs are in use elsewhere, so the command leaves the number out: pasted as it
+-- is, it fails. The fields that the layout has no room for stay 0.
+CREATE OR REPLACE FUNCTION id_gen_managed.number_hint(
+        layout text, command text DEFAULT 'configure', unused_by text DEFAULT 'no other database or server uses')
     RETURNS text LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     l CONSTANT record := id_gen_managed.layout_of(layout);
+    workers CONSTANT bigint := 1::bigint << l.worker_bits;
+    datacenters CONSTANT bigint := 1::bigint << l.datacenter_bits;
 BEGIN
-    IF l.worker_bits = 0 THEN
-        RETURN format('worker_id => 0, datacenter_id => %s', (datacenter_id + 1) % (1::bigint << l.datacenter_bits));
+    IF workers > 1 THEN
+        RETURN format('a worker ID from 0 to %s that %s: SELECT id_gen_managed.%s(worker_id => <worker ID>);',
+                      workers - 1, unused_by, command);
+    ELSIF datacenters > 1 THEN
+        RETURN format('a datacenter ID from 0 to %s that %s: '
+                      'SELECT id_gen_managed.%s(worker_id => 0, datacenter_id => <datacenter ID>);',
+                      datacenters - 1, unused_by, command);
     END IF;
-    RETURN format('worker_id => %s', (worker_id + 1) % (1::bigint << l.worker_bits));
+    RETURN format('a layout with a worker field, since layout "%s" has none, and a worker ID that %s: '
+                  'SELECT id_gen_managed.configure(worker_id => <worker ID>, layout => <layout>);', layout, unused_by);
 END $$;
-COMMENT ON FUNCTION id_gen_managed.another_number(integer, integer, text) IS
-    'another number than this one, as an argument of configure';
+COMMENT ON FUNCTION id_gen_managed.number_hint(text, text, text) IS
+    'the range of worker IDs and the command that sets one, for the hints of errors';
+
+-- The name of the extension's schema as the catalog has it. The text of a regnamespace is quoted where that is needed, and
+-- with quote_all_identifiers everywhere.
+CREATE OR REPLACE FUNCTION id_gen_managed.extension_schema() RETURNS name
+    LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT n.nspname FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
+     WHERE e.extname = 'id_gen';
+END;
+COMMENT ON FUNCTION id_gen_managed.extension_schema() IS 'the schema of the extension id_gen; NULL where that is not installed';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.refuse_without_number() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -692,7 +722,7 @@ BEGIN
     RAISE EXCEPTION 'this database has no worker number'
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'Every database needs a number of its own within its IDs, or two would make the same ID.',
-              HINT = 'Choose a number that no other database has: SELECT id_gen_managed.configure(worker_id => 1);';
+              HINT = 'Choose ' || id_gen_managed.number_hint(id_gen_managed.layout());
 END $$;
 COMMENT ON FUNCTION id_gen_managed.refuse_without_number() IS 'raises the error of a database without a worker number';
 
@@ -724,9 +754,8 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = format('If both made snowflakes with worker number %s, they would make the same ones.',
                                   own.worker_id),
-                  HINT = format('Choose a number that no other database has: SELECT id_gen_managed.configure(%s); '
-                                'or the same number again, if the other database is gone.',
-                                id_gen_managed.another_number(own.worker_id, own.datacenter_id, own.layout));
+                  HINT = format('Choose %s Or set worker ID %s again in the same way, if the other database is gone.',
+                                id_gen_managed.number_hint(own.layout), own.worker_id);
     END IF;
     PERFORM id_gen_managed.renew_lanes(own);
     RETURN set_config('id_gen_managed.session', (pg_backend_pid() & 63)::text, false);
@@ -818,7 +847,7 @@ BEGIN
             -- Also if `held` says nothing: another cancel can end what wait_for_lane() does after the first.
             PERFORM id_gen_managed.leave_lane(lane);
             -- A sequence that is there no longer has no name, whatever this transaction's snapshot shows.
-            IF sequences[lane + 1]::text ~ '^\d+$' THEN
+            IF sequences[lane + 1]::text ~ '^[0-9]+$' THEN
                 RAISE EXCEPTION 'the worker number was changed during this statement'
                     USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
             END IF;
@@ -868,10 +897,9 @@ BEGIN
               DETAIL = format('The next one of this session''s lane would be %s ms ahead of the clock; max_lead allows '
                               '%s ms, and waiting 1000 ms was not or would not be enough.', lead_ms, max_lead_ms),
               HINT = format('Wait %s s for the clock to catch up; if it was set back, put it right; or allow the '
-                            'difference: SELECT id_gen_managed.configure(max_lead => ''%s s''); or take a number that was '
-                            'not used: SELECT id_gen_managed.configure(%s);',
+                            'difference: SELECT id_gen_managed.configure(max_lead => ''%s s''); or choose %s',
                             (lead_ms - max_lead_ms) / 1000 + 1, lead_ms / 1000 + 1,
-                            id_gen_managed.another_number(own.worker_id, own.datacenter_id, own.layout));
+                            id_gen_managed.number_hint(own.layout));
 END $$;
 COMMENT ON FUNCTION id_gen_managed.refuse(bigint, bigint) IS 'raises the error of a snowflake that cannot be made';
 
@@ -897,7 +925,9 @@ BEGIN
     FOR figure IN SELECT * FROM jsonb_each_text(jsonb_build_object(
         'lane_mask', own.lanes - 1,
         'lane_bits', lane_bits,
-        'lane_sequences', '{' || array_to_string(id_gen_managed.lane_sequences(), ',') || '}',
+        -- Not the text of a regclass, whose quotes (quote_all_identifiers) would end the elements of the array.
+        'lane_sequences', (SELECT '{' || string_agg('id_gen_managed.lane_' || lane, ',' ORDER BY lane) || '}'
+                             FROM generate_series(0, own.lanes - 1) lane),
         'lock_class', id_gen_managed.lock_class(),
         'epoch_ms', l.epoch_ms,
         'tick_ms', l.tick_ms,
@@ -985,7 +1015,7 @@ COMMENT ON FUNCTION id_gen_managed.close_number() IS 'ends the use of the number
 CREATE OR REPLACE FUNCTION id_gen_managed.refuse_taken(worker_id integer, datacenter_id integer, layout text) RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    its_schema CONSTANT name := (SELECT e.extnamespace::regnamespace FROM pg_extension e WHERE e.extname = 'id_gen');
+    its_schema CONSTANT name := id_gen_managed.extension_schema();
     typed CONSTANT integer := nullif(current_setting('id_gen.worker_id', true), '');
     granted CONSTANT text := coalesce(nullif(current_setting('id_gen.worker_ids', true), ''), format('0-%s', 2147483647));
     its_worker integer := typed;
@@ -1023,12 +1053,11 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = format('Worker %s of datacenter %s %s: sessions that call the library would make the same IDs.',
                                   worker_id, datacenter_id, fact),
-                  HINT = format('Choose a number that no server, no shard and no other database has, and that no fleet gives '
-                                'to a server (id_gen.worker_ids says which those are), as this may be: '
-                                'SELECT id_gen_managed.%s(%s);',
-                                (SELECT CASE i.target WHEN 'id_gen_managed' THEN 'configure' ELSE 'use_script' END
-                                   FROM id_gen_managed.installation i),
-                                id_gen_managed.another_number(worker_id, datacenter_id, layout));
+                  HINT = 'Choose ' || id_gen_managed.number_hint(
+                      layout, (SELECT CASE i.target WHEN 'id_gen_managed' THEN 'configure' ELSE 'use_script' END
+                                 FROM id_gen_managed.installation i),
+                      'no server, no shard and no other database uses, and that no fleet gives to a server '
+                      '(id_gen.worker_ids has the range of a fleet)');
     END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.refuse_taken(integer, integer, text) IS
@@ -1059,8 +1088,8 @@ BEGIN
         RAISE EXCEPTION 'this database has moved to the extension id_gen'
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'Its IDs are made by the extension, with the number that the server has.',
-                  HINT = 'To go back to the script, with a number that no server, no shard and no other database has, as this '
-                         'may be: SELECT id_gen_managed.use_script(worker_id => 2);';
+                  HINT = 'To go back to the script, choose ' || id_gen_managed.number_hint(
+                      id_gen_managed.layout(), 'use_script', 'no server, no shard and no other database uses');
     END IF;
     SELECT * INTO own FROM id_gen_managed.number n WHERE n.in_use;
     new.worker_id := coalesce(configure.worker_id, own.worker_id);
@@ -1117,8 +1146,8 @@ BEGIN
                       DETAIL = format('This database has made IDs up to %s with layout "%s"; the next one with layout '
                                       '"%s" would be %s.', trunc(highest_old) - 1, former.layout, new.layout,
                                       trunc(lowest_new)),
-                      HINT = format('Keep the layout; or, if that may happen: SELECT id_gen_managed.configure(worker_id => '
-                                    '%s, layout => %L, accept_layout => true);', new.worker_id, new.layout);
+                      HINT = 'Keep the layout; or, if that may happen, run the same call with one more argument: '
+                             'SELECT id_gen_managed.configure(..., accept_layout => true);';
         END IF;
     END LOOP;
 
@@ -1341,12 +1370,12 @@ BEGIN
     IF (SELECT i.target <> 'id_gen_managed' FROM id_gen_managed.installation i) THEN
         RAISE EXCEPTION 'this database has moved to the extension id_gen'
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  HINT = 'To go back to the script, with a number that no server, no shard and no other database has, as this '
-                         'may be: SELECT id_gen_managed.use_script(worker_id => 2);';
+                  HINT = 'To go back to the script, choose ' || id_gen_managed.number_hint(
+                      id_gen_managed.layout(), 'use_script', 'no server, no shard and no other database uses');
     END IF;
     EXECUTE format('CREATE SCHEMA IF NOT EXISTS %I', schema);
     EXECUTE format('CREATE EXTENSION IF NOT EXISTS id_gen SCHEMA %I', schema);
-    its_schema := (SELECT e.extnamespace::regnamespace FROM pg_extension e WHERE e.extname = 'id_gen');
+    its_schema := id_gen_managed.extension_schema();
     EXECUTE format('SELECT layout FROM %I.snowflake_layouts() WHERE in_use', its_schema) INTO its_layout;
     IF id_gen_managed.layout_of(its_layout) <> id_gen_managed.layout_of(id_gen_managed.layout()) THEN
         RAISE EXCEPTION 'the server has another layout than this database'
@@ -1398,12 +1427,12 @@ DECLARE
     its_layout text;
 BEGIN
     PERFORM id_gen_managed.close_gate();
-    its_schema := (SELECT i.target FROM id_gen_managed.installation i);
-    IF its_schema = 'id_gen_managed' THEN
+    IF (SELECT i.target = 'id_gen_managed' FROM id_gen_managed.installation i) THEN
         RAISE EXCEPTION 'this database uses the script already'
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  HINT = 'To give it another number: SELECT id_gen_managed.configure(worker_id => 2);';
+                  HINT = 'To give it another one, choose ' || id_gen_managed.number_hint(id_gen_managed.layout());
     END IF;
+    its_schema := id_gen_managed.extension_schema();
     EXECUTE format('SELECT layout FROM %I.snowflake_layouts() WHERE in_use', its_schema) INTO its_layout;
     PERFORM id_gen_managed.refuse_taken(worker_id, datacenter_id, its_layout);
     PERFORM id_gen_managed.publish('id_gen_managed');

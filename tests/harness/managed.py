@@ -13,6 +13,8 @@ SCRIPT = Path(__file__).parents[2] / "contrib/managed/id_gen_managed.sql"
 OWNER = "shopkeeper"
 DATABASE = "shop"
 WORKER = 7
+# What hints have in place of a worker ID.
+PLACEHOLDER = "<worker ID>"
 
 # How the advisory locks of the lanes are told from others.
 LOCK_CLASS = 1768189287
@@ -37,6 +39,13 @@ def run_script(cluster: Cluster, dbname: str = DATABASE, before: str = "") -> No
 def configure(cluster: Cluster, dbname: str = DATABASE, **settings: object) -> None:
     given = ", ".join(f"{name} => '{value}'" for name, value in settings.items())
     as_owner(cluster, f"SELECT id_gen_managed.configure({given})", dbname)
+
+
+def with_number(hint: str | None, worker_id: int) -> str:
+    """The last command of a hint, with the worker ID that it leaves to the administrator."""
+    command = f"SELECT {(hint or '').split('SELECT ')[-1].partition(';')[0]}"
+    assert PLACEHOLDER in command, command
+    return command.replace(PLACEHOLDER, str(worker_id))
 
 
 def as_owner(cluster: Cluster, sql: str, dbname: str = DATABASE) -> str:

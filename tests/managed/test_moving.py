@@ -12,7 +12,7 @@ from harness import GENERATING, Cluster, SqlError
 from harness.etcd import Etcd
 from harness.fleet import await_number, create_fleet, number_of
 from harness.ids import NARROW_LAYOUT, refusal
-from harness.managed import DATABASE, LOCKS, OWNER, as_owner, install, run_script
+from harness.managed import DATABASE, LOCKS, OWNER, as_owner, install, run_script, with_number
 
 # The library generates, which it does preloaded on every version.
 pytestmark = pytest.mark.any_mode
@@ -141,12 +141,12 @@ def test_while_it_is_the_extension(cluster: Cluster) -> None:
     assert refused.value.sqlstate == NOT_READY
     taken = refusal(cluster, "SELECT id_gen_managed.use_script(worker_id => 1)", DATABASE)
     assert taken.sqlstate == NOT_READY
-    as_owner(cluster, (taken.hint or "").partition(": ")[2])
+    as_owner(cluster, with_number(taken.hint, 2))
     assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())") == "2"
     # Nor later.
     taken = refusal(cluster, "SELECT id_gen_managed.configure(worker_id => 1)", DATABASE)
     assert taken.detail and taken.detail.startswith("Worker 1 of datacenter 0 is the server's own")
-    as_owner(cluster, (taken.hint or "").rpartition(": ")[2])
+    as_owner(cluster, with_number(taken.hint, 3))
 
 
 @pytest.mark.any_server
@@ -178,15 +178,21 @@ def test_back_with_a_number_that_a_fleet_may_give() -> None:
 
 
 @pytest.mark.any_server
-def test_back_from_the_layouts_last_number(cluster: Cluster) -> None:
-    """The error offers one that the layout has."""
-    cluster.psql("ALTER SYSTEM SET id_gen.worker_id = 31")
-    cluster.restart()
-    install(cluster)
-    as_owner(cluster, TO_EXTENSION)
-    taken = refusal(cluster, "SELECT id_gen_managed.use_script(worker_id => 31)", DATABASE)
-    as_owner(cluster, (taken.hint or "").partition(": ")[2])
-    assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())") == "0"
+@pytest.mark.parametrize("quoted", ["off", "on"])
+def test_schemas_whose_names_need_quotes(cluster: Cluster, quoted: str) -> None:
+    """Also where each name is quoted, whether it needs that or not."""
+    quote = f"SET quote_all_identifiers = {quoted};"
+    install(cluster, worker_id=None)
+    as_owner(cluster, "SELECT id_gen_managed.uninstall()")
+    run_script(cluster, before='CREATE SCHEMA "Her-S"; SET LOCAL search_path = "Her-S"; ' + quote)
+    as_owner(cluster, f"{quote} SELECT id_gen_managed.configure(worker_id => 7)")
+    worker = 'SELECT worker_id FROM "Her-S".snowflake_parse("Her-S".snowflake_next())'
+    for _ in range(2):
+        as_owner(cluster, f"{quote} SELECT id_gen_managed.use_extension('My-S')")
+        assert as_owner(cluster, worker) == "1"
+        as_owner(cluster, f"{quote} SELECT id_gen_managed.use_script(worker_id => 7)")
+        assert as_owner(cluster, worker) == "7"
+    as_owner(cluster, f"DROP EXTENSION id_gen; {quote} SELECT id_gen_managed.uninstall()")
 
 
 @pytest.mark.any_server

@@ -10,7 +10,7 @@ import pytest
 
 from harness import Cluster, FakeClock, SqlError
 from harness.ids import TOO_FAR_AHEAD, refusal
-from harness.managed import DATABASE, WORKER, as_owner, configure, ids_of, install, sessions
+from harness.managed import DATABASE, WORKER, as_owner, configure, ids_of, install, sessions, with_number
 
 pytestmark = pytest.mark.any_mode
 
@@ -120,7 +120,7 @@ def test_a_clock_that_was_set_back(running: bool) -> None:
         after = of_all_lanes(cluster)
         assert min(after) > max(before)
         # The other way out: IDs of the present, with another number.
-        as_owner(cluster, f"SELECT {number}")
+        as_owner(cluster, with_number(number, WORKER + 1))
         fresh = of_all_lanes(cluster)
         assert not set(fresh) & {*before, *after}
         assert cluster.psql(f"SELECT worker_id FROM snowflake_parse({fresh[0]})", DATABASE) == str(WORKER + 1)
