@@ -3,7 +3,7 @@
 CREATE FUNCTION @extschema@.id_gen_plan(
         ids_per_second bigint, servers integer, years integer, js_safe boolean DEFAULT false,
         regions integer DEFAULT 1, shards integer DEFAULT 0, secret boolean DEFAULT false,
-        sortable boolean DEFAULT true, dense boolean DEFAULT false,
+        sortable boolean DEFAULT NULL, dense boolean DEFAULT false,
         OUT kind text, OUT fits boolean, OUT reason text, OUT layout text, OUT nodes bigint, OUT ids_per_second bigint,
         OUT headroom double precision, OUT runs_out timestamptz, OUT key_column text, OUT table_bytes double precision,
         OUT index_bytes double precision, OUT bytes_per_billion bigint, OUT relative double precision, OUT advice text)

@@ -3,7 +3,7 @@
 //! [`choices`] follows one rule, so that its answer can be predicted. What fits comes before what does not; then what
 //! takes fewer bytes per row, table and primary key together, in whole bytes, as [measured](crate::sizes); then the order
 //! of [`Kind::ALL`]. A kind is asked about the wishes in this order, and the first that it does not meet is the reason:
-//! shards, secret, sortable, dense, JavaScript, and whether there are enough of its IDs.
+//! shards, secret, sortable, dense, JavaScript, and whether there are enough of its IDs, for that long and so fast.
 //!
 //! Rates are those of the peak, and are taken for the whole time, so there are more IDs than will be needed.
 
@@ -13,6 +13,7 @@ use crate::plan::{self, NoLayout, Requirements, grouped};
 use crate::random_id::collision_chance;
 use crate::shards::MOST_SHARDS;
 use crate::sizes::{self, Size};
+use crate::{ulid, uuid7};
 
 const MS_PER_SECOND: u128 = 1000;
 
@@ -25,8 +26,14 @@ const LAST_MS: i64 = 253_402_300_799_999;
 /// The largest number that JavaScript holds exactly, and the largest ticket.
 const LARGEST_SAFE: u64 = (1 << plan::JS_SAFE_BITS) - 1;
 
-/// The largest chance that two of all random IDs are alike.
+/// The largest chance that two of all IDs with random bits are alike.
 const MOST_COLLISION_CHANCE: f64 = 1e-6;
+
+/// Steps of a second within which only random bits tell the UUIDs of one time apart.
+const STEPS_PER_SECOND: f64 = 1000.0 * (1u64 << uuid7::FRACTION_BITS) as f64;
+
+/// Moments of a second that an order over the whole server has: no more UUIDs are made without leading the clock.
+const MOMENTS_PER_SECOND: u64 = 1000 << (uuid7::FRACTION_BITS + uuid7::FINER_BITS);
 
 /// What somebody wishes of IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +60,12 @@ impl Wish {
     fn ids(&self) -> u128 {
         self.servers()
             .saturating_mul(self.requirements.ids_per_second.into())
-            .saturating_mul(self.requirements.years.into())
-            .saturating_mul(SECONDS_PER_YEAR)
+            .saturating_mul(self.seconds())
+    }
+
+    /// The seconds of all years.
+    fn seconds(&self) -> u128 {
+        u128::from(self.requirements.years) * SECONDS_PER_YEAR
     }
 
     /// The layout of snowflakes that are made by shards: each may need what one server makes, and the servers have
@@ -161,12 +172,33 @@ impl Kind {
         }
     }
 
-    /// Bits of an ID that are random, where nothing else tells it from others.
-    const fn random_bits(self) -> Option<f64> {
+    /// The bits that tell its IDs apart by chance, if it is chance that does: those that are random, and for IDs of a time
+    /// those that count the different times of all years, as if IDs came evenly.
+    fn random_bits(self, wish: &Wish) -> Option<f64> {
+        let of_time = |per_second: f64| (per_second * wish.seconds() as f64).log2();
         match self {
             Kind::Uuid4 => Some(122.0),
             // 21 characters of 64.
             Kind::RandomId => Some(126.0),
+            Kind::Uuid7 | Kind::TypeId => {
+                Some(f64::from(uuid7::RANDOM_BITS) + of_time(STEPS_PER_SECOND))
+            }
+            Kind::Ulid | Kind::UlidText => {
+                Some(f64::from(uuid7::RANDOM_BITS + ulid::FURTHER_BITS) + of_time(STEPS_PER_SECOND))
+            }
+            // Those of one server differ in their moments.
+            Kind::Uuid7Ordered if wish.servers() > 1 => {
+                Some(f64::from(uuid7::UNGUESSED_BITS) + of_time(MOMENTS_PER_SECOND as f64))
+            }
+            _ => None,
+        }
+    }
+
+    /// The last Unix millisecond that its IDs can carry, if they carry a time of their own, without a layout.
+    const fn last_ms(self) -> Option<u64> {
+        match self {
+            Kind::Uuid7 | Kind::Ulid | Kind::UlidText | Kind::TypeId => Some(uuid7::LAST_MS),
+            Kind::Uuid7Ordered => Some(uuid7::LAST_ORDERED_MS),
             _ => None,
         }
     }
@@ -195,6 +227,7 @@ impl Kind {
             .unmet(wish)
             .map(str::to_owned)
             .or_else(|| no_layout.map(|none| none.to_string()))
+            .or_else(|| self.ends_early(wish, now_ms))
             .or_else(|| self.too_few(wish, numbers));
         Choice { kind: self, misfit, layout, no_layout, numbers }
     }
@@ -251,6 +284,15 @@ impl Kind {
         .find_map(|(asked, unmet)| unmet.filter(|_| asked))
     }
 
+    /// Whether its time ends before the years that are asked for.
+    fn ends_early(self, wish: &Wish, now_ms: i64) -> Option<String> {
+        let last_ms = u128::from(self.last_ms()?);
+        let wanted_ms =
+            u128::try_from(now_ms).unwrap_or(0).saturating_add(wish.seconds() * MS_PER_SECOND);
+        let year = 1970 + last_ms / (SECONDS_PER_YEAR * MS_PER_SECOND);
+        (wanted_ms > last_ms).then(|| format!("Its time ends in the year {year}."))
+    }
+
     /// Whether there are too few of them.
     fn too_few(self, wish: &Wish, numbers: Option<u64>) -> Option<String> {
         let ids = wish.ids();
@@ -271,7 +313,14 @@ impl Kind {
                 grouped(ids)
             ));
         }
-        let chance = collision_chance(ids as f64, self.random_bits()?);
+        let ids_per_second = wish.requirements.ids_per_second;
+        if self == Kind::Uuid7Ordered && ids_per_second > MOMENTS_PER_SECOND {
+            return Some(format!(
+                "A server makes at most {} a second.",
+                grouped(MOMENTS_PER_SECOND.into())
+            ));
+        }
+        let chance = collision_chance(ids as f64, self.random_bits(wish)?);
         (chance > MOST_COLLISION_CHANCE)
             .then(|| format!("Of {}, two are alike with a chance of {chance:.1e}.", grouped(ids)))
     }
@@ -293,6 +342,9 @@ impl Choice {
     pub fn runs_out_ms(&self, wish: &Wish, now_ms: i64) -> Option<i64> {
         if let Some(layout) = self.layout {
             return Some(layout.runs_out_ms());
+        }
+        if let Some(last_ms) = self.kind.last_ms() {
+            return i64::try_from(last_ms).ok().filter(|&end_ms| end_ms <= LAST_MS);
         }
         let a_second = wish.servers().saturating_mul(wish.requirements.ids_per_second.into());
         let length_ms = u128::from(self.numbers?) * MS_PER_SECOND / a_second.max(1);

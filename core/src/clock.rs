@@ -5,7 +5,9 @@
 //! one reading of both and checks later ones against it. The caller holds whatever lock protects
 //! the monitor.
 
-use crate::time::unix_ms;
+use std::fmt;
+
+use crate::time::{NS_PER_MS, unix_ms};
 
 /// Both clocks, read at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -87,6 +89,48 @@ impl ClockMonitor {
     }
 }
 
+/// Steps of the clock that no line of the log reports yet. Steps in opposite directions are kept apart: their sum may be
+/// zero although the clock was set.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnloggedSteps {
+    steps: u64,
+    back_ns: u64,
+    forward_ns: u64,
+}
+
+impl UnloggedSteps {
+    /// Adds a step as [`ClockCheck::stepped_ns`] has it; zero is none.
+    pub fn note(&mut self, stepped_ns: i64) {
+        let total_ns = match stepped_ns {
+            0 => return,
+            ..0 => &mut self.back_ns,
+            1.. => &mut self.forward_ns,
+        };
+        *total_ns = total_ns.saturating_add(stepped_ns.unsigned_abs());
+        self.steps += 1;
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.steps == 0
+    }
+}
+
+/// How the clock was set, to follow "the clock was".
+impl fmt::Display for UnloggedSteps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let directions = [("back", self.back_ns), ("forward", self.forward_ns)];
+        let set: Vec<String> = directions
+            .into_iter()
+            .filter(|&(_, by_ns)| by_ns > 0)
+            .map(|(direction, by_ns)| format!("{direction} by {} ms", by_ns / NS_PER_MS))
+            .collect();
+        write!(f, "set {}", set.join(" and "))?;
+        if self.steps > 1 { write!(f, ", in {} steps", self.steps) } else { Ok(()) }
+    }
+}
+
 /// By how much the wall clock went further than the monotonic one between two readings.
 fn gain_ns(from: ClockReading, to: ClockReading) -> i64 {
     let wall = i128::from(to.wall_ns) - i128::from(from.wall_ns);
@@ -148,6 +192,24 @@ mod tests {
         let step = monitor.check(at(1_000_301, 11), MAX_JUMP);
         assert_eq!(step, ClockCheck { stepped_ns: 300 * S.cast_signed(), jumped_ns: None });
         assert_eq!(monitor.check(at(1_000_302, 12), MAX_JUMP), steady());
+    }
+
+    #[test]
+    fn steps_that_cancel_each_other_out_are_told() {
+        let mut steps = UnloggedSteps::default();
+        steps.note(0);
+        assert!(steps.is_empty());
+        steps.note(-3_600_000_000_000);
+        assert_eq!(steps.to_string(), "set back by 3600000 ms");
+        steps.note(3_600_000_000_000);
+        assert_eq!(
+            steps.to_string(),
+            "set back by 3600000 ms and forward by 3600000 ms, in 2 steps"
+        );
+        steps.note(i64::MIN);
+        steps.note(i64::MIN);
+        steps.note(i64::MIN);
+        assert!(!steps.is_empty());
     }
 
     #[test]

@@ -116,9 +116,15 @@ impl Lead {
         self.lead_ms.saturating_sub(self.max_lead_ms as i64).saturating_add(self.reserve_ms as i64)
     }
 
-    /// The smallest `id_gen.max_lead` that allows the next ID.
-    pub const fn needed_ms(&self) -> i64 {
-        self.lead_ms.saturating_add(self.reserve_ms as i64)
+    /// An `id_gen.max_lead`, in seconds, that allows the next ID and of which enough is left; as much as there can be where
+    /// that is less. `None` if no larger one allows it.
+    pub fn allowing_max_lead_s(&self) -> Option<i64> {
+        let largest_s = i64::from(LARGEST_MAX_LEAD_MS) / 1000;
+        let needed_ms = self.lead_ms.saturating_add(self.reserve_ms.into());
+        let comfortable_ms = (self.lead_ms as f64 / HIGH_SHARE) as i64;
+        let max_lead_s = (needed_ms.max(comfortable_ms) / 1000 + 1).min(largest_s);
+        let max_lead_ms = max_lead_s * 1000;
+        (max_lead_ms >= needed_ms && max_lead_ms > self.max_lead_ms.into()).then_some(max_lead_s)
     }
 
     /// How much of the allowed lead is used. A lead of one tick is always normal: a full tick
@@ -133,9 +139,29 @@ impl Lead {
             LeadLevel::Exceeded
         }
     }
+}
 
-    /// The smallest `id_gen.max_lead` of which this lead leaves enough.
-    pub fn comfortable_ms(&self) -> i64 {
-        (self.lead_ms as f64 / HIGH_SHARE) as i64
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR_MS: i64 = 3_600_000;
+
+    fn allowing(lead_ms: i64, max_lead_ms: u32, reserve_ms: u32) -> Option<i64> {
+        Lead { lead_ms, max_lead_ms, reserve_ms }.allowing_max_lead_s()
+    }
+
+    #[test]
+    fn an_allowed_lead_leaves_some_of_it() {
+        assert_eq!(allowing(HOUR_MS, 5_000, 0), Some(4_501));
+        assert_eq!(allowing(10, 0, 3_000), Some(4));
+    }
+
+    #[test]
+    fn where_the_setting_ends_it_allows_the_next_id_or_is_not_offered() {
+        assert_eq!(allowing(23 * HOUR_MS, 5_000, 0), Some(24 * 3_600));
+        assert_eq!(allowing(23 * HOUR_MS, LARGEST_MAX_LEAD_MS, 0), None);
+        assert_eq!(allowing(25 * HOUR_MS, 5_000, 0), None);
+        assert_eq!(allowing(i64::MAX, 5_000, u32::MAX), None);
     }
 }

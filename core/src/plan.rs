@@ -3,10 +3,10 @@
 //!
 //! [`propose`] follows one rule, so that its answer can be predicted. The epoch is the first day of
 //! the current year. The tick is the finest of [`TICKS_MS`] with which every field can be as wide as
-//! the requirements need, because IDs are in order to one tick. What is left of the bits goes to the
-//! sequence until one server can make four times what is required, and at least 4,096 IDs a
-//! millisecond; then to the time, until it lasts twice as long as required. The rest stays unused
-//! above the time, for [`wider_sequence`] and [`successor`] to use.
+//! the requirements need, because IDs are in order to one tick. What is left of the bits goes to more
+//! than is required: to four times the IDs a second, four times the servers, twice the regions and
+//! twice the years; then to what is usual, 60 years, 64 servers of a region and 4,096 IDs a
+//! millisecond. The rest stays unused above the time, for [`wider_sequence`] and [`successor`] to use.
 
 use std::fmt;
 
@@ -22,16 +22,23 @@ pub const TICKS_MS: [u32; 4] = [1, 10, 100, 1000];
 /// Bits of an integer that a JavaScript number holds exactly (ECMA-262, `Number.MAX_SAFE_INTEGER`).
 pub const JS_SAFE_BITS: u32 = 53;
 
-/// How many times the IDs required the sequence should have room, if bits are left: a peak is
+/// How many times the required IDs and servers there should be room for, if bits are left: both are
 /// often guessed too low.
-const AMPLE_RATE: u64 = 4;
+const AMPLE: u64 = 4;
 
-/// The IDs a second for which the sequence should have room at least, if bits are left: 4,096 a
-/// millisecond, as most layouts have it, so that a bulk load need not wait.
-const AMPLE_IDS_PER_SECOND: u64 = 4_096_000;
+/// How many times the required regions there should be room for, if bits are left, and how many times
+/// the required years the layout should last.
+const TWICE: u32 = 2;
 
-/// How many times the required years the layout should last, if bits are left then.
-const AMPLE_YEARS: u32 = 2;
+/// For how many years a layout lasts at least, if bits are left: about as long as most do.
+const USUAL_YEARS: u32 = 60;
+
+/// For how many servers of a region there is room at least, if bits are left.
+const USUAL_SERVERS: u64 = 64;
+
+/// The IDs a second for which the sequence has room at least, if bits are left: 4,096 a millisecond,
+/// as in most layouts, so that a bulk load need not wait.
+const USUAL_IDS_PER_SECOND: u64 = 4_096_000;
 
 /// What a layout should be able to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,20 +127,58 @@ pub fn propose(requirements: &Requirements, now_ms: i64) -> Result<Layout, NoLay
     let Some(leanest) = leanest(requirements, now_ms) else {
         return Err(no_layout(requirements, now_ms));
     };
-    let mut layout = leanest;
-    let mut widen_until = |field, enough: &dyn Fn(&Layout) -> bool| {
-        while !enough(&layout) {
-            match widened(&layout, field, requirements.max_bits()) {
-                Some(wider) => layout = wider,
-                None => break,
-            }
+    let Requirements { ids_per_second, servers, regions, years, .. } = *requirements;
+    let wanted = [
+        Wanted::Rate(ids_per_second.saturating_mul(AMPLE)),
+        Wanted::Numbers(Field::Worker, servers.saturating_mul(AMPLE)),
+        Wanted::Numbers(
+            Field::Datacenter,
+            if regions > 1 { regions.saturating_mul(TWICE.into()) } else { 1 },
+        ),
+        Wanted::End(in_years(now_ms, years.saturating_mul(TWICE))),
+        Wanted::End(in_years(now_ms, USUAL_YEARS)),
+        Wanted::Numbers(Field::Worker, USUAL_SERVERS),
+        Wanted::Rate(USUAL_IDS_PER_SECOND),
+    ];
+    Ok(wanted.iter().fold(leanest, |layout, wanted| wanted.widen(layout, requirements.max_bits())))
+}
+
+/// What a layout should have room for, if bits are left.
+enum Wanted {
+    /// IDs a second of one server.
+    Rate(u64),
+    /// Numbers of a field.
+    Numbers(Field, u64),
+    /// Time until a Unix millisecond; `None` after the year 9999.
+    End(Option<i64>),
+}
+
+impl Wanted {
+    /// The layout with as much room for it as so many bits allow.
+    fn widen(&self, mut layout: Layout, max_bits: u32) -> Layout {
+        while !self.is_met(&layout)
+            && let Some(wider) = widened(&layout, self.field(), max_bits)
+        {
+            layout = wider;
         }
-    };
-    let rate = requirements.ids_per_second.saturating_mul(AMPLE_RATE).max(AMPLE_IDS_PER_SECOND);
-    widen_until(Field::Sequence, &|layout| layout.per_second() >= rate);
-    let end_ms = in_years(now_ms, requirements.years.saturating_mul(AMPLE_YEARS));
-    widen_until(Field::Time, &|layout| end_ms.is_some_and(|end_ms| lasts_until(layout, end_ms)));
-    Ok(layout)
+        layout
+    }
+
+    const fn field(&self) -> Field {
+        match *self {
+            Wanted::Rate(_) => Field::Sequence,
+            Wanted::Numbers(field, _) => field,
+            Wanted::End(_) => Field::Time,
+        }
+    }
+
+    fn is_met(&self, layout: &Layout) -> bool {
+        match *self {
+            Wanted::Rate(ids_per_second) => layout.per_second() >= ids_per_second,
+            Wanted::Numbers(field, count) => u64::from(layout.max_number(field)) + 1 >= count,
+            Wanted::End(end_ms) => end_ms.is_some_and(|end_ms| lasts_until(layout, end_ms)),
+        }
+    }
 }
 
 /// The layout with the finest tick that meets the requirements, and no field wider than it must be.
@@ -327,11 +372,15 @@ mod tests {
     }
 
     #[test]
-    fn bits_left_over_go_to_the_sequence_then_to_the_time_then_nowhere() {
-        // One ID a second needs one bit, and gets twelve; 1 year needs 36 bits, and 2 years 37.
+    fn bits_left_over_go_to_more_than_is_required_then_nowhere() {
+        // One ID a second of one server for a year needs 38 bits: what is usual needs 59.
         proposed(
             requirements(1, 1, 1, false),
-            "epoch=2026-01-01 tick=1ms time:37 worker:1 sequence:12",
+            "epoch=2026-01-01 tick=1ms time:41 worker:6 sequence:12",
+        );
+        proposed(
+            requirements(100, 1, 1, true),
+            "epoch=2026-01-01 tick=1ms time:41 worker:6 sequence:6",
         );
         // 3,000,000 IDs a second need 12 bits, and four times as many 14; 60 years need 41 bits, 120
         // years 42.
@@ -339,10 +388,10 @@ mod tests {
             requirements(3_000_000, 100, 60, false),
             "epoch=2026-01-01 tick=1ms time:42 worker:7 sequence:14",
         );
-        // Only the sequence gets what is left of 53 bits.
+        // Four times the IDs and servers and twice the years take 4 of the 7 bits that are left of 53.
         proposed(
             requirements(1000, 32, 20, true),
-            "epoch=2026-01-01 tick=1ms time:40 worker:5 sequence:8",
+            "epoch=2026-01-01 tick=1ms time:41 worker:7 sequence:5",
         );
     }
 
@@ -362,7 +411,7 @@ mod tests {
     fn regions_have_a_field_of_their_own() {
         proposed(
             Requirements { regions: 3, ..requirements(10_000, 10, 30, false) },
-            "epoch=2026-01-01 tick=1ms time:41 datacenter:2 worker:4 sequence:12",
+            "epoch=2026-01-01 tick=1ms time:41 datacenter:3 worker:6 sequence:12",
         );
         advised(
             Requirements { regions: 3, ..requirements(1_000_000, 8, 30, true) },

@@ -16,7 +16,7 @@ pub const CHARACTERS: usize = 26;
 const TIME_BITS: u32 = 48;
 const REST_BITS: u32 = u128::BITS - TIME_BITS;
 /// Bits beyond the random part of a payload of a UUIDv7's.
-const FURTHER_BITS: u32 = 6;
+pub(crate) const FURTHER_BITS: u32 = 6;
 
 /// The ULID of a payload made of a UUIDv7's steps, and of further random bits.
 #[inline(always)]

@@ -13,7 +13,7 @@ use crate::time::NS_PER_MS;
 use crate::uuid::VARIANT;
 
 /// Bits of the sub-millisecond fraction.
-const FRACTION_BITS: u32 = 12;
+pub(crate) const FRACTION_BITS: u32 = 12;
 /// Bits of the random part.
 pub(crate) const RANDOM_BITS: u32 = 62;
 const RANDOM_MASK: u64 = (1 << RANDOM_BITS) - 1;
@@ -21,6 +21,9 @@ const VERSION: u64 = 7;
 
 /// Last millisecond that a UUIDv7 can carry: 48 bits.
 pub const LAST_MS: u64 = (1 << 48) - 1;
+
+/// Last millisecond of an order over the whole server, in the year 2527: moments have 64 bits.
+pub const LAST_ORDERED_MS: u64 = u64::MAX >> (FRACTION_BITS + FINER_BITS);
 
 /// Makes payloads in order, of steps as [`steps`] gives them.
 pub type Generator = ordered::Generator<RANDOM_BITS>;
@@ -45,8 +48,8 @@ pub const fn moved(payload: Payload, unix_ms: u64) -> [u8; 16] {
 
 /// Bits that a moment of an order over the whole server has beyond a step: its unit is 2^-20 ms, about a nanosecond, so
 /// that a thousand million a second lead no clock. They are the highest of the random part.
-const FINER_BITS: u32 = 8;
-const UNGUESSED_BITS: u32 = RANDOM_BITS - FINER_BITS;
+pub(crate) const FINER_BITS: u32 = 8;
+pub(crate) const UNGUESSED_BITS: u32 = RANDOM_BITS - FINER_BITS;
 
 /// A time since the Unix epoch as a moment of an order over the whole server. 64 bits last until the year 2527.
 #[inline(always)]

@@ -158,13 +158,14 @@ fn the_first_for_each_wish() {
         first(Wish { secret: true, sortable: false, requirements: in_js, ..USUAL }),
         Kind::Uuid4
     );
+    // Too many for 53 bits, and for the random bits of UUIDs.
     let much = Requirements {
         ids_per_second: 1_000_000,
         servers: 64,
         js_safe: true,
         ..USUAL.requirements
     };
-    assert_eq!(first(Wish { requirements: much, ..USUAL }), Kind::Uuid7);
+    assert_eq!(fitting(&Wish { requirements: much, ..USUAL }), []);
     assert_eq!(fitting(&Wish { dense: true, ..USUAL }), []);
 }
 
@@ -214,10 +215,32 @@ fn reasons() {
         years: 300,
         ..USUAL.requirements
     };
+    for kind in [Kind::Uuid4, Kind::Uuid7, Kind::Uuid7Ordered, Kind::Ulid, Kind::TypeId] {
+        said(
+            Wish { sortable: false, requirements: much, ..USUAL },
+            kind,
+            "Of 9,467,085,600,000,000,000,000, two are alike with a chance of 1.0e0.",
+        );
+    }
+    // With servers of their own, those in order differ by their moments, as far as there are some.
+    let alone = Requirements { servers: 1, ..much };
+    assert_eq!(
+        Kind::Uuid7Ordered.choice(&Wish { requirements: alone, ..USUAL }, NOW_MS).misfit,
+        None
+    );
+    let too_much = Requirements { ids_per_second: 1_000_000_000_000, ..alone };
     said(
-        Wish { sortable: false, requirements: much, ..USUAL },
-        Kind::Uuid4,
-        "Of 9,467,085,600,000,000,000,000, two are alike with a chance of 1.0e0.",
+        Wish { requirements: too_much, ..USUAL },
+        Kind::Uuid7Ordered,
+        "A server makes at most 1,048,576,000 a second.",
+    );
+    let ages = Requirements { years: 100_000, ids_per_second: 1, ..alone };
+    said(Wish { requirements: ages, ..USUAL }, Kind::Uuid7, "Its time ends in the year 10889.");
+    said(Wish { requirements: ages, ..USUAL }, Kind::Ulid, "Its time ends in the year 10889.");
+    said(
+        Wish { requirements: ages, ..USUAL },
+        Kind::Uuid7Ordered,
+        "Its time ends in the year 2527.",
     );
 }
 

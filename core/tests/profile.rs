@@ -11,6 +11,7 @@ use id_gen_core::profile::kind::{Candidates, Kind, Plausibility};
 use id_gen_core::profile::nodes::{MAX_NODES, Node, Nodes};
 use id_gen_core::profile::pace::{PAUSES, Pace};
 use id_gen_core::profile::remainders::{Remainders, SHARDS};
+use id_gen_core::profile::rounding::{Rounded, Rounding};
 use id_gen_core::profile::timeline::{MAX_BUCKETS, Timeline, WIDTHS_MS};
 use id_gen_core::profile::{snowflakes, uuids};
 use id_gen_core::uuid7;
@@ -124,6 +125,50 @@ fn a_sequence_from_zero_is_uneven_and_one_in_order_is_not() {
     assert_eq!(uneven, [2, 4, 6, 8, 10, 12, 16, 32]);
     assert_eq!(zero.spreads()[0].fullest, 0);
     assert!((zero.spreads()[0].excess() - 2.0).abs() < 1e-9);
+}
+
+/// What numbers went through, as far as a profile can tell.
+fn rounded(layout: &Layout, numbers: impl Iterator<Item = i64>) -> Option<Rounded> {
+    let mut rounding = Rounding::new(layout);
+    numbers.for_each(|number| rounding.note(number));
+    rounding.found()
+}
+
+/// IDs of one in each millisecond, whose sequences begin anywhere.
+fn steady(layout: &Layout, count: i64) -> impl Iterator<Item = i64> {
+    (0..count).map(|i| id(layout, NOW_MS - i, 0, 1, (i * 37 % 64) as u32))
+}
+
+#[test]
+fn what_numbers_went_through_is_told() {
+    let layout = layout("default");
+    let exact = || steady(&layout, 100);
+    assert_eq!(rounded(&layout, exact()), None);
+    let doubles = || exact().map(|number| number as f64);
+    assert_eq!(rounded(&layout, doubles().map(|double| double as i64)), Some(Rounded::Double(64)));
+    let written = doubles().map(|double| double.to_string().parse().unwrap());
+    assert_eq!(rounded(&layout, written), Some(Rounded::DoubleAsText));
+    let imported = exact().map(|number| number / 1000 * 1000);
+    assert_eq!(rounded(&layout, imported), Some(Rounded::Spreadsheet(1000)));
+    // One that is exact shows that the others did not go through it.
+    let mixed = doubles().map(|double| double as i64).chain(exact().skip(1).take(1));
+    assert_eq!(rounded(&layout, mixed), None);
+    assert_eq!(rounded(&layout, doubles().map(|double| double as i64).take(19)), None);
+}
+
+#[test]
+fn numbers_that_may_be_as_they_were_made_are_not_taken_for_rounded() {
+    // Every tick begins with sequence 0.
+    let zero = layout("default");
+    assert_eq!(rounded(&zero, (0..100).map(|i| id(&zero, NOW_MS - i, 0, 1, 0))), None);
+    // The worker has the lowest bits, and is the same in all.
+    let sonyflake = layout("sonyflake");
+    let ids = (0..100).map(|i| id(&sonyflake, NOW_MS - i * 10, 0, 4096, i as u32));
+    assert_eq!(rounded(&sonyflake, ids), None);
+    // A double holds all IDs of 53 bits.
+    let js = layout("js");
+    assert_eq!(rounded(&js, steady(&js, 1000)), None);
+    assert_eq!(rounded(&js, [i64::MIN, -1, 0, i64::MAX].into_iter()), None);
 }
 
 #[test]

@@ -46,22 +46,21 @@ pub const RESET: &str = "Restore the file; or let a superuser start again above 
 pub const SET_LAYOUT_BACK: &str =
     "Set id_gen.layout back to the one before and restart the server.";
 
-/// Where IDs are far ahead of the clock: names the setting that allows the lead, if it goes as far as is
-/// needed.
-pub fn ahead(lead: &Lead, needed_ms: i64) -> String {
+/// Where IDs are far ahead of the clock: names the setting that allows the lead and leaves some of it, if the setting
+/// goes that far. Errors and checks have the same line.
+pub fn ahead(lead: &Lead) -> String {
     let behind_ms = lead.excess_ms();
     let wait = if behind_ms > 0 {
         format!("Wait {} s for the clock to catch up", behind_ms / 1000 + 1)
     } else {
         "Ask for fewer".to_owned()
     };
-    if needed_ms > LARGEST_MAX_LEAD_MS.into() {
-        return format!("{wait}; if it was set back, put it right. {TAKE_BACK}");
+    match lead.allowing_max_lead_s() {
+        None => format!("{wait}; if it was set back, put it right. {TAKE_BACK}"),
+        Some(max_lead_s) => format!(
+            "{wait}; if it was set back, put it right; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{max_lead_s}s'; SELECT pg_reload_conf();"
+        ),
     }
-    format!(
-        "{wait}; if it was set back, put it right; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{}s'; SELECT pg_reload_conf();",
-        needed_ms / 1000 + 1
-    )
 }
 
 /// Where an ID that is observed is too far ahead of the clock: allows the difference, if it is one of clocks.

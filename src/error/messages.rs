@@ -534,7 +534,7 @@ impl Reason {
                 .detail(format!(
                     "The next one would be {lead_ms} ms ahead of the clock; id_gen.max_lead allows {max_lead_ms} ms{less}, and waiting {max_wait_ms} ms (id_gen.max_wait) was not enough."
                 ))
-                .hint(hint::ahead(lead, lead.needed_ms()))
+                .hint(hint::ahead(lead))
             }
             Reason::Jumped { by_ns, max_jump_ms } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

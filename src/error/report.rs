@@ -1,6 +1,6 @@
 //! Raising errors, and writing their words to the log without raising them.
 
-use id_gen_core::time::NS_PER_MS;
+use id_gen_core::clock::UnloggedSteps;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -41,8 +41,6 @@ pub fn log_line(line: impl Into<String>) {
 
 /// Writes the line about a clock that was set.
 #[cold]
-pub fn log_clock_step(stepped_ns: i64) {
-    let ms = stepped_ns.unsigned_abs() / NS_PER_MS;
-    let direction = if stepped_ns < 0 { "back" } else { "forward" };
-    log_line(format!("id_gen: the clock was set {direction} by {ms} ms"));
+pub fn log_clock_steps(steps: &UnloggedSteps) {
+    log_line(format!("id_gen: the clock was {steps}"));
 }

@@ -10,13 +10,13 @@ use crate::shared::SharedState;
 /// # Errors
 /// If the clock jumped.
 pub fn check(shared: &SharedState) -> Result<u64, Error> {
-    let (checked, step) = {
+    let (checked, steps) = {
         let mut state = shared.lock();
         let checked = state.check_clocks().map_err(|by_ns| state.jumped(by_ns));
-        (checked, state.take_unlogged_step())
+        (checked, state.take_unlogged_steps())
     };
-    if let Some(stepped_ns) = step {
-        report::log_clock_step(stepped_ns);
+    if let Some(steps) = steps {
+        report::log_clock_steps(&steps);
     }
     checked.map(|now| now.wall_ns)
 }

@@ -62,13 +62,13 @@ fn observe_at_length(backend: Backend, layout: &Layout, id: u64) -> Result<(), E
     let mut wait: Option<Wait> = None;
     loop {
         check_for_interrupts!();
-        let (attempted, max_lead_ms, step) = {
+        let (attempted, max_lead_ms, steps) = {
             let mut state = shared.lock();
             let attempted = attempt(shared, &mut state, layout, id);
-            (attempted, state.settings.max_lead_ms, state.take_unlogged_step())
+            (attempted, state.settings.max_lead_ms, state.take_unlogged_steps())
         };
-        if let Some(stepped_ns) = step {
-            report::log_clock_step(stepped_ns);
+        if let Some(steps) = steps {
+            report::log_clock_steps(&steps);
         }
         let Err(obstacle) = attempted else { return Ok(()) };
         match obstacle {

@@ -88,7 +88,7 @@ pub fn replication() -> Result<Option<String>, Error> {
 }
 
 /// What the defaults of columns use of this extension: `p` is its function, `used` the dependency of the default on it.
-const USED_BY_DEFAULTS: &str = "
+pub(super) const USED_BY_DEFAULTS: &str = "
                pg_extension e
           JOIN pg_depend member ON member.refclassid = 'pg_extension'::regclass
                AND member.refobjid = e.oid AND member.classid = 'pg_proc'::regclass
@@ -98,70 +98,15 @@ const USED_BY_DEFAULTS: &str = "
                AND used.classid = 'pg_attrdef'::regclass";
 
 /// The column and the table of such a default: `a` and `c`.
-const COLUMN_OF_DEFAULT: &str = "
+pub(super) const COLUMN_OF_DEFAULT: &str = "
           JOIN pg_attrdef d ON d.oid = used.objid
           JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
           JOIN pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p') AND NOT c.relispartition";
 
 /// A sequence that such a default names: `of` is the dependency on it.
-const SEQUENCE_OF_DEFAULT: &str = "
+pub(super) const SEQUENCE_OF_DEFAULT: &str = "
           JOIN pg_depend of ON of.classid = used.classid AND of.objid = used.objid
                AND of.refclassid = 'pg_class'::regclass AND of.refobjsubid = 0";
-
-/// A column whose type does not hold all that fills it.
-pub struct NarrowColumn {
-    /// Table and column, as one types them.
-    pub name: String,
-    /// Its type.
-    pub type_name: String,
-    /// What to type about it.
-    pub remedy: String,
-}
-
-/// Columns of this database whose default is a snowflake and whose type is too small for it, or
-/// rounds it.
-pub fn narrow_columns() -> Result<Vec<NarrowColumn>, Error> {
-    narrow(&format!(
-        "
-        SELECT format('%s.%I', c.oid::regclass, a.attname), format_type(a.atttypid, a.atttypmod),
-               format('ALTER TABLE %s ALTER COLUMN %I TYPE bigint;', c.oid::regclass, a.attname)
-          FROM {USED_BY_DEFAULTS} {COLUMN_OF_DEFAULT}
-         WHERE p.proname LIKE 'snowflake\\_next%'
-           AND a.atttypid IN ('smallint'::regtype, 'integer'::regtype,
-                              'real'::regtype, 'double precision'::regtype)
-         ORDER BY 1"
-    ))
-}
-
-/// Columns of this database whose default is a ticket, and which end before its sequence does.
-pub fn columns_shorter_than_sequence() -> Result<Vec<NarrowColumn>, Error> {
-    narrow(&format!(
-        "
-        SELECT format('%s.%I', c.oid::regclass, a.attname), format_type(a.atttypid, a.atttypmod),
-               format('ALTER SEQUENCE %s MAXVALUE %s;', s.seqrelid::regclass, holds.largest)
-          FROM {USED_BY_DEFAULTS} {COLUMN_OF_DEFAULT} {SEQUENCE_OF_DEFAULT}
-          JOIN pg_sequence s ON s.seqrelid = of.refobjid
-          JOIN (VALUES ('smallint'::regtype, 32767), ('integer', 2147483647)) AS holds (type, largest)
-               ON holds.type = a.atttypid AND holds.largest < s.seqmax
-         WHERE p.proname = 'ticket_next'
-         ORDER BY 1"
-    ))
-}
-
-fn narrow(query: &str) -> Result<Vec<NarrowColumn>, Error> {
-    Spi::connect(|client| {
-        client
-            .select(query, None, &[])?
-            .map(|row| {
-                Ok(NarrowColumn {
-                    name: string(row.get(1)?),
-                    type_name: string(row.get(2)?),
-                    remedy: string(row.get(3)?),
-                })
-            })
-            .collect()
-    })
-}
 
 /// A sequence that tickets are of.
 pub struct TicketSequence {

@@ -19,9 +19,8 @@ use crate::error::test_server::{ON_COMMAND_LINE, UNSET};
 use crate::error::{self, Error, Message, Reason, hint, ticket};
 use crate::fleet::commands;
 use crate::generate::{startup, test_server};
-use crate::observe::catalog_queries::{
-    self as catalog, Column, FileSetting, Holds, NarrowColumn, TicketSequence,
-};
+use crate::observe::catalog_queries::{self as catalog, Column, FileSetting, Holds, TicketSequence};
+use crate::observe::narrow_columns::{self, NarrowColumn};
 use crate::observe::readiness;
 use crate::os::clock;
 use crate::pg::sequence::Definition;
@@ -509,12 +508,20 @@ fn clock_steps(on: &CheckedServer) -> CheckResult {
         return Fine("the clock has not been set".to_owned());
     }
     let largest_ms = totals.largest_step_back_ns / NS_PER_MS;
+    let was_back = format!("back {}, by up to {largest_ms} ms", times(back));
+    let was_forward = format!("forward {}", times(forward));
+    let directions = [(back, was_back), (forward, was_forward)];
+    let set: Vec<String> =
+        directions.into_iter().filter(|(count, _)| *count > 0).map(|(_, words)| words).collect();
     Warning(
-        format!(
-            "the clock was set back {back} times, by up to {largest_ms} ms, and forward {forward} times"
-        ),
+        format!("the clock was set {}", set.join(" and ")),
         "Find out what sets the clock instead of slewing it; then reset the counts: SELECT id_gen_stat_reset();".to_owned(),
     )
+}
+
+/// How often something happened.
+fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
 fn clock_synchronized() -> CheckResult {
@@ -540,11 +547,10 @@ fn lead(on: &CheckedServer) -> CheckResult {
         "IDs are {} ms ahead of the clock, of {} ms allowed",
         lead.lead_ms, lead.max_lead_ms
     );
-    let remedy = || hint::ahead(&lead, lead.comfortable_ms());
     match lead.level(&on.layout) {
         LeadLevel::Normal => Fine(found),
-        LeadLevel::High => Warning(found, remedy()),
-        LeadLevel::Exceeded => Wrong(found, remedy()),
+        LeadLevel::High => Warning(found, hint::ahead(&lead)),
+        LeadLevel::Exceeded => Wrong(found, hint::ahead(&lead)),
     }
 }
 
@@ -633,7 +639,7 @@ fn max_lead(on: &CheckedServer) -> CheckResult {
 }
 
 fn column_types() -> Result<CheckResult, Error> {
-    let narrow = catalog::narrow_columns()?;
+    let narrow = narrow_columns::of_snowflakes(readiness::layout().ok().as_ref())?;
     if narrow.is_empty() {
         return Ok(Fine("every column that is filled with snowflakes can hold them".to_owned()));
     }
@@ -696,7 +702,7 @@ fn tickets() -> Result<CheckResult, Error> {
         );
         ending.push((words, ticket::longer(name, definition)));
     }
-    for column in catalog::columns_shorter_than_sequence()? {
+    for column in narrow_columns::of_tickets()? {
         let NarrowColumn { name, type_name, remedy } = column;
         ending.push((
             format!("{name} is {type_name}, and ends before its sequence does"),
@@ -718,7 +724,8 @@ fn tickets() -> Result<CheckResult, Error> {
     } else if is_crowded {
         Warning(
             format!(
-                "{evictions} times a sequence lost the numbers held for it to another, which leaves gaps: a server has room for {PLACES}"
+                "{} a sequence lost the numbers held for it to another, which leaves gaps: a server has room for {PLACES}",
+                times(evictions)
             ),
             format!(
                 "If gaps matter, take tickets of {PLACES} sequences at most, and nextval() of the others."

@@ -3,6 +3,7 @@
 
 pub mod catalog_queries;
 pub mod checks;
+mod narrow_columns;
 pub mod profile;
 pub mod readiness;
 

@@ -21,7 +21,7 @@ use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use id_gen_core::allocator::Allocator;
-use id_gen_core::clock::{ClockMonitor, ClockReading};
+use id_gen_core::clock::{ClockMonitor, ClockReading, UnloggedSteps};
 use id_gen_core::fleet::Number;
 use id_gen_core::frontier::{Run, SequenceStart};
 use id_gen_core::horizon::{self, Floor, Look, Outdated, Prepared, PreparedTable};
@@ -142,8 +142,8 @@ pub struct State {
     initialized: bool,
     /// Whether the last write of the reservation failed.
     pub write_failing: bool,
-    /// Steps of the clock that no log line reports yet, added up.
-    unlogged_step_ns: i64,
+    /// Steps of the clock that no log line reports yet.
+    unlogged_steps: UnloggedSteps,
     step_log_limit: RateLimit,
     /// Below every ID that may still be admitted: no horizon was above it. Known with the first allocator.
     pub floor: Floor,
@@ -273,7 +273,7 @@ impl State {
             1 => totals.steps_forward += 1,
             _ => {}
         }
-        self.unlogged_step_ns = self.unlogged_step_ns.saturating_add(checked.stepped_ns);
+        self.unlogged_steps.note(checked.stepped_ns);
         checked.jumped_ns.map_or(Ok(reading), Err)
     }
 
@@ -282,14 +282,14 @@ impl State {
         Reason::Jumped { by_ns, max_jump_ms: self.settings.max_jump_ms }.into()
     }
 
-    /// A step of the clock that is to be logged now, in nanoseconds: the first at once, then at most one
-    /// every few seconds, so that a clock which is set again and again does not fill the log.
-    pub fn take_unlogged_step(&mut self) -> Option<i64> {
-        if self.unlogged_step_ns == 0 {
+    /// Steps of the clock that are to be logged now: the first at once, then those of some seconds together, so that a
+    /// clock which is set again and again does not fill the log.
+    pub fn take_unlogged_steps(&mut self) -> Option<UnloggedSteps> {
+        if self.unlogged_steps.is_empty() {
             return None;
         }
         self.step_log_limit.admit(clock::mono_ns())?;
-        Some(std::mem::take(&mut self.unlogged_step_ns))
+        Some(std::mem::take(&mut self.unlogged_steps))
     }
 
     /// Who this server is by its settings and by what the registry granted.
@@ -625,6 +625,8 @@ impl SharedState {
     pub fn accept_clock(&self) {
         let max_lead_ms = {
             let mut state = self.lock();
+            // A step that no process has noticed yet is counted, and will be logged, before it is trusted.
+            state.check_clocks().ok();
             if let Some(allocator) = &mut state.allocator {
                 allocator.monitor = ClockMonitor::new(clock::both());
             }
@@ -957,7 +959,7 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usiz
             settings_read_us: 0,
             initialized: false,
             write_failing: false,
-            unlogged_step_ns: 0,
+            unlogged_steps: UnloggedSteps::default(),
             step_log_limit: RateLimit::default(),
             floor: Floor::default(),
             resets: 0,

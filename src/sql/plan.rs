@@ -37,6 +37,7 @@ fn wish(call: &Call) -> Result<Wish, Error> {
     let integer = |index| call.int4(index).map(i64::from);
     let years = positive("years", integer(2))?;
     let shards = given("shards", integer(5))?;
+    let secret = given("secret", call.bool(6))?;
     Ok(Wish {
         requirements: Requirements {
             ids_per_second: positive("ids_per_second", call.int8(0))?,
@@ -46,8 +47,9 @@ fn wish(call: &Call) -> Result<Wish, Error> {
             js_safe: given("js_safe", call.bool(3))?,
         },
         shards: u64::try_from(shards).map_err(|_| negative_shards(shards))?,
-        secret: given("secret", call.bool(6))?,
-        sortable: given("sortable", call.bool(7))?,
+        secret,
+        // Left out, it is asked for unless the IDs are to be secret: most secret kinds do not sort.
+        sortable: call.bool(7).unwrap_or(!secret),
         dense: given("dense", call.bool(8))?,
     })
 }

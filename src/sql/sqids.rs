@@ -34,8 +34,7 @@ sql_function! {
     /// `sqids_decode(id text, min_length integer, alphabet text) → bigint[]`
     fn sqids_decode(call) {
         let id = call.bytes(0).unwrap_or_default();
-        let numbers = with_sqids(call, |sqids| decode(sqids, id))?
-            .ok_or_else(|| no_sqid(id))?;
+        let numbers = with_sqids(call, |sqids| decode(sqids, id))??;
         Ok(numbers.into_datum().unwrap_or(pg_sys::Datum::null()))
     }
 }
@@ -58,16 +57,24 @@ fn numbers(call: &Call) -> Result<Vec<u64>, Error> {
         .ok_or_else(|| bad_number().into())
 }
 
-/// The numbers of a text, if they are written so.
-fn decode(sqids: &Sqids, id: &[u8]) -> Option<Vec<i64>> {
-    let id = std::str::from_utf8(id).ok().filter(|id| id.len() <= MOST_BYTES)?;
-    let numbers = sqids.decode(id);
-    let is_written_so =
-        numbers.len() <= MOST_NUMBERS && sqids.encode(&numbers).is_ok_and(|text| text == id);
-    if !is_written_so {
-        return None;
+/// The numbers of a text.
+///
+/// # Errors
+/// If they are not written so, are too many, or one of them is no `bigint`: other libraries write more.
+fn decode(sqids: &Sqids, id: &[u8]) -> Result<Vec<i64>, Message> {
+    if id.len() > MOST_BYTES {
+        return Err(long_text(id.len()));
     }
-    numbers.into_iter().map(|number| i64::try_from(number).ok()).collect()
+    let text = std::str::from_utf8(id).map_err(|_| no_sqid(id))?;
+    let numbers = sqids.decode(text);
+    if numbers.len() > MOST_NUMBERS {
+        return Err(too_many(numbers.len()));
+    }
+    if !sqids.encode(&numbers).is_ok_and(|written| written == text) {
+        return Err(no_sqid(id));
+    }
+    let bigint = |number| i64::try_from(number).map_err(|_| beyond_bigint(id, number));
+    numbers.into_iter().map(bigint).collect()
 }
 
 /// An alphabet that is ready for use. Making it so takes a thousand times longer than using it.
@@ -120,6 +127,24 @@ fn no_sqid(text: &[u8]) -> Message {
     )
     .detail("It is not what sqids_encode writes with this alphabet and least length.")
     .hint("Give both as the sqid was made with, as in: SELECT sqids_decode('86Rf07');")
+}
+
+fn beyond_bigint(text: &[u8], number: u64) -> Message {
+    let text = excerpt(text);
+    Message::new(
+        Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+        format!("sqid \"{text}\" holds a number that is out of range for type bigint"),
+    )
+    .detail(format!("The number is {number}; the largest bigint is {}.", i64::MAX))
+    .hint("Decode it in the application that encoded it, and store that number as numeric.")
+}
+
+fn long_text(bytes: usize) -> Message {
+    Message::new(Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED, "text is too long for a sqid")
+        .detail(format!(
+            "It has {bytes} bytes; a sqid of {MOST_NUMBERS} numbers has {MOST_BYTES} at most."
+        ))
+        .hint("Pass a text that sqids_encode wrote, as in: SELECT sqids_decode('86Rf07');")
 }
 
 fn bad_number() -> Message {

@@ -236,6 +236,8 @@ def test_a_load_that_used_up_ticks_for_long(connection: psycopg.Connection) -> N
     found = profile(connection, f"'stored', 'id', layout => '{SLOW_LAYOUT}'")
     assert found["burst", "used_up_ticks"].status == "warning"
     assert "in a row: 10" in found["burst", "used_up_ticks"].found
+    # It is another system's layout, so no setting of this server helps.
+    assert not [row for row in found.values() if "ALTER SYSTEM" in row.remedy]
 
 
 def test_pauses(connection: psycopg.Connection) -> None:
@@ -249,6 +251,44 @@ def test_an_uneven_remainder(connection: psycopg.Connection) -> None:
     assert findings(found) == {("modulo", each) for each in ("2", "4", "6", "8", "10", "12", "16", "32")}
     assert found["modulo", "16"].ids == 5000
     assert found["modulo", "7"].status == "ok"
+    # This server begins anywhere already.
+    assert found["modulo", "16"].remedy == "Choose the shard by a hash: abs(hashint8(id) % 16);"
+
+
+def test_an_uneven_remainder_of_a_server_that_begins_with_zero(server: Cluster, connection: psycopg.Connection) -> None:
+    server.psql("ALTER SYSTEM SET id_gen.sequence_start = 'zero'")
+    server.reload()
+    server.poll_until("SHOW id_gen.sequence_start", "shop", "zero")
+    try:
+        rows = ids(5000, f"{THEN} + i * interval '1 ms'")
+        with server.connect("shop") as reloaded:
+            assert "ALTER SYSTEM" in stored(reloaded, rows)["modulo", "16"].remedy
+            connection.execute(f"CREATE TABLE foreign_ids AS {rows.replace('default', 'twitter')}")
+            uneven = profile(reloaded, "'foreign_ids', 'id', layout => 'twitter'")["modulo", "16"]
+            assert (uneven.status, uneven.remedy) == ("warning", "Choose the shard by a hash: abs(hashint8(id) % 16);")
+    finally:
+        server.psql("ALTER SYSTEM RESET id_gen.sequence_start")
+        server.reload()
+
+
+@pytest.mark.parametrize(
+    ("rounded", "found"),
+    [
+        ("id::double precision::bigint", "all are multiples of 64, as after a conversion to double precision"),
+        # As JavaScript writes a double; to PostgreSQL, digits are what its float8out() has, and zeros.
+        (
+            "(id::double precision::text)::numeric::bigint",
+            "all have at most 17 significant digits, as after a conversion to a JavaScript number",
+        ),
+        ("id / 1000 * 1000", "all are multiples of 1000, as after an import into a spreadsheet"),
+    ],
+)
+def test_ids_that_lost_their_last_digits(connection: psycopg.Connection, rounded: str, found: str) -> None:
+    lossless = steady(5000)
+    told = stored(connection, f"SELECT {rounded}, i FROM ({lossless}) AS exact")
+    assert told["kind", "rounded"].found == found
+    assert told["kind", "rounded"].status == "warning"
+    assert not [row for row in told.values() if "ALTER SYSTEM" in row.remedy]
 
 
 def test_duplicates_over_partitions(connection: psycopg.Connection) -> None:

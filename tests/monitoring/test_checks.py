@@ -1,6 +1,7 @@
 """Each check of id_gen_check() is provoked once, names what to type, and is ok again when that has been typed."""
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,7 +14,7 @@ from harness import GENERATING, PRELOAD, PRELOADED, Cluster, FakeClock, SqlError
 from harness.checks import CHECKS, CHOSEN_WORKER_ID, STATEMENT, checks, follow, remedy, wait_for
 from harness.etcd import Etcd
 from harness.fleet import await_number, create_fleet, member_conf, silent
-from harness.ids import IMPATIENT, NARROW, PATIENT, array_of, next_id, run_ahead, stepped
+from harness.ids import IMPATIENT, NARROW, PATIENT, array_of, next_id, refusal, run_ahead, stepped
 from harness.reservation import Reservation
 from harness.shim import compiled
 
@@ -29,6 +30,36 @@ def server(conf: str, clock: FakeClock | None = None) -> Iterator[Cluster]:
     with Cluster(conf=conf, clock=clock) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         yield cluster
+
+
+# The columns that do not hold the snowflakes which fill them, and what the check says of them.
+NARROW_TABLES = """
+    CREATE DOMAIN small AS integer;
+    CREATE DOMAIN smaller AS small CHECK (VALUE <> 0);
+    CREATE TABLE item (id bigint PRIMARY KEY DEFAULT snowflake_next());
+    CREATE TABLE part (item integer PRIMARY KEY REFERENCES item, of_part integer REFERENCES part);
+    CREATE TABLE odd (
+        a smaller DEFAULT snowflake_next(), b numeric(12) DEFAULT snowflake_next(), c varchar(10) DEFAULT snowflake_next(),
+        d numeric(20, 2) DEFAULT snowflake_next()::numeric, e integer DEFAULT coalesce(NULL, snowflake_next()::integer),
+        f char(18) DEFAULT CASE WHEN current_user = 'nobody' THEN '0' ELSE snowflake_next()::text END);
+"""
+NARROW_COLUMNS = [
+    "public.odd.a is public.smaller",
+    "public.odd.b is numeric(12,0)",
+    "public.odd.c is character varying(10)",
+    "public.odd.d is numeric(20,2)",
+    "public.odd.e is integer",
+    "public.odd.f is character(18)",
+    "public.part.item is integer",
+    "public.part.of_part is integer",
+]
+SOUND_COLUMNS = """
+    CREATE DOMAIN large AS bigint;
+    CREATE TABLE sound (
+        a integer DEFAULT (snowflake_next() % 10)::integer, b integer DEFAULT abs(hashint8(snowflake_next())),
+        c numeric(19) DEFAULT snowflake_next(), d numeric DEFAULT snowflake_next(), e varchar(19) DEFAULT snowflake_next(),
+        f text DEFAULT snowflake_next(), g large DEFAULT snowflake_next());
+"""
 
 
 def days_ago(days: int) -> date:
@@ -207,7 +238,8 @@ def test_test_server() -> None:
 def test_clock_steps() -> None:
     with stepped(-3, GENERATING) as (cluster, _, _before):
         next_id(cluster)
-        assert "set back 1 times" in remedy(cluster, "clock_steps", "warning").found
+        found = remedy(cluster, "clock_steps", "warning").found
+        assert re.fullmatch(r"the clock was set back once, by up to \d+ ms", found)
 
 
 def test_clock_synchronized() -> None:
@@ -234,7 +266,11 @@ def test_clock_synchronized() -> None:
 
 @pytest.mark.parametrize(("seconds", "status"), [(-4.6, "warning"), (-60, "error")])
 def test_lead(seconds: float, status: str) -> None:
-    with stepped(seconds, GENERATING + IMPATIENT) as (cluster, _, before):
+    with stepped(seconds, GENERATING + IMPATIENT) as (cluster, clock, before):
+        if status == "error":
+            clock.freeze()
+            assert refusal(cluster).hint == checks(cluster)["lead"].remedy, "one way out for one cause"
+            clock.step(0)
         remedy(cluster, "lead", status)
         assert next_id(cluster) > before
 
@@ -342,6 +378,42 @@ def test_column_types() -> None:
         assert "public.narrow.id is integer" in found
         assert 'public.narrow."Odd name" is double precision' in found
         cluster.psql("INSERT INTO narrow DEFAULT VALUES")
+        # Columns that refer to it, however far, and types that are too small in other ways.
+        cluster.psql(NARROW_TABLES)
+        found = remedy(cluster, "column_types", "error").found
+        assert found.removeprefix("a snowflake needs a bigint: ").split(", ") == NARROW_COLUMNS
+        # Neither what is calculated from a snowflake, nor a type that holds all of the layout's.
+        cluster.psql(SOUND_COLUMNS)
+        assert checks(cluster)["column_types"].status == "ok"
+
+
+def test_column_types_for_javascript() -> None:
+    """All IDs of 53 bits are doubles, and have 16 digits at most."""
+    with server(f"{GENERATING}id_gen.layout = 'js'\n") as cluster:
+        cluster.psql("""
+            CREATE TABLE exact (a double precision DEFAULT snowflake_next(), b numeric(16) DEFAULT snowflake_next());
+        """)
+        assert checks(cluster)["column_types"].status == "ok"
+        cluster.psql("CREATE TABLE narrow (a real DEFAULT snowflake_next(), b numeric(15) DEFAULT snowflake_next())")
+        found = remedy(cluster, "column_types", "error").found
+        assert found == "a snowflake needs a bigint: public.narrow.a is real, public.narrow.b is numeric(15,0)"
+
+
+def test_columns_shorter_than_a_sequence_of_tickets() -> None:
+    with server(GENERATING) as cluster:
+        cluster.psql("""
+            CREATE SEQUENCE short; CREATE SEQUENCE long; CREATE SEQUENCE halved;
+            CREATE DOMAIN number AS integer;
+            CREATE TABLE bill (id bigint PRIMARY KEY DEFAULT ticket_next('long'), number number DEFAULT ticket_next('short'),
+                half integer DEFAULT ticket_next('halved') % 2);
+            CREATE TABLE line (bill smallint REFERENCES bill);
+        """)
+        found = remedy(cluster, "tickets", "warning").found
+        assert found.split("; ") == [
+            "public.bill.number is public.number, and ends before its sequence does",
+            "public.line.bill is smallint, and ends before its sequence does",
+        ]
+        assert cluster.psql("SELECT seqmax FROM pg_sequence WHERE seqrelid = 'long'::regclass") == "32767"
 
 
 def test_stored_ids_of_a_column_that_holds_none() -> None:

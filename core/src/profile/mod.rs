@@ -13,6 +13,7 @@
 //! | [`clock_order`] | where time goes back along the rows |
 //! | [`timeline`] | counts for each hour, or for longer where there are many |
 //! | [`remainders`] | how evenly `id % n` spreads |
+//! | [`rounding`] | whether numbers lost their last digits on the way |
 //! | [`duplicates`] | values that occur more than once |
 //! | [`pace`] | the busiest second, the longest pauses |
 //! | [`bursts`] | ticks that were used to their end |
@@ -24,6 +25,7 @@ pub mod kind;
 pub mod nodes;
 pub mod pace;
 pub mod remainders;
+pub mod rounding;
 pub mod snowflakes;
 pub mod span;
 pub mod timeline;

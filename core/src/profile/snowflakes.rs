@@ -6,6 +6,7 @@ use crate::profile::kind::{Candidates, Kind, Plausibility};
 use crate::profile::nodes::{Node, Nodes};
 use crate::profile::pace::Pace;
 use crate::profile::remainders::Remainders;
+use crate::profile::rounding::Rounding;
 use crate::profile::span::Span;
 use crate::profile::timeline::Timeline;
 
@@ -59,6 +60,8 @@ pub struct Scan {
     pub timeline: Timeline,
     /// The remainders of snowflakes made by now.
     pub remainders: Remainders,
+    /// Whether snowflakes made by now lost their last digits.
+    pub rounding: Rounding,
 }
 
 impl Scan {
@@ -79,6 +82,7 @@ impl Scan {
             nodes: Nodes::default(),
             timeline: Timeline::new(),
             remainders: Remainders::default(),
+            rounding: Rounding::new(&plausibility.layout),
         }
     }
 
@@ -100,6 +104,7 @@ impl Scan {
                 self.nodes.note(self.table, Node::from(&parts), made_ms);
                 self.timeline.note(made_ms);
                 self.remainders.note(number.cast_unsigned());
+                self.rounding.note(number);
                 self.seen_snowflake = true;
             }
             Kind::Plain => {

@@ -1,6 +1,7 @@
 //! The profile of a column of snowflakes.
 
 use id_gen_core::fleet::Number;
+use id_gen_core::frontier::SequenceStart;
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::presets::name_or_text;
@@ -8,6 +9,7 @@ use id_gen_core::profile::bursts::BurstCounts;
 use id_gen_core::profile::kind::Plausibility;
 use id_gen_core::profile::nodes::{MAX_NODES, Node};
 use id_gen_core::profile::remainders::Spread;
+use id_gen_core::profile::rounding::Rounded;
 use id_gen_core::profile::snowflakes::{Range, Scan, Sorted};
 use id_gen_core::time::format_ms;
 use pgrx::pg_sys;
@@ -19,7 +21,7 @@ use crate::observe::checks;
 use crate::observe::profile::report::{self, Row, between};
 use crate::observe::profile::source::Source;
 use crate::observe::readiness;
-use crate::settings::registry;
+use crate::settings::{self, registry};
 
 /// Ticks in a row that a load has to use up for it to be more than one statement's, in milliseconds.
 const LONG_BURST_MS: u64 = 1_000;
@@ -75,12 +77,16 @@ pub fn rows(
         rows.extend(newest_row(source, newest));
     }
     kinds(&scan, source, ids, now_ms, &mut rows);
+    let rounded = scan.rounding.found();
+    rows.extend(rounded.map(|rounded| rounded_row(rounded, &scan, ids)));
     let expected = expected(workers, is_servers_own, &identity, &mut rows)?;
     nodes(&scan, &layout, source, &expected, &mut rows);
     clocks(&scan, &layout, source, &mut rows);
     rows.extend(report::pace(&mut sorted.pace));
-    rows.extend(burst(&sorted.bursts.counts(), &layout, &identity, now_ms));
-    rows.extend(scan.remainders.spreads().iter().map(remainder));
+    let of_server = is_servers_own.then_some(&identity);
+    rows.extend(burst(&sorted.bursts.counts(), &layout, of_server, now_ms));
+    let cause = Cause { rounded: rounded.is_some(), is_servers_own };
+    rows.extend(scan.remainders.spreads().iter().map(|spread| remainder(spread, &cause)));
     rows.extend(report::duplicates(&sorted.duplicates, source, ids, |id| id.to_string())?);
     rows.extend(report::timeline(scan.timeline, ids));
     Ok(rows)
@@ -151,6 +157,26 @@ fn kinds(scan: &Scan, source: &Source, ids: u64, now_ms: i64, rows: &mut Vec<Row
             remedy,
         ));
     }
+}
+
+/// Snowflakes that are not those that were generated.
+fn rounded_row(rounded: Rounded, scan: &Scan, ids: u64) -> Row {
+    let found = match rounded {
+        Rounded::Double(unit) => {
+            format!("all are multiples of {unit}, as after a conversion to double precision")
+        }
+        Rounded::DoubleAsText => {
+            "all have at most 17 significant digits, as after a conversion to a JavaScript number"
+                .to_owned()
+        }
+        Rounded::Spreadsheet(unit) => {
+            format!("all are multiples of {unit}, as after an import into a spreadsheet")
+        }
+    };
+    Row::new("kind", "rounded").ids(scan.snowflakes.count, ids).warning(
+        found,
+        "Their last digits are lost: restore them from the system that generated them. Pass IDs as text through JavaScript, JSON and spreadsheets.",
+    )
 }
 
 /// The numbers of a kind.
@@ -264,8 +290,13 @@ fn clocks(scan: &Scan, layout: &Layout, source: &Source, rows: &mut Vec<Row>) {
     }
 }
 
-/// Whether workers ran out of IDs within a tick.
-fn burst(counts: &BurstCounts, layout: &Layout, identity: &Identity, now_ms: i64) -> Option<Row> {
+/// Whether workers ran out of IDs within a tick. The settings of this server are a remedy only for IDs of its layout.
+fn burst(
+    counts: &BurstCounts,
+    layout: &Layout,
+    of_server: Option<&Identity>,
+    now_ms: i64,
+) -> Option<Row> {
     let BurstCounts { fullest, used_up, longest_run } = *counts;
     let fullest = fullest?;
     let at_ms = layout.tick_start_ms(fullest.tick);
@@ -284,23 +315,40 @@ fn burst(counts: &BurstCounts, layout: &Layout, identity: &Identity, now_ms: i64
     if longest_run.saturating_mul(layout.tick_ms().into()) < LONG_BURST_MS || longest_run < 2 {
         return Some(row.fine(found));
     }
-    Some(row.warning(
-        format!("{found}, in a row: {longest_run}"),
-        hint::wider_sequence(layout, identity, now_ms),
-    ))
+    let remedy = match of_server {
+        Some(identity) => hint::wider_sequence(layout, identity, now_ms),
+        None => "Spread the load over more workers of the system that generated them.".to_owned(),
+    };
+    Some(row.warning(format!("{found}, in a row: {longest_run}"), remedy))
+}
+
+/// What remainders of IDs depend on besides their sequences.
+struct Cause {
+    /// Whether the last digits were lost.
+    rounded: bool,
+    /// Whether the IDs are of this server's layout, so that its settings matter.
+    is_servers_own: bool,
 }
 
 /// How evenly the IDs spread.
-fn remainder(spread: &Spread) -> Row {
+fn remainder(spread: &Spread, cause: &Cause) -> Row {
     let Spread { shards, fullest, count, total } = *spread;
     let row = Row::new("modulo", shards.to_string()).ids(count, total);
     let found = format!("id % {shards} = {fullest} has {:.2} times its share", spread.excess());
-    if spread.is_uneven() {
-        row.warning(
-            found,
-            format!("Choose the shard by a hash: abs(hashint8(id) % {shards}); or let sequences start anywhere in a tick: ALTER SYSTEM SET id_gen.sequence_start = 'spread'; SELECT pg_reload_conf();"),
+    if !spread.is_uneven() {
+        return row.fine(found);
+    }
+    if cause.rounded {
+        return row.warning(found, "Restore the lost digits first, as row \"rounded\" says.");
+    }
+    let by_hash = format!("Choose the shard by a hash: abs(hashint8(id) % {shards})");
+    let starts_at_zero = settings::current().sequence_start == SequenceStart::Zero;
+    let remedy = if cause.is_servers_own && starts_at_zero {
+        format!(
+            "{by_hash}; or let sequences start anywhere in a tick: ALTER SYSTEM SET id_gen.sequence_start = 'spread'; SELECT pg_reload_conf();"
         )
     } else {
-        row.fine(found)
-    }
+        format!("{by_hash};")
+    };
+    row.warning(found, remedy)
 }

@@ -33,6 +33,13 @@ SELECT sqids_decode('86Rf07', 10);
 \echo SQLSTATE :SQLSTATE
 SELECT sqids_decode('86Rf08');
 \echo SQLSTATE :SQLSTATE
+
+-- What other libraries write: a number above a bigint, and more numbers than are read. Neither is the alphabet's fault.
+SELECT sqids_decode('AqkYhRmbHpEX');
+SELECT sqids_decode('pXFNc5r689z6');
+\echo SQLSTATE :SQLSTATE
+SELECT sqids_decode('MqnoyTR2IUMv53icmXq5m3LjIuTnytoqxgYDfULb4cHvtTsxA94iOy2S2MsrDQeOZ7QnQ3Q9QcmD2vC0OvJK4ejKQalmE2oji31mL9EZTK3wpQIHoi5GvRVP11iNDlnnsxd1Is7cKOtS0Gnl3TxqRNCLMCsNNixwdEP4RQldkGSm4AG2FwgiEUiGbcLf2q8TTnqiHrOJ4brkeUS29RlCKhkHVxMZjJGzR0owNOQ2IECvhV1oZO');
+\echo SQLSTATE :SQLSTATE
 SELECT sqids_decode(repeat('a', 10000));
 \echo SQLSTATE :SQLSTATE
 

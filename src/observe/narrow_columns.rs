@@ -1,0 +1,179 @@
+//! Columns whose type does not hold all that fills them: by their default, or as references to a column with that default.
+//!
+//! Called only from functions that set `search_path` to `pg_catalog`.
+
+use id_gen_core::layout::{Layout, SIGNED_BITS};
+use pgrx::datum::DatumWithOid;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use pgrx::spi::Error;
+
+use crate::observe::catalog_queries::{
+    COLUMN_OF_DEFAULT, SEQUENCE_OF_DEFAULT, USED_BY_DEFAULTS, string,
+};
+use crate::pg::expression;
+use crate::pg::text::Text;
+
+/// The largest integers up to which all are of these types.
+const LARGEST_REAL: i64 = 1 << f32::MANTISSA_DIGITS;
+const LARGEST_DOUBLE: i64 = 1 << f64::MANTISSA_DIGITS;
+
+/// `VARHDRSZ`, which the modifiers of these types have added.
+const MODIFIER_OFFSET: i32 = 4;
+
+/// A column whose type does not hold all that fills it.
+pub struct NarrowColumn {
+    /// Table and column, as one types them.
+    pub name: String,
+    /// Its type.
+    pub type_name: String,
+    /// What to type about it.
+    pub remedy: String,
+}
+
+/// A column, and the largest number that it gets.
+struct Filled {
+    relation: pg_sys::Oid,
+    number: i16,
+    largest: i64,
+    /// The sequence that the numbers are of, if there is one.
+    sequence: pg_sys::Oid,
+}
+
+/// Columns of this database that are filled with snowflakes of a layout and whose type is too small for them, or rounds
+/// them.
+pub fn of_snowflakes(layout: Option<&Layout>) -> Result<Vec<NarrowColumn>, Error> {
+    let bits = layout.map_or(SIGNED_BITS, |layout| layout.total_bits().min(SIGNED_BITS));
+    let largest = i64::MAX >> (SIGNED_BITS - bits);
+    let filled = filled(&format!(
+        "SELECT c.oid, a.attnum, d.adbin::text, p.oid, {largest}::bigint, 0::oid
+           FROM {USED_BY_DEFAULTS} {COLUMN_OF_DEFAULT}
+          WHERE starts_with(p.proname::text, 'snowflake_next')"
+    ))?;
+    narrow(&filled)
+}
+
+/// Columns of this database that are filled with tickets, and which end before the sequence of the tickets does.
+pub fn of_tickets() -> Result<Vec<NarrowColumn>, Error> {
+    let filled = filled(&format!(
+        "SELECT c.oid, a.attnum, d.adbin::text, p.oid, s.seqmax, s.seqrelid
+           FROM {USED_BY_DEFAULTS} {COLUMN_OF_DEFAULT} {SEQUENCE_OF_DEFAULT}
+           JOIN pg_sequence s ON s.seqrelid = of.refobjid
+          WHERE p.proname = 'ticket_next'"
+    ))?;
+    narrow(&filled)
+}
+
+/// The columns of a query whose defaults are the function's result, and no other number that is calculated from it.
+fn filled(query: &str) -> Result<Vec<Filled>, Error> {
+    Spi::connect(|client| {
+        let mut filled = Vec::new();
+        for row in client.select(query, None, &[])? {
+            let oid = |place| {
+                Ok::<_, Error>(row.get::<pg_sys::Oid>(place)?.unwrap_or(pg_sys::InvalidOid))
+            };
+            if expression::can_be_result_of(string(row.get(3)?), oid(4)?) {
+                filled.push(Filled {
+                    relation: oid(1)?,
+                    number: row.get(2)?.unwrap_or(0),
+                    largest: row.get(5)?.unwrap_or(i64::MAX),
+                    sequence: oid(6)?,
+                });
+            }
+        }
+        Ok(filled)
+    })
+}
+
+/// Those of these columns, and of the columns that refer to them, whose type does not hold the largest number.
+fn narrow(filled: &[Filled]) -> Result<Vec<NarrowColumn>, Error> {
+    const QUERY: &str = "
+        WITH RECURSIVE filled (relation, number, largest, sequence) AS (
+            SELECT relation, number, largest, sequence
+              FROM unnest($1::oid[], $2::smallint[], $3::bigint[], $4::oid[])
+                   AS given (relation, number, largest, sequence)
+             UNION
+            SELECT k.conrelid, referring.number, f.largest, f.sequence
+              FROM filled f JOIN pg_constraint k ON k.contype = 'f' AND k.confrelid = f.relation
+             CROSS JOIN LATERAL unnest(k.conkey, k.confkey) AS referring (number, referred)
+             WHERE referring.referred = f.number),
+        typed (relation, number, largest, sequence, type, modifier) AS (
+            SELECT f.*, a.atttypid, a.atttypmod
+              FROM filled f JOIN pg_attribute a ON a.attrelid = f.relation AND a.attnum = f.number
+             UNION ALL
+            SELECT t.relation, t.number, t.largest, t.sequence, d.typbasetype, d.typtypmod
+              FROM typed t JOIN pg_type d ON d.oid = t.type AND d.typtype = 'd')
+        SELECT c.oid::regclass::text, quote_ident(a.attname), format_type(a.atttypid, a.atttypmod),
+               t.type, t.modifier, t.largest,
+               CASE WHEN t.sequence <> 0 THEN t.sequence::regclass::text END
+          FROM typed t JOIN pg_type b ON b.oid = t.type AND b.typtype <> 'd'
+          JOIN pg_class c ON c.oid = t.relation AND NOT c.relispartition
+          JOIN pg_attribute a ON a.attrelid = t.relation AND a.attnum = t.number
+         ORDER BY 1, 2";
+    let arguments: [DatumWithOid; 4] = [
+        filled.iter().map(|column| column.relation).collect::<Vec<_>>().into(),
+        filled.iter().map(|column| column.number).collect::<Vec<_>>().into(),
+        filled.iter().map(|column| column.largest).collect::<Vec<_>>().into(),
+        filled.iter().map(|column| column.sequence).collect::<Vec<_>>().into(),
+    ];
+    Spi::connect(|client| {
+        let mut found = Vec::new();
+        for row in client.select(QUERY, None, &arguments)? {
+            let (table, column) = (string(row.get(1)?), string(row.get(2)?));
+            let base = row.get::<pg_sys::Oid>(4)?.unwrap_or(pg_sys::InvalidOid);
+            let needed = row.get::<i64>(6)?.unwrap_or(i64::MAX);
+            let held = largest_of(base, row.get(5)?.unwrap_or(-1));
+            let Some(held) = held.filter(|&held| held < needed) else { continue };
+            let remedy = match row.get::<Text>(7)? {
+                Some(Text(sequence)) => format!("ALTER SEQUENCE {sequence} MAXVALUE {held};"),
+                None => {
+                    let wider = if is_text(base) { "text" } else { "bigint" };
+                    format!("ALTER TABLE {table} ALTER COLUMN {column} TYPE {wider};")
+                }
+            };
+            found.push(NarrowColumn {
+                remedy,
+                name: format!("{table}.{column}"),
+                type_name: string(row.get(3)?),
+            });
+        }
+        Ok(found)
+    })
+}
+
+/// Whether values of a type are text of a limited length.
+fn is_text(base: pg_sys::Oid) -> bool {
+    matches!(base, pg_sys::VARCHAROID | pg_sys::BPCHAROID)
+}
+
+/// The largest number up to which a type, with its modifier, holds all that a `bigint` does from zero on; `None` if that is
+/// every one, or if the type is none that is known here.
+fn largest_of(base: pg_sys::Oid, modifier: i32) -> Option<i64> {
+    match base {
+        pg_sys::INT2OID => Some(i16::MAX.into()),
+        pg_sys::INT4OID => Some(i32::MAX.into()),
+        pg_sys::OIDOID => Some(u32::MAX.into()),
+        pg_sys::FLOAT4OID => Some(LARGEST_REAL),
+        pg_sys::FLOAT8OID => Some(LARGEST_DOUBLE),
+        pg_sys::NUMERICOID if modifier >= MODIFIER_OFFSET => {
+            largest_of_digits(digits_before_point(modifier - MODIFIER_OFFSET))
+        }
+        pg_sys::VARCHAROID | pg_sys::BPCHAROID if modifier >= MODIFIER_OFFSET => {
+            largest_of_digits(modifier - MODIFIER_OFFSET)
+        }
+        _ => None,
+    }
+}
+
+/// The digits before the point of a `numeric(precision, scale)`; none where a negative scale rounds integers.
+fn digits_before_point(modifier: i32) -> i32 {
+    // As numeric_typmod_precision() and numeric_typmod_scale() have it: 11 bits with a sign.
+    let precision = (modifier >> 16) & 0xFFFF;
+    let scale = ((modifier & 0x7FF) ^ 1024) - 1024;
+    if scale < 0 { 0 } else { (precision - scale).max(0) }
+}
+
+/// The largest number of so many decimal digits, if some `bigint` is larger.
+fn largest_of_digits(digits: i32) -> Option<i64> {
+    Some(10i64.checked_pow(u32::try_from(digits).ok()?)? - 1)
+}
