@@ -754,8 +754,8 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = format('If both made snowflakes with worker number %s, they would make the same ones.',
                                   own.worker_id),
-                  HINT = format('Choose %s Or set worker ID %s again in the same way, if the other database is gone.',
-                                id_gen_managed.number_hint(own.layout), own.worker_id);
+                  HINT = format('Choose %s Or set the same worker ID again, if the other database is gone.',
+                                id_gen_managed.number_hint(own.layout));
     END IF;
     PERFORM id_gen_managed.renew_lanes(own);
     RETURN set_config('id_gen_managed.session', (pg_backend_pid() & 63)::text, false);

@@ -382,11 +382,11 @@ mod tests {
             requirements(100, 1, 1, true),
             "epoch=2026-01-01 tick=1ms time:41 worker:6 sequence:6",
         );
-        // 3,000,000 IDs a second need 12 bits, and four times as many 14; 60 years need 41 bits, 120
-        // years 42.
+        // 3,000,000 IDs a second need 12 bits, and four times as many 14; 100 servers need 7 bits, and the
+        // last bit is theirs. 120 years would need 42.
         proposed(
             requirements(3_000_000, 100, 60, false),
-            "epoch=2026-01-01 tick=1ms time:42 worker:7 sequence:14",
+            "epoch=2026-01-01 tick=1ms time:41 worker:8 sequence:14",
         );
         // Four times the IDs and servers and twice the years take 4 of the 7 bits that are left of 53.
         proposed(

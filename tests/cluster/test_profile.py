@@ -286,8 +286,8 @@ def test_an_uneven_remainder_of_a_server_that_begins_with_zero(server: Cluster, 
 def test_ids_that_lost_their_last_digits(connection: psycopg.Connection, rounded: str, found: str) -> None:
     lossless = steady(5000)
     told = stored(connection, f"SELECT {rounded}, i FROM ({lossless}) AS exact")
-    assert told["kind", "rounded"].found == found
-    assert told["kind", "rounded"].status == "warning"
+    assert told["column", "rounded"].found == found
+    assert told["column", "rounded"].status == "warning"
     assert not [row for row in told.values() if "ALTER SYSTEM" in row.remedy]
 
 

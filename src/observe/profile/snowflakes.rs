@@ -173,7 +173,7 @@ fn rounded_row(rounded: Rounded, scan: &Scan, ids: u64) -> Row {
             format!("all are multiples of {unit}, as after an import into a spreadsheet")
         }
     };
-    Row::new("kind", "rounded").ids(scan.snowflakes.count, ids).warning(
+    Row::new("column", "rounded").ids(scan.snowflakes.count, ids).warning(
         found,
         "Their last digits are lost: restore them from the system that generated them. Pass IDs as text through JavaScript, JSON and spreadsheets.",
     )
