@@ -419,7 +419,10 @@ def test_a_copy_refuses(cluster: Cluster, way: str) -> None:
 @pytest.mark.parametrize(
     ("own", "offered"),
     [
-        ("worker_id => 2", "a worker ID from 0 to 31 that .*: SELECT id_gen_managed.configure(worker_id => <worker ID>);"),
+        (
+            "worker_id => 2",
+            "a worker ID from 0 to 31 that .*: SELECT id_gen_managed.configure(worker_id => <worker ID>);",
+        ),
         (
             "worker_id => 0, layout => 'epoch=2024-01-01 time:41 datacenter:1 sequence:12'",
             "a datacenter ID from 0 to 1 that .*: SELECT "

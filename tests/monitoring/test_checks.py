@@ -39,8 +39,9 @@ NARROW_TABLES = """
     CREATE TABLE item (id bigint PRIMARY KEY DEFAULT snowflake_next());
     CREATE TABLE part (item integer PRIMARY KEY REFERENCES item, of_part integer REFERENCES part);
     CREATE TABLE odd (
-        a smaller DEFAULT snowflake_next(), b numeric(12) DEFAULT snowflake_next(), c varchar(10) DEFAULT snowflake_next(),
-        d numeric(20, 2) DEFAULT snowflake_next()::numeric, e integer DEFAULT coalesce(NULL, snowflake_next()::integer),
+        a smaller DEFAULT snowflake_next(), b numeric(12) DEFAULT snowflake_next(),
+        c varchar(10) DEFAULT snowflake_next(), d numeric(20, 2) DEFAULT snowflake_next()::numeric,
+        e integer DEFAULT coalesce(NULL, snowflake_next()::integer),
         f char(18) DEFAULT CASE WHEN current_user = 'nobody' THEN '0' ELSE snowflake_next()::text END);
 """
 NARROW_COLUMNS = [
@@ -57,8 +58,8 @@ SOUND_COLUMNS = """
     CREATE DOMAIN large AS bigint;
     CREATE TABLE sound (
         a integer DEFAULT (snowflake_next() % 10)::integer, b integer DEFAULT abs(hashint8(snowflake_next())),
-        c numeric(19) DEFAULT snowflake_next(), d numeric DEFAULT snowflake_next(), e varchar(19) DEFAULT snowflake_next(),
-        f text DEFAULT snowflake_next(), g large DEFAULT snowflake_next());
+        c numeric(19) DEFAULT snowflake_next(), d numeric DEFAULT snowflake_next(),
+        e varchar(19) DEFAULT snowflake_next(), f text DEFAULT snowflake_next(), g large DEFAULT snowflake_next());
 """
 
 
@@ -404,7 +405,8 @@ def test_columns_shorter_than_a_sequence_of_tickets() -> None:
         cluster.psql("""
             CREATE SEQUENCE short; CREATE SEQUENCE long; CREATE SEQUENCE halved;
             CREATE DOMAIN number AS integer;
-            CREATE TABLE bill (id bigint PRIMARY KEY DEFAULT ticket_next('long'), number number DEFAULT ticket_next('short'),
+            CREATE TABLE bill (
+                id bigint PRIMARY KEY DEFAULT ticket_next('long'), number number DEFAULT ticket_next('short'),
                 half integer DEFAULT ticket_next('halved') % 2);
             CREATE TABLE line (bill smallint REFERENCES bill);
         """)
