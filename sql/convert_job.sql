@@ -1,6 +1,7 @@
 -- The schema that the first job makes and the last one drops: what is known of each job that moves a column over while the
 -- table is in use, and the functions that carry it on. None of it belongs to the extension; whoever starts the first job
--- owns it. `@extschema@` is the extension's schema.
+-- owns it. `@extschema@` is the extension's schema, and `@settings@` the settings that texts of the catalogs depend on: every
+-- function reads, compares and runs them under the same ones, whatever those of its session are.
 --
 -- Which statements a job consists of is written down when it starts, for its administrator to read. What is done is
 -- written in the transaction that does it, so that after a crash the next call goes on where the last one ended.
@@ -27,7 +28,7 @@ CREATE TABLE id_gen_convert.job (
     waiting_for text,
     -- The tables that are locked to switch, and the views that are made again.
     tables text[] NOT NULL, views text[] NOT NULL,
-    -- What depended on the columns when the job began.
+    -- What depended on the columns when the job began, or after its switch.
     dependents text[],
     -- For snowflakes with the time of their rows: the first ID of the epoch with the number that they get, what the next
     -- tick and the next in the sequence add, and how many a tick has.
@@ -107,7 +108,7 @@ COMMENT ON TABLE id_gen_convert.full_tick IS 'ticks of rows that had no room lef
 
 -- What holds rows of a table: itself, or its partitions.
 CREATE FUNCTION id_gen_convert.parts(relation regclass) RETURNS SETOF regclass
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    LANGUAGE sql STABLE @settings@
     AS $$
         WITH RECURSIVE member (oid) AS (
             SELECT relation::oid UNION SELECT inhrelid FROM member JOIN pg_inherits ON inhparent = oid)
@@ -115,13 +116,56 @@ CREATE FUNCTION id_gen_convert.parts(relation regclass) RETURNS SETOF regclass
     $$;
 COMMENT ON FUNCTION id_gen_convert.parts(regclass) IS 'the tables that hold the rows of a table';
 
+-- Both have their types: with literals of none, PostgreSQL prefers a function of the same name that takes text.
+CREATE FUNCTION id_gen_convert.arguments(relation regclass, column_name text) RETURNS text
+    LANGUAGE sql STABLE @settings@
+    AS $$ SELECT format('%L::regclass, %L::text', relation, column_name) $$;
+COMMENT ON FUNCTION id_gen_convert.arguments(regclass, text) IS 'a column as the first arguments of a function';
+
+-- A superuser who has taken the role with SET ROLE gets back all rights as soon as a function of the role resets it.
+CREATE FUNCTION id_gen_convert.check_role() RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    owner name := (SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE oid = 'id_gen_convert'::regnamespace);
+BEGIN
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname IN (session_user, current_user) AND rolsuper)
+       AND NOT EXISTS (SELECT FROM pg_roles WHERE rolname = owner AND rolsuper) THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = format('permission denied to run jobs of role %I as a superuser', owner),
+            DETAIL = 'A job runs statements and functions of its role, which would run with the privileges of a superuser.',
+            HINT = format('Log in as %I.', owner);
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.check_role() IS 'rejects superusers, if the jobs are those of an ordinary role';
+
+-- Statements of a job go by the names that its tables had when it began. Tables that are gone need none.
+CREATE FUNCTION id_gen_convert.check_names(j id_gen_convert.job) RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    renamed text;
+BEGIN
+    SELECT string_agg(DISTINCT c.oid::regclass::text, ', ') INTO renamed
+      FROM id_gen_convert.member m JOIN pg_class c ON c.oid = m.relation
+     WHERE m.job = j.id AND NOT (c.oid::regclass::text = ANY (j.tables));
+    IF renamed IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('tables have been renamed since the job of column %I of relation %s began', j.column_name, j.relation),
+            DETAIL = format('New names: %s. The tables of the job were called: %s.', renamed, array_to_string(j.tables, ', ')),
+            HINT = 'Rename the tables back with ALTER TABLE, and run the command again.';
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.check_names(id_gen_convert.job) IS 'rejects a job whose tables have been renamed';
+
 -- The job of a column, locked.
 CREATE FUNCTION id_gen_convert.locked_job(relation regclass, column_name text) RETURNS id_gen_convert.job
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
     j id_gen_convert.job;
 BEGIN
+    PERFORM id_gen_convert.check_role();
     PERFORM set_config('lock_timeout', '0', true);
     SELECT k.* INTO j FROM id_gen_convert.job k
      WHERE k.relation = locked_job.relation AND k.column_name = locked_job.column_name FOR UPDATE;
@@ -130,21 +174,24 @@ BEGIN
             MESSAGE = format('column %I of relation %s is not being moved over', column_name, relation),
             HINT = 'The jobs are: SELECT relation, column_name, phase FROM id_gen_convert.job;';
     END IF;
+    PERFORM id_gen_convert.check_names(j);
     RETURN j;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.locked_job(regclass, text) IS 'the job of a column, which nobody else carries on until the transaction ends';
 
 CREATE FUNCTION id_gen_convert.wrong_phase(j id_gen_convert.job, wanted text) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql @settings@
     AS $$
+DECLARE
+    arguments text := id_gen_convert.arguments(j.relation, j.column_name);
 BEGIN
     RAISE object_not_in_prerequisite_state USING
         MESSAGE = format('the job of column %I of relation %s is in phase %s', j.column_name, j.relation, j.phase),
         DETAIL = format('This needs phase %s.', wanted),
         HINT = CASE
-            WHEN j.phase = 'switched' THEN format('To go back, type: CALL id_gen_convert.undo(%L, %L); to keep it, type: SELECT id_gen_convert.finish(%1$L, %2$L);', j.relation, j.column_name)
-            WHEN j.phase = 'returned' THEN format('Type: CALL id_gen_convert.undo(%L, %L);', j.relation, j.column_name)
-            ELSE format('See what is left to do: SELECT statement FROM id_gen_convert.todo(%L, %L);', j.relation, j.column_name) END;
+            WHEN j.phase = 'switched' THEN format('To go back, type: CALL id_gen_convert.undo(%1$s); to keep it, type: SELECT id_gen_convert.finish(%1$s);', arguments)
+            WHEN j.phase = 'returned' THEN format('Type: CALL id_gen_convert.undo(%s);', arguments)
+            ELSE format('See what is left to do: SELECT statement FROM id_gen_convert.todo(%s);', arguments) END;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.wrong_phase(id_gen_convert.job, text) IS 'refuses what does not fit where the job is';
 
@@ -154,7 +201,7 @@ COMMENT ON FUNCTION id_gen_convert.wrong_phase(id_gen_convert.job, text) IS 'ref
 -- to views last; every other try takes another order. Raises what the last one met.
 CREATE FUNCTION id_gen_convert.lock_tables(
         tables text[], lock_mode text, views text[] DEFAULT '{}', tries integer DEFAULT 40) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
     try integer := 1;
@@ -207,7 +254,7 @@ END $$;
 COMMENT ON FUNCTION id_gen_convert.lock_tables(text[], text, text[], integer) IS 'locks tables and views for a transaction, without holding others up for more than 400 ms at a time';
 
 CREATE FUNCTION id_gen_convert.execute_all(job_id integer, of_phase text) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
+    LANGUAGE plpgsql @settings@ SET client_min_messages = warning
     AS $$
 DECLARE
     each text;
@@ -221,7 +268,7 @@ COMMENT ON FUNCTION id_gen_convert.execute_all(integer, text) IS 'runs the state
 
 -- Runs one statement, with the locks that it takes; unless what it makes is there, as where a job is sent back to fill rows.
 CREATE FUNCTION id_gen_convert.execute_one(s id_gen_convert.statement) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql @settings@
     AS $$
 BEGIN
     IF EXISTS (SELECT FROM pg_constraint WHERE conrelid = s.made_on AND conname = s.made)
@@ -235,9 +282,21 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.execute_one(id_gen_convert.statement) IS 'runs one statement of a job';
 
--- What depends on the columns of a job, with its definition, beside what the job itself has made.
-CREATE FUNCTION id_gen_convert.dependents(job_id integer) RETURNS text[]
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+-- Who else than its owner may do what with something, in an order of its own.
+CREATE FUNCTION id_gen_convert.privileges(acl aclitem[], owner oid) RETURNS text
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        SELECT string_agg(text, ', ' ORDER BY text)
+          FROM (SELECT concat_ws(' ', CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE pg_get_userbyid(x.grantee) END, x.privilege_type, x.is_grantable)
+                  FROM aclexplode(acl) AS x WHERE x.grantee <> owner) AS granted (text)
+    $$;
+COMMENT ON FUNCTION id_gen_convert.privileges(aclitem[], oid) IS 'privileges of others than the owner';
+
+-- What depends on the columns of a job, with its definition, and what the columns have besides values; without what the job
+-- itself has made. What partitions have from their table counts only up to the switch: from then on partitions come and go.
+-- Definitions have no OIDs in them: what has been made again, or restored from a dump, is the same.
+CREATE FUNCTION id_gen_convert.dependents(job_id integer, with_inherited boolean) RETURNS text[]
+    LANGUAGE sql STABLE @settings@
     AS $$
         WITH RECURSIVE place (relation, number) AS (
             SELECT a.attrelid, a.attnum FROM id_gen_convert.member m JOIN pg_attribute a
@@ -252,39 +311,67 @@ CREATE FUNCTION id_gen_convert.dependents(job_id integer) RETURNS text[]
             SELECT r.ev_class FROM view v
               JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = v.oid
               JOIN pg_rewrite r ON r.oid = d.objid),
-        found (what, definition) AS (
-            SELECT 'view ' || c.oid::regclass, concat_ws(' ', pg_get_viewdef(c.oid), c.relowner, c.relacl::text, c.reloptions::text)
-              FROM view JOIN pg_class c USING (oid)
+        used (classid, objid) AS (
+            SELECT classid, objid FROM direct
              UNION
+            SELECT d.classid, d.objid FROM view v
+              JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = v.oid AND d.deptype IN ('n', 'a')),
+        found (what, definition) AS (
+            SELECT 'view ' || c.oid::regclass,
+                   concat_ws(' ', pg_get_viewdef(c.oid), pg_get_userbyid(c.relowner), id_gen_convert.privileges(c.relacl, c.relowner),
+                             c.reloptions::text, obj_description(c.oid, 'pg_class'),
+                             (SELECT string_agg(concat_ws(' ', attname, id_gen_convert.privileges(attacl, c.relowner), col_description(c.oid, attnum)), ', ' ORDER BY attnum)
+                                FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0))
+              FROM view JOIN pg_class c USING (oid)
+             UNION ALL
+            SELECT format('column %s.%I', c.oid::regclass, a.attname),
+                   -- Options that begin with pg_ are those of PostgreSQL, such as the version of the attribute.
+                   concat_ws(' ', a.attnotnull, (SELECT string_agg(name, ', ' ORDER BY name) FROM unnest(a.attoptions) AS name WHERE name !~ '^pg_'),
+                             a.attstattarget, pg_get_expr(e.adbin, e.adrelid),
+                             id_gen_convert.privileges(a.attacl, c.relowner), col_description(c.oid, a.attnum))
+              FROM id_gen_convert.member m JOIN pg_class c ON c.oid = m.relation
+              JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = m.column_name
+              LEFT JOIN pg_attrdef e ON e.adrelid = c.oid AND e.adnum = a.attnum
+             WHERE m.job = job_id
+             UNION ALL
             SELECT pg_describe_object(d.classid, d.objid, 0),
                    concat_ws(' ', pg_get_constraintdef(k.oid), pg_get_indexdef(c.oid), pg_get_triggerdef(t.oid), t.tgenabled,
-                             to_jsonb(p)::text, pg_get_statisticsobjdef(s.oid))
-              FROM direct d
+                             pg_get_statisticsobjdef(s.oid), pg_get_ruledef(r.oid),
+                             p.polpermissive, p.polcmd, pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid),
+                             (SELECT string_agg(pg_get_userbyid(role), ', ' ORDER BY pg_get_userbyid(role)) FROM unnest(p.polroles) AS role),
+                             obj_description(d.objid, d.classid::regclass::text))
+              FROM used d
               LEFT JOIN pg_constraint k ON d.classid = 'pg_constraint'::regclass AND k.oid = d.objid
               LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relkind IN ('i', 'I')
               LEFT JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid
               LEFT JOIN pg_policy p ON d.classid = 'pg_policy'::regclass AND p.oid = d.objid
               LEFT JOIN pg_statistic_ext s ON d.classid = 'pg_statistic_ext'::regclass AND s.oid = d.objid
-             WHERE d.classid <> 'pg_rewrite'::regclass
+              LEFT JOIN pg_attrdef e ON d.classid = 'pg_attrdef'::regclass AND e.oid = d.objid
+              LEFT JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
+             WHERE r.rulename IS DISTINCT FROM '_RETURN'
                AND NOT EXISTS (SELECT FROM id_gen_convert.statement s WHERE s.job = job_id AND s.made IN (k.conname, c.relname))
-               AND NOT EXISTS (SELECT FROM pg_proc f WHERE f.oid = t.tgfoid AND f.pronamespace = 'id_gen_convert'::regnamespace))
+               AND NOT EXISTS (SELECT FROM pg_proc f WHERE f.oid = t.tgfoid AND f.pronamespace = 'id_gen_convert'::regnamespace)
+               AND (with_inherited OR NOT coalesce(
+                   k.coninhcount > 0, c.relispartition, t.tgparentid <> 0,
+                   e.adrelid NOT IN (SELECT m.relation FROM id_gen_convert.member m WHERE m.job = job_id), false)))
         SELECT coalesce(array_agg(what || ' ' || md5(coalesce(definition, ''))), '{}') FROM found
     $$;
-COMMENT ON FUNCTION id_gen_convert.dependents(integer) IS 'what depends on the columns of a job, each with a hash of its definition';
+COMMENT ON FUNCTION id_gen_convert.dependents(integer, boolean) IS 'what depends on the columns of a job, each with a hash of its definition';
 
--- What of it came, changed or went since the job began; NULL if nothing.
+-- What of it came, changed or went since the job began, or since its switch; NULL if nothing.
 CREATE FUNCTION id_gen_convert.changes(j id_gen_convert.job) RETURNS text
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    LANGUAGE sql STABLE @settings@
     AS $$
-        WITH now_there (each) AS (SELECT unnest(id_gen_convert.dependents(j.id))), at_first (each) AS (SELECT unnest(j.dependents)),
-        changed AS ((TABLE now_there EXCEPT TABLE at_first) UNION (TABLE at_first EXCEPT TABLE now_there))
+        WITH now_there (each) AS (SELECT unnest(id_gen_convert.dependents(j.id, j.phase <> 'switched'))),
+        known (each) AS (SELECT unnest(j.dependents)),
+        changed AS ((TABLE now_there EXCEPT TABLE known) UNION (TABLE known EXCEPT TABLE now_there))
         SELECT string_agg(DISTINCT regexp_replace(each, ' [0-9a-f]{32}$', ''), ', ') FROM changed
     $$;
-COMMENT ON FUNCTION id_gen_convert.changes(id_gen_convert.job) IS 'what depends on the columns of a job and came, changed or went since it began';
+COMMENT ON FUNCTION id_gen_convert.changes(id_gen_convert.job) IS 'what depends on the columns of a job and came, changed or went since it began, or since its switch';
 
 -- Runs what comes first in a job that has just been written down.
-CREATE FUNCTION id_gen_convert.begin(job_id integer) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION id_gen_convert.start_job(job_id integer) RETURNS void
+    LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
     j id_gen_convert.job;
@@ -299,7 +386,7 @@ BEGIN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('another job is under way with tables of %s', j.relation),
             DETAIL = format('It is that of column %I of relation %s, in phase %s.', other.column_name, other.relation, other.phase),
-            HINT = format('Carry it on to its switch: SELECT statement FROM id_gen_convert.todo(%L, %L);', other.relation, other.column_name);
+            HINT = format('Carry it on to its switch: SELECT statement FROM id_gen_convert.todo(%s);', id_gen_convert.arguments(other.relation, other.column_name));
     END IF;
     SELECT k.* INTO other FROM id_gen_convert.job k WHERE k.id <> job_id AND k.node = j.node LIMIT 1;
     IF FOUND THEN
@@ -310,14 +397,14 @@ BEGIN
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
     PERFORM id_gen_convert.execute_all(job_id, 'prepare');
-    UPDATE id_gen_convert.job SET dependents = id_gen_convert.dependents(job_id) WHERE id = job_id;
+    UPDATE id_gen_convert.job SET dependents = id_gen_convert.dependents(job_id, true) WHERE id = job_id;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.begin(integer) IS 'runs what comes first in a job';
+COMMENT ON FUNCTION id_gen_convert.start_job(integer) IS 'runs what comes first in a job';
 
 -- Indexes of a phase that are not there, or not whole; and what makes them.
 CREATE FUNCTION id_gen_convert.missing_indexes(job_id integer, of_phase text)
     RETURNS TABLE (place integer, broken text, statement text)
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    LANGUAGE sql STABLE @settings@
     AS $$
         SELECT s.place, CASE WHEN i.indexrelid IS NOT NULL THEN i.indexrelid::regclass::text END, s.statement
           FROM id_gen_convert.statement s
@@ -330,11 +417,11 @@ CREATE FUNCTION id_gen_convert.missing_indexes(job_id integer, of_phase text)
 COMMENT ON FUNCTION id_gen_convert.missing_indexes(integer, text) IS 'indexes that a client has to make, and the broken ones that stand in their place';
 
 CREATE FUNCTION id_gen_convert.todo(relation regclass, column_name text) RETURNS TABLE (statement text)
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
     j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
-    arguments text := format('%L, %L', j.relation, j.column_name);
+    arguments text := id_gen_convert.arguments(j.relation, j.column_name);
     each record;
 BEGIN
     IF j.phase IN ('switched', 'returned') THEN
@@ -367,7 +454,7 @@ COMMENT ON FUNCTION id_gen_convert.todo(regclass, text) IS 'the statements that 
 
 -- What a job waits for, if it shall not go on now.
 CREATE FUNCTION id_gen_convert.throttle(max_lag interval, max_archive integer) RETURNS text
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
     lag interval;
@@ -401,7 +488,7 @@ COMMENT ON FUNCTION id_gen_convert.throttle(interval, integer) IS 'why a job sho
 -- one session at a time, so nobody else takes some meanwhile, and above the highest none is taken.
 CREATE FUNCTION id_gen_convert.allot(j id_gen_convert.job, f id_gen_convert.fill, part regclass, which text, locking text)
     RETURNS bigint
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET timezone = 'UTC'
+    LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
     written bigint;
@@ -424,7 +511,7 @@ BEGIN
         SELECT count(*), max(id) FROM written
         $statement$, part, which, f.allotted_at, f.pending, f.allotted_column, locking, @extschema_text@)
     INTO total, new_top
-    USING j.started_at, @extschema@.snowflake_timestamp(0), j.node, j.sequence_step, j.sequence_size, top;
+    USING j.started_at, @extschema@.snowflake_timestamp(0::bigint), j.node, j.sequence_step, j.sequence_size, top;
     top := greatest(top, new_top);
     EXECUTE format('SELECT EXISTS (SELECT FROM ONLY %s t WHERE %s AND (%s))', part, which, f.pending) INTO is_left;
     WHILE is_left LOOP
@@ -453,7 +540,7 @@ BEGIN
             SELECT count(*), (SELECT count(*) FROM crowded), max(id) FROM written
             $statement$, part, which, f.allotted_at, f.pending, f.allotted_column, f.relation, locking, @extschema_text@)
         INTO written, crowded, new_top
-        USING j.id, j.started_at, @extschema@.snowflake_timestamp(0), j.node, j.sequence_step, j.sequence_size, j.tick_step;
+        USING j.id, j.started_at, @extschema@.snowflake_timestamp(0::bigint), j.node, j.sequence_step, j.sequence_size, j.tick_step;
         total := total + written;
         top := greatest(top, new_top);
         is_left := crowded > 0;
@@ -466,7 +553,7 @@ COMMENT ON FUNCTION id_gen_convert.allot(id_gen_convert.job, id_gen_convert.fill
 -- Writes the new values of some rows of a table, and returns how many. What others hold is waited for no longer than a tenth of
 -- a second, before PostgreSQL looks for deadlocks, so that none of theirs is ended for one. Then their rows are left out.
 CREATE FUNCTION id_gen_convert.write_rows(j id_gen_convert.job, f id_gen_convert.fill, part regclass, which text) RETURNS bigint
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET timezone = 'UTC'
+    LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
     written bigint;
@@ -504,7 +591,7 @@ COMMENT ON FUNCTION id_gen_convert.write_rows(id_gen_convert.job, id_gen_convert
 -- The next batch of a table. Blocks are read once, in their order; rows that were locked then, or came to lie in a block that
 -- was read already, are found by a search through the table in the end. Returns the seconds to wait, NULL when all is done.
 CREATE FUNCTION id_gen_convert.fill_some(j id_gen_convert.job, f id_gen_convert.fill, max_rows integer) RETURNS double precision
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
     p id_gen_convert.part;
@@ -548,16 +635,47 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.fill_some(id_gen_convert.job, id_gen_convert.fill, integer) IS 'writes the new values of a batch of rows';
 
+-- Writes down, and says once, what a job waits for; NULL if nothing.
+CREATE FUNCTION id_gen_convert.wait_for(j id_gen_convert.job, reason text) RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+BEGIN
+    IF reason IS DISTINCT FROM j.waiting_for THEN
+        UPDATE id_gen_convert.job SET waiting_for = reason WHERE id = j.id;
+        RAISE NOTICE '%: %', j.relation,
+            CASE reason WHEN 'paused' THEN format('paused; type: SELECT id_gen_convert.resume(%s);', id_gen_convert.arguments(j.relation, j.column_name))
+                 ELSE coalesce('waiting for ' || reason, 'going on') END;
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.wait_for(id_gen_convert.job, text) IS 'writes down what a job waits for';
+
+-- Which transactions hold the last rows of a table that lack a value.
+CREATE FUNCTION id_gen_convert.row_holders(f id_gen_convert.fill) RETURNS text
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    holders text;
+BEGIN
+    EXECUTE format($statement$
+        SELECT string_agg(DISTINCT coalesce('process ' || l.pid, format('prepared transaction %%L', p.gid)), ', ')
+          FROM (SELECT t.xmax FROM %1$s t WHERE %2$s LIMIT 100) AS locked (id)
+          JOIN pg_locks l ON l.locktype = 'transactionid' AND l.granted AND l.transactionid = locked.id
+          LEFT JOIN pg_prepared_xacts p ON p.transaction = locked.id
+        $statement$, f.relation, f.pending) INTO holders;
+    RETURN format('rows of %s that are locked by %s', f.relation, coalesce(holders, 'other transactions'));
+END $$;
+COMMENT ON FUNCTION id_gen_convert.row_holders(id_gen_convert.fill) IS 'which transactions hold the last rows of a table that lack a value';
+
 -- One step of a job: a batch of rows, or one statement. Returns the seconds to wait before the next, NULL if there is none.
 CREATE FUNCTION id_gen_convert.step(
         relation regclass, column_name text, max_rows integer DEFAULT 20000,
         max_lag interval DEFAULT '10 s', max_archive integer DEFAULT 64)
     RETURNS double precision
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
     j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
-    arguments text := format('%L, %L', j.relation, j.column_name);
+    arguments text := id_gen_convert.arguments(j.relation, j.column_name);
     f id_gen_convert.fill;
     s id_gen_convert.statement;
     reason text := CASE WHEN j.paused THEN 'paused' ELSE id_gen_convert.throttle(max_lag, max_archive) END;
@@ -568,13 +686,13 @@ BEGIN
     IF j.phase IN ('switched', 'returned') THEN
         PERFORM id_gen_convert.wrong_phase(j, 'fill to ready');
     END IF;
-    IF reason IS DISTINCT FROM j.waiting_for THEN
-        UPDATE id_gen_convert.job SET waiting_for = reason WHERE id = j.id;
-        RAISE NOTICE '%: %', j.relation, CASE WHEN j.paused THEN format('paused; type: SELECT id_gen_convert.resume(%s);', arguments)
-            ELSE coalesce('waiting for ' || reason, 'going on') END;
-    END IF;
     IF reason IS NOT NULL THEN
+        PERFORM id_gen_convert.wait_for(j, reason);
         RETURN 1;
+    END IF;
+    SELECT * INTO f FROM id_gen_convert.fill WHERE job = j.id AND ended_at IS NULL AND j.phase = 'fill' ORDER BY place LIMIT 1;
+    IF f.begun_at IS NULL THEN
+        PERFORM id_gen_convert.wait_for(j, NULL);
     END IF;
     IF j.phase = 'ready' THEN
         RETURN NULL;
@@ -586,9 +704,9 @@ BEGIN
         RETURN NULL;
     END IF;
     IF j.phase = 'fill' THEN
-        SELECT * INTO f FROM id_gen_convert.fill WHERE job = j.id AND ended_at IS NULL ORDER BY place LIMIT 1;
         IF f.begun_at IS NOT NULL THEN
             wait := id_gen_convert.fill_some(j, f, max_rows);
+            PERFORM id_gen_convert.wait_for(j, CASE WHEN wait > 0 THEN id_gen_convert.row_holders(f) END);
             IF wait IS NOT NULL THEN
                 PERFORM id_gen_convert.tell(j.id, f.place);
                 RETURN wait;
@@ -651,12 +769,12 @@ END $$;
 COMMENT ON PROCEDURE id_gen_convert.run(regclass, text, integer, interval, interval, integer) IS 'carries a job on, with a commit for each batch of rows, up to where a client has to make indexes or the switch is next';
 
 CREATE FUNCTION id_gen_convert.pause(relation regclass, column_name text) RETURNS void
-    LANGUAGE sql SET search_path = pg_catalog, pg_temp
+    LANGUAGE sql @settings@
     AS 'UPDATE id_gen_convert.job j SET paused = true WHERE id = (id_gen_convert.locked_job(pause.relation, pause.column_name)).id';
 COMMENT ON FUNCTION id_gen_convert.pause(regclass, text) IS 'makes a job wait, also one that runs, until it is resumed';
 
 CREATE FUNCTION id_gen_convert.resume(relation regclass, column_name text) RETURNS void
-    LANGUAGE sql SET search_path = pg_catalog, pg_temp
+    LANGUAGE sql @settings@
     AS 'UPDATE id_gen_convert.job j SET paused = false WHERE id = (id_gen_convert.locked_job(resume.relation, resume.column_name)).id';
 COMMENT ON FUNCTION id_gen_convert.resume(regclass, text) IS 'lets a paused job go on';
 
@@ -666,7 +784,8 @@ CREATE VIEW id_gen_convert.progress AS
                greatest(f.rows_total, f.rows_done) AS rows_total,
                coalesce(f.ended_at, pg_catalog.clock_timestamp()) - f.begun_at AS elapsed,
                CASE WHEN f.ended_at IS NOT NULL THEN 1 ELSE
-                   (SELECT pg_catalog.sum(p.next_block)::double precision / nullif(pg_catalog.sum(p.blocks), 0)
+                   -- Rows that others had locked come after the last block.
+                   (SELECT least(pg_catalog.sum(p.next_block)::double precision / nullif(pg_catalog.sum(p.blocks), 0), 0.999)
                       FROM id_gen_convert.part p WHERE p.job = f.job AND p.place = f.place) END AS share
           FROM id_gen_convert.job j LEFT JOIN id_gen_convert.fill f ON f.job = j.id)
     SELECT relation, column_name, phase, filling, rows_done, rows_total, pg_catalog.round((share * 100)::numeric, 1) AS percent,
@@ -678,7 +797,7 @@ COMMENT ON VIEW id_gen_convert.progress IS 'how far each table of each job is fi
 
 -- A line of progress, every five seconds.
 CREATE FUNCTION id_gen_convert.tell(job_id integer, fill_place integer) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
     p id_gen_convert.progress;
@@ -697,11 +816,11 @@ COMMENT ON FUNCTION id_gen_convert.tell(integer, integer) IS 'a line of progress
 
 CREATE FUNCTION id_gen_convert.verify(relation regclass, column_name text)
     RETURNS TABLE (name text, status text, found text, remedy text)
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
     j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
-    arguments text := format('%L, %L', j.relation, j.column_name);
+    arguments text := id_gen_convert.arguments(j.relation, j.column_name);
     is_switched boolean := j.phase IN ('switched', 'returned');
     f id_gen_convert.fill;
     rows bigint;
@@ -770,11 +889,11 @@ END $$;
 COMMENT ON FUNCTION id_gen_convert.verify(regclass, text) IS 'reads all rows: whether each has its value, none is there twice, no writer was missed, and nothing new is in the way of the switch';
 
 CREATE FUNCTION id_gen_convert.switch(relation regclass, column_name text) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
     j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
-    arguments text := format('%L, %L', j.relation, j.column_name);
+    arguments text := id_gen_convert.arguments(j.relation, j.column_name);
     changed text;
 BEGIN
     IF j.phase <> 'ready' THEN
@@ -794,28 +913,52 @@ BEGIN
             HINT = format('Take that back until the switch, or begin again: CALL id_gen_convert.undo(%s);', arguments);
     END IF;
     PERFORM id_gen_convert.execute_all(j.id, 'switch');
-    UPDATE id_gen_convert.job SET phase = 'switched', done = 0 WHERE id = j.id;
+    UPDATE id_gen_convert.job SET phase = 'switched', done = 0, dependents = id_gen_convert.dependents(j.id, false) WHERE id = j.id;
     RAISE NOTICE '%: switched; to go back, type: CALL id_gen_convert.undo(%); to keep it: SELECT id_gen_convert.finish(%);', j.relation, arguments, arguments;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.switch(regclass, text) IS 'lets the verified new values take the place of the old ones, which stay beside them';
 
+-- Drops the schema, unless something that is not in it uses it.
+CREATE FUNCTION id_gen_convert.drop_schema() RETURNS void
+    LANGUAGE plpgsql @settings@ SET client_min_messages = warning
+    AS $$
+DECLARE
+    each text;
+    users text;
+BEGIN
+    FOR each IN SELECT format('DROP ROUTINE %s', oid::regprocedure) FROM pg_proc WHERE pronamespace = 'id_gen_convert'::regnamespace LOOP
+        EXECUTE each;
+    END LOOP;
+    DROP VIEW id_gen_convert.progress;
+    DROP TABLE id_gen_convert.job, id_gen_convert.member, id_gen_convert.statement, id_gen_convert.fill,
+               id_gen_convert.trigger_of, id_gen_convert.part, id_gen_convert.full_tick;
+    DROP SCHEMA id_gen_convert;
+EXCEPTION WHEN dependent_objects_still_exist THEN
+    GET STACKED DIAGNOSTICS users = PG_EXCEPTION_DETAIL;
+    RAISE WARNING USING
+        MESSAGE = 'schema id_gen_convert stays, because other objects use it',
+        DETAIL = users,
+        HINT = 'Drop them, and then the schema: DROP SCHEMA id_gen_convert CASCADE;';
+END $$;
+COMMENT ON FUNCTION id_gen_convert.drop_schema() IS 'drops the schema of the jobs, unless other objects use it';
+
 -- Ends a job; the last one takes the schema with it.
 CREATE FUNCTION id_gen_convert.forget(job_id integer) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
+    LANGUAGE plpgsql @settings@
     AS $$
 BEGIN
     DELETE FROM id_gen_convert.job WHERE id = job_id;
     IF NOT EXISTS (SELECT FROM id_gen_convert.job) THEN
-        DROP SCHEMA id_gen_convert CASCADE;
+        PERFORM id_gen_convert.drop_schema();
     END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.forget(integer) IS 'ends a job; the last one takes the schema with it';
 
 -- A later job may have the same tables: then it has to be undone before this one.
 CREATE FUNCTION id_gen_convert.later_job(job_id integer) RETURNS text
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    LANGUAGE sql STABLE @settings@
     AS $$
-        SELECT format('%L, %L', k.relation, k.column_name) FROM id_gen_convert.job k
+        SELECT id_gen_convert.arguments(k.relation, k.column_name) FROM id_gen_convert.job k
          WHERE k.id > job_id AND EXISTS (
              SELECT FROM id_gen_convert.member a JOIN id_gen_convert.member b USING (relation) WHERE a.job = job_id AND b.job = k.id)
          ORDER BY k.id DESC LIMIT 1
@@ -823,8 +966,8 @@ CREATE FUNCTION id_gen_convert.later_job(job_id integer) RETURNS text
 COMMENT ON FUNCTION id_gen_convert.later_job(integer) IS 'the latest job of the same tables';
 
 -- One step of going back. Returns whether there is another.
-CREATE FUNCTION id_gen_convert.undo_step(relation regclass, column_name text) RETURNS boolean
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION id_gen_convert.undo_step(relation regclass, column_name text, force boolean DEFAULT false) RETURNS boolean
+    LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
     j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
@@ -832,6 +975,7 @@ DECLARE
     f id_gen_convert.fill;
     s id_gen_convert.statement;
     missing bigint;
+    changed text;
 BEGIN
     IF later IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING
@@ -850,6 +994,14 @@ BEGIN
             END IF;
         END LOOP;
         PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.views);
+        changed := id_gen_convert.changes(j);
+        IF changed IS NOT NULL AND NOT force THEN
+            RAISE object_not_in_prerequisite_state USING
+                MESSAGE = format('what depends on column %I of relation %s has changed since the switch', j.column_name, j.relation),
+                DETAIL = format('An undo would revert what was added, changed or removed: %s.', changed),
+                HINT = format('To stay, run: SELECT id_gen_convert.finish(%1$s); to revert these changes, too, run: CALL id_gen_convert.undo(%1$s, force => true);',
+                              id_gen_convert.arguments(j.relation, j.column_name));
+        END IF;
         PERFORM id_gen_convert.execute_all(j.id, 'unswitch');
         UPDATE id_gen_convert.job SET phase = 'returned', done = 0 WHERE id = j.id;
         RETURN true;
@@ -867,9 +1019,9 @@ BEGIN
     PERFORM id_gen_convert.forget(j.id);
     RETURN false;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.undo_step(regclass, text) IS 'one step of going back; whether there is another';
+COMMENT ON FUNCTION id_gen_convert.undo_step(regclass, text, boolean) IS 'one step of going back; whether there is another';
 
-CREATE PROCEDURE id_gen_convert.undo(relation regclass, column_name text)
+CREATE PROCEDURE id_gen_convert.undo(relation regclass, column_name text, force boolean DEFAULT false)
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -878,15 +1030,15 @@ BEGIN
     LOOP
         COMMIT;
         SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-        is_more := id_gen_convert.undo_step(relation, column_name);
+        is_more := id_gen_convert.undo_step(relation, column_name, force);
         COMMIT;
         EXIT WHEN NOT is_more;
     END LOOP;
 END $$;
-COMMENT ON PROCEDURE id_gen_convert.undo(regclass, text) IS 'gives back the schema and the data as they were, from every phase; rows added meanwhile keep their old values';
+COMMENT ON PROCEDURE id_gen_convert.undo(regclass, text, boolean) IS 'gives back the schema and the data as they were, from every phase; rows added meanwhile keep their old values; with force, also where what depends on the columns has changed since the switch';
 
 CREATE FUNCTION id_gen_convert.finish(relation regclass, column_name text, keep_old boolean DEFAULT false) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
     j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
@@ -900,17 +1052,24 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.finish(regclass, text, boolean) IS 'ends a job after the switch: the old values go, or stay as columns of their own; nothing leads back';
 
--- What the owner lets others do with new tables by default is not meant for these: what is written here is run.
+-- What the owner lets others do with new objects by default is not meant for these: what is written here is run, and whoever
+-- could make a function here could have it called in place of one of these.
 DO $$
 DECLARE
     each record;
 BEGIN
     FOR each IN
-        SELECT DISTINCT c.oid::pg_catalog.regclass AS name, CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(x.grantee)) END AS role
-          FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(c.relacl) AS x
-         WHERE c.relnamespace = 'id_gen_convert'::pg_catalog.regnamespace AND x.grantee <> c.relowner AND c.relkind IN ('r', 'v')
+        WITH object (kind, name, owner, acl) AS (
+            SELECT 'SCHEMA', nspname::text, nspowner, nspacl FROM pg_namespace WHERE nspname = 'id_gen_convert'
+             UNION ALL
+            SELECT CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, oid::regclass::text, relowner, relacl
+              FROM pg_class WHERE relnamespace = 'id_gen_convert'::regnamespace AND relkind IN ('r', 'v', 'S')
+             UNION ALL
+            SELECT 'ROUTINE', oid::regprocedure::text, proowner, coalesce(proacl, acldefault('f', proowner))
+              FROM pg_proc WHERE pronamespace = 'id_gen_convert'::regnamespace)
+        SELECT DISTINCT kind, name, CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END AS role
+          FROM object, LATERAL aclexplode(acl) AS x WHERE x.grantee <> owner
     LOOP
-        EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', each.name, each.role);
+        EXECUTE format('REVOKE ALL ON %s %s FROM %s', each.kind, each.name, each.role);
     END LOOP;
 END $$;
-REVOKE CREATE ON SCHEMA id_gen_convert FROM PUBLIC;

@@ -177,7 +177,8 @@ fn identity_undo(
     sequence: &Sequence,
     boundary: &Boundary,
 ) -> String {
-    let catalog::Column { table, name, arguments, .. } = &source.column;
+    let catalog::Column { table, name, .. } = &source.column;
+    let sequence_name = literal(&sequence.name);
     let generated = match identity {
         Identity::Always => "ALWAYS",
         Identity::ByDefault => "BY DEFAULT",
@@ -190,7 +191,7 @@ fn identity_undo(
         "ALTER TABLE {table} ALTER COLUMN {name} DROP DEFAULT, ALTER COLUMN {name} ADD GENERATED {generated} AS IDENTITY ({options})"
     );
     let position = format!(
-        "SELECT setval(pg_get_serial_sequence({arguments}), {further}({furthest}({name}){last})) FROM {table} WHERE {name} BETWEEN {min} AND {max} HAVING {further}({furthest}({name}){last}) IS NOT NULL"
+        "SELECT pg_catalog.setval({sequence_name}::regclass, {further}({furthest}({name}){last})) FROM {table} WHERE {name} BETWEEN {min} AND {max} HAVING {further}({furthest}({name}){last}) IS NOT NULL"
     );
     let comment = sequence.comment.as_ref().map(|_| sequence.restore_comment());
     [Some(identity), Some(position), comment, sequence.privileges.clone()]

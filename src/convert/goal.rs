@@ -9,7 +9,7 @@ use crate::error::convert::Refusal;
 use crate::error::{Error, Reason};
 use crate::observe::catalog_queries::string;
 use crate::observe::readiness;
-use crate::pg::text::in_error;
+use crate::pg::text::{Text, in_error};
 use crate::settings;
 use crate::shared::memory;
 
@@ -43,11 +43,16 @@ pub struct Node {
 }
 
 impl Goal {
-    /// What follows from the arguments and the column.
+    /// What follows from the arguments and the column; times of no zone are in that of the session.
     ///
     /// # Errors
     /// If they don't fit each other.
-    pub fn new(source: &Source, place: Place, request: &Request) -> Result<Goal, Error> {
+    pub fn new(
+        source: &Source,
+        place: Place,
+        request: &Request,
+        time_zone: &str,
+    ) -> Result<Goal, Error> {
         let wanted = match request.target.as_str() {
             "" => None,
             "snowflake" => Some(Target::Snowflake),
@@ -70,7 +75,7 @@ impl Goal {
                 Some(format!("{schema}.uuid_extract_timestamp(t.{})", source.column.name))
             }
             "" => None,
-            name => Some(time_of(source, place, name)?),
+            name => Some(time_of(source, place, name, time_zone)?),
         };
         let node = match (target, &created_at) {
             (Target::Snowflake, Some(_)) => Some(node(request)?),
@@ -80,18 +85,23 @@ impl Goal {
     }
 }
 
+/// The time zone of the session.
+pub fn session_time_zone() -> Result<String, Error> {
+    let found = rows("SELECT current_setting('TimeZone')", &[], |row| Ok(string(row.get(1)?)))?;
+    Ok(found.into_iter().next().unwrap_or_default())
+}
+
 /// The expression of the time that a column tells.
-fn time_of(source: &Source, place: Place, name: &str) -> Result<String, Error> {
+fn time_of(source: &Source, place: Place, name: &str, time_zone: &str) -> Result<String, Error> {
     const QUERY: &str = "
         SELECT CASE a.atttypid WHEN 'timestamptz'::regtype THEN format('t.%I', a.attname)
-                   WHEN 'timestamp'::regtype THEN format('(t.%I AT TIME ZONE %L)', a.attname, current_setting('TimeZone'))
-                   WHEN 'date'::regtype THEN format('(t.%I::timestamp AT TIME ZONE %L)', a.attname, current_setting('TimeZone')) END
+                   WHEN 'timestamp'::regtype THEN format('(t.%I AT TIME ZONE %L)', a.attname, $4)
+                   WHEN 'date'::regtype THEN format('(t.%I::timestamp AT TIME ZONE %L)', a.attname, $4) END
           FROM pg_attribute a WHERE a.attrelid = $1 AND $2 IS NOT NULL AND a.attname = $3 AND a.attnum > 0 AND NOT a.attisdropped";
     let [relation, number] = place.arguments();
+    let [name_given, time_zone] = [name, time_zone].map(|text| Text(text.to_owned()).into());
     let found =
-        rows(QUERY, &[relation, number, crate::pg::text::Text(name.to_owned()).into()], |row| {
-            Ok(string(row.get(1)?))
-        })?;
+        rows(QUERY, &[relation, number, name_given, time_zone], |row| Ok(string(row.get(1)?)))?;
     match found.into_iter().next() {
         Some(expression) if !expression.is_empty() => Ok(expression),
         _ => Err(Refusal::NoTime { table: in_error(&source.column.table), column: in_error(name) }

@@ -8,6 +8,7 @@ mod online;
 pub mod place;
 mod sequences;
 mod step;
+mod texts;
 mod views;
 
 use pgrx::datum::DatumWithOid;
@@ -18,6 +19,7 @@ use crate::convert::goal::Goal;
 use crate::convert::online::Job;
 use crate::error::Error;
 use crate::error::convert::Refusal;
+use crate::pg::transaction;
 use crate::pg::text::{in_error, literal};
 
 pub use goal::Request;
@@ -33,6 +35,16 @@ pub fn plan(
     column_name: DatumWithOid<'_>,
     request: &Request,
 ) -> Result<Vec<Step>, Error> {
+    let time_zone = goal::session_time_zone()?;
+    texts::under_pinned_settings(|| planned(relation, column_name, request, &time_zone))
+}
+
+fn planned(
+    relation: pg_sys::Oid,
+    column_name: DatumWithOid<'_>,
+    request: &Request,
+    time_zone: &str,
+) -> Result<Vec<Step>, Error> {
     let (source, place) = column::read(relation, column_name)?;
     if online::is_started(&source)? {
         let column = in_error(&format!("{}.{}", source.column.table, source.column.name));
@@ -40,7 +52,7 @@ pub fn plan(
             Refusal::Started { column, arguments: in_error(&source.column.arguments) }.into()
         );
     }
-    let goal = Goal::new(&source, place, request)?;
+    let goal = Goal::new(&source, place, request, time_zone)?;
     if online::is_needed(&source, &goal) {
         let job = Job::new(&source, place, &goal)?;
         Ok(job.steps(start_statement(&source, request)))
@@ -58,11 +70,25 @@ pub fn start(
     column_name: DatumWithOid<'_>,
     request: &Request,
 ) -> Result<(), Error> {
+    let time_zone = goal::session_time_zone()?;
+    // One after the other, and each sees what the one before it has made, above all the schema of the jobs.
+    transaction::hold_extension();
+    transaction::under_new_snapshot(|| {
+        texts::under_pinned_settings(|| started(relation, column_name, request, &time_zone))
+    })
+}
+
+fn started(
+    relation: pg_sys::Oid,
+    column_name: DatumWithOid<'_>,
+    request: &Request,
+    time_zone: &str,
+) -> Result<(), Error> {
     let (source, place) = column::read(relation, column_name)?;
     if online::is_started(&source)? {
         return Ok(());
     }
-    let goal = Goal::new(&source, place, request)?;
+    let goal = Goal::new(&source, place, request, time_zone)?;
     if !online::is_needed(&source, &goal) {
         let column = in_error(&format!("{}.{}", source.column.table, source.column.name));
         let arguments = in_error(&source.column.arguments);
@@ -71,19 +97,14 @@ pub fn start(
     Job::new(&source, place, &goal)?.start(&source.column.generator_schema)
 }
 
-/// The call that starts the job of a request.
+/// The call that starts the job of a request. It has all arguments, and their types, so that PostgreSQL prefers no other
+/// function of the same name.
 fn start_statement(source: &Source, request: &Request) -> String {
     let Request { target, created_at, worker, datacenter } = request;
-    let mut arguments = source.column.arguments.clone();
-    for (name, value) in [("target", target), ("created_at", created_at)] {
-        if !value.is_empty() {
-            arguments.push_str(&format!(", {name} => {}", literal(value)));
-        }
-    }
-    for (name, value) in [("worker_id", worker), ("datacenter_id", datacenter)] {
-        if *value >= 0 {
-            arguments.push_str(&format!(", {name} => {value}"));
-        }
-    }
+    let (target, created_at) = (literal(target), literal(created_at));
+    let arguments = format!(
+        "{}, {target}::text, {created_at}::text, {worker}::integer, {datacenter}::integer",
+        source.column.arguments
+    );
     format!("SELECT {}.id_gen_convert_start({arguments})", source.column.generator_schema)
 }

@@ -61,8 +61,8 @@ impl Sequence {
         let body = format!(
             "BEGIN
     ALTER SEQUENCE {name} INCREMENT BY {FENCED} NO CYCLE;
-    PERFORM setval(tableoid, last_value) FROM {name} WHERE NOT is_called;
-    EXECUTE (SELECT format('ALTER SEQUENCE %s MINVALUE %s MAXVALUE %s START WITH %s',
+    PERFORM pg_catalog.setval(tableoid::regclass, last_value) FROM {name} WHERE NOT is_called;
+    EXECUTE (SELECT pg_catalog.format('ALTER SEQUENCE %s MINVALUE %s MAXVALUE %s START WITH %s',
                            tableoid::regclass, {low}, {high}, last_value) FROM {name});
 END"
         );

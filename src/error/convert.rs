@@ -60,6 +60,8 @@ pub enum Refusal {
         /// Both names as the first arguments of a function.
         arguments: String,
     },
+    /// A superuser has taken this role, as one types it, with `SET ROLE`.
+    BorrowedRole(String),
     /// The schema of jobs belongs to another role, as one types it.
     SchemaOfAnother(String),
     /// The values can stay as they are.
@@ -171,12 +173,18 @@ impl Refusal {
             )
             .detail(format!("Role {role} lacks the privilege CREATE on database {database}."))
             .hint(format!("Let the owner of the database type: GRANT CREATE ON DATABASE {database} TO {role};")),
+            Refusal::BorrowedRole(role) => Message::new(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!("permission denied to run a job as role {role} in a session of a superuser"),
+            )
+            .detail("A job evaluates functions of the role, which could reset the role and run with the privileges of a superuser.")
+            .hint(format!("Log in as {role}, or as a member of it that is not a superuser.")),
             Refusal::SchemaOfAnother(owner) => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "schema id_gen_convert belongs to another role",
             )
             .detail(format!("Its owner is {owner}, and whoever runs a job runs what is in it."))
-            .hint(format!("Let {owner} finish or undo its jobs first, or move this column over as that role: SET ROLE {owner};")),
+            .hint(format!("Let {owner} finish or undo its jobs first, or log in as {owner} to move this column over.")),
             Refusal::NothingToFill { column, arguments } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("column {column} needs another default only"),
@@ -198,7 +206,7 @@ impl Refusal {
             } else {
                 "It is this server, so IDs of old rows could meet its own."
             })
-            .hint("Name numbers that no server has, as in: SELECT * FROM id_gen_convert_plan('customer', 'id', created_at => 'created_at', worker_id => 30, datacenter_id => 30);"),
+            .hint("Choose a worker ID and a datacenter ID that no server uses, now or later, and add them to the call: worker_id => ..., datacenter_id => ..."),
             Refusal::WrongType { column, type_name } => Message::new(
                 Code::ERRCODE_DATATYPE_MISMATCH,
                 format!("column {column} cannot have IDs of this kind"),

@@ -183,7 +183,8 @@ pub struct Column {
     pub table: String,
     /// The column.
     pub name: String,
-    /// Both as the first arguments of a function.
+    /// Both as the first arguments of a function, with their types: with literals of none, PostgreSQL prefers a function of the
+    /// same name that takes text.
     pub arguments: String,
     /// Its number in the table, if there is such a column.
     pub number: Option<i16>,
@@ -206,7 +207,7 @@ pub fn column(relation: pg_sys::Oid, column: DatumWithOid<'_>) -> Result<Column,
             SELECT t.oid, d.name, t.typcategory, t.typbasetype
               FROM type d JOIN pg_type t ON t.oid = d.base)
         SELECT $1::regclass::text, quote_ident($2),
-               concat_ws(', ', quote_literal($1::regclass::text), quote_literal($2)),
+               format('%L::regclass, %L::text', $1::regclass, $2),
                (SELECT name FROM type WHERE base = 0),
                (SELECT CASE WHEN type = 'uuid'::regtype THEN 'u' WHEN category <> 'N' THEN 'o' END
                   FROM type WHERE base = 0),

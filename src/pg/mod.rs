@@ -11,6 +11,7 @@ pub mod row_stream;
 pub mod schema;
 pub mod sequence;
 pub mod server;
+pub mod settings;
 pub mod text;
 pub mod timestamp;
 pub mod transaction;

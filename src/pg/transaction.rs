@@ -53,6 +53,29 @@ pub fn prepared() -> Vec<Prepared> {
         .collect()
 }
 
+/// Runs a call under a snapshot that sees what has been committed up to now, in REPEATABLE READ and above under that of the
+/// transaction.
+pub fn under_new_snapshot<T>(call: impl FnOnce() -> T) -> T {
+    // SAFETY: in a transaction, as every function that SQL calls. It is popped below, or by the end of the transaction that an
+    // error brings.
+    unsafe { pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot()) };
+    let result = call();
+    // SAFETY: the snapshot that was pushed above; whatever the call has pushed it has popped.
+    unsafe { pg_sys::PopActiveSnapshot() };
+    result
+}
+
+/// Waits for every other transaction of this database that has called this, and lets later ones wait until the end of this one.
+/// Nobody else waits for it, but who drops the extension.
+pub fn hold_extension() {
+    // SAFETY: the name is a string; without the extension nothing would be locked that is there. Waiting can be canceled.
+    unsafe {
+        let extension = pg_sys::get_extension_oid(c"id_gen".as_ptr(), true);
+        let mode = pg_sys::ShareUpdateExclusiveLock as pg_sys::LOCKMODE;
+        pg_sys::LockDatabaseObject(pg_sys::ExtensionRelationId, extension, 0, mode);
+    }
+}
+
 /// Whether parallel workers share this process's transaction, so that it may take no snapshot.
 pub fn is_parallel() -> bool {
     // SAFETY: reads a variable of this process.

@@ -10,6 +10,7 @@ use crate::observe::catalog_queries::string;
 /// # Errors
 /// If the catalogs can't be read.
 pub fn copied(members: &[Member]) -> Result<Vec<String>, Error> {
+    // Options that begin with pg_ are those of PostgreSQL, such as the version of an attribute, which is each column's own.
     const QUERY: &str = "
         , column_of AS (
             SELECT m.relation::regclass::text AS owner, m.new_name, a.* FROM member m
@@ -20,8 +21,8 @@ pub fn copied(members: &[Member]) -> Result<Vec<String>, Error> {
         SELECT format('ALTER TABLE %s ALTER COLUMN %I SET STATISTICS %s', owner, new_name, attstattarget)
           FROM column_of WHERE attstattarget >= 0
         UNION ALL
-        SELECT format('ALTER TABLE %s ALTER COLUMN %I SET (%s)', owner, new_name, array_to_string(attoptions, ', '))
-          FROM column_of WHERE attoptions IS NOT NULL
+        SELECT format('ALTER TABLE %s ALTER COLUMN %I SET (%s)', owner, new_name, option)
+          FROM column_of, LATERAL unnest(attoptions) AS option WHERE option !~ '^pg_'
         UNION ALL
         SELECT format('GRANT %s (%I) ON %s TO %s%s', x.privilege_type, new_name, owner,
                       CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END,

@@ -209,6 +209,12 @@ impl Job {
                 alter(&name, &format!("SET DEFAULT {default}")),
             );
             script.add(Phase::Unswitch, rank::DEFAULTS, alter(&new, "DROP DEFAULT"));
+            if !values.is_root {
+                // An old value that comes with a row is refused, unless it belongs to the new one.
+                script.add(Phase::Switch, rank::DEFAULTS, alter(&old, "DROP DEFAULT"));
+                let back = alter(&name, &format!("SET DEFAULT {default}"));
+                script.add(Phase::Unswitch, rank::DEFAULTS, back);
+            }
         }
         if let Some(backward) = &values.backward {
             for text in backward.create(table) {

@@ -26,7 +26,7 @@ const QUERY: &str = "
           JOIN pg_rewrite r ON r.oid = d.objid),
     obstacle (object, reason) AS (
         SELECT oid::regclass::text, CASE
-                   WHEN relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user) THEN format('belongs to another role: SET ROLE %I', pg_get_userbyid(relowner))
+                   WHEN relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user) THEN format('belongs to another role: log in as %I', pg_get_userbyid(relowner))
                    WHEN relpersistence = 't' THEN 'is temporary'
                    WHEN row_security_active(oid) THEN 'has row security that hides rows from you'
                    WHEN relkind NOT IN ('r', 'p') THEN 'is no ordinary table'
@@ -35,6 +35,12 @@ const QUERY: &str = "
                    WHEN NOT relispartition AND EXISTS (SELECT FROM pg_inherits WHERE inhrelid = relation.oid) THEN 'inherits from another'
                    WHEN relkind = 'r' AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = relation.oid) THEN 'has others that inherit from it' END
           FROM relation
+        UNION ALL
+        SELECT format('%s.%I', m.relation::regclass, m.name), 'is referred to, but has no unique index of its own, by which to look up the rows that others refer to'
+          FROM (SELECT * FROM member LIMIT 1) AS m
+         WHERE (SELECT count(*) FROM member) > 1
+           AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = m.relation AND i.indisunique AND i.indisvalid
+                              AND i.indpred IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = m.number)
         UNION ALL
         SELECT oid::regclass::text, 'is a partition that has a foreign key of its own'
           FROM relation JOIN member ON member.relation = oid WHERE relispartition
@@ -72,6 +78,10 @@ const QUERY: &str = "
                         THEN format('refers to %s: name the column there, so that all are moved over together', confrelid::regclass) END
           FROM place p JOIN pg_constraint k ON k.conrelid = p.relation AND p.number = ANY (k.conkey) AND k.conparentid = 0
         UNION ALL
+        SELECT format('constraint %I of %s', conname, conrelid::regclass),
+               format('is not valid, so rows may be there that could not be filled: ALTER TABLE %s VALIDATE CONSTRAINT %I', conrelid::regclass, conname)
+          FROM pg_constraint WHERE contype = 'c' AND NOT convalidated AND conrelid IN (SELECT oid FROM relation)
+        UNION ALL
         SELECT format('constraint %I of %s', conname, conrelid::regclass), CASE
                    WHEN confrelid <> p.own THEN format('refers to the partition %s', confrelid::regclass)
                    ELSE format('refers to the partitioned table %s: no new one can be made while the table is in use', confrelid::regclass) END
@@ -97,8 +107,31 @@ const QUERY: &str = "
         SELECT format('view %s', oid::regclass), 'belongs to an extension'
           FROM seen JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = oid AND d.deptype = 'e'
         UNION ALL
-        SELECT format('view %s', c.oid::regclass), 'belongs to another role'
-          FROM seen JOIN pg_class c USING (oid) WHERE c.relkind = 'v' AND NOT pg_has_role(c.relowner, 'USAGE')
+        SELECT format('view %s', c.oid::regclass), CASE
+                   WHEN NOT pg_has_role(c.relowner, 'USAGE') THEN 'belongs to another role'
+                   WHEN NOT has_schema_privilege(c.relnamespace, 'CREATE') THEN format('is in a schema where you may not make it again: GRANT CREATE ON SCHEMA %s TO %I', c.relnamespace::regnamespace, current_user) END
+          FROM seen JOIN pg_class c USING (oid) WHERE c.relkind = 'v'
+        UNION ALL
+        SELECT format('policy %I of %s', polname, c.oid::regclass), 'is of a table of another role'
+          FROM place p JOIN pg_depend d ON d.classid = 'pg_policy'::regclass AND d.refclassid = 'pg_class'::regclass
+               AND d.refobjid = p.relation AND d.refobjsubid = p.number
+          JOIN pg_policy ON pg_policy.oid = d.objid JOIN pg_class c ON c.oid = polrelid
+         WHERE NOT pg_has_role(c.relowner, 'USAGE')
+        UNION ALL
+        SELECT format('statistics object %s.%I', stxnamespace::regnamespace, stxname), CASE
+                   WHEN NOT pg_has_role(stxowner, 'USAGE') THEN 'belongs to another role'
+                   WHEN NOT has_schema_privilege(stxnamespace, 'CREATE') THEN format('is in a schema where you may not make it again: GRANT CREATE ON SCHEMA %s TO %I', stxnamespace::regnamespace, current_user) END
+          FROM place p JOIN pg_depend d ON d.classid = 'pg_statistic_ext'::regclass AND d.refclassid = 'pg_class'::regclass
+               AND d.refobjid = p.relation AND d.refobjsubid = p.number
+          JOIN pg_statistic_ext s ON s.oid = d.objid
+        UNION ALL
+        SELECT oid::regclass::text, format('is in a schema where you may not make indexes: GRANT CREATE ON SCHEMA %s TO %I', relnamespace::regnamespace, current_user)
+          FROM relation WHERE NOT has_schema_privilege(relnamespace, 'CREATE')
+        UNION ALL
+        SELECT pg_describe_object(d.classid, d.objid, d.objsubid), format('uses the row type of view %s, which has to be made again', c.oid::regclass)
+          FROM seen JOIN pg_class c USING (oid) JOIN pg_type t ON t.oid = c.reltype
+          JOIN pg_depend d ON d.refclassid = 'pg_type'::regclass AND d.refobjid IN (t.oid, t.typarray) AND d.deptype = 'n'
+         WHERE c.relkind = 'v'
         UNION ALL
         SELECT pg_describe_object(d.classid, d.objid, 0), 'names the column'
           FROM place p JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number

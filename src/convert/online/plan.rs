@@ -51,13 +51,13 @@ impl Job {
         steps.extend(self.script.of(Phase::Index).map(|statement| {
             index(statement, "For the new column what the old one has, and for a primary key a way back. It waits for transactions that began before it.")
         }));
-        steps.push(run(&format!(
-            "Runs, with a commit each: {}.",
-            [Phase::Attach, Phase::Reference]
-                .map(|phase| self.texts(phase))
-                .join("; ")
-                .trim_start_matches("; ")
-        )));
+        let rest = [Phase::Attach, Phase::Reference].map(|phase| self.texts(phase));
+        let rest: Vec<String> = rest.into_iter().filter(|texts| !texts.is_empty()).collect();
+        steps.push(run(&if rest.is_empty() {
+            "Makes sure that all indexes are there; nothing else is left to be made.".to_owned()
+        } else {
+            format!("Runs, with a commit each: {}.", rest.join("; "))
+        }));
         steps.push(call(
             format!("SELECT * FROM id_gen_convert.verify({arguments})"),
             Some("ACCESS SHARE"),

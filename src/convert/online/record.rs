@@ -7,6 +7,7 @@ use crate::convert::online::columns::Member;
 use crate::convert::online::job::Job;
 use crate::convert::online::script::Statement;
 use crate::convert::place::rows;
+use crate::convert::texts;
 use crate::error::Error;
 use crate::error::convert::Refusal;
 use crate::observe::catalog_queries::string;
@@ -18,6 +19,8 @@ const JOB_SQL: &str = include_str!("../../../sql/convert_job.sql");
 const EXTENSION_SCHEMA: &str = "@extschema@";
 /// The same, as a string.
 const EXTENSION_SCHEMA_AS_TEXT: &str = "@extschema_text@";
+/// What each function of the schema is declared with.
+const SETTINGS: &str = "@settings@";
 
 impl Job {
     /// Writes the job down and runs what comes first.
@@ -25,11 +28,15 @@ impl Job {
     /// # Errors
     /// If PostgreSQL refuses.
     pub fn start(&self, schema: &str) -> Result<(), Error> {
+        refuse_borrowed_role()?;
         match schema_owner()? {
             None => {
                 refuse_without_create()?;
-                let as_text = JOB_SQL.replace(EXTENSION_SCHEMA_AS_TEXT, &literal(schema));
-                run(as_text.replace(EXTENSION_SCHEMA, schema))?;
+                let script = JOB_SQL
+                    .replace(SETTINGS, &texts::as_clauses())
+                    .replace(EXTENSION_SCHEMA_AS_TEXT, &literal(schema))
+                    .replace(EXTENSION_SCHEMA, schema);
+                run(script)?;
             }
             Some((_, true)) => {}
             Some((owner, false)) => {
@@ -38,7 +45,7 @@ impl Job {
         }
         run(self.record()?)?;
         // By itself, so that an error does not show all of the record as its context.
-        run("SELECT id_gen_convert.begin(currval('id_gen_convert.job_id_seq')::integer)".to_owned())
+        run("SELECT id_gen_convert.start_job(currval('id_gen_convert.job_id_seq')::integer)".to_owned())
     }
 
     /// The statements that write it down and run what comes first.
@@ -151,6 +158,19 @@ fn refuse_without_create() -> Result<(), Error> {
             let (database, role) = (in_error(&database), in_error(&role));
             Err(Refusal::NoSchema { database, role }.into())
         }
+        None => Ok(()),
+    }
+}
+
+/// Refuses a superuser who has taken an ordinary role with `SET ROLE`: a job evaluates expressions of the role's tables, whose
+/// functions could reset the role.
+fn refuse_borrowed_role() -> Result<(), Error> {
+    const QUERY: &str = "
+        SELECT quote_ident(own.rolname) FROM pg_roles own, pg_roles login
+         WHERE own.rolname = current_user AND NOT own.rolsuper AND login.rolname = session_user AND login.rolsuper";
+    let borrowed = rows(QUERY, &[], |row| Ok(string(row.get(1)?)))?;
+    match borrowed.first() {
+        Some(role) => Err(Refusal::BorrowedRole(in_error(role)).into()),
         None => Ok(()),
     }
 }

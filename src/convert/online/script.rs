@@ -124,7 +124,14 @@ impl Script {
     /// A way back has to be open whatever has been dropped meanwhile.
     fn push(&mut self, phase: Phase, rank: u32, mut statement: Statement) {
         if matches!(phase, Phase::Unswitch | Phase::Revalidate | Phase::Clean) {
-            for kind in ["ALTER TABLE ", "ALTER INDEX ", "DROP VIEW "] {
+            for kind in [
+                "ALTER TABLE ",
+                "ALTER INDEX ",
+                "DROP VIEW ",
+                "DROP POLICY ",
+                "DROP TRIGGER ",
+                "DROP STATISTICS ",
+            ] {
                 if let Some(rest) = statement.text.strip_prefix(kind) {
                     statement.text = format!("{kind}IF EXISTS {rest}");
                 }

@@ -13,6 +13,8 @@ pub struct Trigger {
     pub direction: &'static str,
     /// The one of the column that others refer to is called first: they may refer to the same row.
     pub order: u8,
+    /// The variables that it needs for that.
+    pub declarations: String,
     /// What it does with a row.
     pub body: String,
     /// Whether it reads a table that whoever writes here need not be allowed to read.
@@ -45,6 +47,7 @@ impl Trigger {
             number: member.number,
             direction,
             order: 2,
+            declarations: String::new(),
             body: format!(
                 "IF NEW.{name} IS NULL THEN NEW.{to} := NULL; {to_itself}ELSE \
                  NEW.{to} := (SELECT p.{of} FROM {table} p WHERE p.{by} = NEW.{name}); \
@@ -59,6 +62,24 @@ impl Trigger {
                 "NEW.{name} IS DISTINCT FROM OLD.{name} OR (NEW.{to} IS NULL) <> (NEW.{name} IS NULL)"
             )),
         }
+    }
+
+    /// Also refuses an inserted row that has a value of its own for the column, unless it is the one that belongs there. A client
+    /// that inserts by position names the column so without knowing.
+    pub fn that_refuses_others(mut self, member: &Member, to: &str) -> Trigger {
+        let (table, name) = (&member.table, member.typed());
+        let message = literal(&format!("column {to} of relation {table} cannot have this value"));
+        // The name is part of a format.
+        let name = name.replace('%', "%%");
+        let detail = literal(&format!("The value is %s; %s belongs to the value of column {name}."));
+        let hint = literal(&format!("Insert with a list of columns that leaves {to} out. While the table is converted, its columns have another order."));
+        self.declarations =
+            format!("DECLARE given {table}.{to}%TYPE := CASE TG_OP WHEN 'INSERT' THEN NEW.{to} END; ");
+        self.body.push_str(&format!(
+            " IF given IS NOT NULL AND given IS DISTINCT FROM NEW.{to} THEN RAISE generated_always USING MESSAGE = {message}, \
+             DETAIL = format({detail}, given, coalesce(NEW.{to}::text, 'NULL')), HINT = {hint}; END IF;"
+        ));
+        self
     }
 
     fn function(&self) -> String {
@@ -77,7 +98,7 @@ impl Trigger {
     /// The statements that make them.
     pub fn create(&self, table: &str) -> Vec<String> {
         let function = self.function();
-        let body = literal(&format!("BEGIN {} RETURN NEW; END", self.body));
+        let body = literal(&format!("{}BEGIN {} RETURN NEW; END", self.declarations, self.body));
         let rights =
             if self.reads { " SECURITY DEFINER SET search_path = pg_catalog, pg_temp" } else { "" };
         let mut statements = vec![format!(

@@ -45,6 +45,7 @@ impl Values {
             number: member.number,
             direction: "forward",
             order: if is_root { 1 } else { 2 },
+            declarations: String::new(),
             body,
             reads: false,
             insert,
@@ -71,7 +72,9 @@ impl Values {
             ),
         };
         let backward = (!is_root).then(|| {
-            Trigger::that_follows(member, "backward", &member.typed_old(), &root.typed_old(), root)
+            let old = member.typed_old();
+            Trigger::that_follows(member, "backward", &old, &root.typed_old(), root)
+                .that_refuses_others(member, &old)
         });
         Values {
             is_root,

@@ -1,0 +1,393 @@
+"""A job that converts a column, and what others do meanwhile: dumps that are restored, sessions with other settings, schema
+changes, other roles, locks. Nothing is lost or changes its meaning in silence."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from harness import GENERATING, Cluster, SqlError
+from harness.convert import planned, run, schema_dump, value
+
+# What is planned depends on the version of the server, not on how it loads the library.
+pytestmark = pytest.mark.any_mode
+
+SHOP = """
+    CREATE TABLE customer (id serial PRIMARY KEY, name text NOT NULL DEFAULT 'Ada', CHECK (id > 0));
+    CREATE TABLE purchase (number int, customer_id int REFERENCES customer);
+    CREATE VIEW named AS SELECT id, name FROM customer;
+    INSERT INTO customer (name) SELECT 'name ' || n FROM generate_series(1, 20) n;
+    INSERT INTO purchase SELECT n, n FROM generate_series(1, 20) n;
+"""
+COLUMN = "'public.customer'::regclass, 'id'::text"
+UNDO = f"CALL id_gen_convert.undo({COLUMN})"
+ROWS = (
+    "SELECT string_agg(c.*::text, ',' ORDER BY c.id), (SELECT string_agg(p.*::text, ',' ORDER BY number) FROM purchase p)"
+    " FROM customer c"
+)
+PHASE = "SELECT phase FROM id_gen_convert.job"
+
+Refused = psycopg.errors.ObjectNotInPrerequisiteState
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Cluster]:
+    with Cluster("changes", conf=GENERATING + "max_prepared_transactions = 2\n") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def connection(server: Cluster) -> Iterator[psycopg.Connection]:
+    """A superuser's, to a database for one test."""
+    with server.database("shop") as dbname:
+        server.psql("CREATE EXTENSION id_gen", dbname)
+        with server.connect(dbname) as connection:
+            yield connection
+
+
+@pytest.fixture
+def owner(server: Cluster, connection: psycopg.Connection) -> Iterator[psycopg.Connection]:
+    """An ordinary role that may make schemas in the database."""
+    connection.execute(
+        "CREATE ROLE owner LOGIN; GRANT CREATE ON DATABASE shop TO owner; GRANT ALL ON SCHEMA public TO owner"
+    )
+    with server.connect("shop", user="owner") as session:
+        yield session
+    connection.execute("DROP OWNED BY owner CASCADE; DROP ROLE owner")
+
+
+def phases(connection: psycopg.Connection) -> Iterator[str]:
+    """Goes through a job: yields when it has come to another phase, up to the one in which it can be undone no further."""
+    statements = planned(connection, COLUMN)
+    run(connection, statements[0])
+    phase = ""
+    while phase != "ready":
+        now = value(connection, PHASE)
+        if now != phase:
+            phase = str(now)
+            yield phase
+            if phase == "index":
+                run(connection, *[statement for statement in statements if statement.startswith("CREATE")])
+        run(connection, f"SELECT id_gen_convert.step({COLUMN})")
+    run(connection, *statements[-2:])
+    yield "switched"
+    run(connection, f"SELECT id_gen_convert.undo_step({COLUMN})")
+    yield "returned"
+
+
+def test_a_dump_is_restored_in_every_phase(server: Cluster, connection: psycopg.Connection) -> None:
+    """By psql, with all tables of users, and the job can be undone there."""
+    run(connection, SHOP)
+    before = schema_dump(server, "shop"), connection.execute(ROWS.encode()).fetchall()
+    seen = []
+    for phase in phases(connection):
+        seen.append(phase)
+        with server.database("restored"):
+            server.psql(server.run("pg_dump", dbname="shop"), "restored")
+            with server.connect("restored") as restored:
+                assert value(restored, PHASE) == phase
+                run(restored, UNDO)
+                assert restored.execute(ROWS.encode()).fetchall() == before[1], phase
+            assert schema_dump(server, "restored") == before[0], phase
+    assert seen == ["fill", "check", "index", "attach", "reference", "ready", "switched", "returned"]
+
+
+TEXTS = """
+    CREATE TABLE customer (
+        id serial PRIMARY KEY, price float8, day date, at timestamptz, span interval, picture bytea, tags text[], cost money,
+        CONSTRAINT floats CHECK (id > 0 OR price < 0.12345678901234567::float8),
+        CONSTRAINT dates CHECK (id > 0 OR day <> '2024-03-04'::date),
+        CONSTRAINT times CHECK (id > 0 OR at <> '2024-03-04 05:06+00'::timestamptz),
+        CONSTRAINT spans CHECK (id > 0 OR span <> '-1 day 2 hours'::interval),
+        CONSTRAINT bytes CHECK (id > 0 OR picture <> '\\x5c27ff'::bytea),
+        CONSTRAINT arrays CHECK (id > 0 OR tags <> '{a,NULL}'::text[]),
+        CONSTRAINT costs CHECK (id > 0 OR cost <> '1.50'::money));
+    CREATE INDEX late ON customer (id) WHERE day > '2024-03-04'::date AND at > '2024-03-04 05:06+00'::timestamptz;
+    CREATE VIEW new AS SELECT id FROM customer WHERE day > '2024-03-04'::date AND price > 0.12345678901234567::float8;
+    CREATE POLICY own ON customer USING (id > 0 AND day > '2024-03-04'::date);
+    CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+    CREATE TRIGGER changed BEFORE INSERT ON customer FOR EACH ROW
+        WHEN (NEW.id > 0 AND NEW.day > '2024-03-04'::date) EXECUTE FUNCTION note();
+"""
+# All that has a constant in it.
+DEFINITIONS = """
+    SELECT string_agg(text, E'\\n' ORDER BY text) FROM (
+        SELECT conname || ' ' || pg_get_constraintdef(oid) FROM pg_constraint
+         WHERE conrelid = 'customer'::regclass AND contype = 'c' AND conname !~ '_old$'
+        UNION ALL SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indexrelid = 'late'::regclass
+        UNION ALL SELECT pg_get_viewdef('new'::regclass)
+        UNION ALL SELECT pg_get_expr(polqual, polrelid) FROM pg_policy
+        UNION ALL SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgname = 'changed') AS definition (text)
+"""
+SESSIONS = [
+    "SET datestyle = 'SQL, DMY'; SET extra_float_digits = 0; SET intervalstyle = 'sql_standard'; SET timezone = 'Asia/Tokyo';"
+    "SET bytea_output = 'escape'; SET quote_all_identifiers = on",
+    "SET datestyle = 'German'; SET extra_float_digits = -10; SET intervalstyle = 'iso_8601'; SET timezone = 'America/Lima';"
+    "SET array_nulls = off; SET transform_null_equals = on",
+    "SET datestyle = 'Postgres, YMD'; SET intervalstyle = 'postgres_verbose'; SET quote_all_identifiers = on",
+]
+
+
+def test_settings_of_sessions_change_no_definition(server: Cluster, connection: psycopg.Connection) -> None:
+    """Each statement runs in a session with other settings, and so does the undo."""
+    run(connection, TEXTS)
+    before, definitions = schema_dump(server, "shop"), value(connection, DEFINITIONS)
+    statements: list[str] = []
+    for turn, settings in enumerate([*SESSIONS, *SESSIONS, *SESSIONS, *SESSIONS]):
+        with server.connect("shop") as session:
+            run(session, settings)
+            statements = statements or planned(session, COLUMN)
+            if turn < len(statements):
+                run(session, statements[turn])
+    assert value(connection, PHASE) == "switched"
+    assert value(connection, DEFINITIONS) == definitions
+    with server.connect("shop") as session:
+        run(session, SESSIONS[1], UNDO)
+    assert schema_dump(server, "shop") == before
+
+
+def test_times_of_no_zone_are_those_of_the_session(connection: psycopg.Connection) -> None:
+    """The zone of the session that starts the job counts, although definitions are read in another."""
+    run(connection, "CREATE TABLE customer (id serial PRIMARY KEY, at timestamp)")
+    run(connection, "INSERT INTO customer (at) VALUES ('2025-05-05 12:00')", "SET timezone = 'Asia/Tokyo'")
+    run(connection, *planned(connection, f"{COLUMN}, created_at => 'at'"))
+    assert value(connection, "SELECT snowflake_timestamp(id) = '2025-05-05 12:00+09' FROM customer") is True
+
+
+GUARDED = f"""
+    {SHOP}
+    CREATE ROLE reader;
+    ALTER TABLE customer ENABLE ROW LEVEL SECURITY;
+    CREATE POLICY own ON customer USING (id > 1);
+    CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+    CREATE TRIGGER noted BEFORE INSERT ON customer FOR EACH ROW WHEN (NEW.id < 0) EXECUTE FUNCTION note();
+"""
+# What others change, and how it is named.
+CHANGES = {
+    "ALTER POLICY own ON customer USING (id > 100)": "policy own on table public.customer",
+    "DROP POLICY own ON customer": "policy own on table public.customer",
+    "CREATE OR REPLACE VIEW named AS SELECT id, upper(name) AS name FROM customer": "view public.named",
+    "GRANT SELECT ON named TO reader": "view public.named",
+    "COMMENT ON VIEW named IS 'new'": "view public.named",
+    "CREATE VIEW late AS SELECT name FROM named": "view public.late",
+    "CREATE TRIGGER late INSTEAD OF INSERT ON named FOR EACH ROW EXECUTE FUNCTION note()": "trigger late on view public.named",
+    "ALTER TABLE customer ADD CONSTRAINT late CHECK (id <> 70)": "constraint late on table public.customer",
+    "CREATE UNIQUE INDEX late ON customer (name, id)": "index public.late",
+    "DROP TRIGGER noted ON customer": "trigger noted on table public.customer",
+    "ALTER TABLE customer DISABLE TRIGGER noted": "trigger noted on table public.customer",
+    "GRANT SELECT (id) ON customer TO reader": "column public.customer.id",
+    "ALTER TABLE customer ALTER COLUMN id SET DEFAULT 5": "column public.customer.id",
+    "COMMENT ON COLUMN purchase.customer_id IS 'new'": "column public.purchase.customer_id",
+    "COMMENT ON CONSTRAINT customer_id_check ON customer IS 'new'": "constraint customer_id_check on table public.customer",
+}
+
+
+@pytest.fixture
+def guarded(connection: psycopg.Connection) -> Iterator[psycopg.Connection]:
+    """A database with what others may change."""
+    run(connection, GUARDED)
+    yield connection
+    run(connection, "DROP OWNED BY reader; DROP ROLE reader")
+
+
+def refuses_each_change(connection: psycopg.Connection, call: str) -> None:
+    for change, name in CHANGES.items():
+        with pytest.raises(Refused) as refused, connection.transaction():
+            run(connection, change, call)
+        assert name in (refused.value.diag.message_detail or ""), change
+
+
+def test_a_switch_takes_back_no_change_of_others(guarded: psycopg.Connection) -> None:
+    statements = planned(guarded, COLUMN)
+    run(guarded, *statements[:-1])
+    refuses_each_change(guarded, statements[-1])
+    run(guarded, statements[-1])
+
+
+def test_an_undo_takes_back_no_change_of_others(server: Cluster, guarded: psycopg.Connection) -> None:
+    """It says what it would take back, and does so only if it is told to."""
+    before = schema_dump(server, "shop")
+    run(guarded, *planned(guarded, COLUMN))
+    refuses_each_change(guarded, f"SELECT id_gen_convert.undo_step({COLUMN})")
+    run(guarded, "ALTER POLICY own ON customer USING (id > 100)", "DROP TRIGGER noted ON customer")
+    with pytest.raises(Refused) as refused:
+        run(guarded, UNDO)
+    forced = (refused.value.diag.message_hint or "").rpartition("run: ")[2]
+    run(guarded, forced)
+    assert schema_dump(server, "shop") == before
+
+
+def test_a_superuser_runs_no_job_of_another_role(server: Cluster, owner: psycopg.Connection) -> None:
+    """Neither as such nor with SET ROLE, which a function of the role could reset."""
+    run(owner, SHOP)
+    statements = planned(owner, COLUMN)
+    with server.connect("shop") as superuser:
+        run(superuser, "SET ROLE owner")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="superuser"):
+            run(superuser, statements[0])
+        run(owner, statements[0])
+        for role in ("owner", "NONE"):
+            run(superuser, f"SET ROLE {role}")
+            for call in (UNDO, f"CALL id_gen_convert.run({COLUMN})", f"SELECT * FROM id_gen_convert.todo({COLUMN})"):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege, match="superuser") as refused:
+                    run(superuser, call)
+                assert refused.value.diag.message_hint == "Log in as owner."
+    run(owner, *statements[1:], UNDO)
+
+
+def test_default_privileges_do_not_open_the_schema(connection: psycopg.Connection, owner: psycopg.Connection) -> None:
+    run(
+        connection,
+        "ALTER DEFAULT PRIVILEGES GRANT ALL ON SCHEMAS TO owner",
+        "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO owner",
+        "ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO owner",
+        SHOP,
+    )
+    run(connection, planned(connection, COLUMN)[0])
+    granted = """
+        SELECT count(*) FROM (
+            SELECT nspacl FROM pg_namespace WHERE nspname = 'id_gen_convert'
+            UNION ALL SELECT relacl FROM pg_class WHERE relnamespace = 'id_gen_convert'::regnamespace
+            UNION ALL SELECT proacl FROM pg_proc WHERE pronamespace = 'id_gen_convert'::regnamespace
+                         AND proname !~ '^forward_') AS object (acl),
+            aclexplode(acl) AS x WHERE x.grantee <> 'postgres'::regrole"""
+    assert value(connection, granted) == 0
+    for attempt in ("CREATE FUNCTION id_gen_convert.run(text, text) RETURNS int LANGUAGE sql RETURN 1", "TABLE id_gen_convert.job"):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            run(owner, attempt)
+
+
+# Functions that fit calls of ours better than what is meant, if an argument has no type or the name has no schema.
+PLANTED = {
+    "id_gen_convert_start": ["text, text", "regclass, text", "regclass, text, text, text"],
+    "id_gen_check": ["text, text"],
+    "snowflake_timestamp": ["integer"],
+    "setval": ["text, bigint", "oid, bigint"],
+    "format": ["text, oid, bigint, bigint, bigint", "text, regclass, bigint, bigint, bigint"],
+    "pg_get_serial_sequence": ["unknown, unknown"],
+}
+
+
+def test_no_planted_function_is_called(connection: psycopg.Connection) -> None:
+    """By none of the statements that a plan consists of, and by nothing that they run."""
+    for name, signatures in PLANTED.items():
+        for signature in signatures:
+            if "unknown" not in signature:
+                run(
+                    connection,
+                    f"CREATE FUNCTION {name}({signature}) RETURNS bigint LANGUAGE plpgsql"
+                    f" AS 'BEGIN RAISE ''planted''; END'",
+                )
+    run(connection, SHOP.replace("CHECK (id > 0)", "at timestamptz DEFAULT now()"))
+    run(connection, *planned(connection, f"{COLUMN}, created_at => 'at'"), UNDO)
+    for made in ("bigserial", "bigint GENERATED ALWAYS AS IDENTITY"):
+        run(connection, "DROP TABLE IF EXISTS plain", f"CREATE TABLE plain (id {made} PRIMARY KEY)", "INSERT INTO plain DEFAULT VALUES")
+        steps = connection.execute("SELECT statement, undo FROM id_gen_convert_plan('plain', 'id') ORDER BY step").fetchall()
+        run(connection, *[statement for statement, _ in steps], *[undo for _, undo in reversed(steps) if undo])
+
+
+def test_a_renamed_table_is_missed(server: Cluster, connection: psycopg.Connection) -> None:
+    """Neither a switch nor an undo leaves it out."""
+    run(connection, SHOP)
+    before = schema_dump(server, "shop")
+    statements = planned(connection, COLUMN)
+    run(connection, *statements[:-1], "ALTER TABLE purchase RENAME TO orders")
+    back = "ALTER TABLE orders RENAME TO purchase"
+    with pytest.raises(Refused, match="renamed"):
+        run(connection, statements[-1])
+    run(connection, back, statements[-1], "ALTER TABLE purchase RENAME TO orders")
+    with pytest.raises(Refused, match="renamed"):
+        run(connection, UNDO)
+    run(connection, back, UNDO)
+    assert schema_dump(server, "shop") == before
+
+
+def test_an_insert_by_position_is_refused(connection: psycopg.Connection) -> None:
+    """It would put a value into the column with the old values, and NULL or a default into the other."""
+    run(connection, SHOP, "ALTER TABLE purchase ALTER COLUMN customer_id SET DEFAULT 3")
+    run(connection, *planned(connection, COLUMN))
+    for row in ("(21, 5)", "(21, 5, NULL)", "(21, 5, 6)"):
+        with pytest.raises(psycopg.errors.GeneratedAlways) as refused:
+            run(connection, f"INSERT INTO purchase VALUES {row}")
+        assert "customer_id_old" in (refused.value.diag.message_hint or "")
+    run(
+        connection,
+        "INSERT INTO purchase (number, customer_id) VALUES (21, 6), (22, NULL)",
+        "INSERT INTO purchase (number) VALUES (23)",
+        "INSERT INTO purchase VALUES (24, 7, 7)",
+    )
+    stored = "SELECT string_agg(concat_ws(' ', customer_id, customer_id_old), ',' ORDER BY number) FROM purchase WHERE number > 20"
+    assert value(connection, stored) == "6 6,,3 3,7 7"
+    run(connection, UNDO)
+    assert value(connection, stored.replace("_old", "")) == "6 6,,3 3,7 7"
+
+
+def test_what_belongs_to_others_is_found_in_the_plan(connection: psycopg.Connection, owner: psycopg.Connection) -> None:
+    """A switch could not make it again."""
+    run(connection, "CREATE TABLE secret (customer_id int); ALTER TABLE secret ENABLE ROW LEVEL SECURITY; CREATE SCHEMA reports")
+    run(connection, "GRANT USAGE ON SCHEMA reports TO owner")
+    run(owner, SHOP)
+    run(
+        connection,
+        "CREATE POLICY known ON secret USING (EXISTS (SELECT FROM customer c WHERE c.id = customer_id))",
+        "CREATE VIEW reports.named AS SELECT id FROM customer; ALTER VIEW reports.named OWNER TO owner",
+        "CREATE STATISTICS reports.both ON id, name FROM customer",
+    )
+    with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+        planned(owner, COLUMN)
+    found = refused.value.diag.message_detail or ""
+    for name in ("policy known of public.secret", "view reports.named", 'statistics object reports."both"'):
+        assert name in found
+    run(connection, "DROP TABLE secret; DROP SCHEMA reports CASCADE")
+    run(owner, *planned(owner, COLUMN), UNDO)
+
+
+@pytest.mark.parametrize("is_prepared", [False, True], ids=["open", "prepared"])
+def test_a_locked_row_is_waited_for_in_the_open(
+    server: Cluster, connection: psycopg.Connection, is_prepared: bool
+) -> None:
+    run(connection, SHOP)
+    run(connection, planned(connection, COLUMN)[0])
+    progress = "SELECT percent < 100, waiting_for FROM id_gen_convert.progress WHERE filling = 'customer'::regclass"
+    with server.connect("shop") as holder:
+        run(holder, "BEGIN; UPDATE customer SET name = 'mine' WHERE id = 7")
+        who = f"process {value(holder, 'SELECT pg_backend_pid()')}"
+        if is_prepared:
+            run(holder, "PREPARE TRANSACTION 'long'")
+            who = "prepared transaction 'long'"
+        while value(connection, f"SELECT id_gen_convert.step({COLUMN})") != 0.2:
+            pass
+        assert connection.execute(progress.encode()).fetchone() == (True, f"rows of public.customer that are locked by {who}")
+        run(holder, "COMMIT PREPARED 'long'" if is_prepared else "COMMIT")
+    run(connection, f"CALL id_gen_convert.run({COLUMN})")
+    assert value(connection, "SELECT waiting_for IS NULL FROM id_gen_convert.job") is True
+
+
+def test_two_first_starts_at_once(server: Cluster, connection: psycopg.Connection) -> None:
+    """The second waits for the first, and goes on in the schema that the first has made."""
+    run(connection, SHOP, "CREATE TABLE other (id serial PRIMARY KEY)")
+    first, second = (planned(connection, f"'{table}', 'id'")[0] for table in ("customer", "other"))
+    with server.connect("shop") as one, server.connect("shop") as two, ThreadPoolExecutor(1) as pool:
+        run(one, "BEGIN", first)
+        waiting = pool.submit(run, two, second)
+        server.poll_until(f"SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = {two.info.backend_pid}")
+        run(one, "COMMIT")
+        waiting.result()
+        run(two, first)
+    assert value(connection, "SELECT count(*) FROM id_gen_convert.job") == 2
+
+
+def test_the_schema_stays_for_who_uses_it(connection: psycopg.Connection) -> None:
+    """And a later job finds it whole."""
+    run(connection, SHOP)
+    run(connection, planned(connection, COLUMN)[0])
+    run(connection, "CREATE VIEW watched AS SELECT relation, percent FROM id_gen_convert.progress")
+    warnings: list[str] = []
+    connection.add_notice_handler(lambda notice: warnings.append(f"{notice.severity} {notice.message_detail}"))
+    run(connection, UNDO)
+    assert ["watched" in warning for warning in warnings if warning.startswith("WARNING")] == [True]
+    assert value(connection, "SELECT count(*) FROM watched") == 0
+    run(connection, planned(connection, COLUMN)[0], "DROP VIEW watched", UNDO)
+    assert value(connection, "SELECT to_regnamespace('id_gen_convert')") is None
