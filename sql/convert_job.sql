@@ -122,22 +122,23 @@ CREATE FUNCTION id_gen_convert.arguments(relation regclass, column_name text) RE
     AS $$ SELECT format('%L::regclass, %L::text', relation, column_name) $$;
 COMMENT ON FUNCTION id_gen_convert.arguments(regclass, text) IS 'a column as the first arguments of a function';
 
--- A superuser who has taken the role with SET ROLE gets back all rights as soon as a function of the role resets it.
+-- A job runs statements and functions of its owner, so nobody else runs it, but one superuser that of another. A superuser
+-- who has taken the role with SET ROLE gets back all rights as soon as a function of the role resets it.
 CREATE FUNCTION id_gen_convert.check_role() RETURNS void
     LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
     owner name := (SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE oid = 'id_gen_convert'::regnamespace);
 BEGIN
-    IF EXISTS (SELECT FROM pg_roles WHERE rolname IN (session_user, current_user) AND rolsuper)
-       AND NOT EXISTS (SELECT FROM pg_roles WHERE rolname = owner AND rolsuper) THEN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = owner AND rolsuper)
+       AND (current_user <> owner OR EXISTS (SELECT FROM pg_roles WHERE rolname = session_user AND rolsuper)) THEN
         RAISE insufficient_privilege USING
-            MESSAGE = format('permission denied to run jobs of role %I as a superuser', owner),
-            DETAIL = 'A job runs statements and functions of its role, which would run with the privileges of a superuser.',
-            HINT = format('Log in as %I.', owner);
+            MESSAGE = format('permission denied to run jobs of role %I', owner),
+            DETAIL = 'A job runs statements and functions of its role, which could use all privileges of this session.',
+            HINT = format('Log in as %1$I. A member of it that is not a superuser can run: SET ROLE %1$I;', owner);
     END IF;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.check_role() IS 'rejects superusers, if the jobs are those of an ordinary role';
+COMMENT ON FUNCTION id_gen_convert.check_role() IS 'rejects other roles than the owner of the jobs, and superusers if that is an ordinary role';
 
 -- Statements of a job go by the names that its tables had when it began. Tables that are gone need none.
 CREATE FUNCTION id_gen_convert.check_names(j id_gen_convert.job) RETURNS void

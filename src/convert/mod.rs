@@ -19,8 +19,8 @@ use crate::convert::goal::Goal;
 use crate::convert::online::Job;
 use crate::error::Error;
 use crate::error::convert::Refusal;
-use crate::pg::transaction;
 use crate::pg::text::{in_error, literal};
+use crate::pg::transaction;
 
 pub use goal::Request;
 pub use step::Step;

@@ -177,8 +177,8 @@ impl Refusal {
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
                 format!("permission denied to run a job as role {role} in a session of a superuser"),
             )
-            .detail("A job evaluates functions of the role, which could reset the role and run with the privileges of a superuser.")
-            .hint(format!("Log in as {role}, or as a member of it that is not a superuser.")),
+            .detail("A job runs functions of the role, which could reset the role and use the privileges of a superuser.")
+            .hint(format!("Log in as {role}. A member of it that is not a superuser can run: SET ROLE {role};")),
             Refusal::SchemaOfAnother(owner) => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "schema id_gen_convert belongs to another role",

@@ -608,7 +608,9 @@ NO_ROOM = {
 }
 
 
-@pytest.mark.xfail(strict=True, reason="a plan does not evaluate partition bounds, checks and generated columns with new IDs")
+@pytest.mark.xfail(
+    strict=True, reason="a plan does not evaluate partition bounds, checks and generated columns with new IDs"
+)
 @pytest.mark.parametrize("make", NO_ROOM.values(), ids=NO_ROOM)
 def test_tables_without_room_for_new_ids_are_refused(connection: psycopg.Connection, make: str) -> None:
     """Every insert after the plan would fail."""

@@ -45,7 +45,8 @@ impl Job {
         }
         run(self.record()?)?;
         // By itself, so that an error does not show all of the record as its context.
-        run("SELECT id_gen_convert.start_job(currval('id_gen_convert.job_id_seq')::integer)".to_owned())
+        run("SELECT id_gen_convert.start_job(currval('id_gen_convert.job_id_seq')::integer)"
+            .to_owned())
     }
 
     /// The statements that write it down and run what comes first.

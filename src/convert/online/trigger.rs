@@ -71,10 +71,14 @@ impl Trigger {
         let message = literal(&format!("column {to} of relation {table} cannot have this value"));
         // The name is part of a format.
         let name = name.replace('%', "%%");
-        let detail = literal(&format!("The value is %s; %s belongs to the value of column {name}."));
-        let hint = literal(&format!("Insert with a list of columns that leaves {to} out. While the table is converted, its columns have another order."));
-        self.declarations =
-            format!("DECLARE given {table}.{to}%TYPE := CASE TG_OP WHEN 'INSERT' THEN NEW.{to} END; ");
+        let detail =
+            literal(&format!("The value is %s; %s belongs to the value of column {name}."));
+        let hint = literal(&format!(
+            "Insert with a list of columns that leaves {to} out. While the table is converted, its columns have another order."
+        ));
+        self.declarations = format!(
+            "DECLARE given {table}.{to}%TYPE := CASE TG_OP WHEN 'INSERT' THEN NEW.{to} END; "
+        );
         self.body.push_str(&format!(
             " IF given IS NOT NULL AND given IS DISTINCT FROM NEW.{to} THEN RAISE generated_always USING MESSAGE = {message}, \
              DETAIL = format({detail}, given, coalesce(NEW.{to}::text, 'NULL')), HINT = {hint}; END IF;"
