@@ -122,8 +122,9 @@ CREATE FUNCTION id_gen_convert.arguments(relation regclass, column_name text) RE
     AS $$ SELECT format('%L::regclass, %L::text', relation, column_name) $$;
 COMMENT ON FUNCTION id_gen_convert.arguments(regclass, text) IS 'a column as the first arguments of a function';
 
--- A job runs statements and functions of its owner, so nobody else runs it, but one superuser that of another. A superuser
--- who has taken the role with SET ROLE gets back all rights as soon as a function of the role resets it.
+-- A job runs statements and functions of its owner, with the privileges of whoever calls it. So only the owner may
+-- call it; if the owner is a superuser, so may other superusers. A session of a superuser that has run SET ROLE may not: a
+-- function of the owner could reset the role.
 CREATE FUNCTION id_gen_convert.check_role() RETURNS void
     LANGUAGE plpgsql @settings@
     AS $$
