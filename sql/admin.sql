@@ -14,6 +14,13 @@ REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_accept_layout() FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_accept_layout() IS
     'accept a new id_gen.layout although its snowflakes may repeat or go below those of the old one';
 
+CREATE FUNCTION @extschema@.id_gen_accept_copy(is_only_one boolean) RETURNS void
+    AS 'MODULE_PATHNAME', 'id_gen_accept_copy'
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_accept_copy(boolean) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_accept_copy(boolean) IS
+    'confirm that this data directory is a copy and the only one in use: its original is gone, and no other copy generates snowflakes with its worker ID';
+
 CREATE FUNCTION @extschema@.id_gen_reset_reservation(above timestamptz) RETURNS void
     AS 'MODULE_PATHNAME', 'id_gen_reset_reservation'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;

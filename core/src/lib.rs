@@ -17,6 +17,7 @@
 //! | [`lead`] | which positions are too far ahead of the clock |
 //! | [`block`] | the few positions one backend holds, and how many it should take |
 //! | [`shards`] | positions of shards, which sessions move on without a lock |
+//! | [`directory`] | what distinguishes a directory from its copies |
 //! | [`kept_file`] | files about one data directory alone, closed by a checksum |
 //! | [`shard_file`] | which shards a server has, as its disk says |
 //! | [`shared_block`] | one block for all sessions, where their IDs are in strict order |
@@ -65,6 +66,7 @@ pub mod block;
 pub mod choice;
 pub mod clock;
 pub mod digits;
+pub mod directory;
 pub mod fleet;
 pub mod frontier;
 pub mod histogram;

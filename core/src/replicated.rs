@@ -7,6 +7,15 @@ pub const SIZE: usize = 20;
 /// How they begin: what they are, and the version of the format.
 const MAGIC: [u8; 8] = *b"idgenrs1";
 
+/// A bound that was replayed from the write-ahead log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replayed {
+    /// No ID of this Unix millisecond or later was generated before the bound was logged.
+    pub until_ms: i64,
+    /// The position in the log where the bound's record ends.
+    pub log_position: u64,
+}
+
 /// The bytes that say "no ID of this Unix millisecond or later was handed out before this". All numbers
 /// are little-endian; the last is the CRC-32 of what precedes it.
 pub fn encode(until_ms: i64) -> [u8; SIZE] {

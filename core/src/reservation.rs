@@ -8,9 +8,12 @@
 //! The file is text that a person can read, in lines of fixed order, closed by a CRC-32 of all
 //! bytes before its line. Any other file is damaged, and nothing is guessed from it.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
+use std::str::FromStr;
 
 use crate::clock::ClockReading;
+use crate::directory::Directory;
+use crate::fleet::Number;
 use crate::layout::Layout;
 
 /// Where the file is, from the server's data directory.
@@ -21,12 +24,12 @@ pub const UPGRADE_FILE: &str = "id_gen/upgraded";
 
 /// First line of every version of the file.
 const MAGIC: &str = "id_gen reservation";
-/// The version of the format that this code writes. It also reads the older ones: the first tells
-/// neither the server's start nor its numbers, the second only the start.
-pub const VERSION: u32 = 3;
-const VERSION_WITHOUT_START: u32 = 1;
-const VERSION_WITHOUT_NODE: u32 = 2;
-const KNOWN_VERSIONS: [u32; 3] = [VERSION_WITHOUT_START, VERSION_WITHOUT_NODE, VERSION];
+/// The version of the format that this code writes. Older versions are read, too; what they do not contain is `None`.
+pub const VERSION: u32 = 4;
+const FIRST_VERSION: u32 = 1;
+const FIRST_WITH_START: u32 = 2;
+const FIRST_WITH_NODE: u32 = 3;
+const FIRST_WITH_DIRECTORY: u32 = 4;
 /// What stands for a value that there is none of.
 const NONE: &str = "none";
 
@@ -50,6 +53,11 @@ pub struct Record {
     pub server_start_us: Option<i64>,
     /// The numbers of the server that wrote it; `None` if it had none, and in files of older versions.
     pub node: Option<RecordedNode>,
+    /// The end of the write-ahead log when it was written. Its bound takes precedence over all bounds that were logged up
+    /// to here: it is above them, or a superuser has accepted that it is not.
+    pub log_position: Option<u64>,
+    /// The directory in which it was written. In a copy of that directory it is about another server.
+    pub directory: Option<Directory>,
 }
 
 /// The numbers under which a reservation was made.
@@ -93,39 +101,38 @@ impl Record {
     pub fn encode(&self) -> Vec<u8> {
         let mut text = String::with_capacity(512);
         let ClockReading { wall_ns, mono_ns } = self.clock;
-        // Writing to a String can't fail.
-        let _ = write!(
-            text,
-            "{MAGIC} {}\nsystem {}\ntimeline {}\nlayout {}\nuntil {}\nboot {:032x}\nclock {wall_ns} {mono_ns}\n",
-            self.version(),
-            self.system_identifier,
-            self.timeline,
-            self.layout,
-            self.until_ms,
-            self.boot,
-        );
-        if self.version() != VERSION_WITHOUT_START {
-            let _ = writeln!(text, "started {}", or_none(self.server_start_us));
-        }
-        if let Some(RecordedNode { worker, datacenter, valid_until_ms }) = self.node {
-            let valid_until = or_none(valid_until_ms);
-            let _ = write!(
-                text,
-                "worker {worker}\ndatacenter {datacenter}\nvalid_until {valid_until}\n"
-            );
+        let node = self.node;
+        let lines = [
+            format!("{MAGIC} {VERSION}"),
+            format!("system {}", self.system_identifier),
+            format!("timeline {}", self.timeline),
+            format!("layout {}", self.layout),
+            format!("until {}", self.until_ms),
+            format!("boot {:032x}", self.boot),
+            format!("clock {wall_ns} {mono_ns}"),
+            format!("started {}", or_none(self.server_start_us)),
+            format!("worker {}", or_none(node.map(|node| node.worker))),
+            format!("datacenter {}", or_none(node.map(|node| node.datacenter))),
+            format!("valid_until {}", or_none(node.and_then(|node| node.valid_until_ms))),
+            format!("log {}", or_none(self.log_position)),
+            format!("inode {}", or_none(self.directory.map(|directory| directory.inode))),
+            format!(
+                "created {}",
+                or_none(self.directory.and_then(|directory| directory.created_ns))
+            ),
+        ];
+        for line in lines {
+            // Writing to a String can't fail.
+            let _ = writeln!(text, "{line}");
         }
         let checksum = crc32fast::hash(text.as_bytes());
         let _ = writeln!(text, "crc32 {checksum:08x}");
         text.into_bytes()
     }
 
-    /// The version that says all of it.
-    const fn version(&self) -> u32 {
-        match (self.node, self.server_start_us) {
-            (Some(_), _) => VERSION,
-            (None, Some(_)) => VERSION_WITHOUT_NODE,
-            (None, None) => VERSION_WITHOUT_START,
-        }
+    /// The worker and datacenter ID of the server that wrote it, if it had them.
+    pub fn number(&self) -> Option<Number> {
+        self.node.map(|RecordedNode { worker, datacenter, .. }| Number { datacenter, worker })
     }
 
     /// Reads the bytes of a file.
@@ -139,7 +146,9 @@ impl Record {
         }
         let text = std::str::from_utf8(bytes).map_err(|_| Damage::Line("text"))?;
         let version = text.lines().next().and_then(|line| line[MAGIC.len()..].trim().parse().ok());
-        if let Some(version) = version.filter(|version| !KNOWN_VERSIONS.contains(version)) {
+        if let Some(version) =
+            version.filter(|version| !(FIRST_VERSION..=VERSION).contains(version))
+        {
             return Err(Damage::Version(version));
         }
         let (body, checksum) = text.rsplit_once("crc32 ").ok_or(Damage::CutShort)?;
@@ -149,57 +158,87 @@ impl Record {
         if found != expected {
             return Err(Damage::Checksum { found, expected });
         }
-        let mut lines = body.lines();
-        lines.next();
-        let mut value = |name: &'static str| {
-            lines
-                .next()
-                .and_then(|line| line.strip_prefix(name)?.strip_prefix(' '))
-                .ok_or(Damage::Line(name))
-        };
-        let system_identifier = number(value("system")?, "system")?;
-        let timeline = number(value("timeline")?, "timeline")?;
-        let layout = value("layout")?.parse().map_err(|_| Damage::Line("layout"))?;
-        let until_ms = number(value("until")?, "until")?;
-        let boot = u128::from_str_radix(value("boot")?, 16).map_err(|_| Damage::Line("boot"))?;
-        let (wall_ns, mono_ns) = value("clock")?.split_once(' ').ok_or(Damage::Line("clock"))?;
-        let clock =
-            ClockReading { wall_ns: number(wall_ns, "clock")?, mono_ns: number(mono_ns, "clock")? };
-        let version = version.ok_or(Damage::Line("version"))?;
-        let server_start_us = match version {
-            VERSION_WITHOUT_START => None,
-            VERSION_WITHOUT_NODE => Some(number(value("started")?, "started")?),
-            _ => number_or_none(value("started")?, "started")?,
-        };
-        let node = match version {
-            VERSION_WITHOUT_START | VERSION_WITHOUT_NODE => None,
-            _ => Some(RecordedNode {
-                worker: number(value("worker")?, "worker")?,
-                datacenter: number(value("datacenter")?, "datacenter")?,
-                valid_until_ms: number_or_none(value("valid_until")?, "valid_until")?,
-            }),
-        };
+        let mut lines =
+            Lines { rest: body.lines(), version: version.ok_or(Damage::Line("version"))? };
+        lines.rest.next();
         Ok(Record {
-            system_identifier,
-            timeline,
-            layout,
-            until_ms,
-            boot,
-            clock,
-            server_start_us,
-            node,
+            system_identifier: lines.number("system")?,
+            timeline: lines.number("timeline")?,
+            layout: lines.value("layout")?.parse().map_err(|_| Damage::Line("layout"))?,
+            until_ms: lines.number("until")?,
+            boot: u128::from_str_radix(lines.value("boot")?, 16)
+                .map_err(|_| Damage::Line("boot"))?,
+            clock: lines.clock()?,
+            server_start_us: lines.optional("started", FIRST_WITH_START)?,
+            node: lines.node()?,
+            log_position: lines.optional("log", FIRST_WITH_DIRECTORY)?,
+            directory: lines.directory()?,
         })
     }
 }
 
-fn or_none(number: Option<i64>) -> String {
+/// The lines of a file that are still to be read.
+struct Lines<'a> {
+    rest: std::str::Lines<'a>,
+    /// The version of the file.
+    version: u32,
+}
+
+impl<'a> Lines<'a> {
+    fn value(&mut self, name: &'static str) -> Result<&'a str, Damage> {
+        self.rest
+            .next()
+            .and_then(|line| line.strip_prefix(name)?.strip_prefix(' '))
+            .ok_or(Damage::Line(name))
+    }
+
+    fn number<T: FromStr>(&mut self, name: &'static str) -> Result<T, Damage> {
+        number(self.value(name)?, name)
+    }
+
+    /// A number that may be `none`, and has no line in files of versions before `first_version`.
+    fn optional<T: FromStr>(
+        &mut self,
+        name: &'static str,
+        first_version: u32,
+    ) -> Result<Option<T>, Damage> {
+        if self.version < first_version {
+            return Ok(None);
+        }
+        match self.value(name)? {
+            NONE => Ok(None),
+            text => number(text, name).map(Some),
+        }
+    }
+
+    fn clock(&mut self) -> Result<ClockReading, Damage> {
+        let (wall_ns, mono_ns) =
+            self.value("clock")?.split_once(' ').ok_or(Damage::Line("clock"))?;
+        Ok(ClockReading { wall_ns: number(wall_ns, "clock")?, mono_ns: number(mono_ns, "clock")? })
+    }
+
+    fn node(&mut self) -> Result<Option<RecordedNode>, Damage> {
+        let worker = self.optional("worker", FIRST_WITH_NODE)?;
+        let datacenter = self.optional("datacenter", FIRST_WITH_NODE)?;
+        let valid_until_ms = self.optional("valid_until", FIRST_WITH_NODE)?;
+        Ok(worker.zip(datacenter).map(|(worker, datacenter)| RecordedNode {
+            worker,
+            datacenter,
+            valid_until_ms,
+        }))
+    }
+
+    fn directory(&mut self) -> Result<Option<Directory>, Damage> {
+        let inode = self.optional("inode", FIRST_WITH_DIRECTORY)?;
+        let created_ns = self.optional("created", FIRST_WITH_DIRECTORY)?;
+        Ok(inode.map(|inode| Directory { inode, created_ns }))
+    }
+}
+
+fn or_none(number: Option<impl Display>) -> String {
     number.map_or_else(|| NONE.to_owned(), |number| number.to_string())
 }
 
-fn number_or_none(text: &str, name: &'static str) -> Result<Option<i64>, Damage> {
-    if text == NONE { Ok(None) } else { number(text, name).map(Some) }
-}
-
-fn number<T: std::str::FromStr>(text: &str, name: &'static str) -> Result<T, Damage> {
+fn number<T: FromStr>(text: &str, name: &'static str) -> Result<T, Damage> {
     text.parse().map_err(|_| Damage::Line(name))
 }

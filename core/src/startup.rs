@@ -5,8 +5,10 @@
 //! [`start_point`] returns a [`StartupError`] instead of guessing.
 
 use crate::clock::{ClockMonitor, ClockReading};
+use crate::directory::Directory;
 use crate::fleet::Number;
 use crate::layout::Layout;
+use crate::replicated::Replayed;
 use crate::reservation::Record;
 
 /// How far a promoted or upgraded server stays above the clocks it knows, beyond the lead that its
@@ -35,9 +37,15 @@ impl StoredRecord {
     /// The number that the server made IDs with, as far as is known.
     pub fn own_number(&self) -> Option<Number> {
         match self {
-            StoredRecord::Found(record) => {
-                record.node.map(|node| Number { datacenter: node.datacenter, worker: node.worker })
-            }
+            StoredRecord::Found(record) => record.number(),
+            StoredRecord::Absent | StoredRecord::Lost => None,
+        }
+    }
+
+    /// The record, if there is one.
+    pub fn record(&self) -> Option<&Record> {
+        match self {
+            StoredRecord::Found(record) => Some(record),
             StoredRecord::Absent | StoredRecord::Lost => None,
         }
     }
@@ -66,13 +74,19 @@ pub struct StartupContext {
     pub clock: ClockReading,
     /// The time of the last commit it replayed, if it replayed one.
     pub last_replayed_ms: Option<i64>,
-    /// Up to which time the server that this one was a standby or is a restored copy of had reserved,
-    /// as far as the write-ahead log tells that was replayed here ([`crate::replicated`]).
-    pub replicated_ms: Option<i64>,
+    /// The last bound of a reservation that was replayed here: of this server's own, or of the one that it was a standby or
+    /// is a copy of.
+    pub replayed: Option<Replayed>,
     /// The lead that IDs may have.
     pub max_lead_ms: u32,
     /// When `pg_upgrade` filled this cluster, if it did and no ID was reserved here since.
     pub upgraded_ms: Option<i64>,
+    /// The directory of its files, if there is one in which IDs must not be generated twice.
+    pub directory: Option<Directory>,
+    /// Its worker and datacenter ID, if they were assigned manually.
+    pub assigned: Option<Number>,
+    /// Whether a superuser confirmed that no other copy of its data directory is in use, and its original is not either.
+    pub is_only_copy: bool,
 }
 
 /// Where a server starts to make IDs.
@@ -93,6 +107,15 @@ pub enum StartupError {
     OtherSystem {
         /// The cluster in the record.
         found: u64,
+    },
+    /// The record was written in another directory with the same worker ID: this directory is a copy.
+    Copied {
+        /// The worker and datacenter ID of both.
+        number: Number,
+        /// The directory in the record.
+        original: Directory,
+        /// The directory of this server.
+        copy: Directory,
     },
     /// IDs of the new layout would not be above all IDs of the old one.
     LayoutBelow {
@@ -118,12 +141,10 @@ pub fn start_point(
         StoredRecord::Absent if context.timeline == FIRST_TIMELINE => {
             let start =
                 StartPoint { first_ms: i64::MIN, monitor: ClockMonitor::new(context.clock) };
-            Ok(after_upgrade(after_replay(start, context), context))
+            Ok(above_all_sources(start, None, context))
         }
         // A standby that was made before the first ID has no file of those that came after.
-        StoredRecord::Absent => {
-            Ok(after_upgrade(after_replay(above_clocks(context), context), context))
-        }
+        StoredRecord::Absent => Ok(above_all_sources(above_clocks(context), None, context)),
         // What `pg_upgrade` filled has the tables of another cluster, and may have its file too.
         StoredRecord::Found(record)
             if record.system_identifier != context.system_identifier
@@ -132,24 +153,62 @@ pub fn start_point(
             Err(StartupError::OtherSystem { found: record.system_identifier })
         }
         StoredRecord::Found(record) => {
-            let start = after_upgrade(after(record, context), context);
+            check_directory(record, context)?;
+            let start = above_all_sources(after(record, context), Some(record), context);
             check_layout(record, context, start.first_ms)?;
             Ok(start)
         }
     }
 }
 
-/// Raises a start above every ID that the old cluster of an upgrade may have issued with a right
-/// clock: it was down when `pg_upgrade` filled the new one.
-fn after_upgrade(start: StartPoint, context: &StartupContext) -> StartPoint {
-    let Some(upgraded_ms) = context.upgraded_ms else { return start };
-    StartPoint { first_ms: start.first_ms.max(above(upgraded_ms, context)), ..start }
+/// Raises a start above every source that says which IDs may exist. None is ignored because there is another one.
+fn above_all_sources(
+    start: StartPoint,
+    record: Option<&Record>,
+    context: &StartupContext,
+) -> StartPoint {
+    let sources = [
+        record.map(|record| record.until_ms),
+        replayed_ms(record, context),
+        context.last_replayed_ms.map(|replayed_ms| above(replayed_ms, context)),
+        // The old cluster of an upgrade was down when `pg_upgrade` filled the new one.
+        context.upgraded_ms.map(|upgraded_ms| above(upgraded_ms, context)),
+    ];
+    let first_ms = sources.into_iter().flatten().fold(start.first_ms, i64::max);
+    StartPoint { first_ms, ..start }
 }
 
-/// Raises a start above every ID that was made before anything that was replayed here.
-fn after_replay(start: StartPoint, context: &StartupContext) -> StartPoint {
-    let Some(replicated_ms) = context.replicated_ms else { return start };
-    StartPoint { first_ms: start.first_ms.max(replicated_ms), ..start }
+/// The bound that was replayed here, in Unix milliseconds, unless the record takes precedence over it.
+pub fn replayed_ms(record: Option<&Record>, context: &StartupContext) -> Option<i64> {
+    let replayed = context.replayed?;
+    // Positions in the log of another timeline or cluster cannot be compared.
+    let accounted_to = record
+        .filter(|record| is_same_timeline(record, context))
+        .and_then(|record| record.log_position);
+    let is_accounted = accounted_to.is_some_and(|position| position >= replayed.log_position);
+    (!is_accounted).then_some(replayed.until_ms)
+}
+
+/// Whether a record was written by this server, or by one of which this one is a copy, since the last promotion of either.
+fn is_same_timeline(record: &Record, context: &StartupContext) -> bool {
+    (record.system_identifier, record.timeline) == (context.system_identifier, context.timeline)
+}
+
+/// The directory in which a record of this timeline was written, and this server's own, if they differ.
+fn copied(record: &Record, context: &StartupContext) -> Option<(Directory, Directory)> {
+    let (original, copy) = record.directory.zip(context.directory)?;
+    (is_same_timeline(record, context) && !original.is_same(&copy)).then_some((original, copy))
+}
+
+/// Refuses a copy that may generate with the worker ID of its original.
+fn check_directory(record: &Record, context: &StartupContext) -> Result<(), StartupError> {
+    let Some((original, copy)) = copied(record, context) else { return Ok(()) };
+    match (record.number(), context.assigned) {
+        (Some(recorded), Some(number)) if recorded == number && !context.is_only_copy => {
+            Err(StartupError::Copied { number, original, copy })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Above the IDs of a server whose clock may have shown this time.
@@ -165,15 +224,15 @@ pub fn above_clocks(context: &StartupContext) -> StartPoint {
     StartPoint { first_ms: above(latest_ms, context), monitor: ClockMonitor::new(context.clock) }
 }
 
-/// The start point after what a record says.
+/// The start point after what a record says of clocks and time.
 fn after(record: &Record, context: &StartupContext) -> StartPoint {
     // Timelines of two clusters say nothing of each other.
     let same_system = record.system_identifier == context.system_identifier;
-    if same_system && record.timeline != context.timeline {
-        // Written by the primary that this server was copied from, which went on without it. What the
-        // log told since covers the commits that arrived here; the clocks, those that did not.
-        let start = after_replay(above_clocks(context), context);
-        return StartPoint { first_ms: start.first_ms.max(record.until_ms), ..start };
+    let is_promoted = same_system && record.timeline != context.timeline;
+    if is_promoted || (context.is_only_copy && copied(record, context).is_some()) {
+        // Written by the server that this one was copied from, which continued without it. Its commits that arrived here
+        // came with a bound; the clocks cover those that did not.
+        return above_clocks(context);
     }
     // During one boot the monotonic clock goes on, and tells whether the wall clock was set while
     // the server was down.

@@ -3,14 +3,15 @@
 
 use id_gen_core::allocator::{Allocator, RESERVE_AHEAD_MS};
 use id_gen_core::clock::ClockReading;
+use id_gen_core::directory::Directory;
 use id_gen_core::fleet::{Number, Right};
 use id_gen_core::frontier::{ClaimSize, SequenceStart};
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::LeadLimit;
 use id_gen_core::presets;
-use id_gen_core::replicated;
-use id_gen_core::reservation::{Damage, Record, RecordedNode};
+use id_gen_core::replicated::{self, Replayed};
+use id_gen_core::reservation::{Damage, Record, RecordedNode, VERSION};
 use id_gen_core::startup::{
     self, StartupContext, StartupError, StoredRecord, UNSEEN_CLOCK_MARGIN_MS,
 };
@@ -18,6 +19,12 @@ use proptest::prelude::*;
 
 const NOW_MS: i64 = 1_795_000_000_000;
 const NODE: Identity = Identity { worker: Some(7), ..Identity::NONE };
+const LOG_POSITION: u64 = 0x16_B374_D848;
+const DIRECTORY: Directory =
+    Directory { inode: 394_021, created_ns: Some(1_790_000_000_123_456_789) };
+const OTHER_DIRECTORY: Directory =
+    Directory { inode: 394_022, created_ns: Some(1_794_000_000_000_000_001) };
+const NUMBER: Number = Number { datacenter: 1, worker: 7 };
 
 fn layout(name: &str) -> Layout {
     presets::by_name(name).unwrap().layout
@@ -37,6 +44,8 @@ fn record() -> Record {
         clock: clock(NOW_MS, 5_000),
         server_start_us: Some(NOW_MS * 1_000 - 5_000_000),
         node: Some(RecordedNode { worker: 7, datacenter: 1, valid_until_ms: None }),
+        log_position: Some(LOG_POSITION),
+        directory: Some(DIRECTORY),
     }
 }
 
@@ -48,10 +57,18 @@ fn context() -> StartupContext {
         boot: 42,
         clock: clock(NOW_MS + 500, 5_500),
         last_replayed_ms: None,
-        replicated_ms: None,
+        replayed: None,
         max_lead_ms: 5_000,
         upgraded_ms: None,
+        directory: Some(DIRECTORY),
+        assigned: Some(NUMBER),
+        is_only_copy: false,
     }
+}
+
+/// A bound that was logged after the file of [`record`] was written.
+fn logged_later(until_ms: i64) -> Option<Replayed> {
+    Some(Replayed { until_ms, log_position: LOG_POSITION + 1 })
 }
 
 fn first_ms(stored: &StoredRecord, context: &StartupContext) -> i64 {
@@ -61,11 +78,13 @@ fn first_ms(stored: &StoredRecord, context: &StartupContext) -> i64 {
 fn any_record() -> impl Strategy<Value = Record> {
     let numbers = (any::<u64>(), any::<u32>(), any::<i64>(), any::<u128>(), any::<(u64, u64)>());
     let node = any::<Option<(u32, u32, Option<i64>)>>();
-    (numbers, any::<Option<i64>>(), node, 0..presets::all().len()).prop_map(
+    let place = any::<(Option<u64>, Option<(u64, Option<u64>)>)>();
+    (numbers, any::<Option<i64>>(), node, place, 0..presets::all().len()).prop_map(
         |(
             (system_identifier, timeline, until_ms, boot, (wall_ns, mono_ns)),
             server_start_us,
             node,
+            (log_position, directory),
             preset,
         )| Record {
             system_identifier,
@@ -80,8 +99,33 @@ fn any_record() -> impl Strategy<Value = Record> {
                 datacenter,
                 valid_until_ms,
             }),
+            log_position,
+            directory: directory.map(|(inode, created_ns)| Directory { inode, created_ns }),
         },
     )
+}
+
+/// The file of an older version: its lines are the first of today's file, the checksum is of them.
+fn older_file(version: u32, last_line: &str) -> Vec<u8> {
+    let today = String::from_utf8(record().encode()).unwrap();
+    let end = today.find(&format!("\n{last_line} ")).unwrap() + 1;
+    let lines = today[..end].lines().chain(today[end..].lines().take(1));
+    let body: String = lines.map(|line| format!("{line}\n")).collect();
+    let body =
+        body.replacen(&format!("reservation {VERSION}"), &format!("reservation {version}"), 1);
+    format!("{body}crc32 {:08x}\n", crc32fast::hash(body.as_bytes())).into_bytes()
+}
+
+#[test]
+fn files_of_older_versions_are_read() {
+    let third = Record { log_position: None, directory: None, ..record() };
+    let second = Record { node: None, ..third.clone() };
+    let first = Record { server_start_us: None, ..second.clone() };
+    for (version, last_line, read) in
+        [(1, "clock", first), (2, "started", second), (3, "valid_until", third)]
+    {
+        assert_eq!(Record::decode(&older_file(version, last_line)), Ok(read), "version {version}");
+    }
 }
 
 proptest! {
@@ -142,11 +186,13 @@ fn every_cut_is_noticed() {
 fn what_is_wrong_is_named() {
     assert_eq!(Record::decode(b""), Err(Damage::NotARecord));
     assert_eq!(Record::decode(b"something else altogether"), Err(Damage::NotARecord));
-    assert_eq!(Record::decode(b"id_gen reservation 4\n"), Err(Damage::Version(4)));
+    assert_eq!(Record::decode(b"id_gen reservation 0\n"), Err(Damage::Version(0)));
+    assert_eq!(Record::decode(b"id_gen reservation 5\n"), Err(Damage::Version(5)));
+    assert_eq!(Record::decode(b"id_gen reservation 4\n"), Err(Damage::CutShort));
     assert_eq!(Record::decode(b"id_gen reservation 3\n"), Err(Damage::CutShort));
     assert_eq!(Record::decode(b"id_gen reservation 2\n"), Err(Damage::CutShort));
     assert_eq!(Record::decode(b"id_gen reservation 1\n"), Err(Damage::CutShort));
-    let unnumbered = String::from_utf8(record().encode()).unwrap().replacen(" 3\n", " three\n", 1);
+    let unnumbered = String::from_utf8(record().encode()).unwrap().replacen(" 4\n", " four\n", 1);
     let body = unnumbered.split_once("crc32").unwrap().0;
     let closed = format!("{body}crc32 {:08x}\n", crc32fast::hash(body.as_bytes()));
     assert_eq!(Record::decode(closed.as_bytes()), Err(Damage::Line("version")));
@@ -196,16 +242,47 @@ proptest! {
     #[test]
     fn a_promoted_server_begins_at_or_above_what_it_replayed(
         by_ms in -10_000_000i64..10_000_000, copied in any::<bool>(), copied_by_ms in -10_000_000i64..0,
+        log_position in any::<u64>(),
     ) {
         let replayed_ms = NOW_MS + by_ms;
-        let promoted = StartupContext { timeline: 2, replicated_ms: Some(replayed_ms), ..context() };
+        let replayed = Some(Replayed { until_ms: replayed_ms, log_position });
+        let promoted = StartupContext { timeline: 2, replayed, ..context() };
         let stored = if copied {
             StoredRecord::Found(Record { until_ms: replayed_ms + copied_by_ms, ..record() })
         } else {
             StoredRecord::Absent
         };
-        let without = first_ms(&stored, &StartupContext { replicated_ms: None, ..promoted });
+        let without = first_ms(&stored, &StartupContext { replayed: None, ..promoted });
         prop_assert_eq!(first_ms(&stored, &promoted), without.max(replayed_ms));
+    }
+
+    /// Whichever of them is the highest, and wherever the file was written.
+    #[test]
+    fn a_start_on_the_same_timeline_is_above_every_source(
+        file_by_ms in -1_000_000i64..1_000_000,
+        replayed_by_ms in proptest::option::of(-1_000_000i64..1_000_000),
+        committed_by_ms in proptest::option::of(-1_000_000i64..1_000_000),
+        upgraded_by_ms in proptest::option::of(-1_000_000i64..1_000_000),
+        is_only_copy in any::<bool>(),
+    ) {
+        let start = StartupContext {
+            replayed: replayed_by_ms.and_then(|by_ms| logged_later(NOW_MS + by_ms)),
+            last_replayed_ms: committed_by_ms.map(|by_ms| NOW_MS + by_ms),
+            upgraded_ms: upgraded_by_ms.map(|by_ms| NOW_MS + by_ms),
+            directory: Some(if is_only_copy { OTHER_DIRECTORY } else { DIRECTORY }),
+            is_only_copy,
+            ..context()
+        };
+        let margin_ms = i64::from(start.max_lead_ms) + UNSEEN_CLOCK_MARGIN_MS;
+        let stored = StoredRecord::Found(Record { until_ms: NOW_MS + file_by_ms, ..record() });
+        let sources = [
+            Some(NOW_MS + file_by_ms),
+            start.replayed.map(|replayed| replayed.until_ms),
+            start.last_replayed_ms.map(|ms| ms + margin_ms),
+            start.upgraded_ms.map(|ms| ms + margin_ms),
+            is_only_copy.then_some(start.clock.wall_ms() + margin_ms),
+        ];
+        prop_assert_eq!(Some(first_ms(&stored, &start)), sources.into_iter().flatten().max());
     }
 }
 
@@ -217,14 +294,68 @@ fn bytes_that_standbys_did_not_get_say_nothing() {
 
 #[test]
 fn a_server_that_lost_its_directory_begins_above_what_it_replayed_of_its_own() {
-    let replayed = StartupContext { replicated_ms: Some(NOW_MS + 9_000), ..context() };
+    let replayed = StartupContext { replayed: logged_later(NOW_MS + 9_000), ..context() };
     assert_eq!(first_ms(&StoredRecord::Absent, &replayed), NOW_MS + 9_000);
 }
 
 #[test]
-fn a_restart_takes_the_file_alone() {
-    let replayed = StartupContext { replicated_ms: Some(NOW_MS + 3_600_000), ..context() };
-    assert_eq!(first_ms(&StoredRecord::Found(record()), &replayed), record().until_ms);
+fn a_file_takes_precedence_over_what_was_logged_before_it() {
+    let until_ms = NOW_MS + 3_600_000;
+    let first = |log_position, record: Record| {
+        let replayed = Some(Replayed { until_ms, log_position });
+        first_ms(&StoredRecord::Found(record), &StartupContext { replayed, ..context() })
+    };
+    for log_position in [LOG_POSITION - 1, LOG_POSITION] {
+        assert_eq!(first(log_position, record()), record().until_ms);
+    }
+    assert_eq!(first(LOG_POSITION + 1, record()), until_ms);
+    // A file of an older version does not say where it ends, and another cluster's log is another line.
+    assert_eq!(first(LOG_POSITION, Record { log_position: None, ..record() }), until_ms);
+    let upgraded = StartupContext {
+        replayed: Some(Replayed { until_ms, log_position: LOG_POSITION }),
+        upgraded_ms: Some(NOW_MS - 60_000),
+        ..context()
+    };
+    let carried = StoredRecord::Found(Record { system_identifier: 1, ..record() });
+    assert_eq!(first_ms(&carried, &upgraded), until_ms);
+}
+
+#[test]
+fn a_copy_with_the_worker_id_of_its_original_is_refused() {
+    let copy = StartupContext { directory: Some(OTHER_DIRECTORY), ..context() };
+    let stored = StoredRecord::Found(record());
+    let refused =
+        StartupError::Copied { number: NUMBER, original: DIRECTORY, copy: OTHER_DIRECTORY };
+    assert_eq!(startup::start_point(&stored, &copy), Err(refused));
+    let is_let_in = |stored: StoredRecord, context: StartupContext| {
+        startup::start_point(&stored, &context).is_ok()
+    };
+    for assigned in
+        [None, Some(Number { worker: 8, ..NUMBER }), Some(Number { datacenter: 2, ..NUMBER })]
+    {
+        assert!(is_let_in(stored.clone(), StartupContext { assigned, ..copy }), "{assigned:?}");
+    }
+    let of_older_version = Record { directory: None, ..record() };
+    assert!(is_let_in(StoredRecord::Found(of_older_version), copy));
+    assert!(is_let_in(StoredRecord::Found(Record { node: None, ..record() }), copy));
+    assert!(is_let_in(stored.clone(), StartupContext { directory: None, ..copy }));
+    assert!(is_let_in(stored.clone(), StartupContext { timeline: 2, ..copy }), "promoted");
+    assert!(is_let_in(stored.clone(), StartupContext { is_only_copy: true, ..copy }));
+    let carried = Record { system_identifier: 1, ..record() };
+    let upgraded = StartupContext { upgraded_ms: Some(NOW_MS - 60_000), ..copy };
+    assert!(is_let_in(StoredRecord::Found(carried), upgraded), "filled by pg_upgrade");
+    let granted = startup::granted_start_point(&stored, &copy, NOW_MS);
+    assert_eq!(granted.map(|start| start.first_ms), Ok(NOW_MS), "a member of a fleet");
+}
+
+#[test]
+fn the_only_copy_begins_above_what_its_original_did_since() {
+    let copy = StartupContext { directory: Some(OTHER_DIRECTORY), is_only_copy: true, ..context() };
+    let margin_ms = i64::from(copy.max_lead_ms) + UNSEEN_CLOCK_MARGIN_MS;
+    let stored = StoredRecord::Found(record());
+    assert_eq!(first_ms(&stored, &copy), copy.clock.wall_ms() + margin_ms);
+    let moved_back = StartupContext { directory: Some(DIRECTORY), ..copy };
+    assert_eq!(first_ms(&stored, &moved_back), record().until_ms, "the original itself");
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub const DATA_DIRECTORY: &str = ".";
 /// The next version of a file that is written under the reservation's write lock, before it is renamed.
 pub const TEMPORARY: &str = "id_gen/writing";
 /// Where our files are.
-const DIRECTORY: &str = "id_gen";
+pub const DIRECTORY: &str = "id_gen";
 
 unsafe extern "C" {
     /// Who may use files and directories of this cluster: its owner, or after `initdb

@@ -29,4 +29,6 @@ pub mod test_mark;
 pub mod ticket_file;
 pub mod upgrade;
 
-pub use reservation_file::{boot, clock_tick, invalid_layout, layout_of_this_run, read, write};
+pub use reservation_file::{
+    boot, clock_tick, directory, invalid_layout, layout_of_this_run, read, write,
+};

@@ -1,12 +1,14 @@
-//! What this server's own files are about ([`id_gen_core::kept_file`]).
+//! What this server's own files are about ([`id_gen_core::kept_file`]), and the identity of their directory.
 
+use std::fs::{self, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::time::UNIX_EPOCH;
-use std::{fs, io};
+use std::time::{Duration, UNIX_EPOCH};
 
+use id_gen_core::directory::Directory;
 use id_gen_core::kept_file::Place;
 
-use crate::durable::file::DATA_DIRECTORY;
+use crate::durable::file::{DATA_DIRECTORY, DIRECTORY};
 use crate::pg::server;
 
 /// This data directory, on this timeline. Only for a server that has left recovery.
@@ -16,11 +18,31 @@ use crate::pg::server;
 pub fn own() -> io::Result<Place> {
     let directory = fs::metadata(DATA_DIRECTORY)?;
     // A device may have another number after a boot, so that counts only where nothing better is known.
-    let made = directory.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     Ok(Place {
         system_identifier: server::system_identifier(),
         timeline: server::timeline(),
         inode: directory.ino(),
-        origin: made.map_or(directory.dev().into(), |made| made.as_nanos()),
+        origin: created(&directory).map_or(directory.dev().into(), |created| created.as_nanos()),
     })
+}
+
+/// The directory of the server's files, if it exists. Unlike the data directory it is new after all files were replaced by
+/// those of a backup.
+///
+/// # Errors
+/// If the directory can't be looked at.
+pub fn directory() -> io::Result<Option<Directory>> {
+    let found = match fs::metadata(DIRECTORY) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        found => found?,
+    };
+    // Some file systems report the epoch where they record no time.
+    let created = created(&found).filter(|created| !created.is_zero());
+    let created_ns = created.and_then(|created| u64::try_from(created.as_nanos()).ok());
+    Ok(Some(Directory { inode: found.ino(), created_ns }))
+}
+
+/// When a directory was created, since the Unix epoch, if its file system records that.
+fn created(directory: &Metadata) -> Option<Duration> {
+    directory.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok())
 }

@@ -1,12 +1,13 @@
 //! The bound of the reservation as the standbys of this server get it: with the write-ahead log, ahead of
-//! every commit that may hold such an ID. Only a server that becomes a primary reads it.
+//! every commit that may hold such an ID. A server reads what it replayed when it starts to generate.
 
-use id_gen_core::replicated::{decode, encode};
+use id_gen_core::replicated::{Replayed, decode, encode};
 use id_gen_core::startup::StoredRecord;
 
-use crate::durable::reservation_file;
+use crate::durable::{place, reservation_file};
 use crate::error::{Error, Reason};
-use crate::pg::{logged_page, server};
+use crate::pg::logged_page::{self, ReplayedPage};
+use crate::pg::server;
 
 /// Tells the standbys a bound, in Unix milliseconds. Raises no error.
 pub fn write(until_ms: i64) {
@@ -16,35 +17,25 @@ pub fn write(until_ms: i64) {
     }
 }
 
-/// What a server replayed. A value of this type is made before the right to write the reservation is taken,
-/// because that may raise an error of PostgreSQL's.
-#[derive(Clone, Copy)]
-pub struct Replayed(Option<i64>);
-
-impl Replayed {
-    /// What this server replayed last before it became a primary. Nothing, once it has a reservation of its
-    /// own timeline, which takes account of it: then a superuser may have gone below it, too.
-    ///
-    /// # Errors
-    /// If that is damaged.
-    pub fn read() -> Result<Replayed, Error> {
-        if let Ok(StoredRecord::Found(record)) = reservation_file::read()
-            && record.timeline == server::timeline()
-        {
-            return Ok(Replayed::IGNORED);
-        }
-        let Some(bytes) = logged_page::read() else { return Ok(Replayed::IGNORED) };
-        match decode(&bytes) {
-            Some(until_ms) => Ok(Replayed(Some(until_ms))),
-            None => Err(Reason::ReplayedDamaged.into()),
-        }
+/// The last bound that was replayed here: by a standby before its promotion, in a copy of another server, or after a crash
+/// of this one. May raise an error of PostgreSQL's, and so must be called before the right to write the reservation is taken.
+///
+/// # Errors
+/// If it is damaged.
+pub fn read() -> Result<Option<Replayed>, Error> {
+    let Some(ReplayedPage { bytes, lsn }) = logged_page::read() else { return Ok(None) };
+    match decode(&bytes) {
+        Some(until_ms) => Ok(Some(Replayed { until_ms, log_position: lsn.0 })),
+        None if has_own_reservation() => Ok(None),
+        None => Err(Reason::ReplayedDamaged.into()),
     }
+}
 
-    /// For a server that starts whatever was replayed.
-    pub const IGNORED: Replayed = Replayed(None);
-
-    /// The bound, in Unix milliseconds.
-    pub fn until_ms(self) -> Option<i64> {
-        self.0
-    }
+/// Whether the reservation was written by this server: in this directory, on this timeline. Then it is ahead of all bounds
+/// in the log, which this server wrote, too.
+fn has_own_reservation() -> bool {
+    let Ok(StoredRecord::Found(record)) = reservation_file::read() else { return false };
+    let own = place::directory().ok().flatten();
+    record.timeline == server::timeline()
+        && record.directory.zip(own).is_some_and(|(recorded, own)| recorded.is_same(&own))
 }

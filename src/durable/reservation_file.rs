@@ -4,12 +4,14 @@
 
 use std::{fs, io};
 
+use id_gen_core::directory::Directory;
 use id_gen_core::layout::{Layout, OutsideLayout};
 use id_gen_core::reservation::{RESERVATION_FILE, Record};
 use id_gen_core::startup::{StoredRecord, UNKNOWN_BOOT};
 use once_cell::sync::OnceCell;
 
 use crate::durable::file::{self, DATA_DIRECTORY, TEMPORARY};
+use crate::durable::place;
 use crate::error::{Error, Reason};
 use crate::pg::server;
 use crate::pg::wait_event::WaitEvent;
@@ -34,19 +36,19 @@ pub fn read() -> Result<StoredRecord, Error> {
     Ok(if lost { StoredRecord::Lost } else { StoredRecord::Absent })
 }
 
-/// Makes a record durable.
+/// Makes a record durable, with the directory in which it is written.
 ///
 /// # Errors
 /// If it can't be written.
-pub fn write(record: &Record) -> Result<(), Error> {
-    let bytes = record.encode();
-    let written = WaitEvent::Reservation.during(|| write_files(&bytes));
+pub fn write(record: Record) -> Result<(), Error> {
+    let written = WaitEvent::Reservation.during(|| write_files(record));
     written.map_err(|error| Reason::Unwritten((&error).into()).into())
 }
 
-fn write_files(bytes: &[u8]) -> io::Result<()> {
+fn write_files(mut record: Record) -> io::Result<()> {
     file::make_directory()?;
-    file::replace(TEMPORARY, RESERVATION_FILE, bytes)?;
+    record.directory = place::directory()?;
+    file::replace(TEMPORARY, RESERVATION_FILE, &record.encode())?;
     if !fs::exists(ISSUED)? {
         // Until the directory's own entry is durable a power cut may take it with all that is in it,
         // which would read as "never issued". The process that made the directory may have died or
@@ -98,6 +100,14 @@ pub fn clock_tick(layout: &Layout, unix_ns: u64) -> Result<u64, Error> {
             OutsideLayout::RanOut => Reason::Exhausted(*layout),
         })
     })
+}
+
+/// The directory of the reservation, if it exists.
+///
+/// # Errors
+/// If it can't be looked at.
+pub fn directory() -> Result<Option<Directory>, Error> {
+    place::directory().map_err(|error| Reason::Unreadable((&error).into()).into())
 }
 
 /// This boot of the machine.

@@ -42,6 +42,9 @@ pub const TAKE_BACK: &str = "If no ID in use has a time after now, let a superus
 /// Where the reservation is lost.
 pub const RESET: &str = "Restore the file; or let a superuser start again above the clock, and above the newest ID in use: SELECT id_gen_reset_reservation(above => now());";
 
+/// Where a data directory is a copy: for one that replaces its original.
+pub const ACCEPT_COPY: &str = "If the original is gone and this is the only copy of it in use, a superuser can confirm that: SELECT id_gen_accept_copy(is_only_one => true);";
+
 /// Where a layout lacks room for numbers in use.
 pub const SET_LAYOUT_BACK: &str =
     "Set id_gen.layout back to the one before and restart the server.";

@@ -1,6 +1,7 @@
 //! The catalogue of errors: each with its SQLSTATE, the fact in one line, the figures in DETAIL and the
 //! way out in HINT. Logic returns an [`Error`]; only [`crate::error::report`] raises it.
 
+use id_gen_core::fleet::Number;
 use id_gen_core::fleet::member::Phase;
 use id_gen_core::identity::IdentityError;
 use id_gen_core::layout::{Field, Layout, LayoutError, RangeError};
@@ -266,6 +267,8 @@ pub enum Reason {
     NullCount,
     /// A time that is NULL.
     NullTime,
+    /// `id_gen_accept_copy` without the confirmation.
+    CopyNotConfirmed,
     /// A requirement on a layout that is not positive.
     NotPositive {
         /// The argument.
@@ -695,6 +698,12 @@ impl Reason {
                 Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "time must not be null")
                     .hint("Pass the time of the newest ID in use, or now().")
             }
+            Reason::CopyNotConfirmed => Message::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                "is_only_one must be true",
+            )
+            .detail("It confirms that the original of this data directory is gone, and that no other copy of it generates snowflakes with the same worker ID.")
+            .hint(hint::ACCEPT_COPY),
             Reason::NotPositive { name, value } => Message::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("{name} must be greater than zero"),
@@ -805,6 +814,18 @@ fn startup_message(error: &StartupError, layout: &Layout) -> Message {
         )
         .detail(format!("Its system identifier is {found}, not this server's."))
         .hint(hint::RESET),
+        StartupError::Copied { number: Number { worker, datacenter }, original, copy } => Message::new(
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "this data directory is a copy with the worker ID of its original",
+        )
+        .detail(format!(
+            "File \"{RESERVATION_FILE}\" was written by worker {worker} of datacenter {datacenter} in a directory with {original}; this one has {copy}. If both servers generate snowflakes, they generate the same ones."
+        ))
+        .hint(format!(
+            "If the original or another copy may be started again, assign an unused worker ID from 0 to {} with ALTER SYSTEM SET id_gen.worker_id, then run SELECT pg_reload_conf(). {}",
+            layout.max_number(Field::Worker),
+            hint::ACCEPT_COPY
+        )),
         StartupError::LayoutBelow { old, highest_old, lowest_new } => Message::new(
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             "the new id_gen.layout could repeat snowflakes of the old one",

@@ -14,7 +14,7 @@ use std::time::Duration;
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::prelude::*;
 
-use crate::durable::replicated::Replayed;
+use crate::durable::replicated;
 use crate::error::{Error, Reason, log_limit, report};
 use crate::fleet::registrar;
 use crate::generate::startup::Decision;
@@ -92,7 +92,7 @@ fn round(shared: &'static SharedState) -> Result<(), Error> {
         return Ok(());
     }
     let checked = clocks::check(shared);
-    let replayed = if started { Replayed::IGNORED } else { Replayed::read()? };
+    let replayed = if started { None } else { replicated::read()? };
     // Another process that writes does what this one would.
     if let Some(guard) = shared.write_lock.try_lock() {
         if started {

@@ -14,7 +14,7 @@ use id_gen_core::startup::UNKNOWN_BOOT;
 use crate::durable::{self, number_file};
 use crate::error::Error;
 use crate::os::clock;
-use crate::pg::server;
+use crate::pg::{server, wal};
 use crate::shared::{SharedState, WriteGuard};
 
 /// Extends the reservation as far as it should reach, if it does not already.
@@ -103,9 +103,12 @@ pub fn write(
                 valid_until_ms: identity.valid_until_ms,
             },
         ),
+        // Nothing is logged between this and the write: whoever logs a bound holds this lock.
+        log_position: Some(wal::end().0),
+        directory: None,
     };
     let since_ns = clock::mono_ns();
-    let written = durable::write(&record).and_then(|()| write_witness(shared, &record));
+    let written = durable::write(record).and_then(|()| write_witness(shared, reservation.until_ms));
     let took_ns = clock::mono_ns().saturating_sub(since_ns);
     shared.lock().count_write(took_ns, written.is_ok());
     if written.is_ok() {
@@ -117,8 +120,8 @@ pub fn write(
 }
 
 /// The memory of this boot has to know of the reservation before claims use it: the disk may be rolled back.
-fn write_witness(shared: &SharedState, record: &Record) -> Result<(), Error> {
+fn write_witness(shared: &SharedState, until_ms: i64) -> Result<(), Error> {
     let Some(witness) = shared.lock().membership.witness else { return Ok(()) };
-    let reserved_ms = witness.reserved_ms.max(record.until_ms);
+    let reserved_ms = witness.reserved_ms.max(until_ms);
     number_file::write_witness(Some(&Witness { reserved_ms, ..witness }))
 }

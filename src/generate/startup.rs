@@ -4,12 +4,13 @@
 //! **Locking.** Whoever starts holds the reservation's lock; see [`crate::generate::reserve`].
 
 use id_gen_core::allocator::Allocator;
-use id_gen_core::identity::Identity;
+use id_gen_core::fleet::Number;
+use id_gen_core::identity::{Identity, IdentitySource};
 use id_gen_core::layout::Layout;
+use id_gen_core::replicated::Replayed;
 use id_gen_core::startup::{self, StartPoint, StartupContext, StoredRecord};
 
-use crate::durable;
-use crate::durable::replicated::Replayed;
+use crate::durable::{self, replicated};
 use crate::error::{Error, Reason};
 use crate::generate::{reserve, test_server};
 use crate::os::{clock, test_stream};
@@ -23,6 +24,8 @@ pub enum Decision {
     None,
     /// IDs of the new layout may repeat or go below those of the old one.
     AcceptLayout,
+    /// This directory is a copy, and the only one that is in use: neither its original nor another copy is.
+    AcceptCopy,
     /// Start again above the clock, and above this time, whatever is on disk.
     Reset {
         /// Unix milliseconds.
@@ -46,7 +49,7 @@ pub struct Started {
 /// # Errors
 /// As for [`start`]; or what was replayed is damaged.
 pub fn start_undecided(shared: &SharedState) -> Result<(), Error> {
-    let replayed = Replayed::read()?;
+    let replayed = replicated::read()?;
     start(shared, replayed, &shared.write_lock.lock(), Decision::None).map(|_| ())
 }
 
@@ -57,7 +60,7 @@ pub fn start_undecided(shared: &SharedState) -> Result<(), Error> {
 /// Why it is not safe, or why the file can't be read or written.
 pub fn start(
     shared: &SharedState,
-    replayed: Replayed,
+    replayed: Option<Replayed>,
     guard: &WriteGuard<'_>,
     decision: Decision,
 ) -> Result<Option<Started>, Error> {
@@ -80,7 +83,10 @@ pub fn start(
         (OwnNumber::of(&state), state.settings.max_lead_ms, state.max_jump_ns())
     };
     let identity = number.identity;
-    let context = context(layout, max_lead_ms, replayed)?;
+    let context = StartupContext {
+        is_only_copy: decision == Decision::AcceptCopy,
+        ..context(layout, max_lead_ms, replayed, &number)?
+    };
     // Where no ID can be made, none may be reserved: a reservation binds whoever comes after.
     durable::clock_tick(&context.layout, context.clock.wall_ns)?;
     // From here on nothing is claimed, so that it is known where the old IDs end, and a smaller bound
@@ -129,10 +135,12 @@ pub fn start(
 /// # Errors
 /// What generating would be refused with.
 pub fn try_layout(shared: &SharedState, layout: Layout) -> Result<(), Error> {
-    let max_lead_ms = shared.lock().settings.max_lead_ms;
-    let context = context(layout, max_lead_ms, Replayed::read()?)?;
+    let (number, max_lead_ms) = {
+        let state = shared.lock();
+        (OwnNumber::of(&state), state.settings.max_lead_ms)
+    };
+    let context = context(layout, max_lead_ms, replicated::read()?, &number)?;
     durable::clock_tick(&context.layout, context.clock.wall_ns)?;
-    let number = OwnNumber::of(&shared.lock());
     start_point(&context, &number, None, Decision::None).map(|_| ())
 }
 
@@ -151,8 +159,9 @@ pub fn check_reservation(shared: &SharedState) -> Result<(), Error> {
         (true, true) => reserve::extend(shared, &shared.write_lock.lock()),
         (false, true) => start_undecided(shared),
         (false, false) => {
-            let context = context(*shared.layout()?, max_lead_ms, Replayed::read()?)?;
             let number = OwnNumber::of(&shared.lock());
+            let layout = *shared.layout()?;
+            let context = context(layout, max_lead_ms, replicated::read()?, &number)?;
             start_point(&context, &number, None, Decision::None).map(|_| ())
         }
     }
@@ -167,6 +176,12 @@ struct OwnNumber {
 impl OwnNumber {
     fn of(state: &State) -> OwnNumber {
         OwnNumber { identity: state.identity, is_typed: state.has_typed_number() }
+    }
+
+    /// The number, if no registry makes sure that no other server has it.
+    fn assigned(&self) -> Option<Number> {
+        let is_assigned = self.identity.source == IdentitySource::Setting;
+        self.identity.number().filter(|_| is_assigned)
     }
 }
 
@@ -196,18 +211,18 @@ fn start_point(
     {
         record.layout = context.layout;
     }
+    let replayed_ms = startup::replayed_ms(stored.record(), context).unwrap_or(i64::MIN);
     let start = match identity.first_ms {
         // The server that this one was a standby of may have made IDs with this number outside of the fleet.
         Some(first_ms) if is_typed => {
-            let replicated_ms = context.replicated_ms.unwrap_or(i64::MIN);
-            startup::granted_start_point(&stored, context, first_ms.max(replicated_ms))
+            startup::granted_start_point(&stored, context, first_ms.max(replayed_ms))
         }
         // Nobody has made IDs with this number; but those of the server that this one was a standby of are to be below, and
         // what that one observed. A bound that is out of reach of the clock is of a wrong clock, and binds nobody.
         Some(first_ms) => {
             let reach_ms = startup::above_clocks(context).first_ms;
-            let replicated_ms = context.replicated_ms.unwrap_or(i64::MIN).min(reach_ms);
-            startup::granted_start_point(&stored, context, first_ms.max(replicated_ms))
+            let first_ms = first_ms.max(replayed_ms.min(reach_ms));
+            startup::granted_start_point(&stored, context, first_ms)
         }
         None => startup::start_point(&stored, context),
     };
@@ -220,17 +235,25 @@ fn first_of_shards(start: &StartPoint, context: &StartupContext, resets: bool) -
     if resets {
         return start.first_ms;
     }
-    let reserved_ms = match durable::read() {
-        Ok(StoredRecord::Found(record)) => record.until_ms,
-        Ok(StoredRecord::Absent) => i64::MIN,
-        Ok(StoredRecord::Lost) | Err(_) => startup::above_clocks(context).first_ms,
+    let stored = durable::read().unwrap_or(StoredRecord::Lost);
+    let reserved_ms = match &stored {
+        StoredRecord::Found(record) => record.until_ms,
+        StoredRecord::Absent => i64::MIN,
+        StoredRecord::Lost => startup::above_clocks(context).first_ms,
     };
-    start.first_ms.max(reserved_ms)
+    let replayed_ms = startup::replayed_ms(stored.record(), context).unwrap_or(i64::MIN);
+    start.first_ms.max(reserved_ms).max(replayed_ms)
 }
 
 /// What is known of this server now.
-fn context(layout: Layout, max_lead_ms: u32, replayed: Replayed) -> Result<StartupContext, Error> {
+fn context(
+    layout: Layout,
+    max_lead_ms: u32,
+    replayed: Option<Replayed>,
+    number: &OwnNumber,
+) -> Result<StartupContext, Error> {
     let clock = clock::both();
+    let is_for_tests = test_stream::stream().is_some();
     Ok(StartupContext {
         system_identifier: server::system_identifier(),
         timeline: server::timeline(),
@@ -238,9 +261,13 @@ fn context(layout: Layout, max_lead_ms: u32, replayed: Replayed) -> Result<Start
         boot: durable::boot(),
         clock,
         // Of the machine's clock, which says nothing of that of a server for tests.
-        last_replayed_ms: server::last_replayed_ms().filter(|_| test_stream::stream().is_none()),
-        replicated_ms: replayed.until_ms(),
+        last_replayed_ms: server::last_replayed_ms().filter(|_| !is_for_tests),
+        replayed,
         max_lead_ms,
         upgraded_ms: durable::upgrade::time_ms(clock)?,
+        // Copies of a server for tests generate the same IDs on purpose.
+        directory: if is_for_tests { None } else { durable::directory()? },
+        assigned: number.assigned(),
+        is_only_copy: false,
     })
 }

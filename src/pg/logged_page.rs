@@ -17,6 +17,7 @@ use std::mem::{offset_of, size_of_val};
 use pgrx::pg_sys;
 
 use crate::pg::lwlock::BlockedSigterm;
+use crate::pg::wal::Lsn;
 
 /// The file is `global/8473`. PostgreSQL gives no relation a number from 8000 to 9999: catalogs of a release
 /// have smaller ones ("OID Assignment" in its manual), and what a running server creates has larger ones
@@ -106,11 +107,20 @@ pub fn log<const SIZE: usize>(bytes: &[u8; SIZE]) {
     }
 }
 
-/// What the page holds that was replayed last, if one was; zeros, and a warning of PostgreSQL's, if it is
+/// The content of a page that was replayed.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplayedPage<const SIZE: usize> {
+    /// The bytes.
+    pub bytes: [u8; SIZE],
+    /// The end of its record in the log.
+    pub lsn: Lsn,
+}
+
+/// The page that was replayed last, if one was; zeros, and a warning of PostgreSQL's, if it is
 /// damaged. In a process that is in no transaction, this begins one and ends it.
 ///
 /// May raise an error of PostgreSQL's: the file can't be read.
-pub fn read<const SIZE: usize>() -> Option<[u8; SIZE]> {
+pub fn read<const SIZE: usize>() -> Option<ReplayedPage<SIZE>> {
     // SAFETY: both are for processes that are connected to shared memory, as all that run SQL and the keeper
     // are. Buffers belong to a transaction.
     unsafe {
@@ -118,15 +128,15 @@ pub fn read<const SIZE: usize>() -> Option<[u8; SIZE]> {
             return read_in_transaction();
         }
         pg_sys::StartTransactionCommand();
-        let bytes = read_in_transaction();
+        let page = read_in_transaction();
         pg_sys::CommitTransactionCommand();
-        bytes
+        page
     }
 }
 
 /// # Safety
 /// In a transaction.
-unsafe fn read_in_transaction<const SIZE: usize>() -> Option<[u8; SIZE]> {
+unsafe fn read_in_transaction<const SIZE: usize>() -> Option<ReplayedPage<SIZE>> {
     const { assert!(CONTENT + SIZE <= PAGE_SIZE) };
     /// No session's own temporary relation (`InvalidBackendId`, `INVALID_PROC_NUMBER`).
     const SHARED: i32 = -1;
@@ -148,9 +158,11 @@ unsafe fn read_in_transaction<const SIZE: usize>() -> Option<[u8; SIZE]> {
         );
         pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as _);
         let mut bytes = [0; SIZE];
-        let content = pg_sys::BufferGetPage(buffer).cast::<u8>().add(CONTENT);
-        content.copy_to_nonoverlapping(bytes.as_mut_ptr(), size_of_val(&bytes));
+        let page = pg_sys::BufferGetPage(buffer).cast::<u8>();
+        page.add(CONTENT).copy_to_nonoverlapping(bytes.as_mut_ptr(), size_of_val(&bytes));
+        // Every version stores the upper half first (`PageXLogRecPtr`, `bufpage.h`).
+        let [upper, lower] = page.cast::<[u32; 2]>().read();
         pg_sys::UnlockReleaseBuffer(buffer);
-        Some(bytes)
+        Some(ReplayedPage { bytes, lsn: Lsn(u64::from(upper) << u32::BITS | u64::from(lower)) })
     }
 }

@@ -6,6 +6,12 @@ use pgrx::pg_sys;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lsn(pub u64);
 
+/// The end of the log: whatever is inserted later ends above it. Only for a server that has left recovery.
+pub fn end() -> Lsn {
+    // SAFETY: only reads shared memory.
+    Lsn(unsafe { pg_sys::GetXLogInsertRecPtr() })
+}
+
 /// The wait for a standby was cancelled.
 #[derive(Clone, Copy, Debug)]
 pub struct Cancelled;

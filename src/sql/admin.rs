@@ -4,7 +4,7 @@ use id_gen_core::layout::Layout;
 use id_gen_core::time::{US_PER_MS, format_ms, unix_ms};
 use pgrx::prelude::*;
 
-use crate::durable::replicated::Replayed;
+use crate::durable::replicated;
 use crate::error::{Error, Message, Reason, report};
 use crate::generate::backend;
 use crate::generate::startup::{self, Decision, Started};
@@ -34,6 +34,21 @@ sql_function! {
 }
 
 sql_function! {
+    /// `id_gen_accept_copy(is_only_one boolean) → void`: this data directory is a copy, and neither its original nor
+    /// another copy generates with its worker ID.
+    fn id_gen_accept_copy(call) {
+        if call.bool(0) != Some(true) {
+            return Err(Reason::CopyNotConfirmed.into());
+        }
+        match start(Decision::AcceptCopy)? {
+            Some(started) => announce_wait(&started, "Run the statement again then.", call.function()),
+            None => notice!("this server generates already: nothing was changed"),
+        }
+        Ok(call.void())
+    }
+}
+
+sql_function! {
     /// `id_gen_reset_reservation(above timestamptz) → void`: start again above the clock and above
     /// this time, whatever was reserved before.
     fn id_gen_reset_reservation(call) {
@@ -47,7 +62,8 @@ sql_function! {
             layout.tick_at(above_us).map_err(|error| Reason::Range(error, layout))?;
         }
         if let Some(started) = start(Decision::Reset { above_ms })? {
-            explain(&layout, &started, call.function());
+            warn_of_repeats(&layout, &started, call.function());
+            announce_wait(&started, "If that time was mistyped, take it back: SELECT id_gen_reset_reservation(above => now());", call.function());
         }
         Ok(call.void())
     }
@@ -66,15 +82,15 @@ sql_function! {
 fn start(decision: Decision) -> Result<Option<Started>, Error> {
     let shared = shared()?;
     let replayed = match decision {
-        Decision::Reset { .. } => Replayed::IGNORED,
-        Decision::None | Decision::AcceptLayout => Replayed::read()?,
+        Decision::Reset { .. } => None,
+        Decision::None | Decision::AcceptLayout | Decision::AcceptCopy => replicated::read()?,
     };
     startup::start(shared, replayed, &shared.write_lock.lock(), decision)
 }
 
-/// Says what the decision means, which may be right.
-fn explain(layout: &Layout, started: &Started, function: pg_sys::Oid) {
-    let Started { first_ms, ready_ms, reserved_until_ms } = *started;
+/// Says that a reset may repeat IDs, which may be right.
+fn warn_of_repeats(layout: &Layout, started: &Started, function: pg_sys::Oid) {
+    let Started { first_ms, reserved_until_ms, .. } = *started;
     if let Some(until_ms) = reserved_until_ms.filter(|&until_ms| first_ms < until_ms) {
         let first_id = Layout::to_bigint(layout.min_of(layout.tick_from(first_ms)));
         let warning = Message::new(
@@ -89,6 +105,11 @@ fn explain(layout: &Layout, started: &Started, function: pg_sys::Oid) {
         .hint(format!("Look for IDs from {first_id} on in your tables, and give such rows new ones before the clock gets there. Where a table tells other servers the commit horizon, lower it: UPDATE horizon SET id = (SELECT snowflake_safe_horizon());"));
         report::tell(warning, PgLogLevel::WARNING, function);
     }
+}
+
+/// Says for how long there are no IDs after a decision.
+fn announce_wait(started: &Started, hint: &str, function: pg_sys::Oid) {
+    let Started { first_ms, ready_ms, .. } = *started;
     let wait_ms = ready_ms - unix_ms(clock::wall_ns());
     if wait_ms > 0 {
         let level = if wait_ms > LONG_WAIT_MS { PgLogLevel::WARNING } else { PgLogLevel::NOTICE };
@@ -96,8 +117,11 @@ fn explain(layout: &Layout, started: &Started, function: pg_sys::Oid) {
             PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
             format!("no snowflake is available for the next {wait_ms} ms"),
         )
-        .detail(format!("They begin at {}, which has to be within id_gen.max_lead of the clock.", format_ms(first_ms)))
-        .hint("If that time was mistyped, take it back: SELECT id_gen_reset_reservation(above => now());");
+        .detail(format!(
+            "They begin at {}, which has to be within id_gen.max_lead of the clock.",
+            format_ms(first_ms)
+        ))
+        .hint(hint);
         report::tell(notice, level, function);
     }
 }
