@@ -4,8 +4,9 @@
 //! The world has a layout of two IDs a tick, two sessions, one writer of the reservation, and a
 //! disk that keeps what was last written. A crash forgets everything but the disk. In a world with a
 //! standby, that takes the primary's place at any moment, without its disk, but with all that was in
-//! the log: what the primary did later than that is lost with it, and so might as well not have been. In a world that
-//! observes, IDs come from elsewhere, too. Three properties must hold in every state that can be reached: no position is
+//! the log: what the primary did later than that is lost with it, and so might as well not have been. In a world with a
+//! copy, that takes the server's place on the same timeline: with an older file, and with all that was in the log. In a
+//! world that observes, IDs come from elsewhere, too. Three properties must hold in every state that can be reached: no position is
 //! handed out twice, none at or above what is durably reserved, and none that is not above all that was observed before.
 //!
 //! The same search over rules with one step in the wrong place must find a duplicate; otherwise
@@ -18,6 +19,7 @@ use id_gen_core::identity::Identity;
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::LeadLimit;
 use id_gen_core::observe::{Denied, first_above};
+use id_gen_core::replicated::Replayed;
 use id_gen_core::reservation::Record;
 use id_gen_core::startup::{self, StartPoint, StartupContext, StoredRecord};
 use stateright::{Checker, Model, Property};
@@ -45,7 +47,7 @@ enum Fault {
     FollowClockBack,
     /// Claims may use a reservation before it is in the log.
     ExtendBeforeLog,
-    /// A promoted standby begins at its clock, whatever it replayed.
+    /// A promoted standby begins at its clock, and a copy at its file, whatever they replayed.
     IgnoreReplayed,
     /// What is observed counts before the reservation covers it.
     ObserveUnreserved,
@@ -67,7 +69,19 @@ struct World {
     crashes: u8,
     steps_back: u8,
     failovers: u8,
+    copies: u8,
     observations: u8,
+}
+
+/// The position in the log of the bound that was inserted last.
+const LAST_LOGGED: u64 = 1;
+
+/// The reservation's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Disk {
+    until_ms: i64,
+    /// Whether it was written after the bound that was inserted last in the log.
+    after_log: bool,
 }
 
 /// What the writer of the reservation is about to do next.
@@ -99,11 +113,13 @@ struct Memory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct State {
     clock: u64,
-    /// The bound on disk, if anything was ever written.
-    disk_until_ms: Option<i64>,
+    /// The file, if anything was ever written.
+    disk: Option<Disk>,
+    /// The file of a copy, once there is one.
+    copy: Option<Disk>,
     /// The bound last inserted in the log.
     logged_until_ms: Option<i64>,
-    /// What the promoted standby found of it.
+    /// What the last start found of it: every one but the first replays the log.
     replayed_until_ms: Option<i64>,
     memory: Option<Memory>,
     /// One bit for each position handed out.
@@ -116,6 +132,7 @@ struct State {
     crashes: u8,
     steps_back: u8,
     failovers: u8,
+    copies: u8,
     observations: u8,
 }
 
@@ -133,6 +150,10 @@ enum Action {
     Extend,
     Crash,
     FailOver,
+    /// A base backup reads the file.
+    CopyFile,
+    /// The server is gone for good, and the copy takes its place.
+    StartCopy,
     /// An ID so many positions after the first of the clock's tick comes from elsewhere.
     Observe(u64),
 }
@@ -142,12 +163,18 @@ impl World {
         let fields = [(Field::Time, 4), (Field::Sequence, 1)];
         let layout = Layout::new(0, TICK_MS, false, &fields).unwrap();
         assert!(ticks < LAST_TICK, "the world ends before its layout does");
-        World { layout, fault, ticks, crashes, steps_back, failovers: 0, observations: 0 }
+        let (failovers, copies, observations) = (0, 0, 0);
+        World { layout, fault, ticks, crashes, steps_back, failovers, copies, observations }
     }
 
     /// A small world in which the standby takes the primary's place once.
     fn with_standby(fault: Fault) -> World {
         World { failovers: 1, ..World::new(fault, 5, 0, 1) }
+    }
+
+    /// A small world in which a copy takes the server's place once.
+    fn with_copy(fault: Fault) -> World {
+        World { copies: 1, ..World::new(fault, 5, 0, 1) }
     }
 
     /// A small world to which an ID comes from elsewhere, over a crash or a standby that takes the primary's place.
@@ -205,25 +232,32 @@ impl World {
             boot: 1,
             clock,
             last_replayed_ms: None,
-            replicated_ms: match self.fault {
-                Fault::IgnoreReplayed => None,
-                _ => state.replayed_until_ms,
-            },
+            replayed: state
+                .replayed_until_ms
+                .filter(|_| self.fault != Fault::IgnoreReplayed)
+                .map(|until_ms| Replayed { until_ms, log_position: LAST_LOGGED }),
             max_lead_ms: 0,
             upgraded_ms: None,
+            directory: None,
+            assigned: None,
+            is_only_copy: false,
         };
-        let stored = match state.disk_until_ms {
-            Some(until_ms) if self.fault != Fault::IgnoreDisk => StoredRecord::Found(Record {
-                system_identifier: 1,
-                timeline: context.timeline,
-                layout: self.layout,
-                until_ms: until_ms
-                    - if self.fault == Fault::BeginTooLow { i64::from(TICK_MS) } else { 0 },
-                boot: 1,
-                clock,
-                server_start_us: None,
-                node: None,
-            }),
+        let stored = match state.disk {
+            Some(Disk { until_ms, after_log }) if self.fault != Fault::IgnoreDisk => {
+                StoredRecord::Found(Record {
+                    system_identifier: 1,
+                    timeline: context.timeline,
+                    layout: self.layout,
+                    until_ms: until_ms
+                        - if self.fault == Fault::BeginTooLow { i64::from(TICK_MS) } else { 0 },
+                    boot: 1,
+                    clock,
+                    server_start_us: None,
+                    node: None,
+                    log_position: Some(if after_log { LAST_LOGGED } else { LAST_LOGGED - 1 }),
+                    directory: None,
+                })
+            }
             _ => StoredRecord::Absent,
         };
         let start = startup::start_point(&stored, &context).unwrap();
@@ -253,8 +287,8 @@ impl World {
             )
             .ok()?;
         let reserved = state
-            .disk_until_ms
-            .map_or(0, |until_ms| self.layout.first_position(self.layout.tick_from(until_ms)));
+            .disk
+            .map_or(0, |disk| self.layout.first_position(self.layout.tick_from(disk.until_ms)));
         state.unreserved |= run.end() > reserved;
         memory.held[session] = Some(run);
         Some(())
@@ -262,6 +296,19 @@ impl World {
 }
 
 impl State {
+    /// A file is written.
+    fn write(&mut self, until_ms: i64) {
+        self.disk = Some(Disk { until_ms, after_log: true });
+    }
+
+    /// A bound is inserted in the log, after every file that was written before.
+    fn log(&mut self, until_ms: i64) {
+        self.logged_until_ms = Some(until_ms);
+        for file in [&mut self.disk, &mut self.copy].into_iter().flatten() {
+            file.after_log = false;
+        }
+    }
+
     fn give(&mut self, position: u64) {
         let bit = 1 << position;
         self.twice |= self.given & bit != 0;
@@ -277,7 +324,8 @@ impl Model for World {
     fn init_states(&self) -> Vec<State> {
         vec![State {
             clock: 2,
-            disk_until_ms: None,
+            disk: None,
+            copy: None,
             logged_until_ms: None,
             replayed_until_ms: None,
             memory: None,
@@ -289,6 +337,7 @@ impl Model for World {
             crashes: 0,
             steps_back: 0,
             failovers: 0,
+            copies: 0,
             observations: 0,
         }]
     }
@@ -312,6 +361,10 @@ impl Model for World {
         ]);
         if state.failovers < self.failovers {
             actions.push(Action::FailOver);
+        }
+        if state.copies < self.copies {
+            let next = if state.copy.is_none() { Action::CopyFile } else { Action::StartCopy };
+            actions.push(next);
         }
         if state.observations < self.observations {
             // Of the clock's tick, of the next, which is as far ahead as is allowed, and beyond.
@@ -343,12 +396,24 @@ impl Model for World {
             Action::Crash => {
                 state.crashes += 1;
                 state.memory = None;
+                state.replayed_until_ms = state.logged_until_ms;
                 return (state.crashes <= self.crashes).then_some(state);
             }
             Action::FailOver => {
                 state.failovers += 1;
                 state.memory = None;
-                state.disk_until_ms = None;
+                state.disk = None;
+                state.replayed_until_ms = state.logged_until_ms;
+                return Some(state);
+            }
+            Action::CopyFile => {
+                state.copy = Some(state.disk?);
+                return Some(state);
+            }
+            Action::StartCopy => {
+                state.copies += 1;
+                state.memory = None;
+                state.disk = state.copy.take();
                 state.replayed_until_ms = state.logged_until_ms;
                 return Some(state);
             }
@@ -389,22 +454,22 @@ impl Model for World {
                 memory.writer = Writer::Released(until_ms);
             }
             (Action::Write, Writer::Extending(until_ms)) => {
-                state.disk_until_ms = Some(until_ms);
+                state.write(until_ms);
                 memory.writer = Writer::Extended(until_ms);
                 if self.fault == Fault::ExtendBeforeLog {
                     memory.allocator.extend(layout, until_ms);
                 }
             }
             (Action::Write, Writer::Released(until_ms)) => {
-                state.disk_until_ms = Some(until_ms);
+                state.write(until_ms);
                 memory.writer = Writer::ReleasedOnDisk(until_ms);
             }
             (Action::Log, Writer::Extended(until_ms)) => {
-                state.logged_until_ms = Some(until_ms);
+                state.log(until_ms);
                 memory.writer = Writer::Logged(until_ms);
             }
             (Action::Log, Writer::ReleasedOnDisk(until_ms)) => {
-                state.logged_until_ms = Some(until_ms);
+                state.log(until_ms);
                 memory.writer = Writer::Idle;
             }
             (Action::Extend, Writer::Logged(until_ms)) => {
@@ -424,7 +489,7 @@ impl Model for World {
             Property::always("all above what was observed", |_, state: &State| !state.not_above),
             // Without these, the search might have missed what it is for.
             Property::sometimes("IDs after a crash", |_, state: &State| {
-                state.crashes + state.failovers > 0
+                state.crashes + state.failovers + state.copies > 0
                     && state.memory.is_some_and(|memory| memory.held[0].is_some())
             }),
             Property::sometimes("a lead over the clock", |world, state: &State| {
@@ -500,6 +565,19 @@ fn using_a_reservation_that_is_not_in_the_log_is_found() {
 #[test]
 fn ignoring_what_was_replayed_is_found() {
     finds_in(World::with_standby(Fault::IgnoreReplayed), "no position twice");
+}
+
+#[test]
+fn no_order_of_steps_repeats_a_position_that_a_copy_replayed() {
+    let found = search(World::with_copy(Fault::None));
+    println!("{} states", found.unique_state_count());
+    found.assert_properties();
+}
+
+#[test]
+fn ignoring_what_a_copy_replayed_is_found() {
+    finds_in(World::with_copy(Fault::IgnoreReplayed), "no position twice");
+    finds_in(World::with_copy(Fault::ExtendBeforeLog), "no position twice");
 }
 
 #[test]

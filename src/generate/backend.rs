@@ -37,6 +37,21 @@ struct Local {
     reload_time: pg_sys::TimestampTz,
 }
 
+impl Local {
+    /// Of a process that knows its slot and nothing else.
+    fn new(backend: Backend, reload_time: pg_sys::TimestampTz) -> Local {
+        Local {
+            backend,
+            within_tick: TscInterval::default(),
+            shared_within_tick: (0, TscInterval::default()),
+            reload_time,
+        }
+    }
+}
+
+/// The time of a reload that never was.
+const NO_RELOAD: pg_sys::TimestampTz = pg_sys::TimestampTz::MIN;
+
 static LOCAL: PerProcess<Option<Local>> = PerProcess::new(None);
 
 /// The next ID of this process's block, if it has one that is still good. No lock, no system call,
@@ -145,14 +160,7 @@ fn attach_or_adopt() -> Result<Backend, Error> {
     backend.shared.adopt_settings(Reader::Session);
     keeper::start_if_missing(backend.shared);
     registrar::start_if_missing(backend.shared);
-    LOCAL.with(|local| {
-        *local = Some(Local {
-            backend,
-            within_tick: TscInterval::default(),
-            shared_within_tick: (0, TscInterval::default()),
-            reload_time,
-        });
-    });
+    LOCAL.with(|local| *local = Some(Local::new(backend, reload_time)));
     Ok(backend)
 }
 
@@ -173,7 +181,10 @@ fn first_attach() -> Result<Backend, Error> {
     // SAFETY: `detach` matches the callback's type and reaches only this process's own slot.
     unsafe { pg_sys::before_shmem_exit(Some(detach), pg_sys::Datum::null()) };
     transactions::follow(shared, slot);
-    Ok(Backend { shared, slot })
+    let backend = Backend { shared, slot };
+    // Before anything that may be canceled, as the start of a worker: the next call must not register these again.
+    LOCAL.with(|local| *local = Some(Local::new(backend, NO_RELOAD)));
+    Ok(backend)
 }
 
 /// Leaves the slot when the process ends, before dynamic shared memory is unmapped; its counts stay

@@ -4,6 +4,7 @@
 //! A remedy ends, where there is one, in what to type, after a colon.
 
 use id_gen_core::allocator::Allocator;
+use id_gen_core::directory::Directory;
 use id_gen_core::identity::{Identity, IdentitySource};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::{Lead, LeadLevel};
@@ -569,8 +570,9 @@ fn reservation(on: &CheckedServer) -> CheckResult {
     let (writes, failed) = (totals.reservation_writes, totals.reservation_failures);
     let slowest_ns = totals.slowest_reservation_write_ns;
     let found = format!(
-        "{writes} writes, {failed} of them failed, the slowest took {} ms",
-        slowest_ns / NS_PER_MS
+        "{writes} writes, {failed} of them failed, the slowest took {} ms{}",
+        slowest_ns / NS_PER_MS,
+        known_of_copies()
     );
     if failed == 0 && slowest_ns <= SLOW_WRITE_NS {
         return Fine(found);
@@ -579,6 +581,16 @@ fn reservation(on: &CheckedServer) -> CheckResult {
         found,
         "It works again: look for the cause in the server's log and at its disk, then reset the counts: SELECT id_gen_stat_reset();".to_owned(),
     )
+}
+
+/// What the identity of the directory does not reveal, as the end of a finding.
+fn known_of_copies() -> &'static str {
+    match durable::directory() {
+        Ok(Some(Directory { created_ns: None, .. })) => {
+            "; the file system does not record when a directory was created, so a copy of this one is recognized by its inode number only"
+        }
+        _ => "",
+    }
 }
 
 fn keeper(on: &CheckedServer) -> CheckResult {

@@ -144,7 +144,7 @@ def test_without_the_wait_a_moved_number_goes_on_below() -> None:
 def test_a_clone_has_a_number_of_its_own() -> None:
     take = f"SELECT unnest(snowflake_next_array({LEAD_MS * PER_MS}))"
     give_a_number, see_before_the_start = PAGE.blocks("sh", CLONING)
-    (see,) = PAGE.blocks("sql", CLONING)
+    see, accept_copy = PAGE.blocks("sql", CLONING)
     with ExitStack() as stack:
         original = stack.enter_context(Cluster("original", conf=CONF))
         original.psql(f"CREATE EXTENSION id_gen; ALTER SYSTEM SET id_gen.worker_id = {MOVED}")
@@ -160,6 +160,8 @@ def test_a_clone_has_a_number_of_its_own() -> None:
         state, worker_id, source = copy.psql(see).split("|")
         assert (state, worker_id) == ("ready", str(OF_COPY))
         assert "/postgresql.auto.conf:" in source
+        copy.psql(accept_copy)
+        assert copy.psql(see).split("|")[1] == str(OF_COPY)
         assert next_id(copy) > before
         of_both = [set(cluster.psql(take).split()) for cluster in (original, copy)]
         assert not of_both[0] & of_both[1]

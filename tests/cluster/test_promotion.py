@@ -122,21 +122,3 @@ def test_a_session_of_the_standby_generates_once_it_is_promoted() -> None:
         last = next_id(both.standby)
         both.standby.restart("immediate")
         assert next_id(both.standby) > last
-
-
-def test_a_copy_that_is_started_beside_its_original_repeats_ids() -> None:
-    """What nothing on the copy can tell: it is the same cluster on the same timeline.
-
-    It begins above every ID given before it was copied. From there on both give out the same IDs, so a copy needs a
-    worker number of its own before it starts.
-    """
-    take = f"SELECT unnest(snowflake_next_array({LEAD_MS * PER_MS}))"
-    with Cluster("original", conf=NARROW + PATIENT) as original:
-        original.psql("CREATE EXTENSION id_gen")
-        before = run_ahead(original, 1_000)
-        with Cluster("copy", copy_of=original) as copy:
-            assert next_id(copy) > before
-            of_copy = set(copy.psql(take).split())
-            assert of_copy & set(original.psql(take).split())
-            change(copy, "worker_id", 2)
-            copy.poll_until("SELECT worker_id FROM snowflake_parse(snowflake_next())", expected="2")

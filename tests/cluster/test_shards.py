@@ -289,7 +289,7 @@ def test_a_copy_has_no_shards(cluster: Cluster) -> None:
     take(cluster, SHARD)
     next_of(cluster, SHARD)
     for made in ({"copy_of": cluster}, {"clone_of": cluster}):
-        with Cluster("copy", **made) as copy:
+        with Cluster("copy", conf="id_gen.worker_id = 2", **made) as copy:
             assert refused(copy, SHARD).sqlstate == NOT_HERE
             assert owned(copy) == set()
             if "clone_of" in made:

@@ -38,12 +38,15 @@ class Reservation:
     def is_being_written(self) -> bool:
         return self._in_the_making.exists()
 
-    def forge(self, **changed: str) -> None:
-        """Changes fields, and closes the file with the checksum that belongs to them."""
-        fields = self.fields | changed
-        del fields["crc32"]
-        body = "".join(f"{name} {value}\n" for name, value in fields.items())
+    def forge(self, **changed: str | None) -> None:
+        """Changes fields, or removes them, and closes the file with the checksum that belongs to them."""
+        fields = self.fields | changed | {"crc32": None}
+        body = "".join(f"{name} {value}\n" for name, value in fields.items() if value is not None)
         self.overwrite(f"{body}crc32 {zlib.crc32(body.encode()):08x}\n".encode())
+
+    def forge_version_3(self) -> None:
+        """Makes it the file of a version that did not record the directory, nor the end of the log."""
+        self.forge(id_gen="reservation 3", log=None, inode=None, created=None)
 
     def overwrite(self, content: bytes) -> None:
         """Puts other bytes into the file, which stays the server's."""
