@@ -1,7 +1,7 @@
 //! The bound of the reservation as the standbys of this server get it: with the write-ahead log, ahead of
 //! every commit that may hold such an ID. A server reads what it replayed when it starts to generate.
 
-use id_gen_core::replicated::{Replayed, decode, encode};
+use id_gen_core::replicated::{Replayed, SIZE, decode, encode};
 use id_gen_core::startup::StoredRecord;
 
 use crate::durable::{place, reservation_file};
@@ -23,12 +23,17 @@ pub fn write(until_ms: i64) {
 /// # Errors
 /// If it is damaged.
 pub fn read() -> Result<Option<Replayed>, Error> {
-    let Some(ReplayedPage { bytes, lsn }) = logged_page::read() else { return Ok(None) };
-    match decode(&bytes) {
-        Some(until_ms) => Ok(Some(Replayed { until_ms, log_position: lsn.0 })),
-        None if has_own_reservation() => Ok(None),
-        None => Err(Reason::ReplayedDamaged.into()),
+    let Some(page) = logged_page::read() else { return Ok(None) };
+    let unchecked = || logged_page::read_unchecked().ok().and_then(|page| bound_of(&page));
+    match bound_of(&page).or_else(unchecked) {
+        None if !has_own_reservation() => Err(Reason::ReplayedDamaged.into()),
+        replayed => Ok(replayed),
     }
+}
+
+fn bound_of(page: &ReplayedPage<SIZE>) -> Option<Replayed> {
+    let until_ms = decode(&page.bytes)?;
+    Some(Replayed { until_ms, log_position: page.lsn.0 })
 }
 
 /// Whether the reservation was written by this server: in this directory, on this timeline. Then it is ahead of all bounds

@@ -12,7 +12,9 @@
 //! **Locking.** [`log`] raises no error and may be called while locks of ours are held; [`read`] may raise
 //! one, and may not.
 
-use std::mem::{offset_of, size_of_val};
+use std::fs::File;
+use std::io::{self, Read};
+use std::mem::offset_of;
 
 use pgrx::pg_sys;
 
@@ -23,7 +25,7 @@ use crate::pg::wal::Lsn;
 /// have smaller ones ("OID Assignment" in its manual), and what a running server creates has larger ones
 /// (`FirstNormalObjectId`, `transam.h`).
 const FILE_NUMBER: u32 = 8473;
-/// Its path in the data directory, for people.
+/// Its path in the data directory, in which every process of a server works.
 pub const PAGE_FILE: &str = "global/8473";
 
 /// Where the bytes begin: behind the page's header.
@@ -116,6 +118,19 @@ pub struct ReplayedPage<const SIZE: usize> {
     pub lsn: Lsn,
 }
 
+impl<const SIZE: usize> ReplayedPage<SIZE> {
+    /// Takes them from a page.
+    fn of(page: &[u8; PAGE_SIZE]) -> ReplayedPage<SIZE> {
+        const { assert!(CONTENT + SIZE <= PAGE_SIZE) };
+        let mut bytes = [0; SIZE];
+        bytes.copy_from_slice(&page[CONTENT..CONTENT + SIZE]);
+        // Every version stores the upper half first (`PageXLogRecPtr`, `bufpage.h`).
+        let [a, b, c, d, e, f, g, h, ..] = *page;
+        let (upper, lower) = (u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h]));
+        ReplayedPage { bytes, lsn: Lsn(u64::from(upper) << u32::BITS | u64::from(lower)) }
+    }
+}
+
 /// The page that was replayed last, if one was; zeros, and a warning of PostgreSQL's, if it is
 /// damaged. In a process that is in no transaction, this begins one and ends it.
 ///
@@ -137,7 +152,6 @@ pub fn read<const SIZE: usize>() -> Option<ReplayedPage<SIZE>> {
 /// # Safety
 /// In a transaction.
 unsafe fn read_in_transaction<const SIZE: usize>() -> Option<ReplayedPage<SIZE>> {
-    const { assert!(CONTENT + SIZE <= PAGE_SIZE) };
     /// No session's own temporary relation (`InvalidBackendId`, `INVALID_PROC_NUMBER`).
     const SHARED: i32 = -1;
     let main = pg_sys::ForkNumber::MAIN_FORKNUM;
@@ -157,12 +171,20 @@ unsafe fn read_in_transaction<const SIZE: usize>() -> Option<ReplayedPage<SIZE>>
             true,
         );
         pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as _);
-        let mut bytes = [0; SIZE];
-        let page = pg_sys::BufferGetPage(buffer).cast::<u8>();
-        page.add(CONTENT).copy_to_nonoverlapping(bytes.as_mut_ptr(), size_of_val(&bytes));
-        // Every version stores the upper half first (`PageXLogRecPtr`, `bufpage.h`).
-        let [upper, lower] = page.cast::<[u32; 2]>().read();
+        let page = ReplayedPage::of(&*pg_sys::BufferGetPage(buffer).cast::<[u8; PAGE_SIZE]>());
         pg_sys::UnlockReleaseBuffer(buffer);
-        Some(ReplayedPage { bytes, lsn: Lsn(u64::from(upper) << u32::BITS | u64::from(lower)) })
+        Some(page)
     }
+}
+
+/// The page as it is in its file, whether PostgreSQL accepts it or not: its checksum is missing where data checksums were
+/// enabled while the server ran, which calculates those of relations only. For content with a checksum of its own, where
+/// [`read`] returned zeros, so that the file is the newest there is.
+///
+/// # Errors
+/// If the file can't be read.
+pub fn read_unchecked<const SIZE: usize>() -> io::Result<ReplayedPage<SIZE>> {
+    let mut page = [0; PAGE_SIZE];
+    File::open(PAGE_FILE)?.read_exact(&mut page)?;
+    Ok(ReplayedPage::of(&page))
 }

@@ -22,6 +22,7 @@ NEAR = "id_gen.max_lead = '5s'\n"
 BARE = "shared_preload_libraries = ''\nmax_replication_slots = 0\n"
 # `pg::logged_page`: the file, and where in it the bytes begin.
 FILE = "global/8473"
+CHECKSUM = 8
 CONTENT = 24
 DATA_CORRUPTED = "XX001"
 
@@ -124,6 +125,21 @@ def test_what_a_server_replayed_of_its_own_does_not_bind_it() -> None:
         last = next_id(cluster)
         cluster.restart()
         assert next_id(cluster) > last
+
+
+def test_a_bound_without_postgresqls_checksum_is_read() -> None:
+    """PostgreSQL 19 can enable checksums while a server runs, and then calculates those of relations only."""
+    with pair(NEAR, "--data-checksums") as (primary, standby, given):
+        primary.stop()
+        standby.stop()
+        with (standby.data / FILE).open("r+b") as file:
+            file.seek(CHECKSUM)
+            checksum = file.read(2)
+            file.seek(CHECKSUM)
+            file.write(bytes(byte ^ 0xFF for byte in checksum))
+        standby.start()
+        standby.promote()
+        assert_above(standby, given)
 
 
 def test_a_damaged_bound_is_not_guessed() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from harness import Cluster
 from harness.checks import checks, follow, wait_for
-from harness.ids import IMPATIENT, NEXT, PATIENT, STRICT, Caller, change, keepers, next_id, refusal
+from harness.ids import IMPATIENT, NEXT, PATIENT, STRICT, Caller, change, error_of, keepers, next_id, refusal
 from harness.shim import compiled
 
 # Nothing is preloaded here, whatever the mode of the other tests.
@@ -23,6 +23,7 @@ pytestmark = [
 FOREIGN_WORKER = Path(__file__).with_name("foreign_worker.c")
 OTHER_VERSION = Path(__file__).with_name("other_version.c")
 CONF = "id_gen.worker_id = 1\n"
+CANCELED = "57014"
 # What the postmaster says about workers.
 WITH_WORKERS_LOGGED = CONF + "log_min_messages = debug1\n"
 REGISTERED = 'registering background worker "id_gen keeper"'
@@ -82,6 +83,27 @@ def test_the_session_that_has_it_started_waits_for_it() -> None:
             given = answer.result()
         cluster.restart()
         assert next_id(cluster) > given
+
+
+def test_a_first_call_that_is_canceled_meanwhile_leaves_nothing_behind() -> None:
+    """What the session registered before the wait is known to it: when it ends, it leaves its slot."""
+    with Cluster(conf=CONF) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        with Caller(cluster) as watcher:
+            # Attached, so that it is not itself a first call.
+            watcher.ask("SELECT count(*) FROM id_gen_stat_backends")
+            with Caller(cluster) as first:
+                os.kill(cluster.pid, signal.SIGSTOP)
+                try:
+                    answer = first.begin()
+                    waiting = f"SELECT wait_event = 'IdGenWorkerStart' FROM pg_stat_activity WHERE pid = {first.pid}"
+                    cluster.wait_until(lambda: watcher.ask(waiting), "waiting for the postmaster")
+                    watcher.ask(f"SELECT pg_cancel_backend({first.pid})")
+                    assert error_of(answer).sqlstate == CANCELED
+                finally:
+                    os.kill(cluster.pid, signal.SIGCONT)
+            left = f"SELECT count(*) FROM id_gen_stat_backends WHERE pid = {first.pid}"
+            cluster.wait_until(lambda: watcher.ask(left) == 0, "rid of the slot of the session that ended")
 
 
 def test_a_transaction_that_is_rolled_back_has_it_started_all_the_same() -> None:
