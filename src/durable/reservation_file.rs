@@ -47,8 +47,14 @@ pub fn write(record: Record) -> Result<(), Error> {
 
 fn write_files(mut record: Record) -> io::Result<()> {
     file::make_directory()?;
-    record.directory = place::directory()?;
-    file::replace(TEMPORARY, RESERVATION_FILE, &record.encode())?;
+    for _ in 0..2 {
+        record.directory = place::directory()?;
+        file::replace(TEMPORARY, RESERVATION_FILE, &record.encode())?;
+        // On overlayfs the first write moves a directory of an image to the container's layer, where it is another one.
+        if place::directory()? == record.directory {
+            break;
+        }
+    }
     if !fs::exists(ISSUED)? {
         // Until the directory's own entry is durable a power cut may take it with all that is in it,
         // which would read as "never issued". The process that made the directory may have died or
