@@ -16,9 +16,6 @@ import pytest
 from harness import Cluster
 from harness.page import FENCED, HEADING, Page, in_code
 
-# The server is set up as the README says, which preloads.
-pytestmark = pytest.mark.any_mode
-
 ROOT = Path(__file__).parent.parent
 README = Page(ROOT / "README.md")
 CONTRIBUTING = Page(ROOT / "CONTRIBUTING.md")

@@ -16,9 +16,6 @@ from harness.etcd import Etcd
 from harness.fleet import await_number, number_of
 from harness.page import Page, blocks_of, in_code
 
-# The server is set up as the page says, which preloads.
-pytestmark = pytest.mark.any_mode
-
 ROOT = Path(__file__).parent.parent
 PAGE = Page(ROOT / "docs/operations.md")
 RULES = ROOT / "contrib/prometheus/rules.yaml"

@@ -11,8 +11,6 @@ from sqlalchemy.pool import NullPool
 from clients.shop import conninfo, run_file, shop_server
 from harness import Cluster, SqlError
 
-pytestmark = pytest.mark.any_mode
-
 # From PostgreSQL 18 on, the row types that come with relations are members, too.
 MEMBERS = """
     SELECT DISTINCT type

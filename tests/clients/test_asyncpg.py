@@ -14,7 +14,7 @@ from harness import Cluster
 
 Answer = TypeVar("Answer")
 
-pytestmark = [pytest.mark.any_server, pytest.mark.any_mode]
+pytestmark = pytest.mark.any_server
 
 
 def run(cluster: Cluster, recipe: Callable[..., Awaitable[Answer]], *arguments: object) -> Answer:

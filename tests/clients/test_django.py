@@ -12,7 +12,7 @@ import pytest
 from clients.shop import DIRECTORY, shop_server, stored
 from harness import Cluster
 
-pytestmark = [pytest.mark.any_server, pytest.mark.any_mode]
+pytestmark = pytest.mark.any_server
 
 PROJECT = DIRECTORY / "django"
 

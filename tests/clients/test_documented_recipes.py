@@ -8,7 +8,7 @@ import pytest
 from clients.shop import DIRECTORY
 from harness.page import FENCED, Page
 
-pytestmark = [pytest.mark.any_server, pytest.mark.any_mode]
+pytestmark = pytest.mark.any_server
 
 PAGE = Page(DIRECTORY.parent.parent / "docs/clients.md")
 TITLE = "Using id_gen from your framework"

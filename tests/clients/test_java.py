@@ -13,7 +13,7 @@ from clients.shop import shop_server
 from harness import Cluster
 from harness.recipe import CACHE, ROWS, assert_keys, run_recipe
 
-pytestmark = [pytest.mark.any_server, pytest.mark.any_mode]
+pytestmark = pytest.mark.any_server
 
 RECIPE = Path(__file__).parent / "jdbc"
 DRIVER = CACHE / "jdbc" / "usr" / "share" / "java" / "postgresql.jar"

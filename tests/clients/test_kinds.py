@@ -18,7 +18,7 @@ from harness.catalog import Function, functions
 from harness.masks import MASKING, write_key_file
 from harness.recipe import CACHE, run_recipe
 
-pytestmark = [pytest.mark.any_server, pytest.mark.any_mode]
+pytestmark = pytest.mark.any_server
 
 TYPES = ("bigint", "uuid", "text", "bigint[]")
 NODE = Path(__file__).parent / "node"

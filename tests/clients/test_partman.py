@@ -12,9 +12,6 @@ import pytest
 from harness import GENERATING, Cluster
 from harness.page import Page
 
-# Which functions the page uses, and what they answer, does not depend on how the library was loaded.
-pytestmark = pytest.mark.any_mode
-
 PAGE = Page(Path(__file__).parents[2] / "docs/partitions.md")
 UUID, BIGINT, TEXT = "UUIDv7", "Snowflakes in a bigint column", "Snowflakes as text"
 

@@ -10,7 +10,7 @@ from clients.psycopg import recipes
 from clients.shop import NAMES, conninfo, stored
 from harness import Cluster
 
-pytestmark = [pytest.mark.any_server, pytest.mark.any_mode]
+pytestmark = pytest.mark.any_server
 
 
 @pytest.fixture

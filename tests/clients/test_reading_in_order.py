@@ -18,7 +18,7 @@ import pytest
 from harness import GENERATING, Cluster
 from harness.page import Page
 
-pytestmark = [pytest.mark.any_server, pytest.mark.any_mode]
+pytestmark = pytest.mark.any_server
 
 PAGE = Page(Path(__file__).parents[2] / "docs/reading-in-order.md")
 LOGICAL = "wal_level = logical\n"

@@ -7,7 +7,7 @@ import pytest
 from clients.shop import AS_SHOP, shop_server
 from harness.recipe import CACHE, assert_keys, run_recipe
 
-pytestmark = [pytest.mark.any_server, pytest.mark.any_mode]
+pytestmark = pytest.mark.any_server
 
 RECIPE = Path(__file__).parent / "sqlx"
 

@@ -32,9 +32,6 @@ from clients.shop import DIRECTORY, NAMES, shop_server, stored
 from clients.sqlalchemy import recipes
 from harness import Cluster
 
-# How a default reads when it comes back depends on the server, whose own uuidv7() goes first from 18 on.
-pytestmark = pytest.mark.any_mode
-
 TABLES = ["customer", "purchase"]
 EXTENSION = "SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'id_gen'"
 

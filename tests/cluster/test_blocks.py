@@ -7,9 +7,6 @@ import pytest
 from harness import GENERATING, Cluster
 from harness.ids import Caller, Value
 
-# A session's slot is the same wherever the shared memory comes from.
-pytestmark = pytest.mark.any_mode
-
 
 @pytest.fixture
 def caller() -> Iterator[Caller]:

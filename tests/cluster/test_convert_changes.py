@@ -10,9 +10,6 @@ import pytest
 from harness import GENERATING, Cluster
 from harness.convert import planned, run, schema_dump, value
 
-# What is planned depends on the version of the server, not on how it loads the library.
-pytestmark = pytest.mark.any_mode
-
 SHOP = """
     CREATE TABLE customer (id serial PRIMARY KEY, name text NOT NULL DEFAULT 'Ada', CHECK (id > 0));
     CREATE TABLE purchase (number int, customer_id int REFERENCES customer);

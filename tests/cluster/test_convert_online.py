@@ -12,9 +12,6 @@ from psycopg import sql
 from harness import GENERATING, Cluster
 from harness.convert import planned, run, schema_dump, value
 
-# What is planned depends on the version of the server, not on how it loads the library.
-pytestmark = pytest.mark.any_mode
-
 LONG_NAME = "ä" * 31
 LONG_OTHER = "ä" * 30 + "b"
 

@@ -13,9 +13,6 @@ from psycopg import sql
 from harness import GENERATING, Cluster
 from harness.ids import TOO_FAR_AHEAD, snowflake_at, stepped
 
-# What is planned depends on the version of the server, not on how it loads the library.
-pytestmark = pytest.mark.any_mode
-
 REACHED_MAXIMUM = "2200H"
 OUT_OF_BOUNDS = "22003"
 LONG_NAME = "a" * 63

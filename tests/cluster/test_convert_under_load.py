@@ -14,7 +14,7 @@ import pytest
 
 from harness import GENERATING, RELEASE, Cluster, effort
 
-pytestmark = [pytest.mark.any_mode, pytest.mark.long]
+pytestmark = pytest.mark.long
 
 CUSTOMERS = effort(200_000, 15_000)
 KILLS = effort(20, 4)

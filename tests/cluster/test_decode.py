@@ -2,12 +2,7 @@
 
 import random
 
-import pytest
-
 from harness import Cluster
-
-# Decoding with a named layout needs no shared memory, and nothing is preloaded here.
-pytestmark = pytest.mark.any_mode
 
 # How many bits the IDs of each preset have. One of 64 bits uses the sign.
 WIDTHS = """

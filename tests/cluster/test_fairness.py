@@ -108,7 +108,6 @@ def test_what_the_hint_says_lets_bulk_requests_go_on() -> None:
         cluster.psql(bulk)
 
 
-@pytest.mark.any_mode
 @pytest.mark.parametrize("max_lead_ms", [0, 3000])
 def test_a_refused_load_is_told_true_figures(max_lead_ms: int) -> None:
     """Even with all that the clock gives within the wait, so many IDs are not there."""

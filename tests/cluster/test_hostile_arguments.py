@@ -20,9 +20,6 @@ from harness.fleet import await_number, create_fleet, member_conf
 from harness.ids import PATIENT, change, refusal
 from harness.masks import MASKING, write_key_file
 
-# What a function makes of its arguments does not depend on when the library is loaded.
-pytestmark = pytest.mark.any_mode
-
 CALLS_PER_FUNCTION = effort(3_000, 500)
 INTERNAL_ERROR = "XX000"
 UNDEFINED_OBJECT = "42704"
@@ -108,7 +105,6 @@ ALTER EXTENSION id_gen ADD FUNCTION id_gen_distance(point);
 """
 
 
-@pytest.mark.any_mode
 def test_a_new_function_without_values_is_noticed() -> None:
     with Cluster() as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
@@ -119,8 +115,6 @@ def test_a_new_function_without_values_is_noticed() -> None:
             calls(added, HOSTILE)
 
 
-# Nothing is preloaded here.
-@pytest.mark.any_mode
 @pytest.mark.parametrize("encoding", ["UTF8", "EUC_JP", "LATIN1", "SQL_ASCII"])
 def test_a_refusal_is_readable_in_every_encoding(encoding: str) -> None:
     """It repeats what was typed, in the encoding of the database: another would end the message, or the session."""

@@ -293,7 +293,6 @@ def written(connection: psycopg.Connection, codec: Codec, ids: Sequence[object])
     ).fetchall()
 
 
-@pytest.mark.any_mode
 @pytest.mark.any_server
 def test_codecs_read_what_they_write_and_keep_the_order(server: Cluster) -> None:
     for codec in codecs(server):
@@ -308,7 +307,6 @@ def test_codecs_read_what_they_write_and_keep_the_order(server: Cluster) -> None
                 assert len(set(texts)) == len(texts), str(codec)
 
 
-@pytest.mark.any_mode
 @pytest.mark.any_server
 def test_codecs_refuse_every_text_that_they_do_not_write(server: Cluster) -> None:
     for codec in codecs(server):

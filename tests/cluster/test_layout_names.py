@@ -7,8 +7,6 @@ import pytest
 from harness import GENERATING, Cluster
 from harness.ids import refusal
 
-pytestmark = pytest.mark.any_mode
-
 UNDEFINED_OBJECT = "42704"
 INVALID_VALUE = "22023"
 TEXT = "epoch=2024-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:12"

@@ -11,9 +11,6 @@ import pytest
 from harness import Cluster
 from harness.ids import Caller, change, error_of
 
-# Nothing is preloaded here, whatever the mode of the other tests.
-pytestmark = pytest.mark.any_mode
-
 UNKNOWN = "55000"
 IN_PARALLEL = "the server's settings of id_gen are not known during this parallel operation"
 OTHER = "this parallel worker has other settings of id_gen than the server"

@@ -17,9 +17,6 @@ from harness.arguments import LAYOUT, ORDINARY, SHARD, values
 from harness.catalog import functions
 from harness.masks import MASKING, write_key_file
 
-# How the library was loaded shows in a session's first calls, and they do not count.
-pytestmark = pytest.mark.any_mode
-
 CALLS = int(os.environ.get("CALLS") or effort(1_000_000, 400_000))
 FIRST_CALLS = 20_000
 # Calls of each function. One that takes longer than FAST_US for a call is called for a number of seconds instead.

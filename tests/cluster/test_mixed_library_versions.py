@@ -10,7 +10,7 @@ from harness.ids import NEXT, assert_rest_works, next_id, refusal
 from harness.shim import compiled
 
 # Sessions load the library one by one, and so different ones, only where it is not preloaded.
-pytestmark = [pytest.mark.since(17), pytest.mark.any_mode]
+pytestmark = pytest.mark.since(17)
 
 SOURCE = Path(__file__).with_name("other_version.c")
 OTHER_VERSION = "55000"

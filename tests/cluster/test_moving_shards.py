@@ -12,7 +12,7 @@ from harness.ids import PATIENT
 from harness.shards import NOT_HERE, Writer, next_of, refused, release, take
 
 # The same with every server.
-pytestmark = [pytest.mark.any_mode, pytest.mark.any_server]
+pytestmark = pytest.mark.any_server
 
 SHARD = 1341
 TENANT = f"""

@@ -17,8 +17,6 @@ import pytest
 
 from harness import PRELOAD, PRELOADED, Cluster, SqlError
 
-pytestmark = pytest.mark.any_mode
-
 CONF = f"{PRELOAD if PRELOADED else ''}wal_level = logical\nwal_retrieve_retry_interval = '100ms'\n"
 TABLES = ("customer", "invoice")
 SHOP = """

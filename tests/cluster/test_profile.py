@@ -392,7 +392,6 @@ def test_names_and_types_of_all_kinds(connection: psycopg.Connection) -> None:
         assert kinds(profile(connection, f"'{table}', 'id'")) == {"snowflake": 0, "plain": 10}
 
 
-@pytest.mark.any_mode
 @pytest.mark.parametrize(("encoding", "letter"), {"LATIN1": "é", "EUC_JP": "あ", "UTF8": "あ"}.items())
 def test_names_in_every_encoding(server: Cluster, encoding: str, letter: str) -> None:
     server.psql(f"CREATE DATABASE encoded ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")

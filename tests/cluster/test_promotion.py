@@ -13,7 +13,6 @@ from harness.ids import (
     NARROW,
     NEXT,
     PATIENT,
-    PER_MS,
     Caller,
     array_of,
     assert_rest_works,

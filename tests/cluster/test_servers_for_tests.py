@@ -14,8 +14,6 @@ from harness import PRELOAD, Cluster
 from harness.ids import IMPATIENT, NEXT, STRICT, change, next_id, refusal
 from harness.page import Page
 
-pytestmark = pytest.mark.any_mode
-
 PAGE = Page(Path(__file__).parents[2] / "docs/test-servers.md")
 START = "id_gen.test_start = '2024-06-01 00:00:00+00'\n"
 # A server for tests has to preload the library, so all that is compared with one does, too.

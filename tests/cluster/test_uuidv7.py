@@ -3,13 +3,9 @@
 import uuid
 
 import numpy as np
-import pytest
 
 from harness import Cluster
 from harness.clients import INT8, UUID, copy_binary
-
-# UUIDs need no shared memory, and nothing is preloaded here.
-pytestmark = pytest.mark.any_mode
 
 COUNT = 5_000_000
 # The cycle counter, which stands for the clock for a millisecond, is behind by what it takes to read both and a

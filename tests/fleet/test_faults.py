@@ -33,7 +33,7 @@ from harness.relay import Way
 from harness.reservation import Reservation
 
 # The protocol is the same with every server; how servers join and keep their numbers is tried on each.
-pytestmark = [pytest.mark.any_server, pytest.mark.any_mode]
+pytestmark = pytest.mark.any_server
 
 ONLY_FIVE = "id_gen.worker_ids = '5'\n"
 KEPT_IN_THE_MAKING = "pgsql_tmp_writing"

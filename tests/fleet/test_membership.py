@@ -24,9 +24,6 @@ from harness.fleet import (
 )
 from harness.ids import change, next_id, refusal
 
-# The registrar runs from the start of the server, or once a call has started it, which other files try.
-pytestmark = pytest.mark.any_mode
-
 
 def test_servers_that_join_get_numbers_of_their_own(first: Cluster, conf: str) -> None:
     with Cluster("second", conf=conf) as second, Cluster("third", conf=conf) as third:

@@ -26,7 +26,7 @@ from harness.ids import PATIENT, change, first_given, refusal
 from harness.shards import RECOVER, Writer, many_of, next_of, owned, refused, release, take
 
 # The same with every server.
-pytestmark = [pytest.mark.any_mode, pytest.mark.any_server]
+pytestmark = pytest.mark.any_server
 
 SHARD = 500
 ALONE = ("ALTER SYSTEM SET id_gen.registry = ''", "ALTER SYSTEM SET id_gen.worker_id = 3")

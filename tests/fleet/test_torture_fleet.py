@@ -4,7 +4,7 @@ import pytest
 
 from torture_fleet import Plan, torture
 
-pytestmark = [pytest.mark.any_server, pytest.mark.any_mode, pytest.mark.long]
+pytestmark = [pytest.mark.any_server, pytest.mark.long]
 
 
 def test_each_fault_once() -> None:

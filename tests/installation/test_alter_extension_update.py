@@ -15,7 +15,7 @@ from harness import Cluster, SqlError
 from harness.catalog import fresh, installed
 
 # What the catalogs hold is the same, and nothing is preloaded here. Scripts come to lie beside the installed ones.
-pytestmark = [pytest.mark.any_mode, pytest.mark.xdist_group("installed files")]
+pytestmark = pytest.mark.xdist_group("installed files")
 
 SQL = Path(__file__).parents[2] / "sql"
 RELEASED = {

@@ -16,7 +16,8 @@ CALL = "(SELECT 1::bigint AS i) call"
 
 # And whatever else monitoring may not call.
 ONLY_SUPERUSERS = {
-    "id_gen_accept_clock", "id_gen_accept_copy", "id_gen_accept_layout", "id_gen_reset_reservation", "id_gen_stat_reset",
+    "id_gen_accept_clock", "id_gen_accept_copy", "id_gen_accept_layout",
+    "id_gen_reset_reservation", "id_gen_stat_reset",
 }  # fmt: skip
 
 # Every row of the catalogs in which an extension leaves traces, without OIDs, which go on.

@@ -13,7 +13,7 @@ from harness import GENERATING, Cluster
 from harness.ids import Caller, next_id
 
 # Files are installed in the same way into every server; no other test may change them meanwhile.
-pytestmark = [pytest.mark.any_mode, pytest.mark.any_server, pytest.mark.xdist_group("installed files")]
+pytestmark = [pytest.mark.any_server, pytest.mark.xdist_group("installed files")]
 
 ROOT = Path(__file__).parents[2]
 UUID = "SELECT public.uuidv7()"

@@ -7,9 +7,6 @@ import pytest
 from harness import Cluster
 from harness.catalog import functions, twins
 
-# Names are looked up without the library, and nothing is preloaded here.
-pytestmark = pytest.mark.any_mode
-
 SCHEMA_OF = "SELECT pronamespace::regnamespace FROM pg_proc WHERE oid = '{name}'::regprocedure"
 # What PostgreSQL came to have, and in which version.
 SINCE = {"uuidv7()": 18, "uuidv7(interval)": 18, "uuid_extract_version(uuid)": 17, "uuid_extract_timestamp(uuid)": 17}

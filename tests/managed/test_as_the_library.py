@@ -12,8 +12,6 @@ from harness import GENERATING, Cluster
 from harness.ids import NARROW_LAYOUT
 from harness.managed import DATABASE, as_owner, configure, install
 
-pytestmark = pytest.mark.any_mode
-
 PROMISED = {
     "snowflake_next", "snowflake_next_batch", "snowflake_next_array", "snowflake_parse", "snowflake_timestamp",
     "snowflake_min", "snowflake_max", "snowflake_make", "snowflake_layouts",

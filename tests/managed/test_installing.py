@@ -13,7 +13,7 @@ from harness import Cluster, SqlError
 from harness.ids import TOO_FAR_AHEAD, refusal
 from harness.managed import DATABASE, OWNER, SCRIPT, WORKER, as_owner, configure, install, run_script, with_number
 
-pytestmark = [pytest.mark.any_mode, pytest.mark.any_server]
+pytestmark = pytest.mark.any_server
 
 ROOT = Path(__file__).parents[2]
 NEXT = "SELECT snowflake_next()"

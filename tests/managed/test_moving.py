@@ -14,9 +14,6 @@ from harness.fleet import await_number, create_fleet, number_of
 from harness.ids import NARROW_LAYOUT, refusal
 from harness.managed import DATABASE, LOCKS, OWNER, as_owner, install, run_script, with_number
 
-# The library generates, which it does preloaded on every version.
-pytestmark = pytest.mark.any_mode
-
 TABLES = """
     CREATE TABLE customer (
         id bigint PRIMARY KEY DEFAULT snowflake_next(),

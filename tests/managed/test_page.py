@@ -8,7 +8,7 @@ from harness import GENERATING, Cluster
 from harness.managed import as_owner, install
 from harness.page import Page, in_code
 
-pytestmark = [pytest.mark.any_mode, pytest.mark.any_server]
+pytestmark = pytest.mark.any_server
 
 PAGE = Page(Path(__file__).parents[2] / "docs/managed-services.md")
 ARGUMENTS = "SELECT unnest(proargnames) FROM pg_proc WHERE proname = 'configure'"

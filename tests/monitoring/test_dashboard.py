@@ -106,7 +106,6 @@ def test_a_server_that_has_made_nothing(tmp_path: Path) -> None:
     assert 'class="error">error' in page
 
 
-@pytest.mark.any_mode
 @pytest.mark.long
 def test_the_made_up_load_shows_everything(tmp_path: Path) -> None:
     page, (_, *samples, stored) = drawn(tmp_path, f"--seconds={MADE_UP_SECONDS}")

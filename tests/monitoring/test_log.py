@@ -67,7 +67,6 @@ def test_other_errors_are_all_logged() -> None:
         assert log.count("ERROR:  division by zero") == 5
 
 
-@pytest.mark.any_mode
 def test_an_error_of_another_library_is_logged_whatever_was_caught_before() -> None:
     with Cluster(conf=PRELOAD) as cluster:
         include = f"-I{cluster.server.directory('includedir-server')}"

@@ -19,9 +19,6 @@ from harness.fleet import GRANT_SECONDS, NO_NUMBER, await_number, create_fleet, 
 from harness.ids import NARROW, NARROW_LAYOUT, NEXT, array_of, change, first_id, refusal, stepped
 from harness.monitoring import CONTRIB, QUERIES, RULES, Exporter, Prometheus, Samples, promtool
 
-# What views show depends on the server, and not on when it loads the library.
-pytestmark = pytest.mark.any_mode
-
 DASHBOARD = CONTRIB / "grafana/id_gen.json"
 MAKE_QUERIES = QUERIES.with_name("make_queries.py")
 RULES_TEST = RULES.with_name("rules_test.yaml")
