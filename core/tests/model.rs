@@ -174,7 +174,7 @@ impl World {
 
     /// A small world in which a copy takes the server's place once.
     fn with_copy(fault: Fault) -> World {
-        World { copies: 1, ..World::new(fault, 5, 0, 1) }
+        World { copies: 1, ..World::new(fault, 4, 0, 0) }
     }
 
     /// A small world to which an ID comes from elsewhere, over a crash or a standby that takes the primary's place.
