@@ -200,14 +200,6 @@ fn hold(oid: pg_sys::Oid, held: Held, run: Run) {
 fn bind(shared: &SharedState, oid: pg_sys::Oid) -> Result<Entry, Error> {
     let tickets = &shared.tickets;
     let slot = slot_of(oid.to_u32());
-    let known = SESSION.with(|session| session.entries[slot]);
-    let is_held = |entry: &Entry| {
-        entry.held.generation != 0
-            && tickets.place(entry.held.index).generation() == entry.held.generation
-    };
-    if known.is_good(oid.to_u32()) && is_held(&known) {
-        return Ok(known);
-    }
     if bound::is_stale() {
         bound::begin_anew();
         SESSION.with(|session| {
@@ -216,10 +208,16 @@ fn bind(shared: &SharedState, oid: pg_sys::Oid) -> Result<Entry, Error> {
             }
         });
     }
-    let Bound { key, names, steps, on_page } = bound::bind(oid)?;
     let known = SESSION.with(|session| session.entries[slot]);
-    let is_same = known.oid == oid.to_u32() && known.key == key && !known.is_stale;
-    let goes_on = is_same && is_held(&known);
+    let is_held = known.held.generation != 0
+        && tickets.place(known.held.index).generation() == known.held.generation;
+    if known.is_good(oid.to_u32()) && is_held {
+        return Ok(known);
+    }
+    let Bound { key, names, steps, on_page } = bound::bind(oid)?;
+    // Something may have changed also while the lock was waited for.
+    let is_stale = known.is_stale || bound::is_stale();
+    let goes_on = known.oid == oid.to_u32() && known.key == key && !is_stale && is_held;
     if !goes_on && known.left > 0 {
         give_back(tickets, slot);
     }

@@ -14,7 +14,7 @@ from harness import Cluster
 from harness.checks import follow
 from harness.etcd import Etcd
 from harness.fleet import create_fleet, registrar, silent
-from harness.ids import change, first_given, refusal
+from harness.ids import Caller, change, error_of, first_given, refusal
 from harness.tickets import assert_distinct, in_crowd, one, take, take_at_once
 
 # The same with every server.
@@ -227,6 +227,22 @@ def test_a_sequence_that_is_renamed_is_another_ticket(pair: tuple[Cluster, Clust
         assert_distinct(numbers)
         shown = second.psql("SELECT schemaname || '.' || sequencename FROM id_gen_stat_tickets")
         assert shown == (name if "." in name else f"public.{name}")
+
+
+def test_a_sequence_that_is_renamed_while_a_session_waits_for_it(pair: tuple[Cluster, Cluster]) -> None:
+    """It gets no number of the ticket that the sequence was."""
+    _, second = pair
+    await_ticket(second)
+    with second.connect() as connection, Caller(second) as caller:
+        take_at_once(connection, 5_000)
+        oid = second.psql("SELECT 'invoice'::regclass::oid")
+        taken = f"SELECT ticket_next({oid})"
+        assert caller.ask(taken)
+        with connection.transaction():
+            connection.execute("ALTER SEQUENCE invoice RENAME TO bill")
+            call = caller.begin(taken)
+            caller.await_wait("Lock")
+        assert error_of(call).diag.message_primary == "the fleet does not share sequence public.bill"
 
 
 def test_a_sequence_that_was_set_stops_no_other_server(pair: tuple[Cluster, Cluster]) -> None:
