@@ -152,17 +152,6 @@ pub fn ended(name: &str, definition: &Definition) -> Message {
     .hint(longer(&name, definition))
 }
 
-/// A sequence that was set back, of which this server has taken all numbers before.
-pub fn all_held(name: &str, definition: &Definition) -> Message {
-    Message {
-        hint: format!(
-            "The sequence was set back since. To begin there, and repeat numbers: SELECT ticket_discard('{}');",
-            quotes(name)
-        ),
-        ..ended(name, definition)
-    }
-}
-
 /// What makes a sequence longer, if anything does.
 pub fn longer(name: &str, definition: &Definition) -> String {
     let largest = definition.steps.max;

@@ -63,8 +63,6 @@ pub enum Unfit {
 pub enum NoNumbers {
     /// All are taken.
     Ended,
-    /// The sequence was set back, and this server has taken all up to the end.
-    AllHeld,
     /// They do not lie above the last value, which is this.
     NotAbove(Counter),
     /// The last ones, up to this value, came from a fleet's registry, whose other servers may have used larger ones.
@@ -303,41 +301,47 @@ impl Sequence {
         self.on_page().map(|said| said.counter)
     }
 
-    /// Takes so many numbers, or as many as are left, above its last value and above another. They are this process's when
-    /// the log is flushed up to the place that is returned. `None` if `heed` wants none by what the page says, which it is
-    /// told while nobody else can look at the page.
+    /// Lets `heed` see what the page says, and count on what it says then, while nobody else can look at the page.
+    ///
+    /// # Errors
+    /// If the page is damaged.
+    pub fn heed(&self, heed: impl FnOnce(&OnPage) -> Heed) -> Result<(), NoNumbers> {
+        let page = LockedPage::of(self.relation);
+        let row = page.row(&self.definition.steps).map_err(NoNumbers::Damaged)?;
+        self.is_kept(&page, &row, heed);
+        Ok(())
+    }
+
+    /// Takes so many numbers, or as many as are left, above its last value. They are this process's when the log is flushed
+    /// up to the place that is returned. `None` if `heed` does not keep the page as it is.
     ///
     /// # Errors
     /// If there are none.
     pub fn advance(
         &self,
         wanted: u32,
-        above: Option<i64>,
-        heed: impl FnOnce(&OnPage) -> bool,
+        heed: impl FnOnce(&OnPage) -> Heed,
     ) -> Result<Option<(Run, Lsn)>, NoNumbers> {
         let steps = self.definition.steps;
         self.change(Origin::Server, heed, |&OnPage { counter, origin, .. }| {
             if origin == Origin::Fleet {
                 return Err(NoNumbers::OfFleet(counter.last_value));
             }
-            let above = above.map(|last_value| Counter { last_value, is_called: true });
-            let above = above.map(|counter| steps.next(counter).ok_or(NoNumbers::AllHeld));
             let next = steps.next(counter).ok_or(NoNumbers::Ended)?;
-            let first = above.transpose()?.map_or(next, |above| next.max(above));
-            let run = steps.run(first, wanted.max(1)).ok_or(NoNumbers::Ended)?;
+            let run = steps.run(next, wanted.max(1)).ok_or(NoNumbers::Ended)?;
             Ok((run, steps.last_of(run)))
         })
     }
 
-    /// Counts to the end of a range that a fleet's registry gave, which the sequence remembers. `None` if `heed` does not
-    /// want it, as for [`Sequence::advance`].
+    /// Counts to the end of a range that a fleet's registry gave, which the sequence remembers. `None` as for
+    /// [`Sequence::advance`].
     ///
     /// # Errors
     /// If the range does not lie above the last value.
     pub fn raise_over(
         &self,
         run: Run,
-        heed: impl FnOnce(&OnPage) -> bool,
+        heed: impl FnOnce(&OnPage) -> Heed,
     ) -> Result<Option<(Run, Lsn)>, NoNumbers> {
         let steps = self.definition.steps;
         self.change(Origin::Fleet, heed, |&OnPage { counter, .. }| {
@@ -374,18 +378,33 @@ impl Sequence {
     fn change<R>(
         &self,
         origin: Origin,
-        heed: impl FnOnce(&OnPage) -> bool,
+        heed: impl FnOnce(&OnPage) -> Heed,
         decide: impl FnOnce(&OnPage) -> Result<(R, i64), NoNumbers>,
     ) -> Result<Option<(R, Lsn)>, NoNumbers> {
         let page = LockedPage::of(self.relation);
         let row = page.row(&self.definition.steps).map_err(NoNumbers::Damaged)?;
-        let said = page.said(&row);
-        if !heed(&said) {
+        if !self.is_kept(&page, &row, heed) {
             return Ok(None);
         }
-        let (result, last) = decide(&said)?;
-        let logged = self.is_logged().then(|| self.locator());
-        Ok(Some((result, page.write(&row, last, origin, logged))))
+        let (result, last) = decide(&page.said(&row))?;
+        Ok(Some((result, page.write(&row, last, origin, self.logged()))))
+    }
+
+    /// Whether `heed` keeps the page as it is; if not, it is written as that says.
+    fn is_kept(&self, page: &LockedPage, row: &Row, heed: impl FnOnce(&OnPage) -> Heed) -> bool {
+        match heed(&page.said(row)) {
+            Heed::Keep => true,
+            Heed::Follow => false,
+            Heed::Raise(last, origin) => {
+                page.write(row, last, origin, self.logged());
+                false
+            }
+        }
+    }
+
+    /// Where the log is to say what happens to it, if it is to say so.
+    fn logged(&self) -> Option<Locator> {
+        self.is_logged().then(|| self.locator())
     }
 }
 
@@ -425,6 +444,18 @@ pub struct OnPage {
     pub lsn: Lsn,
 }
 
+/// What is to become of a page, by what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heed {
+    /// It stays, and so does what this server holds.
+    Keep,
+    /// It stays, and this server holds nothing any more: numbers follow what it says.
+    Follow,
+    /// It lies below numbers that were returned. It gets this last value, written by this origin; this server holds nothing any
+    /// more.
+    Raise(i64, Origin),
+}
+
 /// Who has written the page of a sequence last.
 ///
 /// The row says so in `log_cnt`: for how many numbers more `nextval()` need not write to the log. Less than none is what
@@ -444,6 +475,11 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// Whether tickets have written it.
+    pub const fn is_tickets(self) -> bool {
+        matches!(self, Origin::Server | Origin::Fleet)
+    }
+
     const fn log_cnt(self) -> i64 {
         match self {
             Origin::Fleet => -1,

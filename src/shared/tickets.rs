@@ -17,13 +17,13 @@ use std::sync::atomic::{
 
 use id_gen_core::ticket::aside::KEY_WORDS;
 use id_gen_core::ticket::shared::{self, Answer, Used, Wanted};
-use id_gen_core::ticket::{Aside, Current, GivenBack, Pace, Run, Steps, Taken};
+use id_gen_core::ticket::{Aside, Counter, Current, GivenBack, Pace, Run, Steps, Taken};
 use id_gen_core::time::{NS_PER_MS, NS_PER_S};
 use pgrx::pg_sys;
 
 use crate::os::clock;
 use crate::pg::lwlock::{CacheAligned, LwLock};
-use crate::pg::sequence::{self, NAME, OnPage, Origin};
+use crate::pg::sequence::{self, Heed, NAME, OnPage, Origin};
 use crate::pg::server;
 use crate::pg::wait_event::WaitEvent;
 use crate::pg::wal::Lsn;
@@ -165,8 +165,8 @@ pub struct Owned {
     begun_last: Option<i64>,
     /// Where the log has the last range that was taken of the sequence.
     taken_at: Lsn,
-    /// Where the log had the sequence's page when `nextval()` was seen to have written it.
-    nextval_at: Option<Lsn>,
+    /// What the sequence's page said, and where the log had it, when it was seen last that somebody else had written it.
+    heeded: Option<(Counter, Lsn)>,
     /// Until when a session is trusted to be fetching a range.
     leased_until_ns: u64,
     counts: TicketCounts,
@@ -185,7 +185,8 @@ pub struct TicketCounts {
     pub waits: u64,
     /// Calls that were refused.
     pub refusals: u64,
-    /// The last number that was fetched.
+    /// The last value that tickets have written on the sequence's page, or the last number that was returned before it was
+    /// set; none after what was held was dropped for another reason.
     pub last: Option<i64>,
 }
 
@@ -331,6 +332,14 @@ impl Owned {
         self.key == *key && self.is_unseen()
     }
 
+    /// Whether the page is as it was when it was looked at last. Where the log has it tells, also where `nextval()` has come
+    /// to the end of what it had logged; nothing tells of a page that is not logged but what it says.
+    fn has_heeded(&self, page: &OnPage) -> bool {
+        self.heeded.is_some_and(|(counter, lsn)| {
+            lsn == page.lsn && (lsn != Lsn::default() || counter == page.counter)
+        })
+    }
+
     const FREE: Owned = Owned {
         key: Key::NONE,
         names: Names::UNKNOWN,
@@ -346,7 +355,7 @@ impl Owned {
         current_count: 0,
         begun_last: None,
         taken_at: Lsn(0),
-        nextval_at: None,
+        heeded: None,
         leased_until_ns: 0,
         counts: TicketCounts {
             ranges: 0,
@@ -505,17 +514,23 @@ impl Tickets {
         (0..PLACES).min_by_key(rank).unwrap_or(0)
     }
 
-    /// Drops what a place holds, and what sessions hold of it.
-    fn drop_ranges(&self, table: &mut Table, index: usize) {
+    /// Drops what a place holds, and what sessions hold of it. Returns the numbers that would have come next: neither these nor
+    /// larger ones were returned to anybody.
+    fn drop_ranges(&self, table: &mut Table, index: usize) -> Option<Run> {
         let place = &self.places[index];
         table.generation += 1;
         let owned = &mut table.owned[index];
-        let left = place.often.0.current.close().map_or(0, |run| u64::from(run.count));
-        let ahead = owned.ahead.take().map_or(0, |ahead| u64::from(ahead.run.count));
+        let runs = (place.often.0.current.close(), owned.ahead.take().map(|ahead| ahead.run));
+        let left = runs.0.map_or(0, |run| u64::from(run.count));
+        let ahead = runs.1.map_or(0, |run| u64::from(run.count));
         let taken = u64::from(owned.current_count).saturating_sub(left);
         owned.counts.numbers = owned.counts.numbers.saturating_add(taken);
         owned.counts.dropped += left + ahead + owned.given_back.numbers();
+        let last_given_back = owned.given_back.runs().last().copied();
         owned.given_back.clear();
+        // After a clean restart they are all that is held.
+        let ends = |run: &Run| Some(owned.steps.last_of(*run)) == owned.counts.last;
+        let coming = runs.0.or(runs.1).or(last_given_back.filter(ends));
         owned.current_count = 0;
         owned.leased_until_ns = 0;
         (owned.want, owned.epoch, owned.refused) = (None, None, None);
@@ -524,6 +539,7 @@ impl Tickets {
         let Seldom { generation, has_given_back, .. } = &place.seldom.0;
         has_given_back.store(false, Relaxed);
         generation.store(table.generation, Release);
+        coming
     }
 
     /// Whether what is put aside is here.
@@ -631,35 +647,42 @@ impl Tickets {
         }
     }
 
-    /// Drops what is held, if somebody has set the sequence since, to or above what comes next; of what was given back, only
-    /// numbers that are not above. Returns whether the place is still what it was.
+    /// What is to become of the page of a sequence. To be asked while the page is locked.
     ///
-    /// To be told of what is on the page while it is locked, or after the sequence was looked up; so a `setval()` that a
-    /// session has made counts for all transactions that begin later to take numbers.
-    pub fn heed(&self, held: Held, on_page: &OnPage) -> bool {
-        if matches!(on_page.origin, Origin::Server | Origin::Fleet) {
-            return true;
+    /// What is held stays if tickets have written the page last, or `nextval()` above all that tickets have taken. Otherwise
+    /// somebody has set the sequence, and what is held is dropped. Numbers then follow the page, which is raised first if it lies
+    /// below numbers that were returned.
+    pub fn heed(&self, held: Held, page: &OnPage) -> Heed {
+        if page.origin.is_tickets() {
+            return Heed::Keep;
         }
+        let origin = if self.has_registry() { Origin::Fleet } else { Origin::Server };
         let mut table = self.lock.lock();
-        let Some((place, owned)) = self.owned(&mut table, held) else { return false };
-        if on_page.origin == Origin::Nextval {
-            owned.nextval_at = Some(on_page.lsn);
-            return true;
+        let Some((_, owned)) = self.owned(&mut table, held) else { return Heed::Follow };
+        let Owned { steps, counts: TicketCounts { last, .. }, .. } = *owned;
+        let next = steps.next(page.counter);
+        let is_above = |last: i64| next.is_none_or(|next| next > last);
+        let is_nextval = page.origin == Origin::Nextval && last.is_none_or(is_above);
+        let is_known = owned.has_heeded(page);
+        owned.heeded = Some((page.counter, page.lsn));
+        if is_nextval || is_known {
+            return Heed::Keep;
         }
-        if owned.nextval_at == Some(on_page.lsn) {
-            // It has come to the end of what it had logged.
-            return true;
+        let returned = match self.drop_ranges(&mut table, held.index) {
+            Some(coming) => coming.first.checked_sub(steps.step),
+            None => last,
+        };
+        let is_number = |last: &i64| steps.contain(Counter { last_value: *last, is_called: true });
+        let returned = returned.filter(is_number);
+        let owned = &mut table.owned[held.index];
+        owned.counts.last = returned;
+        match returned {
+            Some(last) if !is_above(last) => {
+                owned.heeded = None;
+                Heed::Raise(last, origin)
+            }
+            _ => Heed::Follow,
         }
-        let next = owned.steps.next(on_page.counter);
-        let coming = place.often.0.current.left().or_else(|| owned.ahead.map(|ahead| ahead.run));
-        // Whatever was handed out is below what comes, so nothing is repeated from there on.
-        if coming.is_some_and(|run| next.is_none_or(|next| run.first < next)) {
-            self.drop_ranges(&mut table, held.index);
-            return false;
-        }
-        owned.counts.dropped += owned.given_back.drop_below(next);
-        place.seldom.0.has_given_back.store(!owned.given_back.is_empty(), Relaxed);
-        true
     }
 
     /// Drops what this server holds of a sequence.
@@ -703,12 +726,6 @@ impl Tickets {
         place.seldom.0.has_given_back.store(!owned.given_back.is_empty(), Relaxed);
     }
 
-    /// The last number that was fetched of a sequence, unless that was discarded.
-    pub fn last_of(&self, held: Held) -> Option<i64> {
-        let mut table = self.lock.lock();
-        self.owned(&mut table, held)?.1.counts.last
-    }
-
     fn owned<'a>(&self, table: &'a mut Table, held: Held) -> Option<(&Place, &'a mut Owned)> {
         let place = self.places.get(held.index)?;
         (place.generation() == held.generation).then(|| (place, &mut table.owned[held.index]))
@@ -747,6 +764,7 @@ impl Tickets {
         if let Some((_, owned)) = self.owned(&mut table, held) {
             let steps = owned.steps;
             owned.leased_until_ns = 0;
+            owned.heeded = None;
             owned.counts.ranges += 1;
             let last = Some(steps.last_of(run));
             // The one that the log has last, not the largest: the sequence may have been set back. Nothing of a sequence is
@@ -891,7 +909,6 @@ impl Tickets {
     pub fn answered(&self, held: Held, answer: Answer) {
         let mut table = self.lock.lock();
         if let Some((_, owned)) = self.owned(&mut table, held) {
-            let steps = owned.steps;
             owned.answers += 1;
             owned.want = None;
             match answer {
@@ -901,7 +918,6 @@ impl Tickets {
                     }
                     let owned = &mut table.owned[held.index];
                     owned.counts.ranges += 1;
-                    owned.counts.last = Some(steps.last_of(run));
                     owned.epoch = Some(epoch);
                     owned.refused = None;
                     owned.ahead = Some(Ahead { run, counted: None });
@@ -921,7 +937,8 @@ impl Tickets {
             && ahead.run == run
         {
             ahead.counted = Some(lsn);
-            owned.leased_until_ns = 0;
+            owned.counts.last = Some(owned.steps.last_of(run));
+            (owned.heeded, owned.leased_until_ns) = (None, 0);
         }
         drop(table);
         self.wake();

@@ -149,7 +149,6 @@ pub fn refusal(sequence: &Sequence, none: &NoNumbers) -> Error {
     let name = sequence.typed_name();
     match none {
         NoNumbers::Ended => ticket::ended(&name, &sequence.definition),
-        NoNumbers::AllHeld => ticket::all_held(&name, &sequence.definition),
         NoNumbers::NotAbove(counter) => {
             let key = names(sequence).in_registry();
             ticket::behind(&name, &key, counter.last_value, None)

@@ -16,7 +16,7 @@ use pgrx::pg_sys;
 use crate::error::{Error, Message, ticket};
 use crate::fleet::commands;
 use crate::os::clock;
-use crate::pg::sequence::{self, NoNumbers, OnPage, Origin, Sequence};
+use crate::pg::sequence::{self, NoNumbers, OnPage, Sequence};
 use crate::pg::wait_event::WaitEvent;
 use crate::pg::{server, wal};
 use crate::shared::SharedState;
@@ -106,11 +106,27 @@ fn begin(shared: &SharedState, oid: pg_sys::Oid, held: Held, lsn: wal::Lsn) -> R
     Ok(())
 }
 
+/// Drops what is held if somebody has set the sequence, as its page says, and raises the page above all numbers that were
+/// returned.
+///
+/// # Errors
+/// If its page is damaged.
+pub fn heed(
+    tickets: &Tickets,
+    oid: pg_sys::Oid,
+    held: Held,
+    on_page: &OnPage,
+) -> Result<(), Error> {
+    if on_page.origin.is_tickets() {
+        return Ok(());
+    }
+    of_sequence(oid, |sequence| sequence.heed(|page| tickets.heed(held, page)))
+}
+
 /// Has the sequence count over a range that the registry gave: what follows on this server, with a registry or without, is
 /// above. A range that does not lie above what it has counted is dropped, with all else that is held.
 fn count_over(tickets: &Tickets, oid: pg_sys::Oid, held: Held, run: Run) -> Result<(), Error> {
-    let heed = |on_page: &OnPage| tickets.heed(held, on_page);
-    match of_sequence(oid, |sequence| sequence.raise_over(run, heed)) {
+    match of_sequence(oid, |sequence| sequence.raise_over(run, |page| tickets.heed(held, page))) {
         // Nothing that may fail comes between the two.
         Ok(Some((run, lsn))) => tickets.counted(held, run, lsn),
         Ok(None) => {}
@@ -152,8 +168,7 @@ fn await_registry(
         let used = of_sequence(oid, |sequence| {
             let OnPage { counter, origin, .. } = sequence.on_page()?;
             let last = counter.last_value;
-            let by_tickets = matches!(origin, Origin::Server | Origin::Fleet);
-            Ok(counter.is_called.then_some(Used { last, by_tickets }))
+            Ok(counter.is_called.then_some(Used { last, by_tickets: origin.is_tickets() }))
         })?;
         tickets.want(held, size, used);
         shared.registrar.wake();
@@ -237,12 +252,8 @@ pub fn settle_put_back(
 fn fetch(tickets: &Tickets, oid: pg_sys::Oid, held: Held, fetch: Fetch) -> Result<(), Error> {
     // The longest way to a range begins here, so this is a place to be cancelled.
     pgrx::check_for_interrupts!();
-    // Where the sequence was set back, and nobody has discarded what is held: not what that is once more.
-    let above = tickets.last_of(held);
-    let heed = |on_page: &OnPage| tickets.heed(held, on_page);
-    if let Some((run, lsn)) =
-        of_sequence(oid, |sequence| sequence.advance(fetch.size, above, heed))?
-    {
+    let heed = |page: &OnPage| tickets.heed(held, page);
+    if let Some((run, lsn)) = of_sequence(oid, |sequence| sequence.advance(fetch.size, heed))? {
         tickets.deposit(held, fetch, run, lsn);
         wal::flush_soon(lsn);
     }

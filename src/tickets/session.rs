@@ -78,11 +78,25 @@ const fn slot_of(oid: u32) -> usize {
     oid as usize % ENTRIES
 }
 
-/// How many numbers to take next, by how often this call site had to take some: kept in the pointer itself.
+/// Whether this is a call site's first call in a statement: until then it keeps a null pointer. Each statement looks at the
+/// sequence, which somebody may have set.
+#[inline(always)]
+fn is_first_call(kept: *mut c_void) -> bool {
+    kept.is_null()
+}
+
+/// Notes that the sequence was looked at.
+fn note_look(kept: &mut *mut c_void) {
+    if is_first_call(*kept) {
+        *kept = std::ptr::without_provenance_mut(1);
+    }
+}
+
+/// How many numbers to take next, by how often this call site had to take some: kept in the pointer itself, from 1 on.
 #[inline(always)]
 fn grow(kept: &mut *mut c_void) -> u32 {
     let times = kept.addr();
-    let run = if times < 2 { 1 } else { 1 << (times - 1) };
+    let run = 1 << times.saturating_sub(2);
     if run >= LONGEST_RUN {
         return LONGEST_RUN;
     }
@@ -117,7 +131,7 @@ pub fn take(oid: pg_sys::Oid, kept: &mut *mut c_void) -> Option<i64> {
     SESSION.with(|session| {
         let slot = slot_of(oid.to_u32());
         let entry = &mut session.entries[slot];
-        if !entry.is_good(oid.to_u32()) || is_read_only() {
+        if is_first_call(*kept) || !entry.is_good(oid.to_u32()) || is_read_only() {
             return None;
         }
         let place = session.shared?.tickets.place(entry.held.index);
@@ -160,7 +174,8 @@ pub fn next(oid: pg_sys::Oid, kept: &mut *mut c_void) -> Result<i64, Error> {
     }
     let tickets = &shared.tickets;
     loop {
-        let entry = bind(shared, oid)?;
+        let entry = bind(shared, oid, is_first_call(*kept))?;
+        note_look(kept);
         let place = tickets.place(entry.held.index);
         ranges::confirm(place)?;
         if entry.left == 0 {
@@ -196,8 +211,8 @@ fn hold(oid: pg_sys::Oid, held: Held, run: Run) {
     });
 }
 
-/// The entry of a sequence, looked up anew unless what is known of it holds.
-fn bind(shared: &SharedState, oid: pg_sys::Oid) -> Result<Entry, Error> {
+/// The entry of a sequence, looked up anew if `anew`, or unless what is known of it holds.
+fn bind(shared: &SharedState, oid: pg_sys::Oid, anew: bool) -> Result<Entry, Error> {
     let tickets = &shared.tickets;
     let slot = slot_of(oid.to_u32());
     if bound::is_stale() {
@@ -211,7 +226,7 @@ fn bind(shared: &SharedState, oid: pg_sys::Oid) -> Result<Entry, Error> {
     let known = SESSION.with(|session| session.entries[slot]);
     let is_held = known.held.generation != 0
         && tickets.place(known.held.index).generation() == known.held.generation;
-    if known.is_good(oid.to_u32()) && is_held {
+    if !anew && known.is_good(oid.to_u32()) && is_held {
         return Ok(known);
     }
     let Bound { key, names, steps, on_page } = bound::bind(oid)?;
@@ -228,7 +243,7 @@ fn bind(shared: &SharedState, oid: pg_sys::Oid) -> Result<Entry, Error> {
         tickets.find(key, &names, &steps)
     };
     // If what is held is dropped, whoever asks for a number finds it so.
-    tickets.heed(held, &on_page);
+    ranges::heed(tickets, oid, held, &on_page)?;
     tickets.place(held.index).note_use();
     let last = known.last.filter(|_| known.oid == oid.to_u32() && known.key == key);
     Ok(SESSION.with(|session| {
