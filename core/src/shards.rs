@@ -11,17 +11,21 @@
 //! - A ceiling is *lowered* when what is unused of the reservation is given back. Each open place is then moved on by one
 //!   position, so that whoever had read the old ceiling fails, and finds the new one when it tries again.
 //!
-//! Both rest on a place never going back to a position that it had: a place that is opened again starts above the last
+//! Each closing begins another *epoch* of the place, also where it is closed already. Whoever asks a fleet's registry for a
+//! shard, or writes that it has it, reads the epoch before and compares it under the lock afterwards: what was taken away
+//! meanwhile is neither opened nor owned.
+//!
+//! Both steps rest on a place never going back to a position that it had: a place that is opened again starts above the last
 //! one, and belongs to one shard for as long as the memory lives.
 //!
 //! **Locking.** Places are added, opened and closed, and ceilings moved, by whoever holds the lock of the state. Claims,
 //! and looking at places, need no lock.
 
 #[cfg(feature = "model-checking")]
-use loom::sync::atomic::AtomicU64;
-#[cfg(not(feature = "model-checking"))]
-use std::sync::atomic::AtomicU64;
+use loom::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+#[cfg(not(feature = "model-checking"))]
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::fleet::Number;
 use crate::frontier::{Frontier, SequenceStart};
@@ -105,8 +109,10 @@ pub struct Place {
     closed_at: AtomicU64,
     /// IDs handed out.
     issued: AtomicU64,
-    /// Those of earlier moments, the older one first.
-    sampled: [AtomicU64; 2],
+    /// The lower half of their number at earlier moments, the older one first.
+    sampled: [AtomicU32; 2],
+    /// How often the place was closed.
+    epoch: AtomicU64,
     /// Since when this server has the shard, in Unix milliseconds, and in the lowest bit whether its fleet says so; zero if
     /// it does not have it.
     since: AtomicU64,
@@ -122,7 +128,8 @@ impl Default for Place {
             key: zero(),
             closed_at: zero(),
             issued: zero(),
-            sampled: [zero(), zero()],
+            sampled: [AtomicU32::new(0), AtomicU32::new(0)],
+            epoch: zero(),
             since: zero(),
             first_ms: zero(),
         }
@@ -209,8 +216,14 @@ impl Place {
         }
     }
 
-    /// Takes the shard from sessions; returns the lowest position never handed out.
+    /// Which epoch of the place this is: another one whenever it was closed.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Relaxed)
+    }
+
+    /// Takes the shard from sessions, and from all that was asked for before; returns the lowest position never handed out.
     pub fn close(&self) -> u64 {
+        self.epoch.store(self.epoch() + 1, Relaxed);
         match self.position.swap(CLOSED, AcqRel) {
             CLOSED => self.end(),
             last => {
@@ -257,13 +270,13 @@ impl Place {
     /// IDs handed out: all, and since the older sample.
     pub fn issued(&self) -> (u64, u64) {
         let issued = self.issued.load(Relaxed);
-        (issued, issued.saturating_sub(self.sampled[0].load(Relaxed)))
+        (issued, (issued as u32).wrapping_sub(self.sampled[0].load(Relaxed)).into())
     }
 
     /// Takes a sample of what was handed out.
     pub fn sample(&self) {
         self.sampled[0].store(self.sampled[1].load(Relaxed), Relaxed);
-        self.sampled[1].store(self.issued.load(Relaxed), Relaxed);
+        self.sampled[1].store(self.issued.load(Relaxed) as u32, Relaxed);
     }
 }
 

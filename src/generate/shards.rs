@@ -6,8 +6,11 @@
 //! A shard is taken in this order: the fleet's registry, if there is one; the file; and only then the place is opened. It is
 //! given back in the order place, file, registry. At every point in between, no other server may have it.
 //!
-//! **Locking.** Whoever takes a shard or gives it back holds the reservation's lock while it plans and writes the file.
-//! The registry is asked without any lock.
+//! The registry is asked without any lock of shared memory, so a shard may be given back or forgotten before the answer
+//! comes. Whoever asks compares the place's epoch ([`id_gen_core::shards`]) before it owns or opens the shard.
+//!
+//! **Locking.** Whoever takes a shard or gives it back holds PostgreSQL's lock of it from before the registry is asked until
+//! it has answered, and the reservation's lock while it plans and writes the file.
 
 use id_gen_core::fleet::Number;
 use id_gen_core::fleet::shard::{Member, Outcome, Purpose};
@@ -31,7 +34,7 @@ use crate::generate::{clocks, keeper, reserve, startup, test_server};
 use crate::os::process::PerProcess;
 use crate::os::tsc::TscStart;
 use crate::os::{clock, test_stream, tsc};
-use crate::pg::reload;
+use crate::pg::{reload, shard_lock};
 use crate::shared::shard_list::{self, read_file, write_file};
 use crate::shared::shards::{Basis, FileState, PLACES};
 use crate::shared::{SharedState, State};
@@ -267,7 +270,8 @@ fn check_file(shared: &SharedState) -> Result<(), Error> {
 fn open(shared: &SharedState, layout: &Layout, number: Number) -> Result<(), Error> {
     check_file(shared)?;
     let place = shared.shards().places().find(number);
-    let Some((place, owned)) = place.and_then(|place| Some((place, place.owned()?))) else {
+    let before = place.and_then(|place| Some((place, place.epoch(), place.owned()?)));
+    let Some((place, epoch, owned)) = before else {
         let state = shared.lock();
         check_own_number(shared, &state, number)?;
         let in_fleet = state.settings.has_registry;
@@ -289,7 +293,7 @@ fn open(shared: &SharedState, layout: &Layout, number: Number) -> Result<(), Err
         Some(Basis::Fleet(_)) | None => {
             let (basis, first_ms) = ask_fleet(shared, layout, number, Purpose::Confirm)?;
             let mut state = shared.lock();
-            if state.shard_basis() == Some(basis) {
+            if state.shard_basis() == Some(basis) && place.epoch() == epoch {
                 state.shards.basis = Some(basis);
                 let first_ms = first_ms.max(owned.first_ms);
                 let first = layout.first_position(layout.tick_from(first_ms));
@@ -358,15 +362,16 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
     let number = refresh(backend)?.with_worker(worker);
     check_file(shared)?;
     check_own_number(shared, &shared.lock(), number)?;
+    shard_lock::lock(number);
     let (above_end, other_number) = match above {
         Some(above) => check_above(shared, layout, number, above)?,
         None => (0, None),
     };
-    let declared = {
+    let (place, epoch, declared) = {
         let state = shared.lock();
         // That there is no room is found before the registry and the disk are asked.
-        shared.shards().place(number).ok_or(ShardRefusal::Full(PLACES))?;
-        state.shard_basis() == Some(Basis::Declared)
+        let place = shared.shards().place(number).ok_or(ShardRefusal::Full(PLACES))?;
+        (place, place.epoch(), state.shard_basis() == Some(Basis::Declared))
     };
     let (basis, first_ms) = if declared {
         (Basis::Declared, i64::MIN)
@@ -377,15 +382,17 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
     };
     let guard = shared.write_lock.lock();
     let unwritten = |error| ShardRefusal::Unwritten { change: Change::Taken(number), error };
-    let (place, owned, entries) = {
+    let (owned, entries) = {
         let state = shared.lock();
         if state.shard_basis() != Some(basis) {
             return Err(ShardRefusal::NotHolding.into());
         }
+        if place.epoch() != epoch {
+            return Err(ShardRefusal::Contended.into());
+        }
         if declared && above.is_none() {
             check_is_owned(shared, number)?;
         }
-        let place = shared.shards().place(number).ok_or(ShardRefusal::Full(PLACES))?;
         let end = shared.first_of_shard(&state, layout, place).max(above_end);
         let first_ms = first_ms.max(end_ms(layout, end)).max(layout.epoch_ms());
         let before = place.owned();
@@ -394,7 +401,7 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
         place.set_owned(Some(owned));
         let entries = shard_list::entries(shared, &state, layout);
         place.set_owned(before);
-        (place, owned, entries)
+        (owned, entries)
     };
     write_file(shared, &entries, &guard).map_err(unwritten)?;
     let mut state = shared.lock();
@@ -406,6 +413,9 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
     }
     // If the number has become the server's own meanwhile, that makes no IDs from here on.
     shared.put_shards(&mut state);
+    drop(state);
+    drop(guard);
+    shard_lock::unlock(number);
     Ok(Taken { other_number })
 }
 
@@ -430,7 +440,7 @@ fn check_is_owned(shared: &SharedState, number: Number) -> Result<(), ShardRefus
 /// No shard that is taken now begins above this Unix millisecond.
 fn furthest_above_ms(state: &State) -> i64 {
     let lead_ms = i64::from(state.settings.max_lead_ms);
-    unix_ms(clock::wall_ns()).saturating_add(lead_ms + ABOVE_MARGIN_MS)
+    state.trusted_ms(None).saturating_add(lead_ms + ABOVE_MARGIN_MS)
 }
 
 /// Above which position a shard begins that is to go above an ID; and the number in that, if it is another shard's.
@@ -486,6 +496,7 @@ pub fn release(worker: i32) -> Result<i64, Error> {
         };
         (number, state.settings.has_registry)
     };
+    shard_lock::lock(number);
     let guard = shared.write_lock.lock();
     let on_disk = match shard_file::read() {
         Ok(Found::Own(entries)) => entries.into_iter().find(|entry| entry.number == number),
@@ -522,7 +533,7 @@ pub fn release(worker: i32) -> Result<i64, Error> {
         }
         return Err(ShardRefusal::Unwritten { change: Change::Released(number), error }.into());
     }
-    let since = Since::now(&shared.lock());
+    let since = Since::now(shared, number);
     drop(guard);
     if in_fleet {
         let told = member(shared, layout)
@@ -536,6 +547,7 @@ pub fn release(worker: i32) -> Result<i64, Error> {
             return Err(ShardRefusal::NothingToRelease(number).into());
         }
     }
+    shard_lock::unlock(number);
     Ok(shard_list::id_at_end(layout, number, end))
 }
 
@@ -544,13 +556,15 @@ pub fn release(worker: i32) -> Result<i64, Error> {
 struct Since {
     /// The acquisition of the server's number.
     nonce: Option<u128>,
-    /// How often all shards were forgotten.
-    resets: u64,
+    /// The epoch of the shard's place.
+    epoch: Option<u64>,
 }
 
 impl Since {
-    fn now(state: &State) -> Since {
-        Since { nonce: state.membership.nonce, resets: state.shards.resets }
+    fn now(shared: &SharedState, number: Number) -> Since {
+        let state = shared.lock();
+        let epoch = shared.shards().places().find(number).map(Place::epoch);
+        Since { nonce: state.membership.nonce, epoch }
     }
 }
 
@@ -558,10 +572,10 @@ impl Since {
 /// and is asked before the next ID of the shard is made.
 fn keep_untold(shared: &SharedState, layout: &Layout, number: Number, owned: Owned, since: Since) {
     let guard = shared.write_lock.lock();
+    let is_as_it_was = owned.in_fleet && Since::now(shared, number) == since;
     let entries = {
         let state = shared.lock();
         let place = shared.shards().places().find(number);
-        let is_as_it_was = owned.in_fleet && Since::now(&state) == since;
         let Some(place) = place.filter(|place| is_as_it_was && place.owned().is_none()) else {
             return;
         };
@@ -602,7 +616,6 @@ pub fn reset() -> Result<usize, Error> {
         }
         shared.close_shards(&mut state);
         owned.iter().for_each(|(place, _)| place.set_owned(None));
-        state.shards.resets += 1;
         shard_list::entries(shared, &state, layout)
     };
     if let Err(error) = write_file(shared, &entries, &guard) {

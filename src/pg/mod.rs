@@ -12,6 +12,7 @@ pub mod schema;
 pub mod sequence;
 pub mod server;
 pub mod settings;
+pub mod shard_lock;
 pub mod text;
 pub mod timestamp;
 pub mod transaction;

@@ -74,8 +74,6 @@ pub struct ShardState {
     pub forgotten_end: u64,
     /// Whether the last write of the file failed, so that it may say other than the places: it is to be written again.
     pub unwritten: bool,
-    /// How often all shards were forgotten.
-    pub resets: u64,
 }
 
 impl ShardState {
@@ -88,7 +86,6 @@ impl ShardState {
         start: 0,
         forgotten_end: 0,
         unwritten: false,
-        resets: 0,
     };
 }
 

@@ -4,7 +4,8 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
@@ -22,7 +23,8 @@ from harness.fleet import (
     registrar,
     silent,
 )
-from harness.ids import PATIENT, change, first_given, refusal
+from harness.ids import PATIENT, Caller, Value, answer_of, change, error_of, first_given, refusal
+from harness.relay import Delayed, Way
 from harness.shards import RECOVER, Writer, many_of, next_of, owned, refused, release, take
 
 # The same with every server.
@@ -86,6 +88,68 @@ def test_ids_of_a_shard_that_moves_while_clients_write(first: Cluster, second: C
     assert len(set(ids)) == len(ids)
 
 
+@contextmanager
+def late_answer(way: Way, cluster: Cluster, statement: str) -> Iterator[tuple[Delayed, Future[Value]]]:
+    """A statement that runs, and whose write the registry has carried out, but has not answered yet."""
+    with way.delaying_a_write() as delayed, Caller(cluster) as caller:
+        call = caller.begin(statement)
+        delayed.await_it()
+        yield delayed, call
+
+
+@pytest.fixture
+def apart(etcd: Etcd, fleet: str) -> Iterator[tuple[Way, Cluster]]:
+    """A server whose way to the registry is its own, with the shard, of which it has made nothing since it started."""
+    with Way(etcd) as way, Cluster("apart", conf=member_conf(way.endpoints, f"{fleet}\n{CONF}")) as apart:
+        create_fleet(apart)
+        await_number(apart)
+        take(apart, SHARD, above=None)
+        apart.restart()
+        await_holding(apart)
+        yield way, apart
+
+
+def test_a_late_answer_opens_no_shard_that_was_given_back(apart: tuple[Way, Cluster], conf: str) -> None:
+    way, server = apart
+    with Cluster("second", conf=conf) as second:
+        second.psql("CREATE EXTENSION id_gen")
+        await_number(second)
+        with late_answer(way, server, f"SELECT snowflake_next({SHARD})") as (delayed, late):
+            release(server, SHARD)
+            take(second, SHARD, above=None)
+            next_of(second, SHARD)
+            delayed.deliver()
+            assert error_of(late).sqlstate == NO_NUMBER
+        assert refused(server, SHARD).message == f"this server does not have shard {SHARD}"
+        next_of(second, SHARD)
+
+
+def test_a_late_answer_takes_no_shard_that_was_forgotten(apart: tuple[Way, Cluster]) -> None:
+    way, server = apart
+    with late_answer(way, server, f"SELECT id_gen_shard_take({SHARD})") as (delayed, late):
+        server.psql("SELECT id_gen_shards_reset()")
+        delayed.deliver()
+        assert error_of(late).diag.message_primary == "others changed who has the shard at the same time"
+    assert owned(server) == set()
+    assert refused(server, SHARD).sqlstate == NO_NUMBER
+
+
+@pytest.mark.parametrize("move", ["take", "release"])
+def test_a_take_and_a_release_of_one_server_follow_each_other(apart: tuple[Way, Cluster], move: str) -> None:
+    way, server = apart
+    other = {"take": "release", "release": "take"}[move]
+    with (
+        late_answer(way, server, f"SELECT id_gen_shard_{move}({SHARD}) IS NOT NULL") as (delayed, late),
+        Caller(server) as waiting,
+    ):
+        call = waiting.begin(f"SELECT id_gen_shard_{other}({SHARD}) IS NOT NULL")
+        waiting.await_wait("Lock")
+        delayed.deliver()
+        assert answer_of(late)
+        assert answer_of(call)
+    assert owned(server) == (set() if other == "release" else {SHARD})
+
+
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_a_restart_asks_the_registry_and_goes_on(first: Cluster, mode: str) -> None:
     await_number(first)
@@ -95,6 +159,17 @@ def test_a_restart_asks_the_registry_and_goes_on(first: Cluster, mode: str) -> N
     await_holding(first)
     assert next_of(first, SHARD) > last
     assert first.psql("SELECT state, owned FROM id_gen_shards") == "open|registry"
+
+
+@pytest.mark.xfail(strict=True, reason="each session confirms a shard by a write of its own after a restart")
+def test_a_restart_opens_a_shard_without_a_write(etcd: Etcd, fleet: str, first: Cluster) -> None:
+    await_number(first)
+    take(first, SHARD, above=None)
+    first.restart()
+    await_holding(first)
+    next_of(first, SHARD)
+    name = fleet.split("'")[1]
+    assert len(etcd.history(f"/id_gen/{name}/s/")) == 1
 
 
 def test_a_server_that_loses_its_number_asks_again(first: Cluster) -> None:

@@ -11,13 +11,38 @@ not lost but late: it arrives when the way is whole again, also from a client th
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from harness.cluster import WAIT_SECONDS
 from harness.etcd import Etcd, Member
 from harness.ports import LOOPBACK
 
 CHUNK_BYTES = 65536
+# What a request that may write is sent to.
+WRITE = b"/v3/kv/txn"
+
+
+class Delayed:
+    """The answer to a write that is kept from the client that asked for it."""
+
+    def __init__(self) -> None:
+        self._kept, self._passes = threading.Event(), threading.Event()
+
+    def await_it(self) -> None:
+        """Waits until etcd has carried out the write."""
+        if not self._kept.wait(WAIT_SECONDS):
+            raise TimeoutError("no write was answered")
+
+    def deliver(self) -> None:
+        """Lets the answer pass."""
+        self._passes.set()
+
+    def keep(self) -> None:
+        """Holds the first answer up, and no other."""
+        if not self._kept.is_set():
+            self._kept.set()
+            self._passes.wait()
 
 
 class Way:
@@ -29,6 +54,7 @@ class Way:
         self._requests, self._answers = threading.Event(), threading.Event()
         self._requests.set()
         self._answers.set()
+        self._delayed: Delayed | None = None
         self._listeners = [(member, socket.create_server((LOOPBACK, 0))) for member in etcd.members]
 
     def __enter__(self) -> "Way":
@@ -62,6 +88,16 @@ class Way:
             self._requests.set()
             self._answers.set()
 
+    @contextmanager
+    def delaying_a_write(self) -> Iterator[Delayed]:
+        """Keeps the answer to the first write of the clients that connect within the block; all else passes."""
+        self._delayed = delayed = Delayed()
+        try:
+            yield delayed
+        finally:
+            self._delayed = None
+            delayed.deliver()
+
     def _accept(self, listener: socket.socket, member: Member) -> None:
         with suppress(OSError):
             while True:
@@ -71,16 +107,31 @@ class Way:
     def _connect(self, client: socket.socket, member: Member) -> None:
         """Lets a client talk to a member, or sees its connection end as it would there."""
         self._requests.wait()
+        delayed = self._delayed
+        writes = False
+
+        def see_request(data: bytes) -> None:
+            nonlocal writes
+            if data.startswith(b"POST "):
+                writes = WRITE in data
+
+        def see_answer(_: bytes) -> None:
+            if delayed and writes:
+                delayed.keep()
+
         with client, suppress(OSError), socket.create_connection((LOOPBACK, member.port)) as server:
-            back = threading.Thread(target=_pass_on, args=(server, client, self._answers), daemon=True)
+            back = threading.Thread(target=_pass_on, args=(server, client, self._answers, see_answer), daemon=True)
             back.start()
-            _pass_on(client, server, self._requests)
+            _pass_on(client, server, self._requests, see_request)
             back.join()
 
 
-def _pass_on(source: socket.socket, target: socket.socket, whole: threading.Event) -> None:
+def _pass_on(
+    source: socket.socket, target: socket.socket, whole: threading.Event, see: Callable[[bytes], None]
+) -> None:
     with suppress(OSError):
         while data := source.recv(CHUNK_BYTES):
+            see(data)
             whole.wait()
             target.sendall(data)
     whole.wait()
