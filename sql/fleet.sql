@@ -31,6 +31,13 @@ REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_release(integer, integer) FR
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_release(integer, integer) IS
     'release the number of a server that is gone for good; returns from when on another may take it';
 
+CREATE FUNCTION @extschema@.id_gen_fleet_lower(worker integer, datacenter integer DEFAULT 0) RETURNS timestamptz
+    AS 'MODULE_PATHNAME', 'id_gen_fleet_lower'
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_lower(integer, integer) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_fleet_lower(integer, integer) IS
+    'release a number whose bound a wrong clock has set too far ahead, and lower the bound; returns the bound';
+
 CREATE FUNCTION @extschema@.id_gen_fleet_restored() RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'id_gen_fleet_restored'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;

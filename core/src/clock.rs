@@ -65,6 +65,15 @@ impl ClockMonitor {
         self.trusted
     }
 
+    /// The wall clock as far as it is trusted: of one that jumped, what the monotonic clock has added to the trusted reading.
+    pub fn trusted_ns(&self, reading: ClockReading, max_jump_ns: u64) -> u64 {
+        if gain_ns(self.trusted, reading) <= allowed_ns(max_jump_ns) {
+            return reading.wall_ns;
+        }
+        let passed_ns = reading.mono_ns.saturating_sub(self.trusted.mono_ns);
+        self.trusted.wall_ns.saturating_add(passed_ns)
+    }
+
     /// Whether a reading of the wall clock has to be checked against the monotonic clock. It stays so
     /// while the clock is behind what is trusted, and after a jump until that is settled.
     #[inline]
@@ -78,8 +87,7 @@ impl ClockMonitor {
         let stepped_ns = if step.unsigned_abs() > NOISE_NS { step } else { 0 };
         self.latest = reading;
         let gain = gain_ns(self.trusted, reading);
-        let allowed = i64::try_from(max_jump_ns.max(NOISE_NS)).unwrap_or(i64::MAX);
-        if gain > allowed {
+        if gain > allowed_ns(max_jump_ns) {
             return ClockCheck { stepped_ns, jumped_ns: Some(gain.unsigned_abs()) };
         }
         if gain >= -NOISE_NS.cast_signed() {
@@ -131,6 +139,11 @@ impl fmt::Display for UnloggedSteps {
     }
 }
 
+/// How much the wall clock may gain on the monotonic one and be trusted.
+fn allowed_ns(max_jump_ns: u64) -> i64 {
+    i64::try_from(max_jump_ns.max(NOISE_NS)).unwrap_or(i64::MAX)
+}
+
 /// By how much the wall clock went further than the monotonic one between two readings.
 fn gain_ns(from: ClockReading, to: ClockReading) -> i64 {
     let wall = i128::from(to.wall_ns) - i128::from(from.wall_ns);
@@ -152,6 +165,15 @@ mod tests {
 
     fn steady() -> ClockCheck {
         ClockCheck::default()
+    }
+
+    #[test]
+    fn a_clock_that_jumped_is_replaced_by_the_time_that_has_passed() {
+        let monitor = ClockMonitor::new(at(1_000_000, 10));
+        assert_eq!(monitor.trusted_ns(at(1_000_020, 30), MAX_JUMP), 1_000_020 * S);
+        assert_eq!(monitor.trusted_ns(at(1_000_620, 30), MAX_JUMP), 1_000_620 * S);
+        assert_eq!(monitor.trusted_ns(at(1_003_620, 30), MAX_JUMP), 1_000_020 * S);
+        assert_eq!(monitor.trusted_ns(at(999_000, 30), MAX_JUMP), 999_000 * S, "set back");
     }
 
     #[test]

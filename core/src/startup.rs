@@ -50,6 +50,16 @@ impl StoredRecord {
         }
     }
 
+    /// The clocks as they were trusted last, if that was within this boot of the machine.
+    pub fn trusted_clocks(&self, boot: u128) -> Option<ClockMonitor> {
+        match self {
+            StoredRecord::Found(record) if record.boot == boot && boot != UNKNOWN_BOOT => {
+                Some(ClockMonitor::new(record.clock))
+            }
+            _ => None,
+        }
+    }
+
     /// Up to which Unix millisecond IDs were reserved, as far as is known.
     pub fn reserved_until_ms(&self) -> Option<i64> {
         match self {

@@ -210,6 +210,27 @@ fn endpoints_are_tried_in_turn() {
 }
 
 #[test]
+fn members_of_two_clusters_are_told_apart() {
+    let servers = Servers::one(&[]);
+    let stub = Stub::saying("200 OK", FOUND);
+    let both = format!("{},{}", servers.endpoints(), stub.endpoint());
+    let mut etcd = open(&both);
+    let error = etcd.check().unwrap_err();
+    assert_eq!((error.kind, error.server), (Kind::OtherCluster, stub.endpoint()));
+    // The answer of another cluster than before is none.
+    let mut etcd = open(&both);
+    assert_eq!(etcd.get(KEY), Ok(None));
+    drop(servers);
+    assert_eq!(etcd.get(KEY).unwrap_err().kind, Kind::OtherCluster);
+    let dead = format!("etcd://127.0.0.1:{}", free_port());
+    assert_eq!(
+        open(&format!("{dead},{}", stub.endpoint())).check(),
+        Ok(()),
+        "as far as they answer"
+    );
+}
+
+#[test]
 fn a_write_without_an_answer_is_not_repeated() {
     let servers = Servers::one(&[]);
     let closing = Stub::start(|_, socket| socket.shutdown(std::net::Shutdown::Both).unwrap());

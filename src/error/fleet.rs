@@ -208,6 +208,11 @@ fn store_words(kind: StoreErrorKind) -> (Code, &'static str, String) {
             "etcd has lost the majority of its members",
             "Start its members. Until then servers go on to the end of their grants.".to_owned(),
         ),
+        StoreErrorKind::OtherCluster => (
+            Code::ERRCODE_INVALID_PARAMETER_VALUE,
+            "the fleet's registry is not one cluster of etcd, or another one than before",
+            correct("Name members of one cluster alone, the same cluster on every server of the fleet"),
+        ),
         StoreErrorKind::NoTable => (
             Code::ERRCODE_UNDEFINED_TABLE,
             "the PostgreSQL server of id_gen.registry has no table id_gen_registry",

@@ -8,14 +8,14 @@ use id_gen_core::fleet::store::{Keys, KeysError};
 use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Registry as _, Right};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::ticket::{self, shared::Set};
-use id_gen_core::time::unix_ms;
 
 use crate::error::shards::ShardRefusal;
 use crate::error::{Error, Reason};
 use crate::fleet::connection::{self, Connection, Registry};
 use crate::fleet::numbers;
-use crate::os::{clock, random};
+use crate::os::random;
 use crate::settings;
+use crate::shared::memory;
 
 /// How long a command waits for one request, and for all of its requests.
 const REQUEST: Duration = Duration::from_secs(2);
@@ -69,13 +69,46 @@ pub fn release(number: Number) -> Result<Option<i64>, Error> {
     })
 }
 
+/// What a bound was and what it is now, in Unix milliseconds.
+pub struct Lowered {
+    /// Before.
+    pub before_ms: i64,
+    /// Now.
+    pub until_ms: i64,
+}
+
+/// Releases a number whose bound lies further ahead than any server with a right clock sets it, and lowers the bound to the
+/// furthest that one does. Any other number stays as it is. `None` if it was never held.
+///
+/// # Errors
+/// As for [`list`].
+pub fn lower(number: Number) -> Result<Option<Lowered>, Error> {
+    let mut tags = [0; TRIES];
+    random::fresh(&mut tags)?;
+    let now_ms = now_ms()?;
+    ask(move |registry| {
+        let keys = registry.fleet()?;
+        for tag in tags {
+            let Some(found) = keys.read(number)? else { return Ok(None) };
+            let before_ms = found.until_ms;
+            let until_ms = keys.meta().terms.believable_ms(before_ms, now_ms);
+            let state = GrantState::Released;
+            let new = Grant { state, tag, until_ms, ..found.clone() };
+            if until_ms == before_ms || keys.swap(number, Some(&found), &new)?.is_ok() {
+                return Ok(Some(Lowered { before_ms, until_ms }));
+            }
+        }
+        Err(KeysError::Store(connection::no_answer()))
+    })
+}
+
 /// Tells the fleet that its registry was restored: numbers acquired from now on make IDs above all that any server may
 /// make that the registry has forgotten. Returns from which Unix millisecond on.
 ///
 /// # Errors
 /// As for [`list`].
 pub fn restored() -> Result<i64, Error> {
-    let now_ms = unix_ms(clock::wall_ns());
+    let now_ms = now_ms()?;
     ask(move |registry| {
         let keys = registry.fleet()?;
         let floor_ms = now_ms.saturating_add(keys.meta().terms.forgotten_ms());
@@ -95,7 +128,7 @@ pub fn member(right: &Right, nonce: u128, until_ms: i64) -> Member {
 /// # Errors
 /// As for [`list`].
 pub fn take_shard(shard: Number, member: Member, purpose: Purpose) -> Result<Outcome, Error> {
-    let now_ms = unix_ms(clock::wall_ns());
+    let now_ms = now_ms()?;
     let mut tags = [0; TRIES];
     random::fresh(&mut tags)?;
     ask(move |registry| shard::take(registry.fleet()?, shard, &member, purpose, now_ms, &tags))
@@ -106,17 +139,17 @@ pub fn take_shard(shard: Number, member: Member, purpose: Purpose) -> Result<Out
 /// # Errors
 /// As for [`list`].
 pub fn release_shard(shard: Number, member: Member, above_ms: i64) -> Result<bool, Error> {
-    let now_ms = unix_ms(clock::wall_ns());
+    let now_ms = now_ms()?;
     let mut tags = [0; TRIES];
     random::fresh(&mut tags)?;
     ask(move |registry| shard::release(registry.fleet()?, shard, &member, above_ms, now_ms, &tags))
 }
 
-/// All shards that the registry knows of.
+/// All shards that the registry knows of; none in place of a value that can't be read.
 ///
 /// # Errors
 /// As for [`list`].
-pub fn shards() -> Result<Vec<(Number, ShardValue)>, Error> {
+pub fn shards() -> Result<Vec<(Number, Option<ShardValue>)>, Error> {
     ask(|registry| shard::list(registry.fleet()?))
 }
 
@@ -148,6 +181,11 @@ pub fn check_shard_number(
 /// As for [`list`].
 pub fn set_ticket(name: String, step: i64, next: i64, above: Option<i64>) -> Result<Set, Error> {
     ask(move |registry| ticket::shared::set(registry.fleet()?, &name, step, next, above))
+}
+
+/// What time it is by the clock that this server trusts.
+fn now_ms() -> Result<i64, Error> {
+    Ok(memory::attach()?.lock().trusted_ms(None))
 }
 
 fn ask<T: Send + 'static>(

@@ -2,7 +2,7 @@
 //! waits on its latch meanwhile, so that an interrupt or the end of the server is not delayed.
 //!
 //! The thread runs nothing of PostgreSQL's and gets no signals. A process that no longer waits drops the connection:
-//! the thread ends by itself when its call does, and its answer reaches nobody.
+//! the thread ends by itself when its call does, its answer reaches nobody, and it begins no other write ([`WhileAwaited`]).
 
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
@@ -10,9 +10,12 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use id_gen_core::fleet::store::{Keys, KeysError, Store, StoreError, StoreErrorKind};
+use id_gen_core::fleet::store::{
+    Keys, KeysError, Store, StoreError, StoreErrorKind, Swap, Swapped,
+};
 use id_gen_core::fleet::{Answer, Meta, Request, ask};
 use id_gen_core::ticket;
 use id_gen_core::ticket::shared::{Answer as Taken, Wanted};
@@ -106,8 +109,10 @@ impl Registry {
         let answer = answer?;
         self.until_weakness = until_weakness.unwrap_or(WEAKNESS_EVERY);
         if until_weakness.is_none() {
+            let store = &mut self.fleet()?.store;
+            store.check()?;
             // A store that does not tell has answered all the same.
-            self.weakness = self.fleet()?.store.weakness().unwrap_or_default();
+            self.weakness = store.weakness().unwrap_or_default();
         }
         Ok(Found { meta, answer, weakness: self.weakness.clone() })
     }
@@ -136,6 +141,43 @@ impl Registry {
     }
 }
 
+/// A store that writes nothing any more once nobody waits for it. A request that takes several steps would otherwise change
+/// what somebody has read since, who believes that it is given up. What is on its way already changes nothing that was
+/// written since: a swap names what it expects.
+struct WhileAwaited {
+    store: BoxedStore,
+    awaited: Weak<()>,
+}
+
+impl Store for WhileAwaited {
+    fn check(&mut self) -> Result<(), StoreError> {
+        self.store.check()
+    }
+
+    fn prepare(&mut self) -> Result<(), StoreError> {
+        self.store.prepare()
+    }
+
+    fn weakness(&mut self) -> Result<Option<String>, StoreError> {
+        self.store.weakness()
+    }
+
+    fn list(&mut self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
+        self.store.list(prefix)
+    }
+
+    fn get(&mut self, key: &str) -> Result<Option<String>, StoreError> {
+        self.store.get(key)
+    }
+
+    fn swap(&mut self, swap: &Swap<'_>) -> Result<Swapped, StoreError> {
+        if self.awaited.strong_count() == 0 {
+            return Err(no_answer());
+        }
+        self.store.swap(swap)
+    }
+}
+
 /// What a thread is asked to do.
 type Job<T> = Box<dyn FnOnce(&mut Registry) -> T + Send>;
 
@@ -145,6 +187,8 @@ pub struct Connection<T> {
     answers: Receiver<Result<T, StoreError>>,
     /// Readable when there is an answer, or none will come any more.
     ready: UnixStream,
+    /// What tells the thread that the connection is there.
+    _awaits: Arc<()>,
 }
 
 /// What a wait ended with.
@@ -169,6 +213,8 @@ impl<T: Send + 'static> Connection<T> {
         ready.set_nonblocking(true)?;
         let opener = store::opener(settings, timeout);
         let fleet = settings.fleet.clone();
+        let awaits = Arc::new(());
+        let awaited = Arc::downgrade(&awaits);
         without_signals(|| {
             std::thread::Builder::new().name("id_gen registry".to_owned()).spawn(move || {
                 let mut opener = Some(opener);
@@ -176,9 +222,10 @@ impl<T: Send + 'static> Connection<T> {
                 for job in todo {
                     let opened = match (&mut registry, opener.take()) {
                         (Some(registry), _) => Ok(registry),
-                        (None, Some(open)) => {
-                            open().map(|store| registry.insert(Registry::new(store, fleet.clone())))
-                        }
+                        (None, Some(open)) => open().map(|store| {
+                            let store = Box::new(WhileAwaited { store, awaited: awaited.clone() });
+                            registry.insert(Registry::new(store, fleet.clone()))
+                        }),
                         (None, None) => break,
                     };
                     let answer = opened.map(job);
@@ -189,7 +236,7 @@ impl<T: Send + 'static> Connection<T> {
                 }
             })
         })?;
-        Ok(Connection { jobs, answers, ready })
+        Ok(Connection { jobs, answers, ready, _awaits: awaits })
     }
 
     /// Asks. One request at a time.

@@ -26,6 +26,8 @@ pub struct Journal {
     /// Why its number could not be kept, and why shards could not be given up, as long as that is so.
     not_kept: Option<Trouble>,
     not_given_up: Option<Trouble>,
+    /// Numbers whose values could not be read.
+    unreadable: Vec<Number>,
     membership: Membership,
 }
 
@@ -40,6 +42,7 @@ impl Journal {
             witness: None,
             not_kept: None,
             not_given_up: None,
+            unreadable: Vec::new(),
             membership,
         }
     }
@@ -98,6 +101,24 @@ impl Journal {
     pub fn heard_of_range(&mut self) {
         self.membership.answered_at_ns = Some(clock::wall_ns());
         self.shared.put_membership(self.membership);
+    }
+
+    /// Takes note of the numbers whose values can't be read, which nobody gets: one line for an incident.
+    pub fn listed(&mut self, listing: &Listing) {
+        let grants = listing.grants.iter();
+        let unreadable: Vec<_> =
+            grants.filter(|(_, grant)| grant.is_unreadable()).map(|(number, _)| *number).collect();
+        if unreadable != self.unreadable && !unreadable.is_empty() {
+            let names: Vec<_> = unreadable.iter().copied().map(name).collect();
+            log(
+                PgLogLevel::WARNING,
+                format!(
+                    "the fleet's registry has values that are not valid, of {}: no server gets these numbers; put back what was there: SELECT * FROM id_gen_fleet();",
+                    names.join(", ")
+                ),
+            );
+        }
+        self.unreadable = unreadable;
     }
 
     /// Takes note that a request was of no use.
@@ -263,6 +284,9 @@ pub fn no_number(listing: &Listing, allowed: Option<Numbers>, typed: Option<Numb
             return Trouble::new(TroubleKind::NoFreeNumber, &detail);
         }
         let held = listing.grants.iter().find(|(held, _)| *held == number);
+        if held.is_some_and(|(_, grant)| grant.is_unreadable()) {
+            return Trouble::new(TroubleKind::Damaged, &format!("the value of {}", name(number)));
+        }
         let by = held.map_or_else(String::new, |(_, grant)| {
             let Holder { host, port, .. } = &grant.holder;
             format!(

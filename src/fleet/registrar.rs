@@ -8,11 +8,13 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use id_gen_core::clock::ClockMonitor;
 use id_gen_core::fleet::member::{Event, Numbers, Phase};
-use id_gen_core::fleet::store::KeysError;
+use id_gen_core::fleet::store::{KeysError, StoreErrorKind};
 use id_gen_core::fleet::{self, Local, Member, Meta, Number, Request, Terms};
+use id_gen_core::startup::StoredRecord;
 use id_gen_core::ticket::shared::Answer;
-use id_gen_core::time::{NS_PER_MS, unix_ms};
+use id_gen_core::time::NS_PER_MS;
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::prelude::*;
 
@@ -136,6 +138,8 @@ struct Registrar {
     not_before_boot_ms: u64,
     /// Up to where IDs were reserved when this process started.
     reserved_ms: i64,
+    /// The clocks as they were trusted before that.
+    trusted_clocks: Option<ClockMonitor>,
 }
 
 fn boot_ms() -> u64 {
@@ -144,7 +148,8 @@ fn boot_ms() -> u64 {
 
 impl Registrar {
     fn new(shared: &'static SharedState, settings: RegistrySettings) -> Registrar {
-        let stored = durable::read().ok().and_then(|stored| stored.reserved_until_ms());
+        let stored = durable::read().ok();
+        let reserved_ms = stored.as_ref().and_then(StoredRecord::reserved_until_ms);
         let numbers = allowed_numbers(shared, &settings);
         // What came of requests of an earlier one, or of another registry, nobody knows.
         shared.tickets.drop_all();
@@ -158,7 +163,8 @@ impl Registrar {
             asked_boot_ms: None,
             asked_for: None,
             not_before_boot_ms: 0,
-            reserved_ms: stored.unwrap_or(i64::MIN),
+            reserved_ms: reserved_ms.unwrap_or(i64::MIN),
+            trusted_clocks: stored.and_then(|stored| stored.trusted_clocks(durable::boot())),
         }
     }
 
@@ -353,6 +359,9 @@ impl Registrar {
             fleet::Answer::Listing(listing) => Some(listing.clone()),
             _ => None,
         };
+        if let Some(listing) = &listing {
+            self.journal.listed(listing);
+        }
         let event = member.answered(answer, &local, |count| {
             usize::try_from(random::bits().unwrap_or(0) % count.max(1) as u64).unwrap_or(0)
         });
@@ -413,6 +422,11 @@ impl Registrar {
         self.give_up_range();
         if let Some((_, member)) = &mut self.fleet {
             member.unanswered();
+            if trouble.kind == TroubleKind::Store(StoreErrorKind::OtherCluster) {
+                // The next connection finds out whether all are of one cluster by now.
+                self.connection = None;
+                member.doubt_registry();
+            }
         }
         self.pause();
         self.journal.failed(trouble);
@@ -472,7 +486,7 @@ impl Registrar {
     }
 
     fn local(&self) -> Local {
-        let wall_ms = unix_ms(clock::wall_ns());
+        let wall_ms = self.shared.lock().trusted_ms(self.trusted_clocks);
         let (frontier_ms, reserved_ms) =
             self.shared.allocated_ms().unwrap_or((wall_ms, self.reserved_ms));
         Local { wall_ms, boot_ms: boot_ms(), frontier_ms, reserved_ms }

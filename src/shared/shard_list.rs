@@ -8,13 +8,11 @@ use id_gen_core::kept_file::Flaw;
 use id_gen_core::layout::Layout;
 use id_gen_core::shard_file::{Entry, Holding};
 use id_gen_core::shards::{Owned, Place};
-use id_gen_core::time::unix_ms;
 
 use crate::durable;
 use crate::durable::shard_file::{self, Found};
 use crate::error::FileError;
 use crate::error::shards::{Change, ShardRefusal};
-use crate::os::clock;
 use crate::pg::server;
 use crate::shared::shards::{FileState, ShardState};
 use crate::shared::state::{SharedState, State};
@@ -154,7 +152,7 @@ pub fn give_up_declared(
     let before = match state.shards.start {
         0 => {
             let lead_ms = i64::from(state.settings.max_lead_ms);
-            layout.first_position(layout.tick_from(unix_ms(clock::wall_ns()) + lead_ms))
+            layout.first_position(layout.tick_from(state.trusted_ms(None).saturating_add(lead_ms)))
         }
         start => start,
     };

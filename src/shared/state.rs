@@ -277,6 +277,15 @@ impl State {
         checked.jumped_ns.map_or(Ok(reading), Err)
     }
 
+    /// The clock that bounds in a registry are made of and other servers' bounds are compared with, in Unix milliseconds: the
+    /// wall clock, or one that goes on from where that was trusted last. Before this server has started to make IDs,
+    /// `before_start` says where that was, if anything does.
+    pub fn trusted_ms(&self, before_start: Option<ClockMonitor>) -> i64 {
+        let reading = clock::both();
+        let monitor = self.allocator.map(|allocator| allocator.monitor).or(before_start);
+        unix_ms(monitor.map_or(reading.wall_ns, |it| it.trusted_ns(reading, self.max_jump_ns())))
+    }
+
     /// The error about a clock that jumped.
     pub fn jumped(&self, by_ns: u64) -> Error {
         Reason::Jumped { by_ns, max_jump_ms: self.settings.max_jump_ms }.into()

@@ -7,7 +7,7 @@ use id_gen_core::time::{NS_PER_MS, format_ms, unix_ms, unix_us};
 use pgrx::prelude::*;
 
 use crate::error::{Error, Reason};
-use crate::fleet::commands;
+use crate::fleet::commands::{self, Lowered};
 use crate::os::{clock, random};
 use crate::pg::fmgr::{Call, bigint, int8};
 use crate::pg::timestamp;
@@ -31,11 +31,17 @@ sql_function! {
         let membership = memory::attach().ok().map(|shared| shared.lock().membership);
         let own = membership.and_then(|membership| Some(membership.acknowledged?.0));
         Ok(call.rows(grants.into_iter().map(|(number, grant)| {
+            let [datacenter, worker] =
+                [number.datacenter, number.worker].map(|it| it.cast_signed().into_datum());
+            if grant.is_unreadable() {
+                let state = "unreadable".into_datum();
+                return [datacenter, worker, state, None, None, None, None, None, false.into_datum()];
+            }
             let Grant { state, until_ms, holder, .. } = grant;
             let Holder { system_identifier, timeline, host, port } = holder;
             [
-                number.datacenter.cast_signed().into_datum(),
-                number.worker.cast_signed().into_datum(),
+                datacenter,
+                worker,
                 match state {
                     GrantState::Released => "released",
                     GrantState::Held if until_ms > now_ms => "held",
@@ -106,16 +112,41 @@ fn terms(call: &Call) -> Result<Terms, Error> {
 sql_function! {
     /// `id_gen_fleet_release(worker integer, datacenter integer) → timestamptz`
     fn id_gen_fleet_release(call) {
-        // The function is STRICT.
-        let [worker, datacenter] = [0, 1].map(|index| call.int4(index).unwrap_or_default());
-        let number = u32::try_from(worker).ok().zip(u32::try_from(datacenter).ok());
-        let released = match number {
-            Some((worker, datacenter)) => commands::release(Number { datacenter, worker })?,
-            None => None,
-        };
-        let until_ms = released.ok_or(Reason::NotHeld { worker, datacenter })?;
+        let until_ms = of_number(call, commands::release)?;
         Ok(int8(timestamp::from_unix_ms(until_ms)))
     }
+}
+
+sql_function! {
+    /// `id_gen_fleet_lower(worker integer, datacenter integer) → timestamptz`
+    fn id_gen_fleet_lower(call) {
+        let Lowered { before_ms, until_ms } = of_number(call, commands::lower)?;
+        if until_ms < before_ms {
+            warning!(
+                "the number is released, and its bound is lowered from {} to {}: IDs that were generated with it for a time in between can be generated again",
+                format_ms(before_ms),
+                format_ms(until_ms)
+            );
+        }
+        Ok(int8(timestamp::from_unix_ms(until_ms)))
+    }
+}
+
+/// Does something with the number that the arguments of a STRICT function name.
+///
+/// # Errors
+/// If it was not held, or what comes of it.
+fn of_number<R>(
+    call: &Call,
+    command: impl FnOnce(Number) -> Result<Option<R>, Error>,
+) -> Result<R, Error> {
+    let [worker, datacenter] = [0, 1].map(|index| call.int4(index).unwrap_or_default());
+    let number = u32::try_from(worker).ok().zip(u32::try_from(datacenter).ok());
+    let done = match number {
+        Some((worker, datacenter)) => command(Number { datacenter, worker })?,
+        None => None,
+    };
+    done.ok_or_else(|| Reason::NotHeld { worker, datacenter }.into())
 }
 
 sql_function! {

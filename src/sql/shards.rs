@@ -98,9 +98,14 @@ sql_function! {
     fn id_gen_fleet_shards(call) {
         let shards = commands::shards()?;
         Ok(call.rows(shards.into_iter().map(|(number, value)| {
+            let [shard, datacenter] =
+                [number.worker, number.datacenter].map(|it| it.cast_signed().into_datum());
+            let Some(value) = value else {
+                return [shard, datacenter, "unreadable".into_datum(), None, None, None, None];
+            };
             [
-                number.worker.cast_signed().into_datum(),
-                number.datacenter.cast_signed().into_datum(),
+                shard,
+                datacenter,
                 if value.held { "held" } else { "released" }.into_datum(),
                 value.worker.cast_signed().into_datum(),
                 value.host.into_datum(),

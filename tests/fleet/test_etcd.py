@@ -129,6 +129,22 @@ def test_what_is_no_registry_is_named_to_who_may_see_it(first: Cluster) -> None:
     assert "zookeeper" not in (refusal(first, f"SET ROLE clerk; {NEXT}").detail or "zookeeper")
 
 
+def test_members_of_two_clusters_in_one_list() -> None:
+    """Servers that ask different ones would get the same number."""
+    with Etcd() as one, Etcd() as other, Cluster("first", conf=member_conf(one.endpoints)) as first:
+        create_fleet(first)
+        await_number(first)
+        change(first, "registry", f"{one.endpoints},{other.endpoints}")
+        trouble = "the fleet's registry is not one cluster of etcd, or another one than before"
+        first.poll_until("SELECT trouble FROM id_gen_stat_fleet", expected=trouble)
+        assert trouble in (refusal(first, "SELECT * FROM id_gen_fleet()").message or "")
+        change(first, "registry", other.endpoints)
+        first.poll_until("SELECT trouble = 'the registry has no such fleet' FROM id_gen_stat_fleet")
+        change(first, "registry", one.endpoints)
+        await_holding(first)
+        first.poll_until("SELECT snowflake_next() > 0")
+
+
 def test_another_way_to_the_same_registry_costs_nothing(three: Etcd, first: Cluster) -> None:
     change(first, "registry", ", ".join(member.endpoint for member in reversed(three.members)))
     first.poll_until("SELECT pg_conf_load_time() > now() - interval '1 minute'")

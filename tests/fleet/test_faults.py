@@ -6,6 +6,7 @@
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -31,11 +32,13 @@ from harness.fleet_faults import HOUR, Client
 from harness.ids import change, refusal
 from harness.relay import Way
 from harness.reservation import Reservation
+from harness.shards import next_of, take
 
 # The protocol is the same with every server; how servers join and keep their numbers is tried on each.
 pytestmark = pytest.mark.any_server
 
 ONLY_FIVE = "id_gen.worker_ids = '5'\n"
+SHARD = 20
 KEPT_IN_THE_MAKING = "pgsql_tmp_writing"
 
 Clients = dict[str, Client]
@@ -260,6 +263,57 @@ def test_a_registry_that_forgets_while_a_holder_is_paused(
                 assert number_of(newcomer) == 5
             first.poll_until("SELECT state <> 'holding' FROM id_gen_stat_fleet")
             assert refusal(first).sqlstate in (NO_NUMBER, "53400")
+
+
+def test_a_clock_that_is_not_trusted_is_written_nowhere(etcd: Etcd, conf: str, fleet: str) -> None:
+    """Or nothing could be made with the number, or with a shard, until the clock has come so far; also by a server that
+    starts with such a clock."""
+    clock = FakeClock()
+    with Cluster("first", conf=conf + ONLY_FIVE, clock=clock) as first:
+        create_fleet(first)
+        await_number(first)
+        take(first, SHARD, above=None)
+        next_of(first, SHARD)
+        clock.step(HOUR)
+        renewals = int(first.psql("SELECT renewals FROM id_gen_stat_fleet"))
+        first.poll_until(f"SELECT renewals > {renewals} + 1 FROM id_gen_stat_fleet")
+        first.restart()
+        await_holding(first)
+        assert refusal(first).message == "the clock jumped forward"
+        assert highest_bound(etcd, fleet) < (time.time() + HOUR / 2) * 1000
+        clock.put_right()
+        assert await_number(first) == 5
+        next_of(first, SHARD)
+
+
+def test_a_bound_that_a_wrong_clock_has_set_is_lowered(etcd: Etcd, fleet: str, first: Cluster) -> None:
+    number = await_number(first)
+    numbers = f"/id_gen/{name_of(fleet)}/n/0"
+    value = json.loads(etcd.ctl("get", "--print-value-only", f"{numbers}/{number}"))
+    value["until_ms"] += int(24 * HOUR) * 1000
+    other = number ^ 1
+    etcd.ctl("put", f"{numbers}/{other}", json.dumps(value, separators=(",", ":")))
+    with first.connect() as connection:
+        notices: list[str | None] = []
+        connection.add_notice_handler(lambda notice: notices.append(notice.message_primary))
+        until = f"SELECT id_gen_fleet_lower({other}) < now() + interval '1 min'"
+        assert [connection.execute(until).fetchone() for _ in range(2)] == [(True,), (True,)]
+    assert len(notices) == 1 and "its bound is lowered from" in (notices[0] or "")
+    assert grants(first)[other] == "released"
+    assert refusal(first, "SELECT id_gen_fleet_lower(999)").sqlstate == "42704"
+
+
+def test_a_value_that_cannot_be_read_stops_nobody(etcd: Etcd, conf: str, fleet: str, first: Cluster) -> None:
+    number = await_number(first)
+    free = {0, 1, 2} - {number}
+    for key in (f"n/0/{min(free)}", "s/0/31"):
+        etcd.ctl("put", f"/id_gen/{name_of(fleet)}/{key}", "{}")
+    with Cluster("second", conf=f"{conf}id_gen.worker_ids = '0-2'\n") as second:
+        second.psql("CREATE EXTENSION id_gen")
+        assert await_number(second) not in {number, min(free)}
+        assert "values that are not valid" in second.log()
+    assert grants(first)[min(free)] == "unreadable"
+    assert first.psql("SELECT shard, state FROM id_gen_fleet_shards()") == "31|unreadable"
 
 
 def release(server: Cluster) -> None:

@@ -49,6 +49,25 @@ pub struct Grant {
     pub holder: Holder,
 }
 
+impl Grant {
+    /// What stands for a value that can't be read: of somebody else, for ever, so that its number is nobody's.
+    pub fn unreadable() -> Grant {
+        Grant {
+            nonce: 0,
+            tag: 0,
+            until_ms: i64::MAX,
+            state: GrantState::Held,
+            predecessor: None,
+            holder: Holder::default(),
+        }
+    }
+
+    /// Whether it stands for a value that can't be read.
+    pub fn is_unreadable(&self) -> bool {
+        *self == Grant::unreadable()
+    }
+}
+
 /// What servers wait for after they have acquired a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Waiting {
@@ -101,6 +120,13 @@ impl Terms {
         2 * i64::from(self.ahead_ms)
             + i64::from(self.max_lead_ms)
             + i64::from(self.clock_difference_ms)
+    }
+
+    /// No server whose clock differs by what is allowed raises the floor further than this, nor a bound. One whose clock was
+    /// years ahead must not keep all others from making IDs for ever.
+    pub fn believable_ms(&self, until_ms: i64, wall_ms: i64) -> i64 {
+        let difference_ms = self.clock_difference_ms.into();
+        until_ms.min(wall_ms.saturating_add(self.forgotten_ms()).saturating_add(difference_ms))
     }
 
     /// After a request of no use the next one follows so much later, and up to twice that: servers that lost the same

@@ -22,7 +22,7 @@ use crate::fleet::registry::{Answer, Listing, Request};
 /// What a server knows without the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Local {
-    /// The wall clock, in Unix milliseconds.
+    /// The wall clock, as far as it is trusted, in Unix milliseconds.
     pub wall_ms: i64,
     /// A clock that goes on while the machine is suspended, in milliseconds (`CLOCK_BOOTTIME`).
     pub boot_ms: u64,
@@ -251,6 +251,13 @@ impl Member {
         self.holder = holder;
     }
 
+    /// Takes note that the registry is another one than before: it may have forgotten what was granted, here and to others.
+    pub fn doubt_registry(&mut self) {
+        if let State::Holding(held) = &mut self.state {
+            held.doubt = Doubt::Restored { found: Some(held.grant.clone()), told: false };
+        }
+    }
+
     /// Which IDs may be made now.
     pub fn right(&self) -> Option<Right> {
         match &self.state {
@@ -433,11 +440,8 @@ impl Member {
         local.wall_ms.saturating_add(self.terms.forgotten_ms())
     }
 
-    /// No server whose clock differs by what is allowed raises the floor further than this. One whose clock was
-    /// years ahead must not keep all others from making IDs for ever.
     fn believable_floor_ms(&self, floor_ms: i64, local: &Local) -> i64 {
-        let difference_ms = self.terms.clock_difference_ms.into();
-        floor_ms.min(self.forgotten_until_ms(local).saturating_add(difference_ms))
+        self.terms.believable_ms(floor_ms, local.wall_ms)
     }
 
     fn tell(&self, local: &Local) -> (Request, Asked) {
@@ -800,6 +804,19 @@ mod tests {
     fn listed(member: &mut Member, listing: &Listing) -> Event {
         member.next(&LOCAL, || 1);
         member.answered(Answer::Listing(listing.clone()), &LOCAL, |_| 0)
+    }
+
+    #[test]
+    fn a_holder_that_finds_another_registry_tells_it_before_it_acquires_its_number_there() {
+        let mut member = outside(None);
+        listed(&mut member, &Listing::default());
+        assert!(matches!(member.next(&LOCAL, || 2), Some(Request::Swap { .. })));
+        assert!(matches!(member.answered(Answer::Swapped, &LOCAL, |_| 0), Event::Acquired(_)));
+        member.doubt_registry();
+        assert!(matches!(member.next(&LOCAL, || 3), Some(Request::RaiseFloor { .. })));
+        member.answered(Answer::Floor { floor_ms: 0 }, &LOCAL, |_| 0);
+        let acquired = member.next(&LOCAL, || 4);
+        assert!(matches!(acquired, Some(Request::Swap { new, .. }) if new.nonce == 4));
     }
 
     #[test]

@@ -109,11 +109,11 @@ fn decode(name: &str, text: &str) -> Result<ShardValue, KeysError> {
         .map_err(|error| KeysError::Damaged { key: format!("s/{name}"), reason: error.to_string() })
 }
 
-/// All shards that the registry knows of.
+/// All shards that the registry knows of; none in place of a value that can't be read.
 ///
 /// # Errors
-/// If it has no answer, or a value is none of a shard.
-pub fn list<S: Store>(keys: &mut Keys<S>) -> Result<Vec<(Number, ShardValue)>, KeysError> {
+/// If it has no answer.
+pub fn list<S: Store>(keys: &mut Keys<S>) -> Result<Vec<(Number, Option<ShardValue>)>, KeysError> {
     let mut shards = Vec::new();
     for (name, text) in keys.values(ValueKind::Shard)? {
         let number = name.split_once('/').and_then(|(datacenter, worker)| {
@@ -122,7 +122,7 @@ pub fn list<S: Store>(keys: &mut Keys<S>) -> Result<Vec<(Number, ShardValue)>, K
         if let Some(number) = number
             && is_of_shard(&text)
         {
-            shards.push((number, decode(&name, &text)?));
+            shards.push((number, decode(&name, &text).ok()));
         }
     }
     shards.sort_by_key(|(number, _)| *number);
@@ -182,7 +182,8 @@ pub fn take<S: Store>(
             Waiting::Normal => i64::MIN,
             Waiting::Strict => now_ms.saturating_add(terms.forgotten_ms()),
         };
-        let first_ms = first_ms.max(server_ms).max(keys.floor_ms()?).max(strict_ms);
+        let floor_ms = terms.believable_ms(keys.floor_ms()?, now_ms);
+        let first_ms = first_ms.max(server_ms).max(floor_ms).max(strict_ms);
         let new = ShardValue {
             held: true,
             datacenter: member.number.datacenter,
@@ -351,7 +352,8 @@ pub fn release<S: Store>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::store::tests::{Double, fleet};
+    use crate::fleet::grant::Terms;
+    use crate::fleet::store::tests::{Double, fleet, strict_fleet};
     use crate::fleet::store::{StoreError, Swap, Swapped};
 
     const SHARD: Number = Number { datacenter: 0, worker: 500 };
@@ -457,6 +459,51 @@ mod tests {
         keys.raise_floor(77_000).unwrap();
         assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), Outcome::Has { first_ms: 77_000 });
         assert_eq!(list(&mut keys).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_floor_of_a_wrong_clock_does_not_end_a_shard() {
+        let (mut keys, one) = (fleet(), member(1, 11));
+        grant(&mut keys, &one);
+        keys.raise_floor(i64::MAX).unwrap();
+        let believable = 20_000 + Terms::DEFAULT.forgotten_ms() + 3_000;
+        let has = Outcome::Has { first_ms: believable };
+        assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), has);
+    }
+
+    /// What the next version of the protocol is to put right.
+    #[test]
+    #[should_panic(expected = "a former owner got back what another had taken")]
+    fn a_former_owner_of_the_same_cluster_does_not_get_a_shard_back_by_a_call() {
+        let (mut keys, one) = (fleet(), member(1, 11));
+        grant(&mut keys, &one);
+        ask(&mut keys, &one, Purpose::Take, 20_000);
+        let promoted = Member { until_ms: 90_000, holder: one.holder.clone(), ..member(2, 22) };
+        grant(&mut keys, &promoted);
+        ask(&mut keys, &promoted, Purpose::Take, 40_000);
+        let held = keys.read(promoted.number).unwrap().unwrap();
+        let released = Grant { state: GrantState::Released, tag: 99, ..held.clone() };
+        keys.swap(promoted.number, Some(&held), &released).unwrap().unwrap();
+        let again = Member { until_ms: 99_000, ..member(3, 33) };
+        let again = Member { holder: one.holder, ..again };
+        grant(&mut keys, &again);
+        let outcome = ask(&mut keys, &again, Purpose::Confirm, 41_000);
+        assert!(
+            matches!(outcome, Outcome::Elsewhere(_)),
+            "a former owner got back what another had taken"
+        );
+    }
+
+    /// The same.
+    #[test]
+    #[should_panic(expected = "a shard that a member has waited as if it was new")]
+    fn a_shard_that_a_member_has_does_not_wait_once_more() {
+        let (mut keys, mut one) = (strict_fleet(), member(1, 11));
+        one.until_ms = 200_000;
+        grant(&mut keys, &one);
+        let first = ask(&mut keys, &one, Purpose::Take, 20_000);
+        let again = ask(&mut keys, &one, Purpose::Confirm, 100_000);
+        assert!(first == again, "a shard that a member has waited as if it was new");
     }
 
     #[test]
@@ -586,9 +633,16 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_something_else_is_told() {
+    fn a_value_that_cannot_be_read_is_told_and_hides_no_other() {
         let mut keys = fleet();
         keys.swap_value(ValueKind::Shard, "0/500", None, "x").unwrap().unwrap();
-        assert!(matches!(list(&mut keys), Err(KeysError::Damaged { .. })));
+        assert_eq!(list(&mut keys), Ok(vec![(SHARD, None)]));
+        let one = member(1, 11);
+        grant(&mut keys, &one);
+        let taken = take(&mut keys, SHARD, &one, Purpose::Take, 20_000, &TAGS);
+        assert!(matches!(taken, Err(KeysError::Damaged { .. })), "it is not free");
+        let other = Number { worker: 501, ..SHARD };
+        let taken = take(&mut keys, other, &one, Purpose::Take, 20_000, &TAGS);
+        assert!(matches!(taken, Ok(Outcome::Has { .. })));
     }
 }

@@ -20,6 +20,14 @@ use crate::fleet::text;
 
 /// A store of texts by key. Every operation is atomic and linearizable: it sees all that was acknowledged before.
 pub trait Store {
+    /// Looks whether all servers that the setting names belong to one store.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::OtherCluster`] if they do not, as far as they answer.
+    fn check(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Makes what the store needs before it can keep anything, unless it is there.
     ///
     /// # Errors
@@ -56,6 +64,10 @@ pub trait Store {
 }
 
 impl<S: Store + ?Sized> Store for Box<S> {
+    fn check(&mut self) -> Result<(), StoreError> {
+        (**self).check()
+    }
+
     fn prepare(&mut self) -> Result<(), StoreError> {
         (**self).prepare()
     }
@@ -135,6 +147,8 @@ pub enum StoreErrorKind {
     NoSpace,
     /// etcd: the majority of its members can't be reached.
     NoQuorum,
+    /// etcd: the endpoints are members of different clusters.
+    OtherCluster,
     /// PostgreSQL: the registry's table is missing.
     NoTable,
     /// PostgreSQL: the server takes no writes.
@@ -207,7 +221,8 @@ impl<S: Store> Keys<S> {
             Ok(prefix) => prefix,
             Err(error) => return Err((store, error)),
         };
-        match read_meta(&mut store, &prefix) {
+        let checked = store.check().map_err(KeysError::from);
+        match checked.and_then(|()| read_meta(&mut store, &prefix)) {
             Ok((meta, meta_text)) => Ok(Keys { store, prefix, meta, meta_text }),
             Err(error) => Err((store, error)),
         }
@@ -219,6 +234,7 @@ impl<S: Store> Keys<S> {
     /// If the store has no answer, or no fleet can have this name.
     pub fn create(store: &mut S, fleet: &str, meta: &Meta) -> Result<Option<Meta>, KeysError> {
         let prefix = prefix_of(fleet)?;
+        store.check()?;
         store.prepare()?;
         let (key, new) = (meta_key(&prefix), text::encode_meta(meta));
         let swap = Swap { key: &key, expected: None, new: &new, only_if: None };
@@ -279,7 +295,7 @@ impl<S: Store> Keys<S> {
         let (key, expected) = (self.number_key(number), text::encode_grant(acquired));
         match self.swap_in_fleet(&key, Some(&expected), &text::encode_grant(&released))? {
             Ok(()) => Ok(Some(released)),
-            Err(found) => found.map(|text| grant_of(&key, &text)).transpose(),
+            Err(found) => Ok(found.as_deref().map(grant_or_unreadable)),
         }
     }
 
@@ -322,13 +338,14 @@ fn read_meta<S: Store>(store: &mut S, prefix: &str) -> Result<(Meta, String), Ke
     Ok((meta, text))
 }
 
-fn floor_of(key: &str, text: Option<&str>) -> Result<i64, KeysError> {
-    text.map_or(Ok(i64::MIN), |text| {
-        text.parse().map_err(|_| KeysError::Damaged {
-            key: key.to_owned(),
-            reason: format!("\"{text}\" is not a number of milliseconds"),
-        })
-    })
+/// The floor. One that can't be read may be any, so it is as high as a floor is believed to be.
+fn floor_of(text: Option<&str>) -> i64 {
+    text.map_or(i64::MIN, |text| text.parse().unwrap_or(i64::MAX))
+}
+
+/// A grant as the protocol of numbers has it: a value that can't be read stops nobody but who wants that very number.
+fn grant_or_unreadable(text: &str) -> Grant {
+    text::decode_grant(text).unwrap_or_else(|_| Grant::unreadable())
 }
 
 fn grant_of(key: &str, text: &str) -> Result<Grant, KeysError> {
@@ -346,9 +363,9 @@ impl<S: Store> Registry for Keys<S> {
             if key == meta_key {
                 fleet = Some(value);
             } else if key == floor_key {
-                listing.floor_ms = floor_of(&key, Some(&value))?;
+                listing.floor_ms = floor_of(Some(&value));
             } else if let Some(number) = self.number_in(NUMBERS, &key) {
-                listing.grants.push((number, grant_of(&key, &value)?));
+                listing.grants.push((number, grant_or_unreadable(&value)));
             } else if let Some(number) = self.number_in(SHARDS, &key)
                 && is_of_shard(&value)
             {
@@ -368,14 +385,14 @@ impl<S: Store> Registry for Keys<S> {
 
     fn floor_ms(&mut self) -> Result<i64, KeysError> {
         let key = self.floor_key();
-        floor_of(&key, self.store.get(&key)?.as_deref())
+        Ok(floor_of(self.store.get(&key)?.as_deref()))
     }
 
     fn raise_floor(&mut self, floor_ms: i64) -> Result<i64, KeysError> {
         let (key, new) = (self.floor_key(), floor_ms.to_string());
         let mut current = self.store.get(&key)?;
         loop {
-            let current_ms = floor_of(&key, current.as_deref())?;
+            let current_ms = floor_of(current.as_deref());
             if current_ms >= floor_ms {
                 return Ok(current_ms);
             }
@@ -395,8 +412,8 @@ impl<S: Store> Registry for Keys<S> {
     }
 
     fn read_own(&mut self, number: Number) -> Result<Option<Grant>, KeysError> {
-        let found = self.read(number)?;
-        found.map_or(Ok(None), |grant| self.unless_shard(number, grant))
+        let found = self.store.get(&self.number_key(number))?;
+        found.map_or(Ok(None), |text| self.unless_shard(number, grant_or_unreadable(&text)))
     }
 
     fn swap(
@@ -415,7 +432,7 @@ impl<S: Store> Registry for Keys<S> {
                 Some(grant) if grant == *new => return Ok(Ok(())),
                 found => found,
             },
-            Err(found) => match found.map(|text| grant_of(&key, &text)).transpose()? {
+            Err(found) => match found.as_deref().map(grant_or_unreadable) {
                 // An earlier try has written it, and had no answer.
                 Some(grant) if acquires && grant == *new => self.unless_shard(number, grant)?,
                 found => found,
@@ -430,7 +447,7 @@ pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::fleet::grant::{Holder, Terms};
+    use crate::fleet::grant::{Holder, Terms, Waiting};
     use crate::presets;
 
     #[derive(Debug, Default)]
@@ -467,8 +484,17 @@ pub(crate) mod tests {
     }
 
     pub fn fleet() -> Keys<Double> {
+        created(&meta(1))
+    }
+
+    pub fn strict_fleet() -> Keys<Double> {
+        let terms = Terms { waiting: Waiting::Strict, ..Terms::DEFAULT };
+        created(&Meta { terms, ..meta(1) })
+    }
+
+    fn created(meta: &Meta) -> Keys<Double> {
         let mut store = Double::default();
-        assert_eq!(Keys::create(&mut store, "f", &meta(1)).unwrap(), None);
+        assert_eq!(Keys::create(&mut store, "f", meta).unwrap(), None);
         Keys::open(store, "f").unwrap()
     }
 
@@ -533,12 +559,26 @@ pub(crate) mod tests {
         assert_eq!(keys.list().unwrap().grants, vec![]);
         keys.store.0.insert("/id_gen/f/n/0/7".to_owned(), "{}".to_owned());
         assert!(
-            matches!(keys.list(), Err(KeysError::Damaged { key, .. }) if key == "/id_gen/f/n/0/7")
+            matches!(keys.read(NUMBER), Err(KeysError::Damaged { key, .. }) if key == "/id_gen/f/n/0/7")
         );
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_read_is_not_free_and_hides_no_other() {
+        let mut keys = fleet();
+        let other = Number { worker: 8, ..NUMBER };
+        keys.swap(other, None, &grant(1)).unwrap().unwrap();
+        keys.store.0.insert("/id_gen/f/n/0/7".to_owned(), "{}".to_owned());
         keys.store.0.insert("/id_gen/f/floor".to_owned(), "soon".to_owned());
-        assert!(
-            matches!(keys.floor_ms(), Err(KeysError::Damaged { key, .. }) if key == "/id_gen/f/floor")
-        );
+        let Listing { grants, floor_ms, .. } = keys.list().unwrap();
+        assert_eq!(grants, [(NUMBER, Grant::unreadable()), (other, grant(1))]);
+        assert_eq!((floor_ms, keys.floor_ms()), (i64::MAX, Ok(i64::MAX)));
+        assert_eq!(keys.raise_floor(5), Ok(i64::MAX), "nothing is written over it");
+        // Whoever held it finds that it is another's.
+        let found = keys.swap(NUMBER, Some(&grant(1)), &grant(2)).unwrap();
+        assert_eq!(found, Err(Some(Grant::unreadable())));
+        assert_eq!(keys.read_own(NUMBER), Ok(Some(Grant::unreadable())));
+        assert_eq!(keys.store.0["/id_gen/f/n/0/7"], "{}");
     }
 
     #[test]

@@ -35,6 +35,11 @@ impl Failure {
         Failure { kind, detail, sent: false, connection_was_gone: false }
     }
 
+    /// What is wrong with an answer.
+    pub(super) fn answered(kind: StoreErrorKind, detail: String) -> Failure {
+        Failure { kind, detail, sent: true, connection_was_gone: false }
+    }
+
     pub(super) fn setting(detail: String) -> Failure {
         Failure::unsent(StoreErrorKind::Setting, detail)
     }
@@ -43,7 +48,7 @@ impl Failure {
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Failure {
         let Refusal { kind, detail, .. } = refusal;
-        Failure { kind, detail, sent: true, connection_was_gone: false }
+        Failure::answered(kind, detail)
     }
 }
 

@@ -98,6 +98,17 @@ mod tests {
     }
 
     #[test]
+    fn no_part_of_a_password_is_told() {
+        for text in
+            ["etcd://u:secret@a", "etcd://u:secret,b@a", "etcd://a,etcd://b:secret/@c", "secret@"]
+        {
+            let error = EtcdOptions::parse_endpoints(text).unwrap_err();
+            assert_eq!(error.kind, StoreErrorKind::Setting);
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
     fn what_is_no_endpoint() {
         for text in [
             "",

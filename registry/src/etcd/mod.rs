@@ -1,8 +1,10 @@
 //! etcd as a registry, through its JSON gateway.
 //!
 //! Which endpoint is asked, for how long, and as whom. Endpoints are tried in turn, from the one that answered last;
-//! none is ever discovered. Reads are linearizable, which is etcd's default. A write goes to another endpoint only if
-//! it was never sent: the protocol above finds out by reading what became of one whose answer is missing.
+//! none is ever discovered. All have to be members of one cluster, which each answer names: otherwise a server that changes
+//! from one endpoint to another would find another registry. Reads are linearizable, which is etcd's default. A write goes to
+//! another endpoint only if it was never sent: the protocol above finds out by reading what became of one whose answer is
+//! missing.
 
 mod connection;
 mod endpoint;
@@ -26,6 +28,10 @@ const RANGE: &str = "/v3/kv/range";
 const TXN: &str = "/v3/kv/txn";
 const AUTHENTICATE: &str = "/v3/auth/authenticate";
 
+/// A key that no fleet has.
+const NO_KEY: &str = "/id_gen/";
+/// Which part of the time-out the look at all endpoints may take: a fourth.
+const CHECK_FRACTION: u32 = 4;
 /// Far longer than anyone waits, and far from what a clock can't add.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
 
@@ -55,6 +61,14 @@ impl EtcdOptions {
     /// # Errors
     /// [`StoreErrorKind::Setting`] if the list is empty or one can't be understood.
     pub fn parse_endpoints(text: &str) -> Result<Vec<Endpoint>, StoreError> {
+        if text.contains('@') {
+            // Any part of it may be one of a password, so nothing of it is said.
+            return Err(StoreError {
+                kind: StoreErrorKind::Setting,
+                server: "the list of endpoints".to_owned(),
+                detail: "an endpoint is a host and a port; the user and the file with the password have parameters of their own: id_gen.registry_user and id_gen.registry_password_file".to_owned(),
+            });
+        }
         text.split(',').map(|one| Endpoint::parse(one.trim())).collect()
     }
 }
@@ -90,6 +104,8 @@ pub struct Etcd {
     login: Login,
     /// The endpoint to begin with.
     first: usize,
+    /// The cluster that has answered.
+    cluster: Option<String>,
 }
 
 impl Etcd {
@@ -123,7 +139,7 @@ impl Etcd {
                 return Err(setting("a file with a password is named, but no user".to_owned()));
             }
         };
-        Ok(Etcd { options, files, connection: None, login, first: 0 })
+        Ok(Etcd { options, files, connection: None, login, first: 0, cluster: None })
     }
 
     /// The body of etcd's answer, from the first endpoint that gives one.
@@ -143,8 +159,10 @@ impl Etcd {
             let now = Instant::now();
             // One that does not answer leaves time for the others.
             let until = now + end.saturating_duration_since(now) / untried;
-            let answer =
-                self.ask_one(&endpoint, until, path, &body).and_then(|body| Ok(understand(&body)?));
+            let answer = self.ask_one(&endpoint, until, path, &body).and_then(|body| {
+                self.check_cluster(&body)?;
+                Ok(understand(&body)?)
+            });
             match answer {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => {
@@ -159,6 +177,18 @@ impl Etcd {
             }
         }
         Err(of_all(failures))
+    }
+
+    /// Whether an answer is from the cluster that answered before.
+    fn check_cluster(&mut self, body: &[u8]) -> Result<(), Failure> {
+        let found = wire::cluster_id(body)?;
+        let known = self.cluster.get_or_insert_with(|| found.clone());
+        if *known == found {
+            return Ok(());
+        }
+        let detail =
+            format!("it is a member of cluster {found}, and others are of cluster {known}");
+        Err(Failure::answered(StoreErrorKind::OtherCluster, detail))
     }
 
     fn ask_one(
@@ -231,6 +261,30 @@ impl Etcd {
 }
 
 impl Store for Etcd {
+    /// Asks each endpoint which cluster it is a member of. Those that do not answer in a fraction of the time-out are left out;
+    /// the first that does is asked first from then on.
+    fn check(&mut self) -> Result<(), StoreError> {
+        let endpoints = self.options.endpoints.clone();
+        let [_, _, ..] = endpoints.as_slice() else { return Ok(()) };
+        let body = wire::encode(&wire::Range::key(NO_KEY));
+        let shares = CHECK_FRACTION.saturating_mul(endpoints.len() as u32);
+        let share = self.options.timeout.min(LONGEST_TIMEOUT) / shares;
+        let mut first = None;
+        for (index, endpoint) in endpoints.into_iter().enumerate() {
+            let answer = self.ask_one(&endpoint, Instant::now() + share, RANGE, &body);
+            match answer.and_then(|body| self.check_cluster(&body)) {
+                Ok(()) => first = first.or(Some(index)),
+                Err(failure) if failure.kind == StoreErrorKind::OtherCluster => {
+                    self.connection = None;
+                    return Err(of_all(vec![(endpoint, failure)]));
+                }
+                Err(_) => self.connection = None,
+            }
+        }
+        self.first = first.unwrap_or(self.first);
+        Ok(())
+    }
+
     fn list(&mut self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
         self.ask(RANGE, &wire::Range::prefix(prefix), wire::pairs)
     }
@@ -257,7 +311,8 @@ fn names(endpoints: &[Endpoint]) -> String {
 
 /// One error for all the endpoints that were tried: its kind is that of the one that tells most.
 fn of_all(failures: Vec<(Endpoint, Failure)>) -> StoreError {
-    const TELLING: [StoreErrorKind; 8] = [
+    const TELLING: [StoreErrorKind; 9] = [
+        StoreErrorKind::OtherCluster,
         StoreErrorKind::Setting,
         StoreErrorKind::Credentials,
         StoreErrorKind::Certificate,

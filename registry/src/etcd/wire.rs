@@ -160,8 +160,12 @@ pub(super) fn encode(request: &impl Serialize) -> Vec<u8> {
 /// Every answer has one; without it, who answered is not etcd.
 #[derive(Deserialize)]
 struct Header {
-    #[serde(rename = "cluster_id")]
-    _cluster_id: String,
+    cluster_id: String,
+}
+
+#[derive(Deserialize)]
+struct AnyAnswer {
+    header: Header,
 }
 
 #[derive(Deserialize)]
@@ -223,6 +227,11 @@ fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
         let (line, column) = (error.line(), error.column());
         Refusal::unexpected(format!("its answer is none of etcd's (line {line}, column {column})"))
     })
+}
+
+/// Which cluster has answered.
+pub(super) fn cluster_id(body: &[u8]) -> Result<String, Refusal> {
+    parse(body).map(|AnyAnswer { header }| header.cluster_id)
 }
 
 pub(super) fn pairs(body: &[u8]) -> Result<Vec<(String, String)>, Refusal> {
