@@ -533,7 +533,9 @@ def test_an_open_grant_on_the_database_drops_no_range(cluster: Cluster) -> None:
     assert max(numbers) <= len(numbers) * 1.05
 
 
-@pytest.mark.xfail(strict=True, reason="sequences of another database take the places of all that are used less recently")
+@pytest.mark.xfail(
+    strict=True, reason="sequences of another database take the places of all that are used less recently"
+)
 def test_sequences_of_another_database_drop_no_range(cluster: Cluster) -> None:
     with cluster.database("crowded"), cluster.connect() as connection:
         numbers = take_at_once(connection, 3_000)
@@ -549,8 +551,9 @@ def test_numbers_increase_whatever_other_sequence_is_used(server: Cluster) -> No
     names = [f"apart.s{number}" for number in range(65)]
     server.psql("CREATE SCHEMA apart; " + "".join(f"CREATE SEQUENCE {name};" for name in names))
     pair = server.psql(
-        "SELECT a.oid, b.oid FROM pg_class a JOIN pg_class b ON (b.oid::bigint - a.oid::bigint) % 64 = 0 AND b.oid > a.oid"
-        " WHERE a.relnamespace = 'apart'::regnamespace AND b.relnamespace = a.relnamespace LIMIT 1"
+        "SELECT a.oid, b.oid FROM pg_class a JOIN pg_class b USING (relnamespace)"
+        " WHERE relnamespace = 'apart'::regnamespace AND b.oid > a.oid"
+        " AND (b.oid::bigint - a.oid::bigint) % 64 = 0 LIMIT 1"
     ).split("|")
     with server.connect() as connection, server.connect() as other:
         one_sequence, next_one = (server.psql(f"SELECT {oid}::regclass") for oid in pair)
