@@ -24,6 +24,7 @@ pub const UNKNOWN_BOOT: u128 = 0;
 
 /// What was found where the record should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "a start has one, on its stack")]
 pub enum StoredRecord {
     /// A record.
     Found(Record),

@@ -20,7 +20,9 @@ use crate::error::test_server::{ON_COMMAND_LINE, UNSET};
 use crate::error::{self, Error, Message, Reason, hint, ticket};
 use crate::fleet::commands;
 use crate::generate::{startup, test_server};
-use crate::observe::catalog_queries::{self as catalog, Column, FileSetting, Holds, TicketSequence};
+use crate::observe::catalog_queries::{
+    self as catalog, Column, FileSetting, Holds, TicketSequence,
+};
 use crate::observe::narrow_columns::{self, NarrowColumn};
 use crate::observe::readiness;
 use crate::os::clock;
