@@ -822,8 +822,8 @@ fn startup_message(error: &StartupError, layout: &Layout) -> Message {
             "File \"{RESERVATION_FILE}\" was written by worker {worker} of datacenter {datacenter} in a directory with {original}; this one has {copy}. If both servers generate snowflakes, they generate the same ones."
         ))
         .hint(format!(
-            "If the original or another copy may be used again, assign this server a worker ID from 0 to {} that no other server uses: ALTER SYSTEM SET id_gen.worker_id = <worker ID>; SELECT pg_reload_conf(); {}",
-            layout.max_number(Field::Worker),
+            "If the original or another copy may be used again, {} {}",
+            hint::assign_worker_id(layout.max_number(Field::Worker), hint::UNUSED),
             hint::ACCEPT_COPY
         )),
         StartupError::LayoutBelow { old, highest_old, lowest_new } => Message::new(
