@@ -33,6 +33,8 @@ TAKES_TWO_SERVERS = re.compile("pg_promote|SUBSCRIPTION")
 OF_FLEET = blocks_of(PAGE.chapter("Fleets"), "sql")
 OF_FLEET += [sql for sql in PAGE.blocks("sql") if "id_gen_fleet" in sql and sql not in OF_FLEET]
 ETCD = re.compile(r"etcd://[^']*")
+# The server's own worker ID in the examples.
+WORKER_ID = re.compile(r"(worker => |worker_id = )7")
 # What leads elsewhere than to the registry of the test: typed, and taken back.
 ELSEWHERE = re.compile(r"SET (id_gen\.registry_\w+|id_gen\.registry(?= = 'postgresql))")
 
@@ -74,8 +76,10 @@ def test_sql_of_fleets_runs() -> None:
     with Etcd() as etcd, Cluster("member", conf=conf) as member:
         member.psql("CREATE EXTENSION id_gen")
         for sql in OF_FLEET:
+            if WORKER_ID.search(sql):
+                await_number(member)
             number = member.psql("SELECT worker_id FROM id_gen_status()")
-            run(member, re.sub(r"(worker => |worker_id = )7", rf"\g<1>{number}", ETCD.sub(etcd.endpoints, sql)))
+            run(member, WORKER_ID.sub(rf"\g<1>{number}", ETCD.sub(etcd.endpoints, sql)))
             for name in ELSEWHERE.findall(sql):
                 run(member, f"ALTER SYSTEM SET {name} = '{etcd.endpoints if name == 'id_gen.registry' else ''}'")
                 run(member, "SELECT pg_reload_conf()")

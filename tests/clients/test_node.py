@@ -11,7 +11,7 @@ from clients.shop import AS_SHOP, NAMES, create_tables, shop_server, stored
 from harness import Cluster
 from harness.recipe import CACHE, assert_keys, run_program, run_recipe
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.long]
 
 RECIPES = Path(__file__).parent / "node"
 PACKAGES = CACHE / "node" / "node_modules"

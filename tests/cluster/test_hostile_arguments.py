@@ -20,7 +20,7 @@ from harness.fleet import await_number, create_fleet, member_conf
 from harness.ids import PATIENT, change, refusal
 from harness.masks import MASKING, write_key_file
 
-CALLS_PER_FUNCTION = effort(3_000, 500)
+CALLS_PER_ARGUMENT = effort(3_000, 500)
 INTERNAL_ERROR = "XX000"
 UNDEFINED_OBJECT = "42704"
 OUT_OF_RANGE = "22008"
@@ -47,8 +47,9 @@ def calls(function: Function, hostile: Mapping[str, list[str]]) -> list[str]:
         for argument, each in zip(function.arguments, values(function, hostile, "HOSTILE"), strict=True)
     ]
     combinations = list(itertools.product(*choices))
-    if len(combinations) > CALLS_PER_FUNCTION:
-        combinations = random.Random(function.bare_name).sample(combinations, CALLS_PER_FUNCTION)
+    at_most = CALLS_PER_ARGUMENT * max(len(choices), 1)
+    if len(combinations) > at_most:
+        combinations = random.Random(function.bare_name).sample(combinations, at_most)
     return [function.call(arguments) for arguments in combinations]
 
 
@@ -63,6 +64,7 @@ def member() -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.mark.long
 def test_hostile_arguments() -> None:
     with Cluster(conf=GENERATING + PATIENT + MASKING) as cluster, member() as of_fleet:
         write_key_file(cluster)

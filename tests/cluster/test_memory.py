@@ -157,14 +157,17 @@ def test_calls_in_a_loop(server: Cluster, name: str) -> None:
     assert_flat(server, IN_A_LOOP.format(expression=EXPRESSIONS[name]), CALLS)
 
 
+@pytest.mark.long
 def test_every_function_in_one_statement(server: Cluster) -> None:
     assert_every_function_is_flat(server, [IN_A_STATEMENT], sets=False)
 
 
+@pytest.mark.long
 def test_every_function_in_a_loop(server: Cluster) -> None:
     assert_every_function_is_flat(server, [IN_A_LOOP], sets=False)
 
 
+@pytest.mark.long
 def test_every_set(server: Cluster) -> None:
     assert_every_function_is_flat(server, [IN_A_ROW, STOPPED_EARLY], sets=True)
 

@@ -583,6 +583,7 @@ def test_a_clock_that_was_set_back_lets_shards_go_on_above() -> None:
         next_of(cluster, SHARD)
 
 
+@pytest.mark.long
 @pytest.mark.any_server
 def test_a_full_lead_waits_and_can_be_cancelled(cluster: Cluster) -> None:
     take(cluster, SHARD)

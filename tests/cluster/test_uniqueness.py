@@ -92,6 +92,7 @@ def log_statements(conninfo: str, statements: int, ids_each: int, source: str) -
     return log, np.concatenate(ids)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("statements", "ids_each", "sources"),
     [(5_000, 1, [ONE_BY_ONE]), (1_000, 1_000, [ONE_BY_ONE]), (1_000, 10, [ONE_BY_ONE, AS_A_BATCH, ONE_BY_ONE])],

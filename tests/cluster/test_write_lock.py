@@ -96,6 +96,7 @@ def test_a_holder_that_ends_in_a_signal_handler_releases_the_lock() -> None:
         assert "terminated by signal" not in cluster.log()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("max_block", [1, 64])
 def test_a_worker_that_ends_in_a_signal_handler_anywhere_leaves_no_lock(max_block: int) -> None:
     """The signal comes at any time, also between taking a lock and noting that it is held."""

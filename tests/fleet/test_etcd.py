@@ -9,6 +9,8 @@ from harness.etcd import Etcd
 from harness.fleet import await_holding, await_number, await_trouble, create_fleet, member_conf
 from harness.ids import NEXT, change, next_id, refusal
 
+pytestmark = pytest.mark.long
+
 
 def files(etcd: Etcd) -> str:
     """The settings that name the files of an etcd with TLS."""

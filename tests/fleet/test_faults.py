@@ -35,7 +35,7 @@ from harness.reservation import Reservation
 from harness.shards import next_of, take
 
 # The protocol is the same with every server; how servers join and keep their numbers is tried on each.
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.long]
 
 ONLY_FIVE = "id_gen.worker_ids = '5'\n"
 SHARD = 20

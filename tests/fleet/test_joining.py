@@ -35,7 +35,10 @@ from harness.ids import (
 )
 from harness.ports import LOOPBACK
 
-pytestmark = pytest.mark.every_version("the registrar is a background worker, whose interface differs")
+pytestmark = [
+    pytest.mark.every_version("the registrar is a background worker, whose interface differs"),
+    pytest.mark.long,
+]
 
 NARROW = f"id_gen.layout = '{NARROW_LAYOUT}'\n"
 # So far ahead of the clock that no grant of the fleet reaches there.

@@ -15,6 +15,8 @@ from harness.ids import change, next_id, refusal
 from harness.ports import LOOPBACK, free_port
 from harness.shim import compiled
 
+pytestmark = pytest.mark.long
+
 FOREIGN_LIBPQ = Path(__file__).with_name("foreign_libpq.c")
 
 

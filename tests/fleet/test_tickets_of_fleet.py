@@ -18,7 +18,7 @@ from harness.ids import Caller, change, error_of, first_given, refusal
 from harness.tickets import assert_distinct, in_crowd, one, take, take_at_once
 
 # The same with every server.
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.long]
 
 # More statements than it takes to use up what a server holds.
 ENOUGH = 20_000

@@ -217,6 +217,8 @@ HOSTILE = {
         "NULL", "0", "1", "-1", "9223372036854775807", "-9223372036854775808", "9007199254740992", "175928847299117063",
     ],
     "boolean": ["NULL", "false", "true"],
+    # NULL, its default, is a value of its own.
+    "sortable boolean": ["false", "true"],
     "double precision": ["NULL", "0", "1", "-0.1", "'NaN'", "'Infinity'", "'-Infinity'", "1e308", "5e-324"],
     "regclass": ["NULL", "0", "4294967295", "'pg_class'", "'pg_stat_activity'", "'pg_attribute_relid_attnam_index'"],
     "sample_percent double precision": ["NULL", "0", "100", "100.1", "-1", "'NaN'", "'Infinity'", "1e308", "5e-324"],

@@ -21,6 +21,8 @@ from harness.clients import INT8, copy_all
 from harness.ids import error_of, refusal
 from harness.managed import DATABASE, LOCK_CLASS, LOCKS, WORKER, configure, ids_of, install, sessions
 
+pytestmark = pytest.mark.long
+
 CLIENTS = 16
 EACH = 5_000
 INCIDENTS = 60

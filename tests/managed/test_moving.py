@@ -14,6 +14,8 @@ from harness.fleet import await_number, create_fleet, number_of
 from harness.ids import NARROW_LAYOUT, refusal
 from harness.managed import DATABASE, LOCKS, OWNER, as_owner, install, run_script, with_number
 
+pytestmark = pytest.mark.long
+
 TABLES = """
     CREATE TABLE customer (
         id bigint PRIMARY KEY DEFAULT snowflake_next(),

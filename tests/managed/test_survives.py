@@ -12,6 +12,8 @@ from harness import Cluster, FakeClock, SqlError
 from harness.ids import TOO_FAR_AHEAD, refusal
 from harness.managed import DATABASE, WORKER, as_owner, configure, ids_of, install, sessions, with_number
 
+pytestmark = pytest.mark.long
+
 LANES = 4
 TO_USE_ALL_LANES = 4 * LANES
 RECOVERY = "25006"

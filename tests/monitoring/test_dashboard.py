@@ -71,6 +71,7 @@ def test_a_running_server(tmp_path: Path) -> None:
     assert again == page, "the recording gives another page than the server did"
 
 
+@pytest.mark.long
 def test_the_ids_of_a_column(tmp_path: Path) -> None:
     """Its profile is recorded, drawn, and drawn again from the recording."""
     with Cluster("stored", conf=GENERATING) as cluster:
