@@ -294,6 +294,23 @@ CREATE FUNCTION id_gen_convert.privileges(acl aclitem[], owner oid) RETURNS text
     $$;
 COMMENT ON FUNCTION id_gen_convert.privileges(aclitem[], oid) IS 'privileges of others than the owner';
 
+-- Takes from other roles than its owner what default privileges have given them on a view that was just made: those of the
+-- role that made it, in all schemas or in this one.
+CREATE FUNCTION id_gen_convert.revoke_defaults(view regclass) RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    each text;
+BEGIN
+    FOR each IN
+        SELECT DISTINCT CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END
+          FROM pg_class c, LATERAL aclexplode(c.relacl) AS x WHERE c.oid = view AND x.grantee <> c.relowner
+    LOOP
+        EXECUTE format('REVOKE ALL ON %s FROM %s', view, each);
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.revoke_defaults(regclass) IS 'takes from other roles what default privileges give them on a view';
+
 -- What depends on the columns of a job, with its definition, and what the columns have besides values; without what the job
 -- itself has made. What partitions have from their table counts only up to the switch: from then on partitions come and go.
 -- Definitions have no OIDs in them: what has been made again, or restored from a dump, is the same.

@@ -238,6 +238,28 @@ def test_a_job_is_run_by_its_owner_alone(
     run(connection, "RESET ROLE", "DROP ROLE member")
 
 
+def test_default_privileges_do_not_open_views(connection: psycopg.Connection, owner: psycopg.Connection) -> None:
+    """A view of another role is made again with its own privileges, whatever the owner of the job gives by default."""
+    run(
+        connection,
+        "CREATE ROLE keeper; CREATE ROLE stranger; GRANT keeper TO owner",
+        "GRANT ALL ON SCHEMA public TO keeper",
+    )
+    run(owner, SHOP, "ALTER DEFAULT PRIVILEGES GRANT SELECT, UPDATE ON TABLES TO stranger, PUBLIC")
+    run(
+        owner,
+        "GRANT SELECT ON customer TO keeper; SET ROLE keeper",
+        "CREATE VIEW kept AS SELECT id FROM customer; GRANT INSERT ON kept TO stranger; RESET ROLE",
+    )
+    granted = """
+        SELECT array_agg(item::text) FROM pg_class, unnest(relacl) AS item
+         WHERE relname = 'kept' AND item::text !~ '^keeper='"""
+    for statement in ("SELECT 1", *planned(owner, COLUMN), UNDO):
+        run(owner, statement)
+        assert value(connection, granted) == ["stranger=a/keeper"], statement
+    run(connection, "DROP OWNED BY keeper, stranger", "DROP ROLE keeper, stranger")
+
+
 def test_default_privileges_do_not_open_the_schema(connection: psycopg.Connection, owner: psycopg.Connection) -> None:
     run(
         connection,

@@ -39,11 +39,8 @@ const VIEWS: &str = "
                format('CREATE VIEW %s%s AS %s', c.oid::regclass,
                       ' WITH (' || array_to_string(c.reloptions, ', ') || ')', rtrim(pg_get_viewdef(c.oid), ';')),
                format('ALTER VIEW %s OWNER TO %I', c.oid::regclass, pg_get_userbyid(c.relowner)),
-               -- What its owner gives by default is not what it had.
-               (SELECT string_agg(format('REVOKE ALL ON %s FROM %s', c.oid::regclass,
-                                         CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END), '; ')
-                  FROM (SELECT DISTINCT e.grantee FROM pg_default_acl d, LATERAL aclexplode(d.defaclacl) AS e
-                         WHERE d.defaclobjtype = 'r' AND d.defaclrole = c.relowner AND e.grantee <> c.relowner) AS x),
+               -- What the role that makes it gives by default is not what it had.
+               format('SELECT id_gen_convert.revoke_defaults(%L)', c.oid::regclass),
                (SELECT string_agg(format('GRANT %s%s ON %s TO %s%s', privilege_type, ' (' || quote_ident(attname) || ')', c.oid::regclass,
                                          CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END,
                                          CASE WHEN is_grantable THEN ' WITH GRANT OPTION' ELSE '' END), '; ' ORDER BY grantee, privilege_type)
