@@ -420,7 +420,18 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.start_job(integer) IS 'runs what comes first in a job';
 
--- Indexes of a phase that are not there, or not whole; and what makes them.
+-- The definition of an index, as far as it is the same in the statement that makes the index and in the catalogs, where
+-- casts come and go with the type of a column.
+CREATE FUNCTION id_gen_convert.essence(definition text) RETURNS text
+    LANGUAGE sql IMMUTABLE @settings@
+    AS $$
+        SELECT regexp_replace(
+            regexp_replace(definition, ' CONCURRENTLY| TABLESPACE ("([^"]|"")*"|[^ ]+)', '', 'g'),
+            '::("[^"]*"|[a-z0-9_. ])+|[()''\s]', '', 'g')
+    $$;
+COMMENT ON FUNCTION id_gen_convert.essence(text) IS 'the definition of an index without its tablespace and without casts';
+
+-- Indexes of a phase that are not there, not whole, or others of the same name; and what makes them.
 CREATE FUNCTION id_gen_convert.missing_indexes(job_id integer, of_phase text)
     RETURNS TABLE (place integer, broken text, statement text)
     LANGUAGE sql STABLE @settings@
@@ -430,7 +441,8 @@ CREATE FUNCTION id_gen_convert.missing_indexes(job_id integer, of_phase text)
           LEFT JOIN pg_index i ON i.indrelid = s.made_on
                AND (SELECT relname FROM pg_class WHERE oid = i.indexrelid) = s.made
          WHERE s.job = job_id AND s.phase = of_phase AND s.made_on IN (SELECT oid FROM pg_class)
-           AND NOT coalesce(i.indisvalid AND i.indisready, false)
+           AND NOT coalesce(i.indisvalid AND i.indisready
+                            AND id_gen_convert.essence(pg_get_indexdef(i.indexrelid)) = id_gen_convert.essence(s.statement), false)
          ORDER BY s.place
     $$;
 COMMENT ON FUNCTION id_gen_convert.missing_indexes(integer, text) IS 'indexes that a client has to make, and the broken ones that stand in their place';
@@ -862,25 +874,18 @@ BEGIN
                        WHEN wrong > 0 THEN format('UPDATE %s t SET %s WHERE %s;', f.relation, f.assignment, f.mismatch) END;
     END LOOP;
 
-    SELECT string_agg(format('%s on %s', w.trigger_name, p.part), ', '),
-           CASE WHEN bool_or(t.oid IS NULL) THEN format('CALL id_gen_convert.undo(%s);', arguments)
-                ELSE string_agg(format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I;', p.part, w.trigger_name), ' ') END
-      INTO strangers, mend
-      FROM (SELECT DISTINCT f2.relation, id_gen_convert.parts(f2.relation) AS part FROM id_gen_convert.fill f2 WHERE f2.job = j.id) AS p
-      JOIN id_gen_convert.trigger_of w ON w.job = j.id AND w.relation = p.relation AND w.is_backward = is_switched
-      LEFT JOIN pg_trigger t ON t.tgrelid = p.part AND t.tgname = w.trigger_name
-     WHERE t.tgenabled IS DISTINCT FROM 'A';
-    is_fine := is_fine AND strangers IS NULL;
-    RETURN QUERY SELECT 'writers', CASE WHEN strangers IS NULL THEN 'ok' ELSE 'error' END,
-        coalesce('Triggers that keep new rows in step are not there, or not on: ' || strangers, 'All that is written is kept in step.'),
-        mend;
+    idle := id_gen_convert.idle_triggers(j);
+    is_fine := is_fine AND idle.names IS NULL;
+    RETURN QUERY SELECT 'writers', CASE WHEN idle.names IS NULL THEN 'ok' ELSE 'error' END,
+        coalesce('Triggers that keep new rows in step are not there, or not on: ' || idle.names, 'All that is written is kept in step.'),
+        idle.remedy;
 
     IF NOT is_switched THEN
         SELECT count(*) INTO pending FROM id_gen_convert.statement s
          WHERE s.job = j.id AND s.phase IN ('first_index', 'index')
            AND EXISTS (SELECT FROM id_gen_convert.missing_indexes(j.id, s.phase) m WHERE m.place = s.place);
         RETURN QUERY SELECT 'indexes', CASE WHEN pending = 0 THEN 'ok' ELSE 'error' END,
-            CASE WHEN pending = 0 THEN 'All are there and whole: no value is there twice.' ELSE format('%s are missing or not whole.', pending) END,
+            CASE WHEN pending = 0 THEN 'All are there and whole: no value is there twice.' ELSE format('%s are missing, not whole, or others of the same name.', pending) END,
             CASE WHEN pending > 0 THEN format('SELECT statement FROM id_gen_convert.todo(%s) \gexec', arguments) END;
         is_fine := is_fine AND pending = 0;
 

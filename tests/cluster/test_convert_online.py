@@ -311,6 +311,11 @@ BREAK = {
     "a view is new": ("ready", "CREATE VIEW late AS SELECT id FROM customer", {"schema"}),
     "a reference is new": ("ready", "CREATE TABLE late (customer_id int REFERENCES customer)", {"schema"}),
     "a view is another": ("ready", "CREATE OR REPLACE VIEW late AS SELECT id + 1 AS id FROM customer", {"schema"}),
+    "an index is another": (
+        "ready",
+        "DROP INDEX customer_pkey_old; CREATE INDEX customer_pkey_old ON customer (at)",
+        {"indexes"},
+    ),
     "a trigger is off": ("ready", "ALTER TABLE customer ENABLE TRIGGER zz_id_gen_forward_1_1_insert", {"writers"}),
 }
 
