@@ -978,7 +978,8 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.forget(integer) IS 'ends a job; the last one takes the schema with it';
 
--- A later job may have the same tables: then it has to be undone before this one.
+-- A later job may have the same tables. It has twins of what this one has made, so it ends first: it is undone before this one
+-- is, and finished before this one is.
 CREATE FUNCTION id_gen_convert.later_job(job_id integer) RETURNS text
     LANGUAGE sql STABLE @settings@
     AS $$
@@ -1066,9 +1067,16 @@ CREATE FUNCTION id_gen_convert.finish(relation regclass, column_name text, keep_
     AS $$
 DECLARE
     j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
+    later text := id_gen_convert.later_job(j.id);
 BEGIN
     IF j.phase <> 'switched' THEN
         PERFORM id_gen_convert.wrong_phase(j, 'switched');
+    END IF;
+    IF later IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('another job has begun with tables of %s since', j.relation),
+            DETAIL = 'It would lack what this one drops.',
+            HINT = format('Finish it first: SELECT id_gen_convert.finish(%1$s); or undo it first: CALL id_gen_convert.undo(%1$s);', later);
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
     PERFORM id_gen_convert.execute_all(j.id, CASE WHEN keep_old THEN 'keep' ELSE 'finish' END);
