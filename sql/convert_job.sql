@@ -845,6 +845,43 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.tell(integer, integer) IS 'a line of progress';
 
+-- Triggers of a job that should keep rows in step now and do not, on the table or on a partition, and the remedy; both are
+-- NULL if there are none.
+CREATE FUNCTION id_gen_convert.idle_triggers(j id_gen_convert.job, OUT names text, OUT remedy text)
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        WITH place AS (
+            SELECT DISTINCT f.relation, id_gen_convert.parts(f.relation) AS part FROM id_gen_convert.fill f WHERE f.job = j.id)
+        SELECT string_agg(format('%s on %s', w.trigger_name, p.part), ', '),
+               CASE WHEN bool_or(t.oid IS NULL) THEN
+                        CASE j.phase WHEN 'switched' THEN format('To stay, run: SELECT id_gen_convert.finish(%1$s); to go back with the old values as they are, run: CALL id_gen_convert.undo(%1$s, force => true);', id_gen_convert.arguments(j.relation, j.column_name))
+                        ELSE format('CALL id_gen_convert.undo(%s);', id_gen_convert.arguments(j.relation, j.column_name)) END
+                    ELSE string_agg(format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I;', p.part, w.trigger_name), ' ') END
+          FROM place p
+          JOIN id_gen_convert.trigger_of w ON w.job = j.id AND w.relation = p.relation AND w.is_backward = (j.phase IN ('switched', 'returned'))
+          LEFT JOIN pg_trigger t ON t.tgrelid = p.part AND t.tgname = w.trigger_name
+         WHERE t.tgenabled IS DISTINCT FROM 'A'
+    $$;
+COMMENT ON FUNCTION id_gen_convert.idle_triggers(id_gen_convert.job) IS 'triggers of a job that are not there, or not on, and the remedy';
+
+-- Rows that were written without these triggers may have values that belong to other rows.
+CREATE FUNCTION id_gen_convert.check_triggers(j id_gen_convert.job) RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    idle record := id_gen_convert.idle_triggers(j);
+BEGIN
+    IF idle.names IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('triggers that keep rows of %s in step are not there, or not on', j.relation),
+            DETAIL = format('Rows that were written without them may have wrong values: %s.', idle.names),
+            HINT = idle.remedy || CASE WHEN j.phase = 'ready'
+                THEN format(' Then look at all rows again: SELECT * FROM id_gen_convert.verify(%s);', id_gen_convert.arguments(j.relation, j.column_name))
+                ELSE '' END;
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.check_triggers(id_gen_convert.job) IS 'refuses while triggers of a job are not there, or not on';
+
 CREATE FUNCTION id_gen_convert.verify(relation regclass, column_name text)
     RETURNS TABLE (name text, status text, found text, remedy text)
     LANGUAGE plpgsql @settings@
@@ -859,7 +896,7 @@ DECLARE
     wrong bigint;
     is_fine boolean := true;
     strangers text;
-    mend text;
+    idle record;
 BEGIN
     FOR f IN SELECT * FROM id_gen_convert.fill AS of_table WHERE job = j.id AND of_table.relation IN (SELECT oid FROM pg_class) ORDER BY place LOOP
         EXECUTE format('SELECT count(*), count(*) FILTER (WHERE %s), count(*) FILTER (WHERE %s) FROM %s t',
@@ -936,6 +973,7 @@ BEGIN
             DETAIL = format('Came, changed or went since the job began: %s.', changed),
             HINT = format('Take that back until the switch, or begin again: CALL id_gen_convert.undo(%s);', arguments);
     END IF;
+    PERFORM id_gen_convert.check_triggers(j);
     PERFORM id_gen_convert.execute_all(j.id, 'switch');
     UPDATE id_gen_convert.job SET phase = 'switched', done = 0, dependents = id_gen_convert.dependents(j.id, false) WHERE id = j.id;
     RAISE NOTICE '%: switched; to go back, type: CALL id_gen_convert.undo(%); to keep it: SELECT id_gen_convert.finish(%);', j.relation, arguments, arguments;
@@ -1026,6 +1064,9 @@ BEGIN
                 DETAIL = format('An undo would revert what was added, changed or removed: %s.', changed),
                 HINT = format('To stay, run: SELECT id_gen_convert.finish(%1$s); to revert these changes, too, run: CALL id_gen_convert.undo(%1$s, force => true);',
                               id_gen_convert.arguments(j.relation, j.column_name));
+        END IF;
+        IF NOT force THEN
+            PERFORM id_gen_convert.check_triggers(j);
         END IF;
         PERFORM id_gen_convert.execute_all(j.id, 'unswitch');
         UPDATE id_gen_convert.job SET phase = 'returned', done = 0 WHERE id = j.id;

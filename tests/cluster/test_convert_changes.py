@@ -216,6 +216,29 @@ def test_an_undo_takes_back_no_change_of_others(server: Cluster, guarded: psycop
     assert schema_dump(server, "shop") == before
 
 
+def test_triggers_that_were_off_are_missed(connection: psycopg.Connection) -> None:
+    """By the switch, also where verify has found them on, and by an undo, unless it is told to go back as it is."""
+    run(connection, SHOP)
+    statements = planned(connection, COLUMN)
+    run(connection, *statements[:-1])
+    for call in (statements[-1], UNDO):
+        run(connection, "ALTER TABLE purchase DISABLE TRIGGER USER")
+        with pytest.raises(Refused, match="in step") as refused:
+            run(connection, call)
+        assert "on purchase" in (refused.value.diag.message_detail or "").replace("public.", "")
+        run(
+            connection,
+            *[text for text in (refused.value.diag.message_hint or "").split(";") if "ENABLE ALWAYS" in text],
+        )
+        run(connection, call)
+    run(connection, *statements)
+    run(connection, "DROP TRIGGER zz_id_gen_backward_2_2_insert ON purchase")
+    with pytest.raises(Refused, match="in step") as refused:
+        run(connection, UNDO)
+    run(connection, (refused.value.diag.message_hint or "").rpartition("run: ")[2])
+    assert value(connection, "SELECT to_regnamespace('id_gen_convert')") is None
+
+
 def test_a_job_is_run_by_its_owner_alone(
     server: Cluster, connection: psycopg.Connection, owner: psycopg.Connection
 ) -> None:
