@@ -255,6 +255,76 @@ def test_finish(server: Cluster, connection: psycopg.Connection, case: Case, kee
     assert value(connection, "SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'zz_id_gen%'") == 0
 
 
+def test_old_values_that_are_kept_reject_no_row(connection: psycopg.Connection) -> None:
+    """New rows have none: no check and no unique index of the old columns asks for one. Other indexes stay."""
+    run(
+        connection,
+        """
+        CREATE TABLE customer (id serial PRIMARY KEY, n int, UNIQUE NULLS NOT DISTINCT (id, n), CHECK (id IS NOT NULL));
+        CREATE TABLE note (customer_id int REFERENCES customer, other int, kind int DEFAULT 1,
+                           CHECK (num_nonnulls(customer_id, other) = 1));
+        CREATE TABLE event (customer_id int REFERENCES customer, at date, UNIQUE NULLS NOT DISTINCT (customer_id, at))
+            PARTITION BY RANGE (at);
+        CREATE TABLE event_1 PARTITION OF event FOR VALUES FROM ('2026-01-01') TO ('2027-01-01');
+        CREATE UNIQUE INDEX strict_event ON event (at, customer_id) NULLS NOT DISTINCT;
+        CREATE UNIQUE INDEX strict ON note (customer_id, other) NULLS NOT DISTINCT;
+        CREATE UNIQUE INDEX one_loose ON note (kind) WHERE customer_id IS NULL;
+        INSERT INTO customer (n) SELECT 1 FROM generate_series(1, 3);
+        INSERT INTO note SELECT id FROM customer; INSERT INTO note VALUES (NULL, 1)""",
+    )
+    case = Case("")
+    run(connection, *plan(connection, case))
+    run(connection, f"SELECT id_gen_convert.finish({arguments(case)}, keep_old => true)")
+    for _ in range(2):
+        run(connection, "INSERT INTO customer (n) VALUES (1)")
+        run(connection, "INSERT INTO note (customer_id) SELECT max(id) FROM customer")
+        run(connection, "INSERT INTO event (customer_id, at) SELECT max(id), '2026-05-05' FROM customer")
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        run(connection, "INSERT INTO note (other) VALUES (1)")
+    with pytest.raises(psycopg.errors.CheckViolation):
+        run(connection, "INSERT INTO note DEFAULT VALUES")
+    assert value(connection, "SELECT to_regclass('customer_pkey_old')") is not None
+
+
+def test_a_key_without_a_default(server: Cluster, connection: psycopg.Connection) -> None:
+    """After the switch new rows have no old value. Others refer to them all the same; given one, they can go back."""
+    case = Case(
+        """
+        CREATE TABLE customer (id int PRIMARY KEY CONSTRAINT given CHECK (id IS NOT NULL), n int);
+        CREATE TABLE purchase (customer_id int NOT NULL REFERENCES customer, n int, CHECK (customer_id IS NOT NULL));
+        COMMENT ON CONSTRAINT given ON customer IS 'always';
+        INSERT INTO customer VALUES (1, 1); INSERT INTO purchase VALUES (1, 1)"""
+    )
+    run(connection, case.make)
+    schema = dump(server)
+    run(connection, *plan(connection, case), "INSERT INTO customer (n) VALUES (2)")
+    run(connection, "INSERT INTO purchase (customer_id, n) SELECT id, 2 FROM customer WHERE n = 2")
+    with pytest.raises(psycopg.errors.ForeignKeyViolation):
+        run(connection, "INSERT INTO purchase (customer_id) VALUES (5)")
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="no old value"):
+        undo(connection, case)
+    run(connection, "UPDATE customer SET id_old = 2 WHERE n = 2", "UPDATE purchase SET n = n WHERE n = 2")
+    undo(connection, case)
+    assert dump(server) == schema
+    assert rows(connection) == {"customer": [(1, 1), (2, 2)], "purchase": [(1, 1), (2, 2)]}
+
+
+def test_indexes_are_known_by_their_definitions(connection: psycopg.Connection) -> None:
+    """Casts that go with the type of the column, and tablespaces, make no difference."""
+    run(connection, "SET allow_in_place_tablespaces = on")
+    run(connection, "CREATE TABLESPACE fast LOCATION ''")
+    run(
+        connection,
+        """
+        CREATE TABLE customer (id serial PRIMARY KEY, name text);
+        CREATE INDEX ON customer (coalesce(id, 0), (id::bigint) DESC, (id / 2.5), name COLLATE "C") INCLUDE (id)
+            WITH (fillfactor = 70) TABLESPACE fast WHERE id <> ALL ('{1,2}') AND id > 5::smallint;
+        INSERT INTO customer SELECT FROM generate_series(1, 20)""",
+    )
+    run(connection, *plan(connection, Case("")))
+    assert value(connection, "SELECT phase FROM id_gen_convert.job") == "switched"
+
+
 def test_snowflakes_carry_the_time_of_their_rows(connection: psycopg.Connection) -> None:
     """Also where more rows have one time than a tick has IDs, and none twice."""
     case = CASES["new snowflakes"]

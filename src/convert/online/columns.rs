@@ -106,7 +106,9 @@ pub fn of(place: Place, names: &Names) -> Result<Vec<Member>, Error> {
 }
 
 /// The beginning of a query about them: `member` has them, and `place (relation, number, own)` has them and the same columns
-/// of partitions and of whatever inherits from their tables, with the table that those come from.
+/// of partitions and of whatever inherits from their tables, with the table that those come from. `strict (index)` has the unique
+/// indexes that rows with NULL in these columns may violate: they have NULLs for equal, or use the columns only in a condition or
+/// an expression.
 pub fn query_about(members: &[Member], query: &str) -> String {
     let rows: Vec<String> = members
         .iter()
@@ -130,7 +132,15 @@ pub fn query_about(members: &[Member], query: &str) -> String {
         place (relation, number, own) AS (
             SELECT DISTINCT a.attrelid, a.attnum, m.relation
               FROM member m JOIN part p ON p.own = m.relation
-              JOIN pg_attribute a ON a.attrelid = p.relation AND a.attname = m.name)
+              JOIN pg_attribute a ON a.attrelid = p.relation AND a.attname = m.name),
+        strict (index) AS (
+            SELECT i.indexrelid FROM place p JOIN pg_index i ON i.indrelid = p.relation AND i.indisunique
+             WHERE (i.indnullsnotdistinct AND p.number = ANY (i.indkey::smallint[]))
+                OR ((i.indpred IS NOT NULL OR i.indexprs IS NOT NULL)
+                    AND EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
+                                   AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number)
+                    AND NOT EXISTS (SELECT FROM place k WHERE k.relation = i.indrelid
+                                       AND k.number = ANY ((i.indkey::smallint[])[0:i.indnkeyatts - 1]))))
         {query}",
         rows.join(", ")
     )

@@ -77,13 +77,22 @@ impl Constraint {
     fn validate(table: &str, name: &str) -> String {
         format!("ALTER TABLE {table} VALIDATE CONSTRAINT {}", quoted(name))
     }
+
+    fn drop(table: &str, name: &str) -> String {
+        format!("ALTER TABLE {table} DROP CONSTRAINT IF EXISTS {}", quoted(name))
+    }
 }
 
-/// Writes down what is to be done with them.
+/// Writes down what is to be done with them. `has_old_values` says whether new rows get an old value after the switch.
 ///
 /// # Errors
 /// If the catalogs can't be read.
-pub fn write(members: &[Member], names: &Names, script: &mut Script) -> Result<(), Error> {
+pub fn write(
+    members: &[Member],
+    names: &Names,
+    has_old_values: bool,
+    script: &mut Script,
+) -> Result<(), Error> {
     for constraint in of(members)? {
         let distinct = constraint.oid as u32;
         let new = names.of_new(&constraint.name, distinct);
@@ -91,23 +100,8 @@ pub fn write(members: &[Member], names: &Names, script: &mut Script) -> Result<(
         if constraint.referenced.is_some() {
             write_reference(&constraint, &new, &definition, script);
         } else {
-            let (table, name) = (&constraint.table, &constraint.name);
-            let old = names.of_old(name, distinct);
-            let add = Constraint::add(table, &new, &format!("{definition} NOT VALID"));
-            script.add_made(
-                Phase::Check,
-                table,
-                &new,
-                Some((vec![table.clone()], "ACCESS EXCLUSIVE")),
-                add,
-            );
-            if constraint.valid_definition().1 {
-                script.add(Phase::Check, 1, Constraint::validate(table, &new));
-            }
-            script.add(Phase::Switch, rank::NAMES_GO, Constraint::rename(table, name, &old));
-            script.add(Phase::Switch, rank::CONSTRAINTS, Constraint::rename(table, &new, name));
-            script.add(Phase::Unswitch, rank::NAMES_GO, Constraint::rename(table, name, &new));
-            script.add(Phase::Unswitch, rank::CONSTRAINTS, Constraint::rename(table, &old, name));
+            let old = names.of_old(&constraint.name, distinct);
+            write_check(&constraint, &new, &old, &definition, has_old_values, script);
         }
         if let Some(comment) = &constraint.comment {
             let (name, table) = (quoted(&constraint.name), &constraint.table);
@@ -128,6 +122,40 @@ pub fn write(members: &[Member], names: &Names, script: &mut Script) -> Result<(
         }
     }
     Ok(())
+}
+
+/// The old check stays beside its twin while new rows have old values. It goes as soon as they have none, since it may reject
+/// NULL.
+fn write_check(
+    constraint: &Constraint,
+    new: &str,
+    old: &str,
+    definition: &str,
+    has_old_values: bool,
+    script: &mut Script,
+) {
+    let Constraint { table, name, .. } = constraint;
+    let add = Constraint::add(table, new, &format!("{definition} NOT VALID"));
+    let lock = Some((vec![table.clone()], "ACCESS EXCLUSIVE"));
+    script.add_made(Phase::Check, table, new, lock, add);
+    let (old_definition, is_valid) = constraint.valid_definition();
+    if is_valid {
+        script.add(Phase::Check, 1, Constraint::validate(table, new));
+    }
+    if has_old_values {
+        script.add(Phase::Switch, rank::NAMES_GO, Constraint::rename(table, name, old));
+        script.add(Phase::Unswitch, rank::CONSTRAINTS, Constraint::rename(table, old, name));
+        script.add(Phase::Keep, rank::NAMES_GO, Constraint::drop(table, old));
+    } else {
+        script.add(Phase::Switch, rank::NAMES_GO, Constraint::drop(table, name));
+        let add = Constraint::add(table, name, &format!("{old_definition} NOT VALID"));
+        script.add(Phase::Unswitch, rank::CONSTRAINTS, add);
+        if is_valid {
+            script.add(Phase::Revalidate, 1, Constraint::validate(table, name));
+        }
+    }
+    script.add(Phase::Switch, rank::CONSTRAINTS, Constraint::rename(table, new, name));
+    script.add(Phase::Unswitch, rank::NAMES_GO, Constraint::rename(table, name, new));
 }
 
 /// The old foreign key goes in the switch, since it needs the primary key that goes then.

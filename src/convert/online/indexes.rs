@@ -32,6 +32,8 @@ struct Index {
     /// What stands behind the table's name: method, columns and the rest.
     body: String,
     is_unique: bool,
+    /// Whether rows may violate it that have no old value.
+    may_reject_null: bool,
     /// `p` or `u` if it is a primary key's or a unique constraint's.
     constraint: Option<char>,
     /// The constraint's definition.
@@ -189,6 +191,11 @@ fn write_one(index: &Index, all: &[Index], body: &str, phase: Phase, script: &mu
                 script.add(Phase::Unswitch, rank::INDEXES, index.adopt(&old));
             }
         } else if index.constraint.is_some() {
+            if index.may_reject_null {
+                let (table, old) = (&index.table, quoted(&old));
+                let drop = format!("ALTER TABLE {table} DROP CONSTRAINT IF EXISTS {old}");
+                script.add(Phase::Keep, rank::NAMES_GO, drop);
+            }
             script.add(Phase::Switch, rank::NAMES_GO, index.rename_constraint(&index.name, &old));
             script.add(Phase::Switch, rank::INDEXES, index.adopt(&new));
             script.add(Phase::Unswitch, rank::NAMES_GO, index.drop_constraint());
@@ -196,6 +203,12 @@ fn write_one(index: &Index, all: &[Index], body: &str, phase: Phase, script: &mu
         } else {
             swap(index, &new, &old, script);
         }
+    }
+    // That of a partition goes with its parent's; that of a constraint is the constraint's.
+    let is_by_itself = is_part_of_constraint || (index.constraint.is_none() && index.parent == 0);
+    if index.may_reject_null && is_by_itself {
+        let drop = format!("DROP INDEX IF EXISTS {}.{}", index.schema, quoted(&index.old_name));
+        script.add(Phase::Keep, rank::NAMES_GO, drop);
     }
     describe(index, script);
 }
@@ -243,7 +256,8 @@ fn of(members: &[Member], names: &Names) -> Result<Vec<Index>, Error> {
                c.relname::text, c.relnamespace::regnamespace::text, pg_get_indexdef(c.oid), i.indisunique,
                k.contype::text, pg_get_constraintdef(k.oid), i.indisreplident,
                obj_description(c.oid, 'pg_class'), u.own::bigint, i.indisclustered, obj_description(k.oid, 'pg_constraint'),
-               (SELECT quote_ident(spcname) FROM pg_tablespace WHERE oid = c.reltablespace)
+               (SELECT quote_ident(spcname) FROM pg_tablespace WHERE oid = c.reltablespace),
+               i.indexrelid IN (SELECT index FROM strict)
           FROM used u JOIN pg_index i USING (indexrelid) JOIN pg_class c ON c.oid = i.indexrelid
           LEFT JOIN pg_constraint k ON k.conindid = c.oid AND k.contype IN ('p', 'u')
          WHERE i.indisvalid
@@ -264,6 +278,7 @@ fn of(members: &[Member], names: &Names) -> Result<Vec<Index>, Error> {
             schema: string(row.get(6)?),
             body: using.to_owned(),
             is_unique: row.get(8)?.unwrap_or(false),
+            may_reject_null: row.get(17)?.unwrap_or(false),
             constraint: string(row.get(9)?).chars().next(),
             definition: string(row.get(10)?),
             is_replica_identity: row.get(11)?.unwrap_or(false),

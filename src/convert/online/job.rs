@@ -8,7 +8,7 @@ use crate::convert::online::fill::Fill;
 use crate::convert::online::names::Names;
 use crate::convert::online::script::{Phase, Script, rank};
 use crate::convert::online::values::Values;
-use crate::convert::online::{attributes, constraints, dependents, indexes, obstacles};
+use crate::convert::online::{attributes, constraints, dependents, indexes, obstacles, values};
 use crate::convert::place::Place;
 use crate::convert::step::Target;
 use crate::error::Error;
@@ -49,6 +49,7 @@ impl Job {
         let members = columns::of(place, &names)?;
         let column = in_error(&format!("{}.{}", source.column.table, source.column.name));
         obstacles::refuse(&members, source, goal.created_at.is_some())?;
+        let has_old_values = values::has_old_values(&members[0], source);
         let mut job = Job {
             members,
             script: Script::default(),
@@ -65,7 +66,7 @@ impl Job {
             let found = vec![format!("{column} has no unique index")];
             return Err(Refusal::InTheWay { column, found, widen: None }.into());
         }
-        constraints::write(&job.members, &names, &mut job.script)?;
+        constraints::write(&job.members, &names, has_old_values, &mut job.script)?;
         let dependents = dependents::of(&job.members)?;
         job.views = dependents.views;
         for way in [Phase::Switch, Phase::Unswitch] {

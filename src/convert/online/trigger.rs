@@ -27,7 +27,8 @@ pub struct Trigger {
 }
 
 impl Trigger {
-    /// One that gives a column the value which belongs to the one that the member refers to.
+    /// One that gives a column the value which belongs to the one that the member refers to. Before the switch, a row that has no
+    /// value yet is one that is not there yet. After it, a row may have none for ever: that of a key without a default.
     pub fn that_follows(
         member: &Member,
         direction: &'static str,
@@ -37,6 +38,10 @@ impl Trigger {
     ) -> Trigger {
         let (name, table, by) = (member.typed(), &root.table, root.typed());
         let message = literal(&format!("row of {table} is not there yet"));
+        let is_missing = match direction {
+            "forward" => format!("NEW.{to} IS NULL"),
+            _ => "NOT FOUND".to_owned(),
+        };
         let to_itself = if member.relation == root.relation {
             format!("ELSIF NEW.{name} = NEW.{by} THEN NEW.{to} := NEW.{of}; ")
         } else {
@@ -50,8 +55,8 @@ impl Trigger {
             declarations: String::new(),
             body: format!(
                 "IF NEW.{name} IS NULL THEN NEW.{to} := NULL; {to_itself}ELSE \
-                 NEW.{to} := (SELECT p.{of} FROM {table} p WHERE p.{by} = NEW.{name}); \
-                 IF NEW.{to} IS NULL THEN RAISE foreign_key_violation USING MESSAGE = {message}, \
+                 SELECT p.{of} INTO NEW.{to} FROM {table} p WHERE p.{by} = NEW.{name}; \
+                 IF {is_missing} THEN RAISE foreign_key_violation USING MESSAGE = {message}, \
                  DETAIL = format('What is looked up is %s.', NEW.{name}), \
                  HINT = 'While the table is moved over, insert what is referred to first; in REPEATABLE READ, begin again.'; \
                  END IF; END IF;"

@@ -34,7 +34,7 @@ impl Values {
         let is_root = index == 0;
         let (name, new) = (member.typed(), member.typed_new());
         let generator = format!("{schema}.{}", goal.target.generator());
-        let has_old_values = root.default.is_some() || source.identity.is_some();
+        let has_old_values = has_old_values(root, source);
         // The value that belongs to that of the column which this one refers to.
         let of_root = |of: &str, by: &str, at: &str| {
             format!("(SELECT p.{of} FROM {} p WHERE p.{by} = {at})", root.table)
@@ -87,6 +87,11 @@ impl Values {
             has_old_values,
         }
     }
+}
+
+/// Whether rows that come after the switch get an old value: only a default or an identity of the key can give it.
+pub fn has_old_values(root: &Member, source: &Source) -> bool {
+    root.default.is_some() || source.identity.is_some()
 }
 
 /// A UUID version 7 of a time: its milliseconds, and the rest of a new one.
