@@ -446,6 +446,12 @@ OBSTACLES = {
     "a check that is not valid": "ALTER TABLE customer ADD name text, ADD CHECK (name <> '') NOT VALID",
     "a key of two columns": "ALTER TABLE customer DROP CONSTRAINT customer_pkey, ADD n int, ADD PRIMARY KEY (n, id);"
     "CREATE TABLE r (n int, customer_id int, FOREIGN KEY (n, customer_id) REFERENCES customer (n, id))",
+    "a trigger that is called last": "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';"
+    "CREATE TRIGGER zzz BEFORE INSERT ON customer FOR EACH ROW EXECUTE FUNCTION f()",
+    "a temporary view": "CREATE TEMP VIEW v AS SELECT id FROM customer",
+    "one row without a value": "ALTER TABLE customer ALTER id DROP DEFAULT, ADD UNIQUE NULLS NOT DISTINCT (id)",
+    "one row under a condition": "ALTER TABLE customer ALTER id DROP DEFAULT;"
+    "CREATE TABLE r (n int, c int REFERENCES customer); CREATE UNIQUE INDEX ON r (n) WHERE c IS NULL",
     "a row security that hides": "ALTER TABLE customer ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;"
     "ALTER TABLE customer OWNER TO owner",
 }  # fmt: skip

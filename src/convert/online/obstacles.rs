@@ -2,6 +2,7 @@
 
 use crate::convert::column::{Kind, Source};
 use crate::convert::online::columns::{Member, query_about};
+use crate::convert::online::values::has_old_values;
 use crate::convert::place::rows;
 use crate::error::Error;
 use crate::error::convert::Refusal;
@@ -108,6 +109,7 @@ const QUERY: &str = "
           FROM seen JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = oid AND d.deptype = 'e'
         UNION ALL
         SELECT format('view %s', c.oid::regclass), CASE
+                   WHEN relpersistence = 't' THEN 'is temporary: drop it, or end the session that made it'
                    WHEN NOT pg_has_role(c.relowner, 'USAGE') THEN 'belongs to another role'
                    WHEN NOT has_schema_privilege(c.relnamespace, 'CREATE') THEN format('is in a schema where you may not make it again: GRANT CREATE ON SCHEMA %s TO %I', c.relnamespace::regnamespace, current_user) END
           FROM seen JOIN pg_class c USING (oid) WHERE c.relkind = 'v'
@@ -151,6 +153,16 @@ const QUERY: &str = "
           JOIN pg_attribute a ON a.attrelid = p.relation AND a.attnum = p.number
          WHERE $1 AND (p.relation, p.number) <> (SELECT relation, number FROM member LIMIT 1) AND p.relation = p.own
         UNION ALL
+        SELECT format('unique index %s', index::regclass), 'may reject the second row without an old value, and after the switch no new row has one, as the key has no default'
+          FROM strict WHERE NOT $2
+        UNION ALL
+        SELECT format('trigger %I of %s', tgname, tgrelid::regclass), format('is called after the triggers of the job, so they would miss what it changes: run ALTER TRIGGER %I ON %s RENAME TO a name that sorts before zz_id_gen_', tgname, tgrelid::regclass)
+          FROM relation JOIN pg_trigger ON tgrelid = relation.oid JOIN pg_proc p ON p.oid = tgfoid
+         WHERE p.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND NOT tgisinternal AND tgparentid = 0
+           AND tgname > 'zz_id_gen_' AND tgenabled <> 'D'
+           -- For each row, before it is inserted or updated.
+           AND tgtype & 3 = 3 AND tgtype & 20 <> 0
+        UNION ALL
         SELECT format('trigger %I of %s', tgname, tgrelid::regclass), format('would be set off by each row that is written; to keep it from that, let a superuser type: GRANT SET ON PARAMETER session_replication_role TO %I', current_user)
           FROM relation JOIN pg_trigger ON tgrelid = relation.oid JOIN pg_proc p ON p.oid = tgfoid
          WHERE p.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND NOT tgisinternal AND tgtype & 16 <> 0 AND tgenabled <> 'D'
@@ -163,7 +175,8 @@ const QUERY: &str = "
 /// What is in the way.
 pub fn refuse(members: &[Member], source: &Source, new_values: bool) -> Result<(), Error> {
     let query = query_about(members, QUERY);
-    let found = rows(&query, &[new_values.into()], |row| {
+    let has_old_values = has_old_values(&members[0], source);
+    let found = rows(&query, &[new_values.into(), has_old_values.into()], |row| {
         Ok(in_error(&format!("{} {}", string(row.get(1)?), string(row.get(2)?))))
     })?;
     if found.is_empty() {
