@@ -36,13 +36,13 @@ pub fn directory() -> io::Result<Option<Directory>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         found => found?,
     };
-    // Some file systems report the epoch where they record no time.
-    let created = created(&found).filter(|created| !created.is_zero());
-    let created_ns = created.and_then(|created| u64::try_from(created.as_nanos()).ok());
+    let created_ns = created(&found).and_then(|created| u64::try_from(created.as_nanos()).ok());
     Ok(Some(Directory { inode: found.ino(), created_ns }))
 }
 
 /// When a directory was created, since the Unix epoch, if its file system records that.
 fn created(directory: &Metadata) -> Option<Duration> {
-    directory.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok())
+    let created = directory.created().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    // Some file systems report the epoch where they record no time.
+    (!created.is_zero()).then_some(created)
 }
