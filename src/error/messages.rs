@@ -91,6 +91,8 @@ pub enum Reason {
     PlaceholderSetting(String),
     /// The library was loaded during a parallel operation, so this process has no settings of the file.
     LoadedInParallel,
+    /// The library was loaded during a parallel operation that has ended, and the file was not read since.
+    NotReloaded,
     /// The leader of this parallel worker has other settings than the configuration file.
     OtherThanLeader,
     /// The server's settings have changed since this statement began.
@@ -398,6 +400,12 @@ impl Reason {
             )
             .detail("The library was loaded after the operation began, when PostgreSQL sets no parameters.")
             .hint(LOAD_FIRST),
+            Reason::NotReloaded => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the server's settings of id_gen are not known in this session",
+            )
+            .detail("The session loaded the library during a parallel operation, and has not read the configuration file since. It cannot while the file has an error.")
+            .hint("Connect again. A superuser can list the errors in the file: SELECT sourcefile, sourceline, name, error FROM pg_file_settings WHERE error IS NOT NULL;"),
             Reason::OtherThanLeader => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "this parallel worker has other settings of id_gen than the server",

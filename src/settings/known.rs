@@ -27,6 +27,9 @@ use crate::settings::parameters;
 /// A parameter, and its value in this process.
 type Value = (String, String);
 
+/// The longest wait for a reload that may never come.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
 /// Why the file's values were discarded when the library was loaded, and [`reload::time`] then.
 static DISCARDED: PerProcess<Option<(Reason, pg_sys::TimestampTz)>> = PerProcess::new(None);
 
@@ -67,8 +70,12 @@ pub fn check() -> Result<(), Error> {
         let (reason, since) = discarded.as_ref()?;
         (*since == reload::time()).then(|| reason.clone())
     });
-    if let Some(reason) = discarded {
-        return Err(reason.into());
+    match discarded {
+        Some(Reason::LoadedInParallel) if !transaction::is_parallel() => {
+            return Err(Reason::NotReloaded.into());
+        }
+        Some(reason) => return Err(reason.into()),
+        None => {}
     }
     let of_file = OF_FILE.with(|of_file| of_file.clone());
     match of_file {
@@ -78,14 +85,15 @@ pub fn check() -> Result<(), Error> {
 }
 
 /// Lets this session have the settings of a reload that is on its way, also in the middle of a statement, for a command that
-/// goes by them: waits for it, at most for `id_gen.max_wait`, if a configuration file was changed since this session read it.
+/// goes by them: waits for it, at most for `id_gen.max_wait` or 1 s, if a configuration file was changed since this session
+/// read it. A file that was changed need not be reloaded soon, or at all.
 ///
 /// # Errors
 /// If its settings are not the server's even so.
 pub fn catch_up() -> Result<(), Error> {
     let max_wait = Duration::from_millis(parameters::current().max_wait_ms.into());
     let is_awaited = || !reload::is_pending() && reload::are_files_newer(reload::time_us());
-    reload::wait_while(is_awaited, max_wait);
+    reload::wait_while(is_awaited, max_wait.min(LONGEST_WAIT));
     // PostgreSQL sets no parameters during a parallel operation.
     if reload::is_pending() && !transaction::is_parallel() {
         reload::read_file();

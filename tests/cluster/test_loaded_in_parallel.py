@@ -13,6 +13,7 @@ from harness.ids import Caller, change, error_of
 
 UNKNOWN = "55000"
 IN_PARALLEL = "the server's settings of id_gen are not known during this parallel operation"
+NOT_RELOADED = "the server's settings of id_gen are not known in this session"
 OTHER = "this parallel worker has other settings of id_gen than the server"
 PARALLEL = {
     "parallel_setup_cost": "0",
@@ -106,6 +107,24 @@ def test_a_leader_that_loads_the_library(cluster: Cluster) -> None:
         session.execute("SET max_parallel_workers = 0")
         refused(session, QUERY)
         assert_read_as_js(cluster, session)
+
+
+def test_a_leader_that_loads_the_library_and_cannot_read_the_file(cluster: Cluster) -> None:
+    """A new connection has the settings that the server read last."""
+    conf = cluster.data / "postgresql.conf"
+    valid = conf.read_text()
+    cluster.append_conf("not = = valid")
+    try:
+        with parallel_session(cluster) as session:
+            session.execute("SET max_parallel_workers = 0")
+            assert refused(session, QUERY).diag.message_primary == IN_PARALLEL
+            error = refused(session, DIRECT)
+            assert error.diag.message_primary == NOT_RELOADED
+            assert (error.diag.message_hint or "").startswith("Connect again.")
+        with parallel_session(cluster) as session:
+            assert_read_as_js(cluster, session, DIRECT)
+    finally:
+        conf.write_text(valid)
 
 
 def test_workers_of_a_leader_that_loaded_the_library_too_late(cluster: Cluster) -> None:

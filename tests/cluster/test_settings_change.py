@@ -98,6 +98,15 @@ def test_a_call_waits_no_longer_for_a_reload_that_does_not_come_than_for_the_clo
         assert refusal(cluster).message == "id_gen.worker_id is not set"
 
 
+def test_a_fleet_command_waits_a_second_at_most_for_a_reload_that_does_not_come() -> None:
+    conf = f"{PRELOADING}id_gen.max_wait = '10min'\nstatement_timeout = '30s'\n"
+    with Cluster(conf=conf) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.append_conf("work_mem = '8MB'")
+        error = refusal(cluster, "SELECT * FROM id_gen_fleet()")
+        assert error.message == "this server belongs to no fleet"
+
+
 # Takes so many IDs that a block is left half used; then waits, and takes another.
 ACROSS_A_CHANGE = """
 CREATE FUNCTION across_a_change() RETURNS int LANGUAGE plpgsql AS $$
