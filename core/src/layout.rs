@@ -522,6 +522,11 @@ impl Layout {
             | self.worker.put(self.number(Field::Worker, worker)?.into()))
     }
 
+    /// The bits of an ID that hold the datacenter and the worker.
+    pub const fn node_mask(&self) -> u64 {
+        self.datacenter.put(u64::MAX) | self.worker.put(u64::MAX)
+    }
+
     /// Checks a number against the width of its field.
     ///
     /// # Errors

@@ -14,6 +14,8 @@ pub struct Replayed {
     pub until_ms: i64,
     /// The position in the log where the bound's record ends.
     pub log_position: u64,
+    /// The timeline on which it was logged: this server's, or one of those before it.
+    pub timeline: u32,
 }
 
 /// The bytes that say "no ID of this Unix millisecond or later was handed out before this". All numbers

@@ -94,10 +94,19 @@ pub struct StartupContext {
     pub upgraded_ms: Option<i64>,
     /// The directory of its files, if there is one in which IDs must not be generated twice.
     pub directory: Option<Directory>,
-    /// Its worker and datacenter ID, if they were assigned manually.
-    pub assigned: Option<Number>,
+    /// Its worker and datacenter ID, as far as no other copy of it may have them.
+    pub assignment: Assignment,
     /// Whether a superuser confirmed that no other copy of its data directory is in use, and its original is not either.
     pub is_only_copy: bool,
+}
+
+/// How a server has its worker and datacenter ID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Assignment {
+    /// From a fleet's registry, which grants them to no other server.
+    Registry,
+    /// From its settings, of which a copy has the same; `None` if none is set yet.
+    Manual(Option<Number>),
 }
 
 /// Where a server starts to make IDs.
@@ -119,14 +128,20 @@ pub enum StartupError {
         /// The cluster in the record.
         found: u64,
     },
-    /// The record was written in another directory with the same worker ID: this directory is a copy.
+    /// The record was written in another directory, whose server may have the same worker ID: this directory is a copy.
     Copied {
-        /// The worker and datacenter ID of both.
-        number: Number,
+        /// The worker and datacenter ID in the record, if it has them.
+        number: Option<Number>,
         /// The directory in the record.
         original: Directory,
         /// The directory of this server.
         copy: Directory,
+    },
+    /// Another server reserved IDs on this timeline, and this one did not: its directory is a copy, of a time before that
+    /// server's first reservation.
+    ReservedByAnother {
+        /// The timeline of both.
+        timeline: u32,
     },
     /// IDs of the new layout would not be above all IDs of the old one.
     LayoutBelow {
@@ -149,13 +164,18 @@ pub fn start_point(
 ) -> Result<StartPoint, StartupError> {
     match stored {
         StoredRecord::Lost => Err(StartupError::Lost),
-        StoredRecord::Absent if context.timeline == FIRST_TIMELINE => {
-            let start =
-                StartPoint { first_ms: i64::MIN, monitor: ClockMonitor::new(context.clock) };
+        StoredRecord::Absent => {
+            check_copy(None, context)?;
+            let is_new =
+                context.timeline == FIRST_TIMELINE && !is_reserved_by_another(None, context);
+            let start = if is_new {
+                StartPoint { first_ms: i64::MIN, monitor: ClockMonitor::new(context.clock) }
+            } else {
+                // A standby that was made before the first ID has no file of those that came after.
+                above_clocks(context)
+            };
             Ok(above_all_sources(start, None, context))
         }
-        // A standby that was made before the first ID has no file of those that came after.
-        StoredRecord::Absent => Ok(above_all_sources(above_clocks(context), None, context)),
         // What `pg_upgrade` filled has the tables of another cluster, and may have its file too.
         StoredRecord::Found(record)
             if record.system_identifier != context.system_identifier
@@ -164,7 +184,7 @@ pub fn start_point(
             Err(StartupError::OtherSystem { found: record.system_identifier })
         }
         StoredRecord::Found(record) => {
-            check_directory(record, context)?;
+            check_copy(Some(record), context)?;
             let start = above_all_sources(after(record, context), Some(record), context);
             check_layout(record, context, start.first_ms)?;
             Ok(start)
@@ -192,17 +212,37 @@ fn above_all_sources(
 /// The bound that was replayed here, in Unix milliseconds, unless the record takes precedence over it.
 pub fn replayed_ms(record: Option<&Record>, context: &StartupContext) -> Option<i64> {
     let replayed = context.replayed?;
-    // Positions in the log of another timeline or cluster cannot be compared.
-    let accounted_to = record
-        .filter(|record| is_same_timeline(record, context))
-        .and_then(|record| record.log_position);
-    let is_accounted = accounted_to.is_some_and(|position| position >= replayed.log_position);
+    let is_accounted = record.is_some_and(|record| is_accounted(record, replayed, context));
     (!is_accounted).then_some(replayed.until_ms)
+}
+
+/// Whether a record was written with knowledge of a bound that was replayed here.
+fn is_accounted(record: &Record, replayed: Replayed, context: &StartupContext) -> bool {
+    // Positions in the log of another timeline or cluster cannot be compared.
+    let is_same_timeline = is_same_timeline(record, context);
+    let is_later = record.log_position.is_some_and(|position| position >= replayed.log_position);
+    // A timeline begins with a server that has replayed all that came before.
+    let is_of_history = is_same_timeline || is_own_of_earlier_timeline(record, context);
+    (is_same_timeline && is_later) || (is_of_history && replayed.timeline < record.timeline)
 }
 
 /// Whether a record was written by this server, or by one of which this one is a copy, since the last promotion of either.
 fn is_same_timeline(record: &Record, context: &StartupContext) -> bool {
     (record.system_identifier, record.timeline) == (context.system_identifier, context.timeline)
+}
+
+/// Whether a record was written in this directory, before a promotion.
+fn is_own_of_earlier_timeline(record: &Record, context: &StartupContext) -> bool {
+    let directories = record.directory.zip(context.directory);
+    record.system_identifier == context.system_identifier
+        && record.timeline < context.timeline
+        && directories.is_some_and(|(recorded, own)| recorded.is_same(&own))
+}
+
+/// Whether another server reserved IDs on this timeline. What this one reserves is in its record before it is in the log.
+fn is_reserved_by_another(record: Option<&Record>, context: &StartupContext) -> bool {
+    let is_recorded = record.is_some_and(|record| is_same_timeline(record, context));
+    !is_recorded && context.replayed.is_some_and(|replayed| replayed.timeline == context.timeline)
 }
 
 /// The directory in which a record of this timeline was written, and this server's own, if they differ.
@@ -211,15 +251,39 @@ fn copied(record: &Record, context: &StartupContext) -> Option<(Directory, Direc
     (is_same_timeline(record, context) && !original.is_same(&copy)).then_some((original, copy))
 }
 
-/// Refuses a copy that may generate with the worker ID of its original.
-fn check_directory(record: &Record, context: &StartupContext) -> Result<(), StartupError> {
-    let Some((original, copy)) = copied(record, context) else { return Ok(()) };
-    match (record.number(), context.assigned) {
-        (Some(recorded), Some(number)) if recorded == number && !context.is_only_copy => {
-            Err(StartupError::Copied { number, original, copy })
+/// Refuses a copy that may generate with the worker ID of its original, now or once it has a worker ID: a server that has
+/// started is not checked again.
+///
+/// # Errors
+/// [`StartupError::Copied`] or [`StartupError::ReservedByAnother`].
+pub fn check_copy(record: Option<&Record>, context: &StartupContext) -> Result<(), StartupError> {
+    let Assignment::Manual(number) = context.assignment else { return Ok(()) };
+    if context.is_only_copy {
+        return Ok(());
+    }
+    if is_reserved_by_another(record, context) {
+        return Err(StartupError::ReservedByAnother { timeline: context.timeline });
+    }
+    let Some(record) = record else { return Ok(()) };
+    match copied(record, context) {
+        Some((original, copy)) if may_repeat(record, number, context) => {
+            Err(StartupError::Copied { number: record.number(), original, copy })
         }
         _ => Ok(()),
     }
+}
+
+/// Whether IDs of a number in this server's layout may be those of the server that wrote a record.
+fn may_repeat(record: &Record, number: Option<Number>, context: &StartupContext) -> bool {
+    // A server without a number may get any.
+    let Some((recorded, number)) = record.number().zip(number) else { return true };
+    let node_bits = |layout: &Layout, Number { datacenter, worker }| {
+        layout.node_bits(datacenter.into(), worker.into())
+    };
+    let bits = (node_bits(&record.layout, recorded), node_bits(&context.layout, number));
+    let (Ok(recorded_bits), Ok(own_bits)) = bits else { return true };
+    let shared = record.layout.node_mask() & context.layout.node_mask();
+    recorded == number || (recorded_bits ^ own_bits) & shared == 0
 }
 
 /// Above the IDs of a server whose clock may have shown this time.
@@ -240,7 +304,9 @@ fn after(record: &Record, context: &StartupContext) -> StartPoint {
     // Timelines of two clusters say nothing of each other.
     let same_system = record.system_identifier == context.system_identifier;
     let is_promoted = same_system && record.timeline != context.timeline;
-    if is_promoted || (context.is_only_copy && copied(record, context).is_some()) {
+    let is_copy =
+        copied(record, context).is_some() || is_reserved_by_another(Some(record), context);
+    if is_promoted || (context.is_only_copy && is_copy) {
         // Written by the server that this one was copied from, which continued without it. Its commits that arrived here
         // came with a bound; the clocks cover those that did not.
         return above_clocks(context);

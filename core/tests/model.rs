@@ -21,7 +21,7 @@ use id_gen_core::lead::LeadLimit;
 use id_gen_core::observe::{Denied, first_above};
 use id_gen_core::replicated::Replayed;
 use id_gen_core::reservation::Record;
-use id_gen_core::startup::{self, StartPoint, StartupContext, StoredRecord};
+use id_gen_core::startup::{self, Assignment, StartPoint, StartupContext, StoredRecord};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 const TICK_MS: u32 = 1000;
@@ -232,14 +232,17 @@ impl World {
             boot: 1,
             clock,
             last_replayed_ms: None,
-            replayed: state
-                .replayed_until_ms
-                .filter(|_| self.fault != Fault::IgnoreReplayed)
-                .map(|until_ms| Replayed { until_ms, log_position: LAST_LOGGED }),
+            replayed: state.replayed_until_ms.filter(|_| self.fault != Fault::IgnoreReplayed).map(
+                |until_ms| Replayed {
+                    until_ms,
+                    log_position: LAST_LOGGED,
+                    timeline: 1 + u32::from(state.failovers),
+                },
+            ),
             max_lead_ms: 0,
             upgraded_ms: None,
             directory: None,
-            assigned: None,
+            assignment: Assignment::Registry,
             is_only_copy: false,
         };
         let stored = match state.disk {

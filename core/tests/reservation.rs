@@ -13,7 +13,7 @@ use id_gen_core::presets;
 use id_gen_core::replicated::{self, Replayed};
 use id_gen_core::reservation::{Damage, Record, RecordedNode, VERSION};
 use id_gen_core::startup::{
-    self, StartupContext, StartupError, StoredRecord, UNSEEN_CLOCK_MARGIN_MS,
+    self, Assignment, StartupContext, StartupError, StoredRecord, UNSEEN_CLOCK_MARGIN_MS,
 };
 use proptest::prelude::*;
 
@@ -61,14 +61,14 @@ fn context() -> StartupContext {
         max_lead_ms: 5_000,
         upgraded_ms: None,
         directory: Some(DIRECTORY),
-        assigned: Some(NUMBER),
+        assignment: Assignment::Manual(Some(NUMBER)),
         is_only_copy: false,
     }
 }
 
 /// A bound that was logged after the file of [`record`] was written.
 fn logged_later(until_ms: i64) -> Option<Replayed> {
-    Some(Replayed { until_ms, log_position: LOG_POSITION + 1 })
+    Some(Replayed { until_ms, log_position: LOG_POSITION + 1, timeline: 1 })
 }
 
 fn first_ms(stored: &StoredRecord, context: &StartupContext) -> i64 {
@@ -245,7 +245,7 @@ proptest! {
         log_position in any::<u64>(),
     ) {
         let replayed_ms = NOW_MS + by_ms;
-        let replayed = Some(Replayed { until_ms: replayed_ms, log_position });
+        let replayed = Some(Replayed { until_ms: replayed_ms, log_position, timeline: 1 });
         let promoted = StartupContext { timeline: 2, replayed, ..context() };
         let stored = if copied {
             StoredRecord::Found(Record { until_ms: replayed_ms + copied_by_ms, ..record() })
@@ -293,16 +293,71 @@ fn bytes_that_standbys_did_not_get_say_nothing() {
 }
 
 #[test]
-fn a_server_that_lost_its_directory_begins_above_what_it_replayed_of_its_own() {
-    let replayed = StartupContext { replayed: logged_later(NOW_MS + 9_000), ..context() };
-    assert_eq!(first_ms(&StoredRecord::Absent, &replayed), NOW_MS + 9_000);
+fn a_server_without_a_record_that_replayed_one_of_its_timeline_is_refused_as_a_copy() {
+    let until_ms = NOW_MS + 9_000;
+    let copy = StartupContext { replayed: logged_later(until_ms), ..context() };
+    let refused = |timeline| Err(StartupError::ReservedByAnother { timeline });
+    assert_eq!(startup::start_point(&StoredRecord::Absent, &copy), refused(1));
+    let confirmed = StartupContext { is_only_copy: true, ..copy };
+    assert_eq!(first_ms(&StoredRecord::Absent, &confirmed), until_ms);
+    let low = StartupContext { replayed: logged_later(NOW_MS), ..confirmed };
+    let above_clocks = startup::above_clocks(&low).first_ms;
+    assert_eq!(first_ms(&StoredRecord::Absent, &low), above_clocks, "what was not logged");
+    let of_fleet = StartupContext { assignment: Assignment::Registry, ..copy };
+    assert!(startup::start_point(&StoredRecord::Absent, &of_fleet).is_ok());
+}
+
+#[test]
+fn a_standby_that_followed_a_promotion_is_refused_unless_it_is_promoted() {
+    let followed = |timeline, logged_on| StartupContext {
+        timeline,
+        replayed: Some(Replayed {
+            until_ms: NOW_MS,
+            log_position: LOG_POSITION + 1,
+            timeline: logged_on,
+        }),
+        directory: Some(OTHER_DIRECTORY),
+        ..context()
+    };
+    for directory in [None, Some(DIRECTORY), Some(OTHER_DIRECTORY)] {
+        let stored = StoredRecord::Found(Record { directory, ..record() });
+        let start = |context| startup::start_point(&stored, &context);
+        let refused = Err(StartupError::ReservedByAnother { timeline: 2 });
+        assert_eq!(start(followed(2, 2)), refused, "its signal file was removed");
+        assert!(start(StartupContext { is_only_copy: true, ..followed(2, 2) }).is_ok());
+        assert!(start(followed(2, 1)).is_ok(), "promoted to timeline 2");
+        assert!(start(followed(3, 2)).is_ok(), "promoted to timeline 3");
+    }
+    let own = Record { timeline: 2, directory: Some(OTHER_DIRECTORY), ..record() };
+    let crashed = startup::start_point(&StoredRecord::Found(own), &followed(2, 2));
+    assert!(crashed.is_ok(), "its own reservation");
+}
+
+/// A superuser may have lowered a bound that was replayed before.
+#[test]
+fn what_was_replayed_before_the_timeline_of_a_file_stays_accounted_for() {
+    let until_ms = NOW_MS + 3_600_000;
+    let first = |timeline, record: Record| {
+        let replayed = Some(Replayed { until_ms, log_position: LOG_POSITION + 1, timeline: 1 });
+        let context = StartupContext { timeline, replayed, ..context() };
+        first_ms(&StoredRecord::Found(record), &context)
+    };
+    let promoted = Record { timeline: 2, ..record() };
+    let of_older_version = Record { directory: None, log_position: None, ..promoted.clone() };
+    assert_eq!(first(2, promoted.clone()), promoted.until_ms);
+    assert_eq!(first(2, of_older_version.clone()), promoted.until_ms);
+    assert!(first(3, promoted.clone()) < until_ms, "promoted again");
+    assert_eq!(first(3, of_older_version), until_ms, "perhaps of another server");
+    let of_other = Record { directory: Some(OTHER_DIRECTORY), ..promoted };
+    assert_eq!(first(3, of_other), until_ms);
+    assert_eq!(first(2, record()), until_ms, "of the old primary");
 }
 
 #[test]
 fn a_file_takes_precedence_over_what_was_logged_before_it() {
     let until_ms = NOW_MS + 3_600_000;
     let first = |log_position, record: Record| {
-        let replayed = Some(Replayed { until_ms, log_position });
+        let replayed = Some(Replayed { until_ms, log_position, timeline: 1 });
         first_ms(&StoredRecord::Found(record), &StartupContext { replayed, ..context() })
     };
     for log_position in [LOG_POSITION - 1, LOG_POSITION] {
@@ -312,7 +367,8 @@ fn a_file_takes_precedence_over_what_was_logged_before_it() {
     // A file of an older version does not say where it ends, and another cluster's log is another line.
     assert_eq!(first(LOG_POSITION, Record { log_position: None, ..record() }), until_ms);
     let upgraded = StartupContext {
-        replayed: Some(Replayed { until_ms, log_position: LOG_POSITION }),
+        timeline: 2,
+        replayed: Some(Replayed { until_ms, log_position: LOG_POSITION, timeline: 1 }),
         upgraded_ms: Some(NOW_MS - 60_000),
         ..context()
     };
@@ -325,19 +381,25 @@ fn a_copy_with_the_worker_id_of_its_original_is_refused() {
     let copy = StartupContext { directory: Some(OTHER_DIRECTORY), ..context() };
     let stored = StoredRecord::Found(record());
     let refused =
-        StartupError::Copied { number: NUMBER, original: DIRECTORY, copy: OTHER_DIRECTORY };
+        StartupError::Copied { number: Some(NUMBER), original: DIRECTORY, copy: OTHER_DIRECTORY };
     assert_eq!(startup::start_point(&stored, &copy), Err(refused));
     let is_let_in = |stored: StoredRecord, context: StartupContext| {
         startup::start_point(&stored, &context).is_ok()
     };
-    for assigned in
-        [None, Some(Number { worker: 8, ..NUMBER }), Some(Number { datacenter: 2, ..NUMBER })]
-    {
-        assert!(is_let_in(stored.clone(), StartupContext { assigned, ..copy }), "{assigned:?}");
+    for other in [Number { worker: 8, ..NUMBER }, Number { datacenter: 2, ..NUMBER }] {
+        let assignment = Assignment::Manual(Some(other));
+        assert!(is_let_in(stored.clone(), StartupContext { assignment, ..copy }), "{other:?}");
     }
+    // A server that has started is not checked again when it gets a number.
+    let without = StartupContext { assignment: Assignment::Manual(None), ..copy };
+    assert_eq!(startup::start_point(&stored, &without), Err(refused));
+    let of_fleet = StartupContext { assignment: Assignment::Registry, ..copy };
+    assert!(is_let_in(stored.clone(), of_fleet));
     let of_older_version = Record { directory: None, ..record() };
     assert!(is_let_in(StoredRecord::Found(of_older_version), copy));
-    assert!(is_let_in(StoredRecord::Found(Record { node: None, ..record() }), copy));
+    let unnumbered = StoredRecord::Found(Record { node: None, ..record() });
+    let refused = StartupError::Copied { number: None, original: DIRECTORY, copy: OTHER_DIRECTORY };
+    assert_eq!(startup::start_point(&unnumbered, &copy), Err(refused));
     assert!(is_let_in(stored.clone(), StartupContext { directory: None, ..copy }));
     assert!(is_let_in(stored.clone(), StartupContext { timeline: 2, ..copy }), "promoted");
     assert!(is_let_in(stored.clone(), StartupContext { is_only_copy: true, ..copy }));
@@ -346,6 +408,27 @@ fn a_copy_with_the_worker_id_of_its_original_is_refused() {
     assert!(is_let_in(StoredRecord::Found(carried), upgraded), "filled by pg_upgrade");
     let granted = startup::granted_start_point(&stored, &copy, NOW_MS);
     assert_eq!(granted.map(|start| start.first_ms), Ok(NOW_MS), "a member of a fleet");
+}
+
+#[test]
+fn a_copy_with_another_layout_is_refused_if_the_same_ids_are_possible() {
+    let layout_of = |text: &str| text.parse::<Layout>().unwrap();
+    let split = layout_of("epoch=2024-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:6");
+    let joined = layout_of("epoch=2024-01-01 tick=1ms time:41 worker:10 sequence:6");
+    let stored = StoredRecord::Found(Record { layout: split, ..record() });
+    let start = |worker| {
+        let assignment = Assignment::Manual(Some(Number { datacenter: 0, worker }));
+        let context = StartupContext {
+            layout: joined,
+            directory: Some(OTHER_DIRECTORY),
+            assignment,
+            ..context()
+        };
+        startup::start_point(&stored, &context)
+    };
+    let same = (NUMBER.datacenter << 5) | NUMBER.worker;
+    assert!(matches!(start(same), Err(StartupError::Copied { .. })));
+    assert!(!matches!(start(same + 1), Err(StartupError::Copied { .. })));
 }
 
 #[test]

@@ -30,5 +30,6 @@ pub mod ticket_file;
 pub mod upgrade;
 
 pub use reservation_file::{
-    boot, clock_tick, directory, invalid_layout, layout_of_this_run, read, write,
+    boot, clock_tick, directory, invalid_layout, layout_of_this_run, read, recorded_directory,
+    write,
 };

@@ -7,7 +7,7 @@ use id_gen_core::startup::StoredRecord;
 use crate::durable::{place, reservation_file};
 use crate::error::{Error, Reason};
 use crate::pg::logged_page::{self, ReplayedPage};
-use crate::pg::server;
+use crate::pg::{server, wal};
 
 /// Tells the standbys a bound, in Unix milliseconds. Raises no error.
 pub fn write(until_ms: i64) {
@@ -33,7 +33,8 @@ pub fn read() -> Result<Option<Replayed>, Error> {
 
 fn bound_of(page: &ReplayedPage<SIZE>) -> Option<Replayed> {
     let until_ms = decode(&page.bytes)?;
-    Some(Replayed { until_ms, log_position: page.lsn.0 })
+    let timeline = wal::timeline_of(page.lsn);
+    Some(Replayed { until_ms, log_position: page.lsn.0, timeline })
 }
 
 /// Whether the reservation was written by this server: in this directory, on this timeline. Then it is ahead of all bounds

@@ -36,7 +36,7 @@ pub fn read() -> Result<StoredRecord, Error> {
     Ok(if lost { StoredRecord::Lost } else { StoredRecord::Absent })
 }
 
-/// Makes a record durable, with the directory in which it is written.
+/// Makes a record durable: with the directory in it, or if it has none, with that in which it is written.
 ///
 /// # Errors
 /// If it can't be written.
@@ -47,11 +47,14 @@ pub fn write(record: Record) -> Result<(), Error> {
 
 fn write_files(mut record: Record) -> io::Result<()> {
     file::make_directory()?;
+    let is_own = record.directory.is_none();
     for _ in 0..2 {
-        record.directory = place::directory()?;
+        if is_own {
+            record.directory = place::directory()?;
+        }
         file::replace(TEMPORARY, RESERVATION_FILE, &record.encode())?;
         // On overlayfs the first write moves a directory of an image to the container's layer, where it is another one.
-        if place::directory()? == record.directory {
+        if !is_own || place::directory()? == record.directory {
             break;
         }
     }
@@ -71,6 +74,11 @@ fn readable() -> Option<Record> {
         Ok(StoredRecord::Found(record)) => Some(record),
         _ => None,
     }
+}
+
+/// The directory in the record.
+pub fn recorded_directory() -> Option<Directory> {
+    readable()?.directory
 }
 
 /// The layout of the IDs that this server reserved last.

@@ -822,7 +822,9 @@ fn startup_message(error: &StartupError, layout: &Layout) -> Message {
         )
         .detail(format!("Its system identifier is {found}, not this server's."))
         .hint(hint::RESET),
-        StartupError::Copied { number: Number { worker, datacenter }, original, copy } => Message::new(
+        StartupError::Copied {
+            number: Some(Number { worker, datacenter }), original, copy
+        } => Message::new(
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             "this data directory is a copy with the worker ID of its original",
         )
@@ -834,6 +836,18 @@ fn startup_message(error: &StartupError, layout: &Layout) -> Message {
             hint::assign_worker_id(layout.max_number(Field::Worker), hint::UNUSED),
             hint::ACCEPT_COPY
         )),
+        StartupError::Copied { number: None, original, copy } => copy_of_unknown(
+            format!(
+                "File \"{RESERVATION_FILE}\" was written without a worker ID in a directory with {original}; this one has {copy}."
+            ),
+            layout,
+        ),
+        StartupError::ReservedByAnother { timeline } => copy_of_unknown(
+            format!(
+                "The write-ahead log has a reservation on timeline {timeline}, and file \"{RESERVATION_FILE}\" has none: another server made it, or the file was removed."
+            ),
+            layout,
+        ),
         StartupError::LayoutBelow { old, highest_old, lowest_new } => Message::new(
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             "the new id_gen.layout could repeat snowflakes of the old one",
@@ -843,6 +857,19 @@ fn startup_message(error: &StartupError, layout: &Layout) -> Message {
         ))
         .hint(format!("Set it back, and restart the server: ALTER SYSTEM SET id_gen.layout = '{old}'; or, if that may happen, let a superuser run: SELECT id_gen_accept_layout();")),
     }
+}
+
+/// A copy whose original's worker ID is not known, so that another worker ID alone does not show that they differ.
+fn copy_of_unknown(found: String, layout: &Layout) -> Message {
+    Message::new(
+        Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "this data directory is a copy, and may have the worker ID of its original",
+    )
+    .detail(format!("{found} If both servers have the same worker ID, they generate the same snowflakes."))
+    .hint(format!(
+        "If the original or another copy may be used again, {} Once no other server has this worker ID, a superuser can confirm that: SELECT id_gen_accept_copy(is_only_one => true);",
+        hint::assign_worker_id(layout.max_number(Field::Worker), hint::UNUSED)
+    ))
 }
 
 fn range_message(error: &RangeError, layout: &Layout) -> Message {

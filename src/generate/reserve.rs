@@ -86,6 +86,7 @@ pub fn write(
     identity: &Identity,
     reservation: Reservation,
 ) -> Result<(), Error> {
+    let is_for_tests = shared.test_start().is_some();
     let record = Record {
         system_identifier: server::system_identifier(),
         // No session claims before recovery is over, and the keeper starts after it.
@@ -93,7 +94,7 @@ pub fn write(
         layout,
         until_ms: reservation.until_ms,
         // Of no boot, so that the clock of a server for tests is not compared with the machine's later.
-        boot: if shared.test_start().is_some() { UNKNOWN_BOOT } else { durable::boot() },
+        boot: if is_for_tests { UNKNOWN_BOOT } else { durable::boot() },
         clock: reservation.clock,
         server_start_us: server::start_us(),
         node: shared.number_to_record(&shared.lock(), identity).map(
@@ -105,7 +106,8 @@ pub fn write(
         ),
         // Nothing is logged between this and the write: whoever logs a bound holds this lock.
         log_position: Some(wal::end().0),
-        directory: None,
+        // Copies of a server for tests are not refused, and have to be known as copies once their tests end.
+        directory: if is_for_tests { durable::recorded_directory() } else { None },
     };
     let since_ns = clock::mono_ns();
     let written = durable::write(record).and_then(|()| write_witness(shared, reservation.until_ms));

@@ -4,11 +4,14 @@
 //! **Locking.** Whoever starts holds the reservation's lock; see [`crate::generate::reserve`].
 
 use id_gen_core::allocator::Allocator;
-use id_gen_core::fleet::Number;
+use id_gen_core::directory::Directory;
 use id_gen_core::identity::{Identity, IdentitySource};
 use id_gen_core::layout::Layout;
 use id_gen_core::replicated::Replayed;
-use id_gen_core::startup::{self, StartPoint, StartupContext, StoredRecord};
+use id_gen_core::reservation::Record;
+use id_gen_core::startup::{
+    self, Assignment, StartPoint, StartupContext, StartupError, StoredRecord,
+};
 
 use crate::durable::{self, replicated};
 use crate::error::{Error, Reason};
@@ -42,6 +45,8 @@ pub struct Started {
     pub ready_ms: i64,
     /// Up to which time IDs had been reserved before, as far as is known.
     pub reserved_until_ms: Option<i64>,
+    /// The directory of the original, if this one is a copy that was reset although its worker ID may be the original's.
+    pub reset_copy_of: Option<Directory>,
 }
 
 /// Starts to make IDs once it may write the reservation, if that is safe without a decision.
@@ -92,7 +97,15 @@ pub fn start(
     // From here on nothing is claimed, so that it is known where the old IDs end, and a smaller bound
     // may be written.
     let old = if resets { shared.take_allocator() } else { None };
-    let start = start_point(&context, &number, old.as_ref(), decision)?;
+    let start = start_point(&context, &number, old.as_ref(), decision);
+    if decision == Decision::AcceptLayout
+        && let Err(error) = &start
+        && is_of_copy(error)
+    {
+        accept_layout_of_copy(layout)?;
+    }
+    let start = start?;
+    let reset_copy_of = if resets { original(&context) } else { None };
     let first_of_shards_ms = first_of_shards(&start, &context, resets);
     // What shards made within reach of the clock is not forgotten either.
     let resets_to_ms = resets.then(|| startup::above_clocks(&context).first_ms);
@@ -127,7 +140,7 @@ pub fn start(
     shared.put_shards(&mut state);
     let first_ms = allocator.frontier_ms(&layout).max(context.clock.wall_ms());
     let ready_ms = first_ms.saturating_sub(max_lead_ms.into());
-    Ok(Some(Started { first_ms, ready_ms, reserved_until_ms }))
+    Ok(Some(Started { first_ms, ready_ms, reserved_until_ms, reset_copy_of }))
 }
 
 /// Whether a server could start to make IDs of a layout now.
@@ -178,10 +191,34 @@ impl OwnNumber {
         OwnNumber { identity: state.identity, is_typed: state.has_typed_number() }
     }
 
-    /// The number, if no registry makes sure that no other server has it.
-    fn assigned(&self) -> Option<Number> {
-        let is_assigned = self.identity.source == IdentitySource::Setting;
-        self.identity.number().filter(|_| is_assigned)
+    fn assignment(&self) -> Assignment {
+        match self.identity.source {
+            IdentitySource::Setting => Assignment::Manual(self.identity.number()),
+            IdentitySource::Registry => Assignment::Registry,
+        }
+    }
+}
+
+/// Whether a start failed because this directory is a copy.
+fn is_of_copy(error: &Error) -> bool {
+    use StartupError::{Copied, ReservedByAnother};
+    matches!(error.reason(), Reason::Startup(Copied { .. } | ReservedByAnother { .. }, _))
+}
+
+/// Notes in a copy that its layout may be used, and leaves it a copy: to accept the copy needs a layout that may be used.
+fn accept_layout_of_copy(layout: Layout) -> Result<(), Error> {
+    match durable::read()? {
+        StoredRecord::Found(record) => durable::write(Record { layout, ..record }),
+        StoredRecord::Absent | StoredRecord::Lost => Ok(()),
+    }
+}
+
+/// The directory of the original, if this one is a copy that may generate the same IDs.
+fn original(context: &StartupContext) -> Option<Directory> {
+    let stored = durable::read().ok()?;
+    match startup::check_copy(stored.record(), context) {
+        Err(StartupError::Copied { original, .. }) => Some(original),
+        _ => None,
     }
 }
 
@@ -267,7 +304,7 @@ fn context(
         upgraded_ms: durable::upgrade::time_ms(clock)?,
         // Copies of a server for tests generate the same IDs on purpose.
         directory: if is_for_tests { None } else { durable::directory()? },
-        assigned: number.assigned(),
+        assignment: number.assignment(),
         is_only_copy: false,
     })
 }

@@ -1,6 +1,9 @@
 //! When what was inserted into the write-ahead log outlives a crash, and a failover to a synchronous standby.
 
+use id_gen_core::startup::FIRST_TIMELINE;
 use pgrx::pg_sys;
+
+use crate::pg::server;
 
 /// A place in the log: what was inserted up to here. Zero: nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -10,6 +13,20 @@ pub struct Lsn(pub u64);
 pub fn end() -> Lsn {
     // SAFETY: only reads shared memory.
     Lsn(unsafe { pg_sys::GetXLogInsertRecPtr() })
+}
+
+/// The timeline on which a record was logged that ends here and was replayed by this server. May raise an error of
+/// PostgreSQL's: the history of the timelines can't be read. Only for a server that has left recovery.
+pub fn timeline_of(end: Lsn) -> u32 {
+    let timeline = server::timeline();
+    if timeline == FIRST_TIMELINE {
+        return timeline;
+    }
+    // SAFETY: both allocate in the current memory context, and the list is used before that is reset. Every place is in the
+    // history of a server's own timeline, whose first entry has no beginning and whose last one has no end.
+    unsafe {
+        pg_sys::tliOfPointInHistory(end.0.saturating_sub(1), pg_sys::readTimeLineHistory(timeline))
+    }
 }
 
 /// The wait for a standby was cancelled.

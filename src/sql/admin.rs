@@ -1,11 +1,12 @@
 //! SQL functions with which a superuser decides what the extension does not guess.
 
-use id_gen_core::layout::Layout;
+use id_gen_core::layout::{Field, Layout};
+use id_gen_core::reservation::RESERVATION_FILE;
 use id_gen_core::time::{US_PER_MS, format_ms, unix_ms};
 use pgrx::prelude::*;
 
 use crate::durable::replicated;
-use crate::error::{Error, Message, Reason, report};
+use crate::error::{Error, Message, Reason, hint, report};
 use crate::generate::backend;
 use crate::generate::startup::{self, Decision, Started};
 use crate::generate::test_server;
@@ -63,6 +64,7 @@ sql_function! {
         }
         if let Some(started) = start(Decision::Reset { above_ms })? {
             warn_of_repeats(&layout, &started, call.function());
+            warn_of_copy(&layout, &started, call.function());
             announce_wait(&started, "If that time was mistyped, take it back: SELECT id_gen_reset_reservation(above => now());", call.function());
         }
         Ok(call.void())
@@ -103,6 +105,24 @@ fn warn_of_repeats(layout: &Layout, started: &Started, function: pg_sys::Oid) {
             format_ms(until_ms)
         ))
         .hint(format!("Look for IDs from {first_id} on in your tables, and give such rows new ones before the clock gets there. Where a table tells other servers the commit horizon, lower it: UPDATE horizon SET id = (SELECT snowflake_safe_horizon());"));
+        report::tell(warning, PgLogLevel::WARNING, function);
+    }
+}
+
+/// Says that a reset made a copy a server of its own, with a worker ID that its original may have.
+fn warn_of_copy(layout: &Layout, started: &Started, function: pg_sys::Oid) {
+    if let Some(original) = started.reset_copy_of {
+        let warning = Message::new(
+            PgSqlErrorCode::ERRCODE_WARNING,
+            "this data directory is a copy, and may have the worker ID of its original",
+        )
+        .detail(format!(
+            "Until now, file \"{RESERVATION_FILE}\" was that of a directory with {original}."
+        ))
+        .hint(format!(
+            "If the original or another copy may be used again, {}",
+            hint::assign_worker_id(layout.max_number(Field::Worker), hint::UNUSED)
+        ));
         report::tell(warning, PgLogLevel::WARNING, function);
     }
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import GENERATING, Cluster, SqlError
+from harness import GENERATING, PRELOAD, Cluster, SqlError
 from harness.checks import checks, wait_for
 from harness.ids import (
     NARROW,
@@ -36,7 +36,9 @@ NEAR = "id_gen.max_lead = '5s'\n"
 HOUR_AHEAD = "SELECT id_gen_reset_reservation(above => now() + '1 hour')"
 ACCEPT = "SELECT id_gen_accept_copy(is_only_one => true)"
 REFUSED = "this data directory is a copy with the worker ID of its original"
+REFUSED_AS_POSSIBLE = "this data directory is a copy, and may have the worker ID of its original"
 LEAD_MS = 1_000
+OTHER_LAYOUT = "epoch=2026-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:6"
 
 
 def assert_is_refused_as_copy(cluster: Cluster) -> SqlError:
@@ -49,6 +51,39 @@ def assert_is_refused_as_copy(cluster: Cluster) -> SqlError:
     assert check.status == "error"
     assert check.found.startswith(REFUSED)
     return error
+
+
+def assert_is_refused_as_possible_copy(cluster: Cluster) -> None:
+    """The original's worker ID is not known, so another one alone is no way out."""
+    for _ in range(2):
+        error = refusal(cluster)
+        assert (error.sqlstate, error.message) == ("55000", REFUSED_AS_POSSIBLE)
+        assert (error.hint or "").endswith(f"{ACCEPT};")
+        change(cluster, "worker_id", 2)
+        cluster.poll_until("SHOW id_gen.worker_id", expected="2")
+
+
+def start_without_signal_file(standby: Cluster) -> None:
+    standby.stop()
+    (standby.data / "standby.signal").unlink()
+    standby.start()
+    assert standby.psql("SELECT pg_is_in_recovery()") == "f"
+
+
+def follow(standby: Cluster, primary: Cluster) -> None:
+    standby.psql(f"ALTER SYSTEM SET primary_conninfo = '{primary.conninfo()}'")
+    standby.restart()
+    primary.wait_for_catchup(standby)
+
+
+@contextmanager
+def copied(conf: str = NARROW + PATIENT) -> Iterator[tuple[Cluster, Cluster]]:
+    """A server that has generated, and a copy of its files."""
+    with Cluster("original", conf=conf) as original:
+        original.psql("CREATE EXTENSION id_gen")
+        next_id(original)
+        with Cluster("copy", clone_of=original) as copy:
+            yield original, copy
 
 
 @contextmanager
@@ -175,3 +210,119 @@ def test_a_directory_that_was_renamed_is_the_same_and_one_that_was_copied_elsewh
         assert wait_for(cluster, "reservation", "ok")
         cluster.restart()
         assert next_id(cluster) > last
+
+
+def test_a_standby_that_followed_a_promotion_and_lost_its_signal_file_is_refused() -> None:
+    with Cluster("primary", conf=NARROW + PATIENT) as primary:
+        primary.psql("CREATE EXTENSION id_gen; CREATE TABLE item (id bigint)")
+        next_id(primary)
+        with (
+            Cluster("promoted", standby_of=primary, conf=PATIENT) as promoted,
+            Cluster("standby", standby_of=primary, conf=PATIENT) as standby,
+        ):
+            primary.wait_for_catchup(promoted)
+            primary.wait_for_catchup(standby)
+            primary.stop()
+            promoted.promote()
+            next_id(promoted)
+            promoted.psql("INSERT INTO item VALUES (1)")
+            follow(standby, promoted)
+            last = next_id(promoted)
+            start_without_signal_file(standby)
+            assert_is_refused_as_possible_copy(standby)
+            promoted.kill9()
+            # What it reserved itself does not make it a copy.
+            promoted.start()
+            last = max(last, next_id(promoted))
+            promoted.stop()
+            standby.psql(ACCEPT)
+            assert next_id(standby) > last
+            standby.restart("immediate")
+            assert next_id(standby) > last
+
+
+def test_a_standby_that_was_made_before_the_first_id_and_lost_its_signal_file_is_refused() -> None:
+    with Cluster("primary", conf=NARROW.replace("id_gen.worker_id = 1", "") + PATIENT) as primary:
+        primary.psql("CREATE EXTENSION id_gen; CREATE TABLE item (id bigint)")
+        with Cluster("standby", standby_of=primary, conf=f"{PATIENT}id_gen.worker_id = 1\n") as standby:
+            change(primary, "worker_id", 1)
+            primary.poll_until("SELECT snowflake_next() > 0")
+            primary.psql("INSERT INTO item VALUES (1)")
+            primary.wait_for_catchup(standby)
+            start_without_signal_file(standby)
+            assert not Reservation(standby).file.exists()
+            assert_is_refused_as_possible_copy(standby)
+            last = next_id(primary)
+            primary.stop()
+            standby.psql(ACCEPT)
+            assert next_id(standby) > last
+
+
+def test_a_bound_that_a_superuser_lowered_stays_lowered_over_a_second_promotion() -> None:
+    with Cluster("primary", conf=GENERATING + FAR) as primary:
+        primary.psql("CREATE EXTENSION id_gen; CREATE TABLE item (id bigint)")
+        next_id(primary)
+        with Cluster("standby", standby_of=primary, conf=FAR) as standby:
+            primary.psql(HOUR_AHEAD)
+            primary.psql("INSERT INTO item VALUES (1)")
+            primary.wait_for_catchup(standby)
+            primary.stop()
+            standby.promote()
+            standby.psql("SELECT id_gen_reset_reservation(above => now())")
+            next_id(standby)
+            standby.stop()
+            signal_file = standby.data / "standby.signal"
+            signal_file.touch()
+            shutil.chown(signal_file, standby.data.owner(), standby.data.group())
+            standby.start()
+            standby.promote()
+            age = "SELECT snowflake_timestamp(snowflake_next()) < now() + interval '30 min'"
+            assert standby.psql(age) == "t"
+            assert Reservation(standby).fields["timeline"] == "3"
+
+
+def test_a_copy_whose_worker_id_is_removed_stays_a_copy() -> None:
+    with copied() as (_, copy):
+        assert_is_refused_as_copy(copy)
+        change(copy, "worker_id", -1)
+        copy.poll_until("SHOW id_gen.worker_id", expected="-1")
+        assert refusal(copy, "SELECT id_gen_accept_layout()").message == REFUSED
+        change(copy, "worker_id", 1)
+        copy.poll_until("SHOW id_gen.worker_id", expected="1")
+        assert_is_refused_as_copy(copy)
+
+
+def test_a_copy_with_a_lower_layout_is_accepted_once_both_are() -> None:
+    with copied() as (original, copy):
+        original.stop()
+        copy.psql(f"ALTER SYSTEM SET id_gen.layout = '{OTHER_LAYOUT}'")
+        copy.restart()
+        assert refusal(copy).message == REFUSED
+        assert "id_gen_accept_layout()" in (refusal(copy, ACCEPT).hint or "")
+        assert refusal(copy, "SELECT id_gen_accept_layout()").message == REFUSED
+        assert refusal(copy).message == REFUSED
+        copy.psql(ACCEPT)
+        assert next_id(copy) > 0
+
+
+def test_a_reset_of_a_copy_names_the_directory_of_its_original() -> None:
+    with copied() as (original, copy), copy.connect() as connection:
+        said: list[tuple[str | None, str | None]] = []
+        connection.add_notice_handler(lambda notice: said.append((notice.message_primary, notice.message_detail)))
+        connection.execute("SELECT id_gen_reset_reservation(above => now())")
+        details = dict(said)
+        assert f"inode {Reservation(original).directory.stat().st_ino}" in (details[REFUSED_AS_POSSIBLE] or "")
+        said.clear()
+        connection.execute("SELECT id_gen_reset_reservation(above => now())")
+        assert REFUSED_AS_POSSIBLE not in dict(said), "it is its own now"
+
+
+def test_a_copy_of_a_server_for_tests_is_refused_once_its_tests_end() -> None:
+    with copied(f"{NARROW}{PRELOAD}{PATIENT}id_gen.test_start = '2025-01-01 00:00:00+00'\n") as (original, copy):
+        for cluster in (original, copy):
+            next_id(cluster)
+            cluster.append_conf("id_gen.test_start = ''")
+            cluster.restart()
+            cluster.psql("SELECT id_gen_end_tests()")
+        assert next_id(original) > 0
+        assert_is_refused_as_copy(copy)
