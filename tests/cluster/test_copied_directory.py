@@ -262,7 +262,7 @@ def test_a_bound_that_a_superuser_lowered_stays_lowered_over_a_second_promotion(
     with Cluster("primary", conf=GENERATING + FAR) as primary:
         primary.psql("CREATE EXTENSION id_gen; CREATE TABLE item (id bigint)")
         next_id(primary)
-        with Cluster("standby", standby_of=primary, conf=FAR) as standby:
+        with Cluster("standby", standby_of=primary, conf=NEAR + PATIENT) as standby:
             primary.psql(HOUR_AHEAD)
             primary.psql("INSERT INTO item VALUES (1)")
             primary.wait_for_catchup(standby)
