@@ -459,8 +459,8 @@ pub enum Heed {
 /// Who has written the page of a sequence last.
 ///
 /// The row says so in `log_cnt`: for how many numbers more `nextval()` need not write to the log. Less than none is what
-/// `nextval()` takes for none, so that is what tickets write. `setval()` writes zero; so it lasts until somebody has set the
-/// sequence for this server alone, or until `nextval()` was called, the sequence was declared anew by `ALTER SEQUENCE`, or
+/// `nextval()` takes for none, so that is what tickets write. All others write zero or more; so it lasts until somebody has set
+/// the sequence for this server alone, or until `nextval()` was called, the sequence was declared anew by `ALTER SEQUENCE`, or
 /// `pg_upgrade` has brought it over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
@@ -468,10 +468,8 @@ pub enum Origin {
     Server,
     /// Tickets out of a range of a fleet's registry.
     Fleet,
-    /// `nextval()`.
-    Nextval,
-    /// `setval()` or the sequence's declaration; or `nextval()`, if it is to write to the log the next time.
-    Set,
+    /// `nextval()`, `setval()` or the sequence's declaration.
+    Other,
 }
 
 impl Origin {
@@ -485,7 +483,7 @@ impl Origin {
             Origin::Fleet => -1,
             Origin::Server => -2,
             // Which tickets do not write.
-            Origin::Nextval | Origin::Set => 0,
+            Origin::Other => 0,
         }
     }
 
@@ -493,8 +491,7 @@ impl Origin {
         match log_cnt {
             -2 => Origin::Server,
             -1 => Origin::Fleet,
-            1.. => Origin::Nextval,
-            _ => Origin::Set,
+            _ => Origin::Other,
         }
     }
 }

@@ -649,9 +649,9 @@ impl Tickets {
 
     /// What is to become of the page of a sequence. To be asked while the page is locked.
     ///
-    /// What is held stays if tickets have written the page last, or `nextval()` above all that tickets have taken. Otherwise
-    /// somebody has set the sequence, and what is held is dropped. Numbers then follow the page, which is raised first if it lies
-    /// below numbers that were returned.
+    /// What is held stays only if tickets have written the page last. After `nextval()`, `setval()` and all else it is dropped:
+    /// the page does not say how often the sequence was set before. Numbers then follow the page, which is raised first if it
+    /// lies below numbers that were returned.
     pub fn heed(&self, held: Held, page: &OnPage) -> Heed {
         if page.origin.is_tickets() {
             return Heed::Keep;
@@ -660,12 +660,9 @@ impl Tickets {
         let mut table = self.lock.lock();
         let Some((_, owned)) = self.owned(&mut table, held) else { return Heed::Follow };
         let Owned { steps, counts: TicketCounts { last, .. }, .. } = *owned;
-        let next = steps.next(page.counter);
-        let is_above = |last: i64| next.is_none_or(|next| next > last);
-        let is_nextval = page.origin == Origin::Nextval && last.is_none_or(is_above);
         let is_known = owned.has_heeded(page);
         owned.heeded = Some((page.counter, page.lsn));
-        if is_nextval || is_known {
+        if is_known {
             return Heed::Keep;
         }
         let returned = match self.drop_ranges(&mut table, held.index) {
@@ -676,8 +673,9 @@ impl Tickets {
         let returned = returned.filter(is_number);
         let owned = &mut table.owned[held.index];
         owned.counts.last = returned;
+        let next = steps.next(page.counter);
         match returned {
-            Some(last) if !is_above(last) => {
+            Some(last) if next.is_some_and(|next| next <= last) => {
                 owned.heeded = None;
                 Heed::Raise(last, origin)
             }
