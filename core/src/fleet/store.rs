@@ -310,6 +310,42 @@ impl<S: Store> Keys<S> {
     fn floor_key(&self) -> String {
         format!("{}floor", self.prefix)
     }
+
+    /// Sets the floor by a clock that an administrator vouches for: raises it, or replaces a value that cannot be read or
+    /// is higher than a server with a right clock sets it. Returns the floor then.
+    ///
+    /// # Errors
+    /// If the store has no answer.
+    pub fn repair_floor(&mut self, floor_ms: i64) -> Result<i64, KeysError> {
+        let difference_ms = i64::from(self.meta.terms.clock_difference_ms);
+        let highest_ms = floor_ms.saturating_add(difference_ms);
+        self.move_floor(
+            |current_ms| {
+                if current_ms > highest_ms { highest_ms } else { current_ms.max(floor_ms) }
+            },
+        )
+    }
+
+    /// Replaces the floor by what is decided by it. Returns the floor then.
+    fn move_floor(&mut self, decide: impl Fn(i64) -> i64) -> Result<i64, KeysError> {
+        let key = self.floor_key();
+        let mut current = self.store.get(&key)?;
+        loop {
+            let current_ms = floor_of(current.as_deref());
+            let new_ms = decide(current_ms);
+            if new_ms == current_ms {
+                return Ok(current_ms);
+            }
+            let new = new_ms.to_string();
+            // Also where the fleet is gone: who makes it anew has to know of the numbers in use.
+            let swap = Swap { key: &key, expected: current.as_deref(), new: &new, only_if: None };
+            match self.store.swap(&swap)? {
+                Swapped::Done => return Ok(new_ms),
+                Swapped::Differs { found } => current = found,
+                Swapped::Forbidden => {}
+            }
+        }
+    }
 }
 
 /// Folders of the keys of grants and of shards.
@@ -389,21 +425,7 @@ impl<S: Store> Registry for Keys<S> {
     }
 
     fn raise_floor(&mut self, floor_ms: i64) -> Result<i64, KeysError> {
-        let (key, new) = (self.floor_key(), floor_ms.to_string());
-        let mut current = self.store.get(&key)?;
-        loop {
-            let current_ms = floor_of(current.as_deref());
-            if current_ms >= floor_ms {
-                return Ok(current_ms);
-            }
-            // Also where the fleet is gone: who makes it anew has to know of the numbers in use.
-            let swap = Swap { key: &key, expected: current.as_deref(), new: &new, only_if: None };
-            match self.store.swap(&swap)? {
-                Swapped::Done => return Ok(floor_ms),
-                Swapped::Differs { found } => current = found,
-                Swapped::Forbidden => {}
-            }
-        }
+        self.move_floor(|current_ms| current_ms.max(floor_ms))
     }
 
     fn read(&mut self, number: Number) -> Result<Option<Grant>, KeysError> {
@@ -548,6 +570,24 @@ pub(crate) mod tests {
         assert_eq!(keys.raise_floor(5), Ok(5));
         assert_eq!(keys.raise_floor(3), Ok(5));
         assert_eq!(keys.floor_ms(), Ok(5));
+    }
+
+    #[test]
+    fn an_administrator_replaces_a_floor_that_is_unreadable_or_years_ahead() {
+        let mut keys = fleet();
+        let highest_ms = 5 + i64::from(Terms::DEFAULT.clock_difference_ms);
+        for wrong in ["soon", "99999999999999"] {
+            keys.store.0.insert("/id_gen/f/floor".to_owned(), wrong.to_owned());
+            assert!(keys.raise_floor(5).unwrap() > highest_ms, "a server leaves it as it is");
+            assert_eq!(keys.repair_floor(5), Ok(highest_ms));
+            assert_eq!(keys.floor_ms(), Ok(highest_ms));
+            assert_eq!(
+                keys.repair_floor(5),
+                Ok(highest_ms),
+                "not lower than a right clock sets it"
+            );
+        }
+        assert_eq!(keys.repair_floor(highest_ms + 1), Ok(highest_ms + 1));
     }
 
     #[test]
