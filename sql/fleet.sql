@@ -38,6 +38,13 @@ REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_lower(integer, integer) FROM
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_lower(integer, integer) IS
     'release a number whose bound a wrong clock has set too far ahead, and lower the bound; returns the bound';
 
+CREATE FUNCTION @extschema@.id_gen_fleet_lower_shard(shard integer, datacenter integer DEFAULT 0) RETURNS timestamptz
+    AS 'MODULE_PATHNAME', 'id_gen_fleet_lower_shard'
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_lower_shard(integer, integer) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_fleet_lower_shard(integer, integer) IS
+    'lower where IDs of a shard begin, which a wrong clock has set too far ahead; returns that time';
+
 CREATE FUNCTION @extschema@.id_gen_fleet_restored() RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'id_gen_fleet_restored'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;

@@ -74,6 +74,11 @@ impl ClockMonitor {
         self.trusted.wall_ns.saturating_add(passed_ns)
     }
 
+    /// By how many nanoseconds the wall clock is behind what the monotonic clock has added to the trusted reading.
+    pub fn behind_ns(&self, reading: ClockReading) -> u64 {
+        gain_ns(self.trusted, reading).min(0).unsigned_abs()
+    }
+
     /// Whether a reading of the wall clock has to be checked against the monotonic clock. It stays so
     /// while the clock is behind what is trusted, and after a jump until that is settled.
     #[inline]

@@ -55,7 +55,7 @@ impl Identity {
 
     /// A server whose number comes from a fleet's registry.
     pub const fn granted(right: &Right) -> Identity {
-        let Right { number: Number { datacenter, worker }, first_ms, until_ms } = *right;
+        let Right { number: Number { datacenter, worker }, first_ms, until_ms, .. } = *right;
         Identity {
             worker: Some(worker),
             datacenter,

@@ -1,6 +1,7 @@
 //! Remedies: the HINTs that depend on the case, for errors and for the rows of `id_gen_check()`. Each
 //! ends, where there is one, in the line to type.
 
+use id_gen_core::fleet::Number;
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::Layout;
 use id_gen_core::lead::{LARGEST_MAX_LEAD_MS, Lead};
@@ -39,6 +40,13 @@ pub const REQUIREMENTS: &str = "Say what is needed, as in: SELECT * FROM id_gen_
 /// Where a wrong time was reserved.
 pub const TAKE_BACK: &str = "If no ID in use has a time after now, let a superuser start again above now: SELECT id_gen_reset_reservation(above => now());";
 
+/// Where a server of the fleet had a wrong clock and the shard, whose end the registry knows.
+fn take_back_of_shard(Number { datacenter, worker: shard }: Number) -> String {
+    format!(
+        "If no ID of the shard in use has a time after now, let a superuser start it again above now: SELECT id_gen_shard_release({shard}); SELECT id_gen_fleet_lower_shard({shard}, {datacenter}); SELECT id_gen_reset_reservation(above => now()); SELECT id_gen_shard_take({shard});"
+    )
+}
+
 /// Where the reservation is lost.
 pub const RESET: &str = "Restore the file; or let a superuser start again above the clock, and above the newest ID in use: SELECT id_gen_reset_reservation(above => now());";
 
@@ -51,7 +59,7 @@ pub const SET_LAYOUT_BACK: &str =
 
 /// Where IDs are far ahead of the clock: names the setting that allows the lead and leaves some of it, if the setting
 /// goes that far. Errors and checks have the same line.
-pub fn ahead(lead: &Lead) -> String {
+pub fn ahead(lead: &Lead, shard: Option<Number>) -> String {
     let behind_ms = lead.excess_ms();
     let wait = if behind_ms > 0 {
         format!("Wait {} s for the clock to catch up", behind_ms / 1000 + 1)
@@ -59,7 +67,10 @@ pub fn ahead(lead: &Lead) -> String {
         "Ask for fewer".to_owned()
     };
     match lead.allowing_max_lead_s() {
-        None => format!("{wait}; if it was set back, put it right. {TAKE_BACK}"),
+        None => {
+            let take_back = shard.map_or_else(|| TAKE_BACK.to_owned(), take_back_of_shard);
+            format!("{wait}; if it was set back, put it right. {take_back}")
+        }
         Some(max_lead_s) => format!(
             "{wait}; if it was set back, put it right; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{max_lead_s}s'; SELECT pg_reload_conf();"
         ),

@@ -128,6 +128,8 @@ pub enum Reason {
         lead: Lead,
         /// How long the call waited.
         max_wait_ms: u32,
+        /// The shard of a fleet, if the ID would be one of a shard.
+        shard: Option<Number>,
     },
     /// The clock went forward further than is trusted.
     Jumped {
@@ -200,6 +202,20 @@ pub enum Reason {
         worker: i32,
         /// The datacenter number.
         datacenter: i32,
+    },
+    /// A shard that no server of the fleet ever had, as it was asked for.
+    ShardUnknown {
+        /// The shard.
+        shard: i32,
+        /// The datacenter number.
+        datacenter: i32,
+    },
+    /// The number's grant was renewed meanwhile.
+    Renewed(Number),
+    /// The wall clock is behind what this server trusts.
+    ClockBehind {
+        /// By how many milliseconds.
+        behind_ms: u64,
     },
     /// During `pg_upgrade`: its note can't be written.
     UpgradeUnwritten(FileError),
@@ -466,7 +482,10 @@ impl Reason {
                 "The first one is of {}: until then another server may have the number, one that the registry has forgotten or one whose clock is ahead.",
                 format_ms(*first_ms)
             ))
-            .hint("Wait until the clock is there. How far it is: SELECT * FROM id_gen_status();"),
+            .hint(format!(
+                "Wait until the clock is there. How far it is: SELECT * FROM id_gen_status(); where this server's own clock was ahead and has reserved that time: {}",
+                hint::TAKE_BACK
+            )),
             Reason::GrantUsedUp { until_ms, trouble } => {
                 fleet::grant_used_up(*until_ms, trouble.as_ref())
             }
@@ -499,6 +518,24 @@ impl Reason {
             )
             .detail(format!("It is worker {worker} of datacenter {datacenter}."))
             .hint("See which numbers are held: SELECT * FROM id_gen_fleet();"),
+            Reason::ShardUnknown { shard, datacenter } => Message::new(
+                Code::ERRCODE_UNDEFINED_OBJECT,
+                "no server of the fleet ever had this shard",
+            )
+            .detail(format!("It is shard {shard} of datacenter {datacenter}."))
+            .hint("See all shards of the fleet: SELECT * FROM id_gen_fleet_shards();"),
+            Reason::Renewed(Number { datacenter, worker }) => Message::new(
+                Code::ERRCODE_OBJECT_IN_USE,
+                "a server renews its grant of this worker ID",
+            )
+            .detail(format!("The registry's value of worker {worker} of datacenter {datacenter} changed meanwhile."))
+            .hint("Stop that server, then run the statement again on another server of the fleet. Which server it is: SELECT * FROM id_gen_fleet();"),
+            Reason::ClockBehind { behind_ms } => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "this server's clock is behind the time that it trusts",
+            )
+            .detail(format!("It is {behind_ms} ms behind, because it was set back. IDs of the time in between may be in use."))
+            .hint("Run the statement on a server of the fleet whose clock was not set back. If this server's clock is correct now, a superuser can accept it: SELECT id_gen_accept_clock();"),
             Reason::WitnessUnwritten(error) => Message::new(
                 error.sqlstate(),
                 format!("could not write the file \"id_gen.*\" of this server in \"/dev/shm\": {}", error.text()),
@@ -532,7 +569,7 @@ impl Reason {
                     .detail(sentence(error))
                     .hint(format!("A layout text looks like \"{}\".", hint::example_layout()))
             }
-            Reason::Ahead { lead, max_wait_ms } => {
+            Reason::Ahead { lead, max_wait_ms, shard } => {
                 let Lead { lead_ms, max_lead_ms, reserve_ms } = lead;
                 let less = match reserve_ms {
                     0 => String::new(),
@@ -545,7 +582,7 @@ impl Reason {
                 .detail(format!(
                     "The next one would be {lead_ms} ms ahead of the clock; id_gen.max_lead allows {max_lead_ms} ms{less}, and waiting {max_wait_ms} ms (id_gen.max_wait) was not enough."
                 ))
-                .hint(hint::ahead(lead))
+                .hint(hint::ahead(lead, *shard))
             }
             Reason::Jumped { by_ns, max_jump_ms } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use id_gen_core::fleet::shard::{self, Member, Outcome, Purpose, ShardValue};
 use id_gen_core::fleet::store::{Keys, KeysError};
-use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Registry as _, Right};
+use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Registry as _, Right, Terms};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::ticket::{self, shared::Set};
 
+use crate::durable;
 use crate::error::shards::ShardRefusal;
 use crate::error::{Error, Reason};
 use crate::fleet::connection::{self, Connection, Registry};
 use crate::fleet::numbers;
-use crate::os::random;
+use crate::os::{clock, random};
 use crate::settings;
 use crate::shared::memory;
 
@@ -78,42 +79,65 @@ pub struct Lowered {
 }
 
 /// Releases a number whose bound lies further ahead than any server with a right clock sets it, and lowers the bound to the
-/// furthest that one does. Any other number stays as it is. `None` if it was never held.
+/// furthest that one does. Any other number stays as it is. `None` if it was never held. Where the number is held, waits for
+/// as long as a server takes that renews its grant.
 ///
 /// # Errors
-/// As for [`list`].
+/// As for [`list`]; or a server renews the grant; or this server's clock is behind.
 pub fn lower(number: Number) -> Result<Option<Lowered>, Error> {
+    let mut tags = [0];
+    random::fresh(&mut tags)?;
+    let (found, terms) = ask(move |registry| {
+        let keys = registry.fleet()?;
+        Ok((keys.read(number)?, keys.meta().terms))
+    })?;
+    let Some(found) = found else { return Ok(None) };
+    let before_ms = found.until_ms;
+    let until_ms = terms.believable_ms(before_ms, latest_ms(&terms)?);
+    let lowered = Some(Lowered { before_ms, until_ms });
+    if until_ms == before_ms {
+        return Ok(lowered);
+    }
+    if found.state == GrantState::Held {
+        wait(Duration::from_millis(terms.discovery_ms()));
+    }
+    let new = Grant { state: GrantState::Released, tag: tags[0], until_ms, ..found.clone() };
+    match ask(move |registry| registry.fleet()?.swap(number, Some(&found), &new))? {
+        Ok(()) => Ok(lowered),
+        Err(_) => Err(Reason::Renewed(number).into()),
+    }
+}
+
+/// Waits for so long. Interrupts end the wait.
+fn wait(patience: Duration) {
+    let since_ns = clock::mono_ns();
+    let passed = || Duration::from_nanos(clock::mono_ns().saturating_sub(since_ns));
+    while let Some(left) = patience.checked_sub(passed()).filter(|left| !left.is_zero()) {
+        connection::wait(None, left);
+    }
+}
+
+/// Lowers where IDs of a shard begin, as [`shard::lower`].
+///
+/// # Errors
+/// As for [`list`]; or this server's clock is behind.
+pub fn lower_shard(shard: Number) -> Result<shard::Lowered, Error> {
     let mut tags = [0; TRIES];
     random::fresh(&mut tags)?;
-    let now_ms = now_ms()?;
-    ask(move |registry| {
-        let keys = registry.fleet()?;
-        for tag in tags {
-            let Some(found) = keys.read(number)? else { return Ok(None) };
-            let before_ms = found.until_ms;
-            let until_ms = keys.meta().terms.believable_ms(before_ms, now_ms);
-            let state = GrantState::Released;
-            let new = Grant { state, tag, until_ms, ..found.clone() };
-            if until_ms == before_ms || keys.swap(number, Some(&found), &new)?.is_ok() {
-                return Ok(Some(Lowered { before_ms, until_ms }));
-            }
-        }
-        Err(KeysError::Store(connection::no_answer()))
-    })
+    let terms = ask(|registry| Ok(registry.fleet()?.meta().terms))?;
+    let now_ms = latest_ms(&terms)?;
+    ask(move |registry| shard::lower(registry.fleet()?, shard, now_ms, &tags))
 }
 
 /// Tells the fleet that its registry was restored: numbers acquired from now on make IDs above all that any server may
 /// make that the registry has forgotten. Returns from which Unix millisecond on.
 ///
 /// # Errors
-/// As for [`list`].
+/// As for [`list`]; or this server's clock is behind.
 pub fn restored() -> Result<i64, Error> {
-    let now_ms = now_ms()?;
-    ask(move |registry| {
-        let keys = registry.fleet()?;
-        let floor_ms = now_ms.saturating_add(keys.meta().terms.forgotten_ms());
-        keys.raise_floor(floor_ms)
-    })
+    let terms = ask(|registry| Ok(registry.fleet()?.meta().terms))?;
+    let floor_ms = latest_ms(&terms)?.saturating_add(terms.forgotten_ms());
+    ask(move |registry| registry.fleet()?.repair_floor(floor_ms))
 }
 
 /// This server as a member of its fleet that asks for shards: its number, the nonce of its acquisition, and the bound that
@@ -181,6 +205,19 @@ pub fn check_shard_number(
 /// As for [`list`].
 pub fn set_ticket(name: String, step: i64, next: i64, above: Option<i64>) -> Result<Set, Error> {
     ask(move |registry| ticket::shared::set(registry.fleet()?, &name, step, next, above))
+}
+
+/// The latest time that this server's clocks allow for, in Unix milliseconds: what is lowered by an earlier one may be in use.
+///
+/// # Errors
+/// If the wall clock is behind that by more than the clocks of a fleet may differ: either it is wrong, or it was before.
+fn latest_ms(terms: &Terms) -> Result<i64, Error> {
+    let before_start = durable::read().ok().and_then(|it| it.trusted_clocks(durable::boot()));
+    let (latest_ms, behind_ms) = memory::attach()?.lock().latest_ms(before_start);
+    if behind_ms > terms.clock_difference_ms.into() {
+        return Err(Reason::ClockBehind { behind_ms }.into());
+    }
+    Ok(latest_ms)
 }
 
 /// What time it is by the clock that this server trusts.

@@ -140,6 +140,8 @@ struct Registrar {
     reserved_ms: i64,
     /// The clocks as they were trusted before that.
     trusted_clocks: Option<ClockMonitor>,
+    /// How many resets of the reservation the member knows of.
+    resets: u64,
 }
 
 fn boot_ms() -> u64 {
@@ -165,6 +167,7 @@ impl Registrar {
             not_before_boot_ms: 0,
             reserved_ms: reserved_ms.unwrap_or(i64::MIN),
             trusted_clocks: stored.and_then(|stored| stored.trusted_clocks(durable::boot())),
+            resets: shared.lock().resets(),
         }
     }
 
@@ -172,6 +175,7 @@ impl Registrar {
     fn run(mut self) -> End {
         let end = loop {
             self.shared.registrar.heartbeat();
+            self.follow_reset();
             self.ask();
             self.wait(self.patience());
             if BackgroundWorker::sigterm_received() {
@@ -186,6 +190,22 @@ impl Registrar {
         // A signal that came meanwhile ended one of those waits, but was not looked at.
         server::wake_up();
         end
+    }
+
+    /// Takes note that an administrator has reset the reservation, which then begins anew.
+    fn follow_reset(&mut self) {
+        let resets = self.shared.lock().resets();
+        if resets == self.resets {
+            return;
+        }
+        self.resets = resets;
+        if let Some((_, reserved_ms)) = self.shared.allocated_ms() {
+            self.reserved_ms = reserved_ms;
+        }
+        if let Some((_, member)) = &mut self.fleet {
+            member.forget_reserved();
+        }
+        self.write();
     }
 
     /// Whether the settings in force now are those that this one works with, or can be.

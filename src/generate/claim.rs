@@ -235,7 +235,7 @@ fn claim_after_denial(
             Denial::Ahead { position, limit } => {
                 request.bulk = limit.reserve() > 0;
                 let wait = wait.get_or_insert_with(|| Wait::new(backend));
-                wait.until_due(layout, limit, position)?;
+                wait.until_due(layout, limit, position, None)?;
             }
         }
         request.clocks_checked = now_ns.is_some();

@@ -194,7 +194,7 @@ fn next_of(backend: Backend, worker: i32) -> Result<u64, Error> {
                 let limit = limit.unwrap_or(LeadLimit::of_ticks(0));
                 bulk = limit.reserve() > 0;
                 let wait = wait.get_or_insert_with(|| Wait::new(backend));
-                wait.until_due(layout, limit, position)?;
+                wait.until_due(layout, limit, position, Some(number))?;
             }
         }
     }

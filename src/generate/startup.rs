@@ -184,11 +184,14 @@ pub fn check_reservation(shared: &SharedState) -> Result<(), Error> {
 struct OwnNumber {
     identity: Identity,
     is_typed: bool,
+    /// As [`Right::others_ms`](id_gen_core::fleet::Right::others_ms).
+    others_ms: i64,
 }
 
 impl OwnNumber {
     fn of(state: &State) -> OwnNumber {
-        OwnNumber { identity: state.identity, is_typed: state.has_typed_number() }
+        let others_ms = state.membership.right.map_or(i64::MIN, |right| right.others_ms);
+        OwnNumber { identity: state.identity, is_typed: state.has_typed_number(), others_ms }
     }
 
     fn assignment(&self) -> Assignment {
@@ -225,7 +228,7 @@ fn original(context: &StartupContext) -> Option<Directory> {
 /// Where IDs go on, or start again.
 fn start_point(
     context: &StartupContext,
-    &OwnNumber { identity, is_typed }: &OwnNumber,
+    &OwnNumber { identity, is_typed, others_ms }: &OwnNumber,
     old: Option<&Allocator>,
     decision: Decision,
 ) -> Result<StartPoint, Error> {
@@ -235,8 +238,7 @@ fn start_point(
         // clock, the new ones go on there.
         let first_ms =
             old.map_or(start.first_ms, |old| start.first_ms.min(old.next_tick_ms(&context.layout)));
-        let granted_ms = identity.first_ms.unwrap_or(i64::MIN);
-        return Ok(StartPoint { first_ms: first_ms.max(above_ms).max(granted_ms), ..start });
+        return Ok(StartPoint { first_ms: first_ms.max(above_ms).max(others_ms), ..start });
     }
     let mut stored = match (durable::read(), identity.first_ms) {
         // What is granted starts above what the file could say.

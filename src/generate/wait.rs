@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use id_gen_core::fleet::Number;
 use id_gen_core::layout::Layout;
 use id_gen_core::lead::{Lead, LeadLimit};
 use id_gen_core::time::NS_PER_MS;
@@ -46,12 +47,18 @@ impl Wait {
         clock::mono_ns().saturating_sub(self.since_mono_ns)
     }
 
-    /// Sleeps until the clock may show the tick at which a position is not too far ahead, or a little
-    /// less to look again. Cancelling the query, a timeout and the end of the session interrupt it.
+    /// Sleeps until the clock may show the tick at which a position, of a shard if one is named, is not too far ahead, or a
+    /// little less to look again. Cancelling the query, a timeout and the end of the session interrupt it.
     ///
     /// # Errors
     /// [`Reason::Ahead`] if `id_gen.max_wait` is over.
-    pub fn until_due(&self, layout: &Layout, limit: LeadLimit, position: u64) -> Result<(), Error> {
+    pub fn until_due(
+        &self,
+        layout: &Layout,
+        limit: LeadLimit,
+        position: u64,
+        shard: Option<Number>,
+    ) -> Result<(), Error> {
         let (settings, first_granted_ms) = {
             let state = self.backend.shared.lock();
             (state.settings, state.first_granted_ms(layout))
@@ -66,7 +73,8 @@ impl Wait {
             let until_lead_ms = ahead_ns / NS_PER_MS + limit.lead_ms(layout);
             let lead_ms = until_lead_ms.saturating_sub(reserve_ms.into()).cast_signed();
             let lead = Lead { lead_ms, max_lead_ms, reserve_ms };
-            return Err(Reason::Ahead { lead, max_wait_ms: settings.max_wait_ms }.into());
+            let shard = shard.filter(|_| settings.has_registry);
+            return Err(Reason::Ahead { lead, max_wait_ms: settings.max_wait_ms, shard }.into());
         }
         Ok(())
     }

@@ -552,8 +552,8 @@ fn lead(on: &CheckedServer) -> CheckResult {
     );
     match lead.level(&on.layout) {
         LeadLevel::Normal => Fine(found),
-        LeadLevel::High => Warning(found, hint::ahead(&lead)),
-        LeadLevel::Exceeded => Wrong(found, hint::ahead(&lead)),
+        LeadLevel::High => Warning(found, hint::ahead(&lead, None)),
+        LeadLevel::Exceeded => Wrong(found, hint::ahead(&lead, None)),
     }
 }
 

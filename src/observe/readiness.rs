@@ -91,7 +91,8 @@ pub fn check(shared: &SharedState) -> Result<(), Error> {
             max_lead_ms: settings.max_lead_ms,
             reserve_ms: 0,
         };
-        return Err(Reason::Ahead { lead, max_wait_ms: settings.max_wait_ms }.into());
+        let max_wait_ms = settings.max_wait_ms;
+        return Err(Reason::Ahead { lead, max_wait_ms, shard: None }.into());
     }
     Ok(())
 }

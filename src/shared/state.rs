@@ -286,6 +286,20 @@ impl State {
         unix_ms(monitor.map_or(reading.wall_ns, |it| it.trusted_ns(reading, self.max_jump_ns())))
     }
 
+    /// How many times an administrator has made the server start again.
+    pub const fn resets(&self) -> u64 {
+        self.resets
+    }
+
+    /// The latest time that the clocks allow for, in Unix milliseconds, and by how many milliseconds the wall clock is behind
+    /// it: that was set back, or was ahead before. `before_start` as for [`State::trusted_ms`].
+    pub fn latest_ms(&self, before_start: Option<ClockMonitor>) -> (i64, u64) {
+        let reading = clock::both();
+        let monitor = self.allocator.map(|allocator| allocator.monitor).or(before_start);
+        let behind_ms = monitor.map_or(0, |it| it.behind_ns(reading)) / NS_PER_MS;
+        (self.trusted_ms(before_start).saturating_add_unsigned(behind_ms), behind_ms)
+    }
+
     /// The error about a clock that jumped.
     pub fn jumped(&self, by_ns: u64) -> Error {
         Reason::Jumped { by_ns, max_jump_ms: self.settings.max_jump_ms }.into()

@@ -63,6 +63,8 @@ sql_function! {
             layout.tick_at(above_us).map_err(|error| Reason::Range(error, layout))?;
         }
         if let Some(started) = start(Decision::Reset { above_ms })? {
+            // What this server reserved before binds it no more in its fleet either.
+            shared()?.registrar.wake();
             warn_of_repeats(&layout, &started, call.function());
             warn_of_copy(&layout, &started, call.function());
             announce_wait(&started, "If that time was mistyped, take it back: SELECT id_gen_reset_reservation(above => now());", call.function());

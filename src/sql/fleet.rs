@@ -2,10 +2,12 @@
 
 use id_gen_core::fleet::grant::Holder;
 use id_gen_core::fleet::member::Phase;
+use id_gen_core::fleet::shard;
 use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Terms, Waiting};
 use id_gen_core::time::{NS_PER_MS, format_ms, unix_ms, unix_us};
 use pgrx::prelude::*;
 
+use crate::error::shards::ShardRefusal;
 use crate::error::{Error, Reason};
 use crate::fleet::commands::{self, Lowered};
 use crate::os::{clock, random};
@@ -132,6 +134,29 @@ sql_function! {
     }
 }
 
+sql_function! {
+    /// `id_gen_fleet_lower_shard(shard integer, datacenter integer) → timestamptz`
+    fn id_gen_fleet_lower_shard(call) {
+        let [shard, datacenter] = [0, 1].map(|index| call.int4(index).unwrap_or_default());
+        let unknown = || Error::from(Reason::ShardUnknown { shard, datacenter });
+        let number = number(shard, datacenter).ok_or_else(unknown)?;
+        match commands::lower_shard(number)? {
+            shard::Lowered::Done { before_ms, above_ms } => {
+                if above_ms < before_ms {
+                    warning!(
+                        "IDs of the shard begin at {} and no longer at {}: IDs that were generated for a time in between can be generated again",
+                        format_ms(above_ms),
+                        format_ms(before_ms)
+                    );
+                }
+                Ok(int8(timestamp::from_unix_ms(above_ms)))
+            }
+            shard::Lowered::Unknown => Err(unknown()),
+            shard::Lowered::Contended => Err(ShardRefusal::Contended.into()),
+        }
+    }
+}
+
 /// Does something with the number that the arguments of a STRICT function name.
 ///
 /// # Errors
@@ -141,12 +166,16 @@ fn of_number<R>(
     command: impl FnOnce(Number) -> Result<Option<R>, Error>,
 ) -> Result<R, Error> {
     let [worker, datacenter] = [0, 1].map(|index| call.int4(index).unwrap_or_default());
-    let number = u32::try_from(worker).ok().zip(u32::try_from(datacenter).ok());
-    let done = match number {
-        Some((worker, datacenter)) => command(Number { datacenter, worker })?,
+    let done = match number(worker, datacenter) {
+        Some(number) => command(number)?,
         None => None,
     };
     done.ok_or_else(|| Reason::NotHeld { worker, datacenter }.into())
+}
+
+fn number(worker: i32, datacenter: i32) -> Option<Number> {
+    let (worker, datacenter) = (u32::try_from(worker).ok()?, u32::try_from(datacenter).ok()?);
+    Some(Number { datacenter, worker })
 }
 
 sql_function! {

@@ -303,6 +303,60 @@ def test_a_bound_that_a_wrong_clock_has_set_is_lowered(etcd: Etcd, fleet: str, f
     assert refusal(first, "SELECT id_gen_fleet_lower(999)").sqlstate == "42704"
 
 
+def test_a_bound_is_not_lowered_under_a_server_that_renews_it(etcd: Etcd, fleet: str, first: Cluster) -> None:
+    """Its IDs may be of any time up to that bound."""
+    number = await_number(first)
+    key = f"/id_gen/{name_of(fleet)}/n/0/{number}"
+    value = json.loads(etcd.ctl("get", "--print-value-only", key))
+    value["until_ms"] += int(24 * HOUR) * 1000
+    etcd.ctl("put", key, json.dumps(value, separators=(",", ":")))
+    error = refusal(first, f"SELECT id_gen_fleet_lower({number})")
+    assert error.sqlstate == "55006" and "renews its grant" in error.message
+    assert grants(first)[number] == "held"
+
+
+def test_nothing_is_lowered_by_a_clock_that_was_set_back(etcd: Etcd, conf: str, fleet: str) -> None:
+    """The bound of a server that makes IDs would be taken for one that is too far ahead."""
+    clock = FakeClock()
+    with Cluster("first", conf=conf, clock=clock) as first, Cluster("second", conf=conf) as second:
+        create_fleet(first)
+        second.psql("CREATE EXTENSION id_gen")
+        await_number(first)
+        number = await_number(second)
+        clock.step(-HOUR)
+        for command in (f"id_gen_fleet_lower({number})", "id_gen_fleet_restored()"):
+            error = refusal(first, f"SELECT {command}")
+            assert error.sqlstate == "55000" and "clock is behind" in error.message
+        assert grants(second)[number] == "held"
+
+
+YEARS = 3 * 365 * 24 * HOUR
+
+
+@pytest.mark.parametrize("numbers", ["5", "0-7"])
+def test_a_server_whose_clock_was_ahead_makes_ids_again(conf: str, numbers: str) -> None:
+    """By what docs/operations.md says, and over a restart."""
+    clock = FakeClock(YEARS)
+    wrong = f"{conf}id_gen.worker_ids = '{numbers}'\n"
+    with (
+        Cluster("first", conf=f"{conf}id_gen.worker_ids = '9'\n") as first,
+        Cluster("second", conf=wrong, clock=clock) as second,
+    ):
+        create_fleet(first)
+        second.psql("CREATE EXTENSION id_gen")
+        number = await_number(second)
+        second.stop()
+        clock.put_right()
+        for _ in range(2):
+            lower = f"SELECT id_gen_fleet_lower({number}) < now() + interval '1 min'"
+            assert first.psql(lower) == "t"
+            second.start()
+            await_holding(second)
+            second.psql("SELECT id_gen_reset_reservation(above => now())")
+            number = await_number(second)
+            second.stop()
+
+
 def test_a_value_that_cannot_be_read_stops_nobody(etcd: Etcd, conf: str, fleet: str, first: Cluster) -> None:
     number = await_number(first)
     free = {0, 1, 2} - {number}

@@ -11,6 +11,7 @@ import pytest
 
 from harness import Cluster
 from harness.checks import CHOSEN_WORKER_ID, follow
+from harness.clock import FakeClock
 from harness.etcd import Etcd
 from harness.fleet import (
     NO_NUMBER,
@@ -419,3 +420,25 @@ def test_who_is_terminated_in_between_harms_nothing(first: Cluster) -> None:
     last = next_of(first, SHARD)
     first.kill9(registrar(first))
     first.poll_until(f"SELECT snowflake_next({SHARD}) > {last}")
+
+
+def test_a_shard_of_a_server_whose_clock_was_ahead_is_used_again(first: Cluster, conf: str) -> None:
+    """By the statements of the HINT."""
+    await_number(first)
+    clock = FakeClock(3 * 365 * 24 * 3600)
+    with Cluster("ahead", conf=conf, clock=clock) as ahead:
+        ahead.psql("CREATE EXTENSION id_gen")
+        await_number(ahead)
+        take(ahead, SHARD, above=None)
+        next_of(ahead, SHARD)
+        release(ahead, SHARD)
+    take(first, SHARD, above=None)
+    change(first, "id_gen.max_wait", "0")
+    hint = refused(first, SHARD).hint or ""
+    change(first, "id_gen.max_wait", "90s")
+    statements = re.findall(r"SELECT [^;]+;", hint)
+    assert any("id_gen_fleet_lower_shard" in statement for statement in statements)
+    for statement in statements:
+        first.psql(statement)
+    next_of(first, SHARD)
+    assert refusal(first, "SELECT id_gen_fleet_lower_shard(501)").sqlstate == "42704"

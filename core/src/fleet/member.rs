@@ -60,6 +60,9 @@ pub struct Right {
     pub number: Number,
     /// Of no Unix millisecond before this.
     pub first_ms: i64,
+    /// Part of [`Right::first_ms`] that other servers require; the rest is what this server reserved itself, which an
+    /// administrator may reset.
+    pub others_ms: i64,
     /// Of no Unix millisecond from this on.
     pub until_ms: i64,
 }
@@ -161,6 +164,8 @@ struct Held {
     /// When that was asked for.
     asked_boot_ms: u64,
     first_ms: i64,
+    /// As [`Right::others_ms`].
+    others_ms: i64,
     /// When it was acquired, until the wait after that is over.
     unconfirmed_since_boot_ms: Option<u64>,
     doubt: Doubt,
@@ -258,12 +263,21 @@ impl Member {
         }
     }
 
+    /// Takes note that an administrator has reset the reservation: of what this server reserved before, nothing binds it.
+    pub fn forget_reserved(&mut self) {
+        self.witness = None;
+        if let State::Holding(held) = &mut self.state {
+            held.first_ms = held.others_ms;
+        }
+    }
+
     /// Which IDs may be made now.
     pub fn right(&self) -> Option<Right> {
         match &self.state {
             State::Holding(held) if held.unconfirmed_since_boot_ms.is_none() => Some(Right {
                 number: held.number,
                 first_ms: held.first_ms,
+                others_ms: held.others_ms,
                 until_ms: held.grant.until_ms,
             }),
             _ => None,
@@ -489,11 +503,16 @@ impl Member {
 
     /// Where the IDs of an acquisition start.
     fn first_ms(&self, local: &Local, old_until_ms: i64, floor_ms: i64) -> i64 {
+        self.others_ms(local, old_until_ms, floor_ms).max(self.reserved_ms(local))
+    }
+
+    /// Up to where other servers may make IDs with a number that is acquired.
+    fn others_ms(&self, local: &Local, old_until_ms: i64, floor_ms: i64) -> i64 {
         let above_clock = match self.terms.waiting {
             Waiting::Normal => local.wall_ms,
             Waiting::Strict => self.forgotten_until_ms(local),
         };
-        above_clock.max(old_until_ms).max(floor_ms).max(self.reserved_ms(local))
+        above_clock.max(old_until_ms).max(floor_ms)
     }
 
     /// Up to where IDs were reserved, as far as the disk or the memory of the boot tells: the disk may have been
@@ -615,16 +634,24 @@ impl Member {
             _ => None,
         };
         let renewed = write.kind == WriteKind::Renewal && floor_ms.is_none();
-        let (first_ms, unconfirmed_since_boot_ms) = match (floor_ms, before) {
+        let (first_ms, others_ms, unconfirmed_since_boot_ms) = match (floor_ms, before) {
             (Some(floor_ms), _) => {
-                let first_ms = self.first_ms(local, old_until_ms, floor_ms);
-                let old_first_ms =
-                    before.map_or(i64::MIN, |held| held.first_ms.max(held.grant.until_ms));
+                let (old_first_ms, old_others_ms) = before.map_or((i64::MIN, i64::MIN), |held| {
+                    let until_ms = held.grant.until_ms;
+                    (held.first_ms.max(until_ms), held.others_ms.max(until_ms))
+                });
+                let first_ms = self.first_ms(local, old_until_ms, floor_ms).max(old_first_ms);
+                let others_ms = self.others_ms(local, old_until_ms, floor_ms).max(old_others_ms);
                 let waits = self.terms.waiting == Waiting::Normal;
-                (first_ms.max(old_first_ms), waits.then_some(local.boot_ms))
+                (first_ms, others_ms, waits.then_some(local.boot_ms))
             }
-            (None, Some(held)) => (held.first_ms, held.unconfirmed_since_boot_ms),
-            (None, None) => (self.reserved_ms(local), None),
+            (None, Some(held)) => (held.first_ms, held.others_ms, held.unconfirmed_since_boot_ms),
+            (None, None) => {
+                // The reservation is above what others required of the acquisition that goes on. How far that was is not
+                // kept: no further than a right clock sets a bound.
+                let reserved_ms = self.reserved_ms(local);
+                (reserved_ms, self.terms.believable_ms(reserved_ms, local.wall_ms), None)
+            }
         };
         self.open.clear();
         self.kept = None;
@@ -633,6 +660,7 @@ impl Member {
             grant: write.new.clone(),
             asked_boot_ms: write.asked_boot_ms,
             first_ms,
+            others_ms,
             unconfirmed_since_boot_ms,
             doubt: Doubt::None,
         });
@@ -713,6 +741,7 @@ impl Member {
         let floor_ms = self.believable_floor_ms(floor_ms, local);
         if let State::Holding(held) = &mut self.state {
             held.first_ms = held.first_ms.max(floor_ms);
+            held.others_ms = held.others_ms.max(floor_ms);
             held.unconfirmed_since_boot_ms = None;
         }
         Event::Quiet
@@ -817,6 +846,23 @@ mod tests {
         member.answered(Answer::Floor { floor_ms: 0 }, &LOCAL, |_| 0);
         let acquired = member.next(&LOCAL, || 4);
         assert!(matches!(acquired, Some(Request::Swap { new, .. }) if new.nonce == 4));
+    }
+
+    #[test]
+    fn what_a_wrong_clock_has_reserved_binds_until_the_reservation_is_reset() {
+        const YEARS_MS: i64 = 100_000_000_000;
+        let terms = Terms { waiting: Waiting::Strict, ..Terms::DEFAULT };
+        let local = Local { reserved_ms: YEARS_MS, ..LOCAL };
+        let mut member = Member { terms, ..outside(None) };
+        listed(&mut member, &Listing::default());
+        member.next(&local, || 2);
+        member.answered(Answer::Swapped, &local, |_| 0);
+        let first_ms = |member: &Member| member.right().map(|right| right.first_ms);
+        assert_eq!(first_ms(&member), Some(YEARS_MS));
+        member.forget_reserved();
+        let others_ms = LOCAL.wall_ms + terms.forgotten_ms();
+        assert_eq!(first_ms(&member), Some(others_ms), "not below what others may make");
+        assert_eq!(member.to_witness(0).map(|it| it.reserved_ms), Some(others_ms));
     }
 
     #[test]

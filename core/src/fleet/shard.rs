@@ -100,6 +100,22 @@ pub enum Outcome {
     Contended,
 }
 
+/// What came of lowering where IDs of a shard begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lowered {
+    /// They begin there now.
+    Done {
+        /// Unix millisecond at which they began before.
+        before_ms: i64,
+        /// Unix millisecond at which they begin now.
+        above_ms: i64,
+    },
+    /// No server ever had the shard, as far as the registry knows.
+    Unknown,
+    /// Others wrote at the same time, again and again.
+    Contended,
+}
+
 fn hex(bits: u128) -> String {
     format!("{bits:032x}")
 }
@@ -312,6 +328,35 @@ fn end_of_others<S: Store>(
     Ok(below)
 }
 
+/// Lowers where IDs of a shard begin, if that lies further ahead than any server with a right clock puts it, to the furthest
+/// that one does; with a random tag for each try.
+///
+/// # Errors
+/// If the registry has no answer; the time may be lowered nevertheless.
+pub fn lower<S: Store>(
+    keys: &mut Keys<S>,
+    shard: Number,
+    now_ms: i64,
+    tags: &[u128],
+) -> Result<Lowered, KeysError> {
+    let name = name_of(shard);
+    let mut old = keys.value(ValueKind::Shard, &name)?;
+    for &tag in tags {
+        let Some(value) = value_of(&name, old.as_deref())? else { return Ok(Lowered::Unknown) };
+        let before_ms = value.above_ms;
+        let above_ms = keys.meta().terms.believable_ms(before_ms, now_ms);
+        let new = ShardValue { tag: hex(tag), above_ms, ..value };
+        if above_ms == before_ms {
+            return Ok(Lowered::Done { before_ms, above_ms });
+        }
+        match keys.swap_value(ValueKind::Shard, &name, old.as_deref(), &new.text())? {
+            Ok(()) => return Ok(Lowered::Done { before_ms, above_ms }),
+            Err(found) => old = found,
+        }
+    }
+    Ok(Lowered::Contended)
+}
+
 /// Gives back a shard, of which the member made no ID of this Unix millisecond or later. Whether the member had it.
 ///
 /// # Errors
@@ -401,6 +446,24 @@ mod tests {
         assert!(matches!(ask(&mut keys, &one, Purpose::Confirm, 20_000), Outcome::Elsewhere(_)));
         let second = Outcome::Has { first_ms: 25_000 };
         assert_eq!(ask(&mut keys, &two, Purpose::Take, 20_000), second);
+    }
+
+    #[test]
+    fn a_shard_that_begins_years_ahead_is_lowered() {
+        let (mut keys, one) = (fleet(), member(1, 11));
+        grant(&mut keys, &one);
+        assert_eq!(lower(&mut keys, SHARD, 20_000, &TAGS), Ok(Lowered::Unknown));
+        ask(&mut keys, &one, Purpose::Take, 20_000);
+        let years_ms = 100_000_000_000;
+        assert_eq!(give_back(&mut keys, &one, years_ms), Ok(true));
+        assert_eq!(lower(&mut keys, SHARD, 20_000, &[]), Ok(Lowered::Contended));
+        let above_ms = Terms::DEFAULT.believable_ms(years_ms, 20_000);
+        let lowered = Lowered::Done { before_ms: years_ms, above_ms };
+        assert_eq!(lower(&mut keys, SHARD, 20_000, &TAGS), Ok(lowered));
+        let unchanged = Lowered::Done { before_ms: above_ms, above_ms };
+        assert_eq!(lower(&mut keys, SHARD, 20_000, &TAGS), Ok(unchanged));
+        let first = Outcome::Has { first_ms: above_ms };
+        assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), first);
     }
 
     #[test]
