@@ -433,9 +433,9 @@ def test_a_shard_of_a_server_whose_clock_was_ahead_is_used_again(first: Cluster,
         next_of(ahead, SHARD)
         release(ahead, SHARD)
     take(first, SHARD, above=None)
-    change(first, "id_gen.max_wait", "0")
+    change(first, "max_wait", "0")
     hint = refused(first, SHARD).hint or ""
-    change(first, "id_gen.max_wait", "90s")
+    change(first, "max_wait", "90s")
     statements = re.findall(r"SELECT [^;]+;", hint)
     assert any("id_gen_fleet_lower_shard" in statement for statement in statements)
     for statement in statements:
