@@ -118,7 +118,7 @@ def test_a_leader_that_loads_the_library_and_cannot_read_the_file(cluster: Clust
         with parallel_session(cluster) as session:
             session.execute("SET max_parallel_workers = 0")
             assert refused(session, QUERY).diag.message_primary == IN_PARALLEL
-            error = refused(session, DIRECT)
+            error = refused(session, "SELECT snowflake_timestamp(1::bigint << 30)")
             assert error.diag.message_primary == NOT_RELOADED
             assert (error.diag.message_hint or "").startswith("Connect again.")
         with parallel_session(cluster) as session:
