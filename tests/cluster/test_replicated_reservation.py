@@ -11,7 +11,7 @@ import pytest
 
 from harness import GENERATING, PRELOAD, PRELOADED, Cluster, FakeClock
 from harness.ids import PATIENT, TOO_FAR_AHEAD, change, first_id, next_id, refusal, time_of
-from harness.reservation import Reservation
+from harness.reservation import PAGE, Reservation
 
 pytestmark = pytest.mark.every_version("the format of WAL records and of pages differs")
 
@@ -20,8 +20,7 @@ FAR = "id_gen.max_lead = '2h'\n"
 NEAR = "id_gen.max_lead = '5s'\n"
 # A standby that can't hold anything of logical replication, and does not know the extension.
 BARE = "shared_preload_libraries = ''\nmax_replication_slots = 0\n"
-# `pg::logged_page`: the file, and where in it the bytes begin.
-FILE = "global/8473"
+# Where the bytes of `pg::logged_page` begin in its page.
 CHECKSUM = 8
 CONTENT = 24
 DATA_CORRUPTED = "XX001"
@@ -132,7 +131,7 @@ def test_a_bound_without_postgresqls_checksum_is_read() -> None:
     with pair(NEAR, "--data-checksums") as (primary, standby, given):
         primary.stop()
         standby.stop()
-        with (standby.data / FILE).open("r+b") as file:
+        with (standby.data / PAGE).open("r+b") as file:
             file.seek(CHECKSUM)
             checksum = file.read(2)
             file.seek(CHECKSUM)
@@ -146,14 +145,14 @@ def test_a_damaged_bound_is_not_guessed() -> None:
     with pair(NEAR) as (primary, standby, _):
         primary.stop()
         standby.stop()
-        with (standby.data / FILE).open("r+b") as file:
+        with (standby.data / PAGE).open("r+b") as file:
             file.seek(CONTENT)
             file.write(b"\xff" * 20)
         standby.start()
         standby.promote()
         error = refusal(standby)
         assert error.sqlstate == DATA_CORRUPTED
-        assert FILE in str(error.message)
+        assert PAGE in str(error.message)
         assert error.hint is not None and "id_gen_reset_reservation(above => now())" in error.hint
         standby.psql("SELECT id_gen_reset_reservation(above => now())")
         last = first_id(standby)
@@ -167,11 +166,11 @@ def test_nothing_but_the_log_shows_it(wal_level: str) -> None:
     with Cluster(conf=GENERATING + conf) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         last = next_id(cluster)
-        assert not (cluster.data / FILE).exists()
+        assert not (cluster.data / PAGE).exists()
         # So that what is logged is on disk.
         cluster.psql("CREATE TABLE item (id bigint); DROP TABLE item")
         cluster.restart("immediate")
-        assert (cluster.data / FILE).exists() == (wal_level != "minimal")
+        assert (cluster.data / PAGE).exists() == (wal_level != "minimal")
         assert next_id(cluster) > last
         assert cluster.psql("SELECT count(*) FROM pg_class WHERE pg_relation_filenode(oid) = 8473") == "0"
         assert cluster.psql("SELECT count(*) FROM pg_replication_origin") == "0"

@@ -24,7 +24,7 @@ from harness.ids import (
     run_ahead,
     time_of,
 )
-from harness.reservation import Reservation
+from harness.reservation import PAGE, Reservation
 
 OWNER_ONLY = 0o600
 OWNER_ONLY_DIRECTORY = 0o700
@@ -214,8 +214,11 @@ def test_a_restart_while_it_can_not_be_written(trouble: str, sqlstate: str, mode
 def test_no_id_before_the_first_one_is_written() -> None:
     """Not even the first ID of a server goes out before its reservation is on disk."""
     with stopped_after_ids() as (cluster, reservation, _):
-        reservation.file.unlink()
-        reservation.marker.unlink()
+        # It replays the bound and, after that, stops cleanly.
+        cluster.start()
+        cluster.stop()
+        for file in (reservation.file, reservation.marker, cluster.data / PAGE):
+            file.unlink()
         with reservation.read_only():
             cluster.start()
             refuse_everywhere(cluster, UNREADABLE)

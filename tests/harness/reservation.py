@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 from harness.cluster import Cluster
 
+# The page in which a server replays the bound of its reservation.
+PAGE = "global/8473"
 READ_ONLY = 0o500
 OURS = 0o700
 
