@@ -1,0 +1,126 @@
+"""An administrator who reads what a refusal says, and types its HINT as it stands.
+
+What a HINT leaves to a person is decided here: which worker ID is unused, whether the original of a copy is gone, and
+whether the clock is right.
+"""
+
+import re
+import time
+from collections.abc import Callable
+
+import psycopg
+
+from attack.finding import Finding
+from attack.world import Node, Refused, Session, World
+from harness.cluster import SqlError
+
+# How many HINTs one refusal may take.
+HINTS = 3
+# How long a condition may take that a HINT says to wait for.
+PATIENCE_SECONDS = 15
+
+STATEMENT = re.compile(r"\b(?:ALTER|CREATE|GRANT|SELECT|UPDATE) [^;]*;")
+CONF_LINE = re.compile(r"shared_preload_libraries = '.*'$")
+
+# Refusals that are answers, and need no way out: of a session that was ended or canceled, of conflicts that a client
+# repeats, of a role without privileges, of a standby, and of a parallel worker.
+ANSWERS = ("57014", "57P", "08", "40001", "40P01", "42501", "25006", "25000", "25P02", "55P03")
+
+
+def is_answer(refused: Refused) -> bool:
+    return refused.sqlstate.startswith(ANSWERS) and not refused.sqlstate.startswith("55000")
+
+
+class Administrator:
+    """One who looks after all servers of a world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def insist(self, session: Session, call: Callable[[Session], None]) -> None:
+        """Has a call succeed that may be refused, by the HINTs alone."""
+        node, database, role, settings = session.node, session.database, session.role, session.settings
+        for hints in range(HINTS + 1):
+            try:
+                call(session)
+                return
+            except Refused as refused:
+                if is_answer(refused):
+                    return
+                if hints == HINTS:
+                    raise Finding("way out", f"{node} still refuses after {HINTS} hints: {refused}") from refused
+                self._world.say(f"administrator: reads of {node}: {refused}")
+                self.examine(node, session, call, refused)
+                self.follow(node, database, refused)
+            if not session.is_open:
+                session = self._world.open(node, database, role, **settings)
+
+    def examine(self, node: Node, session: Session, call: Callable[[Session], None], refused: Refused) -> None:
+        """While calls are refused, the checks may not say that all is well."""
+        with self._world.passing(node, session.database) as other:
+            findings = other.run("SELECT name, status FROM id_gen_check() WHERE status <> 'ok'")
+        if not findings:
+            try:
+                call(session)
+            except Refused as again:
+                if again.message == refused.message and not is_answer(again):
+                    raise Finding("check", f"all checks of {node} are ok, but: {again}") from again
+
+    def follow(self, node: Node, database: str, refused: Refused) -> None:
+        """Does what the HINT says."""
+        hint = refused.hint
+        if not hint:
+            raise Finding("way out", f"no hint: {refused}")
+        if re.search(r"worker_id = \d", hint):
+            raise Finding("way out", f"proposes a worker ID to everybody: {refused}")
+        if refused.message == "the clock jumped forward" or "ahead of the clock" in refused.message + refused.detail:
+            self.put_clock_right(node, refused)
+            return
+        if "Run the statement again" in hint or "Connect again" in hint:
+            node_sessions = [each for each in node.sessions if not each.in_transaction]
+            for session in node_sessions if "Connect again" in hint else []:
+                session.close()
+            return
+        statements = self.choose(node, hint)
+        if line := CONF_LINE.search(hint):
+            node.cluster.append_conf(line[0])
+        elif not statements and "restart" not in hint.lower():
+            raise Finding("way out", f"nothing to type: {refused}")
+        for statement in statements:
+            self.type(node, database, statement)
+        if re.search(r"\brestart( the server)?\b", hint, re.IGNORECASE):
+            self._world.stop(node, "fast")
+            self._world.start(node)
+
+    def choose(self, node: Node, hint: str) -> list[str]:
+        """The statements of the alternative that is true."""
+        statements = STATEMENT.findall(hint)
+        if "id_gen_accept_copy" in hint:
+            # Whether its original is gone, only a person knows.
+            other = [each for each in statements if "accept_copy" not in each]
+            return [each for each in statements if "accept_copy" in each] if node.original is None else other
+        if "id_gen_accept_layout" in hint:
+            return [each for each in statements if "accept_layout" not in each]
+        return statements
+
+    def put_clock_right(self, node: Node, refused: Refused) -> None:
+        """All machines' clocks are set to the latest time that they showed, which is the right one here; what says that
+        they jumped is accepted."""
+        if "jumped" in refused.message:
+            self.type(node, node.databases[0], "SELECT id_gen_accept_clock();")
+            return
+        self._world.say("administrator: puts the clocks right")
+        if found := re.search(r"(\d+) ms ahead", refused.detail):
+            # A step that no server takes for a jump.
+            self._world.wall.step(min(int(found[1]) / 1000, 500))
+
+    def type(self, node: Node, database: str, statement: str) -> None:
+        """Runs a statement of a HINT."""
+        if "<worker ID>" in statement:
+            statement = statement.replace("<worker ID>", str(self._world.assign(node)))
+        statement = statement.replace("<datacenter ID>", "0")
+        self._world.say(f"administrator: types on {node}: {statement}")
+        try:
+            node.cluster.psql(statement, database)
+        except SqlError as error:
+            raise Finding("way out", f"a hint is refused as typed: {statement}: {error}") from error

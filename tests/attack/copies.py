@@ -1,0 +1,85 @@
+"""Copies of servers: base backups, standbys, copied directories, started at every wrong moment."""
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition
+
+from attack.action import NUMBER, action
+from attack.snowflakes import FORMS, generate
+from attack.surroundings import BESIDE, DELAY_MS, Surroundings
+from attack.world import Node
+
+# How many servers there are at most.
+MOST = 4
+
+
+class Copies(Surroundings):
+    """Actions that make servers of servers."""
+
+    def _room(self) -> bool:
+        return len(self.world.nodes) < MOST
+
+    def _gone(self, node: Node, mode: str) -> None:
+        """The machine of a server is gone for good."""
+        self.world.stop(node, mode)
+        self.world.retire(node)
+
+    @precondition(_room)
+    @action("base backup", which=NUMBER, mode=st.sampled_from(["fast", "immediate", "kill9"]), original_stays=st.booleans(),
+            beside=BESIDE, delay_ms=DELAY_MS)  # fmt: skip
+    def start_base_backup(self, which: int, mode: str, original_stays: bool, beside: list[str], delay_ms: int) -> None:
+        """A base backup that is started as a server, while the original goes on or in its place."""
+        node = self.world.node(which)
+        with self.crowd(node, [generate(self.world, form) for form in beside], delay_ms):
+            copy = self.world.copy_of(node)
+        if not original_stays:
+            self._gone(node, mode)
+        self.world.start(copy)
+        self.look_at_first_ids(copy)
+
+    @precondition(_room)
+    @action("promotion", which=NUMBER, mode=st.sampled_from(["fast", "immediate", "kill9"]), beside=BESIDE, delay_ms=DELAY_MS,
+            without_signal=st.booleans())  # fmt: skip
+    def fail_over(self, which: int, mode: str, beside: list[str], delay_ms: int, without_signal: bool) -> None:
+        """A standby takes over from its primary: it is promoted, or somebody removes its signal file."""
+        node = self.world.node(which)
+        standby = self.world.copy_of(node, standby=True)
+        self.world.start(standby)
+        with self.crowd(node, [generate(self.world, form) for form in beside], delay_ms):
+            pass
+        node.cluster.wait_for_catchup(standby.cluster)
+        self._gone(node, mode)
+        if without_signal:
+            self.world.stop(standby, "fast")
+            (standby.cluster.data / "standby.signal").unlink()
+            self.world.start(standby)
+        else:
+            standby.cluster.promote()
+        standby.is_standby = False
+        self.look_at_first_ids(standby)
+
+    @precondition(_room)
+    @action("copied directory", which=NUMBER, paused=st.booleans(), original=st.sampled_from(["stays", "goes", "later"]),
+            beside=BESIDE, delay_ms=DELAY_MS)  # fmt: skip
+    def copy_directory(self, which: int, paused: bool, original: str, beside: list[str], delay_ms: int) -> None:
+        """`cp -a` of a stopped server, or of one that a snapshot paused."""
+        node = self.world.node(which)
+        if not paused:
+            self.world.stop(node, "fast")
+        with self.crowd(node, [generate(self.world, form) for form in beside if paused], delay_ms):
+            copy = self.world.clone_of(node)
+        if original == "goes":
+            self.world.retire(node)
+        elif original == "stays" and not paused:
+            self.world.start(node)
+            self.look_at_first_ids(node)
+        self.world.start(copy)
+        self.look_at_first_ids(copy)
+        if original == "later" and not paused:
+            self.world.start(node)
+            self.look_at_first_ids(node)
+
+    @precondition(lambda self: len(self.world.running()) > 1)
+    @action("loss", which=NUMBER)
+    def lose(self, which: int) -> None:
+        """A server is gone for good, and others go on."""
+        self.world.retire(self.world.node(which))

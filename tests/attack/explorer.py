@@ -1,0 +1,157 @@
+"""The state machine that all actions belong to: it holds the world, and looks for defects after each step."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import psycopg
+from hypothesis.stateful import RuleBasedStateMachine
+
+from attack.action import Meetings
+from attack.administrator import Administrator, is_answer
+from attack.finding import Finding
+from attack.world import DATABASE, HANG_SECONDS, SCHEMA, Node, Refused, Session, World
+
+
+class TimeIsUp(KeyboardInterrupt):
+    """Ends the exploration, wherever it is."""
+
+
+class Explorer(RuleBasedStateMachine):
+    """What the mixins of features and surroundings have in common."""
+
+    # Set by attack.py before it explores.
+    meetings: ClassVar[Meetings] = Meetings()
+    deadline: ClassVar[float] = float("inf")
+    last: ClassVar[World | None] = None
+    """The world of the latest exploration, also after it has ended."""
+
+    conf = ""
+    schema = SCHEMA
+
+    def __init__(self) -> None:
+        super().__init__()
+        if time.monotonic() > self.deadline:
+            raise TimeIsUp
+        self.meetings.begin()
+        self.world = World()
+        Explorer.last = self.world
+        self.administrator = Administrator(self.world)
+        self._failed = False
+        try:
+            self.prepare()
+        except BaseException:
+            self.world.close()
+            raise
+
+    def prepare(self) -> None:
+        """The world at the beginning."""
+        self.world.new_node(self.conf, self.schema)
+
+    # Each step
+
+    def begin_step(self, kind: str, name: str, step: str, arguments: dict[str, Any]) -> None:
+        if time.monotonic() > self.deadline:
+            raise TimeIsUp
+        self.meetings.note(kind, name)
+        self.world.say(f"--- {step}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})")
+        # Until it has ended without a finding.
+        self._failed = True
+
+    def end_step(self) -> None:
+        for node in self.world.nodes:
+            self.world.look_at_log(node)
+        for node in self.world.running():
+            if node.cluster._process is None:
+                raise Finding("server", f"{node} is gone")
+        self._failed = False
+
+    def teardown(self) -> None:
+        try:
+            if not self._failed:
+                self.world.say("--- the end")
+                self.at_the_end()
+                for node in self.world.running():
+                    self.world.stop(node, "fast")
+                    self.world.look_at_log(node)
+        finally:
+            self.world.close()
+
+    def at_the_end(self) -> None:
+        """What is looked at once more."""
+
+    # What actions are made of
+
+    def insist(self, session: Session, call: Callable[[Session], None]) -> None:
+        self.administrator.insist(session, call)
+
+    def ask(self, session: Session, call: Callable[[Session], None]) -> None:
+        """A call whose refusal is taken as an answer where it is one; where it is none, it must succeed by its HINTs.
+        Within a transaction a refusal ends that."""
+        if session.in_transaction:
+            try:
+                call(session)
+            except Refused:
+                self.roll_back(session)
+            return
+        self.insist(session, call)
+
+    def roll_back(self, session: Session) -> None:
+        if session.is_open:
+            try:
+                session.run("ROLLBACK")
+            except Refused as refused:
+                if not refused.is_end:
+                    raise
+        session.last = session.last if session.is_open else None
+
+    @contextmanager
+    def crowd(self, node: Node, calls: list[Callable[[Session], None]], delay_ms: int = 0) -> Iterator[None]:
+        """Clients of a server, one for each call, that repeat it as long as the block lasts, whatever happens to them.
+        The block begins when each has been answered, or refused, once, and then some milliseconds later."""
+        done, problems = threading.Event(), list[BaseException]()
+        begun = [threading.Event() for _ in calls]
+
+        def client(call: Callable[[Session], None], has_begun: threading.Event) -> None:
+            session: Session | None = None
+            try:
+                while not done.is_set():
+                    try:
+                        session = (
+                            session
+                            if session and session.is_open
+                            else Session(self.world, node, DATABASE, "postgres", {})
+                        )
+                        call(session)
+                    except Refused as refused:
+                        if refused.is_end:
+                            session.close()  # type: ignore[union-attr]
+                    except psycopg.Error:
+                        # The server takes no connections.
+                        time.sleep(0.02)
+                    has_begun.set()
+            except BaseException as problem:  # noqa: BLE001, the main thread raises it
+                problems.append(problem)
+            finally:
+                has_begun.set()
+                if session is not None:
+                    session.close()
+
+        threads = [threading.Thread(target=client, args=each, daemon=True) for each in zip(calls, begun, strict=True)]
+        for thread in threads:
+            thread.start()
+        try:
+            for event in begun:
+                event.wait(HANG_SECONDS)
+            time.sleep(delay_ms / 1000)
+            yield
+        finally:
+            done.set()
+            for thread in threads:
+                thread.join(HANG_SECONDS + 5)
+        if any(thread.is_alive() for thread in threads):
+            raise Finding("hang", f"a client of {node} is not answered")
+        if problems:
+            raise problems[0]

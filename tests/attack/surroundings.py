@@ -1,0 +1,134 @@
+"""What happens to servers: stops of all kinds, reloads with other settings, steps of the clock."""
+
+import signal
+import os
+from contextlib import suppress
+
+from hypothesis import strategies as st
+
+from attack.action import NUMBER, action
+from attack.snowflakes import FORMS, Snowflakes, generate
+from attack.finding import Finding
+from attack.world import DATABASE, Node, Session
+from harness.ids import keepers
+
+# Which clients are busy meanwhile.
+BESIDE = st.lists(st.sampled_from(FORMS[:6]), max_size=2)
+DELAY_MS = st.sampled_from([0, 1, 5, 30, 300])
+
+# Values that an administrator may set, some of them mistaken.
+SETTINGS = (
+    ("id_gen.max_block", "1"), ("id_gen.max_block", "64"), ("id_gen.max_block", "1000"),
+    ("id_gen.max_lead", "0"), ("id_gen.max_lead", "5s"), ("id_gen.max_lead", "30s"),
+    ("id_gen.max_wait", "0"), ("id_gen.max_wait", "2s"),
+    ("id_gen.max_jump", "1min"), ("id_gen.max_jump", "1h"),
+    ("id_gen.sequence_start", "zero"), ("id_gen.sequence_start", "spread"),
+    ("id_gen.datacenter_id", "1"), ("id_gen.datacenter_id", "0"),
+    ("synchronous_commit", "off"), ("synchronous_commit", "on"),
+    ("log_min_messages", "debug2"), ("log_min_messages", "warning"),
+)  # fmt: skip
+MISSPELLED = ("id_gen.worker = 3", "id_gen.workerid = 3", "id_gen.max_leed = '1h'", "idgen.worker_id = 4")
+LAYOUTS = (
+    "default", "wide", "js", "twitter", "sonyflake",
+    "epoch=2024-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:6",
+)  # fmt: skip
+
+
+class Surroundings(Snowflakes):
+    """Actions on servers."""
+
+    @action("restart", which=NUMBER, mode=st.sampled_from(["fast", "immediate", "kill9", "smart"]),
+            step_s=st.sampled_from([0, 0, 0, -3, -0.2, 3, -30]), beside=BESIDE, delay_ms=DELAY_MS)  # fmt: skip
+    def restart(self, which: int, mode: str, step_s: float, beside: list[str], delay_ms: int) -> None:
+        """A stop and a start, beside clients, and maybe with a step of the clock in between."""
+        node = self.world.node(which)
+        if mode == "smart":
+            # It would wait for them.
+            self.world.forget_sessions(node)
+            beside = []
+        with self.crowd(node, [generate(self.world, form) for form in beside], delay_ms):
+            self.world.stop(node, mode)
+            self.world.wall.step(step_s)
+        self.world.start(node)
+        self.look_at_first_ids(node)
+
+    @action("kill", which=NUMBER, whom=st.sampled_from(["client", "keeper"]), beside=BESIDE, delay_ms=DELAY_MS)
+    def kill(self, which: int, whom: str, beside: list[str], delay_ms: int) -> None:
+        """SIGKILL of a process, after which PostgreSQL starts all others anew."""
+        node = self.world.node(which)
+        before = node.cluster.log_position
+        with self.crowd(node, [generate(self.world, form) for form in beside], delay_ms):
+            victims = keepers(node.cluster) if whom == "keeper" else self._clients(node)
+            if victims:
+                self.world.say(f"{node}: kill -9 of {whom}")
+                with suppress(ProcessLookupError):
+                    os.kill(victims[which % len(victims)], signal.SIGKILL)
+                    node.cluster.wait_for_log("reinitializing", before)
+        self.world.forget_sessions(node)
+        node.cluster.wait_until(node.cluster._ready, "ready again")
+        self.look_at_first_ids(node)
+
+    @action("terminate", which=NUMBER, how=st.sampled_from(["terminate", "cancel"]), beside=BESIDE, delay_ms=DELAY_MS)
+    def terminate(self, which: int, how: str, beside: list[str], delay_ms: int) -> None:
+        """An administrator ends or cancels what sessions do."""
+        node = self.world.node(which)
+        with (
+            self.crowd(node, [generate(self.world, form) for form in beside], delay_ms),
+            self.world.passing(node) as admin,
+        ):
+            admin.run(
+                f"SELECT pg_{how}_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            )
+
+    @action("reload", which=NUMBER, setting=st.sampled_from(SETTINGS), beside=BESIDE, delay_ms=DELAY_MS)
+    def reload(self, which: int, setting: tuple[str, str], beside: list[str], delay_ms: int) -> None:
+        node = self.world.node(which)
+        name, value = setting
+        with self.crowd(node, [generate(self.world, form) for form in beside], delay_ms):
+            self._set(node, name, value)
+
+    @action("change worker", which=NUMBER, beside=BESIDE, delay_ms=DELAY_MS)
+    def change_worker(self, which: int, beside: list[str], delay_ms: int) -> None:
+        """Another worker ID, which takes effect from the reload on: a session that asks after it must have it."""
+        node = self.world.node(which)
+        with self.crowd(node, [generate(self.world, form) for form in beside], delay_ms):
+            self._set(node, "id_gen.worker_id", str(self.world.assign(node)))
+        self.world.forget_sessions(node)
+
+    @action("misspell", which=NUMBER, line=st.sampled_from(MISSPELLED))
+    def misspell(self, which: int, line: str) -> None:
+        """A line that sets nothing; the checks say so."""
+        node = self.world.node(which)
+        node.cluster.append_conf(line)
+        node.cluster.reload()
+
+    @action("change layout", which=NUMBER, layout=st.sampled_from(LAYOUTS))
+    def change_layout(self, which: int, layout: str) -> None:
+        node = self.world.node(which)
+        self._set(node, "id_gen.layout", layout)
+        self.world.stop(node, "fast")
+        self.world.start(node)
+        # A number that the old layout had room for may be too large, or a datacenter is needed no more: hints say so.
+        self.look_at_first_ids(node)
+
+    @action(
+        "clock", seconds=st.sampled_from([-0.05, -0.5, -3, -30, 0.5, 3, 30, 900, 86400]), which=NUMBER, beside=BESIDE
+    )
+    def step_clock(self, seconds: float, which: int, beside: list[str]) -> None:
+        """A step of all machines' clocks."""
+        node = self.world.node(which)
+        with self.crowd(node, [generate(self.world, form) for form in beside]):
+            self.world.say(f"the clocks step by {seconds} s")
+            self.world.wall.step(seconds)
+
+    @action("clock", which=NUMBER)
+    def put_clock_right(self, which: int) -> None:
+        self.world.wall.catch_up()
+
+    def _set(self, node: Node, name: str, value: str) -> None:
+        with self.world.passing(node) as admin:
+            admin.run(f"ALTER SYSTEM SET {name} = '{value}'")
+            admin.run("SELECT pg_reload_conf()")
+
+    def _clients(self, node: Node) -> list[int]:
+        return [pid for pid, title in node.cluster.processes().items() if "[local]" in title]

@@ -1,0 +1,363 @@
+"""The servers of one exploration, their sessions, and what an administrator knows about them.
+
+The world is a careful administrator's: no worker ID is assigned to two servers, nobody promotes a standby while its
+primary generates, and the machines' clocks agree. What the explorer does beyond that (it copies directories, steps the
+clock of all machines, kills what it likes) are accidents, which the product must survive.
+"""
+
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from attack.finding import Finding
+from attack.ledger import Ledger
+from harness.clock import FakeClock
+from harness.cluster import PRELOAD, PRELOADED, Cluster, SqlError
+
+# A statement that takes longer hangs, and so does a stop. No statement here is allowed to wait for longer than the
+# settings of a server let it: some seconds.
+HANG_SECONDS = 40
+STOP_SECONDS = 30
+
+CONF = f"""{PRELOAD if PRELOADED else ""}
+max_prepared_transactions = 10
+max_connections = 60
+log_checkpoints = off
+log_statement = none
+wal_sender_timeout = 0
+wal_receiver_timeout = 0
+wal_retrieve_retry_interval = 100ms
+statement_timeout = {HANG_SECONDS}s
+"""
+
+# What every database of a server has. The tables' keys are an oracle of their own: a value that is stored already is
+# refused.
+SCHEMA = """
+CREATE EXTENSION id_gen;
+CREATE TABLE item (id bigint PRIMARY KEY DEFAULT snowflake_next(), made_by text DEFAULT session_user);
+CREATE TABLE token (id uuid PRIMARY KEY DEFAULT uuidv7(), made_by text DEFAULT session_user);
+GRANT SELECT, INSERT ON item, token TO clerk;
+CREATE FUNCTION careless() RETURNS bigint LANGUAGE plpgsql PARALLEL SAFE AS $$BEGIN RETURN snowflake_next(); END$$;
+CREATE FUNCTION careless_time(bigint) RETURNS timestamptz LANGUAGE plpgsql PARALLEL SAFE
+    AS $$BEGIN RETURN snowflake_timestamp($1); END$$;
+"""
+DATABASE = "shop"
+ROLES = ("postgres", "clerk")
+
+# What ends a session whose process or server was made to end.
+ENDED = ("57P", "08")
+# What the server's log may not hold, whatever happens.
+DEFECTS = re.compile(
+    r"(?:ERROR|FATAL|PANIC): .*(?:XX000|panicked|TRAP)|PANIC: |TRAP: |terminated by signal (?:6|7|11):"
+)
+
+
+class Refused(Exception):
+    """A statement that the server refused."""
+
+    def __init__(self, error: psycopg.Error) -> None:
+        self.sqlstate = error.sqlstate or "08000"
+        self.message = error.diag.message_primary or str(error)
+        self.detail = error.diag.message_detail or ""
+        self.hint = error.diag.message_hint or ""
+        super().__init__(f"{self.sqlstate}: {self.message} ({self.detail}) HINT: {self.hint}")
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the session is gone."""
+        return self.sqlstate.startswith(ENDED)
+
+
+class Wall:
+    """The clock of all machines."""
+
+    def __init__(self) -> None:
+        self._clocks: list[FakeClock] = []
+        self.ahead_s = 0.0
+        self._latest = time.time()
+
+    def new(self) -> FakeClock:
+        clock = FakeClock(self.ahead_s)
+        self._clocks.append(clock)
+        return clock
+
+    def now(self) -> float:
+        return time.time() + self.ahead_s
+
+    def step(self, seconds: float) -> None:
+        self._latest = max(self._latest, self.now())
+        self.ahead_s += seconds
+        for clock in self._clocks:
+            clock.step(seconds)
+
+    def catch_up(self) -> None:
+        """Sets it to the latest time that it ever showed."""
+        behind = self._latest - self.now()
+        if behind > 0:
+            self.step(behind)
+
+
+@dataclass(eq=False)
+class Node:
+    """A server: a data directory, and what the administrator knows about it."""
+
+    name: str
+    cluster: Cluster
+    worker: int | None
+    space: str
+    """What its own snowflakes may never repeat, in whichever layout. A standby continues its primary's."""
+    databases: list[str] = field(default_factory=lambda: [DATABASE])
+    sessions: list["Session"] = field(default_factory=list)
+    original: "Node | None" = None
+    """Whose copy it is, if that one may still generate."""
+    is_standby: bool = False
+    log_seen: int = 0
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def running(self) -> bool:
+        return self.cluster.running
+
+
+class Session:
+    """A client's session. It keeps its last snowflake, as the next one must be above."""
+
+    numbers = count(1)
+
+    def __init__(self, world: "World", node: Node, database: str, role: str, settings: dict[str, str]) -> None:
+        self.world, self.node, self.database, self.role = world, node, database, role
+        self.settings = settings
+        self.name = f"{node}.{next(self.numbers)}"
+        self.last: int | None = None
+        options = " ".join(f"-c {name}={_escaped(value)}" for name, value in settings.items())
+        self.connection = psycopg.connect(
+            node.cluster.conninfo(database).replace("user=postgres", f"user={role}"),
+            autocommit=True,
+            options=options,
+            connect_timeout=HANG_SECONDS,
+        )
+        world.say(f"{self.name}: connects to {database} as {role} with {settings}")
+
+    def __str__(self) -> str:
+        return self.name
+
+    def run(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows of a statement; raises Refused."""
+        try:
+            cursor = self.connection.execute(sql.encode(), parameters or None)
+            rows = cursor.fetchall() if cursor.description else []
+        except psycopg.Error as error:
+            refused = Refused(error)
+            self.world.say(f"{self.name}: {sql} -> {refused}")
+            if refused.sqlstate == "57014" and "statement timeout" in refused.message:
+                raise Finding("hang", f"{sql!r} took more than {HANG_SECONDS} s") from error
+            if refused.sqlstate.startswith("XX"):
+                raise Finding("internal error", f"{sql!r}: {refused}") from error
+            raise refused from error
+        self.world.say(f"{self.name}: {sql} {parameters or ''} -> {_short(rows)}")
+        return rows
+
+    def value(self, sql: str, *parameters: Any) -> Any:
+        return self.run(sql, *parameters)[0][0]
+
+    @property
+    def pid(self) -> int:
+        return self.connection.info.backend_pid
+
+    @property
+    def in_transaction(self) -> bool:
+        return self.connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
+
+    @property
+    def is_open(self) -> bool:
+        return not self.connection.closed and self.node.running
+
+    def close(self) -> None:
+        with suppress(psycopg.Error):
+            self.connection.close()
+        if self in self.node.sessions:
+            self.node.sessions.remove(self)
+
+
+class World:
+    """All of it."""
+
+    def __init__(self) -> None:
+        self.transcript: list[str] = []
+        self.ledger = Ledger()
+        self.wall = Wall()
+        self.nodes: list[Node] = []
+        self._workers = count(1)
+        self._names = iter("abcdefghijklmnopqrstuvwxyz")
+
+    # Servers
+
+    def new_node(self, conf: str = "", schema: str = SCHEMA) -> Node:
+        """A new server, with a worker ID of its own, that clients use already."""
+        worker = self.unused_worker()
+        node = self._add(
+            Cluster("attack", conf=f"{CONF}id_gen.worker_id = {worker}\n{conf}", clock=self.wall.new()), worker
+        )
+        self.begin(node)
+        node.cluster.psql(f"CREATE ROLE clerk LOGIN; CREATE DATABASE {DATABASE}")
+        node.cluster.psql(schema, DATABASE)
+        return node
+
+    def begin(self, node: Node) -> None:
+        """Makes a server's directory, and starts it."""
+        node.cluster.init()
+        self.start(node)
+
+    def copy_of(self, original: Node, *, standby: bool = False) -> Node:
+        """A base backup, not started yet."""
+        role = {"standby_of": original.cluster} if standby else {"copy_of": original.cluster}
+        node = self._add(Cluster("attack", conf="", clock=self.wall.new(), **role), original.worker, original)
+        node.is_standby = standby
+        node.cluster.init()
+        return node
+
+    def clone_of(self, original: Node, *, in_place: bool = False) -> Node:
+        """A copy of the files, as they are, not started yet; `in_place` leaves a running original no pause."""
+        node = self._add(Cluster("attack", conf="", clock=self.wall.new()), original.worker, original)
+        with original.cluster.paused() if original.running else _nothing():
+            subprocess.run(["cp", "-a", original.cluster.data, node.cluster.data], check=True)
+        (node.cluster.data / "postmaster.pid").unlink(missing_ok=True)
+        return node
+
+    def _add(self, cluster: Cluster, worker: int | None, original: Node | None = None) -> Node:
+        name = next(self._names)
+        node = Node(name, cluster, worker, original.space if original else name, original=original)
+        if original is not None:
+            node.databases = list(original.databases)
+        self.nodes.append(node)
+        return node
+
+    def unused_worker(self) -> int:
+        return next(self._workers)
+
+    def assign(self, node: Node) -> int:
+        """Gives a server a worker ID that no other has: from then on it is nobody's copy."""
+        node.worker = self.unused_worker()
+        node.original = None
+        node.space = f"{node.space}'"
+        return node.worker
+
+    def start(self, node: Node) -> None:
+        self.say(f"{node}: starts")
+        try:
+            node.cluster.start()
+        except (RuntimeError, TimeoutError) as error:
+            raise Finding("start", f"{node} does not start: {error}") from error
+
+    def stop(self, node: Node, mode: str) -> None:
+        """`kill9` is a mode, too."""
+        self.say(f"{node}: stops ({mode})")
+        self.forget_sessions(node)
+        if mode == "kill9":
+            node.cluster.kill9()
+            return
+        began = time.monotonic()
+        node.cluster.stop(mode)
+        if time.monotonic() - began > STOP_SECONDS:
+            raise Finding("hang", f"{node} took {time.monotonic() - began:.0f} s to stop ({mode})")
+
+    def retire(self, node: Node) -> None:
+        """A server that is gone for good."""
+        if node.running:
+            self.stop(node, "immediate")
+        self.look_at_log(node)
+        self.nodes.remove(node)
+        node.cluster.destroy()
+        for other in self.nodes:
+            if other.original is node:
+                other.original = None
+
+    def running(self) -> list[Node]:
+        return [node for node in self.nodes if node.running]
+
+    def node(self, which: int) -> Node:
+        """One of the servers that generate."""
+        able = [node for node in self.running() if not node.is_standby]
+        return able[which % len(able)]
+
+    # Sessions
+
+    def open(self, node: Node, database: str, role: str = "postgres", **settings: str) -> Session:
+        session = Session(self, node, database, role, settings)
+        node.sessions.append(session)
+        return session
+
+    def session(self, which: int) -> Session:
+        """One of the open sessions on servers that generate; the first is opened for whoever comes."""
+        found = [each for node in self.nodes for each in node.sessions if each.is_open and not node.is_standby]
+        return found[which % len(found)] if found else self.open(self.node(which), DATABASE)
+
+    def forget_sessions(self, node: Node) -> None:
+        for session in list(node.sessions):
+            session.close()
+
+    @contextmanager
+    def passing(self, node: Node, database: str | None = None) -> Iterator[Session]:
+        """A superuser's session for the time of the block."""
+        session = Session(self, node, database or node.databases[0], "postgres", {})
+        try:
+            yield session
+        finally:
+            session.close()
+
+    # Oracles that need nothing but the world
+
+    def add_snowflakes(self, session: Session, ids: list[int]) -> None:
+        """What a session was given, in its order."""
+        if not ids:
+            return
+        ordered = ids if session.last is None else [session.last, *ids]
+        for before, after in zip(ordered, ordered[1:], strict=False):
+            if after <= before:
+                raise Finding("increasing", f"{session} was given {after} after {before}")
+        session.last = ids[-1]
+        self.ledger.add(f"the server {session.node.space}", ids, f"{session}")
+
+    def look_at_log(self, node: Node) -> None:
+        """The log's new lines may not tell of a defect."""
+        if not node.cluster.logfile.exists():
+            return
+        text, node.log_seen = node.cluster.log(node.log_seen), node.cluster.log_position
+        if found := DEFECTS.search(text):
+            raise Finding("server log", f"{node}: {text[max(0, found.start() - 300) : found.end() + 300]}")
+
+    def say(self, line: str) -> None:
+        self.transcript.append(f"{self.wall.now():.3f} {line}")
+
+    def close(self) -> None:
+        for node in self.nodes:
+            self.forget_sessions(node)
+            with suppress(Exception):
+                if node.running:
+                    node.cluster.stop("immediate")
+            node.cluster.destroy()
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def _escaped(value: str) -> str:
+    return re.sub(r"([\\ ])", r"\\\1", value)
+
+
+def _short(rows: list[tuple[Any, ...]]) -> str:
+    text = str(rows)
+    return text if len(text) < 200 else f"{text[:190]}… ({len(rows)} rows)"
