@@ -18,11 +18,10 @@ import secrets
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
 
-from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from attack.action import Meetings
@@ -35,12 +34,11 @@ EXAMPLES, STEPS = 20, 25
 LOGS = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "attack"
 
 
-def explore(machine: type[Explorer], number: int, deadline: float, output: Any) -> None:
+def explore(machine: type[Explorer], number: int, deadline: float, output: Connection) -> None:
     """One process: explores until the deadline, and sends what it met and what it found."""
     Explorer.deadline = deadline
     Explorer.meetings = meetings = Meetings()
     found: tuple[str, str] | None = None
-    explorations = 0
     printed = io.StringIO()
     try:
         for batch in range(sys.maxsize):
@@ -99,7 +97,7 @@ def main() -> int:
     taken, met = Counter(), Counter()
     finding: tuple[str, str] | None = None
     while running:
-        for ready in multiprocessing.connection.wait([pipe for _, pipe in running]):
+        for ready in wait([pipe for _, pipe in running]):
             [(process, _)] = [each for each in running if each[1] is ready]
             running = [each for each in running if each[1] is not ready]
             try:

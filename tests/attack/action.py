@@ -7,8 +7,12 @@
         @use("tickets", server=NUMBER)
         def take_ticket(self, server): ...
 
-`action` is for what happens to servers and sessions, `use` for what uses a feature. An action has met a feature when the
-feature was used before it and after it, in one exploration.
+        @client("tickets")
+        def ticket(self, session): ...
+
+`action` is for what happens to servers and sessions, `use` for what uses a feature. `client` is the simplest use of a
+feature, which other sessions repeat beside an action, and which follows an action if `then_use` is drawn. An action has
+met a feature when the feature was used before it and after it, in one exploration.
 """
 
 import functools
@@ -22,9 +26,28 @@ from hypothesis.stateful import rule
 # Which server, session or database it is: of those that there are, by the remainder.
 NUMBER = st.integers(0, 5)
 
+# An exploration, and what is drawn for one of its steps.
+Machine = Argument = Any
+
+# The simplest use of each feature: the name of its method.
+CLIENTS: dict[str, str] = {}
+# Which clients are busy meanwhile, and for how long before the action begins.
+BESIDE = st.lists(st.deferred(lambda: st.sampled_from(sorted(CLIENTS))), max_size=2)
+DELAY_MS = st.sampled_from([0, 1, 5, 30, 300])
+
+
+def client(feature: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The simplest use of a feature: takes a session, and raises Refused."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        CLIENTS[feature] = function.__name__
+        return function
+
+    return decorate
+
 
 def action(name: str, **parameters: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    return _step("action", name, parameters)
+    return _step("action", name, {**parameters, "then_use": st.booleans()})
 
 
 def use(feature: str, **parameters: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -34,9 +57,12 @@ def use(feature: str, **parameters: st.SearchStrategy[Any]) -> Callable[[Callabl
 def _step(kind: str, name: str, parameters: dict[str, st.SearchStrategy[Any]]) -> Callable[..., Callable[..., None]]:
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(function)
-        def step(self: Any, **arguments: Any) -> None:
+        def step(self: Machine, **arguments: Argument) -> None:
             self.begin_step(kind, name, function.__name__, arguments)
+            then_use = arguments.pop("then_use", False)
             function(self, **arguments)
+            if then_use:
+                self.use_everything()
             self.end_step()
 
         step.step_kind, step.step_name = kind, name  # type: ignore[attr-defined]

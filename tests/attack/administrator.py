@@ -5,10 +5,7 @@ whether the clock is right.
 """
 
 import re
-import time
 from collections.abc import Callable
-
-import psycopg
 
 from attack.finding import Finding
 from attack.world import Node, Refused, Session, World

@@ -3,13 +3,15 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition
 
-from attack.action import NUMBER, action
-from attack.snowflakes import FORMS, generate
-from attack.surroundings import BESIDE, DELAY_MS, Surroundings
+from attack.action import BESIDE, DELAY_MS, NUMBER, action
+from attack.surroundings import Surroundings
 from attack.world import Node
 
 # How many servers there are at most.
 MOST = 4
+# How an original ends, and what becomes of one that was copied.
+MODE = st.sampled_from(["fast", "immediate", "kill9"])
+ORIGINAL = st.sampled_from(["stays", "goes", "later"])
 
 
 class Copies(Surroundings):
@@ -24,12 +26,11 @@ class Copies(Surroundings):
         self.world.retire(node)
 
     @precondition(_room)
-    @action("base backup", which=NUMBER, mode=st.sampled_from(["fast", "immediate", "kill9"]), original_stays=st.booleans(),
-            beside=BESIDE, delay_ms=DELAY_MS)  # fmt: skip
+    @action("base backup", which=NUMBER, mode=MODE, original_stays=st.booleans(), beside=BESIDE, delay_ms=DELAY_MS)
     def start_base_backup(self, which: int, mode: str, original_stays: bool, beside: list[str], delay_ms: int) -> None:
         """A base backup that is started as a server, while the original goes on or in its place."""
         node = self.world.node(which)
-        with self.crowd(node, [generate(self.world, form) for form in beside], delay_ms):
+        with self.crowd(node, beside, delay_ms):
             copy = self.world.copy_of(node)
         if not original_stays:
             self._gone(node, mode)
@@ -37,14 +38,13 @@ class Copies(Surroundings):
         self.look_at_first_ids(copy)
 
     @precondition(_room)
-    @action("promotion", which=NUMBER, mode=st.sampled_from(["fast", "immediate", "kill9"]), beside=BESIDE, delay_ms=DELAY_MS,
-            without_signal=st.booleans())  # fmt: skip
+    @action("promotion", which=NUMBER, mode=MODE, beside=BESIDE, delay_ms=DELAY_MS, without_signal=st.booleans())
     def fail_over(self, which: int, mode: str, beside: list[str], delay_ms: int, without_signal: bool) -> None:
         """A standby takes over from its primary: it is promoted, or somebody removes its signal file."""
         node = self.world.node(which)
         standby = self.world.copy_of(node, standby=True)
         self.world.start(standby)
-        with self.crowd(node, [generate(self.world, form) for form in beside], delay_ms):
+        with self.crowd(node, beside, delay_ms):
             pass
         node.cluster.wait_for_catchup(standby.cluster)
         self._gone(node, mode)
@@ -58,14 +58,13 @@ class Copies(Surroundings):
         self.look_at_first_ids(standby)
 
     @precondition(_room)
-    @action("copied directory", which=NUMBER, paused=st.booleans(), original=st.sampled_from(["stays", "goes", "later"]),
-            beside=BESIDE, delay_ms=DELAY_MS)  # fmt: skip
+    @action("copied directory", which=NUMBER, paused=st.booleans(), original=ORIGINAL, beside=BESIDE, delay_ms=DELAY_MS)
     def copy_directory(self, which: int, paused: bool, original: str, beside: list[str], delay_ms: int) -> None:
         """`cp -a` of a stopped server, or of one that a snapshot paused."""
         node = self.world.node(which)
         if not paused:
             self.world.stop(node, "fast")
-        with self.crowd(node, [generate(self.world, form) for form in beside if paused], delay_ms):
+        with self.crowd(node, beside if paused else [], delay_ms):
             copy = self.world.clone_of(node)
         if original == "goes":
             self.world.retire(node)

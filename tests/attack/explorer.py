@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import psycopg
 from hypothesis.stateful import RuleBasedStateMachine
 
-from attack.action import Meetings
-from attack.administrator import Administrator, is_answer
+from attack.action import CLIENTS, Meetings
+from attack.administrator import Administrator
 from attack.finding import Finding
 from attack.world import DATABASE, HANG_SECONDS, SCHEMA, Node, Refused, Session, World
 
@@ -63,9 +63,6 @@ class Explorer(RuleBasedStateMachine):
     def end_step(self) -> None:
         for node in self.world.nodes:
             self.world.look_at_log(node)
-        for node in self.world.running():
-            if node.cluster._process is None:
-                raise Finding("server", f"{node} is gone")
         self._failed = False
 
     def teardown(self) -> None:
@@ -83,6 +80,20 @@ class Explorer(RuleBasedStateMachine):
         """What is looked at once more."""
 
     # What actions are made of
+
+    def client(self, feature: str) -> Callable[[Session], None] | None:
+        """The simplest use of a feature, if this machine has the feature."""
+        return getattr(self, CLIENTS[feature], None)
+
+    def use_everything(self) -> None:
+        """Uses each feature once, on each server."""
+        for node in self.world.running():
+            if node.is_standby:
+                continue
+            for feature in CLIENTS:
+                if call := self.client(feature):
+                    self.meetings.note("use", feature)
+                    self.insist(self.world.idle_session(node), call)
 
     def insist(self, session: Session, call: Callable[[Session], None]) -> None:
         self.administrator.insist(session, call)
@@ -108,9 +119,10 @@ class Explorer(RuleBasedStateMachine):
         session.last = session.last if session.is_open else None
 
     @contextmanager
-    def crowd(self, node: Node, calls: list[Callable[[Session], None]], delay_ms: int = 0) -> Iterator[None]:
-        """Clients of a server, one for each call, that repeat it as long as the block lasts, whatever happens to them.
-        The block begins when each has been answered, or refused, once, and then some milliseconds later."""
+    def crowd(self, node: Node, features: list[str], delay_ms: int = 0) -> Iterator[None]:
+        """Clients of a server that use these features as long as the block lasts, whatever happens to them. The block
+        begins when each has been answered, or refused, once, and then some milliseconds later."""
+        calls = [call for feature in features if (call := self.client(feature))]
         done, problems = threading.Event(), list[BaseException]()
         begun = [threading.Event() for _ in calls]
 

@@ -1,20 +1,15 @@
 """What happens to servers: stops of all kinds, reloads with other settings, steps of the clock."""
 
-import signal
 import os
+import signal
 from contextlib import suppress
 
 from hypothesis import strategies as st
 
-from attack.action import NUMBER, action
-from attack.snowflakes import FORMS, Snowflakes, generate
-from attack.finding import Finding
-from attack.world import DATABASE, Node, Session
+from attack.action import BESIDE, DELAY_MS, NUMBER, action
+from attack.snowflakes import Snowflakes
+from attack.world import Node
 from harness.ids import keepers
-
-# Which clients are busy meanwhile.
-BESIDE = st.lists(st.sampled_from(FORMS[:6]), max_size=2)
-DELAY_MS = st.sampled_from([0, 1, 5, 30, 300])
 
 # Values that an administrator may set, some of them mistaken.
 SETTINGS = (
@@ -46,7 +41,7 @@ class Surroundings(Snowflakes):
             # It would wait for them.
             self.world.forget_sessions(node)
             beside = []
-        with self.crowd(node, [generate(self.world, form) for form in beside], delay_ms):
+        with self.crowd(node, beside, delay_ms):
             self.world.stop(node, mode)
             self.world.wall.step(step_s)
         self.world.start(node)
@@ -57,7 +52,7 @@ class Surroundings(Snowflakes):
         """SIGKILL of a process, after which PostgreSQL starts all others anew."""
         node = self.world.node(which)
         before = node.cluster.log_position
-        with self.crowd(node, [generate(self.world, form) for form in beside], delay_ms):
+        with self.crowd(node, beside, delay_ms):
             victims = keepers(node.cluster) if whom == "keeper" else self._clients(node)
             if victims:
                 self.world.say(f"{node}: kill -9 of {whom}")
@@ -65,7 +60,7 @@ class Surroundings(Snowflakes):
                     os.kill(victims[which % len(victims)], signal.SIGKILL)
                     node.cluster.wait_for_log("reinitializing", before)
         self.world.forget_sessions(node)
-        node.cluster.wait_until(node.cluster._ready, "ready again")
+        node.cluster.poll_until("SELECT true")
         self.look_at_first_ids(node)
 
     @action("terminate", which=NUMBER, how=st.sampled_from(["terminate", "cancel"]), beside=BESIDE, delay_ms=DELAY_MS)
@@ -73,26 +68,31 @@ class Surroundings(Snowflakes):
         """An administrator ends or cancels what sessions do."""
         node = self.world.node(which)
         with (
-            self.crowd(node, [generate(self.world, form) for form in beside], delay_ms),
+            self.crowd(node, beside, delay_ms),
             self.world.passing(node) as admin,
         ):
             admin.run(
-                f"SELECT pg_{how}_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+                f"SELECT pg_{how}_backend(pid) FROM pg_stat_activity"
+                " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
             )
 
     @action("reload", which=NUMBER, setting=st.sampled_from(SETTINGS), beside=BESIDE, delay_ms=DELAY_MS)
     def reload(self, which: int, setting: tuple[str, str], beside: list[str], delay_ms: int) -> None:
         node = self.world.node(which)
         name, value = setting
-        with self.crowd(node, [generate(self.world, form) for form in beside], delay_ms):
+        with self.crowd(node, beside, delay_ms):
             self._set(node, name, value)
 
     @action("change worker", which=NUMBER, beside=BESIDE, delay_ms=DELAY_MS)
     def change_worker(self, which: int, beside: list[str], delay_ms: int) -> None:
         """Another worker ID, which takes effect from the reload on: a session that asks after it must have it."""
         node = self.world.node(which)
-        with self.crowd(node, [generate(self.world, form) for form in beside], delay_ms):
-            self._set(node, "id_gen.worker_id", str(self.world.assign(node)))
+        with self.crowd(node, beside, delay_ms):
+            worker = self.world.assign(node)
+            # Which one sessions have, is open until the reload.
+            node.worker = None
+            self._set(node, "id_gen.worker_id", str(worker))
+            node.worker = worker
         self.world.forget_sessions(node)
 
     @action("misspell", which=NUMBER, line=st.sampled_from(MISSPELLED))
@@ -117,7 +117,7 @@ class Surroundings(Snowflakes):
     def step_clock(self, seconds: float, which: int, beside: list[str]) -> None:
         """A step of all machines' clocks."""
         node = self.world.node(which)
-        with self.crowd(node, [generate(self.world, form) for form in beside]):
+        with self.crowd(node, beside):
             self.world.say(f"the clocks step by {seconds} s")
             self.world.wall.step(seconds)
 

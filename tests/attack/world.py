@@ -6,14 +6,12 @@ clock of all machines, kills what it likes) are accidents, which the product mus
 """
 
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -21,7 +19,10 @@ import psycopg
 from attack.finding import Finding
 from attack.ledger import Ledger
 from harness.clock import FakeClock
-from harness.cluster import PRELOAD, PRELOADED, Cluster, SqlError
+from harness.cluster import PRELOAD, PRELOADED, Cluster
+
+# What a column or a parameter of a statement holds.
+Value = Any
 
 # A statement that takes longer hangs, and so does a stop. No statement here is allowed to wait for longer than the
 # settings of a server let it: some seconds.
@@ -152,7 +153,7 @@ class Session:
     def __str__(self) -> str:
         return self.name
 
-    def run(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    def run(self, sql: str, *parameters: Value) -> list[tuple[Value, ...]]:
         """The rows of a statement; raises Refused."""
         try:
             cursor = self.connection.execute(sql.encode(), parameters or None)
@@ -168,7 +169,7 @@ class Session:
         self.world.say(f"{self.name}: {sql} {parameters or ''} -> {_short(rows)}")
         return rows
 
-    def value(self, sql: str, *parameters: Any) -> Any:
+    def value(self, sql: str, *parameters: Value) -> Value:
         return self.run(sql, *parameters)[0][0]
 
     @property
@@ -302,6 +303,11 @@ class World:
         """One of the open sessions on servers that generate; the first is opened for whoever comes."""
         found = [each for node in self.nodes for each in node.sessions if each.is_open and not node.is_standby]
         return found[which % len(found)] if found else self.open(self.node(which), DATABASE)
+
+    def idle_session(self, node: Node) -> Session:
+        """A session of a server, which is in no transaction."""
+        found = [each for each in node.sessions if each.is_open and not each.in_transaction]
+        return found[0] if found else self.open(node, DATABASE)
 
     def forget_sessions(self, node: Node) -> None:
         for session in list(node.sessions):
