@@ -30,6 +30,7 @@ class Explorer(RuleBasedStateMachine):
 
     conf = ""
     schema = SCHEMA
+    """What this mixin needs in every database of a server, beside what the others need."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +49,12 @@ class Explorer(RuleBasedStateMachine):
 
     def prepare(self) -> None:
         """The world at the beginning."""
-        self.world.new_node(self.conf, self.schema)
+        self.world.new_node(self.conf, self.schemas())
+
+    @classmethod
+    def schemas(cls) -> str:
+        """What all mixins need, in the order of inheritance."""
+        return "".join(mixin.__dict__.get("schema", "") for mixin in reversed(cls.__mro__))
 
     # Each step
 

@@ -8,7 +8,7 @@ clock of all machines, kills what it likes) are accidents, which the product mus
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -199,6 +199,8 @@ class World:
         self.ledger = Ledger()
         self.wall = Wall()
         self.nodes: list[Node] = []
+        self.on_copy: list[Callable[[Node, Node], None]] = []
+        """What is told of each copy, before it is made: the original, and the copy."""
         self._workers = count(1)
         self._names = iter("abcdefghijklmnopqrstuvwxyz")
 
@@ -241,6 +243,8 @@ class World:
         node = Node(name, cluster, worker, original.space if original else name, original=original)
         if original is not None:
             node.databases = list(original.databases)
+            for tell in self.on_copy:
+                tell(original, node)
         self.nodes.append(node)
         return node
 
