@@ -28,7 +28,6 @@ class Explorer(RuleBasedStateMachine):
     last: ClassVar[World | None] = None
     """The world of the latest exploration, also after it has ended."""
 
-    conf = ""
     schema = SCHEMA
     """What this mixin needs in every database of a server, beside what the others need."""
     # What a machine of its own has in place of these.
@@ -52,7 +51,7 @@ class Explorer(RuleBasedStateMachine):
 
     def prepare(self) -> None:
         """The world at the beginning."""
-        self.world.new_node(self.conf, self.schemas())
+        self.world.new_node(schema=self.schemas())
 
     @classmethod
     def schemas(cls) -> str:
@@ -89,6 +88,10 @@ class Explorer(RuleBasedStateMachine):
         """What is looked at once more."""
 
     # What actions are made of
+
+    def data_was_lost(self, node: Node) -> None:
+        """A server goes on with data from before the last commits: what those had of PostgreSQL's own numbers may come
+        again. Snowflakes may not."""
 
     def client(self, feature: str) -> Callable[[Session], None] | None:
         """The simplest use of a feature, if this machine has the feature."""
