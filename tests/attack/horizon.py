@@ -60,13 +60,13 @@ class Horizon(Explorer):
 
     schema = SCHEMA
 
-    def prepare(self) -> None:
+    def __init__(self) -> None:
         self._readings: dict[tuple[str, str, str], Reading] = {}
         self._own: dict[tuple[str, str], set[int]] = {}
         self._early: list[int] = []
         self._lock = threading.Lock()
         self._transactions = itertools.count(1)
-        super().prepare()
+        super().__init__()
         self.world.on_copy.append(self._copy_readings)
 
     @use("outbox", which=NUMBER, table=st.sampled_from(TABLES), form=st.sampled_from(WRITES))

@@ -43,8 +43,8 @@ DECLARE
 BEGIN
     FOREACH name IN ARRAY ARRAY['now()', 'clock_timestamp()', 'pg_backend_pid()', 'current_setting(text)',
         'current_setting(text, boolean)', 'length(text)', 'lower(text)', 'upper(text)', 'quote_ident(text)',
-        'to_char(timestamptz, text)', 'round(double precision)', 'substr(text, integer)', 'array_to_string(text[], text)',
-        'pg_postmaster_start_time()', 'to_timestamp(double precision)']
+        'to_char(timestamptz, text)', 'round(double precision)', 'substr(text, integer)',
+        'array_to_string(text[], text)', 'pg_postmaster_start_time()', 'to_timestamp(double precision)']
     LOOP
         EXECUTE 'CREATE FUNCTION planted.' || name || ' RETURNS text LANGUAGE plpgsql AS '
             || quote_literal('BEGIN RAISE EXCEPTION ''a planted function was called''; END');
@@ -106,10 +106,10 @@ class Sessions(Explorer):
 
     schema = SCHEMA
 
-    def prepare(self) -> None:
+    def __init__(self) -> None:
         self._cursors: dict[str, list[str]] = {}
         self._numbers = iter(range(1, 1_000_000))
-        super().prepare()
+        super().__init__()
 
     @action(
         "open session", which=NUMBER, role=st.sampled_from(["postgres", "clerk"]), chosen=st.lists(SETTING, max_size=4)

@@ -1,5 +1,6 @@
 """Shards of servers outside a fleet: one server at a time generates their IDs, wherever they move."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -45,18 +46,21 @@ class Shard:
 class Shards(Explorer):
     """Uses and moves of shards."""
 
-    def prepare(self) -> None:
+    def __init__(self) -> None:
         self._shards = [Shard(number) for number in NUMBERS]
-        super().prepare()
-        self._take_shard(self._shards[0], self.world.nodes[0])
+        super().__init__()
 
     @use("shards", which=NUMBER, shard=st.sampled_from([0, 0, 1, 2]), form=st.sampled_from(FORMS))
     def use_shard(self, which: int, shard: int, form: str) -> None:
         """A server that has a shard generates its IDs; any other one refuses."""
-        self.ask(self.world.session(which), self._generating(self._shards[shard], form))
+        session = self.world.session(which)
+        self._begin_with(self._shards[shard], session.node)
+        self.ask(session, self._generating(self._shards[shard], form))
 
     @client("shards")
     def use_a_shard(self, session: Session) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self._begin_with(self._shards[0], session.node)
         self._generating(self._shards[0], FORMS[3])(session)
 
     @action("move shard", to=NUMBER, shard=st.sampled_from([0, 1, 2]), beside=BESIDE, delay_ms=DELAY_MS,
@@ -94,7 +98,16 @@ class Shards(Explorer):
         released.above, released.leaving = again, None
         self._take_shard(released, owner)
 
+    def newest_of(self, node: Node) -> int:
+        """With the IDs of shards."""
+        return max(super().newest_of(node), *map(self._largest_of, self._shards))
+
     # What administrators do
+
+    def _begin_with(self, shard: Shard, node: Node) -> None:
+        """The first server to have it."""
+        if not shard.layout:
+            self._take_shard(shard, node)
 
     def _owner(self, shard: Shard) -> Node | None:
         """Who has it, if that server is not gone."""

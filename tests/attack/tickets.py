@@ -105,7 +105,8 @@ MANY = 140
 ALTERATIONS = (
     "INCREMENT BY 1", "INCREMENT BY 2", "INCREMENT BY 10", "CACHE 20", "CACHE 1", "MAXVALUE {near} NO CYCLE",
     "NO MAXVALUE", "CYCLE NO MAXVALUE", "NO CYCLE", "AS bigint", "AS integer", "START WITH 5",
-    "OWNED BY NONE", "OWNED BY public.{table}.{column}", "OWNER TO clerk", "OWNER TO postgres", "INCREMENT BY -1 MAXVALUE {far}", "SET UNLOGGED",
+    "OWNED BY NONE", "OWNED BY public.{table}.{column}", "OWNER TO clerk", "OWNER TO postgres",
+    "INCREMENT BY -1 MAXVALUE {far}", "SET UNLOGGED",
 )  # fmt: skip
 SETTINGS_OF_DATABASES = (
     "GRANT CONNECT ON DATABASE {database} TO PUBLIC",
@@ -152,10 +153,10 @@ class Tickets(Explorer):
 
     schema = SCHEMA
 
-    def prepare(self) -> None:
+    def __init__(self) -> None:
         self._calls = itertools.count()
         self._known: dict[tuple[str, int, int], Known] = {}
-        super().prepare()
+        super().__init__()
         self.world.on_copy.append(self._copy_tickets)
 
     @use("tickets", which=NUMBER, sequence=SEQUENCE, form=st.sampled_from(FORMS))
@@ -527,7 +528,7 @@ class Tickets(Explorer):
     # Administration
 
     def _administer(self, admin: Session, statements: list[str]) -> bool:
-        """Whether statements were run that lock the sequence: clients' transactions go first, and some make no sense."""
+        """Whether statements were run that lock a sequence: clients' transactions go first, and some make no sense."""
         try:
             admin.run(f"SET lock_timeout = '{LOCK_TIMEOUT}'")
             for statement in statements:
