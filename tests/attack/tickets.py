@@ -344,8 +344,10 @@ class Tickets(Explorer):
     def use_many(self, which: int, rounds: int) -> None:
         """More than a server has places for, in turn."""
         node, database = self._place(which)
-        if self._look(node, database, SEQUENCES[0]) is None:
-            return
+        if self._look(node, database, SEQUENCES[0]) is not None:
+            self._use_many(node, database, rounds)
+
+    def _use_many(self, node: Node, database: str, rounds: int) -> None:
         with self.world.passing(node, database) as admin:
             if admin.value("SELECT to_regclass('many.s1') IS NULL"):
                 create = "EXECUTE 'CREATE SEQUENCE many.s' || i"
@@ -577,7 +579,7 @@ class Tickets(Explorer):
                     self._add(admin, looked.known, numbers)
                 admin.run("COMMIT")
         if what == "many":
-            self.__class__.use_many.__wrapped__(self, self.world.nodes.index(node), 1)
+            self._use_many(node, DATABASE, 1)
 
     def _while_counting(self, node: Node, database: str, event: str) -> int:
         """How many numbers it may cost."""
