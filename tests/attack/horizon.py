@@ -42,6 +42,8 @@ STEPS = ("write", "SAVEPOINT s", "write", "ROLLBACK TO s", "write", "RELEASE s",
 # In one poll, or the next, everything is seen that has been committed; a poll may be held up by PostgreSQL's own
 # processes for a moment.
 POLLS_AT_MOST = 200
+# No server has it.
+FOREIGN_WORKER = 31
 BELOW_HORIZON = "is below the commit horizon"
 
 
@@ -110,9 +112,9 @@ class Horizon(Explorer):
 
         self.ask(session, call)
 
-    @use("outbox", which=NUMBER, count=st.sampled_from([1, 3]))
-    def take_early(self, which: int, count: int) -> None:
-        """IDs that are stored later, in another transaction, or on another server."""
+    @use("outbox", which=NUMBER, count=st.sampled_from([1, 3]), ahead_s=st.sampled_from([0, 2, 60]))
+    def take_early(self, which: int, count: int, ahead_s: int) -> None:
+        """IDs that are stored later, in another transaction or on another server; or of a server that is ahead."""
         session = self.world.session(which)
 
         def call(session: Session) -> None:
@@ -121,7 +123,46 @@ class Horizon(Explorer):
                 self.world.add_snowflakes(session, [snowflake])
                 self._early.append(snowflake)
 
-        self.ask(session, call)
+        if not ahead_s:
+            self.ask(session, call)
+        elif (snowflake := self._make_ahead(session.node, ahead_s)) is not None:
+            self._early.append(snowflake)
+
+    @use("outbox", which=NUMBER, first=st.sampled_from(["outbox", "ahead"]), isolation=st.booleans(),
+         end=st.sampled_from(["COMMIT", "PREPARE", "ROLLBACK"]), table=st.sampled_from(TABLES))  # fmt: skip
+    def overlap(self, which: int, first: str, isolation: bool, end: str, table: str) -> None:
+        """One writes, another one writes and commits, a reader polls; then the first one ends, and the reader polls
+        again."""
+        node = self.world.node(which)
+        names = (node, DATABASE)
+        with (
+            self.world.passing(*names) as writer,
+            self.world.passing(*names) as other,
+            self.world.passing(*names) as reader,
+        ):
+            self.insist(other, self._writing(table, WRITES[0]))
+            try:
+                writer.run("BEGIN")
+                ahead = self._make_ahead(node, 2) if first == "ahead" else None
+                if ahead is not None:
+                    writer.run("INSERT INTO public.guarded (id) VALUES (%s)", ahead)
+                self._writing(table, WRITES[0])(writer)
+                if isolation:
+                    reader.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
+                    self._polling(table, POLLS[0])(reader)
+                self._writing(table, WRITES[0])(other)
+                self._polling(table, POLLS[0])(reader)
+                if end == "PREPARE":
+                    gid = f"overlap {writer.name}"
+                    writer.run(f"PREPARE TRANSACTION '{gid}'")
+                    self._polling(table, POLLS[0])(reader)
+                    end = f"COMMIT PREPARED '{gid}'"
+                writer.run(end)
+                self._polling(table, POLLS[0])(reader)
+                self._polling(table, POLLS[0])(other)
+            except Refused as refused:
+                # What is refused may be so for the clock, or an ID that is not above the horizon.
+                self.world.say(f"no overlap: {refused}")
 
     @use("outbox", which=NUMBER, number=NUMBER, update=st.booleans())
     def store_early(self, which: int, number: int, update: bool) -> None:
@@ -204,6 +245,15 @@ class Horizon(Explorer):
             self._heard(session, table, horizon, ids)
 
         return call
+
+    def _make_ahead(self, node: Node, ahead_s: int) -> int | None:
+        """An ID of a server that has no part in this, and whose clock is ahead; None if the layout has no such."""
+        query = "SELECT snowflake_make(clock_timestamp() + %s * interval '1 s', 0, %s, 0)"
+        try:
+            with self.world.passing(node, DATABASE) as admin:
+                return admin.value(query, ahead_s, FOREIGN_WORKER)
+        except Refused:
+            return None
 
     # Oracles
 

@@ -50,6 +50,10 @@ BEGIN
             || quote_literal('BEGIN RAISE EXCEPTION ''a planted function was called''; END');
     END LOOP;
 END $do$;
+CREATE FUNCTION generating_process(OUT id bigint, OUT pid integer) LANGUAGE plpgsql PARALLEL SAFE AS
+    $$BEGIN id := public.snowflake_next(); pid := pg_catalog.pg_backend_pid(); END$$;
+CREATE FUNCTION reading_process(OUT id bigint, OUT pid integer) LANGUAGE plpgsql PARALLEL SAFE AS
+    $$BEGIN id := public.snowflake_safe_horizon(); pid := pg_catalog.pg_backend_pid(); END$$;
 CREATE FUNCTION planted.both(text, text) RETURNS text LANGUAGE plpgsql AS
     $$BEGIN RAISE EXCEPTION 'a planted operator was called'; END$$;
 CREATE OPERATOR planted.|| (LEFTARG = text, RIGHTARG = text, FUNCTION = planted.both);
@@ -211,6 +215,32 @@ class Sessions(Explorer):
         if not ids:
             return
         self.ask(session, lambda session: self._compare(session, question, [0, 1, 175928847299117063, *ids]))
+
+    @use("parallel workers", which=NUMBER, function=st.sampled_from(["generating_process", "reading_process"]),
+         mode=st.sampled_from(["on", "regress"]))  # fmt: skip
+    def call_in_parallel(self, which: int, function: str, mode: str) -> None:
+        """No parallel worker generates, whatever a function is marked as."""
+        with self.world.passing(self.world.node(which), DATABASE) as session:
+            session.run(f"SET {PARALLEL} = '{mode}'")
+            try:
+                [(value, pid)] = session.run(f"SELECT id, pid FROM {function}()")
+            except Refused:
+                return
+            if pid != session.pid:
+                raise Finding("parallel workers", f"a worker of {session} returned {value} from {function}")
+
+    @action(
+        "first call", which=NUMBER, question=st.sampled_from(QUESTIONS), mode=st.sampled_from(["regress", "on", "off"])
+    )
+    def ask_first(self, which: int, question: str, mode: str) -> None:
+        """After a start, the first thing that anybody asks for is an answer of the server's settings, of a parallel
+        worker, maybe."""
+        node = self.world.node(which)
+        self.world.stop(node, "fast")
+        self.world.start(node)
+        session = self.world.open(node, DATABASE, **{PARALLEL: mode})
+        self.ask(session, lambda session: self._compare(session, question, [0, 1, 175928847299117063]))
+        self.look_at_first_ids(node)
 
     def _compare(self, session: Session, question: str, ids: list[int]) -> None:
         # What changes by itself meanwhile is asked for again.

@@ -23,6 +23,7 @@ LAYOUT = "SELECT layout FROM id_gen_status()"
 FORMS = (
     "SELECT snowflake_next({number})",
     "SELECT snowflake_next({number}) FROM generate_series(1, 100)",
+    "SELECT snowflake_next({number}) FROM generate_series(1, 20000)",
     "INSERT INTO item (id) VALUES (snowflake_next({number})) RETURNING id",
     "INSERT INTO item (id) SELECT snowflake_next({number}) FROM generate_series(1, 20) RETURNING id",
 )
@@ -57,11 +58,27 @@ class Shards(Explorer):
         self._begin_with(self._shards[shard], session.node)
         self.ask(session, self._generating(self._shards[shard], form))
 
+    @use("shards", which=NUMBER, shard=st.sampled_from([0, 1, 2]), ahead_ms=st.sampled_from([1, 1000, 4000]))
+    def observe_before(self, which: int, shard: int, ahead_ms: int) -> None:
+        """Once a server has observed an ID from elsewhere, those of its shards are above it."""
+        used = self._shards[shard]
+        owner = self._owner(used)
+        if owner is None or not owner.running:
+            return
+        with self.world.passing(owner, DATABASE) as session:
+            try:
+                query = "SELECT snowflake_make(clock_timestamp() + %s * interval '1 ms', 0, 1, 0)"
+                observed = session.value(query, ahead_ms)
+                session.run("SELECT snowflake_observe(%s)", observed)
+            except Refused:
+                return
+            self.insist(session, self._generating(used, FORMS[0], observed))
+
     @client("shards")
     def use_a_shard(self, session: Session) -> None:
         if threading.current_thread() is threading.main_thread():
             self._begin_with(self._shards[0], session.node)
-        self._generating(self._shards[0], FORMS[3])(session)
+        self._generating(self._shards[0], FORMS[4])(session)
 
     @action("move shard", to=NUMBER, shard=st.sampled_from([0, 1, 2]), beside=BESIDE, delay_ms=DELAY_MS,
             crowded=st.booleans())  # fmt: skip
@@ -77,6 +94,8 @@ class Shards(Explorer):
                 self.world.passing(owner) as admin,
             ):
                 self._release_shard(moved, admin)
+                # Not in a session that was there before, either.
+                self.ask(self.world.idle_session(owner), self._generating(moved, FORMS[0]))
             moved.leaving = None
             # What was on its way when the server gave it back.
             if moved.above < self._largest_of(moved):
@@ -147,11 +166,11 @@ class Shards(Explorer):
 
     # Oracles
 
-    def _generating(self, shard: Shard, form: str) -> Callable[[Session], None]:
+    def _generating(self, shard: Shard, form: str, observed: int = 0) -> Callable[[Session], None]:
         space = f"shard {shard.number}"
 
         def call(session: Session) -> None:
-            before, owner = max(shard.above, self._largest_of(shard)), self._owner(shard)
+            before, owner = max(shard.above, self._largest_of(shard), observed), self._owner(shard)
             try:
                 rows = session.run(form.format(number=shard.number))
             except Refused as refused:

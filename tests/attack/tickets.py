@@ -182,6 +182,17 @@ class Tickets(Explorer):
             # PostgreSQL's own function repeats what is above the number that was set.
             self._let_repeat(session.node, session.database, sequence, looked.known)
 
+        call = self._counting(sequence, looked, count)
+        if looked.cache > 1:
+            # Numbers that a session has in advance would come after what is set later.
+            with self.world.passing(session.node, session.database) as session:
+                self.ask(session, call)
+        else:
+            self.ask(session, call)
+
+    def _counting(self, sequence: Sequence, looked: Looked, count: int) -> Callable[[Session], None]:
+        """A call that takes numbers of the sequence itself, and adds them."""
+
         def call(session: Session) -> None:
             for _ in range(count):
                 try:
@@ -194,22 +205,19 @@ class Tickets(Explorer):
                 if looked.known.lowered is not None:
                     looked.known.lowered = max(looked.known.lowered, number)
 
-        if looked.cache > 1:
-            # Numbers that a session has in advance would come after what is set later.
-            with self.world.passing(session.node, session.database) as session:
-                self.ask(session, call)
-        else:
-            self.ask(session, call)
+        return call
 
     @action("setval", which=NUMBER, sequence=SEQUENCE, to=st.sampled_from(SET_TO),
-            then=st.sampled_from(["ticket", "nothing", "discard"]), form=st.sampled_from(FORMS[:5]))  # fmt: skip
+            then=st.sampled_from(["ticket", "both", "nothing", "discard"]),
+            form=st.sampled_from(FORMS[:5]))  # fmt: skip
     def set_sequence(self, which: int, sequence: Sequence, to: str, then: str, form: str) -> None:
         node, database = self._place(which)
         looked = self._look(node, database, sequence)
         if looked is None or looked.increment < 0:
             return
         known = looked.known
-        returned = self._largest(known)
+        # Otherwise the sequence lies above all that the server returned, whoever was given it.
+        was_lowered, returned = known.lowered is not None, self._largest(known)
         with self.world.passing(node, database) as admin:
             last = admin.value(f"SELECT last_value FROM public.{sequence.name}")
             stored = admin.value(f"SELECT max({sequence.column}) FROM public.{sequence.table}") or 0
@@ -234,8 +242,14 @@ class Tickets(Explorer):
             if then == "discard":
                 admin.run(f"SELECT ticket_discard('public.{sequence.name}')")
                 known.remembered = None
-        if then == "ticket":
-            self._take(node, database, sequence, form)
+        if then in ("ticket", "both"):
+            taken = self._take(node, database, sequence, form)
+            if taken and largest >= last and not was_lowered and taken[0] != largest + looked.increment:
+                what = f"was set to {largest} on {node}, and went on with {taken[0]}"
+                raise Finding("setval", f"{sequence.name} {what}")
+        if then == "both":
+            with self.world.passing(node, database) as session:
+                self.ask(session, self._counting(sequence, looked, 1))
 
     @action("ALTER SEQUENCE", which=NUMBER, sequence=SEQUENCE, alteration=st.sampled_from(ALTERATIONS))
     def alter_sequence(self, which: int, sequence: Sequence, alteration: str) -> None:
@@ -292,6 +306,7 @@ class Tickets(Explorer):
                 end = "ROLLBACK"
             admin.run(end)
         if end == "ROLLBACK":
+            self._take(node, database, sequence, FORMS[0])
             return
         if numbers and numbers[0] != first:
             raise Finding("restart of numbers", f"{name} began with {numbers[0]}, not with {first}")
@@ -299,6 +314,12 @@ class Tickets(Explorer):
         looked.known.lowered = looked.known.remembered = None
         known = self._looked(node, database, sequence).known
         self.world.ledger.add(known.space, numbers, "the transaction that began anew")
+        after = numbers[-1] + (1 if how == "anew" else looked.increment) if numbers else first
+        taken: list[int] = []
+        call = self._taking(sequence, FORMS[0])
+        self.insist(self.world.idle_session(node), lambda session: taken.extend(call(session)))
+        if taken and taken[0] != after:
+            raise Finding("restart of numbers", f"{name} on {node} went on with {taken[0]}, not with {after}")
 
     @action("GRANT", which=NUMBER, sequence=SEQUENCE, change=st.sampled_from(SETTINGS_OF_DATABASES),
             end=st.sampled_from(["COMMIT", "ROLLBACK"]), form=st.sampled_from(FORMS[:5]))  # fmt: skip
@@ -438,8 +459,13 @@ class Tickets(Explorer):
         """None if the database has no such sequence, or no tickets."""
         with self.world.passing(node, database) as admin:
             rows = admin.run(LOOK, f"public.{sequence.name}")
-        for database_oid, oid, token, increment, start, cycles, cache in rows:
-            return Looked(self._of(node, database_oid, oid), token, increment, start, cycles, cache)
+            for database_oid, oid, token, increment, start, cycles, cache in rows:
+                is_new = (node.name, database_oid, oid) not in self._known
+                known = self._of(node, database_oid, oid)
+                if is_new and any(each.lowered is not None for each in self._known.values()):
+                    # A copy of a database whose sequence is set to a lower number just now.
+                    known.lowered = admin.value(f"SELECT last_value FROM public.{sequence.name}")
+                return Looked(known, token, increment, start, cycles, cache)
         return None
 
     def _looked(self, node: Node, database: str, sequence: Sequence) -> Looked:
