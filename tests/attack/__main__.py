@@ -28,8 +28,17 @@ from attack.action import Meetings
 from attack.copies import Copies
 from attack.explorer import Explorer, TimeIsUp
 from attack.finding import Finding
+from attack.horizon import Horizon
+from attack.sessions import Sessions
+from attack.shards import Shards
+from attack.tickets import Tickets
 
-MACHINES: dict[str, type[Explorer]] = {"Server": Copies}
+
+class Server(Copies, Tickets, Shards, Horizon, Sessions):
+    """A server, its copies, and all that is done with them."""
+
+
+MACHINES: dict[str, type[Explorer]] = {"Server": Server}
 EXAMPLES, STEPS = 20, 25
 LOGS = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "attack"
 

@@ -89,6 +89,10 @@ class Explorer(RuleBasedStateMachine):
 
     # What actions are made of
 
+    def newest_of(self, node: Node) -> int:
+        """The largest ID that a server is known to have generated; its shards' count, too."""
+        return max(self.world.ledger.values(f"the server {node.space}"), default=0)
+
     def data_was_lost(self, node: Node) -> None:
         """A server goes on with data from before the last commits: what those had of PostgreSQL's own numbers may come
         again. Snowflakes may not."""

@@ -156,7 +156,7 @@ class Surroundings(Snowflakes):
     def reset_reservation(self, which: int, ahead_s: int) -> None:
         """A superuser has a server start above a time that is above all its IDs: so are all that it gives then."""
         node = self.world.node(which)
-        newest = max(self.world.ledger.values(f"the server {node.space}"), default=0)
+        newest = self.newest_of(node)
         try:
             with self.world.passing(node) as admin:
                 above = admin.value(

@@ -1,0 +1,641 @@
+"""Tickets beside all that PostgreSQL does with a sequence: nextval(), setval(), ALTER SEQUENCE, TRUNCATE, grants."""
+
+import itertools
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from attack.action import DELAY_MS, NUMBER, action, client, use
+from attack.explorer import Explorer
+from attack.finding import Finding
+from attack.world import DATABASE, Node, Refused, Session
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """A sequence that every database has, and the table that stores its numbers."""
+
+    name: str
+    table: str
+    column: str
+    has_default: bool = True
+
+
+SEQUENCES = (
+    Sequence("ticket_number", "ticket", "number"),
+    Sequence("delivery_id_seq", "delivery", "id"),
+    # It may be dropped, as nothing depends on it.
+    Sequence("slip", "slip_use", "id", has_default=False),
+)
+SEQUENCE = st.sampled_from(SEQUENCES)
+
+SCHEMA = """
+CREATE SEQUENCE ticket_number AS integer;
+CREATE TABLE ticket (number bigint PRIMARY KEY DEFAULT ticket_next('ticket_number'), made_by text DEFAULT session_user);
+CREATE TABLE delivery (id bigserial PRIMARY KEY, made_by text DEFAULT session_user);
+ALTER TABLE delivery ALTER COLUMN id SET DEFAULT ticket_next('delivery_id_seq');
+CREATE SEQUENCE slip;
+CREATE TABLE slip_use (id bigint PRIMARY KEY, made_by text DEFAULT session_user);
+CREATE SCHEMA archive;
+CREATE SCHEMA many;
+GRANT USAGE ON SCHEMA archive TO clerk;
+GRANT SELECT, INSERT ON ticket, delivery, slip_use TO clerk;
+GRANT USAGE ON SEQUENCE ticket_number, delivery_id_seq, slip TO clerk;
+CREATE FUNCTION tickets_by_assignment(sequence regclass, count integer) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+    DECLARE number bigint;
+    BEGIN FOR i IN 1..count LOOP number := public.ticket_next(sequence); RETURN NEXT number; END LOOP; END$$;
+CREATE FUNCTION tickets_by_query(sequence regclass, count integer) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+    DECLARE number bigint;
+    BEGIN FOR i IN 1..count LOOP SELECT public.ticket_next(sequence) INTO number; RETURN NEXT number; END LOOP; END$$;
+CREATE FUNCTION tickets_beside_errors(sequence regclass, count integer) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+    DECLARE number bigint;
+    BEGIN
+        FOR i IN 1..count LOOP
+            BEGIN
+                SELECT public.ticket_next(sequence) INTO number;
+                RAISE EXCEPTION USING errcode = 'T1CKT';
+            EXCEPTION WHEN sqlstate 'T1CKT' THEN NULL;
+            END;
+            RETURN NEXT number;
+        END LOOP;
+    END$$;
+CREATE FUNCTION careless_ticket(sequence regclass) RETURNS bigint LANGUAGE plpgsql PARALLEL SAFE AS $$
+    BEGIN RETURN public.ticket_next(sequence); END$$;
+"""
+
+# Statements that take tickets, and return them. All but those of `ASSIGNED` look at the sequence in each statement.
+FORMS = (
+    "SELECT public.ticket_next('{sequence}')",
+    "INSERT INTO public.{table} {row} RETURNING {column}",
+    "SELECT public.ticket_next('{sequence}') FROM generate_series(1, 50)",
+    "INSERT INTO public.{table} ({column}) SELECT public.ticket_next('{sequence}') FROM generate_series(1, 30)"
+    " RETURNING {column}",
+    "SELECT public.tickets_by_query('{sequence}', 5)",
+    "SELECT public.tickets_beside_errors('{sequence}', 3)",
+    "SELECT public.tickets_by_assignment('{sequence}', 5)",
+    "SELECT public.careless_ticket('{sequence}') FROM generate_series(1, 5)",
+    "SELECT public.ticket_next('{sequence}') FROM generate_series(1, 20000)",
+)
+# Within one transaction, these do not see what another session sets: docs/guarantees.md, "What breaks it".
+ASSIGNED = (FORMS[6], FORMS[7])
+CLIENT_FORMS = (FORMS[1], FORMS[3], FORMS[0])
+NEXTVAL = "INSERT INTO public.{table} ({column}) VALUES (nextval('{sequence}')) RETURNING {column}"
+
+# Which sequence it is, and a token that changes when the server may forget the last number that it returned: it was
+# started again, or the rows of the database or the sequence were written.
+LOOK = """
+SELECT d.oid::bigint, c.oid::bigint,
+       concat_ws('/', d.xmin, s.xmin, c.relfilenode,
+                 (SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer')),
+       s.seqincrement, s.seqstart, s.seqcycle, s.seqcache
+  FROM pg_database d, pg_class c JOIN pg_sequence s ON s.seqrelid = c.oid
+ WHERE d.datname = current_database() AND c.oid = to_regclass(%s)
+   AND to_regprocedure('public.ticket_next(regclass)') IS NOT NULL
+"""
+
+# No administrator waits for clients' transactions for long.
+LOCK_TIMEOUT = "200ms"
+NOT_AVAILABLE = "55P03"
+# More than a server has places for.
+MANY = 140
+
+ALTERATIONS = (
+    "INCREMENT BY 1", "INCREMENT BY 2", "INCREMENT BY 10", "CACHE 20", "CACHE 1", "MAXVALUE {near} NO CYCLE",
+    "NO MAXVALUE", "CYCLE NO MAXVALUE", "NO CYCLE", "AS bigint", "AS integer", "START WITH 5",
+    "OWNED BY NONE", "OWNED BY public.{table}.{column}", "OWNER TO clerk", "OWNER TO postgres",
+    "INCREMENT BY -1 MAXVALUE {far}", "SET UNLOGGED",
+)  # fmt: skip
+SETTINGS_OF_DATABASES = (
+    "GRANT CONNECT ON DATABASE {database} TO PUBLIC",
+    "REVOKE TEMPORARY ON DATABASE {database} FROM clerk",
+    "ALTER DATABASE {database} CONNECTION LIMIT 1000",
+    "GRANT USAGE ON SEQUENCE {sequence} TO clerk",
+    "GRANT INSERT ON {table} TO clerk",
+)
+SET_TO = ("returned", "next", "stored", "last value", "higher", "half", "first")
+# What costs no number, and what costs those that the server holds.
+WITHOUT_GAP = ("rename", "set schema", "fast", "smart", "other sequence", "reload")
+WITH_GAP = ("immediate", "kill9")
+
+
+@dataclass
+class Known:
+    """What an administrator knows about a sequence of a server."""
+
+    space: str
+    lowered: int | None = None
+    """It was set back to this: numbers above it may come again, if the server forgets the last one that it returned."""
+    remembered: str | None = None
+    """The token of the time when a ticket was taken: as long as it is the same, the server knows its last number."""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What an administrator sees of a sequence."""
+
+    known: Known
+    token: str
+    increment: int
+    start: int
+    cycles: bool
+    cache: int
+
+    @property
+    def may_repeat(self) -> bool:
+        return self.known.lowered is not None and self.known.remembered != self.token
+
+
+class Tickets(Explorer):
+    """Uses of tickets, and actions on their sequences."""
+
+    schema = SCHEMA
+
+    def __init__(self) -> None:
+        self._calls = itertools.count()
+        self._known: dict[tuple[str, int, int], Known] = {}
+        super().__init__()
+        self.world.on_copy.append(self._copy_tickets)
+
+    @use("tickets", which=NUMBER, sequence=SEQUENCE, form=st.sampled_from(FORMS))
+    def take_tickets(self, which: int, sequence: Sequence, form: str) -> None:
+        session = self.world.session(which)
+        if form in ASSIGNED and session.in_transaction:
+            return
+        self.ask(session, self._taking(sequence, form))
+
+    @client("tickets")
+    def take_a_ticket(self, session: Session) -> None:
+        self._taking(SEQUENCES[0], CLIENT_FORMS[next(self._calls) % len(CLIENT_FORMS)])(session)
+
+    @use("nextval", which=NUMBER, sequence=SEQUENCE, count=st.sampled_from([1, 3]))
+    def use_nextval(self, which: int, sequence: Sequence, count: int) -> None:
+        """Numbers of the sequence itself, in between."""
+        session = self.world.session(which)
+        looked = self._look(session.node, session.database, sequence)
+        # Those would repeat what was returned before, as they are meant to.
+        if looked is None or looked.increment < 0 or looked.cycles:
+            return
+        if looked.known.lowered is not None:
+            # PostgreSQL's own function repeats what is above the number that was set.
+            self._let_repeat(session.node, session.database, sequence, looked.known)
+
+        call = self._counting(sequence, looked, count)
+        if looked.cache > 1:
+            # Numbers that a session has in advance would come after what is set later.
+            with self.world.passing(session.node, session.database) as session:
+                self.ask(session, call)
+        else:
+            self.ask(session, call)
+
+    def _counting(self, sequence: Sequence, looked: Looked, count: int) -> Callable[[Session], None]:
+        """A call that takes numbers of the sequence itself, and adds them."""
+
+        def call(session: Session) -> None:
+            for _ in range(count):
+                try:
+                    number = session.value(_sql(NEXTVAL, sequence))
+                except Refused as refused:
+                    if refused.sqlstate == "2200H" and not session.in_transaction:
+                        return
+                    raise
+                self.world.ledger.add(looked.known.space, [number], f"nextval() in {session}")
+                if looked.known.lowered is not None:
+                    looked.known.lowered = max(looked.known.lowered, number)
+
+        return call
+
+    @action("setval", which=NUMBER, sequence=SEQUENCE, to=st.sampled_from(SET_TO),
+            then=st.sampled_from(["ticket", "both", "nothing", "discard"]),
+            form=st.sampled_from(FORMS[:5]))  # fmt: skip
+    def set_sequence(self, which: int, sequence: Sequence, to: str, then: str, form: str) -> None:
+        node, database = self._place(which)
+        looked = self._look(node, database, sequence)
+        if looked is None or looked.increment < 0:
+            return
+        known = looked.known
+        # Otherwise the sequence lies above all that the server returned, whoever was given it.
+        was_lowered, returned = known.lowered is not None, self._largest(known)
+        with self.world.passing(node, database) as admin:
+            last = admin.value(f"SELECT last_value FROM public.{sequence.name}")
+            stored = admin.value(f"SELECT max({sequence.column}) FROM public.{sequence.table}") or 0
+            value, is_called = {
+                "returned": (returned, True),
+                "next": (returned + looked.increment, False),
+                "stored": (stored, True),
+                "last value": (last, True),
+                "higher": (max(last, returned) + 5, True),
+                "half": (returned // 2, True),
+                "first": (1, False),
+            }[to]
+            value = max(1, value)
+            try:
+                admin.run(f"SELECT setval('public.{sequence.name}', {value}, {is_called})")
+            except Refused as refused:
+                if refused.sqlstate == "22003":
+                    return
+                raise
+            largest = value if is_called else value - 1
+            known.lowered = largest if largest < returned else None
+            if then == "discard":
+                admin.run(f"SELECT ticket_discard('public.{sequence.name}')")
+                known.remembered = None
+        if then in ("ticket", "both"):
+            taken = self._take(node, database, sequence, form)
+            if taken and largest >= last and not was_lowered and taken[0] != largest + looked.increment:
+                what = f"was set to {largest} on {node}, and went on with {taken[0]}"
+                raise Finding("setval", f"{sequence.name} {what}")
+        if then == "both":
+            with self.world.passing(node, database) as session:
+                self.ask(session, self._counting(sequence, looked, 1))
+
+    @action("ALTER SEQUENCE", which=NUMBER, sequence=SEQUENCE, alteration=st.sampled_from(ALTERATIONS))
+    def alter_sequence(self, which: int, sequence: Sequence, alteration: str) -> None:
+        node, database = self._place(which)
+        looked = self._look(node, database, sequence)
+        if looked is None:
+            return
+        with self.world.passing(node, database) as admin:
+            last = admin.value(f"SELECT last_value FROM public.{sequence.name}")
+            what = alteration.format(near=last + 10, far=last + 1000, table=sequence.table, column=sequence.column)
+            self._administer(admin, [f"ALTER SEQUENCE public.{sequence.name} {what}"])
+        if alteration.startswith("OWNE") and looked.known.remembered == looked.token:
+            # It makes the server forget nothing.
+            looked.known.remembered = self._looked(node, database, sequence).token
+        if alteration == "SET UNLOGGED":
+            # A crash would set it back.
+            self._end_transactions(node)
+            self._take(node, database, sequence, FORMS[0])
+
+    @action("RESTART", which=NUMBER, sequence=SEQUENCE, end=st.sampled_from(["COMMIT", "ROLLBACK"]),
+            how=st.sampled_from(["RESTART", "RESTART WITH 100", "TRUNCATE", "anew"]),
+            forms=st.lists(st.sampled_from(FORMS[:4]), max_size=2))  # fmt: skip
+    def begin_again(self, which: int, sequence: Sequence, how: str, end: str, forms: list[str]) -> None:
+        """A sequence and its table begin anew, in one transaction, which may be rolled back."""
+        node, database = self._place(which)
+        looked = self._look(node, database, sequence)
+        if looked is None or looked.increment < 0 or looked.cycles:
+            return
+        name, first = f"public.{sequence.name}", looked.start
+        statements = [f"TRUNCATE public.{sequence.table}", f"ALTER SEQUENCE {name} {how}"]
+        if how == "RESTART WITH 100":
+            first = 100
+        if how == "TRUNCATE":
+            statements = [f"ALTER SEQUENCE {name} OWNED BY public.{sequence.table}.{sequence.column}",
+                          f"TRUNCATE public.{sequence.table} RESTART IDENTITY"]  # fmt: skip
+        elif how == "anew":
+            if sequence.has_default:
+                return
+            first = 1
+            statements = [f"TRUNCATE public.{sequence.table}", f"DROP SEQUENCE {name}", f"CREATE SEQUENCE {name}",
+                          f"GRANT USAGE ON SEQUENCE {name} TO clerk"]  # fmt: skip
+        numbers: list[int] = []
+        with self.world.passing(node, database) as admin:
+            admin.run("BEGIN")
+            if not self._administer(admin, statements):
+                admin.run("ROLLBACK")
+                return
+            try:
+                for form in forms:
+                    numbers += [number for (number,) in admin.run(_sql(form, sequence))]
+            except Refused as refused:
+                if refused.sqlstate != "2200H":
+                    raise
+                end = "ROLLBACK"
+            admin.run(end)
+        if end == "ROLLBACK":
+            self._take(node, database, sequence, FORMS[0])
+            return
+        if numbers and numbers[0] != first:
+            raise Finding("restart of numbers", f"{name} began with {numbers[0]}, not with {first}")
+        self.world.ledger.forget(looked.known.space, lambda _: True)
+        looked.known.lowered = looked.known.remembered = None
+        known = self._looked(node, database, sequence).known
+        self.world.ledger.add(known.space, numbers, "the transaction that began anew")
+        after = numbers[-1] + (1 if how == "anew" else looked.increment) if numbers else first
+        taken: list[int] = []
+        call = self._taking(sequence, FORMS[0])
+        self.insist(self.world.idle_session(node), lambda session: taken.extend(call(session)))
+        if taken and taken[0] != after:
+            raise Finding("restart of numbers", f"{name} on {node} went on with {taken[0]}, not with {after}")
+
+    @action("GRANT", which=NUMBER, sequence=SEQUENCE, change=st.sampled_from(SETTINGS_OF_DATABASES),
+            end=st.sampled_from(["COMMIT", "ROLLBACK"]), form=st.sampled_from(FORMS[:5]))  # fmt: skip
+    def change_privileges(self, which: int, sequence: Sequence, change: str, end: str, form: str) -> None:
+        """Privileges are changed in a transaction that is open for a while, while it and others take tickets."""
+        node, database = self._place(which)
+        if self._look(node, database, sequence) is None:
+            return
+        with self.world.passing(node, database) as granting:
+            granting.run("BEGIN")
+            statement = change.format(database=database, sequence=sequence.name, table=sequence.table)
+            if not self._administer(granting, [statement]):
+                granting.run("ROLLBACK")
+                return
+            self._forget_all(node)
+            self._end_of(granting, self._taking(sequence, form))
+            self._take(node, database, sequence, form)
+            self._end_of(granting, self._taking(sequence, FORMS[0]))
+            if granting.in_transaction:
+                granting.run(end)
+        self._forget_all(node)
+
+    @action("rename", which=NUMBER, sequence=SEQUENCE, how=st.sampled_from(["RENAME TO renamed", "SET SCHEMA archive"]),
+            form=st.sampled_from(FORMS[:4]))  # fmt: skip
+    def rename_sequence(self, which: int, sequence: Sequence, how: str, form: str) -> None:
+        """There and back, with tickets in between."""
+        node, database = self._place(which)
+        if self._look(node, database, sequence) is None:
+            return
+        if how.startswith("RENAME"):
+            there, back = "public.renamed", f"RENAME TO {sequence.name}"
+        else:
+            there, back = f"archive.{sequence.name}", "SET SCHEMA public"
+        with self.world.passing(node, database) as admin:
+            if not self._administer(admin, [f"ALTER SEQUENCE public.{sequence.name} {how}"]):
+                return
+            try:
+                self.insist(admin, self._taking(sequence, form, there))
+            finally:
+                admin.run(f"ALTER SEQUENCE {there} {back}")
+
+    @action("many sequences", which=NUMBER, rounds=st.sampled_from([1, 2]))
+    def use_many(self, which: int, rounds: int) -> None:
+        """More than a server has places for, in turn."""
+        node, database = self._place(which)
+        if self._look(node, database, SEQUENCES[0]) is not None:
+            self._use_many(node, database, rounds)
+
+    def _use_many(self, node: Node, database: str, rounds: int) -> None:
+        with self.world.passing(node, database) as admin:
+            if admin.value("SELECT to_regclass('many.s1') IS NULL"):
+                create = "EXECUTE 'CREATE SEQUENCE many.s' || i"
+                admin.run(f"DO $$BEGIN FOR i IN 1..{MANY} LOOP {create}; END LOOP; END$$")
+            database_oid = admin.value("SELECT oid::bigint FROM pg_database WHERE datname = current_database()")
+            for _ in range(rounds):
+                rows = admin.run(
+                    "SELECT c.oid::bigint, public.ticket_next(c.oid) FROM pg_class c"
+                    " WHERE relkind = 'S' AND relnamespace = 'many'::regnamespace"
+                )
+                for oid, number in rows:
+                    self.world.ledger.add(self._of(node, database_oid, oid).space, [number], str(admin))
+        self._forget_all(node)
+
+    @action("offsets", which=NUMBER, number=st.sampled_from([1, 2, 3]), nodes=st.sampled_from([3, 5]))
+    def divide(self, which: int, number: int, nodes: int) -> None:
+        """All sequences are divided among servers, of which this is one."""
+        node, database = self._place(which)
+        looked = [self._look(node, database, sequence) for sequence in SEQUENCES]
+        if any(each is None or each.increment < 0 or each.cycles or each.may_repeat for each in looked):
+            return
+        with self.world.passing(node, database) as admin:
+            admin.run(f"SET lock_timeout = '{LOCK_TIMEOUT}'")
+            try:
+                admin.run(f"SELECT * FROM id_gen_offsets_set('public', {number}, {nodes})")
+            except Refused as refused:
+                if refused.sqlstate in (NOT_AVAILABLE, "55000"):
+                    return
+                raise
+        for sequence in SEQUENCES:
+            [taken] = self._take(node, database, sequence, FORMS[0]) or [None]
+            if taken is not None and taken % nodes != number % nodes:
+                raise Finding("offsets", f"{sequence.name} of node {number} of {nodes} made {taken}")
+
+    @action("crowd", which=NUMBER, clients=st.integers(1, 3), delay_ms=DELAY_MS,
+            what=st.sampled_from(["nextval", "setval", "rename", "increment", "grant", "many"]))  # fmt: skip
+    def disturb_takers(self, which: int, clients: int, what: str, delay_ms: int) -> None:
+        """Something happens to a sequence that many clients take tickets of."""
+        node = self.world.node(which)
+        self._take(node, DATABASE, SEQUENCES[0], FORMS[0])
+        looked = self._look(node, DATABASE, SEQUENCES[0])
+        if looked is None or looked.increment < 0 or looked.cycles:
+            return
+        with self.crowd(node, ["tickets"] * clients, delay_ms):
+            self._disturb(node, SEQUENCES[0], looked, what)
+        self._forget_all(node)
+
+    @action("dense", which=NUMBER, events=st.lists(st.sampled_from(WITHOUT_GAP + WITH_GAP), min_size=1, max_size=3))
+    def count(self, which: int, events: list[str]) -> None:
+        """The numbers of a new sequence that one client takes follow each other, whatever happens that costs none."""
+        node, database = self._place(which)
+        if self._look(node, database, SEQUENCES[0]) is None:
+            return
+        with self.world.passing(node, database) as admin:
+            admin.run("DROP SEQUENCE IF EXISTS many.dense")
+            admin.run("CREATE SEQUENCE many.dense")
+        last = 0
+        for event in ["nothing", *events]:
+            held = self._while_counting(node, database, event)
+            with self.world.passing(node, database) as client:
+                for _ in range(2):
+                    number = client.value("SELECT public.ticket_next('many.dense')")
+                    if number <= last:
+                        raise Finding("unique", f"{node} returned {number} of a new sequence after {last} ({event})")
+                    if number > last + 1 + held:
+                        raise Finding("gap", f"{node} returned {number} after {last}; it held {held} ({event})")
+                    last, held = number, 0
+
+    def at_the_end(self) -> None:
+        super().at_the_end()
+        for node in self.world.running():
+            if not node.is_standby:
+                for sequence in SEQUENCES:
+                    self._end_transactions(node)
+                    self._take(node, node.databases[0], sequence, FORMS[3])
+
+    # What is known
+
+    def _place(self, which: int) -> tuple[Node, str]:
+        node = self.world.node(which)
+        return node, node.databases[which % len(node.databases)]
+
+    def _of(self, node: Node, database: int, sequence: int) -> Known:
+        key = (node.name, database, sequence)
+        return self._known.setdefault(key, Known(f"sequence {sequence} of database {database} of {node}"))
+
+    def _look(self, node: Node, database: str, sequence: Sequence) -> Looked | None:
+        """None if the database has no such sequence, or no tickets."""
+        with self.world.passing(node, database) as admin:
+            rows = admin.run(LOOK, f"public.{sequence.name}")
+            for database_oid, oid, token, increment, start, cycles, cache in rows:
+                is_new = (node.name, database_oid, oid) not in self._known
+                known = self._of(node, database_oid, oid)
+                if is_new and any(each.lowered is not None for each in self._known.values()):
+                    # A copy of a database whose sequence is set to a lower number just now.
+                    known.lowered = admin.value(f"SELECT last_value FROM public.{sequence.name}")
+                return Looked(known, token, increment, start, cycles, cache)
+        return None
+
+    def _looked(self, node: Node, database: str, sequence: Sequence) -> Looked:
+        looked = self._look(node, database, sequence)
+        if looked is None:
+            raise Finding("schema", f"{sequence.name} is gone from {database} of {node}")
+        return looked
+
+    def _largest(self, known: Known) -> int:
+        return max(self.world.ledger.values(known.space), default=0)  # type: ignore[type-var, return-value]
+
+    def _copy_tickets(self, original: Node, copy: Node) -> None:
+        """A copy returns none of the numbers that its original had returned by then."""
+        for (node, database, sequence), known in list(self._known.items()):
+            if node == original.name:
+                copied = self._of(copy, database, sequence)
+                copied.lowered = known.lowered
+                numbers = self.world.ledger.values(known.space)
+                self.world.ledger.add(copied.space, numbers, f"{original}, before the copy")
+
+    def _forget_all(self, node: Node) -> None:
+        """The server may know no last number any more."""
+        for (name, _, _), known in self._known.items():
+            if name == node.name:
+                known.remembered = None
+
+    def _let_repeat(self, node: Node, database: str, sequence: Sequence, known: Known) -> None:
+        """What is above the number that the sequence was set to may come again: "What breaks it" in the guarantees."""
+        self._end_transactions(node)
+        above = known.lowered or 0
+        with self.world.passing(node, database) as admin:
+            admin.run(f"DELETE FROM public.{sequence.table} WHERE {sequence.column} > {above}")
+        self.world.ledger.forget(known.space, lambda number: number > above)  # type: ignore[operator]
+
+    # Taking
+
+    def _taking(self, sequence: Sequence, form: str, name: str = "") -> Callable[[Session], list[int]]:
+        """A call that takes tickets, and adds them."""
+
+        def call(session: Session) -> list[int]:
+            looked = self._look(session.node, session.database, sequence) if not name else None
+            known = looked.known if looked else self._by_name(session, name)
+            if known is None:
+                return []
+            among_others = threading.current_thread() is not threading.main_thread()
+            if looked and (looked.may_repeat or (among_others and known.lowered is not None)):
+                self._let_repeat(session.node, session.database, sequence, known)
+            try:
+                numbers = [number for (number,) in session.run(_sql(form, sequence, name))]
+            except Refused as refused:
+                if "ALTER SEQUENCE" in refused.hint and not among_others:
+                    # Who does so waits for them.
+                    self._end_transactions(session.node)
+                raise
+            self._add(session, known, numbers)
+            if numbers and looked:
+                known.lowered, known.remembered = None, looked.token
+            return numbers
+
+        return call
+
+    def _by_name(self, session: Session, name: str) -> Known | None:
+        if not name:
+            return None
+        query = "SELECT oid::bigint, to_regclass(%s)::bigint FROM pg_database WHERE datname = current_database()"
+        return self._of(session.node, *session.run(query, name)[0])
+
+    def _add(self, session: Session, known: Known, numbers: list[int]) -> None:
+        if numbers != sorted(numbers):
+            raise Finding("increasing", f"{session} was given tickets in another order: {numbers[:100]}")
+        self.world.ledger.add(known.space, numbers, str(session))
+
+    def _take(self, node: Node, database: str, sequence: Sequence, form: str) -> list[int]:
+        """Takes tickets in a session of its own; none where the database has none, or the server refuses for good."""
+        taken: list[int] = []
+        with self.world.passing(node, database) as session:
+            call = self._taking(sequence, form)
+            self.insist(session, lambda session: taken.extend(call(session)))
+        return taken
+
+    def _end_of(self, session: Session, call: Callable[[Session], object]) -> None:
+        """A refusal ends the transaction."""
+        try:
+            call(session)
+        except Refused:
+            self.roll_back(session)
+
+    # Administration
+
+    def _administer(self, admin: Session, statements: list[str]) -> bool:
+        """Whether statements were run that lock a sequence: clients' transactions go first, and some make no sense."""
+        try:
+            admin.run(f"SET lock_timeout = '{LOCK_TIMEOUT}'")
+            for statement in statements:
+                admin.run(statement)
+        except Refused as refused:
+            if refused.sqlstate in (NOT_AVAILABLE, "22023", "55000", "0A000", "40P01"):
+                return False
+            raise
+        return True
+
+    def _end_transactions(self, node: Node) -> None:
+        """All transactions of clients end, also those that are prepared."""
+        for session in list(node.sessions):
+            if session.in_transaction:
+                self.roll_back(session)
+        for database in node.databases:
+            with self.world.passing(node, database) as admin:
+                for (gid,) in admin.run("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"):
+                    admin.run(f"ROLLBACK PREPARED '{gid}'")
+
+    def _disturb(self, node: Node, sequence: Sequence, looked: Looked, what: str) -> None:
+        self.world.say(f"{node}: beside the crowd: {what}")
+        name = f"public.{sequence.name}"
+        with self.world.passing(node, DATABASE) as admin:
+            if what == "nextval":
+                for _ in range(20):
+                    with suppress(Refused):
+                        number = admin.value(f"SELECT nextval('{name}')")
+                        self.world.ledger.add(looked.known.space, [number], f"nextval() in {admin}")
+            elif what == "setval":
+                # Far above what they take meanwhile.
+                with suppress(Refused):
+                    admin.run(f"SELECT setval('{name}', last_value + 1000000) FROM {name}")
+            elif what == "rename":
+                if self._administer(admin, [f"ALTER SEQUENCE {name} RENAME TO renamed"]):
+                    admin.run("SET lock_timeout = 0")
+                    admin.run(f"ALTER SEQUENCE public.renamed RENAME TO {sequence.name}")
+            elif what == "increment":
+                for step in (3, looked.increment):
+                    self._administer(admin, [f"ALTER SEQUENCE {name} INCREMENT BY {step}"])
+            elif what == "grant":
+                for statement in ("BEGIN", f"GRANT CONNECT ON DATABASE {DATABASE} TO PUBLIC"):
+                    admin.run(statement)
+                with suppress(Refused):
+                    numbers = [admin.value(f"SELECT public.ticket_next('{name}')") for _ in range(5)]
+                    self._add(admin, looked.known, numbers)
+                admin.run("COMMIT")
+        if what == "many":
+            self._use_many(node, DATABASE, 1)
+
+    def _while_counting(self, node: Node, database: str, event: str) -> int:
+        """How many numbers it may cost."""
+        if event in ("rename", "set schema"):
+            there, back = {
+                "rename": ("RENAME TO sparse", "many.sparse RENAME TO dense"),
+                "set schema": ("SET SCHEMA archive", "archive.dense SET SCHEMA many"),
+            }[event]
+            with self.world.passing(node, database) as admin:
+                admin.run(f"ALTER SEQUENCE many.dense {there}")
+                admin.run(f"ALTER SEQUENCE {back}")
+        elif event == "other sequence":
+            self._take(node, database, SEQUENCES[0], FORMS[2])
+        elif event == "reload":
+            node.cluster.reload()
+        elif event in ("fast", "smart", *WITH_GAP):
+            with self.world.passing(node, database) as admin:
+                rows = admin.run(
+                    "SELECT held FROM id_gen_stat_tickets"
+                    " WHERE datname = current_database() AND relid = 'many.dense'::regclass"
+                )
+            self.world.forget_sessions(node)
+            self.world.stop(node, event)
+            self.world.start(node)
+            return rows[0][0] if rows and event in WITH_GAP else 0
+        return 0
+
+
+def _sql(form: str, sequence: Sequence, name: str = "") -> str:
+    """A form as a statement; `name` is what the sequence is called just now."""
+    name = name or f"public.{sequence.name}"
+    row = "DEFAULT VALUES" if sequence.has_default else f"(id) VALUES (public.ticket_next('{name}'))"
+    return form.format(sequence=name, table=sequence.table, column=sequence.column, row=row)
