@@ -30,15 +30,18 @@ class Explorer(RuleBasedStateMachine):
 
     conf = ""
     schema = SCHEMA
+    # What a machine of its own has in place of these.
+    world_type: ClassVar[type[World]] = World
+    administrator_type: ClassVar[type[Administrator]] = Administrator
 
     def __init__(self) -> None:
         super().__init__()
         if time.monotonic() > self.deadline:
             raise TimeIsUp
         self.meetings.begin()
-        self.world = World()
+        self.world = self.world_type()
         Explorer.last = self.world
-        self.administrator = Administrator(self.world)
+        self.administrator = self.administrator_type(self.world)
         self._failed = False
         try:
             self.prepare()
