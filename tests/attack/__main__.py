@@ -28,8 +28,9 @@ from attack.action import Meetings
 from attack.copies import Copies
 from attack.explorer import Explorer, TimeIsUp
 from attack.finding import Finding
+from attack.fleet import Fleet
 
-MACHINES: dict[str, type[Explorer]] = {"Server": Copies}
+MACHINES: dict[str, type[Explorer]] = {"Server": Copies, "Fleet": Fleet}
 EXAMPLES, STEPS = 20, 25
 LOGS = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "attack"
 
