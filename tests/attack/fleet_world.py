@@ -1,7 +1,7 @@
 """The servers of a fleet, each with a clock of its own, and what their administrator knows about them.
 
-He is careful: he numbers by hand only with what the registry grants nobody, never has two registries in use at once,
-tells the fleet when its registry was restored, and lets nobody use a registry that went back before it knows. Clocks are
+They are careful: what they number by hand is a number that the registry grants nobody; no two registries are in use at
+once; the fleet is told when its registry was restored, and nobody uses one that went back before it knows. Clocks are
 wrong only where no registry goes back: see docs/guarantees.md.
 """
 
@@ -20,20 +20,21 @@ from typing import ClassVar
 
 import psycopg
 
-from attack.administrator import Administrator, is_answer
+from attack.administrator import Administrator
+from attack.administrator import is_answer as is_answer_of_server
 from attack.finding import Finding
 from attack.registry import PASSWORD, Registry
 from attack.world import CONF, DATABASE, HANG_SECONDS, SCHEMA, Node, Refused, Session, World
 from harness.clock import FakeClock
 from harness.cluster import Cluster, SqlError
 
-# Terms by which a server that has acquired a number waits for 1.25 s, and one that was forgotten is over after 6 s.
-GRANT_SECONDS, LEAD_MS = 2.5, 500
-TERMS = "'2500 ms', '250 ms', '400 ms'"
+# Terms by which a server that has acquired a number waits for 1 s, and one that was forgotten is over after 5 s.
+GRANT_SECONDS, LEAD_MS = 2.0, 300
+TERMS = "'2 s', '250 ms', '250 ms'"
 # A condition that a HINT says to wait for comes within the terms of the fleet, and what starts a server takes.
 PATIENCE_SECONDS = 60
 # No pause lasts longer: a statement that was under way in one may not take longer than the hang oracle lets it.
-LONGEST_PAUSE_SECONDS = 12
+LONGEST_PAUSE_STEPS = 4
 
 # What the registry grants nobody: shards, and numbers that are typed where a server leaves.
 SHARDS = (30, 31)
@@ -71,6 +72,11 @@ def time_of(snowflake: int) -> int:
 Call = Callable[[Session], None]
 
 
+def is_answer(refused: Refused) -> bool:
+    """As for any server. The registry's silence has the class of a lost connection, too; that is none."""
+    return is_answer_of_server(refused) and not refused.hint
+
+
 @dataclass(eq=False)
 class Member(Node):
     """A server of a fleet."""
@@ -79,7 +85,7 @@ class Member(Node):
     clock_ahead: float = 0.0
     port: int = 0
     pause: ExitStack | None = None
-    paused_at: float = 0.0
+    paused_steps: int = 0
     has_left: bool = False
     made: list[int] = field(default_factory=list)
 
@@ -144,6 +150,8 @@ class FleetWorld(World):
         self.waiting = "normal"
         self.worker_ids = "0-3"
         self.busy = False
+        # How often the registry may still go back to what it was.
+        self.times_left_back = 0
         self.clients: dict[Member, Client] = {}
         self.backup: Path | None = None
         # What is known no more, or not before.
@@ -163,15 +171,17 @@ class FleetWorld(World):
 
     def new_member(self) -> Member:
         """A server that joins by its settings alone."""
-        conf = f"{CONF}{FLEET_CONF}{self.registry.conf}id_gen.fleet = '{self.fleet}'\nid_gen.worker_ids = '{self.worker_ids}'\n"
-        member = self._member(conf=conf)
+        own = f"id_gen.fleet = '{self.fleet}'\nid_gen.worker_ids = '{self.worker_ids}'\n"
+        member = self._member(conf=f"{CONF}{FLEET_CONF}{self.registry.conf}{own}")
         self.begin(member)
         member.cluster.psql(f"CREATE ROLE clerk LOGIN; CREATE DATABASE {DATABASE}")
         member.cluster.psql(FLEET_SCHEMA, DATABASE)
         return member
 
     def create_fleet(self, member: Member) -> None:
+        """Also its first member, which has looked for it in vain and would do so again only in seconds."""
         member.cluster.psql(f"SELECT id_gen_fleet_create('{self.waiting}', {TERMS})", DATABASE)
+        member.cluster.restart()
 
     def base_backup_of(self, original: Member, *, standby: bool = False) -> Member:
         """A base backup, not started yet."""
@@ -209,6 +219,17 @@ class FleetWorld(World):
     def running(self) -> list[Node]:
         return [each for each in self.members if each.running and each.pause is None]
 
+    def await_connections(self, member: Member) -> None:
+        """Until a server that starts all of its processes anew takes connections again."""
+
+        def takes() -> bool:
+            with suppress(psycopg.Error):
+                member.cluster.connect().close()
+                return True
+            return False
+
+        member.cluster.wait_until(takes, "taking connections again")
+
     # Time and clocks
 
     def halt(self, member: Member, pids: list[int] | None) -> None:
@@ -221,7 +242,7 @@ class FleetWorld(World):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGSTOP)
                 stack.callback(_continue, pid)
-        member.pause, member.paused_at = stack, time.monotonic()
+        member.pause, member.paused_steps = stack, 0
 
     def resume(self, member: Member) -> None:
         if member.pause is not None:
@@ -404,8 +425,8 @@ class FleetAdministrator(Administrator):
     _world: FleetWorld
 
     def insist(self, session: Session, call: Call) -> None:
-        """Has a call succeed that may be refused, by the HINTs alone: what they say to type, and the conditions that they
-        say to wait for."""
+        """Has a call succeed that may be refused, by the HINTs alone: by what they say to type, and the conditions that
+        they say to wait for."""
         member, database = session.node, session.database
         assert isinstance(member, Member)
         began, told = time.monotonic(), ""
@@ -427,21 +448,19 @@ class FleetAdministrator(Administrator):
                 session = self._world.open(member, database)
 
     def examine(self, node: Node, session: Session, call: Call, refused: Refused) -> None:
-        """While a server has no number, or may not use it, the checks say so."""
-        if "shard" in refused.message or "sequence" in refused.message or "range" in refused.message:
-            return
+        """While a server refuses what it makes with its own number, the checks say so."""
+        refusal = ""
         for _ in range(3):
             with self._world.passing(node, session.database) as other:
                 found = other.run("SELECT name, status FROM id_gen_check() WHERE status <> 'ok'")
-            if {name for name, _ in found} - NOT_ILL:
-                return
-            try:
-                call(session)
-                return
-            except Refused as again:
-                if again.message != refused.message:
+                if {name for name, _ in found} - NOT_ILL:
                     return
-        raise Finding("check", f"all checks of {node} are ok, but: {refused}")
+                try:
+                    self._world.add_snowflakes(other, [other.value("SELECT snowflake_next()")])
+                    return
+                except Refused as own:
+                    refusal = f"{own}"
+        raise Finding("check", f"all checks of {node} are ok, but: {refusal}")
 
     def follow(self, node: Node, database: str, refused: Refused) -> None:
         member, world = node, self._world

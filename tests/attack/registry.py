@@ -16,12 +16,13 @@ PASSWORD = "open-sesame-4711"
 
 
 class Registry:
-    """A member of etcd, which may be lost, and brought back from what was saved; and another one, of another cluster."""
+    """A member of etcd, which may be lost, and brought back from what was saved; and one of another cluster."""
 
     _of_process: ClassVar["Registry | None"] = None
 
     def __init__(self) -> None:
-        self.etcd = Etcd().__enter__()
+        # A login may not take longer than a request of a fleet with short terms, also where the machine is busy.
+        self.etcd = Etcd(flags=["--bcrypt-cost=4"]).__enter__()
         self.etcd.enable_auth(password=PASSWORD)
         self.other = Etcd().__enter__()
         self.is_paused = False

@@ -343,6 +343,12 @@ class World:
         if found := DEFECTS.search(text):
             raise Finding("server log", f"{node}: {text[max(0, found.start() - 300) : found.end() + 300]}")
 
+    def say_logs(self) -> None:
+        """How each server's log ends."""
+        for node in self.nodes:
+            if node.cluster.logfile.exists():
+                self.say("\n".join([f"{node}: its log ends with:", *node.cluster.log().splitlines()[-200:]]))
+
     def say(self, line: str) -> None:
         self.transcript.append(f"{self.wall.now():.3f} {line}")
 
