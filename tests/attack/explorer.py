@@ -31,8 +31,8 @@ class Explorer(RuleBasedStateMachine):
     problem: ClassVar[BaseException | None] = None
     """What that is."""
 
-    conf = ""
     schema = SCHEMA
+    """What this mixin needs in every database of a server, beside what the others need."""
     # What a machine of its own has in place of these.
     world_type: ClassVar[type[World]] = World
     administrator_type: ClassVar[type[Administrator]] = Administrator
@@ -53,7 +53,12 @@ class Explorer(RuleBasedStateMachine):
 
     def prepare(self) -> None:
         """The world at the beginning."""
-        self.world.new_node(self.conf, self.schema)
+        self.world.new_node(schema=self.schemas())
+
+    @classmethod
+    def schemas(cls) -> str:
+        """What all mixins need, in the order of inheritance."""
+        return "".join(mixin.__dict__.get("schema", "") for mixin in reversed(cls.__mro__))
 
     # Each step
 
@@ -91,6 +96,10 @@ class Explorer(RuleBasedStateMachine):
         """What is looked at once more."""
 
     # What actions are made of
+
+    def data_was_lost(self, node: Node) -> None:
+        """A server goes on with data from before the last commits: what those had of PostgreSQL's own numbers may come
+        again. Snowflakes may not."""
 
     def client(self, feature: str) -> Callable[[Session], None] | None:
         """The simplest use of a feature, if this machine has the feature."""

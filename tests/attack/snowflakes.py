@@ -1,11 +1,13 @@
 """Snowflakes of every form, and UUIDs: generated, stored, decoded."""
 
+from contextlib import suppress
+
 from hypothesis import strategies as st
 
 from attack.action import NUMBER, client, use
 from attack.explorer import Explorer
 from attack.finding import Finding
-from attack.world import Node, Session
+from attack.world import Node, Refused, Session
 
 # Statements that generate, and return what they have generated.
 FORMS = (
@@ -40,6 +42,43 @@ class Snowflakes(Explorer):
     @client("arrays")
     def array(self, session: Session) -> None:
         generate(session, "SELECT unnest(snowflake_next_array(1000))")
+
+    @client("bulk")
+    def insert_many(self, session: Session) -> None:
+        generate(session, "INSERT INTO item SELECT FROM generate_series(1, 1500) RETURNING id")
+
+    @use("causal order", which=NUMBER, ahead_ms=st.sampled_from([1, 1000, 4000, 60000]), worker=st.integers(0, 3))
+    def observe(self, which: int, ahead_ms: int, worker: int) -> None:
+        """Once an ID from elsewhere was observed, all sessions' IDs are above it."""
+        session = self.world.session(which)
+
+        def call(session: Session) -> None:
+            query = "SELECT snowflake_make(clock_timestamp() + %s * interval '1 ms', 0, %s, 0)"
+            observed = session.value(query, ahead_ms, worker)
+            session.run("SELECT snowflake_observe(%s)", observed)
+            other = self.world.idle_session(session.node)
+            [(given,)] = other.run("SELECT snowflake_next()")
+            self.world.add_snowflakes(other, [given])
+            if given <= observed:
+                raise Finding("causal order", f"{other} was given {given}, after {session} observed {observed}")
+
+        # One that is too far ahead is refused as it should be.
+        with suppress(Refused):
+            call(session)
+
+    @use("strict order", which=NUMBER, other=NUMBER)
+    def generate_in_turn(self, which: int, other: int) -> None:
+        """While `id_gen.max_block` is 1, what is generated later is larger, in whichever session."""
+        for number in (which, other):
+
+            def call(session: Session) -> None:
+                highest = session.node.highest
+                [(given,)] = session.run("SELECT snowflake_next()")
+                self.world.add_snowflakes(session, [given])
+                if session.node.in_order and given <= highest:
+                    raise Finding("strict order", f"{session} was given {given}, after {highest}")
+
+            self.ask(self.world.session(number), call)
 
     @use("UUIDs", which=NUMBER, count=st.sampled_from([1, 100]), ordered=st.booleans())
     def uuids(self, which: int, count: int, ordered: bool) -> None:

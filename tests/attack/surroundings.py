@@ -5,10 +5,12 @@ import signal
 from contextlib import suppress
 
 from hypothesis import strategies as st
+from hypothesis.stateful import initialize
 
 from attack.action import BESIDE, DELAY_MS, NUMBER, action
+from attack.finding import Finding
 from attack.snowflakes import Snowflakes
-from attack.world import Node
+from attack.world import Node, Refused, Session
 from harness.ids import keepers
 
 # Values that an administrator may set, some of them mistaken.
@@ -23,7 +25,12 @@ SETTINGS = (
     ("log_min_messages", "debug2"), ("log_min_messages", "warning"),
 )  # fmt: skip
 MISSPELLED = ("id_gen.worker = 3", "id_gen.workerid = 3", "id_gen.max_leed = '1h'", "idgen.worker_id = 4")
+# The longest step forward that any of these allows.
+LARGEST_JUMP_S = 3600
+# One with few IDs in a second, so that they soon lead the clock.
+SLOW = "epoch=2024-01-01 tick=10ms time:42 datacenter:5 worker:5 sequence:4"
 LAYOUTS = (
+    SLOW,
     "default", "wide", "js", "twitter", "sonyflake",
     "epoch=2024-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:6",
 )  # fmt: skip
@@ -31,6 +38,14 @@ LAYOUTS = (
 
 class Surroundings(Snowflakes):
     """Actions on servers."""
+
+    @initialize(layout=st.sampled_from(["default", SLOW, "js"]), max_lead=st.sampled_from(["5s", "30s"]))
+    def settle(self, layout: str, max_lead: str) -> None:
+        """The first server, and its settings from the beginning."""
+        self.world.new_node(f"id_gen.layout = '{layout}'\nid_gen.max_lead = '{max_lead}'", self.schemas())
+
+    def prepare(self) -> None:
+        """Nothing is there yet."""
 
     @action("restart", which=NUMBER, mode=st.sampled_from(["fast", "immediate", "kill9", "smart"]),
             step_s=st.sampled_from([0, 0, 0, -3, -0.2, 3, -30]), beside=BESIDE, delay_ms=DELAY_MS)  # fmt: skip
@@ -80,8 +95,11 @@ class Surroundings(Snowflakes):
     def reload(self, which: int, setting: tuple[str, str], beside: list[str], delay_ms: int) -> None:
         node = self.world.node(which)
         name, value = setting
+        node.in_order = False
         with self.crowd(node, beside, delay_ms):
             self._set(node, name, value)
+        node.in_order = setting == ("id_gen.max_block", "1")
+        node.highest = 0
 
     @action("change worker", which=NUMBER, beside=BESIDE, delay_ms=DELAY_MS)
     def change_worker(self, which: int, beside: list[str], delay_ms: int) -> None:
@@ -120,6 +138,42 @@ class Surroundings(Snowflakes):
         with self.crowd(node, beside):
             self.world.say(f"the clocks step by {seconds} s")
             self.world.wall.step(seconds)
+        if seconds > LARGEST_JUMP_S:
+            for each in self.world.running():
+                if each.highest:
+                    self._expect_distrust(each)
+
+    def _expect_distrust(self, node: Node) -> None:
+        """A server that has generated since its start does not believe such a step."""
+        session = self.world.open(node, node.databases[0])
+        try:
+            session.run("SELECT snowflake_next()")
+        except Refused:
+            return
+        raise Finding("clock", f"{node} generates although its clock jumped")
+
+    @action("reset", which=NUMBER, ahead_s=st.sampled_from([0, 2, 4]))
+    def reset_reservation(self, which: int, ahead_s: int) -> None:
+        """A superuser has a server start above a time that is above all its IDs: so are all that it gives then."""
+        node = self.world.node(which)
+        newest = max(self.world.ledger.values(f"the server {node.space}"), default=0)
+        try:
+            with self.world.passing(node) as admin:
+                above = admin.value(
+                    "SELECT greatest(clock_timestamp(), snowflake_timestamp(%s)) + %s * interval '1 s'", newest, ahead_s
+                )
+                admin.run("SELECT id_gen_reset_reservation(above => %s)", above)
+        except Refused:
+            return
+        node.highest = 0
+
+        def call(session: Session) -> None:
+            given, least = session.run("SELECT snowflake_next(), snowflake_min(%s)", above)[0]
+            self.world.add_snowflakes(session, [given])
+            if given <= least:
+                raise Finding("reset", f"{node} gives {given}, although it was to start above {least}")
+
+        self.insist(self.world.idle_session(node), call)
 
     @action("clock", which=NUMBER)
     def put_clock_right(self, which: int) -> None:

@@ -8,7 +8,7 @@ clock of all machines, kills what it likes) are accidents, which the product mus
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -100,11 +100,15 @@ class Wall:
         for clock in self._clocks:
             clock.step(seconds)
 
+    @property
+    def behind_s(self) -> float:
+        """By how much it is behind the latest time that it ever showed."""
+        return max(0.0, self._latest - self.now())
+
     def catch_up(self) -> None:
-        """Sets it to the latest time that it ever showed."""
-        behind = self._latest - self.now()
-        if behind > 0:
-            self.step(behind)
+        """Sets it to that time."""
+        if self.behind_s:
+            self.step(self.behind_s)
 
 
 @dataclass(eq=False)
@@ -121,6 +125,10 @@ class Node:
     original: "Node | None" = None
     """Whose copy it is, if that one may still generate."""
     is_standby: bool = False
+    in_order: bool = False
+    """Whether its IDs increase across sessions: `id_gen.max_block` is 1."""
+    highest: int = 0
+    """Of its IDs since it was started or set to another number, layout or order."""
     log_seen: int = 0
 
     def __str__(self) -> str:
@@ -199,6 +207,8 @@ class World:
         self.ledger = Ledger()
         self.wall = Wall()
         self.nodes: list[Node] = []
+        self.on_copy: list[Callable[[Node, Node], None]] = []
+        """What is told of each copy, before it is made: the original, and the copy."""
         self._workers = count(1)
         self._names = iter("abcdefghijklmnopqrstuvwxyz")
 
@@ -241,6 +251,8 @@ class World:
         node = Node(name, cluster, worker, original.space if original else name, original=original)
         if original is not None:
             node.databases = list(original.databases)
+            for tell in self.on_copy:
+                tell(original, node)
         self.nodes.append(node)
         return node
 
@@ -251,11 +263,13 @@ class World:
         """Gives a server a worker ID that no other has: from then on it is nobody's copy."""
         node.worker = self.unused_worker()
         node.original = None
+        node.highest = 0
         node.space = f"{node.space}'"
         return node.worker
 
     def start(self, node: Node) -> None:
         self.say(f"{node}: starts")
+        node.highest = 0
         try:
             node.cluster.start()
         except (RuntimeError, TimeoutError) as error:
@@ -333,6 +347,7 @@ class World:
             if after <= before:
                 raise Finding("increasing", f"{session} was given {after} after {before}")
         session.last = ids[-1]
+        session.node.highest = max(ids[-1], session.node.highest)
         self.ledger.add(f"the server {session.node.space}", ids, f"{session}")
 
     def look_at_log(self, node: Node) -> None:

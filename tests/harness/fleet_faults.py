@@ -25,7 +25,7 @@ from harness.clients import array_elements
 from harness.clock import FakeClock
 from harness.cluster import Cluster, SqlError
 from harness.etcd import Etcd
-from harness.fleet import GRANT_SECONDS, await_holding, create_fleet, member_conf
+from harness.fleet import await_holding, create_fleet, member_conf
 from harness.network import Cable, Namespace
 from harness.relay import Way
 
@@ -38,6 +38,8 @@ TICKET = "CREATE EXTENSION IF NOT EXISTS id_gen; CREATE SEQUENCE IF NOT EXISTS t
 BREATH_SECONDS = 0.02
 LIFE_SECONDS = 3.0
 HOUR = 3600.0
+# Shorter than in other tests, as each fault waits for some of it.
+GRANT_SECONDS = 3
 LEAD_MS = 500
 # Numbers that the registry grants to nobody: shards, of which one moves round the servers all the while.
 SHARDS = (30, 31)
@@ -159,7 +161,7 @@ class Fleet:
         self._namespace = stack.enter_context(Namespace("registry")) if network.are_possible() else None
         self.etcd = stack.enter_context(Etcd(3, namespace=self._namespace))
         self.members = [self._join(stack) for _ in range(3)]
-        create_fleet(self.members[0].cluster)
+        create_fleet(self.members[0].cluster, grant_s=GRANT_SECONDS)
         for member in self.members:
             member.cluster.psql(TICKET)
         self.members[0].cluster.psql("SELECT ticket_share('ticket')")
