@@ -15,6 +15,7 @@ import io
 import multiprocessing
 import os
 import secrets
+import signal
 import sys
 import time
 from collections import Counter
@@ -35,9 +36,15 @@ EXAMPLES, STEPS = 20, 25
 LOGS = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "attack"
 
 
+def end_now(number: int, frame: object) -> None:
+    raise TimeIsUp
+
+
 def explore(machine: type[Explorer], number: int, deadline: float, output: Connection) -> None:
     """One process: explores until the deadline, and sends what it met and what it found."""
     Explorer.deadline = deadline
+    # Another one has found something: servers are stopped, and nothing is left behind.
+    signal.signal(signal.SIGTERM, end_now)
     Explorer.meetings = meetings = Meetings()
     found: tuple[str, str] | None = None
     printed = io.StringIO()
