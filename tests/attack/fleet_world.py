@@ -34,7 +34,7 @@ TERMS = "'2 s', '250 ms', '250 ms'"
 # A condition that a HINT says to wait for comes within the terms of the fleet, and what starts a server takes.
 PATIENCE_SECONDS = 60
 # No pause lasts longer: a statement that was under way in one may not take longer than the hang oracle lets it.
-LONGEST_PAUSE_STEPS = 4
+LONGEST_PAUSE_STEPS, PAUSE_SECONDS = 4, 12
 
 # What the registry grants nobody: shards, and numbers that are typed where a server leaves.
 SHARDS = (30, 31)
@@ -439,6 +439,9 @@ class FleetAdministrator(Administrator):
                     return
                 if time.monotonic() - began > PATIENCE_SECONDS:
                     raise Finding("way out", f"{member} still refuses: {refused}") from refused
+                if time.monotonic() - began > PAUSE_SECONDS:
+                    for each in self._world.members:
+                        self._world.resume(each)
                 if refused.message != told:
                     self._world.say(f"administrator: reads of {member}: {refused}")
                     told = refused.message
