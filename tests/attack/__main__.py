@@ -15,6 +15,7 @@ import io
 import multiprocessing
 import os
 import secrets
+import signal
 import sys
 import time
 from collections import Counter
@@ -28,6 +29,7 @@ from attack.action import Meetings
 from attack.copies import Copies
 from attack.explorer import Explorer, TimeIsUp
 from attack.finding import Finding
+from attack.fleet import Fleet
 from attack.horizon import Horizon
 from attack.sessions import Sessions
 from attack.shards import Shards
@@ -38,14 +40,20 @@ class Server(Copies, Tickets, Shards, Horizon, Sessions):
     """A server, its copies, and all that is done with them."""
 
 
-MACHINES: dict[str, type[Explorer]] = {"Server": Server}
+MACHINES: dict[str, type[Explorer]] = {"Server": Server, "Fleet": Fleet}
 EXAMPLES, STEPS = 20, 25
 LOGS = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "attack"
+
+
+def end_now(number: int, frame: object) -> None:
+    raise TimeIsUp
 
 
 def explore(machine: type[Explorer], number: int, deadline: float, output: Connection) -> None:
     """One process: explores until the deadline, and sends what it met and what it found."""
     Explorer.deadline = deadline
+    # Another one has found something: servers are stopped, and nothing is left behind.
+    signal.signal(signal.SIGTERM, end_now)
     Explorer.meetings = meetings = Meetings()
     found: tuple[str, str] | None = None
     printed = io.StringIO()
@@ -67,7 +75,9 @@ def explore(machine: type[Explorer], number: int, deadline: float, output: Conne
                     ),
                 )
     except TimeIsUp:
-        pass
+        if Explorer.problem is not None:
+            # Shorter steps that lead to it were still looked for.
+            found = (getattr(Explorer.problem, "oracle", type(Explorer.problem).__name__), f"{Explorer.problem}")
     except BaseException as error:  # noqa: BLE001, whatever it is, it is reported
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]

@@ -1,5 +1,6 @@
 """The state machine that all actions belong to: it holds the world, and looks for defects after each step."""
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,7 +27,9 @@ class Explorer(RuleBasedStateMachine):
     meetings: ClassVar[Meetings] = Meetings()
     deadline: ClassVar[float] = float("inf")
     last: ClassVar[World | None] = None
-    """The world of the latest exploration, also after it has ended."""
+    """The world of the latest exploration that has found something, also after it has ended."""
+    problem: ClassVar[BaseException | None] = None
+    """What that is."""
 
     schema = SCHEMA
     """What this mixin needs in every database of a server, beside what the others need."""
@@ -40,7 +43,6 @@ class Explorer(RuleBasedStateMachine):
             raise TimeIsUp
         self.meetings.begin()
         self.world = self.world_type()
-        Explorer.last = self.world
         self.administrator = self.administrator_type(self.world)
         self._failed = False
         try:
@@ -77,11 +79,17 @@ class Explorer(RuleBasedStateMachine):
         try:
             if not self._failed:
                 self.world.say("--- the end")
+                self._failed = True
                 self.at_the_end()
                 for node in self.world.running():
                     self.world.stop(node, "fast")
                     self.world.look_at_log(node)
+                self._failed = False
         finally:
+            if self._failed and not isinstance(problem := sys.exc_info()[1], TimeIsUp):
+                # A finding that does not come again is in no later exploration.
+                Explorer.last, Explorer.problem = self.world, problem
+                self.world.say_logs()
             self.world.close()
 
     def at_the_end(self) -> None:

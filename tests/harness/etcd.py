@@ -267,6 +267,7 @@ class Etcd:
             self._inside(
                 program("etcdctl"),
                 f"--endpoints={self.members[0].url}",
+                *self._root,
                 "watch", "--prefix", prefix, "--rev=1", "--write-out=json",
             ),
             env={"PATH": os.environ["PATH"], "ETCDCTL_API": "3"},

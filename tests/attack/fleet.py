@@ -1,0 +1,582 @@
+"""A fleet on etcd: members come, go, stand still and are copied, the registry is lost and brought back, clocks are
+wrong, and shards move, while clients of all members use whatever they get."""
+
+import os
+import signal
+import time
+from contextlib import suppress
+from typing import ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, precondition
+
+from attack.action import NUMBER, action, use
+from attack.explorer import Explorer
+from attack.fleet_world import (
+    GRANT_SECONDS,
+    LONGEST_PAUSE_STEPS,
+    SHARDS,
+    TERMS,
+    TICKET,
+    Call,
+    FleetAdministrator,
+    FleetWorld,
+    Member,
+    ids_of_shard,
+    snowflakes,
+    tickets,
+)
+from attack.world import DATABASE, Refused, Session
+from harness.etcd import wait_until
+from harness.ids import keepers
+
+# How many servers there are at most.
+MOST = 4
+SHARD = st.sampled_from(SHARDS)
+MODE = st.sampled_from(["fast", "immediate", "kill9"])
+FORMS = (
+    "SELECT snowflake_next()",
+    "SELECT snowflake_next() FROM generate_series(1, 100)",
+    "SELECT snowflake_next_batch(70)",
+    "SELECT unnest(snowflake_next_array(20000))",
+    "INSERT INTO item DEFAULT VALUES RETURNING id",
+)
+NEXT = snowflakes(FORMS[0])
+# Values that an administrator may set on one server.
+SETTINGS = (
+    ("id_gen.max_block", "1"), ("id_gen.max_block", "64"),
+    ("id_gen.max_lead", "0"), ("id_gen.max_lead", "100 ms"), ("id_gen.max_lead", "500 ms"),
+    ("id_gen.worker_ids", "0-3"), ("id_gen.worker_ids", "1-4"), ("id_gen.worker_ids", "2-5"),
+    ("id_gen.max_wait", "0"), ("id_gen.max_wait", "1 s"),
+)  # fmt: skip
+HOUR, YEAR = 3_600.0, 31_536_000.0
+
+
+class Fleet(Explorer):
+    """A fleet, in a registry of this process."""
+
+    world_type: ClassVar = FleetWorld
+    administrator_type: ClassVar = FleetAdministrator
+    world: FleetWorld
+    administrator: FleetAdministrator
+
+    def prepare(self) -> None:
+        """What is there at first is drawn."""
+
+    @initialize(
+        members=st.sampled_from([2, 1, 3]),
+        busy=st.booleans(),
+        waiting=st.sampled_from(["normal", "normal", "normal", "strict"]),
+        shards_at=st.sampled_from([0, None]),
+        may_go_back=st.sampled_from([False, False, True]),
+    )
+    def found(self, members: int, busy: bool, waiting: str, shards_at: int | None, may_go_back: bool) -> None:
+        self._failed = True
+        world = self.world
+        drawn = f"{members=}, {busy=}, {waiting=}, {shards_at=}, {may_go_back=}"
+        world.say(f"--- found({drawn})")
+        world.waiting, world.busy, world.times_left_back = waiting, busy, 2 * may_go_back
+        for _ in range(members):
+            member = world.new_member()
+            if member is world.members[0]:
+                world.create_fleet(member)
+                member.cluster.psql(f"SELECT ticket_share('{TICKET}')", DATABASE)
+        for member in world.members:
+            self.insist(world.idle_session(member), NEXT)
+        if shards_at is not None:
+            for shard in SHARDS:
+                self.insist(world.idle_session(world.members[shards_at]), _take(shard))
+        self._let_clients_in()
+        self.end_step()
+
+    # Each step
+
+    def begin_step(self, kind: str, name: str, step: str, arguments: dict) -> None:
+        super().begin_step(kind, name, step, arguments)
+        # Counted and not timed: what is possible next may not depend on how busy the machine is.
+        for member in self.world.members:
+            member.paused_steps += 1
+            if member.paused_steps > LONGEST_PAUSE_STEPS:
+                self.world.resume(member)
+
+    def end_step(self) -> None:
+        self.world.look_at_clients()
+        super().end_step()
+
+    def use_everything(self) -> None:
+        """Each server is asked for everything, whatever it answers."""
+        for member in list(self.world.members):
+            if member.able:
+                for call in self.world.calls(member):
+                    self._ask(member, call)
+
+    def at_the_end(self) -> None:
+        """All is put right, and every server makes IDs; every shard and the ticket can be had."""
+        world = self.world
+        world.registry.put_right()
+        for member in world.members:
+            world.resume(member)
+            if member.clock_ahead:
+                world.put_clock_right(member)
+            if not member.running:
+                world.start(member)
+            self._let_clients_in()
+        for member in world.members:
+            if member.able:
+                self.insist(world.idle_session(member), NEXT)
+                if not member.has_left:
+                    self.insist(world.idle_session(member), tickets(1))
+        if owner := world.able(0):
+            for shard in SHARDS:
+                self.insist(world.idle_session(owner), ids_of_shard(shard, 1))
+        for member in list(world.clients):
+            world.end_client(member)
+        world.look_at_bounds()
+
+    # What actions are made of
+
+    def _let_clients_in(self) -> None:
+        if self.world.busy:
+            for member in self.world.members:
+                self.world.begin_client(member)
+
+    def _ask(self, member: Member, call: Call) -> bool:
+        """A call that may be refused; whether it was answered."""
+        session = self.world.idle_session(member)
+        try:
+            call(session)
+        except Refused:
+            return False
+        return True
+
+    def _holds(self, member: Member) -> bool:
+        return member.cluster.psql("SELECT state = 'holding' FROM id_gen_stat_fleet", DATABASE) == "t"
+
+    def _some(self, which: int) -> Member:
+        return self.world.members[which % len(self.world.members)]
+
+    def _has(self, what: str) -> bool:
+        return any(getattr(each, what) for each in self.world.members)
+
+    def _has_member(self) -> bool:
+        return self.world.able(0) is not None
+
+    def _room(self) -> bool:
+        return self._has_member() and len(self.world.members) < MOST
+
+    # Uses
+
+    @precondition(lambda self: any(each.able for each in self.world.members))
+    @use("snowflakes", which=NUMBER, form=st.sampled_from(FORMS))
+    def generate(self, which: int, form: str) -> None:
+        session = self.world.session(which)
+        self._ask(session.node, snowflakes(form))
+
+    @precondition(_has_member)
+    @use("shards", which=NUMBER, shard=SHARD, number=st.sampled_from([1, 1000]))
+    def make_ids_of_shard(self, which: int, shard: int, number: int) -> None:
+        self._ask(self.world.able(which), ids_of_shard(shard, number))
+
+    @precondition(_has_member)
+    @use("tickets", which=NUMBER, number=st.sampled_from([1, 1000]))
+    def take_tickets(self, which: int, number: int) -> None:
+        self._ask(self.world.able(which), tickets(number))
+
+    @precondition(_has_member)
+    @action("look after", which=NUMBER, what=st.sampled_from(["snowflakes", "tickets", *SHARDS]))
+    def look_after(self, which: int, what: str | int) -> None:
+        """A server is to make IDs, whatever its refusals say to do for that."""
+        calls = {"snowflakes": NEXT, "tickets": tickets(1), **{each: ids_of_shard(each, 1) for each in SHARDS}}
+        self.insist(self.world.idle_session(self.world.able(which)), calls[what])
+
+    # Members come and go
+
+    @precondition(_room)
+    @action("join", ahead=st.sampled_from([0.0]))
+    def join(self, ahead: float) -> None:
+        self.world.new_member()
+        self._let_clients_in()
+
+    @precondition(lambda self: self._has("running"))
+    @action("stop", which=NUMBER, mode=MODE)
+    def stop(self, which: int, mode: str) -> None:
+        running = [each for each in self.world.members if each.running]
+        self.world.stop(running[which % len(running)], mode)
+
+    @precondition(lambda self: not all(each.running for each in self.world.members))
+    @action("start", which=NUMBER)
+    def start(self, which: int) -> None:
+        stopped = [each for each in self.world.members if not each.running]
+        self.world.start(stopped[which % len(stopped)])
+        self._let_clients_in()
+
+    @precondition(lambda self: self._has("running"))
+    @action("restart", which=NUMBER, mode=MODE)
+    def restart(self, which: int, mode: str) -> None:
+        running = [each for each in self.world.members if each.running]
+        member = running[which % len(running)]
+        self.world.stop(member, mode)
+        self.world.start(member)
+
+    @precondition(lambda self: len(self.world.members) > 1)
+    @action("loss", which=NUMBER)
+    def lose(self, which: int) -> None:
+        """A server is gone for good."""
+        self.world.retire(self._some(which))
+
+    @precondition(lambda self: any(each.running and each.pause is None for each in self.world.members))
+    @action("kill", which=NUMBER, whom=st.sampled_from(["registrar", "keeper", "client"]), gently=st.booleans())
+    def kill(self, which: int, whom: str, gently: bool) -> None:
+        """A process is killed, after which PostgreSQL starts all others anew; or it is terminated."""
+        running = self.world.running()
+        member = running[which % len(running)]
+        pids = self._processes(member, whom)
+        if not pids:
+            return
+        before = member.cluster.log_position
+        with suppress(ProcessLookupError):
+            os.kill(pids[0], signal.SIGTERM if gently else signal.SIGKILL)
+            if not gently:
+                member.cluster.wait_for_log("reinitializing", before)
+                self.world.forget_sessions(member)
+                self.world.await_connections(member)
+
+    def _processes(self, member: Member, whom: str) -> list[int]:
+        if whom == "keeper":
+            return keepers(member.cluster)
+        title = {"registrar": "id_gen registrar", "client": "[local]"}[whom]
+        return [pid for pid, each in member.cluster.processes().items() if title in each]
+
+    @precondition(lambda self: any(each.running and each.pause is None for each in self.world.members))
+    @action("pause", which=NUMBER, whom=st.sampled_from(["server", "registrar", "keeper", "client"]))
+    def pause(self, which: int, whom: str) -> None:
+        """A server, or some of its processes, stand still until somebody looks, or for a while."""
+        running = self.world.running()
+        member = running[which % len(running)]
+        pids = None if whom == "server" else self._processes(member, whom)
+        if pids != []:
+            self.world.halt(member, pids)
+
+    @precondition(lambda self: self._has("pause"))
+    @action("resume", which=NUMBER)
+    def resume(self, which: int) -> None:
+        paused = [each for each in self.world.members if each.pause is not None]
+        self.world.resume(paused[which % len(paused)])
+
+    @action("time", seconds=st.sampled_from([0.3, 1, GRANT_SECONDS + 1]))
+    def let_time_pass(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    # Copies
+
+    @precondition(_room)
+    @action("base backup", which=NUMBER, goes=st.booleans())
+    def start_base_backup(self, which: int, goes: bool) -> None:
+        original = self.world.able(which)
+        copy = self.world.base_backup_of(original)
+        if goes:
+            self.world.retire(original)
+        self.world.start(copy)
+        self._let_clients_in()
+
+    @precondition(lambda self: self._room() or (self._has("running") and len(self.world.members) < MOST))
+    @action("copied directory", which=NUMBER, first=st.sampled_from(["copy", "original"]))
+    def copy_directory(self, which: int, first: str) -> None:
+        """`cp -a` of a stopped server, or of one that stands still; the one or the other is started first."""
+        original = self._some(which)
+        if original.has_left:
+            return
+        copy = self.world.directory_copy_of(original)
+        if not original.running and first == "original":
+            self.world.start(original)
+        self.world.start(copy)
+        self._let_clients_in()
+
+    @precondition(_room)
+    @action("standby", which=NUMBER)
+    def start_standby(self, which: int) -> None:
+        primary = self.world.able(which)
+        self.world.start(self.world.base_backup_of(primary, standby=True))
+
+    @precondition(
+        lambda self: any(each.is_standby and each.running and each.pause is None for each in self.world.members)
+    )
+    @action("promotion", which=NUMBER)
+    def promote(self, which: int) -> None:
+        """Whatever its primary does."""
+        standbys = [each for each in self.world.running() if each.is_standby]
+        standby = standbys[which % len(standbys)]
+        standby.cluster.promote()
+        standby.cluster.wait_until(lambda: standby.cluster.psql("SELECT pg_is_in_recovery()") == "f", "promoted")
+        standby.is_standby = False
+        self._let_clients_in()
+
+    # Clocks
+
+    @precondition(lambda self: not self.world.was_restored)
+    @action("clock", which=NUMBER, seconds=st.sampled_from([1.0, -1.0, 3.0, -3.0, HOUR, -HOUR]))
+    def step_clock(self, which: int, seconds: float) -> None:
+        """Of one server, whether it runs or not."""
+        member = self._some(which)
+        if not member.running and abs(seconds) > 10:
+            # What a server writes that starts with such a clock is to be lowered: see below.
+            return
+        self.world.step_clock(member, seconds)
+
+    @precondition(lambda self: self._has("clock_ahead"))
+    @action("clock", which=NUMBER)
+    def put_clock_right(self, which: int) -> None:
+        wrong = [each for each in self.world.members if each.clock_ahead]
+        self.world.put_clock_right(wrong[which % len(wrong)])
+
+    @precondition(lambda self: not self.world.was_restored and self.world.able(1, besides=self.world.able(0)))
+    @action("wrong clock", which=NUMBER, ahead=st.sampled_from([HOUR, YEAR, -HOUR]))
+    def start_with_wrong_clock(self, which: int, ahead: float) -> None:
+        """A server starts with a wrong clock, and is put right as docs/operations.md says."""
+        world = self.world
+        member = world.able(which)
+        other = world.able(which, besides=member)
+        if not other or not world.registry.answers or member.clock_ahead or other.clock_ahead:
+            return
+        if member.cluster.psql("SELECT count(*) FROM id_gen_shards", DATABASE) != "0":
+            return
+        world.stop(member, "fast")
+        world.step_clock(member, ahead)
+        world.start(member)
+        until = time.monotonic() + 2 * GRANT_SECONDS
+        while not self._ask(member, NEXT) and time.monotonic() < until:
+            time.sleep(0.1)
+        number = member.cluster.psql("SELECT worker_id FROM id_gen_status()", DATABASE)
+        world.put_clock_right(member)
+        world.stop(member, "fast")
+        if ahead > 0 and number:
+            lower = f"SELECT id_gen_fleet_lower(worker => {number})"
+            self.insist(world.idle_session(other), lambda session: _lower(session, lower))
+            world.accept_repeated(int(number), time.time() * 1000 + 1000)
+        world.start(member)
+        if ahead > 0:
+            has_number = "SELECT state = 'holding' FROM id_gen_stat_fleet"
+            with suppress(TimeoutError):
+                wait_until(
+                    lambda: self._ask(member, NEXT) or member.cluster.psql(has_number, DATABASE) == "t", "holding"
+                )
+            world.accept_repeated(int(number or -1), time.time() * 1000 + 1000)
+            member.cluster.psql("SELECT id_gen_reset_reservation(above => now())", DATABASE)
+        self.insist(world.idle_session(member), NEXT)
+
+    # Leaving
+
+    @precondition(_has_member)
+    @action("leave", which=NUMBER)
+    def leave(self, which: int) -> None:
+        """As docs/operations.md says."""
+        world = self.world
+        member = world.able(which)
+        world.end_client(member)
+        for shard in SHARDS:
+            self._ask(member, lambda session, shard=shard: session.run(f"SELECT id_gen_shard_release({shard})"))
+        member.has_left = True
+        self._type(
+            member,
+            f"ALTER SYSTEM SET id_gen.worker_id = {world.assign(member)}; ALTER SYSTEM SET id_gen.registry = '';"
+            "SELECT pg_reload_conf()",
+        )
+        self.insist(world.idle_session(member), NEXT)
+        self._let_clients_in()
+
+    @precondition(lambda self: any(each.has_left and each.able for each in self.world.members))
+    @action("come back", which=NUMBER)
+    def come_back(self, which: int) -> None:
+        left = [each for each in self.world.members if each.has_left and each.able]
+        member = left[which % len(left)]
+        self.world.end_client(member)
+        self._type(
+            member,
+            "ALTER SYSTEM RESET id_gen.worker_id; ALTER SYSTEM RESET id_gen.registry; SELECT pg_reload_conf()",
+        )
+        member.cluster.poll_until("SELECT current_setting('id_gen.registry') <> ''", DATABASE)
+        member.has_left = False
+        self._let_clients_in()
+
+    def _type(self, member: Member, statements: str) -> None:
+        self.world.say(f"administrator: {member}: {statements}")
+        for statement in statements.split(";"):
+            member.cluster.psql(statement, DATABASE)
+
+    # What administrators do
+
+    @precondition(_has_member)
+    @action("reload", which=NUMBER, setting=st.sampled_from(SETTINGS))
+    def reload(self, which: int, setting: tuple[str, str]) -> None:
+        name, value = setting
+        self._type(self.world.able(which), f"ALTER SYSTEM SET {name} = '{value}'; SELECT pg_reload_conf()")
+
+    @precondition(_has_member)
+    @action("release", which=NUMBER, whose=NUMBER)
+    def release_number(self, which: int, whose: int) -> None:
+        """Whether its server is gone or not."""
+
+        def call(session: Session) -> None:
+            session.run(
+                "SELECT id_gen_fleet_release(worker_id) FROM "
+                "(SELECT worker_id FROM id_gen_fleet() WHERE state = 'held' ORDER BY 1 "
+                f"OFFSET {whose % 4} LIMIT 1) held"
+            )
+
+        self._ask(self.world.able(which), call)
+
+    @precondition(_has_member)
+    @action("take shard", which=NUMBER, shard=SHARD, insists=st.booleans())
+    def take_shard(self, which: int, shard: int, insists: bool) -> None:
+        member = self.world.able(which)
+        if insists:
+            self.insist(self.world.idle_session(member), _take(shard))
+        else:
+            self._ask(member, _take(shard))
+
+    @precondition(_has_member)
+    @action("release shard", which=NUMBER, shard=SHARD)
+    def release_shard(self, which: int, shard: int) -> None:
+        self._ask(self.world.able(which), lambda session: session.run(f"SELECT id_gen_shard_release({shard})"))
+
+    @precondition(_has_member)
+    @action("move shard", which=NUMBER, to=NUMBER, shard=SHARD)
+    def move_shard(self, which: int, to: int, shard: int) -> None:
+        """By the two lines that an administrator types."""
+        self._ask(self.world.able(which), lambda session: session.run(f"SELECT id_gen_shard_release({shard})"))
+        self._ask(self.world.able(to), _take(shard))
+
+    @precondition(_has_member)
+    @action("set ticket", which=NUMBER, discards=st.booleans())
+    def set_ticket(self, which: int, discards: bool) -> None:
+        member = self.world.able(which)
+        if discards:
+            self._ask(member, lambda session: session.run(f"SELECT ticket_discard('{TICKET}')"))
+        else:
+            self._ask(member, lambda session: session.run(f"SELECT ticket_share('{TICKET}')"))
+
+    # The registry
+
+    @precondition(lambda self: self.world.registry.answers)
+    @action("registry silent", how=st.sampled_from(["pause", "kill"]))
+    def silence_registry(self, how: str) -> None:
+        registry = self.world.registry
+        registry.pause() if how == "pause" else registry.kill()
+
+    @precondition(lambda self: not self.world.registry.answers)
+    @action("registry answers")
+    def let_registry_answer(self) -> None:
+        self.world.registry.put_right()
+
+    @precondition(lambda self: self.world.registry.answers and self.world.times_left_back > 0)
+    @action("backup of registry")
+    def save_registry(self) -> None:
+        self.world.backup = self.world.registry.save()
+
+    def _may_restore(self) -> bool:
+        """Nobody who has a number may be kept from telling, and clocks have to be right."""
+        world = self.world
+        return (
+            world.times_left_back > 0
+            and world.registry.answers
+            and not world.clocks_were_wrong
+            and self._has_member()
+            and not any(each.pause is not None for each in world.members)
+        )
+
+    @precondition(lambda self: self._may_restore() and self.world.backup is not None)
+    @action("registry restored")
+    def restore_registry(self) -> None:
+        self._go_back(lambda: self.world.registry.restore(self.world.backup))
+
+    @precondition(_may_restore)
+    @action("registry wiped")
+    def wipe_registry(self) -> None:
+        self._go_back(lambda: self.world.registry.forget(self.world.fleet), anew=True)
+
+    @precondition(_may_restore)
+    @action("registry moved")
+    def move_registry(self) -> None:
+        """To another address, with the state that it has."""
+        world = self.world
+
+        def move() -> None:
+            world.registry.restore(world.registry.save(), elsewhere=True)
+            for member in world.members:
+                if member.has_left:
+                    continue
+                member.cluster.append_conf(f"id_gen.registry = '{world.registry.etcd.endpoints}'")
+                if member.running:
+                    member.cluster.reload()
+
+        world.backup = None
+        self._go_back(move)
+
+    def _go_back(self, do: object, *, anew: bool = False) -> None:
+        """As docs/operations.md says: the fleet is told at once, and nobody takes shards or tickets before all members
+        know."""
+        world = self.world
+        for member in list(world.clients):
+            world.end_client(member)
+        world.was_restored = True
+        world.times_left_back -= 1
+        began = time.monotonic()
+        do()  # type: ignore[operator]
+        teller = world.able(0)
+        if anew:
+            self.insist(world.idle_session(teller), _create(world))
+        self.insist(world.idle_session(teller), lambda session: session.run("SELECT id_gen_fleet_restored()"))
+        world.say(f"the fleet was told after {time.monotonic() - began:.1f} s")
+        for member in world.members:
+            if member.running and not member.has_left:
+                self._await_known(member)
+        self.administrator.set_ticket()
+        self._let_clients_in()
+
+    def _await_known(self, member: Member) -> None:
+        """Until a member has a number in the registry as it is now."""
+        if member.able:
+            self.insist(self.world.idle_session(member), NEXT)
+        holds = "SELECT coalesce(bool_or(this_server AND state = 'held'), false) FROM id_gen_fleet()"
+        member.cluster.poll_until(f"{holds}", DATABASE)
+
+    @precondition(lambda self: self._has_member() and self.world.registry.answers)
+    @action("two registries", which=NUMBER, first=st.booleans())
+    def name_two_registries(self, which: int, first: bool) -> None:
+        """Members of two clusters in one list, on one server, until it is seen."""
+        world = self.world
+        member = world.able(which)
+        own, other = world.registry.etcd.endpoints, world.registry.other.endpoints
+        both = f"{other},{own}" if first else f"{own},{other}"
+        self._type(member, f"ALTER SYSTEM SET id_gen.registry = '{both}'; SELECT pg_reload_conf()")
+        # Where the machine is busy, one of them may not answer in the part of the time-out that there is for it.
+        until = time.monotonic() + GRANT_SECONDS
+        trouble = "SELECT trouble LIKE '%not one cluster%' FROM id_gen_stat_fleet"
+        while member.cluster.psql(trouble, DATABASE) != "t" and time.monotonic() < until:
+            self._ask(member, NEXT)
+        self._type(member, "ALTER SYSTEM RESET id_gen.registry; SELECT pg_reload_conf()")
+
+    @precondition(lambda self: self._has_member() and not self.world.clocks_were_wrong)
+    @action("said restored", which=NUMBER)
+    def say_restored(self, which: int) -> None:
+        """Although it was not."""
+        self._ask(self.world.able(which), lambda session: session.run("SELECT id_gen_fleet_restored()"))
+
+
+def _take(shard: int) -> Call:
+    return lambda session: session.run(f"SELECT id_gen_shard_take({shard})")
+
+
+def _lower(session: Session, statement: str) -> None:
+    session.run(statement)
+
+
+def _create(world: FleetWorld) -> Call:
+    def call(session: Session) -> None:
+        try:
+            session.run(f"SELECT id_gen_fleet_create('{world.waiting}', {TERMS})")
+        except Refused as refused:
+            if refused.message != "the fleet exists already":
+                raise
+
+    return call

@@ -1,0 +1,569 @@
+"""The servers of a fleet, each with a clock of its own, and what their administrator knows about them.
+
+They are careful: what they number by hand is a number that the registry grants nobody; no two registries are in use at
+once; the fleet is told when its registry was restored, and nobody uses one that went back before it knows. Clocks are
+wrong only where no registry goes back: see docs/guarantees.md.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import ClassVar
+
+import psycopg
+
+from attack.administrator import Administrator
+from attack.administrator import is_answer as is_answer_of_server
+from attack.finding import Finding
+from attack.registry import PASSWORD, Registry
+from attack.world import CONF, DATABASE, HANG_SECONDS, SCHEMA, Node, Refused, Session, World
+from harness.clock import FakeClock
+from harness.cluster import Cluster, SqlError
+
+# Terms by which a server that has acquired a number waits for 1 s, and one that was forgotten is over after 5 s.
+GRANT_SECONDS, LEAD_MS = 2.0, 300
+TERMS = "'2 s', '250 ms', '250 ms'"
+# A condition that a HINT says to wait for comes within the terms of the fleet, and what starts a server takes.
+PATIENCE_SECONDS = 60
+# No pause lasts longer: a statement that was under way in one may not take longer than the hang oracle lets it.
+LONGEST_PAUSE_STEPS, PAUSE_SECONDS = 4, 12
+
+# What the registry grants nobody: shards, and numbers that are typed where a server leaves.
+SHARDS = (30, 31)
+FIRST_BY_HAND, LAST_BY_HAND = 8, 29
+TICKET = "invoice"
+TICKETS = "the fleet's tickets"
+IDS = "the fleet's snowflakes"
+# A restored registry gives tickets from so far above all that were used, those included that a stopped server holds.
+MARGIN = 1_000_000
+
+FLEET_CONF = f"""
+id_gen.max_lead = '{LEAD_MS} ms'
+id_gen.max_wait = '300 ms'
+"""
+FLEET_SCHEMA = f"{SCHEMA}\nCREATE SEQUENCE {TICKET};"
+
+# Of the layout "default".
+TIME_SHIFT, WORKER_SHIFT, WORKER_MASK = 22, 12, 1023
+EPOCH_MS = 1_704_067_200_000
+UNIQUE_VIOLATION = "23505"
+
+# These say what is not at hand, or is somebody else's.
+NOT_ILL = {"clock_synchronized", "clock_steps", "preload", "privileges", "ordered_uuids", "column_types", "tickets"}
+
+
+def worker_of(snowflake: int) -> int:
+    return snowflake >> WORKER_SHIFT & WORKER_MASK
+
+
+def time_of(snowflake: int) -> int:
+    """In Unix milliseconds."""
+    return (snowflake >> TIME_SHIFT) + EPOCH_MS
+
+
+Call = Callable[[Session], None]
+
+
+def is_answer(refused: Refused) -> bool:
+    """As for any server. The registry's silence has the class of a lost connection, too; that is none."""
+    return is_answer_of_server(refused) and not refused.hint
+
+
+@dataclass(eq=False)
+class Member(Node):
+    """A server of a fleet."""
+
+    clock: FakeClock = field(default_factory=FakeClock)
+    clock_ahead: float = 0.0
+    port: int = 0
+    pause: ExitStack | None = None
+    paused_steps: int = 0
+    has_left: bool = False
+    made: list[int] = field(default_factory=list)
+
+    @property
+    def able(self) -> bool:
+        """Whether clients are to be answered."""
+        return self.running and not self.is_standby and self.pause is None
+
+
+class Client(threading.Thread):
+    """A client that uses whatever a server offers, again and again, whatever becomes of it."""
+
+    def __init__(self, world: "FleetWorld", member: Member) -> None:
+        super().__init__(daemon=True)
+        self.world, self.member = world, member
+        self.problem: BaseException | None = None
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        session: Session | None = None
+        try:
+            for turn in count():
+                if self._ended.wait(0.01):
+                    break
+                try:
+                    if session is None or not session.is_open:
+                        session = Session(self.world, self.member, DATABASE, "postgres", {})
+                    calls = self.world.calls(self.member)
+                    calls[turn % len(calls)](session)
+                except Refused as refused:
+                    if refused.is_end and session:
+                        session.close()
+                    self._ended.wait(0.03)
+                except psycopg.Error:
+                    # The server takes no connections.
+                    self._ended.wait(0.05)
+        except BaseException as problem:  # noqa: BLE001, the main thread raises it
+            self.problem = problem
+        finally:
+            if session:
+                session.close()
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join(HANG_SECONDS + 5)
+        if self.is_alive():
+            raise Finding("hang", f"a client of {self.member} is not answered")
+        if self.problem:
+            raise self.problem
+
+
+class FleetWorld(World):
+    """All of it."""
+
+    _fleets: ClassVar[count] = count(1)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.registry = Registry.of_process()
+        self.registry.put_right()
+        self.fleet = f"f{os.getpid()}-{next(self._fleets)}"
+        self.waiting = "normal"
+        self.worker_ids = "0-3"
+        self.busy = False
+        # How often the registry may still go back to what it was.
+        self.times_left_back = 0
+        self.clients: dict[Member, Client] = {}
+        self.backup: Path | None = None
+        # What is known no more, or not before.
+        self.clocks_were_wrong = False
+        self.was_restored = False
+        self.gone: list[Member] = []
+        self._ports = count(7000)
+        self._by_hand = count(FIRST_BY_HAND)
+        self._tops: dict[int, int] = {}
+        self._lock = threading.Lock()
+
+    # Servers
+
+    @property
+    def members(self) -> list[Member]:
+        return self.nodes  # type: ignore[return-value]
+
+    def new_member(self) -> Member:
+        """A server that joins by its settings alone."""
+        own = f"id_gen.fleet = '{self.fleet}'\nid_gen.worker_ids = '{self.worker_ids}'\n"
+        member = self._member(conf=f"{CONF}{FLEET_CONF}{self.registry.conf}{own}")
+        self.begin(member)
+        member.cluster.psql(f"CREATE ROLE clerk LOGIN; CREATE DATABASE {DATABASE}")
+        member.cluster.psql(FLEET_SCHEMA, DATABASE)
+        return member
+
+    def create_fleet(self, member: Member) -> None:
+        """Also its first member, which has looked for it in vain and would do so again only in seconds."""
+        member.cluster.psql(f"SELECT id_gen_fleet_create('{self.waiting}', {TERMS})", DATABASE)
+        member.cluster.restart()
+
+    def base_backup_of(self, original: Member, *, standby: bool = False) -> Member:
+        """A base backup, not started yet."""
+        role = {"standby_of": original.cluster} if standby else {"copy_of": original.cluster}
+        member = self._member(original, **role)
+        member.is_standby = standby
+        member.cluster.init()
+        return member
+
+    def directory_copy_of(self, original: Member) -> Member:
+        """A copy of the files, as they are, not started yet."""
+        member = self._member(original)
+        with ExitStack() as stack:
+            if original.running and original.pause is None:
+                stack.enter_context(original.cluster.paused())
+            subprocess.run(["cp", "-a", original.cluster.data, member.cluster.data], check=True)
+        (member.cluster.data / "postmaster.pid").unlink(missing_ok=True)
+        member.cluster.append_conf(f"port = {member.port}")
+        member.is_standby = original.is_standby
+        return member
+
+    def _member(self, original: Member | None = None, **options: object) -> Member:
+        port, ahead = next(self._ports), original.clock_ahead if original else 0.0
+        clock = FakeClock(ahead)
+        cluster = Cluster("attack", clock=clock, port=port, **options)
+        member = Member(next(self._names), cluster, None, IDS, clock=clock, clock_ahead=ahead, port=port)
+        self.nodes.append(member)
+        return member
+
+    def able(self, which: int, *, besides: Member | None = None) -> Member | None:
+        """One of the members that clients use."""
+        found = [each for each in self.members if each.able and not each.has_left and each is not besides]
+        return found[which % len(found)] if found else None
+
+    def running(self) -> list[Node]:
+        return [each for each in self.members if each.running and each.pause is None]
+
+    def await_connections(self, member: Member) -> None:
+        """Until a server that starts all of its processes anew takes connections again."""
+
+        def takes() -> bool:
+            with suppress(psycopg.Error):
+                member.cluster.connect().close()
+                return True
+            return False
+
+        member.cluster.wait_until(takes, "taking connections again")
+
+    # Time and clocks
+
+    def halt(self, member: Member, pids: list[int] | None) -> None:
+        """Pauses a server, or some of its processes, until it is resumed."""
+        stack = ExitStack()
+        if pids is None:
+            stack.enter_context(member.cluster.paused())
+        else:
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
+                stack.callback(_continue, pid)
+        member.pause, member.paused_steps = stack, 0
+
+    def resume(self, member: Member) -> None:
+        if member.pause is not None:
+            self.say(f"{member}: is resumed")
+            member.pause.close()
+            member.pause = None
+
+    def step_clock(self, member: Member, seconds: float) -> None:
+        self.clocks_were_wrong = True
+        member.clock_ahead += seconds
+        member.clock.step(seconds)
+
+    def put_clock_right(self, member: Member) -> None:
+        self.say(f"{member}: its clock is put right")
+        member.clock_ahead = 0.0
+        member.clock.put_right()
+
+    # Clients
+
+    def calls(self, member: Member) -> list[Call]:
+        """What clients ask a server for."""
+        own: list[Call] = [
+            snowflakes("SELECT snowflake_next()"),
+            snowflakes("SELECT unnest(snowflake_next_array(500))"),
+            snowflakes("INSERT INTO item DEFAULT VALUES RETURNING id"),
+        ]
+        if member.has_left:
+            return own
+        return [*own, *(ids_of_shard(shard, 20) for shard in SHARDS), tickets(20)]
+
+    def begin_client(self, member: Member) -> None:
+        if member not in self.clients and member.able:
+            client = self.clients[member] = Client(self, member)
+            client.start()
+
+    def end_client(self, member: Member) -> None:
+        if client := self.clients.pop(member, None):
+            self.resume(member)
+            client.end()
+
+    def look_at_clients(self) -> None:
+        for client in self.clients.values():
+            if client.problem:
+                raise client.problem
+
+    def session(self, which: int) -> Session:
+        able = [each for each in self.members if each.able]
+        return self.idle_session(able[which % len(able)])
+
+    # Ends
+
+    def stop(self, node: Node, mode: str) -> None:
+        # One that stands still would not see it.
+        self.resume(node)  # type: ignore[arg-type]
+        super().stop(node, mode)
+
+    def retire(self, node: Node) -> None:
+        assert isinstance(node, Member)
+        self.end_client(node)
+        super().retire(node)
+        self.gone.append(node)
+
+    def assign(self, node: Node) -> int:
+        """A number that the registry grants nobody, and that no other server ever had."""
+        return next(self._by_hand)
+
+    def look_at_log(self, node: Node) -> None:
+        seen = node.log_seen
+        super().look_at_log(node)
+        if node.cluster.logfile.exists() and PASSWORD in node.cluster.log(seen):
+            raise Finding("password", f"the log of {node} holds it")
+
+    def close(self) -> None:
+        for member in self.members:
+            with suppress(Exception):
+                self.resume(member)
+        for client in self.clients.values():
+            client._ended.set()
+        super().close()
+
+    # Oracles
+
+    def add_snowflakes(self, session: Session, ids: list[int]) -> None:
+        """What a session was given, in its order; of each number they only go up."""
+        lasts: dict[int, int] = session.__dict__.setdefault("lasts", {})
+        for snowflake in ids:
+            worker = worker_of(snowflake)
+            if snowflake <= lasts.get(worker, -1):
+                raise Finding("increasing", f"{session} was given {snowflake} after {lasts[worker]}")
+            lasts[worker] = snowflake
+        self.ledger.add(IDS, ids, f"{session}")
+        session.node.made.extend(ids)  # type: ignore[attr-defined]
+
+    def top_of_shard(self, shard: int) -> int:
+        with self._lock:
+            return self._tops.get(shard, -1)
+
+    def add_ids_of_shard(self, session: Session, shard: int, ids: list[int], top: int) -> None:
+        """IDs of a shard only go up, whoever asks and wherever it is: `top` was given to somebody before they were
+        asked for."""
+        self.add_snowflakes(session, ids)
+        with self._lock:
+            self._tops[shard] = max(self._tops.get(shard, -1), *ids)
+        if min(ids) <= top:
+            raise Finding("increasing", f"{session} was given {min(ids)} of shard {shard} after somebody had {top}")
+        if {worker_of(each) for each in ids} != {shard}:
+            raise Finding("decoding", f"{session} was given {ids}, which is not of shard {shard}")
+
+    def accept_repeated(self, worker: int, after_ms: float) -> None:
+        """A superuser has accepted that IDs are generated again."""
+        self.ledger.forget(IDS, lambda each: worker_of(each) == worker and time_of(each) > after_ms)  # type: ignore[arg-type]
+        for member in self.members:
+            self.forget_sessions(member)
+
+    def look_at_bounds(self) -> None:
+        """No ID lies at or beyond all bounds that the registry granted to its server for that number."""
+        if self.was_restored:
+            # Bounds of before are gone.
+            return
+        bounds = self.registry.bounds(self.fleet)
+        for member in [*self.members, *self.gone]:
+            for worker in {worker_of(each) for each in member.made}:
+                if worker in SHARDS or FIRST_BY_HAND <= worker <= LAST_BY_HAND:
+                    continue
+                highest = max(each for each in member.made if worker_of(each) == worker)
+                granted = sorted(bounds.get((member.port, worker), []))
+                if not granted or granted[-1] <= time_of(highest):
+                    raise Finding(
+                        "bound",
+                        f"{member} made {highest} at {time_of(highest)}, of bounds that end with {granted[-3:]}",
+                    )
+
+
+def _continue(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
+
+
+# What clients ask for
+
+
+def snowflakes(sql: str) -> Call:
+    def call(session: Session) -> None:
+        session.world.add_snowflakes(session, [value for (value,) in _rows(session, sql)])
+
+    return call
+
+
+def ids_of_shard(shard: int, number: int) -> Call:
+    def call(session: Session) -> None:
+        world = session.world
+        assert isinstance(world, FleetWorld)
+        top = world.top_of_shard(shard)
+        rows = session.run(f"SELECT snowflake_next({shard}) FROM generate_series(1, {number})")
+        world.add_ids_of_shard(session, shard, [value for (value,) in rows], top)
+
+    return call
+
+
+def tickets(number: int) -> Call:
+    def call(session: Session) -> None:
+        rows = session.run(f"SELECT ticket_next('{TICKET}') FROM generate_series(1, {number})")
+        session.world.ledger.add(TICKETS, [value for (value,) in rows], f"{session}")
+
+    return call
+
+
+def _rows(session: Session, sql: str) -> list[tuple[int]]:
+    try:
+        return session.run(sql)
+    except Refused as refused:
+        if refused.sqlstate == UNIQUE_VIOLATION:
+            raise Finding("unique", f"{session}: {refused}") from refused
+        raise
+
+
+class FleetAdministrator(Administrator):
+    """One who looks after all servers of a fleet, by what refusals say."""
+
+    _world: FleetWorld
+
+    def insist(self, session: Session, call: Call) -> None:
+        """Has a call succeed that may be refused, by the HINTs alone: by what they say to type, and the conditions that
+        they say to wait for."""
+        member, database = session.node, session.database
+        assert isinstance(member, Member)
+        began, told = time.monotonic(), ""
+        while True:
+            try:
+                call(session)
+                return
+            except Refused as refused:
+                if is_answer(refused):
+                    return
+                if time.monotonic() - began > PATIENCE_SECONDS:
+                    raise Finding("way out", f"{member} still refuses: {refused}") from refused
+                if time.monotonic() - began > PAUSE_SECONDS:
+                    for each in self._world.members:
+                        self._world.resume(each)
+                if refused.message != told:
+                    self._world.say(f"administrator: reads of {member}: {refused}")
+                    told = refused.message
+                self.examine(member, session, call, refused)
+                self.follow(member, database, refused)
+            if not session.is_open:
+                session = self._world.open(member, database)
+
+    def examine(self, node: Node, session: Session, call: Call, refused: Refused) -> None:
+        """While a server refuses what it makes with its own number, the checks say so."""
+        refusal = ""
+        for _ in range(3):
+            with self._world.passing(node, session.database) as other:
+                found = other.run("SELECT name, status FROM id_gen_check() WHERE status <> 'ok'")
+                if {name for name, _ in found} - NOT_ILL:
+                    return
+                try:
+                    self._world.add_snowflakes(other, [other.value("SELECT snowflake_next()")])
+                    return
+                except Refused as own:
+                    refusal = f"{own}"
+        raise Finding("check", f"all checks of {node} are ok, but: {refusal}")
+
+    def follow(self, node: Node, database: str, refused: Refused) -> None:
+        member, world = node, self._world
+        assert isinstance(member, Member)
+        hint, text = refused.hint, f"{refused.message} {refused.detail} {refused.hint}"
+        if not hint:
+            raise Finding("way out", f"no hint: {refused}")
+        if re.search(r"worker_id = \d", hint):
+            raise Finding("way out", f"proposes a worker ID to everybody: {refused}")
+        for paused in [each for each in world.members if each.pause is not None and each is member]:
+            world.resume(paused)
+        if "shard" in refused.message:
+            self._shard(member, database, refused)
+        elif f"sequence public.{TICKET}" in refused.message:
+            self._ticket(member, refused)
+        elif "the clock jumped forward" in text or "clock is behind" in text:
+            if member.clock_ahead:
+                world.put_clock_right(member)
+            else:
+                self.type(member, database, "SELECT id_gen_accept_clock();")
+        elif "the registry has no such fleet" in text:
+            self.type(member, database, f"ALTER SYSTEM SET id_gen.fleet = '{world.fleet}'; SELECT pg_reload_conf();")
+        elif "not one cluster of etcd" in text:
+            registry = world.registry.etcd.endpoints
+            self.type(member, database, f"ALTER SYSTEM SET id_gen.registry = '{registry}'; SELECT pg_reload_conf();")
+        elif "cannot be reached" in text or "does not answer in time" in text:
+            world.registry.put_right()
+        elif "the fleet has no free number" in text:
+            self._free_numbers(member, database)
+        elif "belongs to another server of the fleet" in text:
+            self.type(member, database, "ALTER SYSTEM SET id_gen.worker_id = -1; SELECT pg_reload_conf();")
+        elif "id_gen.worker_id is not set" in text:
+            if member.has_left:
+                raise Finding("way out", f"{member} has a number that was typed, and says: {refused}")
+            # It has named its registry a moment ago.
+        elif member.clock_ahead and ("put it right" in hint or "clock is there" in hint):
+            world.put_clock_right(member)
+        elif not re.search(r"Call again|call again|Wait |Run the statement again|Connect again|within seconds", hint):
+            raise Finding("way out", f"nothing to type, and nothing to wait for: {refused}")
+        time.sleep(0.1)
+
+    def _free_numbers(self, member: Member, database: str) -> None:
+        """A bound that a wrong clock has set is lowered, which is what docs/operations.md says of it; all others are in
+        use, or end within seconds."""
+        world = self._world
+        ahead = "SELECT worker_id FROM id_gen_fleet() WHERE until > now() + interval '1 min' AND NOT this_server"
+        with suppress(SqlError):
+            for worker in member.cluster.psql(ahead, database).split():
+                for other in [each for each in world.members if each.clock_ahead and each.running]:
+                    world.put_clock_right(other)
+                with suppress(SqlError):
+                    member.cluster.psql(f"SELECT id_gen_fleet_lower({worker})", database)
+                    world.accept_repeated(int(worker), time.time() * 1000)
+
+    # Shards
+
+    def _shard(self, member: Member, database: str, refused: Refused) -> None:
+        """Lets this server have it: gives it back where it is, or waits until the grant of that one has ended."""
+        world, hint = self._world, refused.hint
+        if found := re.search(r"SELECT id_gen_shard_release\((\d+)\);", hint):
+            if at := re.search(r"server at port (\d+)", refused.detail):
+                self._give_back(int(at[1]), found[1], database, member)
+        elif found := re.search(r"SELECT id_gen_shard_take\([^;]*;", hint):
+            with world.passing(member, database) as session:
+                try:
+                    session.run(found[0])
+                except Refused as again:
+                    if "SELECT id_gen_shard_take" in again.hint and again.message == refused.message:
+                        raise Finding("way out", f"says how to take the shard, and refuses that: {again}") from again
+                    if not is_answer(again):
+                        self.follow(member, database, again)
+        elif not re.search(r"[Cc]all again|Wait ", hint):
+            raise Finding("way out", f"nothing to type, and nothing to wait for: {refused}")
+
+    def _give_back(self, port: int, shard: str, database: str, asking: Member) -> None:
+        world = self._world
+        for owner in world.members:
+            if owner.port == port and owner is not asking and owner.running and not owner.is_standby:
+                world.resume(owner)
+                with world.passing(owner, database) as session, suppress(Refused):
+                    session.run(f"SELECT id_gen_shard_release({shard})")
+
+    # Tickets
+
+    def _ticket(self, member: Member, refused: Refused) -> None:
+        if not self._world.was_restored:
+            raise Finding("ticket", f"{member} refuses, and no registry went back: {refused}")
+        self.set_ticket()
+
+    def set_ticket(self) -> None:
+        """Does what the HINT says on all servers; what one that is not at hand may have used counts, too."""
+        world = self._world
+        able = [each for each in world.members if each.able and not each.has_left]
+        largest = max([0, *world.ledger.values(TICKETS)])  # type: ignore[type-var]
+        for each in able:
+            each.cluster.psql(f"SELECT ticket_discard('{TICKET}')", DATABASE)
+        for each in able:
+            largest = max(largest, int(each.cluster.psql(f"SELECT last_value FROM {TICKET}", DATABASE)))
+        share = f"SELECT ticket_share('{TICKET}', above => {largest + MARGIN})"
+        world.say(f"administrator: {share}")
+        for each in able[:1]:
+            with suppress(SqlError):
+                each.cluster.psql(share, DATABASE)
