@@ -25,11 +25,39 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from attack.action import Meetings
+from attack.converter import Converter
 from attack.copies import Copies
+from attack.dumps import Dumps
 from attack.explorer import Explorer, TimeIsUp
 from attack.finding import Finding
+from attack.managed import Managed
+from attack.masks import Masks
+from attack.offsets import Offsets
+from attack.surroundings import Surroundings
 
-MACHINES: dict[str, type[Explorer]] = {"Server": Copies}
+
+class Server(Copies, Dumps, Masks):
+    """Servers and their copies, with all features."""
+
+
+class Converting(Dumps, Converter, Surroundings):
+    """Few servers, whose columns are converted."""
+
+
+class Managing(Managed):
+    """A server of databases with the script for managed services."""
+
+
+class Dividing(Offsets):
+    """Databases as servers, whose sequences are divided."""
+
+
+MACHINES: dict[str, type[Explorer]] = {
+    "Server": Server,
+    "Converting": Converting,
+    "Managing": Managing,
+    "Dividing": Dividing,
+}
 EXAMPLES, STEPS = 20, 25
 LOGS = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "attack"
 
