@@ -26,21 +26,45 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from attack.action import Meetings
+from attack.converter import Converter
 from attack.copies import Copies
+from attack.dumps import Dumps
 from attack.explorer import Explorer, TimeIsUp
 from attack.finding import Finding
 from attack.fleet import Fleet
 from attack.horizon import Horizon
+from attack.managed import Managed
+from attack.masks import Masks
+from attack.offsets import Offsets
 from attack.sessions import Sessions
 from attack.shards import Shards
+from attack.surroundings import Surroundings
 from attack.tickets import Tickets
 
 
-class Server(Copies, Tickets, Shards, Horizon, Sessions):
-    """A server, its copies, and all that is done with them."""
+class Server(Copies, Dumps, Tickets, Shards, Horizon, Sessions, Masks):
+    """Servers and their copies, with all features."""
 
 
-MACHINES: dict[str, type[Explorer]] = {"Server": Server, "Fleet": Fleet}
+class Converting(Dumps, Converter, Surroundings):
+    """Few servers, whose columns are converted."""
+
+
+class Managing(Managed):
+    """A server of databases with the script for managed services."""
+
+
+class Dividing(Offsets):
+    """Databases as servers, whose sequences are divided."""
+
+
+MACHINES: dict[str, type[Explorer]] = {
+    "Server": Server,
+    "Fleet": Fleet,
+    "Converting": Converting,
+    "Managing": Managing,
+    "Dividing": Dividing,
+}
 EXAMPLES, STEPS = 20, 25
 LOGS = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "attack"
 

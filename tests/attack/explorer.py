@@ -3,7 +3,7 @@
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -14,6 +14,9 @@ from attack.action import CLIENTS, Meetings
 from attack.administrator import Administrator
 from attack.finding import Finding
 from attack.world import DATABASE, HANG_SECONDS, SCHEMA, Node, Refused, Session, World
+
+# A use of a feature by a session.
+Client = Callable[[Session], None]
 
 
 class TimeIsUp(KeyboardInterrupt):
@@ -101,6 +104,12 @@ class Explorer(RuleBasedStateMachine):
         """The largest ID that a server is known to have generated; its shards' count, too."""
         return max(self.world.ledger.values(f"the server {node.space}"), default=0)
 
+    def database_copied(self, node: Node, database: str, copy: Node, name: str) -> None:
+        """A database has come to hold what another one holds. Whoever keeps a model of databases copies it here."""
+
+    def database_dropped(self, node: Node, name: str) -> None:
+        """A database is gone."""
+
     def data_was_lost(self, node: Node) -> None:
         """A server goes on with data from before the last commits: what those had of PostgreSQL's own numbers may come
         again. Snowflakes may not."""
@@ -143,10 +152,12 @@ class Explorer(RuleBasedStateMachine):
         session.last = session.last if session.is_open else None
 
     @contextmanager
-    def crowd(self, node: Node, features: list[str], delay_ms: int = 0) -> Iterator[None]:
+    def crowd(
+        self, node: Node, features: Sequence[str | Client], delay_ms: int = 0, database: str = DATABASE
+    ) -> Iterator[None]:
         """Clients of a server that use these features as long as the block lasts, whatever happens to them. The block
         begins when each has been answered, or refused, once, and then some milliseconds later."""
-        calls = [call for feature in features if (call := self.client(feature))]
+        calls = [call for each in features if (call := each if callable(each) else self.client(each))]
         done, problems = threading.Event(), list[BaseException]()
         begun = [threading.Event() for _ in calls]
 
@@ -158,7 +169,7 @@ class Explorer(RuleBasedStateMachine):
                         session = (
                             session
                             if session and session.is_open
-                            else Session(self.world, node, DATABASE, "postgres", {})
+                            else Session(self.world, node, database, "postgres", {})
                         )
                         call(session)
                     except Refused as refused:

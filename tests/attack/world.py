@@ -52,6 +52,8 @@ CREATE FUNCTION careless_time(bigint) RETURNS timestamptz LANGUAGE plpgsql PARAL
     AS $$BEGIN RETURN snowflake_timestamp($1); END$$;
 """
 DATABASE = "shop"
+# How many sessions of a server stay open, beside those in a transaction.
+MOST_SESSIONS = 15
 ROLES = ("postgres", "clerk")
 
 # What ends a session whose process or server was made to end.
@@ -314,6 +316,9 @@ class World:
     # Sessions
 
     def open(self, node: Node, database: str, role: str = "postgres", **settings: str) -> Session:
+        idle = [each for each in node.sessions if not each.in_transaction]
+        if len(idle) >= MOST_SESSIONS:
+            idle[0].close()
         session = Session(self, node, database, role, settings)
         node.sessions.append(session)
         return session

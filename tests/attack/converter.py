@@ -1,0 +1,807 @@
+"""Jobs that convert columns, step by step in sessions with other settings, while others change the schema, clients
+write, and servers crash."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from dataclasses import dataclass, field
+from itertools import count
+from typing import NamedTuple
+
+from hypothesis import strategies as st
+
+from attack.action import DELAY_MS, NUMBER, action, client, use
+from attack.administrator import is_answer
+from attack.dumps import comparable, first_difference
+from attack.finding import Finding
+from attack.session_settings import SETTING
+from attack.snowflakes import Snowflakes
+from attack.world import DATABASE, Node, Refused, Session
+
+CUSTOMERS, PURCHASES_EACH, VISITS = 200, 2, 120
+
+# Definitions with constants that sessions read and write differently.
+TRADE = rf"""
+CREATE SCHEMA trade;
+CREATE TABLE trade.customer (
+    id serial PRIMARY KEY, name text NOT NULL UNIQUE, price float8 NOT NULL DEFAULT 0.1,
+    day date NOT NULL DEFAULT '2025-02-03',
+    at timestamptz DEFAULT '2025-02-03 04:05+00', span interval, picture bytea, tags text[], remark text,
+    twice float8 GENERATED ALWAYS AS (price * 2) STORED,
+    CONSTRAINT floats CHECK (id > 0 OR price < 0.12345678901234567::float8),
+    CONSTRAINT dates CHECK (id > 0 OR day <> '2024-03-04'::date),
+    CONSTRAINT times CHECK (id > 0 OR at <> '2024-03-04 05:06+00'::timestamptz),
+    CONSTRAINT spans CHECK (id > 0 OR span <> '-1 day 2 hours'::interval),
+    CONSTRAINT bytes CHECK (id > 0 OR picture <> '\x5c27ff'::bytea),
+    CONSTRAINT arrays CHECK (id > 0 OR tags <> '{{a,NULL}}'::text[]));
+CREATE TABLE trade.purchase (
+    id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    customer_id integer NOT NULL REFERENCES trade.customer ON DELETE CASCADE,
+    paid_by integer REFERENCES trade.customer (id) DEFERRABLE INITIALLY DEFERRED,
+    whose text NOT NULL);
+CREATE INDEX of_customer ON trade.purchase (customer_id, paid_by DESC) WHERE paid_by IS NOT NULL;
+CREATE INDEX recent ON trade.customer (id) WHERE day > '2024-03-04'::date AND at > '2024-03-04 05:06+00'::timestamptz;
+CREATE VIEW trade.named AS
+    SELECT c.id, c.name, p.whose, p.id AS purchase_id
+      FROM trade.customer c JOIN trade.purchase p ON p.customer_id = c.id
+     WHERE c.day > '2024-03-04'::date AND c.price < 0.12345678901234567::float8;
+ALTER TABLE trade.customer ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON trade.customer USING (id > 0 AND day > '2024-03-04'::date);
+CREATE FUNCTION trade.note() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+CREATE TRIGGER noted BEFORE INSERT ON trade.customer FOR EACH ROW
+    WHEN (NEW.id > 0 AND NEW.day > '2024-03-04'::date) EXECUTE FUNCTION trade.note();
+CREATE TRIGGER changed AFTER UPDATE OF id, name ON trade.customer FOR EACH ROW
+    WHEN (OLD.id > 0) EXECUTE FUNCTION trade.note();
+CREATE STATISTICS trade.both_of ON id, name FROM trade.customer;
+COMMENT ON COLUMN trade.customer.id IS 'the customer''s \ number';
+GRANT SELECT (id), UPDATE (name) ON trade.customer TO clerk;
+CREATE TABLE trade.visit (
+    id uuid PRIMARY KEY DEFAULT gen_random_uuid(), at timestamptz NOT NULL DEFAULT now(), name text UNIQUE);
+CREATE TABLE trade.stay (visit_id uuid NOT NULL REFERENCES trade.visit, whose text NOT NULL);
+CREATE TABLE trade.basket (id bigserial PRIMARY KEY, n integer);
+CREATE TABLE trade.parcel (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n integer);
+CREATE TABLE trade.box (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n integer);
+INSERT INTO trade.customer (name) SELECT 'base ' || n FROM generate_series(1, {CUSTOMERS}) n;
+INSERT INTO trade.purchase (customer_id, paid_by, whose)
+    SELECT id, nullif(id % 7, 0), name FROM trade.customer, generate_series(1, {PURCHASES_EACH});
+INSERT INTO trade.visit (at, name)
+    SELECT '2025-01-01Z'::timestamptz + n * interval '1 hour', 'base ' || n FROM generate_series(1, {VISITS}) n;
+INSERT INTO trade.stay SELECT id, name FROM trade.visit;
+"""
+
+
+class Key(NamedTuple):
+    """A column that a job is about."""
+
+    table: str
+    options: str = ""
+    # Which jobs have tables in common.
+    group: str = "shop"
+
+    @property
+    def column(self) -> str:
+        return f"'trade.{self.table}'::regclass, 'id'::text"
+
+
+KEYS = {
+    "customer": Key("customer"),
+    "purchase": Key("purchase"),
+    "visit": Key("visit", ", target => 'snowflake', created_at => 'at'", "visits"),
+}
+KEY = st.sampled_from(list(KEYS))
+DEFAULT_ONLY = ("basket", "parcel", "box")
+
+
+class Change(NamedTuple):
+    """A change of the schema by others."""
+
+    forward: str
+    back: str
+    # How a refusal names it, where it is about what depends on the columns of the job of customers.
+    shown: str = ""
+
+
+CHANGES = {
+    "index of another column": Change("CREATE INDEX others ON trade.customer (price)", "DROP INDEX trade.others"),
+    "column": Change("ALTER TABLE trade.customer ADD extra integer DEFAULT 7", "ALTER TABLE trade.customer DROP extra"),
+    "renamed column": Change(
+        "ALTER TABLE trade.customer RENAME remark TO note", "ALTER TABLE trade.customer RENAME note TO remark"
+    ),
+    "grant": Change(
+        "GRANT SELECT ON trade.customer, trade.purchase TO clerk",
+        "REVOKE SELECT ON trade.customer, trade.purchase FROM clerk; GRANT SELECT (id) ON trade.customer TO clerk",
+    ),
+    "statistics": Change(
+        "ALTER TABLE trade.customer ALTER name SET STATISTICS 300",
+        "ALTER TABLE trade.customer ALTER name SET STATISTICS -1",
+    ),
+    "check of another column": Change(
+        "ALTER TABLE trade.purchase ADD CONSTRAINT owned CHECK (whose <> '')",
+        "ALTER TABLE trade.purchase DROP CONSTRAINT owned",
+    ),
+    "policy": Change(
+        "ALTER POLICY own ON trade.customer USING (id > 100)",
+        "ALTER POLICY own ON trade.customer USING (id > 0 AND day > '2024-03-04'::date)",
+        "policy own on table trade.customer",
+    ),
+    "view": Change(
+        "CREATE OR REPLACE VIEW trade.named AS SELECT c.id, c.name, p.whose, p.id AS purchase_id FROM trade.customer c"
+        " JOIN trade.purchase p ON p.customer_id = c.id",
+        "CREATE OR REPLACE VIEW trade.named AS SELECT c.id, c.name, p.whose, p.id AS purchase_id FROM trade.customer c"
+        " JOIN trade.purchase p ON p.customer_id = c.id"
+        " WHERE c.day > '2024-03-04'::date AND c.price < 0.12345678901234567::float8",
+        "view trade.named",
+    ),
+    "grant on a view": Change(
+        "GRANT SELECT ON trade.named TO clerk", "REVOKE SELECT ON trade.named FROM clerk", "view trade.named"
+    ),
+    "check": Change(
+        "ALTER TABLE trade.customer ADD CONSTRAINT late CHECK (id <> -70)",
+        "ALTER TABLE trade.customer DROP CONSTRAINT late",
+        "constraint late on table trade.customer",
+    ),
+    "unique index": Change(
+        "CREATE UNIQUE INDEX latest ON trade.customer (name, id)", "DROP INDEX trade.latest", "index trade.latest"
+    ),
+    "trigger off": Change(
+        "ALTER TABLE trade.customer DISABLE TRIGGER noted",
+        "ALTER TABLE trade.customer ENABLE TRIGGER noted",
+        "trigger noted on table trade.customer",
+    ),
+    "comment": Change(
+        "COMMENT ON COLUMN trade.purchase.customer_id IS 'new'",
+        "COMMENT ON COLUMN trade.purchase.customer_id IS NULL",
+        "column trade.purchase.customer_id",
+    ),
+}
+
+# What a client may be told at any time: whatever snowflakes refuse, and a plan from before a column's type changed.
+ODD = ("22", "23", "2F", "42", "P0", "XX")
+STALE_PLAN, NO_PRIVILEGE = "0A000", "42501"
+PHASES = "SELECT relation::text, phase FROM id_gen_convert.job ORDER BY id"
+# A job that does not go on here and now.
+REFUSED, NOT_LOCKED = "55000", "55P03"
+
+NAMES = "SELECT name FROM trade.customer UNION SELECT name FROM trade.visit"
+# Rows that are never deleted: customers, their purchases by two ways, and stays by their visits.
+WHOLE = """
+    SELECT (SELECT count(*) FROM trade.customer WHERE name LIKE 'base %'),
+           (SELECT count(*) FROM trade.customer c JOIN trade.purchase p ON p.customer_id = c.id
+             WHERE c.name LIKE 'base %'),
+           (SELECT count(*) FROM trade.named WHERE name LIKE 'base %'),
+           (SELECT count(*) FROM trade.visit v JOIN trade.stay s ON s.visit_id = v.id WHERE v.name LIKE 'base %')
+"""
+EXPECTED = (CUSTOMERS, CUSTOMERS * PURCHASES_EACH, CUSTOMERS * PURCHASES_EACH, VISITS)
+# References that lead to another row than that of the name.
+WRONG = """
+    SELECT (SELECT count(*) FROM trade.purchase p LEFT JOIN trade.customer c ON p.customer_id = c.id
+             WHERE p.whose IS DISTINCT FROM c.name),
+           (SELECT count(*) FROM trade.purchase p LEFT JOIN trade.customer c ON p.paid_by = c.id
+             WHERE p.paid_by IS NOT NULL AND c.id IS NULL),
+           (SELECT count(*) FROM trade.stay s LEFT JOIN trade.visit v ON s.visit_id = v.id
+             WHERE s.whose IS DISTINCT FROM v.name)
+"""
+# Tables whose key is another one than in the beginning.
+CONVERTED = """
+    SELECT substr(attrelid::regclass::text, 7) FROM pg_attribute
+     WHERE attnum > 0 AND NOT attisdropped AND attname = 'id'
+       AND attrelid = ANY ('{trade.customer,trade.purchase,trade.visit}'::regclass[])
+       AND atttypid <> CASE attrelid WHEN 'trade.visit'::regclass THEN 'uuid'::regtype ELSE 'integer'::regtype END
+"""
+
+
+@dataclass
+class Shop:
+    """What is known of the tables of a database."""
+
+    certain: set[str] = field(default_factory=set)
+    """Names of customers and visits that are there."""
+    doubtful: set[str] = field(default_factory=set)
+    """Those whose transaction was not answered."""
+    applied: set[str] = field(default_factory=set)
+    """Changes of the schema that are in force."""
+    baseline: set[str] = field(default_factory=set)
+    """Those that were when the job began, or after its switch."""
+    has_mirror: bool = False
+    """Whether another database has the schema as it is without jobs."""
+
+
+class Converter(Snowflakes):
+    """Uses of conversion jobs."""
+
+    schema = TRADE
+
+    def __init__(self) -> None:
+        self._shops: dict[tuple[Node, str], Shop] = {}
+        self._names = count(1)
+        super().__init__()
+
+    # Which databases there are
+
+    def database_copied(self, node: Node, database: str, copy: Node, name: str) -> None:
+        super().database_copied(node, database, copy, name)
+        if (node, database) not in self._shops:
+            return
+        shop = self._shops[node, database]
+        # A dump may have been made while clients wrote.
+        self._learn(copy, name, deepcopy(shop))
+        if shop.has_mirror:
+            self._mirror(node, mirror_of(database), copy, name)
+        self.look_at_shop(copy, name)
+
+    def database_dropped(self, node: Node, name: str) -> None:
+        super().database_dropped(node, name)
+        if shop := self._shops.pop((node, name), None):
+            self._drop_mirror(node, name, shop)
+
+    def is_needed(self, node: Node, database: str) -> bool:
+        """The functions of a job call those of the extension, where it was when the job began."""
+        return self._jobs(node, database) != {}
+
+    def _learn(self, node: Node, database: str, shop: Shop | None = None) -> None:
+        """Looks at the rows of a database; that they are there after a crash is what its clients rely on."""
+        node.cluster.psql("ALTER ROLE postgres SET synchronous_commit = on")
+        shop = self._shops[node, database] = shop or Shop()
+        with self.world.passing(node, database) as session:
+            shop.certain, shop.doubtful = {name for (name,) in session.run(NAMES)}, set()
+
+    def _shop(self, which: int, database: int) -> tuple[Node, str, Shop]:
+        """One of the databases that are known; a copy of a server's files is only read and written."""
+        if not self._shops:
+            self._learn(self.world.nodes[0], DATABASE)
+        able = [(node, name) for node, name in self._shops if node in self.world.running() and not node.is_standby]
+        node = able[which % len(able)][0]
+        names = [name for each, name in able if each is node]
+        name = names[database % len(names)]
+        return node, name, self._shops[node, name]
+
+    def _mirror(self, node: Node, origin: str, copy: Node, database: str) -> None:
+        """A database with the schema alone."""
+        mirror = mirror_of(database)
+        copy.cluster.psql(f"CREATE DATABASE {mirror} TEMPLATE template0")
+        copy.cluster.psql(schema_of(node, origin), mirror)
+
+    def _drop_mirror(self, node: Node, database: str, shop: Shop) -> None:
+        if shop.has_mirror:
+            node.cluster.psql(f"DROP DATABASE {mirror_of(database)}")
+            shop.has_mirror = False
+
+    def _jobs(self, node: Node, database: str) -> dict[str, str]:
+        """The phases of the jobs, by their tables."""
+        with self.world.passing(node, database) as session:
+            if session.value("SELECT to_regclass('id_gen_convert.job') IS NULL"):
+                return {}
+            return {relation.removeprefix("trade."): phase for relation, phase in session.run(PHASES)}
+
+    # The job
+
+    @contextmanager
+    def _session(self, node: Node, database: str, settings: dict[str, str]) -> Iterator[Session]:
+        session = Session(self.world, node, database, "postgres", settings)
+        try:
+            yield session
+        finally:
+            session.close()
+
+    def _call(self, node: Node, database: str, settings: dict[str, str], statement: str) -> Refused | None:
+        """A statement of a job, and its refusal if the job cannot go on; out of all others, hints lead."""
+        refusals: list[Refused] = []
+
+        def call(session: Session) -> None:
+            try:
+                session.run(statement)
+            except Refused as refused:
+                if refused.sqlstate == NOT_LOCKED or (refused.sqlstate == REFUSED and is_of_job(refused)):
+                    refusals.append(refused)
+                    return
+                raise
+
+        # Nobody holds rows, snapshots or locks for long.
+        self.world.forget_sessions(node)
+        began = time.monotonic()
+        with self._session(node, database, settings) as session:
+            self.insist(session, call)
+        if time.monotonic() - began > 5:
+            self.world.say(f"(took {time.monotonic() - began:.0f} s)")
+        return refusals[0] if refusals else None
+
+    @use("conversion", which=NUMBER, database=NUMBER, key=KEY, settings=SETTING, other=SETTING)
+    def start_job(self, which: int, database: int, key: str, settings: dict[str, str], other: dict[str, str]) -> None:
+        """A plan in one session, and its first statement in another one."""
+        node, name, shop = self._shop(which, database)
+        jobs = self._jobs(node, name)
+        if key in jobs or (jobs and (self._outstanding(shop, "customer") or self._is_converted(node, name))):
+            return
+        if not jobs:
+            self._begin_anew(node, name, shop)
+        planned: list[str] = []
+
+        def plan(session: Session) -> None:
+            query = (
+                f"SELECT statement FROM public.id_gen_convert_plan({KEYS[key].column}{KEYS[key].options}) ORDER BY step"
+            )
+            planned[:] = [statement for (statement,) in session.run(query)]
+
+        under_way = [
+            each for each, phase in jobs.items() if KEYS[each].group == KEYS[key].group and phase != "switched"
+        ]
+        with self._session(node, name, settings) as session:
+            self.insist(session, plan)
+        refused = self._call(node, name, other, planned[0])
+        if (refused is not None and refused.sqlstate == REFUSED) != bool(under_way):
+            raise Finding("conversion", f"start of {key} beside {jobs}: {refused or 'is not refused'}")
+        if refused is None and not jobs:
+            shop.baseline = set(shop.applied)
+        self.look_at_shop(node, name)
+
+    def _is_converted(self, node: Node, name: str) -> bool:
+        """Whether a column is what it was not in the beginning, without a job."""
+        jobs = self._jobs(node, name)
+        with self.world.passing(node, name) as session:
+            return any(table not in jobs for (table,) in session.run(CONVERTED))
+
+    def _begin_anew(self, node: Node, name: str, shop: Shop) -> None:
+        """Where no job is, one can begin: with new tables if a column was converted, and a copy of the schema."""
+        with self.world.passing(node, name) as session:
+            if session.run(CONVERTED):
+                session.run("SET client_min_messages = warning")
+                session.run("DROP SCHEMA trade CASCADE")
+                session.run(TRADE)
+                shop.certain = {name for (name,) in session.run(NAMES)}
+                shop.doubtful, shop.applied = set(), set()
+        self._drop_mirror(node, name, shop)
+        self._mirror(node, name, node, name)
+        shop.has_mirror = True
+        shop.baseline = set(shop.applied)
+
+    @use("conversion", which=NUMBER, database=NUMBER, key=KEY, settings=SETTING, steps=st.integers(1, 6),
+         max_rows=st.sampled_from([20_000, 30]))  # fmt: skip
+    def step_job(
+        self, which: int, database: int, key: str, settings: dict[str, str], steps: int, max_rows: int
+    ) -> None:
+        """Some steps of a job, by a client that makes the indexes."""
+        node, name, _ = self._shop(which, database)
+        for _ in range(steps):
+            phase = self._jobs(node, name).get(key)
+            if phase in (None, "ready", "switched", "returned"):
+                break
+            before = self._progress(node, name)
+            self._call(node, name, settings, f"SELECT id_gen_convert.step({KEYS[key].column}, max_rows => {max_rows})")
+            if self._progress(node, name) == before:
+                for statement in self._todo(node, name, settings, key):
+                    if not statement.startswith(("CREATE", "DROP")):
+                        break
+                    self._call(node, name, settings, statement)
+        self.look_at_shop(node, name)
+
+    def _progress(self, node: Node, database: str) -> list[tuple[object, ...]]:
+        with self.world.passing(node, database) as session:
+            return session.run(
+                "SELECT j.id, phase, done, array_agg(row(begun_at, ended_at, rows_done, width) ORDER BY place),"
+                " (SELECT sum(next_block) FROM id_gen_convert.part)"
+                " FROM id_gen_convert.job j JOIN id_gen_convert.fill ON job = j.id GROUP BY j.id ORDER BY 1"
+            )
+
+    def _todo(self, node: Node, database: str, settings: dict[str, str], key: str) -> list[str]:
+        left: list[str] = []
+
+        def call(session: Session) -> None:
+            left[:] = [
+                text for (text,) in session.run(f"SELECT statement FROM id_gen_convert.todo({KEYS[key].column})")
+            ]
+
+        with self._session(node, database, settings) as session:
+            self.insist(session, call)
+        return left
+
+    @use("conversion", which=NUMBER, database=NUMBER, key=KEY, settings=st.lists(SETTING, min_size=1, max_size=3))
+    def carry_on(self, which: int, database: int, key: str, settings: list[dict[str, str]]) -> None:
+        """Everything that is left up to the switch, each statement in another session."""
+        node, name, shop = self._shop(which, database)
+        if self._jobs(node, name).get(key) in (None, "switched", "returned"):
+            return
+        before = self._values(node, name, key)
+        for turn, statement in enumerate(self._todo(node, name, settings[0], key)):
+            refused = self._call(node, name, settings[turn % len(settings)], statement)
+            if refused is not None:
+                self._explain(key, shop, refused)
+                break
+        phase = self._jobs(node, name)[key]
+        if phase == "switched":
+            if self._outstanding(shop, key):
+                raise Finding("conversion", f"the switch of {key} reverts {self._outstanding(shop, key)}")
+            shop.baseline = set(shop.applied)
+            self._compare_values(before, self._values(node, name, key, "id_old"), f"switch of {key}")
+        elif not self._outstanding(shop, key) and refused is None:
+            raise Finding("conversion", f"the job of {key} is left in phase {phase}")
+        self.look_at_shop(node, name)
+
+    def _explain(self, key: str, shop: Shop, refused: Refused) -> None:
+        """A refusal names all changes of others, and there is none without."""
+        if refused.sqlstate == NOT_LOCKED:
+            return
+        outstanding = self._outstanding(shop, key)
+        unnamed = [CHANGES[each].shown for each in outstanding if CHANGES[each].shown not in refused.detail]
+        is_verified = "not verified" in refused.message
+        if not outstanding or (unnamed and not is_verified):
+            raise Finding("conversion", f"after changes {sorted(outstanding)}: {refused}")
+
+    def _outstanding(self, shop: Shop, key: str) -> set[str]:
+        """The changes of others that a job is not to revert."""
+        return {each for each in shop.applied ^ shop.baseline if CHANGES[each].shown and KEYS[key].group == "shop"}
+
+    @use("conversion", which=NUMBER, database=NUMBER, key=KEY, settings=SETTING, steps=st.sampled_from([100, 1, 3]),
+         force=st.booleans())  # fmt: skip
+    def undo_job(self, which: int, database: int, key: str, settings: dict[str, str], steps: int, force: bool) -> None:
+        """The way back, or a part of it."""
+        node, name, shop = self._shop(which, database)
+        jobs = self._jobs(node, name)
+        if key not in jobs:
+            return
+        later = [each for each in list(jobs)[list(jobs).index(key) + 1 :] if KEYS[each].group == KEYS[key].group]
+        was_switched = jobs[key] == "switched"
+        outstanding = self._outstanding(shop, key) if was_switched else set()
+        force = force and bool(outstanding)
+        before = self._values(node, name, key, "id_old") if was_switched and not later else None
+        forced = ", force => true" if force else ""
+        if steps == 100:
+            refused = self._call(node, name, settings, f"CALL id_gen_convert.undo({KEYS[key].column}{forced})")
+        else:
+            for _ in range(steps):
+                refused = self._call(
+                    node, name, settings, f"SELECT id_gen_convert.undo_step({KEYS[key].column}{forced})"
+                )
+                if refused is not None or key not in self._jobs(node, name):
+                    break
+        if later:
+            if refused is None or KEYS[later[-1]].table not in refused.hint:
+                raise Finding("conversion", f"undo of {key} before {later}: {refused or 'is not refused'}")
+        elif outstanding and not force:
+            if refused is None:
+                raise Finding("conversion", f"an undo of {key} reverts {sorted(outstanding)}")
+            self._explain(key, shop, refused)
+        elif refused is not None and refused.sqlstate != NOT_LOCKED:
+            raise Finding("conversion", f"undo of {key}: {refused}")
+        if refused is None and was_switched:
+            shop.applied = (shop.applied - outstanding) | (shop.baseline & outstanding)
+        jobs = self._jobs(node, name)
+        if before is not None and jobs.get(key) != "switched":
+            self._compare_values(before, self._values(node, name, key), f"undo of {key}")
+        if not jobs:
+            self._look_at_schema(node, name, shop)
+        self.look_at_shop(node, name)
+
+    def _look_at_schema(self, node: Node, database: str, shop: Shop) -> None:
+        """When all jobs have gone back, the schema is as it was, and as others have changed it."""
+        if not shop.has_mirror:
+            return
+        now, expected = schema_of(node, database), schema_of(node, mirror_of(database))
+        if now != expected:
+            raise Finding("conversion", f"the schema is another after the undo:\n{first_difference(expected, now)}")
+
+    @use("conversion", which=NUMBER, database=NUMBER, key=KEY, settings=SETTING, keep_old=st.booleans())
+    def finish_job(self, which: int, database: int, key: str, settings: dict[str, str], keep_old: bool) -> None:
+        node, name, shop = self._shop(which, database)
+        jobs = self._jobs(node, name)
+        if key not in jobs:
+            return
+        later = [each for each in list(jobs)[list(jobs).index(key) + 1 :] if KEYS[each].group == KEYS[key].group]
+        refused = self._call(node, name, settings, f"SELECT id_gen_convert.finish({KEYS[key].column}, {keep_old})")
+        if (refused is not None and refused.sqlstate == REFUSED) != (jobs[key] != "switched" or bool(later)):
+            raise Finding("conversion", f"finish of {key} with jobs {jobs}: {refused or 'is not refused'}")
+        if refused is None:
+            # What it was like before is gone for good.
+            self._drop_mirror(node, name, shop)
+        self.look_at_shop(node, name)
+
+    @action("interrupted job", which=NUMBER, key=KEY, settings=SETTING,
+            how=st.sampled_from(["cancel", "terminate", "immediate", "kill9", "fast", "kill backend"]),
+            back=st.booleans(), delay_ms=DELAY_MS, writers=st.integers(0, 2))  # fmt: skip
+    def interrupt_job(
+        self, which: int, key: str, settings: dict[str, str], how: str, back: bool, delay_ms: int, writers: int
+    ) -> None:
+        """Whoever carries a job on is ended, or its server is, beside clients that read and write."""
+        node, name, shop = self._shop(which, 0)
+        jobs = self._jobs(node, name)
+        # By the rules of start_job and undo_job, which know what is refused.
+        if key not in jobs or list(jobs)[-1] != key or self._outstanding(shop, key) or jobs[key] == "returned":
+            return
+        self.world.forget_sessions(node)
+        column = KEYS[key].column
+        before = self._values(node, name, key, "id_old" if jobs[key] == "switched" else "id")
+
+        def carry(session: Session) -> None:
+            if back:
+                session.run(f"CALL id_gen_convert.undo({column})")
+                return
+            for (statement,) in session.run(f"SELECT statement FROM id_gen_convert.todo({column})"):
+                session.run(statement)
+
+        # Its session is that of a crowd, which has no settings of its own.
+        with self.crowd(node, ["conversion readers", *["conversion"] * writers]):
+            ended = self._carried(node, name, settings, carry, how, delay_ms)
+        if not node.running:
+            self.world.start(node)
+        elif ended == "kill backend":
+            self.world.forget_sessions(node)
+            node.cluster.poll_until("SELECT true")
+        phase = self._jobs(node, name).get(key)
+        is_switched = phase == "switched"
+        if is_switched:
+            shop.baseline = set(shop.applied)
+        self._compare_values(before, self._values(node, name, key, "id_old" if is_switched else "id"), how)
+        if phase is None and not self._jobs(node, name):
+            self._look_at_schema(node, name, shop)
+        self.look_at_shop(node, name)
+
+    def _carried(
+        self,
+        node: Node,
+        database: str,
+        settings: dict[str, str],
+        carry: Callable[[Session], None],
+        how: str,
+        delay_ms: int,
+    ) -> str:
+        """Runs a job in a thread of its own, and ends it after some milliseconds."""
+        import threading
+
+        problems: list[BaseException] = []
+        session = Session(self.world, node, database, "postgres", settings)
+        pid = session.pid
+
+        def run() -> None:
+            try:
+                carry(session)
+            except Refused as refused:
+                if not (is_answer(refused) or refused.sqlstate == REFUSED):
+                    problems.append(Finding("conversion", f"a job that is ended ({how}): {refused}"))
+            except BaseException as problem:  # noqa: BLE001, the main thread raises it
+                problems.append(problem)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        time.sleep(delay_ms / 1000)
+        if how in ("cancel", "terminate"):
+            with self.world.passing(node, database) as admin:
+                admin.run(f"SELECT pg_{how}_backend({pid})")
+        elif how == "kill backend":
+            since = node.cluster.log_position
+            self.world.say(f"{node}: kill -9 of the job")
+            with suppress(ProcessLookupError):
+                node.cluster.kill9(pid)
+                node.cluster.wait_for_log("reinitializing", since)
+        else:
+            self.world.stop(node, how)
+        thread.join(60)
+        session.close()
+        if thread.is_alive():
+            raise Finding("hang", f"a job goes on after {how}")
+        if problems:
+            raise problems[0]
+        return how
+
+    # What others do
+
+    @action("schema change", which=NUMBER, database=NUMBER, change=st.sampled_from(list(CHANGES)))
+    def change_schema(self, which: int, database: int, change: str) -> None:
+        """Others change something, or take that back."""
+        node, name, shop = self._shop(which, database)
+        jobs = {each: phase for each, phase in self._jobs(node, name).items() if KEYS[each].group == "shop"}
+        if len(jobs) > 1 or "returned" in jobs.values() or (CHANGES[change].shown and set(jobs) - {"customer"}):
+            return
+        forward, back, shown = CHANGES[change]
+        statements = (back if change in shop.applied else forward).split("; ")
+        self.world.forget_sessions(node)
+        # What an undo after the switch would revert is not in the schema that it leads back to.
+        is_for_mirror = shop.has_mirror and not (shown and "switched" in jobs.values())
+        for each in [name, *([mirror_of(name)] if is_for_mirror else [])]:
+            with self.world.passing(node, each) as admin:
+                for statement in statements:
+                    admin.run(statement)
+        shop.applied ^= {change}
+        if not jobs:
+            shop.baseline = set(shop.applied)
+
+    @action("renamed table", which=NUMBER, database=NUMBER, settings=SETTING, back=st.booleans())
+    def rename_table(self, which: int, database: int, settings: dict[str, str], back: bool) -> None:
+        """A table has another name for a while: no step leaves it out."""
+        node, name, _ = self._shop(which, database)
+        if "customer" not in self._jobs(node, name):
+            return
+        with self.world.passing(node, name) as admin:
+            admin.run("ALTER TABLE trade.purchase RENAME TO orders")
+            column = KEYS["customer"].column
+            statement = f"id_gen_convert.undo_step({column})" if back else f"id_gen_convert.step({column})"
+            refused = self._call(node, name, settings, f"SELECT {statement}")
+            if refused is None or "renamed" not in refused.message:
+                raise Finding("conversion", f"a table was renamed: {refused or 'is not refused'}")
+            admin.run("ALTER TABLE trade.orders RENAME TO purchase")
+
+    @action("idle trigger", which=NUMBER, database=NUMBER, key=KEY, settings=SETTING, trigger=NUMBER)
+    def idle_trigger(self, which: int, database: int, key: str, settings: dict[str, str], trigger: int) -> None:
+        """A trigger of the job is disabled: neither a switch nor an undo trusts the rows. Its hint leads on."""
+        node, name, shop = self._shop(which, database)
+        jobs = self._jobs(node, name)
+        if jobs.get(key) != "switched" or list(jobs)[-1] != key or self._outstanding(shop, key):
+            return
+        with self.world.passing(node, name) as admin:
+            found = admin.run(
+                "SELECT w.relation::text, w.trigger_name FROM id_gen_convert.trigger_of w"
+                " JOIN id_gen_convert.job j ON j.id = job"
+                f" WHERE j.relation = 'trade.{key}'::regclass AND is_backward ORDER BY 1, 2"
+            )
+            table, of_job = found[trigger % len(found)]
+            admin.run(f'ALTER TABLE {table} DISABLE TRIGGER "{of_job}"')
+        refused = self._call(node, name, settings, f"SELECT id_gen_convert.undo_step({KEYS[key].column})")
+        if refused is None or of_job not in refused.detail:
+            raise Finding("conversion", f"trigger {of_job} is disabled: {refused or 'is not refused'}")
+        self.administrator.type(node, name, refused.hint.partition(";")[0] + ";")
+
+    @use("conversion", which=NUMBER, database=NUMBER, what=st.sampled_from(["insert", "update", "delete"]))
+    def write(self, which: int, database: int, what: str) -> None:
+        """A client writes, whichever phase the job is in."""
+        node, name, shop = self._shop(which, database)
+        with self._session(node, name, {}) as session:
+            if what == "insert":
+                self.insist(session, self.add_customer)
+            elif what == "update":
+                session.run(
+                    "UPDATE trade.purchase p SET customer_id = c.id, whose = c.name FROM trade.customer c"
+                    " WHERE c.name = 'base 7' AND p.whose = 'base 8'"
+                )
+                session.run("UPDATE trade.customer SET price = price WHERE name LIKE 'base 1%'")
+                session.run(
+                    "UPDATE trade.purchase p SET customer_id = c.id, whose = c.name FROM trade.customer c"
+                    " WHERE c.name = 'base 8' AND p.id = (SELECT max(id) FROM trade.purchase WHERE whose = 'base 7')"
+                )
+            else:
+                session.run("DELETE FROM trade.stay WHERE whose LIKE 'new %'")
+                session.run("DELETE FROM trade.visit WHERE name LIKE 'new %'")
+                session.run("DELETE FROM trade.customer WHERE name LIKE 'new %'")
+                shop.certain = {each for each in shop.certain if not each.startswith("new ")}
+                shop.doubtful.clear()
+        self.look_at_shop(node, name)
+
+    @client("conversion")
+    def add_customer(self, session: Session) -> None:
+        """Rows that refer to each other. It is known of each whether it is there."""
+        shop = self._shops.get((session.node, session.database), Shop())
+        name = f"new {next(self._names)}"
+        shop.doubtful.add(name)
+        try:
+            session.run("BEGIN")
+            made = session.value("INSERT INTO trade.customer (name) VALUES (%s) RETURNING id", name)
+            add = "INSERT INTO trade.purchase (customer_id, paid_by, whose) VALUES (%s, %s, %s)"
+            session.run(add, made, made, name)
+            made = session.value("INSERT INTO trade.visit (name) VALUES (%s) RETURNING id", name)
+            session.run("INSERT INTO trade.stay (visit_id, whose) VALUES (%s, %s)", made, name)
+            session.run("COMMIT")
+        except Refused as refused:
+            self._not_odd(session, refused)
+            raise
+        shop.certain.add(name)
+        shop.doubtful.discard(name)
+
+    @client("conversion readers")
+    def read_rows(self, session: Session) -> None:
+        """Rows that are never deleted are there in every phase."""
+        try:
+            [row] = session.run(WHOLE)
+        except Refused as refused:
+            self._not_odd(session, refused)
+            raise
+        if row != EXPECTED:
+            raise Finding("conversion", f"a reader sees {row} rows, not {EXPECTED}")
+
+    def _not_odd(self, session: Session, refused: Refused) -> None:
+        """A client of a table whose column is converted is not refused for that."""
+        if refused.sqlstate.startswith(ODD) and refused.sqlstate != NO_PRIVILEGE:
+            raise Finding("conversion", f"a client is refused: {refused}") from refused
+        if session.is_open and session.in_transaction:
+            self.roll_back(session)
+        if refused.sqlstate == STALE_PLAN:
+            session.close()
+
+    # Where only the default changes
+
+    @use("new default", which=NUMBER, database=NUMBER, table=st.sampled_from(DEFAULT_ONLY), settings=SETTING,
+         other=SETTING, crash=st.sampled_from(["", "kill9"]))  # fmt: skip
+    def convert_default(
+        self, which: int, database: int, table: str, settings: dict[str, str], other: dict[str, str], crash: str
+    ) -> None:
+        """There and back, in sessions of other settings."""
+        node, name, _ = self._shop(which, database)
+        before = schema_of(node, name)
+        plan: list[tuple[str, str | None]] = []
+
+        def ask(session: Session) -> None:
+            planned = f"public.id_gen_convert_plan('trade.{table}'::regclass, 'id'::text)"
+            plan[:] = session.run(f"SELECT statement, undo FROM {planned} ORDER BY step")
+
+        def insert(session: Session) -> None:
+            session.run(f"INSERT INTO trade.{table} (n) VALUES (1)")
+
+        with self._session(node, name, settings) as session:
+            self.insist(session, ask)
+        with self._session(node, name, other) as session:
+            for statement, _ in plan:
+                session.run(statement)
+        with self._session(node, name, {}) as session:
+            self.insist(session, insert)
+        if crash:
+            self.world.stop(node, crash)
+            self.world.start(node)
+        with self._session(node, name, settings) as session:
+            for _, undo in reversed(plan):
+                if undo:
+                    session.run(undo)
+        with self._session(node, name, other) as session:
+            session.run(f"INSERT INTO trade.{table} (n) VALUES (2)")
+            if table != "box" and session.value(f"SELECT max(id) > 10000 FROM trade.{table} WHERE n = 2"):
+                raise Finding("conversion", f"the sequence of {table} does not go on where it stood")
+        after = schema_of(node, name)
+        if after != before:
+            raise Finding("conversion", f"the schema is another after the undo:\n{first_difference(before, after)}")
+
+    # Oracles
+
+    def _values(self, node: Node, database: str, key: str, column: str = "id") -> dict[str, str]:
+        """The old values of rows that can be told apart by their names."""
+        name = {"purchase": "whose || ' ' || row_number() OVER (PARTITION BY whose ORDER BY {0})"}.get(key, "name")
+        with self.world.passing(node, database) as session:
+            return dict(
+                session.run(f"SELECT {name.format(column)}, {column}::text FROM trade.{key} WHERE {column} IS NOT NULL")
+            )
+
+    def _compare_values(self, before: dict[str, str], after: dict[str, str], what: str) -> None:
+        lost = {name: value for name, value in before.items() if after.get(name) != value}
+        if lost:
+            name = min(lost)
+            raise Finding(
+                "conversion",
+                f"{what}: {len(lost)} rows have another value: {name} had {lost[name]}, has {after.get(name)}",
+            )
+
+    def look_at_shop(self, node: Node, database: str) -> None:
+        """No row is missing, none refers to another one, and there is none that nobody has written."""
+        shop = self._shops.get((node, database))
+        if shop is None:
+            return
+        with self.world.passing(node, database) as session:
+            there = {name for (name,) in session.run(NAMES)}
+            [row] = session.run(WHOLE)
+            [wrong] = session.run(WRONG)
+        if missing := shop.certain - there:
+            raise Finding("conversion", f"rows are missing: {sorted(missing)[:5]}")
+        if strange := there - shop.certain - shop.doubtful:
+            raise Finding("conversion", f"rows that nobody wrote: {sorted(strange)[:5]}")
+        shop.doubtful -= there
+        shop.certain = there
+        if row != EXPECTED:
+            raise Finding("conversion", f"{row} rows, not {EXPECTED}")
+        if wrong != (0, 0, 0):
+            raise Finding("conversion", f"references lead elsewhere: {wrong}")
+
+    def at_the_end(self) -> None:
+        super().at_the_end()
+        for node, database in self._shops:
+            if node in self.world.nodes and node.running:
+                self.look_at_shop(node, database)
+
+
+def mirror_of(database: str) -> str:
+    return f"{database}_mirror"
+
+
+def schema_of(node: Node, database: str) -> str:
+    written = node.cluster.run("pg_dump", "--schema-only", "--schema=trade", dbname=database)
+    return comparable(written)
+
+
+def is_of_job(refused: Refused) -> bool:
+    """Whether a refusal is about a job, not about snowflakes."""
+    return "id_gen_convert" in refused.hint or any(
+        word in refused.message for word in ("renamed", "depends on column", "keep rows of", "job")
+    )

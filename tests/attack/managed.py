@@ -1,0 +1,411 @@
+"""Databases with the script for managed services in place of the extension."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from itertools import count
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition
+
+from attack.action import DELAY_MS, NUMBER, action, use
+from attack.administrator import is_answer
+from attack.dumps import Dump, comparable, first_difference
+from attack.explorer import Explorer
+from attack.finding import Finding
+from attack.session_settings import SETTING
+from attack.world import Node, Refused, Session
+from harness.cluster import SqlError
+from harness.managed import OWNER, SCRIPT
+
+MOST = 3
+# No two databases have one number, so no two snowflakes are the same.
+ALL = "databases with the script"
+COPIED = "this database is a copy"
+NO_NUMBER = "this database has no worker number"
+AHEAD = "snowflakes of this database are ahead of the clock"
+
+# What generates, and returns what it has generated.
+FORMS = (
+    "SELECT public.snowflake_next()",
+    "INSERT INTO public.customer DEFAULT VALUES RETURNING id",
+    "SELECT public.snowflake_next() FROM generate_series(1, 60)",
+    "SELECT public.snowflake_next_batch(70)",
+    "SELECT unnest(public.snowflake_next_array(2000))",
+    "INSERT INTO public.customer (name) SELECT 'many' FROM generate_series(1, 100) RETURNING id",
+)
+TABLES = f"""
+    CREATE TABLE customer (
+        id bigint PRIMARY KEY DEFAULT snowflake_next(), name text, token uuid DEFAULT public.uuidv7());
+    ALTER TABLE customer OWNER TO {OWNER};
+"""
+# What of a database an owner may set, in the layout that it has.
+LEFT = """
+    SELECT oid::regprocedure::text FROM pg_proc
+     WHERE (proname ~ '^(snowflake|uuidv7)(_|$)' AND pronamespace <> 'pg_catalog'::regnamespace)
+        OR pronamespace = to_regnamespace('id_gen_managed')
+"""
+OPTIONS = (
+    "",
+    "lanes => 1",
+    "lanes => 4",
+    "lanes => 64",
+    "max_lead => '0'",
+    "max_lead => '200 ms'",
+    "max_lead => '2 s'",
+)
+BESIDE = st.lists(st.sampled_from(FORMS[:4]), max_size=3)
+
+
+@dataclass(eq=False)
+class Rented:
+    """A database of an ordinary owner."""
+
+    node: Node
+    name: str
+    worker: int | None = None
+    """Its number, if it may generate."""
+    has_moved: bool = False
+    """Whether the extension makes its IDs."""
+    sessions: list[Session] = field(default_factory=list)
+    last: dict[Session, int] = field(default_factory=dict)
+
+
+class Managed(Explorer):
+    """Uses of the script, and what happens to its databases. A clock that is set back at the time of a crash is what
+    its documents exclude, so stops are those of this class."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        self._names = count(1)
+        self._rented: list[Rented] = []
+        self.world.nodes[0].cluster.psql(f"CREATE ROLE {OWNER} LOGIN")
+        self._install(self.world.nodes[0])
+
+    def _install(self, node: Node) -> Rented:
+        rented = Rented(node, f"rented_{next(self._names)}")
+        node.cluster.psql(f"CREATE DATABASE {rented.name} OWNER {OWNER} TEMPLATE template0")
+        self._run_script(rented)
+        self._number(rented, self.world.unused_worker())
+        node.cluster.psql(TABLES, rented.name)
+        self._rented.append(rented)
+        return rented
+
+    def _run_script(self, rented: Rented) -> None:
+        self.world.say(f"{rented.name}: the script")
+        sql = f"SET SESSION AUTHORIZATION {OWNER};\nBEGIN;\n{SCRIPT.read_text()}\nCOMMIT;"
+        try:
+            rented.node.cluster.psql(sql, rented.name)
+        except SqlError as error:
+            raise Finding("managed", f"the script is refused: {error}") from error
+
+    def _number(self, rented: Rented, worker: int, settings: dict[str, str] | None = None) -> None:
+        """Gives a database a number."""
+
+        def call(session: Session) -> None:
+            session.run(f"SELECT id_gen_managed.configure(worker_id => {worker})")
+
+        self._insist(rented, self._open(rented, settings), call)
+        rented.worker = worker
+        rented.last.clear()
+
+    def _one(self, which: int) -> Rented:
+        able = [each for each in self._rented if each.node.running]
+        return able[which % len(able)]
+
+    def _open(self, rented: Rented, settings: dict[str, str] | None = None, role: str = OWNER) -> Session:
+        session = self.world.open(rented.node, rented.name, role, **(settings or {}))
+        rented.sessions.append(session)
+        return session
+
+    def _session(self, rented: Rented, which: int) -> Session:
+        rented.sessions = [each for each in rented.sessions if each.is_open]
+        return rented.sessions[which % len(rented.sessions)] if rented.sessions else self._open(rented)
+
+    def _generate(self, rented: Rented, form: str) -> Callable[[Session], None]:
+        def call(session: Session) -> None:
+            self._add(rented, session, [value for (value,) in session.run(form)])
+
+        return call
+
+    def _add(self, rented: Rented, session: Session, ids: list[int]) -> None:
+        ordered = [rented.last[session], *ids] if session in rented.last else ids
+        for before, after in zip(ordered, ordered[1:], strict=False):
+            if after <= before:
+                raise Finding("increasing", f"{session} was given {after} after {before}")
+        rented.last[session] = ids[-1]
+        self.world.ledger.add(ALL, ids, f"{session}")
+
+    def _insist(self, rented: Rented, session: Session, call: Callable[[Session], None]) -> None:
+        """Has a call succeed, by what its hints say."""
+        for _ in range(4):
+            try:
+                call(session)
+                return
+            except Refused as refused:
+                if is_answer(refused):
+                    return
+                self.world.say(f"owner: reads of {rented.name}: {refused}")
+                if refused.message.startswith((COPIED, NO_NUMBER)):
+                    raise Finding("managed", f"{rented.name} has a number: {refused}") from refused
+                if AHEAD in refused.message:
+                    self.world.wall.catch_up()
+                else:
+                    self.administrator.follow(rented.node, rented.name, refused)
+            if not session.is_open:
+                session = self._open(rented)
+        raise Finding("way out", f"{rented.name} still refuses after 3 hints")
+
+    # Uses
+
+    @use(
+        "managed script",
+        which=NUMBER,
+        session=NUMBER,
+        form=st.sampled_from(FORMS),
+        end=st.sampled_from(["", "COMMIT", "ROLLBACK"]),
+    )
+    def generate_by_script(self, which: int, session: int, form: str, end: str) -> None:
+        rented = self._one(which)
+        generator = self._session(rented, session)
+
+        def call(generator: Session) -> None:
+            if end:
+                generator.run("BEGIN")
+            try:
+                self._generate(rented, form)(generator)
+            except Refused:
+                if end and generator.is_open:
+                    generator.run("ROLLBACK")
+                raise
+            if end:
+                generator.run(end)
+            if end == "ROLLBACK":
+                # The next ones may be below.
+                rented.last.pop(generator, None)
+
+        self._insist(rented, generator, call)
+
+    @use("managed script", which=NUMBER, settings=SETTING, role=st.sampled_from([OWNER, "clerk", "postgres"]),
+         form=st.sampled_from(FORMS))  # fmt: skip
+    def open_session(self, which: int, settings: dict[str, str], role: str, form: str) -> None:
+        """A session with settings and of a role of its own."""
+        rented = self._one(which)
+        self._insist(
+            rented,
+            self._open(rented, settings, role),
+            self._generate(rented, FORMS[0] if role == "clerk" and "INSERT" in form else form),
+        )
+
+    @use(
+        "managed script",
+        which=NUMBER,
+        settings=SETTING,
+        option=st.sampled_from(OPTIONS),
+        other=st.booleans(),
+        beside=BESIDE,
+    )
+    def configure(self, which: int, settings: dict[str, str], option: str, other: bool, beside: list[str]) -> None:
+        """Another number, or the same, beside clients."""
+        rented = self._one(which)
+        if rented.has_moved:
+            return
+        worker = self.world.unused_worker() if other else rented.worker
+        arguments = ", ".join([f"worker_id => {worker}", *([option] if option else [])])
+
+        def call(session: Session) -> None:
+            session.run(f"SELECT id_gen_managed.configure({arguments})")
+
+        with self._crowd(rented, beside):
+            self._insist(rented, self._open(rented, settings), call)
+        rented.worker = worker
+        rented.last.clear()
+        self._look_at(rented)
+
+    @use("managed script", which=NUMBER, settings=SETTING, back=st.booleans(), beside=BESIDE)
+    def move(self, which: int, settings: dict[str, str], back: bool, beside: list[str]) -> None:
+        """To the extension, or back to the script with another number."""
+        rented = self._one(which)
+        worker = self.world.unused_worker()
+        statement = (
+            f"SELECT id_gen_managed.use_script(worker_id => {worker})"
+            if rented.has_moved
+            else "SELECT id_gen_managed.use_extension()"
+        )
+
+        def call(session: Session) -> None:
+            session.run(statement)
+
+        # A clock that is behind what was generated would have to be waited for.
+        self.world.wall.catch_up()
+        with self._crowd(rented, beside):
+            self._insist(rented, self._open(rented, settings), call)
+        with self.world.passing(rented.node, rented.name) as admin:
+            rented.has_moved = admin.value("SELECT target <> 'id_gen_managed' FROM id_gen_managed.installation")
+        if not rented.has_moved:
+            rented.worker = worker
+            if back:
+                self._insist(
+                    rented, self._open(rented), lambda session: session.run("DROP EXTENSION IF EXISTS id_gen") and None
+                )
+        rented.last.clear()
+        self._look_at(rented)
+
+    @action("uninstall", which=NUMBER, settings=SETTING)
+    def uninstall(self, which: int, settings: dict[str, str]) -> None:
+        """Refused while a table needs it; then it goes, and comes again, with another number."""
+        rented = self._one(which)
+        if rented.has_moved:
+            return
+        session = self._open(rented, settings)
+        try:
+            session.run("SELECT id_gen_managed.uninstall()")
+            raise Finding("managed", "the script is removed although a table uses it")
+        except Refused as refused:
+            if is_answer(refused):
+                return
+            if refused.sqlstate != "2BP01":
+                raise Finding("managed", f"it is not removed: {refused}") from refused
+        session.run("ALTER TABLE public.customer ALTER id DROP DEFAULT, ALTER token DROP DEFAULT")
+        session.run("SELECT id_gen_managed.uninstall()")
+        if session.value("SELECT count(*) FROM pg_extension WHERE extname = 'id_gen'"):
+            session.run("DROP EXTENSION id_gen")
+        if left := session.run(LEFT):
+            raise Finding("managed", f"{left} are left")
+        self._run_script(rented)
+        self._number(rented, self.world.unused_worker())
+        session.run("ALTER TABLE public.customer ALTER id SET DEFAULT public.snowflake_next()")
+        session.run("ALTER TABLE public.customer ALTER token SET DEFAULT public.uuidv7()")
+        self._look_at(rented)
+
+    @action("script again", which=NUMBER, beside=BESIDE)
+    def update(self, which: int, beside: list[str]) -> None:
+        """The script is run again, as an update does."""
+        rented = self._one(which)
+        if rented.has_moved:
+            return
+        with self._crowd(rented, beside):
+            self._run_script(rented)
+        self._look_at(rented)
+
+    # Copies
+
+    @precondition(lambda self: len(self._rented) < MOST)
+    @action("managed copy", which=NUMBER, way=st.sampled_from(["plain", "custom", "template"]), settings=SETTING,
+            same=st.booleans(), role=st.sampled_from([OWNER, "clerk", "postgres"]), beside=BESIDE)  # fmt: skip
+    def copy(self, which: int, way: str, settings: dict[str, str], same: bool, role: str, beside: list[str]) -> None:
+        """A dump that is restored, or a copy by template: it refuses to generate until it has a number."""
+        rented = self._one(which)
+        node = rented.node
+        if rented.has_moved:
+            return
+        copy = Rented(node, f"rented_{next(self._names)}")
+        if same:
+            # The restore of an earlier state is what the documents exclude.
+            beside = []
+        if way == "template":
+            self._forget(rented)
+            node.cluster.psql(f"CREATE DATABASE {copy.name} OWNER {OWNER} TEMPLATE {rented.name}")
+        else:
+            with self._crowd(rented, beside):
+                dump = Dump(node, rented.name, way)
+            node.cluster.psql(f"CREATE DATABASE {copy.name} OWNER {OWNER} TEMPLATE template0")
+            try:
+                dump.restore(node, copy.name)
+            except SqlError as error:
+                raise Finding("dump", f"a dump of {rented.name} is not restored: {error}") from error
+            before, after = (
+                comparable(dump.text),
+                comparable(Dump(node, copy.name, "plain" if way == "plain" else "custom").text),
+            )
+            if before != after:
+                raise Finding("dump", f"{copy.name} is another database:\n{first_difference(before, after)}")
+        session = self._open(copy, settings, role)
+        try:
+            made = session.run("SELECT public.snowflake_next()")
+            raise Finding("managed", f"the copy {copy.name} generates {made}")
+        except Refused as refused:
+            if not is_answer(refused) and not refused.message.startswith((COPIED, NO_NUMBER)):
+                raise Finding("managed", f"a copy is refused otherwise: {refused}") from refused
+        if same:
+            worker = rented.worker
+            self._forget(rented)
+            node.cluster.psql(f"DROP DATABASE {rented.name} WITH (FORCE)")
+            self._rented.remove(rented)
+            # It begins above the clock; what the original has made may be ahead of one that was set back.
+            self.world.wall.catch_up()
+        else:
+            worker = self.world.unused_worker()
+        assert worker is not None
+        self._number(copy, worker, settings)
+        self._rented.append(copy)
+        self._look_at(copy)
+
+    # What happens to the server
+
+    @action(
+        "restart", which=NUMBER, mode=st.sampled_from(["fast", "immediate", "kill9"]), beside=BESIDE, delay_ms=DELAY_MS
+    )
+    def restart_beside_script(self, which: int, mode: str, beside: list[str], delay_ms: int) -> None:
+        rented = self._one(which)
+        if mode != "fast":
+            # A clock that was set back, and a crash, is what the documents exclude.
+            self.world.wall.catch_up()
+        with self._crowd(rented, beside, delay_ms):
+            self.world.stop(rented.node, mode)
+        self.world.start(rented.node)
+        for each in self._rented:
+            self._look_at(each)
+
+    @action("terminate", which=NUMBER, how=st.sampled_from(["terminate", "cancel"]), beside=BESIDE, delay_ms=DELAY_MS)
+    def terminate_beside_script(self, which: int, how: str, beside: list[str], delay_ms: int) -> None:
+        rented = self._one(which)
+        with self._crowd(rented, beside, delay_ms), self.world.passing(rented.node) as admin:
+            admin.run(
+                f"SELECT pg_{how}_backend(pid) FROM pg_stat_activity"
+                " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            )
+        self._look_at(rented)
+
+    @action("clock", seconds=st.sampled_from([-0.05, -0.5, -3, -30, 0.5, 3, 900]), which=NUMBER, beside=BESIDE)
+    def step_clock_beside_script(self, seconds: float, which: int, beside: list[str]) -> None:
+        rented = self._one(which)
+        with self._crowd(rented, beside):
+            self.world.say(f"the clocks step by {seconds} s")
+            self.world.wall.step(seconds)
+        self._look_at(rented)
+
+    # How it is done
+
+    def _crowd(self, rented: Rented, forms: list[str], delay_ms: int = 0) -> AbstractContextManager[None]:
+        """Clients of a database. Whether a number is changed meanwhile shows in their IDs."""
+
+        def generate(form: str) -> Callable[[Session], None]:
+            def call(session: Session) -> None:
+                ids = [value for (value,) in session.run(form)]
+                self.world.ledger.add(ALL, ids, f"{session}")
+
+            return call
+
+        return self.crowd(rented.node, [generate(form) for form in forms], delay_ms, rented.name)
+
+    def _look_at(self, rented: Rented) -> None:
+        """It generates, above all that it stores with its number."""
+
+        def call(session: Session) -> None:
+            query = (
+                "SELECT id, (public.snowflake_parse(id)).worker_id, (SELECT max(id) FROM public.customer c WHERE"
+                " (public.snowflake_parse(c.id)).worker_id = (public.snowflake_parse(n.id)).worker_id)"
+                " FROM public.snowflake_next() AS n (id)"
+            )
+            [(made, worker, stored)] = session.run(query)
+            self._add(rented, session, [made])
+            if worker != (rented.node.worker if rented.has_moved else rented.worker):
+                raise Finding("managed", f"{rented.name} generates as worker {worker}, not {rented.worker}")
+
+        self._insist(rented, self._open(rented), call)
+
+    def _forget(self, rented: Rented) -> None:
+        for session in rented.sessions:
+            session.close()
+        rented.sessions.clear()

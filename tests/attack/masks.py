@@ -1,0 +1,156 @@
+"""Masks, whose keys come and go, in sessions with all kinds of settings."""
+
+from hypothesis import strategies as st
+
+from attack.action import NUMBER, action, use
+from attack.administrator import is_answer
+from attack.explorer import Explorer
+from attack.finding import Finding
+from attack.session_settings import SUPERUSER_SETTING
+from attack.world import DATABASE, Node, Refused, Session
+from harness.masks import KEY_FILE, write_key_file
+
+IDS = (1, 0, -1, 175928847299117063, 2**63 - 1, -(2**63))
+DOMAINS = ("orders", "Ä", "")
+MOST_KEYS = 5
+ALL_FORMS = """
+    SELECT snowflake_mask(i, d), snowflake_unmask(snowflake_mask(i, d), d) = i, id_mask_text(i, d),
+           id_unmask_bigint(id_mask_text(i, d), d) = i, uuid_mask(u, d)::text,
+           uuid_unmask(uuid_mask(u, d), d) = u, id_unmask_uuid(id_mask_text(u, d), d) = u
+      FROM (VALUES (%s::bigint, %s::text, '0198c5a0-0000-7000-8000-000000000001'::uuid)) AS given (i, d, u)
+"""
+BROKEN = {"no file": None, "a bad line": "1 00\n", "open to others": "1 " + "0" * 64 + "\n", "nothing": ""}
+# What calls are refused with then: no file, a bad one, no key.
+BAD_FILE = ("58P01", "F0000", "55000", "22023", "42501")
+
+
+def key(version: int) -> str:
+    """The same on all servers."""
+    return f"{version:064x}"
+
+
+class Masks(Explorer):
+    """Uses of masks."""
+
+    def __init__(self) -> None:
+        self._masks: dict[tuple[str, int, str], tuple[int, str]] = {}
+        super().__init__()
+
+    @use("masks", which=NUMBER, settings=SUPERUSER_SETTING, given=st.sampled_from(IDS), domain=st.sampled_from(DOMAINS))
+    def mask(self, which: int, settings: dict[str, str], given: int, domain: str) -> None:
+        """It comes back, and is the same in all sessions and on all servers with a key."""
+        node = self.world.node(which)
+        versions = self._versions(node)
+        if not versions:
+            versions = self._write(node, [1])
+        # Its statements find the functions in the search path.
+        settings = {name: value for name, value in settings.items() if name != "search_path"}
+        session = Session(self.world, node, DATABASE, "postgres", settings)
+        try:
+            self._mask(node, session, versions, given, domain)
+        finally:
+            session.close()
+
+    def _mask(self, node: Node, session: Session, versions: list[int], given: int, domain: str) -> None:
+        [(number, back, text, back_again, other, *same)] = session.run(ALL_FORMS, given, domain)
+        if not (back and back_again and all(same)):
+            raise Finding("masks", f"{given} in {domain!r} does not come back: {number}, {text}")
+        self._compare(node, session, versions, (given, domain), (number, text, other))
+        for version in versions:
+            masked = session.value("SELECT snowflake_mask(%s::bigint, %s, %s)", given, domain, version)
+            known = self._masks.setdefault((f"{given} {domain}", version, "number"), (masked, ""))
+            if known[0] != masked or given != session.value(
+                "SELECT snowflake_unmask(%s::bigint, %s, %s)", masked, domain, version
+            ):
+                raise Finding("masks", f"{given} in {domain!r} with key {version} is {masked}, and was {known[0]}")
+
+    def _compare(
+        self, node: Node, session: Session, versions: list[int], what: tuple[int, str], made: tuple[int, str, str]
+    ) -> None:
+        number, text, other = made
+        version = int(text.partition("_")[0])
+        if version != max(versions):
+            raise Finding("masks", f"{session} masks with key {version} of {versions}")
+        for form, value in (("number", (number, "")), ("text", (0, text)), ("uuid", (0, other))):
+            known = self._masks.setdefault((f"{what[0]} {what[1]}", version, form), value)
+            if known != value:
+                raise Finding("masks", f"{what} with key {version} is {value} on {node}, and was {known}")
+
+    @action("another key", which=NUMBER, drop_oldest=st.booleans())
+    def rotate(self, which: int, drop_oldest: bool) -> None:
+        """The next version; what older ones have masked comes back as long as they are there."""
+        node = self.world.node(which)
+        versions = self._versions(node)
+        with_next = [*versions, max(versions, default=0) + 1]
+        text = None
+        if versions:
+            with self.world.passing(node, DATABASE) as session:
+                text = session.value("SELECT id_mask_text(7::bigint, 'orders')")
+        self._write(node, with_next[1:] if drop_oldest or len(with_next) > MOST_KEYS else with_next)
+        if text is None:
+            return
+        with self.world.passing(node, DATABASE) as session:
+            try:
+                is_back = session.value("SELECT id_unmask_bigint(%s, 'orders') = 7", text)
+            except Refused as refused:
+                if refused.sqlstate != "22023" or int(text.partition("_")[0]) in self._versions(node):
+                    raise Finding("masks", f"{text}: {refused}") from refused
+                return
+            if not is_back:
+                raise Finding("masks", f"{text} is not 7 after another key has come")
+
+    @action("broken keys", which=NUMBER, how=st.sampled_from(list(BROKEN)))
+    def break_keys(self, which: int, how: str) -> None:
+        """A file that cannot be used: no session goes on without it, and none tells a key."""
+        node = self.world.node(which)
+        versions = self._versions(node)
+        if not versions:
+            versions = self._write(node, [1])
+        content = BROKEN[how]
+        if content is None:
+            (node.cluster.data / KEY_FILE).unlink()
+        else:
+            write_key_file(node.cluster, content, 0o644 if how == "open to others" else 0o600)
+        with self.world.passing(node, DATABASE) as session:
+            try:
+                masked = session.value("SELECT snowflake_mask(1::bigint, 'orders')")
+                raise Finding("masks", f"{masked} is made with {how}")
+            except Refused as refused:
+                if is_answer(refused) and refused.sqlstate != "42501":
+                    return
+                if refused.sqlstate not in BAD_FILE:
+                    raise Finding("masks", f"{how}: {refused}") from refused
+                if any(key(version) in f"{refused}" for version in versions):
+                    raise Finding("masks", f"a key is shown: {refused}") from refused
+            finally:
+                self._write(node, versions)
+
+    @use("masks", which=NUMBER)
+    def mask_as_clerk(self, which: int) -> None:
+        """Who has no privilege is refused."""
+        node = self.world.node(which)
+        session = self.world.open(node, DATABASE, "clerk")
+        try:
+            masked = session.value("SELECT snowflake_mask(1::bigint, 'orders')")
+        except Refused as refused:
+            if refused.sqlstate != "42501" and not is_answer(refused):
+                raise Finding("masks", f"the clerk: {refused}") from refused
+            return
+        raise Finding("masks", f"the clerk masks: {masked}")
+
+    # The file
+
+    def _versions(self, node: Node) -> list[int]:
+        path = node.cluster.data / KEY_FILE
+        if not path.exists():
+            return []
+        return [int(line.split()[0]) for line in path.read_text().splitlines()]
+
+    def _write(self, node: Node, versions: list[int]) -> list[int]:
+        write_key_file(node.cluster, "".join(f"{version} {key(version)}\n" for version in versions))
+        with self.world.passing(node, DATABASE) as admin:
+            admin.run("LOAD 'id_gen'")
+            admin.run(f"ALTER SYSTEM SET id_gen.mask_key_file = '{KEY_FILE}'")
+            admin.run("SELECT pg_reload_conf()")
+        node.cluster.poll_until("SHOW id_gen.mask_key_file", DATABASE, KEY_FILE)
+        return versions
