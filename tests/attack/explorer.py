@@ -40,6 +40,17 @@ class Explorer(RuleBasedStateMachine):
     world_type: ClassVar[type[World]] = World
     administrator_type: ClassVar[type[Administrator]] = Administrator
 
+    def __init_subclass__(cls) -> None:
+        """Two mixins may not have one name for two things: a machine would have only one of them."""
+        super().__init_subclass__()
+        names: dict[str, type] = {}
+        for mixin in cls.__mro__[1:]:
+            for name in vars(mixin) if issubclass(mixin, Explorer) and mixin is not Explorer else ():
+                other = names.setdefault(name, mixin)
+                known = name.startswith("__") or hasattr(Explorer, name) or issubclass(other, mixin)
+                if not known:
+                    raise TypeError(f"{name} is in {other.__name__} and in {mixin.__name__}")
+
     def __init__(self) -> None:
         super().__init__()
         if time.monotonic() > self.deadline:
@@ -103,6 +114,10 @@ class Explorer(RuleBasedStateMachine):
     def newest_of(self, node: Node) -> int:
         """The largest ID that a server is known to have generated; its shards' count, too."""
         return max(self.world.ledger.values(f"the server {node.space}"), default=0)
+
+    def is_needed(self, node: Node, database: str) -> bool:
+        """Whether something in a database goes by the extension in a way that the catalogs do not show."""
+        return False
 
     def database_copied(self, node: Node, database: str, copy: Node, name: str) -> None:
         """A database has come to hold what another one holds. Whoever keeps a model of databases copies it here."""

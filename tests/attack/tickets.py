@@ -323,7 +323,7 @@ class Tickets(Explorer):
 
     @action("GRANT", which=NUMBER, sequence=SEQUENCE, change=st.sampled_from(SETTINGS_OF_DATABASES),
             end=st.sampled_from(["COMMIT", "ROLLBACK"]), form=st.sampled_from(FORMS[:5]))  # fmt: skip
-    def change_privileges(self, which: int, sequence: Sequence, change: str, end: str, form: str) -> None:
+    def change_privileges_of_sequence(self, which: int, sequence: Sequence, change: str, end: str, form: str) -> None:
         """Privileges are changed in a transaction that is open for a while, while it and others take tickets."""
         node, database = self._place(which)
         if self._look(node, database, sequence) is None:
