@@ -269,7 +269,8 @@ class Fleet(Explorer):
     @action("resume", which=NUMBER)
     def resume(self, which: int) -> None:
         paused = [each for each in self.world.members if each.pause is not None]
-        self.world.resume(paused[which % len(paused)])
+        if paused:
+            self.world.resume(paused[which % len(paused)])
 
     @action("time", seconds=st.sampled_from([0.3, 1, GRANT_SECONDS + 1]))
     def let_time_pass(self, seconds: float) -> None:

@@ -360,6 +360,10 @@ class FleetWorld(World):
         with self._lock:
             return self._tops.get(shard, -1)
 
+    def forget_tops(self) -> None:
+        with self._lock:
+            self._tops.clear()
+
     def add_ids_of_shard(self, session: Session, shard: int, ids: list[int], top: int) -> None:
         """IDs of a shard only go up, whoever asks and wherever it is: `top` was given to somebody before they were
         asked for."""
@@ -543,17 +547,33 @@ class FleetAdministrator(Administrator):
             # It has named its registry a moment ago.
         elif member.clock_ahead and ("put it right" in hint or "clock is there" in hint):
             world.put_clock_right(member)
-        elif member.clock_was_ahead and "id_gen_reset_reservation(above => now())" in hint and _is_far(refused):
+        elif member.clock_was_ahead and not member.clock_ahead and _is_far(refused):
             self._take_back(member, database)
         elif not re.search(r"Call again|call again|Wait |Run the statement again|Connect again|within seconds", hint):
             raise Finding("way out", f"nothing to type, and nothing to wait for: {refused}")
         time.sleep(0.1)
 
     def _take_back(self, member: Member, database: str) -> None:
-        """What a wrong clock has reserved is given up; all that was made for that time may come again."""
-        for worker in {worker_of(each) for each in member.made}:
-            self._world.accept_repeated(worker, time.time() * 1000 + 1000)
-        self.type(member, database, "SELECT id_gen_reset_reservation(above => now());")
+        """What a wrong clock has reserved is given up, as docs/operations.md says; all that was made for that time may
+        come again."""
+        world = self._world
+        for worker in {worker_of(each) for each in member.made} | set(SHARDS):
+            world.accept_repeated(worker, time.time() * 1000 + 1000)
+        world.forget_tops()
+        shards = member.cluster.psql("SELECT shard FROM id_gen_shards", database).split()
+        statements = [
+            *(f"SELECT id_gen_{what}({shard})" for shard in shards for what in ("shard_release", "fleet_lower_shard")),
+            "SELECT id_gen_reset_reservation(above => now())",
+            *(f"SELECT id_gen_shard_take({shard})" for shard in shards),
+        ]
+        for statement in statements:
+            world.say(f"administrator: types on {member}: {statement}")
+            try:
+                member.cluster.psql(statement, database)
+            except SqlError as error:
+                # It is typed again if the call is refused again.
+                if "id_gen_accept_clock" in f"{error}":
+                    self.type(member, database, "SELECT id_gen_accept_clock();")
 
     def _free_numbers(self, member: Member, database: str) -> None:
         """A bound that a wrong clock has set is lowered, which is what docs/operations.md says of it; all others are in
