@@ -543,23 +543,27 @@ class Fleet(Explorer):
         world.times_left_back -= 1
         began = time.monotonic()
         do()  # type: ignore[operator]
+        known = {each: heard for each in world.members if each.running and (heard := self._heard(each)) >= 0}
         teller = world.able(0)
         if anew:
             self.insist(world.idle_session(teller), _create(world))
         self.insist(world.idle_session(teller), lambda session: session.run("SELECT id_gen_fleet_restored()"))
         world.say(f"the fleet was told after {time.monotonic() - began:.1f} s")
-        for member in world.members:
-            if member.running and not member.has_left:
-                self._await_known(member)
+        for member, heard in known.items():
+            # Renewed, or found to be lost.
+            member.cluster.wait_until(lambda each=member, heard=heard: self._heard(each) > heard, "heard of")
+            if member.able:
+                self.insist(world.idle_session(member), NEXT)
         self.administrator.set_ticket()
         self._let_clients_in()
 
-    def _await_known(self, member: Member) -> None:
-        """Until a member has a number in the registry as it is now."""
-        if member.able:
-            self.insist(self.world.idle_session(member), NEXT)
-        holds = "SELECT coalesce(bool_or(this_server AND state = 'held'), false) FROM id_gen_fleet()"
-        member.cluster.poll_until(f"{holds}", DATABASE)
+    def _heard(self, member: Member) -> int:
+        """How often a member has heard of its number; none that has none."""
+        heard = "renewals + acquisitions + fencings + restorations"
+        shown = member.cluster.psql(
+            f"SELECT {heard} FROM id_gen_stat_fleet WHERE granted_until IS NOT NULL OR {heard} > 0", DATABASE
+        )
+        return int(shown or -1)
 
     @precondition(lambda self: self._has_member() and self.world.registry.answers)
     @action("two registries", which=NUMBER, first=st.booleans())
