@@ -543,7 +543,7 @@ class Fleet(Explorer):
         world.times_left_back -= 1
         began = time.monotonic()
         do()  # type: ignore[operator]
-        known = {each: heard for each in world.members if each.running and (heard := self._heard(each)) >= 0}
+        known = {each: self._heard(each) for each in world.members if self._has_number(each)}
         teller = world.able(0)
         if anew:
             self.insist(world.idle_session(teller), _create(world))
@@ -557,13 +557,14 @@ class Fleet(Explorer):
         self.administrator.set_ticket()
         self._let_clients_in()
 
+    def _has_number(self, member: Member) -> bool:
+        has_number = "SELECT state IN ('holding', 'waiting', 'unsettled') FROM id_gen_stat_fleet"
+        return member.running and member.cluster.psql(has_number, DATABASE) == "t"
+
     def _heard(self, member: Member) -> int:
-        """How often a member has heard of its number; none that has none."""
-        heard = "renewals + acquisitions + fencings + restorations"
-        shown = member.cluster.psql(
-            f"SELECT {heard} FROM id_gen_stat_fleet WHERE granted_until IS NOT NULL OR {heard} > 0", DATABASE
-        )
-        return int(shown or -1)
+        """How often a member has heard of its number."""
+        heard = "SELECT renewals + acquisitions + fencings + restorations FROM id_gen_stat_fleet"
+        return int(member.cluster.psql(heard, DATABASE))
 
     @precondition(lambda self: self._has_member() and self.world.registry.answers)
     @action("two registries", which=NUMBER, first=st.booleans())
