@@ -524,8 +524,7 @@ class Fleet(Explorer):
         def move() -> None:
             world.registry.restore(world.registry.save(), elsewhere=True)
             for member in world.members:
-                if member.has_left:
-                    continue
+                # Also of one that has left, which may come back.
                 member.cluster.append_conf(f"id_gen.registry = '{world.registry.etcd.endpoints}'")
                 if member.running:
                     member.cluster.reload()
