@@ -199,10 +199,6 @@ class Dumps(Snowflakes):
                     admin.run(f"REASSIGN OWNED BY {who} TO postgres")
         self.look_at_first_ids(node)
 
-    def is_needed(self, node: Node, database: str) -> bool:
-        """Whether something in a database goes by the extension in a way that the catalogs do not show."""
-        return False
-
     def _renew(self, admin: Session, schema: str, role: str, together: bool, defaults: list[tuple[str, str]]) -> bool:
         """Drops the extension, and creates it in a schema. Whether nobody was in the way."""
         statements = [

@@ -15,6 +15,9 @@ from attack.administrator import Administrator
 from attack.finding import Finding
 from attack.world import DATABASE, HANG_SECONDS, SCHEMA, Node, Refused, Session, World
 
+# What every class has of its own.
+NOT_METHODS = {"__module__", "__doc__", "__qualname__", "__annotations__", "__firstlineno__", "__static_attributes__"}
+
 # A use of a feature by a session.
 Client = Callable[[Session], None]
 
@@ -39,6 +42,17 @@ class Explorer(RuleBasedStateMachine):
     # What a machine of its own has in place of these.
     world_type: ClassVar[type[World]] = World
     administrator_type: ClassVar[type[Administrator]] = Administrator
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        # A method that hides another mixin's would take an action away, unnoticed.
+        owners: dict[str, type] = {}
+        for mixin in cls.__mro__:
+            if issubclass(mixin, Explorer) and mixin is not Explorer:
+                for name in set(vars(mixin)).difference(vars(Explorer)) - NOT_METHODS:
+                    other = owners.setdefault(name, mixin)
+                    if not issubclass(other, mixin):
+                        raise TypeError(f"both {other.__name__} and {mixin.__name__} have {name}")
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,6 +120,10 @@ class Explorer(RuleBasedStateMachine):
 
     def database_copied(self, node: Node, database: str, copy: Node, name: str) -> None:
         """A database has come to hold what another one holds. Whoever keeps a model of databases copies it here."""
+
+    def is_needed(self, node: Node, database: str) -> bool:
+        """Whether something in a database goes by the extension in a way that the catalogs do not show."""
+        return False
 
     def database_dropped(self, node: Node, name: str) -> None:
         """A database is gone."""

@@ -55,7 +55,7 @@ class Masks(Explorer):
         [(number, back, text, back_again, other, *same)] = session.run(ALL_FORMS, given, domain)
         if not (back and back_again and all(same)):
             raise Finding("masks", f"{given} in {domain!r} does not come back: {number}, {text}")
-        self._compare(node, session, versions, (given, domain), (number, text, other))
+        self._compare_masks(node, session, versions, (given, domain), (number, text, other))
         for version in versions:
             masked = session.value("SELECT snowflake_mask(%s::bigint, %s, %s)", given, domain, version)
             known = self._masks.setdefault((f"{given} {domain}", version, "number"), (masked, ""))
@@ -64,7 +64,7 @@ class Masks(Explorer):
             ):
                 raise Finding("masks", f"{given} in {domain!r} with key {version} is {masked}, and was {known[0]}")
 
-    def _compare(
+    def _compare_masks(
         self, node: Node, session: Session, versions: list[int], what: tuple[int, str], made: tuple[int, str, str]
     ) -> None:
         number, text, other = made

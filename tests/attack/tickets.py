@@ -155,6 +155,7 @@ class Tickets(Explorer):
 
     def __init__(self) -> None:
         self._calls = itertools.count()
+        self._was_lowered = False
         self._known: dict[tuple[str, int, int], Known] = {}
         super().__init__()
         self.world.on_copy.append(self._copy_tickets)
@@ -239,6 +240,7 @@ class Tickets(Explorer):
                 raise
             largest = value if is_called else value - 1
             known.lowered = largest if largest < returned else None
+            self._was_lowered |= known.lowered is not None
             if then == "discard":
                 admin.run(f"SELECT ticket_discard('public.{sequence.name}')")
                 known.remembered = None
@@ -323,7 +325,7 @@ class Tickets(Explorer):
 
     @action("GRANT", which=NUMBER, sequence=SEQUENCE, change=st.sampled_from(SETTINGS_OF_DATABASES),
             end=st.sampled_from(["COMMIT", "ROLLBACK"]), form=st.sampled_from(FORMS[:5]))  # fmt: skip
-    def change_privileges(self, which: int, sequence: Sequence, change: str, end: str, form: str) -> None:
+    def grant_meanwhile(self, which: int, sequence: Sequence, change: str, end: str, form: str) -> None:
         """Privileges are changed in a transaction that is open for a while, while it and others take tickets."""
         node, database = self._place(which)
         if self._look(node, database, sequence) is None:
@@ -462,8 +464,8 @@ class Tickets(Explorer):
             for database_oid, oid, token, increment, start, cycles, cache in rows:
                 is_new = (node.name, database_oid, oid) not in self._known
                 known = self._of(node, database_oid, oid)
-                if is_new and any(each.lowered is not None for each in self._known.values()):
-                    # A copy of a database whose sequence is set to a lower number just now.
+                if is_new and self._was_lowered:
+                    # It may be of a dump that was made while its original's was set to a lower number.
                     known.lowered = admin.value(f"SELECT last_value FROM public.{sequence.name}")
                 return Looked(known, token, increment, start, cycles, cache)
         return None
