@@ -115,7 +115,7 @@ SETTINGS_OF_DATABASES = (
     "GRANT USAGE ON SEQUENCE {sequence} TO clerk",
     "GRANT INSERT ON {table} TO clerk",
 )
-SET_TO = ("returned", "next", "stored", "last value", "higher", "half", "first")
+SET_TO = ("higher", "returned", "half", "next", "stored", "last value", "first")
 # What costs no number, and what costs those that the server holds.
 WITHOUT_GAP = ("rename", "set schema", "fast", "smart", "other sequence", "reload")
 WITH_GAP = ("immediate", "kill9")
@@ -183,13 +183,14 @@ class Tickets(Explorer):
             # PostgreSQL's own function repeats what is above the number that was set.
             self._let_repeat(session.node, session.database, sequence, looked.known)
 
-        call = self._counting(sequence, looked, count)
+        call, node, database = self._counting(sequence, looked, count), session.node, session.database
         if looked.cache > 1:
             # Numbers that a session has in advance would come after what is set later.
-            with self.world.passing(session.node, session.database) as session:
+            with self.world.passing(node, database) as session:
                 self.ask(session, call)
         else:
             self.ask(session, call)
+        self._take(node, database, sequence, FORMS[0])
 
     def _counting(self, sequence: Sequence, looked: Looked, count: int) -> Callable[[Session], None]:
         """A call that takes numbers of the sequence itself, and adds them."""
@@ -209,7 +210,7 @@ class Tickets(Explorer):
         return call
 
     @action("setval", which=NUMBER, sequence=SEQUENCE, to=st.sampled_from(SET_TO),
-            then=st.sampled_from(["ticket", "both", "nothing", "discard"]),
+            then=st.sampled_from(["both", "both", "ticket", "nothing", "discard"]),
             form=st.sampled_from(FORMS[:5]))  # fmt: skip
     def set_sequence(self, which: int, sequence: Sequence, to: str, then: str, form: str) -> None:
         node, database = self._place(which)
