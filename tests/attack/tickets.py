@@ -341,7 +341,7 @@ class Tickets(Explorer):
             self._end_of(granting, self._taking(sequence, form))
             self._take(node, database, sequence, form)
             self._end_of(granting, self._taking(sequence, FORMS[0]))
-            if granting.in_transaction:
+            if granting.is_open and granting.in_transaction:
                 granting.run(end)
         self._forget_all(node)
 
