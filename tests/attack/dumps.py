@@ -1,6 +1,7 @@
 """Databases that come from others, by dumps that are restored and by templates; the extension, which goes and comes
 again; and the roles that own and call it."""
 
+import re
 from contextlib import suppress
 from itertools import count
 from typing import Literal
@@ -43,6 +44,7 @@ DEPENDENT = """
                AND NOT EXISTS (SELECT FROM pg_rewrite r JOIN member v ON v.objid = r.ev_class WHERE r.oid = d.objid))
 """
 OTHERS = "SELECT pg_describe_object(classid, objid, 0) FROM dependent WHERE classid <> 'pg_attrdef'::regclass"
+MOVED = re.compile(r"(?<!')\bpublic\.")
 ROLES_OF = "SELECT quote_ident(rolname) FROM pg_roles WHERE rolname !~ '^pg_'"
 
 NEXT = "FUNCTION snowflake_next()"
@@ -207,7 +209,8 @@ class Dumps(Snowflakes):
             f"SET ROLE {role}",
             f"CREATE EXTENSION id_gen SCHEMA {schema}",
             "RESET ROLE",
-            *(f"{alter} {expression.replace('public.', f'{schema}.')}" for alter, expression in defaults),
+            # The functions move, and not the sequences that stand in quotes.
+            *(f"{alter} {MOVED.sub(f'{schema}.', expression)}" for alter, expression in defaults),
         ]
         for statement in ["BEGIN", *statements, "COMMIT"] if together else statements:
             admin.run(PATIENCE if statement.startswith("DROP") else "SET lock_timeout = 0")
