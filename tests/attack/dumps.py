@@ -106,14 +106,14 @@ class Dumps(Snowflakes):
     def _database_of(self, node: Node, which: int) -> str:
         return node.databases[which % len(node.databases)]
 
-    def _has_room(self) -> bool:
+    def _has_room_for_a_dump(self) -> bool:
         return any(len(node.databases) < MOST_DATABASES for node in self.world.running() if not node.is_standby)
 
     def _node_with_room(self, which: int) -> Node:
         able = [node for node in self.world.running() if not node.is_standby and len(node.databases) < MOST_DATABASES]
         return able[which % len(able)]
 
-    @precondition(_has_room)
+    @precondition(_has_room_for_a_dump)
     @action("dump into a database", which=NUMBER, database=NUMBER, form=FORM, beside=BESIDE)
     def restore_into_database(self, which: int, database: int, form: Form, beside: list[str]) -> None:
         """A dump is restored beside its original."""
@@ -140,7 +140,7 @@ class Dumps(Snowflakes):
         new.cluster.psql("; ".join(f"CREATE ROLE {role} LOGIN" for role in sorted(roles)))
         self._restore(dump, node, origin, new, DATABASE, form)
 
-    @precondition(_has_room)
+    @precondition(_has_room_for_a_dump)
     @action("template", which=NUMBER, database=NUMBER, strategy=st.sampled_from(["wal_log", "file_copy"]))
     def copy_by_template(self, which: int, database: int, strategy: str) -> None:
         node = self._node_with_room(which)
@@ -155,7 +155,7 @@ class Dumps(Snowflakes):
                 raise
             return
         node.databases.append(name)
-        self._compare(Dump(node, origin, "plain"), node, name, "plain")
+        self._compare_dumps(Dump(node, origin, "plain"), node, name, "plain")
         self.database_copied(node, origin, node, name)
         self.look_at_first_ids(node)
 
@@ -323,11 +323,11 @@ class Dumps(Snowflakes):
             dump.restore(copy, name)
         except SqlError as error:
             raise Finding("dump", f"a dump of {origin} of {node} is not restored: {error}") from error
-        self._compare(dump, copy, name, form)
+        self._compare_dumps(dump, copy, name, form)
         self.database_copied(node, origin, copy, name)
         self.look_at_first_ids(copy)
 
-    def _compare(self, dump: Dump, copy: Node, name: str, form: Form) -> None:
+    def _compare_dumps(self, dump: Dump, copy: Node, name: str, form: Form) -> None:
         """What was restored is dumped as it was."""
         before, after = comparable(dump.text), comparable(Dump(copy, name, form).text)
         if before != after:

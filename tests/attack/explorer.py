@@ -15,9 +15,6 @@ from attack.administrator import Administrator
 from attack.finding import Finding
 from attack.world import DATABASE, HANG_SECONDS, SCHEMA, Node, Refused, Session, World
 
-# What every class has of its own.
-NOT_METHODS = {"__module__", "__doc__", "__qualname__", "__annotations__", "__firstlineno__", "__static_attributes__"}
-
 # A use of a feature by a session.
 Client = Callable[[Session], None]
 
@@ -44,15 +41,15 @@ class Explorer(RuleBasedStateMachine):
     administrator_type: ClassVar[type[Administrator]] = Administrator
 
     def __init_subclass__(cls) -> None:
+        """Two mixins may not have one name for two things: a machine would have only one of them."""
         super().__init_subclass__()
-        # A method that hides another mixin's would take an action away, unnoticed.
-        owners: dict[str, type] = {}
-        for mixin in cls.__mro__:
-            if issubclass(mixin, Explorer) and mixin is not Explorer:
-                for name in set(vars(mixin)).difference(vars(Explorer)) - NOT_METHODS:
-                    other = owners.setdefault(name, mixin)
-                    if not issubclass(other, mixin):
-                        raise TypeError(f"both {other.__name__} and {mixin.__name__} have {name}")
+        names: dict[str, type] = {}
+        for mixin in cls.__mro__[1:]:
+            for name in vars(mixin) if issubclass(mixin, Explorer) and mixin is not Explorer else ():
+                other = names.setdefault(name, mixin)
+                known = name.startswith("__") or hasattr(Explorer, name) or issubclass(other, mixin)
+                if not known:
+                    raise TypeError(f"{name} is in {other.__name__} and in {mixin.__name__}")
 
     def __init__(self) -> None:
         super().__init__()
@@ -118,12 +115,12 @@ class Explorer(RuleBasedStateMachine):
         """The largest ID that a server is known to have generated; its shards' count, too."""
         return max(self.world.ledger.values(f"the server {node.space}"), default=0)
 
-    def database_copied(self, node: Node, database: str, copy: Node, name: str) -> None:
-        """A database has come to hold what another one holds. Whoever keeps a model of databases copies it here."""
-
     def is_needed(self, node: Node, database: str) -> bool:
         """Whether something in a database goes by the extension in a way that the catalogs do not show."""
         return False
+
+    def database_copied(self, node: Node, database: str, copy: Node, name: str) -> None:
+        """A database has come to hold what another one holds. Whoever keeps a model of databases copies it here."""
 
     def database_dropped(self, node: Node, name: str) -> None:
         """A database is gone."""

@@ -87,7 +87,7 @@ class Shards(Explorer):
         moved = self._shards[shard]
         owner, target = self._owner(moved), self.world.node(to)
         if owner is not None:
-            if not owner.running or not self._fits(owner):
+            if not owner.running or not self._has_room_for_a_shard(owner):
                 return
             with (
                 self.crowd(owner, [*beside, *(["shards"] if crowded and shard == 0 else [])], delay_ms),
@@ -107,7 +107,7 @@ class Shards(Explorer):
         """A lost answer of a release: giving it back again returns the same, or an ID above that."""
         released = self._shards[shard]
         owner = self._owner(released)
-        if owner is None or not owner.running or not self._fits(owner):
+        if owner is None or not owner.running or not self._has_room_for_a_shard(owner):
             return
         with self.world.passing(owner) as admin:
             self._release_shard(released, admin)
@@ -134,7 +134,7 @@ class Shards(Explorer):
             shard.owner = None
         return shard.owner
 
-    def _fits(self, node: Node) -> bool:
+    def _has_room_for_a_shard(self, node: Node) -> bool:
         with self.world.passing(node) as admin:
             return bool(admin.value(HAS_ROOM))
 
@@ -148,7 +148,7 @@ class Shards(Explorer):
 
     def _take_shard(self, shard: Shard, node: Node) -> None:
         """Takes it above all that it made, where that can be said in the server's layout."""
-        if not self._fits(node):
+        if not self._has_room_for_a_shard(node):
             return
         shard.above = max(shard.above, self._largest_of(shard))
         with self.world.passing(node, DATABASE) as admin:
@@ -176,7 +176,7 @@ class Shards(Explorer):
             except Refused as refused:
                 if NOT_HERE not in refused.message and "no room" not in refused.message:
                     raise
-                if owner is session.node is self._owner(shard) and self._fits(session.node):
+                if owner is session.node is self._owner(shard) and self._has_room_for_a_shard(session.node):
                     raise Finding("shards", f"{owner} has lost shard {shard.number}: {refused}") from refused
                 if session.in_transaction:
                     raise
