@@ -108,6 +108,10 @@ def explore(machine: type[Explorer], number: int, deadline: float, output: Conne
     except BaseException as error:  # noqa: BLE001, whatever it is, it is reported
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
+        if not isinstance(error, Finding) and isinstance(Explorer.problem, Finding):
+            # Hypothesis says that it did not come again, or not in the same way.
+            Explorer.problem.__notes__ = getattr(error, "__notes__", [])
+            error = Explorer.problem
         notes = "\n".join(getattr(error, "__notes__", []))
         found = (
             error.oracle if isinstance(error, Finding) else type(error).__name__,
