@@ -70,7 +70,7 @@ pub fn next_in_order(last: &AtomicU64, now: u64) -> u64 {
     // One word: whoever reads it has the newest value of it, and nothing else depends on it.
     let mut before = last.load(Ordering::Relaxed);
     loop {
-        let next = now.max(before.wrapping_add(!Fault::OrderedUuidsRepeat.is_planted() as u64));
+        let next = now.max(before.wrapping_add(u64::from(!Fault::OrderedUuidsRepeat.is_planted())));
         match last.compare_exchange_weak(before, next, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => return next,
             Err(newer) => before = newer,

@@ -190,7 +190,7 @@ impl ClaimRules {
     fn new(layout: Option<&Layout>, identity: &Identity, settings: &Settings) -> ClaimRules {
         // On a server for tests each ID has its own time, so no session holds one from before.
         let holds_blocks = test_stream::stream().is_none();
-        let least = if Fault::MaxBlockIgnored.is_planted() { 64 } else { 1 };
+        let least: u64 = if Fault::MaxBlockIgnored.is_planted() { 64 } else { 1 };
         ClaimRules {
             node_bits: layout.and_then(|layout| identity.node_bits(layout).ok()),
             lead: layout.map_or(LeadLimit::of_ticks(0), |layout| {
