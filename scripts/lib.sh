@@ -308,6 +308,8 @@ make_private_server() {
 # cargo-pgrx picks the feature of its version. Its files come to lie under the directory as they are to lie under /. The
 # same sources and compilers give the same bytes, wherever they lie.
 build_extension() (
+    [[ -z $FEATURES || $1 == "$CACHE"/* ]] || fail "ID_GEN_FEATURES=$FEATURES is for private servers" \
+        "A library that others load is built without: unset ID_GEN_FEATURES."
     step "Building id_gen for $("$1" --version) ($1)"
     without_paths
     PGRX_BUILD_FLAGS=--ignore-rust-version PGRX_PG_CONFIG_PATH=$1 "$CARGO_PGRX" pgrx package --pg-config "$1" --out-dir "$2" \
