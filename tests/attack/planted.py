@@ -25,10 +25,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
+from attack.faults import ROOT, faults
 from harness import Server
-from harness.planted import ROOT, faults
 
-ATTACK = Path(__file__).with_name("attack.py")
 RESULTS = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target") / "attack"
 MINUTES = float(os.environ.get("MINUTES") or 20)
 MODE = os.environ.get("MODE") or "preloaded"
@@ -37,7 +36,8 @@ MODE = os.environ.get("MODE") or "preloaded"
 PATIENCE_S = 600.0
 STOP_S = 120.0
 
-FOUND = re.compile(r"found: (.+)")
+# Oracles have names of lower-case words. Others are errors of the attack itself.
+FOUND = re.compile(r"found: (?!attacker$)([a-z ]+)")
 # An attack without a fault.
 NONE = "none"
 
@@ -93,7 +93,7 @@ class Journal:
 
 def search(fault: str, server: str) -> Result:
     """Runs the attack on servers with a fault, until it finds it or its time is over."""
-    seed = int(os.environ.get("SEED") or secrets.randbelow(2**31))
+    seed = int(os.environ.get("SEED") or secrets.randbelow(1_000_000))
     env = {key: value for key, value in os.environ.items() if key != "ID_GEN_PLANTED"}
     env |= {"MINUTES": f"{MINUTES:g}", "SEED": str(seed)}
     if fault != NONE:
@@ -101,7 +101,7 @@ def search(fault: str, server: str) -> Result:
     log = RESULTS / f"{fault}.log"
     began = time.monotonic()
     with log.open("wb") as output:
-        attack = subprocess.Popen([sys.executable, str(ATTACK)], env=env, stdout=output, stderr=subprocess.STDOUT)
+        attack = subprocess.Popen([sys.executable, "-m", "attack"], env=env, stdout=output, stderr=subprocess.STDOUT)
         try:
             status: int | None = attack.wait(MINUTES * 60 + PATIENCE_S)
         except subprocess.TimeoutExpired:

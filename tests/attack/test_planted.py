@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from attack.faults import LIST, ROOT, Fault, faults, known_oracles
 from harness import Server
-from harness.planted import LIST, ROOT, Fault, faults, known_oracles
 
 # What is looked at is the same for every server.
 pytestmark = pytest.mark.any_server
