@@ -101,7 +101,14 @@ def search(fault: str, server: str) -> Result:
     log = RESULTS / f"{fault}.log"
     began = time.monotonic()
     with log.open("wb") as output:
-        attack = subprocess.Popen([sys.executable, "-m", "attack"], env=env, stdout=output, stderr=subprocess.STDOUT)
+        # A group of its own, to be stopped as a whole.
+        attack = subprocess.Popen(
+            [sys.executable, "-m", "attack"],
+            env=env,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         try:
             status: int | None = attack.wait(MINUTES * 60 + PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -127,11 +134,11 @@ def search(fault: str, server: str) -> Result:
 def stop(attack: subprocess.Popen[bytes]) -> None:
     """Lets an attack that still runs stop its servers."""
     if attack.poll() is None:
-        attack.send_signal(signal.SIGINT)
+        os.killpg(attack.pid, signal.SIGINT)
         try:
             attack.wait(STOP_S)
         except subprocess.TimeoutExpired:
-            attack.kill()
+            os.killpg(attack.pid, signal.SIGKILL)
             attack.wait()
 
 
