@@ -41,10 +41,6 @@ faults! {
     /// Action: lower `id_gen.max_lead` on a standby, generate far ahead of the clock on its primary, promote the standby.
     /// Oracle: duplicate.
     PromotionIgnoresReplayed,
-    /// A start ignores the time of the last replayed commit.
-    ///
-    /// Action: remove the replayed page, set the clock back, promote. Oracle: duplicate.
-    StartIgnoresLastCommit,
     /// A start uses the clock and ignores the reservation's file.
     ///
     /// Action: set the clock back between a stop or crash and the start. Oracle: duplicate.

@@ -302,8 +302,7 @@ fn context(
         boot: durable::boot(),
         clock,
         // Of the machine's clock, which says nothing of that of a server for tests.
-        last_replayed_ms: server::last_replayed_ms()
-            .filter(|_| !is_for_tests && !Fault::StartIgnoresLastCommit.is_planted()),
+        last_replayed_ms: server::last_replayed_ms().filter(|_| !is_for_tests),
         replayed,
         max_lead_ms,
         upgraded_ms: durable::upgrade::time_ms(clock)?,
