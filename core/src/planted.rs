@@ -112,7 +112,8 @@ faults! {
     SharedBlockOneShort,
     /// Sessions hold blocks although `id_gen.max_block` is 1.
     ///
-    /// Action: set `id_gen.max_block` to 1, generate in bulk and in another session within a tick. Oracle: order.
+    /// Action: set `id_gen.max_block` to 1; within a long tick, generate several IDs in a transaction, one in another session,
+    /// and one more in the transaction. Oracle: order.
     MaxBlockIgnored,
     /// A session that loads the library during a parallel operation initializes the server with defaults.
     ///
