@@ -95,7 +95,7 @@ def search(fault: str, server: str) -> Result:
     """Runs the attack on servers with a fault, until it finds it or its time is over."""
     seed = int(os.environ.get("SEED") or secrets.randbelow(1_000_000))
     env = {key: value for key, value in os.environ.items() if key != "ID_GEN_PLANTED"}
-    env |= {"MINUTES": f"{MINUTES:g}", "SEED": str(seed)}
+    env |= {"MINUTES": f"{MINUTES:g}", "SEED": str(seed), "SHRINK": "0"}
     if fault != NONE:
         env["ID_GEN_PLANTED"] = fault
     log = RESULTS / f"{fault}.log"
