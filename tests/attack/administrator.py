@@ -88,7 +88,8 @@ class Administrator:
             raise Finding("way out", f"nothing to type: {refused}")
         for statement in statements:
             self.type(node, database, statement)
-        if re.search(r"\brestart( the server)?\b", hint, re.IGNORECASE):
+        # `RESTART WITH` of a sequence is no restart of the server.
+        if re.search(r"\brestart( the server)?\b", STATEMENT.sub("", hint), re.IGNORECASE):
             self._world.stop(node, "fast")
             self._world.start(node)
 

@@ -15,7 +15,6 @@ from attack.world import DATABASE, Node, Refused, Session
 SCHEMA = """
 CREATE TABLE outbox (id bigint PRIMARY KEY DEFAULT snowflake_next(), note text);
 CREATE TABLE guarded (id bigint PRIMARY KEY DEFAULT snowflake_next(), note text);
-CREATE TRIGGER guard AFTER INSERT OR UPDATE ON guarded FOR EACH ROW EXECUTE FUNCTION snowflake_guard('id');
 GRANT SELECT, INSERT ON outbox, guarded TO clerk;
 CREATE FUNCTION polled_outbox(OUT horizon bigint, OUT ids bigint[]) LANGUAGE plpgsql STABLE AS
     $$BEGIN SELECT public.snowflake_safe_horizon(), ARRAY(SELECT id FROM public.outbox
@@ -30,6 +29,11 @@ POLLS = (
     " SELECT snowflake_safe_horizon(), coalesce(array_agg(id), '{{}}') FROM seen",
     "SELECT horizon, ids FROM public.polled_{table}()",
 )
+# It is made when it is needed: an extension is not dropped as long as a trigger depends on it.
+GUARD = """
+CREATE OR REPLACE TRIGGER guard AFTER INSERT OR UPDATE ON public.guarded
+    FOR EACH ROW EXECUTE FUNCTION public.snowflake_guard('id')
+"""
 WRITES = (
     "INSERT INTO public.{table} (note) VALUES ('one') RETURNING id",
     "INSERT INTO public.{table} (note) SELECT 'many' FROM generate_series(1, 100) RETURNING id",
@@ -143,7 +147,7 @@ class Horizon(Explorer):
             self.insist(other, self._writing(table, WRITES[0]))
             try:
                 writer.run("BEGIN")
-                ahead = self._make_ahead(node, 2) if first == "ahead" else None
+                ahead = self._make_ahead(node, 2) if first == "ahead" and self._has_guard(node) else None
                 if ahead is not None:
                     writer.run("INSERT INTO public.guarded (id) VALUES (%s)", ahead)
                 self._writing(table, WRITES[0])(writer)
@@ -170,6 +174,8 @@ class Horizon(Explorer):
         session = self.world.session(which)
         # It does not fire where replication applies rows.
         if not self._early or session.run("SHOW session_replication_role") == [("replica",)]:
+            return
+        if not self._has_guard(session.node):
             return
         snowflake = self._early.pop(number % len(self._early))
 
@@ -245,6 +251,16 @@ class Horizon(Explorer):
             self._heard(session, table, horizon, ids)
 
         return call
+
+    def _has_guard(self, node: Node) -> bool:
+        """Puts the trigger on the table, if no transaction is in the way."""
+        with self.world.passing(node, DATABASE) as admin:
+            admin.run("SET lock_timeout = '200ms'")
+            has_guard = "SELECT FROM pg_trigger WHERE tgrelid = 'public.guarded'::regclass AND tgname = 'guard'"
+            try:
+                return bool(admin.run(has_guard)) or admin.run(GUARD) == []
+            except Refused:
+                return False
 
     def _make_ahead(self, node: Node, ahead_s: int) -> int | None:
         """An ID of a server that has no part in this, and whose clock is ahead; None if the layout has no such."""

@@ -214,7 +214,7 @@ class Sessions(Explorer):
             self.insist(plain, generate)
         if not ids:
             return
-        self.ask(session, lambda session: self._compare_settings(session, question, [0, 1, 175928847299117063, *ids]))
+        self.ask(session, lambda session: self._compare_settings(session, question, [0, 1, 1 << 42, *ids]))
 
     @use("parallel workers", which=NUMBER, function=st.sampled_from(["generating_process", "reading_process"]),
          mode=st.sampled_from(["on", "regress"]))  # fmt: skip
@@ -239,7 +239,7 @@ class Sessions(Explorer):
         self.world.stop(node, "fast")
         self.world.start(node)
         session = self.world.open(node, DATABASE, **{PARALLEL: mode})
-        self.ask(session, lambda session: self._compare_settings(session, question, [0, 1, 175928847299117063]))
+        self.ask(session, lambda session: self._compare_settings(session, question, [0, 1, 1 << 42]))
         self.look_at_first_ids(node)
 
     def _compare_settings(self, session: Session, question: str, ids: list[int]) -> None:

@@ -115,7 +115,7 @@ SETTINGS_OF_DATABASES = (
     "GRANT USAGE ON SEQUENCE {sequence} TO clerk",
     "GRANT INSERT ON {table} TO clerk",
 )
-SET_TO = ("returned", "next", "stored", "last value", "higher", "half", "first")
+SET_TO = ("higher", "returned", "half", "next", "stored", "last value", "first")
 # What costs no number, and what costs those that the server holds.
 WITHOUT_GAP = ("rename", "set schema", "fast", "smart", "other sequence", "reload")
 WITH_GAP = ("immediate", "kill9")
@@ -155,6 +155,7 @@ class Tickets(Explorer):
 
     def __init__(self) -> None:
         self._calls = itertools.count()
+        self._was_lowered = False
         self._known: dict[tuple[str, int, int], Known] = {}
         super().__init__()
         self.world.on_copy.append(self._copy_tickets)
@@ -182,13 +183,14 @@ class Tickets(Explorer):
             # PostgreSQL's own function repeats what is above the number that was set.
             self._let_repeat(session.node, session.database, sequence, looked.known)
 
-        call = self._counting(sequence, looked, count)
+        call, node, database = self._counting(sequence, looked, count), session.node, session.database
         if looked.cache > 1:
             # Numbers that a session has in advance would come after what is set later.
-            with self.world.passing(session.node, session.database) as session:
+            with self.world.passing(node, database) as session:
                 self.ask(session, call)
         else:
             self.ask(session, call)
+        self._take(node, database, sequence, FORMS[0])
 
     def _counting(self, sequence: Sequence, looked: Looked, count: int) -> Callable[[Session], None]:
         """A call that takes numbers of the sequence itself, and adds them."""
@@ -208,7 +210,7 @@ class Tickets(Explorer):
         return call
 
     @action("setval", which=NUMBER, sequence=SEQUENCE, to=st.sampled_from(SET_TO),
-            then=st.sampled_from(["ticket", "both", "nothing", "discard"]),
+            then=st.sampled_from(["both", "both", "ticket", "nothing", "discard"]),
             form=st.sampled_from(FORMS[:5]))  # fmt: skip
     def set_sequence(self, which: int, sequence: Sequence, to: str, then: str, form: str) -> None:
         node, database = self._place(which)
@@ -239,6 +241,7 @@ class Tickets(Explorer):
                 raise
             largest = value if is_called else value - 1
             known.lowered = largest if largest < returned else None
+            self._was_lowered |= known.lowered is not None
             if then == "discard":
                 admin.run(f"SELECT ticket_discard('public.{sequence.name}')")
                 known.remembered = None
@@ -323,7 +326,7 @@ class Tickets(Explorer):
 
     @action("GRANT", which=NUMBER, sequence=SEQUENCE, change=st.sampled_from(SETTINGS_OF_DATABASES),
             end=st.sampled_from(["COMMIT", "ROLLBACK"]), form=st.sampled_from(FORMS[:5]))  # fmt: skip
-    def change_privileges_of_sequence(self, which: int, sequence: Sequence, change: str, end: str, form: str) -> None:
+    def grant_meanwhile(self, which: int, sequence: Sequence, change: str, end: str, form: str) -> None:
         """Privileges are changed in a transaction that is open for a while, while it and others take tickets."""
         node, database = self._place(which)
         if self._look(node, database, sequence) is None:
@@ -338,7 +341,7 @@ class Tickets(Explorer):
             self._end_of(granting, self._taking(sequence, form))
             self._take(node, database, sequence, form)
             self._end_of(granting, self._taking(sequence, FORMS[0]))
-            if granting.in_transaction:
+            if granting.is_open and granting.in_transaction:
                 granting.run(end)
         self._forget_all(node)
 
@@ -462,8 +465,8 @@ class Tickets(Explorer):
             for database_oid, oid, token, increment, start, cycles, cache in rows:
                 is_new = (node.name, database_oid, oid) not in self._known
                 known = self._of(node, database_oid, oid)
-                if is_new and any(each.lowered is not None for each in self._known.values()):
-                    # A copy of a database whose sequence is set to a lower number just now.
+                if is_new and self._was_lowered:
+                    # It may be of a dump that was made while its original's was set to a lower number.
                     known.lowered = admin.value(f"SELECT last_value FROM public.{sequence.name}")
                 return Looked(known, token, increment, start, cycles, cache)
         return None
