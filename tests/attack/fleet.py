@@ -107,10 +107,17 @@ class Fleet(Explorer):
 
     def end_step(self) -> None:
         self.world.look_at_clients()
+        if any(client.is_alive() for client in self.world.clients.values()):
+            self._note_uses()
         super().end_step()
+
+    def _note_uses(self) -> None:
+        for feature in ("snowflakes", "shards", "tickets"):
+            self.meetings.note("use", feature)
 
     def use_everything(self) -> None:
         """Each server is asked for everything, whatever it answers."""
+        self._note_uses()
         for member in list(self.world.members):
             if member.able:
                 for call in self.world.calls(member):
