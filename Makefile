@@ -1,8 +1,8 @@
 # One word for each thing to do here; the work is in scripts/. Each target sets up what it needs on this machine.
 
-export PG PG_CONFIG MODE WORKERS KEEP WRITE QUICK SEED MINUTES ONLY IDS CALLS DSN RECORDING MARKERS TESTS RUNS LOAD FRESH
+export PG PG_CONFIG MODE WORKERS KEEP WRITE QUICK SEED MINUTES ONLY IDS CALLS DSN RECORDING MARKERS TESTS RUNS LOAD FRESH FAULTS
 
-.PHONY: help all demo demo-fleet dashboard test test-all test-upgrade test-host torture torture-fleet attack flaky memory robust fuzz release-check \
+.PHONY: help all demo demo-fleet dashboard test test-all test-upgrade test-host torture torture-fleet attack attack-planted flaky memory robust fuzz release-check \
 	bench docs lint licences install deb deb-arm64 test-deb test-arm64 image-tree dist dist-vendored clean
 
 help: ## Show this list
@@ -44,6 +44,9 @@ torture: ## Crash, step and promote servers for minutes, then look for duplicate
 
 attack: ## Explore servers, sessions and features at random, until a violation is found (SEED=, MINUTES=4, ONLY=)
 	@scripts/run -m attack
+
+attack-planted: ## Plant faults, one after the other, and see that the attack finds each (FAULTS=, MINUTES= for each, SEED=; FRESH=1)
+	@scripts/attack-planted
 
 flaky: ## Repeat tests beside load, and count failures (TESTS='path -k name', RUNS=20, LOAD=8, PG=, MODE=; FRESH=1)
 	@scripts/flaky

@@ -6,8 +6,8 @@
 # What the steps make outside the tree lies in one cache directory, which `make clean` deletes. The tree itself may be
 # closed to the user `postgres`, so nothing that a server reads lies in the tree.
 #
-# Sourced by the commands beside it. It reads ID_GEN_CACHE, PG (a major version, or for example 18-cassert) and PG_CONFIG
-# (an installed server).
+# Sourced by the commands beside it. It reads ID_GEN_CACHE, PG (a major version, or for example 18-cassert), PG_CONFIG
+# (an installed server) and ID_GEN_FEATURES (features of Cargo.toml that the extension is built with in addition).
 
 set -euo pipefail
 shopt -s inherit_errexit
@@ -75,6 +75,10 @@ of_cargo() { sed -n "s/^$1 = \[\?\"\(.*\)\"\]\?$/\1/p" Cargo.toml; }
 
 # The versions of PostgreSQL that Cargo.toml has a feature for, the oldest first.
 mapfile -t SUPPORTED < <(sed -n 's/^pg\([0-9]\+\) = .*/\1/p' Cargo.toml)
+
+# A build with other features has a private server of its own, so that nobody takes it for the normal one.
+FEATURES=${ID_GEN_FEATURES:-}
+WITH_FEATURES=${FEATURES:+-${FEATURES//[^a-z0-9_]/-}}
 
 # need_supported: refuses a PostgreSQL that the code is not for, in one line, before anything is built.
 need_supported() {
@@ -277,7 +281,7 @@ make_private_server() {
     local source copy stamp tree
     # Who calls this in a condition has no `set -e`.
     source=$(pg_config_for "$1") || return
-    copy=$CACHE/pg$1${PG_CONFIG:+-given}
+    copy=$CACHE/pg$1${PG_CONFIG:+-given}$WITH_FEATURES
     if [[ $source == "$copy"/* ]]; then
         echo "$source"
         return
@@ -304,9 +308,12 @@ make_private_server() {
 # cargo-pgrx picks the feature of its version. Its files come to lie under the directory as they are to lie under /. The
 # same sources and compilers give the same bytes, wherever they lie.
 build_extension() (
+    [[ -z $FEATURES || $1 == "$CACHE"/* ]] || fail "ID_GEN_FEATURES=$FEATURES is for private servers" \
+        "A library that others load is built without: unset ID_GEN_FEATURES."
     step "Building id_gen for $("$1" --version) ($1)"
     without_paths
-    PGRX_BUILD_FLAGS=--ignore-rust-version PGRX_PG_CONFIG_PATH=$1 "$CARGO_PGRX" pgrx package --pg-config "$1" --out-dir "$2" "${@:3}" >&2
+    PGRX_BUILD_FLAGS=--ignore-rust-version PGRX_PG_CONFIG_PATH=$1 "$CARGO_PGRX" pgrx package --pg-config "$1" --out-dir "$2" \
+        ${FEATURES:+--features "$FEATURES"} "${@:3}" >&2
 )
 
 # without_paths: from here on compilers name sources by where they lie within the project, and crates by their names. Of two
@@ -343,6 +350,7 @@ build_once() {
     fi
     kept=$ID_GEN_BUILDS/$("$1" --version | sed 's/[^0-9]*\([0-9]*\).*/pg\1/')
     [[ $("$1" --configure) != *--enable-cassert* ]] || kept+=-cassert
+    kept+=$WITH_FEATURES
     lib=$("$1" --pkglibdir)
     extension=$("$1" --sharedir)/extension
     (

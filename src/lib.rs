@@ -43,6 +43,7 @@ mod tickets;
 use error::{log_limit, report};
 use fleet::registrar;
 use generate::keeper;
+use id_gen_core::planted;
 use pg::{backtrace, server};
 use shared::memory;
 
@@ -65,6 +66,9 @@ pub extern "C-unwind" fn _PG_init() {
         report::log(&durable::invalid_layout(invalid), PgLogLevel::WARNING);
     }
     log_limit::install();
+    if let Some(fault) = planted::name() {
+        report::log_line(format!("id_gen: this build is not for use: it has the fault {fault}"));
+    }
     memory::request();
     keeper::WORKER.request();
     registrar::request();

@@ -9,10 +9,13 @@
 //! writes, and has only one writer at a time.
 
 use crate::clock::{ClockMonitor, ClockReading};
-use crate::frontier::{ClaimError, ClaimSize, Frontier, Limits, Run, SequenceStart, tick_end};
+use crate::frontier::{
+    ClaimError, ClaimSize, Frontier, Limits, Run, SequenceStart, UNRESERVED, tick_end,
+};
 use crate::identity::Identity;
 use crate::layout::Layout;
 use crate::lead::LeadLimit;
+use crate::planted::Fault;
 use crate::startup::StartPoint;
 
 /// How far ahead of need the reservation is written: 3 s, so that a keeper that comes by every
@@ -84,7 +87,9 @@ impl Allocator {
         lead: LeadLimit,
         sequence_start: SequenceStart,
     ) -> Result<Run, ClaimError> {
-        let limits = Limits { lead, reserved_end: self.reserved_end, sequence_start };
+        let reserved_end =
+            if Fault::ClaimsUnreserved.is_planted() { UNRESERVED } else { self.reserved_end };
+        let limits = Limits { lead, reserved_end, sequence_start };
         self.frontier.claim(layout, now_tick, size, &limits)
     }
 
@@ -164,7 +169,11 @@ impl Allocator {
     /// As [`Allocator::release`], where shards have handed out what is below a position.
     pub fn release_above(&mut self, layout: &Layout, made_end: u64) -> i64 {
         let made_end = made_end.checked_sub(1).map_or(0, |last| tick_end(layout, last));
-        self.reserve(layout, self.reserved_end.min(self.end_of_tick(layout).max(made_end)));
+        let own_end = match Fault::StopForgetsLastTick.is_planted() {
+            true => self.frontier.position(),
+            false => self.end_of_tick(layout),
+        };
+        self.reserve(layout, self.reserved_end.min(own_end.max(made_end)));
         self.reserved_until_ms(layout)
     }
 

@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::layout::Layout;
+use crate::planted::Fault;
 
 /// IDs of one tick, claimed and not yet handed out.
 #[repr(C)]
@@ -37,14 +38,17 @@ impl Block {
     /// Takes the next ID, if the block is still good at this time and generation.
     #[inline(always)]
     pub fn take(&self, now_ns: u64, generation: u64) -> Option<u64> {
-        if self.left_ns(now_ns) == 0 { None } else { self.take_within_tick(generation) }
+        let is_over = self.left_ns(now_ns) == 0 && !Fault::BlockOutlivesTick.is_planted();
+        if is_over { None } else { self.take_within_tick(generation) }
     }
 
     /// Takes the next ID of a block whose tick is known not to be over, if the generation is still
     /// its own.
     #[inline(always)]
     pub fn take_within_tick(&self, generation: u64) -> Option<u64> {
-        if self.is_empty() || self.generation.load(Relaxed) != generation {
+        let is_ended = self.generation.load(Relaxed) != generation
+            && !Fault::BlockOutlivesGeneration.is_planted();
+        if self.is_empty() || is_ended {
             return None;
         }
         let id = self.next_id.load(Relaxed);

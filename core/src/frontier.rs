@@ -12,6 +12,7 @@
 
 use crate::layout::Layout;
 use crate::lead::LeadLimit;
+use crate::planted::Fault;
 
 /// Where the sequence of a fresh tick starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,7 +198,9 @@ impl Frontier {
     #[inline]
     pub(crate) fn next_start(self, layout: &Layout, now_tick: u64, how: SequenceStart) -> u64 {
         let tick_start = layout.first_position(now_tick);
-        if self.0 > tick_start {
+        let is_left = Fault::ClockBackFollowed.is_planted()
+            && layout.tick_of(self.0) > now_tick + 4_000 / u64::from(layout.tick_ms());
+        if self.0 > tick_start && !is_left {
             return self.0;
         }
         match how {

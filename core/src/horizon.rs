@@ -25,6 +25,7 @@ use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::layout::Layout;
+use crate::planted::Fault;
 
 /// The lowest ID of a session's transaction, if it has any. All-zero bytes are one that has none.
 #[repr(transparent)]
@@ -48,7 +49,7 @@ impl Pending {
     #[inline]
     pub fn publish(&self, id: i64) -> bool {
         let first_id = self.first_id();
-        if first_id.is_none_or(|first_id| id < first_id) {
+        if first_id.is_none_or(|first_id| id < first_id && !Fault::PendingKeepsFirst.is_planted()) {
             self.0.store(id ^ NONE, Release);
         }
         first_id.is_none()
@@ -220,7 +221,9 @@ impl Floor {
         if look.changes != self.changes {
             return Err(Outdated);
         }
-        let of_database = prepared.iter().filter(|entry| entry.database == database);
+        let of_database = prepared
+            .iter()
+            .filter(|entry| entry.database == database && !Fault::PreparedNotPending.is_planted());
         let horizon = of_database
             .map(|entry| entry.first_id)
             .chain(least_pending)
@@ -319,7 +322,9 @@ impl Reader {
     /// The largest horizon that a snapshot is good for.
     fn known_for(&self, own: &Snapshot) -> Option<i64> {
         let mut known = self.known.iter().rev();
-        known.find(|(_, after)| own.sees_all_of(after)).map(|(horizon, _)| *horizon)
+        known
+            .find(|(_, after)| own.sees_all_of(after) || Fault::HorizonIgnoresSnapshot.is_planted())
+            .map(|(horizon, _)| *horizon)
     }
 
     /// The answer for a statement with this snapshot, if it is settled: the largest horizon that its snapshot is good

@@ -8,6 +8,7 @@
 //! ([`LeadLimit::end`]), the wait ([`LeadLimit::due_tick`]), status and checks ([`Lead`]).
 
 use crate::layout::Layout;
+use crate::planted::Fault;
 
 /// The largest `id_gen.max_lead`: a day, so that a server whose clock was hours ahead can go on.
 pub const LARGEST_MAX_LEAD_MS: u32 = 86_400_000;
@@ -123,6 +124,9 @@ impl Lead {
         let needed_ms = self.lead_ms.saturating_add(self.reserve_ms.into());
         let comfortable_ms = (self.lead_ms as f64 / HIGH_SHARE) as i64;
         let max_lead_s = (needed_ms.max(comfortable_ms) / 1000 + 1).min(largest_s);
+        if Fault::HintTooSmall.is_planted() {
+            return Some(max_lead_s / 2);
+        }
         let max_lead_ms = max_lead_s * 1000;
         (max_lead_ms >= needed_ms && max_lead_ms > self.max_lead_ms.into()).then_some(max_lead_s)
     }

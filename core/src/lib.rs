@@ -37,6 +37,7 @@
 //! | [`observe`] | an ID from elsewhere, which all that are made after it are above |
 //! | [`horizon`] | below which ID everything is committed |
 //! | [`test_server`] | the clock, the random bits and the mark of a server for tests |
+//! | [`planted`] | faults that a build for tests can be given, to prove that they are found
 //! | [`profile`] | what a column of IDs tells about how they were made |
 //! | [`sql_text`] | giving a column another name in a statement that PostgreSQL has written out
 //! | [`offsets`] | sequences of several servers whose numbers never meet |
@@ -82,6 +83,7 @@ pub mod observe;
 pub mod offsets;
 pub mod ordered;
 pub mod plan;
+pub mod planted;
 pub mod presets;
 pub mod profile;
 pub mod random_id;

@@ -8,6 +8,8 @@
 use std::hint::select_unpredictable;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::planted::Fault;
+
 /// Bits of the random amount added within a step: 2^40 guesses for the next one, and 2^21 or more a step before the
 /// random part is likely to be used up.
 const INCREMENT_BITS: u32 = 40;
@@ -41,6 +43,9 @@ impl<const RANDOM_BITS: u32> Generator<RANDOM_BITS> {
     /// random bits.
     #[inline(always)]
     pub fn next(&mut self, step: u64, random: u64) -> Payload {
+        if Fault::UuidsFollowClockBack.is_planted() {
+            self.step = self.step.min(step);
+        }
         // In a loop about every second call comes in a new step: no branch could be predicted.
         self.random = select_unpredictable(
             step > self.step,
@@ -65,7 +70,7 @@ pub fn next_in_order(last: &AtomicU64, now: u64) -> u64 {
     // One word: whoever reads it has the newest value of it, and nothing else depends on it.
     let mut before = last.load(Ordering::Relaxed);
     loop {
-        let next = now.max(before.wrapping_add(1));
+        let next = now.max(before.wrapping_add(u64::from(!Fault::OrderedUuidsRepeat.is_planted())));
         match last.compare_exchange_weak(before, next, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => return next,
             Err(newer) => before = newer,

@@ -8,6 +8,7 @@ use crate::clock::{ClockMonitor, ClockReading};
 use crate::directory::Directory;
 use crate::fleet::Number;
 use crate::layout::Layout;
+use crate::planted::Fault;
 use crate::replicated::Replayed;
 use crate::reservation::Record;
 
@@ -199,7 +200,7 @@ fn above_all_sources(
     context: &StartupContext,
 ) -> StartPoint {
     let sources = [
-        record.map(|record| record.until_ms),
+        record.map(|record| record.until_ms).filter(|_| !Fault::StartIgnoresFile.is_planted()),
         replayed_ms(record, context),
         context.last_replayed_ms.map(|replayed_ms| above(replayed_ms, context)),
         // The old cluster of an upgrade was down when `pg_upgrade` filled the new one.
@@ -212,6 +213,12 @@ fn above_all_sources(
 /// The bound that was replayed here, in Unix milliseconds, unless the record takes precedence over it.
 pub fn replayed_ms(record: Option<&Record>, context: &StartupContext) -> Option<i64> {
     let replayed = context.replayed?;
+    let is_own_timeline = replayed.timeline == context.timeline;
+    if is_own_timeline && Fault::StartIgnoresReplayed.is_planted()
+        || !is_own_timeline && Fault::PromotionIgnoresReplayed.is_planted()
+    {
+        return None;
+    }
     let is_accounted = record.is_some_and(|record| is_accounted(record, replayed, context));
     (!is_accounted).then_some(replayed.until_ms)
 }
@@ -241,6 +248,9 @@ fn is_own_of_earlier_timeline(record: &Record, context: &StartupContext) -> bool
 
 /// Whether another server reserved IDs on this timeline. What this one reserves is in its record before it is in the log.
 fn is_reserved_by_another(record: Option<&Record>, context: &StartupContext) -> bool {
+    if Fault::StandbyWithoutSignal.is_planted() {
+        return false;
+    }
     let is_recorded = record.is_some_and(|record| is_same_timeline(record, context));
     !is_recorded && context.replayed.is_some_and(|replayed| replayed.timeline == context.timeline)
 }
@@ -248,7 +258,8 @@ fn is_reserved_by_another(record: Option<&Record>, context: &StartupContext) -> 
 /// The directory in which a record of this timeline was written, and this server's own, if they differ.
 fn copied(record: &Record, context: &StartupContext) -> Option<(Directory, Directory)> {
     let (original, copy) = record.directory.zip(context.directory)?;
-    (is_same_timeline(record, context) && !original.is_same(&copy)).then_some((original, copy))
+    let differ = !original.is_same(&copy) && !Fault::CopyNotCompared.is_planted();
+    (is_same_timeline(record, context) && differ).then_some((original, copy))
 }
 
 /// Refuses a copy that may generate with the worker ID of its original, now or once it has a worker ID: a server that has
@@ -288,6 +299,9 @@ fn may_repeat(record: &Record, number: Option<Number>, context: &StartupContext)
 
 /// Above the IDs of a server whose clock may have shown this time.
 fn above(latest_ms: i64, context: &StartupContext) -> i64 {
+    if Fault::StartWithoutMargin.is_planted() {
+        return latest_ms;
+    }
     latest_ms.saturating_add(i64::from(context.max_lead_ms)).saturating_add(UNSEEN_CLOCK_MARGIN_MS)
 }
 
@@ -315,7 +329,8 @@ fn after(record: &Record, context: &StartupContext) -> StartPoint {
     // the server was down.
     let same_boot = record.boot == context.boot && context.boot != UNKNOWN_BOOT;
     let trusted = if same_boot { record.clock } else { context.clock };
-    StartPoint { first_ms: record.until_ms, monitor: ClockMonitor::new(trusted) }
+    let first_ms = if Fault::StartIgnoresFile.is_planted() { i64::MIN } else { record.until_ms };
+    StartPoint { first_ms, monitor: ClockMonitor::new(trusted) }
 }
 
 fn check_layout(
@@ -324,7 +339,7 @@ fn check_layout(
     first_ms: i64,
 ) -> Result<(), StartupError> {
     let (old, new) = (record.layout, context.layout);
-    if old == new {
+    if old == new || Fault::LayoutNotCompared.is_planted() {
         return Ok(());
     }
     let end_of_old = old.tick_from(first_ms);

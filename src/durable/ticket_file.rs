@@ -3,6 +3,7 @@
 //!
 //! **Locking.** Whoever reads or writes it holds the reservation's write lock.
 
+use id_gen_core::planted::Fault;
 use id_gen_core::ticket::aside::{self, Aside, TICKET_FILE};
 
 use crate::durable::{file, place};
@@ -18,7 +19,9 @@ const TEMPORARY: &str = "id_gen/pgsql_tmp_tickets_writing";
 pub fn take() -> Result<Vec<Aside>, AsideLost> {
     let Some(bytes) = file::read(TICKET_FILE)? else { return Ok(Vec::new()) };
     let own = place::own()?;
-    file::remove(TICKET_FILE)?;
+    if !Fault::AsideUsedTwice.is_planted() {
+        file::remove(TICKET_FILE)?;
+    }
     let (place, asides) = aside::decode(&bytes).map_err(AsideLost::Damage)?;
     Ok(if place == own { asides } else { Vec::new() })
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use id_gen_core::planted::Fault;
 use id_gen_core::tsc::TscInterval;
 use pgrx::pg_sys;
 
@@ -104,7 +105,7 @@ pub fn take_shared(Backend { shared, slot }: Backend) -> Option<u64> {
             }
         }
         // Before it takes an ID, a transaction has to be pending with it or a lower one, as the block's first one is.
-        let begins = slot.publish(terms.first_id());
+        let begins = !Fault::SharedBlockNotPending.is_planted() && slot.publish(terms.first_id());
         let id = shared.block.take(&terms);
         match id {
             Some(_) => slot.note_claim(terms.now_tick, 1),
@@ -166,7 +167,7 @@ fn attach_or_adopt() -> Result<Backend, Error> {
 
 fn first_attach() -> Result<Backend, Error> {
     // Its leader commits the rows, so what it published would be pending with nobody.
-    if server::is_parallel_worker() {
+    if server::is_parallel_worker() && !Fault::ParallelWorkersGenerate.is_planted() {
         return Err(Reason::GenerateInParallel.into());
     }
     let shared = memory::attach()?;

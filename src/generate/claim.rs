@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use id_gen_core::frontier::{Bound, ClaimError, ClaimSize, Run};
 use id_gen_core::layout::Layout;
 use id_gen_core::lead::{LeadLimit, bulk_threshold};
+use id_gen_core::planted::Fault;
 use id_gen_core::time::unix_us;
 use id_gen_core::{block, shared_block};
 
@@ -150,7 +151,8 @@ fn next_block<E>(
     let id = claim.layout.id_at(claim.run.start, claim.node_bits);
     // Where blocks are of one ID, there is nothing to hold, and none to grow.
     if claim.max_block > 1 {
-        let (next, left) = (id.wrapping_add(claim.layout.stride()), claim.run.count - 1);
+        let left = claim.run.count - u64::from(!Fault::BlockOneTooLong.is_planted());
+        let next = id.wrapping_add(claim.layout.stride());
         slot.block.fill(claim.layout, next, left, claim.now_tick, claim.generation);
     }
     Ok(id)
@@ -176,7 +178,9 @@ pub fn next_rows(size: ClaimSize) -> Result<Claim, Error> {
 fn next_run(size: ClaimSize, by_row: bool) -> Result<Claim, Error> {
     let backend = backend::attach()?;
     test_server::before_snowflake()?;
-    backend.slot.drop_block();
+    if !Fault::BlockKeptAtBatch.is_planted() {
+        backend.slot.drop_block();
+    }
     claim(backend, Request::new(size, by_row), clock::wall_ns())
 }
 

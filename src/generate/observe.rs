@@ -10,6 +10,7 @@
 
 use id_gen_core::layout::Layout;
 use id_gen_core::observe::{Denied, first_above};
+use id_gen_core::planted::Fault;
 use id_gen_core::time::{unix_ms, unix_us};
 use pgrx::prelude::*;
 
@@ -129,7 +130,9 @@ fn attempt(
         .observe(layout, identity, position, now_tick, rules.lead)
         .map_err(Obstacle::Denied)?;
     let all_above = allocator.all_above(layout).max(id);
-    shared.raise_shards_above(layout, all_above);
+    if !Fault::ObserveIgnoresShards.is_planted() {
+        shared.raise_shards_above(layout, all_above);
+    }
     shared.end_blocks_below(state, all_above);
     Ok(())
 }

@@ -8,6 +8,7 @@ use id_gen_core::fleet::Number;
 use id_gen_core::fleet::member::Witness;
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::Layout;
+use id_gen_core::planted::Fault;
 use id_gen_core::reservation::{Record, RecordedNode};
 use id_gen_core::startup::UNKNOWN_BOOT;
 
@@ -42,7 +43,9 @@ pub fn extend(shared: &SharedState, guard: &WriteGuard<'_>) -> Result<(), Error>
         next.until_ms = next.until_ms.max(shared.shards_reserved_until_ms(&state, &layout));
         (state.identity, next)
     };
-    write(shared, guard, layout, &identity, next)?;
+    if !Fault::ReservationNotExtended.is_planted() {
+        write(shared, guard, layout, &identity, next)?;
+    }
     let mut state = shared.lock();
     // What was written names the server's numbers. If they have changed since, nothing is reserved for
     // the new ones, and whoever needs an ID comes back here.

@@ -17,6 +17,7 @@ use id_gen_core::fleet::shard::{Member, Outcome, Purpose};
 use id_gen_core::frontier::{SequenceStart, end_ms, tick_end};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::{LeadLimit, bulk_threshold};
+use id_gen_core::planted::Fault;
 use id_gen_core::shards::{ClaimTerms, Denied, Owned, Place};
 use id_gen_core::time::unix_ms;
 use id_gen_core::tsc::TscInterval;
@@ -293,7 +294,8 @@ fn open(shared: &SharedState, layout: &Layout, number: Number) -> Result<(), Err
         Some(Basis::Fleet(_)) | None => {
             let (basis, first_ms) = ask_fleet(shared, layout, number, Purpose::Confirm)?;
             let mut state = shared.lock();
-            if state.shard_basis() == Some(basis) && place.epoch() == epoch {
+            let is_late = place.epoch() != epoch && !Fault::LateAnswerOpensShard.is_planted();
+            if state.shard_basis() == Some(basis) && !is_late {
                 state.shards.basis = Some(basis);
                 let first_ms = first_ms.max(owned.first_ms);
                 let first = layout.first_position(layout.tick_from(first_ms));
@@ -387,12 +389,13 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
         if state.shard_basis() != Some(basis) {
             return Err(ShardRefusal::NotHolding.into());
         }
-        if place.epoch() != epoch {
+        if place.epoch() != epoch && !Fault::LateAnswerOpensShard.is_planted() {
             return Err(ShardRefusal::Contended.into());
         }
         if declared && above.is_none() {
             check_is_owned(shared, number)?;
         }
+        let above_end = if Fault::ShardTakeIgnoresAbove.is_planted() { 0 } else { above_end };
         let end = shared.first_of_shard(&state, layout, place).max(above_end);
         let first_ms = first_ms.max(end_ms(layout, end)).max(layout.epoch_ms());
         let before = place.owned();
@@ -511,7 +514,9 @@ pub fn release(worker: i32) -> Result<i64, Error> {
         let mut state = shared.lock();
         let place = shared.shards().place(number).ok_or(ShardRefusal::Full(PLACES))?;
         let before = place.owned().map(|owned| (owned, place.is_open()));
-        place.close();
+        if !Fault::ReleasedShardOpen.is_planted() {
+            place.close();
+        }
         let above_ms = on_disk.map_or(i64::MIN, |entry| entry.above_ms);
         place.raise_closed(layout.first_position(layout.tick_from(above_ms)));
         place.raise_closed(state.shards.start);

@@ -7,6 +7,7 @@ use id_gen_core::allocator::Allocator;
 use id_gen_core::directory::Directory;
 use id_gen_core::identity::{Identity, IdentitySource};
 use id_gen_core::layout::Layout;
+use id_gen_core::planted::Fault;
 use id_gen_core::replicated::Replayed;
 use id_gen_core::reservation::Record;
 use id_gen_core::startup::{
@@ -238,6 +239,7 @@ fn start_point(
         // clock, the new ones go on there.
         let first_ms =
             old.map_or(start.first_ms, |old| start.first_ms.min(old.next_tick_ms(&context.layout)));
+        let above_ms = if Fault::ResetIgnoresAbove.is_planted() { i64::MIN } else { above_ms };
         return Ok(StartPoint { first_ms: first_ms.max(above_ms).max(others_ms), ..start });
     }
     let mut stored = match (durable::read(), identity.first_ms) {

@@ -17,6 +17,7 @@
 use std::ffi::CStr;
 use std::time::Duration;
 
+use id_gen_core::planted::Fault;
 use pgrx::pg_sys;
 
 use crate::error::{Error, Reason};
@@ -41,7 +42,8 @@ pub fn before_definition() {
     let is_parallel = transaction::is_parallel() && !server::is_starting_parallel_worker();
     let reason = if is_parallel {
         // Where there is no value, the default is the server's.
-        own().next().map(|_| Reason::LoadedInParallel)
+        let has_values = own().next().is_some() && !Fault::DefaultsInParallel.is_planted();
+        has_values.then_some(Reason::LoadedInParallel)
     } else {
         own()
             .find(|parameter| parameter.reset_source > pg_sys::GucSource::PGC_S_ARGV)

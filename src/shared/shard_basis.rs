@@ -10,6 +10,7 @@ use id_gen_core::frontier::{end_ms, tick_end};
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::observe::first_above;
+use id_gen_core::planted::Fault;
 use id_gen_core::shards::{Owned, Place};
 
 use crate::error::shards::ShardRefusal;
@@ -92,7 +93,10 @@ impl SharedState {
     pub fn open_shard(&self, state: &mut State, layout: &Layout, place: &Place, first: u64) {
         let Some(allocator) = state.allocator else { return };
         let own_end = allocator.end_of_tick(layout);
-        let first = first.max(own_end).max(state.shards.start);
+        let first = match Fault::ShardIgnoresReservation.is_planted() {
+            true => first,
+            false => first.max(own_end).max(state.shards.start),
+        };
         if place.is_open() {
             place.raise(first);
         } else {

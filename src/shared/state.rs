@@ -28,6 +28,7 @@ use id_gen_core::horizon::{self, Floor, Look, Outdated, Prepared, PreparedTable}
 use id_gen_core::identity::{Identity, IdentityError, IdentitySource};
 use id_gen_core::layout::Layout;
 use id_gen_core::lead::LeadLimit;
+use id_gen_core::planted::Fault;
 use id_gen_core::rate_limit::RateLimit;
 use id_gen_core::rate_window::{RateWindow, Sample};
 use id_gen_core::shared_block::SharedBlock;
@@ -189,12 +190,13 @@ impl ClaimRules {
     fn new(layout: Option<&Layout>, identity: &Identity, settings: &Settings) -> ClaimRules {
         // On a server for tests each ID has its own time, so no session holds one from before.
         let holds_blocks = test_stream::stream().is_none();
+        let least: u64 = if Fault::MaxBlockIgnored.is_planted() { 64 } else { 1 };
         ClaimRules {
             node_bits: layout.and_then(|layout| identity.node_bits(layout).ok()),
             lead: layout.map_or(LeadLimit::of_ticks(0), |layout| {
                 LeadLimit::of_ms(layout, settings.max_lead_ms)
             }),
-            max_block: if holds_blocks { settings.max_block.into() } else { 1 },
+            max_block: if holds_blocks { least.max(settings.max_block.into()) } else { 1 },
             sequence_start: settings.sequence_start,
         }
     }
@@ -282,6 +284,9 @@ impl State {
     /// `before_start` says where that was, if anything does.
     pub fn trusted_ms(&self, before_start: Option<ClockMonitor>) -> i64 {
         let reading = clock::both();
+        if Fault::DistrustedClockWritten.is_planted() {
+            return reading.wall_ms();
+        }
         let monitor = self.allocator.map(|allocator| allocator.monitor).or(before_start);
         unix_ms(monitor.map_or(reading.wall_ns, |it| it.trusted_ns(reading, self.max_jump_ns())))
     }
@@ -566,7 +571,7 @@ impl SharedState {
             return;
         };
         if taken > 0 {
-            let end = shared_run.start + taken;
+            let end = shared_run.start + taken - u64::from(Fault::SharedBlockOneShort.is_planted());
             allocator.raise(end);
             state.peaks.note(layout, shared_run.now_tick, end - 1);
         }
@@ -650,7 +655,9 @@ impl SharedState {
             let mut state = self.lock();
             // A step that no process has noticed yet is counted, and will be logged, before it is trusted.
             state.check_clocks().ok();
-            if let Some(allocator) = &mut state.allocator {
+            if let Some(allocator) = &mut state.allocator
+                && !Fault::AcceptClockForgotten.is_planted()
+            {
                 allocator.monitor = ClockMonitor::new(clock::both());
             }
             state.settings.max_lead_ms

@@ -15,6 +15,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
+use id_gen_core::planted::Fault;
 use id_gen_core::ticket::aside::KEY_WORDS;
 use id_gen_core::ticket::shared::{self, Answer, Used, Wanted};
 use id_gen_core::ticket::{Aside, Counter, Current, GivenBack, Pace, Run, Steps, Taken};
@@ -653,7 +654,7 @@ impl Tickets {
     /// the page does not say how often the sequence was set before. Numbers then follow the page, which is raised first if it
     /// lies below numbers that were returned.
     pub fn heed(&self, held: Held, page: &OnPage) -> Heed {
-        if page.origin.is_tickets() {
+        if page.origin.is_tickets() || Fault::TicketsIgnoreSetval.is_planted() {
             return Heed::Keep;
         }
         let origin = if self.has_registry() { Origin::Fleet } else { Origin::Server };
@@ -663,6 +664,12 @@ impl Tickets {
         let is_known = owned.has_heeded(page);
         owned.heeded = Some((page.counter, page.lsn));
         if is_known {
+            return Heed::Keep;
+        }
+        if Fault::TicketsKeptAtSameNext.is_planted()
+            && let Some(coming) = self.places[held.index].often.0.current.left()
+            && steps.next(page.counter) == Some(coming.first)
+        {
             return Heed::Keep;
         }
         let returned = match self.drop_ranges(&mut table, held.index) {
@@ -675,6 +682,7 @@ impl Tickets {
         owned.counts.last = returned;
         let next = steps.next(page.counter);
         match returned {
+            Some(_) if Fault::TicketsFollowBelow.is_planted() => Heed::Follow,
             Some(last) if next.is_some_and(|next| next <= last) => {
                 owned.heeded = None;
                 Heed::Raise(last, origin)

@@ -15,6 +15,7 @@ use crate::convert::place::{by_default, rows};
 use crate::error::{Error, Message};
 use crate::observe::catalog_queries::string;
 use crate::pg::fmgr::{Call, bigint, int8};
+use crate::pg::schema::qualified_for_caller;
 use crate::pg::text::{Text, in_error, in_server_encoding, literal};
 use crate::sql::function::sql_function;
 
@@ -136,7 +137,8 @@ sql_function! {
                     ))
                 }
             };
-            checked.push([found.oid.into_datum(), status.into_datum(), said.into_datum(), remedy.map(Text).into_datum()]);
+            let remedy = remedy.map(|remedy| Text(qualified_for_caller(&remedy, call.function())));
+            checked.push([found.oid.into_datum(), status.into_datum(), said.into_datum(), remedy.into_datum()]);
         }
         Ok(call.rows(checked))
     }
@@ -151,7 +153,12 @@ sql_function! {
         if new <= old {
             return Err(too_few(&schema, old, new).into());
         }
-        Ok(call.rows(steps(&literal(&schema.name), old, new, call.int8(3))))
+        let function = call.function();
+        let steps = steps(&literal(&schema.name), old, new, call.int8(3));
+        Ok(call.rows(steps.map(move |(step, node, statement, note)| {
+            let statement = Text(qualified_for_caller(&statement, function));
+            [step.into_datum(), node.into_datum(), statement.into_datum(), note.into_datum()]
+        })))
     }
 }
 
@@ -161,7 +168,7 @@ fn steps(
     old: i32,
     new: i32,
     above: Option<i64>,
-) -> impl Iterator<Item = [Option<pg_sys::Datum>; 4]> {
+) -> impl Iterator<Item = (i32, i32, String, &'static str)> {
     let ask = (1..=old).map(move |node| {
         let statement = format!("SELECT max(highest) FROM id_gen_offsets_plan({schema}, {node}, {old});");
         let note = "What it has come to. A number above that of every node, with room for what they need until step 3, is \"above\".";
@@ -199,9 +206,7 @@ fn steps(
         });
         fences.chain(sets).chain(checks)
     });
-    ask.chain(change).map(|(step, node, statement, note): (i32, i32, String, &str)| {
-        [step.into_datum(), node.into_datum(), Text(statement).into_datum(), note.into_datum()]
-    })
+    ask.chain(change)
 }
 
 /// What the arguments name: a schema, and some sequences of it, or all.

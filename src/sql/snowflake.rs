@@ -6,6 +6,7 @@
 //! [`crate::sql::snowflake_batch`].
 
 use id_gen_core::layout::{Field, Layout, Parts};
+use id_gen_core::planted::Fault;
 use id_gen_core::time::US_PER_MS;
 use id_gen_core::{inspect, presets};
 use pgrx::datum::Interval;
@@ -149,6 +150,9 @@ sql_function! {
 fn layout_argument(call: &Call, index: usize) -> Result<Layout, Error> {
     match call.text(index) {
         Some(text) => text.parse().map_err(|error| Reason::InvalidLayout(error).into()),
+        None if Fault::DecodesByDefault.is_planted() => {
+            presets::DEFAULT.parse().map_err(|error| Reason::InvalidLayout(error).into())
+        }
         None => readiness::layout(),
     }
 }
@@ -157,7 +161,7 @@ fn layout_argument(call: &Call, index: usize) -> Result<Layout, Error> {
 /// one.
 #[inline(always)]
 fn fast_layout(call: &Call) -> Option<&'static Layout> {
-    if call.len() != 1 {
+    if call.len() != 1 || Fault::DecodesByDefault.is_planted() {
         return None;
     }
     memory::attached()?.layout_if_valid()

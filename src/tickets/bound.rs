@@ -10,6 +10,7 @@ use crate::pg::sequence::{self, NoNumbers, OnPage, Sequence};
 use crate::pg::server;
 use crate::shared::tickets::{Key, Names};
 
+use id_gen_core::planted::Fault;
 use id_gen_core::ticket::Steps;
 
 /// Whether something has changed since sequences were looked up.
@@ -100,18 +101,20 @@ pub fn bind(oid: pg_sys::Oid) -> Result<Bound, Error> {
         }
         check(found)?;
         let on_page = found.on_page().map_err(|none| refusal(found, &none))?;
-        Ok(Bound {
-            key: Key {
-                database: server::database(),
-                database_written_by: sequence::database_written_by(),
-                sequence: oid.to_u32(),
-                file: found.file_number(),
-                definition: found.written_by,
-            },
-            names: names(found),
-            steps: found.definition.steps,
-            on_page,
-        })
+        let mut key = Key {
+            database: server::database(),
+            database_written_by: sequence::database_written_by(),
+            sequence: oid.to_u32(),
+            file: found.file_number(),
+            definition: found.written_by,
+        };
+        if Fault::TicketsShareDatabases.is_planted() {
+            (key.database, key.database_written_by) = (0, 0);
+        }
+        if Fault::TicketsIgnoreRestart.is_planted() {
+            key.file = 0;
+        }
+        Ok(Bound { key, names: names(found), steps: found.definition.steps, on_page })
     })
 }
 

@@ -6,6 +6,7 @@
 
 use std::ffi::c_void;
 
+use id_gen_core::planted::Fault;
 use id_gen_core::ticket::Run;
 use pgrx::pg_sys;
 
@@ -266,6 +267,9 @@ fn give_back(tickets: &Tickets, slot: usize) {
         session.holding &= !(1 << slot);
         let entry = &mut session.entries[slot];
         let run = Run { first: entry.next, count: std::mem::take(&mut entry.left) };
+        if Fault::TicketGivenBackTooMuch.is_planted() && run.count > 0 {
+            return (entry.held, Run { first: run.first - entry.step, count: run.count + 1 });
+        }
         (entry.held, run)
     });
     if let (held, run @ Run { count: 1.., .. }) = held {

@@ -3,11 +3,11 @@
     make attack                  4 minutes
     make attack MINUTES=60       an hour
     make attack SEED=7           the same steps as in the run that printed this seed
-    make attack ONLY=Copies      one machine of MACHINES alone
+    make attack ONLY=Fleet       one machine of machines.py alone
     make attack WORKERS=1        one exploration at a time
 
 It prints what it has found as a short script of steps, with all statements in target/attack, and ends with the table
-of actions that met features.
+of actions that met features. With SHRINK=0 it ends at once when something is found.
 """
 
 import contextlib
@@ -18,7 +18,8 @@ import secrets
 import signal
 import sys
 import time
-from collections import Counter
+import traceback
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
@@ -26,162 +27,152 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from attack.action import Meetings
-from attack.converter import Converter
-from attack.copies import Copies
-from attack.dumps import Dumps
 from attack.explorer import Explorer, TimeIsUp
 from attack.finding import Finding
-from attack.fleet import Fleet
-from attack.horizon import Horizon
-from attack.managed import Managed
-from attack.masks import Masks
-from attack.offsets import Offsets
-from attack.sessions import Sessions
-from attack.shards import Shards
-from attack.surroundings import Surroundings
-from attack.tickets import Tickets
+from attack.machines import MACHINES, TURNS
 
-
-class Server(Copies, Dumps, Tickets, Shards, Horizon, Sessions, Masks):
-    """Servers and their copies, with all features."""
-
-
-class Converting(Dumps, Converter, Surroundings):
-    """Few servers, whose columns are converted."""
-
-
-class Managing(Managed):
-    """A server of databases with the script for managed services."""
-
-
-class Dividing(Offsets):
-    """Databases as servers, whose sequences are divided."""
-
-
-MACHINES: dict[str, type[Explorer]] = {
-    "Server": Server,
-    "Fleet": Fleet,
-    "Converting": Converting,
-    "Managing": Managing,
-    "Dividing": Dividing,
-}
-EXAMPLES, STEPS = 20, 25
+# Of one turn of a machine. The first exploration of a turn is always the shortest one there is.
+EXPLORATIONS, STEPS = 8, 25
 LOGS = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "attack"
+
+
+@dataclass
+class Result:
+    """What came of one process."""
+
+    number: int
+    meetings: Meetings
+    oracle: str | None = None
+    """Of what was found."""
+    text: str = ""
+    transcript: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is explored, and for how long."""
+
+    seed: int
+    turns: tuple[str, ...]
+    workers: int
+    minutes: float
+    shrink: bool
+
+    @classmethod
+    def from_environment(cls) -> "Plan":
+        given = {
+            name: os.environ[name] for name in ("SEED", "ONLY", "WORKERS", "MINUTES", "SHRINK") if os.environ.get(name)
+        }
+        turns = tuple(given["ONLY"].split(",")) if "ONLY" in given else TURNS
+        if unknown := set(turns) - MACHINES.keys():
+            sys.exit(f"there is no machine {', '.join(unknown)}; there are {', '.join(MACHINES)}")
+        return cls(
+            seed=int(given.get("SEED", secrets.randbelow(1_000_000))),
+            turns=turns,
+            # They wait most of the time.
+            workers=int(given.get("WORKERS", (os.cpu_count() or 1) + 2)),
+            minutes=float(given.get("MINUTES", 4)),
+            shrink=given.get("SHRINK") != "0",
+        )
 
 
 def end_now(number: int, frame: object) -> None:
     raise TimeIsUp
 
 
-def explore(machine: type[Explorer], number: int, deadline: float, output: Connection) -> None:
-    """One process: explores until the deadline, and sends what it met and what it found."""
+def explore(plan: Plan, number: int, deadline: float, output: Connection) -> None:
+    """One process: explores until the deadline, and sends its result."""
     Explorer.deadline = deadline
     # Another one has found something: servers are stopped, and nothing is left behind.
     signal.signal(signal.SIGTERM, end_now)
-    Explorer.meetings = meetings = Meetings()
-    found: tuple[str, str] | None = None
+    Explorer.meetings = Meetings()
+    result = Result(number, Explorer.meetings)
     printed = io.StringIO()
+    phases = [Phase.generate, Phase.shrink] if plan.shrink else [Phase.generate]
     try:
-        for batch in range(sys.maxsize):
-            seeded = seed(number * 1_000_003 + batch)(type(machine.__name__, (machine,), {}))
+        for turn in range(sys.maxsize):
+            # Processes begin at different places of the list.
+            machine = MACHINES[plan.turns[(turn + number * 3) % len(plan.turns)]]
+            seeded = seed((plan.seed * 100 + number) * 1_000_003 + turn)(type(machine.__name__, (machine,), {}))
             with contextlib.redirect_stdout(printed):
                 run_state_machine_as_test(
                     seeded,
                     settings=settings(
-                        max_examples=EXAMPLES,
+                        max_examples=EXPLORATIONS,
                         stateful_step_count=STEPS,
                         deadline=None,
                         database=None,
                         print_blob=False,
-                        phases=[Phase.generate, Phase.shrink],
+                        phases=phases,
                         suppress_health_check=list(HealthCheck),
                         report_multiple_bugs=False,
                     ),
                 )
-    except TimeIsUp:
-        if Explorer.problem is not None:
-            # Shorter steps that lead to it were still looked for.
-            found = (getattr(Explorer.problem, "oracle", type(Explorer.problem).__name__), f"{Explorer.problem}")
     except BaseException as error:  # noqa: BLE001, whatever it is, it is reported
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        notes = "\n".join(getattr(error, "__notes__", []))
-        found = (
-            error.oracle if isinstance(error, Finding) else type(error).__name__,
-            f"{error}\n{notes}\n{printed.getvalue()}",
-        )
-        if not isinstance(error, Finding):
-            import traceback
-
-            found = (found[0], found[1] + "".join(traceback.format_exception(error)))
-    transcript = Explorer.last.transcript if Explorer.last else []
-    output.send((number, meetings.taken, meetings.met, found, transcript if found else []))
+        result.oracle, result.text = judge(error, printed.getvalue())
+    if result.oracle is not None and Explorer.last is not None:
+        result.transcript = Explorer.last.transcript
+    output.send(result)
     output.close()
 
 
+def judge(error: BaseException, printed: str) -> tuple[str | None, str]:
+    """The oracle that was violated, if one was, and how."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, TimeIsUp):
+        # A shorter script may still have been looked for.
+        if Explorer.problem is None:
+            return None, ""
+        error = Explorer.problem
+    elif not isinstance(error, Finding) and isinstance(Explorer.problem, Finding):
+        # Hypothesis says that it did not come again, or not in the same way.
+        Explorer.problem.__notes__ = getattr(error, "__notes__", [])
+        error = Explorer.problem
+    text = "\n".join([str(error), *getattr(error, "__notes__", []), printed])
+    if isinstance(error, Finding):
+        return error.oracle, text
+    return type(error).__name__, text + "".join(traceback.format_exception(error))
+
+
 def main() -> int:
-    minutes = float(os.environ.get("MINUTES") or 4)
-    first = int(os.environ.get("SEED") or secrets.randbelow(1_000_000))
-    workers = int(os.environ.get("WORKERS") or max(2, (os.cpu_count() or 1)))
-    machines = [MACHINES[name] for name in (os.environ.get("ONLY") or ",".join(MACHINES)).split(",")]
-    print(f"seed {first}: {minutes:g} minutes, {workers} explorations at a time", flush=True)
-    deadline = time.monotonic() + minutes * 60
-    context = multiprocessing.get_context("fork")
+    plan = Plan.from_environment()
+    print(f"seed {plan.seed}: {plan.minutes:g} minutes, {plan.workers} explorations at a time", flush=True)
     began = time.monotonic()
-    running = []
-    for number in range(max(workers, len(machines))):
+    context = multiprocessing.get_context("fork")
+    running: dict[Connection, multiprocessing.Process] = {}
+    for number in range(plan.workers):
         mine, theirs = context.Pipe(duplex=False)
-        process = context.Process(
-            target=explore, args=(machines[number % len(machines)], first * 100 + number, deadline, theirs)
-        )
+        process = context.Process(target=explore, args=(plan, number, began + plan.minutes * 60, theirs))
         process.start()
         theirs.close()
-        running.append((process, mine))
-    taken, met = Counter(), Counter()
-    finding: tuple[str, str] | None = None
+        running[mine] = process
+    all_meetings = Meetings()
+    first: Result | None = None
     while running:
-        for ready in wait([pipe for _, pipe in running]):
-            [(process, _)] = [each for each in running if each[1] is ready]
-            running = [each for each in running if each[1] is not ready]
+        for pipe in wait(list(running)):
+            process = running.pop(pipe)
             try:
-                number, steps, meetings, found, transcript = ready.recv()
+                result = pipe.recv()
             except EOFError:
-                number, steps, meetings, found, transcript = (
-                    0,
-                    Counter(),
-                    Counter(),
-                    ("attacker", "a process of it ended"),
-                    [],
-                )
+                result = Result(0, Meetings(), oracle="attacker", text="one of its processes has ended")
             process.join()
-            taken += steps
-            met += meetings
-            if found and finding is None:
-                finding = found
-                LOGS.mkdir(parents=True, exist_ok=True)
-                log = LOGS / f"{number}.log"
-                log.write_text("\n".join(transcript) + "\n")
-                print(f"{time.monotonic() - began:.0f} s: {found[1]}\nAll statements: {log}", flush=True)
-                for other, _ in running:
+            all_meetings.add(result.meetings)
+            if result.oracle is not None and first is None:
+                first = result
+                for other in running.values():
                     other.terminate()
-    show(taken, met)
-    if finding is not None:
-        print(f"found: {finding[0]}")
-        return 1
-    print(f"nothing found with seed {first}")
-    return 0
+                tell(result, time.monotonic() - began)
+    print(all_meetings)
+    print(f"found: {first.oracle}" if first else f"nothing found with seed {plan.seed}")
+    return 1 if first else 0
 
 
-def show(taken: Counter[tuple[str, str]], met: Counter[tuple[str, str]]) -> None:
-    """The table of actions by features, with how often each pair met."""
-    features = sorted({name for kind, name in taken if kind == "use"})
-    actions = sorted({name for kind, name in taken if kind == "action"})
-    print(f"{'':<20}{'taken':>8}" + "".join(f"{each[:11]:>12}" for each in features))
-    print(f"{'':<20}{'':>8}" + "".join(f"{taken['use', each]:>12}" for each in features))
-    for each in actions:
-        print(
-            f"{each:<20}{taken['action', each]:>8}" + "".join(f"{met[each, feature] or '':>12}" for feature in features)
-        )
+def tell(result: Result, seconds: float) -> None:
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / f"statements-{result.number}.log"
+    log.write_text("\n".join(result.transcript) + "\n")
+    print(f"after {seconds:.0f} s: {result.text}\nAll statements: {log}", flush=True)
 
 
 if __name__ == "__main__":

@@ -77,12 +77,14 @@ class Meetings:
     def __init__(self) -> None:
         self.taken: Counter[tuple[str, str]] = Counter()
         self.met: Counter[tuple[str, str]] = Counter()
-        self.begin()
+        self.explorations = 0
+        self._used: set[str] = set()
+        self._since: dict[str, set[str]] = {}
 
     def begin(self) -> None:
         """Another exploration."""
-        self._used: set[str] = set()
-        self._since: dict[str, set[str]] = {}
+        self.explorations += 1
+        self._used, self._since = set(), {}
 
     def note(self, kind: str, name: str) -> None:
         self.taken[kind, name] += 1
@@ -93,3 +95,22 @@ class Meetings:
         else:
             for feature in self._used:
                 self._since.setdefault(feature, set()).add(name)
+
+    def add(self, other: "Meetings") -> None:
+        self.explorations += other.explorations
+        self.taken += other.taken
+        self.met += other.met
+
+    def __str__(self) -> str:
+        """A table: how often each action was taken, and how often it met each feature, whose number is its column's."""
+        features = sorted(name for kind, name in self.taken if kind == "use")
+        actions = sorted(name for kind, name in self.taken if kind == "action")
+        lines = [f"{self.explorations} explorations. Actions, how often each was taken, and how often it met"]
+        lines += [
+            f"  {number:>2} {name}, used {self.taken['use', name]} times" for number, name in enumerate(features, 1)
+        ]
+        lines.append(f"{'':<24}{'taken':>6}" + "".join(f"{number:>5}" for number in range(1, len(features) + 1)))
+        for name in actions:
+            met = "".join(f"{self.met[name, feature] or '.':>5}" for feature in features)
+            lines.append(f"{name:<24}{self.taken['action', name]:>6}{met}")
+        return "\n".join(lines)

@@ -109,7 +109,7 @@ class Dumps(Snowflakes):
     def _has_room_for_a_dump(self) -> bool:
         return any(len(node.databases) < MOST_DATABASES for node in self.world.running() if not node.is_standby)
 
-    def _node_with_room(self, which: int) -> Node:
+    def _node_for_database(self, which: int) -> Node:
         able = [node for node in self.world.running() if not node.is_standby and len(node.databases) < MOST_DATABASES]
         return able[which % len(able)]
 
@@ -117,13 +117,13 @@ class Dumps(Snowflakes):
     @action("dump into a database", which=NUMBER, database=NUMBER, form=FORM, beside=BESIDE)
     def restore_into_database(self, which: int, database: int, form: Form, beside: list[str]) -> None:
         """A dump is restored beside its original."""
-        node = self._node_with_room(which)
+        node = self._node_for_database(which)
         origin = self._database_of(node, database)
-        dump = self._dump(node, origin, form, beside)
+        dump = self._dump_of(node, origin, form, beside)
         name = f"copy_{next(self._databases)}"
         node.cluster.psql(f"CREATE DATABASE {name} TEMPLATE template0")
         node.databases.append(name)
-        self._restore(dump, node, origin, node, name, form)
+        self._restore_dump(dump, node, origin, node, name, form)
 
     @precondition(lambda self: len(self.world.nodes) < MOST_SERVERS)
     @action("dump into a server", which=NUMBER, database=NUMBER, form=FORM, beside=BESIDE)
@@ -131,19 +131,19 @@ class Dumps(Snowflakes):
         """A dump is restored into a new server, with a worker ID of its own."""
         node = self.world.node(which)
         origin = self._database_of(node, database)
-        dump = self._dump(node, origin, form, beside)
+        dump = self._dump_of(node, origin, form, beside)
         with self.world.passing(node, origin) as session:
             layout = session.value("SELECT layout FROM snowflake_layouts() WHERE in_use")
         new = self.world.new_node(f"id_gen.layout = '{layout}'", "")
         there = set(new.cluster.psql(ROLES_OF).splitlines())
         roles = set(node.cluster.psql(ROLES_OF).splitlines()) - there
         new.cluster.psql("; ".join(f"CREATE ROLE {role} LOGIN" for role in sorted(roles)))
-        self._restore(dump, node, origin, new, DATABASE, form)
+        self._restore_dump(dump, node, origin, new, DATABASE, form)
 
     @precondition(_has_room_for_a_dump)
     @action("template", which=NUMBER, database=NUMBER, strategy=st.sampled_from(["wal_log", "file_copy"]))
     def copy_by_template(self, which: int, database: int, strategy: str) -> None:
-        node = self._node_with_room(which)
+        node = self._node_for_database(which)
         origin = self._database_of(node, database)
         self.world.forget_sessions(node)
         name = f"copy_{next(self._databases)}"
@@ -193,9 +193,12 @@ class Dumps(Snowflakes):
             defaults = admin.run(f"{DEPENDENT} {DEFAULTS}")
             self._has_builder(admin, node, name)
             for where, who in ((schema, role), ("public", "postgres")):
+                self.is_extension_gone = True
                 with self.crowd(node, beside):
-                    if not self._renew(admin, where, who, together, defaults):
-                        return
+                    is_renewed = self._renew(admin, where, who, together, defaults)
+                self.is_extension_gone = False
+                if not is_renewed:
+                    return
                 self._use_anew(node, name, where)
                 if who != "postgres":
                     admin.run(f"REASSIGN OWNED BY {who} TO postgres")
@@ -282,7 +285,7 @@ class Dumps(Snowflakes):
         parameter, value = setting
         if by == "ALTER":
             with self.world.passing(node, name) as admin:
-                self._try(admin, f"ALTER {whom.format(database=name)} SET {parameter} = '{value}'")
+                self._try_to_set(admin, f"ALTER {whom.format(database=name)} SET {parameter} = '{value}'")
         options = {parameter: value} if by == "options" else {}
         try:
             session = self.world.open(node, name, "clerk", **options)
@@ -291,9 +294,9 @@ class Dumps(Snowflakes):
                 raise
             session = self.world.open(node, name, "clerk")
         if by == "SET":
-            self._try(session, f"SET {parameter} = '{value}'")
+            self._try_to_set(session, f"SET {parameter} = '{value}'")
         elif by == "set_config":
-            self._try(session, f"SELECT set_config('{parameter}', '{value}', false)")
+            self._try_to_set(session, f"SELECT set_config('{parameter}', '{value}', false)")
 
         def call(session: Session) -> None:
             [(made, worker)] = session.run("SELECT id, (snowflake_parse(id)).worker_id FROM snowflake_next() id")
@@ -303,7 +306,7 @@ class Dumps(Snowflakes):
 
         self.insist(session, call)
 
-    def _try(self, session: Session, statement: str) -> None:
+    def _try_to_set(self, session: Session, statement: str) -> None:
         try:
             session.run(statement)
         except Refused as refused:
@@ -312,12 +315,12 @@ class Dumps(Snowflakes):
 
     # How it is done
 
-    def _dump(self, node: Node, database: str, form: Form, beside: list[str]) -> Dump:
+    def _dump_of(self, node: Node, database: str, form: Form, beside: list[str]) -> Dump:
         self.world.say(f"{node}: dump ({form}) of {database}")
         with self.crowd(node, beside):
             return Dump(node, database, form)
 
-    def _restore(self, dump: Dump, node: Node, origin: str, copy: Node, name: str, form: Form) -> None:
+    def _restore_dump(self, dump: Dump, node: Node, origin: str, copy: Node, name: str, form: Form) -> None:
         self.world.say(f"{copy}: restores it into {name}")
         try:
             dump.restore(copy, name)

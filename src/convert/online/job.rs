@@ -1,5 +1,7 @@
 //! What a job consists of, worked out from the catalogs: the statements of each phase, and the tables to fill.
 
+use id_gen_core::planted::Fault;
+
 use crate::convert::column::{Kind, Source};
 use crate::convert::default_only;
 use crate::convert::goal::{Goal, Node};
@@ -199,7 +201,7 @@ impl Job {
             }
         }
         // Without a default there is nothing that old values of new rows could come from.
-        if *not_null && !values.has_old_values {
+        if *not_null && !values.has_old_values && !Fault::OldNotNullKept.is_planted() {
             script.add(Phase::Switch, rank::RULES, alter(&old, "DROP NOT NULL"));
             script.add(Phase::Unswitch, rank::RULES, alter(&name, "SET NOT NULL"));
         }

@@ -1,5 +1,7 @@
 //! Where the values of a column come from: those of old rows, of new ones before the switch, and of new ones after it.
 
+use id_gen_core::planted::Fault;
+
 use crate::convert::column::Source;
 use crate::convert::goal::Goal;
 use crate::convert::online::columns::Member;
@@ -54,8 +56,9 @@ impl Values {
         let (forward, assignment, mismatch) = match (&goal.created_at, is_root) {
             (None, _) => {
                 let differs = format!("NEW.{new} IS DISTINCT FROM NEW.{name}");
+                let update = (!Fault::UpdatesNotFollowed.is_planted()).then(|| differs.clone());
                 (
-                    forward(format!("NEW.{new} := NEW.{name};"), differs.clone(), Some(differs)),
+                    forward(format!("NEW.{new} := NEW.{name};"), differs, update),
                     Some(format!("t.{name}")),
                     format!("t.{new} IS DISTINCT FROM t.{name}"),
                 )

@@ -1,0 +1,37 @@
+"""The planted faults: each has its switch where the list says, and none is in a library that is meant for use."""
+
+import os
+import re
+
+import pytest
+
+from attack.faults import LIST, ROOT, Fault, faults, known_oracles
+from harness import Server
+
+# What is looked at is the same for every server.
+pytestmark = pytest.mark.any_server
+
+FAULTS = faults()
+IS_PLANTED = "planted" in os.environ.get("ID_GEN_FEATURES", "")
+
+
+def test_the_list_is_complete() -> None:
+    declared = set(re.findall(r"^    (\w+),$", LIST.read_text(), re.MULTILINE))
+    assert declared == {fault.name for fault in FAULTS}
+    assert len(FAULTS) >= 24
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_has_a_switch_and_an_oracle(fault: Fault) -> None:
+    """Who moves code must not lose the switch in it: the attack would search for nothing."""
+    sources = [path for place in ("core/src", "src") for path in (ROOT / place).rglob("*.rs") if path != LIST]
+    switch = f"Fault::{fault.name}.is_planted()"
+    assert any(switch in path.read_text() for path in sources), f"no {switch}"
+    assert set(fault.oracles) <= known_oracles()
+
+
+def test_only_a_build_for_tests_has_faults() -> None:
+    library = (Server.from_environment().directory("pkglibdir") / "id_gen.so").read_bytes()
+    found = {name for name in ("ID_GEN_PLANTED", *(fault.name for fault in FAULTS)) if name.encode() in library}
+    assert found == ({"ID_GEN_PLANTED", *(fault.name for fault in FAULTS)} if IS_PLANTED else set())
