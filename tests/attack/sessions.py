@@ -17,7 +17,7 @@ PARALLEL = "debug_parallel_query" if Server.from_environment().version >= 16 els
 SETTINGS = (
     ("DateStyle", "Postgres, DMY"), ("DateStyle", "German"), ("DateStyle", "SQL, MDY"), ("IntervalStyle", "iso_8601"),
     ("IntervalStyle", "sql_standard"), ("TimeZone", "Asia/Kathmandu"), ("TimeZone", "America/New_York"),
-    ("TimeZone", "<+1459>-14:59:59"), ("extra_float_digits", "-15"), ("extra_float_digits", "0"),
+    ("TimeZone", "<+14>-14"), ("extra_float_digits", "-15"), ("extra_float_digits", "0"),
     ("standard_conforming_strings", "off"), ("quote_all_identifiers", "on"), ("bytea_output", "escape"),
     ("search_path", "planted, pg_catalog, public"), ("search_path", "pg_temp, public"),
     ("default_transaction_isolation", "repeatable read"), ("default_transaction_isolation", "serializable"),
