@@ -253,8 +253,9 @@ class Tickets(Explorer):
             taken = self._take(node, database, sequence, form)
             # A statement that comes to the end has taken numbers before.
             has_room = looked.maximum - largest > 100 * looked.increment
-            if taken and has_room and largest >= last and not was_lowered and taken[0] != largest + looked.increment:
-                what = f"was set to {largest} on {node}, and went on with {taken[0]}"
+            coming = value + looked.increment if is_called else value
+            if taken and has_room and largest >= last and not was_lowered and taken[0] != coming:
+                what = f"was set to {value} ({is_called}) on {node}, and went on with {taken[0]}, not {coming}"
                 raise Finding("setval", f"{sequence.name} {what}")
         if then == "both":
             with self.world.passing(node, database) as session:
