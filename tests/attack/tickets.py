@@ -131,6 +131,8 @@ class Known:
     space: str
     lowered: int | None = None
     """It was set back to this: numbers above it may come again, if the server forgets the last one that it returned."""
+    counted: bool = False
+    """`nextval()` was called since the last ticket."""
     remembered: str | None = None
     """The token of the time when a ticket was taken: as long as it is the same, the server knows its last number."""
 
@@ -208,6 +210,7 @@ class Tickets(Explorer):
                         return
                     raise
                 self.world.ledger.add(looked.known.space, [number], f"nextval() in {session}")
+                looked.known.counted = True
                 if looked.known.lowered is not None:
                     looked.known.lowered = max(looked.known.lowered, number)
 
@@ -222,6 +225,12 @@ class Tickets(Explorer):
         if looked is None or looked.increment < 0:
             return
         known = looked.known
+        if known.counted:
+            # known: where `setval()` to a lower number follows `nextval()`, without a ticket in between, tickets repeat
+            # the numbers of that `nextval()`.
+            self._take(node, database, sequence, FORMS[0])
+            if known.counted:
+                return
         # Otherwise the sequence lies above all that the server returned, whoever was given it.
         was_lowered, returned = known.lowered is not None, self._largest(known)
         with self.world.passing(node, database) as admin:
@@ -532,7 +541,7 @@ class Tickets(Explorer):
                 raise
             self._add(session, known, numbers)
             if numbers and looked:
-                known.lowered, known.remembered = None, looked.token
+                known.lowered, known.remembered, known.counted = None, looked.token, False
             return numbers
 
         return call
