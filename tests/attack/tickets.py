@@ -336,7 +336,10 @@ class Tickets(Explorer):
         after = numbers[-1] + (1 if how == "anew" else looked.increment) if numbers else first
         taken: list[int] = []
         call = self._taking(sequence, FORMS[0])
-        self.insist(self.world.idle_session(node), lambda session: taken.extend(call(session)))
+        # One that was there before, if there is one.
+        idle = self.world.idle_session(node)
+        session = idle if idle.database == database else self.world.open(node, database)
+        self.insist(session, lambda session: taken.extend(call(session)))
         if taken and taken[0] != after:
             raise Finding("restart of numbers", f"{name} on {node} went on with {taken[0]}, not with {after}")
 
