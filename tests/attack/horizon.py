@@ -42,6 +42,7 @@ WRITES = (
     " b AS (INSERT INTO public.{table} DEFAULT VALUES RETURNING id) SELECT id FROM a UNION ALL SELECT id FROM b",
 )
 # What a transaction of a busy client is made of.
+SNAPSHOTS = ("of each statement", "of a statement before", "of a poll before")
 STEPS = ("write", "SAVEPOINT s", "write", "ROLLBACK TO s", "write", "RELEASE s", "write")
 # In one poll, or the next, everything is seen that has been committed; a poll may be held up by PostgreSQL's own
 # processes for a moment.
@@ -132,9 +133,9 @@ class Horizon(Explorer):
         elif (snowflake := self._make_ahead(session.node, ahead_s)) is not None:
             self._early.append(snowflake)
 
-    @use("outbox", which=NUMBER, first=st.sampled_from(["outbox", "ahead"]), isolation=st.booleans(),
+    @use("outbox", which=NUMBER, first=st.sampled_from(["outbox", "ahead"]), snapshot=st.sampled_from(SNAPSHOTS),
          end=st.sampled_from(["COMMIT", "PREPARE", "ROLLBACK"]), table=st.sampled_from(TABLES))  # fmt: skip
-    def overlap(self, which: int, first: str, isolation: bool, end: str, table: str) -> None:
+    def overlap(self, which: int, first: str, snapshot: str, end: str, table: str) -> None:
         """One writes, another one writes and commits, a reader polls; then the first one ends, and the reader polls
         again."""
         node = self.world.node(which)
@@ -144,15 +145,20 @@ class Horizon(Explorer):
             self.world.passing(*names) as other,
             self.world.passing(*names) as reader,
         ):
-            self.insist(other, self._writing(table, WRITES[0]))
+            for session in (other, writer):
+                self.insist(session, self._writing(table, WRITES[0]))
             try:
                 writer.run("BEGIN")
                 ahead = self._make_ahead(node, 2) if first == "ahead" and self._has_guard(node) else None
                 if ahead is not None:
                     writer.run("INSERT INTO public.guarded (id) VALUES (%s)", ahead)
+                # Within the same tick, so that both share a block, if sessions do.
+                self._writing(table, WRITES[0])(other)
                 self._writing(table, WRITES[0])(writer)
-                if isolation:
+                if snapshot != "of each statement":
                     reader.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
+                    reader.run("SELECT 1")
+                if snapshot == "of a poll before":
                     self._polling(table, POLLS[0])(reader)
                 self._writing(table, WRITES[0])(other)
                 self._polling(table, POLLS[0])(reader)
@@ -164,6 +170,14 @@ class Horizon(Explorer):
                 writer.run(end)
                 self._polling(table, POLLS[0])(reader)
                 self._polling(table, POLLS[0])(other)
+                # A transaction that has seen the snapshot of one that began before, and polls later.
+                if snapshot != "of each statement":
+                    reader.run("COMMIT")
+                    reader.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
+                    reader.run("SELECT 1")
+                    self._writing(table, WRITES[0])(other)
+                    self._polling(table, POLLS[0])(reader)
+                    self._polling(table, POLLS[0])(other)
             except Refused as refused:
                 # What is refused may be so for the clock, or an ID that is not above the horizon.
                 self.world.say(f"no overlap: {refused}")

@@ -1,5 +1,6 @@
 """Sessions with settings of their own, transactions of all kinds, cursors, roles; and what may not depend on them."""
 
+import re
 from contextlib import suppress
 
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ PARALLEL = "debug_parallel_query" if Server.from_environment().version >= 16 els
 SETTINGS = (
     ("DateStyle", "Postgres, DMY"), ("DateStyle", "German"), ("DateStyle", "SQL, MDY"), ("IntervalStyle", "iso_8601"),
     ("IntervalStyle", "sql_standard"), ("TimeZone", "Asia/Kathmandu"), ("TimeZone", "America/New_York"),
-    ("TimeZone", "<+1459>-14:59:59"), ("extra_float_digits", "-15"), ("extra_float_digits", "0"),
+    ("TimeZone", "<+14>-14"), ("extra_float_digits", "-15"), ("extra_float_digits", "0"),
     ("standard_conforming_strings", "off"), ("quote_all_identifiers", "on"), ("bytea_output", "escape"),
     ("search_path", "planted, pg_catalog, public"), ("search_path", "pg_temp, public"),
     ("default_transaction_isolation", "repeatable read"), ("default_transaction_isolation", "serializable"),
@@ -102,6 +103,17 @@ QUESTIONS = (
     """SELECT kind, fits, reason, layout, nodes, ids_per_second
          FROM id_gen_plan(10000, 4, 30) WHERE %s::bigint[] IS NOT NULL""",
 )
+# The server's layout, and whether it is the one that is set.
+LAYOUT_IN_USE = """
+SELECT layout, current_setting('id_gen.layout') IN (name, layout) FROM snowflake_layouts() WHERE in_use
+"""
+# What the first session after a start asks for; of the first question, the leader of a parallel query does not see that
+# it is one for the extension.
+FIRST_QUESTIONS = (
+    "SELECT extract(epoch FROM careless_time(id)) FROM unnest(%s::bigint[]) id",
+    QUESTIONS[0], QUESTIONS[3], QUESTIONS[7],
+)  # fmt: skip
+OURS = re.compile(r"\b((?:snowflake|id_gen|id|sqids|uuidv\d|ulid|typeid)_?\w*)\(")
 TIMES = 3
 
 
@@ -216,6 +228,21 @@ class Sessions(Explorer):
             return
         self.ask(session, lambda session: self._compare_settings(session, question, [0, 1, 1 << 42, *ids]))
 
+    @use("settings", which=NUMBER, question=st.sampled_from(QUESTIONS), chosen=st.lists(SETTING, max_size=3))
+    def compare_without_path(self, which: int, question: str, chosen: list[tuple[str, str]]) -> None:
+        """A session whose path is empty, as that of a dump or of logical replication, names all schemas itself."""
+        session = Session(self.world, self.world.node(which), DATABASE, "postgres", {**dict(chosen), "search_path": ""})
+
+        def call(session: Session) -> None:
+            [(made,)] = session.run("INSERT INTO public.item DEFAULT VALUES RETURNING id")
+            self.world.add_snowflakes(session, [made])
+            self._compare_settings(session, OURS.sub(r"public.\1(", question), [0, 1, 1 << 42, made])
+
+        try:
+            self.ask(session, call)
+        finally:
+            session.close()
+
     @use("parallel workers", which=NUMBER, function=st.sampled_from(["generating_process", "reading_process"]),
          mode=st.sampled_from(["on", "regress"]))  # fmt: skip
     def call_in_parallel(self, which: int, function: str, mode: str) -> None:
@@ -229,17 +256,24 @@ class Sessions(Explorer):
             if pid != session.pid:
                 raise Finding("parallel workers", f"a worker of {session} returned {value} from {function}")
 
-    @action(
-        "first call", which=NUMBER, question=st.sampled_from(QUESTIONS), mode=st.sampled_from(["regress", "on", "off"])
-    )
-    def ask_first(self, which: int, question: str, mode: str) -> None:
+    @action("first call", which=NUMBER, question=st.sampled_from(FIRST_QUESTIONS), workers=st.sampled_from([0, 8]),
+            mode=st.sampled_from(["regress", "on", "off"]))  # fmt: skip
+    def ask_first(self, which: int, question: str, workers: int, mode: str) -> None:
         """After a start, the first thing that anybody asks for is an answer of the server's settings, of a parallel
         worker, maybe."""
         node = self.world.node(which)
+        with self.world.passing(node, DATABASE) as admin:
+            [(layout, is_set)] = admin.run(LAYOUT_IN_USE)
         self.world.stop(node, "fast")
         self.world.start(node)
-        session = self.world.open(node, DATABASE, **{PARALLEL: mode})
-        self.ask(session, lambda session: self._compare_settings(session, question, [0, 1, 1 << 42]))
+        session = self.world.open(node, DATABASE, **{PARALLEL: mode, "max_parallel_workers": str(workers)})
+        ids = [0, 1, 1 << 42]
+        self.ask(session, lambda session: session.run(question, ids) and None)
+        self.ask(session, lambda session: self._compare_settings(session, question, ids))
+        with self.world.passing(node, DATABASE) as admin:
+            [(found, _)] = admin.run(LAYOUT_IN_USE)
+        if is_set and layout != found:
+            raise Finding("settings", f"{node} was started again with the layout {found}, not {layout}")
         self.look_at_first_ids(node)
 
     def _compare_settings(self, session: Session, question: str, ids: list[int]) -> None:
