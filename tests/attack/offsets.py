@@ -141,7 +141,9 @@ class Offsets(Explorer):
         if not left:
             step, left = 3, set(range(1, growth.nodes + 1)) - growth.divided
         number = sorted(left)[which % len(left)]
-        session = self._open(number, {**settings, "default_transaction_isolation": "read committed"})
+        # What is typed out names the functions without their schema, and no snapshot may be older than the newest rows.
+        needed = {"default_transaction_isolation": "read committed", "search_path": "public"}
+        session = self._open(number, settings | needed)
         planned = session.run(
             "SELECT statement FROM public.id_gen_offsets_grow('part', %s, %s, above => %s)"
             " WHERE step = %s AND node = %s",
