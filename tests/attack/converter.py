@@ -817,6 +817,8 @@ class Converter(Snowflakes):
             session.run(f"INSERT INTO trade.{table} (n) VALUES (2)")
             if table != "box" and session.value(f"SELECT max(id) > 10000 FROM trade.{table} WHERE n = 2"):
                 raise Finding("conversion", f"the sequence of {table} does not go on where it stood")
+            # known: the undo of an identity takes snowflakes that an earlier conversion left for its own numbers.
+            session.run(f"DELETE FROM trade.{table} WHERE n = 1")
         after = schema_of(node, name)
         if after != before:
             raise Finding("conversion", f"the schema is another after the undo:\n{first_difference(before, after)}")
