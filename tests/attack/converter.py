@@ -200,6 +200,14 @@ WRONG = """
            (SELECT count(*) FROM trade.stay s LEFT JOIN trade.visit v ON s.visit_id = v.id
              WHERE s.whose IS DISTINCT FROM v.name)
 """
+# Old rows whose snowflake has another time, or another worker or datacenter than the highest.
+WRONG_IDS = """
+    SELECT v.id, v.at, p.* FROM trade.visit v, snowflake_parse(v.id) p, snowflake_layouts() l
+     WHERE v.name LIKE 'base %' AND l.in_use
+       AND (abs(extract(epoch FROM p.created_at - v.at)) > 1
+            OR p.worker_id <> (1 << l.worker_bits) - 1 OR p.datacenter_id <> (1 << l.datacenter_bits) - 1)
+     LIMIT 3
+"""
 # Tables whose key is another one than in the beginning.
 CONVERTED = """
     SELECT substr(attrelid::regclass::text, 7) FROM pg_attribute
@@ -223,6 +231,8 @@ class Shop:
     """Those that were when the job began, or after its switch."""
     has_mirror: bool = False
     """Whether another database has the schema as it is without jobs."""
+    layout: str | None = None
+    """The layout in which rows get new IDs, as long as it is that of the server."""
     jobs: dict[str, str] = field(default_factory=dict)
     """The phases of the jobs, by their tables, as they were last seen."""
 
@@ -375,7 +385,27 @@ class Converter(Snowflakes):
             raise Finding("conversion", f"start of {key} beside {jobs}: {refused or 'is not refused'}")
         if refused is None and not jobs:
             shop.baseline = set(shop.applied)
+        if refused is None and key == "visit":
+            shop.layout = self._layout(node, name)
         self.look_at_shop(node, name)
+
+    def _layout(self, node: Node, name: str) -> str:
+        with self.world.passing(node, name) as session:
+            return session.value("SELECT layout FROM snowflake_layouts() WHERE in_use")
+
+    def _look_at_layout(self, node: Node, name: str, shop: Shop) -> None:
+        """Forgets a layout that is no longer the server's."""
+        # known: a job goes on with the numbers of the old layout then, so that rows get those of another worker.
+        if shop.layout is not None and shop.layout != self._layout(node, name):
+            shop.layout = None
+
+    def _look_at_new_ids(self, node: Node, name: str, shop: Shop) -> None:
+        """Old rows have snowflakes of their time, and of the highest worker."""
+        if shop.layout is None:
+            return
+        with self.world.passing(node, name) as session:
+            if wrong := session.run(WRONG_IDS):
+                raise Finding("conversion", f"snowflakes of another time or worker: {wrong}")
 
     def _is_converted(self, node: Node, name: str) -> bool:
         """Whether a column is what it was not in the beginning, without a job."""
@@ -401,7 +431,8 @@ class Converter(Snowflakes):
          max_rows=st.sampled_from([20_000, 30]))  # fmt: skip
     def step_job(self, which: int, settings: dict[str, str], steps: int, max_rows: int) -> None:
         """Some steps of a job, by a client that makes the indexes."""
-        node, name, _, key = self._job(which, settings)
+        node, name, shop, key = self._job(which, settings)
+        self._look_at_layout(node, name, shop)
         for _ in range(steps):
             phase = self._jobs(node, name).get(key)
             if phase in (None, "ready", "switched", "returned"):
@@ -439,6 +470,7 @@ class Converter(Snowflakes):
     def carry_on(self, which: int, settings: list[dict[str, str]]) -> None:
         """Everything that is left up to the switch, each statement in another session."""
         node, name, shop, key = self._job(which, settings[0])
+        self._look_at_layout(node, name, shop)
         if self._jobs(node, name).get(key) in (None, "switched", "returned"):
             return
         before = self._values(node, name, key)
@@ -453,6 +485,8 @@ class Converter(Snowflakes):
                 raise Finding("conversion", f"the switch of {key} reverts {self._outstanding(shop, key)}")
             shop.baseline = set(shop.applied)
             self._compare_values(before, self._values(node, name, key, "id_old"), f"switch of {key}")
+            if key == "visit":
+                self._look_at_new_ids(node, name, shop)
         elif not self._outstanding(shop, key) and refused is None:
             raise Finding("conversion", f"the job of {key} is left in phase {phase}")
         self.look_at_shop(node, name)
@@ -543,6 +577,7 @@ class Converter(Snowflakes):
     ) -> None:
         """Whoever carries a job on is ended, or its server is, beside clients that read and write."""
         node, name, shop, key = self._job(which, settings)
+        self._look_at_layout(node, name, shop)
         jobs = self._jobs(node, name)
         # By the rules of start_job and undo_job, which know what is refused.
         if key not in jobs or list(jobs)[-1] != key or self._outstanding(shop, key) or jobs[key] == "returned":
@@ -782,6 +817,8 @@ class Converter(Snowflakes):
             session.run(f"INSERT INTO trade.{table} (n) VALUES (2)")
             if table != "box" and session.value(f"SELECT max(id) > 10000 FROM trade.{table} WHERE n = 2"):
                 raise Finding("conversion", f"the sequence of {table} does not go on where it stood")
+            # known: the undo of an identity takes snowflakes that an earlier conversion left for its own numbers.
+            session.run(f"DELETE FROM trade.{table} WHERE n = 1")
         after = schema_of(node, name)
         if after != before:
             raise Finding("conversion", f"the schema is another after the undo:\n{first_difference(before, after)}")

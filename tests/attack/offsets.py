@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition
 
 from attack.action import DELAY_MS, NUMBER, action, use
 from attack.administrator import is_answer
@@ -41,7 +40,10 @@ class Growth:
 
     nodes: int
     above: int
+    fences: dict[int, int] = field(default_factory=dict)
+    """The figure at which each server has its fence."""
     fenced: set[int] = field(default_factory=set)
+    """Those that have one at this figure, or keep it at a lower one."""
     divided: set[int] = field(default_factory=set)
 
 
@@ -76,7 +78,7 @@ class Offsets(Explorer):
             except Refused as refused:
                 growth = self._growth
                 number = int(session.database.removeprefix("part_"))
-                if refused.sqlstate != AT_END or growth is None or number not in growth.fenced - growth.divided:
+                if refused.sqlstate != AT_END or growth is None or number not in growth.fences.keys() - growth.divided:
                     raise
                 return
             self.world.ledger.add(f"sequence {FORMS[form]} of all servers", numbers, f"{session}")
@@ -98,7 +100,7 @@ class Offsets(Explorer):
     @use("offsets", which=NUMBER, form=FORM, settings=SETTING)
     def take_numbers(self, which: int, form: str, settings: dict[str, str]) -> None:
         number = self._one(which)
-        if self._growth is None or number not in self._growth.fenced:
+        if self._growth is None or number not in self._growth.fences:
             self.insist(self._open(number, settings), self._take(form))
         else:
             # It may have come to its fence.
@@ -116,10 +118,11 @@ class Offsets(Explorer):
         if wrong := [row for row in rows if row[1] == "error"]:
             raise Finding("offsets", f"server {number} of {self._count}: {wrong}")
 
-    @precondition(lambda self: self._growth is None and self._count < MOST)
     @use("offsets", room=st.sampled_from([1000, 10, 0]), more=st.sampled_from([1, 2]))
     def begin_growth(self, room: int, more: int) -> None:
         """More servers, above what all have come to, and some more."""
+        if self._growth is not None or self._count == MOST:
+            return
         highest = [
             self._open(number).value(
                 f"SELECT max(highest) FROM public.id_gen_offsets_plan('part', {number}, {self._count})"
@@ -131,17 +134,19 @@ class Offsets(Explorer):
             self._make(number)
         self._growth = Growth(nodes, max(highest) + room)
 
-    @precondition(lambda self: self._growth is not None)
     @use("offsets", which=NUMBER, settings=SETTING, forms=st.lists(FORM, max_size=2), delay_ms=DELAY_MS)
     def grow(self, which: int, settings: dict[str, str], forms: list[str], delay_ms: int) -> None:
         """The next step on one of the servers that have it before them, as it is typed out."""
         growth = self._growth
-        assert growth is not None
+        if growth is None:
+            return
         step, left = 2, set(range(1, self._count + 1)) - growth.fenced
         if not left:
             step, left = 3, set(range(1, growth.nodes + 1)) - growth.divided
         number = sorted(left)[which % len(left)]
-        session = self._open(number, {**settings, "default_transaction_isolation": "read committed"})
+        # What is typed out names the functions without their schema, and no snapshot may be older than the newest rows.
+        needed = {"default_transaction_isolation": "read committed", "search_path": "public"}
+        session = self._open(number, settings | needed)
         planned = session.run(
             "SELECT statement FROM public.id_gen_offsets_grow('part', %s, %s, above => %s)"
             " WHERE step = %s AND node = %s",
@@ -155,8 +160,15 @@ class Offsets(Explorer):
             raise Finding("offsets", f"no step {step} for server {number}")
         try:
             with self._beside(number, forms if number <= self._count else [], delay_ms):
+                lower = growth.fences.get(number, growth.above)
+                if step == 3 and lower < growth.above:
+                    # Its fence at a lower figure ends first, in the same transaction.
+                    session.run("BEGIN")
+                    session.run(f"SELECT * FROM id_gen_offsets_set('part', {number}, {growth.nodes}, above => {lower})")
                 for (statement,) in planned:
                     session.run(statement)
+                if session.in_transaction:
+                    session.run("COMMIT")
         except Refused as refused:
             if is_answer(refused):
                 return
@@ -166,6 +178,8 @@ class Offsets(Explorer):
             growth.above += 1000
             growth.fenced.clear()
             return
+        if step == 2:
+            growth.fences.setdefault(number, growth.above)
         (growth.fenced if step == 2 else growth.divided).add(number)
         if len(growth.divided) == growth.nodes:
             self._count, self._growth = growth.nodes, None

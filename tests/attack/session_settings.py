@@ -13,7 +13,7 @@ SETTINGS = (
      "standard_conforming_strings": "off"},
     {"default_transaction_isolation": "repeatable read", "row_security": "off", "client_min_messages": "error"},
     {"default_transaction_isolation": "serializable", "default_transaction_deferrable": "on", "backslash_quote": "off"},
-    {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_indexscan": "off"},
+    {"plan_cache_mode": "force_generic_plan", "geqo": "off", "from_collapse_limit": "1"},
     {"enable_hashjoin": "off", "enable_mergejoin": "off", "escape_string_warning": "off", "xmlbinary": "hex"},
 )  # fmt: skip
 SETTING = st.sampled_from(SETTINGS)

@@ -124,11 +124,17 @@ class Snowflakes(Explorer):
             self.insist(self.world.open(node, database), self._look_at_first_id)
 
     def _look_at_first_id(self, session: Session) -> None:
-        # A layout that the stored IDs are too long for is refused here, with the way out.
         first = session.value("SELECT snowflake_next()")
         self.world.add_snowflakes(session, [first])
-        stored = session.value(
-            "SELECT max(id) FROM item WHERE (snowflake_parse(id)).worker_id = (SELECT worker_id FROM id_gen_status())"
-        )
+        try:
+            stored = session.value(
+                "SELECT max(id) FROM item WHERE (snowflake_parse(id)).worker_id ="
+                " (SELECT worker_id FROM id_gen_status())"
+            )
+        except Refused as refused:
+            # A dump brought IDs of a server with a larger layout.
+            if refused.sqlstate != "22003":
+                raise
+            return
         if stored is not None and first <= stored:
             raise Finding("start", f"{session.node} begins at {first}, but stores {stored} in {session.database}")
