@@ -154,7 +154,8 @@ sql_function! {
             return Err(too_few(&schema, old, new).into());
         }
         let function = call.function();
-        let steps = steps(&literal(&schema.name), old, new, call.int8(3));
+        let schema = literal(&schema.name);
+        let steps = steps(&schema, old, new, call.int8(3));
         Ok(call.rows(steps.map(move |(step, node, statement, note)| {
             let statement = Text(qualified_for_caller(&statement, function));
             [step.into_datum(), node.into_datum(), statement.into_datum(), note.into_datum()]

@@ -377,6 +377,18 @@ def test_repeatable_read_keeps_its_horizon(cluster: Cluster) -> None:
         cluster.wait_until(lambda: ask(session, HORIZON) > rows[-1], "past the rows")
 
 
+def test_a_snapshot_has_no_horizon_from_after_it(cluster: Cluster) -> None:
+    """Also where the session asks for the first time when the rows that it does not see are committed already."""
+    with cluster.connect() as session, Reader(cluster) as reader:
+        ask(session, HORIZON)
+        session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        session.execute("SELECT")
+        rows = [int(cluster.psql(INSERT)) for _ in range(3)]
+        reader.await_all(cluster, rows)
+        assert ask(session, HORIZON) <= rows[0]
+        session.execute("COMMIT")
+
+
 def test_an_idle_server_hides_nothing(cluster: Cluster) -> None:
     """The horizon comes above the last row without another one."""
     last = int(cluster.psql(INSERT))

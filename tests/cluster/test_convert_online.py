@@ -240,10 +240,16 @@ def test_back_from_each_step(server: Cluster, connection: psycopg.Connection, ca
         assert (dump(server), rows(connection)) == (schema, before), f"after step {step}"
 
 
+def grants_and_comments(server: Cluster) -> set[str]:
+    """What the columns with new values have to have, too."""
+    return {line for line in dump(server).splitlines() if line.startswith(("GRANT ", "COMMENT "))}
+
+
 @pytest.mark.parametrize("keep", [False, True], ids=["dropped", "kept"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_finish(server: Cluster, connection: psycopg.Connection, case: Case, keep: bool) -> None:
     run(connection, case.make)
+    granted = grants_and_comments(server)
     run(connection, *plan(connection, case), case.add)
     run(connection, f"SELECT id_gen_convert.finish({arguments(case)}, {keep})", case.add)
     assert value(connection, "SELECT to_regnamespace('id_gen_convert')") is None
@@ -252,6 +258,7 @@ def test_finish(server: Cluster, connection: psycopg.Connection, case: Case, kee
          WHERE attname ~ '_(old|new)$' AND attnum > 0 AND NOT attisdropped
            AND relnamespace <> 'pg_catalog'::regnamespace"""
     assert (value(connection, columns) != 0) == keep
+    assert grants_and_comments(server) >= granted if keep else grants_and_comments(server) == granted
     assert value(connection, "SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'zz_id_gen%'") == 0
 
 
