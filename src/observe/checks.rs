@@ -457,6 +457,11 @@ fn fleet(on: &CheckedServer) -> CheckResult {
         let found = format!("{left}; {primary}. {}", detail.unwrap_or_default());
         return if generates { Warning(found, hint) } else { Wrong(found, hint) };
     }
+    if let Some(right) = right.filter(|_| !generates) {
+        return CheckResult::failing(
+            &Reason::GrantUsedUp { until_ms: right.until_ms, trouble: None }.into(),
+        );
+    }
     if let Some(weakness) = weakness {
         return Warning(
             format!("{left}; the registry could forget it in a failover: {}", weakness.as_str()),

@@ -62,9 +62,6 @@ TIME_SHIFT, WORKER_SHIFT, WORKER_MASK = 22, 12, 1023
 EPOCH_MS = 1_704_067_200_000
 UNIQUE_VIOLATION = "23505"
 
-# These say what is not at hand, or is somebody else's.
-NOT_ILL = {"clock_synchronized", "clock_steps", "preload", "privileges", "ordered_uuids", "column_types", "tickets"}
-
 
 def worker_of(snowflake: int) -> int:
     return snowflake >> WORKER_SHIFT & WORKER_MASK
@@ -488,28 +485,10 @@ class FleetAdministrator(Administrator):
                 if refused.message != told:
                     self._world.say(f"administrator: reads of {member}: {refused}")
                     told = refused.message
-                self.examine(member, session, call, refused)
+                self.examine(member, session)
                 self.follow(member, database, refused)
             if not session.is_open:
                 session = self._world.open(member, database)
-
-    def examine(self, node: Node, session: Session, call: Call, refused: Refused) -> None:
-        """While a server refuses what it makes with its own number, the checks say so."""
-        refusal = ""
-        for _ in range(3):
-            with self._world.passing(node, session.database) as other:
-                found = other.run("SELECT name, status FROM id_gen_check() WHERE status <> 'ok'")
-                if {name for name, _ in found} - NOT_ILL:
-                    return
-                try:
-                    self._world.add_snowflakes(other, [other.value("SELECT snowflake_next()")])
-                    return
-                except Refused as own:
-                    refusal = f"{own}"
-                    if "was not renewed." in own.detail:
-                        # known: id_gen_check() is ok while a grant is used up and its registrar does not answer.
-                        return
-        raise Finding("check", f"all checks of {node} are ok, but: {refusal}")
 
     def follow(self, node: Node, database: str, refused: Refused) -> None:
         member, world = node, self._world

@@ -1,6 +1,7 @@
 """Servers get their numbers from the registry, keep them over restarts, and never share one."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -317,6 +318,21 @@ def test_the_registrar_may_be_terminated(first: Cluster) -> None:
     first.wait_until(lambda: registrar_or_none(first) not in (None, pid), "running another registrar")
     assert await_number(first) == number
     assert phase(first) == "holding"
+
+
+def test_a_registrar_that_stands_still_is_seen_by_the_check(first: Cluster) -> None:
+    """It can note no trouble itself."""
+    await_number(first)
+    os.kill(registrar(first), signal.SIGSTOP)
+    try:
+        first.poll_until("SELECT status FROM id_gen_check() WHERE name = 'fleet'", expected="error")
+        found, remedy = first.psql("SELECT found, remedy FROM id_gen_check() WHERE name = 'fleet'").split("|")
+        error = refusal(first)
+        assert error.message and found.startswith(error.message)
+        assert remedy == error.hint
+    finally:
+        os.kill(registrar(first), signal.SIGCONT)
+    await_number(first)
 
 
 def registrar_or_none(cluster: Cluster) -> int | None:
