@@ -432,7 +432,7 @@ impl Reason {
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "the server's settings were reloaded during this statement",
             )
-            .detail("The first session that needs them sets up the shared memory of id_gen, and this one has only the old ones.")
+            .detail("The first session that needs them sets up the shared memory of id_gen, and this one has only the old ones until its parallel operation has ended.")
             .hint("Run the statement again."),
             Reason::ReloadsIgnored => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

@@ -37,12 +37,9 @@ use crate::os::tsc::TscStart;
 use crate::os::{clock, test_stream, tsc};
 use crate::pg::{reload, shard_lock};
 use crate::shared::shard_list::{self, read_file, write_file};
-use crate::shared::shards::{Basis, FileState, PLACES};
+use crate::shared::shards::{ABOVE_MARGIN_MS, Basis, FileState, PLACES};
 use crate::shared::{SharedState, State};
 
-/// How much further ahead of the clock than IDs may be that may be which a shard is to go above: 10 s, for clocks that
-/// differ, and for what was added to be on the safe side.
-const ABOVE_MARGIN_MS: i64 = 10_000;
 /// A claim compares the clocks when the wall clock has gained so much on the last trusted reading, as for the server's own
 /// number: 100 ms.
 const RECHECK_NS: u64 = 100_000_000;

@@ -98,22 +98,25 @@ pub fn start(
     // From here on nothing is claimed, so that it is known where the old IDs end, and a smaller bound
     // may be written.
     let old = if resets { shared.take_allocator() } else { None };
-    let start = start_point(&context, &number, old.as_ref(), decision);
+    let (stored, unreadable) = read_stored();
+    let start = start_point(&stored, unreadable, &context, &number, old.as_ref(), decision);
     if decision == Decision::AcceptLayout
         && let Err(error) = &start
         && is_of_copy(error)
+        && let StoredRecord::Found(record) = &stored
     {
-        accept_layout_of_copy(layout)?;
+        // Notes that the layout may be used, and leaves it a copy: to accept the copy needs a layout that may be used.
+        durable::write(Record { layout, ..record.clone() })?;
     }
     let start = start?;
-    let reset_copy_of = if resets { original(&context) } else { None };
-    let first_of_shards_ms = first_of_shards(&start, &context, resets);
+    let reset_copy_of = if resets { original(&stored, &context) } else { None };
+    let first_of_shards_ms = first_of_shards(&stored, &start, &context, resets);
     // What shards made within reach of the clock is not forgotten either.
     let resets_to_ms = resets.then(|| startup::above_clocks(&context).first_ms);
     shard_list::load(shared, &layout, first_of_shards_ms, resets_to_ms, guard);
     let reserved_until_ms = match old {
         Some(old) => Some(old.reserved_until_ms(&layout)),
-        None => durable::read().ok().and_then(|stored| stored.reserved_until_ms()),
+        None => stored.reserved_until_ms(),
     };
     // The last run may have left the clocks of this boot, which tell whether to trust the clock now.
     let mut allocator = Allocator::new(&layout, &start);
@@ -155,7 +158,7 @@ pub fn try_layout(shared: &SharedState, layout: Layout) -> Result<(), Error> {
     };
     let context = context(layout, max_lead_ms, replicated::read()?, &number)?;
     durable::clock_tick(&context.layout, context.clock.wall_ns)?;
-    start_point(&context, &number, None, Decision::None).map(|_| ())
+    can_start(&context, &number)
 }
 
 /// Whether a claim could rely on the reservation now. Where the last write failed, this tries again, as
@@ -176,9 +179,14 @@ pub fn check_reservation(shared: &SharedState) -> Result<(), Error> {
             let number = OwnNumber::of(&shared.lock());
             let layout = *shared.layout()?;
             let context = context(layout, max_lead_ms, replicated::read()?, &number)?;
-            start_point(&context, &number, None, Decision::None).map(|_| ())
+            can_start(&context, &number)
         }
     }
+}
+
+fn can_start(context: &StartupContext, number: &OwnNumber) -> Result<(), Error> {
+    let (stored, unreadable) = read_stored();
+    start_point(&stored, unreadable, context, number, None, Decision::None).map(|_| ())
 }
 
 /// What this server makes IDs with.
@@ -209,17 +217,16 @@ fn is_of_copy(error: &Error) -> bool {
     matches!(error.reason(), Reason::Startup(Copied { .. } | ReservedByAnother { .. }, _))
 }
 
-/// Notes in a copy that its layout may be used, and leaves it a copy: to accept the copy needs a layout that may be used.
-fn accept_layout_of_copy(layout: Layout) -> Result<(), Error> {
-    match durable::read()? {
-        StoredRecord::Found(record) => durable::write(Record { layout, ..record }),
-        StoredRecord::Absent | StoredRecord::Lost => Ok(()),
+/// The reservation of the last run: lost if it cannot be read, with the reason.
+fn read_stored() -> (StoredRecord, Option<Error>) {
+    match durable::read() {
+        Ok(stored) => (stored, None),
+        Err(error) => (StoredRecord::Lost, Some(error)),
     }
 }
 
 /// The directory of the original, if this one is a copy that may generate the same IDs.
-fn original(context: &StartupContext) -> Option<Directory> {
-    let stored = durable::read().ok()?;
+fn original(stored: &StoredRecord, context: &StartupContext) -> Option<Directory> {
     match startup::check_copy(stored.record(), context) {
         Err(StartupError::Copied { original, .. }) => Some(original),
         _ => None,
@@ -228,6 +235,8 @@ fn original(context: &StartupContext) -> Option<Directory> {
 
 /// Where IDs go on, or start again.
 fn start_point(
+    stored: &StoredRecord,
+    unreadable: Option<Error>,
     context: &StartupContext,
     &OwnNumber { identity, is_typed, others_ms }: &OwnNumber,
     old: Option<&Allocator>,
@@ -242,11 +251,11 @@ fn start_point(
         let above_ms = if Fault::ResetIgnoresAbove.is_planted() { i64::MIN } else { above_ms };
         return Ok(StartPoint { first_ms: first_ms.max(above_ms).max(others_ms), ..start });
     }
-    let mut stored = match (durable::read(), identity.first_ms) {
-        // What is granted starts above what the file could say.
-        (Err(_), Some(_)) => StoredRecord::Lost,
-        (read, _) => read?,
-    };
+    // What is granted starts above what the file could say.
+    if let (Some(error), None) = (unreadable, identity.first_ms) {
+        return Err(error);
+    }
+    let mut stored = stored.clone();
     if decision == Decision::AcceptLayout
         && let StoredRecord::Found(record) = &mut stored
     {
@@ -272,12 +281,16 @@ fn start_point(
 
 /// Where IDs of shards may go on, in Unix milliseconds. A number that was granted begins above all that anybody made with
 /// it, and says nothing of shards: for them, what was reserved does, and where that is lost the clocks.
-fn first_of_shards(start: &StartPoint, context: &StartupContext, resets: bool) -> i64 {
+fn first_of_shards(
+    stored: &StoredRecord,
+    start: &StartPoint,
+    context: &StartupContext,
+    resets: bool,
+) -> i64 {
     if resets {
         return start.first_ms;
     }
-    let stored = durable::read().unwrap_or(StoredRecord::Lost);
-    let reserved_ms = match &stored {
+    let reserved_ms = match stored {
         StoredRecord::Found(record) => record.until_ms,
         StoredRecord::Absent => i64::MIN,
         StoredRecord::Lost => startup::above_clocks(context).first_ms,

@@ -177,9 +177,9 @@ unsafe fn read_in_transaction<const SIZE: usize>() -> Option<ReplayedPage<SIZE>>
     }
 }
 
-/// The page as it is in its file, whether PostgreSQL accepts it or not: its checksum is missing where data checksums were
-/// enabled while the server ran, which calculates those of relations only. For content with a checksum of its own, where
-/// [`read`] returned zeros, so that the file is the newest there is.
+/// The page as it is in its file, whether PostgreSQL accepts it or not: for content with its own checksum, if [`read`]
+/// returned zeros, so that the file is the newest there is. `pg_checksums` calculates PostgreSQL's checksum of the page; a
+/// version that enables data checksums while it runs, which no supported one does, would calculate those of relations only.
 ///
 /// # Errors
 /// If the file can't be read.

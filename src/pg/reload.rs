@@ -90,13 +90,18 @@ pub fn wait_while(is_awaited: impl Fn() -> bool, max_wait: Duration) {
     }
 }
 
+/// Whether the postmaster tells this process of reloads. A parallel worker takes its leader's settings; the postmaster and a
+/// single-user server read the file themselves.
+pub fn is_signaled() -> bool {
+    // SAFETY: a variable of this process.
+    let has_postmaster = unsafe { pg_sys::IsUnderPostmaster };
+    has_postmaster && !server::is_parallel_worker() && !server::is_starting_parallel_worker()
+}
+
 /// Whether no reload reaches this process: a background worker that has set up no handler for the
 /// signal, and that does not take its leader's settings.
 pub fn is_ignored() -> bool {
-    // SAFETY: a variable of this process.
-    let reads_file = unsafe { !pg_sys::IsUnderPostmaster } || server::is_parallel_worker();
-    // The postmaster and a single-user server read the file themselves, whatever their caller ignores.
-    if reads_file || server::is_starting_parallel_worker() {
+    if !is_signaled() {
         return false;
     }
     // SAFETY: all-zero bytes are a valid `sigaction`, and the call only asks.

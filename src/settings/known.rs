@@ -93,14 +93,30 @@ pub fn check() -> Result<(), Error> {
 /// # Errors
 /// If its settings are not the server's even so.
 pub fn catch_up() -> Result<(), Error> {
-    let max_wait = Duration::from_millis(parameters::current().max_wait_ms.into());
+    catch_up_within(max_wait().min(LONGEST_WAIT))
+}
+
+/// As [`catch_up`], for the settings that stay in force until the server restarts. They are worth a wait of 1 s even if calls
+/// are not to wait for the clock.
+///
+/// # Errors
+/// As for [`catch_up`].
+pub fn catch_up_for_good() -> Result<(), Error> {
+    catch_up_within(max_wait().max(LONGEST_WAIT))
+}
+
+fn catch_up_within(longest: Duration) -> Result<(), Error> {
     let is_awaited = || !reload::is_pending() && reload::are_files_newer(reload::time_us());
-    reload::wait_while(is_awaited, max_wait.min(LONGEST_WAIT));
+    reload::wait_while(is_awaited, longest);
     // PostgreSQL sets no parameters during a parallel operation.
     if reload::is_pending() && !transaction::is_parallel() {
         reload::read_file();
     }
     check()
+}
+
+fn max_wait() -> Duration {
+    Duration::from_millis(parameters::current().max_wait_ms.into())
 }
 
 /// Whether there is a parameter of ours of this name.

@@ -14,12 +14,12 @@ use crate::durable::shard_file::{self, Found};
 use crate::error::FileError;
 use crate::error::shards::{Change, ShardRefusal};
 use crate::pg::server;
-use crate::shared::shards::{FileState, ShardState};
+use crate::shared::shards::{ABOVE_MARGIN_MS, FileState, ShardState};
 use crate::shared::state::{SharedState, State};
 use crate::shared::write_lock::WriteGuard;
 
 /// Reads the file once the server begins to make IDs: no shard goes on below a Unix millisecond. Where an administrator
-/// makes the server start again, forgets what shards have made above another.
+/// makes the server start again, forgets what shards have made above another, and where they begin because of a wrong clock.
 pub fn load(
     shared: &SharedState,
     layout: &Layout,
@@ -28,23 +28,43 @@ pub fn load(
     guard: &WriteGuard<'_>,
 ) {
     let position = |ms| layout.first_position(layout.tick_from(ms));
-    let unread = {
+    if shared.lock().shards.file == FileState::Unread {
+        // If it can't be read, whoever asks for a shard tries again, and gets the error.
+        let _ = read_file(shared, layout, guard);
+    }
+    let lowered = {
         let mut state = shared.lock();
         let space = shared.shards();
         match resets_to_ms {
-            None => state.shards.start = state.shards.start.max(position(first_ms)),
+            None => {
+                state.shards.start = state.shards.start.max(position(first_ms));
+                return;
+            }
             Some(reach_ms) => {
                 state.shards.start = position(first_ms);
                 space.in_use().for_each(|place| place.forget_above(position(reach_ms)));
                 state.shards.made_end = space.ceiling().lower(0, space.in_use());
+                let lowered =
+                    space.in_use().filter(|place| lower_declared(place, reach_ms)).count();
+                (lowered > 0).then(|| entries(shared, &state, layout))
             }
         }
-        state.shards.file == FileState::Unread
     };
-    if unread {
-        // If it can't be read, whoever asks for a shard tries again, and gets the error.
-        let _ = read_file(shared, layout, guard);
+    if let Some(entries) = lowered {
+        // If it can't be written, the keeper tries again.
+        let _ = write_file(shared, &entries, guard);
     }
+}
+
+/// Lowers where a declared shard begins to a Unix millisecond, if that is further ahead than a right clock allows; whether
+/// it was.
+fn lower_declared(place: &Place, reach_ms: i64) -> bool {
+    let is_wrong = |owned: &Owned| {
+        !owned.in_fleet && owned.first_ms > reach_ms.saturating_add(ABOVE_MARGIN_MS)
+    };
+    let Some(owned) = place.owned().filter(is_wrong) else { return false };
+    place.set_owned(Some(Owned { first_ms: reach_ms, ..owned }));
+    true
 }
 
 /// Puts what the file says into the places.

@@ -16,6 +16,9 @@ use crate::pg::lwlock::CacheAligned;
 
 /// How many places there are.
 pub const PLACES: usize = MOST_SHARDS;
+/// How much further ahead of the clock than IDs may be that may be which a shard is to go above: 10 s, for clocks that
+/// differ, and for what was added to be on the safe side.
+pub const ABOVE_MARGIN_MS: i64 = 10_000;
 /// How far samples of what was made are apart: 30 s.
 const SAMPLED_EVERY_NS: u64 = 30 * NS_PER_S;
 

@@ -402,12 +402,16 @@ impl SharedState {
     }
 
     fn initialize(&'static self) -> Result<(), Error> {
-        known::check()?;
-        if reload::is_pending() {
-            return Err(Reason::ReloadPending.into());
-        }
         if reload::is_ignored() {
             return Err(Reason::ReloadsIgnored.into());
+        }
+        if reload::is_signaled() {
+            known::catch_up_for_good()?;
+        } else {
+            known::check()?;
+        }
+        if reload::is_pending() {
+            return Err(Reason::ReloadPending.into());
         }
         let layout = settings::layout_in_force()
             .or_else(|| durable::layout_of_this_run().map(Some))

@@ -31,6 +31,7 @@ from harness.shim import compiled, preloading
 
 SHIM = Path(__file__).with_name("directory_fsync.c")
 SHARD = 7
+YEAR = 365 * 24 * 3600
 FILE = "id_gen/pgsql_tmp_shards"
 WITHOUT_NUMBER = PRELOAD if PRELOADED else ""
 INSTAGRAM = f"{GENERATING}id_gen.layout = 'instagram'\n"
@@ -583,6 +584,31 @@ def test_a_clock_that_was_set_back_lets_shards_go_on_above() -> None:
         next_of(cluster, SHARD)
 
 
+@pytest.mark.any_server
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_reset_takes_back_where_a_wrong_clock_let_a_shard_begin(restarted: bool) -> None:
+    """The file keeps where a shard begins: here a year ahead."""
+    clock = FakeClock()
+    with Cluster(conf=GENERATING, clock=clock) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        next_id(cluster)
+        clock.step(YEAR)
+        cluster.psql("SELECT id_gen_accept_clock()")
+        take(cluster, SHARD)
+        before = next_of(cluster, SHARD)
+        clock.step(-YEAR)
+        if restarted:
+            cluster.restart()
+        error = refused(cluster, SHARD)
+        assert error.sqlstate == "53400"
+        change(cluster, "max_wait", "90s")
+        cluster.psql(hinted(error))
+        again = next_of(cluster, SHARD)
+        assert time_of(cluster, again) < time_of(cluster, before) - YEAR * 1000 / 2
+        cluster.restart()
+        assert again < next_of(cluster, SHARD) < before
+
+
 @pytest.mark.long
 @pytest.mark.any_server
 def test_a_full_lead_waits_and_can_be_cancelled(cluster: Cluster) -> None:
@@ -679,8 +705,8 @@ def test_shards_are_above_what_was_observed(cluster: Cluster) -> None:
         ask = f"SELECT snowflake_next({SHARD})"
         connection.execute(ask)
         for ahead in ("2 s", "1 s"):
-            connection.execute(f"SELECT snowflake_observe(snowflake_max(clock_timestamp() + interval '{ahead}'))")
-            highest = int(cluster.psql("SELECT snowflake_max(clock_timestamp() + interval '900 ms')"))
+            (highest,) = connection.execute(f"SELECT snowflake_max(clock_timestamp() + interval '{ahead}')").fetchone()
+            connection.execute(f"SELECT snowflake_observe({highest})")
             assert connection.execute(ask).fetchone()[0] > highest
     take(cluster, 8)
     assert next_of(cluster, 8) > highest
