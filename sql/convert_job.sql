@@ -24,6 +24,8 @@ CREATE TABLE id_gen_convert.job (
     done integer NOT NULL DEFAULT 0,
     started_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     verified_at timestamptz,
+    -- The triggers that kept rows in step since then, and the versions of their rows in the catalog.
+    verified_triggers text,
     paused boolean NOT NULL DEFAULT false,
     waiting_for text,
     -- The tables that are locked to switch, and the views that are made again.
@@ -352,6 +354,10 @@ CREATE FUNCTION id_gen_convert.dependents(job_id integer, with_inherited boolean
               JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = m.column_name
               LEFT JOIN pg_attrdef e ON e.adrelid = c.oid AND e.adnum = a.attnum
              WHERE m.job = job_id
+             UNION ALL
+            SELECT format('replica identity of %s', c.oid::regclass),
+                   concat_ws(' ', c.relreplident, (SELECT i.indexrelid::regclass FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident))
+              FROM id_gen_convert.member m JOIN pg_class c ON c.oid = m.relation WHERE m.job = job_id
              UNION ALL
             SELECT pg_describe_object(d.classid, d.objid, 0),
                    concat_ws(' ', pg_get_constraintdef(k.oid), pg_get_indexdef(c.oid), pg_get_triggerdef(t.oid), t.tgenabled,
@@ -864,6 +870,17 @@ CREATE FUNCTION id_gen_convert.idle_triggers(j id_gen_convert.job, OUT names tex
     $$;
 COMMENT ON FUNCTION id_gen_convert.idle_triggers(id_gen_convert.job) IS 'triggers of a job that are not there, or not on, and the remedy';
 
+-- The triggers of a job, each with the version of its row in the catalog: one that was switched off and on again has another.
+CREATE FUNCTION id_gen_convert.trigger_versions(j id_gen_convert.job) RETURNS text
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        SELECT string_agg(DISTINCT format('%s %s', t.oid, t.xmin), ', ')
+          FROM id_gen_convert.fill f, id_gen_convert.parts(f.relation) AS part, id_gen_convert.trigger_of w, pg_trigger t
+         WHERE f.job = j.id AND w.job = j.id AND w.relation = f.relation AND NOT w.is_backward
+           AND t.tgrelid = part AND t.tgname = w.trigger_name
+    $$;
+COMMENT ON FUNCTION id_gen_convert.trigger_versions(id_gen_convert.job) IS 'the triggers that keep new rows in step before the switch, and the versions of their rows in the catalog';
+
 -- Rows that were written without these triggers may have values that belong to other rows.
 CREATE FUNCTION id_gen_convert.check_triggers(j id_gen_convert.job) RETURNS void
     LANGUAGE plpgsql @settings@
@@ -890,6 +907,8 @@ DECLARE
     j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
     arguments text := id_gen_convert.arguments(j.relation, j.column_name);
     is_switched boolean := j.phase IN ('switched', 'returned');
+    -- Before any row is read: what is changed from here on is found by the switch.
+    triggers text := id_gen_convert.trigger_versions(j);
     f id_gen_convert.fill;
     rows bigint;
     pending bigint;
@@ -944,7 +963,8 @@ BEGIN
         is_fine := is_fine AND strangers IS NULL;
 
         is_fine := is_fine AND j.phase = 'ready';
-        UPDATE id_gen_convert.job SET verified_at = CASE WHEN is_fine THEN clock_timestamp() END WHERE id = j.id;
+        UPDATE id_gen_convert.job SET verified_at = CASE WHEN is_fine THEN clock_timestamp() END, verified_triggers = triggers
+         WHERE id = j.id;
     END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.verify(regclass, text) IS 'reads all rows: whether each has its value, none is there twice, no writer was missed, and nothing new is in the way of the switch';
@@ -974,6 +994,12 @@ BEGIN
             HINT = format('Take that back until the switch, or begin again: CALL id_gen_convert.undo(%s);', arguments);
     END IF;
     PERFORM id_gen_convert.check_triggers(j);
+    IF j.verified_triggers IS DISTINCT FROM id_gen_convert.trigger_versions(j) THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('triggers that keep rows of %s in step were changed since the values were verified', j.relation),
+            DETAIL = 'Rows that were written meanwhile may have wrong values.',
+            HINT = format('Run: SELECT * FROM id_gen_convert.verify(%s);', arguments);
+    END IF;
     PERFORM id_gen_convert.execute_all(j.id, 'switch');
     UPDATE id_gen_convert.job SET phase = 'switched', done = 0, dependents = id_gen_convert.dependents(j.id, false) WHERE id = j.id;
     RAISE NOTICE '%: switched; to go back, type: CALL id_gen_convert.undo(%); to keep it: SELECT id_gen_convert.finish(%);', j.relation, arguments, arguments;

@@ -1,6 +1,7 @@
 """A job that converts a column, and what others do meanwhile: dumps that are restored, sessions with other settings,
 schema changes, other roles, locks. Nothing is lost or changes its meaning in silence."""
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -34,24 +35,9 @@ def server() -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.fixture
-def connection(server: Cluster) -> Iterator[psycopg.Connection]:
-    """A superuser's, to a database for one test."""
-    with server.database("shop") as dbname:
-        server.psql("CREATE EXTENSION id_gen", dbname)
-        with server.connect(dbname) as connection:
-            yield connection
-
-
-@pytest.fixture
-def owner(server: Cluster, connection: psycopg.Connection) -> Iterator[psycopg.Connection]:
-    """An ordinary role that may make schemas in the database."""
-    connection.execute(
-        "CREATE ROLE owner LOGIN; GRANT CREATE ON DATABASE shop TO owner; GRANT ALL ON SCHEMA public TO owner"
-    )
-    with server.connect("shop", user="owner") as session:
-        yield session
-    connection.execute("DROP OWNED BY owner CASCADE; DROP ROLE owner")
+def hinted(error: psycopg.Error) -> list[str]:
+    """The statements of a hint."""
+    return re.findall(r"(?:ALTER|CALL|SELECT)\b[^;]*", error.diag.message_hint or "")
 
 
 def phases(connection: psycopg.Connection) -> Iterator[str]:
@@ -174,7 +160,9 @@ CHANGES = {
     "CREATE UNIQUE INDEX late ON customer (name, id)": "index public.late",
     "DROP TRIGGER noted ON customer": "trigger noted on table public.customer",
     "ALTER TABLE customer DISABLE TRIGGER noted": "trigger noted on table public.customer",
+    "ALTER TABLE customer REPLICA IDENTITY FULL": "replica identity of public.customer",
     "GRANT SELECT (id) ON customer TO reader": "column public.customer.id",
+    "ALTER TABLE customer ALTER COLUMN id SET STATISTICS 500": "column public.customer.id",
     "ALTER TABLE customer ALTER COLUMN id SET DEFAULT 5": "column public.customer.id",
     "COMMENT ON COLUMN purchase.customer_id IS 'new'": "column public.purchase.customer_id",
     "COMMENT ON CONSTRAINT customer_id_check ON customer IS 'new'": "constraint customer_id_check on table",
@@ -226,10 +214,7 @@ def test_triggers_that_were_off_are_missed(connection: psycopg.Connection) -> No
         with pytest.raises(Refused, match="in step") as refused:
             run(connection, call)
         assert "on purchase" in (refused.value.diag.message_detail or "").replace("public.", "")
-        run(
-            connection,
-            *[text for text in (refused.value.diag.message_hint or "").split(";") if "ENABLE ALWAYS" in text],
-        )
+        run(connection, *[text for text in hinted(refused.value) if "ENABLE ALWAYS" in text or "verify" in text])
         run(connection, call)
     run(connection, *statements)
     run(connection, "DROP TRIGGER zz_id_gen_backward_2_2_insert ON purchase")
@@ -237,6 +222,24 @@ def test_triggers_that_were_off_are_missed(connection: psycopg.Connection) -> No
         run(connection, UNDO)
     run(connection, (refused.value.diag.message_hint or "").rpartition("run: ")[2])
     assert value(connection, "SELECT to_regnamespace('id_gen_convert')") is None
+
+
+def test_triggers_that_were_off_for_a_while_are_missed(connection: psycopg.Connection) -> None:
+    """Also where they are on again when the job switches."""
+    run(connection, SHOP, "ALTER TABLE customer ADD at timestamptz DEFAULT now(), DROP CONSTRAINT customer_id_check")
+    statements = planned(connection, f"{COLUMN}, created_at => 'at'")
+    run(connection, *statements[:-1])
+    run(connection, "ALTER TABLE purchase DISABLE TRIGGER USER", "UPDATE purchase SET customer_id = 2 WHERE number = 1")
+    with pytest.raises(Refused) as refused:
+        run(connection, statements[-1])
+    run(connection, *[text for text in hinted(refused.value) if "ENABLE ALWAYS" in text])
+    with pytest.raises(Refused, match="since the values were verified") as refused:
+        run(connection, statements[-1])
+    [verify] = hinted(refused.value)
+    run(connection, str(value(connection, f"SELECT remedy FROM ({verify}) v WHERE status = 'error'")), verify)
+    run(connection, statements[-1])
+    query = "SELECT count(*) FROM purchase p JOIN customer c ON c.id = customer_id WHERE name = 'name 2'"
+    assert value(connection, query) == 2
 
 
 def test_a_job_is_run_by_its_owner_alone(

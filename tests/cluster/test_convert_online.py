@@ -151,14 +151,11 @@ def server() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def connection(server: Cluster) -> Iterator[psycopg.Connection]:
-    """To a database for one test."""
-    with server.database("shop") as dbname:
-        server.psql("CREATE EXTENSION id_gen", dbname)
-        with server.connect(dbname) as connection:
-            yield connection
-        if server.psql("SELECT 1 FROM pg_roles WHERE rolname = 'reader'"):
-            server.psql("DROP OWNED BY reader, writer; DROP ROLE reader, writer", dbname)
+def connection(server: Cluster, connection: psycopg.Connection) -> Iterator[psycopg.Connection]:
+    """Whose test may make roles."""
+    yield connection
+    if server.psql("SELECT 1 FROM pg_roles WHERE rolname = 'reader'"):
+        server.psql("DROP OWNED BY reader, writer; DROP ROLE reader, writer", "shop")
 
 
 def arguments(case: Case) -> str:
@@ -462,17 +459,6 @@ OBSTACLES = {
     "a row security that hides": "ALTER TABLE customer ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;"
     "ALTER TABLE customer OWNER TO owner",
 }  # fmt: skip
-
-
-@pytest.fixture
-def owner(server: Cluster, connection: psycopg.Connection) -> Iterator[psycopg.Connection]:
-    """An ordinary role that may make schemas in the database."""
-    connection.execute(
-        "CREATE ROLE owner LOGIN; GRANT CREATE ON DATABASE shop TO owner; GRANT ALL ON SCHEMA public TO owner"
-    )
-    with server.connect("shop", user="owner") as session:
-        yield session
-    connection.execute("DROP OWNED BY owner CASCADE; DROP ROLE owner")
 
 
 @pytest.mark.parametrize("obstacle", OBSTACLES.values(), ids=OBSTACLES)

@@ -46,15 +46,6 @@ def server() -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.fixture
-def connection(server: Cluster) -> Iterator[psycopg.Connection]:
-    """To a database for one test."""
-    with server.database("shop") as dbname:
-        server.psql("CREATE EXTENSION id_gen", dbname)
-        with server.connect(dbname) as connection:
-            yield connection
-
-
 def profile(connection: psycopg.Connection, arguments: str) -> Profile:
     query = (
         "SELECT section, item, ids, status, coalesce(found, ''), coalesce(remedy, '') "
