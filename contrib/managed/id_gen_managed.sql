@@ -1294,12 +1294,35 @@ COMMENT ON FUNCTION id_gen_managed.uuidv7_time_decoder(text) IS
 -- The functions that users call, and moving them to the extension and back
 -- ---------------------------------------------------------------------------------------------------------------------
 
+-- If that schema was renamed, it is the one of the function that calls the target's.
+CREATE OR REPLACE FUNCTION id_gen_managed.home() RETURNS name
+    LANGUAGE plpgsql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    installed id_gen_managed.installation;
+    found name;
+BEGIN
+    SELECT * INTO installed FROM id_gen_managed.installation;
+    IF to_regnamespace(quote_ident(installed.home)) IS NULL THEN
+        SELECT n.nspname INTO found
+          FROM pg_depend d
+          JOIN pg_proc p ON p.oid = d.refobjid AND p.pronamespace = to_regnamespace(quote_ident(installed.target))
+          JOIN pg_proc f ON f.oid = d.objid AND f.proname = p.proname AND f.pronamespace <> p.pronamespace
+          JOIN pg_namespace n ON n.oid = f.pronamespace
+         WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_proc'::regclass
+           AND p.proname = 'snowflake_next'
+           AND f.proowner = (SELECT nspowner FROM pg_namespace WHERE oid = 'id_gen_managed'::regnamespace)
+         LIMIT 1;
+    END IF;
+    RETURN coalesce(found, installed.home);
+END $$;
+COMMENT ON FUNCTION id_gen_managed.home() IS 'the schema of the functions that users call';
+
 -- Each is one call of the function of the same name and arguments in the target schema. What depends on them, such as a
 -- column's default, keeps to them whatever the target is; the planner puts the target's call in place of theirs.
 CREATE OR REPLACE FUNCTION id_gen_managed.publish(target name) RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    home CONSTANT name := (SELECT i.home FROM id_gen_managed.installation i);
+    home CONSTANT name := id_gen_managed.home();
     here CONSTANT oid := 'id_gen_managed'::regnamespace;
     owner CONSTANT oid := (SELECT n.nspowner FROM pg_namespace n WHERE n.oid = 'id_gen_managed'::regnamespace);
     called pg_proc%ROWTYPE;
@@ -1344,7 +1367,7 @@ BEGIN
         EXECUTE format('COMMENT ON FUNCTION %I.%I(%s) IS %L', home, called.proname,
                        pg_get_function_identity_arguments(called.oid), obj_description(called.oid, 'pg_proc'));
     END LOOP;
-    UPDATE id_gen_managed.installation SET target = publish.target;
+    UPDATE id_gen_managed.installation SET target = publish.target, home = id_gen_managed.home();
 END $$;
 COMMENT ON FUNCTION id_gen_managed.publish(name) IS 'lets the functions that users call be those of a schema';
 
@@ -1446,7 +1469,7 @@ COMMENT ON FUNCTION id_gen_managed.use_script(integer, integer) IS
 CREATE OR REPLACE FUNCTION id_gen_managed.uninstall() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    home CONSTANT name := (SELECT i.home FROM id_gen_managed.installation i);
+    home CONSTANT name := id_gen_managed.home();
     relation record;
 BEGIN
     PERFORM id_gen_managed.close_gate();

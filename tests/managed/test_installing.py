@@ -292,6 +292,23 @@ def test_another_schema(cluster: Cluster) -> None:
     assert refusal(cluster, NEXT, "schemas").sqlstate == "42883"
 
 
+def test_a_schema_that_is_renamed(cluster: Cluster) -> None:
+    """The script finds its functions there when it is run again, and when it is removed."""
+    cluster.psql(f"CREATE DATABASE renamed OWNER {OWNER} TEMPLATE template0")
+    run_script(cluster, "renamed", "CREATE SCHEMA ids; SET LOCAL search_path = ids;")
+    configure(cluster, "renamed", worker_id=4)
+    as_owner(cluster, "CREATE TABLE item (id bigint DEFAULT ids.snowflake_next())", "renamed")
+    as_owner(cluster, 'ALTER SCHEMA ids RENAME TO "Odd keys"', "renamed")
+    run_script(cluster, "renamed")
+    as_owner(cluster, "INSERT INTO item DEFAULT VALUES", "renamed")
+    homes = (
+        "SELECT string_agg(DISTINCT pronamespace::regnamespace::text, ',') FROM pg_proc WHERE proname = 'uuidv7_min'"
+    )
+    assert cluster.psql(homes, "renamed") == '"Odd keys",id_gen_managed'
+    as_owner(cluster, "DROP TABLE item; SELECT id_gen_managed.uninstall()", "renamed")
+    assert cluster.psql(homes, "renamed") == ""
+
+
 def test_a_function_of_that_name_is_left_alone(cluster: Cluster) -> None:
     cluster.psql(f"CREATE DATABASE named OWNER {OWNER} TEMPLATE template0")
     as_owner(
