@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use id_gen_core::fleet::store::{Store, StoreErrorKind as Kind, Swap, Swapped};
-use id_gen_registry::etcd::{Etcd, EtcdOptions};
+use id_gen_core::fleet::store::{Store, StoreErrorKind as Kind, Swap, Swapped, WeaknessKind};
+use id_gen_registry::etcd::{Etcd, EtcdOptions, LastSeen};
 use ports::free_port;
 use servers::{Certificates, Directory, Servers, Stub, open, options, replace, say, wait_until};
 
@@ -231,6 +231,24 @@ fn members_of_two_clusters_are_told_apart() {
 }
 
 #[test]
+fn a_cluster_that_was_restored_is_told_by_its_revision() {
+    // One session each: 5, 5, 4, and the same once more.
+    let stub = Stub::start(|connection, socket| {
+        let revision = if connection % 3 == 2 { 4 } else { 5 };
+        let body = format!(r#"{{"header":{{"cluster_id":"1","revision":"{revision}"}}}}"#);
+        say(socket, "200 OK", &body);
+    });
+    for _ in 0..2 {
+        let seen = LastSeen::default();
+        let next = || open(&stub.endpoint()).following(seen.clone()).get(KEY);
+        assert_eq!((next(), next()), (Ok(None), Ok(None)));
+        let error = next().unwrap_err();
+        assert_eq!(error.kind, Kind::OtherCluster);
+        assert!(error.detail.contains("restored from an older state"), "{}", error.detail);
+    }
+}
+
+#[test]
 fn a_write_without_an_answer_is_not_repeated() {
     let servers = Servers::one(&[]);
     let closing = Stub::start(|_, socket| socket.shutdown(std::net::Shutdown::Both).unwrap());
@@ -359,6 +377,23 @@ fn no_space() {
     });
     assert_eq!(error.unwrap().kind, Kind::NoSpace);
     assert!(etcd.get(KEY).is_ok(), "reading goes on");
+}
+
+#[test]
+fn the_quota_is_nearly_used_up() {
+    let servers = Servers::one(&["--quota-backend-bytes=8000000"]);
+    let mut etcd = servers.open();
+    assert_eq!(etcd.weakness(), Ok(None));
+    let large = "x".repeat(100_000);
+    (0..67).for_each(|number| put(&mut etcd, &format!("/{number}"), &large));
+    let mut found = None;
+    wait_until("its metrics tell", || {
+        found = etcd.weakness().unwrap();
+        found.is_some()
+    });
+    assert_eq!(found.unwrap().kind, WeaknessKind::Quota);
+    let elsewhere = Stub::saying("404 Not Found", "404 page not found\n");
+    assert_eq!(open(&elsewhere.endpoint()).weakness(), Ok(None), "only the gateway is passed on");
 }
 
 #[test]

@@ -3,7 +3,9 @@
 mod ports;
 mod server;
 
+use std::fs::{self, Permissions};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -318,6 +320,42 @@ fn services_are_found() {
     output(
         child.args(["--exact", "services_are_found"]).env(ASKED, "1").env("PGSERVICEFILE", file),
     );
+}
+
+/// libpq says so on standard error, so a process of its own is asked.
+#[test]
+fn a_password_file_that_others_may_read_is_complained_of_once() {
+    const ASKED: &str = "ID_GEN_ASKED_WITH_OPEN_PASSWORDS";
+    if let Ok(conninfo) = std::env::var(ASKED) {
+        let mut store = registry(&conninfo, PATIENCE);
+        for _ in 0..3 {
+            let error = fails(store.get("a"), StoreErrorKind::Credentials);
+            assert!(error.detail.contains("passwords\" is ignored"), "{}", error.detail);
+        }
+        let (_, passwords) = conninfo.split_once("passfile=").unwrap();
+        fs::set_permissions(passwords, Permissions::from_mode(0o600)).unwrap();
+        fails(store.get("a"), StoreErrorKind::NoTable);
+        return;
+    }
+    let server = Server::start("password_encryption = 'scram-sha-256'");
+    server.psql("CREATE ROLE fleet LOGIN PASSWORD 'right horse'");
+    server.file("data/pg_hba.conf", "host postgres all 127.0.0.1/32 scram-sha-256\n", true);
+    server.reload();
+    let port = server.port;
+    let passwords = server.file("passwords", "*:*:*:*:right horse\n", false);
+    let conninfo =
+        |more: &str| format!("host=127.0.0.1 port={port} user=fleet dbname=postgres {more}");
+    wait_for("the reload", || {
+        registry(&conninfo(""), PATIENCE).get("a").unwrap_err().kind == StoreErrorKind::Credentials
+    });
+    fs::set_permissions(&passwords, Permissions::from_mode(0o644)).unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "a_password_file_that_others_may_read_is_complained_of_once"]);
+    let child =
+        child.env(ASKED, conninfo(&format!("passfile={}", passwords.display()))).output().unwrap();
+    let complaints = String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success(), "{}{complaints}", String::from_utf8_lossy(&child.stdout));
+    assert_eq!(complaints.matches("has group or world access").count(), 1, "{complaints}");
 }
 
 #[test]

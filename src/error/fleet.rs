@@ -4,7 +4,7 @@
 //! It is told by the registrar, through shared memory, so the figures are a text of fixed room.
 
 use id_gen_core::fleet::member::Phase;
-use id_gen_core::fleet::store::{KeysError, StoreErrorKind};
+use id_gen_core::fleet::store::{KeysError, StoreErrorKind, WeaknessKind};
 use id_gen_core::time::format_ms;
 use pgrx::prelude::PgSqlErrorCode as Code;
 
@@ -165,6 +165,9 @@ impl Trouble {
     }
 }
 
+/// Removes the old versions of keys, at the present revision.
+const MAKE_ROOM_IN_ETCD: &str = "etcdctl compact \"$(etcdctl endpoint status -w json | grep -o '\"revision\":[0-9]*' | head -1 | cut -d: -f2)\" && etcdctl defrag";
+
 fn store_words(kind: StoreErrorKind) -> (Code, &'static str, String) {
     let correct = |what: &str| format!("{what}; or correct the setting: {SET_REGISTRY}");
     match kind {
@@ -201,7 +204,7 @@ fn store_words(kind: StoreErrorKind) -> (Code, &'static str, String) {
         StoreErrorKind::NoSpace => (
             Code::ERRCODE_DISK_FULL,
             "etcd's disk quota is used up",
-            "Make room, then let it write again: etcdctl compact \"$(etcdctl endpoint status -w json | grep -o '\"revision\":[0-9]*' | head -1 | cut -d: -f2)\" && etcdctl defrag && etcdctl alarm disarm".to_owned(),
+            format!("Make room, then let it write again: {MAKE_ROOM_IN_ETCD} && etcdctl alarm disarm"),
         ),
         StoreErrorKind::NoQuorum => (
             Code::ERRCODE_CONNECTION_FAILURE,
@@ -227,6 +230,20 @@ fn store_words(kind: StoreErrorKind) -> (Code, &'static str, String) {
             Code::ERRCODE_SYSTEM_ERROR,
             "the fleet's registry gave no usable answer",
             correct("Look into its log"),
+        ),
+    }
+}
+
+/// What endangers a registry that works, and the remedy.
+pub fn danger(kind: WeaknessKind) -> (&'static str, String) {
+    match kind {
+        WeaknessKind::Failover => (
+            "the registry could forget it in a failover",
+            "On the registry's server, let commits wait for a standby: ALTER SYSTEM SET synchronous_standby_names = '*'; SELECT pg_reload_conf();".to_owned(),
+        ),
+        WeaknessKind::Quota => (
+            "etcd's disk quota is nearly used up, and then no grant is renewed",
+            format!("Start every member with --auto-compaction-mode=periodic --auto-compaction-retention=1h, and make room: {MAKE_ROOM_IN_ETCD}"),
         ),
     }
 }

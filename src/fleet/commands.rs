@@ -8,6 +8,7 @@ use id_gen_core::fleet::store::{Keys, KeysError};
 use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Registry as _, Right, Terms};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::ticket::{self, shared::Set};
+use id_gen_registry::etcd::LastSeen;
 
 use crate::durable;
 use crate::error::shards::ShardRefusal;
@@ -87,13 +88,11 @@ pub struct Lowered {
 pub fn lower(number: Number) -> Result<Option<Lowered>, Error> {
     let mut tags = [0];
     random::fresh(&mut tags)?;
-    let (found, terms) = ask(move |registry| {
-        let keys = registry.fleet()?;
-        Ok((keys.read(number)?, keys.meta().terms))
-    })?;
+    let (terms, latest_ms) = terms_and_latest_ms()?;
+    let found = ask(move |registry| registry.fleet()?.read(number))?;
     let Some(found) = found else { return Ok(None) };
     let before_ms = found.until_ms;
-    let until_ms = terms.believable_ms(before_ms, latest_ms(&terms)?);
+    let until_ms = terms.believable_ms(before_ms, latest_ms);
     let lowered = Some(Lowered { before_ms, until_ms });
     if until_ms == before_ms {
         return Ok(lowered);
@@ -124,8 +123,7 @@ fn wait(patience: Duration) {
 pub fn lower_shard(shard: Number) -> Result<shard::Lowered, Error> {
     let mut tags = [0; TRIES];
     random::fresh(&mut tags)?;
-    let terms = ask(|registry| Ok(registry.fleet()?.meta().terms))?;
-    let now_ms = latest_ms(&terms)?;
+    let (_, now_ms) = terms_and_latest_ms()?;
     ask(move |registry| shard::lower(registry.fleet()?, shard, now_ms, &tags))
 }
 
@@ -135,8 +133,8 @@ pub fn lower_shard(shard: Number) -> Result<shard::Lowered, Error> {
 /// # Errors
 /// As for [`list`]; or this server's clock is behind.
 pub fn restored() -> Result<i64, Error> {
-    let terms = ask(|registry| Ok(registry.fleet()?.meta().terms))?;
-    let floor_ms = latest_ms(&terms)?.saturating_add(terms.forgotten_ms());
+    let (terms, latest_ms) = terms_and_latest_ms()?;
+    let floor_ms = latest_ms.saturating_add(terms.forgotten_ms());
     ask(move |registry| registry.fleet()?.repair_floor(floor_ms))
 }
 
@@ -207,17 +205,20 @@ pub fn set_ticket(name: String, step: i64, next: i64, above: Option<i64>) -> Res
     ask(move |registry| ticket::shared::set(registry.fleet()?, &name, step, next, above))
 }
 
-/// The latest time that this server's clocks allow for, in Unix milliseconds: what is lowered by an earlier one may be in use.
+/// The fleet's terms, and the latest time that this server's clocks allow for, in Unix milliseconds: what is lowered by an
+/// earlier one may be in use.
 ///
 /// # Errors
-/// If the wall clock is behind that by more than the clocks of a fleet may differ: either it is wrong, or it was before.
-fn latest_ms(terms: &Terms) -> Result<i64, Error> {
+/// As for [`list`]; or the wall clock is behind that time by more than the clocks of a fleet may differ: either it is wrong,
+/// or it was before.
+fn terms_and_latest_ms() -> Result<(Terms, i64), Error> {
+    let terms = ask(|registry| Ok(registry.fleet()?.meta().terms))?;
     let before_start = durable::read().ok().and_then(|it| it.trusted_clocks(durable::boot()));
     let (latest_ms, behind_ms) = memory::attach()?.lock().latest_ms(before_start);
     if behind_ms > terms.clock_difference_ms.into() {
         return Err(Reason::ClockBehind { behind_ms }.into());
     }
-    Ok(latest_ms)
+    Ok((terms, latest_ms))
 }
 
 /// What time it is by the clock that this server trusts.
@@ -231,8 +232,8 @@ fn ask<T: Send + 'static>(
     settings::known::catch_up()?;
     let settings = settings::registry::current().ok_or(Reason::NoRegistry)?;
     let trouble = |error: KeysError| Error::from(Reason::Fleet((&error).into()));
-    let mut connection =
-        Connection::new(&settings, REQUEST).map_err(|error| Reason::NoThread(error.to_string()))?;
+    let mut connection = Connection::new(&settings, REQUEST, LastSeen::default())
+        .map_err(|error| Reason::NoThread(error.to_string()))?;
     match connection.ask(PATIENCE, job) {
         Ok(answer) => answer.map_err(trouble),
         Err(error) => Err(trouble(KeysError::Store(error))),

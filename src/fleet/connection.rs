@@ -14,11 +14,12 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use id_gen_core::fleet::store::{
-    Keys, KeysError, Store, StoreError, StoreErrorKind, Swap, Swapped,
+    Keys, KeysError, Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness,
 };
 use id_gen_core::fleet::{Answer, Meta, Request, ask};
 use id_gen_core::ticket;
 use id_gen_core::ticket::shared::{Answer as Taken, Wanted};
+use id_gen_registry::etcd::LastSeen;
 use id_gen_registry::postgresql;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -36,7 +37,7 @@ pub struct Registry {
     opened: Option<Opened>,
     /// How many requests there will be before the store is asked for its weakness again.
     until_weakness: u32,
-    weakness: Option<String>,
+    weakness: Option<Weakness>,
 }
 
 /// What is found when the fleet is asked for something.
@@ -45,8 +46,8 @@ pub struct Found {
     pub meta: Meta,
     /// The answer, if the request was made.
     pub answer: Option<Answer>,
-    /// Why the registry could lose what it acknowledged.
-    pub weakness: Option<String>,
+    /// What endangers the registry.
+    pub weakness: Option<Weakness>,
 }
 
 /// How often the store is asked for its weakness: with one request of so many, once a minute by default.
@@ -158,7 +159,7 @@ impl Store for WhileAwaited {
         self.store.prepare()
     }
 
-    fn weakness(&mut self) -> Result<Option<String>, StoreError> {
+    fn weakness(&mut self) -> Result<Option<Weakness>, StoreError> {
         self.store.weakness()
     }
 
@@ -205,13 +206,17 @@ impl<T: Send + 'static> Connection<T> {
     ///
     /// # Errors
     /// If there is no room for a thread.
-    pub fn new(settings: &RegistrySettings, timeout: Duration) -> io::Result<Connection<T>> {
+    pub fn new(
+        settings: &RegistrySettings,
+        timeout: Duration,
+        seen: LastSeen,
+    ) -> io::Result<Connection<T>> {
         end_with_care();
         let (jobs, todo) = mpsc::channel::<Job<T>>();
         let (done, answers) = mpsc::channel();
         let (ready, mut bell) = UnixStream::pair()?;
         ready.set_nonblocking(true)?;
-        let opener = store::opener(settings, timeout);
+        let opener = store::opener(settings, timeout, seen);
         let fleet = settings.fleet.clone();
         let awaits = Arc::new(());
         let awaited = Arc::downgrade(&awaits);

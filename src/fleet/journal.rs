@@ -4,6 +4,7 @@
 
 use id_gen_core::fleet::grant::Holder;
 use id_gen_core::fleet::member::{Event, Kept, Member, Numbers, Phase, Witness};
+use id_gen_core::fleet::store::Weakness;
 use id_gen_core::fleet::{Listing, Number};
 use id_gen_core::time::{NS_PER_MS, format_ms, unix_ms};
 use pgrx::PgLogLevel;
@@ -91,10 +92,10 @@ impl Journal {
         }
     }
 
-    /// Takes note that the registry has answered, whatever it said, and of why it could lose what it acknowledged.
-    pub fn heard(&mut self, weakness: Option<&str>) {
+    /// Takes note that the registry has answered, whatever it said, and of what endangers it.
+    pub fn heard(&mut self, weakness: Option<Weakness>) {
         self.membership.answered_at_ns = Some(clock::wall_ns());
-        self.membership.weakness = weakness.map(Text::new);
+        self.membership.weakness = weakness.map(|it| (it.kind, Text::new(&it.detail)));
     }
 
     /// Takes note that the registry has answered about a range of numbers, so it is not silent any more.

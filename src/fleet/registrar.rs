@@ -15,6 +15,7 @@ use id_gen_core::fleet::{self, Local, Member, Meta, Number, Request, Terms};
 use id_gen_core::startup::StoredRecord;
 use id_gen_core::ticket::shared::Answer;
 use id_gen_core::time::NS_PER_MS;
+use id_gen_registry::etcd::LastSeen;
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::prelude::*;
 
@@ -129,6 +130,8 @@ struct Registrar {
     numbers: Result<Numbers, String>,
     journal: Journal,
     connection: Option<Connection<Reply>>,
+    /// What the connections have found so far.
+    seen: LastSeen,
     /// The fleet, and this server's place in it, as soon as the registry has told of it.
     fleet: Option<(Meta, Member)>,
     /// When the request was sent that is on its way.
@@ -161,6 +164,7 @@ impl Registrar {
             numbers,
             journal: Journal::new(shared),
             connection: None,
+            seen: LastSeen::default(),
             fleet: None,
             asked_boot_ms: None,
             asked_for: None,
@@ -268,7 +272,7 @@ impl Registrar {
         };
         if self.connection.is_none() {
             let timeout = Duration::from_millis(self.terms().timeout_ms.into());
-            match Connection::new(&self.settings, timeout) {
+            match Connection::new(&self.settings, timeout, self.seen.clone()) {
                 Ok(connection) => self.connection = Some(connection),
                 Err(error) => {
                     self.fail(Trouble::new(TroubleKind::Disk, &error.to_string()));
@@ -367,7 +371,7 @@ impl Registrar {
     }
 
     fn answered(&mut self, Found { meta, answer, weakness }: Found) {
-        self.journal.heard(weakness.as_deref());
+        self.journal.heard(weakness);
         let took_ns = journal::since_ns(self.asked_boot_ms.take().unwrap_or_else(boot_ms));
         let local = self.local();
         let Some(answer) = answer else {
@@ -444,8 +448,10 @@ impl Registrar {
             member.unanswered();
             if trouble.kind == TroubleKind::Store(StoreErrorKind::OtherCluster) {
                 // The next connection finds out whether all are of one cluster by now.
-                self.connection = None;
+                (self.connection, self.seen) = (None, LastSeen::default());
                 member.doubt_registry();
+                // It may have forgotten who has these.
+                self.shared.tickets.drop_all();
             }
         }
         self.pause();

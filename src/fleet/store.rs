@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use id_gen_core::fleet::store::{Store, StoreError};
-use id_gen_registry::etcd::{Etcd, EtcdOptions};
+use id_gen_registry::etcd::{Etcd, EtcdOptions, LastSeen};
 use id_gen_registry::postgresql::{LibPq, Postgresql, PostgresqlOptions};
 
 use crate::pg::server;
@@ -19,7 +19,7 @@ pub type Opener = Box<dyn FnOnce() -> Result<BoxedStore, StoreError> + Send>;
 const LIBPQ_SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
 
 /// What opens the store that the settings name. No call on it takes longer than the time-out.
-pub fn opener(settings: &RegistrySettings, timeout: Duration) -> Opener {
+pub fn opener(settings: &RegistrySettings, timeout: Duration, seen: LastSeen) -> Opener {
     let settings = settings.clone();
     if LIBPQ_SCHEMES.iter().any(|scheme| settings.registry.starts_with(scheme)) {
         // PostgreSQL finds its own libpq; the linker may find another, or none.
@@ -29,7 +29,7 @@ pub fn opener(settings: &RegistrySettings, timeout: Duration) -> Opener {
             Ok(Box::new(Postgresql::new(LibPq::load(None)?, options)?))
         });
     }
-    Box::new(move || Ok(Box::new(etcd(&settings, timeout)?)))
+    Box::new(move || Ok(Box::new(etcd(&settings, timeout)?.following(seen))))
 }
 
 fn etcd(settings: &RegistrySettings, timeout: Duration) -> Result<Etcd, StoreError> {

@@ -462,11 +462,9 @@ fn fleet(on: &CheckedServer) -> CheckResult {
             &Reason::GrantUsedUp { until_ms: right.until_ms, trouble: None }.into(),
         );
     }
-    if let Some(weakness) = weakness {
-        return Warning(
-            format!("{left}; the registry could forget it in a failover: {}", weakness.as_str()),
-            "On the registry's server, let commits wait for a standby: ALTER SYSTEM SET synchronous_standby_names = '*'; SELECT pg_reload_conf();".to_owned(),
-        );
+    if let Some((kind, detail)) = weakness {
+        let (danger, remedy) = error::fleet::danger(kind);
+        return Warning(format!("{left}; {danger}: {}", detail.as_str()), remedy);
     }
     let FleetCounts { renewals, failures, fencings, restorations, .. } = counts;
     Fine(format!(
@@ -666,7 +664,10 @@ fn column_types() -> Result<CheckResult, Error> {
     }
     let found: Vec<String> =
         narrow.iter().map(|column| format!("{} is {}", column.name, column.type_name)).collect();
-    let remedies: Vec<&str> = narrow.iter().map(|column| column.remedy.as_str()).collect();
+    let mut remedies: Vec<&str> = narrow.iter().map(|column| column.remedy.as_str()).collect();
+    // One for all columns that inherit from another.
+    remedies.sort_unstable();
+    remedies.dedup();
     Ok(Wrong(
         format!("a snowflake needs a bigint: {}", found.join(", ")),
         format!("Change the type, which rewrites the table: {}", remedies.join(" ")),

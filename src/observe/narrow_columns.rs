@@ -105,10 +105,17 @@ fn narrow(filled: &[Filled]) -> Result<Vec<NarrowColumn>, Error> {
               FROM typed t JOIN pg_type d ON d.oid = t.type AND d.typtype = 'd')
         SELECT c.oid::regclass::text, quote_ident(a.attname), format_type(a.atttypid, a.atttypmod),
                t.type, t.modifier, t.largest,
-               CASE WHEN t.sequence <> 0 THEN t.sequence::regclass::text END
+               CASE WHEN t.sequence <> 0 THEN t.sequence::regclass::text END, origin.oid::regclass::text
           FROM typed t JOIN pg_type b ON b.oid = t.type AND b.typtype <> 'd'
           JOIN pg_class c ON c.oid = t.relation AND NOT c.relispartition
           JOIN pg_attribute a ON a.attrelid = t.relation AND a.attnum = t.number
+         CROSS JOIN LATERAL (
+            WITH RECURSIVE ancestor (oid) AS (
+                SELECT c.oid UNION
+                SELECT i.inhparent FROM ancestor x JOIN pg_inherits i ON i.inhrelid = x.oid)
+            SELECT x.oid
+              FROM ancestor x JOIN pg_attribute o ON o.attrelid = x.oid AND o.attname = a.attname
+             WHERE o.attinhcount = 0 LIMIT 1) AS origin
          ORDER BY 1, 2";
     let arguments: [DatumWithOid; 4] = [
         filled.iter().map(|column| column.relation).collect::<Vec<_>>().into(),
@@ -128,7 +135,9 @@ fn narrow(filled: &[Filled]) -> Result<Vec<NarrowColumn>, Error> {
                 Some(Text(sequence)) => format!("ALTER SEQUENCE {sequence} MAXVALUE {held};"),
                 None => {
                     let wider = if is_text(base) { "text" } else { "bigint" };
-                    format!("ALTER TABLE {table} ALTER COLUMN {column} TYPE {wider};")
+                    // The type of an inherited column is changed where it comes from.
+                    let origin = string(row.get(8)?);
+                    format!("ALTER TABLE {origin} ALTER COLUMN {column} TYPE {wider};")
                 }
             };
             found.push(NarrowColumn {

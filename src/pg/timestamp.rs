@@ -20,10 +20,20 @@ pub const fn from_unix_us(unix_us: i64) -> pg_sys::TimestampTz {
     unix_us.wrapping_sub(POSTGRES_EPOCH_UNIX_US)
 }
 
-/// Unix milliseconds as a timestamp. Every layout ends by the year 9999, every UUIDv7 by 10889.
+/// PostgreSQL's finite timestamps in Unix milliseconds: from `MIN_TIMESTAMP` to before `END_TIMESTAMP`.
+const FIRST_UNIX_MS: i64 = -210_866_803_200_000;
+const END_UNIX_MS: i64 = 9_224_318_016_000_000;
+
+/// Unix milliseconds as a timestamp: an infinite one if no finite one is so far away.
 #[inline(always)]
 pub const fn from_unix_ms(unix_ms: i64) -> pg_sys::TimestampTz {
-    from_unix_us(unix_ms.wrapping_mul(US_PER_MS))
+    match unix_ms {
+        ..FIRST_UNIX_MS => i64::MIN,
+        FIRST_UNIX_MS..END_UNIX_MS => {
+            (unix_ms - POSTGRES_EPOCH_UNIX_US / US_PER_MS).wrapping_mul(US_PER_MS)
+        }
+        END_UNIX_MS.. => i64::MAX,
+    }
 }
 
 /// Whether a timestamp is neither `infinity` nor `-infinity`.

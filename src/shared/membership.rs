@@ -4,6 +4,7 @@
 
 use id_gen_core::fleet::Number;
 use id_gen_core::fleet::member::{Phase, Right, Witness};
+use id_gen_core::fleet::store::WeaknessKind;
 
 use crate::error::fleet::{Text, Trouble};
 
@@ -44,8 +45,8 @@ pub struct Membership {
     pub phase: Option<Phase>,
     /// What is wrong now.
     pub trouble: Option<Trouble>,
-    /// Why the registry could lose what it acknowledged.
-    pub weakness: Option<Text>,
+    /// What endangers the registry, with the figures.
+    pub weakness: Option<(WeaknessKind, Text)>,
     /// When the registry answered last, in Unix nanoseconds.
     pub answered_at_ns: Option<u64>,
     /// Statistics.

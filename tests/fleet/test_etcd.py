@@ -120,6 +120,17 @@ def test_a_full_etcd_says_how_to_make_room() -> None:
         assert "etcdctl alarm disarm" in full.psql(row)
 
 
+def test_the_check_warns_before_etcd_is_full() -> None:
+    with Etcd(flags=["--quota-backend-bytes=8000000"]) as etcd:
+        etcd.fill(6_700_000)
+        with Cluster("filling", conf=member_conf(etcd.endpoints)) as filling:
+            create_fleet(filling)
+            await_number(filling)
+            row = "SELECT status || ': ' || found || ': ' || remedy FROM id_gen_check() WHERE name = 'fleet'"
+            filling.poll_until(f"SELECT ({row}) LIKE 'warning: %etcd''s disk quota is nearly used up%'")
+            assert "etcdctl defrag" in filling.psql(row)
+
+
 def test_what_is_no_registry_is_named_to_who_may_see_it(first: Cluster) -> None:
     change(first, "registry", "zookeeper://host:1")
     first.poll_until("SELECT trouble LIKE 'the setting of%' FROM id_gen_stat_fleet")
@@ -145,6 +156,21 @@ def test_members_of_two_clusters_in_one_list() -> None:
         change(first, "registry", one.endpoints)
         await_holding(first)
         first.poll_until("SELECT snowflake_next() > 0")
+
+
+def test_an_etcd_that_is_restored_in_place() -> None:
+    """It keeps its cluster ID, but its revision is lower: the first answer tells, whatever it is about."""
+    with Etcd() as etcd, Cluster("first", conf=member_conf(etcd.endpoints)) as first:
+        create_fleet(first)
+        await_number(first)
+        snapshot, began = etcd.save(), first.log_position
+        for _ in range(2):
+            renewed(first)
+        etcd.members[0].restore(snapshot)
+        first.wait_for_log("it was restored from an older state", began)
+        await_holding(first)
+        first.poll_until("SELECT snowflake_next() > 0")
+        assert int(first.psql("SELECT acquisitions FROM id_gen_stat_fleet")) > 1
 
 
 def test_another_way_to_the_same_registry_costs_nothing(three: Etcd, first: Cluster) -> None:

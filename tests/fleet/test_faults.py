@@ -303,6 +303,16 @@ def test_a_bound_that_a_wrong_clock_has_set_is_lowered(etcd: Etcd, fleet: str, f
     assert refusal(first, "SELECT id_gen_fleet_lower(999)").sqlstate == "42704"
 
 
+def test_an_endless_bound_is_shown_as_infinite(etcd: Etcd, fleet: str, first: Cluster) -> None:
+    number = await_number(first)
+    numbers = f"/id_gen/{name_of(fleet)}/n/0"
+    value = json.loads(etcd.ctl("get", "--print-value-only", f"{numbers}/{number}"))
+    value["until_ms"] = 2**63 - 1
+    other = number ^ 1
+    etcd.ctl("put", f"{numbers}/{other}", json.dumps(value, separators=(",", ":")))
+    assert first.psql(f"SELECT until FROM id_gen_fleet() WHERE worker_id = {other}") == "infinity"
+
+
 def test_a_bound_is_not_lowered_under_a_server_that_renews_it(etcd: Etcd, fleet: str, first: Cluster) -> None:
     """Its IDs may be of any time up to that bound."""
     number = await_number(first)

@@ -38,6 +38,10 @@ NARROW_TABLES = """
     CREATE DOMAIN smaller AS small CHECK (VALUE <> 0);
     CREATE TABLE item (id bigint PRIMARY KEY DEFAULT snowflake_next());
     CREATE TABLE part (item integer PRIMARY KEY REFERENCES item, of_part integer REFERENCES part);
+    CREATE TABLE base (id integer);
+    CREATE TABLE derived () INHERITS (base);
+    CREATE TABLE further () INHERITS (derived);
+    ALTER TABLE derived ALTER COLUMN id SET DEFAULT snowflake_next();
     CREATE TABLE odd (
         a smaller DEFAULT snowflake_next(), b numeric(12) DEFAULT snowflake_next(),
         c varchar(10) DEFAULT snowflake_next(), d numeric(20, 2) DEFAULT snowflake_next()::numeric,
@@ -45,6 +49,8 @@ NARROW_TABLES = """
         f char(18) DEFAULT CASE WHEN current_user = 'nobody' THEN '0' ELSE snowflake_next()::text END);
 """
 NARROW_COLUMNS = [
+    "public.derived.id is integer",
+    "public.further.id is integer",
     "public.odd.a is public.smaller",
     "public.odd.b is numeric(12,0)",
     "public.odd.c is character varying(10)",

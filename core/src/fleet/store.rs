@@ -37,11 +37,11 @@ pub trait Store {
         Ok(())
     }
 
-    /// Why a write that was acknowledged could be lost, as far as the store can tell; `None` if nothing is known of it.
+    /// What endangers the store, as far as it can tell; `None` if nothing is known of it.
     ///
     /// # Errors
     /// As for [`Store::list`].
-    fn weakness(&mut self) -> Result<Option<String>, StoreError> {
+    fn weakness(&mut self) -> Result<Option<Weakness>, StoreError> {
         Ok(None)
     }
 
@@ -73,7 +73,7 @@ impl<S: Store + ?Sized> Store for Box<S> {
         (**self).prepare()
     }
 
-    fn weakness(&mut self) -> Result<Option<String>, StoreError> {
+    fn weakness(&mut self) -> Result<Option<Weakness>, StoreError> {
         (**self).weakness()
     }
 
@@ -115,6 +115,24 @@ pub enum Swapped {
     },
     /// It did not: the value of the other key is another one.
     Forbidden,
+}
+
+/// What endangers a store that works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Weakness {
+    /// What kind of danger it is.
+    pub kind: WeaknessKind,
+    /// The figures.
+    pub detail: String,
+}
+
+/// Kinds of danger, each with another remedy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WeaknessKind {
+    /// PostgreSQL: a failover could lose what was acknowledged.
+    Failover,
+    /// etcd: its disk quota is nearly used up.
+    Quota,
 }
 
 /// What kept a store from an answer.

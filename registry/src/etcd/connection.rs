@@ -2,11 +2,11 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use id_gen_core::fleet::store::StoreErrorKind;
 use rustls::{AlertDescription, ClientConfig};
-use ureq::Agent;
+use ureq::{Agent, RequestBuilder};
 
 use super::endpoint::Endpoint;
 use super::transport::{Addresses, Once, Unsent};
@@ -83,12 +83,13 @@ impl Connection {
         self.endpoint == *endpoint
     }
 
-    pub(super) fn post(
+    /// Posts a body, or gets what is there.
+    pub(super) fn request(
         &self,
         until: Instant,
         path: &str,
         token: Option<&str>,
-        body: &[u8],
+        body: Option<&[u8]>,
     ) -> Result<Reply, Failure> {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -97,28 +98,38 @@ impl Connection {
                 "no time was left to ask it".to_owned(),
             ));
         }
-        let mut request = self
-            .agent
-            .post(self.endpoint.url(path))
-            .header("Content-Type", "application/json")
-            .header(REQUIRE_LEADER.0, REQUIRE_LEADER.1);
-        if let Some(token) = token {
-            request = request.header("Authorization", token);
-        }
-        let answer =
-            request.config().timeout_global(Some(left)).build().send(body).and_then(|answer| {
-                let status = answer.status().as_u16();
-                Ok((
-                    status,
-                    answer.into_body().into_with_config().limit(LARGEST_ANSWER).read_to_vec()?,
-                ))
-            });
+        let url = self.endpoint.url(path);
+        let answer = match body {
+            Some(body) => {
+                let request = self.agent.post(url).header("Content-Type", "application/json");
+                prepared(request, left, token).send(body)
+            }
+            None => prepared(self.agent.get(url), left, token).call(),
+        };
+        let answer = answer.and_then(|answer| {
+            let status = answer.status().as_u16();
+            let body = answer.into_body().into_with_config().limit(LARGEST_ANSWER).read_to_vec()?;
+            Ok((status, body))
+        });
         match answer {
             Ok((200, body)) => Ok(Reply::Answer(body)),
             Ok((status, body)) => Ok(Reply::Refusal(wire::refusal(status, &body))),
             Err(error) => Err(failure(error)),
         }
     }
+}
+
+fn prepared<B>(
+    request: RequestBuilder<B>,
+    left: Duration,
+    token: Option<&str>,
+) -> RequestBuilder<B> {
+    let request = request.header(REQUIRE_LEADER.0, REQUIRE_LEADER.1);
+    let request = match token {
+        Some(token) => request.header("Authorization", token),
+        None => request,
+    };
+    request.config().timeout_global(Some(left)).build()
 }
 
 /// What rustls said, if it was rustls.

@@ -2,9 +2,9 @@
 //!
 //! Which endpoint is asked, for how long, and as whom. Endpoints are tried in turn, from the one that answered last;
 //! none is ever discovered. All have to be members of one cluster, which each answer names: otherwise a server that changes
-//! from one endpoint to another would find another registry. Reads are linearizable, which is etcd's default. A write goes to
-//! another endpoint only if it was never sent: the protocol above finds out by reading what became of one whose answer is
-//! missing.
+//! from one endpoint to another would find another registry. Each answer also has the cluster's revision, which only rises
+//! until the cluster is restored from a snapshot. Reads are linearizable, which is etcd's default. A write goes to another
+//! endpoint only if it was never sent: the protocol above finds out by reading what became of one whose answer is missing.
 
 mod connection;
 mod endpoint;
@@ -14,23 +14,26 @@ mod wire;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use id_gen_core::fleet::store::{Store, StoreError, StoreErrorKind, Swap, Swapped};
+use id_gen_core::fleet::store::{Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness};
 use serde::Serialize;
 
 use connection::{Connection, Failure, Reply};
 pub use endpoint::Endpoint;
 use files::Files;
-use wire::Refusal;
+use wire::{Header, Refusal};
 
 const RANGE: &str = "/v3/kv/range";
 const TXN: &str = "/v3/kv/txn";
 const AUTHENTICATE: &str = "/v3/auth/authenticate";
+/// In Prometheus's format, on the same port as the gateway.
+const METRICS: &str = "/metrics";
 
 /// A key that no fleet has.
 const NO_KEY: &str = "/id_gen/";
-/// Which part of the time-out the look at all endpoints may take: a fourth.
+/// Which part of the time-out the look at all endpoints, and that at the metrics, may take: a fourth.
 const CHECK_FRACTION: u32 = 4;
 /// Far longer than anyone waits, and far from what a clock can't add.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -73,6 +76,33 @@ impl EtcdOptions {
     }
 }
 
+/// The cluster that has answered, and the highest revision that it had, for all sessions with a clone of this. A session ends
+/// with the first request that takes too long, which is when an etcd is restored.
+#[derive(Clone, Debug, Default)]
+pub struct LastSeen(Arc<Mutex<Option<Header>>>);
+
+impl LastSeen {
+    /// Whether an answer may be the next one after those before.
+    fn note(&self, found: Header) -> Result<(), Failure> {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let detail = match &*seen {
+            Some(known) if known.cluster_id != found.cluster_id => format!(
+                "it is a member of cluster {}, and others are of cluster {}",
+                found.cluster_id, known.cluster_id
+            ),
+            Some(known) if known.revision > found.revision => format!(
+                "its revision is {}, and was {} before: it was restored from an older state",
+                found.revision, known.revision
+            ),
+            _ => {
+                *seen = Some(found);
+                return Ok(());
+            }
+        };
+        Err(Failure::answered(StoreErrorKind::OtherCluster, detail))
+    }
+}
+
 /// What is known of etcd's own users.
 enum Login {
     /// There is a user, who has no token yet.
@@ -104,8 +134,7 @@ pub struct Etcd {
     login: Login,
     /// The endpoint to begin with.
     first: usize,
-    /// The cluster that has answered.
-    cluster: Option<String>,
+    seen: LastSeen,
 }
 
 impl Etcd {
@@ -139,7 +168,13 @@ impl Etcd {
                 return Err(setting("a file with a password is named, but no user".to_owned()));
             }
         };
-        Ok(Etcd { options, files, connection: None, login, first: 0, cluster: None })
+        Ok(Etcd { options, files, connection: None, login, first: 0, seen: LastSeen::default() })
+    }
+
+    /// Refuses answers of another cluster than other sessions had, or from before those.
+    #[must_use]
+    pub fn following(self, seen: LastSeen) -> Etcd {
+        Etcd { seen, ..self }
     }
 
     /// The body of etcd's answer, from the first endpoint that gives one.
@@ -160,7 +195,7 @@ impl Etcd {
             // One that does not answer leaves time for the others.
             let until = now + end.saturating_duration_since(now) / untried;
             let answer = self.ask_one(&endpoint, until, path, &body).and_then(|body| {
-                self.check_cluster(&body)?;
+                self.seen.note(wire::header(&body)?)?;
                 Ok(understand(&body)?)
             });
             match answer {
@@ -177,18 +212,6 @@ impl Etcd {
             }
         }
         Err(of_all(failures))
-    }
-
-    /// Whether an answer is from the cluster that answered before.
-    fn check_cluster(&mut self, body: &[u8]) -> Result<(), Failure> {
-        let found = wire::cluster_id(body)?;
-        let known = self.cluster.get_or_insert_with(|| found.clone());
-        if *known == found {
-            return Ok(());
-        }
-        let detail =
-            format!("it is a member of cluster {found}, and others are of cluster {known}");
-        Err(Failure::answered(StoreErrorKind::OtherCluster, detail))
     }
 
     fn ask_one(
@@ -241,12 +264,22 @@ impl Etcd {
         path: &str,
         body: &[u8],
     ) -> Result<Reply, Failure> {
+        self.request(endpoint, until, path, Some(body))
+    }
+
+    fn request(
+        &mut self,
+        endpoint: &Endpoint,
+        until: Instant,
+        path: &str,
+        body: Option<&[u8]>,
+    ) -> Result<Reply, Failure> {
         let token = match &self.login {
             Login::Token(token) => Some(token.as_str()),
             Login::Needed | Login::None => None,
         };
         if let Some(kept) = self.connection.as_ref().filter(|kept| kept.is_to(endpoint)) {
-            match kept.post(until, path, token, body) {
+            match kept.request(until, path, token, body) {
                 Err(failure) if failure.connection_was_gone => {}
                 reply => return reply,
             }
@@ -256,7 +289,7 @@ impl Etcd {
             .tls()
             .and_then(|tls| Connection::new(endpoint, tls))
             .map_err(Failure::setting)?;
-        self.connection.insert(new).post(until, path, token, body)
+        self.connection.insert(new).request(until, path, token, body)
     }
 }
 
@@ -272,7 +305,7 @@ impl Store for Etcd {
         let mut first = None;
         for (index, endpoint) in endpoints.into_iter().enumerate() {
             let answer = self.ask_one(&endpoint, Instant::now() + share, RANGE, &body);
-            match answer.and_then(|body| self.check_cluster(&body)) {
+            match answer.and_then(|body| self.seen.note(wire::header(&body)?)) {
                 Ok(()) => first = first.or(Some(index)),
                 Err(failure) if failure.kind == StoreErrorKind::OtherCluster => {
                     self.connection = None;
@@ -283,6 +316,21 @@ impl Store for Etcd {
         }
         self.first = first.unwrap_or(self.first);
         Ok(())
+    }
+
+    /// Whether the database of the member that is asked is near its quota.
+    fn weakness(&mut self) -> Result<Option<Weakness>, StoreError> {
+        let endpoint = self.options.endpoints[self.first].clone();
+        let until = Instant::now() + self.options.timeout.min(LONGEST_TIMEOUT) / CHECK_FRACTION;
+        match self.request(&endpoint, until, METRICS, None) {
+            Ok(Reply::Answer(body)) => Ok(wire::near_quota(&body)),
+            // Something between this server and etcd may pass on nothing but the gateway.
+            Ok(Reply::Refusal(_)) => Ok(None),
+            Err(failure) => {
+                self.connection = None;
+                Err(of_all(vec![(endpoint, failure)]))
+            }
+        }
     }
 
     fn list(&mut self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {

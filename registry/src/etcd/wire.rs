@@ -5,11 +5,14 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use id_gen_core::fleet::store::{StoreErrorKind, Swap, Swapped};
+use id_gen_core::fleet::store::{StoreErrorKind, Swap, Swapped, Weakness, WeaknessKind};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Longest part of etcd's message that is passed on, in characters.
 const LONGEST_MESSAGE: usize = 300;
+
+/// From which part of its quota on etcd's database is too large.
+const NEAR_QUOTA: f64 = 0.8;
 
 /// An answer that is not the one hoped for.
 #[derive(Debug)]
@@ -157,10 +160,16 @@ pub(super) fn encode(request: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(request).unwrap_or_default()
 }
 
-/// Every answer has one; without it, who answered is not etcd.
-#[derive(Deserialize)]
-struct Header {
-    cluster_id: String,
+/// Every answer has one; without it, who answered is not etcd. A member whose revision is 0 leaves it out.
+#[derive(Debug, Deserialize)]
+pub(super) struct Header {
+    pub(super) cluster_id: String,
+    #[serde(default, deserialize_with = "number")]
+    pub(super) revision: i64,
+}
+
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
 #[derive(Deserialize)]
@@ -229,9 +238,9 @@ fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
     })
 }
 
-/// Which cluster has answered.
-pub(super) fn cluster_id(body: &[u8]) -> Result<String, Refusal> {
-    parse(body).map(|AnyAnswer { header }| header.cluster_id)
+/// Which cluster has answered, and its revision then.
+pub(super) fn header(body: &[u8]) -> Result<Header, Refusal> {
+    parse(body).map(|AnyAnswer { header }| header)
 }
 
 pub(super) fn pairs(body: &[u8]) -> Result<Vec<(String, String)>, Refusal> {
@@ -266,6 +275,21 @@ pub(super) fn swapped(body: &[u8], swap: &Swap<'_>) -> Result<Swapped, Refusal> 
         return Err(Refusal::unexpected("it did not swap the value that it has"));
     }
     Ok(Swapped::Differs { found: value })
+}
+
+/// Whether etcd's metrics say that its database is near its quota. One that is switched off is not among them, or zero.
+pub(super) fn near_quota(metrics: &[u8]) -> Option<Weakness> {
+    let text = std::str::from_utf8(metrics).ok()?;
+    let value = |name: &str| -> Option<f64> {
+        let mut values = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        values.next()?.trim().parse().ok()
+    };
+    let size = value("etcd_mvcc_db_total_size_in_bytes")?;
+    let used = size / value("etcd_server_quota_backend_bytes").filter(|quota| *quota > 0.0)?;
+    (used > NEAR_QUOTA).then(|| Weakness {
+        kind: WeaknessKind::Quota,
+        detail: format!("its database takes {:.0} % of it", used * 100.0),
+    })
 }
 
 /// What an answer with another status than 200 means. The messages are those of etcd's `rpctypes`.

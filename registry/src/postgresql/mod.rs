@@ -24,12 +24,14 @@ use std::ffi::{CStr, CString};
 use std::fmt;
 use std::time::Duration;
 
-use id_gen_core::fleet::store::{Store, StoreError, StoreErrorKind, Swap, Swapped};
+use id_gen_core::fleet::store::{
+    Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness, WeaknessKind,
+};
 
 pub use gate::close;
 use libpq::Answer;
 pub use libpq::LibPq;
-use session::{Call, Session};
+use session::{Call, PasswordFile, Session};
 
 /// How to reach a registry.
 #[derive(Clone)]
@@ -57,6 +59,7 @@ pub struct Postgresql {
     libpq: LibPq,
     conninfo: CString,
     timeout: Duration,
+    passwords: PasswordFile,
     session: Option<Session>,
 }
 
@@ -158,7 +161,8 @@ impl Postgresql {
                 message.trim().to_owned()
             })
         })?;
-        Ok(Postgresql { libpq, conninfo, timeout: options.timeout, session: None })
+        let (timeout, passwords) = (options.timeout, PasswordFile::default());
+        Ok(Postgresql { libpq, conninfo, timeout, passwords, session: None })
     }
 
     /// Creates the table, if the connection's `search_path` has none, in the first schema of that.
@@ -191,7 +195,7 @@ impl Postgresql {
         let kept = self.session.take().and_then(|mut kept| kept.is_open(&call).then_some(kept));
         let mut session = match kept {
             Some(session) => session,
-            None => Session::open(self.libpq, &self.conninfo, &call)?,
+            None => Session::open(self.libpq, &self.conninfo, &mut self.passwords, &call)?,
         };
         let done = work(&mut session, &call)?;
         self.session = Some(session);
@@ -213,14 +217,15 @@ impl Store for Postgresql {
         self.create_table()
     }
 
-    fn weakness(&mut self) -> Result<Option<String>, StoreError> {
+    fn weakness(&mut self) -> Result<Option<Weakness>, StoreError> {
         let Durability { synchronous_standby_names, standbys, physical_slots, .. } =
             self.durability()?;
         let lags = (standbys > 0 || physical_slots > 0) && synchronous_standby_names.is_empty();
-        Ok(lags.then(|| {
-            format!(
+        Ok(lags.then(|| Weakness {
+            kind: WeaknessKind::Failover,
+            detail: format!(
                 "its server has {standbys} standbys and {physical_slots} slots for them, and synchronous_standby_names is empty"
-            )
+            ),
         }))
     }
 

@@ -4,8 +4,10 @@
 //! never be taken for a later one's.
 
 use std::ffi::{CStr, CString};
+use std::fs::Metadata;
 use std::io;
 use std::os::fd::RawFd;
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use id_gen_core::fleet::store::{StoreError, StoreErrorKind};
@@ -68,8 +70,13 @@ impl Session {
     ///
     /// # Errors
     /// Of every kind.
-    pub fn open(libpq: LibPq, conninfo: &CStr, call: &Call) -> Result<Session, StoreError> {
-        let mut raw = connect(libpq, conninfo, call)?;
+    pub fn open(
+        libpq: LibPq,
+        conninfo: &CStr,
+        passwords: &mut PasswordFile,
+        call: &Call,
+    ) -> Result<Session, StoreError> {
+        let mut raw = connect(libpq, conninfo, passwords, call)?;
         let server = address(&raw.host(), &raw.port());
         if !raw.set_nonblocking() {
             return Err(StoreError {
@@ -212,13 +219,38 @@ fn hosts_of(raw: &mut RawConnection) -> Vec<Host> {
         .collect()
 }
 
+/// The password file, which libpq finds in the connection string, a service, the environment or the home directory.
+#[derive(Default)]
+pub struct PasswordFile {
+    /// Its path, once libpq has found it.
+    path: String,
+}
+
+impl PasswordFile {
+    /// Whether libpq ignores it, because it is open to others or not a plain file. With each connection it says so on
+    /// standard error, which is a server's log: once is enough.
+    fn is_ignored(&self) -> bool {
+        let ignores = |file: Metadata| !file.is_file() || file.mode() & 0o077 != 0;
+        std::fs::metadata(&self.path).is_ok_and(ignores)
+    }
+}
+
 /// Makes the connection. libpq goes from one server to the next by itself, but would give all the time to one that does
 /// not answer; each has an equal share of what is left, and libpq begins anew without those that used theirs up.
-fn connect(libpq: LibPq, conninfo: &CStr, call: &Call) -> Result<RawConnection, StoreError> {
+fn connect(
+    libpq: LibPq,
+    conninfo: &CStr,
+    passwords: &mut PasswordFile,
+    call: &Call,
+) -> Result<RawConnection, StoreError> {
     let mut all: Option<Vec<Host>> = None;
     let mut left: Option<Vec<Host>> = None;
     loop {
-        let mut raw = start(libpq, conninfo, left.as_deref(), call)?;
+        let is_ignored = passwords.is_ignored();
+        let mut raw = start(libpq, conninfo, is_ignored, left.as_deref(), call)?;
+        if !is_ignored {
+            passwords.path = raw.option(c"passfile");
+        }
         let hosts = left.take().unwrap_or_else(|| hosts_of(&mut raw));
         let all = all.get_or_insert_with(|| hosts.clone());
         let server = |raw: &RawConnection| match all.as_slice() {
@@ -232,7 +264,13 @@ fn connect(libpq: LibPq, conninfo: &CStr, call: &Call) -> Result<RawConnection, 
         match go_on(&mut raw, hosts.len(), call) {
             Went::Connected => return Ok(raw),
             Went::Failed { at_once } => {
-                let (kind, detail) = error::of_connecting(&raw.message(), at_once);
+                let (kind, mut detail) = error::of_connecting(&raw.message(), at_once);
+                if kind == StoreErrorKind::Credentials && passwords.is_ignored() {
+                    let path = &passwords.path;
+                    detail += &format!(
+                        "; password file \"{path}\" is ignored, because it is not a plain file that only its owner may read"
+                    );
+                }
                 return Err(StoreError { kind, server: server(&raw), detail });
             }
             Went::Hung => {
@@ -255,6 +293,7 @@ fn connect(libpq: LibPq, conninfo: &CStr, call: &Call) -> Result<RawConnection, 
 fn start(
     libpq: LibPq,
     conninfo: &CStr,
+    ignores_passwords: bool,
     hosts: Option<&[Host]>,
     call: &Call,
 ) -> Result<RawConnection, StoreError> {
@@ -271,6 +310,10 @@ fn start(
         (c"client_encoding", c"UTF8"),
         (c"target_session_attrs", c"read-write"),
     ];
+    if ignores_passwords {
+        // No file has this path. An empty one stands for the default.
+        parameters.push((c"passfile", c"/dev/null/"));
+    }
     let list = |part: fn(&Host) -> &str| {
         let texts: Vec<&str> = hosts.unwrap_or_default().iter().map(part).collect();
         CString::new(texts.join(","))

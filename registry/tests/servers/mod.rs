@@ -368,7 +368,8 @@ fn read_request(socket: &mut TcpStream) -> Option<()> {
         text.extend_from_slice(&part[..length]);
         let so_far = String::from_utf8_lossy(&text).to_lowercase();
         let Some((head, body)) = so_far.split_once("\r\n\r\n") else { continue };
-        let wanted = head.lines().find_map(|line| line.strip_prefix("content-length: "))?;
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let wanted = length.unwrap_or("0");
         if body.len() >= wanted.trim().parse().ok()? {
             return Some(());
         }
