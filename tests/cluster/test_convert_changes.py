@@ -381,6 +381,21 @@ def test_an_insert_by_position_is_refused(connection: psycopg.Connection) -> Non
     assert value(connection, stored.replace("_old", "")) == "6 6,,3 3,7 7"
 
 
+LATER = {
+    "view": "CREATE VIEW late AS SELECT id FROM customer",
+    "foreign key": "CREATE TABLE late (customer_id bigint REFERENCES customer)",
+    "dropped constraint": "ALTER TABLE purchase DROP CONSTRAINT purchase_customer_id_fkey",
+}
+
+
+@pytest.mark.xfail(strict=True, reason="an undo by force ends at what was made or removed since the switch")
+@pytest.mark.parametrize("change", LATER.values(), ids=LATER)
+def test_an_undo_by_force_reverts_what_was_changed(connection: psycopg.Connection, change: str) -> None:
+    run(connection, SHOP)
+    run(connection, *planned(connection, COLUMN))
+    run(connection, change, UNDO.removesuffix(")") + ", force => true)")
+
+
 @pytest.mark.xfail(strict=True, reason="a value for the old key is not told from its default")
 def test_an_insert_by_position_into_the_table_of_the_key_is_refused(connection: psycopg.Connection) -> None:
     """It would name the old key, and the row would get another key than the client wrote."""

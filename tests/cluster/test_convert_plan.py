@@ -296,6 +296,18 @@ def notes(connection: psycopg.Connection, relation: str = "customer") -> str:
     return said
 
 
+@pytest.mark.xfail(strict=True, reason="an undo takes snowflakes of an earlier plan for numbers of the identity")
+def test_an_identity_there_and_back_twice(connection: psycopg.Connection) -> None:
+    source = SOURCES["identity always"]
+    connection.execute(source.make.encode())
+    for _ in range(2):
+        there = plan(connection)
+        run(connection, there)
+        insert(connection, source)
+        take_back(connection, there)
+    assert insert(connection, source) in range(1, 100)
+
+
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 def test_there_and_back(server: Cluster, connection: psycopg.Connection, source: Source) -> None:
     connection.execute(source.make.encode())
