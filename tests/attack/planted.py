@@ -38,6 +38,9 @@ STOP_S = 120.0
 
 # Oracles have names of lower-case words. Others are errors of the attack itself.
 FOUND = re.compile(r"found: (?!attacker$)([a-z ]+)")
+# How often an attack that fails by itself, not by an oracle, is repeated with another seed.
+RETRIES = 2
+
 # An attack without a fault.
 NONE = "none"
 
@@ -175,6 +178,11 @@ def main() -> int:
         if result is None or not result.is_final:
             print(f"{name}: searching for up to {MINUTES:g} min", flush=True)
             result = search(name, server)
+            for _ in range(RETRIES):
+                if result.problem is None or name == NONE or os.environ.get("SEED"):
+                    break
+                print(f"{name}: {result.problem}", flush=True)
+                result = search(name, server)
             journal.put(result)
         print(table([result]).splitlines()[1], flush=True)
         results.append(result)
