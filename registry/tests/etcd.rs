@@ -384,12 +384,11 @@ fn the_quota_is_nearly_used_up() {
     let servers = Servers::one(&["--quota-backend-bytes=8000000"]);
     let mut etcd = servers.open();
     assert_eq!(etcd.weakness(), Ok(None));
-    let large = "x".repeat(100_000);
-    (0..67).for_each(|number| put(&mut etcd, &format!("/{number}"), &large));
-    let mut found = None;
-    wait_until("its metrics tell", || {
-        found = etcd.weakness().unwrap();
-        found.is_some()
+    // What was put last may not count yet, which is far less than what is left of the quota.
+    let value = "x".repeat(20_000);
+    let found = (0..).find_map(|number| {
+        put(&mut etcd, &format!("/{number}"), &value);
+        etcd.weakness().unwrap()
     });
     assert_eq!(found.unwrap().kind, WeaknessKind::Quota);
     let elsewhere = Stub::saying("404 Not Found", "404 page not found\n");

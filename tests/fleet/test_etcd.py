@@ -122,7 +122,7 @@ def test_a_full_etcd_says_how_to_make_room() -> None:
 
 def test_the_check_warns_before_etcd_is_full() -> None:
     with Etcd(flags=["--quota-backend-bytes=8000000"]) as etcd:
-        etcd.fill(6_700_000)
+        etcd.fill(6_600_000)
         with Cluster("filling", conf=member_conf(etcd.endpoints)) as filling:
             create_fleet(filling)
             await_number(filling)

@@ -20,6 +20,7 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -275,9 +276,12 @@ class Etcd:
         return self.namespace.inside(*command) if self.namespace else list(command)
 
     def fill(self, size: int) -> None:
-        """Puts values of so many bytes together, each of 100 kB."""
-        for number in range(size // 100_000):
-            self.ctl("put", f"filler{number}", "x" * 100_000)
+        """Puts values of 50 kB until the database has so many bytes. What was put last may not count yet."""
+        for number in count():
+            [status] = json.loads(self.ctl("endpoint", "status", "--write-out=json"))
+            if status["Status"]["dbSize"] >= size:
+                return
+            self.ctl("put", f"filler{number}", "x" * 50_000)
 
     def save(self) -> Path:
         """A snapshot of what it has, for Member.restore()."""
