@@ -188,12 +188,16 @@ class Dumps(Snowflakes):
             return
         with self.world.passing(node, name) as admin:
             admin.run("SET search_path = ''")
-            if admin.run(f"{DEPENDENT} {OTHERS}"):
+            if admin.run(f"{DEPENDENT} {OTHERS}") or admin.run("SELECT FROM pg_prepared_xacts"):
                 return
             defaults = admin.run(f"{DEPENDENT} {DEFAULTS}")
             self._has_builder(admin, node, name)
             for where, who in ((schema, role), ("public", "postgres")):
                 self.is_extension_gone = True
+                if where == "public":
+                    # Nobody may be in the way back.
+                    beside = []
+                    self.world.forget_sessions(node)
                 with self.crowd(node, beside):
                     is_renewed = self._renew(admin, where, who, together, defaults)
                 self.is_extension_gone = False
