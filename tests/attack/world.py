@@ -338,9 +338,9 @@ class World:
             session.close()
 
     @contextmanager
-    def passing(self, node: Node, database: str | None = None) -> Iterator[Session]:
-        """A superuser's session for the time of the block."""
-        session = Session(self, node, database or node.databases[0], "postgres", {})
+    def passing(self, node: Node, database: str | None = None, role: str = "postgres") -> Iterator[Session]:
+        """A session for the time of the block, a superuser's where nobody else is named."""
+        session = Session(self, node, database or node.databases[0], role, {})
         try:
             yield session
         finally:
