@@ -29,6 +29,8 @@ NUMBER = st.integers(0, 5)
 # An exploration, and what is drawn for one of its steps.
 Machine = Argument = Any
 
+# The kind and the name of each step, by the class and the method that takes it.
+STEPS: dict[str, tuple[str, str]] = {}
 # The simplest use of each feature: the name of its method.
 CLIENTS: dict[str, str] = {}
 # Which clients are busy meanwhile, and for how long before the action begins.
@@ -65,7 +67,7 @@ def _step(kind: str, name: str, parameters: dict[str, st.SearchStrategy[Any]]) -
                 self.use_everything()
             self.end_step()
 
-        step.step_kind, step.step_name = kind, name  # type: ignore[attr-defined]
+        STEPS[function.__qualname__] = (kind, name)
         return rule(**parameters)(step)
 
     return decorate

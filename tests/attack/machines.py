@@ -1,5 +1,6 @@
 """The machines: which features meet which surroundings, and how often each machine's turn comes."""
 
+from attack.action import CLIENTS, STEPS
 from attack.converter import Converter
 from attack.copies import Copies
 from attack.dumps import Dumps
@@ -35,3 +36,19 @@ MACHINES: dict[str, type[Explorer]] = {each.__name__: each for each in (Server, 
 
 # Whose turn comes, one after the other: most defects there were of servers and fleets.
 TURNS = ("Server", "Fleet", "Server", "Converting", "Server", "Fleet", "Managing", "Server", "Converting", "Dividing")
+
+
+def steps(machine: type[Explorer], kind: str) -> list[str]:
+    """The names of a machine's actions, or of the features that it uses."""
+    methods = (f"{mixin.__name__}.{name}" for mixin in machine.__mro__ for name in vars(mixin))
+    found = {STEPS[method][1] for method in methods if STEPS.get(method, ("",))[0] == kind}
+    clients = {feature for feature, method in CLIENTS.items() if kind == "use" and hasattr(machine, method)}
+    return sorted(found | clients)
+
+
+def overview() -> str:
+    """What README.md has of them: a row for each machine."""
+    lines = ["| Machine | Actions | Features |", "| --- | --- | --- |"]
+    for name, machine in MACHINES.items():
+        lines.append(f"| {name} | {', '.join(steps(machine, 'action'))} | {', '.join(steps(machine, 'use'))} |")
+    return "\n".join(lines)
