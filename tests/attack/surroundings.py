@@ -1,4 +1,4 @@
-"""What happens to servers: stops of all kinds, reloads with other settings, steps of the clock."""
+"""What happens to servers: stops of all kinds, reloads with other settings, steps of the clock, tables written anew."""
 
 import os
 import signal
@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 
 from attack.action import BESIDE, DELAY_MS, NUMBER, action
+from attack.administrator import is_answer
 from attack.finding import Finding
 from attack.snowflakes import Snowflakes
 from attack.world import Node, Refused, Session
@@ -34,6 +35,22 @@ LAYOUTS = (
     "default", "wide", "js", "twitter", "sonyflake",
     "epoch=2024-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:6",
 )  # fmt: skip
+
+# The tables of a database, and the index of each one's primary key.
+TABLES = """
+SELECT c.oid::regclass::text, quote_ident(i.relname)
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+       LEFT JOIN (pg_index x JOIN pg_class i ON i.oid = x.indexrelid AND x.indisprimary) ON x.indrelid = c.oid
+ WHERE c.relkind = 'r' AND c.relpersistence <> 't' AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+ ORDER BY c.oid
+"""
+# That a table is clustered would be in its dumps from then on, and a job that is undone has to find the schema it left.
+MAINTENANCE = {
+    "analyze": "ANALYZE {table}",
+    "reindex": "REINDEX TABLE {table}",
+    "cluster": "CLUSTER {table} USING {index}; ALTER TABLE {table} SET WITHOUT CLUSTER",
+    "vacuum full": "VACUUM (FULL, ANALYZE) {table}",
+}
 
 
 class Surroundings(Snowflakes):
@@ -113,6 +130,27 @@ class Surroundings(Snowflakes):
             node.cluster.poll_until("SHOW id_gen.worker_id", expected=str(worker))
             node.worker = worker
         self.world.forget_sessions(node)
+
+    @action("maintenance", which=NUMBER, how=st.sampled_from(list(MAINTENANCE)), beside=BESIDE, delay_ms=DELAY_MS)
+    def maintain(self, which: int, how: str, beside: list[str], delay_ms: int) -> None:
+        """An administrator has tables written anew, or looked at. Their keys are built anew, too, so that one that was
+        stored twice is refused."""
+        node = self.world.node(which)
+        with self.crowd(node, beside, delay_ms):
+            for database in node.databases:
+                with self.world.passing(node, database) as admin:
+                    # Transactions that are open, or prepared, are not waited for.
+                    admin.run("SET lock_timeout = '200ms'")
+                    for table, index in admin.run(TABLES):
+                        if index is not None or how != "cluster":
+                            self._maintain_table(admin, MAINTENANCE[how].format(table=table, index=index))
+
+    def _maintain_table(self, admin: Session, statement: str) -> None:
+        try:
+            admin.run(statement)
+        except Refused as refused:
+            if not is_answer(refused):
+                raise Finding("maintenance", f"{statement}: {refused}") from refused
 
     @action("misspell", which=NUMBER, line=st.sampled_from(MISSPELLED))
     def misspell(self, which: int, line: str) -> None:
