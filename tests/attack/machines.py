@@ -14,9 +14,10 @@ from attack.sessions import Sessions
 from attack.shards import Shards
 from attack.surroundings import Surroundings
 from attack.tickets import Tickets
+from attack.ulids import Ulids
 
 
-class Server(Copies, Dumps, Tickets, Shards, Horizon, Sessions, Masks):
+class Server(Copies, Dumps, Tickets, Shards, Horizon, Sessions, Masks, Ulids):
     """Servers and their copies, with all features that need no other program."""
 
 
