@@ -88,9 +88,10 @@ pub struct Lowered {
 pub fn lower(number: Number) -> Result<Option<Lowered>, Error> {
     let mut tags = [0];
     random::fresh(&mut tags)?;
-    let (terms, latest_ms) = terms_and_latest_ms()?;
     let found = ask(move |registry| registry.fleet()?.read(number))?;
     let Some(found) = found else { return Ok(None) };
+    // A time after that of the bound: by an earlier one, a bound that was just set could look too far ahead.
+    let (terms, latest_ms) = terms_and_latest_ms()?;
     let before_ms = found.until_ms;
     let until_ms = terms.believable_ms(before_ms, latest_ms);
     let lowered = Some(Lowered { before_ms, until_ms });

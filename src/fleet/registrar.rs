@@ -272,6 +272,8 @@ impl Registrar {
         };
         if self.connection.is_none() {
             let timeout = Duration::from_millis(self.terms().timeout_ms.into());
+            // An answer that the connection before still gets counts no more.
+            self.seen = self.seen.apart();
             match Connection::new(&self.settings, timeout, self.seen.clone()) {
                 Ok(connection) => self.connection = Some(connection),
                 Err(error) => {
@@ -444,11 +446,14 @@ impl Registrar {
     fn fail(&mut self, trouble: Trouble) {
         self.asked_boot_ms = None;
         self.give_up_range();
+        let is_other = trouble.kind == TroubleKind::Store(StoreErrorKind::OtherCluster);
+        if is_other {
+            // The next connection finds out whether all are of one cluster by now, which may be another than before.
+            (self.connection, self.seen) = (None, LastSeen::default());
+        }
         if let Some((_, member)) = &mut self.fleet {
             member.unanswered();
-            if trouble.kind == TroubleKind::Store(StoreErrorKind::OtherCluster) {
-                // The next connection finds out whether all are of one cluster by now.
-                (self.connection, self.seen) = (None, LastSeen::default());
+            if is_other {
                 member.doubt_registry();
                 // It may have forgotten who has these.
                 self.shared.tickets.drop_all();

@@ -96,13 +96,13 @@ pub fn catch_up() -> Result<(), Error> {
     catch_up_within(max_wait().min(LONGEST_WAIT))
 }
 
-/// As [`catch_up`], for the settings that stay in force until the server restarts. They are worth a wait of 1 s even if calls
-/// are not to wait for the clock.
+/// As [`catch_up`], for the settings that stay in force until the server restarts: waits for 1 s at most, however long calls
+/// may wait for the clock. The file may have been changed without a reload.
 ///
 /// # Errors
 /// As for [`catch_up`].
 pub fn catch_up_for_good() -> Result<(), Error> {
-    catch_up_within(max_wait().max(LONGEST_WAIT))
+    catch_up_within(LONGEST_WAIT)
 }
 
 fn catch_up_within(longest: Duration) -> Result<(), Error> {

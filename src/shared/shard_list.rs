@@ -44,8 +44,10 @@ pub fn load(
                 state.shards.start = position(first_ms);
                 space.in_use().for_each(|place| place.forget_above(position(reach_ms)));
                 state.shards.made_end = space.ceiling().lower(0, space.in_use());
-                let lowered =
-                    space.in_use().filter(|place| lower_declared(place, reach_ms)).count();
+                // What could not be read is not written over.
+                let is_read = state.shards.file == FileState::Read;
+                let lower = |place: &&Place| is_read && lower_declared(place, reach_ms);
+                let lowered = space.in_use().filter(lower).count();
                 (lowered > 0).then(|| entries(shared, &state, layout))
             }
         }

@@ -26,7 +26,7 @@ class TimeIsUp(KeyboardInterrupt):
 class Explorer(RuleBasedStateMachine):
     """What the mixins of features and surroundings have in common."""
 
-    # Set by attack.py before it explores.
+    # Set before it explores.
     meetings: ClassVar[Meetings] = Meetings()
     deadline: ClassVar[float] = float("inf")
     is_extension_gone = False

@@ -82,6 +82,13 @@ impl EtcdOptions {
 pub struct LastSeen(Arc<Mutex<Option<Header>>>);
 
 impl LastSeen {
+    /// The same, from here on apart from those with a clone.
+    #[must_use]
+    pub fn apart(&self) -> LastSeen {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        LastSeen(Arc::new(Mutex::new(seen.clone())))
+    }
+
     /// Whether an answer may be the next one after those before.
     fn note(&self, found: Header) -> Result<(), Failure> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);

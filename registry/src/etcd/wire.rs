@@ -161,7 +161,7 @@ pub(super) fn encode(request: &impl Serialize) -> Vec<u8> {
 }
 
 /// Every answer has one; without it, who answered is not etcd. A member whose revision is 0 leaves it out.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct Header {
     pub(super) cluster_id: String,
     #[serde(default, deserialize_with = "number")]
