@@ -63,7 +63,7 @@ run_script() {
     local log began=$SECONDS status=0
     log=$(log_of "$1")
     step "$1"
-    "${@:2}" 2>&1 | tee "$log" || status=$?
+    { time "${@:2}" 2>&1 | tee "$log"; } 2>"$log.used" || status=$?
     summarize "$1" "$status" $((SECONDS - began)) "${*:2}"
 }
 
@@ -77,7 +77,7 @@ begin_script() {
     # A subshell goes on with SECONDS as they are.
     (
         status=0
-        nice "${@:2}" </dev/null >"$log" 2>&1 || status=$?
+        { time nice "${@:2}" </dev/null >"$log" 2>&1; } 2>"$log.used" || status=$?
         echo "$SECONDS ${*:2}" >"$log.ended"
         exit "$status"
     ) &
@@ -108,7 +108,7 @@ log_of() { printf '%s/%s.log' "$LOGS" "${1//[^a-zA-Z0-9-]/_}"; }
 # summarize NAME STATUS SECONDS COMMAND
 summarize() {
     local summary time
-    time=$(minutes "$3")
+    time="$(minutes "$3") with $(used <"$(log_of "$1").used")"
     logs+=("$(log_of "$1")")
     summary=$(awk 'BEGIN { RS = "" } { last = $0 } END { print last }' "$(log_of "$1")")
     if [[ $summary != *' passed, '* ]]; then
@@ -163,5 +163,9 @@ end_scripts() {
     printf '%s\n' "${summaries[@]}" "In all: $(minutes "$SECONDS")"
     return "$scripts_status"
 }
+
+# used: the processor time that `time` has written, which does not depend on what else the machine does.
+TIMEFORMAT='%U %S'
+used() { awk 'END { printf "%.1f core-min\n", ($1 + $2) / 60 }'; }
 
 minutes() { printf '%d:%02d min' $(($1 / 60)) $(($1 % 60)); }
