@@ -11,7 +11,7 @@ from harness.cluster import PRELOAD, PRELOADED, Cluster, SqlError
 from harness.etcd import Etcd
 from harness.ids import refusal
 
-GRANT_SECONDS = 8
+GRANT_SECONDS = 5
 
 # What refuses a call of a server that has no number, or none any more.
 NO_NUMBER = "55000"
