@@ -27,7 +27,7 @@ SETTINGS = (
     ("plan_cache_mode", "force_custom_plan"), ("client_encoding", "SQL_ASCII"), ("client_encoding", "LATIN1"),
     ("client_encoding", "UTF8"), ("client_min_messages", "debug5"), ("application_name", "'; DROP -- %s ünïcode"),
     ("synchronous_commit", "off"), ("enable_seqscan", "off"), ("enable_indexscan", "off"), ("work_mem", "64kB"),
-    ("array_nulls", "off"), ("xmlbinary", "hex"), ("track_activities", "off"), ("check_function_bodies", "off"),
+    ("array_nulls", "off"), ("xmlbinary", "hex"), ("check_function_bodies", "off"),
     ("session_replication_role", "replica"), ("session_replication_role", "local"), ("log_statement", "all"),
     ("log_min_duration_statement", "0"), ("debug_print_plan", "on"), ("track_functions", "all"),
 )  # fmt: skip
