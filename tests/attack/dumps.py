@@ -147,17 +147,22 @@ class Dumps(Snowflakes):
         origin = self._database_of(node, database)
         self.world.forget_sessions(node)
         name = f"copy_{next(self._databases)}"
-        try:
-            node.cluster.psql(f"CREATE DATABASE {name} TEMPLATE {origin} STRATEGY {strategy}")
-        except SqlError as error:
-            # A prepared transaction is there.
-            if error.sqlstate not in GIVEN_UP:
-                raise
+        if not self._has_run(node, f"CREATE DATABASE {name} TEMPLATE {origin} STRATEGY {strategy}"):
             return
         node.databases.append(name)
         self._compare_dumps(Dump(node, origin, "plain"), node, name, "plain")
         self.database_copied(node, origin, node, name)
         self.look_at_first_ids(node)
+
+    def _has_run(self, node: Node, statement: str) -> bool:
+        """Runs a statement on a database that nobody else may use: whether none, a prepared transaction say, does."""
+        try:
+            node.cluster.psql(statement)
+        except SqlError as error:
+            if error.sqlstate not in GIVEN_UP:
+                raise
+            return False
+        return True
 
     @precondition(lambda self: any(len(node.databases) > 1 for node in self.world.running() if not node.is_standby))
     @action("drop database", which=NUMBER)
@@ -166,11 +171,7 @@ class Dumps(Snowflakes):
         node = able[which % len(able)]
         name = node.databases[1 + which % (len(node.databases) - 1)]
         self.world.forget_sessions(node)
-        try:
-            node.cluster.psql(f"DROP DATABASE {name} WITH (FORCE)")
-        except SqlError as error:
-            if error.sqlstate not in GIVEN_UP:
-                raise
+        if not self._has_run(node, f"DROP DATABASE {name} WITH (FORCE)"):
             return
         node.databases.remove(name)
         self.database_dropped(node, name)
