@@ -6,6 +6,7 @@ whether the clock is right.
 
 import re
 from collections.abc import Callable
+from itertools import count
 
 from attack.finding import Finding
 from attack.world import Node, Refused, Session, World
@@ -45,20 +46,27 @@ class Administrator:
     def insist(self, session: Session, call: Callable[[Session], None]) -> None:
         """Has a call succeed that may be refused, by the HINTs alone."""
         node, database, role, settings = session.node, session.database, session.role, session.settings
-        for hints in range(HINTS + 1):
+        told = ""
+        for tries in count():
             try:
                 call(session)
                 return
             except Refused as refused:
                 if is_answer(refused):
                     return
-                if hints == HINTS:
-                    raise Finding("way out", f"{node} still refuses after {HINTS} hints: {refused}") from refused
-                self._world.say(f"administrator: reads of {node}: {refused}")
+                if self.has_tried_enough(tries):
+                    raise Finding("way out", f"{node} still refuses after {tries} hints: {refused}") from refused
+                if refused.message != told:
+                    self._world.say(f"administrator: reads of {node}: {refused}")
+                    told = refused.message
                 self.examine(node, session)
                 self.follow(node, database, refused)
             if not session.is_open:
                 session = self._world.open(node, database, role, **settings)
+
+    def has_tried_enough(self, tries: int) -> bool:
+        """Whether a call that was refused so often, and each time its HINT followed, is one without a way out."""
+        return tries == HINTS
 
     def examine(self, node: Node, session: Session) -> None:
         """While a server refuses snowflakes, its checks say why."""

@@ -461,34 +461,20 @@ class FleetAdministrator(Administrator):
     """One who looks after all servers of a fleet, by what refusals say."""
 
     _world: FleetWorld
-    # How often the call was refused.
+    # How often the call was refused before, and when it was first.
     _tried = 0
+    _began = 0.0
 
-    def insist(self, session: Session, call: Call) -> None:
-        """Has a call succeed that may be refused, by the HINTs alone: by what they say to type, and the conditions that
-        they say to wait for."""
-        member, database = session.node, session.database
-        assert isinstance(member, Member)
-        began, told = time.monotonic(), ""
-        for self._tried in count():
-            try:
-                call(session)
-                return
-            except Refused as refused:
-                if is_answer(refused):
-                    return
-                if time.monotonic() - began > PATIENCE_SECONDS:
-                    raise Finding("way out", f"{member} still refuses: {refused}") from refused
-                if time.monotonic() - began > PAUSE_SECONDS:
-                    for each in self._world.members:
-                        self._world.resume(each)
-                if refused.message != told:
-                    self._world.say(f"administrator: reads of {member}: {refused}")
-                    told = refused.message
-                self.examine(member, session)
-                self.follow(member, database, refused)
-            if not session.is_open:
-                session = self._world.open(member, database)
+    def has_tried_enough(self, tries: int) -> bool:
+        """A HINT may say to wait for a condition, so it is time that counts here."""
+        now = time.monotonic()
+        if tries == 0:
+            self._began = now
+        self._tried = tries
+        if now - self._began > PAUSE_SECONDS:
+            for each in self._world.members:
+                self._world.resume(each)
+        return now - self._began > PATIENCE_SECONDS
 
     def follow(self, node: Node, database: str, refused: Refused) -> None:
         member, world = node, self._world
