@@ -8,12 +8,6 @@ CREATE FUNCTION @extschema@.ticket_next(sequence regclass) RETURNS bigint
 COMMENT ON FUNCTION @extschema@.ticket_next(regclass) IS
     'next number of a sequence, out of a range that this server has taken in advance';
 
-CREATE FUNCTION @extschema@.ticket_discard(sequence regclass) RETURNS void
-    AS 'MODULE_PATHNAME', 'ticket_discard'
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.ticket_discard(regclass) IS
-    'drops the numbers of a sequence that this server holds, so that the next one follows the sequence''s value';
-
 CREATE FUNCTION @extschema@.ticket_share(sequence regclass, above bigint DEFAULT NULL) RETURNS bigint
     AS 'MODULE_PATHNAME', 'ticket_share'
     LANGUAGE c VOLATILE PARALLEL UNSAFE;
@@ -23,7 +17,7 @@ REVOKE EXECUTE ON FUNCTION @extschema@.ticket_share(regclass, bigint) FROM PUBLI
 
 CREATE FUNCTION @extschema@.id_gen_stat_get_tickets(
         OUT datid oid, OUT relid oid, OUT schemaname text, OUT sequencename text,
-        OUT next_value bigint, OUT increment_by bigint, OUT max_value bigint,
+        OUT next_value bigint, OUT last_held bigint, OUT increment_by bigint, OUT max_value bigint,
         OUT numbers bigint, OUT held bigint, OUT dropped bigint,
         OUT ranges bigint, OUT range_size bigint, OUT rate double precision,
         OUT waits bigint, OUT refused bigint, OUT used double precision, OUT time_left interval)
@@ -35,7 +29,7 @@ COMMENT ON FUNCTION @extschema@.id_gen_stat_get_tickets() IS
 
 CREATE VIEW @extschema@.id_gen_stat_tickets AS
     SELECT t.datid, d.datname, t.relid, t.schemaname, t.sequencename,
-           t.next_value, t.increment_by, t.max_value, t.numbers, t.held, t.dropped,
+           t.next_value, t.last_held, t.increment_by, t.max_value, t.numbers, t.held, t.dropped,
            t.ranges, t.range_size, t.rate, t.waits, t.refused, t.used, t.time_left
       FROM @extschema@.id_gen_stat_get_tickets() t
            LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) t.datid;
@@ -47,6 +41,7 @@ COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.relid IS 'OID of the sequence'
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.schemaname IS 'schema of the sequence when a session last looked it up';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.sequencename IS 'name of the sequence then';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.next_value IS 'the next number, NULL if none is held';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.last_held IS 'the last number that is held or was; in a fleet, it may be above the sequence''s last value';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.increment_by IS 'from one number to the next';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.max_value IS 'the last number of the sequence';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.numbers IS 'numbers that sessions took';

@@ -150,30 +150,22 @@ faults! {
     ///
     /// Action: take tickets, call `setval()`, take tickets. Oracle: wrong, duplicate.
     TicketsIgnoreSetval,
-    /// Tickets follow a sequence that was set below numbers that were returned.
-    ///
-    /// Action: take tickets, call `setval()` with a lower number, take tickets. Oracle: duplicate.
-    TicketsFollowBelow,
     /// What is held stays if `setval()` leads to just the number that comes next.
     ///
     /// Action: take a ticket, `setval()` to its number, take tickets and `nextval()`. Oracle: duplicate.
     TicketsKeptAtSameNext,
-    /// Numbers that a clean stop has put aside are used after each start.
+    /// A sequence is set back to below the last number that was taken.
     ///
-    /// Action: take tickets, stop, start, take tickets, crash, start, take tickets. Oracle: duplicate.
-    AsideUsedTwice,
-    /// At the end of a transaction the last returned number is given back with those that are left.
+    /// Action: take tickets, stop, start, take tickets. Oracle: duplicate.
+    HandsBackTooMuch,
+    /// A sequence is set back although somebody else has changed it since.
     ///
-    /// Action: take several tickets in a statement. Oracle: duplicate.
-    TicketGivenBackTooMuch,
-    /// Sequences of two databases with the same OID share their numbers.
+    /// Action: take tickets, call `setval()` with a larger number, stop, start, take tickets. Oracle: wrong, duplicate.
+    HandsBackUnseen,
+    /// Numbers are handed out before the log has their range.
     ///
-    /// Action: make two databases of a template with a sequence, take tickets in both, restart. Oracle: wrong, duplicate.
-    TicketsShareDatabases,
-    /// A sequence that begins again in a new file is not noticed.
-    ///
-    /// Action: take tickets, TRUNCATE ... RESTART IDENTITY, take tickets. Oracle: wrong.
-    TicketsIgnoreRestart,
+    /// Action: take many tickets, crash, start, take tickets. Oracle: duplicate.
+    RangeNotFlushed,
 
     /// After a restart a shard begins where it began when it was taken.
     ///

@@ -9,7 +9,6 @@
 //! | `writing` | the next content of one of these | while it is written |
 //! | `pgsql_tmp_number` | which number this server has from its fleet ([`number_file`]) | when it gets one |
 //! | `pgsql_tmp_shards` | which shards this server has ([`shard_file`]) | before it uses one, and before another server may |
-//! | `pgsql_tmp_tickets` | numbers of sequences that were taken in advance and not used ([`ticket_file`]) | at a clean stop; removed before the first of them is used |
 //!
 //! The keys of masks are in a file that an administrator makes, and that is only read ([`mask_keys`]).
 //!
@@ -26,7 +25,6 @@ pub mod replicated;
 mod reservation_file;
 pub mod shard_file;
 pub mod test_mark;
-pub mod ticket_file;
 pub mod upgrade;
 
 pub use reservation_file::{

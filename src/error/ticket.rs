@@ -1,14 +1,9 @@
 //! Why there is no ticket, and what leads on. Names are as one types them.
 
-use std::io;
-
-use id_gen_core::kept_file::Damage;
-use id_gen_core::ticket::aside::TICKET_FILE;
 use id_gen_core::ticket::shared::{Answer, NoRange};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
-use crate::error::fields::{Message, sentence};
-use crate::error::file::FileError;
+use crate::error::fields::Message;
 use crate::error::fleet::Trouble;
 use crate::error::hint;
 use crate::pg::sequence::{Definition, Unfit};
@@ -67,13 +62,13 @@ pub fn cycles(name: &str) -> Message {
 }
 
 /// A role that may not do so.
-pub fn denied(name: &str, privilege: &str, role: &str) -> Message {
+pub fn denied(name: &str, role: &str) -> Message {
     let (name, role) = (in_error(name), in_error(role));
     Message::new(
         Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
         format!("permission denied for sequence {name}"),
     )
-    .hint(format!("Let its owner run: GRANT {privilege} ON SEQUENCE {name} TO {role};"))
+    .hint(format!("Let its owner run: GRANT USAGE ON SEQUENCE {name} TO {role};"))
 }
 
 /// A transaction that changes nothing.
@@ -101,40 +96,6 @@ pub fn parallel(function: &str) -> Message {
         "A query with parallel workers calls it through a function that is not marked PARALLEL UNSAFE.",
     )
     .hint("Mark that function as what it is: ALTER FUNCTION name PARALLEL UNSAFE;")
-}
-
-/// Why what was put aside is lost.
-#[derive(Clone, Debug)]
-pub enum AsideLost {
-    /// The file can't be read, removed or written.
-    File(FileError),
-    /// It was read and removed, and says nothing.
-    Damage(Damage),
-}
-
-impl From<io::Error> for AsideLost {
-    fn from(error: io::Error) -> AsideLost {
-        AsideLost::File((&error).into())
-    }
-}
-
-/// The file of numbers that are put aside can't be used.
-pub fn aside_lost(lost: &AsideLost) -> Message {
-    const DETAIL: &str = "Numbers that this server had taken in advance of sequences may be lost, which leaves a gap.";
-    match lost {
-        AsideLost::File(error) => Message::new(
-            error.sqlstate(),
-            format!("could not use file \"{TICKET_FILE}\": {}", error.text()),
-        )
-        .detail(DETAIL)
-        .hint("Let the server's user read and write files in the directory \"id_gen\" of the data directory."),
-        AsideLost::Damage(damage) => Message::new(
-            Code::ERRCODE_DATA_CORRUPTED,
-            format!("file \"{TICKET_FILE}\" could not be used, and was removed"),
-        )
-        .detail(format!("{} {DETAIL}", sentence(damage)))
-        .hint("Nothing is to be done: the sequences go on above."),
-    }
 }
 
 /// A sequence that is used up.
@@ -298,11 +259,11 @@ pub fn of_fleet(name: &str, last_value: i64) -> Message {
     ))
 }
 
-/// What numbers a server holds in advance does not show in its sequence, so they are dropped before that is read.
+/// A server holds numbers above its sequence's last value, which the registry gave in advance.
 fn set_above(name: &str, last_value: i64) -> String {
     let typed = quotes(name);
     format!(
-        "On every server of the fleet: SELECT ticket_discard('{typed}'); then SELECT last_value FROM {name}; and let a superuser run on one of them, with the largest last value of all in place of {last_value}: SELECT ticket_share('{typed}', above => {last_value});"
+        "On every server of the fleet: SELECT greatest(s.last_value, t.last_held) FROM {name} s LEFT JOIN id_gen_stat_tickets t ON t.relid = '{typed}'::regclass; and let a superuser run on one of them, with the largest of all in place of {last_value}: SELECT ticket_share('{typed}', above => {last_value});"
     )
 }
 
@@ -314,10 +275,7 @@ pub fn set_again(name: &str) -> Message {
         format!("other servers go on with the ranges of sequence {name} that they hold"),
     )
     .detail("They drop them when they take the next one.")
-    .hint(format!(
-        "To have one drop them now, type there: SELECT ticket_discard('{}');",
-        quotes(&name)
-    ))
+    .hint("Nothing is to be done: the registry gave those numbers to no other server.")
 }
 
 /// A registry that does not answer in time.

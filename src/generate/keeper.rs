@@ -6,8 +6,8 @@
 //! preloaded, with the first session that generates ([`workers`]). The postmaster starts it again if it
 //! ends. Nothing depends on it: without it, claims extend the reservation themselves. When it is
 //! told to stop it gives the unused part of the reservation back, so that after a clean restart
-//! nobody has to wait for the clock; a claim that comes later reserves for itself again. It also puts
-//! the numbers of tickets aside that nobody has.
+//! nobody has to wait for the clock; a claim that comes later reserves for itself again. It also hands
+//! back the numbers of tickets that nobody has.
 
 use std::time::Duration;
 
@@ -18,11 +18,12 @@ use crate::durable::replicated;
 use crate::error::{Error, Reason, log_limit, report};
 use crate::fleet::registrar;
 use crate::generate::startup::Decision;
-use crate::generate::{clocks, reserve, startup, ticket_aside};
+use crate::generate::{clocks, reserve, startup};
 use crate::pg::worker::Worker;
 use crate::pg::{reload, server};
 use crate::settings;
 use crate::shared::{Reader, SharedState, memory, shard_list, workers};
+use crate::tickets;
 
 /// The keeper, to the postmaster.
 pub const WORKER: Worker =
@@ -69,10 +70,10 @@ pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
             Err(_) => Ok(()),
         };
         let released = reserve::release(shared, &guard);
-        ticket_aside::put_aside(shared, &guard);
         released.and(written.map_err(Error::from))
     });
     log.note(released);
+    tickets::stop::hand_back(&shared.tickets);
     // The postmaster never starts a worker again that ended with status 0, not even one that was only terminated.
     // SAFETY: ends this process, which holds nothing any more.
     unsafe { pg_sys::proc_exit(1) }

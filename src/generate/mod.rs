@@ -13,7 +13,6 @@
 //! | [`observe`] | an ID from elsewhere, which everything made after it is above |
 //! | [`horizon`] | the commit horizon: what a statement may read, and which IDs from elsewhere may be committed |
 //! | [`test_server`] | what comes before an ID on a server for tests, and keeps it apart from real ones |
-//! | [`ticket_aside`] | numbers of tickets that a clean stop keeps for the next start |
 //! | [`keeper`] | the background worker that reserves ahead of need |
 
 pub mod backend;
@@ -26,6 +25,5 @@ pub mod reserve;
 pub mod shards;
 pub mod startup;
 pub mod test_server;
-pub mod ticket_aside;
 mod transactions;
 mod wait;

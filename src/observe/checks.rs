@@ -678,7 +678,7 @@ fn column_types() -> Result<CheckResult, Error> {
 fn tickets() -> Result<CheckResult, Error> {
     let mut in_use = memory::attach().map(|shared| shared.tickets.snapshots()).unwrap_or_default();
     let live = in_use.len();
-    in_use.retain(|ticket| ticket.key.database == server::database());
+    in_use.retain(|ticket| ticket.key.file.database == server::database());
     let oids = in_use.iter().map(|ticket| pg_sys::Oid::from(ticket.key.sequence)).collect();
     let sequences = catalog::ticket_sequences(oids)?;
     let (mut ended, mut ending) = (Vec::new(), Vec::new());
@@ -746,11 +746,11 @@ fn tickets() -> Result<CheckResult, Error> {
     } else if is_crowded {
         Warning(
             format!(
-                "{} a sequence lost the numbers held for it to another, which leaves gaps: a server has room for {PLACES}",
+                "{} a sequence lost its place to another: a server has room for {PLACES}",
                 times(evictions)
             ),
             format!(
-                "If gaps matter, take tickets of {PLACES} sequences at most, and nextval() of the others."
+                "Each time costs a write, and leaves a gap if the other one is of another database. Take tickets of {PLACES} sequences at most, and nextval() of the others."
             ),
         )
     } else {

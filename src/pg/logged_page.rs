@@ -19,6 +19,7 @@ use std::mem::offset_of;
 use pgrx::pg_sys;
 
 use crate::pg::lwlock::BlockedSigterm;
+use crate::pg::transaction;
 use crate::pg::wal::Lsn;
 
 /// The file is `global/8473`. PostgreSQL gives no relation a number from 8000 to 9999: catalogs of a release
@@ -136,16 +137,13 @@ impl<const SIZE: usize> ReplayedPage<SIZE> {
 ///
 /// May raise an error of PostgreSQL's: the file can't be read.
 pub fn read<const SIZE: usize>() -> Option<ReplayedPage<SIZE>> {
-    // SAFETY: both are for processes that are connected to shared memory, as all that run SQL and the keeper
-    // are. Buffers belong to a transaction.
-    unsafe {
-        if pg_sys::IsTransactionState() {
-            return read_in_transaction();
-        }
-        pg_sys::StartTransactionCommand();
-        let page = read_in_transaction();
-        pg_sys::CommitTransactionCommand();
-        page
+    // SAFETY: buffers belong to a transaction.
+    let in_transaction = || unsafe { read_in_transaction() };
+    // SAFETY: reads a variable of this process.
+    if unsafe { pg_sys::IsTransactionState() } {
+        in_transaction()
+    } else {
+        transaction::run(in_transaction)
     }
 }
 

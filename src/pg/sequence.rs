@@ -1,9 +1,8 @@
-//! PostgreSQL's sequences: their definition, and taking many numbers at once, as `nextval()` does where a sequence has a
-//! `CACHE`.
+//! PostgreSQL's sequences: their definition, and the page that says how far they are.
 //!
 //! A sequence is a page with one row, which is not under the rules of transactions: whoever holds the lock of the page's
-//! buffer counts on, and inserts what the row then says into the write-ahead log. [`Sequence::advance`] does the same,
-//! with the same record, so plain `nextval()` and `setval()`, crash recovery and standbys mix with it.
+//! buffer changes the row, and inserts what it then says into the write-ahead log. [`WritablePage::write`] does the same as
+//! `nextval()` and `setval()`, with the same record, so these, crash recovery and standbys mix with it.
 //!
 //! **Locking.** The lock of the relation as `nextval()` takes it: once in a transaction, for all of it
 //! ([`lock`]). The lock of the buffer is held while nothing can fail but the insertion into the log, which is then in a
@@ -12,8 +11,9 @@
 
 use std::ffi::CStr;
 use std::mem::{offset_of, size_of};
+use std::ops::Deref;
 
-use id_gen_core::ticket::{Counter, Run, Steps};
+use id_gen_core::ticket::{Counter, Steps};
 use pgrx::pg_sys;
 
 use crate::pg::lwlock::BlockedSigterm;
@@ -34,8 +34,38 @@ pub struct Sequence {
     pub definition: Definition,
     /// Whether it begins again after its end.
     pub cycles: bool,
-    /// The transaction that has written its row of `pg_sequence`: another one with every change of the definition.
-    pub written_by: u32,
+}
+
+/// The file of a sequence: another one whenever `ALTER SEQUENCE` or `TRUNCATE` has declared it anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SequenceFile {
+    tablespace: u32,
+    /// The database.
+    pub database: u32,
+    number: u32,
+}
+
+impl SequenceFile {
+    /// None.
+    pub const NONE: SequenceFile = SequenceFile { tablespace: 0, database: 0, number: 0 };
+
+    fn of(locator: &Locator) -> SequenceFile {
+        #[cfg(feature = "pg15")]
+        let (tablespace, database, number) =
+            (locator.spcNode, locator.dbNode, locator.relNode.to_u32());
+        #[cfg(not(feature = "pg15"))]
+        let (tablespace, database, number) =
+            (locator.spcOid, locator.dbOid, locator.relNumber.to_u32());
+        SequenceFile { tablespace: tablespace.to_u32(), database: database.to_u32(), number }
+    }
+
+    fn locator(&self) -> Locator {
+        let (tablespace, database) = (self.tablespace.into(), self.database.into());
+        #[cfg(feature = "pg15")]
+        return Locator { spcNode: tablespace, dbNode: database, relNode: self.number.into() };
+        #[cfg(not(feature = "pg15"))]
+        return Locator { spcOid: tablespace, dbOid: database, relNumber: self.number.into() };
+    }
 }
 
 /// What a sequence is declared as.
@@ -56,19 +86,6 @@ pub enum Unfit {
     Temporary,
     /// A crash sets it back.
     Unlogged,
-}
-
-/// Why there are no numbers.
-#[derive(Clone, Debug)]
-pub enum NoNumbers {
-    /// All are taken.
-    Ended,
-    /// They do not lie above the last value, which is this.
-    NotAbove(Counter),
-    /// The last ones, up to this value, came from a fleet's registry, whose other servers may have used larger ones.
-    OfFleet(i64),
-    /// The page is not one of a sequence: what is wrong.
-    Damaged(String),
 }
 
 /// The number of the transaction within this session: another one in every transaction.
@@ -128,6 +145,26 @@ pub fn open<R>(oid: pg_sys::Oid, body: impl FnOnce(Result<&Sequence, (Unfit, Str
     result
 }
 
+/// Opens a sequence of this database for the length of a call, if nobody keeps others out of it and it still has this file.
+pub fn open_if_free(oid: pg_sys::Oid, file: SequenceFile, body: impl FnOnce(&Sequence)) {
+    let mode = pg_sys::RowExclusiveLock as i32;
+    // SAFETY: the lock is given back here, or with the transaction where an error comes. A relation that is gone is null.
+    unsafe {
+        if !pg_sys::ConditionalLockRelationOid(oid, mode) {
+            return;
+        }
+        let relation = pg_sys::try_relation_open(oid, pg_sys::NoLock as i32);
+        if !relation.is_null() {
+            let found = Sequence::of(relation, oid);
+            if found.file() == file {
+                body(&found);
+            }
+            pg_sys::relation_close(relation, pg_sys::NoLock as i32);
+        }
+        pg_sys::UnlockRelationOid(oid, mode);
+    }
+}
+
 fn typed_name(relation: pg_sys::Relation) -> String {
     // SAFETY: open; strings that PostgreSQL has, or allocates.
     unsafe {
@@ -158,27 +195,10 @@ impl Sequence {
                 relation,
                 definition: Definition { steps, type_oid: (*form).seqtypid.to_u32() },
                 cycles: (*form).seqcycle,
-                written_by: (*header).t_choice.t_heap.t_xmin.into_inner(),
             };
             pg_sys::ReleaseSysCache(tuple);
             sequence
         }
-    }
-}
-
-/// What tells this session's database from another one that had its number before: the transaction that has written its
-/// row of the catalog.
-pub fn database_written_by() -> u32 {
-    // SAFETY: as for a sequence's row; a session's database is there as long as the session is.
-    unsafe {
-        let id = pg_sys::SysCacheIdentifier::DATABASEOID as _;
-        let tuple = pg_sys::SearchSysCache1(id, pg_sys::Datum::from(pg_sys::MyDatabaseId));
-        if tuple.is_null() {
-            return 0;
-        }
-        let written_by = (*(*tuple).t_data).t_choice.t_heap.t_xmin.into_inner();
-        pg_sys::ReleaseSysCache(tuple);
-        written_by
     }
 }
 
@@ -203,21 +223,11 @@ pub fn is_gone(database: u32, sequence: u32) -> bool {
     }
 }
 
-/// Whether a role may take numbers of a sequence with `nextval()`.
+/// Whether a role may take numbers of a sequence with `nextval()`: any of two privileges is enough.
 pub fn may_take(oid: pg_sys::Oid, role: pg_sys::Oid) -> bool {
-    has_privilege(oid, role, pg_sys::ACL_USAGE) || may_set(oid, role)
-}
-
-/// Whether a role may set a sequence with `setval()`.
-pub fn may_set(oid: pg_sys::Oid, role: pg_sys::Oid) -> bool {
-    has_privilege(oid, role, pg_sys::ACL_UPDATE)
-}
-
-fn has_privilege(oid: pg_sys::Oid, role: pg_sys::Oid, privilege: u32) -> bool {
+    let any_of = pg_sys::ACL_USAGE | pg_sys::ACL_UPDATE;
     // SAFETY: looks into the catalogs.
-    unsafe {
-        pg_sys::pg_class_aclcheck(oid, role, privilege as _) == pg_sys::AclResult::ACLCHECK_OK
-    }
+    unsafe { pg_sys::pg_class_aclcheck(oid, role, any_of as _) == pg_sys::AclResult::ACLCHECK_OK }
 }
 
 /// Whether a role owns a relation.
@@ -249,13 +259,9 @@ impl Sequence {
         }
     }
 
-    /// The number of its file, which changes when it is set back in a transaction.
-    pub fn file_number(&self) -> u32 {
-        let locator = self.locator();
-        #[cfg(feature = "pg15")]
-        return locator.relNode.to_u32();
-        #[cfg(not(feature = "pg15"))]
-        return locator.relNumber.to_u32();
+    /// Its file.
+    pub fn file(&self) -> SequenceFile {
+        SequenceFile::of(&self.locator())
     }
 
     fn locator(&self) -> Locator {
@@ -270,7 +276,7 @@ impl Sequence {
 
     /// Whether what happens to it has to be in the log (`RelationNeedsWAL`): not where its file is flushed by the commit of
     /// the transaction that has made it.
-    fn is_logged(&self) -> bool {
+    pub fn is_logged(&self) -> bool {
         // SAFETY: open; a setting that is fixed when the server starts.
         unsafe {
             #[cfg(feature = "pg15")]
@@ -283,129 +289,54 @@ impl Sequence {
         }
     }
 
-    /// What its page says.
+    /// Its page, which nobody writes to meanwhile.
     ///
     /// # Errors
-    /// If the page is damaged.
-    pub fn on_page(&self) -> Result<OnPage, NoNumbers> {
-        let page = LockedPage::of(self.relation);
-        let row = page.row(&self.definition.steps).map_err(NoNumbers::Damaged)?;
-        Ok(page.said(&row))
+    /// What is wrong with it.
+    pub fn page(&self) -> Result<Page, String> {
+        // SAFETY: an open relation.
+        let buffer = unsafe { pg_sys::ReadBuffer(self.relation, 0) };
+        Page::lock(buffer, pg_sys::BUFFER_LOCK_SHARE, &self.definition.steps)
     }
 
-    /// How far it is.
+    /// Its page, which nobody else looks at meanwhile.
     ///
     /// # Errors
-    /// If its page is damaged.
-    pub fn counter(&self) -> Result<Counter, NoNumbers> {
-        self.on_page().map(|said| said.counter)
+    /// What is wrong with it.
+    pub fn writable_page(&self) -> Result<WritablePage, String> {
+        // SAFETY: an open relation.
+        let buffer = unsafe { pg_sys::ReadBuffer(self.relation, 0) };
+        let page = Page::lock(buffer, pg_sys::BUFFER_LOCK_EXCLUSIVE, &self.definition.steps)?;
+        Ok(WritablePage { page, logged: self.is_logged().then(|| self.locator()) })
     }
+}
 
-    /// Lets `heed` see what the page says, and count on what it says then, while nobody else can look at the page.
-    ///
-    /// # Errors
-    /// If the page is damaged.
-    pub fn heed(&self, heed: impl FnOnce(&OnPage) -> Heed) -> Result<(), NoNumbers> {
-        let page = LockedPage::of(self.relation);
-        let row = page.row(&self.definition.steps).map_err(NoNumbers::Damaged)?;
-        self.is_kept(&page, &row, heed);
-        Ok(())
-    }
-
-    /// Takes so many numbers, or as many as are left, above its last value. They are this process's when the log is flushed
-    /// up to the place that is returned. `None` if `heed` does not keep the page as it is.
-    ///
-    /// # Errors
-    /// If there are none.
-    pub fn advance(
-        &self,
-        wanted: u32,
-        heed: impl FnOnce(&OnPage) -> Heed,
-    ) -> Result<Option<(Run, Lsn)>, NoNumbers> {
-        let steps = self.definition.steps;
-        self.change(Origin::Server, heed, |&OnPage { counter, origin, .. }| {
-            if origin == Origin::Fleet {
-                return Err(NoNumbers::OfFleet(counter.last_value));
-            }
-            let next = steps.next(counter).ok_or(NoNumbers::Ended)?;
-            let run = steps.run(next, wanted.max(1)).ok_or(NoNumbers::Ended)?;
-            Ok((run, steps.last_of(run)))
-        })
-    }
-
-    /// Counts to the end of a range that a fleet's registry gave, which the sequence remembers. `None` as for
-    /// [`Sequence::advance`].
-    ///
-    /// # Errors
-    /// If the range does not lie above the last value.
-    pub fn raise_over(
-        &self,
-        run: Run,
-        heed: impl FnOnce(&OnPage) -> Heed,
-    ) -> Result<Option<(Run, Lsn)>, NoNumbers> {
-        let steps = self.definition.steps;
-        self.change(Origin::Fleet, heed, |&OnPage { counter, .. }| {
-            if steps.next(counter).is_none_or(|next| run.first < next) {
-                return Err(NoNumbers::NotAbove(counter));
-            }
-            Ok((run, steps.last_of(run)))
-        })
-    }
-
-    /// Writes the sequence as it is into the log again, if that is decided by how far it is and where the log has its page;
-    /// nothing is done if there is nothing to decide. Tells where the log has it now, while nobody else can look at the
-    /// page, and returns that.
-    ///
-    /// # Errors
-    /// If its page is damaged.
-    pub fn write_again(
-        &self,
-        decide: impl FnOnce(Counter, Lsn) -> Option<bool>,
-        tell: impl FnOnce(Option<Lsn>),
-    ) -> Result<Lsn, NoNumbers> {
-        let page = LockedPage::of(self.relation);
-        let row = page.row(&self.definition.steps).map_err(NoNumbers::Damaged)?;
-        let OnPage { counter, origin, lsn } = page.said(&row);
-        let Some(again) = decide(counter, lsn) else { return Ok(Lsn::default()) };
-        let again = again && self.is_logged();
-        let last = counter.last_value;
-        let written = again.then(|| page.write(&row, last, origin, Some(self.locator())));
-        tell(written);
-        Ok(written.unwrap_or_default())
-    }
-
-    /// Gives the sequence another last value, which is taken, unless it is not to be changed by what its page says.
-    fn change<R>(
-        &self,
-        origin: Origin,
-        heed: impl FnOnce(&OnPage) -> Heed,
-        decide: impl FnOnce(&OnPage) -> Result<(R, i64), NoNumbers>,
-    ) -> Result<Option<(R, Lsn)>, NoNumbers> {
-        let page = LockedPage::of(self.relation);
-        let row = page.row(&self.definition.steps).map_err(NoNumbers::Damaged)?;
-        if !self.is_kept(&page, &row, heed) {
+/// The page of a sequence that is not open, by its file; `None` if that is gone. For a process that is in a transaction, and
+/// only while no process of the file's database is left that could drop it.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn page_of(file: SequenceFile, steps: &Steps) -> Result<Option<WritablePage>, String> {
+    /// No session's own temporary relation (`InvalidBackendId`, `INVALID_PROC_NUMBER`).
+    const SHARED: i32 = -1;
+    let (main, locator) = (pg_sys::ForkNumber::MAIN_FORKNUM, file.locator());
+    // SAFETY: the transaction owns the buffer. A file that was dropped is empty until a checkpoint removes it.
+    let buffer = unsafe {
+        let file = pg_sys::smgropen(locator, SHARED);
+        if !pg_sys::smgrexists(file, main) || pg_sys::smgrnblocks(file, main) == 0 {
             return Ok(None);
         }
-        let (result, last) = decide(&page.said(&row))?;
-        Ok(Some((result, page.write(&row, last, origin, self.logged()))))
-    }
-
-    /// Whether `heed` keeps the page as it is; if not, it is written as that says.
-    fn is_kept(&self, page: &LockedPage, row: &Row, heed: impl FnOnce(&OnPage) -> Heed) -> bool {
-        match heed(&page.said(row)) {
-            Heed::Keep => true,
-            Heed::Follow => false,
-            Heed::Raise(last, origin) => {
-                page.write(row, last, origin, self.logged());
-                false
-            }
-        }
-    }
-
-    /// Where the log is to say what happens to it, if it is to say so.
-    fn logged(&self) -> Option<Locator> {
-        self.is_logged().then(|| self.locator())
-    }
+        pg_sys::ReadBufferWithoutRelcache(
+            locator,
+            main,
+            0,
+            pg_sys::ReadBufferMode::RBM_NORMAL,
+            std::ptr::null_mut(),
+            true,
+        )
+    };
+    let page = Page::lock(buffer, pg_sys::BUFFER_LOCK_EXCLUSIVE, steps)?;
+    Ok(Some(WritablePage { page, logged: Some(locator) }))
 }
 
 /// Bytes of a name, with the zero at its end.
@@ -426,137 +357,76 @@ const FIRST_ITEM: usize = offset_of!(pg_sys::PageHeaderData, pd_linp);
 /// Bytes of a sequence's row that say something.
 const ROW: usize = offset_of!(pg_sys::FormData_pg_sequence_data, is_called) + 1;
 
-/// The page of a sequence, whose buffer this process has locked, until this value is dropped. Nothing that may raise an
-/// error of PostgreSQL's runs meanwhile but in a critical section.
-struct LockedPage {
-    buffer: pg_sys::Buffer,
-    page: *mut u8,
-}
-
 /// What the page of a sequence says.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnPage {
     /// How far the sequence is.
     pub counter: Counter,
-    /// Who has written that.
-    pub origin: Origin,
+    /// Whether its last value is the end of a range that a fleet's registry gave.
+    ///
+    /// `log_cnt` says so: for how many numbers more `nextval()` need not write to the log. -1, which nothing else writes, is
+    /// what `nextval()` takes for none. It lasts until the sequence is set, declared anew or counted on by `nextval()`.
+    pub is_of_fleet: bool,
     /// Where the log has it.
     pub lsn: Lsn,
 }
 
-/// What is to become of a page, by what it says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heed {
-    /// It stays, and so does what this server holds.
-    Keep,
-    /// It stays, and this server holds nothing any more: numbers follow what it says.
-    Follow,
-    /// It lies below numbers that were returned. It gets this last value, written by this origin; this server holds nothing any
-    /// more.
-    Raise(i64, Origin),
+/// What `log_cnt` is where the last value came from a fleet's registry.
+const OF_FLEET: i64 = -1;
+
+/// The page of a sequence, whose buffer this process has locked, until this value is dropped. Nothing that may raise an
+/// error of PostgreSQL's runs meanwhile but in a critical section.
+pub struct Page {
+    buffer: pg_sys::Buffer,
+    row: Row,
 }
 
-/// Who has written the page of a sequence last.
-///
-/// The row says so in `log_cnt`: for how many numbers more `nextval()` need not write to the log. Less than none is what
-/// `nextval()` takes for none, so that is what tickets write. All others write zero or more; so it lasts until somebody has set
-/// the sequence for this server alone, or until `nextval()` was called, the sequence was declared anew by `ALTER SEQUENCE`, or
-/// `pg_upgrade` has brought it over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// Tickets of this server alone.
-    Server,
-    /// Tickets out of a range of a fleet's registry.
-    Fleet,
-    /// `nextval()`, `setval()` or the sequence's declaration.
-    Other,
+/// A page whose buffer is locked for this process alone.
+pub struct WritablePage {
+    page: Page,
+    /// Where the log is to say what happens to it, if it is to say so.
+    logged: Option<Locator>,
 }
 
-impl Origin {
-    /// Whether tickets have written it.
-    pub const fn is_tickets(self) -> bool {
-        matches!(self, Origin::Server | Origin::Fleet)
-    }
-
-    const fn log_cnt(self) -> i64 {
-        match self {
-            Origin::Fleet => -1,
-            Origin::Server => -2,
-            // Which tickets do not write.
-            Origin::Other => 0,
-        }
-    }
-
-    const fn of(log_cnt: i64) -> Origin {
-        match log_cnt {
-            -2 => Origin::Server,
-            -1 => Origin::Fleet,
-            _ => Origin::Other,
-        }
-    }
-}
-
-/// The row on it.
+/// The row on a page.
 struct Row {
     tuple: pg_sys::HeapTupleHeader,
     length: usize,
     data: *mut pg_sys::FormData_pg_sequence_data,
 }
 
-impl Row {
-    fn counter(&self) -> Counter {
-        // SAFETY: within a page that is locked.
-        unsafe {
-            Counter { last_value: (*self.data).last_value, is_called: (*self.data).is_called }
-        }
-    }
-
-    fn origin(&self) -> Origin {
-        // SAFETY: within a page that is locked.
-        Origin::of(unsafe { (*self.data).log_cnt })
+impl Deref for WritablePage {
+    type Target = Page;
+    fn deref(&self) -> &Page {
+        &self.page
     }
 }
 
-impl Drop for LockedPage {
+impl Drop for Page {
     fn drop(&mut self) {
         // SAFETY: locked and pinned by this process.
         unsafe { pg_sys::UnlockReleaseBuffer(self.buffer) };
     }
 }
 
-impl LockedPage {
-    fn of(relation: pg_sys::Relation) -> LockedPage {
-        // SAFETY: an open relation; an error comes before there is anything to drop.
-        unsafe {
-            let buffer = pg_sys::ReadBuffer(relation, 0);
-            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_EXCLUSIVE as _);
-            LockedPage { buffer, page: pg_sys::BufferGetPage(buffer).cast() }
-        }
-    }
-
-    fn u16_at(&self, place: usize) -> usize {
-        // SAFETY: within a page, as all callers see to.
-        usize::from(unsafe { self.page.add(place).cast::<u16>().read_unaligned() })
-    }
-
-    fn u32_at(&self, place: usize) -> u32 {
-        // SAFETY: as above.
-        unsafe { self.page.add(place).cast::<u32>().read_unaligned() }
-    }
-
-    /// The row, if the page is one of a sequence.
-    fn row(&self, steps: &Steps) -> Result<Row, String> {
+impl Row {
+    /// The row of a page, if that is one of a sequence.
+    fn of(page: *mut u8, steps: &Steps) -> Result<Row, String> {
         const NORMAL: u32 = 1; // LP_NORMAL
-        let special = self.u16_at(offset_of!(pg_sys::PageHeaderData, pd_special));
-        let lower = self.u16_at(offset_of!(pg_sys::PageHeaderData, pd_lower));
+        // SAFETY: within a page, as is checked before a place is read.
+        let u16_at = |place: usize| usize::from(unsafe { page.add(place).cast::<u16>().read() });
+        // SAFETY: as above.
+        let u32_at = |place: usize| unsafe { page.add(place).cast::<u32>().read_unaligned() };
+        let special = u16_at(offset_of!(pg_sys::PageHeaderData, pd_special));
+        let lower = u16_at(offset_of!(pg_sys::PageHeaderData, pd_lower));
         if special < FIRST_ITEM + size_of::<u32>() || special + size_of::<u32>() > PAGE_SIZE {
             return Err(format!("its special space begins at {special}"));
         }
-        let magic = self.u32_at(special);
+        let magic = u32_at(special);
         if magic != MAGIC {
             return Err(format!("bad magic number {magic:08X}"));
         }
-        let item = self.u32_at(FIRST_ITEM);
+        let item = u32_at(FIRST_ITEM);
         let (offset, kind, length) =
             ((item & 0x7fff) as usize, item >> 15 & 3, (item >> 17) as usize);
         let header = size_of::<pg_sys::HeapTupleHeaderData>();
@@ -571,7 +441,7 @@ impl LockedPage {
         }
         // SAFETY: the row lies within the page, as was checked, and is aligned as rows are.
         unsafe {
-            let tuple: pg_sys::HeapTupleHeader = self.page.add(offset).cast();
+            let tuple: pg_sys::HeapTupleHeader = page.add(offset).cast();
             let begin = usize::from((*tuple).t_hoff);
             if begin < offset_of!(pg_sys::HeapTupleHeaderData, t_bits)
                 || begin % align_of::<u64>() != 0
@@ -586,33 +456,65 @@ impl LockedPage {
             if is_called > 1 || !steps.contain(Counter { last_value, is_called: is_called == 1 }) {
                 return Err(format!("its last value is {last_value} ({is_called})"));
             }
-            self.forget_lock(tuple);
             Ok(Row { tuple, length, data })
         }
     }
+}
 
-    /// Old releases let somebody lock the row of a sequence, whose transaction would stay in it for ever: as
-    /// `read_seq_tuple()`.
-    ///
-    /// # Safety
-    /// The row of this page.
-    unsafe fn forget_lock(&self, tuple: pg_sys::HeapTupleHeader) {
-        // SAFETY: the caller's promise; the buffer is locked.
-        unsafe {
-            let tuple = &mut *tuple;
-            if tuple.t_choice.t_heap.t_xmax != pg_sys::InvalidTransactionId {
-                tuple.t_choice.t_heap.t_xmax = pg_sys::InvalidTransactionId;
-                tuple.t_infomask &= !(pg_sys::HEAP_XMAX_COMMITTED as u16);
-                tuple.t_infomask |= pg_sys::HEAP_XMAX_INVALID as u16;
-                pg_sys::MarkBufferDirtyHint(self.buffer, true);
+impl Page {
+    fn lock(buffer: pg_sys::Buffer, mode: u32, steps: &Steps) -> Result<Page, String> {
+        // SAFETY: pinned by this process; an error comes before it is locked.
+        let page = unsafe {
+            pg_sys::LockBuffer(buffer, mode as _);
+            pg_sys::BufferGetPage(buffer)
+        };
+        match Row::of(page.cast(), steps) {
+            Ok(row) => Ok(Page { buffer, row }),
+            Err(what) => {
+                // SAFETY: locked and pinned above.
+                unsafe { pg_sys::UnlockReleaseBuffer(buffer) };
+                Err(what)
             }
         }
     }
 
-    /// Writes a last value, which is taken, and inserts it in the log, if it is to be there.
-    fn write(&self, row: &Row, last: i64, origin: Origin, logged: Option<Locator>) -> Lsn {
+    /// What it says.
+    pub fn says(&self) -> OnPage {
+        // SAFETY: on a page that is locked and was checked.
+        let pg_sys::FormData_pg_sequence_data { last_value, log_cnt, is_called } =
+            unsafe { *self.row.data };
+        let counter = Counter { last_value, is_called };
+        OnPage { counter, is_of_fleet: log_cnt == OF_FLEET, lsn: self.lsn() }
+    }
+
+    fn header(&self) -> *mut pg_sys::PageHeaderData {
+        // SAFETY: pinned; a page begins with its header.
+        unsafe { pg_sys::BufferGetPage(self.buffer).cast() }
+    }
+
+    /// Where the log has the page's last change.
+    fn lsn(&self) -> Lsn {
+        // SAFETY: the page is locked.
+        unsafe {
+            #[cfg(feature = "pg19")]
+            {
+                Lsn(pg_sys::PageGetLSN(self.header().cast()))
+            }
+            #[cfg(not(feature = "pg19"))]
+            {
+                let pg_sys::PageXLogRecPtr { xlogid, xrecoff } = (*self.header()).pd_lsn;
+                Lsn(u64::from(xlogid) << 32 | u64::from(xrecoff))
+            }
+        }
+    }
+}
+
+impl WritablePage {
+    /// Writes how far the sequence is, and inserts that in the log, if it is to be there: where the log has it.
+    pub fn write(&self, counter: Counter, is_of_fleet: bool) -> Lsn {
         // A signal that ends the process in the middle of this would end the server.
         let _blocked = BlockedSigterm::in_background_worker();
+        let Page { buffer, row } = &self.page;
         let mut lsn = Lsn::default();
         // SAFETY: the buffer is locked, and the row is on its page. The order is that of `nextval()`: the buffer is marked
         // as dirty before the insertion, and nobody looks at the page before it is unlocked. An error from here on would end
@@ -620,13 +522,13 @@ impl LockedPage {
         // and the row, as `seq_redo()` reads them.
         unsafe {
             pg_sys::CritSectionCount += 1;
-            pg_sys::MarkBufferDirty(self.buffer);
-            (*row.data).last_value = last;
-            (*row.data).is_called = true;
-            (*row.data).log_cnt = origin.log_cnt();
-            if let Some(mut locator) = logged {
+            pg_sys::MarkBufferDirty(*buffer);
+            (*row.data).last_value = counter.last_value;
+            (*row.data).is_called = counter.is_called;
+            (*row.data).log_cnt = if is_of_fleet { OF_FLEET } else { 0 };
+            if let Some(mut locator) = self.logged {
                 pg_sys::XLogBeginInsert();
-                pg_sys::XLogRegisterBuffer(0, self.buffer, pg_sys::REGBUF_WILL_INIT as u8);
+                pg_sys::XLogRegisterBuffer(0, *buffer, pg_sys::REGBUF_WILL_INIT as u8);
                 let size = size_of::<Locator>();
                 pg_sys::XLogRegisterData((&raw mut locator).cast(), size as _);
                 pg_sys::XLogRegisterData(row.tuple.cast(), row.length as _);
@@ -639,39 +541,17 @@ impl LockedPage {
         lsn
     }
 
-    fn said(&self, row: &Row) -> OnPage {
-        OnPage { counter: row.counter(), origin: row.origin(), lsn: self.lsn() }
-    }
-
-    /// Where the log has the page's last change.
-    fn lsn(&self) -> Lsn {
-        // SAFETY: a page begins with its header.
-        unsafe {
-            #[cfg(feature = "pg19")]
-            {
-                Lsn(pg_sys::PageGetLSN(self.page.cast()))
-            }
-            #[cfg(not(feature = "pg19"))]
-            {
-                let header: *const pg_sys::PageHeaderData = self.page.cast();
-                let pg_sys::PageXLogRecPtr { xlogid, xrecoff } = (*header).pd_lsn;
-                Lsn(u64::from(xlogid) << 32 | u64::from(xrecoff))
-            }
-        }
-    }
-
     /// # Safety
-    /// The buffer is locked, and the record with the page's new content is in the log.
+    /// The record with the page's new content is in the log.
     unsafe fn set_lsn(&self, lsn: Lsn) {
-        // SAFETY: a page begins with its header.
+        // SAFETY: the page is locked for this process alone.
         unsafe {
             #[cfg(feature = "pg19")]
-            pg_sys::PageSetLSN(self.page.cast(), lsn.0);
+            pg_sys::PageSetLSN(self.header().cast(), lsn.0);
             #[cfg(not(feature = "pg19"))]
             {
-                let header: *mut pg_sys::PageHeaderData = self.page.cast();
                 let (xlogid, xrecoff) = ((lsn.0 >> 32) as u32, lsn.0 as u32);
-                (*header).pd_lsn = pg_sys::PageXLogRecPtr { xlogid, xrecoff };
+                (*self.header()).pd_lsn = pg_sys::PageXLogRecPtr { xlogid, xrecoff };
             }
         }
     }

@@ -157,6 +157,26 @@ pub fn is_stopping() -> bool {
     file.lines().nth(STATUS_LINE - 1).is_some_and(|status| status.trim() == "stopping")
 }
 
+/// Whether a process is left that runs SQL in a database. One that sends the log to a standby, which lasts until the server
+/// has stopped, is none, whatever database it names.
+pub fn has_sessions() -> bool {
+    // SAFETY: PostgreSQL's shared memory, there as long as the server runs. What is read of a process that starts or ends
+    // meanwhile may be old or new.
+    unsafe {
+        let senders = (*pg_sys::WalSndCtl).walsnds.as_ptr();
+        let sends_log = |pid: i32| {
+            (0..usize::try_from(pg_sys::max_wal_senders).unwrap_or(0))
+                .any(|index| (&raw const (*senders.add(index)).pid).read_volatile() == pid)
+        };
+        (0..(*pg_sys::ProcGlobal).allProcCount as usize).any(|index| {
+            let process = (*pg_sys::ProcGlobal).allProcs.add(index);
+            let pid = (&raw const (*process).pid).read_volatile();
+            let database = (&raw const (*process).databaseId).read_volatile();
+            pid != 0 && database != pg_sys::InvalidOid && !sends_log(pid)
+        })
+    }
+}
+
 /// The timeline that the server writes on. Only for a server that has left recovery, whose timeline
 /// does not change any more.
 pub fn timeline() -> u32 {

@@ -65,6 +65,16 @@ pub fn under_new_snapshot<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Runs a call in a transaction of its own, in a process that is in none.
+pub fn run<T>(call: impl FnOnce() -> T) -> T {
+    // SAFETY: for processes that are connected to shared memory, as all that run SQL and the keeper are.
+    unsafe { pg_sys::StartTransactionCommand() };
+    let result = call();
+    // SAFETY: as above.
+    unsafe { pg_sys::CommitTransactionCommand() };
+    result
+}
+
 /// Waits for every other transaction of this database that has called this, and lets later ones wait until the end of this one.
 /// Nobody else waits for it, but who drops the extension.
 pub fn hold_extension() {

@@ -19,8 +19,6 @@ pub enum WaitEvent {
     Reservation,
     /// The fleet's registry has to answer.
     Registry,
-    /// A range of numbers has to be taken.
-    Ticket,
     /// The postmaster has to start a background worker.
     WorkerStart,
     /// A reload has to arrive.
@@ -59,7 +57,6 @@ impl WaitEvent {
             WaitEvent::Clock => c"IdGenClockWait",
             WaitEvent::Reservation => c"IdGenReservation",
             WaitEvent::Registry => c"IdGenRegistry",
-            WaitEvent::Ticket => c"IdGenTicket",
             WaitEvent::WorkerStart => c"IdGenWorkerStart",
             WaitEvent::Reload => c"IdGenReload",
         }
@@ -67,7 +64,7 @@ impl WaitEvent {
 
     /// The event's number among PostgreSQL's. It is the same for all processes of a server.
     pub fn info(self) -> u32 {
-        static NUMBERS: PerProcess<[Option<u32>; 6]> = PerProcess::new([None; 6]);
+        static NUMBERS: PerProcess<[Option<u32>; 5]> = PerProcess::new([None; 5]);
         if let Some(number) = NUMBERS.with(|numbers| numbers[self as usize]) {
             return number;
         }

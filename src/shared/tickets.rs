@@ -1,85 +1,47 @@
 //! Tickets in shared memory: for each sequence that is in use the range that all sessions take numbers of, and the next.
 //!
+//! **One truth.** Nothing that is held lies above the last value on the sequence's page. What this server has written there
+//! last stands beside what is held; if the page says anything else, what is held is dropped, and numbers follow the page.
+//!
 //! **Locking.** [`Owned`] is read and written under the lock of the table alone, never across a wait, a write or anything
 //! that can fail. Sessions read [`Place`] without it, and take numbers of the current range without it
 //! ([`id_gen_core::ticket::current`]). Whoever holds the lock opens and closes ranges, and makes places others': each
-//! place has a *generation*, another one for each sequence that it is for and whenever its ranges are dropped. What was
-//! taken under an older generation is neither handed out nor given back.
-//!
-//! Correctness does not depend on who fetches a range: each is taken from the sequence or the registry, atomically, and
-//! belongs to who took it. The *lease* only keeps sessions from fetching all at once.
+//! place has a *generation*, another one for each sequence that it is for and whenever its ranges are dropped. The lock of
+//! a sequence's page comes before that of the table: what a page says is compared while it is locked.
 
 use std::cell::UnsafeCell;
+use std::cmp::Reverse;
 use std::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU64,
+    AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
 use id_gen_core::planted::Fault;
-use id_gen_core::ticket::aside::KEY_WORDS;
 use id_gen_core::ticket::shared::{self, Answer, Used, Wanted};
-use id_gen_core::ticket::{Aside, Counter, Current, GivenBack, Pace, Run, Steps, Taken};
-use id_gen_core::time::{NS_PER_MS, NS_PER_S};
+use id_gen_core::ticket::{Counter, Current, Pace, Run, Steps};
+use id_gen_core::time::NS_PER_S;
 use pgrx::pg_sys;
 
 use crate::os::clock;
 use crate::pg::lwlock::{CacheAligned, LwLock};
-use crate::pg::sequence::{self, Heed, NAME, OnPage, Origin};
+use crate::pg::sequence::{self, NAME, OnPage, SequenceFile};
 use crate::pg::server;
 use crate::pg::wait_event::WaitEvent;
 use crate::pg::wal::Lsn;
 
-/// How many sequences can be in use at a time; of more, those used least recently lose their ranges, which are gaps.
+/// How many sequences can be in use at a time.
 pub const PLACES: usize = 128;
-/// For how long a session that fetches a range is trusted to be about to have it.
-const LEASE_NS: u64 = 20 * NS_PER_MS;
-/// How long a session that waits for one sleeps before it looks by itself.
-pub const NAP_MS: i64 = 20;
+/// How long a session that waits for the registry sleeps before it looks by itself.
+const NAP_MS: i64 = 20;
 
 /// Which sequence a place is for.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// The database.
-    pub database: u32,
-    /// Tells it from one that had its number before.
-    pub database_written_by: u32,
     /// The sequence; zero: the place is free.
     pub sequence: u32,
-    /// The number of its file, which changes when it is set back.
-    pub file: u32,
-    /// Tells its definition from those before.
-    pub definition: u32,
-}
-
-/// Where the numbers are that a clean stop puts aside for the next start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum AsideIs {
-    /// On disk, since the last stop.
-    OnDisk,
-    /// In the places, for sessions to use.
-    InPlaces,
-    /// On disk again, for the next start: this server is stopping.
-    PutAside,
-}
-
-impl Key {
-    /// Of no sequence.
-    pub const NONE: Key =
-        Key { database: 0, database_written_by: 0, sequence: 0, file: 0, definition: 0 };
-}
-
-impl Key {
-    const fn words(&self) -> [u32; KEY_WORDS] {
-        let Key { database, database_written_by, sequence, file, definition } = *self;
-        [database, database_written_by, sequence, file, definition]
-    }
-
-    const fn of_words(words: [u32; KEY_WORDS]) -> Key {
-        let [database, database_written_by, sequence, file, definition] = words;
-        Key { database, database_written_by, sequence, file, definition }
-    }
+    /// Its file, and with that its database.
+    pub file: SequenceFile,
 }
 
 /// What a sequence is called, in the encoding of its database.
@@ -107,14 +69,12 @@ struct Seldom {
     /// Up to where the log is to be flushed on a synchronous standby before a session that waits for such uses numbers of
     /// the current range; zero: it is.
     unconfirmed: AtomicU64,
-    /// Whether numbers were given back.
-    has_given_back: AtomicBool,
 }
 
 /// What is written with every number, or nearly.
 struct Often {
     current: Current,
-    /// When a transaction last began to take numbers, on the monotonic clock.
+    /// When numbers were last asked for, on the monotonic clock.
     used_at_ns: AtomicU64,
 }
 
@@ -122,7 +82,7 @@ struct Often {
 #[derive(Clone, Copy, Debug)]
 struct Ahead {
     run: Run,
-    /// Where the log says so, of one that the sequence has counted over: one that a registry gave has to be first.
+    /// Where the log says so, of one that is on the sequence's page: one that a registry gave is yet to be.
     counted: Option<Lsn>,
 }
 
@@ -144,12 +104,13 @@ pub struct WantedOf {
 }
 
 /// What the holder of the lock knows of a place.
-pub struct Owned {
+struct Owned {
     key: Key,
     names: Names,
     steps: Steps,
+    /// What this server has written on the sequence's page last.
+    written: OnPage,
     ahead: Option<Ahead>,
-    given_back: GivenBack,
     pace: Pace,
     /// When the place was made this sequence's, on the monotonic clock.
     since_ns: u64,
@@ -162,14 +123,6 @@ pub struct Owned {
     refused: Option<Answer>,
     /// How many numbers the current range was opened with.
     current_count: u32,
-    /// The last number of that range.
-    begun_last: Option<i64>,
-    /// Where the log has the last range that was taken of the sequence.
-    taken_at: Lsn,
-    /// What the sequence's page said, and where the log had it, when it was seen last that somebody else had written it.
-    heeded: Option<(Counter, Lsn)>,
-    /// Until when a session is trusted to be fetching a range.
-    leased_until_ns: u64,
     counts: TicketCounts,
 }
 
@@ -186,9 +139,6 @@ pub struct TicketCounts {
     pub waits: u64,
     /// Calls that were refused.
     pub refusals: u64,
-    /// The last value that tickets have written on the sequence's page, or the last number that was returned before it was
-    /// set; none after what was held was dropped for another reason.
-    pub last: Option<i64>,
 }
 
 /// All places.
@@ -198,9 +148,7 @@ pub struct Tickets {
     changed: CacheAligned<UnsafeCell<pg_sys::ConditionVariable>>,
     /// Which fleet's registry gives ranges; zero: none does, and they come from the sequences.
     registry: AtomicU64,
-    /// Where what a clean stop puts aside is, as an [`AsideIs`].
-    aside_is: AtomicU8,
-    /// How often a sequence lost its ranges to another, for want of a place.
+    /// How often a sequence lost its place to another while it had numbers.
     evictions: AtomicU64,
     places: [Place; PLACES],
 }
@@ -209,7 +157,7 @@ pub struct Tickets {
 unsafe impl Sync for Tickets {}
 
 /// What is under the lock.
-pub struct Table {
+struct Table {
     /// The last generation of any place.
     generation: u64,
     /// Which place was asked for last.
@@ -226,6 +174,14 @@ pub struct Held {
     pub generation: u64,
 }
 
+/// What came of looking for a sequence's place.
+pub enum Found {
+    /// It has this one.
+    Place(Held),
+    /// All are taken; this one is to be handed back first.
+    Evict(Held, Key),
+}
+
 /// What a session that found no number is to do.
 #[derive(Clone, Copy, Debug)]
 pub enum Task {
@@ -235,8 +191,8 @@ pub enum Task {
     Take,
     /// Make the log durable up to here and begin the next range.
     Begin(Lsn),
-    /// Fetch a range.
-    Fetch(Fetch),
+    /// Fetch a range of this size.
+    Fetch(u32),
     /// Have the sequence count over this range, which a registry gave.
     Count(Run),
     /// Wait for the registry's answer.
@@ -248,17 +204,6 @@ pub enum Task {
         /// That one.
         refused: Option<Answer>,
     },
-    /// Wait for the one who fetches.
-    Wait,
-}
-
-/// A range that is to be fetched.
-#[derive(Clone, Copy, Debug)]
-pub struct Fetch {
-    /// How large it should be.
-    pub size: u32,
-    /// The last number of the range that was begun last.
-    pub after: Option<i64>,
 }
 
 /// What the view of tickets shows of one.
@@ -272,6 +217,8 @@ pub struct Snapshot {
     pub steps: Steps,
     /// The next number of the current range, or of the next one.
     pub next: Option<i64>,
+    /// The last number that this server holds or held.
+    pub last: Option<i64>,
     /// Numbers that this server holds and sessions have not taken.
     pub left: u64,
     /// Numbers that sessions have taken.
@@ -289,9 +236,6 @@ pub struct Snapshot {
 }
 
 impl Names {
-    /// Of a sequence that nobody has looked at since the start.
-    const UNKNOWN: Names = Names { database: [0; NAME], schema: [0; NAME], sequence: [0; NAME] };
-
     /// The ticket's name in a registry.
     pub fn in_registry(&self) -> String {
         let bytes = |name: &[u8; NAME]| {
@@ -309,44 +253,26 @@ impl Snapshot {
         self.taken as f64 / age_s.max(AT_LEAST_S)
     }
 
-    /// How many numbers are left above all that were fetched; none if none was.
-    pub fn beyond(&self) -> Option<u64> {
-        let next = self.counts.last?.checked_add(self.steps.step);
-        Some(next.map_or(0, |next| self.steps.left_from(next)))
-    }
-
     /// How many seconds it takes, at the usual rate, until no number is left; none if none is used.
     pub fn seconds_left(&self) -> Option<f64> {
         let rate = self.usual_per_second();
-        let left = self.beyond()?.saturating_add(self.left);
+        let next = self.last?.checked_add(self.steps.step);
+        let left = next.map_or(0, |next| self.steps.left_from(next)).saturating_add(self.left);
         (rate > 0.0).then(|| left as f64 / rate)
     }
 }
 
 impl Owned {
-    /// Whether it was put back after a restart, and nobody has looked at the sequence since.
-    const fn is_unseen(&self) -> bool {
-        self.key.sequence != 0 && self.names.sequence[0] == 0
-    }
-
-    fn is_unseen_of(&self, key: &Key) -> bool {
-        self.key == *key && self.is_unseen()
-    }
-
-    /// Whether the page is as it was when it was looked at last. Where the log has it tells, also where `nextval()` has come
-    /// to the end of what it had logged; nothing tells of a page that is not logged but what it says.
-    fn has_heeded(&self, page: &OnPage) -> bool {
-        self.heeded.is_some_and(|(counter, lsn)| {
-            lsn == page.lsn && (lsn != Lsn::default() || counter == page.counter)
-        })
-    }
-
     const FREE: Owned = Owned {
-        key: Key::NONE,
-        names: Names::UNKNOWN,
+        key: Key { sequence: 0, file: SequenceFile::NONE },
+        names: Names { database: [0; NAME], schema: [0; NAME], sequence: [0; NAME] },
         steps: Steps { step: 0, min: 0, max: 0 },
+        written: OnPage {
+            counter: Counter { last_value: 0, is_called: false },
+            is_of_fleet: false,
+            lsn: Lsn(0),
+        },
         ahead: None,
-        given_back: GivenBack::EMPTY,
         pace: Pace::NEW,
         since_ns: 0,
         want: None,
@@ -354,19 +280,12 @@ impl Owned {
         answers: 0,
         refused: None,
         current_count: 0,
-        begun_last: None,
-        taken_at: Lsn(0),
-        heeded: None,
-        leased_until_ns: 0,
-        counts: TicketCounts {
-            ranges: 0,
-            numbers: 0,
-            dropped: 0,
-            waits: 0,
-            refusals: 0,
-            last: None,
-        },
+        counts: TicketCounts { ranges: 0, numbers: 0, dropped: 0, waits: 0, refusals: 0 },
     };
+
+    const fn is_of(&self, database: u32, sequence: u32) -> bool {
+        self.key.file.database == database && self.key.sequence == sequence
+    }
 }
 
 impl Place {
@@ -389,19 +308,13 @@ impl Place {
         let _ = self.seldom.0.unconfirmed.compare_exchange(lsn.0, 0, Relaxed, Relaxed);
     }
 
-    /// Whether numbers were given back, which are to be taken first.
+    /// Takes the next number of the current range, if the place is still of this generation.
     #[inline(always)]
-    pub fn has_given_back(&self) -> bool {
-        self.seldom.0.has_given_back.load(Relaxed)
+    pub fn take(&self, generation: u64) -> Option<i64> {
+        self.often.0.current.take(generation)
     }
 
-    /// Takes up to so many numbers of the current range, if the place is still of this generation.
-    #[inline(always)]
-    pub fn take(&self, generation: u64, wanted: u32) -> Option<Taken> {
-        self.often.0.current.take(generation, wanted)
-    }
-
-    /// Notes that a transaction begins to take numbers.
+    /// Notes that numbers are asked for.
     pub fn note_use(&self) {
         self.often.0.used_at_ns.store(clock::mono_ns(), Relaxed);
     }
@@ -414,7 +327,6 @@ impl Tickets {
             seldom: CacheAligned(Seldom {
                 generation: AtomicU64::new(0),
                 unconfirmed: AtomicU64::new(0),
-                has_given_back: AtomicBool::new(false),
             }),
             often: CacheAligned(Often {
                 current: Current::default(),
@@ -430,7 +342,6 @@ impl Tickets {
             // SAFETY: a plain C structure, for which all-zero bytes are valid.
             changed: CacheAligned(UnsafeCell::new(unsafe { std::mem::zeroed() })),
             registry: AtomicU64::new(0),
-            aside_is: AtomicU8::new(AsideIs::OnDisk as u8),
             evictions: AtomicU64::new(0),
             places: std::array::from_fn(|_| place()),
         }
@@ -449,254 +360,137 @@ impl Tickets {
         &self.places[index % PLACES]
     }
 
-    /// The place of a sequence. If it has none it gets one: a free one, or one that holds no range, or the one used least
-    /// recently, whose ranges are gaps then.
-    pub fn find(&self, key: Key, names: &Names, steps: &Steps) -> Held {
+    /// The place of a sequence. If it has none it gets a free one; or that of another one of its database, or of the database
+    /// that has the most, which was used least recently.
+    pub fn find(&self, key: Key, names: &Names, steps: &Steps) -> Found {
         let mut table = self.lock.lock();
         let index = match table.owned.iter().position(|owned| owned.key == key) {
-            Some(index) => {
-                if table.owned[index].names != *names && self.has_registry() {
-                    // What is held came from another ticket of the registry's.
-                    self.drop_ranges(&mut table, index);
-                }
-                table.owned[index].names = *names;
-                index
-            }
+            Some(index) => index,
             None => {
-                // What it was before it was set back or declared anew is of no use any more: whoever has done that has kept
-                // all others out meanwhile. If its file is the same, its numbers go on above those that were taken.
-                let mut taken = (None, Lsn::default());
-                for index in 0..PLACES {
-                    let Owned { key: found, counts, taken_at, .. } = table.owned[index];
-                    let Key { database, database_written_by: written_by, sequence, file, .. } =
-                        found;
-                    if (database, sequence) == (key.database, key.sequence) {
-                        if (file, written_by) == (key.file, key.database_written_by) {
-                            taken = (counts.last, taken_at);
-                        }
-                        self.drop_ranges(&mut table, index);
-                        table.owned[index] = Owned::FREE;
-                    }
-                }
-                let index = self.victim(&table);
-                if table.owned[index].key.sequence != 0 && self.holds(&table, index) {
-                    self.evictions.fetch_add(1, Relaxed);
+                // Its file of before is gone: whoever has declared it anew has kept all others out meanwhile.
+                let is_its = |owned: &Owned| owned.is_of(key.file.database, key.sequence);
+                let index = match table.owned.iter().position(is_its) {
+                    Some(index) => index,
+                    None => self.victim(&table, key.file.database),
+                };
+                let Owned { key: found, .. } = table.owned[index];
+                if found.sequence != 0 && !is_its(&table.owned[index]) && self.holds(&table, index)
+                {
+                    return Found::Evict(self.held(index), found);
                 }
                 self.drop_ranges(&mut table, index);
                 let since_ns = clock::mono_ns();
-                let (last, taken_at) = taken;
-                let counts = TicketCounts { last, ..Owned::FREE.counts };
-                let steps = *steps;
                 table.owned[index] =
-                    Owned { key, names: *names, steps, since_ns, counts, taken_at, ..Owned::FREE };
+                    Owned { key, names: *names, steps: *steps, since_ns, ..Owned::FREE };
                 index
             }
         };
+        if table.owned[index].names != *names {
+            if self.has_registry() {
+                // What is held came from another ticket of the registry's.
+                self.drop_ranges(&mut table, index);
+            }
+            table.owned[index].names = *names;
+        }
+        Found::Place(self.held(index))
+    }
+
+    fn held(&self, index: usize) -> Held {
         Held { index, generation: self.places[index].generation() }
     }
 
-    /// How often a sequence lost its ranges to another.
+    /// How often a sequence lost its place to another while it had numbers.
     pub fn evictions(&self) -> u64 {
         self.evictions.load(Relaxed)
     }
 
     fn holds(&self, table: &Table, index: usize) -> bool {
-        let owned = &table.owned[index];
-        owned.ahead.is_some()
-            || !owned.given_back.is_empty()
-            || self.places[index].often.0.current.left().is_some()
+        table.owned[index].ahead.is_some() || self.places[index].often.0.current.left().is_some()
     }
 
-    fn victim(&self, table: &Table) -> usize {
+    fn victim(&self, table: &Table, own: u32) -> usize {
         let rank = |index: &usize| {
+            let Key { sequence, file: SequenceFile { database, .. } } = table.owned[*index].key;
             let used_at_ns = self.places[*index].often.0.used_at_ns.load(Relaxed);
-            (table.owned[*index].key.sequence != 0, self.holds(table, *index), used_at_ns)
+            let is_its = |owned: &&Owned| owned.key.file.database == database;
+            let share = table.owned.iter().filter(is_its).count();
+            (sequence != 0, Reverse((share, database == own)), used_at_ns)
         };
         (0..PLACES).min_by_key(rank).unwrap_or(0)
     }
 
-    /// Drops what a place holds, and what sessions hold of it. Returns the numbers that would have come next: neither these nor
-    /// larger ones were returned to anybody.
-    fn drop_ranges(&self, table: &mut Table, index: usize) -> Option<Run> {
+    /// Drops what a place holds, so that nobody has it: the first of its numbers. Neither that nor a larger one was taken.
+    fn drop_ranges(&self, table: &mut Table, index: usize) -> Option<i64> {
         let place = &self.places[index];
         table.generation += 1;
         let owned = &mut table.owned[index];
         let runs = (place.often.0.current.close(), owned.ahead.take().map(|ahead| ahead.run));
-        let left = runs.0.map_or(0, |run| u64::from(run.count));
-        let ahead = runs.1.map_or(0, |run| u64::from(run.count));
-        let taken = u64::from(owned.current_count).saturating_sub(left);
-        owned.counts.numbers = owned.counts.numbers.saturating_add(taken);
-        owned.counts.dropped += left + ahead + owned.given_back.numbers();
-        let last_given_back = owned.given_back.runs().last().copied();
-        owned.given_back.clear();
-        // After a clean restart they are all that is held.
-        let ends = |run: &Run| Some(owned.steps.last_of(*run)) == owned.counts.last;
-        let coming = runs.0.or(runs.1).or(last_given_back.filter(ends));
+        let count = |run: Option<Run>| run.map_or(0, |run| run.count);
+        owned.counts.numbers += u64::from(owned.current_count.saturating_sub(count(runs.0)));
+        owned.counts.dropped += u64::from(count(runs.0)) + u64::from(count(runs.1));
         owned.current_count = 0;
-        owned.leased_until_ns = 0;
         (owned.want, owned.epoch, owned.refused) = (None, None, None);
-        owned.counts.last = None;
-        // What is unconfirmed stays: a session that has just taken numbers is about to ask for it.
-        let Seldom { generation, has_given_back, .. } = &place.seldom.0;
-        has_given_back.store(false, Relaxed);
-        generation.store(table.generation, Release);
-        coming
+        // What is unconfirmed stays: a session that has just taken a number is about to ask for it.
+        place.seldom.0.generation.store(table.generation, Release);
+        runs.0.or(runs.1).map(|run| run.first)
     }
 
-    /// Whether what is put aside is here.
-    pub fn aside_is(&self, here: AsideIs) -> bool {
-        self.aside_is.load(Acquire) == here as u8
-    }
-
-    /// Notes where what is put aside is. For the holder of the lock of its file.
-    pub fn note_aside(&self, is: AsideIs) {
-        self.aside_is.store(is as u8, Release);
-    }
-
-    /// Takes all numbers that no session has, to be put aside. Sessions find no range any more, and fetch new ones. Those
-    /// that a registry gave are left as they are.
-    pub fn put_aside(&self) -> Vec<Aside> {
-        let mut asides = Vec::with_capacity(PLACES);
-        if self.has_registry() {
-            return asides;
-        }
+    /// Drops what is held of a sequence if its page, which is locked, is not as this server has written it last; returns whether
+    /// the place is still of this generation.
+    pub fn follow(&self, held: Held, page: &OnPage) -> bool {
         let mut table = self.lock.lock();
-        for (index, place) in self.places.iter().enumerate() {
-            let owned = &mut table.owned[index];
-            if owned.key.sequence == 0 {
-                continue;
-            }
-            let steps = owned.steps;
-            let left = place.often.0.current.close();
-            owned.current_count =
-                owned.current_count.saturating_sub(left.map_or(0, |run| run.count));
-            let ahead = owned.ahead.take();
-            let mut numbers = owned.given_back;
-            for run in [left, ahead.map(|ahead| ahead.run)].into_iter().flatten() {
-                owned.counts.dropped += u64::from(numbers.add(&steps, run));
-            }
-            owned.given_back.clear();
-            let (key, last, Lsn(lsn)) = (owned.key.words(), owned.counts.last, owned.taken_at);
-            self.drop_ranges(&mut table, index);
-            if let Some(last) = last.filter(|_| !numbers.is_empty()) {
-                asides.push(Aside { key, steps, last, lsn, numbers });
-            }
-        }
-        asides
-    }
-
-    /// Puts back what was put aside, for sequences that nobody has asked for since.
-    pub fn put_back(&self, asides: &[Aside]) {
-        if self.has_registry() {
-            return;
-        }
-        let since_ns = clock::mono_ns();
-        let mut table = self.lock.lock();
-        for Aside { key, steps, last, lsn, numbers } in asides {
-            let key = Key::of_words(*key);
-            let is_its = |owned: &Owned| {
-                (owned.key.database, owned.key.sequence) == (key.database, key.sequence)
-            };
-            let free = table.owned.iter().position(|owned| owned.key.sequence == 0);
-            let Some(index) = free.filter(|_| !table.owned.iter().any(is_its)) else { continue };
-            let (numbers, last) = (*numbers, Some(*last));
-            // Taken before, and given back.
-            let counts = TicketCounts { numbers: numbers.numbers(), last, ..Owned::FREE.counts };
-            table.generation += 1;
-            table.owned[index] = Owned {
-                key,
-                steps: *steps,
-                given_back: numbers,
-                taken_at: Lsn(*lsn),
-                since_ns,
-                counts,
-                ..Owned::FREE
-            };
-            let seldom = &self.places[index].seldom.0;
-            seldom.has_given_back.store(true, Relaxed);
-            seldom.generation.store(table.generation, Release);
-        }
-    }
-
-    /// How far a sequence was, and where the log says so, of which numbers were put back and nobody has looked since.
-    pub fn put_back_of(&self, key: &Key) -> Option<(i64, Lsn)> {
-        let table = self.lock.lock();
-        let owned = table.owned.iter().find(|owned| owned.is_unseen_of(key))?;
-        owned.counts.last.map(|last| (last, owned.taken_at))
-    }
-
-    /// Of a sequence whose numbers were put back and nobody has looked at: where the log has it by now; or they are dropped.
-    pub fn check_put_back(&self, key: &Key, written: Option<Lsn>) {
-        let mut table = self.lock.lock();
-        let Some(index) = table.owned.iter().position(|owned| owned.is_unseen_of(key)) else {
-            return;
-        };
-        if let Some(lsn) = written {
-            table.owned[index].taken_at = lsn;
-        } else {
-            self.drop_ranges(&mut table, index);
-            table.owned[index] = Owned::FREE;
-        }
-    }
-
-    /// Lets sessions use them, once the log is flushed up to here.
-    pub fn settle_put_back(&self, key: &Key, names: &Names, flushed: Lsn) {
-        let mut table = self.lock.lock();
-        if let Some(index) = table.owned.iter().position(|owned| owned.is_unseen_of(key)) {
-            table.owned[index].names = *names;
-            self.places[index].seldom.0.unconfirmed.store(flushed.0, Relaxed);
-        }
-    }
-
-    /// What is to become of the page of a sequence. To be asked while the page is locked.
-    ///
-    /// What is held stays only if tickets have written the page last. After `nextval()`, `setval()` and all else it is dropped:
-    /// the page does not say how often the sequence was set before. Numbers then follow the page, which is raised first if it
-    /// lies below numbers that were returned.
-    pub fn heed(&self, held: Held, page: &OnPage) -> Heed {
-        if page.origin.is_tickets() || Fault::TicketsIgnoreSetval.is_planted() {
-            return Heed::Keep;
-        }
-        let origin = if self.has_registry() { Origin::Fleet } else { Origin::Server };
-        let mut table = self.lock.lock();
-        let Some((_, owned)) = self.owned(&mut table, held) else { return Heed::Follow };
-        let Owned { steps, counts: TicketCounts { last, .. }, .. } = *owned;
-        let is_known = owned.has_heeded(page);
-        owned.heeded = Some((page.counter, page.lsn));
-        if is_known {
-            return Heed::Keep;
+        let Some((_, owned)) = self.owned(&mut table, held) else { return false };
+        if owned.written == *page || Fault::TicketsIgnoreSetval.is_planted() {
+            return true;
         }
         if Fault::TicketsKeptAtSameNext.is_planted()
             && let Some(coming) = self.places[held.index].often.0.current.left()
-            && steps.next(page.counter) == Some(coming.first)
+            && owned.steps.next(page.counter) == Some(coming.first)
         {
-            return Heed::Keep;
+            return true;
         }
-        let returned = match self.drop_ranges(&mut table, held.index) {
-            Some(coming) => coming.first.checked_sub(steps.step),
-            None => last,
-        };
-        let is_number = |last: &i64| steps.contain(Counter { last_value: *last, is_called: true });
-        let returned = returned.filter(is_number);
-        let owned = &mut table.owned[held.index];
-        owned.counts.last = returned;
-        let next = steps.next(page.counter);
-        match returned {
-            Some(_) if Fault::TicketsFollowBelow.is_planted() => Heed::Follow,
-            Some(last) if next.is_some_and(|next| next <= last) => {
-                owned.heeded = None;
-                Heed::Raise(last, origin)
-            }
-            _ => Heed::Follow,
+        if !self.holds(&table, held.index) {
+            return true;
         }
+        self.drop_ranges(&mut table, held.index);
+        false
+    }
+
+    /// Takes what is held of a sequence from sessions, if its page, which is locked, is as this server has written it last:
+    /// how far the sequence is to be then.
+    pub fn hand_back(&self, held: Held, page: &OnPage) -> Option<Counter> {
+        let mut table = self.lock.lock();
+        let (_, owned) = self.owned(&mut table, held)?;
+        let (steps, is_same) = (owned.steps, owned.written == *page);
+        let first = self.drop_ranges(&mut table, held.index)?;
+        let is_same = is_same || Fault::HandsBackUnseen.is_planted();
+        let too_much = i64::from(Fault::HandsBackTooMuch.is_planted()) * steps.step;
+        (is_same && !self.has_registry()).then(|| steps.before(first - too_much))
+    }
+
+    /// Drops what a place that another sequence needs still holds.
+    pub fn evict(&self, held: Held) {
+        let mut table = self.lock.lock();
+        if self.owned(&mut table, held).is_some() {
+            self.drop_ranges(&mut table, held.index);
+        }
+        self.evictions.fetch_add(1, Relaxed);
     }
 
     /// Drops what this server holds of a sequence.
-    pub fn discard(&self, database: u32, sequence: u32) {
+    pub fn drop_of(&self, database: u32, sequence: u32) {
+        self.drop_where(|owned| owned.is_of(database, sequence));
+    }
+
+    /// Drops all ranges of all sequences.
+    pub fn drop_all(&self) {
+        self.drop_where(|owned| owned.key.sequence != 0);
+    }
+
+    fn drop_where(&self, is_meant: impl Fn(&Owned) -> bool) {
         let mut table = self.lock.lock();
         for index in 0..PLACES {
-            let Key { database: of, sequence: is, .. } = table.owned[index].key;
-            if (of, is) == (database, sequence) {
+            if is_meant(&table.owned[index]) {
                 self.drop_ranges(&mut table, index);
             }
         }
@@ -704,32 +498,16 @@ impl Tickets {
         self.wake();
     }
 
-    /// Takes up to so many of the numbers that were given back and come after this one.
-    pub fn take_given_back(&self, held: Held, after: Option<i64>, wanted: u32) -> Option<Run> {
-        let mut table = self.lock.lock();
-        let (place, owned) = self.owned(&mut table, held)?;
-        let steps = owned.steps;
-        let run = owned.given_back.take(&steps, after, wanted);
-        place.seldom.0.has_given_back.store(!owned.given_back.is_empty(), Relaxed);
-        run
-    }
-
-    /// Gives numbers back that were taken and not handed out.
-    pub fn give_back(&self, held: Held, run: Run) {
-        let mut table = self.lock.lock();
-        let Some((place, owned)) = self.owned(&mut table, held) else { return };
-        let steps = owned.steps;
-        let current = &place.often.0.current;
-        let mut run = Some(run);
-        // What touches what is left of the range becomes part of it again, and so may what was given back before.
-        while let Some(back) = run {
-            if !current.take_back(back) {
-                owned.counts.dropped += u64::from(owned.given_back.add(&steps, back));
-                break;
+    /// The places of sequences that have numbers, with the sequences' files and steps.
+    pub fn holding(&self) -> Vec<(Held, SequenceFile, Steps)> {
+        let mut holding = Vec::with_capacity(PLACES);
+        let table = self.lock.lock();
+        for (index, Owned { key, steps, .. }) in table.owned.iter().enumerate() {
+            if key.sequence != 0 && self.holds(&table, index) {
+                holding.push((self.held(index), key.file, *steps));
             }
-            run = owned.given_back.take_before(&steps, back.first);
         }
-        place.seldom.0.has_given_back.store(!owned.given_back.is_empty(), Relaxed);
+        holding
     }
 
     fn owned<'a>(&self, table: &'a mut Table, held: Held) -> Option<(&Place, &'a mut Owned)> {
@@ -744,103 +522,55 @@ impl Tickets {
         if place.often.0.current.left().is_some() {
             return Task::Take;
         }
-        if let Some(Ahead { counted: Some(lsn), .. }) = owned.ahead {
-            return Task::Begin(lsn);
-        }
-        if owned.ahead.is_none() && self.has_registry() {
-            let Owned { answers, refused, .. } = *owned;
-            let ask = owned.want.is_none().then(|| owned.pace.size());
-            return Task::Await { ask, answers, refused };
-        }
-        let now_ns = clock::mono_ns();
-        if now_ns < owned.leased_until_ns {
-            return Task::Wait;
-        }
-        owned.leased_until_ns = now_ns + LEASE_NS;
         match owned.ahead {
-            Some(ahead) => Task::Count(ahead.run),
-            None => Task::Fetch(Fetch { size: owned.pace.size(), after: owned.begun_last }),
+            Some(Ahead { counted: Some(lsn), .. }) => Task::Begin(lsn),
+            Some(Ahead { counted: None, run }) => Task::Count(run),
+            None if self.has_registry() => {
+                let Owned { answers, refused, .. } = *owned;
+                let ask = owned.want.is_none().then(|| owned.pace.size());
+                Task::Await { ask, answers, refused }
+            }
+            None => Task::Fetch(owned.pace.size()),
         }
     }
 
-    /// A range was fetched. Where another session has fetched one meanwhile, the lower one comes first; where it has begun
-    /// that too, this one comes too late, and is lost: numbers would go down again.
-    pub fn deposit(&self, held: Held, fetch: Fetch, run: Run, lsn: Lsn) {
+    /// Whether a range is to be fetched still. To be asked while the page is locked: who fetches one has that.
+    pub fn lacks_next(&self, held: Held) -> bool {
+        let mut table = self.lock.lock();
+        self.owned(&mut table, held).is_some_and(|(_, owned)| owned.ahead.is_none())
+    }
+
+    /// This server has written this page, which is still locked, for a range that was fetched, or that a registry gave.
+    pub fn counted(&self, held: Held, run: Run, written: OnPage) {
         let mut table = self.lock.lock();
         if let Some((_, owned)) = self.owned(&mut table, held) {
-            let steps = owned.steps;
-            owned.leased_until_ns = 0;
-            owned.heeded = None;
-            owned.counts.ranges += 1;
-            let last = Some(steps.last_of(run));
-            // The one that the log has last, not the largest: the sequence may have been set back. Nothing of a sequence is
-            // in the log that is as new as its transaction, where `wal_level` is minimal.
-            if lsn > owned.taken_at || (lsn == owned.taken_at && last > owned.counts.last) {
-                (owned.counts.last, owned.taken_at) = (last, lsn);
-            }
-            let fetched = Ahead { run, counted: Some(lsn) };
-            let has_begun_another = owned.begun_last != fetch.after;
-            match owned.ahead {
-                _ if has_begun_another && owned.begun_last > Some(run.first) => {
-                    owned.counts.dropped += u64::from(run.count);
-                }
-                None => owned.ahead = Some(fetched),
-                Some(ahead) if run.first < ahead.run.first => {
-                    owned.ahead = Some(fetched);
-                    Self::keep_spare(owned, ahead);
-                }
-                Some(_) => Self::keep_spare(owned, fetched),
-            }
+            owned.written = written;
+            owned.counts.ranges += u64::from(owned.ahead.is_none());
+            owned.ahead = Some(Ahead { run, counted: Some(written.lsn) });
         }
-        drop(table);
-        self.wake();
-    }
-
-    /// A range too many: durable no sooner than the log is, so it is not kept for use but lost, unless it joins on to the one
-    /// that comes next.
-    fn keep_spare(owned: &mut Owned, spare: Ahead) {
-        let steps = owned.steps;
-        if let Some(ahead) = &mut owned.ahead
-            && steps.after(ahead.run) == Some(spare.run.first)
-            && let Some(count) = ahead.run.count.checked_add(spare.run.count)
-        {
-            ahead.run.count = count;
-            ahead.counted = ahead.counted.max(spare.counted);
-            return;
-        }
-        owned.counts.dropped += u64::from(spare.run.count);
     }
 
     /// Begins the next range, if it is still the one whose log is durable up to here; `unconfirmed` where a synchronous
-    /// standby may not have it yet. Returns what to fetch ahead, if the caller is to do so.
-    pub fn begin(&self, held: Held, lsn: Lsn, unconfirmed: bool) -> Option<Fetch> {
+    /// standby may not have it yet. Returns the size of the range to fetch ahead, and the last number of the one that was
+    /// begun, if the caller is to fetch it.
+    pub fn begin(&self, held: Held, lsn: Lsn, unconfirmed: bool) -> Option<(u32, i64)> {
         let mut table = self.lock.lock();
         let (place, owned) = self.owned(&mut table, held)?;
-        if place.often.0.current.left().is_some() {
+        let current = &place.often.0.current;
+        if current.left().is_some() {
             return None;
         }
-        let ahead =
-            owned.ahead.take_if(|ahead| ahead.counted.is_some_and(|counted| counted <= lsn))?;
-        let steps = owned.steps;
-        let current = &place.often.0.current;
-        if let Some(left) = current.close() {
-            // Given back just now.
-            owned.given_back.add(&steps, left);
-            place.seldom.0.has_given_back.store(true, Relaxed);
-        }
-        let now_ns = clock::mono_ns();
-        owned.pace.begin(now_ns, owned.current_count);
-        owned.counts.numbers = owned.counts.numbers.saturating_add(owned.current_count.into());
+        let is_durable = |ahead: &mut Ahead| ahead.counted.is_some_and(|counted| counted <= lsn);
+        let ahead = owned.ahead.take_if(is_durable)?;
+        current.close();
+        place.note_use();
+        owned.pace.begin(clock::mono_ns(), owned.current_count);
+        owned.counts.numbers += u64::from(owned.current_count);
         owned.current_count = ahead.run.count;
         let unconfirmed = if unconfirmed { lsn.0 } else { 0 };
         place.seldom.0.unconfirmed.store(unconfirmed, Relaxed);
-        current.open(held.generation, ahead.run, steps.step);
-        owned.leased_until_ns = now_ns + LEASE_NS;
-        owned.begun_last = Some(steps.last_of(ahead.run));
-        let fetch = Fetch { size: owned.pace.size(), after: owned.begun_last };
-        drop(table);
-        self.wake();
-        Some(fetch)
+        current.open(held.generation, ahead.run, owned.steps.step);
+        Some((owned.pace.size(), owned.steps.last_of(ahead.run)))
     }
 
     /// Whether ranges come from a registry.
@@ -853,18 +583,6 @@ impl Tickets {
         if self.registry.swap(registry, Relaxed) != registry {
             self.drop_all();
         }
-    }
-
-    /// Drops all ranges of all sequences.
-    pub fn drop_all(&self) {
-        let mut table = self.lock.lock();
-        for index in 0..PLACES {
-            if table.owned[index].key.sequence != 0 {
-                self.drop_ranges(&mut table, index);
-            }
-        }
-        drop(table);
-        self.wake();
     }
 
     /// Has the registry asked for so many numbers above what is used, unless it is already.
@@ -889,10 +607,9 @@ impl Tickets {
         let want = owned.want.as_mut()?;
         want.is_asked = true;
         let Want { count, used, .. } = *want;
-        let held = Held { index: next, generation: self.places[next].generation() };
         drop(table);
         let name = names.in_registry();
-        Some(WantedOf { held, wanted: Wanted { name, steps, count, used } })
+        Some(WantedOf { held: self.held(next), wanted: Wanted { name, steps, count, used } })
     }
 
     /// Whether the registry is to be asked for something.
@@ -904,9 +621,7 @@ impl Tickets {
     /// No answer came: what was wanted is still.
     pub fn unanswered(&self, held: Held) {
         let mut table = self.lock.lock();
-        if let Some((_, owned)) = self.owned(&mut table, held)
-            && let Some(want) = &mut owned.want
-        {
+        if let Some((_, Owned { want: Some(want), .. })) = self.owned(&mut table, held) {
             want.is_asked = false;
         }
     }
@@ -935,45 +650,21 @@ impl Tickets {
         self.wake();
     }
 
-    /// The sequence has counted over a range that a registry gave.
-    pub fn counted(&self, held: Held, run: Run, lsn: Lsn) {
-        let mut table = self.lock.lock();
-        if let Some((_, owned)) = self.owned(&mut table, held)
-            && let Some(ahead) = &mut owned.ahead
-            && ahead.run == run
-        {
-            ahead.counted = Some(lsn);
-            owned.counts.last = Some(owned.steps.last_of(run));
-            (owned.heeded, owned.leased_until_ns) = (None, 0);
-        }
-        drop(table);
-        self.wake();
-    }
-
-    /// Counts a call that was refused, or one that has waited.
+    /// Counts something.
     pub fn count(&self, held: Held, count: impl FnOnce(&mut TicketCounts)) {
         let mut table = self.lock.lock();
         if let Some((_, owned)) = self.owned(&mut table, held) {
             count(&mut owned.counts);
-            owned.leased_until_ns = 0;
         }
     }
 
-    /// Counts a call that waits for a range.
-    pub fn count_wait(&self, held: Held) {
-        let mut table = self.lock.lock();
-        if let Some((_, owned)) = self.owned(&mut table, held) {
-            owned.counts.waits += 1;
-        }
-    }
-
-    /// Sleeps until something has changed, or for a while. Interrupts end the wait.
-    pub fn nap(&self, event: WaitEvent) {
+    /// Sleeps until the registry has answered, or for a while. Interrupts end the wait.
+    pub fn nap(&self) {
         let changed = self.changed.0.get();
         // SAFETY: initialized before it was published; an error leaves the wait to PostgreSQL to clean up.
         unsafe {
             pg_sys::ConditionVariablePrepareToSleep(changed);
-            pg_sys::ConditionVariableTimedSleep(changed, NAP_MS, event.info());
+            pg_sys::ConditionVariableTimedSleep(changed, NAP_MS, WaitEvent::Registry.info());
             pg_sys::ConditionVariableCancelSleep();
         }
     }
@@ -993,25 +684,23 @@ impl Tickets {
         let now_ns = clock::mono_ns();
         let table = self.lock.lock();
         for (place, owned) in self.places.iter().zip(&table.owned) {
-            if owned.key.sequence == 0 || owned.is_unseen() {
+            if owned.key.sequence == 0 {
                 continue;
             }
-            let current = &place.often.0.current;
-            let left = current.left();
-            let ahead = owned.ahead.map(|ahead| ahead.run);
-            let taken = u64::from(owned.current_count)
-                .saturating_sub(left.map_or(0, |run| u64::from(run.count)));
-            let back = owned.given_back.runs().first();
-            let runs = [left.as_ref(), ahead.as_ref()];
-            let held = runs.into_iter().flatten().map(|run| u64::from(run.count)).sum::<u64>();
-            let next = [back, left.as_ref(), ahead.as_ref()].into_iter().flatten().next();
+            let steps = owned.steps;
+            let runs = [place.often.0.current.left(), owned.ahead.map(|ahead| ahead.run)];
+            let [left, _] = runs.map(|run| run.map_or(0, |run| u64::from(run.count)));
+            let taken = u64::from(owned.current_count).saturating_sub(left);
+            let held = || runs.iter().flatten();
+            let written = (owned.written.lsn.0 > 0).then_some(owned.written.counter.last_value);
             found.push(Snapshot {
                 key: owned.key,
                 names: owned.names,
-                steps: owned.steps,
-                next: next.map(|run| run.first),
-                left: held + owned.given_back.numbers(),
-                taken: (owned.counts.numbers + taken).saturating_sub(owned.given_back.numbers()),
+                steps,
+                next: held().next().map(|run| run.first),
+                last: held().map(|run| steps.last_of(*run)).chain(written).max(),
+                left: held().map(|run| u64::from(run.count)).sum(),
+                taken: owned.counts.numbers + taken,
                 size: owned.pace.size(),
                 per_second: owned.pace.per_second(now_ns, u32::try_from(taken).unwrap_or(u32::MAX)),
                 refused: owned.refused,
@@ -1020,7 +709,7 @@ impl Tickets {
             });
         }
         drop(table);
-        found.retain(|ticket| !sequence::is_gone(ticket.key.database, ticket.key.sequence));
+        found.retain(|ticket| !sequence::is_gone(ticket.key.file.database, ticket.key.sequence));
         found
     }
 }

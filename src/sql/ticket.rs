@@ -1,4 +1,4 @@
-//! SQL functions of tickets: the next number of a sequence, dropping what this server holds of one, and what it holds.
+//! SQL functions of tickets: the next number of a sequence, and what this server holds.
 
 use std::ffi::CStr;
 
@@ -6,7 +6,6 @@ use pgrx::datum::Interval;
 use pgrx::prelude::*;
 
 use crate::error::{report, ticket};
-use crate::generate::ticket_aside;
 use crate::pg::fmgr::{bigint, int8};
 use crate::pg::text::{Text, in_error};
 use crate::shared::memory;
@@ -19,16 +18,6 @@ sql_function! {
     fn ticket_next(call)
     fast { session::take(call.oid(0), call.kept()).map(int8) }
     { session::next(call.oid(0), call.kept()).map(int8) }
-}
-
-sql_function! {
-    /// `ticket_discard(sequence regclass) → void`
-    fn ticket_discard(call) {
-        let shared = memory::attach()?;
-        ticket_aside::put_back(shared);
-        tickets::discard(&shared.tickets, call.oid(0))?;
-        Ok(call.void())
-    }
 }
 
 sql_function! {
@@ -52,13 +41,14 @@ sql_function! {
         let tickets = memory::attach().map(|shared| shared.tickets.snapshots()).unwrap_or_default();
         Ok(call.rows(tickets.into_iter().map(|ticket| {
             let Snapshot { key, names, steps, counts, .. } = &ticket;
-            let used = ticket.next.or(counts.last).map(|next| steps.used_below(next));
+            let used = ticket.next.or(ticket.last).map(|next| steps.used_below(next));
             [
-                Some(pg_sys::Datum::from(key.database)),
+                Some(pg_sys::Datum::from(key.file.database)),
                 Some(pg_sys::Datum::from(key.sequence)),
                 name(&names.schema),
                 name(&names.sequence),
                 ticket.next.map(int8),
+                ticket.last.map(int8),
                 Some(int8(steps.step)),
                 Some(int8(steps.max)),
                 bigint(ticket.taken),

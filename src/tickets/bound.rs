@@ -6,28 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use pgrx::pg_sys;
 
 use crate::error::{Error, ticket};
-use crate::pg::sequence::{self, NoNumbers, OnPage, Sequence};
+use crate::pg::sequence::{self, Sequence, WritablePage};
 use crate::pg::server;
-use crate::shared::tickets::{Key, Names};
-
-use id_gen_core::planted::Fault;
-use id_gen_core::ticket::Steps;
+use crate::shared::tickets::{Found, Held, Key, Names, Tickets};
 
 /// Whether something has changed since sequences were looked up.
 static STALE: AtomicBool = AtomicBool::new(false);
-
-/// A sequence that the role of the session may take numbers of.
-#[derive(Clone, Copy, Debug)]
-pub struct Bound {
-    /// Tells it from all others.
-    pub key: Key,
-    /// What it is called.
-    pub names: Names,
-    /// Its numbers.
-    pub steps: Steps,
-    /// What its page says.
-    pub on_page: OnPage,
-}
 
 /// Whether what was looked up may hold no more.
 #[inline(always)]
@@ -54,7 +38,6 @@ pub fn follow_changes() {
             pg_sys::SysCacheIdentifier::SEQRELID,
             pg_sys::SysCacheIdentifier::AUTHOID,
             pg_sys::SysCacheIdentifier::AUTHMEMROLEMEM,
-            pg_sys::SysCacheIdentifier::DATABASEOID,
         ] {
             let cache = cache as _;
             pg_sys::CacheRegisterSyscacheCallback(cache, Some(row_changed), pg_sys::Datum::null());
@@ -86,36 +69,76 @@ pub fn role() -> u32 {
     unsafe { GetUserId() }.to_u32()
 }
 
-/// Locks a sequence for this transaction, and looks it up.
+/// When the client's statement began.
+#[inline(always)]
+pub fn statement() -> pg_sys::TimestampTz {
+    unsafe extern "C-unwind" {
+        /// PostgreSQL's function without pgrx's guard. It raises no error.
+        fn GetCurrentStatementStartTimestamp() -> pg_sys::TimestampTz;
+    }
+    // SAFETY: reads a variable of this process.
+    unsafe { GetCurrentStatementStartTimestamp() }
+}
+
+/// Locks a sequence for this transaction, and finds its place: `known`, if that is still of this key. What it holds is dropped
+/// if somebody has set the sequence.
 ///
 /// # Errors
 /// If it is no sequence that tickets can be of, or the role may not take numbers of it.
-pub fn bind(oid: pg_sys::Oid) -> Result<Bound, Error> {
+pub fn bind(
+    tickets: &Tickets,
+    oid: pg_sys::Oid,
+    known: Option<(Key, Held)>,
+) -> Result<(Key, Held), Error> {
     sequence::lock(oid);
     open(oid, |found| {
         // SAFETY: reads a variable of this process.
         let role = unsafe { pg_sys::GetUserId() };
         if !sequence::may_take(oid, role) {
             let role = server::role_name(role);
-            return Err(ticket::denied(&found.typed_name(), "USAGE", &role).into());
+            return Err(ticket::denied(&found.typed_name(), &role).into());
         }
         check(found)?;
-        let on_page = found.on_page().map_err(|none| refusal(found, &none))?;
-        let mut key = Key {
-            database: server::database(),
-            database_written_by: sequence::database_written_by(),
-            sequence: oid.to_u32(),
-            file: found.file_number(),
-            definition: found.written_by,
+        let key = Key { sequence: oid.to_u32(), file: found.file() };
+        let held = match known {
+            Some((known, held)) if known == key => held,
+            _ => place(tickets, found, key),
         };
-        if Fault::TicketsShareDatabases.is_planted() {
-            (key.database, key.database_written_by) = (0, 0);
-        }
-        if Fault::TicketsIgnoreRestart.is_planted() {
-            key.file = 0;
-        }
-        Ok(Bound { key, names: names(found), steps: found.definition.steps, on_page })
+        let page = found.page().map_err(|what| ticket::damaged(&found.typed_name(), &what))?;
+        // If what is held is dropped, whoever asks for a number finds it so.
+        tickets.follow(held, &page.says());
+        drop(page);
+        tickets.place(held.index).note_use();
+        Ok((key, held))
     })
+}
+
+/// The place of a sequence. Another one's numbers are handed back if that can be, and dropped if it cannot.
+fn place(tickets: &Tickets, of: &Sequence, key: Key) -> Held {
+    let names = names(of);
+    loop {
+        match tickets.find(key, &names, &of.definition.steps) {
+            Found::Place(held) => return held,
+            Found::Evict(held, Key { sequence, file }) => {
+                if file.database == server::database() {
+                    sequence::open_if_free(sequence.into(), file, |evicted| {
+                        if let Ok(page) = evicted.writable_page() {
+                            hand_back(tickets, held, &page);
+                        }
+                    });
+                }
+                tickets.evict(held);
+            }
+        }
+    }
+}
+
+/// Sets a sequence back to the last number that was taken, so that what is left of its ranges leaves no gap. If the log of
+/// that is lost, its page is higher, which is one.
+pub fn hand_back(tickets: &Tickets, held: Held, page: &WritablePage) {
+    if let Some(counter) = tickets.hand_back(held, &page.says()) {
+        page.write(counter, false);
+    }
 }
 
 /// Opens a sequence that this transaction has locked, for the length of a call.
@@ -132,11 +155,16 @@ pub fn open<R>(
     })
 }
 
+/// What a sequence is called.
 pub fn names(of: &Sequence) -> Names {
     let (schema, sequence) = of.names();
     Names { database: sequence::database_name(), schema, sequence }
 }
 
+/// Whether tickets can be of a sequence as it is declared.
+///
+/// # Errors
+/// If they can't.
 pub fn check(of: &Sequence) -> Result<(), Error> {
     if of.definition.steps.step <= 0 {
         return Err(ticket::counts_down(&of.typed_name(), &of.definition).into());
@@ -145,19 +173,4 @@ pub fn check(of: &Sequence) -> Result<(), Error> {
         return Err(ticket::cycles(&of.typed_name()).into());
     }
     Ok(())
-}
-
-/// Why a sequence has no numbers, in words.
-pub fn refusal(sequence: &Sequence, none: &NoNumbers) -> Error {
-    let name = sequence.typed_name();
-    match none {
-        NoNumbers::Ended => ticket::ended(&name, &sequence.definition),
-        NoNumbers::NotAbove(counter) => {
-            let key = names(sequence).in_registry();
-            ticket::behind(&name, &key, counter.last_value, None)
-        }
-        NoNumbers::OfFleet(last_value) => ticket::of_fleet(&name, *last_value),
-        NoNumbers::Damaged(what) => ticket::damaged(&name, what),
-    }
-    .into()
 }

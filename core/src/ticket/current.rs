@@ -1,6 +1,6 @@
 //! The range that all sessions take numbers of, without a lock.
 //!
-//! One word says which range it is and how many of its numbers are taken; a session takes some with one
+//! One word says which range it is and how many of its numbers are taken; a session takes the next one with one
 //! compare-and-swap of it. What the range consists of lies beside the word and is written only while the word is
 //! closed, by the holder of the lock of the places. The fences make sure that a session which has read any of it
 //! anew finds the word changed.
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, fence};
 use crate::ticket::steps::{self, Run};
 
 /// How many numbers a range may have.
-pub const LARGEST: u32 = 1 << 31;
+const LARGEST: u32 = 1 << 31;
 
 /// As many as are taken of a range that is closed.
 const CLOSED: u32 = u32::MAX;
@@ -33,17 +33,6 @@ pub struct Current {
     count: AtomicU32,
     /// For whom the place was when the range was opened.
     owner: AtomicU64,
-}
-
-/// What was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
-    /// The numbers.
-    pub run: Run,
-    /// From one to the next.
-    pub step: i64,
-    /// The range that they are of.
-    pub range: u32,
 }
 
 const fn word(range: u32, taken: u32) -> u64 {
@@ -67,9 +56,9 @@ impl Default for Current {
 }
 
 impl Current {
-    /// Takes up to so many numbers; `None` if none is left, or the range is not this owner's.
+    /// Takes the next number; `None` if none is left, or the range is not this owner's.
     #[inline(always)]
-    pub fn take(&self, owner: u64, wanted: u32) -> Option<Taken> {
+    pub fn take(&self, owner: u64) -> Option<i64> {
         // `Acquire`: what the range consists of is as new as the word, or newer.
         let mut old = self.word.load(Acquire);
         loop {
@@ -81,48 +70,22 @@ impl Current {
             if taken >= count || of != owner {
                 return None;
             }
-            let count = wanted.min(count - taken);
-            match self.word.compare_exchange(old, word(range, taken + count), AcqRel, Acquire) {
-                Ok(_) => {
-                    let run = Run { first: steps::at(first, step, taken), count };
-                    return Some(Taken { run, step, range });
-                }
+            match self.word.compare_exchange(old, word(range, taken + 1), AcqRel, Acquire) {
+                Ok(_) => return Some(steps::at(first, step, taken)),
                 Err(found) => old = found,
             }
         }
     }
 
-    /// Takes numbers back if they are the last that were taken. For the holder of the lock, with the owner that
-    /// they were taken for.
-    pub fn take_back(&self, run: Run) -> bool {
-        let old = self.word.load(Acquire);
-        let (range, taken) = parts(old);
-        let (first, step) = (self.first.load(Relaxed), self.step.load(Relaxed));
-        if taken == CLOSED || taken < run.count {
-            return false;
-        }
-        let before = taken - run.count;
-        if taken > self.count.load(Relaxed) || steps::at(first, step, before) != run.first {
-            return false;
-        }
-        self.word.compare_exchange(old, word(range, before), AcqRel, Relaxed).is_ok()
-    }
-
     /// What is not taken. For the holder of the lock; sessions take on.
     pub fn left(&self) -> Option<Run> {
-        let (_, taken) = parts(self.word.load(Acquire));
-        let (count, first) = (self.count.load(Relaxed), self.first.load(Relaxed));
-        if taken >= count {
-            return None;
-        }
-        let step = self.step.load(Relaxed);
-        Some(Run { first: steps::at(first, step, taken), count: count - taken })
+        self.left_of(parts(self.word.load(Acquire)).1)
     }
 
-    /// How many numbers were taken of the range that is open.
-    pub fn taken(&self) -> u32 {
-        let (_, taken) = parts(self.word.load(Acquire));
-        if taken == CLOSED { 0 } else { taken }
+    fn left_of(&self, taken: u32) -> Option<Run> {
+        let left = self.count.load(Relaxed).checked_sub(taken).filter(|&left| left > 0)?;
+        let (first, step) = (self.first.load(Relaxed), self.step.load(Relaxed));
+        Some(Run { first: steps::at(first, step, taken), count: left })
     }
 
     /// Closes the range, and returns what was not taken of it. For the holder of the lock.
@@ -132,15 +95,7 @@ impl Current {
             let (range, taken) = parts(old);
             let new = word(range.wrapping_add(1), CLOSED);
             match self.word.compare_exchange(old, new, AcqRel, Acquire) {
-                Ok(_) => {
-                    let (count, first) = (self.count.load(Relaxed), self.first.load(Relaxed));
-                    if taken >= count {
-                        return None;
-                    }
-                    let step = self.step.load(Relaxed);
-                    let first = steps::at(first, step, taken);
-                    return Some(Run { first, count: count - taken });
-                }
+                Ok(_) => return self.left_of(taken),
                 Err(found) => old = found,
             }
         }
@@ -164,31 +119,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_taken_last_is_taken_back() {
+    fn a_range_is_its_owners_and_ends() {
         let current = Current::default();
-        assert_eq!(current.take(0, 1), None);
-        current.open(7, Run { first: 100, count: 10 }, 5);
-        assert_eq!(current.take(8, 1), None);
-        let one = current.take(7, 4).unwrap();
-        assert_eq!(one.run, Run { first: 100, count: 4 });
-        let two = current.take(7, 2).unwrap();
-        assert_eq!(two.run, Run { first: 120, count: 2 });
-        assert!(!current.take_back(Run { first: 110, count: 2 }));
-        assert!(current.take_back(Run { first: 125, count: 1 }));
-        assert_eq!(current.left(), Some(Run { first: 125, count: 5 }));
-        assert_eq!(current.close(), Some(Run { first: 125, count: 5 }));
-        assert!(!current.take_back(Run { first: 120, count: 1 }));
-        assert_eq!(current.take(7, 1), None);
+        assert_eq!(current.take(0), None);
         assert_eq!(current.close(), None);
-    }
-
-    #[test]
-    fn a_range_ends() {
-        let current = Current::default();
-        current.open(1, Run { first: 1, count: 3 }, 1);
-        assert_eq!(current.take(1, 2).unwrap().run.count, 2);
-        assert_eq!(current.take(1, 2).unwrap().run, Run { first: 3, count: 1 });
-        assert_eq!(current.take(1, 2), None);
-        assert_eq!(current.taken(), 3);
+        current.open(7, Run { first: 100, count: 3 }, 5);
+        assert_eq!(current.take(8), None);
+        assert_eq!((current.take(7), current.take(7)), (Some(100), Some(105)));
+        assert_eq!(current.left(), Some(Run { first: 110, count: 1 }));
+        assert_eq!(current.close(), Some(Run { first: 110, count: 1 }));
+        assert_eq!((current.take(7), current.left(), current.close()), (None, None, None));
+        current.open(7, Run { first: 1, count: 1 }, 1);
+        assert_eq!((current.take(7), current.take(7)), (Some(1), None));
+        assert_eq!((current.left(), current.close()), (None, None));
     }
 }

@@ -67,20 +67,27 @@ impl Steps {
         u64::try_from(distance / i128::from(self.step) + 1).unwrap_or(u64::MAX)
     }
 
-    /// The number so many steps after another. Callers ask for none beyond the largest.
-    #[inline(always)]
-    pub const fn at(&self, first: i64, place: u32) -> i64 {
-        at(first, self.step, place)
-    }
-
     /// The last number of a run.
     pub const fn last_of(&self, run: Run) -> i64 {
-        self.at(run.first, run.count.saturating_sub(1))
+        at(run.first, self.step, run.count.saturating_sub(1))
     }
 
     /// The number after a run, which may be beyond the largest; `None` where no number is so large.
     pub fn after(&self, run: Run) -> Option<i64> {
         self.last_of(run).checked_add(self.step)
+    }
+
+    /// How far a sequence is whose last number is that of this run.
+    pub const fn ending(&self, run: Run) -> Counter {
+        Counter { last_value: self.last_of(run), is_called: true }
+    }
+
+    /// How far a sequence is whose next number is this.
+    pub const fn before(&self, next: i64) -> Counter {
+        match next.checked_sub(self.step) {
+            Some(last_value) if last_value >= self.min => Counter { last_value, is_called: true },
+            _ => Counter { last_value: next, is_called: false },
+        }
     }
 
     /// Which share of the numbers lies below this one, from 0 to 1.
@@ -107,6 +114,17 @@ mod tests {
         assert_eq!(SMALL.next(Counter { last_value: 1, is_called: false }), Some(1));
         assert_eq!(SMALL.next(Counter { last_value: 1, is_called: true }), Some(2));
         assert_eq!(SMALL.next(Counter { last_value: 10, is_called: true }), None);
+    }
+
+    #[test]
+    fn what_comes_next_is_what_was_asked_for() {
+        for next in 1..=11 {
+            let counter = SMALL.before(next);
+            assert_eq!(counter.is_called, next > 1);
+            assert_eq!(SMALL.next(counter), (next <= 10).then_some(next));
+        }
+        let all = Steps { step: i64::MAX, min: i64::MIN, max: i64::MAX };
+        assert_eq!(all.before(-5), Counter { last_value: -5, is_called: false });
     }
 
     #[test]
