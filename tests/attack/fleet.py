@@ -466,13 +466,10 @@ class Fleet(Explorer):
         self._ask(self.world.able(to), _take(shard))
 
     @precondition(_has_member)
-    @action("set ticket", which=NUMBER, discards=st.booleans())
-    def set_ticket(self, which: int, discards: bool) -> None:
+    @action("set ticket", which=NUMBER)
+    def set_ticket(self, which: int) -> None:
         member = self.world.able(which)
-        if discards:
-            self._ask(member, lambda session: session.run(f"SELECT ticket_discard('{TICKET}')"))
-        else:
-            self._ask(member, lambda session: session.run(f"SELECT ticket_share('{TICKET}')"))
+        self._ask(member, lambda session: session.run(f"SELECT ticket_share('{TICKET}')"))
 
     # The registry
 

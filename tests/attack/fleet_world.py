@@ -599,10 +599,12 @@ class FleetAdministrator(Administrator):
         world = self._world
         able = [each for each in world.members if each.able and not each.has_left]
         largest = max([0, *world.ledger.values(TICKETS)])  # type: ignore[type-var]
+        query = (
+            f"SELECT greatest(s.last_value, t.last_held) FROM {TICKET} s"
+            f" LEFT JOIN id_gen_stat_tickets t ON t.relid = '{TICKET}'::regclass"
+        )
         for each in able:
-            each.cluster.psql(f"SELECT ticket_discard('{TICKET}')", DATABASE)
-        for each in able:
-            largest = max(largest, int(each.cluster.psql(f"SELECT last_value FROM {TICKET}", DATABASE)))
+            largest = max(largest, int(each.cluster.psql(query, DATABASE)))
         share = f"SELECT ticket_share('{TICKET}', above => {largest + MARGIN})"
         world.say(f"administrator: {share}")
         for each in able[:1]:

@@ -66,7 +66,7 @@ CREATE FUNCTION careless_ticket(sequence regclass) RETURNS bigint LANGUAGE plpgs
     BEGIN RETURN public.ticket_next(sequence); END$$;
 """
 
-# Statements that take tickets, and return them. All but those of `ASSIGNED` look at the sequence in each statement.
+# Statements that take tickets, and return them.
 FORMS = (
     "SELECT public.ticket_next('{sequence}')",
     "INSERT INTO public.{table} {row} RETURNING {column}",
@@ -79,18 +79,12 @@ FORMS = (
     "SELECT public.careless_ticket('{sequence}') FROM generate_series(1, 5)",
     "SELECT public.ticket_next('{sequence}') FROM generate_series(1, 20000)",
 )
-# Within one transaction, these do not see what another session sets: docs/guarantees.md, "What breaks it".
-ASSIGNED = (FORMS[6], FORMS[7])
 CLIENT_FORMS = (FORMS[1], FORMS[3], FORMS[0])
 NEXTVAL = "INSERT INTO public.{table} ({column}) VALUES (nextval('{sequence}')) RETURNING {column}"
 
-# Which sequence it is, and a token that changes when the server may forget the last number that it returned: it was
-# started again, or the rows of the database or the sequence were written.
+# Which sequence it is, and how it is declared.
 LOOK = """
-SELECT d.oid::bigint, c.oid::bigint,
-       concat_ws('/', d.xmin, s.xmin, c.relfilenode,
-                 (SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer')),
-       s.seqincrement, s.seqstart, s.seqmax, s.seqcycle, s.seqcache
+SELECT d.oid::bigint, c.oid::bigint, s.seqincrement, s.seqstart, s.seqmax, s.seqcycle, s.seqcache
   FROM pg_database d, pg_class c JOIN pg_sequence s ON s.seqrelid = c.oid
  WHERE d.datname = current_database() AND c.oid = to_regclass(%s)
    AND to_regprocedure('public.ticket_next(regclass)') IS NOT NULL
@@ -119,30 +113,17 @@ SET_TO = ("higher", "returned", "half", "next", "stored", "last value", "first")
 # What happens while one client counts: it costs no number, but for those that a server holds when it crashes.
 EVENTS = (
     ("fast", "immediate"), ("rename", "set schema", "reload"), ("smart", "kill9"), ("other sequence", "fast", "fast"),
-    ("immediate", "fast"), ("set schema", "smart", "immediate"), ("reload", "kill9", "other sequence"),
+    ("immediate", "many"), ("many", "fast"), ("set schema", "smart", "immediate"),
+    ("reload", "kill9", "other sequence"),
 )  # fmt: skip
 WITH_GAP = ("immediate", "kill9")
-
-
-@dataclass
-class Known:
-    """What an administrator knows about a sequence of a server."""
-
-    space: str
-    lowered: int | None = None
-    """It was set back to this: numbers above it may come again, if the server forgets the last one that it returned."""
-    counted: bool = False
-    """`nextval()` was called since the last ticket."""
-    remembered: str | None = None
-    """The token of the time when a ticket was taken: as long as it is the same, the server knows its last number."""
 
 
 @dataclass(frozen=True)
 class Looked:
     """What an administrator sees of a sequence."""
 
-    known: Known
-    token: str
+    space: str
     increment: int
     start: int
     maximum: int
@@ -150,8 +131,8 @@ class Looked:
     cache: int
 
     @property
-    def may_repeat(self) -> bool:
-        return self.known.lowered is not None and self.known.remembered != self.token
+    def counts_up(self) -> bool:
+        return self.increment > 0 and not self.cycles
 
 
 class Tickets(Explorer):
@@ -161,17 +142,13 @@ class Tickets(Explorer):
 
     def __init__(self) -> None:
         self._calls = itertools.count()
-        self._was_lowered = False
-        self._known: dict[tuple[str, int, int], Known] = {}
+        self._spaces: dict[tuple[str, int, int], str] = {}
         super().__init__()
         self.world.on_copy.append(self._copy_tickets)
 
     @use("tickets", which=NUMBER, sequence=SEQUENCE, form=st.sampled_from(FORMS))
     def take_tickets(self, which: int, sequence: Sequence, form: str) -> None:
-        session = self.world.session(which)
-        if form in ASSIGNED and session.in_transaction:
-            return
-        self.ask(session, self._taking(sequence, form))
+        self.ask(self.world.session(which), self._taking(sequence, form))
 
     @client("tickets")
     def take_a_ticket(self, session: Session) -> None:
@@ -183,12 +160,8 @@ class Tickets(Explorer):
         session = self.world.session(which)
         looked = self._look(session.node, session.database, sequence)
         # Those would repeat what was returned before, as they are meant to.
-        if looked is None or looked.increment < 0 or looked.cycles:
+        if looked is None or not looked.counts_up:
             return
-        if looked.known.lowered is not None:
-            # PostgreSQL's own function repeats what is above the number that was set.
-            self._let_repeat(session.node, session.database, sequence, looked.known)
-
         call, node, database = self._counting(sequence, looked, count), session.node, session.database
         if looked.cache > 1:
             # Numbers that a session has in advance would come after what is set later.
@@ -209,30 +182,21 @@ class Tickets(Explorer):
                     if refused.sqlstate == "2200H" and not session.in_transaction:
                         return
                     raise
-                self.world.ledger.add(looked.known.space, [number], f"nextval() in {session}")
-                looked.known.counted = True
-                if looked.known.lowered is not None:
-                    looked.known.lowered = max(looked.known.lowered, number)
+                self.world.ledger.add(looked.space, [number], f"nextval() in {session}")
 
         return call
 
     @action("setval", which=NUMBER, sequence=SEQUENCE, to=st.sampled_from(SET_TO),
-            then=st.sampled_from(["both", "both", "ticket", "nothing", "discard"]),
+            then=st.sampled_from(["both", "both", "ticket", "nextval", "nothing"]),
             form=st.sampled_from(FORMS[:5]))  # fmt: skip
     def set_sequence(self, which: int, sequence: Sequence, to: str, then: str, form: str) -> None:
+        """What is set comes next, as with `nextval()`. What lies above it is deleted first."""
         node, database = self._place(which)
         looked = self._look(node, database, sequence)
         if looked is None or looked.increment < 0:
             return
-        known = looked.known
-        if known.counted:
-            # known: where `setval()` to a lower number follows `nextval()`, without a ticket in between, tickets repeat
-            # the numbers of that `nextval()`.
-            self._take(node, database, sequence, FORMS[0])
-            if known.counted:
-                return
-        # Otherwise the sequence lies above all that the server returned, whoever was given it.
-        was_lowered, returned = known.lowered is not None, self._largest(known)
+        returned = max(self.world.ledger.values(looked.space), default=0)  # type: ignore[type-var]
+        self._end_transactions(node)
         with self.world.passing(node, database) as admin:
             last = admin.value(f"SELECT last_value FROM public.{sequence.name}")
             stored = admin.value(f"SELECT max({sequence.column}) FROM public.{sequence.table}") or 0
@@ -253,20 +217,16 @@ class Tickets(Explorer):
                     return
                 raise
             largest = value if is_called else value - 1
-            known.lowered = largest if largest < returned else None
-            self._was_lowered |= known.lowered is not None
-            if then == "discard":
-                admin.run(f"SELECT ticket_discard('public.{sequence.name}')")
-                known.remembered = None
-        if then in ("ticket", "both"):
-            taken = self._take(node, database, sequence, form)
-            # A statement that comes to the end has taken numbers before.
-            has_room = looked.maximum - largest > 100 * looked.increment
-            coming = value + looked.increment if is_called else value
-            if taken and has_room and largest >= last and not was_lowered and taken[0] != coming:
-                what = f"was set to {value} ({is_called}) on {node}, and went on with {taken[0]}, not {coming}"
-                raise Finding("setval", f"{sequence.name} {what}")
-        if then == "both":
+            admin.run(f"DELETE FROM public.{sequence.table} WHERE {sequence.column} > {largest}")
+        self.world.ledger.forget(looked.space, lambda number: number > largest)  # type: ignore[operator]
+        taken = self._take(node, database, sequence, form) if then in ("ticket", "both") else []
+        # A statement that comes to the end has taken numbers before.
+        has_room = looked.maximum - largest > 100 * looked.increment
+        coming = value + looked.increment if is_called else value
+        if taken and has_room and taken[0] != coming:
+            what = f"was set to {value} ({is_called}) on {node}, and went on with {taken[0]}, not {coming}"
+            raise Finding("setval", f"{sequence.name} {what}")
+        if then in ("nextval", "both") and looked.counts_up:
             with self.world.passing(node, database) as session:
                 self.ask(session, self._counting(sequence, looked, 1))
 
@@ -280,9 +240,6 @@ class Tickets(Explorer):
             last = admin.value(f"SELECT last_value FROM public.{sequence.name}")
             what = alteration.format(near=last + 10, far=last + 1000, table=sequence.table, column=sequence.column)
             self._administer(admin, [f"ALTER SEQUENCE public.{sequence.name} {what}"])
-        if alteration.startswith("OWNE") and looked.known.remembered == looked.token:
-            # It makes the server forget nothing.
-            looked.known.remembered = self._looked(node, database, sequence).token
         if alteration == "SET UNLOGGED":
             # A crash would set it back.
             self._end_transactions(node)
@@ -295,7 +252,7 @@ class Tickets(Explorer):
         """A sequence and its table begin anew, in one transaction, which may be rolled back."""
         node, database = self._place(which)
         looked = self._look(node, database, sequence)
-        if looked is None or looked.increment < 0 or looked.cycles:
+        if looked is None or not looked.counts_up:
             return
         name, first = f"public.{sequence.name}", looked.start
         statements = [f"TRUNCATE public.{sequence.table}", f"ALTER SEQUENCE {name} {how}"]
@@ -329,10 +286,8 @@ class Tickets(Explorer):
             return
         if numbers and numbers[0] != first:
             raise Finding("restart of numbers", f"{name} began with {numbers[0]}, not with {first}")
-        self.world.ledger.forget(looked.known.space, lambda _: True)
-        looked.known.lowered = looked.known.remembered = None
-        known = self._looked(node, database, sequence).known
-        self.world.ledger.add(known.space, numbers, "the transaction that began anew")
+        self.world.ledger.forget(looked.space, lambda _: True)
+        self.world.ledger.add(self._looked(node, database, sequence).space, numbers, "the transaction that began anew")
         after = numbers[-1] + (1 if how == "anew" else looked.increment) if numbers else first
         taken: list[int] = []
         call = self._taking(sequence, FORMS[0])
@@ -356,13 +311,11 @@ class Tickets(Explorer):
             if not self._administer(granting, [statement]):
                 granting.run("ROLLBACK")
                 return
-            self._forget_all(node)
             self._end_of(granting, self._taking(sequence, form))
             self._take(node, database, sequence, form)
             self._end_of(granting, self._taking(sequence, FORMS[0]))
             if granting.is_open and granting.in_transaction:
                 granting.run(end)
-        self._forget_all(node)
 
     @action("rename", which=NUMBER, sequence=SEQUENCE, how=st.sampled_from(["RENAME TO renamed", "SET SCHEMA archive"]),
             form=st.sampled_from(FORMS[:4]))  # fmt: skip
@@ -402,15 +355,14 @@ class Tickets(Explorer):
                     " WHERE relkind = 'S' AND relnamespace = 'many'::regnamespace"
                 )
                 for oid, number in rows:
-                    self.world.ledger.add(self._of(node, database_oid, oid).space, [number], str(admin))
-        self._forget_all(node)
+                    self.world.ledger.add(self._space_of(node, database_oid, oid), [number], str(admin))
 
     @action("offsets", which=NUMBER, number=st.sampled_from([1, 2, 3]), nodes=st.sampled_from([3, 5]))
     def divide(self, which: int, number: int, nodes: int) -> None:
         """All sequences are divided among servers, of which this is one."""
         node, database = self._place(which)
         looked = [self._look(node, database, sequence) for sequence in SEQUENCES]
-        if any(each is None or each.increment < 0 or each.cycles or each.may_repeat for each in looked):
+        if not all(each and each.counts_up for each in looked):
             return
         with self.world.passing(node, database) as admin:
             admin.run(f"SET lock_timeout = '{LOCK_TIMEOUT}'")
@@ -432,11 +384,10 @@ class Tickets(Explorer):
         node = self.world.node(which)
         self._take(node, DATABASE, SEQUENCES[0], FORMS[0])
         looked = self._look(node, DATABASE, SEQUENCES[0])
-        if looked is None or looked.increment < 0 or looked.cycles:
+        if looked is None or not looked.counts_up:
             return
         with self.crowd(node, ["tickets"] * clients, delay_ms):
             self._disturb(node, SEQUENCES[0], looked, what)
-        self._forget_all(node)
 
     @action("dense", which=NUMBER, events=st.sampled_from(EVENTS))
     def count(self, which: int, events: tuple[str, ...]) -> None:
@@ -473,21 +424,15 @@ class Tickets(Explorer):
         node = self.world.node(which)
         return node, node.databases[which % len(node.databases)]
 
-    def _of(self, node: Node, database: int, sequence: int) -> Known:
+    def _space_of(self, node: Node, database: int, sequence: int) -> str:
         key = (node.name, database, sequence)
-        return self._known.setdefault(key, Known(f"sequence {sequence} of database {database} of {node}"))
+        return self._spaces.setdefault(key, f"sequence {sequence} of database {database} of {node}")
 
     def _look(self, node: Node, database: str, sequence: Sequence) -> Looked | None:
         """None if the database has no such sequence, or no tickets."""
         with self.world.passing(node, database) as admin:
-            rows = admin.run(LOOK, f"public.{sequence.name}")
-            for database_oid, oid, token, *definition in rows:
-                is_new = (node.name, database_oid, oid) not in self._known
-                known = self._of(node, database_oid, oid)
-                if is_new and self._was_lowered:
-                    # It may be of a dump that was made while its original's was set to a lower number.
-                    known.lowered = admin.value(f"SELECT last_value FROM public.{sequence.name}")
-                return Looked(known, token, *definition)
+            for database_oid, oid, *definition in admin.run(LOOK, f"public.{sequence.name}"):
+                return Looked(self._space_of(node, database_oid, oid), *definition)
         return None
 
     def _looked(self, node: Node, database: str, sequence: Sequence) -> Looked:
@@ -496,31 +441,12 @@ class Tickets(Explorer):
             raise Finding("schema", f"{sequence.name} is gone from {database} of {node}")
         return looked
 
-    def _largest(self, known: Known) -> int:
-        return max(self.world.ledger.values(known.space), default=0)  # type: ignore[type-var, return-value]
-
     def _copy_tickets(self, original: Node, copy: Node) -> None:
         """A copy returns none of the numbers that its original had returned by then."""
-        for (node, database, sequence), known in list(self._known.items()):
+        for (node, database, sequence), space in list(self._spaces.items()):
             if node == original.name:
-                copied = self._of(copy, database, sequence)
-                copied.lowered = known.lowered
-                numbers = self.world.ledger.values(known.space)
-                self.world.ledger.add(copied.space, numbers, f"{original}, before the copy")
-
-    def _forget_all(self, node: Node) -> None:
-        """The server may know no last number any more."""
-        for (name, _, _), known in self._known.items():
-            if name == node.name:
-                known.remembered = None
-
-    def _let_repeat(self, node: Node, database: str, sequence: Sequence, known: Known) -> None:
-        """What is above the number that the sequence was set to may come again: "What breaks it" in the guarantees."""
-        self._end_transactions(node)
-        above = known.lowered or 0
-        with self.world.passing(node, database) as admin:
-            admin.run(f"DELETE FROM public.{sequence.table} WHERE {sequence.column} > {above}")
-        self.world.ledger.forget(known.space, lambda number: number > above)  # type: ignore[operator]
+                numbers = self.world.ledger.values(space)
+                self.world.ledger.add(self._space_of(copy, database, sequence), numbers, f"{original}, before the copy")
 
     # Taking
 
@@ -528,37 +454,33 @@ class Tickets(Explorer):
         """A call that takes tickets, and adds them."""
 
         def call(session: Session) -> list[int]:
-            looked = self._look(session.node, session.database, sequence) if not name else None
-            known = looked.known if looked else self._by_name(session, name)
-            if known is None:
+            space = self._named(session, name or f"public.{sequence.name}")
+            if space is None:
                 return []
-            among_others = threading.current_thread() is not threading.main_thread()
-            if looked and (looked.may_repeat or (among_others and known.lowered is not None)):
-                self._let_repeat(session.node, session.database, sequence, known)
             try:
                 numbers = [number for (number,) in session.run(_sql(form, sequence, name))]
             except Refused as refused:
-                if "ALTER SEQUENCE" in refused.hint and not among_others:
+                if "ALTER SEQUENCE" in refused.hint and threading.current_thread() is threading.main_thread():
                     # Who does so waits for them.
                     self._end_transactions(session.node)
                 raise
-            self._add(session, known, numbers)
-            if numbers and looked:
-                known.lowered, known.remembered, known.counted = None, looked.token, False
+            self._add(session, space, numbers)
             return numbers
 
         return call
 
-    def _by_name(self, session: Session, name: str) -> Known | None:
-        if not name:
-            return None
-        query = "SELECT oid::bigint, to_regclass(%s)::bigint FROM pg_database WHERE datname = current_database()"
-        return self._of(session.node, *session.run(query, name)[0])
+    def _named(self, session: Session, name: str) -> str | None:
+        query = (
+            "SELECT oid::bigint, to_regclass(%s)::bigint FROM pg_database WHERE datname = current_database()"
+            " AND to_regprocedure('public.ticket_next(regclass)') IS NOT NULL"
+        )
+        rows = [row for row in session.run(query, name) if row[1] is not None]
+        return self._space_of(session.node, *rows[0]) if rows else None
 
-    def _add(self, session: Session, known: Known, numbers: list[int]) -> None:
+    def _add(self, session: Session, space: str, numbers: list[int]) -> None:
         if numbers != sorted(numbers):
             raise Finding("increasing", f"{session} was given tickets in another order: {numbers[:100]}")
-        self.world.ledger.add(known.space, numbers, str(session))
+        self.world.ledger.add(space, numbers, str(session))
 
     def _take(self, node: Node, database: str, sequence: Sequence, form: str) -> list[int]:
         """Takes tickets in a session of its own; none where the database has none, or the server refuses for good."""
@@ -607,7 +529,7 @@ class Tickets(Explorer):
                 for _ in range(20):
                     with suppress(Refused):
                         number = admin.value(f"SELECT nextval('{name}')")
-                        self.world.ledger.add(looked.known.space, [number], f"nextval() in {admin}")
+                        self.world.ledger.add(looked.space, [number], f"nextval() in {admin}")
             elif what == "setval":
                 # Far above what they take meanwhile.
                 with suppress(Refused):
@@ -624,7 +546,7 @@ class Tickets(Explorer):
                     admin.run(statement)
                 with suppress(Refused):
                     numbers = [admin.value(f"SELECT public.ticket_next('{name}')") for _ in range(5)]
-                    self._add(admin, looked.known, numbers)
+                    self._add(admin, looked.space, numbers)
                 admin.run("COMMIT")
         if what == "many":
             self._use_many(node, DATABASE, 1)
@@ -639,6 +561,9 @@ class Tickets(Explorer):
             with self.world.passing(node, database) as admin:
                 admin.run(f"ALTER SEQUENCE many.dense {there}")
                 admin.run(f"ALTER SEQUENCE {back}")
+        elif event == "many":
+            # Of its own database, so that what it holds is handed back.
+            self._use_many(node, database, 1)
         elif event == "other sequence":
             self._take(node, database, SEQUENCES[0], FORMS[2])
         elif event == "reload":
