@@ -101,7 +101,8 @@ pub fn bind(
         check(found)?;
         let key = Key { sequence: oid.to_u32(), file: found.file() };
         let held = match known {
-            Some((known, held)) if known == key => held,
+            // Something may have changed also while the lock was waited for, such as the name.
+            Some((known, held)) if known == key && !is_stale() => held,
             _ => place(tickets, found, key),
         };
         let page = found.page().map_err(|what| ticket::damaged(&found.typed_name(), &what))?;

@@ -601,7 +601,7 @@ class FleetAdministrator(Administrator):
         largest = max([0, *world.ledger.values(TICKETS)])  # type: ignore[type-var]
         query = (
             f"SELECT greatest(s.last_value, t.last_held) FROM {TICKET} s"
-            f" LEFT JOIN id_gen_stat_tickets t ON t.relid = '{TICKET}'::regclass"
+            f" LEFT JOIN id_gen_stat_tickets t ON t.datname = current_database() AND t.relid = '{TICKET}'::regclass"
         )
         for each in able:
             largest = max(largest, int(each.cluster.psql(query, DATABASE)))

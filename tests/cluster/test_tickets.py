@@ -322,7 +322,7 @@ SET = (
 
 @pytest.mark.parametrize("statements", SET)
 def test_setting_a_sequence_means_what_it_means_to_nextval(cluster: Cluster, statements: str) -> None:
-    """Two sequences are set in the same way, one of tickets, one of nextval(): the same numbers come in all sessions."""
+    """Two sequences are set in the same way, one of tickets, one of nextval(): the same numbers come everywhere."""
     cluster.psql("CREATE SEQUENCE plain")
     with cluster.connect() as one_session, cluster.connect() as other:
         plain = "SELECT nextval('plain') FROM generate_series(1, %s)"

@@ -126,9 +126,7 @@ def beyond(etcd: Etcd, key: str, value: str, cluster: Cluster) -> list[int]:
 
 def set_above_all(hint: str, clusters: list[Cluster]) -> None:
     """Does what the hint says on all servers."""
-    discard, look, share = re.findall(r"SELECT [^;]*;", hint)
-    for cluster in clusters:
-        cluster.psql(discard)
+    look, share = re.findall(r"SELECT [^;]*;", hint)
     largest = max(int(cluster.psql(look)) for cluster in clusters)
     clusters[0].psql(re.sub(r"above => \d+", f"above => {largest}", share))
 
