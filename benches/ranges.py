@@ -34,7 +34,7 @@ CROWD = 8
 TICKETS = {
     "`ticket_next()`": "ticket_next('ticket')",
     "`nextval()`": "nextval('plain')",
-    "`nextval()`, cache 1000": "nextval('cached')",
+    "`nextval()`, cache 64": "nextval('cached')",
     "`nextval()`, one of two masters": "nextval('odd')",
     "rows without a call": "1",
 }
@@ -42,13 +42,15 @@ SEQUENCES = """
     CREATE EXTENSION id_gen;
     CREATE SEQUENCE ticket;
     CREATE SEQUENCE plain;
-    CREATE SEQUENCE cached CACHE 1000;
+    CREATE SEQUENCE cached CACHE 64;
     CREATE SEQUENCE odd INCREMENT 2;
     CREATE TABLE by_ticket (id bigint PRIMARY KEY DEFAULT ticket_next('ticket'), n int);
     CREATE TABLE by_plain (id bigint PRIMARY KEY DEFAULT nextval('plain'), n int);
+    CREATE TABLE by_cached (id bigint PRIMARY KEY DEFAULT nextval('cached'), n int);
 """
 REPEATABLE = {name: Call(name.strip("`")) for name in ("`snowflake_next()`", "`uuidv7()`")}
-INSERTS = {"`ticket_next()`": "by_ticket", "`nextval()`": "by_plain"}
+INSERTS = {"`ticket_next()`": "by_ticket", "`nextval()`": "by_plain", "`nextval()`, cache 64": "by_cached"}
+BULK_ROWS = 20_000
 
 
 def causal_order(conf: str, rows: int, rounds: int) -> tuple[Section, list[Target]]:
@@ -109,6 +111,7 @@ def tickets(conf: str, calls: int, call_rounds: int, seconds: int, rounds: int) 
     """One call, and numbers a second of 8 clients: many a statement, one a statement, and one with each row that is
     inserted."""
     many, one, rows = "2,000 a statement", "one a statement", "inserted, one a statement"
+    bulk = f"inserted, {BULK_ROWS:,} a statement, one client"
     runs: dict[tuple[str, str], list[float]] = {}
     with Cluster("ranges", conf=conf) as cluster:
         cluster.psql(SEQUENCES)
@@ -126,20 +129,24 @@ def tickets(conf: str, calls: int, call_rounds: int, seconds: int, rounds: int) 
             for name, table in INSERTS.items():
                 insert = f"INSERT INTO {table} (n) VALUES (1);"
                 runs.setdefault((name, rows), []).append(rate(cluster, insert, CROWD, seconds))
+                insert = f"INSERT INTO {table} (n) SELECT generate_series(1, {BULK_ROWS});"
+                runs.setdefault((name, bulk), []).append(rate(cluster, insert, 1, seconds) * BULK_ROWS)
+    kinds = (many, one, rows, bulk)
     shown = [
         (
             name,
             f"{median(ns[name]):.1f} ns" if name in ns else "",
-            *(million(median(runs[name, kind])) if (name, kind) in runs else "" for kind in (many, one, rows)),
+            *(million(median(runs[name, kind])) if (name, kind) in runs else "" for kind in kinds),
         )
         for name in TICKETS
     ]
-    header = ("call", "cost", many, one, rows)
+    header = ("call", "cost", *kinds)
     ours, rival = "`ticket_next()`", "`nextval()`"
     targets = [
         at_least(f"{CROWD} clients, {many}: {ours} over {rival}", paired(runs[ours, many], runs[rival, many]), bound=5),
         at_least(f"{CROWD} clients, {one}: {ours} over {rival}", paired(runs[ours, one], runs[rival, one])),
         at_least(f"{CROWD} clients, {rows}: {ours} over {rival}", paired(runs[ours, rows], runs[rival, rows])),
+        at_least(f"{bulk}: {ours} over {rival}", paired(runs[ours, bulk], runs[rival, bulk])),
     ]
     title = f"Tickets: one call, net of an empty count, and numbers a second of {CROWD} clients"
     return Section(title, header, shown), targets
