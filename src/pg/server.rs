@@ -172,7 +172,9 @@ pub fn has_sessions() -> bool {
             let process = (*pg_sys::ProcGlobal).allProcs.add(index);
             let pid = (&raw const (*process).pid).read_volatile();
             let database = (&raw const (*process).databaseId).read_volatile();
-            pid != 0 && database != pg_sys::InvalidOid && !sends_log(pid)
+            // The place of a process that has ended may still say what it was.
+            let lives = || pg_sys::BackendPidGetProc(pid) == process;
+            pid != 0 && database != pg_sys::InvalidOid && lives() && !sends_log(pid)
         })
     }
 }
