@@ -449,7 +449,9 @@ impl Tickets {
         {
             return true;
         }
-        if !self.holds(&table, held.index) {
+        // A range of a registry that the sequence is yet to count over is compared when it does.
+        let is_counted = owned.ahead.is_some_and(|ahead| ahead.counted.is_some());
+        if !is_counted && self.places[held.index].often.0.current.left().is_none() {
             return true;
         }
         self.drop_ranges(&mut table, held.index);
