@@ -181,7 +181,7 @@ pub fn refused(
 ) -> Message {
     match answer {
         Answer::None(NoRange::Ended) => ended(name, definition),
-        Answer::None(NoRange::Behind { next }) => behind(name, key, last_value, Some(next)),
+        Answer::None(NoRange::Behind { next }) => behind(name, key, last_value, next),
         Answer::None(NoRange::OtherStep { step }) => {
             let name = in_error(name);
             Message::new(
@@ -227,18 +227,14 @@ pub fn damaged_in_registry(name: &str, key: &str, last_value: i64) -> Message {
 }
 
 /// A registry that would give numbers which were used.
-pub fn behind(name: &str, key: &str, last_value: i64, next: Option<i64>) -> Message {
+fn behind(name: &str, key: &str, last_value: i64, next: i64) -> Message {
     let name = in_error(name);
-    let theirs = next.map_or_else(
-        || "a range that does not lie above that".to_owned(),
-        |next| format!("numbers from {next} on"),
-    );
     Message::new(
         Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
         format!("the fleet's registry is behind sequence {name}"),
     )
     .detail(format!(
-        "The last number here is {last_value}, and ticket \"{key}\" has {theirs}: the registry was restored from an older backup, or the sequence was set here, or was another one."
+        "The last number here is {last_value}, and ticket \"{key}\" has numbers from {next} on: the registry was restored from an older backup, or the sequence was set here, or was another one."
     ))
     .hint(set_above(&name, last_value))
 }
