@@ -352,7 +352,7 @@ class Tickets(Explorer):
             for _ in range(rounds):
                 rows = admin.run(
                     "SELECT c.oid::bigint, public.ticket_next(c.oid) FROM pg_class c"
-                    " WHERE relkind = 'S' AND relnamespace = 'many'::regnamespace"
+                    " WHERE relkind = 'S' AND relnamespace = 'many'::regnamespace AND relname <> 'dense'"
                 )
                 for oid, number in rows:
                     self.world.ledger.add(self._space_of(node, database_oid, oid), [number], str(admin))
