@@ -158,8 +158,8 @@ class Shards(Explorer):
             try:
                 admin.run(f"SELECT id_gen_shard_take({shard.number}, above => {shard.above})")
             except Refused as refused:
-                # The server's clock, or its lead, is behind; it may be taken later.
-                if "too far ahead of the clock" in refused.message:
+                # The server's clock jumped; or it is behind, or its lead is: it may be taken later.
+                if "too far ahead of the clock" in refused.message or "clock jumped" in refused.message:
                     return
                 raise
             shard.owner, shard.layout = node, layout
