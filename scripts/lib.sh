@@ -316,19 +316,23 @@ build_extension() (
         ${FEATURES:+--features "$FEATURES"} "${@:3}" >&2
 )
 
-# without_paths: from here on compilers name sources by where they lie within the project, and crates by their names. Of two
-# names that fit, rustc takes the one said last.
+# without_paths: from here on compilers name other people's sources by their crates' names. Those of the project cargo names
+# by where they lie within it. No flag names the place of the project, so that who builds two clones in one CARGO_TARGET_DIR
+# compiles other people's crates once. Of two names that fit, rustc takes the one said last.
 without_paths() {
-    local target crates=("$ROOT/vendor") copies directory flags=() name
-    # Only then it is known where they lie.
-    [[ -d ${crates[0]} ]] || cargo fetch --quiet --locked
+    local target crates=() copies directory flags=() name
+    if [[ -d $ROOT/vendor ]]; then
+        crates=("$ROOT/vendor")
+    else
+        cargo fetch --quiet --locked # Only then it is known where they lie.
+        crates=("${CARGO_HOME:-$HOME/.cargo}"/registry/src/*)
+    fi
     target=$(realpath --canonicalize-missing "${CARGO_TARGET_DIR:-target}")
-    crates+=("${CARGO_HOME:-$HOME/.cargo}"/registry/src/*)
     # A private server is a copy of one that lies under /.
     copies=("${SUPPORTED[@]/#/$CACHE/pg}")
     # What the user wants of the compiler comes first, split as cargo splits it.
     read -ra flags <<<"${RUSTFLAGS:-}"
-    for name in "$ROOT=/id_gen" "$target=/target" "${crates[@]/%/=/crates}" "${copies[@]/%/=}"; do
+    for name in "$target=/target" "${crates[@]/%/=/crates}" "${copies[@]/%/=}"; do
         flags+=("--remap-path-prefix=$name")
         directory=${name%=*}
         # Spaces would split them.
