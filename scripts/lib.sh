@@ -33,6 +33,11 @@ SIDE_BY_SIDE=(--numprocesses "${WORKERS:-$(($(nproc) + 2))}" --dist loadgroup)
 
 cd "$ROOT"
 
+# Cargo tells sources apart by where they lie within a project and how old they are. In a directory that several clones
+# build in, it would take the outcome of another one's for that of these. It compiles `core`, and what builds on that, anew
+# where this variable has changed.
+[[ -z ${CARGO_TARGET_DIR:-} ]] || export ID_GEN_SOURCES=$ROOT
+
 # Colours are for a terminal, and for who has not asked for none (https://no-color.org).
 if [[ -t 2 && -z ${NO_COLOR:-} ]]; then
     GREEN=$'\033[1;32m' RED=$'\033[1;31m' PLAIN=$'\033[0m'
