@@ -317,6 +317,10 @@ build_extension() (
         "A library that others load is built without: unset ID_GEN_FEATURES."
     step "Building id_gen for $("$1" --version) ($1)"
     without_paths
+    # Cargo has let go of its directory before cargo-pgrx takes the library out of it.
+    mkdir -p "${CARGO_TARGET_DIR:-target}"
+    exec 9>"${CARGO_TARGET_DIR:-target}/.id_gen_build"
+    flock 9
     PGRX_BUILD_FLAGS=--ignore-rust-version PGRX_PG_CONFIG_PATH=$1 "$CARGO_PGRX" pgrx package --pg-config "$1" --out-dir "$2" \
         ${FEATURES:+--features "$FEATURES"} "${@:3}" >&2
 )
