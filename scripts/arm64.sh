@@ -21,8 +21,8 @@ need_arm64() {
         flock 9
         [[ -e $CACHE/arm64-rust/stamp ]] || make_rust_of_debian
     ) 9>"$CACHE/arm64-rust.lock"
-    # What another rustc has built is of no use to this one.
-    export RUSTC=$CACHE/arm64-rust/rustc CARGO_TARGET_DIR=$CACHE/arm64-target
+    # What another rustc has built is of no use to this one. For ID_GEN_SOURCES see lib.sh.
+    export RUSTC=$CACHE/arm64-rust/rustc CARGO_TARGET_DIR=$CACHE/arm64-target ID_GEN_SOURCES=$ROOT
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64-static -L /usr/aarch64-linux-gnu"
     export CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc

@@ -33,6 +33,11 @@ SIDE_BY_SIDE=(--numprocesses "${WORKERS:-$(($(nproc) + 2))}" --dist loadgroup)
 
 cd "$ROOT"
 
+# Cargo tells sources apart by where they lie within a project and how old they are. In a directory that several clones
+# build in, it would take the outcome of another one's for that of these. It compiles `core`, and what builds on that, anew
+# where this variable has changed.
+[[ -z ${CARGO_TARGET_DIR:-} ]] || export ID_GEN_SOURCES=$ROOT
+
 # Colours are for a terminal, and for who has not asked for none (https://no-color.org).
 if [[ -t 2 && -z ${NO_COLOR:-} ]]; then
     GREEN=$'\033[1;32m' RED=$'\033[1;31m' PLAIN=$'\033[0m'
@@ -312,23 +317,31 @@ build_extension() (
         "A library that others load is built without: unset ID_GEN_FEATURES."
     step "Building id_gen for $("$1" --version) ($1)"
     without_paths
+    # Cargo has let go of its directory before cargo-pgrx takes the library out of it.
+    mkdir -p "${CARGO_TARGET_DIR:-target}"
+    exec 9>"${CARGO_TARGET_DIR:-target}/.id_gen_build"
+    flock 9
     PGRX_BUILD_FLAGS=--ignore-rust-version PGRX_PG_CONFIG_PATH=$1 "$CARGO_PGRX" pgrx package --pg-config "$1" --out-dir "$2" \
         ${FEATURES:+--features "$FEATURES"} "${@:3}" >&2
 )
 
-# without_paths: from here on compilers name sources by where they lie within the project, and crates by their names. Of two
-# names that fit, rustc takes the one said last.
+# without_paths: from here on compilers name other people's sources by their crates' names. Those of the project cargo names
+# by where they lie within it. No flag names the place of the project, so that who builds two clones in one CARGO_TARGET_DIR
+# compiles other people's crates once. Of two names that fit, rustc takes the one said last.
 without_paths() {
-    local target crates=("$ROOT/vendor") copies directory flags=() name
-    # Only then it is known where they lie.
-    [[ -d ${crates[0]} ]] || cargo fetch --quiet --locked
+    local target crates=() copies directory flags=() name
+    if [[ -d $ROOT/vendor ]]; then
+        crates=("$ROOT/vendor")
+    else
+        cargo fetch --quiet --locked # Only then it is known where they lie.
+        crates=("${CARGO_HOME:-$HOME/.cargo}"/registry/src/*)
+    fi
     target=$(realpath --canonicalize-missing "${CARGO_TARGET_DIR:-target}")
-    crates+=("${CARGO_HOME:-$HOME/.cargo}"/registry/src/*)
     # A private server is a copy of one that lies under /.
     copies=("${SUPPORTED[@]/#/$CACHE/pg}")
     # What the user wants of the compiler comes first, split as cargo splits it.
     read -ra flags <<<"${RUSTFLAGS:-}"
-    for name in "$ROOT=/id_gen" "$target=/target" "${crates[@]/%/=/crates}" "${copies[@]/%/=}"; do
+    for name in "$target=/target" "${crates[@]/%/=/crates}" "${copies[@]/%/=}"; do
         flags+=("--remap-path-prefix=$name")
         directory=${name%=*}
         # Spaces would split them.

@@ -53,6 +53,14 @@ def test_version_is_the_same_everywhere() -> None:
     assert (extensions / f"id_gen--{CARGO['version']}.sql").exists()
 
 
+def test_the_library_names_no_place_of_this_machine() -> None:
+    server = Server.from_environment()
+    library = (server.directory("pkglibdir") / "id_gen.so").read_bytes()
+    sources = [ROOT / name for name in ("core", "registry", "src", "target", "vendor")]
+    cargo_home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
+    assert [place for place in (*sources, cargo_home, server.cache) if f"{place}/".encode() in library] == []
+
+
 def test_meta_follows_the_spec() -> None:
     assert META.keys() >= REQUIRED
     assert META.keys() <= REQUIRED | OPTIONAL
