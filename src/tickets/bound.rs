@@ -69,15 +69,22 @@ pub fn role() -> u32 {
     unsafe { GetUserId() }.to_u32()
 }
 
-/// When the client's statement began.
+/// The number of the command within this transaction: another one in each statement of a client or a function, and in each
+/// expression that PL/pgSQL evaluates, after [`begin_command`].
 #[inline(always)]
-pub fn statement() -> pg_sys::TimestampTz {
+pub fn command() -> u32 {
     unsafe extern "C-unwind" {
-        /// PostgreSQL's function without pgrx's guard. It raises no error.
-        fn GetCurrentStatementStartTimestamp() -> pg_sys::TimestampTz;
+        /// PostgreSQL's function without pgrx's guard. It raises no error for a number that is not used.
+        fn GetCurrentCommandId(used: bool) -> pg_sys::CommandId;
     }
     // SAFETY: reads a variable of this process.
-    unsafe { GetCurrentStatementStartTimestamp() }
+    unsafe { GetCurrentCommandId(false) }
+}
+
+/// Has what follows this command be another one for PostgreSQL, which counts only those that write rows.
+pub fn begin_command() -> u32 {
+    // SAFETY: not in a parallel worker, where it raises an error.
+    unsafe { pg_sys::GetCurrentCommandId(true) }
 }
 
 /// Locks a sequence for this transaction, and finds its place: `known`, if that is still of this key. What it holds is dropped
@@ -121,6 +128,10 @@ fn place(tickets: &Tickets, of: &Sequence, key: Key) -> Held {
         match tickets.find(key, &names, &of.definition.steps) {
             Found::Place(held) => return held,
             Found::Evict(held, Key { sequence, file }) => {
+                if tickets.forget_databases(|database| sequence::is_gone(database, 0)) {
+                    continue;
+                }
+                let _evicted = Evicted(tickets, held);
                 if file.database == server::database() {
                     sequence::open_if_free(sequence.into(), file, |evicted| {
                         if let Ok(page) = evicted.writable_page() {
@@ -128,9 +139,17 @@ fn place(tickets: &Tickets, of: &Sequence, key: Key) -> Held {
                         }
                     });
                 }
-                tickets.evict(held);
             }
         }
+    }
+}
+
+/// Drops what is left of a place, also where the page of its sequence can't be read.
+struct Evicted<'a>(&'a Tickets, Held);
+
+impl Drop for Evicted<'_> {
+    fn drop(&mut self) {
+        self.0.evict(self.1);
     }
 }
 

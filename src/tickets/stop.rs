@@ -4,34 +4,43 @@
 //! file. One that was dropped is empty or gone, and one that was made again, even with the same numbers of database, sequence
 //! and file, has a page that this server has not written last: both stay as they are.
 
+use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
+use pgrx::{PgTryBuilder, pg_sys};
+
+use crate::pg::wait_event::WaitEvent;
 use crate::pg::{sequence, server, transaction};
 use crate::shared::tickets::Tickets;
 use crate::tickets::bound;
 
-/// How long sessions are waited for, which the server is ending meanwhile. What they might take later leaves a gap.
-const PATIENCE: Duration = Duration::from_secs(2);
-const ROUND: Duration = Duration::from_millis(5);
+/// How long sessions are waited for, which the server is ending, and waits for too. Another library's worker may wait for this
+/// one.
+const PATIENCE: Duration = Duration::from_secs(60);
+const ROUND_MS: u64 = 5;
 
 /// Hands back what this server holds, if it is stopping.
 pub fn hand_back(tickets: &Tickets) {
-    if tickets.has_registry() || !server::is_stopping() || tickets.holding().is_empty() {
+    if tickets.has_registry() || !server::is_stopping() {
         return;
     }
     let since = Instant::now();
-    while server::has_sessions() {
-        if since.elapsed() > PATIENCE {
-            return;
-        }
-        std::thread::sleep(ROUND);
+    while server::has_sessions() && since.elapsed() < PATIENCE {
+        WaitEvent::Sessions.wait_on_latch(ROUND_MS);
     }
-    transaction::run(|| {
-        for (held, file, steps) in tickets.holding() {
-            // What is wrong with a page is told to who asks for a number next.
+    if server::may_run_sql() {
+        return;
+    }
+    for (held, file, steps) in tickets.holding() {
+        let hand_back = || {
             if let Ok(Some(page)) = sequence::page_of(file, &steps) {
                 bound::hand_back(tickets, held, &page);
             }
-        }
-    });
+        };
+        // One whose page can't be read stops no other. What is wrong is told to who asks for its next number.
+        PgTryBuilder::new(AssertUnwindSafe(|| transaction::run(hand_back)))
+            // SAFETY: ends the transaction that the error has left.
+            .catch_others(|_| unsafe { pg_sys::AbortCurrentTransaction() })
+            .execute();
+    }
 }
