@@ -24,7 +24,7 @@ use pgrx::pg_sys;
 
 use crate::os::clock;
 use crate::pg::lwlock::{CacheAligned, LwLock};
-use crate::pg::sequence::{self, NAME, OnPage, SequenceFile};
+use crate::pg::sequence::{self, NAME, OnPage, SequenceFile, WritablePage};
 use crate::pg::server;
 use crate::pg::wait_event::WaitEvent;
 use crate::pg::wal::Lsn;
@@ -483,9 +483,17 @@ impl Tickets {
         false
     }
 
+    /// Sets a sequence back to the last number that was taken, so that what is left of its ranges leaves no gap. If the log of
+    /// that is lost, its page is higher, which is one.
+    pub fn hand_back(&self, held: Held, page: &WritablePage) {
+        if let Some(counter) = self.counter_without(held, &page.says()) {
+            page.write(counter, false);
+        }
+    }
+
     /// Takes what is held of a sequence from sessions, if its page, which is locked, is as this server has written it last:
-    /// how far the sequence is to be then.
-    pub fn hand_back(&self, held: Held, page: &OnPage) -> Option<Counter> {
+    /// how far the sequence is then.
+    fn counter_without(&self, held: Held, page: &OnPage) -> Option<Counter> {
         let mut table = self.lock.lock();
         let (place, owned) = self.owned(&mut table, held)?;
         let (steps, is_same) = (owned.steps, place.has_written(page));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use pgrx::pg_sys;
 
 use crate::error::{Error, ticket};
-use crate::pg::sequence::{self, Sequence, WritablePage};
+use crate::pg::sequence::{self, Sequence};
 use crate::pg::server;
 use crate::shared::tickets::{Found, Held, Key, Names, Tickets};
 
@@ -135,7 +135,7 @@ fn place(tickets: &Tickets, of: &Sequence, key: Key) -> Held {
                 if file.database == server::database() {
                     sequence::open_if_free(sequence.into(), file, |evicted| {
                         if let Ok(page) = evicted.writable_page() {
-                            hand_back(tickets, held, &page);
+                            tickets.hand_back(held, &page);
                         }
                     });
                 }
@@ -150,14 +150,6 @@ struct Evicted<'a>(&'a Tickets, Held);
 impl Drop for Evicted<'_> {
     fn drop(&mut self) {
         self.0.evict(self.1);
-    }
-}
-
-/// Sets a sequence back to the last number that was taken, so that what is left of its ranges leaves no gap. If the log of
-/// that is lost, its page is higher, which is one.
-pub fn hand_back(tickets: &Tickets, held: Held, page: &WritablePage) {
-    if let Some(counter) = tickets.hand_back(held, &page.says()) {
-        page.write(counter, false);
     }
 }
 

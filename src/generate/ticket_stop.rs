@@ -12,7 +12,6 @@ use pgrx::{PgTryBuilder, pg_sys};
 use crate::pg::wait_event::WaitEvent;
 use crate::pg::{sequence, server, transaction};
 use crate::shared::tickets::Tickets;
-use crate::tickets::bound;
 
 /// How long sessions are waited for, which the server is ending, and waits for too. Another library's worker may wait for this
 /// one.
@@ -34,7 +33,7 @@ pub fn hand_back(tickets: &Tickets) {
     for (held, file, steps) in tickets.holding() {
         let hand_back = || {
             if let Ok(Some(page)) = sequence::page_of(file, &steps) {
-                bound::hand_back(tickets, held, &page);
+                tickets.hand_back(held, &page);
             }
         };
         // One whose page can't be read stops no other. What is wrong is told to who asks for its next number.
