@@ -18,6 +18,15 @@ HINTS = 3
 PATIENCE_SECONDS = 15
 
 STATEMENT = re.compile(r"\b(?:ALTER|CREATE|GRANT|SELECT|UPDATE) [^;]*;")
+NOTHING_TO_TYPE = re.compile(r"\b(connect again|run the statement again|restart)\b", re.IGNORECASE)
+RESET = re.compile(r"ALTER ROLE \.\.\. RESET ([\w.]+)")
+SET_IN_CATALOG = """
+    SELECT CASE WHEN setrole = 0 AND setdatabase <> 0 THEN format('ALTER DATABASE %I', datname)
+                ELSE concat('ALTER ROLE ', coalesce(quote_ident(rolname), 'ALL'), ' IN DATABASE ' || quote_ident(datname))
+           END || ' RESET {0};'
+      FROM pg_db_role_setting LEFT JOIN pg_roles r ON r.oid = setrole LEFT JOIN pg_database d ON d.oid = setdatabase
+     WHERE EXISTS (SELECT FROM unnest(setconfig) entry WHERE entry LIKE '{0}=%')
+"""
 CONF_LINE = re.compile(r"shared_preload_libraries = '.*'$")
 
 # Refusals that are answers, and need no way out: of a session that was ended or canceled, of conflicts that a client
@@ -61,7 +70,13 @@ class Administrator:
                     told = refused.message
                 self.examine(node, session)
                 self.follow(node, database, refused)
+                if "connect again" in refused.hint.lower():
+                    for each in [session, *node.sessions]:
+                        if not each.in_transaction:
+                            each.close()
             if not session.is_open:
+                # One that hides the server's is not set again.
+                settings = {name: value for name, value in settings.items() if f'"{name}"' not in told}
                 session = self._world.open(node, database, role, **settings)
 
     def has_tried_enough(self, tries: int) -> bool:
@@ -101,15 +116,10 @@ class Administrator:
         if refused.message == "the clock jumped forward" or "ahead of the clock" in refused.message + refused.detail:
             self.put_clock_right(node, refused)
             return
-        if "Run the statement again" in hint or "Connect again" in hint:
-            node_sessions = [each for each in node.sessions if not each.in_transaction]
-            for session in node_sessions if "Connect again" in hint else []:
-                session.close()
-            return
         statements = self.choose(node, hint)
         if line := CONF_LINE.search(hint):
             node.cluster.append_conf(line[0])
-        elif not statements and "restart" not in hint.lower():
+        elif not statements and not NOTHING_TO_TYPE.search(hint):
             raise Finding("way out", f"nothing to type: {refused}")
         for statement in statements:
             self.type(node, database, statement)
@@ -127,6 +137,9 @@ class Administrator:
             return [each for each in statements if "accept_copy" in each] if node.original is None else other
         if "id_gen_accept_layout" in hint:
             return [each for each in statements if "accept_layout" not in each]
+        if found := RESET.search(hint):
+            # Of which role or database it is, a person looks up. It may be the connection's own.
+            return node.cluster.psql(SET_IN_CATALOG.format(found[1])).splitlines()
         return statements
 
     def put_clock_right(self, node: Node, refused: Refused) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from attack.action import DELAY_MS, NUMBER, action, client, use
+from attack.action import action, client, pick, use
 from attack.administrator import is_answer
 from attack.dumps import comparable, first_difference
 from attack.finding import Finding
@@ -281,9 +281,9 @@ class Converter(Snowflakes):
         if not self._shops:
             self._learn(self.world.nodes[0], DATABASE)
         able = self._able()
-        node = able[which % len(able)][0]
+        node = pick(able, which)[0]
         of_node = [each for each in able if each[0] is node]
-        return of_node[database % len(of_node)]
+        return pick(of_node, database)
 
     def _mirror(self, node: Node, origin: str, copy: Node, database: str) -> None:
         """A database with the schema alone."""
@@ -354,7 +354,7 @@ class Converter(Snowflakes):
             self.world.say(f"(took {time.monotonic() - began:.0f} s)")
         return refusals[0] if refusals else None
 
-    @use("conversion", which=NUMBER, database=NUMBER, key=KEY, settings=SETTING, other=SETTING)
+    @use("conversion", key=KEY, settings=SETTING, other=SETTING)
     def start_job(self, which: int, database: int, key: str, settings: dict[str, str], other: dict[str, str]) -> None:
         """A plan in one session, and its first statement in another one."""
         self._start(*self._shop(which, database), key, settings, other)
@@ -427,8 +427,7 @@ class Converter(Snowflakes):
         shop.has_mirror = True
         shop.baseline = set(shop.applied)
 
-    @use("conversion", which=NUMBER, settings=SETTING, steps=st.integers(1, 6),
-         max_rows=st.sampled_from([20_000, 30]))  # fmt: skip
+    @use("conversion", settings=SETTING, steps=st.integers(1, 6), max_rows=(20_000, 30))
     def step_job(self, which: int, settings: dict[str, str], steps: int, max_rows: int) -> None:
         """Some steps of a job, by a client that makes the indexes."""
         node, name, shop, key = self._job(which, settings)
@@ -466,7 +465,7 @@ class Converter(Snowflakes):
             self.insist(session, call)
         return left
 
-    @use("conversion", which=NUMBER, settings=st.lists(SETTING, min_size=1, max_size=3))
+    @use("conversion", settings=st.lists(SETTING, min_size=1, max_size=3))
     def carry_on(self, which: int, settings: list[dict[str, str]]) -> None:
         """Everything that is left up to the switch, each statement in another session."""
         node, name, shop, key = self._job(which, settings[0])
@@ -505,8 +504,7 @@ class Converter(Snowflakes):
         """The changes of others that a job is not to revert."""
         return {each for each in shop.applied ^ shop.baseline if CHANGES[each].shown and KEYS[key].group == "shop"}
 
-    @use("conversion", which=NUMBER, settings=SETTING, steps=st.sampled_from([100, 1, 3]),
-         force=st.booleans())  # fmt: skip
+    @use("conversion", settings=SETTING, steps=(100, 1, 3))
     def undo_job(self, which: int, settings: dict[str, str], steps: int, force: bool) -> None:
         """The way back, or a part of it."""
         node, name, shop, key = self._job(which, settings)
@@ -554,7 +552,7 @@ class Converter(Snowflakes):
         if now != expected:
             raise Finding("conversion", f"the schema is another after the undo:\n{first_difference(expected, now)}")
 
-    @use("conversion", which=NUMBER, settings=SETTING, keep_old=st.booleans())
+    @use("conversion", settings=SETTING)
     def finish_job(self, which: int, settings: dict[str, str], keep_old: bool) -> None:
         node, name, shop, key = self._job(which, settings)
         jobs = self._jobs(node, name)
@@ -569,9 +567,9 @@ class Converter(Snowflakes):
             self._drop_mirror(node, name, shop)
         self.look_at_shop(node, name)
 
-    @action("interrupted job", which=NUMBER, settings=SETTING,
-            how=st.sampled_from(["cancel", "terminate", "immediate", "kill9", "fast", "kill backend"]),
-            back=st.booleans(), delay_ms=DELAY_MS, writers=st.integers(0, 2))  # fmt: skip
+    @action("interrupted job", settings=SETTING,
+            how=("cancel", "terminate", "immediate", "kill9", "fast", "kill backend"),
+            writers=st.integers(0, 2))  # fmt: skip
     def interrupt_job(
         self, which: int, settings: dict[str, str], how: str, back: bool, delay_ms: int, writers: int
     ) -> None:
@@ -659,7 +657,7 @@ class Converter(Snowflakes):
 
     # What others do
 
-    @action("schema change", which=NUMBER, database=NUMBER, change=st.sampled_from(list(CHANGES)))
+    @action("schema change", change=CHANGES)
     def change_schema(self, which: int, database: int, change: str) -> None:
         """Others change something, or take that back."""
         node, name, shop = self._shop(which, database)
@@ -679,7 +677,7 @@ class Converter(Snowflakes):
         if not jobs:
             shop.baseline = set(shop.applied)
 
-    @action("renamed table", which=NUMBER, settings=SETTING, back=st.booleans())
+    @action("renamed table", settings=SETTING)
     def rename_table(self, which: int, settings: dict[str, str], back: bool) -> None:
         """A table has another name for a while: no step leaves it out."""
         node, name, _, _ = self._job(which, settings)
@@ -694,7 +692,7 @@ class Converter(Snowflakes):
                 raise Finding("conversion", f"a table was renamed: {refused or 'is not refused'}")
             admin.run("ALTER TABLE trade.orders RENAME TO purchase")
 
-    @action("idle trigger", which=NUMBER, settings=SETTING, trigger=NUMBER)
+    @action("idle trigger", settings=SETTING)
     def idle_trigger(self, which: int, settings: dict[str, str], trigger: int) -> None:
         """A trigger of the job is disabled: neither a switch nor an undo trusts the rows. Its hint leads on."""
         node, name, shop, key = self._job(which, settings)
@@ -707,14 +705,14 @@ class Converter(Snowflakes):
                 " JOIN id_gen_convert.job j ON j.id = job"
                 f" WHERE j.relation = 'trade.{key}'::regclass AND is_backward ORDER BY 1, 2"
             )
-            table, of_job = found[trigger % len(found)]
+            table, of_job = pick(found, trigger)
             admin.run(f'ALTER TABLE {table} DISABLE TRIGGER "{of_job}"')
         refused = self._call(node, name, settings, f"SELECT id_gen_convert.undo_step({KEYS[key].column})")
         if refused is None or of_job not in refused.detail:
             raise Finding("conversion", f"trigger {of_job} is disabled: {refused or 'is not refused'}")
         self.administrator.type(node, name, refused.hint.partition(";")[0] + ";")
 
-    @use("conversion", which=NUMBER, database=NUMBER, what=st.sampled_from(["insert", "update", "delete"]))
+    @use("conversion", what=("insert", "update", "delete"))
     def write(self, which: int, database: int, what: str) -> None:
         """A client writes, whichever phase the job is in."""
         node, name, shop = self._shop(which, database)
@@ -782,8 +780,7 @@ class Converter(Snowflakes):
 
     # Where only the default changes
 
-    @use("new default", which=NUMBER, database=NUMBER, table=st.sampled_from(DEFAULT_ONLY), settings=SETTING,
-         other=SETTING, crash=st.sampled_from(["", "kill9"]))  # fmt: skip
+    @use("new default", table=DEFAULT_ONLY, settings=SETTING, other=SETTING, crash=("", "kill9"))
     def convert_default(
         self, which: int, database: int, table: str, settings: dict[str, str], other: dict[str, str], crash: str
     ) -> None:

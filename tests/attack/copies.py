@@ -1,9 +1,8 @@
 """Copies of servers: base backups, standbys, copied directories, started at every wrong moment."""
 
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition
 
-from attack.action import BESIDE, DELAY_MS, NUMBER, action
+from attack.action import action
 from attack.surroundings import Surroundings
 from attack.world import Node
 
@@ -25,8 +24,7 @@ class Copies(Surroundings):
         self.world.stop(node, mode)
         self.world.retire(node)
 
-    @precondition(_room)
-    @action("base backup", which=NUMBER, mode=MODE, original_stays=st.booleans(), beside=BESIDE, delay_ms=DELAY_MS)
+    @action("base backup", when=_room, mode=MODE)
     def start_base_backup(self, which: int, mode: str, original_stays: bool, beside: list[str], delay_ms: int) -> None:
         """A base backup that is started as a server, while the original goes on or in its place."""
         node = self.world.node(which)
@@ -38,9 +36,7 @@ class Copies(Surroundings):
         self.world.start(copy)
         self.look_at_first_ids(copy)
 
-    @precondition(_room)
-    @action("promotion", which=NUMBER, mode=MODE, beside=BESIDE, delay_ms=DELAY_MS, without_signal=st.booleans(),
-            caught_up=st.sampled_from([True, False]))  # fmt: skip
+    @action("promotion", when=_room, mode=MODE, caught_up=(True, False))
     def fail_over(
         self, which: int, mode: str, beside: list[str], delay_ms: int, without_signal: bool, caught_up: bool
     ) -> None:
@@ -66,8 +62,7 @@ class Copies(Surroundings):
         standby.is_standby = False
         self.look_at_first_ids(standby)
 
-    @precondition(_room)
-    @action("copied directory", which=NUMBER, paused=st.booleans(), original=ORIGINAL, beside=BESIDE, delay_ms=DELAY_MS)
+    @action("copied directory", when=_room, original=ORIGINAL)
     def copy_directory(self, which: int, paused: bool, original: str, beside: list[str], delay_ms: int) -> None:
         """`cp -a` of a stopped server, or of one that a snapshot paused."""
         node = self.world.node(which)
@@ -88,8 +83,7 @@ class Copies(Surroundings):
             self.world.start(node)
             self.look_at_first_ids(node)
 
-    @precondition(lambda self: len(self.world.running()) > 1)
-    @action("loss", which=NUMBER)
+    @action("loss", when=lambda self: len(self.world.running()) > 1)
     def lose(self, which: int) -> None:
         """A server is gone for good, and others go on."""
         self.world.retire(self.world.node(which))

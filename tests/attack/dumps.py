@@ -7,9 +7,8 @@ from itertools import count
 from typing import Literal
 
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition
 
-from attack.action import BESIDE, NUMBER, action
+from attack.action import action, pick
 from attack.finding import Finding
 from attack.snowflakes import Snowflakes
 from attack.world import DATABASE, Node, Refused, Session
@@ -104,20 +103,15 @@ class Dumps(Snowflakes):
         super().__init__()
 
     def _database_of(self, node: Node, which: int) -> str:
-        return node.databases[which % len(node.databases)]
+        return pick(node.databases, which)
 
-    def _has_room_for_a_dump(self) -> bool:
-        return any(len(node.databases) < MOST_DATABASES for node in self.world.running() if not node.is_standby)
+    def _with_room(self) -> list[Node]:
+        return [node for node in self.world.running() if not node.is_standby and len(node.databases) < MOST_DATABASES]
 
-    def _node_for_database(self, which: int) -> Node:
-        able = [node for node in self.world.running() if not node.is_standby and len(node.databases) < MOST_DATABASES]
-        return able[which % len(able)]
-
-    @precondition(_has_room_for_a_dump)
-    @action("dump into a database", which=NUMBER, database=NUMBER, form=FORM, beside=BESIDE)
+    @action("dump into a database", form=FORM)
     def restore_into_database(self, which: int, database: int, form: Form, beside: list[str]) -> None:
         """A dump is restored beside its original."""
-        node = self._node_for_database(which)
+        node = pick(self._with_room(), which)
         origin = self._database_of(node, database)
         dump = self._dump_of(node, origin, form, beside)
         name = f"copy_{next(self._databases)}"
@@ -125,8 +119,7 @@ class Dumps(Snowflakes):
         node.databases.append(name)
         self._restore_dump(dump, node, origin, node, name, form)
 
-    @precondition(lambda self: len(self.world.nodes) < MOST_SERVERS)
-    @action("dump into a server", which=NUMBER, database=NUMBER, form=FORM, beside=BESIDE)
+    @action("dump into a server", when=lambda self: len(self.world.nodes) < MOST_SERVERS, form=FORM)
     def restore_into_server(self, which: int, database: int, form: Form, beside: list[str]) -> None:
         """A dump is restored into a new server, with a worker ID of its own."""
         node = self.world.node(which)
@@ -140,10 +133,9 @@ class Dumps(Snowflakes):
         new.cluster.psql("; ".join(f"CREATE ROLE {role} LOGIN" for role in sorted(roles)))
         self._restore_dump(dump, node, origin, new, DATABASE, form)
 
-    @precondition(_has_room_for_a_dump)
-    @action("template", which=NUMBER, database=NUMBER, strategy=st.sampled_from(["wal_log", "file_copy"]))
+    @action("template", strategy=("wal_log", "file_copy"))
     def copy_by_template(self, which: int, database: int, strategy: str) -> None:
-        node = self._node_for_database(which)
+        node = pick(self._with_room(), which)
         origin = self._database_of(node, database)
         self.world.forget_sessions(node)
         name = f"copy_{next(self._databases)}"
@@ -164,11 +156,10 @@ class Dumps(Snowflakes):
             return False
         return True
 
-    @precondition(lambda self: any(len(node.databases) > 1 for node in self.world.running() if not node.is_standby))
-    @action("drop database", which=NUMBER)
+    @action("drop database")
     def drop_database(self, which: int) -> None:
         able = [node for node in self.world.running() if not node.is_standby and len(node.databases) > 1]
-        node = able[which % len(able)]
+        node = pick(able, which)
         name = node.databases[1 + which % (len(node.databases) - 1)]
         self.world.forget_sessions(node)
         if not self._has_run(node, f"DROP DATABASE {name} WITH (FORCE)"):
@@ -176,8 +167,7 @@ class Dumps(Snowflakes):
         node.databases.remove(name)
         self.database_dropped(node, name)
 
-    @action("drop extension", which=NUMBER, database=NUMBER, schema=st.sampled_from(["public", "ids"]),
-            role=st.sampled_from(["postgres", BUILDER]), together=st.booleans(), beside=BESIDE)  # fmt: skip
+    @action("drop extension", schema=("public", "ids"), role=("postgres", BUILDER))
     def renew_extension(
         self, which: int, database: int, schema: str, role: str, together: bool, beside: list[str]
     ) -> None:
@@ -255,7 +245,7 @@ class Dumps(Snowflakes):
 
     # Roles
 
-    @action("privileges", which=NUMBER, database=NUMBER, change=st.sampled_from(PRIVILEGES))
+    @action("privileges", change=PRIVILEGES)
     def change_privileges(self, which: int, database: int, change: tuple[str, bool]) -> None:
         """What the clerk may call, also where a default of a table calls it."""
         node = self.world.node(which)
@@ -281,8 +271,7 @@ class Dumps(Snowflakes):
 
         self.insist(self.world.open(node, name, "clerk"), call)
 
-    @action("settings of roles", which=NUMBER, database=NUMBER, setting=st.sampled_from(OF_THE_SERVER),
-            whom=st.sampled_from(FOR_WHOM), by=st.sampled_from(["ALTER", "SET", "set_config", "options"]))  # fmt: skip
+    @action("settings of roles", setting=OF_THE_SERVER, whom=FOR_WHOM, by=("ALTER", "SET", "set_config", "options"))
     def set_for_role(self, which: int, database: int, setting: tuple[str, str], whom: str, by: str) -> None:
         """Somebody wants another worker ID, or another layout, for some sessions: refused, or without effect."""
         node = self.world.node(which)

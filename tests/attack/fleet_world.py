@@ -23,6 +23,7 @@ from typing import ClassVar
 
 import psycopg
 
+from attack.action import pick
 from attack.administrator import Administrator
 from attack.administrator import is_answer as is_answer_of_server
 from attack.finding import Finding
@@ -99,6 +100,10 @@ class Member(Node):
     def able(self) -> bool:
         """Whether clients are to be answered."""
         return self.running and not self.is_standby and not self.stands_still
+
+    @property
+    def is_member(self) -> bool:
+        return self.able and not self.has_left
 
 
 class Client(threading.Thread):
@@ -220,10 +225,9 @@ class FleetWorld(World):
         self.nodes.append(member)
         return member
 
-    def able(self, which: int, *, besides: Member | None = None) -> Member | None:
+    def able(self, which: int, *, besides: Member | None = None) -> Member:
         """One of the members that clients use."""
-        found = [each for each in self.members if each.able and not each.has_left and each is not besides]
-        return found[which % len(found)] if found else None
+        return pick([each for each in self.members if each.is_member and each is not besides], which)
 
     def running(self) -> list[Node]:
         return [each for each in self.members if each.running and not each.stands_still]
@@ -301,8 +305,7 @@ class FleetWorld(World):
                 raise client.problem
 
     def session(self, which: int) -> Session:
-        able = [each for each in self.members if each.able]
-        return self.idle_session(able[which % len(able)])
+        return self.idle_session(pick([each for each in self.members if each.able], which))
 
     # Ends
 
@@ -515,7 +518,10 @@ class FleetAdministrator(Administrator):
         elif member.clock_was_ahead and not member.clock_ahead and _is_far(refused):
             self._take_back(member, database)
         elif not re.search(r"Call again|call again|Wait |Run the statement again|Connect again|within seconds", hint):
-            raise Finding("way out", f"nothing to type, and nothing to wait for: {refused}")
+            if not (statements := self.choose(member, hint)):
+                raise Finding("way out", f"nothing to type, and nothing to wait for: {refused}")
+            for statement in statements:
+                self.type(member, database, statement)
         time.sleep(0.1)
 
     def _take_back(self, member: Member, database: str) -> None:
@@ -597,7 +603,7 @@ class FleetAdministrator(Administrator):
     def set_ticket(self) -> None:
         """Does what the HINT says on all servers; what one that is not at hand may have used counts, too."""
         world = self._world
-        able = [each for each in world.members if each.able and not each.has_left]
+        able = [each for each in world.members if each.is_member]
         largest = max([0, *world.ledger.values(TICKETS)])  # type: ignore[type-var]
         for each in able:
             each.cluster.psql(f"SELECT ticket_discard('{TICKET}')", DATABASE)

@@ -5,9 +5,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hypothesis import strategies as st
-
-from attack.action import NUMBER, client, use
+from attack.action import client, use
 from attack.explorer import Explorer
 from attack.finding import Finding
 from attack.world import DATABASE, Node, Refused, Session
@@ -76,17 +74,16 @@ class Horizon(Explorer):
         super().__init__()
         self.world.on_copy.append(self._copy_readings)
 
-    @use("outbox", which=NUMBER, table=st.sampled_from(TABLES), form=st.sampled_from(WRITES))
+    @use("outbox", table=TABLES, form=WRITES)
     def write(self, which: int, table: str, form: str) -> None:
         self.ask(self.world.session(which), self._writing(table, form))
 
-    @use("readers", which=NUMBER, table=st.sampled_from(TABLES), form=st.sampled_from([0, 0, 1, 2]))
+    @use("readers", table=TABLES, form=(0, 0, 1, 2))
     def read(self, which: int, table: str, form: int) -> None:
         """A session reads, in whatever transaction it is."""
         self.ask(self.world.session(which), self._polling("outbox" if form == 2 else table, POLLS[form]))
 
-    @use("readers", which=NUMBER, writer=NUMBER, table=st.sampled_from(TABLES), count=st.sampled_from([0, 1, 5]),
-         hold=st.booleans())  # fmt: skip
+    @use("readers", table=TABLES, count=(0, 1, 5))
     def read_by_cursor(self, which: int, writer: int, table: str, count: int, hold: bool) -> None:
         """A cursor has one horizon, although others write while it is open."""
         session, other = self.world.session(which), self.world.session(writer)
@@ -117,7 +114,7 @@ class Horizon(Explorer):
 
         self.ask(session, call)
 
-    @use("outbox", which=NUMBER, count=st.sampled_from([1, 3]), ahead_s=st.sampled_from([0, 2, 60]))
+    @use("outbox", count=(1, 3), ahead_s=(0, 2, 60))
     def take_early(self, which: int, count: int, ahead_s: int) -> None:
         """IDs that are stored later, in another transaction or on another server; or of a server that is ahead."""
         session = self.world.session(which)
@@ -133,8 +130,7 @@ class Horizon(Explorer):
         elif (snowflake := self._make_ahead(session.node, ahead_s)) is not None:
             self._early.append(snowflake)
 
-    @use("outbox", which=NUMBER, first=st.sampled_from(["outbox", "ahead"]), snapshot=st.sampled_from(SNAPSHOTS),
-         end=st.sampled_from(["COMMIT", "PREPARE", "ROLLBACK"]), table=st.sampled_from(TABLES))  # fmt: skip
+    @use("outbox", first=("outbox", "ahead"), snapshot=SNAPSHOTS, end=("COMMIT", "PREPARE", "ROLLBACK"), table=TABLES)
     def overlap(self, which: int, first: str, snapshot: str, end: str, table: str) -> None:
         """One writes, another one writes and commits, a reader polls; then the first one ends, and the reader polls
         again."""
@@ -182,7 +178,7 @@ class Horizon(Explorer):
                 # What is refused may be so for the clock, or an ID that is not above the horizon.
                 self.world.say(f"no overlap: {refused}")
 
-    @use("outbox", which=NUMBER, number=NUMBER, update=st.booleans())
+    @use("outbox")
     def store_early(self, which: int, number: int, update: bool) -> None:
         """The trigger lets an ID pass that is above the horizon, or refuses it."""
         session = self.world.session(which)
@@ -210,7 +206,7 @@ class Horizon(Explorer):
 
         self.ask(session, call)
 
-    @use("readers", which=NUMBER, table=st.sampled_from(TABLES))
+    @use("readers", table=TABLES)
     def await_all(self, which: int, table: str) -> None:
         """Where no transaction is open, a reader sees all that was written on the server, up to its clock."""
         node = self.world.node(which)

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition
 
-from attack.action import DELAY_MS, NUMBER, action, use
+from attack.action import action, pick, use
 from attack.administrator import is_answer
 from attack.dumps import Dump, comparable, first_difference
 from attack.explorer import Explorer
@@ -112,7 +111,7 @@ class Managed(Explorer):
 
     def _one(self, which: int) -> Rented:
         able = [each for each in self._rented if each.node.running]
-        return able[which % len(able)]
+        return pick(able, which)
 
     def _open(self, rented: Rented, settings: dict[str, str] | None = None, role: str = OWNER) -> Session:
         session = self.world.open(rented.node, rented.name, role, **(settings or {}))
@@ -159,13 +158,7 @@ class Managed(Explorer):
 
     # Uses
 
-    @use(
-        "managed script",
-        which=NUMBER,
-        session=NUMBER,
-        form=st.sampled_from(FORMS),
-        end=st.sampled_from(["", "COMMIT", "ROLLBACK"]),
-    )
+    @use("managed script", form=FORMS, end=("", "COMMIT", "ROLLBACK"))
     def generate_by_script(self, which: int, session: int, form: str, end: str) -> None:
         rented = self._one(which)
         generator = self._session(rented, session)
@@ -187,8 +180,7 @@ class Managed(Explorer):
 
         self._insist(rented, generator, call)
 
-    @use("managed script", which=NUMBER, settings=SETTING, role=st.sampled_from([OWNER, "clerk", "postgres"]),
-         form=st.sampled_from(FORMS))  # fmt: skip
+    @use("managed script", settings=SETTING, role=(OWNER, "clerk", "postgres"), form=FORMS)
     def open_session(self, which: int, settings: dict[str, str], role: str, form: str) -> None:
         """A session with settings and of a role of its own."""
         rented = self._one(which)
@@ -198,14 +190,7 @@ class Managed(Explorer):
             self._generate(rented, FORMS[0] if role == "clerk" and "INSERT" in form else form),
         )
 
-    @use(
-        "managed script",
-        which=NUMBER,
-        settings=SETTING,
-        option=st.sampled_from(OPTIONS),
-        other=st.booleans(),
-        beside=BESIDE,
-    )
+    @use("managed script", settings=SETTING, option=OPTIONS, beside=BESIDE)
     def configure(self, which: int, settings: dict[str, str], option: str, other: bool, beside: list[str]) -> None:
         """Another number, or the same, beside clients."""
         rented = self._one(which)
@@ -223,7 +208,7 @@ class Managed(Explorer):
         rented.last.clear()
         self._look_at(rented)
 
-    @use("managed script", which=NUMBER, settings=SETTING, back=st.booleans(), beside=BESIDE)
+    @use("managed script", settings=SETTING, beside=BESIDE)
     def move(self, which: int, settings: dict[str, str], back: bool, beside: list[str]) -> None:
         """To the extension, or back to the script with another number."""
         rented = self._one(which)
@@ -252,7 +237,7 @@ class Managed(Explorer):
         rented.last.clear()
         self._look_at(rented)
 
-    @action("uninstall", which=NUMBER, settings=SETTING)
+    @action("uninstall", settings=SETTING)
     def uninstall(self, which: int, settings: dict[str, str]) -> None:
         """Refused while a table needs it; then it goes, and comes again, with another number."""
         rented = self._one(which)
@@ -281,7 +266,7 @@ class Managed(Explorer):
         session.run("ALTER TABLE public.customer ALTER token SET DEFAULT public.uuidv7()")
         self._look_at(rented)
 
-    @action("script again", which=NUMBER, beside=BESIDE)
+    @action("script again", beside=BESIDE)
     def update(self, which: int, beside: list[str]) -> None:
         """The script is run again, as an update does."""
         rented = self._one(which)
@@ -293,9 +278,9 @@ class Managed(Explorer):
 
     # Copies
 
-    @precondition(lambda self: len(self._rented) < MOST)
-    @action("managed copy", which=NUMBER, way=st.sampled_from(["plain", "custom", "template"]), settings=SETTING,
-            same=st.booleans(), role=st.sampled_from([OWNER, "clerk", "postgres"]), beside=BESIDE)  # fmt: skip
+    @action("managed copy", when=lambda self: len(self._rented) < MOST,
+            way=("plain", "custom", "template"), settings=SETTING, role=(OWNER, "clerk", "postgres"),
+            beside=BESIDE)  # fmt: skip
     def copy(self, which: int, way: str, settings: dict[str, str], same: bool, role: str, beside: list[str]) -> None:
         """A dump that is restored, or a copy by template: it refuses to generate until it has a number."""
         rented = self._one(which)
@@ -346,9 +331,7 @@ class Managed(Explorer):
 
     # What happens to the server
 
-    @action(
-        "restart", which=NUMBER, mode=st.sampled_from(["fast", "immediate", "kill9"]), beside=BESIDE, delay_ms=DELAY_MS
-    )
+    @action("restart", mode=("fast", "immediate", "kill9"), beside=BESIDE)
     def restart_beside_script(self, which: int, mode: str, beside: list[str], delay_ms: int) -> None:
         rented = self._one(which)
         if mode != "fast":
@@ -360,7 +343,7 @@ class Managed(Explorer):
         for each in self._rented:
             self._look_at(each)
 
-    @action("terminate", which=NUMBER, how=st.sampled_from(["terminate", "cancel"]), beside=BESIDE, delay_ms=DELAY_MS)
+    @action("terminate", how=("terminate", "cancel"), beside=BESIDE)
     def terminate_beside_script(self, which: int, how: str, beside: list[str], delay_ms: int) -> None:
         rented = self._one(which)
         with self._crowd(rented, beside, delay_ms), self.world.passing(rented.node) as admin:
@@ -370,7 +353,7 @@ class Managed(Explorer):
             )
         self._look_at(rented)
 
-    @action("clock", seconds=st.sampled_from([-0.05, -0.5, -3, -30, 0.5, 3, 900]), which=NUMBER, beside=BESIDE)
+    @action("clock", seconds=(-0.05, -0.5, -3, -30, 0.5, 3, 900), beside=BESIDE)
     def step_clock_beside_script(self, seconds: float, which: int, beside: list[str]) -> None:
         rented = self._one(which)
         with self._crowd(rented, beside):

@@ -1,8 +1,6 @@
 """Masks, whose keys come and go, in sessions with all kinds of settings."""
 
-from hypothesis import strategies as st
-
-from attack.action import NUMBER, action, use
+from attack.action import action, use
 from attack.administrator import is_answer
 from attack.explorer import Explorer
 from attack.finding import Finding
@@ -36,7 +34,7 @@ class Masks(Explorer):
         self._masks: dict[tuple[str, int, str], tuple[int, str]] = {}
         super().__init__()
 
-    @use("masks", which=NUMBER, settings=SUPERUSER_SETTING, given=st.sampled_from(IDS), domain=st.sampled_from(DOMAINS))
+    @use("masks", settings=SUPERUSER_SETTING, given=IDS, domain=DOMAINS)
     def mask(self, which: int, settings: dict[str, str], given: int, domain: str) -> None:
         """It comes back, and is the same in all sessions and on all servers with a key."""
         node = self.world.node(which)
@@ -76,7 +74,7 @@ class Masks(Explorer):
             if known != value:
                 raise Finding("masks", f"{what} with key {version} is {value} on {node}, and was {known}")
 
-    @action("another key", which=NUMBER, drop_oldest=st.booleans())
+    @action("another key")
     def rotate(self, which: int, drop_oldest: bool) -> None:
         """The next version; what older ones have masked comes back as long as they are there."""
         node = self.world.node(which)
@@ -99,7 +97,7 @@ class Masks(Explorer):
             if not is_back:
                 raise Finding("masks", f"{text} is not 7 after another key has come")
 
-    @action("broken keys", which=NUMBER, how=st.sampled_from(list(BROKEN)))
+    @action("broken keys", how=BROKEN)
     def break_keys(self, which: int, how: str) -> None:
         """A file that cannot be used: no session goes on without it, and none tells a key."""
         node = self.world.node(which)
@@ -125,7 +123,7 @@ class Masks(Explorer):
             finally:
                 self._write_keys(node, versions)
 
-    @use("masks", which=NUMBER)
+    @use("masks")
     def mask_as_clerk(self, which: int) -> None:
         """Who has no privilege is refused."""
         node = self.world.node(which)

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from hypothesis import strategies as st
 
-from attack.action import NUMBER, client, use
+from attack.action import client, use
 from attack.explorer import Explorer
 from attack.finding import Finding
 from attack.world import Node, Refused, Session
@@ -31,7 +31,7 @@ def generate(session: Session, form: str) -> None:
 class Snowflakes(Explorer):
     """Uses of snowflakes and UUIDs."""
 
-    @use("snowflakes", which=NUMBER, form=st.sampled_from(FORMS))
+    @use("snowflakes", form=FORMS)
     def generate(self, which: int, form: str) -> None:
         self.ask(self.world.session(which), lambda session: generate(session, form))
 
@@ -47,7 +47,7 @@ class Snowflakes(Explorer):
     def insert_many(self, session: Session) -> None:
         generate(session, "INSERT INTO item SELECT FROM generate_series(1, 1500) RETURNING id")
 
-    @use("causal order", which=NUMBER, ahead_ms=st.sampled_from([1, 1000, 4000, 60000]), worker=st.integers(0, 3))
+    @use("causal order", ahead_ms=(1, 1000, 4000, 60000), worker=st.integers(0, 3))
     def observe(self, which: int, ahead_ms: int, worker: int) -> None:
         """Once an ID from elsewhere was observed, all sessions' IDs are above it."""
         session = self.world.session(which)
@@ -66,7 +66,7 @@ class Snowflakes(Explorer):
         with suppress(Refused):
             call(session)
 
-    @use("strict order", which=NUMBER, other=NUMBER)
+    @use("strict order")
     def generate_in_turn(self, which: int, other: int) -> None:
         """While `id_gen.max_block` is 1, what is generated later is larger, in whichever session."""
         for number in (which, other):
@@ -80,7 +80,7 @@ class Snowflakes(Explorer):
 
             self.ask(self.world.session(number), call)
 
-    @use("UUIDs", which=NUMBER, count=st.sampled_from([1, 100]), ordered=st.booleans())
+    @use("UUIDs", count=(1, 100))
     def uuids(self, which: int, count: int, ordered: bool) -> None:
         self.ask(self.world.session(which), lambda session: self._uuids(session, count, ordered))
 
@@ -97,7 +97,7 @@ class Snowflakes(Explorer):
             raise Finding("increasing", f"UUIDs of {session} decrease: {values}")
         self.world.ledger.add("UUIDs", values, str(session))
 
-    @use("decoding", which=NUMBER)
+    @use("decoding")
     def decode(self, which: int) -> None:
         self.ask(self.world.session(which), self.generate_and_decode)
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 
-from attack.action import BESIDE, DELAY_MS, NUMBER, action
+from attack.action import action
 from attack.administrator import is_answer
 from attack.finding import Finding
 from attack.snowflakes import Snowflakes
@@ -64,8 +64,7 @@ class Surroundings(Snowflakes):
     def prepare(self) -> None:
         """Nothing is there yet."""
 
-    @action("restart", which=NUMBER, mode=st.sampled_from(["fast", "immediate", "kill9", "smart"]),
-            step_s=st.sampled_from([0, 0, 0, -3, -0.2, 3, -30]), beside=BESIDE, delay_ms=DELAY_MS)  # fmt: skip
+    @action("restart", mode=("fast", "immediate", "kill9", "smart"), step_s=(0, 0, 0, -3, -0.2, 3, -30))
     def restart(self, which: int, mode: str, step_s: float, beside: list[str], delay_ms: int) -> None:
         """A stop and a start, beside clients, and maybe with a step of the clock in between."""
         node = self.world.node(which)
@@ -79,7 +78,7 @@ class Surroundings(Snowflakes):
         self.world.start(node)
         self.look_at_first_ids(node)
 
-    @action("kill", which=NUMBER, whom=st.sampled_from(["client", "keeper"]), beside=BESIDE, delay_ms=DELAY_MS)
+    @action("kill", whom=("client", "keeper"))
     def kill(self, which: int, whom: str, beside: list[str], delay_ms: int) -> None:
         """SIGKILL of a process, after which PostgreSQL starts all others anew."""
         node = self.world.node(which)
@@ -95,7 +94,7 @@ class Surroundings(Snowflakes):
         node.cluster.poll_until("SELECT true")
         self.look_at_first_ids(node)
 
-    @action("terminate", which=NUMBER, how=st.sampled_from(["terminate", "cancel"]), beside=BESIDE, delay_ms=DELAY_MS)
+    @action("terminate", how=("terminate", "cancel"))
     def terminate(self, which: int, how: str, beside: list[str], delay_ms: int) -> None:
         """An administrator ends or cancels what sessions do."""
         node = self.world.node(which)
@@ -108,7 +107,7 @@ class Surroundings(Snowflakes):
                 " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
             )
 
-    @action("reload", which=NUMBER, setting=st.sampled_from(SETTINGS), beside=BESIDE, delay_ms=DELAY_MS)
+    @action("reload", setting=SETTINGS)
     def reload(self, which: int, setting: tuple[str, str], beside: list[str], delay_ms: int) -> None:
         node = self.world.node(which)
         name, value = setting
@@ -118,7 +117,7 @@ class Surroundings(Snowflakes):
         node.in_order = setting == ("id_gen.max_block", "1")
         node.highest = 0
 
-    @action("change worker", which=NUMBER, beside=BESIDE, delay_ms=DELAY_MS)
+    @action("change worker")
     def change_worker(self, which: int, beside: list[str], delay_ms: int) -> None:
         """Another worker ID, which takes effect from the reload on: a session that asks after it must have it."""
         node = self.world.node(which)
@@ -131,7 +130,7 @@ class Surroundings(Snowflakes):
             node.worker = worker
         self.world.forget_sessions(node)
 
-    @action("maintenance", which=NUMBER, how=st.sampled_from(list(MAINTENANCE)), beside=BESIDE, delay_ms=DELAY_MS)
+    @action("maintenance", how=MAINTENANCE)
     def maintain(self, which: int, how: str, beside: list[str], delay_ms: int) -> None:
         """An administrator has tables written anew, or looked at. Their keys are built anew, too, so that one that was
         stored twice is refused."""
@@ -152,14 +151,14 @@ class Surroundings(Snowflakes):
             if not is_answer(refused):
                 raise Finding("maintenance", f"{statement}: {refused}") from refused
 
-    @action("misspell", which=NUMBER, line=st.sampled_from(MISSPELLED))
+    @action("misspell", line=MISSPELLED)
     def misspell(self, which: int, line: str) -> None:
         """A line that sets nothing; the checks say so."""
         node = self.world.node(which)
         node.cluster.append_conf(line)
         node.cluster.reload()
 
-    @action("change layout", which=NUMBER, layout=st.sampled_from(LAYOUTS))
+    @action("change layout", layout=LAYOUTS)
     def change_layout(self, which: int, layout: str) -> None:
         node = self.world.node(which)
         self._set(node, "id_gen.layout", layout)
@@ -168,9 +167,7 @@ class Surroundings(Snowflakes):
         # A number that the old layout had room for may be too large, or a datacenter is needed no more: hints say so.
         self.look_at_first_ids(node)
 
-    @action(
-        "clock", seconds=st.sampled_from([-0.05, -0.5, -3, -30, 0.5, 3, 30, 900, 86400]), which=NUMBER, beside=BESIDE
-    )
+    @action("clock", seconds=(-0.05, -0.5, -3, -30, 0.5, 3, 30, 900, 86400))
     def step_clock(self, seconds: float, which: int, beside: list[str]) -> None:
         """A step of all machines' clocks."""
         node = self.world.node(which)
@@ -191,7 +188,7 @@ class Surroundings(Snowflakes):
             return
         raise Finding("clock", f"{node} generates although its clock jumped")
 
-    @action("reset", which=NUMBER, ahead_s=st.sampled_from([0, 2, 4]))
+    @action("reset", ahead_s=(0, 2, 4))
     def reset_reservation(self, which: int, ahead_s: int) -> None:
         """A superuser has a server start above a time that is above all its IDs: so are all that it gives then."""
         node = self.world.node(which)
@@ -214,7 +211,7 @@ class Surroundings(Snowflakes):
 
         self.insist(self.world.idle_session(node), call)
 
-    @action("clock", which=NUMBER)
+    @action("clock")
     def put_clock_right(self, which: int) -> None:
         self.world.wall.catch_up()
 

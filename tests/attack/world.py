@@ -16,6 +16,7 @@ from typing import Any
 
 import psycopg
 
+from attack.action import pick
 from attack.finding import Finding
 from attack.ledger import Ledger
 from harness.clock import FakeClock
@@ -311,7 +312,7 @@ class World:
     def node(self, which: int) -> Node:
         """One of the servers that generate."""
         able = [node for node in self.running() if not node.is_standby]
-        return able[which % len(able)]
+        return pick(able, which)
 
     # Sessions
 
@@ -326,7 +327,7 @@ class World:
     def session(self, which: int) -> Session:
         """One of the open sessions on servers that generate; the first is opened for whoever comes."""
         found = [each for node in self.nodes for each in node.sessions if each.is_open and not node.is_standby]
-        return found[which % len(found)] if found else self.open(self.node(which), DATABASE)
+        return pick(found, which) if found else self.open(self.node(which), DATABASE)
 
     def idle_session(self, node: Node) -> Session:
         """A session of a server, which is in no transaction."""
