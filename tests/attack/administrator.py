@@ -22,7 +22,8 @@ NOTHING_TO_TYPE = re.compile(r"\b(connect again|run the statement again|restart)
 RESET = re.compile(r"ALTER ROLE \.\.\. RESET ([\w.]+)")
 SET_IN_CATALOG = """
     SELECT CASE WHEN setrole = 0 AND setdatabase <> 0 THEN format('ALTER DATABASE %I', datname)
-                ELSE concat('ALTER ROLE ', coalesce(quote_ident(rolname), 'ALL'), ' IN DATABASE ' || quote_ident(datname))
+                ELSE 'ALTER ROLE ' || coalesce(quote_ident(rolname), 'ALL')
+                     || coalesce(' IN DATABASE ' || quote_ident(datname), '')
            END || ' RESET {0};'
       FROM pg_db_role_setting LEFT JOIN pg_roles r ON r.oid = setrole LEFT JOIN pg_database d ON d.oid = setdatabase
      WHERE EXISTS (SELECT FROM unnest(setconfig) entry WHERE entry LIKE '{0}=%')
@@ -37,6 +38,8 @@ ANSWERS = ("57014", "57P", "08", "40001", "40P01", "42501", "25006", "25000", "2
 MOVED = "42883"
 # Checks that warn of what is not at hand on this machine, or of what is somebody else's.
 NOT_ILL = {"clock_synchronized", "clock_steps", "preload", "privileges", "ordered_uuids", "column_types", "tickets"}
+# The session has a setting that hides the server's.
+HIDDEN = ("preload", "error")
 
 
 def is_answer(refused: Refused) -> bool:
@@ -90,12 +93,12 @@ class Administrator:
         for _ in range(3):
             with self._world.passing(node, session.database) as other:
                 try:
-                    found = other.run("SELECT name FROM id_gen_check() WHERE status <> 'ok'")
+                    found = other.run("SELECT name, status FROM id_gen_check() WHERE status <> 'ok'")
                 except Refused as refused:
                     if refused.sqlstate == MOVED:
                         return
                     raise
-                if {name for (name,) in found} - NOT_ILL:
+                if any(row[0] not in NOT_ILL or row == HIDDEN for row in found):
                     return
                 try:
                     self._world.add_snowflakes(other, [other.value("SELECT snowflake_next()")])

@@ -277,9 +277,10 @@ class Dumps(Snowflakes):
         node = self.world.node(which)
         name = self._database_of(node, database)
         parameter, value = setting
+        alter = f"ALTER {whom.format(database=name)}"
         if by == "ALTER":
             with self.world.passing(node, name) as admin:
-                self._try_to_set(admin, f"ALTER {whom.format(database=name)} SET {parameter} = '{value}'")
+                self._try_to_set(admin, f"{alter} SET {parameter} = '{value}'")
         options = {parameter: value} if by == "options" else {}
         try:
             session = self.world.open(node, name, "clerk", **options)
@@ -299,6 +300,9 @@ class Dumps(Snowflakes):
                 raise Finding("settings", f"the clerk has worker ID {worker} on {node}, not {node.worker}")
 
         self.insist(session, call)
+        if by == "ALTER":
+            with self.world.passing(node, name) as admin:
+                self._try_to_set(admin, f"{alter} RESET {parameter}")
 
     def _try_to_set(self, session: Session, statement: str) -> None:
         try:
