@@ -7,10 +7,13 @@ whether the clock is right.
 import re
 from collections.abc import Callable
 from itertools import count
+from typing import TypeVar
 
 from attack.finding import Finding
 from attack.world import Node, Refused, Session, World
 from harness.cluster import SqlError
+
+Result = TypeVar("Result")
 
 # How many HINTs one refusal may take.
 HINTS = 3
@@ -55,17 +58,16 @@ class Administrator:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def insist(self, session: Session, call: Callable[[Session], None]) -> None:
-        """Has a call succeed that may be refused, by the HINTs alone."""
+    def insist(self, session: Session, call: Callable[[Session], Result]) -> Result | None:
+        """Has a call succeed that may be refused, by the HINTs alone. None if a refusal was its answer."""
         node, database, role, settings = session.node, session.database, session.role, session.settings
         told = ""
         for tries in count():
             try:
-                call(session)
-                return
+                return call(session)
             except Refused as refused:
                 if is_answer(refused):
-                    return
+                    return None
                 if self.has_tried_enough(tries):
                     raise Finding("way out", f"{node} still refuses after {tries} hints: {refused}") from refused
                 if refused.message != told:
@@ -81,6 +83,7 @@ class Administrator:
                 # One that hides the server's is not set again.
                 settings = {name: value for name, value in settings.items() if f'"{name}"' not in told}
                 session = self._world.open(node, database, role, **settings)
+        raise AssertionError
 
     def has_tried_enough(self, tries: int) -> bool:
         """Whether a call that was refused so often, and each time its HINT followed, is one without a way out."""

@@ -232,11 +232,8 @@ class Dumps(Snowflakes):
             )
 
         # Hints name functions without their schema.
-        session = Session(self.world, node, database, "postgres", {"search_path": f"{schema}, public"})
-        try:
+        with self.world.passing(node, database, search_path=f"{schema}, public") as session:
             self.insist(session, call)
-        finally:
-            session.close()
 
     def _has_builder(self, admin: Session, node: Node, database: str) -> None:
         with suppress(Refused):

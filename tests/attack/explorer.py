@@ -11,7 +11,7 @@ import psycopg
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from attack.action import CLIENTS, Meetings
-from attack.administrator import Administrator
+from attack.administrator import Administrator, Result
 from attack.finding import Finding
 from attack.world import DATABASE, HANG_SECONDS, SCHEMA, Node, Refused, Session, World
 
@@ -149,8 +149,8 @@ class Explorer(RuleBasedStateMachine):
                     self.meetings.note("use", feature)
                     self.insist(self.world.idle_session(node), call)
 
-    def insist(self, session: Session, call: Callable[[Session], None]) -> None:
-        self.administrator.insist(session, call)
+    def insist(self, session: Session, call: Callable[[Session], Result]) -> Result | None:
+        return self.administrator.insist(session, call)
 
     def ask(self, session: Session, call: Callable[[Session], None]) -> None:
         """A call whose refusal is taken as an answer where it is one; where it is none, it must succeed by its HINTs.

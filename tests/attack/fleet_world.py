@@ -10,7 +10,6 @@ import math
 import os
 import re
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -28,7 +27,7 @@ from attack.administrator import Administrator
 from attack.administrator import is_answer as is_answer_of_server
 from attack.finding import Finding
 from attack.registry import PASSWORD, Registry
-from attack.world import CONF, DATABASE, HANG_SECONDS, SCHEMA, Node, Refused, Session, World
+from attack.world import CONF, DATABASE, HANG_SECONDS, SCHEMA, Node, Refused, Session, World, copy_directory
 from harness.clock import FakeClock
 from harness.cluster import Cluster, SqlError
 
@@ -209,8 +208,7 @@ class FleetWorld(World):
         with ExitStack() as stack:
             if original.running and original.pause is None:
                 stack.enter_context(original.cluster.paused())
-            subprocess.run(["cp", "-a", original.cluster.data, member.cluster.data], check=True)
-        (member.cluster.data / "postmaster.pid").unlink(missing_ok=True)
+            copy_directory(original, member)
         member.cluster.append_conf(f"port = {member.port}")
         member.is_standby = original.is_standby
         return member

@@ -352,8 +352,4 @@ class Horizon(Explorer):
         for session in list(node.sessions):
             if session.in_transaction:
                 self.roll_back(session)
-        with self.world.passing(node) as admin:
-            prepared = admin.run("SELECT gid, database FROM pg_prepared_xacts")
-        for gid, database in prepared:
-            with self.world.passing(node, database) as admin:
-                admin.run(f"COMMIT PREPARED '{gid}'")
+        self.world.commit_prepared(node)

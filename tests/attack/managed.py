@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 
 from hypothesis import strategies as st
@@ -67,13 +67,34 @@ class Rented:
     """Its number, if it may generate."""
     has_moved: bool = False
     """Whether the extension makes its IDs."""
-    sessions: list[Session] = field(default_factory=list)
-    last: dict[Session, int] = field(default_factory=dict)
+
+    def begin_anew(self) -> None:
+        """The next IDs may be below those before."""
+        for session in self.node.sessions:
+            if session.database == self.name:
+                session.last = None
+
+
+class Owner(Administrator):
+    """One who owns databases with the script."""
+
+    def examine(self, node: Node, session: Session) -> None:
+        """The script has no checks."""
+
+    def follow(self, node: Node, database: str, refused: Refused) -> None:
+        if refused.message.startswith((COPIED, NO_NUMBER)):
+            raise Finding("managed", f"{database} has a number: {refused}") from refused
+        if AHEAD in refused.message:
+            self._world.wall.catch_up()
+        else:
+            super().follow(node, database, refused)
 
 
 class Managed(Explorer):
     """Uses of the script, and what happens to its databases. A clock that is set back at the time of a crash is what
     its documents exclude, so stops are those of this class."""
+
+    administrator_type: ClassVar = Owner
 
     def prepare(self) -> None:
         super().prepare()
@@ -102,59 +123,27 @@ class Managed(Explorer):
     def _number(self, rented: Rented, worker: int, settings: dict[str, str] | None = None) -> None:
         """Gives a database a number."""
 
-        def call(session: Session) -> None:
-            session.run(f"SELECT id_gen_managed.configure(worker_id => {worker})")
-
-        self._insist(rented, self._open(rented, settings), call)
+        statement = f"SELECT id_gen_managed.configure(worker_id => {worker})"
+        self.insist(self._open(rented, settings), lambda session: session.run(statement))
         rented.worker = worker
-        rented.last.clear()
+        rented.begin_anew()
 
     def _one(self, which: int) -> Rented:
         able = [each for each in self._rented if each.node.running]
         return pick(able, which)
 
     def _open(self, rented: Rented, settings: dict[str, str] | None = None, role: str = OWNER) -> Session:
-        session = self.world.open(rented.node, rented.name, role, **(settings or {}))
-        rented.sessions.append(session)
-        return session
+        return self.world.open(rented.node, rented.name, role, **(settings or {}))
 
     def _session(self, rented: Rented, which: int) -> Session:
-        rented.sessions = [each for each in rented.sessions if each.is_open]
-        return rented.sessions[which % len(rented.sessions)] if rented.sessions else self._open(rented)
+        found = [each for each in rented.node.sessions if each.database == rented.name and each.is_open]
+        return pick(found, which) if found else self._open(rented)
 
     def _generate(self, rented: Rented, form: str) -> Callable[[Session], None]:
         def call(session: Session) -> None:
-            self._add(rented, session, [value for (value,) in session.run(form)])
+            self.world.add_snowflakes(session, session.values(form))
 
         return call
-
-    def _add(self, rented: Rented, session: Session, ids: list[int]) -> None:
-        ordered = [rented.last[session], *ids] if session in rented.last else ids
-        for before, after in zip(ordered, ordered[1:], strict=False):
-            if after <= before:
-                raise Finding("increasing", f"{session} was given {after} after {before}")
-        rented.last[session] = ids[-1]
-        self.world.ledger.add(ALL, ids, f"{session}")
-
-    def _insist(self, rented: Rented, session: Session, call: Callable[[Session], None]) -> None:
-        """Has a call succeed, by what its hints say."""
-        for _ in range(4):
-            try:
-                call(session)
-                return
-            except Refused as refused:
-                if is_answer(refused):
-                    return
-                self.world.say(f"owner: reads of {rented.name}: {refused}")
-                if refused.message.startswith((COPIED, NO_NUMBER)):
-                    raise Finding("managed", f"{rented.name} has a number: {refused}") from refused
-                if AHEAD in refused.message:
-                    self.world.wall.catch_up()
-                else:
-                    self.administrator.follow(rented.node, rented.name, refused)
-            if not session.is_open:
-                session = self._open(rented)
-        raise Finding("way out", f"{rented.name} still refuses after 3 hints")
 
     # Uses
 
@@ -175,10 +164,9 @@ class Managed(Explorer):
             if end:
                 generator.run(end)
             if end == "ROLLBACK":
-                # The next ones may be below.
-                rented.last.pop(generator, None)
+                generator.last = None
 
-        self._insist(rented, generator, call)
+        self.insist(generator, call)
 
     @use("managed script", settings=SETTING, role=(OWNER, "clerk", "postgres"), form=FORMS)
     def open_session(self, which: int, settings: dict[str, str], role: str, form: str) -> None:
@@ -199,13 +187,11 @@ class Managed(Explorer):
         worker = self.world.unused_worker() if other else rented.worker
         arguments = ", ".join([f"worker_id => {worker}", *([option] if option else [])])
 
-        def call(session: Session) -> None:
-            session.run(f"SELECT id_gen_managed.configure({arguments})")
-
         with self._crowd(rented, beside):
-            self._insist(rented, self._open(rented, settings), call)
+            statement = f"SELECT id_gen_managed.configure({arguments})"
+            self.insist(self._open(rented, settings), lambda session: session.run(statement))
         rented.worker = worker
-        rented.last.clear()
+        rented.begin_anew()
         self._look_at(rented)
 
     @use("managed script", settings=SETTING, beside=BESIDE)
@@ -219,13 +205,10 @@ class Managed(Explorer):
             else "SELECT id_gen_managed.use_extension()"
         )
 
-        def call(session: Session) -> None:
-            session.run(statement)
-
         # A clock that is behind what was generated would have to be waited for.
         self.world.wall.catch_up()
         with self._crowd(rented, beside):
-            self._insist(rented, self._open(rented, settings), call)
+            self.insist(self._open(rented, settings), lambda session: session.run(statement))
         with self.world.passing(rented.node, rented.name) as admin:
             rented.has_moved = admin.value("SELECT target <> 'id_gen_managed' FROM id_gen_managed.installation")
         if not rented.has_moved:
@@ -234,7 +217,7 @@ class Managed(Explorer):
                 self._insist(
                     rented, self._open(rented), lambda session: session.run("DROP EXTENSION IF EXISTS id_gen") and None
                 )
-        rented.last.clear()
+        rented.begin_anew()
         self._look_at(rented)
 
     @action("uninstall", settings=SETTING)
@@ -292,7 +275,7 @@ class Managed(Explorer):
             # The restore of an earlier state is what the documents exclude.
             beside = []
         if way == "template":
-            self._forget(rented)
+            self.world.forget_sessions(node)
             node.cluster.psql(f"CREATE DATABASE {copy.name} OWNER {OWNER} TEMPLATE {rented.name}")
         else:
             with self._crowd(rented, beside):
@@ -317,7 +300,6 @@ class Managed(Explorer):
                 raise Finding("managed", f"a copy is refused otherwise: {refused}") from refused
         if same:
             worker = rented.worker
-            self._forget(rented)
             node.cluster.psql(f"DROP DATABASE {rented.name} WITH (FORCE)")
             self._rented.remove(rented)
             # It begins above the clock; what the original has made may be ahead of one that was set back.
@@ -346,11 +328,8 @@ class Managed(Explorer):
     @action("terminate", how=("terminate", "cancel"), beside=BESIDE)
     def terminate_beside_script(self, which: int, how: str, beside: list[str], delay_ms: int) -> None:
         rented = self._one(which)
-        with self._crowd(rented, beside, delay_ms), self.world.passing(rented.node) as admin:
-            admin.run(
-                f"SELECT pg_{how}_backend(pid) FROM pg_stat_activity"
-                " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-            )
+        with self._crowd(rented, beside, delay_ms):
+            self.world.end_sessions(rented.node, how)
         self._look_at(rented)
 
     @action("clock", seconds=(-0.05, -0.5, -3, -30, 0.5, 3, 900), beside=BESIDE)
@@ -367,13 +346,12 @@ class Managed(Explorer):
         """Clients of a database. Whether a number is changed meanwhile shows in their IDs."""
 
         def generate(form: str) -> Callable[[Session], None]:
-            def call(session: Session) -> None:
-                ids = [value for (value,) in session.run(form)]
-                self.world.ledger.add(ALL, ids, f"{session}")
-
-            return call
+            return lambda session: self._add(session, session.values(form))
 
         return self.crowd(rented.node, [generate(form) for form in forms], delay_ms, rented.name)
+
+    def _add(self, session: Session, ids: list[int]) -> None:
+        self.world.ledger.add(f"the server {session.node.space}", ids, f"{session}")
 
     def _look_at(self, rented: Rented) -> None:
         """It generates, above all that it stores with its number."""
@@ -385,16 +363,11 @@ class Managed(Explorer):
                 " FROM public.snowflake_next() AS n (id)"
             )
             [(made, worker, stored)] = session.run(query)
-            self._add(rented, session, [made])
+            self.world.add_snowflakes(session, [made])
             if worker != (rented.node.worker if rented.has_moved else rented.worker):
                 raise Finding("managed", f"{rented.name} generates as worker {worker}, not {rented.worker}")
 
-        self._insist(rented, self._open(rented), call)
-
-    def _forget(self, rented: Rented) -> None:
-        for session in rented.sessions:
-            session.close()
-        rented.sessions.clear()
+        self.insist(self._open(rented), call)
 
 
 def without_names(written: str) -> str:

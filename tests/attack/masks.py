@@ -43,11 +43,8 @@ class Masks(Explorer):
             versions = self._write_keys(node, [1])
         # Its statements find the functions in the search path.
         settings = {name: value for name, value in settings.items() if name != "search_path"}
-        session = Session(self.world, node, DATABASE, "postgres", settings)
-        try:
+        with self.world.passing(node, DATABASE, **settings) as session:
             self._mask_in(node, session, versions, given, domain)
-        finally:
-            session.close()
 
     def _mask_in(self, node: Node, session: Session, versions: list[int], given: int, domain: str) -> None:
         [(number, back, text, back_again, other, *same)] = session.run(ALL_FORMS, given, domain)

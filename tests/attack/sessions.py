@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from attack.action import action, pick, use
 from attack.explorer import Explorer
 from attack.finding import Finding
-from attack.world import DATABASE, Node, Refused, Session
+from attack.world import DATABASE, Refused, Session
 from harness.server import Server
 
 PARALLEL = "debug_parallel_query" if Server.from_environment().version >= 16 else "force_parallel_mode"
@@ -164,7 +164,7 @@ class Sessions(Explorer):
             self._say(session, how)
             return
         if step == "PREPARE":
-            if len(self._prepared(session.node)) >= MOST_PREPARED:
+            if len(self.world.prepared(session.node)) >= MOST_PREPARED:
                 return
             step = f"PREPARE TRANSACTION '{session.node} {next(self._numbers)}'"
         self._say(session, step)
@@ -172,7 +172,7 @@ class Sessions(Explorer):
     @action("end prepared", how=ENDS)
     def end_prepared(self, which: int, number: int, how: str) -> None:
         node = self.world.node(which)
-        gid, database = pick(self._prepared(node), number)
+        gid, database = pick(self.world.prepared(node), number)
         with self.world.passing(node, database) as admin:
             admin.run(f"{how} PREPARED '{gid}'")
 
@@ -222,17 +222,14 @@ class Sessions(Explorer):
     @use("settings", question=QUESTIONS, chosen=st.lists(SETTING, max_size=3))
     def compare_without_path(self, which: int, question: str, chosen: list[tuple[str, str]]) -> None:
         """A session whose path is empty, as that of a dump or of logical replication, names all schemas itself."""
-        session = Session(self.world, self.world.node(which), DATABASE, "postgres", {**dict(chosen), "search_path": ""})
 
         def call(session: Session) -> None:
             [(made,)] = session.run("INSERT INTO public.item DEFAULT VALUES RETURNING id")
             self.world.add_snowflakes(session, [made])
             self._compare_settings(session, OURS.sub(r"public.\1(", question), [0, 1, 1 << 42, made])
 
-        try:
+        with self.world.passing(self.world.node(which), DATABASE, **dict(chosen) | {"search_path": ""}) as session:
             self.ask(session, call)
-        finally:
-            session.close()
 
     @use("parallel workers", function=("generating_process", "reading_process"), mode=("on", "regress"))
     def call_in_parallel(self, which: int, function: str, mode: str) -> None:
@@ -293,19 +290,14 @@ class Sessions(Explorer):
 
     def _fetch(self, session: Session, name: str, count: int) -> None:
         if count:
-            ids = [value for (value,) in session.run(f"FETCH {count} FROM {name}")]
+            ids = session.values(f"FETCH {count} FROM {name}")
             self.world.ledger.add(f"the server {session.node.space}", ids, f"cursor {name} of {session}")
-
-    def _prepared(self, node: Node) -> list[tuple[str, str]]:
-        with self.world.passing(node) as admin:
-            return admin.run("SELECT gid, database FROM pg_prepared_xacts ORDER BY gid")
 
     def at_the_end(self) -> None:
         for node in self.world.running():
             if not node.is_standby:
-                for gid, database in self._prepared(node):
-                    with suppress(Refused), self.world.passing(node, database) as admin:
-                        admin.run(f"COMMIT PREPARED '{gid}'")
+                with suppress(Refused):
+                    self.world.commit_prepared(node)
         super().at_the_end()
 
 

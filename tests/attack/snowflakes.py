@@ -24,8 +24,7 @@ FORMS = (
 
 def generate(session: Session, form: str) -> None:
     """Generates, and adds what was given."""
-    rows = session.run(form)
-    session.world.add_snowflakes(session, [value for (value,) in rows])
+    session.world.add_snowflakes(session, session.values(form))
 
 
 class Snowflakes(Explorer):
@@ -57,7 +56,7 @@ class Snowflakes(Explorer):
             observed = session.value(query, ahead_ms, worker)
             session.run("SELECT snowflake_observe(%s)", observed)
             other = self.world.idle_session(session.node)
-            [(given,)] = other.run("SELECT snowflake_next()")
+            given = other.value("SELECT snowflake_next()")
             self.world.add_snowflakes(other, [given])
             if given <= observed:
                 raise Finding("causal order", f"{other} was given {given}, after {session} observed {observed}")
@@ -73,7 +72,7 @@ class Snowflakes(Explorer):
 
             def call(session: Session) -> None:
                 highest = session.node.highest
-                [(given,)] = session.run("SELECT snowflake_next()")
+                given = session.value("SELECT snowflake_next()")
                 self.world.add_snowflakes(session, [given])
                 if session.node.in_order and given <= highest:
                     raise Finding("strict order", f"{session} was given {given}, after {highest}")
@@ -86,13 +85,11 @@ class Snowflakes(Explorer):
 
     @client("UUIDs")
     def insert_token(self, session: Session) -> None:
-        rows = session.run("INSERT INTO token DEFAULT VALUES RETURNING id")
-        self.world.ledger.add("UUIDs", [value for (value,) in rows], str(session))
+        self.world.ledger.add("UUIDs", session.values("INSERT INTO token DEFAULT VALUES RETURNING id"), str(session))
 
     def _uuids(self, session: Session, count: int, ordered: bool) -> None:
         function = "uuidv7_ordered" if ordered else "public.uuidv7"
-        rows = session.run(f"SELECT {function}() FROM generate_series(1, {count})")
-        values = [value for (value,) in rows]
+        values = session.values(f"SELECT {function}() FROM generate_series(1, {count})")
         if values != sorted(values):
             raise Finding("increasing", f"UUIDs of {session} decrease: {values}")
         self.world.ledger.add("UUIDs", values, str(session))
@@ -105,11 +102,10 @@ class Snowflakes(Explorer):
     def generate_and_decode(self, session: Session) -> None:
         """What is generated now tells its server's worker ID, and has one time however it is asked for."""
         worker = session.node.worker
-        rows = session.run(
+        [(snowflake, found, same)] = session.run(
             "SELECT id, (snowflake_parse(id)).worker_id, careless_time(id) = snowflake_timestamp(id)"
             " FROM snowflake_next() id"
         )
-        [(snowflake, found, same)] = rows
         self.world.add_snowflakes(session, [snowflake])
         if not same:
             raise Finding("decoding", f"{snowflake} has two times on {session.node}")

@@ -96,16 +96,9 @@ class Surroundings(Snowflakes):
 
     @action("terminate", how=("terminate", "cancel"))
     def terminate(self, which: int, how: str, beside: list[str], delay_ms: int) -> None:
-        """An administrator ends or cancels what sessions do."""
         node = self.world.node(which)
-        with (
-            self.crowd(node, beside, delay_ms),
-            self.world.passing(node) as admin,
-        ):
-            admin.run(
-                f"SELECT pg_{how}_backend(pid) FROM pg_stat_activity"
-                " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-            )
+        with self.crowd(node, beside, delay_ms):
+            self.world.end_sessions(node, how)
 
     @action("reload", setting=SETTINGS)
     def reload(self, which: int, setting: tuple[str, str], beside: list[str], delay_ms: int) -> None:

@@ -8,8 +8,8 @@ clock of all machines, kills what it likes) are accidents, which the product mus
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -185,8 +185,12 @@ class Session:
         self.world.say(f"{self.name}: {sql} {parameters or ''} -> {_short(rows)}")
         return rows
 
+    def values(self, sql: str, *parameters: Value) -> list[Value]:
+        """Those of the first column."""
+        return [row[0] for row in self.run(sql, *parameters)]
+
     def value(self, sql: str, *parameters: Value) -> Value:
-        return self.run(sql, *parameters)[0][0]
+        return self.values(sql, *parameters)[0]
 
     @property
     def pid(self) -> int:
@@ -205,6 +209,12 @@ class Session:
             self.connection.close()
         if self in self.node.sessions:
             self.node.sessions.remove(self)
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
 
 
 class World:
@@ -246,12 +256,11 @@ class World:
         node.cluster.init()
         return node
 
-    def clone_of(self, original: Node, *, in_place: bool = False) -> Node:
-        """A copy of the files, as they are, not started yet; `in_place` leaves a running original no pause."""
+    def clone_of(self, original: Node) -> Node:
+        """A copy of the files, as they are, not started yet."""
         node = self._add(Cluster("attack", conf="", clock=self.wall.new()), original.worker, original)
-        with original.cluster.paused() if original.running else _nothing():
-            subprocess.run(["cp", "-a", original.cluster.data, node.cluster.data], check=True)
-        (node.cluster.data / "postmaster.pid").unlink(missing_ok=True)
+        with original.cluster.paused() if original.running else nullcontext():
+            copy_directory(original, node)
         return node
 
     def _add(self, cluster: Cluster, worker: int | None, original: Node | None = None) -> Node:
@@ -338,14 +347,27 @@ class World:
         for session in list(node.sessions):
             session.close()
 
-    @contextmanager
-    def passing(self, node: Node, database: str | None = None, role: str = "postgres") -> Iterator[Session]:
-        """A session for the time of the block, a superuser's where nobody else is named."""
-        session = Session(self, node, database or node.databases[0], role, {})
-        try:
-            yield session
-        finally:
-            session.close()
+    def passing(self, node: Node, database: str | None = None, role: str = "postgres", **settings: str) -> Session:
+        """A session for the time of a `with` block, a superuser's where nobody else is named."""
+        return Session(self, node, database or node.databases[0], role, settings)
+
+    def end_sessions(self, node: Node, how: str) -> None:
+        """An administrator ends or cancels what sessions do."""
+        with self.passing(node) as admin:
+            admin.run(
+                f"SELECT pg_{how}_backend(pid) FROM pg_stat_activity"
+                " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            )
+
+    def prepared(self, node: Node) -> list[tuple[str, str]]:
+        """Transactions that are prepared, and their databases."""
+        with self.passing(node) as admin:
+            return admin.run("SELECT gid, database FROM pg_prepared_xacts ORDER BY gid")
+
+    def commit_prepared(self, node: Node) -> None:
+        for gid, database in self.prepared(node):
+            with self.passing(node, database) as admin:
+                admin.run(f"COMMIT PREPARED '{gid}'")
 
     # Oracles that need nothing but the world
 
@@ -387,9 +409,9 @@ class World:
             node.cluster.destroy()
 
 
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
+def copy_directory(original: Node, copy: Node) -> None:
+    subprocess.run(["cp", "-a", original.cluster.data, copy.cluster.data], check=True)
+    (copy.cluster.data / "postmaster.pid").unlink(missing_ok=True)
 
 
 def _escaped(value: str) -> str:
