@@ -5,11 +5,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import count
+from typing import ClassVar
 
 from hypothesis import strategies as st
 
 from attack.action import action, pick, use
-from attack.administrator import is_answer
+from attack.administrator import Administrator, is_answer
 from attack.dumps import Dump, comparable, first_difference
 from attack.explorer import Explorer
 from attack.finding import Finding
@@ -19,8 +20,6 @@ from harness.cluster import SqlError
 from harness.managed import OWNER, SCRIPT
 
 MOST = 3
-# No two databases have one number, so no two snowflakes are the same.
-ALL = "databases with the script"
 COPIED = "this database is a copy"
 NO_NUMBER = "this database has no worker number"
 AHEAD = "snowflakes of this database are ahead of the clock"
@@ -128,9 +127,9 @@ class Managed(Explorer):
         rented.worker = worker
         rented.begin_anew()
 
-    def _one(self, which: int) -> Rented:
-        able = [each for each in self._rented if each.node.running]
-        return pick(able, which)
+    def _one(self, which: int, *, has_moved: bool = True) -> Rented:
+        """One of the databases, also of those that have moved. No two have one number, so no two IDs are the same."""
+        return pick([each for each in self._rented if has_moved or not each.has_moved], which)
 
     def _open(self, rented: Rented, settings: dict[str, str] | None = None, role: str = OWNER) -> Session:
         return self.world.open(rented.node, rented.name, role, **(settings or {}))
@@ -172,8 +171,7 @@ class Managed(Explorer):
     def open_session(self, which: int, settings: dict[str, str], role: str, form: str) -> None:
         """A session with settings and of a role of its own."""
         rented = self._one(which)
-        self._insist(
-            rented,
+        self.insist(
             self._open(rented, settings, role),
             self._generate(rented, FORMS[0] if role == "clerk" and "INSERT" in form else form),
         )
@@ -181,9 +179,7 @@ class Managed(Explorer):
     @use("managed script", settings=SETTING, option=OPTIONS, beside=BESIDE)
     def configure(self, which: int, settings: dict[str, str], option: str, other: bool, beside: list[str]) -> None:
         """Another number, or the same, beside clients."""
-        rented = self._one(which)
-        if rented.has_moved:
-            return
+        rented = self._one(which, has_moved=False)
         worker = self.world.unused_worker() if other else rented.worker
         arguments = ", ".join([f"worker_id => {worker}", *([option] if option else [])])
 
@@ -214,18 +210,14 @@ class Managed(Explorer):
         if not rented.has_moved:
             rented.worker = worker
             if back:
-                self._insist(
-                    rented, self._open(rented), lambda session: session.run("DROP EXTENSION IF EXISTS id_gen") and None
-                )
+                self.insist(self._open(rented), lambda session: session.run("DROP EXTENSION IF EXISTS id_gen"))
         rented.begin_anew()
         self._look_at(rented)
 
     @action("uninstall", settings=SETTING)
     def uninstall(self, which: int, settings: dict[str, str]) -> None:
         """Refused while a table needs it; then it goes, and comes again, with another number."""
-        rented = self._one(which)
-        if rented.has_moved:
-            return
+        rented = self._one(which, has_moved=False)
         session = self._open(rented, settings)
         try:
             session.run("SELECT id_gen_managed.uninstall()")
@@ -252,9 +244,7 @@ class Managed(Explorer):
     @action("script again", beside=BESIDE)
     def update(self, which: int, beside: list[str]) -> None:
         """The script is run again, as an update does."""
-        rented = self._one(which)
-        if rented.has_moved:
-            return
+        rented = self._one(which, has_moved=False)
         with self._crowd(rented, beside):
             self._run_script(rented)
         self._look_at(rented)
@@ -266,10 +256,8 @@ class Managed(Explorer):
             beside=BESIDE)  # fmt: skip
     def copy(self, which: int, way: str, settings: dict[str, str], same: bool, role: str, beside: list[str]) -> None:
         """A dump that is restored, or a copy by template: it refuses to generate until it has a number."""
-        rented = self._one(which)
+        rented = self._one(which, has_moved=False)
         node = rented.node
-        if rented.has_moved:
-            return
         copy = Rented(node, f"rented_{next(self._names)}")
         if same:
             # The restore of an earlier state is what the documents exclude.
@@ -285,10 +273,7 @@ class Managed(Explorer):
                 dump.restore(node, copy.name)
             except SqlError as error:
                 raise Finding("dump", f"a dump of {rented.name} is not restored: {error}") from error
-            before, after = (
-                without_names(dump.text),
-                without_names(Dump(node, copy.name, "plain" if way == "plain" else "custom").text),
-            )
+            before, after = without_names(dump.text), without_names(Dump(node, copy.name, way).text)
             if before != after:
                 raise Finding("dump", f"{copy.name} is another database:\n{first_difference(before, after)}")
         session = self._open(copy, settings, role)
