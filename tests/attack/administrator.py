@@ -104,7 +104,7 @@ class Administrator:
                 if any(row[0] not in NOT_ILL or row == HIDDEN for row in found):
                     return
                 try:
-                    self._world.add_snowflakes(other, [other.value("SELECT snowflake_next()")])
+                    other.generate()
                     return
                 except Refused as own:
                     if is_answer(own):

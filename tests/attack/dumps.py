@@ -226,10 +226,8 @@ class Dumps(Snowflakes):
         """A session and an insert that find the extension where it is now."""
 
         def call(session: Session) -> None:
-            session.world.add_snowflakes(session, [session.value(f"SELECT {schema}.snowflake_next()")])
-            session.world.add_snowflakes(
-                session, [session.value("INSERT INTO public.item DEFAULT VALUES RETURNING id")]
-            )
+            session.generate(f"SELECT {schema}.snowflake_next()")
+            session.generate("INSERT INTO public.item DEFAULT VALUES RETURNING id")
 
         # Hints name functions without their schema.
         with self.world.passing(node, database, search_path=f"{schema}, public") as session:
@@ -254,7 +252,7 @@ class Dumps(Snowflakes):
 
         def call(session: Session) -> None:
             try:
-                made = session.value("INSERT INTO item DEFAULT VALUES RETURNING id")
+                session.generate("INSERT INTO item DEFAULT VALUES RETURNING id")
             except Refused as refused:
                 if refused.sqlstate != "42501" or is_allowed:
                     # A refusal for want of privileges would count as an answer.
@@ -262,7 +260,6 @@ class Dumps(Snowflakes):
                         raise Finding("privileges", f"after {statements}: {refused}") from refused
                     raise
                 return
-            session.world.add_snowflakes(session, [made])
             if not is_allowed:
                 raise Finding("privileges", f"the clerk inserts after {statements}")
 
@@ -291,8 +288,7 @@ class Dumps(Snowflakes):
             self._try_to_set(session, f"SELECT set_config('{parameter}', '{value}', false)")
 
         def call(session: Session) -> None:
-            [(made, worker)] = session.run("SELECT id, (snowflake_parse(id)).worker_id FROM snowflake_next() id")
-            session.world.add_snowflakes(session, [made])
+            [(_, worker)] = session.generate("SELECT id, (snowflake_parse(id)).worker_id FROM snowflake_next() id")
             if node.worker is not None and worker != node.worker:
                 raise Finding("settings", f"the clerk has worker ID {worker} on {node}, not {node.worker}")
 

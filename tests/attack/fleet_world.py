@@ -425,7 +425,12 @@ def _continue(pid: int) -> None:
 
 def snowflakes(sql: str) -> Call:
     def call(session: Session) -> None:
-        session.world.add_snowflakes(session, [value for (value,) in _rows(session, sql)])
+        try:
+            session.generate(sql)
+        except Refused as refused:
+            if refused.sqlstate == UNIQUE_VIOLATION:
+                raise Finding("unique", f"{session}: {refused}") from refused
+            raise
 
     return call
 
@@ -435,27 +440,18 @@ def ids_of_shard(shard: int, number: int) -> Call:
         world = session.world
         assert isinstance(world, FleetWorld)
         top = world.top_of_shard(shard)
-        rows = session.run(f"SELECT snowflake_next({shard}) FROM generate_series(1, {number})")
-        world.add_ids_of_shard(session, shard, [value for (value,) in rows], top)
+        ids = session.values(f"SELECT snowflake_next({shard}) FROM generate_series(1, {number})")
+        world.add_ids_of_shard(session, shard, ids, top)
 
     return call
 
 
 def tickets(number: int) -> Call:
     def call(session: Session) -> None:
-        rows = session.run(f"SELECT ticket_next('{TICKET}') FROM generate_series(1, {number})")
-        session.world.ledger.add(TICKETS, [value for (value,) in rows], f"{session}")
+        numbers = session.values(f"SELECT ticket_next('{TICKET}') FROM generate_series(1, {number})")
+        session.world.ledger.add(TICKETS, numbers, f"{session}")
 
     return call
-
-
-def _rows(session: Session, sql: str) -> list[tuple[int]]:
-    try:
-        return session.run(sql)
-    except Refused as refused:
-        if refused.sqlstate == UNIQUE_VIOLATION:
-            raise Finding("unique", f"{session}: {refused}") from refused
-        raise
 
 
 class FleetAdministrator(Administrator):

@@ -138,12 +138,6 @@ class Managed(Explorer):
         found = [each for each in rented.node.sessions if each.database == rented.name and each.is_open]
         return pick(found, which) if found else self._open(rented)
 
-    def _generate(self, rented: Rented, form: str) -> Callable[[Session], None]:
-        def call(session: Session) -> None:
-            self.world.add_snowflakes(session, session.values(form))
-
-        return call
-
     # Uses
 
     @use("managed script", form=FORMS, end=("", "COMMIT", "ROLLBACK"))
@@ -155,7 +149,7 @@ class Managed(Explorer):
             if end:
                 generator.run("BEGIN")
             try:
-                self._generate(rented, form)(generator)
+                generator.generate(form)
             except Refused:
                 if end and generator.is_open:
                     generator.run("ROLLBACK")
@@ -171,10 +165,8 @@ class Managed(Explorer):
     def open_session(self, which: int, settings: dict[str, str], role: str, form: str) -> None:
         """A session with settings and of a role of its own."""
         rented = self._one(which)
-        self.insist(
-            self._open(rented, settings, role),
-            self._generate(rented, FORMS[0] if role == "clerk" and "INSERT" in form else form),
-        )
+        form = FORMS[0] if role == "clerk" and "INSERT" in form else form
+        self.insist(self._open(rented, settings, role), lambda session: session.generate(form))
 
     @use("managed script", settings=SETTING, option=OPTIONS, beside=BESIDE)
     def configure(self, which: int, settings: dict[str, str], option: str, other: bool, beside: list[str]) -> None:
@@ -339,16 +331,11 @@ class Managed(Explorer):
         self.world.ledger.add(f"the server {session.node.space}", ids, f"{session}")
 
     def _look_at(self, rented: Rented) -> None:
-        """It generates, above all that it stores with its number."""
+        """It generates, with its number."""
 
         def call(session: Session) -> None:
-            query = (
-                "SELECT id, (public.snowflake_parse(id)).worker_id, (SELECT max(id) FROM public.customer c WHERE"
-                " (public.snowflake_parse(c.id)).worker_id = (public.snowflake_parse(n.id)).worker_id)"
-                " FROM public.snowflake_next() AS n (id)"
-            )
-            [(made, worker, stored)] = session.run(query)
-            self.world.add_snowflakes(session, [made])
+            query = "SELECT id, (public.snowflake_parse(id)).worker_id FROM public.snowflake_next() AS n (id)"
+            [(_, worker)] = session.generate(query)
             if worker != (rented.node.worker if rented.has_moved else rented.worker):
                 raise Finding("managed", f"{rented.name} generates as worker {worker}, not {rented.worker}")
 

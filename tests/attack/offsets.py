@@ -74,7 +74,7 @@ class Offsets(Explorer):
     def _take(self, form: str) -> Callable[[Session], None]:
         def call(session: Session) -> None:
             try:
-                numbers = [value for (value,) in session.run(form)]
+                numbers = session.values(form)
             except Refused as refused:
                 growth = self._growth
                 number = int(session.database.removeprefix("part_"))

@@ -207,25 +207,18 @@ class Sessions(Explorer):
     def compare(self, which: int, question: str) -> None:
         """An answer does not depend on the settings of who asks."""
         session = self.world.session(which)
-        ids: list[int] = []
-
-        def generate(session: Session) -> None:
-            ids.append(session.value("SELECT snowflake_next()"))
-            self.world.add_snowflakes(session, ids)
-
         with self.world.passing(session.node, session.database) as plain:
-            self.insist(plain, generate)
-        if not ids:
-            return
-        self.ask(session, lambda session: self._compare_settings(session, question, [0, 1, 1 << 42, *ids]))
+            made = self.insist(plain, Session.generate)
+        if made:
+            ids = [0, 1, 1 << 42, made[0][0]]
+            self.ask(session, lambda session: self._compare_settings(session, question, ids))
 
     @use("settings", question=QUESTIONS, chosen=st.lists(SETTING, max_size=3))
     def compare_without_path(self, which: int, question: str, chosen: list[tuple[str, str]]) -> None:
         """A session whose path is empty, as that of a dump or of logical replication, names all schemas itself."""
 
         def call(session: Session) -> None:
-            [(made,)] = session.run("INSERT INTO public.item DEFAULT VALUES RETURNING id")
-            self.world.add_snowflakes(session, [made])
+            [(made,)] = session.generate("INSERT INTO public.item DEFAULT VALUES RETURNING id")
             self._compare_settings(session, OURS.sub(r"public.\1(", question), [0, 1, 1 << 42, made])
 
         with self.world.passing(self.world.node(which), DATABASE, **dict(chosen) | {"search_path": ""}) as session:

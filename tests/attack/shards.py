@@ -169,7 +169,7 @@ class Shards(Explorer):
         def call(session: Session) -> None:
             before, owner = max(shard.above, self._largest_of(shard), observed), self._owner(shard)
             try:
-                rows = session.run(form.format(number=shard.number))
+                ids = session.values(form.format(number=shard.number))
             except Refused as refused:
                 if NOT_HERE not in refused.message and "no room" not in refused.message:
                     raise
@@ -178,7 +178,6 @@ class Shards(Explorer):
                 if session.in_transaction:
                     raise
                 return
-            ids = [value for (value,) in rows]
             if session.node not in (owner, shard.leaving):
                 raise Finding("shards", f"{session.node} made {ids[:3]} of shard {shard.number}, which {owner} has")
             if ids != sorted(ids) or ids[0] <= before:

@@ -22,29 +22,24 @@ FORMS = (
 )
 
 
-def generate(session: Session, form: str) -> None:
-    """Generates, and adds what was given."""
-    session.world.add_snowflakes(session, session.values(form))
-
-
 class Snowflakes(Explorer):
     """Uses of snowflakes and UUIDs."""
 
     @use("snowflakes", form=FORMS)
     def generate(self, which: int, form: str) -> None:
-        self.ask(self.world.session(which), lambda session: generate(session, form))
+        self.ask(self.world.session(which), lambda session: session.generate(form))
 
     @client("snowflakes")
     def insert_item(self, session: Session) -> None:
-        generate(session, "INSERT INTO item DEFAULT VALUES RETURNING id")
+        session.generate("INSERT INTO item DEFAULT VALUES RETURNING id")
 
     @client("arrays")
     def array(self, session: Session) -> None:
-        generate(session, "SELECT unnest(snowflake_next_array(1000))")
+        session.generate("SELECT unnest(snowflake_next_array(1000))")
 
     @client("bulk")
     def insert_many(self, session: Session) -> None:
-        generate(session, "INSERT INTO item SELECT FROM generate_series(1, 1500) RETURNING id")
+        session.generate("INSERT INTO item SELECT FROM generate_series(1, 1500) RETURNING id")
 
     @use("causal order", ahead_ms=(1, 1000, 4000, 60000), worker=st.integers(0, 3))
     def observe(self, which: int, ahead_ms: int, worker: int) -> None:
@@ -56,8 +51,7 @@ class Snowflakes(Explorer):
             observed = session.value(query, ahead_ms, worker)
             session.run("SELECT snowflake_observe(%s)", observed)
             other = self.world.idle_session(session.node)
-            given = other.value("SELECT snowflake_next()")
-            self.world.add_snowflakes(other, [given])
+            [(given,)] = other.generate()
             if given <= observed:
                 raise Finding("causal order", f"{other} was given {given}, after {session} observed {observed}")
 
@@ -72,8 +66,7 @@ class Snowflakes(Explorer):
 
             def call(session: Session) -> None:
                 highest = session.node.highest
-                given = session.value("SELECT snowflake_next()")
-                self.world.add_snowflakes(session, [given])
+                [(given,)] = session.generate()
                 if session.node.in_order and given <= highest:
                     raise Finding("strict order", f"{session} was given {given}, after {highest}")
 
@@ -102,11 +95,10 @@ class Snowflakes(Explorer):
     def generate_and_decode(self, session: Session) -> None:
         """What is generated now tells its server's worker ID, and has one time however it is asked for."""
         worker = session.node.worker
-        [(snowflake, found, same)] = session.run(
+        [(snowflake, found, same)] = session.generate(
             "SELECT id, (snowflake_parse(id)).worker_id, careless_time(id) = snowflake_timestamp(id)"
             " FROM snowflake_next() id"
         )
-        self.world.add_snowflakes(session, [snowflake])
         if not same:
             raise Finding("decoding", f"{snowflake} has two times on {session.node}")
         if worker is not None and worker == session.node.worker and worker != found:
@@ -120,8 +112,7 @@ class Snowflakes(Explorer):
             self.insist(self.world.open(node, database), self._look_at_first_id)
 
     def _look_at_first_id(self, session: Session) -> None:
-        first = session.value("SELECT snowflake_next()")
-        self.world.add_snowflakes(session, [first])
+        [(first,)] = session.generate()
         try:
             stored = session.value(
                 "SELECT max(id) FROM item WHERE (snowflake_parse(id)).worker_id ="

@@ -197,8 +197,7 @@ class Surroundings(Snowflakes):
         node.highest = 0
 
         def call(session: Session) -> None:
-            given, least = session.run("SELECT snowflake_next(), snowflake_min(%s)", above)[0]
-            self.world.add_snowflakes(session, [given])
+            [(given, least)] = session.generate("SELECT snowflake_next(), snowflake_min(%s)", above)
             if given <= least:
                 raise Finding("reset", f"{node} gives {given}, although it was to start above {least}")
 

@@ -192,6 +192,12 @@ class Session:
     def value(self, sql: str, *parameters: Value) -> Value:
         return self.values(sql, *parameters)[0]
 
+    def generate(self, sql: str = "SELECT snowflake_next()", *parameters: Value) -> list[tuple[Value, ...]]:
+        """The rows of a statement whose first column is of new snowflakes, in their order."""
+        rows = self.run(sql, *parameters)
+        self.world.add_snowflakes(self, [row[0] for row in rows])
+        return rows
+
     @property
     def pid(self) -> int:
         return self.connection.info.backend_pid
