@@ -25,6 +25,7 @@ from attack.fleet_world import (
     FleetWorld,
     Member,
     ids_of_shard,
+    run,
     snowflakes,
     tickets,
 )
@@ -107,7 +108,8 @@ class Fleet(Explorer):
                 self.world.resume(member)
 
     def end_step(self) -> None:
-        self.world.look_at_clients()
+        for client in self.world.clients.values():
+            client.judge()
         if any(client.is_alive() for client in self.world.clients.values()):
             self._note_uses()
         super().end_step()
@@ -162,9 +164,6 @@ class Fleet(Explorer):
         except Refused:
             return False
         return True
-
-    def _holds(self, member: Member) -> bool:
-        return member.cluster.psql("SELECT state = 'holding' FROM id_gen_stat_fleet", DATABASE) == "t"
 
     def _some(self, which: int) -> Member:
         return pick(self.world.members, which)
@@ -265,7 +264,7 @@ class Fleet(Explorer):
     @action("base backup", when=_room)
     def start_base_backup(self, which: int, goes: bool) -> None:
         original = self.world.able(which)
-        copy = self.world.base_backup_of(original)
+        copy = self.world.copy_of(original)
         if goes:
             self.world.retire(original)
         self.world.start(copy)
@@ -277,7 +276,7 @@ class Fleet(Explorer):
         original = self._some(which)
         if original.has_left:
             return
-        copy = self.world.directory_copy_of(original)
+        copy = self.world.clone_of(original)
         if not original.running and first == "original":
             self.world.start(original)
         self.world.start(copy)
@@ -286,7 +285,13 @@ class Fleet(Explorer):
     @action("standby", when=_room)
     def start_standby(self, which: int) -> None:
         primary = self.world.able(which)
-        self.world.start(self.world.base_backup_of(primary, standby=True))
+        self.world.start(self.world.copy_of(primary, standby=True))
+
+    @action("cut off")
+    def cut_off(self, which: int) -> None:
+        """A standby gets nothing more from its primary, which goes on."""
+        standby = pick([each for each in self.world.running() if each.is_standby], which)
+        self.world.cut_off(standby)
 
     @action("promotion")
     def promote(self, which: int) -> None:
@@ -332,8 +337,7 @@ class Fleet(Explorer):
         world.put_clock_right(member)
         world.stop(member, "fast")
         if ahead > 0 and number:
-            lower = f"SELECT id_gen_fleet_lower(worker => {number})"
-            self.insist(world.idle_session(other), lambda session: _lower(session, lower))
+            self.insist(world.idle_session(other), run(f"SELECT id_gen_fleet_lower(worker => {number})"))
             world.accept_repeated(int(number), time.time() * 1000 + 1000)
         world.start(member)
         if ahead > 0:
@@ -355,7 +359,7 @@ class Fleet(Explorer):
         member = world.able(which)
         world.end_client(member)
         for shard in SHARDS:
-            self._ask(member, lambda session, shard=shard: session.run(f"SELECT id_gen_shard_release({shard})"))
+            self._ask(member, run(f"SELECT id_gen_shard_release({shard})"))
         member.has_left = True
         self._type(
             member,
@@ -393,14 +397,9 @@ class Fleet(Explorer):
     def release_number(self, which: int, whose: int) -> None:
         """Whether its server is gone or not."""
 
-        def call(session: Session) -> None:
-            session.run(
-                "SELECT id_gen_fleet_release(worker_id) FROM "
-                "(SELECT worker_id FROM id_gen_fleet() WHERE state = 'held' ORDER BY 1 "
-                f"OFFSET {whose % 4} LIMIT 1) held"
-            )
-
-        self._ask(self.world.able(which), call)
+        held = "SELECT worker_id FROM id_gen_fleet() WHERE state = 'held' ORDER BY 1"
+        release = f"SELECT id_gen_fleet_release(worker_id) FROM ({held} OFFSET {whose % 4} LIMIT 1) held"
+        self._ask(self.world.able(which), run(release))
 
     @action("take shard", shard=SHARD)
     def take_shard(self, which: int, shard: int, insists: bool) -> None:
@@ -412,7 +411,7 @@ class Fleet(Explorer):
 
     @action("release shard", shard=SHARD)
     def release_shard(self, which: int, shard: int) -> None:
-        self._ask(self.world.able(which), lambda session: session.run(f"SELECT id_gen_shard_release({shard})"))
+        self._ask(self.world.able(which), run(f"SELECT id_gen_shard_release({shard})"))
 
     @action("move shard", shard=SHARD)
     def move_shard(self, which: int, to: int, shard: int) -> None:
@@ -420,16 +419,12 @@ class Fleet(Explorer):
         self._move(which, to, shard)
 
     def _move(self, which: int, to: int, shard: int) -> None:
-        self._ask(self.world.able(which), lambda session: session.run(f"SELECT id_gen_shard_release({shard})"))
+        self._ask(self.world.able(which), run(f"SELECT id_gen_shard_release({shard})"))
         self._ask(self.world.able(to), _take(shard))
 
     @action("set ticket")
     def set_ticket(self, which: int, discards: bool) -> None:
-        member = self.world.able(which)
-        if discards:
-            self._ask(member, lambda session: session.run(f"SELECT ticket_discard('{TICKET}')"))
-        else:
-            self._ask(member, lambda session: session.run(f"SELECT ticket_share('{TICKET}')"))
+        self._ask(self.world.able(which), run(f"SELECT ticket_{'discard' if discards else 'share'}('{TICKET}')"))
 
     # The registry
 
@@ -503,7 +498,7 @@ class Fleet(Explorer):
         teller = world.able(0)
         if anew:
             self.insist(world.idle_session(teller), _create(world))
-        self.insist(world.idle_session(teller), lambda session: session.run("SELECT id_gen_fleet_restored()"))
+        self.insist(world.idle_session(teller), run("SELECT id_gen_fleet_restored()"))
         world.say(f"the fleet was told after {time.monotonic() - began:.1f} s")
         for member, heard in known.items():
             # Renewed, or found to be lost.
@@ -540,15 +535,11 @@ class Fleet(Explorer):
     @action("said restored", when=lambda self: not self.world.clocks_were_wrong)
     def say_restored(self, which: int) -> None:
         """Although it was not."""
-        self._ask(self.world.able(which), lambda session: session.run("SELECT id_gen_fleet_restored()"))
+        self._ask(self.world.able(which), run("SELECT id_gen_fleet_restored()"))
 
 
 def _take(shard: int) -> Call:
-    return lambda session: session.run(f"SELECT id_gen_shard_take({shard})")
-
-
-def _lower(session: Session, statement: str) -> None:
-    session.run(statement)
+    return run(f"SELECT id_gen_shard_take({shard})")
 
 
 def _create(world: FleetWorld) -> Call:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import psycopg
 
@@ -27,7 +27,7 @@ from attack.administrator import Administrator
 from attack.administrator import is_answer as is_answer_of_server
 from attack.finding import Finding
 from attack.registry import PASSWORD, Registry
-from attack.world import CONF, DATABASE, HANG_SECONDS, SCHEMA, Node, Refused, Session, World, copy_directory
+from attack.world import CONF, DATABASE, SCHEMA, Client, Node, Refused, Session, World
 from harness.clock import FakeClock
 from harness.cluster import Cluster, SqlError
 
@@ -72,7 +72,7 @@ def time_of(snowflake: int) -> int:
     return (snowflake >> TIME_SHIFT) + EPOCH_MS
 
 
-Call = Callable[[Session], None]
+Call = Callable[[Session], object]
 
 
 def is_answer(refused: Refused) -> bool:
@@ -88,8 +88,6 @@ class Member(Node):
     clock_ahead: float = 0.0
     port: int = 0
     pause: ExitStack | None = None
-    stands_still: bool = False
-    """The whole server, or a session: nobody is to be answered."""
     paused_steps: int = 0
     clock_was_ahead: bool = False
     has_left: bool = False
@@ -103,48 +101,6 @@ class Member(Node):
     @property
     def is_member(self) -> bool:
         return self.able and not self.has_left
-
-
-class Client(threading.Thread):
-    """A client that uses whatever a server offers, again and again, whatever becomes of it."""
-
-    def __init__(self, world: "FleetWorld", member: Member) -> None:
-        super().__init__(daemon=True)
-        self.world, self.member = world, member
-        self.problem: BaseException | None = None
-        self._ended = threading.Event()
-
-    def run(self) -> None:
-        session: Session | None = None
-        try:
-            for turn in count():
-                if self._ended.wait(0.01):
-                    break
-                try:
-                    if session is None or not session.is_open:
-                        session = Session(self.world, self.member, DATABASE, "postgres", {})
-                    calls = self.world.calls(self.member)
-                    calls[turn % len(calls)](session)
-                except Refused as refused:
-                    if refused.is_end and session:
-                        session.close()
-                    self._ended.wait(0.03)
-                except psycopg.Error:
-                    # The server takes no connections.
-                    self._ended.wait(0.05)
-        except BaseException as problem:  # noqa: BLE001, the main thread raises it
-            self.problem = problem
-        finally:
-            if session:
-                session.close()
-
-    def end(self) -> None:
-        self._ended.set()
-        self.join(HANG_SECONDS + 5)
-        if self.is_alive():
-            raise Finding("hang", f"a client of {self.member} is not answered")
-        if self.problem:
-            raise self.problem
 
 
 class FleetWorld(World):
@@ -183,45 +139,27 @@ class FleetWorld(World):
     def new_member(self) -> Member:
         """A server that joins by its settings alone."""
         own = f"id_gen.fleet = '{self.fleet}'\nid_gen.worker_ids = '{self.worker_ids}'\n"
-        member = self._member(conf=f"{CONF}{FLEET_CONF}{self.registry.conf}{own}")
-        self.begin(member)
-        member.cluster.psql(f"CREATE ROLE clerk LOGIN; CREATE DATABASE {DATABASE}")
-        member.cluster.psql(FLEET_SCHEMA, DATABASE)
-        return member
+        member = self._add(None, conf=f"{CONF}{FLEET_CONF}{self.registry.conf}{own}")
+        self.begin(member, FLEET_SCHEMA)
+        return member  # type: ignore[return-value]
 
     def create_fleet(self, member: Member) -> None:
         """Also its first member, which has looked for it in vain and would do so again only in seconds."""
         member.cluster.psql(f"SELECT id_gen_fleet_create('{self.waiting}', {TERMS})", DATABASE)
         member.cluster.restart()
 
-    def base_backup_of(self, original: Member, *, standby: bool = False) -> Member:
-        """A base backup, not started yet."""
-        role = {"standby_of": original.cluster} if standby else {"copy_of": original.cluster}
-        member = self._member(original, **role)
-        member.is_standby = standby
-        member.cluster.init()
+    def clone_of(self, original: Node) -> Node:
+        """A copy of the files, with a port of its own."""
+        member = super().clone_of(original)
+        member.cluster.append_conf(f"port = {member.port}")  # type: ignore[attr-defined]
         return member
 
-    def directory_copy_of(self, original: Member) -> Member:
-        """A copy of the files, as they are, not started yet."""
-        member = self._member(original)
-        with ExitStack() as stack:
-            if original.running and original.pause is None:
-                stack.enter_context(original.cluster.paused())
-            copy_directory(original, member)
-        member.cluster.append_conf(f"port = {member.port}")
-        member.is_standby = original.is_standby
-        return member
-
-    def _member(self, original: Member | None = None, **options: object) -> Member:
+    def _new(self, name: str, worker: int | None, original: Node | None, options: dict[str, Any]) -> Node:
+        # What the original has reserved is in the copy.
+        clock_was_ahead = isinstance(original, Member) and original.clock_was_ahead
         port, clock = next(self._ports), FakeClock()
         cluster = Cluster("attack", clock=clock, port=port, **options)
-        member = Member(next(self._names), cluster, None, IDS, clock=clock, port=port)
-        if original is not None:
-            # What it has reserved is in the copy.
-            member.clock_was_ahead = original.clock_was_ahead
-        self.nodes.append(member)
-        return member
+        return Member(name, cluster, None, IDS, clock=clock, port=port, clock_was_ahead=clock_was_ahead)
 
     def able(self, which: int, *, besides: Member | None = None) -> Member:
         """One of the members that clients use."""
@@ -289,18 +227,19 @@ class FleetWorld(World):
 
     def begin_client(self, member: Member) -> None:
         if member not in self.clients and member.able:
-            client = self.clients[member] = Client(self, member)
-            client.start()
+            turns = count()
+
+            def use(session: Session) -> None:
+                calls = self.calls(member)
+                calls[next(turns) % len(calls)](session)
+
+            self.clients[member] = Client(self, member, DATABASE, use, pause_s=0.01)
 
     def end_client(self, member: Member) -> None:
         if client := self.clients.pop(member, None):
             self.resume(member)
-            client.end()
-
-    def look_at_clients(self) -> None:
-        for client in self.clients.values():
-            if client.problem:
-                raise client.problem
+            client.stop()
+            client.judge()
 
     def session(self, which: int) -> Session:
         return self.idle_session(pick([each for each in self.members if each.able], which))
@@ -421,6 +360,10 @@ def _continue(pid: int) -> None:
 
 
 # What clients ask for
+
+
+def run(sql: str) -> Call:
+    return lambda session: session.run(sql)
 
 
 def snowflakes(sql: str) -> Call:

@@ -7,6 +7,7 @@ clock of all machines, kills what it likes) are accidents, which the product mus
 
 import re
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
@@ -130,6 +131,8 @@ class Node:
     original: "Node | None" = None
     """Whose copy it is, if that one may still generate."""
     is_standby: bool = False
+    stands_still: bool = False
+    """Somebody has paused it, or a session: nobody is to be answered."""
     in_order: bool = False
     """Whether its IDs increase across sessions: `id_gen.max_block` is 1."""
     highest: int = 0
@@ -223,6 +226,56 @@ class Session:
         self.close()
 
 
+class Client(threading.Thread):
+    """Somebody who uses a server again and again, whatever becomes of that, until he is stopped."""
+
+    def __init__(
+        self, world: "World", node: Node, database: str, call: Callable[[Session], object], pause_s: float = 0
+    ) -> None:
+        super().__init__(daemon=True)
+        self._session = lambda: Session(world, node, database, "postgres", {})
+        self._node, self._call, self._pause_s = node, call, pause_s
+        self._problem: BaseException | None = None
+        self._ended = threading.Event()
+        self.begun = threading.Event()
+        """Whether it has been answered, or refused, once."""
+        self.start()
+
+    def run(self) -> None:
+        session: Session | None = None
+        try:
+            while not self._ended.wait(self._pause_s):
+                try:
+                    if session is None or not session.is_open:
+                        session = self._session()
+                    self._call(session)
+                except Refused as refused:
+                    if refused.is_end and session is not None:
+                        session.close()
+                    self._ended.wait(3 * self._pause_s)
+                except psycopg.Error:
+                    # The server takes no connections.
+                    self._ended.wait(0.02)
+                self.begun.set()
+        except BaseException as problem:  # noqa: BLE001, the main thread raises it
+            self._problem = problem
+        finally:
+            self.begun.set()
+            if session is not None:
+                session.close()
+
+    def stop(self) -> None:
+        self._ended.set()
+        self.join(HANG_SECONDS + 5)
+
+    def judge(self) -> None:
+        """Raises what it has found."""
+        if self._problem is not None:
+            raise self._problem
+        if self._ended.is_set() and self.is_alive():
+            raise Finding("hang", f"a client of {self._node} is not answered")
+
+
 class World:
     """All of it."""
 
@@ -241,43 +294,53 @@ class World:
     def new_node(self, conf: str = "", schema: str = SCHEMA) -> Node:
         """A new server, with a worker ID of its own, that clients use already."""
         worker = self.unused_worker()
-        node = self._add(
-            Cluster("attack", conf=f"{CONF}id_gen.worker_id = {worker}\n{conf}", clock=self.wall.new()), worker
-        )
-        self.begin(node)
-        node.cluster.psql(f"CREATE ROLE clerk LOGIN; CREATE DATABASE {DATABASE}")
-        node.cluster.psql(schema, DATABASE)
+        node = self._add(worker, conf=f"{CONF}id_gen.worker_id = {worker}\n{conf}")
+        self.begin(node, schema)
         return node
 
-    def begin(self, node: Node) -> None:
-        """Makes a server's directory, and starts it."""
+    def begin(self, node: Node, schema: str) -> None:
+        """Makes a server's directory, starts it, and makes its database."""
         node.cluster.init()
         self.start(node)
+        node.cluster.psql(f"CREATE ROLE clerk LOGIN; CREATE DATABASE {DATABASE}")
+        node.cluster.psql(schema, DATABASE)
 
     def copy_of(self, original: Node, *, standby: bool = False) -> Node:
         """A base backup, not started yet."""
         role = {"standby_of": original.cluster} if standby else {"copy_of": original.cluster}
-        node = self._add(Cluster("attack", conf="", clock=self.wall.new(), **role), original.worker, original)
+        node = self._add(original.worker, original, **role)
         node.is_standby = standby
         node.cluster.init()
         return node
 
     def clone_of(self, original: Node) -> Node:
         """A copy of the files, as they are, not started yet."""
-        node = self._add(Cluster("attack", conf="", clock=self.wall.new()), original.worker, original)
-        with original.cluster.paused() if original.running else nullcontext():
-            copy_directory(original, node)
+        node = self._add(original.worker, original)
+        with original.cluster.paused() if original.running and not original.stands_still else nullcontext():
+            subprocess.run(["cp", "-a", original.cluster.data, node.cluster.data], check=True)
+        (node.cluster.data / "postmaster.pid").unlink(missing_ok=True)
+        node.is_standby = original.is_standby
         return node
 
-    def _add(self, cluster: Cluster, worker: int | None, original: Node | None = None) -> Node:
-        name = next(self._names)
-        node = Node(name, cluster, worker, original.space if original else name, original=original)
+    def _add(self, worker: int | None, original: Node | None = None, conf: str = "", **role: Cluster) -> Node:
+        node = self._new(next(self._names), worker, original, {"conf": conf, **role})
         if original is not None:
             node.databases = list(original.databases)
             for tell in self.on_copy:
                 tell(original, node)
         self.nodes.append(node)
         return node
+
+    def _new(self, name: str, worker: int | None, original: Node | None, options: dict[str, Any]) -> Node:
+        cluster = Cluster("attack", clock=self.wall.new(), **options)
+        return Node(name, cluster, worker, original.space if original else name, original=original)
+
+    def cut_off(self, standby: Node) -> None:
+        """A standby gets nothing more from its primary."""
+        self.say(f"{standby}: is cut off")
+        standby.cluster.psql("ALTER SYSTEM SET primary_conninfo = ''")
+        standby.cluster.reload()
+        standby.cluster.poll_until("SELECT count(*) = 0 FROM pg_stat_wal_receiver")
 
     def unused_worker(self) -> int:
         return next(self._workers)
@@ -413,11 +476,6 @@ class World:
                 if node.running:
                     node.cluster.stop("immediate")
             node.cluster.destroy()
-
-
-def copy_directory(original: Node, copy: Node) -> None:
-    subprocess.run(["cp", "-a", original.cluster.data, copy.cluster.data], check=True)
-    (copy.cluster.data / "postmaster.pid").unlink(missing_ok=True)
 
 
 def _escaped(value: str) -> str:
