@@ -36,24 +36,16 @@ class Copies(Surroundings):
         self.world.start(copy)
         self.look_at_first_ids(copy)
 
-    @action("promotion", when=_room, mode=MODE, caught_up=(True, False))
+    @action("promotion", when=_room, mode=MODE, link=("caught up", "lags", "cut off"), apart_s=(0, 3, 900))
     def fail_over(
-        self, which: int, mode: str, beside: list[str], delay_ms: int, without_signal: bool, caught_up: bool
+        self, which: int, mode: str, beside: list[str], delay_ms: int, link: str, apart_s: int, without_signal: bool
     ) -> None:
-        """A standby takes over from its primary: it is promoted, or somebody removes its signal file."""
+        """A standby takes over from its primary, which is gone: it is promoted, or somebody removes its signal file."""
         node = self.world.node(which)
-        standby = self.world.copy_of(node, standby=True)
-        self.world.start(standby)
-        with self.crowd(node, beside, delay_ms):
-            pass
-        # What an asynchronous standby has not replayed, it allows for by its own clock and `id_gen.max_lead`. Both are
-        # its primary's here; but IDs may lead a clock that was set back by more.
-        if caught_up or self.world.wall.behind_s:
-            node.cluster.wait_for_catchup(standby.cluster)
-        else:
-            self.data_was_lost(standby)
+        standby = self._standby_of(node, beside, delay_ms, link, apart_s)
         self._gone(node, mode)
-        if without_signal:
+        # Without a promotion, it starts above what it has replayed.
+        if without_signal and link != "cut off":
             self.world.stop(standby, "fast")
             (standby.cluster.data / "standby.signal").unlink()
             self.world.start(standby)
@@ -61,6 +53,39 @@ class Copies(Surroundings):
             standby.cluster.promote()
         standby.is_standby = False
         self.look_at_first_ids(standby)
+
+    @action("two primaries", when=_room, link=("caught up", "lags", "cut off"), apart_s=(0, 3, 900))
+    def split(self, which: int, beside: list[str], delay_ms: int, link: str, apart_s: int) -> None:
+        """Nobody knows whether the primary is down. So its standby has a worker ID of its own before it is promoted:
+        docs/operations.md."""
+        node = self.world.node(which)
+        standby = self._standby_of(node, beside, delay_ms, link, apart_s)
+        self.give_number(standby)
+        with self.crowd(node, beside):
+            standby.cluster.promote()
+            standby.is_standby = False
+            self.look_at_first_ids(standby)
+        self.look_at_first_ids(node)
+
+    def _standby_of(self, node: Node, beside: list[str], delay_ms: int, link: str, apart_s: int) -> Node:
+        """One that follows a primary up to now, or as long as nobody has cut it off, while clients write."""
+        if link == "cut off":
+            # What an asynchronous standby has not replayed, it allows for by its own clock and `id_gen.max_lead`. Both
+            # are its primary's here; but IDs may lead a clock that was set back by more.
+            self.world.wall.catch_up()
+        standby = self.world.copy_of(node, standby=True)
+        self.world.start(standby)
+        if link == "cut off":
+            self.world.cut_off(standby)
+            self.insist(self.world.idle_session(node), self.array)
+        with self.crowd(node, beside, delay_ms):
+            if link == "cut off":
+                self.world.wall.step(apart_s)
+        if link == "caught up" or self.world.wall.behind_s:
+            node.cluster.wait_for_catchup(standby.cluster)
+        else:
+            self.data_was_lost(standby)
+        return standby
 
     @action("copied directory", when=_room, original=ORIGINAL)
     def copy_directory(self, which: int, paused: bool, original: str, beside: list[str], delay_ms: int) -> None:

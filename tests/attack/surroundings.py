@@ -115,13 +115,16 @@ class Surroundings(Snowflakes):
         """Another worker ID, which takes effect from the reload on: a session that asks after it must have it."""
         node = self.world.node(which)
         with self.crowd(node, beside, delay_ms):
-            worker = self.world.assign(node)
-            # Which one sessions have, is open until the reload.
-            node.worker = None
-            self._set(node, "id_gen.worker_id", str(worker))
-            node.cluster.poll_until("SHOW id_gen.worker_id", expected=str(worker))
-            node.worker = worker
+            self.give_number(node)
         self.world.forget_sessions(node)
+
+    def give_number(self, node: Node) -> None:
+        worker = self.world.assign(node)
+        # Which one sessions have, is open until the reload.
+        node.worker = None
+        self._set(node, "id_gen.worker_id", str(worker))
+        node.cluster.poll_until("SHOW id_gen.worker_id", expected=str(worker))
+        node.worker = worker
 
     @action("maintenance", how=MAINTENANCE)
     def maintain(self, which: int, how: str, beside: list[str], delay_ms: int) -> None:
