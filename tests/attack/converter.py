@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
@@ -180,6 +180,12 @@ WRITES = {
 ODD = ("22", "23", "2F", "42", "P0", "XX")
 STALE_PLAN, NO_PRIVILEGE = "0A000", "42501"
 PHASES = "SELECT substr(relation::text, 7), phase FROM id_gen_convert.job ORDER BY id"
+PROGRESS = """
+    SELECT j.id, phase, done, array_agg(row(begun_at, ended_at, rows_done, width) ORDER BY place),
+           (SELECT sum(next_block) FROM id_gen_convert.part)
+      FROM id_gen_convert.job j JOIN id_gen_convert.fill ON job = j.id GROUP BY j.id ORDER BY 1
+"""
+LAYOUT = "SELECT layout FROM snowflake_layouts() WHERE in_use"
 # Those in which steps are left.
 UNDER_WAY = ("fill", "check", "index", "attach", "reference")
 BACK = {"back": "CALL id_gen_convert.undo({})", "finish": "SELECT id_gen_convert.finish({})"}
@@ -295,8 +301,7 @@ class Converter(Snowflakes):
         """Looks at the rows of a database; that they are there after a crash is what its clients rely on."""
         shop.node.cluster.psql("ALTER ROLE postgres SET synchronous_commit = on")
         self._shops[shop.node, shop.database] = shop
-        with self._admin(shop) as session:
-            shop.certain, shop.doubtful = set(session.values(NAMES)), set()
+        shop.certain, shop.doubtful = {name for (name,) in self._query(shop, NAMES)}, set()
 
     def _shop(self, which: int, database: int) -> Shop:
         """One of the databases."""
@@ -341,6 +346,9 @@ class Converter(Snowflakes):
 
     def _admin(self, shop: Shop, **settings: str) -> Session:
         return self.world.passing(shop.node, shop.database, **settings)
+
+    def _query(self, shop: Shop, sql: str) -> list[tuple[Any, ...]]:
+        return self.world.query(shop.node, sql, database=shop.database)
 
     def _call(self, shop: Shop, settings: dict[str, str], statement: str) -> Refused | None:
         """A statement of a job, and its refusal if the job cannot go on; out of all others, hints lead."""
@@ -387,8 +395,7 @@ class Converter(Snowflakes):
         self._look_at(shop)
 
     def _layout(self, shop: Shop) -> str:
-        with self._admin(shop) as session:
-            return session.value("SELECT layout FROM snowflake_layouts() WHERE in_use")
+        return self._query(shop, LAYOUT)[0][0]
 
     def _look_at_layout(self, shop: Shop) -> None:
         """Forgets a layout that is no longer the server's."""
@@ -398,8 +405,7 @@ class Converter(Snowflakes):
 
     def _is_converted(self, shop: Shop) -> bool:
         """Whether a column is what it was not in the beginning, without a job."""
-        with self._admin(shop) as session:
-            return not set(session.values(CONVERTED)) <= shop.jobs.keys()
+        return any(table not in shop.jobs for (table,) in self._query(shop, CONVERTED))
 
     def _begin_anew(self, shop: Shop) -> None:
         """Where no job is, one can begin: with new tables if a column was converted, and a copy of the schema."""
@@ -431,12 +437,7 @@ class Converter(Snowflakes):
         self._look_at(shop)
 
     def _progress(self, shop: Shop) -> list[tuple[object, ...]]:
-        with self._admin(shop) as session:
-            return session.run(
-                "SELECT j.id, phase, done, array_agg(row(begun_at, ended_at, rows_done, width) ORDER BY place),"
-                " (SELECT sum(next_block) FROM id_gen_convert.part)"
-                " FROM id_gen_convert.job j JOIN id_gen_convert.fill ON job = j.id GROUP BY j.id ORDER BY 1"
-            )
+        return self._query(shop, PROGRESS)
 
     def _todo(self, shop: Shop, settings: dict[str, str], key: str) -> list[str]:
         with self._admin(shop, **settings) as session:
@@ -461,10 +462,8 @@ class Converter(Snowflakes):
                 raise Finding("conversion", f"the switch of {key} reverts {shop.outstanding(key)}")
             shop.baseline = set(shop.applied)
             self._compare_values(before, self._values(shop, key, "id_old"), f"switch of {key}")
-            if key == "visit" and shop.layout is not None:
-                with self._admin(shop) as session:
-                    if wrong := session.run(WRONG_IDS):
-                        raise Finding("conversion", f"snowflakes of another time or worker: {wrong}")
+            if key == "visit" and shop.layout is not None and (wrong := self._query(shop, WRONG_IDS)):
+                raise Finding("conversion", f"snowflakes of another time or worker: {wrong}")
         elif not shop.outstanding(key) and refused is None:
             raise Finding("conversion", f"the job of {key} is left in phase {phase}")
         self._look_at(shop)
@@ -590,8 +589,7 @@ class Converter(Snowflakes):
         thread.start()
         time.sleep(delay_ms / 1000)
         if how in ("cancel", "terminate"):
-            with self._admin(shop) as admin:
-                admin.run(f"SELECT pg_{how}_backend({pid})")
+            self._query(shop, f"SELECT pg_{how}_backend({pid})")
         elif how == "pause":
             with suppress(Refused):
                 self._pause(shop, key)
@@ -613,20 +611,17 @@ class Converter(Snowflakes):
     def _pause(self, shop: Shop, key: str, crash: str = "") -> None:
         """A job waits until it is resumed, whoever tries to carry it on."""
         column = KEYS[key].column
-        with self._admin(shop) as admin:
-            admin.run(f"SELECT id_gen_convert.pause({column})")
+        self._query(shop, f"SELECT id_gen_convert.pause({column})")
         try:
             phase, before = self._look_for_jobs(shop).get(key), self._progress(shop)
             if crash:
                 self.world.stop(shop.node, crash)
                 self.world.start(shop.node)
-            with self._admin(shop) as admin:
-                waits = admin.value(f"SELECT id_gen_convert.step({column})")
+            [(waits,)] = self._query(shop, f"SELECT id_gen_convert.step({column})")
             if phase in UNDER_WAY and not (waits and self._progress(shop) == before):
                 raise Finding("conversion", f"the job of {key} goes on although it is paused, from {before}")
         finally:
-            with self._admin(shop) as admin:
-                admin.run(f"SELECT id_gen_convert.resume({column})")
+            self._query(shop, f"SELECT id_gen_convert.resume({column})")
 
     @action("paused job", crash=("", "fast", "kill9"))
     def pause_job(self, which: int, crash: str) -> None:
@@ -787,10 +782,8 @@ class Converter(Snowflakes):
     def _values(self, shop: Shop, key: str, column: str = "id") -> dict[str, str]:
         """The values of rows that can be told apart by their names."""
         name = {"purchase": "whose || ' ' || row_number() OVER (PARTITION BY whose ORDER BY {0})"}.get(key, "name")
-        with self._admin(shop) as session:
-            return dict(
-                session.run(f"SELECT {name.format(column)}, {column}::text FROM trade.{key} WHERE {column} IS NOT NULL")
-            )
+        values = f"SELECT {name.format(column)}, {column}::text FROM trade.{key} WHERE {column} IS NOT NULL"
+        return dict(self._query(shop, values))
 
     def _compare_values(self, before: dict[str, str], after: dict[str, str], what: str) -> None:
         if lost := {name: value for name, value in before.items() if after.get(name) != value}:

@@ -125,8 +125,7 @@ class Dumps(Snowflakes):
         node = self.world.node(which)
         origin = self._database_of(node, database)
         dump = self._dump_of(node, origin, form, beside)
-        with self.world.passing(node, origin) as session:
-            layout = session.value("SELECT layout FROM snowflake_layouts() WHERE in_use")
+        [(layout,)] = self.world.query(node, "SELECT layout FROM snowflake_layouts() WHERE in_use", database=origin)
         new = self.world.new_node(f"id_gen.layout = '{layout}'", "")
         there = set(new.cluster.psql(ROLES_OF).splitlines())
         roles = set(node.cluster.psql(ROLES_OF).splitlines()) - there

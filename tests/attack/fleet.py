@@ -67,13 +67,10 @@ class Fleet(Explorer):
         """What is there at first is drawn."""
 
     @initialize(
-        members=st.sampled_from([2, 1, 3]),
-        busy=st.booleans(),
+        members=st.sampled_from([2, 1, 3]), busy=st.booleans(), shards_at=st.sampled_from([0, None]),
         waiting=st.sampled_from(["normal", "normal", "normal", "strict"]),
-        shards_at=st.sampled_from([0, None]),
-        may_go_back=st.sampled_from([False, False, True]),
-        worker_ids=st.sampled_from(["0-3", "0-1", "0-0"]),
-    )
+        may_go_back=st.sampled_from([False, False, True]), worker_ids=st.sampled_from(["0-3", "0-1", "0-0"]),
+    )  # fmt: skip
     def found(
         self, members: int, busy: bool, waiting: str, shards_at: int | None, may_go_back: bool, worker_ids: str
     ) -> None:

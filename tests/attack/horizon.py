@@ -4,6 +4,8 @@ import itertools
 import threading
 from dataclasses import dataclass, field
 
+import psycopg
+
 from attack.action import client, pick, use
 from attack.explorer import Explorer
 from attack.finding import Finding
@@ -260,8 +262,7 @@ class Horizon(Explorer):
         """An ID of a server that has no part in this, and whose clock is ahead; None if the layout has no such."""
         query = "SELECT snowflake_make(clock_timestamp() + %s * interval '1 s', 0, %s, 0)"
         try:
-            with self.world.passing(node, DATABASE) as admin:
-                return admin.value(query, ahead_s, FOREIGN_WORKER)
+            return self.world.query(node, query, ahead_s, FOREIGN_WORKER)[0][0]
         except Refused:
             return None
 
@@ -295,12 +296,11 @@ class Horizon(Explorer):
         """A row that others saw is below the horizon of one who does not see it: it is there, or a crash has lost it,
         or it is that reader's own that was rolled back."""
         try:
-            with self.world.passing(session.node, session.database) as admin:
-                rows = admin.run(f"SELECT id FROM public.{table} WHERE id = ANY (%s)", list(missed))
-        except Exception as error:
-            if threading.current_thread() is threading.main_thread():
-                raise
-            raise Refused(error) from error  # type: ignore[arg-type]
+            query = f"SELECT id FROM public.{table} WHERE id = ANY (%s)"
+            rows = self.world.query(session.node, query, list(missed), database=session.database)
+        except psycopg.Error as error:
+            # The server takes no connections.
+            raise Refused(error) from error
         if rows:
             raise Finding("readers", f"{session} was told {horizon} of {table}, but does not see {rows[:5]}")
         with self._lock:

@@ -197,8 +197,8 @@ class Managed(Explorer):
         self.world.wall.catch_up()
         with self._crowd(rented, beside):
             self.insist(self._open(rented, settings), lambda session: session.run(statement))
-        with self.world.passing(rented.node, rented.name) as admin:
-            rented.has_moved = admin.value("SELECT target <> 'id_gen_managed' FROM id_gen_managed.installation")
+        moved = "SELECT target <> 'id_gen_managed' FROM id_gen_managed.installation"
+        [(rented.has_moved,)] = self.world.query(rented.node, moved, database=rented.name)
         if not rented.has_moved:
             rented.worker = worker
             if back:
@@ -223,8 +223,7 @@ class Managed(Explorer):
         session.run("SELECT id_gen_managed.uninstall()")
         if session.value("SELECT count(*) FROM pg_extension WHERE extname = 'id_gen'"):
             # Whose it is after a dump was restored, is the superuser's affair.
-            with self.world.passing(rented.node, rented.name) as admin:
-                admin.run("DROP EXTENSION id_gen")
+            self.world.query(rented.node, "DROP EXTENSION id_gen", database=rented.name)
         if left := session.run(LEFT):
             raise Finding("managed", f"{left} are left")
         self._run_script(rented)

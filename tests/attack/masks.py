@@ -79,8 +79,7 @@ class Masks(Explorer):
         with_next = [*versions, max(versions, default=0) + 1]
         text = None
         if versions:
-            with self.world.passing(node, DATABASE) as session:
-                text = session.value("SELECT id_mask_text(7::bigint, 'orders')")
+            [(text,)] = self.world.query(node, "SELECT id_mask_text(7::bigint, 'orders')")
         self._write_keys(node, with_next[1:] if drop_oldest or len(with_next) > MOST_KEYS else with_next)
         if text is None:
             return

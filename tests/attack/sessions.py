@@ -173,8 +173,7 @@ class Sessions(Explorer):
     def end_prepared(self, which: int, number: int, how: str) -> None:
         node = self.world.node(which)
         gid, database = pick(self.world.prepared(node), number)
-        with self.world.passing(node, database) as admin:
-            admin.run(f"{how} PREPARED '{gid}'")
+        self.world.query(node, f"{how} PREPARED '{gid}'", database=database)
 
     @use("cursors", query=GENERATING, count=(0, 10, 150))
     def open_cursor(self, which: int, query: str, hold: bool, count: int) -> None:
@@ -241,16 +240,14 @@ class Sessions(Explorer):
         """After a start, the first thing that anybody asks for is an answer of the server's settings, of a parallel
         worker, maybe."""
         node = self.world.node(which)
-        with self.world.passing(node, DATABASE) as admin:
-            [(layout, is_set)] = admin.run(LAYOUT_IN_USE)
+        [(layout, is_set)] = self.world.query(node, LAYOUT_IN_USE)
         self.world.stop(node, "fast")
         self.world.start(node)
         session = self.world.open(node, DATABASE, **{PARALLEL: mode, "max_parallel_workers": str(workers)})
         ids = [0, 1, 1 << 42]
         self.ask(session, lambda session: session.run(question, ids) and None)
         self.ask(session, lambda session: self._compare_settings(session, question, ids))
-        with self.world.passing(node, DATABASE) as admin:
-            [(found, _)] = admin.run(LAYOUT_IN_USE)
+        [(found, _)] = self.world.query(node, LAYOUT_IN_USE)
         if is_set and layout != found:
             raise Finding("settings", f"{node} was started again with the layout {found}, not {layout}")
         self.look_at_first_ids(node)

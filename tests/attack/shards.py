@@ -132,8 +132,7 @@ class Shards(Explorer):
         return shard.owner
 
     def _has_room_for_a_shard(self, node: Node) -> bool:
-        with self.world.passing(node) as admin:
-            return bool(admin.value(HAS_ROOM))
+        return self.world.query(node, HAS_ROOM) == [(True,)]
 
     def _release_shard(self, shard: Shard, admin: Session) -> None:
         shard.layout = admin.value(LAYOUT)

@@ -56,7 +56,6 @@ CREATE FUNCTION careless_time(bigint) RETURNS timestamptz LANGUAGE plpgsql PARAL
 DATABASE = "shop"
 # How many sessions of a server stay open, beside those in a transaction.
 MOST_SESSIONS = 15
-ROLES = ("postgres", "clerk")
 
 # What ends a session whose process or server was made to end.
 ENDED = ("57P", "08")
@@ -420,23 +419,26 @@ class World:
         """A session for the time of a `with` block, a superuser's where nobody else is named."""
         return Session(self, node, database or node.databases[0], role, settings)
 
+    def query(self, node: Node, sql: str, *parameters: Value, database: str | None = None) -> list[tuple[Value, ...]]:
+        """What a superuser is told in a session of its own."""
+        with self.passing(node, database) as session:
+            return session.run(sql, *parameters)
+
     def end_sessions(self, node: Node, how: str) -> None:
         """An administrator ends or cancels what sessions do."""
-        with self.passing(node) as admin:
-            admin.run(
-                f"SELECT pg_{how}_backend(pid) FROM pg_stat_activity"
-                " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-            )
+        self.query(
+            node,
+            f"SELECT pg_{how}_backend(pid) FROM pg_stat_activity"
+            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
+        )
 
     def prepared(self, node: Node) -> list[tuple[str, str]]:
         """Transactions that are prepared, and their databases."""
-        with self.passing(node) as admin:
-            return admin.run("SELECT gid, database FROM pg_prepared_xacts ORDER BY gid")
+        return self.query(node, "SELECT gid, database FROM pg_prepared_xacts ORDER BY gid")
 
     def commit_prepared(self, node: Node) -> None:
         for gid, database in self.prepared(node):
-            with self.passing(node, database) as admin:
-                admin.run(f"COMMIT PREPARED '{gid}'")
+            self.query(node, f"COMMIT PREPARED '{gid}'", database=database)
 
     # Oracles that need nothing but the world
 
