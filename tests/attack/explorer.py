@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from attack.action import CLIENTS, Meetings
-from attack.administrator import Administrator, Result
+from attack.action import CLIENTS, Meetings, Skipped
+from attack.administrator import Administrator, Result, is_answer
+from attack.finding import Finding
 from attack.world import DATABASE, HANG_SECONDS, SCHEMA, Client, Node, Refused, Session, World
 
 # A use of a feature by a session.
@@ -77,8 +78,8 @@ class Explorer(RuleBasedStateMachine):
 
     @rule()
     def do_nothing(self) -> None:
-        """The rule that Hypothesis takes for the simplest one, as it has no arguments. The first exploration of a turn
-        is made of nothing else, and others have more of it than of any other rule."""
+        """The first exploration of a turn repeats the rule that Hypothesis takes for the simplest one: that with the
+        fewest arguments."""
 
     def begin_step(self, step: str, arguments: dict[str, Any]) -> None:
         if time.monotonic() > self.deadline:
@@ -159,6 +160,18 @@ class Explorer(RuleBasedStateMachine):
                 self.roll_back(session)
             return
         self.insist(session, call)
+
+    def expect_refusal(self, session: Session, sql: str, oracle: str, *expected: str) -> Refused:
+        """A statement that is refused with one of these SQLSTATEs, or messages; or answered as at any time."""
+        try:
+            rows = session.run(sql)
+        except Refused as refused:
+            if refused.sqlstate in expected or refused.message.startswith(expected):
+                return refused
+            if is_answer(refused):
+                raise Skipped from refused
+            raise Finding(oracle, f"{sql}: {refused}") from refused
+        raise Finding(oracle, f"{sql} is not refused: {rows}")
 
     def roll_back(self, session: Session) -> None:
         if session.is_open:

@@ -435,17 +435,12 @@ class FleetAdministrator(Administrator):
                 world.put_clock_right(member)
             else:
                 self.type(member, database, "SELECT id_gen_accept_clock();")
-        elif "the registry has no such fleet" in text:
-            self.type(member, database, f"ALTER SYSTEM SET id_gen.fleet = '{world.fleet}'; SELECT pg_reload_conf();")
-        elif "not one cluster of etcd" in text:
-            registry = world.registry.etcd.endpoints
-            self.type(member, database, f"ALTER SYSTEM SET id_gen.registry = '{registry}'; SELECT pg_reload_conf();")
+        elif typed := next((what for told, what in self._right().items() if told in text), None):
+            self.type(member, database, f"ALTER SYSTEM SET id_gen.{typed}; SELECT pg_reload_conf();")
         elif "cannot be reached" in text or "does not answer in time" in text:
             world.registry.put_right()
         elif "the fleet has no free number" in text:
             self._free_numbers(member, database)
-        elif "belongs to another server of the fleet" in text:
-            self.type(member, database, "ALTER SYSTEM SET id_gen.worker_id = -1; SELECT pg_reload_conf();")
         elif "id_gen.worker_id is not set" in text:
             if member.has_left:
                 raise Finding("way out", f"{member} has a number that was typed, and says: {refused}")
@@ -460,6 +455,14 @@ class FleetAdministrator(Administrator):
             for statement in statements:
                 self.type(member, database, statement)
         time.sleep(0.1)
+
+    def _right(self) -> dict[str, str]:
+        """What is set where a refusal tells of a wrong setting."""
+        return {
+            "the registry has no such fleet": f"fleet = '{self._world.fleet}'",
+            "not one cluster of etcd": f"registry = '{self._world.registry.etcd.endpoints}'",
+            "belongs to another server of the fleet": "worker_id = -1",
+        }
 
     def _take_back(self, member: Member, database: str) -> None:
         """What a wrong clock has reserved is given up, as docs/operations.md says; all that was made for that time may

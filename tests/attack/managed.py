@@ -10,7 +10,7 @@ from typing import ClassVar
 from hypothesis import strategies as st
 
 from attack.action import action, pick, use
-from attack.administrator import Administrator, is_answer
+from attack.administrator import Administrator
 from attack.dumps import Dump, comparable, first_difference
 from attack.explorer import Explorer
 from attack.finding import Finding
@@ -211,14 +211,7 @@ class Managed(Explorer):
         """Refused while a table needs it; then it goes, and comes again, with another number."""
         rented = self._one(which, has_moved=False)
         session = self._open(rented, settings)
-        try:
-            session.run("SELECT id_gen_managed.uninstall()")
-            raise Finding("managed", "the script is removed although a table uses it")
-        except Refused as refused:
-            if is_answer(refused):
-                return
-            if refused.sqlstate != "2BP01":
-                raise Finding("managed", f"it is not removed: {refused}") from refused
+        self.expect_refusal(session, "SELECT id_gen_managed.uninstall()", "managed", "2BP01")
         session.run("ALTER TABLE public.customer ALTER id DROP DEFAULT, ALTER token DROP DEFAULT")
         session.run("SELECT id_gen_managed.uninstall()")
         if session.value("SELECT count(*) FROM pg_extension WHERE extname = 'id_gen'"):
@@ -267,13 +260,7 @@ class Managed(Explorer):
             before, after = without_names(dump.text), without_names(Dump(node, copy.name, way).text)
             if before != after:
                 raise Finding("dump", f"{copy.name} is another database:\n{first_difference(before, after)}")
-        session = self._open(copy, settings, role)
-        try:
-            made = session.run("SELECT public.snowflake_next()")
-            raise Finding("managed", f"the copy {copy.name} generates {made}")
-        except Refused as refused:
-            if not is_answer(refused) and not refused.message.startswith((COPIED, NO_NUMBER)):
-                raise Finding("managed", f"a copy is refused otherwise: {refused}") from refused
+        self.expect_refusal(self._open(copy, settings, role), FORMS[0], "managed", COPIED, NO_NUMBER)
         if same:
             worker = rented.worker
             node.cluster.psql(f"DROP DATABASE {rented.name} WITH (FORCE)")

@@ -1,7 +1,6 @@
 """Masks, whose keys come and go, in sessions with all kinds of settings."""
 
 from attack.action import action, use
-from attack.administrator import is_answer
 from attack.explorer import Explorer
 from attack.finding import Finding
 from attack.session_settings import SUPERUSER_SETTING
@@ -17,6 +16,7 @@ ALL_FORMS = """
            uuid_unmask(uuid_mask(u, d), d) = u, id_unmask_uuid(id_mask_text(u, d), d) = u
       FROM (VALUES (%s::bigint, %s::text, '0198c5a0-0000-7000-8000-000000000001'::uuid)) AS given (i, d, u)
 """
+MASK = "SELECT snowflake_mask(1::bigint, 'orders')"
 BROKEN = {"no file": None, "a bad line": "1 00\n", "open to others": "1 " + "0" * 64 + "\n", "nothing": ""}
 # What calls are refused with then: no file, a bad one, no key.
 BAD_FILE = ("58P01", "F0000", "55000", "22023", "42501")
@@ -105,32 +105,18 @@ class Masks(Explorer):
             (node.cluster.data / KEY_FILE).unlink()
         else:
             write_key_file(node.cluster, content, 0o644 if how == "open to others" else 0o600)
-        with self.world.passing(node, DATABASE) as session:
-            try:
-                masked = session.value("SELECT snowflake_mask(1::bigint, 'orders')")
-                raise Finding("masks", f"{masked} is made with {how}")
-            except Refused as refused:
-                if is_answer(refused) and refused.sqlstate != "42501":
-                    return
-                if refused.sqlstate not in BAD_FILE:
-                    raise Finding("masks", f"{how}: {refused}") from refused
-                if any(key(version) in f"{refused}" for version in versions):
-                    raise Finding("masks", f"a key is shown: {refused}") from refused
-            finally:
-                self._write_keys(node, versions)
+        try:
+            with self.world.passing(node, DATABASE) as session:
+                refused = self.expect_refusal(session, MASK, "masks", *BAD_FILE)
+        finally:
+            self._write_keys(node, versions)
+        if any(key(version) in f"{refused}" for version in versions):
+            raise Finding("masks", f"a key is shown: {refused}")
 
     @use("masks")
     def mask_as_clerk(self, which: int) -> None:
         """Who has no privilege is refused."""
-        node = self.world.node(which)
-        session = self.world.open(node, DATABASE, "clerk")
-        try:
-            masked = session.value("SELECT snowflake_mask(1::bigint, 'orders')")
-        except Refused as refused:
-            if refused.sqlstate != "42501" and not is_answer(refused):
-                raise Finding("masks", f"the clerk: {refused}") from refused
-            return
-        raise Finding("masks", f"the clerk masks: {masked}")
+        self.expect_refusal(self.world.open(self.world.node(which), DATABASE, "clerk"), MASK, "masks", "42501")
 
     # The file
 
