@@ -26,6 +26,8 @@ SETTINGS = (
     ("log_min_messages", "debug2"), ("log_min_messages", "warning"),
 )  # fmt: skip
 MISSPELLED = ("id_gen.worker = 3", "id_gen.workerid = 3", "id_gen.max_leed = '1h'", "idgen.worker_id = 4")
+# How far IDs may lead the latest time that the clocks showed, at most.
+NEAR_S = 60
 # The longest step forward that any of these allows.
 LARGEST_JUMP_S = 3600
 # One with few IDs in a second, so that they soon lead the clock.
@@ -191,9 +193,14 @@ class Surroundings(Snowflakes):
         newest = self.newest_of(node)
         try:
             with self.world.passing(node) as admin:
-                above = admin.value(
-                    "SELECT greatest(clock_timestamp(), snowflake_timestamp(%s)) + %s * interval '1 s'", newest, ahead_s
-                )
+                above, is_near = admin.run(
+                    "SELECT greatest(clock_timestamp(), snowflake_timestamp(%s)) + %s * interval '1 s',"
+                    " snowflake_timestamp(%s) < clock_timestamp() + %s * interval '1 s'",
+                    newest, ahead_s, newest, self.world.wall.behind_s + NEAR_S,
+                )[0]  # fmt: skip
+                if not is_near:
+                    # It is of another layout.
+                    return
                 admin.run("SELECT id_gen_reset_reservation(above => %s)", above)
         except Refused:
             return
