@@ -74,6 +74,10 @@ class Administrator:
                     self._world.say(f"administrator: reads of {node}: {refused}")
                     told = refused.message
                 self.examine(node, session)
+                if not refused.hint:
+                    raise Finding("way out", f"no hint: {refused}") from refused
+                if re.search(r"worker_id = \d", refused.hint):
+                    raise Finding("way out", f"proposes a worker ID to everybody: {refused}") from refused
                 self.follow(node, database, refused)
                 if "connect again" in refused.hint.lower():
                     for each in [session, *node.sessions]:
@@ -115,10 +119,6 @@ class Administrator:
     def follow(self, node: Node, database: str, refused: Refused) -> None:
         """Does what the HINT says."""
         hint = refused.hint
-        if not hint:
-            raise Finding("way out", f"no hint: {refused}")
-        if re.search(r"worker_id = \d", hint):
-            raise Finding("way out", f"proposes a worker ID to everybody: {refused}")
         if refused.message == "the clock jumped forward" or "ahead of the clock" in refused.message + refused.detail:
             self.put_clock_right(node, refused)
             return
@@ -131,8 +131,7 @@ class Administrator:
             self.type(node, database, statement)
         # `RESTART WITH` of a sequence is no restart of the server.
         if re.search(r"\brestart( the server)?\b", STATEMENT.sub("", hint), re.IGNORECASE):
-            self._world.stop(node, "fast")
-            self._world.start(node)
+            self._world.restart(node)
 
     def choose(self, node: Node, hint: str) -> list[str]:
         """The statements of the alternative that is true."""

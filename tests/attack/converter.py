@@ -615,8 +615,7 @@ class Converter(Snowflakes):
         try:
             phase, before = self._look_for_jobs(shop).get(key), self._progress(shop)
             if crash:
-                self.world.stop(shop.node, crash)
-                self.world.start(shop.node)
+                self.world.restart(shop.node, crash)
             [(waits,)] = self._query(shop, f"SELECT id_gen_convert.step({column})")
             if phase in UNDER_WAY and not (waits and self._progress(shop) == before):
                 raise Finding("conversion", f"the job of {key} goes on although it is paused, from {before}")
@@ -763,8 +762,7 @@ class Converter(Snowflakes):
         with self._admin(shop) as session:
             self.insist(session, lambda session: session.run(f"{insert} (1)"))
         if crash:
-            self.world.stop(shop.node, crash)
-            self.world.start(shop.node)
+            self.world.restart(shop.node, crash)
         with self._admin(shop, **settings) as session:
             for _, undo in reversed(plan):
                 if undo:

@@ -38,9 +38,7 @@ class Masks(Explorer):
     def mask(self, which: int, settings: dict[str, str], given: int, domain: str) -> None:
         """It comes back, and is the same in all sessions and on all servers with a key."""
         node = self.world.node(which)
-        versions = self._key_versions(node)
-        if not versions:
-            versions = self._write_keys(node, [1])
+        versions = self._key_versions(node) or self._write_keys(node, [1])
         # Its statements find the functions in the search path.
         settings = {name: value for name, value in settings.items() if name != "search_path"}
         with self.world.passing(node, DATABASE, **settings) as session:
@@ -97,9 +95,7 @@ class Masks(Explorer):
     def break_keys(self, which: int, how: str) -> None:
         """A file that cannot be used: no session goes on without it, and none tells a key."""
         node = self.world.node(which)
-        versions = self._key_versions(node)
-        if not versions:
-            versions = self._write_keys(node, [1])
+        versions = self._key_versions(node) or self._write_keys(node, [1])
         content = BROKEN[how]
         if content is None:
             (node.cluster.data / KEY_FILE).unlink()

@@ -241,8 +241,7 @@ class Sessions(Explorer):
         worker, maybe."""
         node = self.world.node(which)
         [(layout, is_set)] = self.world.query(node, LAYOUT_IN_USE)
-        self.world.stop(node, "fast")
-        self.world.start(node)
+        self.world.restart(node)
         session = self.world.open(node, DATABASE, **{PARALLEL: mode, "max_parallel_workers": str(workers)})
         ids = [0, 1, 1 << 42]
         self.ask(session, lambda session: session.run(question, ids) and None)

@@ -160,8 +160,7 @@ class Surroundings(Snowflakes):
     def change_layout(self, which: int, layout: str) -> None:
         node = self.world.node(which)
         self._set(node, "id_gen.layout", layout)
-        self.world.stop(node, "fast")
-        self.world.start(node)
+        self.world.restart(node)
         # A number that the old layout had room for may be too large, or a datacenter is needed no more: hints say so.
         self.look_at_first_ids(node)
 

@@ -372,6 +372,10 @@ class World:
         if time.monotonic() - began > STOP_SECONDS:
             raise Finding("hang", f"{node} took {time.monotonic() - began:.0f} s to stop ({mode})")
 
+    def restart(self, node: Node, mode: str = "fast") -> None:
+        self.stop(node, mode)
+        self.start(node)
+
     def retire(self, node: Node) -> None:
         """A server that is gone for good."""
         if node.running:
