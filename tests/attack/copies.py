@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from attack.action import action
 from attack.surroundings import Surroundings
 from attack.world import Node
+from harness.cluster import PRELOADED
 
 # How many servers there are at most.
 MOST = 4
@@ -19,6 +20,14 @@ class Copies(Surroundings):
     def _room(self) -> bool:
         return len(self.world.nodes) < MOST
 
+    def _original(self, which: int) -> Node:
+        """A server to be copied."""
+        node = self.world.node(which)
+        if not PRELOADED:
+            # known: it writes nothing before its first ID that would tell it from its copy.
+            self.insist(self.world.idle_session(node), self.insert_item)
+        return node
+
     def _gone(self, node: Node, mode: str) -> None:
         """The machine of a server is gone for good."""
         self.world.stop(node, mode)
@@ -27,7 +36,7 @@ class Copies(Surroundings):
     @action("base backup", when=_room, mode=MODE)
     def start_base_backup(self, which: int, mode: str, original_stays: bool, beside: list[str], delay_ms: int) -> None:
         """A base backup that is started as a server, while the original goes on or in its place."""
-        node = self.world.node(which)
+        node = self._original(which)
         with self.crowd(node, beside, delay_ms):
             copy = self.world.copy_of(node)
         self.data_was_lost(copy)
@@ -90,7 +99,7 @@ class Copies(Surroundings):
     @action("copied directory", when=_room, original=ORIGINAL)
     def copy_directory(self, which: int, paused: bool, original: str, beside: list[str], delay_ms: int) -> None:
         """`cp -a` of a stopped server, or of one that a snapshot paused."""
-        node = self.world.node(which)
+        node = self._original(which)
         if not paused:
             self.world.stop(node, "fast")
         with self.crowd(node, beside if paused else [], delay_ms):
