@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from harness import PRELOADED, Cluster, FakeClock
+from harness import Cluster, FakeClock
 from harness.ids import (
     IMPATIENT,
     NARROW,
@@ -50,19 +50,6 @@ def assert_jump_refused(cluster: Cluster) -> None:
 
 def assert_not_far_ahead(cluster: Cluster, snowflake: int) -> None:
     assert time_of(cluster, snowflake) < (time.time() + MINUTE) * 1000
-
-
-@pytest.mark.skipif(not PRELOADED, reason="without the preload no process looks at the clocks before the first ID")
-def test_a_jump_before_the_first_id_is_refused() -> None:
-    clock = FakeClock()
-    with Cluster(conf=NARROW, clock=clock) as cluster:
-        cluster.psql("CREATE EXTENSION id_gen")
-        began = cluster.psql("SELECT clock_timestamp()")
-        cluster.poll_until(f"SELECT keeper_beat > '{began}' FROM id_gen_status()")
-        clock.step(HOUR)
-        assert_jump_refused(cluster)
-        cluster.psql(ACCEPT)
-        assert time_of(cluster, next_id(cluster)) > (time.time() + HOUR / 2) * 1000
 
 
 @pytest.mark.parametrize("seconds", [HOUR, THIRTY_YEARS])
