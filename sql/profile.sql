@@ -6,7 +6,7 @@
 
 CREATE FUNCTION @extschema@.id_gen_profile(
         relation regclass, column_name text, sample_percent double precision DEFAULT 100,
-        layout text DEFAULT '', workers integer[] DEFAULT '{}', others regclass[] DEFAULT '{}',
+        layout text DEFAULT '', worker_ids integer[] DEFAULT '{}', others regclass[] DEFAULT '{}',
         OUT section text, OUT item text, OUT ids bigint, OUT share double precision,
         OUT first_at timestamptz, OUT last_at timestamptz, OUT status text, OUT found text, OUT remedy text)
     RETURNS SETOF record

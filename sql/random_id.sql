@@ -22,20 +22,20 @@ CREATE FUNCTION @extschema@.id_random_parse(
 COMMENT ON FUNCTION @extschema@.id_random_parse(text, text, integer, text) IS
     'random part of an ID that must be of this form';
 
-CREATE FUNCTION @extschema@.id_random_bits(size integer, alphabet text) RETURNS double precision
-    AS 'MODULE_PATHNAME', 'id_random_bits'
+CREATE FUNCTION @extschema@.id_random_entropy(size integer, alphabet text) RETURNS double precision
+    AS 'MODULE_PATHNAME', 'id_random_entropy'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.id_random_bits(integer, text) IS
+COMMENT ON FUNCTION @extschema@.id_random_entropy(integer, text) IS
     'random bits of an ID of so many characters of an alphabet';
 
-CREATE FUNCTION @extschema@.id_collision(ids double precision, bits double precision) RETURNS double precision
-    AS 'MODULE_PATHNAME', 'id_collision'
+CREATE FUNCTION @extschema@.id_random_collision_probability(ids double precision, bits double precision) RETURNS double precision
+    AS 'MODULE_PATHNAME', 'id_random_collision_probability'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.id_collision(double precision, double precision) IS
+COMMENT ON FUNCTION @extschema@.id_random_collision_probability(double precision, double precision) IS
     'chance that of so many IDs with so many random bits any two are alike, by the birthday bound';
 
-CREATE FUNCTION @extschema@.id_collision_ids(chance double precision, bits double precision) RETURNS double precision
-    AS 'MODULE_PATHNAME', 'id_collision_ids'
+CREATE FUNCTION @extschema@.id_random_ids_for_probability(probability double precision, bits double precision) RETURNS double precision
+    AS 'MODULE_PATHNAME', 'id_random_ids_for_probability'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.id_collision_ids(double precision, double precision) IS
+COMMENT ON FUNCTION @extschema@.id_random_ids_for_probability(double precision, double precision) IS
     'how many IDs with so many random bits it takes until any two are alike with that chance';

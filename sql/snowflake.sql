@@ -49,6 +49,30 @@ CREATE FUNCTION @extschema@.snowflake_timestamp(id bigint, layout text) RETURNS 
 COMMENT ON FUNCTION @extschema@.snowflake_timestamp(bigint, text) IS
     'when a snowflake of a layout given by name or text was made, to one tick';
 
+CREATE FUNCTION @extschema@.snowflake_worker_id(id bigint) RETURNS integer
+    AS 'MODULE_PATHNAME', 'snowflake_worker_id'
+    LANGUAGE c STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.snowflake_worker_id(bigint) IS
+    'worker ID in a snowflake, in this server''s layout';
+
+CREATE FUNCTION @extschema@.snowflake_worker_id(id bigint, layout text) RETURNS integer
+    AS 'MODULE_PATHNAME', 'snowflake_worker_id'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.snowflake_worker_id(bigint, text) IS
+    'worker ID in a snowflake, in a layout given by name or text';
+
+CREATE FUNCTION @extschema@.snowflake_datacenter_id(id bigint) RETURNS integer
+    AS 'MODULE_PATHNAME', 'snowflake_datacenter_id'
+    LANGUAGE c STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.snowflake_datacenter_id(bigint) IS
+    'datacenter ID in a snowflake, in this server''s layout; 0 if the layout has none';
+
+CREATE FUNCTION @extschema@.snowflake_datacenter_id(id bigint, layout text) RETURNS integer
+    AS 'MODULE_PATHNAME', 'snowflake_datacenter_id'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.snowflake_datacenter_id(bigint, text) IS
+    'datacenter ID in a snowflake, in a layout given by name or text; 0 if the layout has none';
+
 CREATE FUNCTION @extschema@.snowflake_min(ts timestamptz) RETURNS bigint
     AS 'MODULE_PATHNAME', 'snowflake_min'
     LANGUAGE c STABLE STRICT PARALLEL SAFE;
@@ -103,7 +127,7 @@ CREATE FUNCTION @extschema@.snowflake_layouts()
     RETURNS TABLE (
         name text, about text, in_use boolean, layout text, epoch timestamptz, tick interval,
         time_bits integer, datacenter_bits integer, worker_bits integer, sequence_bits integer,
-        nodes bigint, ids_per_second bigint, runs_out timestamptz)
+        nodes bigint, ids_per_second bigint, exhausted_at timestamptz)
     AS 'MODULE_PATHNAME', 'snowflake_layouts'
     LANGUAGE c STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.snowflake_layouts() IS

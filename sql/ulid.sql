@@ -6,19 +6,19 @@ CREATE FUNCTION @extschema@.ulid() RETURNS uuid
 COMMENT ON FUNCTION @extschema@.ulid() IS
     'new ULID, larger than every one this session got before';
 
-CREATE FUNCTION @extschema@.ulid_encode(uuid) RETURNS text
+CREATE FUNCTION @extschema@.ulid_encode(id uuid) RETURNS text
     AS 'MODULE_PATHNAME', 'ulid_encode'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.ulid_encode(uuid) IS
     'ULID as text: 26 characters of Crockford''s base 32';
 
-CREATE FUNCTION @extschema@.ulid_decode(text) RETURNS uuid
+CREATE FUNCTION @extschema@.ulid_decode(id text) RETURNS uuid
     AS 'MODULE_PATHNAME', 'ulid_decode'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.ulid_decode(text) IS
     'ULID of a text as ulid_encode writes it, in upper case';
 
-CREATE FUNCTION @extschema@.ulid_timestamp(uuid) RETURNS timestamptz
+CREATE FUNCTION @extschema@.ulid_timestamp(id uuid) RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'ulid_timestamp'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.ulid_timestamp(uuid) IS

@@ -1,4 +1,4 @@
--- UUIDs of a namespace and a name. The RFC's namespaces (RFC 9562, section 6.6) are uuid-ossp's uuid_ns_dns() and so on.
+-- UUIDs of a namespace and a name.
 
 CREATE FUNCTION @extschema@.uuidv5(namespace uuid, name text) RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuidv5'
@@ -17,3 +17,11 @@ CREATE FUNCTION @extschema@.uuidv8(namespace uuid, name text) RETURNS uuid
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuidv8(uuid, text) IS
     'UUID version 8 of a namespace and a name, by SHA-256: the same for the same arguments, as bytes';
+
+-- Not uuid_ns_dns() and so on: uuid-ossp has functions of these names, and both extensions may be in one schema.
+
+CREATE FUNCTION @extschema@.uuid_namespace(name text) RETURNS uuid
+    AS 'MODULE_PATHNAME', 'uuid_namespace'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.uuid_namespace(text) IS
+    'namespace of RFC 9562 for uuidv5, uuidv3 and uuidv8: dns, url, oid or x500';

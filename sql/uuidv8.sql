@@ -6,13 +6,13 @@ CREATE FUNCTION @extschema@.uuidv8_from_snowflake(id bigint, namespace bigint) R
 COMMENT ON FUNCTION @extschema@.uuidv8_from_snowflake(bigint, bigint) IS
     'UUID version 8 of a snowflake and a number of 58 bits; they sort as the snowflakes do';
 
-CREATE FUNCTION @extschema@.uuidv8_to_snowflake(uuid) RETURNS bigint
+CREATE FUNCTION @extschema@.uuidv8_to_snowflake(id uuid) RETURNS bigint
     AS 'MODULE_PATHNAME', 'uuidv8_to_snowflake'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuidv8_to_snowflake(uuid) IS
     'snowflake in a UUID of uuidv8_from_snowflake; NULL for other versions';
 
-CREATE FUNCTION @extschema@.uuidv8_namespace(uuid) RETURNS bigint
+CREATE FUNCTION @extschema@.uuidv8_namespace(id uuid) RETURNS bigint
     AS 'MODULE_PATHNAME', 'uuidv8_namespace'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuidv8_namespace(uuid) IS

@@ -34,7 +34,7 @@ OF_FLEET = blocks_of(PAGE.chapter("Fleets"), "sql")
 OF_FLEET += [sql for sql in PAGE.blocks("sql") if "id_gen_fleet" in sql and sql not in OF_FLEET]
 ETCD = re.compile(r"etcd://[^']*")
 # The server's own worker ID in the examples.
-WORKER_ID = re.compile(r"(worker => |worker_id = )7")
+WORKER_ID = re.compile(r"(worker_id => |worker_id = )7")
 # What leads elsewhere than to the registry of the test: typed, and taken back.
 ELSEWHERE = re.compile(r"SET (id_gen\.registry_\w+|id_gen\.registry(?= = 'postgresql))")
 

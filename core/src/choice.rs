@@ -89,7 +89,7 @@ pub enum Kind {
     Sequence,
     /// `ticket_next(sequence)`.
     Ticket,
-    /// A snowflake that is shown as `snowflake_mask(id, domain)`.
+    /// A snowflake that is shown as `id_mask(id, domain)`.
     MaskedSnowflake,
     /// `uuidv7()`.
     Uuid7,

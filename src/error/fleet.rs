@@ -16,7 +16,7 @@ use crate::pg::server;
 pub enum TroubleKind {
     /// The registry has no answer.
     Store(StoreErrorKind),
-    /// `id_gen.fleet` is no name that a fleet can have.
+    /// `id_gen.fleet_name` is no name that a fleet can have.
     FleetName,
     /// The registry has no such fleet.
     NoFleet,
@@ -120,12 +120,12 @@ impl Trouble {
             TroubleKind::FleetName => (
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 "the name of the fleet is not valid",
-                "Correct it, as in: ALTER SYSTEM SET id_gen.fleet = 'default'; SELECT pg_reload_conf();".to_owned(),
+                "Correct it, as in: ALTER SYSTEM SET id_gen.fleet_name = 'default'; SELECT pg_reload_conf();".to_owned(),
             ),
             TroubleKind::NoFleet => (
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 "the registry has no such fleet",
-                "Let a superuser make it: SELECT id_gen_fleet_create(); or name the right one: ALTER SYSTEM SET id_gen.fleet = 'default'; SELECT pg_reload_conf();".to_owned(),
+                "Let a superuser make it: SELECT id_gen_fleet_create(); or name the right one: ALTER SYSTEM SET id_gen.fleet_name = 'default'; SELECT pg_reload_conf();".to_owned(),
             ),
             TroubleKind::OtherLayout => (
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -143,7 +143,7 @@ impl Trouble {
             TroubleKind::NoFreeNumber => (
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 "the fleet has no free number",
-                "See who holds them: SELECT * FROM id_gen_fleet(); and release those of servers that are gone for good: SELECT id_gen_fleet_release(worker => <worker ID>); which numbers are shards: SELECT * FROM id_gen_fleet_shards();".to_owned(),
+                "See who holds them: SELECT * FROM id_gen_fleet_members(); and release those of servers that are gone for good: SELECT id_gen_fleet_release(worker_id => <worker ID>); which numbers are shards: SELECT * FROM id_gen_fleet_shards();".to_owned(),
             ),
             TroubleKind::Taken => (
                 Code::ERRCODE_DUPLICATE_OBJECT,
@@ -153,7 +153,7 @@ impl Trouble {
             TroubleKind::Setting => (
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 "a setting of the fleet is not valid",
-                "Correct it, as in: ALTER SYSTEM SET id_gen.worker_ids = '0-511'; SELECT pg_reload_conf();".to_owned(),
+                "Correct it, as in: ALTER SYSTEM SET id_gen.worker_id_range = '0-511'; SELECT pg_reload_conf();".to_owned(),
             ),
             TroubleKind::Disk => (
                 Code::ERRCODE_IO_ERROR,

@@ -32,26 +32,26 @@ pub const UNUSED_BY_SHARDS: &str = "no shard and no other server uses";
 
 /// What a worker ID has to be for a server that leaves a fleet, whose registry may grant any other.
 pub const UNUSED_BY_FLEET: &str =
-    "no server uses, and that is outside id_gen.worker_ids on every server of the fleet";
+    "no server uses, and that is outside id_gen.worker_id_range on every server of the fleet";
 
 /// To have a layout proposed.
-pub const REQUIREMENTS: &str = "Say what is needed, as in: SELECT * FROM id_gen_plan(ids_per_second => 10000, servers => 10, years => 30);";
+pub const REQUIREMENTS: &str = "Say what is needed, as in: SELECT * FROM id_gen_recommend(ids_per_second => 10000, servers => 10, years => 30);";
 
 /// Where a wrong time was reserved.
-pub const TAKE_BACK: &str = "If no ID in use has a time after now, let a superuser start again above now: SELECT id_gen_reset_reservation(above => now());";
+pub const TAKE_BACK: &str = "If no ID in use has a time after now, let a superuser start again above now: SELECT id_gen_reservation_reset(above => now());";
 
 /// Where a server of the fleet had a wrong clock and the shard, whose end the registry knows.
 fn take_back_of_shard(Number { datacenter, worker: shard }: Number) -> String {
     format!(
-        "If no ID of the shard in use has a time after now, let a superuser start it again above now: SELECT id_gen_shard_release({shard}); SELECT id_gen_fleet_lower_shard({shard}, {datacenter}); SELECT id_gen_reset_reservation(above => now()); SELECT id_gen_shard_take({shard});"
+        "If no ID of the shard in use has a time after now, let a superuser start it again above now: SELECT id_gen_shard_release({shard}); SELECT id_gen_fleet_lower_shard({shard}, {datacenter}); SELECT id_gen_reservation_reset(above => now()); SELECT id_gen_shard_take({shard});"
     )
 }
 
 /// Where the reservation is lost.
-pub const RESET: &str = "Restore the file; or let a superuser start again above the clock, and above the newest ID in use: SELECT id_gen_reset_reservation(above => now());";
+pub const RESET: &str = "Restore the file; or let a superuser start again above the clock, and above the newest ID in use: SELECT id_gen_reservation_reset(above => now());";
 
 /// Where a data directory is a copy: for one that replaces its original.
-pub const ACCEPT_COPY: &str = "If the original is gone and this is the only copy of it in use, a superuser can confirm that: SELECT id_gen_accept_copy(is_only_one => true);";
+pub const ACCEPT_COPY: &str = "If the original is gone and this is the only copy of it in use, a superuser can confirm that: SELECT id_gen_copy_accept(is_only_one => true);";
 
 /// Where a layout lacks room for numbers in use.
 pub const SET_LAYOUT_BACK: &str =
@@ -170,7 +170,7 @@ pub fn successor(layout: &Layout, now_ms: i64) -> String {
         Some(successor) => format!(
             "Take one whose IDs are larger, then restart the server: ALTER SYSTEM SET id_gen.layout = '{successor}';"
         ),
-        None => "No layout of 63 bits has larger IDs. Plan a new key for the tables, with a layout from: SELECT * FROM id_gen_plan(100000, 32, 50);".to_owned(),
+        None => "No layout of 63 bits has larger IDs. Plan a new key for the tables, with a layout from: SELECT * FROM id_gen_recommend(100000, 32, 50);".to_owned(),
     }
 }
 

@@ -272,6 +272,8 @@ pub enum Reason {
         /// Which of them.
         kind: &'static str,
     },
+    /// A time that no UUIDv6 can carry.
+    Uuid6Instant,
     /// A count that is not positive.
     BadCount(i32),
     /// A count beyond what an array holds.
@@ -285,7 +287,7 @@ pub enum Reason {
     NullCount,
     /// A time that is NULL.
     NullTime,
-    /// `id_gen_accept_copy` without the confirmation.
+    /// `id_gen_copy_accept` without the confirmation.
     CopyNotConfirmed,
     /// A requirement on a layout that is not positive.
     NotPositive {
@@ -510,14 +512,14 @@ impl Reason {
             Reason::FleetExists(terms) => {
                 Message::new(Code::ERRCODE_DUPLICATE_OBJECT, "the fleet exists already")
                     .detail(format!("Its terms are {terms}"))
-                    .hint("Servers join it by the setting id_gen.registry alone. For another fleet take another name: ALTER SYSTEM SET id_gen.fleet = 'other'; SELECT pg_reload_conf();")
+                    .hint("Servers join it by the setting id_gen.registry alone. For another fleet take another name: ALTER SYSTEM SET id_gen.fleet_name = 'other'; SELECT pg_reload_conf();")
             }
             Reason::NotHeld { worker, datacenter } => Message::new(
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 "no server of the fleet holds this number",
             )
             .detail(format!("It is worker {worker} of datacenter {datacenter}."))
-            .hint("See which numbers are held: SELECT * FROM id_gen_fleet();"),
+            .hint("See which numbers are held: SELECT * FROM id_gen_fleet_members();"),
             Reason::ShardUnknown { shard, datacenter } => Message::new(
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 "no server of the fleet ever had this shard",
@@ -529,13 +531,13 @@ impl Reason {
                 "a server renews its grant of this worker ID",
             )
             .detail(format!("The registry's value of worker {worker} of datacenter {datacenter} changed meanwhile."))
-            .hint("Stop that server, then run the statement again on another server of the fleet. Which server it is: SELECT * FROM id_gen_fleet();"),
+            .hint("Stop that server, then run the statement again on another server of the fleet. Which server it is: SELECT * FROM id_gen_fleet_members();"),
             Reason::ClockBehind { behind_ms } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "this server's clock is behind the time that it trusts",
             )
             .detail(format!("It is {behind_ms} ms behind, because it was set back. IDs of the time in between may be in use."))
-            .hint("Run the statement on a server of the fleet whose clock was not set back. If this server's clock is correct now, a superuser can accept it: SELECT id_gen_accept_clock();"),
+            .hint("Run the statement on a server of the fleet whose clock was not set back. If this server's clock is correct now, a superuser can accept it: SELECT id_gen_clock_accept();"),
             Reason::WitnessUnwritten(error) => Message::new(
                 error.sqlstate(),
                 format!("could not write the file \"id_gen.*\" of this server in \"/dev/shm\": {}", error.text()),
@@ -589,10 +591,10 @@ impl Reason {
                 "the clock jumped forward",
             )
             .detail(format!(
-                "It gained {} ms on the monotonic clock, more than id_gen.max_jump ({max_jump_ms} ms); IDs of a wrong time could not be taken back.",
+                "It gained {} ms on the monotonic clock, more than id_gen.max_clock_jump ({max_jump_ms} ms); IDs of a wrong time could not be taken back.",
                 by_ns / NS_PER_MS
             ))
-            .hint("Put the clock right; or, if it is right now, let a superuser run: SELECT id_gen_accept_clock();"),
+            .hint("Put the clock right; or, if it is right now, let a superuser run: SELECT id_gen_clock_accept();"),
             Reason::BeforeEpoch { layout, last } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "the clock shows a time before the layout's epoch",
@@ -631,7 +633,7 @@ impl Reason {
                 format!("file \"{}\" is damaged", logged_page::PAGE_FILE),
             )
             .detail("It says up to which time the primary had handed out snowflakes that this server was a standby of.")
-            .hint("Let a superuser start again above the clock, and above the newest ID in use: SELECT id_gen_reset_reservation(above => now());"),
+            .hint("Let a superuser start again above the clock, and above the newest ID in use: SELECT id_gen_reservation_reset(above => now());"),
             Reason::Unreadable(error) => Message::new(
                 error.sqlstate(),
                 format!("could not read file \"{RESERVATION_FILE}\": {}", error.text()),
@@ -697,7 +699,7 @@ impl Reason {
                 Code::ERRCODE_NULL_VALUE_NOT_ALLOWED,
                 "the snowflake to observe must not be null",
             )
-            .hint("Leave out the rows that have none, as in: SELECT snowflake_observe(id) FROM message WHERE id IS NOT NULL;"),
+            .hint("Leave out the rows that have none, as in: SELECT snowflake_advance(id) FROM message WHERE id IS NOT NULL;"),
             Reason::BelowHorizon { id, floor } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("snowflake {id} is below the commit horizon"),
@@ -723,6 +725,12 @@ impl Reason {
                 uuid7::LAST_MS
             ))
             .hint("Use a timestamp or an interval within that range."),
+            Reason::Uuid6Instant => Message::new(
+                Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
+                "timestamp is out of range for UUID version 6",
+            )
+            .detail("UUIDs of version 6 have timestamps from 1582-10-15T00:00:00Z to the year 5236.")
+            .hint("Use a timestamp within that range."),
             Reason::BadCount(count) => Message::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 "count must be greater than zero",
@@ -892,7 +900,7 @@ fn startup_message(error: &StartupError, layout: &Layout) -> Message {
         .detail(format!(
             "This server has issued IDs up to {highest_old} with layout \"{old}\"; the next one with layout \"{layout}\" would be {lowest_new}."
         ))
-        .hint(format!("Set it back, and restart the server: ALTER SYSTEM SET id_gen.layout = '{old}'; or, if that may happen, let a superuser run: SELECT id_gen_accept_layout();")),
+        .hint(format!("Set it back, and restart the server: ALTER SYSTEM SET id_gen.layout = '{old}'; or, if that may happen, let a superuser run: SELECT id_gen_layout_accept();")),
     }
 }
 
@@ -904,7 +912,7 @@ fn copy_of_unknown(found: String, layout: &Layout) -> Message {
     )
     .detail(format!("{found} If both servers have the same worker ID, they generate the same snowflakes."))
     .hint(format!(
-        "If the original or another copy may be used again, {} Once no other server has this worker ID, a superuser can confirm that: SELECT id_gen_accept_copy(is_only_one => true);",
+        "If the original or another copy may be used again, {} Once no other server has this worker ID, a superuser can confirm that: SELECT id_gen_copy_accept(is_only_one => true);",
         hint::assign_worker_id(layout.max_number(Field::Worker), hint::UNUSED)
     ))
 }

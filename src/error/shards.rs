@@ -19,8 +19,6 @@ use crate::os::test_stream;
 pub enum ShardRefusal {
     /// The number of the shard is NULL.
     Null,
-    /// What the shard is to go above is NULL.
-    NullAbove(i32),
     /// This server does not have it.
     NotHere {
         /// The shard.
@@ -141,7 +139,7 @@ fn name(number: Number) -> String {
     }
 }
 
-const WHICH_SERVERS_HAD: &str = "which servers ever had: SELECT * FROM id_gen_fleet();";
+const WHICH_SERVERS_HAD: &str = "which servers ever had: SELECT * FROM id_gen_fleet_members();";
 
 /// What is said where a shard was taken above an ID of another number.
 pub fn above_is_of_another(shard: i32, other: Number) -> Message {
@@ -177,11 +175,6 @@ impl ShardRefusal {
                     .detail("The shard is the worker number in the ID.")
                     .hint("Pass the shard's number, as in: SELECT snowflake_next(7);")
             }
-            ShardRefusal::NullAbove(shard) => {
-                Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "above must not be null")
-                    .detail("It is the ID that the server returned that gave the shard back.")
-                    .hint(format!("Pass that ID; or, if it is lost and no server has the shard, go above all that may have been made: {}", recovery_line(shard.cast_unsigned())))
-            }
             ShardRefusal::NotHere { number, in_fleet } => {
                 let shard = number.worker;
                 let hint = if *in_fleet {
@@ -190,13 +183,13 @@ impl ShardRefusal {
                     format!("Connect to the server that has it; or let a superuser take it here. {}", capitalized(&above_line(shard)))
                 };
                 Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("this server does not have {}", name(*number)))
-                    .detail("One server at a time makes the IDs of a shard. Which this one has: SELECT * FROM id_gen_shards;")
+                    .detail("One server at a time makes the IDs of a shard. Which this one has: SELECT * FROM id_gen_stat_shards;")
                     .hint(hint)
             }
             ShardRefusal::NothingToRelease(number) => {
                 Message::new(Code::ERRCODE_UNDEFINED_OBJECT, format!("this server does not have {}", name(*number)))
                     .detail("Neither its memory nor its disk says so, nor has it made an ID of it since it started.")
-                    .hint("See which it has: SELECT * FROM id_gen_shards;")
+                    .hint("See which it has: SELECT * FROM id_gen_stat_shards;")
             }
             ShardRefusal::IsOwnNumber { number, max } => {
                 let hint = match max {
@@ -222,9 +215,9 @@ impl ShardRefusal {
                 format!("this server's number {worker} may be a shard that it has"),
             )
             .detail(format!("The file \"{SHARD_FILE}\" can't be used, and when it last could, the server had another number of its own."))
-            .hint("Put the file or the number right; or let a superuser forget all shards, to take each again above all that it made: SELECT id_gen_shards_reset();"),
+            .hint("Put the file or the number right; or let a superuser forget all shards, to take each again above all that it made: SELECT id_gen_shard_reset_all();"),
             ShardRefusal::MayBeGranted { number, granted, own, max } => {
-                let what = if *granted { "a server of the fleet has or had it as its own" } else { "id_gen.worker_ids lets the registry grant it to a server" };
+                let what = if *granted { "a server of the fleet has or had it as its own" } else { "id_gen.worker_id_range lets the registry grant it to a server" };
                 let hint = if *granted {
                     format!("Choose another number for the shard; {WHICH_SERVERS_HAD}")
                 } else {
@@ -234,7 +227,7 @@ impl ShardRefusal {
                         worker if is_below => (0, worker.saturating_sub(1)),
                         worker => (worker + 1, *max),
                     };
-                    format!("Leave servers other numbers than shards, on every server of the fleet, of which one that has another number loses it, such as these: ALTER SYSTEM SET id_gen.worker_ids = '{first}-{last}'; SELECT pg_reload_conf();")
+                    format!("Leave servers other numbers than shards, on every server of the fleet, of which one that has another number loses it, such as these: ALTER SYSTEM SET id_gen.worker_id_range = '{first}-{last}'; SELECT pg_reload_conf();")
                 };
                 Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("{} is a number for servers", name(*number)))
                     .detail(format!("In this fleet {what}."))
@@ -261,7 +254,7 @@ impl ShardRefusal {
                 };
                 let worker = number.worker;
                 let hint = if value.held {
-                    format!("Give it back there: SELECT id_gen_shard_release({worker}); or if that server is gone, call again when the grant of its number has ended, as this shows: SELECT * FROM id_gen_fleet();")
+                    format!("Give it back there: SELECT id_gen_shard_release({worker}); or if that server is gone, call again when the grant of its number has ended, as this shows: SELECT * FROM id_gen_fleet_members();")
                 } else {
                     format!("Take it here: SELECT id_gen_shard_take({worker});")
                 };
@@ -297,8 +290,8 @@ impl ShardRefusal {
                 .hint(format!("Name the registry again; or, if no member has it, take it anew, above all that was made: {}", recovery_line(number.worker))),
             ShardRefusal::Unusable(damage) => {
                 let (what, hint) = match damage {
-                    Damage::Newer { .. } => ("is of a newer version of id_gen", "Install the version of id_gen that wrote it, or a newer one, and restart the server; or let a superuser forget all shards: SELECT id_gen_shards_reset();"),
-                    Damage::Damaged(_) => ("is damaged", "Restore the file and restart the server; or let a superuser forget all shards, and take each again above all that it made: SELECT id_gen_shards_reset();"),
+                    Damage::Newer { .. } => ("is of a newer version of id_gen", "Install the version of id_gen that wrote it, or a newer one, and restart the server; or let a superuser forget all shards: SELECT id_gen_shard_reset_all();"),
+                    Damage::Damaged(_) => ("is damaged", "Restore the file and restart the server; or let a superuser forget all shards, and take each again above all that it made: SELECT id_gen_shard_reset_all();"),
                 };
                 Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{SHARD_FILE}\" {what}"))
                     .detail(format!("{} It says which shards this server has.", sentence(damage)))

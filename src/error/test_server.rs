@@ -107,7 +107,7 @@ impl Trouble {
             Trouble::ForTests { until_ms } => {
                 Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "this data directory is that of a server for tests")
                     .detail(format!("Its IDs of times up to {} are the same in each run, and so could be elsewhere.", format_ms(*until_ms)))
-                    .hint("Load a dump into a new data directory by initdb; or go on with tests; or let a superuser end them for good, for IDs that begin at the clock, above those: SELECT id_gen_end_tests();")
+                    .hint("Load a dump into a new data directory by initdb; or go on with tests; or let a superuser end them for good, for IDs that begin at the clock, above those: SELECT id_gen_test_mode_end();")
             }
             Trouble::IsForTests => Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "this server is for tests")
                 .detail("The setting id_gen.test_start was not empty when it was started.")

@@ -259,7 +259,7 @@ pub fn of_fleet(name: &str, last_value: i64) -> Message {
 fn set_above(name: &str, last_value: i64) -> String {
     let typed = quotes(name);
     format!(
-        "On every server of the fleet: SELECT greatest(s.last_value, t.last_held) FROM {name} s LEFT JOIN id_gen_stat_tickets t ON t.datname = current_database() AND t.relid = '{typed}'::regclass; and let a superuser run on one of them, with the largest of all in place of {last_value}: SELECT ticket_share('{typed}', above => {last_value});"
+        "On every server of the fleet: SELECT greatest(s.last_value, t.last_prefetched) FROM {name} s LEFT JOIN id_gen_stat_tickets t ON t.datname = current_database() AND t.relid = '{typed}'::regclass; and let a superuser run on one of them, with the largest of all in place of {last_value}: SELECT ticket_share('{typed}', above => {last_value});"
     )
 }
 

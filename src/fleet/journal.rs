@@ -114,7 +114,7 @@ impl Journal {
             log(
                 PgLogLevel::WARNING,
                 format!(
-                    "the fleet's registry has values that are not valid, of {}: no server gets these numbers; put back what was there: SELECT * FROM id_gen_fleet();",
+                    "the fleet's registry has values that are not valid, of {}: no server gets these numbers; put back what was there: SELECT * FROM id_gen_fleet_members();",
                     names.join(", ")
                 ),
             );

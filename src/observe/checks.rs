@@ -267,7 +267,7 @@ fn for_tests(shared: &SharedState) -> CheckResult {
                 format_ms(unix_ms(clock::wall_ns()))
             ),
             format!(
-                "Keep its data apart from that of other servers. For real IDs make a new data directory; or unset id_gen.test_start, {ON_COMMAND_LINE}, restart, and call id_gen_end_tests(): {UNSET}"
+                "Keep its data apart from that of other servers. For real IDs make a new data directory; or unset id_gen.test_start, {ON_COMMAND_LINE}, restart, and call id_gen_test_mode_end(): {UNSET}"
             ),
         ),
     }
@@ -505,7 +505,7 @@ fn ordered_uuids(on: &CheckedServer) -> CheckResult {
     }
     Warning(
         format!("uuidv7_ordered() is {lead_ms} ms ahead of the clock, which was set back"),
-        "If the clock is right now, let UUIDs begin again at it, below those made meanwhile: SELECT id_gen_accept_clock();".to_owned(),
+        "If the clock is right now, let UUIDs begin again at it, below those made meanwhile: SELECT id_gen_clock_accept();".to_owned(),
     )
 }
 

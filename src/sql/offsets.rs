@@ -43,7 +43,7 @@ struct Schema {
 }
 
 sql_function! {
-    /// `id_gen_offsets_plan(schema regnamespace, node integer, nodes integer, above bigint, sequences regclass[]) → SETOF
+    /// `id_gen_offsets_plan(schema regnamespace, node integer, node_count integer, above bigint, sequences regclass[]) → SETOF
     /// (sequence, columns, increment, last_value, highest, first_value, numbers_left, statement, obstacle, remedy)`
     fn id_gen_offsets_plan(call) {
         let (schema, class) = (schema(call, 4)?, class(call)?);
@@ -108,7 +108,7 @@ sql_function! {
 }
 
 sql_function! {
-    /// `id_gen_offsets_check(schema regnamespace, node integer, nodes integer, sequences regclass[]) → SETOF (sequence,
+    /// `id_gen_offsets_check(schema regnamespace, node integer, node_count integer, sequences regclass[]) → SETOF (sequence,
     /// status, found, remedy)`
     fn id_gen_offsets_check(call) {
         let (schema, class) = (schema(call, 3)?, class(call)?);
@@ -145,11 +145,11 @@ sql_function! {
 }
 
 sql_function! {
-    /// `id_gen_offsets_grow(schema regnamespace, nodes integer, new_nodes integer, above bigint) → SETOF (step, node,
+    /// `id_gen_offsets_grow_plan(schema regnamespace, node_count integer, new_node_count integer, above bigint) → SETOF (step, node,
     /// statement, note)`
-    fn id_gen_offsets_grow(call) {
+    fn id_gen_offsets_grow_plan(call) {
         let schema = schema(call, usize::MAX)?;
-        let (old, new) = (count(call, 1, "nodes")?, count(call, 2, "new_nodes")?);
+        let (old, new) = (count(call, 1, "node_count")?, count(call, 2, "new_node_count")?);
         if new <= old {
             return Err(too_few(&schema, old, new).into());
         }
@@ -223,7 +223,7 @@ fn schema(call: &Call, sequences: usize) -> Result<Schema, Error> {
 /// The node that the second and the third argument name.
 fn class(call: &Call) -> Result<Class, Error> {
     let node = call.int4(1).ok_or_else(|| null("node"))?;
-    let nodes = count(call, 2, "nodes")?;
+    let nodes = count(call, 2, "node_count")?;
     Class::new(node.into(), nodes.into()).ok_or_else(|| no_node(node, nodes).into())
 }
 
@@ -552,7 +552,7 @@ fn too_few(schema: &Schema, old: i32, new: i32) -> Message {
             .hint("There can be no more. Give more servers snowflakes, which need no division.");
     }
     fact.hint(in_error(&format!(
-        "Name how many there will be, as in: SELECT * FROM id_gen_offsets_grow({}, {old}, {});",
+        "Name how many there will be, as in: SELECT * FROM id_gen_offsets_grow_plan({}, {old}, {});",
         literal(&schema.name),
         old + 1
     )))

@@ -20,12 +20,12 @@ sql_function! {
 }
 
 sql_function! {
-    /// `uuidv8_to_snowflake(uuid) → bigint`, NULL for other versions.
+    /// `uuidv8_to_snowflake(id uuid) → bigint`, NULL for other versions.
     fn uuidv8_to_snowflake(call) { Ok(part(call, |(id, _)| id)) }
 }
 
 sql_function! {
-    /// `uuidv8_namespace(uuid) → bigint`, NULL for other versions.
+    /// `uuidv8_namespace(id uuid) → bigint`, NULL for other versions.
     fn uuidv8_namespace(call) { Ok(part(call, |(_, namespace)| namespace)) }
 }
 

@@ -87,7 +87,7 @@ def test_a_session_s_own_setting_does_not_count(role: str) -> None:
     [
         ("ALTER ROLE app SET id_gen.layout = 'default'", {}),
         ("ALTER ROLE ALL SET id_gen.worker_id = 4", {}),
-        ("ALTER DATABASE postgres SET id_gen.max_block = 4", {}),
+        ("ALTER DATABASE postgres SET id_gen.max_block_size = 4", {}),
         ("", {"options": "-c id_gen.worker_id=4"}),
     ],
     ids=["role", "all roles", "database", "connection"],

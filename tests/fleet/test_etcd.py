@@ -150,7 +150,7 @@ def test_members_of_two_clusters_in_one_list() -> None:
         change(first, "registry", f"{one.endpoints},{other.endpoints}")
         trouble = "the fleet's registry is not one cluster of etcd, or another one than before"
         first.poll_until("SELECT trouble FROM id_gen_stat_fleet", expected=trouble)
-        assert trouble in (refusal(first, "SELECT * FROM id_gen_fleet()").message or "")
+        assert trouble in (refusal(first, "SELECT * FROM id_gen_fleet_members()").message or "")
         change(first, "registry", other.endpoints)
         first.poll_until("SELECT trouble = 'the registry has no such fleet' FROM id_gen_stat_fleet")
         change(first, "registry", one.endpoints)

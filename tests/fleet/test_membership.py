@@ -33,7 +33,7 @@ def test_servers_that_join_get_numbers_of_their_own(first: Cluster, conf: str) -
         numbers = {await_number(cluster) for cluster in (first, second, third)}
         assert len(numbers) == 3
         assert grants(first) == dict.fromkeys(numbers, "held")
-        assert first.psql("SELECT count(*) FROM id_gen_fleet() WHERE this_server") == "1"
+        assert first.psql("SELECT count(*) FROM id_gen_fleet_members() WHERE this_server") == "1"
         assert first.psql("SELECT worker_id_source FROM id_gen_status()") == "fleet"
 
 
@@ -84,7 +84,7 @@ def test_a_standby_has_a_number_and_generates_with_it_once_promoted(first: Clust
         assert refusal(standby).sqlstate == "25006"
         standby.promote()
         assert await_number(standby) == own
-        standby.poll_until("SELECT timeline = 2 FROM id_gen_fleet() WHERE this_server")
+        standby.poll_until("SELECT timeline = 2 FROM id_gen_fleet_members() WHERE this_server")
 
 
 def test_a_promoted_standby_makes_ids_above_what_its_primary_observed(first: Cluster) -> None:
@@ -92,7 +92,7 @@ def test_a_promoted_standby_makes_ids_above_what_its_primary_observed(first: Clu
     await_number(first)
     with Cluster("standby", standby_of=first) as standby:
         await_holding(standby)
-        observe = "snowflake_max(clock_timestamp() + interval '2 s') AS id) x, snowflake_observe(id)"
+        observe = "snowflake_max(clock_timestamp() + interval '2 s') AS id) x, snowflake_advance(id)"
         observed = int(first.psql(f"SELECT id FROM (SELECT {observe}"))
         first.psql("CREATE TABLE flushed ()")
         first.wait_for_catchup(standby)
@@ -124,7 +124,7 @@ def test_a_number_below_zero_is_named_as_it_is(first: Cluster, worker: int, data
 @pytest.mark.parametrize("name", ["", "a/b", "a" * 64], ids=["empty", "with-slash", "too-long"])
 def test_a_name_that_no_fleet_can_have(first: Cluster, name: str) -> None:
     await_number(first)
-    first.append_conf(f"id_gen.fleet = '{name}'")
+    first.append_conf(f"id_gen.fleet_name = '{name}'")
     first.reload()
     first.poll_until("SELECT trouble = 'the name of the fleet is not valid' FROM id_gen_stat_fleet")
     for statement in ("SELECT snowflake_next()", "SELECT id_gen_fleet_create()"):
@@ -133,10 +133,10 @@ def test_a_name_that_no_fleet_can_have(first: Cluster, name: str) -> None:
 
 
 def test_all_numbers_held(first: Cluster, conf: str) -> None:
-    change(first, "worker_ids", "3")
+    change(first, "worker_id_range", "3")
     await_holding(first)
     first.poll_until("SELECT worker_id = 3 FROM id_gen_status()")
-    with Cluster("late", conf=conf + "\nid_gen.worker_ids = '3'") as late:
+    with Cluster("late", conf=conf + "\nid_gen.worker_id_range = '3'") as late:
         late.psql("CREATE EXTENSION id_gen")
         assert await_trouble(late).message == "the fleet has no free number"
         first.stop()
@@ -291,12 +291,12 @@ def test_another_layout_than_the_fleets(first: Cluster, conf: str) -> None:
 
 def test_a_fleet_is_made_once(first: Cluster) -> None:
     assert refusal(first, "SELECT id_gen_fleet_create()").message == "the fleet exists already"
-    assert refusal(first, "SELECT id_gen_fleet_create(grant_length => '1 s')").sqlstate == "22023"
+    assert refusal(first, "SELECT id_gen_fleet_create(grant_duration => '1 s')").sqlstate == "22023"
 
 
 def test_a_restored_registry_is_noticed(first: Cluster, etcd: Etcd) -> None:
     await_number(first)
-    etcd.ctl("del", "--prefix", f"/id_gen/{first.psql('SHOW id_gen.fleet')}/n/")
+    etcd.ctl("del", "--prefix", f"/id_gen/{first.psql('SHOW id_gen.fleet_name')}/n/")
     first.poll_until("SELECT restorations = 1 FROM id_gen_stat_fleet")
     assert "has gone back in time" in first.log()
     first.poll_until("SELECT state = 'holding' FROM id_gen_stat_fleet")
@@ -308,7 +308,7 @@ def test_no_registry_no_registrar() -> None:
         alone.psql("CREATE EXTENSION id_gen")
         assert not [title for title in alone.processes().values() if "registrar" in title]
         assert alone.psql("SELECT count(*) FROM id_gen_stat_fleet") == "0"
-        assert refusal(alone, "SELECT * FROM id_gen_fleet()").message == "this server belongs to no fleet"
+        assert refusal(alone, "SELECT * FROM id_gen_fleet_members()").message == "this server belongs to no fleet"
 
 
 def test_the_registrar_may_be_terminated(first: Cluster) -> None:

@@ -81,7 +81,7 @@ def registrar(cluster: Cluster) -> int:
 
 def grants(cluster: Cluster) -> dict[int, str]:
     """Each number that was ever held, and its state."""
-    rows = cluster.psql("SELECT worker_id, state FROM id_gen_fleet() ORDER BY 1").splitlines()
+    rows = cluster.psql("SELECT worker_id, state FROM id_gen_fleet_members() ORDER BY 1").splitlines()
     return {int(worker): state for worker, state in (row.split("|") for row in rows)}
 
 

@@ -264,8 +264,8 @@ def test_tickets_are_counted_by_sequence(server: Cluster, exporter: Exporter) ->
             server.psql("SELECT ticket_next('tiny')", shop)
         scrape = exporter.scrape()
     labels = '{database="shop",schema="public",sequence="tiny"}'
-    told = {name: scrape.of(f"id_gen_tickets_{name}").get(labels) for name in ("numbers_total", "refused_total")}
-    assert told == {"numbers_total": 9, "refused_total": 1}
+    told = {name: scrape.of(f"id_gen_tickets_{name}").get(labels) for name in ("issued_total", "refused_total")}
+    assert told == {"issued_total": 9, "refused_total": 1}
     assert scrape.of("id_gen_tickets_used_ratio")[labels] == 1
 
 

@@ -260,7 +260,7 @@ fn foreign(row: Row, found: &str, source: &Source, numbers: &[u32]) -> Row {
     row.warning(
         found,
         format!(
-            "Name the numbers that are yours to see only the others: SELECT * FROM id_gen_profile({}, workers => '{{{}}}');",
+            "Name the numbers that are yours to see only the others: SELECT * FROM id_gen_profile({}, worker_ids => '{{{}}}');",
             source.column.arguments,
             numbers.join(",")
         ),
