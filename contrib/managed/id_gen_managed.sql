@@ -1158,7 +1158,7 @@ BEGIN
         PERFORM setval(format('id_gen_managed.lane_%s', lane), first - 1);
     END LOOP;
     INSERT INTO id_gen_managed.configuration SELECT new.*
-        ON CONFLICT ON CONSTRAINT number_pkey DO UPDATE
+        ON CONFLICT ON CONSTRAINT configuration_pkey DO UPDATE
        SET (layout, lanes, max_lead, in_use, used_until)
          = (excluded.layout, excluded.lanes, excluded.max_lead, true, NULL);
     DELETE FROM id_gen_managed.given_to;

@@ -126,7 +126,7 @@ def test_a_name_that_no_fleet_can_have(first: Cluster, name: str) -> None:
     await_number(first)
     first.append_conf(f"id_gen.fleet_name = '{name}'")
     first.reload()
-    first.poll_until("SELECT trouble = 'the name of the fleet is not valid' FROM id_gen_stat_fleet")
+    first.poll_until("SELECT error = 'the name of the fleet is not valid' FROM id_gen_stat_fleet")
     for statement in ("SELECT snowflake_next()", "SELECT id_gen_fleet_create()"):
         error = refusal(first, statement)
         assert (error.sqlstate, error.message) == ("22023", "the name of the fleet is not valid")
@@ -162,7 +162,7 @@ def test_a_server_that_joins_with_a_number_of_another_stops_making_ids(first: Cl
         next_id(typed)
         typed.append_conf(conf.replace(PRELOAD, ""))
         typed.reload()
-        typed.poll_until("SELECT trouble IS NOT NULL FROM id_gen_stat_fleet")
+        typed.poll_until("SELECT error IS NOT NULL FROM id_gen_stat_fleet")
         error = refusal(typed)
         assert error.message == "the number of id_gen.worker_id belongs to another server of the fleet"
 

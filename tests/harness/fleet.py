@@ -42,7 +42,7 @@ def await_trouble(cluster: Cluster) -> SqlError:
     def is_found() -> bool:
         # Without the preload a call is what starts the registrar.
         found[:] = [refusal(cluster)]
-        return cluster.psql("SELECT trouble IS NOT NULL FROM id_gen_stat_fleet") == "t"
+        return cluster.psql("SELECT error IS NOT NULL FROM id_gen_stat_fleet") == "t"
 
     cluster.wait_until(is_found, "in trouble")
     return refusal(cluster)

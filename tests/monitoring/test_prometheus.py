@@ -393,13 +393,13 @@ def test_alerts_come_when_the_fleets_trouble_does(
     member.wait_until(lambda: not firing("IdGenGrantRunningOut"), "free of alerts", prometheus.log)
     with silent(etcd):
         member.wait_until(lambda: firing("IdGenGrantRunningOut"), "known for its grant", prometheus.log)
-        member.wait_until(lambda: counted("trouble") == 1, "in trouble")
+        member.wait_until(lambda: counted("error") == 1, "in trouble")
         assert counted("failures_total") > 0
         assert counted("grant_left_seconds") < GRANT_SECONDS / 2
         age = counted("answer_age_seconds")
         member.wait_until(lambda: counted("answer_age_seconds") > age, "left alone for longer")
     await_number(member)
-    member.wait_until(lambda: counted("trouble") == 0, "out of trouble")
+    member.wait_until(lambda: counted("error") == 0, "out of trouble")
 
     etcd.ctl("del", "--prefix", "/id_gen/default/n/")
     member.wait_until(lambda: counted("restorations_total") == 1, "aware of a restored registry")
