@@ -440,6 +440,32 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION id_gen_managed.snowflake_parse(bigint) IS 'the fields of a snowflake in this database''s layout';
 
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_worker_id(id bigint, layout text) RETURNS integer
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (id_gen_managed.snowflake_parse(id, layout)).worker_id;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.snowflake_worker_id(bigint, text) IS
+    'worker ID in a snowflake, in a layout given by name or text';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_worker_id(id bigint) RETURNS integer
+    LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_worker_id(id, id_gen_managed.layout());
+COMMENT ON FUNCTION id_gen_managed.snowflake_worker_id(bigint) IS
+    'worker ID in a snowflake, in this database''s layout';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_datacenter_id(id bigint, layout text) RETURNS integer
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (id_gen_managed.snowflake_parse(id, layout)).datacenter_id;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.snowflake_datacenter_id(bigint, text) IS
+    'datacenter ID in a snowflake, in a layout given by name or text; 0 if the layout has none';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_datacenter_id(id bigint) RETURNS integer
+    LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_datacenter_id(id, id_gen_managed.layout());
+COMMENT ON FUNCTION id_gen_managed.snowflake_datacenter_id(bigint) IS
+    'datacenter ID in a snowflake, in this database''s layout; 0 if the layout has none';
+
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_min(ts timestamptz, layout text) RETURNS bigint
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
