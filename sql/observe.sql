@@ -6,11 +6,11 @@ CREATE FUNCTION @extschema@.snowflake_advance(id bigint) RETURNS void
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.snowflake_advance(bigint) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.snowflake_advance(bigint) IS
-    'makes every snowflake that this server hands out from now on, of shards too, larger than this one from elsewhere, which may be as far ahead of the clock as its own';
+    'ensures that all later snowflakes of this server, including those of its shards, are greater than the given one';
 
 CREATE FUNCTION @extschema@.snowflake_advance_trigger() RETURNS trigger
     AS 'MODULE_PATHNAME', 'snowflake_advance_trigger'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.snowflake_advance_trigger() FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.snowflake_advance_trigger() IS
-    'trigger for each row that is inserted or updated: observes its new ID, in the column that its argument names, or in the column id';
+    'row trigger that calls snowflake_advance for each new ID; argument: column name (default id)';

@@ -11,4 +11,4 @@ CREATE FUNCTION @extschema@.id_gen_recommend(
     AS 'MODULE_PATHNAME', 'id_gen_recommend'
     LANGUAGE c STABLE PARALLEL SAFE ROWS 12;
 COMMENT ON FUNCTION @extschema@.id_gen_recommend(bigint, integer, integer, boolean, integer, integer, boolean, boolean, boolean) IS
-    'every kind of ID, the best first: whether it fits so many IDs a second on each of so many servers of each region for so many years, or why not; a layout; the column to type; and what it takes on disk, in bytes per row and beside a bigint';
+    'rates every kind of ID against the given requirements, best first: whether it is suitable and why not, a layout, the column definition, and the storage size per row and relative to bigint';

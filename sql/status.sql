@@ -13,7 +13,7 @@ CREATE FUNCTION @extschema@.id_gen_status(
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 1
     SET search_path = pg_catalog, pg_temp;
 COMMENT ON FUNCTION @extschema@.id_gen_status() IS
-    'whether this server generates snowflakes or why not, and what with';
+    'whether this server generates snowflakes, why not, and its settings and state';
 
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_status() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION @extschema@.id_gen_status() TO pg_read_all_stats;

@@ -8,7 +8,7 @@ CREATE FUNCTION @extschema@.uuid_extract_version(uuid) RETURNS smallint
     AS 'MODULE_PATHNAME', 'uuid_extract_version'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_extract_version(uuid) IS
-    'version of a UUID; NULL for variants other than RFC 9562''s';
+    'version of a UUID; NULL for variants other than that of RFC 9562';
 
 CREATE FUNCTION @extschema@.uuid_extract_timestamp(uuid) RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'uuid_extract_timestamp'
@@ -28,13 +28,13 @@ CREATE FUNCTION id_gen_internal.uuid_smaller(uuid, uuid) RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuid_smaller'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION id_gen_internal.uuid_smaller(uuid, uuid) IS
-    'smaller of two';
+    'smaller of two UUIDs';
 
 CREATE FUNCTION id_gen_internal.uuid_larger(uuid, uuid) RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuid_larger'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION id_gen_internal.uuid_larger(uuid, uuid) IS
-    'larger of two';
+    'larger of two UUIDs';
 
 CREATE AGGREGATE @extschema@.min(uuid) (
     SFUNC = id_gen_internal.uuid_smaller, STYPE = uuid, COMBINEFUNC = id_gen_internal.uuid_smaller,

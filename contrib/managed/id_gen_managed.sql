@@ -168,7 +168,7 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value', DETAIL = upper(left(fact, 1)) || substr(fact, 2) || '.',
               HINT = 'A layout text looks like "epoch=2024-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:12".';
 END $$;
-COMMENT ON FUNCTION id_gen_managed.refuse_layout(text) IS 'raises the error of a text that is no layout';
+COMMENT ON FUNCTION id_gen_managed.refuse_layout(text) IS 'raises the error for an invalid layout text';
 
 -- Bits and shifts of a field that the layout lacks are 0.
 CREATE OR REPLACE FUNCTION id_gen_managed.layout_of(
@@ -409,12 +409,12 @@ BEGIN
     RETURN id_gen_managed.time_of_ms(l.epoch_ms + id_gen_managed.tick_in(id, layout, l) * l.tick_ms);
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_timestamp(bigint, text) IS
-    'when a snowflake of a layout given by name or text was made, to one tick';
+    'creation time of a snowflake, to one tick, in a layout given by name or text';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_timestamp(id bigint) RETURNS timestamptz
     LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_timestamp(id, id_gen_managed.layout());
 COMMENT ON FUNCTION id_gen_managed.snowflake_timestamp(bigint) IS
-    'when a snowflake of this database''s layout was made, to one tick';
+    'creation time of a snowflake, to one tick, in this database''s layout';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_parse(
         id bigint, layout text,
@@ -429,7 +429,7 @@ BEGIN
     sequence := (id >> l.sequence_shift) & ((1::bigint << l.sequence_bits) - 1);
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_parse(bigint, text) IS
-    'the fields of a snowflake in a layout given by name or text';
+    'fields of a snowflake, in a layout given by name or text';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_parse(
         id bigint,
@@ -438,7 +438,7 @@ CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_parse(
 BEGIN ATOMIC
     SELECT * FROM id_gen_managed.snowflake_parse(id, id_gen_managed.layout());
 END;
-COMMENT ON FUNCTION id_gen_managed.snowflake_parse(bigint) IS 'the fields of a snowflake in this database''s layout';
+COMMENT ON FUNCTION id_gen_managed.snowflake_parse(bigint) IS 'fields of a snowflake, in this database''s layout';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_worker_id(id bigint, layout text) RETURNS integer
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -474,12 +474,12 @@ BEGIN
     RETURN id_gen_managed.tick_at(ts, layout, l) << l.time_shift;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_min(timestamptz, text) IS
-    'smallest snowflake of the tick that holds an instant, in a layout given by name or text';
+    'smallest snowflake of the tick that contains ts, in a layout given by name or text';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_min(ts timestamptz) RETURNS bigint
     LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_min(ts, id_gen_managed.layout());
 COMMENT ON FUNCTION id_gen_managed.snowflake_min(timestamptz) IS
-    'smallest snowflake of the tick that holds an instant, in this database''s layout';
+    'smallest snowflake of the tick that contains ts, in this database''s layout';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_max(ts timestamptz, layout text) RETURNS bigint
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -489,12 +489,12 @@ BEGIN
     RETURN (id_gen_managed.tick_at(ts, layout, l) << l.time_shift) | ((1::bigint << l.time_shift) - 1);
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_max(timestamptz, text) IS
-    'largest snowflake of the tick that holds an instant, in a layout given by name or text';
+    'largest snowflake of the tick that contains ts, in a layout given by name or text';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_max(ts timestamptz) RETURNS bigint
     LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_max(ts, id_gen_managed.layout());
 COMMENT ON FUNCTION id_gen_managed.snowflake_max(timestamptz) IS
-    'largest snowflake of the tick that holds an instant, in this database''s layout';
+    'largest snowflake of the tick that contains ts, in this database''s layout';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_make(
         ts timestamptz, datacenter_id integer, worker_id integer, sequence integer, layout text) RETURNS bigint
@@ -508,14 +508,14 @@ BEGIN
          | (id_gen_managed.check_number('sequence', sequence, l.sequence_bits, layout) << l.sequence_shift);
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_make(timestamptz, integer, integer, integer, text) IS
-    'the snowflake with these fields in a layout given by name or text: for tests and backfills';
+    'snowflake with the given fields, in a layout given by name or text: for tests and backfills';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_make(
         ts timestamptz, datacenter_id integer, worker_id integer, sequence integer) RETURNS bigint
     LANGUAGE sql STABLE STRICT PARALLEL SAFE
     RETURN id_gen_managed.snowflake_make(ts, datacenter_id, worker_id, sequence, id_gen_managed.layout());
 COMMENT ON FUNCTION id_gen_managed.snowflake_make(timestamptz, integer, integer, integer) IS
-    'the snowflake with these fields in this database''s layout: for tests and backfills';
+    'snowflake with the given fields, in this database''s layout: for tests and backfills';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_layouts()
     RETURNS TABLE (
@@ -539,7 +539,7 @@ BEGIN ATOMIC
      CROSS JOIN id_gen_managed.layout_of(known.layout) AS l;
 END;
 COMMENT ON FUNCTION id_gen_managed.snowflake_layouts() IS
-    'the layouts known by name and this database''s own: fields, nodes, IDs a second for one worker, last usable time';
+    'named layouts and this database''s own: fields, number of nodes, IDs per second and worker, end of the time range';
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Making snowflakes
@@ -745,12 +745,12 @@ COMMENT ON FUNCTION id_gen_managed.extension_schema() IS 'the schema of the exte
 CREATE OR REPLACE FUNCTION id_gen_managed.refuse_without_number() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RAISE EXCEPTION 'this database has no worker number'
+    RAISE EXCEPTION 'this database has no worker ID'
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Every database needs a number of its own within its IDs, or two would make the same ID.',
+              DETAIL = 'Each database needs a unique worker ID; otherwise two databases could generate the same ID.',
               HINT = 'Choose ' || id_gen_managed.number_hint(id_gen_managed.layout());
 END $$;
-COMMENT ON FUNCTION id_gen_managed.refuse_without_number() IS 'raises the error of a database without a worker number';
+COMMENT ON FUNCTION id_gen_managed.refuse_without_number() IS 'raises the error for a database without a worker ID';
 
 -- What a session does before its first snowflake, and again when it has forgotten that, as after RESET ALL. Returns what
 -- it shall remember, in a setting: its lane, in the lowest six bits.
@@ -762,7 +762,7 @@ BEGIN
     IF pg_is_in_recovery() THEN
         RAISE EXCEPTION 'cannot generate snowflakes during recovery'
             USING ERRCODE = 'read_only_sql_transaction',
-                  DETAIL = 'This server is a standby; only the primary may issue IDs of its worker number.',
+                  DETAIL = 'This server is a standby; only the primary generates IDs with its worker ID.',
                   HINT = 'Run the statement on the primary. The functions that decode work here too.';
     END IF;
     SELECT * INTO own FROM id_gen_managed.configuration WHERE in_use;
@@ -773,12 +773,12 @@ BEGIN
     IF id_gen_managed.is_copy() THEN
         -- The lanes are those of now, whatever this transaction's snapshot shows.
         IF NOT EXISTS (SELECT FROM pg_class WHERE oid = to_regclass('id_gen_managed.lane_0')) THEN
-            RAISE EXCEPTION 'the worker number was changed during this transaction'
+            RAISE EXCEPTION 'the worker ID was changed during this transaction'
                 USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
         END IF;
-        RAISE EXCEPTION 'this database is a copy of the one that its worker number was given to'
+        RAISE EXCEPTION 'this database is a copy of the one that its worker ID was assigned to'
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  DETAIL = format('If both made snowflakes with worker number %s, they would make the same ones.',
+                  DETAIL = format('If both generated snowflakes with worker ID %s, they could generate the same ones.',
                                   own.worker_id),
                   HINT = format('Choose %s Or set the same worker ID again, if the other database is gone.',
                                 id_gen_managed.number_hint(own.layout));
@@ -874,7 +874,7 @@ BEGIN
             PERFORM id_gen_managed.leave_lane(lane);
             -- A sequence that is there no longer has no name, whatever this transaction's snapshot shows.
             IF sequences[lane + 1]::text ~ '^[0-9]+$' THEN
-                RAISE EXCEPTION 'the worker number was changed during this statement'
+                RAISE EXCEPTION 'the worker ID was changed during this statement'
                     USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
             END IF;
             IF begins OR SQLSTATE <> '55000' THEN
@@ -911,18 +911,18 @@ BEGIN
         RAISE EXCEPTION 'the clock shows a time before the layout''s epoch'
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = format('The layout starts at %s.', id_gen_managed.text_of_ms(l.epoch_ms)),
-                  HINT = 'Put the clock right; or, if it is right: SELECT id_gen_managed.configure(layout => ''default'');';
+                  HINT = 'Correct the clock. If the current time is correct: SELECT id_gen_managed.configure(layout => ''default'');';
     ELSIF now_tick >= ticks THEN
-        RAISE EXCEPTION 'the layout has run out of snowflakes'
+        RAISE EXCEPTION 'the layout is exhausted'
             USING ERRCODE = 'sequence_generator_limit_exceeded',
                   DETAIL = format('Its time field ended at %s.', id_gen_managed.text_of_ms(l.epoch_ms + ticks * l.tick_ms)),
-                  HINT = 'If the clock is wrong, put it right. Else plan a new key for the tables.';
+                  HINT = 'If the clock is wrong, correct it. Otherwise the tables need a new key.';
     END IF;
     RAISE EXCEPTION 'no snowflake is available yet'
         USING ERRCODE = 'configuration_limit_exceeded',
               DETAIL = format('The next one of this session''s lane would be %s ms ahead of the clock; max_lead allows '
                               '%s ms, and waiting 1000 ms was not or would not be enough.', lead_ms, max_lead_ms),
-              HINT = format('Wait %s s for the clock to catch up; if it was set back, put it right; or allow the '
+              HINT = format('Wait %s s for the clock to catch up; if it was set back, correct it; or allow the '
                             'difference: SELECT id_gen_managed.configure(max_lead => ''%s s''); or choose %s',
                             (lead_ms - max_lead_ms) / 1000 + 1, lead_ms / 1000 + 1,
                             id_gen_managed.number_hint(own.layout));
@@ -935,7 +935,7 @@ CREATE OR REPLACE FUNCTION id_gen_managed.allocate_unset() RETURNS text
 BEGIN
     PERFORM id_gen_managed.refuse_without_number();
 END $template$::text;
-COMMENT ON FUNCTION id_gen_managed.allocate_unset() IS 'the text of allocate() without a worker number';
+COMMENT ON FUNCTION id_gen_managed.allocate_unset() IS 'the text of allocate() without a worker ID';
 
 -- Writes the functions that depend on the number in use.
 CREATE OR REPLACE FUNCTION id_gen_managed.write_allocate() RETURNS void
@@ -971,7 +971,7 @@ BEGIN
     EXECUTE format('CREATE OR REPLACE FUNCTION id_gen_managed.allocate(count bigint) RETURNS bigint LANGUAGE plpgsql '
                    'VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L', body);
     COMMENT ON FUNCTION id_gen_managed.allocate(bigint) IS
-        'up to so many snowflakes of one tick: the first; the others follow at equal distances';
+        'allocates up to count snowflakes of one tick; returns the first, the others follow at the distance of stride()';
     EXECUTE format('CREATE OR REPLACE FUNCTION id_gen_managed.layout() RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE '
                    'RETURN %L::text', coalesce(own.layout, id_gen_managed.layout()));
     EXECUTE format('CREATE OR REPLACE FUNCTION id_gen_managed.run_of(id bigint) RETURNS bigint LANGUAGE sql IMMUTABLE '
@@ -1005,7 +1005,7 @@ BEGIN
         END;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION id_gen_managed.close_gate() IS 'waits for all transactions that have made IDs, and holds up others';
+COMMENT ON FUNCTION id_gen_managed.close_gate() IS 'waits for all transactions that have generated IDs, and blocks others';
 
 -- Ends the use of the number and removes its lanes, so that a call that waits at the gate fails. The caller has closed it.
 CREATE OR REPLACE FUNCTION id_gen_managed.close_number() RETURNS void
@@ -1075,7 +1075,7 @@ BEGIN
         fact := 'is one that the server''s fleet may give to a server';
     END IF;
     IF fact IS NOT NULL THEN
-        RAISE EXCEPTION 'the library makes snowflakes with this number'
+        RAISE EXCEPTION 'the extension generates snowflakes with this worker ID'
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = format('Worker %s of datacenter %s %s: sessions that call the library would make the same IDs.',
                                   worker_id, datacenter_id, fact),
@@ -1087,7 +1087,7 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.refuse_taken(integer, integer, text) IS
-    'raises the error of a number that the library on this server makes snowflakes with';
+    'raises an error if the extension on this server uses this worker ID';
 
 -- What an administrator types. What is not given stays as it is.
 CREATE OR REPLACE FUNCTION id_gen_managed.configure(
@@ -1137,14 +1137,14 @@ BEGIN
     IF NOT new.lanes IN (1, 2, 4, 8, 16, 32, 64) OR new.lanes > 1::bigint << l.sequence_bits THEN
         RAISE EXCEPTION 'lanes must be a power of two from 1 to %', least(64, 1::bigint << l.sequence_bits)
             USING ERRCODE = 'invalid_parameter_value', DETAIL = format('It is %s.', new.lanes),
-                  HINT = format('Leave it out, or type for example: SELECT id_gen_managed.configure(lanes => %s);',
+                  HINT = format('Leave it out, or use for example: SELECT id_gen_managed.configure(lanes => %s);',
                                 least(16, 1::bigint << l.sequence_bits));
     END IF;
     new.max_lead := coalesce(configure.max_lead, own.max_lead, '1 s');
     IF NOT new.max_lead BETWEEN interval '0' AND interval '3650 days' THEN
         RAISE EXCEPTION 'max_lead must be from 0 to 3650 days'
             USING ERRCODE = 'invalid_parameter_value', DETAIL = format('It is %s.', new.max_lead),
-                  HINT = 'Leave it out, or type for example: SELECT id_gen_managed.configure(max_lead => ''1 s'');';
+                  HINT = 'Leave it out, or use for example: SELECT id_gen_managed.configure(max_lead => ''1 s'');';
     END IF;
     -- In whole ticks, so that what is past the lead is past it in ticks as well.
     new.max_lead := interval '1 millisecond'
@@ -1169,7 +1169,7 @@ BEGIN
         IF lowest_new < highest_old THEN
             RAISE EXCEPTION 'the new layout could repeat snowflakes of the old one'
                 USING ERRCODE = 'object_not_in_prerequisite_state',
-                      DETAIL = format('This database has made IDs up to %s with layout "%s"; the next one with layout '
+                      DETAIL = format('This database has generated IDs up to %s with layout "%s"; the next one with layout '
                                       '"%s" would be %s.', trunc(highest_old) - 1, former.layout, new.layout,
                                       trunc(lowest_new)),
                       HINT = 'Keep the layout; or, if that may happen, run the same call with one more argument: '
@@ -1193,7 +1193,7 @@ BEGIN
     PERFORM id_gen_managed.write_allocate();
 END $$;
 COMMENT ON FUNCTION id_gen_managed.configure(integer, integer, text, interval, integer, boolean) IS
-    'gives this database its worker number and layout; what is not given stays as it is';
+    'sets the worker ID and layout of this database; arguments that are left out keep their values';
 
 DO $$
 BEGIN
@@ -1230,7 +1230,7 @@ BEGIN
     END LOOP;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_next_batch(integer) IS
-    'that many snowflakes, strictly increasing, as rows';
+    'the given number of new snowflakes, strictly increasing, as rows';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_next_array(count integer) RETURNS bigint[]
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -1238,7 +1238,7 @@ BEGIN ATOMIC
     SELECT array_agg(id ORDER BY id) FROM id_gen_managed.snowflake_next_batch(count) AS id;
 END;
 COMMENT ON FUNCTION id_gen_managed.snowflake_next_array(integer) IS
-    'that many snowflakes, strictly increasing, as an array';
+    'the given number of new snowflakes, strictly increasing, as an array';
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- UUIDs of version 7
@@ -1297,24 +1297,24 @@ CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7_timestamp(id uuid) RETURNS time
     RETURN CASE WHEN substr($1::text, 15, 1) = '7' AND substr($1::text, 20, 1) IN ('8', '9', 'a', 'b')
                 THEN id_gen_managed.time_of_ms(('x' || left(replace($1::text, '-', ''), 12))::bit(48)::bigint) END;
 COMMENT ON FUNCTION id_gen_managed.uuidv7_timestamp(uuid) IS
-    'when a UUID version 7 was made, to one millisecond; NULL for other versions';
+    'time of a UUID version 7, to one millisecond; NULL for other versions';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7_min(ts timestamptz) RETURNS uuid
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN id_gen_managed.uuid_of(id_gen_managed.uuid_ms(ts), 0, '8000000000000000');
 COMMENT ON FUNCTION id_gen_managed.uuidv7_min(timestamptz) IS
-    'smallest UUID version 7 of the millisecond that holds an instant';
+    'smallest UUID version 7 of the millisecond that contains ts';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7_max(ts timestamptz) RETURNS uuid
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN id_gen_managed.uuid_of(id_gen_managed.uuid_ms(ts), 4095, 'bfffffffffffffff');
 COMMENT ON FUNCTION id_gen_managed.uuidv7_max(timestamptz) IS
-    'largest UUID version 7 of the millisecond that holds an instant';
+    'largest UUID version 7 of the millisecond that contains ts';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7_time_decoder(id text) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN id_gen_managed.uuidv7_timestamp(id::pg_catalog.uuid);
 COMMENT ON FUNCTION id_gen_managed.uuidv7_time_decoder(text) IS
-    'as uuidv7_timestamp, of a UUID as text: what pg_partman takes for p_time_decoder, beside uuidv7_min for p_time_encoder';
+    'uuidv7_timestamp of a UUID as text, for p_time_decoder of pg_partman (p_time_encoder: uuidv7_min)';
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- The functions that users call, and moving them to the extension and back
@@ -1442,11 +1442,11 @@ BEGIN
         used_until := (SELECT max(n.used_until) FROM id_gen_managed.configuration n);
     END IF;
     IF used_until > clock_timestamp() + interval '10 s' THEN
-        RAISE EXCEPTION 'snowflakes of this database are ahead of the clock'
+        RAISE EXCEPTION 'the last snowflake of this database is ahead of the clock'
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = format('The last one has a time of %s ms after now.',
                                   round(extract(epoch FROM used_until - clock_timestamp()) * 1000)),
-                  HINT = 'Wait until the clock is there; if it was set back, put it right.';
+                  HINT = 'Wait until that time; if the clock was set back, correct it.';
     END IF;
     -- The library's positions are those of the clock, or later. No session has any of an earlier tick left once the
     -- clock has been out of it for a while.
@@ -1466,7 +1466,7 @@ BEGIN
     PERFORM id_gen_managed.write_allocate();
 END $$;
 COMMENT ON FUNCTION id_gen_managed.use_extension(name) IS
-    'lets the extension make this database''s IDs, and take them apart; no table is changed';
+    'the extension generates and decodes the IDs of this database; no table is changed';
 
 -- Back to the script. The library goes on for others with its own number, so the script needs another.
 CREATE OR REPLACE FUNCTION id_gen_managed.use_script(worker_id integer, datacenter_id integer DEFAULT 0) RETURNS void
@@ -1490,7 +1490,7 @@ BEGIN
         layout => coalesce((SELECT p.name FROM id_gen_managed.presets() p WHERE p.layout = its_layout), its_layout));
 END $$;
 COMMENT ON FUNCTION id_gen_managed.use_script(integer, integer) IS
-    'lets the script make this database''s IDs again, with a number of its own; no table is changed';
+    'the script generates the IDs of this database again, with a worker ID of its own; no table is changed';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.uninstall() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$

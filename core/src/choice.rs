@@ -244,13 +244,13 @@ impl Kind {
         let not_secret = match self {
             Kind::MaskedSnowflake | Kind::Uuid4 | Kind::RandomId => None,
             Kind::Snowflake | Kind::SnowflakeOfShard => {
-                Some("It tells when it was made and by whom.")
+                Some("It reveals when and by which server it was generated.")
             }
             Kind::Sequence | Kind::Ticket => {
-                Some("It tells how many there are, and the next can be guessed.")
+                Some("It reveals how many there are, and the next one can be guessed.")
             }
             Kind::Uuid7 | Kind::Uuid7Ordered | Kind::Ulid | Kind::UlidText | Kind::TypeId => {
-                Some("It tells when it was made.")
+                Some("It reveals when it was generated.")
             }
         };
         let unsorted = match self {

@@ -31,7 +31,7 @@ pub fn allowed(layout: &Layout, typed: &Identity, worker_ids: &str) -> Result<Nu
             let number = |text: &str| text.trim().parse::<u32>().ok();
             let range = number(range.0).zip(number(range.1)).filter(|(first, last)| first <= last);
             range.ok_or_else(|| {
-                format!("id_gen.worker_id_range is \"{text}\", which is no range such as 0-511")
+                format!("id_gen.worker_id_range is \"{text}\", which is not a range such as 0-511")
             })?
         }
     };

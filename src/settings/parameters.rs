@@ -140,7 +140,7 @@ fn define_number(
 pub fn define() {
     define_number(
         c"id_gen.worker_id",
-        c"Sets this server's number within IDs.",
+        c"Sets the worker ID of this server.",
         c"No two servers may have the same number and datacenter. -1 means unset: no snowflake is generated.",
         &WORKER_ID,
         UNSET,

@@ -114,7 +114,7 @@ pub fn define() {
     );
     define_text(
         c"id_gen.worker_id_range",
-        c"Sets which worker numbers this server may get from its fleet.",
+        c"Sets the worker IDs that this server may acquire from its fleet.",
         c"A range such as \"0-511\", for example one for each region. Empty: all that the layout has.",
         &WORKER_IDS,
         open,

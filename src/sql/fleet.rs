@@ -182,7 +182,7 @@ sql_function! {
     /// `id_gen_fleet_report_restore() → timestamptz`
     fn id_gen_fleet_report_restore(_call) {
         let floor_ms = commands::restored()?;
-        notice!("numbers that servers acquire from now on make IDs from {} on", format_ms(floor_ms));
+        notice!("worker IDs that servers acquire from now on start at {}", format_ms(floor_ms));
         Ok(int8(timestamp::from_unix_ms(floor_ms)))
     }
 }

@@ -216,8 +216,8 @@ fn unknown_version(version: i32) -> Message {
         Code::ERRCODE_INVALID_PARAMETER_VALUE,
         format!("there is no key of version {version}"),
     )
-    .detail("What was masked with a key can be unmasked with that key alone.")
-    .hint("If its line is in the file that id_gen.mask_key_file names, let the server read that again: SELECT pg_reload_conf(); otherwise put the line back first. Which versions there are: SELECT * FROM id_mask_keys();")
+    .detail("IDs can be unmasked only with the key that masked them.")
+    .hint("If its line is in the file that id_gen.mask_key_file names, reload it: SELECT pg_reload_conf(); otherwise put the line back first. Which versions there are: SELECT * FROM id_mask_keys();")
 }
 
 fn no_masked_id<T: Id>(text: &[u8], fault: &TextFault) -> Message {

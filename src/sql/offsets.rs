@@ -183,7 +183,7 @@ fn steps(
                 2,
                 node,
                 fence.clone(),
-                "It goes on with its numbers, and none above. On every node before step 3 on any.",
+                "It continues with its numbers, but not above the limit. Run on every node before step 3 on any node.",
             )
         });
         let set = schema.clone();
@@ -195,7 +195,7 @@ fn steps(
                 3,
                 node,
                 statement,
-                "It goes on above with the numbers of the new division. In any order.",
+                "It continues above the limit with the numbers of the new division. Run in any order.",
             )
         });
         let check = schema.clone();
@@ -400,7 +400,9 @@ impl Found {
         let name = &self.name;
         match obstacle {
             Obstacle::Descending if self.rule.max >= self.rule.widest => {
-                format!("{name} may have handed out any number: give its columns another sequence.")
+                format!(
+                    "{name} may have returned any number: use another sequence for its columns."
+                )
             }
             // Above all that it may have handed out on its way down.
             Obstacle::Descending => {
@@ -436,7 +438,7 @@ impl Found {
     fn unbounded(&self) -> String {
         let Found { name, rule: Sequence { max, .. }, .. } = self;
         format!(
-            "If MAXVALUE {max} is a fence, it ends with id_gen_offsets_set(..., above => {max}) alone; to begin above a higher figure, call that again with it in the same transaction. If it is none: ALTER SEQUENCE {name} NO MAXVALUE;"
+            "If MAXVALUE {max} is a fence, it ends with id_gen_offsets_set(..., above => {max}) only; to begin above a higher figure, call that again with it in the same transaction. If it is none: ALTER SEQUENCE {name} NO MAXVALUE;"
         )
     }
 
@@ -517,7 +519,7 @@ fn no_node(node: i32, nodes: i32) -> Message {
         Code::ERRCODE_INVALID_PARAMETER_VALUE,
         format!("there is no node {node} of {nodes}"),
     )
-    .detail(format!("Nodes are counted from 1 to {nodes}, and each has a number of its own."))
+    .detail(format!("Nodes are counted from 1 to {nodes}, and each node has a different one."))
     .hint(format!("Name one of them, as in: {EXAMPLE}"))
 }
 

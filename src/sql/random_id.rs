@@ -107,7 +107,7 @@ fn bad_size(size: i32) -> Message {
         .detail(format!(
             "It is {size}; a random ID has 1 to {longest} characters behind its prefix."
         ))
-        .hint("Type for example: SELECT id_random('BIZ', 20, '0123456789ABCDEF');")
+        .hint("For example: SELECT id_random('BIZ', 20, '0123456789ABCDEF');")
 }
 
 fn bad_alphabet(fault: &AlphabetFault) -> Message {
@@ -119,7 +119,7 @@ fn bad_alphabet(fault: &AlphabetFault) -> Message {
 fn bad_ids(ids: f64) -> Message {
     Message::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "number of IDs is out of range")
         .detail(format!("It is {ids}; it must not be negative."))
-        .hint("Type for example: SELECT id_random_collision_probability(1e9, 122);")
+        .hint("For example: SELECT id_random_collision_probability(1e9, 122);")
 }
 
 fn bad_bits(bits: f64) -> Message {

@@ -103,7 +103,7 @@ fn other_prefix(text: &[u8], found: &[u8], expected: &[u8]) -> Message {
         Code::ERRCODE_INVALID_TEXT_REPRESENTATION,
         format!("TypeID has the prefix \"{found}\" instead of \"{expected}\""),
     )
-    .detail("The prefix says of which type an ID is, so this is an ID of something else.")
+    .detail("The prefix is the type of the ID, so this is the ID of another type.")
     .hint(format!("If that is meant: SELECT typeid_decode('{text}', '{found}');"))
 }
 
@@ -114,5 +114,5 @@ fn no_prefix(prefix: &[u8]) -> Message {
         format!("prefix \"{prefix}\" cannot be a TypeID's"),
     )
     .detail("A prefix may have only a to z and underscores, 63 at most, and begins and ends with a letter; it may be empty.")
-    .hint("Type for example: SELECT typeid('user');")
+    .hint("For example: SELECT typeid('user');")
 }

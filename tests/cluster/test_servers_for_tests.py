@@ -305,7 +305,7 @@ def test_the_clock_for_tests_does_not_come_to_the_present() -> None:
     with Cluster(conf=f"{GENERATING}id_gen.test_start = '{soon}'\n") as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         error = refusal(cluster, "SELECT public.uuidv7()")
-        assert (error.sqlstate, error.message) == ("53400", "the clock for tests has come to the present")
+        assert (error.sqlstate, error.message) == ("53400", "the test clock has reached the current time")
 
 
 @pytest.mark.any_server

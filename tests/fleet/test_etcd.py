@@ -70,7 +70,7 @@ def test_user_and_password() -> None:
                 renewed(user)
             nobody.psql("CREATE EXTENSION id_gen")
             error = await_trouble(nobody)
-            assert (error.sqlstate, error.message) == ("28000", "the fleet's registry does not let this server in")
+            assert (error.sqlstate, error.message) == ("28000", "access to the registry was denied")
             nobody.psql("CREATE ROLE clerk")
             for setting in ("registry", "registry_user", "registry_password_file"):
                 # Before the library is loaded, PostgreSQL does not know who may see its parameters.
@@ -96,7 +96,7 @@ def test_the_majority_is_lost(three: Etcd, first: Cluster) -> None:
     first.poll_until("SELECT error IS NOT NULL FROM id_gen_stat_fleet")
     first.poll_until("SELECT state LIKE '%used up' FROM id_gen_status()")
     error = refusal(first)
-    assert error.message == "this server's grant of its number is used up"
+    assert error.message == "this server's grant has expired"
     assert error.hint
     for member in three.members[:2]:
         member.begin_start()

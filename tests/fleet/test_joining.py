@@ -103,7 +103,7 @@ def test_an_acquisition_without_an_answer(etcd: Etcd, fleet: str) -> None:
         with Cluster("late", conf=member_conf(etcd.endpoints, f"{fleet}id_gen.worker_id_range = '9'")) as late:
             late.psql("CREATE EXTENSION id_gen")
             assert await_number(late) == 9
-            assert refusal(typed).message == "this server's grant of its number is used up"
+            assert refusal(typed).message == "this server's grant has expired"
 
 
 def test_what_was_made_far_ahead_of_the_clock(etcd: Etcd, fleet: str) -> None:

@@ -112,7 +112,7 @@ def test_a_released_number_is_fenced_and_another_is_taken(first: Cluster) -> Non
 
 def test_a_number_that_nobody_holds_cannot_be_released(first: Cluster) -> None:
     error = refusal(first, "SELECT id_gen_fleet_release(17)")
-    assert (error.sqlstate, error.message) == ("42704", "no server of the fleet holds this number")
+    assert (error.sqlstate, error.message) == ("42704", "no server of the fleet holds this worker ID")
 
 
 @pytest.mark.parametrize(("worker", "datacenter"), [(-1, 0), (0, -5)])
@@ -177,7 +177,7 @@ def test_a_server_cut_off_while_it_joins_goes_no_further_than_its_grant(first: C
         with silent(etcd):
             next_id(typed)
             typed.poll_until("SELECT granted_until < clock_timestamp() FROM id_gen_status()")
-            assert refusal(typed).message == "this server's grant of its number is used up"
+            assert refusal(typed).message == "this server's grant has expired"
         await_number(typed)
         assert number_of(typed) == 9
 
@@ -211,7 +211,7 @@ def test_a_silent_registry_is_felt_when_the_grant_is_used_up(first: Cluster, etc
         next_id(first)
         first.poll_until(f"SELECT clock_timestamp() > '{until}'::timestamptz + interval '{GRANT_SECONDS} s'")
         error = refusal(first)
-        assert (error.sqlstate, error.message) == (NO_NUMBER, "this server's grant of its number is used up")
+        assert (error.sqlstate, error.message) == (NO_NUMBER, "this server's grant has expired")
         assert error.detail and "registry" in error.detail
         assert first.psql("SELECT status FROM id_gen_check() WHERE name = 'fleet'") == "error"
         first.stop()
@@ -272,7 +272,7 @@ def test_numbers_are_typed_by_hand_while_the_registry_is_lost(first: Cluster, et
     last = next_id(first)
     with silent(etcd):
         first.poll_until("SELECT state <> 'ready' FROM id_gen_status()")
-        assert refusal(first).message == "this server's grant of its number is used up"
+        assert refusal(first).message == "this server's grant has expired"
         number = number_of(first)
         first.psql(f"ALTER SYSTEM SET id_gen.worker_id = {number}")
         first.psql("ALTER SYSTEM SET id_gen.registry = ''")
@@ -290,7 +290,7 @@ def test_another_layout_than_the_fleets(first: Cluster, conf: str) -> None:
 
 
 def test_a_fleet_is_made_once(first: Cluster) -> None:
-    assert refusal(first, "SELECT id_gen_fleet_create()").message == "the fleet exists already"
+    assert refusal(first, "SELECT id_gen_fleet_create()").message == "the fleet already exists"
     assert refusal(first, "SELECT id_gen_fleet_create(grant_duration => '1 s')").sqlstate == "22023"
 
 

@@ -346,7 +346,7 @@ def test_a_copy_without_its_rows_has_no_number(cluster: Cluster, rows: str) -> N
     with cluster.database("without_rows", OWNER) as copy:
         cluster.psql(cluster.run("pg_dump", rows, dbname=DATABASE), copy)
         refused = refusal(cluster, NEXT, copy)
-        assert (refused.sqlstate, refused.message) == (NOT_READY, "this database has no worker number")
+        assert (refused.sqlstate, refused.message) == (NOT_READY, "this database has no worker ID")
         as_owner(cluster, with_number(refused.hint, 1), copy)
         assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())", copy) == "1"
 

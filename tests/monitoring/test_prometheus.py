@@ -174,13 +174,13 @@ def test_values_are_plausible(server: Cluster, exporter: Exporter) -> None:
     assert abs(scrape["id_gen_server_frontier_timestamp_seconds"] - now) < 60
     assert 0 < scrape["id_gen_server_reserved_until_timestamp_seconds"] - now < 60
     # 41 bits of milliseconds since 2024.
-    assert 60 * 365 * DAY < scrape["id_gen_server_layout_ends_timestamp_seconds"] - now < 70 * 365 * DAY
+    assert 60 * 365 * DAY < scrape["id_gen_server_exhausted_timestamp_seconds"] - now < 70 * 365 * DAY
     assert scrape["id_gen_server_clock_synchronized"] in (0, 1)
     (worker,) = scrape.of("id_gen_worker_info")
     assert 'worker_id="1"' in worker
     assert f'layout="{NARROW_LAYOUT}"' in worker
     assert scrape["id_gen_keeper_running"] == 1
-    assert 0 <= scrape["id_gen_keeper_beat_age_seconds"] < 30
+    assert 0 <= scrape["id_gen_keeper_heartbeat_age_seconds"] < 30
 
 
 def test_values_of_a_member_are_plausible(member: Cluster, members_exporter: Exporter) -> None:
@@ -194,7 +194,7 @@ def test_values_of_a_member_are_plausible(member: Cluster, members_exporter: Exp
     assert 0 < scrape["id_gen_fleet_last_request_seconds"] <= scrape["id_gen_fleet_slowest_request_seconds"] < 60
     assert scrape["id_gen_fleet_acquisitions_total"] == 1
     assert (scrape["id_gen_fleet_fencings_total"], scrape["id_gen_fleet_restorations_total"]) == (0, 0)
-    assert (scrape["id_gen_fleet_trouble"], scrape["id_gen_fleet_registrar_running"]) == (0, 1)
+    assert (scrape["id_gen_fleet_error"], scrape["id_gen_fleet_registrar_running"]) == (0, 1)
     assert scrape.of("id_gen_fleet_member_info") == {'{state="holding"}': 1}
 
 

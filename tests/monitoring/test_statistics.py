@@ -161,7 +161,7 @@ def test_status_of_a_server_that_generates() -> None:
                    frontier BETWEEN now() - interval '1 min' AND now() + interval '1 min',
                    reserved_until > frontier, preloaded
               FROM id_gen_status()""")
-        assert row == f"ready|1|0|default|t|00:00:05|t|t|{'t' if PRELOADED else 'f'}"
+        assert row == f"ready|0|1|default|t|00:00:05|t|t|{'t' if PRELOADED else 'f'}"
         source = cluster.psql("SELECT worker_id_source FROM id_gen_status()")
         assert re.fullmatch(rf"{re.escape(str(cluster.data))}/postgresql\.conf:\d+", source)
         cluster.psql("ALTER SYSTEM SET id_gen.worker_id = 2; SELECT pg_reload_conf()")
