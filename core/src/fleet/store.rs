@@ -615,9 +615,7 @@ pub(crate) mod tests {
     #[test]
     fn values_of_others_are_named() {
         let mut keys = fleet();
-        keys.store
-            .0
-            .insert("/id_gen/f/n/0/07".to_owned(), "of another program".to_owned());
+        keys.store.0.insert("/id_gen/f/n/0/07".to_owned(), "of another program".to_owned());
         assert_eq!(keys.list().unwrap().grants, vec![]);
         keys.store.0.insert("/id_gen/f/n/0/7".to_owned(), "{}".to_owned());
         assert!(
