@@ -1,7 +1,7 @@
 """What blocks of a session are worth: the same load with the largest block from 1, one block for all sessions, upwards.
 
-The default of id_gen.max_block is where larger ones bring little more: what a session holds it may drop, and IDs of
-sessions that hold blocks interleave within a tick.
+The default of id_gen.max_block_size is where larger ones bring little more: what a session holds it may drop, and IDs
+of sessions that hold blocks interleave within a tick.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ CLIENTS = (1, 8, 64)
 CROWD = 8
 # Without preload, a session knows the setting once it has loaded the library.
 LOAD = "LOAD 'id_gen'"
-SHOW = f"{LOAD}; SHOW id_gen.max_block"
+SHOW = f"{LOAD}; SHOW id_gen.max_block_size"
 
 
 def measure(cluster: Cluster, seconds: int, rounds: int) -> Section:
@@ -34,7 +34,7 @@ def measure(cluster: Cluster, seconds: int, rounds: int) -> Section:
         (f"{size}{' (default)' if size == DEFAULT else ''}", *(million(median(runs[size, n])) for n in CLIENTS))
         for size in SIZES
     ]
-    title = f"`id_gen.max_block`, {IDS_PER_STATEMENT:,} IDs a statement"
+    title = f"`id_gen.max_block_size`, {IDS_PER_STATEMENT:,} IDs a statement"
     return Section(title, ("largest block", *(f"{clients} clients" for clients in CLIENTS)), rows)
 
 
@@ -47,7 +47,7 @@ def in_order(cluster: Cluster, seconds: int, rounds: int) -> Target:
         for _ in track(range(rounds), description="in order   ", transient=True)
     ]
     set_largest(cluster, DEFAULT)
-    text = f"{CROWD} clients, {IDS_PER_STATEMENT:,} a statement, `id_gen.max_block = 1`: {ours} over {rival}"
+    text = f"{CROWD} clients, {IDS_PER_STATEMENT:,} a statement, `id_gen.max_block_size = 1`: {ours} over {rival}"
     return at_least(text, paired(*zip(*runs, strict=True)), bound=2.5)
 
 
@@ -63,6 +63,6 @@ def set_largest(cluster: Cluster, size: int) -> None:
     """Puts it in force, unless it is."""
     if cluster.psql(SHOW) == str(size):
         return
-    cluster.psql(f"{LOAD}; ALTER SYSTEM SET id_gen.max_block = {size}")
+    cluster.psql(f"{LOAD}; ALTER SYSTEM SET id_gen.max_block_size = {size}")
     cluster.reload()
     cluster.poll_until(SHOW, expected=str(size))

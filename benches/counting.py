@@ -53,7 +53,7 @@ def with_and_without(part: Part, conf: str) -> Iterator[tuple[Cluster, Cluster]]
 def measure(part: Part, conf: str, starts: int) -> tuple[Section, list[Target]]:
     lines, targets = [], []
     for name, block in BLOCKS.items():
-        with with_and_without(part, conf + f"id_gen.max_block = {block}\n") as (with_part, without):
+        with with_and_without(part, conf + f"id_gen.max_block_size = {block}\n") as (with_part, without):
             for cluster in (with_part, without):
                 prepare(cluster)
             rounds = track(range(starts), description="with/without", transient=True)

@@ -64,10 +64,10 @@ NAMED = {
     f"`{name}(namespace, name)`": Kind(f"{name}({NAMESPACE}, name)", "empty_uuid(name)", "name", "named")
     for name in ("uuidv5", "uuidv3", "uuidv8", "uuid_generate_v5")
 }
-MASK = "`snowflake_mask(bigint, 'orders')`"
+MASK = "`id_mask(bigint, 'orders')`"
 MASKS = {
-    MASK: Kind("snowflake_mask(i, 'orders')", "empty_bigint(i)", "i"),
-    "`uuid_mask(uuid, 'orders')`": Kind("uuid_mask(u, 'orders')", "empty_uuid(u)", "u"),
+    MASK: Kind("id_mask(i, 'orders')", "empty_bigint(i)", "i"),
+    "`id_mask(uuid, 'orders')`": Kind("id_mask(u, 'orders')", "empty_uuid(u)", "u"),
 }
 
 
@@ -93,8 +93,8 @@ def codecs() -> Iterable[Codec]:
             written, read = f"id_encode({column}, '{name}')", f"id_decode_{type}(text, '{name}')"
             yield Codec(f"id_encode({type}, '{name}')", read, type, width, written, read)
     yield Codec("ulid_encode(uuid)", "ulid_decode(text)", "uuid", ULID_WIDTH, "ulid_encode(u)", "ulid_decode(text)")
-    written, read = "typeid_encode('user', u)", "typeid_decode(text, 'user')"
-    yield Codec("typeid_encode('user', uuid)", read, "uuid", TYPEID_WIDTH, written, read)
+    written, read = "typeid_encode(u, 'user')", "typeid_decode(text, 'user')"
+    yield Codec("typeid_encode(uuid, 'user')", read, "uuid", TYPEID_WIDTH, written, read)
 
 
 def fill(connection: psycopg.Connection, rows: int) -> dict[str, int]:

@@ -45,7 +45,7 @@ def microseconds(cluster: Cluster, rounds: int) -> float:
     """Of one call."""
     with cluster.connect() as reader:
         took: dict[str, list[float]] = {"with_horizon": [], "with_pid": []}
-        reader.execute(LOOP.format(name="with_horizon", call="snowflake_safe_horizon()"))
+        reader.execute(LOOP.format(name="with_horizon", call="snowflake_commit_horizon()"))
         reader.execute(LOOP.format(name="with_pid", call="pg_backend_pid()"))
         for name in [*took] * rounds:
             took[name].append(timed(reader, f"CALL {name}({CALLS})"))
@@ -67,10 +67,10 @@ def measure(conf: str, rounds: int) -> tuple[Section, list[Target]]:
                 sessions += 1
             took_us = microseconds(cluster, rounds)
             rows.append((f"{wanted:,}", f"{took_us:.2f} µs"))
-            text = f"`snowflake_safe_horizon()` beside {wanted:,} sessions with a pending ID, µs"
+            text = f"`snowflake_commit_horizon()` beside {wanted:,} sessions with a pending ID, µs"
             targets.append(at_most(text, took_us, bound=bound_us))
     net = "net of `pg_backend_pid()` in the same loop"
-    title = f"`snowflake_safe_horizon()`, {net}, medians of {rounds} runs of {CALLS:,} calls"
+    title = f"`snowflake_commit_horizon()`, {net}, medians of {rounds} runs of {CALLS:,} calls"
     return Section(title, ("sessions with a pending ID", "a call"), rows), targets
 
 

@@ -11,9 +11,9 @@ from timing import by_round, paired
 from harness import Cluster
 
 OBSERVATIONS = {
-    "`snowflake_observe(id)`, observed before": Call("snowflake_observe(i)"),
+    "`snowflake_advance(id)`, observed before": Call("snowflake_advance(i)"),
     # Takes the lock for each, and ends the block, so that the next one takes it again.
-    "`snowflake_observe(snowflake_next() + 1)`": Call("snowflake_observe(snowflake_next() + 1)", table="few"),
+    "`snowflake_advance(snowflake_next() + 1)`": Call("snowflake_advance(snowflake_next() + 1)", table="few"),
     "`snowflake_next()`": Call("snowflake_next()"),
 }
 OWN, SHARD, TURNS = "`snowflake_next()`", "`snowflake_next(7)`", "`snowflake_next(7 + i % 8)`"
@@ -62,7 +62,7 @@ def causal_order(conf: str, rows: int, rounds: int) -> tuple[Section, list[Targe
             ids = f"SELECT snowflake_next() AS i FROM generate_series(1, {count})"
             connection.execute(f"CREATE UNLOGGED TABLE {table} AS {ids}")
             connection.execute(f"VACUUM ANALYZE {table}")
-        connection.execute("SELECT snowflake_observe(snowflake_next() + 1)")
+        connection.execute("SELECT snowflake_advance(snowflake_next() + 1)")
         ns = measured(cluster, OBSERVATIONS, table_rows, rounds, "observing  ")
     cost = {name: median(runs) for name, runs in ns.items()}
     before, above, _ = OBSERVATIONS

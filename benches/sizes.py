@@ -1,5 +1,5 @@
 """What a key of each kind takes on disk: tables that have nothing but their key, filled in the order in which the keys
-are made. `id_gen_plan()` answers with these figures (core/src/sizes.rs)."""
+are made. `id_gen_recommend()` answers with these figures (core/src/sizes.rs)."""
 
 import psycopg
 from report import Section, Target, at_least

@@ -234,7 +234,7 @@ def _histogram(axes: plt.Axes, recording: Recording) -> None:
         _nothing(axes, "no call had to wait")
         return
     buckets = buckets[max(0, used[0] - 1) : used[-1] + 2]
-    names = [_span(at_most) if math.isfinite(at_most) else "more" for at_most, _ in buckets]
+    names = [_span(upper_bound) if math.isfinite(upper_bound) else "more" for upper_bound, _ in buckets]
     bars = axes.bar(range(len(buckets)), [waits for _, waits in buckets], color=OURS, width=0.9)
     axes.bar_label(bars, [_short(waits) if waits else "" for _, waits in buckets], fontsize=7)
     axes.set_xticks(range(len(buckets)), names, rotation=45, fontsize=7)
@@ -275,7 +275,7 @@ def _refusals(axes: plt.Axes, recording: Recording) -> None:
 
 def _mark_steps(axes: plt.Axes, recording: Recording) -> None:
     """Where the clock was set: a line through every plot, and a word where the lead shows what it does."""
-    for counter, word in (("steps_back", "back"), ("steps_forward", "forward")):
+    for counter, word in (("clock_steps_back", "back"), ("clock_steps_forward", "forward")):
         for at, steps in zip(recording.at, recording.rise(counter), strict=True):
             if steps:
                 axes.axvline(at, color=STEP, linewidth=1, linestyle=":")
@@ -305,7 +305,7 @@ def _seconds(milliseconds: list[float | None]) -> list[float]:
 
 
 def _finite(buckets: list[tuple[float, int]]) -> float:
-    return max(at_most for at_most, _ in buckets if math.isfinite(at_most))
+    return max(upper_bound for upper_bound, _ in buckets if math.isfinite(upper_bound))
 
 
 def _short(number: float) -> str:

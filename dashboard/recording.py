@@ -26,7 +26,7 @@ SELECT jsonb_build_object(
 SAMPLE = """
 SELECT jsonb_build_object(
     'stat', (SELECT to_jsonb(s) FROM id_gen_stat s),
-    'waits', (SELECT jsonb_agg(jsonb_build_array(at_most, waits) ORDER BY at_most) FROM id_gen_stat_waits),
+    'waits', (SELECT jsonb_agg(jsonb_build_array(upper_bound, waits) ORDER BY upper_bound) FROM id_gen_stat_waits),
     'status', (SELECT to_jsonb(s) || jsonb_build_object('lead', extract(epoch FROM lead) * 1000,
                                                         'max_lead', extract(epoch FROM max_lead) * 1000)
                  FROM id_gen_status() s),
@@ -125,8 +125,8 @@ class Recording:
         """The same, over the whole recording."""
         totals: dict[float, int] = {}
         for bucket in self.waits:
-            for at_most, waits in bucket:
-                totals[at_most] = totals.get(at_most, 0) + waits
+            for upper_bound, waits in bucket:
+                totals[upper_bound] = totals.get(upper_bound, 0) + waits
         return list(totals.items())
 
     @property
@@ -137,18 +137,18 @@ class Recording:
 def percentile(buckets: list[tuple[float, int]], fraction: float) -> float | None:
     """The bound of the bucket that holds it: the wait was at most that long."""
     left = fraction * sum(waits for _, waits in buckets)
-    for at_most, waits in buckets:
+    for upper_bound, waits in buckets:
         left -= waits
         if waits and left <= 0:
-            return at_most
+            return upper_bound
     return None
 
 
 def _waits(before: Sample, after: Sample) -> list[tuple[float, int]]:
     # The last bucket's bound is the text "Infinity", which JSON has no number for.
-    earlier = {float(at_most): waits for at_most, waits in before["waits"] or []}
-    later = {float(at_most): waits for at_most, waits in after["waits"] or []}
-    return [(at_most, _rise(earlier.get(at_most, 0), waits)) for at_most, waits in later.items()]
+    earlier = {float(upper_bound): waits for upper_bound, waits in before["waits"] or []}
+    later = {float(upper_bound): waits for upper_bound, waits in after["waits"] or []}
+    return [(upper_bound, _rise(earlier.get(upper_bound, 0), waits)) for upper_bound, waits in later.items()]
 
 
 def _stat(sample: Sample, counter: str) -> int:

@@ -29,9 +29,9 @@ from stage import at_terminal, console, end_when_terminated, interruptible, offe
 DATABASE = "postgres"
 FIRST_PORT = 5441
 
-CREATE = f"""SELECT id_gen_fleet_create(grant_length => '{GRANT_SECONDS} s', renewal_interval => '500 ms',
-                           clock_difference => '500 ms');"""
-FLEET = "SELECT worker_id, state, host, port, until, this_server FROM id_gen_fleet();"
+CREATE = f"""SELECT id_gen_fleet_create(grant_duration => '{GRANT_SECONDS} s', renewal_interval => '500 ms',
+                           max_clock_skew => '500 ms');"""
+FLEET = "SELECT worker_id, state, host, port, granted_until, this_server FROM id_gen_fleet_members();"
 CHECK = "SELECT name, status, found, remedy FROM id_gen_check() WHERE name = 'fleet';"
 
 CLIENTS_PER_SERVER = 2
@@ -214,8 +214,8 @@ def opening(stage: Stage) -> list[Server]:
 def pause(stage: Stage, paused: Server) -> None:
     stage.scene("1. A pause: a whole server stands still for longer than its grant, and another gets its number")
     number = number_of(paused.cluster)
-    stage.say(f"{paused} has number {number}. A fourth server joins and wants just that (id_gen.worker_ids).")
-    newcomer = stage.join(f"id_gen.worker_ids = '{number}'")
+    stage.say(f"{paused} has number {number}. A fourth server joins and wants just that (id_gen.worker_id_range).")
+    newcomer = stage.join(f"id_gen.worker_id_range = '{number}'")
     newcomer.cluster.psql("CREATE EXTENSION id_gen")
     stage.show_refusal(newcomer, await_trouble(newcomer.cluster))
     stage.say(f"SIGSTOP to all processes of {paused}, clients connected and waiting.")
@@ -281,7 +281,9 @@ def clone(stage: Stage, original: Server) -> None:
         f"The clone has number {number_of(twin.cluster)}; "
         f"the original has {number_of(original.cluster)} (before: {number})."
     )
-    stage.show(twin, "SELECT worker_id, port, system_identifier, this_server FROM id_gen_fleet() WHERE state = 'held';")
+    stage.show(
+        twin, "SELECT worker_id, port, system_identifier, this_server FROM id_gen_fleet_members() WHERE state = 'held';"
+    )
 
 
 def failover(stage: Stage, primary: Server) -> None:
@@ -290,7 +292,7 @@ def failover(stage: Stage, primary: Server) -> None:
     with stage.wait("until the standby has a number"):
         await_holding(standby.cluster)
     stage.say(f"{standby} is {primary}'s standby. It has a number of its own while it still replays:")
-    stage.show(standby, "SELECT pg_is_in_recovery(), worker_id, state FROM id_gen_fleet() WHERE this_server;")
+    stage.show(standby, "SELECT pg_is_in_recovery(), worker_id, state FROM id_gen_fleet_members() WHERE this_server;")
     crowd = stage.let_clients_in(standby)
     standby.cluster.wait_until(lambda: crowd.refused, "refusing: it is read-only")
     began = time.monotonic()
@@ -303,9 +305,11 @@ def failover(stage: Stage, primary: Server) -> None:
     )
     stage.await_ids(standby)
     stage.await_ids(primary)
-    standby.cluster.poll_until("SELECT timeline = 2 FROM id_gen_fleet() WHERE this_server")
+    standby.cluster.poll_until("SELECT timeline = 2 FROM id_gen_fleet_members() WHERE this_server")
     stage.say("Nobody told the old primary. Its clients get IDs as before: two primaries, two numbers.")
-    stage.show(standby, "SELECT worker_id, port, timeline, this_server FROM id_gen_fleet() WHERE state = 'held';")
+    stage.show(
+        standby, "SELECT worker_id, port, timeline, this_server FROM id_gen_fleet_members() WHERE state = 'held';"
+    )
 
 
 def leader_killed(stage: Stage, witness: Server) -> None:

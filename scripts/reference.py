@@ -36,7 +36,7 @@ SELECT json_build_object(
 LAYOUTS = """
 SELECT json_build_object(
            'name', name, 'about', about, 'layout', layout, 'tick_ms', extract(epoch FROM tick) * 1000,
-           'rate', ids_per_second, 'nodes', nodes, 'last', ((runs_out - interval '1 ms') AT TIME ZONE 'UTC')::date)
+           'rate', ids_per_second, 'nodes', nodes, 'last', ((exhausted_at - interval '1 ms') AT TIME ZONE 'UTC')::date)
   FROM snowflake_layouts()
 """
 
@@ -62,6 +62,7 @@ SELECT json_build_object(
   FROM pg_proc p
   JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
   JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND e.oid = d.refobjid AND e.extname = 'id_gen'
+ WHERE p.pronamespace = e.extnamespace
  ORDER BY p.proname LIKE 'id\_gen%', p.proname, p.pronargs, pg_get_function_arguments(p.oid)
 """
 

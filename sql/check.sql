@@ -7,7 +7,7 @@ CREATE FUNCTION @extschema@.id_gen_check(
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 16
     SET search_path = pg_catalog, pg_temp;
 COMMENT ON FUNCTION @extschema@.id_gen_check() IS
-    'what may be wrong with snowflakes on this server, and what to do: ok, warning or error for each check';
+    'checks of snowflakes on this server: status (ok, warning or error), finding and remedy of each';
 
 CREATE FUNCTION @extschema@.id_gen_check(
         relation regclass, column_name text,
@@ -17,4 +17,4 @@ CREATE FUNCTION @extschema@.id_gen_check(
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 1
     SET search_path = pg_catalog, pg_temp;
 COMMENT ON FUNCTION @extschema@.id_gen_check(regclass, text) IS
-    'whether the newest ID stored in a column lies above what this server has handed out';
+    'check that the newest ID stored in a column is below the next one of this server';

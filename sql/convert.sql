@@ -11,7 +11,7 @@ CREATE FUNCTION @extschema@.id_gen_convert_plan(
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED COST 10000 ROWS 5
     SET search_path = pg_catalog, pg_temp;
 COMMENT ON FUNCTION @extschema@.id_gen_convert_plan(regclass, text, text, text, integer, integer) IS
-    'the statements that give a column snowflakes (bigint) or UUIDs version 7 (uuid), in order: the lock that each takes, whether it may run in a transaction block, what takes it back, and why it is there; with a column that tells when rows were made, old rows get new values, snowflakes of the worker and datacenter given';
+    'statements that convert a column to snowflakes (bigint) or UUIDv7 (uuid), in order, with lock, undo statement and purpose; with created_at, existing rows get new values';
 
 CREATE FUNCTION @extschema@.id_gen_convert_start(
         relation regclass, column_name text, target text DEFAULT '', created_at text DEFAULT '',
@@ -21,4 +21,4 @@ CREATE FUNCTION @extschema@.id_gen_convert_start(
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp;
 COMMENT ON FUNCTION @extschema@.id_gen_convert_start(regclass, text, text, text, integer, integer) IS
-    'starts the job of a plan in which values change: adds the columns for them, and the schema id_gen_convert, in which the job is carried on';
+    'start converting a column whose values change: adds the new columns, and the procedure to continue with in schema id_gen_convert';

@@ -416,7 +416,7 @@ BEGIN
     SELECT k.* INTO other FROM id_gen_convert.job k WHERE k.id <> job_id AND k.node = j.node LIMIT 1;
     IF FOUND THEN
         RAISE object_not_in_prerequisite_state USING
-            MESSAGE = 'another job makes IDs with the same worker',
+            MESSAGE = 'another job generates IDs with the same worker ID',
             DETAIL = format('It is that of column %I of relation %s.', other.column_name, other.relation),
             HINT = 'Name another worker_id, or another datacenter_id.';
     END IF;
@@ -813,7 +813,7 @@ COMMENT ON FUNCTION id_gen_convert.pause(regclass, text) IS 'makes a job wait, a
 CREATE FUNCTION id_gen_convert.resume(relation regclass, column_name text) RETURNS void
     LANGUAGE sql @settings@
     AS 'UPDATE id_gen_convert.job j SET paused = false WHERE id = (id_gen_convert.locked_job(resume.relation, resume.column_name)).id';
-COMMENT ON FUNCTION id_gen_convert.resume(regclass, text) IS 'lets a paused job go on';
+COMMENT ON FUNCTION id_gen_convert.resume(regclass, text) IS 'resumes a paused job';
 
 CREATE VIEW id_gen_convert.progress AS
     WITH figures AS (
@@ -967,7 +967,7 @@ BEGIN
          WHERE id = j.id;
     END IF;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.verify(regclass, text) IS 'reads all rows: whether each has its value, none is there twice, no writer was missed, and nothing new is in the way of the switch';
+COMMENT ON FUNCTION id_gen_convert.verify(regclass, text) IS 'reads all rows: checks that each has its value, that no value is duplicated, that no write was missed, and that no new obstacle prevents the switch';
 
 CREATE FUNCTION id_gen_convert.switch(relation regclass, column_name text) RETURNS void
     LANGUAGE plpgsql @settings@

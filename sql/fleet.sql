@@ -3,86 +3,86 @@
 -- Who may see this server's statistics may see its part in the fleet. To ask the registry, and to decide anything about
 -- the fleet, takes a superuser, until one grants that.
 
-CREATE FUNCTION @extschema@.id_gen_fleet(
+CREATE FUNCTION @extschema@.id_gen_fleet_members(
         OUT datacenter_id integer, OUT worker_id integer, OUT state text,
-        OUT host text, OUT port integer, OUT until timestamptz,
+        OUT host text, OUT port integer, OUT granted_until timestamptz,
         OUT system_identifier text, OUT timeline integer, OUT this_server boolean)
     RETURNS SETOF record
-    AS 'MODULE_PATHNAME', 'id_gen_fleet'
+    AS 'MODULE_PATHNAME', 'id_gen_fleet_members'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 100;
-REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet() FROM PUBLIC;
-COMMENT ON FUNCTION @extschema@.id_gen_fleet() IS
-    'all numbers that servers of the fleet ever held, who holds them and until when, as the registry knows them';
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_members() FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_fleet_members() IS
+    'worker IDs that servers of the fleet hold or held, with holder and end of the grant, from the registry';
 
 CREATE FUNCTION @extschema@.id_gen_fleet_create(
-        waiting text DEFAULT 'normal', grant_length interval DEFAULT '30 s',
-        renewal_interval interval DEFAULT '5 s', clock_difference interval DEFAULT '3 s')
+        waiting text DEFAULT 'normal', grant_duration interval DEFAULT '30 s',
+        renewal_interval interval DEFAULT '5 s', max_clock_skew interval DEFAULT '3 s')
     RETURNS void
     AS 'MODULE_PATHNAME', 'id_gen_fleet_create'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_create(text, interval, interval, interval) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_create(text, interval, interval, interval) IS
-    'make the fleet that id_gen.fleet names, with this server''s layout and id_gen.max_lead, in the registry that id_gen.registry names';
+    'create the fleet that id_gen.fleet_name names, with this server''s layout and id_gen.max_lead, in the registry of id_gen.registry';
 
-CREATE FUNCTION @extschema@.id_gen_fleet_release(worker integer, datacenter integer DEFAULT 0) RETURNS timestamptz
+CREATE FUNCTION @extschema@.id_gen_fleet_release(worker_id integer, datacenter_id integer DEFAULT 0) RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'id_gen_fleet_release'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_release(integer, integer) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_release(integer, integer) IS
-    'release the number of a server that is gone for good; returns from when on another may take it';
+    'release the worker ID of a server that is permanently gone; returns the time from which another server may acquire it';
 
-CREATE FUNCTION @extschema@.id_gen_fleet_lower(worker integer, datacenter integer DEFAULT 0) RETURNS timestamptz
+CREATE FUNCTION @extschema@.id_gen_fleet_lower(worker_id integer, datacenter_id integer DEFAULT 0) RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'id_gen_fleet_lower'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_lower(integer, integer) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_lower(integer, integer) IS
-    'release a number whose bound a wrong clock has set too far ahead, and lower the bound; returns the bound';
+    'release a worker ID whose bound a wrong clock has set too far ahead, and lower the bound; returns the bound';
 
-CREATE FUNCTION @extschema@.id_gen_fleet_lower_shard(shard integer, datacenter integer DEFAULT 0) RETURNS timestamptz
+CREATE FUNCTION @extschema@.id_gen_fleet_lower_shard(shard integer, datacenter_id integer DEFAULT 0) RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'id_gen_fleet_lower_shard'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_lower_shard(integer, integer) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_lower_shard(integer, integer) IS
-    'lower where IDs of a shard begin, which a wrong clock has set too far ahead; returns that time';
+    'lower the start of a shard''s IDs that a wrong clock has set too far ahead; returns the new start';
 
-CREATE FUNCTION @extschema@.id_gen_fleet_restored() RETURNS timestamptz
-    AS 'MODULE_PATHNAME', 'id_gen_fleet_restored'
+CREATE FUNCTION @extschema@.id_gen_fleet_report_restore() RETURNS timestamptz
+    AS 'MODULE_PATHNAME', 'id_gen_fleet_report_restore'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
-REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_restored() FROM PUBLIC;
-COMMENT ON FUNCTION @extschema@.id_gen_fleet_restored() IS
-    'tell the fleet that its registry was restored from a backup; returns where the IDs of numbers begin that are acquired from now on';
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_report_restore() FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_fleet_report_restore() IS
+    'report that the registry was restored from a backup; returns the start of the IDs of worker IDs acquired from now on';
 
-CREATE FUNCTION @extschema@.id_gen_stat_get_fleet(
-        OUT state text, OUT granted_until timestamptz, OUT answered_at timestamptz, OUT trouble text,
+CREATE FUNCTION id_gen_internal.id_gen_stat_get_fleet(
+        OUT state text, OUT granted_until timestamptz, OUT answered_at timestamptz, OUT error text,
         OUT renewals bigint, OUT failures bigint, OUT acquisitions bigint, OUT fencings bigint,
         OUT restorations bigint, OUT last_request double precision, OUT slowest_request double precision,
         OUT registrar_pid integer)
     RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'id_gen_stat_get_fleet'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 1;
-COMMENT ON FUNCTION @extschema@.id_gen_stat_get_fleet() IS
-    'what view id_gen_stat_fleet shows';
+COMMENT ON FUNCTION id_gen_internal.id_gen_stat_get_fleet() IS
+    'row of view id_gen_stat_fleet';
 
 CREATE VIEW @extschema@.id_gen_stat_fleet AS
-    SELECT state, granted_until, answered_at, trouble, renewals, failures, acquisitions, fencings, restorations,
+    SELECT state, granted_until, answered_at, error, renewals, failures, acquisitions, fencings, restorations,
            last_request, slowest_request, registrar_pid
-      FROM @extschema@.id_gen_stat_get_fleet();
+      FROM id_gen_internal.id_gen_stat_get_fleet();
 COMMENT ON VIEW @extschema@.id_gen_stat_fleet IS
-    'this server''s part in its fleet since it started; no row without a registry; times in milliseconds';
+    'state of this server in its fleet, and counts since it started; empty without a registry; times in milliseconds';
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.state IS 'outside, acquiring, waiting, holding, unsettled, leaving or left';
-COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.granted_until IS 'before which time its IDs have to be until its grant is renewed';
-COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.answered_at IS 'when the registry answered last';
-COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.trouble IS 'what keeps this server from a number, or from renewing its grant';
+COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.granted_until IS 'time up to which this server may generate IDs under its current grant';
+COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.answered_at IS 'time of the last response of the registry';
+COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.error IS 'current error that prevents acquiring a worker ID or renewing the grant';
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.renewals IS 'renewals of the grant';
-COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.failures IS 'requests to the registry that were of no use';
-COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.acquisitions IS 'times that this server got a number, or its own again';
-COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.fencings IS 'times that this server''s number was taken by another server, or released';
-COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.restorations IS 'times that this server found the registry to have gone back in time';
-COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.last_request IS 'how long the registry took for its last answer';
-COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.slowest_request IS 'how long the registry took for an answer at most';
-COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.registrar_pid IS 'process ID of the registrar, the background worker that asks the registry';
+COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.failures IS 'failed requests to the registry';
+COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.acquisitions IS 'number of times this server acquired a worker ID, including its previous one';
+COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.fencings IS 'number of times this server''s worker ID was acquired by another server or released';
+COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.restorations IS 'number of times this server found the registry restored to an older state';
+COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.last_request IS 'duration of the last request that the registry answered';
+COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.slowest_request IS 'longest duration of a request that the registry answered';
+COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.registrar_pid IS 'process ID of the registrar, the background worker that sends requests to the registry';
 
-REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_fleet() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_fleet() TO pg_read_all_stats;
+REVOKE EXECUTE ON FUNCTION id_gen_internal.id_gen_stat_get_fleet() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION id_gen_internal.id_gen_stat_get_fleet() TO pg_read_all_stats;
 REVOKE SELECT ON @extschema@.id_gen_stat_fleet FROM PUBLIC;
 GRANT SELECT ON @extschema@.id_gen_stat_fleet TO pg_read_all_stats;

@@ -1,44 +1,44 @@
 -- The commit horizon: up to which ID a reader may read without passing rows that are committed later.
 
-CREATE FUNCTION @extschema@.snowflake_safe_horizon() RETURNS bigint
-    AS 'MODULE_PATHNAME', 'snowflake_safe_horizon'
+CREATE FUNCTION @extschema@.snowflake_commit_horizon() RETURNS bigint
+    AS 'MODULE_PATHNAME', 'snowflake_commit_horizon'
     LANGUAGE c STABLE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.snowflake_safe_horizon() IS
-    'ID below which this statement sees every row of this database that will ever be committed with a snowflake of this server; 0 as long as none is known';
+COMMENT ON FUNCTION @extschema@.snowflake_commit_horizon() IS
+    'commit horizon: rows with a lower snowflake of this server are visible to this statement or will never be committed; 0 if unknown';
 
-CREATE FUNCTION @extschema@.snowflake_guard() RETURNS trigger
-    AS 'MODULE_PATHNAME', 'snowflake_guard'
+CREATE FUNCTION @extschema@.snowflake_guard_trigger() RETURNS trigger
+    AS 'MODULE_PATHNAME', 'snowflake_guard_trigger'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
-COMMENT ON FUNCTION @extschema@.snowflake_guard() IS
-    'trigger for each row that is inserted or updated: refuses a new ID that readers may have passed, in the column that its argument names, or in the column id';
+COMMENT ON FUNCTION @extschema@.snowflake_guard_trigger() IS
+    'row trigger that rejects a new ID below the commit horizon; argument: column name (default id)';
 
-CREATE FUNCTION @extschema@.id_gen_stat_get_horizon(
+CREATE FUNCTION id_gen_internal.id_gen_stat_get_horizon(
         OUT pid integer, OUT transaction xid, OUT datid oid, OUT first_id bigint)
     RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'id_gen_stat_get_horizon'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 10;
-COMMENT ON FUNCTION @extschema@.id_gen_stat_get_horizon() IS
-    'what view id_gen_horizon_blockers shows, without names';
+COMMENT ON FUNCTION id_gen_internal.id_gen_stat_get_horizon() IS
+    'rows of view id_gen_stat_horizon, without names';
 
-CREATE VIEW @extschema@.id_gen_horizon_blockers AS
+CREATE VIEW @extschema@.id_gen_stat_horizon AS
     SELECT b.pid, p.gid, d.datname AS database, b.first_id,
            coalesce(a.xact_start, p.prepared) AS xact_start,
            CASE WHEN b.transaction IS NOT NULL THEN 'prepared' WHEN b.pid IS NULL THEN 'ending' ELSE a.state END AS state
-      FROM @extschema@.id_gen_stat_get_horizon() b
+      FROM id_gen_internal.id_gen_stat_get_horizon() b
            LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) b.datid
            LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid OPERATOR(pg_catalog.=) b.pid
            LEFT JOIN pg_catalog.pg_prepared_xacts p ON p.transaction OPERATOR(pg_catalog.=) b.transaction
      WHERE b.transaction IS NULL OR p.gid IS NOT NULL
      ORDER BY b.first_id NULLS FIRST;
-COMMENT ON VIEW @extschema@.id_gen_horizon_blockers IS
-    'transactions whose IDs the commit horizon of their database can not pass, the one that holds it up first';
-COMMENT ON COLUMN @extschema@.id_gen_horizon_blockers.pid IS 'process ID of the session or worker; NULL for a prepared transaction, and for a process that is ending';
-COMMENT ON COLUMN @extschema@.id_gen_horizon_blockers.gid IS 'name of the prepared transaction';
-COMMENT ON COLUMN @extschema@.id_gen_horizon_blockers.database IS 'database whose horizon it holds up';
-COMMENT ON COLUMN @extschema@.id_gen_horizon_blockers.first_id IS 'the ID that the horizon can not pass; NULL for a transaction that was prepared before the server began to make IDs: as long as there is one, the horizon is 0';
-COMMENT ON COLUMN @extschema@.id_gen_horizon_blockers.xact_start IS 'when the transaction began, or was prepared';
-COMMENT ON COLUMN @extschema@.id_gen_horizon_blockers.state IS 'as in pg_stat_activity: NULL for a background worker that reports none; or prepared; or ending, of a process whose transaction is about to be rolled back';
+COMMENT ON VIEW @extschema@.id_gen_stat_horizon IS
+    'transactions that hold back the commit horizon of their database, the oldest ID first';
+COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.pid IS 'process ID of the session or worker; NULL for a prepared transaction and for a process that is exiting';
+COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.gid IS 'name of the prepared transaction';
+COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.database IS 'database whose horizon is held back';
+COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.first_id IS 'ID that the horizon cannot pass; NULL for a transaction prepared before the first snowflake of this server: the horizon is then 0';
+COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.xact_start IS 'start of the transaction, or time of its PREPARE';
+COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.state IS 'as in pg_stat_activity (NULL for a background worker that reports none); prepared; or ending, if the process is exiting';
 
-REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_horizon() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_horizon() TO pg_read_all_stats;
-GRANT SELECT ON @extschema@.id_gen_horizon_blockers TO pg_read_all_stats;
+REVOKE EXECUTE ON FUNCTION id_gen_internal.id_gen_stat_get_horizon() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION id_gen_internal.id_gen_stat_get_horizon() TO pg_read_all_stats;
+GRANT SELECT ON @extschema@.id_gen_stat_horizon TO pg_read_all_stats;

@@ -4,95 +4,95 @@
 -- itself, and in the middle of a rotation could find other keys than its leader has, so they are PARALLEL RESTRICTED.
 -- Nobody but superusers may mask and unmask before it is granted: either tells what masks hide.
 
-CREATE FUNCTION @extschema@.snowflake_mask(id bigint, domain text) RETURNS bigint
-    AS 'MODULE_PATHNAME', 'snowflake_mask'
+CREATE FUNCTION @extschema@.id_mask(id bigint, domain text) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'id_mask_bigint'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION @extschema@.snowflake_mask(bigint, text) IS
-    'bigint as others see it, by the current key; any sign and number may come out';
-REVOKE EXECUTE ON FUNCTION @extschema@.snowflake_mask(bigint, text) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_mask(bigint, text) IS
+    'masks a bigint with the current key; the result can be any bigint, including negative values';
+REVOKE EXECUTE ON FUNCTION @extschema@.id_mask(bigint, text) FROM PUBLIC;
 
-CREATE FUNCTION @extschema@.snowflake_mask(id bigint, domain text, key_version integer) RETURNS bigint
-    AS 'MODULE_PATHNAME', 'snowflake_mask'
+CREATE FUNCTION @extschema@.id_mask(id bigint, domain text, key_version integer) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'id_mask_bigint'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION @extschema@.snowflake_mask(bigint, text, integer) IS
-    'bigint as others see it, by the key of a version';
-REVOKE EXECUTE ON FUNCTION @extschema@.snowflake_mask(bigint, text, integer) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_mask(bigint, text, integer) IS
+    'masks a bigint with the key of the given version';
+REVOKE EXECUTE ON FUNCTION @extschema@.id_mask(bigint, text, integer) FROM PUBLIC;
 
-CREATE FUNCTION @extschema@.snowflake_unmask(masked bigint, domain text) RETURNS bigint
-    AS 'MODULE_PATHNAME', 'snowflake_unmask'
+CREATE FUNCTION @extschema@.id_unmask(masked bigint, domain text) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'id_unmask_bigint'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION @extschema@.snowflake_unmask(bigint, text) IS
-    'bigint that snowflake_mask was given, by the current key';
-REVOKE EXECUTE ON FUNCTION @extschema@.snowflake_unmask(bigint, text) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_unmask(bigint, text) IS
+    'inverse of id_mask(bigint), with the current key';
+REVOKE EXECUTE ON FUNCTION @extschema@.id_unmask(bigint, text) FROM PUBLIC;
 
-CREATE FUNCTION @extschema@.snowflake_unmask(masked bigint, domain text, key_version integer) RETURNS bigint
-    AS 'MODULE_PATHNAME', 'snowflake_unmask'
+CREATE FUNCTION @extschema@.id_unmask(masked bigint, domain text, key_version integer) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'id_unmask_bigint'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION @extschema@.snowflake_unmask(bigint, text, integer) IS
-    'bigint that snowflake_mask was given, by the key of a version';
-REVOKE EXECUTE ON FUNCTION @extschema@.snowflake_unmask(bigint, text, integer) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_unmask(bigint, text, integer) IS
+    'inverse of id_mask(bigint), with the key of the given version';
+REVOKE EXECUTE ON FUNCTION @extschema@.id_unmask(bigint, text, integer) FROM PUBLIC;
 
-CREATE FUNCTION @extschema@.uuid_mask(id uuid, domain text) RETURNS uuid
-    AS 'MODULE_PATHNAME', 'uuid_mask'
+CREATE FUNCTION @extschema@.id_mask(id uuid, domain text) RETURNS uuid
+    AS 'MODULE_PATHNAME', 'id_mask_uuid'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION @extschema@.uuid_mask(uuid, text) IS
-    'uuid as others see it, by the current key; version and variant are masked too';
-REVOKE EXECUTE ON FUNCTION @extschema@.uuid_mask(uuid, text) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_mask(uuid, text) IS
+    'masks a uuid with the current key, including its version and variant';
+REVOKE EXECUTE ON FUNCTION @extschema@.id_mask(uuid, text) FROM PUBLIC;
 
-CREATE FUNCTION @extschema@.uuid_mask(id uuid, domain text, key_version integer) RETURNS uuid
-    AS 'MODULE_PATHNAME', 'uuid_mask'
+CREATE FUNCTION @extschema@.id_mask(id uuid, domain text, key_version integer) RETURNS uuid
+    AS 'MODULE_PATHNAME', 'id_mask_uuid'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION @extschema@.uuid_mask(uuid, text, integer) IS
-    'uuid as others see it, by the key of a version';
-REVOKE EXECUTE ON FUNCTION @extschema@.uuid_mask(uuid, text, integer) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_mask(uuid, text, integer) IS
+    'masks a uuid with the key of the given version';
+REVOKE EXECUTE ON FUNCTION @extschema@.id_mask(uuid, text, integer) FROM PUBLIC;
 
-CREATE FUNCTION @extschema@.uuid_unmask(masked uuid, domain text) RETURNS uuid
-    AS 'MODULE_PATHNAME', 'uuid_unmask'
+CREATE FUNCTION @extschema@.id_unmask(masked uuid, domain text) RETURNS uuid
+    AS 'MODULE_PATHNAME', 'id_unmask_uuid'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION @extschema@.uuid_unmask(uuid, text) IS
-    'uuid that uuid_mask was given, by the current key';
-REVOKE EXECUTE ON FUNCTION @extschema@.uuid_unmask(uuid, text) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_unmask(uuid, text) IS
+    'inverse of id_mask(uuid), with the current key';
+REVOKE EXECUTE ON FUNCTION @extschema@.id_unmask(uuid, text) FROM PUBLIC;
 
-CREATE FUNCTION @extschema@.uuid_unmask(masked uuid, domain text, key_version integer) RETURNS uuid
-    AS 'MODULE_PATHNAME', 'uuid_unmask'
+CREATE FUNCTION @extschema@.id_unmask(masked uuid, domain text, key_version integer) RETURNS uuid
+    AS 'MODULE_PATHNAME', 'id_unmask_uuid'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION @extschema@.uuid_unmask(uuid, text, integer) IS
-    'uuid that uuid_mask was given, by the key of a version';
-REVOKE EXECUTE ON FUNCTION @extschema@.uuid_unmask(uuid, text, integer) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_unmask(uuid, text, integer) IS
+    'inverse of id_mask(uuid), with the key of the given version';
+REVOKE EXECUTE ON FUNCTION @extschema@.id_unmask(uuid, text, integer) FROM PUBLIC;
 
 CREATE FUNCTION @extschema@.id_mask_text(id bigint, domain text) RETURNS text
     AS 'MODULE_PATHNAME', 'id_mask_text_bigint'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.id_mask_text(bigint, text) IS
-    'bigint as others see it, as text that is safe in URLs: the version of the current key, an underscore, and 11 characters of base58';
+    'masks a bigint as URL-safe text: version of the current key, underscore, 11 characters of base58';
 REVOKE EXECUTE ON FUNCTION @extschema@.id_mask_text(bigint, text) FROM PUBLIC;
 
 CREATE FUNCTION @extschema@.id_mask_text(id uuid, domain text) RETURNS text
     AS 'MODULE_PATHNAME', 'id_mask_text_uuid'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.id_mask_text(uuid, text) IS
-    'uuid as others see it, as text that is safe in URLs: the version of the current key, an underscore, and 22 characters of base58';
+    'masks a uuid as URL-safe text: version of the current key, underscore, 22 characters of base58';
 REVOKE EXECUTE ON FUNCTION @extschema@.id_mask_text(uuid, text) FROM PUBLIC;
 
-CREATE FUNCTION @extschema@.id_unmask_bigint(masked text, domain text) RETURNS bigint
-    AS 'MODULE_PATHNAME', 'id_unmask_bigint'
+CREATE FUNCTION @extschema@.id_unmask_text_bigint(masked text, domain text) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'id_unmask_text_bigint'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION @extschema@.id_unmask_bigint(text, text) IS
-    'bigint that id_mask_text was given, by the key that the text names';
-REVOKE EXECUTE ON FUNCTION @extschema@.id_unmask_bigint(text, text) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_unmask_text_bigint(text, text) IS
+    'inverse of id_mask_text(bigint), with the key whose version is in the text';
+REVOKE EXECUTE ON FUNCTION @extschema@.id_unmask_text_bigint(text, text) FROM PUBLIC;
 
-CREATE FUNCTION @extschema@.id_unmask_uuid(masked text, domain text) RETURNS uuid
-    AS 'MODULE_PATHNAME', 'id_unmask_uuid'
+CREATE FUNCTION @extschema@.id_unmask_text_uuid(masked text, domain text) RETURNS uuid
+    AS 'MODULE_PATHNAME', 'id_unmask_text_uuid'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION @extschema@.id_unmask_uuid(text, text) IS
-    'uuid that id_mask_text was given, by the key that the text names';
-REVOKE EXECUTE ON FUNCTION @extschema@.id_unmask_uuid(text, text) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_unmask_text_uuid(text, text) IS
+    'inverse of id_mask_text(uuid), with the key whose version is in the text';
+REVOKE EXECUTE ON FUNCTION @extschema@.id_unmask_text_uuid(text, text) FROM PUBLIC;
 
 CREATE FUNCTION @extschema@.id_mask_keys(OUT key_version integer, OUT is_current boolean)
     RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'id_mask_keys'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED ROWS 3;
 COMMENT ON FUNCTION @extschema@.id_mask_keys() IS
-    'versions of the keys that this session masks and unmasks with, the current one first';
+    'versions of the mask keys of this session, the current one first';
 REVOKE EXECUTE ON FUNCTION @extschema@.id_mask_keys() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION @extschema@.id_mask_keys() TO pg_monitor;

@@ -1,14 +1,14 @@
 -- Choosing a kind of ID, and its layout. Every role may call it: it only calculates.
 
-CREATE FUNCTION @extschema@.id_gen_plan(
+CREATE FUNCTION @extschema@.id_gen_recommend(
         ids_per_second bigint, servers integer, years integer, js_safe boolean DEFAULT false,
         regions integer DEFAULT 1, shards integer DEFAULT 0, secret boolean DEFAULT false,
         sortable boolean DEFAULT NULL, dense boolean DEFAULT false,
-        OUT kind text, OUT fits boolean, OUT reason text, OUT layout text, OUT nodes bigint, OUT ids_per_second bigint,
-        OUT headroom double precision, OUT runs_out timestamptz, OUT key_column text, OUT table_bytes double precision,
-        OUT index_bytes double precision, OUT bytes_per_billion bigint, OUT relative double precision, OUT advice text)
+        OUT kind text, OUT suitable boolean, OUT reason text, OUT layout text, OUT nodes bigint, OUT ids_per_second bigint,
+        OUT headroom double precision, OUT exhausted_at timestamptz, OUT key_column text, OUT table_bytes double precision,
+        OUT index_bytes double precision, OUT bytes_per_billion bigint, OUT relative_size double precision, OUT advice text)
     RETURNS SETOF record
-    AS 'MODULE_PATHNAME', 'id_gen_plan'
+    AS 'MODULE_PATHNAME', 'id_gen_recommend'
     LANGUAGE c STABLE PARALLEL SAFE ROWS 12;
-COMMENT ON FUNCTION @extschema@.id_gen_plan(bigint, integer, integer, boolean, integer, integer, boolean, boolean, boolean) IS
-    'every kind of ID, the best first: whether it fits so many IDs a second on each of so many servers of each region for so many years, or why not; a layout; the column to type; and what it takes on disk, in bytes per row and beside a bigint';
+COMMENT ON FUNCTION @extschema@.id_gen_recommend(bigint, integer, integer, boolean, integer, integer, boolean, boolean, boolean) IS
+    'rates every kind of ID against the given requirements, best first: whether it is suitable and why not, a layout, the column definition, and the storage size per row and relative to bigint';

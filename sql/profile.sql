@@ -6,7 +6,7 @@
 
 CREATE FUNCTION @extschema@.id_gen_profile(
         relation regclass, column_name text, sample_percent double precision DEFAULT 100,
-        layout text DEFAULT '', workers integer[] DEFAULT '{}', others regclass[] DEFAULT '{}',
+        layout text DEFAULT '', worker_ids integer[] DEFAULT '{}', others regclass[] DEFAULT '{}',
         OUT section text, OUT item text, OUT ids bigint, OUT share double precision,
         OUT first_at timestamptz, OUT last_at timestamptz, OUT status text, OUT found text, OUT remedy text)
     RETURNS SETOF record
@@ -16,4 +16,4 @@ CREATE FUNCTION @extschema@.id_gen_profile(
     SET synchronize_seqscans = off
     SET max_parallel_workers_per_gather = 0;
 COMMENT ON FUNCTION @extschema@.id_gen_profile(regclass, text, double precision, text, integer[], regclass[]) IS
-    'how the IDs stored in a column were made: kinds, workers, hours, steps back of clocks, bursts, pauses, remainders, duplicates; of all rows or a sample in percent, read as the server''s layout or another, with the worker numbers that are expected, and of further tables with a column of that name';
+    'profile of the IDs stored in a column: kinds, worker IDs, hours, clock steps, bursts, pauses, remainders and duplicates, of all rows or a sample in percent';

@@ -9,7 +9,7 @@ CREATE FUNCTION @extschema@.id_random(
     AS 'MODULE_PATHNAME', 'id_random'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.id_random(text, integer, text) IS
-    'new random ID: a prefix, and so many characters of an alphabet';
+    'new random ID: prefix, then size characters of the alphabet';
 
 CREATE FUNCTION @extschema@.id_random_parse(
     id text,
@@ -20,22 +20,22 @@ CREATE FUNCTION @extschema@.id_random_parse(
     AS 'MODULE_PATHNAME', 'id_random_parse'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.id_random_parse(text, text, integer, text) IS
-    'random part of an ID that must be of this form';
+    'random part of an ID; an error if the ID does not have this form';
 
-CREATE FUNCTION @extschema@.id_random_bits(size integer, alphabet text) RETURNS double precision
-    AS 'MODULE_PATHNAME', 'id_random_bits'
+CREATE FUNCTION @extschema@.id_random_entropy(size integer, alphabet text) RETURNS double precision
+    AS 'MODULE_PATHNAME', 'id_random_entropy'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.id_random_bits(integer, text) IS
-    'random bits of an ID of so many characters of an alphabet';
+COMMENT ON FUNCTION @extschema@.id_random_entropy(integer, text) IS
+    'entropy, in bits, of size characters of the alphabet';
 
-CREATE FUNCTION @extschema@.id_collision(ids double precision, bits double precision) RETURNS double precision
-    AS 'MODULE_PATHNAME', 'id_collision'
+CREATE FUNCTION @extschema@.id_random_collision_probability(ids double precision, bits double precision) RETURNS double precision
+    AS 'MODULE_PATHNAME', 'id_random_collision_probability'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.id_collision(double precision, double precision) IS
-    'chance that of so many IDs with so many random bits any two are alike, by the birthday bound';
+COMMENT ON FUNCTION @extschema@.id_random_collision_probability(double precision, double precision) IS
+    'probability of at least one collision among n random IDs with the given number of random bits';
 
-CREATE FUNCTION @extschema@.id_collision_ids(chance double precision, bits double precision) RETURNS double precision
-    AS 'MODULE_PATHNAME', 'id_collision_ids'
+CREATE FUNCTION @extschema@.id_random_ids_for_probability(probability double precision, bits double precision) RETURNS double precision
+    AS 'MODULE_PATHNAME', 'id_random_ids_for_probability'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.id_collision_ids(double precision, double precision) IS
-    'how many IDs with so many random bits it takes until any two are alike with that chance';
+COMMENT ON FUNCTION @extschema@.id_random_ids_for_probability(double precision, double precision) IS
+    'number of random IDs with the given number of random bits at which a collision has the given probability';

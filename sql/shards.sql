@@ -7,35 +7,28 @@ CREATE FUNCTION @extschema@.snowflake_next(shard integer) RETURNS bigint
     AS 'MODULE_PATHNAME', 'snowflake_next_of_shard'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.snowflake_next(integer) IS
-    'next snowflake of a shard that this server has: unique, and larger than every one of that shard before';
+    'next snowflake of a shard of this server: unique, and larger than all earlier ones of that shard';
 
-CREATE FUNCTION @extschema@.id_gen_shard_take(shard integer) RETURNS void
-    AS 'MODULE_PATHNAME', 'id_gen_shard_take'
-    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
-REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_shard_take(integer) FROM PUBLIC;
-COMMENT ON FUNCTION @extschema@.id_gen_shard_take(integer) IS
-    'take a shard for this server in a fleet, whose registry knows how far its IDs go';
-
-CREATE FUNCTION @extschema@.id_gen_shard_take(shard integer, above bigint) RETURNS void
+CREATE FUNCTION @extschema@.id_gen_shard_take(shard integer, above bigint DEFAULT NULL) RETURNS void
     AS 'MODULE_PATHNAME', 'id_gen_shard_take'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_shard_take(integer, bigint) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_shard_take(integer, bigint) IS
-    'take a shard for this server, above what id_gen_shard_release returned on the server that had it, or above 0 if none had it';
+    'take a shard for this server, above the ID that id_gen_shard_release returned on its last server, or 0 if it is new; in a fleet, without "above"';
 
 CREATE FUNCTION @extschema@.id_gen_shard_release(shard integer) RETURNS bigint
     AS 'MODULE_PATHNAME', 'id_gen_shard_release'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_shard_release(integer) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_shard_release(integer) IS
-    'give a shard back; returns an ID that none of this server''s IDs of the shard is above, for the server that takes it next';
+    'release a shard; returns the ID to pass as "above" to id_gen_shard_take on the next server';
 
-CREATE FUNCTION @extschema@.id_gen_shards_reset() RETURNS void
-    AS 'MODULE_PATHNAME', 'id_gen_shards_reset'
+CREATE FUNCTION @extschema@.id_gen_shard_reset_all() RETURNS void
+    AS 'MODULE_PATHNAME', 'id_gen_shard_reset_all'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
-REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_shards_reset() FROM PUBLIC;
-COMMENT ON FUNCTION @extschema@.id_gen_shards_reset() IS
-    'forget all shards of this server, in place of a file that is damaged or of a newer version';
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_shard_reset_all() FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_shard_reset_all() IS
+    'forget all shards of this server, to replace a shard file that is damaged or of a newer version';
 
 CREATE FUNCTION @extschema@.id_gen_fleet_shards(
         OUT shard integer, OUT datacenter_id integer, OUT state text, OUT worker_id integer,
@@ -45,32 +38,32 @@ CREATE FUNCTION @extschema@.id_gen_fleet_shards(
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 100;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_shards() FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_shards() IS
-    'all shards that servers of the fleet ever had, and who has them or had them last, as the registry knows them';
+    'shards that servers of the fleet have or had, with their current or last server, from the registry';
 
-CREATE FUNCTION @extschema@.id_gen_stat_get_shards(
-        OUT shard integer, OUT datacenter_id integer, OUT state text, OUT owned text, OUT since timestamptz,
+CREATE FUNCTION id_gen_internal.id_gen_stat_get_shards(
+        OUT shard integer, OUT datacenter_id integer, OUT state text, OUT assigned_by text, OUT taken_at timestamptz,
         OUT last_id bigint, OUT issued bigint, OUT per_second double precision)
     RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'id_gen_stat_get_shards'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 100;
-COMMENT ON FUNCTION @extschema@.id_gen_stat_get_shards() IS
-    'what view id_gen_shards shows';
+COMMENT ON FUNCTION id_gen_internal.id_gen_stat_get_shards() IS
+    'rows of view id_gen_stat_shards';
 
-CREATE VIEW @extschema@.id_gen_shards AS
-    SELECT shard, datacenter_id, state, owned, since, last_id, issued, per_second
-      FROM @extschema@.id_gen_stat_get_shards();
-COMMENT ON VIEW @extschema@.id_gen_shards IS
-    'the shards that this server has';
-COMMENT ON COLUMN @extschema@.id_gen_shards.shard IS 'the worker number in its IDs';
-COMMENT ON COLUMN @extschema@.id_gen_shards.datacenter_id IS 'the datacenter number in its IDs, which is the server''s';
-COMMENT ON COLUMN @extschema@.id_gen_shards.state IS 'open; closed, until the first call or the registry''s next answer; or no room in layout';
-COMMENT ON COLUMN @extschema@.id_gen_shards.owned IS 'declared, or registry: who says that this server has it';
-COMMENT ON COLUMN @extschema@.id_gen_shards.since IS 'since when this server has it';
-COMMENT ON COLUMN @extschema@.id_gen_shards.last_id IS 'the last ID made of it, since the server was started';
-COMMENT ON COLUMN @extschema@.id_gen_shards.issued IS 'IDs made of it, since the server was started';
-COMMENT ON COLUMN @extschema@.id_gen_shards.per_second IS 'IDs made of it in a second, over the last 30 to 60 s';
+CREATE VIEW @extschema@.id_gen_stat_shards AS
+    SELECT shard, datacenter_id, state, assigned_by, taken_at, last_id, issued, per_second
+      FROM id_gen_internal.id_gen_stat_get_shards();
+COMMENT ON VIEW @extschema@.id_gen_stat_shards IS
+    'shards of this server';
+COMMENT ON COLUMN @extschema@.id_gen_stat_shards.shard IS 'shard number: the worker ID in its snowflakes';
+COMMENT ON COLUMN @extschema@.id_gen_stat_shards.datacenter_id IS 'datacenter ID of the server';
+COMMENT ON COLUMN @extschema@.id_gen_stat_shards.state IS 'open; closed (until the first call, or the next response of the registry); or no room in layout';
+COMMENT ON COLUMN @extschema@.id_gen_stat_shards.assigned_by IS 'declared (by an administrator) or registry';
+COMMENT ON COLUMN @extschema@.id_gen_stat_shards.taken_at IS 'time at which this server took the shard';
+COMMENT ON COLUMN @extschema@.id_gen_stat_shards.last_id IS 'last ID generated since the server started';
+COMMENT ON COLUMN @extschema@.id_gen_stat_shards.issued IS 'IDs generated since the server started';
+COMMENT ON COLUMN @extschema@.id_gen_stat_shards.per_second IS 'IDs generated per second, averaged over the last 30 to 60 seconds';
 
-REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_shards() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_shards() TO pg_read_all_stats;
-REVOKE SELECT ON @extschema@.id_gen_shards FROM PUBLIC;
-GRANT SELECT ON @extschema@.id_gen_shards TO pg_read_all_stats;
+REVOKE EXECUTE ON FUNCTION id_gen_internal.id_gen_stat_get_shards() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION id_gen_internal.id_gen_stat_get_shards() TO pg_read_all_stats;
+REVOKE SELECT ON @extschema@.id_gen_stat_shards FROM PUBLIC;
+GRANT SELECT ON @extschema@.id_gen_stat_shards TO pg_read_all_stats;

@@ -8,7 +8,7 @@ CREATE FUNCTION @extschema@.sqids_encode(
     AS 'MODULE_PATHNAME', 'sqids_encode'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE COST 1000;
 COMMENT ON FUNCTION @extschema@.sqids_encode(bigint[], integer, text) IS
-    'sqid of up to 100 numbers from 0 on: short, and no secret';
+    'sqid of up to 100 non-negative numbers; short, but not secret';
 
 CREATE FUNCTION @extschema@.sqids_decode(
     id text,
@@ -18,4 +18,4 @@ CREATE FUNCTION @extschema@.sqids_decode(
     AS 'MODULE_PATHNAME', 'sqids_decode'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE COST 1000;
 COMMENT ON FUNCTION @extschema@.sqids_decode(text, integer, text) IS
-    'numbers of a sqid as sqids_encode writes it';
+    'numbers of a sqid; inverse of sqids_encode';

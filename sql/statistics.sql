@@ -3,109 +3,109 @@
 -- As for PostgreSQL's own statistics, members of pg_read_all_stats (pg_monitor is one) may read all
 -- of it; only a superuser resets it, until one grants that.
 
-CREATE FUNCTION @extschema@.id_gen_stat_get(
+CREATE FUNCTION id_gen_internal.id_gen_stat_get(
         OUT ids bigint, OUT claims bigint, OUT waits bigint, OUT wait_time double precision,
         OUT lead double precision, OUT largest_lead double precision,
         OUT peak_sequence_use double precision,
-        OUT steps_back bigint, OUT largest_step_back double precision, OUT steps_forward bigint,
+        OUT clock_steps_back bigint, OUT largest_clock_step_back double precision, OUT clock_steps_forward bigint,
         OUT refused bigint[],
         OUT reservation_writes bigint, OUT reservation_failures bigint,
         OUT slowest_reservation_write double precision, OUT stats_reset timestamptz)
     RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'id_gen_stat_get'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 1;
-COMMENT ON FUNCTION @extschema@.id_gen_stat_get() IS
-    'what view id_gen_stat shows, refusals as an array in the order of its columns';
+COMMENT ON FUNCTION id_gen_internal.id_gen_stat_get() IS
+    'row of view id_gen_stat, with the refused_* columns as an array';
 
 CREATE VIEW @extschema@.id_gen_stat AS
     SELECT ids, claims, waits, wait_time, lead, largest_lead, peak_sequence_use,
-           steps_back, largest_step_back, steps_forward,
+           clock_steps_back, largest_clock_step_back, clock_steps_forward,
            refused[1] AS refused_worker_id, refused[2] AS refused_layout, refused[3] AS refused_lead,
            refused[4] AS refused_jump, refused[5] AS refused_epoch, refused[6] AS refused_exhausted,
            refused[7] AS refused_reservation, refused[8] AS refused_write,
            reservation_writes, reservation_failures, slowest_reservation_write, stats_reset
-      FROM @extschema@.id_gen_stat_get();
+      FROM id_gen_internal.id_gen_stat_get();
 COMMENT ON VIEW @extschema@.id_gen_stat IS
-    'statistics of snowflakes on this server since they were last reset; times in milliseconds';
-COMMENT ON COLUMN @extschema@.id_gen_stat.ids IS 'IDs handed to callers';
-COMMENT ON COLUMN @extschema@.id_gen_stat.claims IS 'times that a session took a block, an ID of the shared block, or a part of a batch';
-COMMENT ON COLUMN @extschema@.id_gen_stat.waits IS 'claims that had to wait for the clock or the disk';
-COMMENT ON COLUMN @extschema@.id_gen_stat.wait_time IS 'the time of all these waits together';
-COMMENT ON COLUMN @extschema@.id_gen_stat.lead IS 'how far the next ID is ahead of the clock';
-COMMENT ON COLUMN @extschema@.id_gen_stat.largest_lead IS 'how far an ID was ahead of the clock at most';
-COMMENT ON COLUMN @extschema@.id_gen_stat.peak_sequence_use IS 'largest share of one tick''s IDs that was claimed';
-COMMENT ON COLUMN @extschema@.id_gen_stat.steps_back IS 'times the clock was set back';
-COMMENT ON COLUMN @extschema@.id_gen_stat.largest_step_back IS 'by how much the clock was set back at most';
-COMMENT ON COLUMN @extschema@.id_gen_stat.steps_forward IS 'times the clock was set forward';
-COMMENT ON COLUMN @extschema@.id_gen_stat.refused_worker_id IS 'calls refused because of the server''s number';
-COMMENT ON COLUMN @extschema@.id_gen_stat.refused_layout IS 'calls refused because of the server''s layout';
-COMMENT ON COLUMN @extschema@.id_gen_stat.refused_lead IS 'calls refused because of the lead over the clock';
-COMMENT ON COLUMN @extschema@.id_gen_stat.refused_jump IS 'calls refused because the clock jumped forward';
-COMMENT ON COLUMN @extschema@.id_gen_stat.refused_epoch IS 'calls refused because the clock is before the layout''s epoch';
-COMMENT ON COLUMN @extschema@.id_gen_stat.refused_exhausted IS 'calls refused because the layout has run out';
-COMMENT ON COLUMN @extschema@.id_gen_stat.refused_reservation IS 'calls refused because the reservation cannot be used';
-COMMENT ON COLUMN @extschema@.id_gen_stat.refused_write IS 'calls refused because the reservation cannot be written';
+    'statistics of snowflakes on this server since the last reset; times in milliseconds';
+COMMENT ON COLUMN @extschema@.id_gen_stat.ids IS 'IDs returned to callers';
+COMMENT ON COLUMN @extschema@.id_gen_stat.claims IS 'number of times a session allocated a block, an ID of the shared block, or part of a batch';
+COMMENT ON COLUMN @extschema@.id_gen_stat.waits IS 'claims that waited for the clock or the disk';
+COMMENT ON COLUMN @extschema@.id_gen_stat.wait_time IS 'total time of these waits';
+COMMENT ON COLUMN @extschema@.id_gen_stat.lead IS 'time by which the next ID is ahead of the clock';
+COMMENT ON COLUMN @extschema@.id_gen_stat.largest_lead IS 'largest time by which an ID was ahead of the clock';
+COMMENT ON COLUMN @extschema@.id_gen_stat.peak_sequence_use IS 'largest share of one tick''s IDs that was allocated';
+COMMENT ON COLUMN @extschema@.id_gen_stat.clock_steps_back IS 'number of times the clock was set back';
+COMMENT ON COLUMN @extschema@.id_gen_stat.largest_clock_step_back IS 'largest step by which the clock was set back';
+COMMENT ON COLUMN @extschema@.id_gen_stat.clock_steps_forward IS 'number of times the clock was set forward';
+COMMENT ON COLUMN @extschema@.id_gen_stat.refused_worker_id IS 'calls that failed because of the worker ID or datacenter ID';
+COMMENT ON COLUMN @extschema@.id_gen_stat.refused_layout IS 'calls that failed because of the layout';
+COMMENT ON COLUMN @extschema@.id_gen_stat.refused_lead IS 'calls that failed because of the lead over the clock';
+COMMENT ON COLUMN @extschema@.id_gen_stat.refused_jump IS 'calls that failed because the clock jumped forward';
+COMMENT ON COLUMN @extschema@.id_gen_stat.refused_epoch IS 'calls that failed because the clock is before the layout''s epoch';
+COMMENT ON COLUMN @extschema@.id_gen_stat.refused_exhausted IS 'calls that failed because the layout is exhausted';
+COMMENT ON COLUMN @extschema@.id_gen_stat.refused_reservation IS 'calls that failed because the reservation cannot be used';
+COMMENT ON COLUMN @extschema@.id_gen_stat.refused_write IS 'calls that failed because the reservation could not be written';
 COMMENT ON COLUMN @extschema@.id_gen_stat.reservation_writes IS 'writes of the reservation';
-COMMENT ON COLUMN @extschema@.id_gen_stat.reservation_failures IS 'writes of the reservation that failed';
-COMMENT ON COLUMN @extschema@.id_gen_stat.slowest_reservation_write IS 'the slowest write of the reservation';
-COMMENT ON COLUMN @extschema@.id_gen_stat.stats_reset IS 'when these counts started';
+COMMENT ON COLUMN @extschema@.id_gen_stat.reservation_failures IS 'failed writes of the reservation';
+COMMENT ON COLUMN @extschema@.id_gen_stat.slowest_reservation_write IS 'longest write of the reservation';
+COMMENT ON COLUMN @extschema@.id_gen_stat.stats_reset IS 'time at which these statistics were last reset';
 
-CREATE FUNCTION @extschema@.id_gen_stat_get_waits(OUT at_most double precision, OUT waits bigint)
+CREATE FUNCTION id_gen_internal.id_gen_stat_get_waits(OUT upper_bound double precision, OUT waits bigint)
     RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'id_gen_stat_get_waits'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 32;
-COMMENT ON FUNCTION @extschema@.id_gen_stat_get_waits() IS
-    'what view id_gen_stat_waits shows';
+COMMENT ON FUNCTION id_gen_internal.id_gen_stat_get_waits() IS
+    'rows of view id_gen_stat_waits';
 
 CREATE VIEW @extschema@.id_gen_stat_waits AS
-    SELECT at_most, waits FROM @extschema@.id_gen_stat_get_waits();
+    SELECT upper_bound, waits FROM id_gen_internal.id_gen_stat_get_waits();
 COMMENT ON VIEW @extschema@.id_gen_stat_waits IS
-    'number of waits per bucket; upper bound in milliseconds';
-COMMENT ON COLUMN @extschema@.id_gen_stat_waits.at_most IS 'upper bound of this row, a power of two of a microsecond, in milliseconds';
-COMMENT ON COLUMN @extschema@.id_gen_stat_waits.waits IS 'claims that waited longer than the bound of the row before, and at most this long';
+    'histogram of waits; upper bounds in milliseconds';
+COMMENT ON COLUMN @extschema@.id_gen_stat_waits.upper_bound IS 'inclusive upper bound of this bucket, in milliseconds: a power of two of a microsecond';
+COMMENT ON COLUMN @extschema@.id_gen_stat_waits.waits IS 'claims that waited up to upper_bound, and longer than the bound of the previous row';
 
-CREATE FUNCTION @extschema@.id_gen_wait_percentile(fraction double precision) RETURNS double precision
-    AS 'MODULE_PATHNAME', 'id_gen_wait_percentile'
+CREATE FUNCTION @extschema@.id_gen_stat_wait_percentile(fraction double precision) RETURNS double precision
+    AS 'MODULE_PATHNAME', 'id_gen_stat_wait_percentile'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION @extschema@.id_gen_wait_percentile(double precision) IS
-    'percentile of the wait time in milliseconds, exact to a factor of two';
+COMMENT ON FUNCTION @extschema@.id_gen_stat_wait_percentile(double precision) IS
+    'percentile of the wait time in milliseconds, to within a factor of two';
 
-CREATE FUNCTION @extschema@.id_gen_stat_get_backends(
+CREATE FUNCTION id_gen_internal.id_gen_stat_get_backends(
         OUT pid integer, OUT ids bigint, OUT claims bigint, OUT waits bigint,
         OUT wait_time double precision, OUT block_size bigint, OUT block_left bigint)
     RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'id_gen_stat_get_backends'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 100;
-COMMENT ON FUNCTION @extschema@.id_gen_stat_get_backends() IS
-    'what view id_gen_stat_backends shows';
+COMMENT ON FUNCTION id_gen_internal.id_gen_stat_get_backends() IS
+    'rows of view id_gen_stat_backends';
 
 CREATE VIEW @extschema@.id_gen_stat_backends AS
     SELECT pid, ids, claims, waits, wait_time, block_size, block_left
-      FROM @extschema@.id_gen_stat_get_backends();
+      FROM id_gen_internal.id_gen_stat_get_backends();
 COMMENT ON VIEW @extschema@.id_gen_stat_backends IS
-    'statistics of each session that has generated snowflakes, since it began';
-COMMENT ON COLUMN @extschema@.id_gen_stat_backends.pid IS 'process ID of a session that has generated; its counts start with the session';
-COMMENT ON COLUMN @extschema@.id_gen_stat_backends.ids IS 'IDs handed to callers';
-COMMENT ON COLUMN @extschema@.id_gen_stat_backends.claims IS 'times that the session took a block, an ID of the shared block, or a part of a batch';
-COMMENT ON COLUMN @extschema@.id_gen_stat_backends.waits IS 'claims that had to wait for the clock or the disk';
-COMMENT ON COLUMN @extschema@.id_gen_stat_backends.wait_time IS 'the time of all these waits together';
-COMMENT ON COLUMN @extschema@.id_gen_stat_backends.block_size IS 'size of the last block that the session asked for';
-COMMENT ON COLUMN @extschema@.id_gen_stat_backends.block_left IS 'what is left of that block';
+    'statistics of each session that has generated snowflakes, since it started; times in milliseconds';
+COMMENT ON COLUMN @extschema@.id_gen_stat_backends.pid IS 'process ID of the session';
+COMMENT ON COLUMN @extschema@.id_gen_stat_backends.ids IS 'IDs returned to the session';
+COMMENT ON COLUMN @extschema@.id_gen_stat_backends.claims IS 'number of times the session allocated a block, an ID of the shared block, or part of a batch';
+COMMENT ON COLUMN @extschema@.id_gen_stat_backends.waits IS 'claims that waited for the clock or the disk';
+COMMENT ON COLUMN @extschema@.id_gen_stat_backends.wait_time IS 'total time of these waits';
+COMMENT ON COLUMN @extschema@.id_gen_stat_backends.block_size IS 'size of the last block that the session requested';
+COMMENT ON COLUMN @extschema@.id_gen_stat_backends.block_left IS 'unused IDs of that block';
 
 CREATE FUNCTION @extschema@.id_gen_stat_reset() RETURNS void
     AS 'MODULE_PATHNAME', 'id_gen_stat_reset'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.id_gen_stat_reset() IS
-    'reset the counts of id_gen_stat and id_gen_stat_waits';
+    'reset the statistics of id_gen_stat and id_gen_stat_waits';
 
 REVOKE EXECUTE ON FUNCTION
-    @extschema@.id_gen_stat_get(), @extschema@.id_gen_stat_get_waits(),
-    @extschema@.id_gen_stat_get_backends(), @extschema@.id_gen_wait_percentile(double precision),
+    id_gen_internal.id_gen_stat_get(), id_gen_internal.id_gen_stat_get_waits(),
+    id_gen_internal.id_gen_stat_get_backends(), @extschema@.id_gen_stat_wait_percentile(double precision),
     @extschema@.id_gen_stat_reset()
     FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION
-    @extschema@.id_gen_stat_get(), @extschema@.id_gen_stat_get_waits(),
-    @extschema@.id_gen_stat_get_backends(), @extschema@.id_gen_wait_percentile(double precision)
+    id_gen_internal.id_gen_stat_get(), id_gen_internal.id_gen_stat_get_waits(),
+    id_gen_internal.id_gen_stat_get_backends(), @extschema@.id_gen_stat_wait_percentile(double precision)
     TO pg_read_all_stats;
 GRANT SELECT ON
     @extschema@.id_gen_stat, @extschema@.id_gen_stat_waits, @extschema@.id_gen_stat_backends

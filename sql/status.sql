@@ -1,10 +1,10 @@
--- Whether a server generates, and what with. Members of pg_read_all_stats may read it.
+-- Whether a server generates, and what with: for members of pg_read_all_stats. The version is for every role.
 
 CREATE FUNCTION @extschema@.id_gen_status(
-        OUT state text, OUT worker_id integer, OUT datacenter_id integer, OUT worker_id_source text,
-        OUT layout text, OUT layout_ends timestamptz,
+        OUT state text, OUT datacenter_id integer, OUT worker_id integer, OUT worker_id_source text,
+        OUT layout text, OUT exhausted_at timestamptz,
         OUT frontier timestamptz, OUT lead interval, OUT max_lead interval,
-        OUT reserved_until timestamptz, OUT keeper_pid integer, OUT keeper_beat timestamptz,
+        OUT reserved_until timestamptz, OUT keeper_pid integer, OUT keeper_heartbeat_at timestamptz,
         OUT rate_second double precision, OUT rate_minute double precision,
         OUT sequence_use double precision, OUT clock_synchronized boolean, OUT preloaded boolean,
         OUT fleet_state text, OUT granted_until timestamptz)
@@ -13,7 +13,13 @@ CREATE FUNCTION @extschema@.id_gen_status(
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 1
     SET search_path = pg_catalog, pg_temp;
 COMMENT ON FUNCTION @extschema@.id_gen_status() IS
-    'whether this server generates snowflakes or why not, and what with';
+    'whether this server generates snowflakes, why not, and its settings and state';
 
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_status() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION @extschema@.id_gen_status() TO pg_read_all_stats;
+
+CREATE FUNCTION @extschema@.id_gen_version() RETURNS text
+    AS 'MODULE_PATHNAME', 'id_gen_version'
+    LANGUAGE c STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.id_gen_version() IS
+    'version of the library in use; the version of the SQL objects is in pg_extension';

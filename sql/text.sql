@@ -4,22 +4,22 @@ CREATE FUNCTION @extschema@.id_encode(id bigint, format text) RETURNS text
     AS 'MODULE_PATHNAME', 'id_encode_bigint'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.id_encode(bigint, text) IS
-    'bigint as text of a fixed width, in order by bytes: crockford, base32hex, base36 (13 characters), base58 or base62 (11)';
+    'bigint as text of fixed width that sorts bytewise as the number: crockford, base32hex, base36 (13 characters), base58 or base62 (11)';
 
 CREATE FUNCTION @extschema@.id_encode(id uuid, format text) RETURNS text
     AS 'MODULE_PATHNAME', 'id_encode_uuid'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.id_encode(uuid, text) IS
-    'uuid as text of a fixed width, in order by bytes: crockford, base32hex (26 characters), base36 (25), base58 or base62 (22)';
+    'uuid as text of fixed width that sorts bytewise as the uuid: crockford, base32hex (26 characters), base36 (25), base58 or base62 (22)';
 
 CREATE FUNCTION @extschema@.id_decode_bigint(id text, format text) RETURNS bigint
     AS 'MODULE_PATHNAME', 'id_decode_bigint'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.id_decode_bigint(text, text) IS
-    'bigint of a text as id_encode writes it';
+    'bigint of a text; inverse of id_encode(bigint)';
 
 CREATE FUNCTION @extschema@.id_decode_uuid(id text, format text) RETURNS uuid
     AS 'MODULE_PATHNAME', 'id_decode_uuid'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.id_decode_uuid(text, text) IS
-    'uuid of a text as id_encode writes it';
+    'uuid of a text; inverse of id_encode(uuid)';

@@ -6,55 +6,55 @@ CREATE FUNCTION @extschema@.ticket_next(sequence regclass) RETURNS bigint
     AS 'MODULE_PATHNAME', 'ticket_next'
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.ticket_next(regclass) IS
-    'next number of a sequence, out of a range that this server has taken in advance';
+    'next number of a sequence, from a range that this server has prefetched';
 
 CREATE FUNCTION @extschema@.ticket_share(sequence regclass, above bigint DEFAULT NULL) RETURNS bigint
     AS 'MODULE_PATHNAME', 'ticket_share'
     LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.ticket_share(regclass, bigint) IS
-    'lets all servers of the fleet share a sequence''s numbers, which go on above its value, and above a number; returns the next one';
+    'lets all servers of the fleet share a sequence, continuing above its value and above the given number; returns the next number';
 REVOKE EXECUTE ON FUNCTION @extschema@.ticket_share(regclass, bigint) FROM PUBLIC;
 
-CREATE FUNCTION @extschema@.id_gen_stat_get_tickets(
+CREATE FUNCTION id_gen_internal.id_gen_stat_get_tickets(
         OUT datid oid, OUT relid oid, OUT schemaname text, OUT sequencename text,
-        OUT next_value bigint, OUT last_held bigint, OUT increment_by bigint, OUT max_value bigint,
-        OUT numbers bigint, OUT held bigint, OUT dropped bigint,
-        OUT ranges bigint, OUT range_size bigint, OUT rate double precision,
+        OUT next_value bigint, OUT last_prefetched bigint, OUT increment_by bigint, OUT max_value bigint,
+        OUT issued bigint, OUT prefetched bigint, OUT dropped bigint,
+        OUT ranges bigint, OUT range_size bigint, OUT per_second double precision,
         OUT waits bigint, OUT refused bigint, OUT used double precision, OUT time_left interval)
     RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'id_gen_stat_get_tickets'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 10;
-COMMENT ON FUNCTION @extschema@.id_gen_stat_get_tickets() IS
-    'what view id_gen_stat_tickets shows, without the name of the database';
+COMMENT ON FUNCTION id_gen_internal.id_gen_stat_get_tickets() IS
+    'rows of view id_gen_stat_tickets, without the database name';
 
 CREATE VIEW @extschema@.id_gen_stat_tickets AS
     SELECT t.datid, d.datname, t.relid, t.schemaname, t.sequencename,
-           t.next_value, t.last_held, t.increment_by, t.max_value, t.numbers, t.held, t.dropped,
-           t.ranges, t.range_size, t.rate, t.waits, t.refused, t.used, t.time_left
-      FROM @extschema@.id_gen_stat_get_tickets() t
+           t.next_value, t.last_prefetched, t.increment_by, t.max_value, t.issued, t.prefetched, t.dropped,
+           t.ranges, t.range_size, t.per_second, t.waits, t.refused, t.used, t.time_left
+      FROM id_gen_internal.id_gen_stat_get_tickets() t
            LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) t.datid;
 COMMENT ON VIEW @extschema@.id_gen_stat_tickets IS
-    'sequences of all databases that this server holds ranges of numbers of, or held some since it started';
+    'sequences of all databases for which this server has prefetched numbers since it started';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.datid IS 'OID of the database';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.datname IS 'name of the database';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.relid IS 'OID of the sequence';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.schemaname IS 'schema of the sequence when a session last looked it up';
-COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.sequencename IS 'name of the sequence then';
-COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.next_value IS 'the next number, NULL if none is held';
-COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.last_held IS 'the last number that is held or was; in a fleet, it may be above the sequence''s last value';
-COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.increment_by IS 'from one number to the next';
-COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.max_value IS 'the last number of the sequence';
-COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.numbers IS 'numbers that sessions took';
-COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.held IS 'numbers that this server holds for later: a crash loses as many';
-COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.dropped IS 'numbers that were dropped, which are gaps';
-COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.ranges IS 'ranges that were taken';
-COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.range_size IS 'how many numbers the next range will have';
-COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.rate IS 'numbers per second during the last two ranges';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.sequencename IS 'name of the sequence when a session last looked it up';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.next_value IS 'next number to return; NULL if none is prefetched';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.last_prefetched IS 'last number that was prefetched; in a fleet, it can be above the sequence''s last value';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.increment_by IS 'increment of the sequence';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.max_value IS 'last number of the sequence';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.issued IS 'numbers returned to sessions';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.prefetched IS 'numbers prefetched but not yet returned; lost (as a gap) in a crash';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.dropped IS 'prefetched numbers that were dropped, as gaps';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.ranges IS 'number of ranges that were prefetched';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.range_size IS 'size of the next range';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.per_second IS 'numbers per second during the last two ranges';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.waits IS 'calls that waited for a range';
-COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.refused IS 'calls that were refused because there was none';
-COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.used IS 'share of the sequence''s numbers that is used, from 0 to 1';
-COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.time_left IS 'how long the numbers last, at the rate since they are counted, or in the last hour if that is less';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.refused IS 'calls that failed because no number was available';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.used IS 'used share of the sequence''s numbers, from 0 to 1';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.time_left IS 'estimated time until the sequence is exhausted, at the average rate since counting began (at least over one hour)';
 
-REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_tickets() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_tickets() TO pg_read_all_stats;
+REVOKE EXECUTE ON FUNCTION id_gen_internal.id_gen_stat_get_tickets() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION id_gen_internal.id_gen_stat_get_tickets() TO pg_read_all_stats;
 GRANT SELECT ON @extschema@.id_gen_stat_tickets TO pg_read_all_stats;

@@ -4,22 +4,28 @@ CREATE FUNCTION @extschema@.typeid(prefix text) RETURNS text
     AS 'MODULE_PATHNAME', 'typeid'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.typeid(text) IS
-    'new TypeID of a UUID version 7, larger than every one this session got before with the same prefix';
+    'new TypeID with a UUIDv7, larger than every one this session got before with the same prefix';
 
-CREATE FUNCTION @extschema@.typeid_encode(prefix text, id uuid) RETURNS text
+CREATE FUNCTION @extschema@.typeid_encode(id uuid, prefix text) RETURNS text
     AS 'MODULE_PATHNAME', 'typeid_encode'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.typeid_encode(text, uuid) IS
-    'TypeID of a prefix and a UUID';
+COMMENT ON FUNCTION @extschema@.typeid_encode(uuid, text) IS
+    'TypeID of a UUID and a prefix';
 
 CREATE FUNCTION @extschema@.typeid_decode(id text, prefix text) RETURNS uuid
     AS 'MODULE_PATHNAME', 'typeid_decode'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.typeid_decode(text, text) IS
-    'UUID of a TypeID that must have this prefix';
+    'UUID of a TypeID; an error if it has another prefix';
 
 CREATE FUNCTION @extschema@.typeid_prefix(id text) RETURNS text
     AS 'MODULE_PATHNAME', 'typeid_prefix'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.typeid_prefix(text) IS
     'prefix of a TypeID';
+
+CREATE FUNCTION @extschema@.typeid_timestamp(id text) RETURNS timestamptz
+    AS 'MODULE_PATHNAME', 'typeid_timestamp'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.typeid_timestamp(text) IS
+    'time of a TypeID, to one millisecond; NULL if its UUID is not of version 7';

@@ -10,16 +10,28 @@ CREATE FUNCTION @extschema@.uuidv1() RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuidv1'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.uuidv1() IS
-    'new UUID version 1 with a random node; later ones have a later time, or the same and a larger clock sequence and node, but sort anyhow';
+    'new UUID version 1 with a random node; its time increases, but it does not sort by time';
 
-CREATE FUNCTION @extschema@.uuidv6_timestamp(uuid) RETURNS timestamptz
+CREATE FUNCTION @extschema@.uuidv6_timestamp(id uuid) RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'uuidv6_timestamp'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuidv6_timestamp(uuid) IS
-    'when a UUID version 6 was made, to one microsecond; NULL for other versions';
+    'time of a UUID version 6, to one microsecond; NULL for other versions';
 
-CREATE FUNCTION @extschema@.uuidv1_timestamp(uuid) RETURNS timestamptz
+CREATE FUNCTION @extschema@.uuidv6_min(ts timestamptz) RETURNS uuid
+    AS 'MODULE_PATHNAME', 'uuidv6_min'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.uuidv6_min(timestamptz) IS
+    'smallest UUID version 6 of a microsecond';
+
+CREATE FUNCTION @extschema@.uuidv6_max(ts timestamptz) RETURNS uuid
+    AS 'MODULE_PATHNAME', 'uuidv6_max'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.uuidv6_max(timestamptz) IS
+    'largest UUID version 6 of a microsecond';
+
+CREATE FUNCTION @extschema@.uuidv1_timestamp(id uuid) RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'uuidv1_timestamp'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuidv1_timestamp(uuid) IS
-    'when a UUID version 1 was made, to one microsecond; NULL for other versions';
+    'time of a UUID version 1, to one microsecond; NULL for other versions';

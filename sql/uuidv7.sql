@@ -15,32 +15,38 @@ CREATE FUNCTION @extschema@.uuidv7(shift interval) RETURNS uuid
 COMMENT ON FUNCTION @extschema@.uuidv7(interval) IS
     'new UUID version 7 with its timestamp shifted by an interval';
 
-CREATE FUNCTION @extschema@.uuidv7_timestamp(uuid) RETURNS timestamptz
+CREATE FUNCTION @extschema@.uuidv7_next_batch(count integer) RETURNS SETOF uuid
+    AS 'MODULE_PATHNAME', 'uuidv7_next_batch'
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION @extschema@.uuidv7_next_batch(integer) IS
+    'the given number of new UUIDs version 7, strictly increasing, as rows';
+
+CREATE FUNCTION @extschema@.uuidv7_timestamp(id uuid) RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'uuidv7_timestamp'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuidv7_timestamp(uuid) IS
-    'when a UUID version 7 was made, to one millisecond; NULL for other versions';
+    'time of a UUID version 7, to one millisecond; NULL for other versions';
 
 CREATE FUNCTION @extschema@.uuidv7_min(ts timestamptz) RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuidv7_min'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuidv7_min(timestamptz) IS
-    'smallest UUID version 7 of the millisecond that holds an instant';
+    'smallest UUID version 7 of the millisecond that contains ts';
 
 CREATE FUNCTION @extschema@.uuidv7_max(ts timestamptz) RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuidv7_max'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuidv7_max(timestamptz) IS
-    'largest UUID version 7 of the millisecond that holds an instant';
+    'largest UUID version 7 of the millisecond that contains ts';
 
-CREATE FUNCTION @extschema@.uuidv7_time_decoder(uuid text) RETURNS timestamptz
+CREATE FUNCTION @extschema@.uuidv7_time_decoder(id text) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS 'SELECT @extschema@.uuidv7_timestamp(uuid::pg_catalog.uuid)';
+    AS 'SELECT @extschema@.uuidv7_timestamp(id::pg_catalog.uuid)';
 COMMENT ON FUNCTION @extschema@.uuidv7_time_decoder(text) IS
-    'as uuidv7_timestamp, of a UUID as text: what pg_partman takes for p_time_decoder, beside uuidv7_min for p_time_encoder';
+    'uuidv7_timestamp of a UUID as text, for p_time_decoder of pg_partman (p_time_encoder: uuidv7_min)';
 
 CREATE FUNCTION @extschema@.uuidv7_ordered() RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuidv7_ordered'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.uuidv7_ordered() IS
-    'new UUID version 7, larger than every one this server made before by this function, since it started; needs shared memory, and no worker number';
+    'new UUID version 7, larger than every one this server generated before, since it started; needs shared memory but no worker ID';

@@ -4,16 +4,16 @@ CREATE FUNCTION @extschema@.uuidv8_from_snowflake(id bigint, namespace bigint) R
     AS 'MODULE_PATHNAME', 'uuidv8_from_snowflake'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuidv8_from_snowflake(bigint, bigint) IS
-    'UUID version 8 of a snowflake and a number of 58 bits; they sort as the snowflakes do';
+    'UUID version 8 of a snowflake and a namespace of 58 bits; sorts as the snowflakes';
 
-CREATE FUNCTION @extschema@.uuidv8_to_snowflake(uuid) RETURNS bigint
+CREATE FUNCTION @extschema@.uuidv8_to_snowflake(id uuid) RETURNS bigint
     AS 'MODULE_PATHNAME', 'uuidv8_to_snowflake'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuidv8_to_snowflake(uuid) IS
-    'snowflake in a UUID of uuidv8_from_snowflake; NULL for other versions';
+    'snowflake of a UUID of uuidv8_from_snowflake; NULL for other versions';
 
-CREATE FUNCTION @extschema@.uuidv8_namespace(uuid) RETURNS bigint
+CREATE FUNCTION @extschema@.uuidv8_namespace(id uuid) RETURNS bigint
     AS 'MODULE_PATHNAME', 'uuidv8_namespace'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuidv8_namespace(uuid) IS
-    'namespace in a UUID of uuidv8_from_snowflake; NULL for other versions';
+    'namespace of a UUID of uuidv8_from_snowflake; NULL for other versions';

@@ -115,7 +115,7 @@ def test_volatile_functions_are_not_parallel_safe(untouched: Cluster) -> None:
     others = [signature for signature, volatile, safe in functions if volatile == safe]
     # What reads the horizon takes a snapshot, which no session may while it has parallel workers. What masks goes by a
     # file, which a worker could find changed.
-    assert [each for each in others if "mask" not in each] == ["snowflake_safe_horizon()"]
+    assert [each for each in others if "mask" not in each] == ["snowflake_commit_horizon()"]
 
 
 def test_settings_belong_to_the_server(untouched: Cluster) -> None:

@@ -34,7 +34,7 @@ OF_FLEET = blocks_of(PAGE.chapter("Fleets"), "sql")
 OF_FLEET += [sql for sql in PAGE.blocks("sql") if "id_gen_fleet" in sql and sql not in OF_FLEET]
 ETCD = re.compile(r"etcd://[^']*")
 # The server's own worker ID in the examples.
-WORKER_ID = re.compile(r"(worker => |worker_id = )7")
+WORKER_ID = re.compile(r"(worker_id => |worker_id = )7")
 # What leads elsewhere than to the registry of the test: typed, and taken back.
 ELSEWHERE = re.compile(r"SET (id_gen\.registry_\w+|id_gen\.registry(?= = 'postgresql))")
 
@@ -84,7 +84,7 @@ def test_sql_of_fleets_runs() -> None:
                 run(member, f"ALTER SYSTEM SET {name} = '{etcd.endpoints if name == 'id_gen.registry' else ''}'")
                 run(member, "SELECT pg_reload_conf()")
             if member.psql("SHOW id_gen.registry"):
-                member.poll_until("SELECT trouble IS NULL OR trouble LIKE '%no such fleet' FROM id_gen_stat_fleet")
+                member.poll_until("SELECT error IS NULL OR error LIKE '%no such fleet' FROM id_gen_stat_fleet")
             if "fleet_create" in sql or "worker_id = " in sql:
                 await_number(member)
                 assert number in ("", str(number_of(member)))

@@ -100,7 +100,7 @@ CREATE TABLE IF NOT EXISTS id_gen_managed.installation (
 );
 
 -- Every number that this database has made IDs with. The one in use is the last.
-CREATE TABLE IF NOT EXISTS id_gen_managed.number (
+CREATE TABLE IF NOT EXISTS id_gen_managed.configuration (
     datacenter_id integer NOT NULL,
     worker_id     integer NOT NULL,
     layout        text NOT NULL,
@@ -111,7 +111,7 @@ CREATE TABLE IF NOT EXISTS id_gen_managed.number (
     used_until    timestamptz,
     PRIMARY KEY (datacenter_id, worker_id)
 );
-CREATE UNIQUE INDEX IF NOT EXISTS one_number_in_use ON id_gen_managed.number (in_use) WHERE in_use;
+CREATE UNIQUE INDEX IF NOT EXISTS one_configuration_in_use ON id_gen_managed.configuration (in_use) WHERE in_use;
 
 -- What the number in use was given to: a copy of the database is another. After a dump nothing of this is so any more;
 -- after pg_upgrade, all but the system identifier is. Some services do not show that, and two databases that were restored
@@ -168,7 +168,7 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value', DETAIL = upper(left(fact, 1)) || substr(fact, 2) || '.',
               HINT = 'A layout text looks like "epoch=2024-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:12".';
 END $$;
-COMMENT ON FUNCTION id_gen_managed.refuse_layout(text) IS 'raises the error of a text that is no layout';
+COMMENT ON FUNCTION id_gen_managed.refuse_layout(text) IS 'raises the error for an invalid layout text';
 
 -- Bits and shifts of a field that the layout lacks are 0.
 CREATE OR REPLACE FUNCTION id_gen_managed.layout_of(
@@ -409,12 +409,12 @@ BEGIN
     RETURN id_gen_managed.time_of_ms(l.epoch_ms + id_gen_managed.tick_in(id, layout, l) * l.tick_ms);
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_timestamp(bigint, text) IS
-    'when a snowflake of a layout given by name or text was made, to one tick';
+    'creation time of a snowflake, to one tick, in a layout given by name or text';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_timestamp(id bigint) RETURNS timestamptz
     LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_timestamp(id, id_gen_managed.layout());
 COMMENT ON FUNCTION id_gen_managed.snowflake_timestamp(bigint) IS
-    'when a snowflake of this database''s layout was made, to one tick';
+    'creation time of a snowflake, to one tick, in this database''s layout';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_parse(
         id bigint, layout text,
@@ -429,7 +429,7 @@ BEGIN
     sequence := (id >> l.sequence_shift) & ((1::bigint << l.sequence_bits) - 1);
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_parse(bigint, text) IS
-    'the fields of a snowflake in a layout given by name or text';
+    'fields of a snowflake, in a layout given by name or text';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_parse(
         id bigint,
@@ -438,7 +438,33 @@ CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_parse(
 BEGIN ATOMIC
     SELECT * FROM id_gen_managed.snowflake_parse(id, id_gen_managed.layout());
 END;
-COMMENT ON FUNCTION id_gen_managed.snowflake_parse(bigint) IS 'the fields of a snowflake in this database''s layout';
+COMMENT ON FUNCTION id_gen_managed.snowflake_parse(bigint) IS 'fields of a snowflake, in this database''s layout';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_worker_id(id bigint, layout text) RETURNS integer
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (id_gen_managed.snowflake_parse(id, layout)).worker_id;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.snowflake_worker_id(bigint, text) IS
+    'worker ID in a snowflake, in a layout given by name or text';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_worker_id(id bigint) RETURNS integer
+    LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_worker_id(id, id_gen_managed.layout());
+COMMENT ON FUNCTION id_gen_managed.snowflake_worker_id(bigint) IS
+    'worker ID in a snowflake, in this database''s layout';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_datacenter_id(id bigint, layout text) RETURNS integer
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (id_gen_managed.snowflake_parse(id, layout)).datacenter_id;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.snowflake_datacenter_id(bigint, text) IS
+    'datacenter ID in a snowflake, in a layout given by name or text; 0 if the layout has none';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_datacenter_id(id bigint) RETURNS integer
+    LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_datacenter_id(id, id_gen_managed.layout());
+COMMENT ON FUNCTION id_gen_managed.snowflake_datacenter_id(bigint) IS
+    'datacenter ID in a snowflake, in this database''s layout; 0 if the layout has none';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_min(ts timestamptz, layout text) RETURNS bigint
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -448,12 +474,12 @@ BEGIN
     RETURN id_gen_managed.tick_at(ts, layout, l) << l.time_shift;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_min(timestamptz, text) IS
-    'smallest snowflake of the tick that holds an instant, in a layout given by name or text';
+    'smallest snowflake of the tick that contains ts, in a layout given by name or text';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_min(ts timestamptz) RETURNS bigint
     LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_min(ts, id_gen_managed.layout());
 COMMENT ON FUNCTION id_gen_managed.snowflake_min(timestamptz) IS
-    'smallest snowflake of the tick that holds an instant, in this database''s layout';
+    'smallest snowflake of the tick that contains ts, in this database''s layout';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_max(ts timestamptz, layout text) RETURNS bigint
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -463,12 +489,12 @@ BEGIN
     RETURN (id_gen_managed.tick_at(ts, layout, l) << l.time_shift) | ((1::bigint << l.time_shift) - 1);
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_max(timestamptz, text) IS
-    'largest snowflake of the tick that holds an instant, in a layout given by name or text';
+    'largest snowflake of the tick that contains ts, in a layout given by name or text';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_max(ts timestamptz) RETURNS bigint
     LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_max(ts, id_gen_managed.layout());
 COMMENT ON FUNCTION id_gen_managed.snowflake_max(timestamptz) IS
-    'largest snowflake of the tick that holds an instant, in this database''s layout';
+    'largest snowflake of the tick that contains ts, in this database''s layout';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_make(
         ts timestamptz, datacenter_id integer, worker_id integer, sequence integer, layout text) RETURNS bigint
@@ -482,20 +508,20 @@ BEGIN
          | (id_gen_managed.check_number('sequence', sequence, l.sequence_bits, layout) << l.sequence_shift);
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_make(timestamptz, integer, integer, integer, text) IS
-    'the snowflake with these fields in a layout given by name or text: for tests and backfills';
+    'snowflake with the given fields, in a layout given by name or text: for tests and backfills';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_make(
         ts timestamptz, datacenter_id integer, worker_id integer, sequence integer) RETURNS bigint
     LANGUAGE sql STABLE STRICT PARALLEL SAFE
     RETURN id_gen_managed.snowflake_make(ts, datacenter_id, worker_id, sequence, id_gen_managed.layout());
 COMMENT ON FUNCTION id_gen_managed.snowflake_make(timestamptz, integer, integer, integer) IS
-    'the snowflake with these fields in this database''s layout: for tests and backfills';
+    'snowflake with the given fields, in this database''s layout: for tests and backfills';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_layouts()
     RETURNS TABLE (
         name text, about text, in_use boolean, layout text, epoch timestamptz, tick interval,
         time_bits integer, datacenter_bits integer, worker_bits integer, sequence_bits integer,
-        nodes bigint, ids_per_second bigint, runs_out timestamptz)
+        nodes bigint, ids_per_second bigint, exhausted_at timestamptz)
     LANGUAGE sql STABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
     SELECT known.name, known.about, known.name = id_gen_managed.layout() OR known.layout = id_gen_managed.layout(),
@@ -513,7 +539,7 @@ BEGIN ATOMIC
      CROSS JOIN id_gen_managed.layout_of(known.layout) AS l;
 END;
 COMMENT ON FUNCTION id_gen_managed.snowflake_layouts() IS
-    'the layouts known by name and this database''s own: fields, nodes, IDs a second for one worker, last usable time';
+    'named layouts and this database''s own: fields, number of nodes, IDs per second and worker, end of the time range';
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Making snowflakes
@@ -616,19 +642,19 @@ END $$;
 COMMENT ON FUNCTION id_gen_managed.raise_lanes(bigint) IS 'moves all lanes to a position at the least';
 
 -- The first position of the tick after a time; of the layout's first tick, if that is later.
-CREATE OR REPLACE FUNCTION id_gen_managed.unused_position(number id_gen_managed.number, ts timestamptz) RETURNS bigint
+CREATE OR REPLACE FUNCTION id_gen_managed.unused_position(own id_gen_managed.configuration, ts timestamptz) RETURNS bigint
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    l CONSTANT record := id_gen_managed.layout_of(number.layout);
+    l CONSTANT record := id_gen_managed.layout_of(own.layout);
 BEGIN
     RETURN greatest(0, div(ceil(extract(epoch FROM ts) * 1000) - l.epoch_ms, l.tick_ms) + 1)::bigint
-        * ((1::bigint << l.sequence_bits) / number.lanes);
+        * ((1::bigint << l.sequence_bits) / own.lanes);
 END $$;
-COMMENT ON FUNCTION id_gen_managed.unused_position(id_gen_managed.number, timestamptz) IS
+COMMENT ON FUNCTION id_gen_managed.unused_position(id_gen_managed.configuration, timestamptz) IS
     'the first position of the tick after a time';
 
 -- If no session has made a snowflake since this server started, all lanes go past what may have been made before.
-CREATE OR REPLACE FUNCTION id_gen_managed.renew_lanes(own id_gen_managed.number) RETURNS void
+CREATE OR REPLACE FUNCTION id_gen_managed.renew_lanes(own id_gen_managed.configuration) RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     present CONSTANT bigint := id_gen_managed.incarnation();
@@ -651,7 +677,7 @@ EXCEPTION WHEN query_canceled OR OTHERS THEN
     PERFORM id_gen_managed.leave_lane(-1);
     RAISE;
 END $$;
-COMMENT ON FUNCTION id_gen_managed.renew_lanes(id_gen_managed.number) IS
+COMMENT ON FUNCTION id_gen_managed.renew_lanes(id_gen_managed.configuration) IS
     'moves all lanes past what was made before this start of the server';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.system_identifier() RETURNS bigint
@@ -667,7 +693,7 @@ COMMENT ON FUNCTION id_gen_managed.system_identifier() IS 'the number of this da
 CREATE OR REPLACE FUNCTION id_gen_managed.present() RETURNS id_gen_managed.given_to
     LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT true, d.oid, id_gen_managed.system_identifier(), n.xmin, to_regclass('id_gen_managed.lane_0')::oid
-      FROM id_gen_managed.number n, pg_database d
+      FROM id_gen_managed.configuration n, pg_database d
      WHERE n.in_use AND d.datname = current_database()
 $$;
 COMMENT ON FUNCTION id_gen_managed.present() IS 'which database this is';
@@ -719,27 +745,27 @@ COMMENT ON FUNCTION id_gen_managed.extension_schema() IS 'the schema of the exte
 CREATE OR REPLACE FUNCTION id_gen_managed.refuse_without_number() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RAISE EXCEPTION 'this database has no worker number'
+    RAISE EXCEPTION 'this database has no worker ID'
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Every database needs a number of its own within its IDs, or two would make the same ID.',
+              DETAIL = 'Each database needs a unique worker ID; otherwise two databases could generate the same ID.',
               HINT = 'Choose ' || id_gen_managed.number_hint(id_gen_managed.layout());
 END $$;
-COMMENT ON FUNCTION id_gen_managed.refuse_without_number() IS 'raises the error of a database without a worker number';
+COMMENT ON FUNCTION id_gen_managed.refuse_without_number() IS 'raises the error for a database without a worker ID';
 
 -- What a session does before its first snowflake, and again when it has forgotten that, as after RESET ALL. Returns what
 -- it shall remember, in a setting: its lane, in the lowest six bits.
 CREATE OR REPLACE FUNCTION id_gen_managed.begin_session() RETURNS bigint
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    own id_gen_managed.number%ROWTYPE;
+    own id_gen_managed.configuration%ROWTYPE;
 BEGIN
     IF pg_is_in_recovery() THEN
         RAISE EXCEPTION 'cannot generate snowflakes during recovery'
             USING ERRCODE = 'read_only_sql_transaction',
-                  DETAIL = 'This server is a standby; only the primary may issue IDs of its worker number.',
+                  DETAIL = 'This server is a standby; only the primary generates IDs with its worker ID.',
                   HINT = 'Run the statement on the primary. The functions that decode work here too.';
     END IF;
-    SELECT * INTO own FROM id_gen_managed.number WHERE in_use;
+    SELECT * INTO own FROM id_gen_managed.configuration WHERE in_use;
     IF NOT FOUND THEN
         -- The functions are those of a number, and the tables are empty: so a dump without rows leaves them.
         PERFORM id_gen_managed.refuse_without_number();
@@ -747,12 +773,12 @@ BEGIN
     IF id_gen_managed.is_copy() THEN
         -- The lanes are those of now, whatever this transaction's snapshot shows.
         IF NOT EXISTS (SELECT FROM pg_class WHERE oid = to_regclass('id_gen_managed.lane_0')) THEN
-            RAISE EXCEPTION 'the worker number was changed during this transaction'
+            RAISE EXCEPTION 'the worker ID was changed during this transaction'
                 USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
         END IF;
-        RAISE EXCEPTION 'this database is a copy of the one that its worker number was given to'
+        RAISE EXCEPTION 'this database is a copy of the one that its worker ID was assigned to'
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  DETAIL = format('If both made snowflakes with worker number %s, they would make the same ones.',
+                  DETAIL = format('If both generated snowflakes with worker ID %s, they could generate the same ones.',
                                   own.worker_id),
                   HINT = format('Choose %s Or set the same worker ID again, if the other database is gone.',
                                 id_gen_managed.number_hint(own.layout));
@@ -764,7 +790,7 @@ COMMENT ON FUNCTION id_gen_managed.begin_session() IS 'what a session does befor
 
 -- The one function that makes snowflakes, as `configure` fills it in: up to so many of one tick, of which it returns
 -- the first; the others follow at equal distances.
-CREATE OR REPLACE FUNCTION id_gen_managed.take_template() RETURNS text
+CREATE OR REPLACE FUNCTION id_gen_managed.allocate_template() RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN $template$
 DECLARE
     sequences CONSTANT regclass[] := '{lane_sequences}'::regclass[];
@@ -786,13 +812,13 @@ BEGIN
     -- While the number is changed, wait here, where nothing is held that the change waits for. Nothing is held: false.
     held := pg_advisory_xact_lock_shared({lock_class}, -2) IS NULL;
     -- Everybody may call this. Below 1 it would move the lane back.
-    IF (wanted BETWEEN 1 AND {counts}) IS NOT true THEN
-        IF wanted IS NULL OR wanted < 1 THEN
-            RAISE EXCEPTION 'wanted must be greater than zero'
-                USING ERRCODE = 'invalid_parameter_value', DETAIL = format('It is %s.', coalesce(wanted::text, 'null')),
-                      HINT = 'Ask for 1 or more: SELECT id_gen_managed.take(1);';
+    IF (count BETWEEN 1 AND {counts}) IS NOT true THEN
+        IF count IS NULL OR count < 1 THEN
+            RAISE EXCEPTION 'count must be greater than zero'
+                USING ERRCODE = 'invalid_parameter_value', DETAIL = format('It is %s.', coalesce(count::text, 'null')),
+                      HINT = 'Ask for 1 or more: SELECT id_gen_managed.allocate(1);';
         END IF;
-        wanted := {counts};
+        count := {counts};
     END IF;
     IF session IS NULL THEN
         begins := true;
@@ -826,11 +852,11 @@ BEGIN
             IF now_tick >= 0 AND place >> {count_bits} <= least(now_tick + {lead_ticks}, {last_tick}) THEN
                 -- A commit waits for the log if its transaction has written to it, which nextval() does for one value in
                 -- 33 alone: so it moves the lane only where setval() has moved one in the same transaction.
-                IF place = following AND wanted = 1 AND current_setting('id_gen_managed.logged', true) = '1' THEN
+                IF place = following AND count = 1 AND current_setting('id_gen_managed.logged', true) = '1' THEN
                     following := nextval(sequences[lane + 1]);
                 ELSE
                     in_transaction := pg_current_xact_id_if_assigned() IS NOT NULL;
-                    following := setval(sequences[lane + 1], least(place + wanted - 1, place | {count_mask}));
+                    following := setval(sequences[lane + 1], least(place + count - 1, place | {count_mask}));
                     IF in_transaction THEN
                         PERFORM set_config('id_gen_managed.logged', '1', true);
                     END IF;
@@ -848,7 +874,7 @@ BEGIN
             PERFORM id_gen_managed.leave_lane(lane);
             -- A sequence that is there no longer has no name, whatever this transaction's snapshot shows.
             IF sequences[lane + 1]::text ~ '^[0-9]+$' THEN
-                RAISE EXCEPTION 'the worker number was changed during this statement'
+                RAISE EXCEPTION 'the worker ID was changed during this statement'
                     USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
             END IF;
             IF begins OR SQLSTATE <> '55000' THEN
@@ -868,13 +894,13 @@ BEGIN
         waited_s := waited_s + lead_s;
     END LOOP;
 END $template$::text;
-COMMENT ON FUNCTION id_gen_managed.take_template() IS 'the text of take(), without the figures of this database';
+COMMENT ON FUNCTION id_gen_managed.allocate_template() IS 'the text of allocate(), without the figures of this database';
 
 -- Raises the error of a snowflake that cannot be made.
 CREATE OR REPLACE FUNCTION id_gen_managed.refuse(place bigint, now_tick bigint) RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    own CONSTANT id_gen_managed.number := (SELECT n FROM id_gen_managed.number n WHERE in_use);
+    own CONSTANT id_gen_managed.configuration := (SELECT n FROM id_gen_managed.configuration n WHERE in_use);
     l CONSTANT record := id_gen_managed.layout_of(own.layout);
     ticks CONSTANT bigint := 1::bigint << (l.time_bits - CASE WHEN l.total_bits > 63 THEN 1 ELSE 0 END);
     tick CONSTANT bigint := place / ((1::bigint << l.sequence_bits) / own.lanes);
@@ -885,18 +911,18 @@ BEGIN
         RAISE EXCEPTION 'the clock shows a time before the layout''s epoch'
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = format('The layout starts at %s.', id_gen_managed.text_of_ms(l.epoch_ms)),
-                  HINT = 'Put the clock right; or, if it is right: SELECT id_gen_managed.configure(layout => ''default'');';
+                  HINT = 'Correct the clock. If the current time is correct: SELECT id_gen_managed.configure(layout => ''default'');';
     ELSIF now_tick >= ticks THEN
-        RAISE EXCEPTION 'the layout has run out of snowflakes'
+        RAISE EXCEPTION 'the layout is exhausted'
             USING ERRCODE = 'sequence_generator_limit_exceeded',
                   DETAIL = format('Its time field ended at %s.', id_gen_managed.text_of_ms(l.epoch_ms + ticks * l.tick_ms)),
-                  HINT = 'If the clock is wrong, put it right. Else plan a new key for the tables.';
+                  HINT = 'If the clock is wrong, correct it. Otherwise the tables need a new key.';
     END IF;
     RAISE EXCEPTION 'no snowflake is available yet'
         USING ERRCODE = 'configuration_limit_exceeded',
               DETAIL = format('The next one of this session''s lane would be %s ms ahead of the clock; max_lead allows '
                               '%s ms, and waiting 1000 ms was not or would not be enough.', lead_ms, max_lead_ms),
-              HINT = format('Wait %s s for the clock to catch up; if it was set back, put it right; or allow the '
+              HINT = format('Wait %s s for the clock to catch up; if it was set back, correct it; or allow the '
                             'difference: SELECT id_gen_managed.configure(max_lead => ''%s s''); or choose %s',
                             (lead_ms - max_lead_ms) / 1000 + 1, lead_ms / 1000 + 1,
                             id_gen_managed.number_hint(own.layout));
@@ -904,22 +930,22 @@ END $$;
 COMMENT ON FUNCTION id_gen_managed.refuse(bigint, bigint) IS 'raises the error of a snowflake that cannot be made';
 
 -- Until `configure` is called, and after the extension has taken over.
-CREATE OR REPLACE FUNCTION id_gen_managed.take_unset() RETURNS text
+CREATE OR REPLACE FUNCTION id_gen_managed.allocate_unset() RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN $template$
 BEGIN
     PERFORM id_gen_managed.refuse_without_number();
 END $template$::text;
-COMMENT ON FUNCTION id_gen_managed.take_unset() IS 'the text of take() without a worker number';
+COMMENT ON FUNCTION id_gen_managed.allocate_unset() IS 'the text of allocate() without a worker ID';
 
 -- Writes the functions that depend on the number in use.
-CREATE OR REPLACE FUNCTION id_gen_managed.write_take() RETURNS void
+CREATE OR REPLACE FUNCTION id_gen_managed.write_allocate() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    own CONSTANT id_gen_managed.number := (SELECT n FROM id_gen_managed.number n WHERE in_use);
+    own CONSTANT id_gen_managed.configuration := (SELECT n FROM id_gen_managed.configuration n WHERE in_use);
     l CONSTANT record := id_gen_managed.layout_of(coalesce(own.layout, id_gen_managed.layout()));
     lane_bits CONSTANT integer := log(2, coalesce(own.lanes, 1));
     count_bits CONSTANT integer := l.sequence_bits - lane_bits;
-    body text := CASE WHEN own.in_use THEN id_gen_managed.take_template() ELSE id_gen_managed.take_unset() END;
+    body text := CASE WHEN own.in_use THEN id_gen_managed.allocate_template() ELSE id_gen_managed.allocate_unset() END;
     figure record;
 BEGIN
     FOR figure IN SELECT * FROM jsonb_each_text(jsonb_build_object(
@@ -942,10 +968,10 @@ BEGIN
         'node_bits', (own.datacenter_id::bigint << l.datacenter_shift) | (own.worker_id::bigint << l.worker_shift))) LOOP
         body := replace(body, '{' || figure.key || '}', coalesce(figure.value, ''));
     END LOOP;
-    EXECUTE format('CREATE OR REPLACE FUNCTION id_gen_managed.take(wanted bigint) RETURNS bigint LANGUAGE plpgsql '
+    EXECUTE format('CREATE OR REPLACE FUNCTION id_gen_managed.allocate(count bigint) RETURNS bigint LANGUAGE plpgsql '
                    'VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L', body);
-    COMMENT ON FUNCTION id_gen_managed.take(bigint) IS
-        'up to so many snowflakes of one tick: the first; the others follow at equal distances';
+    COMMENT ON FUNCTION id_gen_managed.allocate(bigint) IS
+        'allocates up to count snowflakes of one tick; returns the first, the others follow at the distance of stride()';
     EXECUTE format('CREATE OR REPLACE FUNCTION id_gen_managed.layout() RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE '
                    'RETURN %L::text', coalesce(own.layout, id_gen_managed.layout()));
     EXECUTE format('CREATE OR REPLACE FUNCTION id_gen_managed.run_of(id bigint) RETURNS bigint LANGUAGE sql IMMUTABLE '
@@ -956,7 +982,7 @@ BEGIN
     COMMENT ON FUNCTION id_gen_managed.run_of(bigint) IS 'how many snowflakes its lane has from this one to the end of the tick';
     COMMENT ON FUNCTION id_gen_managed.stride() IS 'the distance between two snowflakes of a lane and a tick';
 END $$;
-COMMENT ON FUNCTION id_gen_managed.write_take() IS 'writes the functions that depend on the number in use';
+COMMENT ON FUNCTION id_gen_managed.write_allocate() IS 'writes the functions that depend on the number in use';
 
 -- Waits for all transactions that have made IDs, and lets no other make any until this one ends. Once it has the gate,
 -- it waits for nobody, so that no two wait for each other; but for one that goes back to savepoints for longer than 5 s.
@@ -979,13 +1005,13 @@ BEGIN
         END;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION id_gen_managed.close_gate() IS 'waits for all transactions that have made IDs, and holds up others';
+COMMENT ON FUNCTION id_gen_managed.close_gate() IS 'waits for all transactions that have generated IDs, and blocks others';
 
 -- Ends the use of the number and removes its lanes, so that a call that waits at the gate fails. The caller has closed it.
 CREATE OR REPLACE FUNCTION id_gen_managed.close_number() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    own CONSTANT id_gen_managed.number := (SELECT n FROM id_gen_managed.number n WHERE in_use);
+    own CONSTANT id_gen_managed.configuration := (SELECT n FROM id_gen_managed.configuration n WHERE in_use);
     l record;
     lane regclass;
     last bigint := 0;
@@ -1001,7 +1027,7 @@ BEGIN
         EXECUTE format('DROP SEQUENCE %s', lane);
     END LOOP;
     IF own.in_use THEN
-        UPDATE id_gen_managed.number
+        UPDATE id_gen_managed.configuration
            SET in_use = false,
                used_until = id_gen_managed.time_of_ms(
                    l.epoch_ms + (last / ((1::bigint << l.sequence_bits) / own.lanes) + 1) * l.tick_ms)
@@ -1017,7 +1043,7 @@ CREATE OR REPLACE FUNCTION id_gen_managed.refuse_taken(worker_id integer, datace
 DECLARE
     its_schema CONSTANT name := id_gen_managed.extension_schema();
     typed CONSTANT integer := nullif(current_setting('id_gen.worker_id', true), '');
-    granted CONSTANT text := coalesce(nullif(current_setting('id_gen.worker_ids', true), ''), format('0-%s', 2147483647));
+    granted CONSTANT text := coalesce(nullif(current_setting('id_gen.worker_id_range', true), ''), format('0-%s', 2147483647));
     its_worker integer := typed;
     its_datacenter integer := nullif(current_setting('id_gen.datacenter_id', true), '');
     fact text;
@@ -1034,7 +1060,7 @@ BEGIN
         NULL;
     END;
     BEGIN
-        EXECUTE format('SELECT ''is that of a shard that the server has'' FROM %I.id_gen_shards s '
+        EXECUTE format('SELECT ''is that of a shard that the server has'' FROM %I.id_gen_stat_shards s '
                        'WHERE (s.shard, s.datacenter_id) = ($1, $2)', its_schema)
            INTO fact USING worker_id, datacenter_id;
     EXCEPTION WHEN insufficient_privilege THEN
@@ -1049,7 +1075,7 @@ BEGIN
         fact := 'is one that the server''s fleet may give to a server';
     END IF;
     IF fact IS NOT NULL THEN
-        RAISE EXCEPTION 'the library makes snowflakes with this number'
+        RAISE EXCEPTION 'the extension generates snowflakes with this worker ID'
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = format('Worker %s of datacenter %s %s: sessions that call the library would make the same IDs.',
                                   worker_id, datacenter_id, fact),
@@ -1057,11 +1083,11 @@ BEGIN
                       layout, (SELECT CASE i.target WHEN 'id_gen_managed' THEN 'configure' ELSE 'use_script' END
                                  FROM id_gen_managed.installation i),
                       'no server, no shard and no other database uses, and that no fleet gives to a server '
-                      '(id_gen.worker_ids has the range of a fleet)');
+                      '(id_gen.worker_id_range has the range of a fleet)');
     END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.refuse_taken(integer, integer, text) IS
-    'raises the error of a number that the library on this server makes snowflakes with';
+    'raises an error if the extension on this server uses this worker ID';
 
 -- What an administrator types. What is not given stays as it is.
 CREATE OR REPLACE FUNCTION id_gen_managed.configure(
@@ -1069,11 +1095,11 @@ CREATE OR REPLACE FUNCTION id_gen_managed.configure(
         max_lead interval DEFAULT NULL, lanes integer DEFAULT NULL, accept_layout boolean DEFAULT false) RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    own id_gen_managed.number%ROWTYPE;
-    new id_gen_managed.number%ROWTYPE;
-    former id_gen_managed.number%ROWTYPE;
+    own id_gen_managed.configuration%ROWTYPE;
+    new id_gen_managed.configuration%ROWTYPE;
+    former id_gen_managed.configuration%ROWTYPE;
     taker CONSTANT name := (SELECT pg_get_userbyid(proowner) FROM pg_proc
-                             WHERE oid = 'id_gen_managed.take(bigint)'::regprocedure);
+                             WHERE oid = 'id_gen_managed.allocate(bigint)'::regprocedure);
     was_copy boolean;
     unused_from timestamptz;
     l record;
@@ -1083,7 +1109,7 @@ DECLARE
     lowest_new numeric;
 BEGIN
     PERFORM id_gen_managed.close_gate();
-    LOCK TABLE id_gen_managed.number IN SHARE ROW EXCLUSIVE MODE;
+    LOCK TABLE id_gen_managed.configuration IN SHARE ROW EXCLUSIVE MODE;
     IF (SELECT i.target <> 'id_gen_managed' FROM id_gen_managed.installation i) THEN
         RAISE EXCEPTION 'this database has moved to the extension id_gen'
             USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -1091,7 +1117,7 @@ BEGIN
                   HINT = 'To go back to the script, choose ' || id_gen_managed.number_hint(
                       id_gen_managed.layout(), 'use_script', 'no server, no shard and no other database uses');
     END IF;
-    SELECT * INTO own FROM id_gen_managed.number n WHERE n.in_use;
+    SELECT * INTO own FROM id_gen_managed.configuration n WHERE n.in_use;
     new.worker_id := coalesce(configure.worker_id, own.worker_id);
     new.datacenter_id := coalesce(configure.datacenter_id, own.datacenter_id, 0);
     new.layout := coalesce(configure.layout, own.layout, 'default');
@@ -1111,14 +1137,14 @@ BEGIN
     IF NOT new.lanes IN (1, 2, 4, 8, 16, 32, 64) OR new.lanes > 1::bigint << l.sequence_bits THEN
         RAISE EXCEPTION 'lanes must be a power of two from 1 to %', least(64, 1::bigint << l.sequence_bits)
             USING ERRCODE = 'invalid_parameter_value', DETAIL = format('It is %s.', new.lanes),
-                  HINT = format('Leave it out, or type for example: SELECT id_gen_managed.configure(lanes => %s);',
+                  HINT = format('Leave it out, or use for example: SELECT id_gen_managed.configure(lanes => %s);',
                                 least(16, 1::bigint << l.sequence_bits));
     END IF;
     new.max_lead := coalesce(configure.max_lead, own.max_lead, '1 s');
     IF NOT new.max_lead BETWEEN interval '0' AND interval '3650 days' THEN
         RAISE EXCEPTION 'max_lead must be from 0 to 3650 days'
             USING ERRCODE = 'invalid_parameter_value', DETAIL = format('It is %s.', new.max_lead),
-                  HINT = 'Leave it out, or type for example: SELECT id_gen_managed.configure(max_lead => ''1 s'');';
+                  HINT = 'Leave it out, or use for example: SELECT id_gen_managed.configure(max_lead => ''1 s'');';
     END IF;
     -- In whole ticks, so that what is past the lead is past it in ticks as well.
     new.max_lead := interval '1 millisecond'
@@ -1126,7 +1152,7 @@ BEGIN
 
     was_copy := id_gen_managed.is_copy();
     PERFORM id_gen_managed.close_number();
-    SELECT * INTO former FROM id_gen_managed.number n
+    SELECT * INTO former FROM id_gen_managed.configuration n
      WHERE (n.datacenter_id, n.worker_id) = (new.datacenter_id, new.worker_id);
     unused_from := former.used_until;
     IF unused_from IS NULL OR was_copy THEN
@@ -1136,14 +1162,14 @@ BEGIN
     first := id_gen_managed.unused_position(new, unused_from);
     lowest_new := greatest(first / ((1::bigint << l.sequence_bits) / new.lanes), id_gen_managed.tick_at(
         clock_timestamp(), new.layout, l)) * 2::numeric ^ l.time_shift;
-    FOR former IN SELECT * FROM id_gen_managed.number n WHERE n.layout <> new.layout AND NOT accept_layout LOOP
+    FOR former IN SELECT * FROM id_gen_managed.configuration n WHERE n.layout <> new.layout AND NOT accept_layout LOOP
         old := id_gen_managed.layout_of(former.layout);
         highest_old := ((extract(epoch FROM former.used_until) * 1000 - old.epoch_ms) / old.tick_ms)
             * 2::numeric ^ old.time_shift;
         IF lowest_new < highest_old THEN
             RAISE EXCEPTION 'the new layout could repeat snowflakes of the old one'
                 USING ERRCODE = 'object_not_in_prerequisite_state',
-                      DETAIL = format('This database has made IDs up to %s with layout "%s"; the next one with layout '
+                      DETAIL = format('This database has generated IDs up to %s with layout "%s"; the next one with layout '
                                       '"%s" would be %s.', trunc(highest_old) - 1, former.layout, new.layout,
                                       trunc(lowest_new)),
                       HINT = 'Keep the layout; or, if that may happen, run the same call with one more argument: '
@@ -1153,32 +1179,32 @@ BEGIN
 
     FOR lane IN 0..new.lanes - 1 LOOP
         EXECUTE format('CREATE SEQUENCE id_gen_managed.lane_%s MINVALUE 0', lane);
-        -- Whoever typed this: take() runs as its own owner.
+        -- Whoever typed this: allocate() runs as its own owner.
         EXECUTE format('ALTER SEQUENCE id_gen_managed.lane_%s OWNER TO %I', lane, taker);
         PERFORM setval(format('id_gen_managed.lane_%s', lane), first - 1);
     END LOOP;
-    INSERT INTO id_gen_managed.number SELECT new.*
-        ON CONFLICT ON CONSTRAINT number_pkey DO UPDATE
+    INSERT INTO id_gen_managed.configuration SELECT new.*
+        ON CONFLICT ON CONSTRAINT configuration_pkey DO UPDATE
        SET (layout, lanes, max_lead, in_use, used_until)
          = (excluded.layout, excluded.lanes, excluded.max_lead, true, NULL);
     DELETE FROM id_gen_managed.given_to;
     INSERT INTO id_gen_managed.given_to SELECT (id_gen_managed.present()).*;
     PERFORM setval('id_gen_managed.incarnation', id_gen_managed.incarnation());
-    PERFORM id_gen_managed.write_take();
+    PERFORM id_gen_managed.write_allocate();
 END $$;
 COMMENT ON FUNCTION id_gen_managed.configure(integer, integer, text, interval, integer, boolean) IS
-    'gives this database its worker number and layout; what is not given stays as it is';
+    'sets the worker ID and layout of this database; arguments that are left out keep their values';
 
 DO $$
 BEGIN
     IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
         RETURN; -- not in one transaction, as was said
     END IF;
-    PERFORM id_gen_managed.write_take();
+    PERFORM id_gen_managed.write_allocate();
 END $$;
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_next() RETURNS bigint
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE RETURN id_gen_managed.take(1);
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE RETURN id_gen_managed.allocate(1);
 COMMENT ON FUNCTION id_gen_managed.snowflake_next() IS
     'next snowflake of this database: unique, and larger than every one this session got before';
 
@@ -1197,14 +1223,14 @@ BEGIN
                   HINT = 'Ask for 1 or more.';
     END IF;
     WHILE left_over > 0 LOOP
-        id := id_gen_managed.take(left_over);
+        id := id_gen_managed.allocate(left_over);
         run := least(left_over, id_gen_managed.run_of(id));
         RETURN QUERY SELECT id + place * id_gen_managed.stride() FROM generate_series(0, run - 1) AS place;
         left_over := left_over - run;
     END LOOP;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_next_batch(integer) IS
-    'that many snowflakes, strictly increasing, as rows';
+    'the given number of new snowflakes, strictly increasing, as rows';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_next_array(count integer) RETURNS bigint[]
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -1212,7 +1238,7 @@ BEGIN ATOMIC
     SELECT array_agg(id ORDER BY id) FROM id_gen_managed.snowflake_next_batch(count) AS id;
 END;
 COMMENT ON FUNCTION id_gen_managed.snowflake_next_array(integer) IS
-    'that many snowflakes, strictly increasing, as an array';
+    'the given number of new snowflakes, strictly increasing, as an array';
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- UUIDs of version 7
@@ -1266,29 +1292,29 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_managed.uuidv7(interval) IS 'new UUID version 7 with its timestamp shifted by an interval';
 
-CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7_timestamp(uuid) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7_timestamp(id uuid) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN CASE WHEN substr($1::text, 15, 1) = '7' AND substr($1::text, 20, 1) IN ('8', '9', 'a', 'b')
                 THEN id_gen_managed.time_of_ms(('x' || left(replace($1::text, '-', ''), 12))::bit(48)::bigint) END;
 COMMENT ON FUNCTION id_gen_managed.uuidv7_timestamp(uuid) IS
-    'when a UUID version 7 was made, to one millisecond; NULL for other versions';
+    'time of a UUID version 7, to one millisecond; NULL for other versions';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7_min(ts timestamptz) RETURNS uuid
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN id_gen_managed.uuid_of(id_gen_managed.uuid_ms(ts), 0, '8000000000000000');
 COMMENT ON FUNCTION id_gen_managed.uuidv7_min(timestamptz) IS
-    'smallest UUID version 7 of the millisecond that holds an instant';
+    'smallest UUID version 7 of the millisecond that contains ts';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7_max(ts timestamptz) RETURNS uuid
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN id_gen_managed.uuid_of(id_gen_managed.uuid_ms(ts), 4095, 'bfffffffffffffff');
 COMMENT ON FUNCTION id_gen_managed.uuidv7_max(timestamptz) IS
-    'largest UUID version 7 of the millisecond that holds an instant';
+    'largest UUID version 7 of the millisecond that contains ts';
 
-CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7_time_decoder(uuid text) RETURNS timestamptz
-    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN id_gen_managed.uuidv7_timestamp(uuid::pg_catalog.uuid);
+CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7_time_decoder(id text) RETURNS timestamptz
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN id_gen_managed.uuidv7_timestamp(id::pg_catalog.uuid);
 COMMENT ON FUNCTION id_gen_managed.uuidv7_time_decoder(text) IS
-    'as uuidv7_timestamp, of a UUID as text: what pg_partman takes for p_time_decoder, beside uuidv7_min for p_time_encoder';
+    'uuidv7_timestamp of a UUID as text, for p_time_decoder of pg_partman (p_time_encoder: uuidv7_min)';
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- The functions that users call, and moving them to the extension and back
@@ -1408,19 +1434,19 @@ BEGIN
                   HINT = format('Give the server the same layout, then restart it: ALTER SYSTEM SET id_gen.layout = %L;',
                                 id_gen_managed.layout());
     END IF;
-    LOCK TABLE id_gen_managed.number IN SHARE ROW EXCLUSIVE MODE;
+    LOCK TABLE id_gen_managed.configuration IN SHARE ROW EXCLUSIVE MODE;
     used_until := clock_timestamp();
-    IF EXISTS (SELECT FROM id_gen_managed.number n WHERE n.in_use) THEN
+    IF EXISTS (SELECT FROM id_gen_managed.configuration n WHERE n.in_use) THEN
         PERFORM id_gen_managed.close_number();
         -- Of all numbers: the library may have been given any of them.
-        used_until := (SELECT max(n.used_until) FROM id_gen_managed.number n);
+        used_until := (SELECT max(n.used_until) FROM id_gen_managed.configuration n);
     END IF;
     IF used_until > clock_timestamp() + interval '10 s' THEN
-        RAISE EXCEPTION 'snowflakes of this database are ahead of the clock'
+        RAISE EXCEPTION 'the last snowflake of this database is ahead of the clock'
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = format('The last one has a time of %s ms after now.',
                                   round(extract(epoch FROM used_until - clock_timestamp()) * 1000)),
-                  HINT = 'Wait until the clock is there; if it was set back, put it right.';
+                  HINT = 'Wait until that time; if the clock was set back, correct it.';
     END IF;
     -- The library's positions are those of the clock, or later. No session has any of an earlier tick left once the
     -- clock has been out of it for a while.
@@ -1437,10 +1463,10 @@ BEGIN
                   HINT = 'Run it again.';
     END IF;
     PERFORM id_gen_managed.publish(its_schema);
-    PERFORM id_gen_managed.write_take();
+    PERFORM id_gen_managed.write_allocate();
 END $$;
 COMMENT ON FUNCTION id_gen_managed.use_extension(name) IS
-    'lets the extension make this database''s IDs, and take them apart; no table is changed';
+    'the extension generates and decodes the IDs of this database; no table is changed';
 
 -- Back to the script. The library goes on for others with its own number, so the script needs another.
 CREATE OR REPLACE FUNCTION id_gen_managed.use_script(worker_id integer, datacenter_id integer DEFAULT 0) RETURNS void
@@ -1464,7 +1490,7 @@ BEGIN
         layout => coalesce((SELECT p.name FROM id_gen_managed.presets() p WHERE p.layout = its_layout), its_layout));
 END $$;
 COMMENT ON FUNCTION id_gen_managed.use_script(integer, integer) IS
-    'lets the script make this database''s IDs again, with a number of its own; no table is changed';
+    'the script generates the IDs of this database again, with a worker ID of its own; no table is changed';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.uninstall() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -1484,7 +1510,7 @@ BEGIN
     FOR relation IN
         SELECT c.oid::regclass AS name, CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind FROM pg_class c
          WHERE c.relnamespace = 'id_gen_managed'::regnamespace
-           AND c.relname ~ '^(installation|number|given_to|incarnation|lane_[0-9]+)$' AND c.relkind IN ('S', 'r')
+           AND c.relname ~ '^(installation|configuration|given_to|incarnation|lane_[0-9]+)$' AND c.relkind IN ('S', 'r')
     LOOP
         EXECUTE format('DROP %s %s RESTRICT', relation.kind, relation.name);
     END LOOP;
@@ -1500,10 +1526,10 @@ BEGIN
     IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
         RETURN; -- not in one transaction, as was said
     END IF;
-    -- What moves lanes, and what an administrator decides. `take` runs as its owner.
+    -- What moves lanes, and what an administrator decides. `allocate` runs as its owner.
     FOR internal IN
         SELECT oid FROM pg_proc WHERE pronamespace = 'id_gen_managed'::regnamespace AND proparallel = 'u'
-           AND proname !~ '^(snowflake|uuid)' AND proname <> 'take'
+           AND proname !~ '^(snowflake|uuid)' AND proname <> 'allocate'
     LOOP
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', internal);
     END LOOP;

@@ -22,9 +22,7 @@ QUERIES = Path(__file__).with_name("queries.yaml")
 VIEWS = {"id_gen": "id_gen_stat", "id_gen_fleet": "id_gen_stat_fleet"}
 
 # What queries of their own show: all columns alike, as a histogram, or as a label.
-ELSEWHERE = re.compile(r"refused_\w+|steps_\w+|waits|wait_time|state")
-# Metrics that were named before there was a rule.
-NAMES = {"largest_step_back": "largest_clock_step_back"}
+ELSEWHERE = re.compile(r"refused_\w+|clock_steps_\w+|waits|wait_time|state")
 
 COLUMNS = """
 SELECT attname, format_type(atttypid, NULL), col_description(attrelid, attnum)
@@ -58,9 +56,9 @@ OWN = {
         "GAUGE",
         "how long ago the registry answered last, or where it never has, this server started",
     ),
-    "trouble": Metric(
-        "trouble",
-        "(trouble IS NOT NULL)::int",
+    "error": Metric(
+        "error",
+        "(error IS NOT NULL)::int",
         "GAUGE",
         "whether anything keeps this server from a number, or from renewing its grant (1) or not (0)",
     ),
@@ -76,16 +74,15 @@ OWN = {
 def metric(column: str, kind: str, comment: str | None) -> Metric:
     if column in OWN:
         return OWN[column]
-    name = NAMES.get(column, column)
     match kind:
         case "bigint":
-            return Metric(f"{name}_total", column, "COUNTER", comment)
+            return Metric(f"{column}_total", column, "COUNTER", comment)
         case "double precision" if column.endswith("_use"):
-            return Metric(f"{name}_ratio", column, "GAUGE", comment)
+            return Metric(f"{column}_ratio", column, "GAUGE", comment)
         case "double precision":
-            return Metric(f"{name}_seconds", f"{column} / 1000", "GAUGE", comment)
+            return Metric(f"{column}_seconds", f"{column} / 1000", "GAUGE", comment)
         case "timestamp with time zone":
-            return Metric(f"{name}_timestamp_seconds", f"extract(epoch FROM {column})::float8", "GAUGE", comment)
+            return Metric(f"{column}_timestamp_seconds", f"extract(epoch FROM {column})::float8", "GAUGE", comment)
     raise SystemExit(f"Column {column} is {kind}: say in {__file__} what metric that makes.")
 
 

@@ -89,7 +89,7 @@ pub enum Kind {
     Sequence,
     /// `ticket_next(sequence)`.
     Ticket,
-    /// A snowflake that is shown as `snowflake_mask(id, domain)`.
+    /// A snowflake that is shown as `id_mask(id, domain)`.
     MaskedSnowflake,
     /// `uuidv7()`.
     Uuid7,
@@ -244,13 +244,13 @@ impl Kind {
         let not_secret = match self {
             Kind::MaskedSnowflake | Kind::Uuid4 | Kind::RandomId => None,
             Kind::Snowflake | Kind::SnowflakeOfShard => {
-                Some("It tells when it was made and by whom.")
+                Some("It reveals when and by which server it was generated.")
             }
             Kind::Sequence | Kind::Ticket => {
-                Some("It tells how many there are, and the next can be guessed.")
+                Some("It reveals how many there are, and the next one can be guessed.")
             }
             Kind::Uuid7 | Kind::Uuid7Ordered | Kind::Ulid | Kind::UlidText | Kind::TypeId => {
-                Some("It tells when it was made.")
+                Some("It reveals when it was generated.")
             }
         };
         let unsorted = match self {

@@ -38,7 +38,7 @@ fn no_digit(place: usize, byte: u8) -> String {
         _ if byte.is_ascii_graphic() => {
             format!("its character {place}, \"{}\", is none of the digits", char::from(byte))
         }
-        _ => format!("its byte {place} is no character that can be seen in ASCII"),
+        _ => format!("its byte {place} is not a visible ASCII character"),
     }
 }
 

@@ -47,7 +47,7 @@ pub enum Damage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
     /// Its bytes are not UTF-8.
-    #[error("it is no text")]
+    #[error("it is not text")]
     NoText,
     /// It begins otherwise.
     #[error("it does not begin with its name and a version")]

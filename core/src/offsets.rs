@@ -175,7 +175,7 @@ impl fmt::Display for Fault {
             Fault::StartOfOtherNode(node) => {
                 write!(
                     f,
-                    "TRUNCATE ... RESTART IDENTITY would let it make the numbers of node {node}"
+                    "TRUNCATE ... RESTART IDENTITY would make it return the numbers of node {node}"
                 )
             }
             Fault::Cycles => f.write_str("it is a CYCLE, which repeats numbers"),

@@ -99,7 +99,7 @@ impl fmt::Display for NoLayout {
         let ways: Vec<String> = less.into_iter().chain(beyond_js).collect();
         write!(f, "There is no layout to propose with {} bits", self.max_bits)?;
         if ways.is_empty() {
-            f.write_str(", and less of one thing alone is not enough.")
+            f.write_str(", and reducing one requirement is not enough.")
         } else {
             write!(f, ": {}.", ways.join(", or "))
         }
@@ -435,7 +435,7 @@ mod tests {
         );
         advised(
             requirements(u64::MAX, u64::MAX, u32::MAX, true),
-            "There is no layout to propose with 53 bits, and less of one thing alone is not enough.",
+            "There is no layout to propose with 53 bits, and reducing one requirement is not enough.",
         );
     }
 

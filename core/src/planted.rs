@@ -71,15 +71,15 @@ faults! {
     ClockBackFollowed,
     /// A clock that jumps forward is trusted.
     ///
-    /// Action: set the clock forward by more than `id_gen.max_jump` and generate. Oracle: accepted.
+    /// Action: set the clock forward by more than `id_gen.max_clock_jump` and generate. Oracle: accepted.
     ClockJumpTrusted,
     /// A superuser's acceptance of the clock has no effect.
     ///
-    /// Action: set the clock forward by more than `id_gen.max_jump`, call `id_gen_accept_clock()`. Oracle: rejected.
+    /// Action: set the clock forward by more than `id_gen.max_clock_jump`, call `id_gen_clock_accept()`. Oracle: rejected.
     AcceptClockForgotten,
     /// A reset of the reservation ignores the time that it was told to start above.
     ///
-    /// Action: call `id_gen_reset_reservation(above => ...)` with a time seconds ahead. Oracle: order.
+    /// Action: call `id_gen_reservation_reset(above => ...)` with a time seconds ahead. Oracle: order.
     ResetIgnoresAbove,
     /// A restart with another layout is not compared with the IDs of the old one.
     ///
@@ -103,16 +103,16 @@ faults! {
     BlockOutlivesTick,
     /// A session uses the rest of a block that was ended by an observed ID, new settings or a reset.
     ///
-    /// Action: call `snowflake_observe()` in one session, generate in another that holds a block, within a tick.
+    /// Action: call `snowflake_advance()` in one session, generate in another that holds a block, within a tick.
     /// Oracle: order.
     BlockOutlivesGeneration,
     /// The last ID that was taken of the block of all sessions is not counted.
     ///
-    /// Action: set `id_gen.max_block` to 1, generate in several sessions. Oracle: duplicate.
+    /// Action: set `id_gen.max_block_size` to 1, generate in several sessions. Oracle: duplicate.
     SharedBlockOneShort,
-    /// Sessions hold blocks although `id_gen.max_block` is 1.
+    /// Sessions hold blocks although `id_gen.max_block_size` is 1.
     ///
-    /// Action: set `id_gen.max_block` to 1; within a long tick, generate several IDs in a transaction, one in another session,
+    /// Action: set `id_gen.max_block_size` to 1; within a long tick, generate several IDs in a transaction, one in another session,
     /// and one more in the transaction. Oracle: order.
     MaxBlockIgnored,
     /// A session that loads the library during a parallel operation initializes the server with defaults.
@@ -127,11 +127,11 @@ faults! {
     ParallelWorkersGenerate,
     /// A transaction whose first pending ID is not its lowest holds the horizon back from the first one only.
     ///
-    /// Action: call `snowflake_guard()` with an ID that is ahead, generate, read, commit. Oracle: missed.
+    /// Action: call `snowflake_guard_trigger()` with an ID that is ahead, generate, read, commit. Oracle: missed.
     PendingKeepsFirst,
     /// A transaction whose first ID is of the block of all sessions is not pending.
     ///
-    /// Action: set `id_gen.max_block` to 1, generate in two sessions within a tick, read, commit. Oracle: missed.
+    /// Action: set `id_gen.max_block_size` to 1, generate in two sessions within a tick, read, commit. Oracle: missed.
     SharedBlockNotPending,
     /// Prepared transactions are not pending.
     ///
@@ -143,7 +143,7 @@ faults! {
     HorizonIgnoresSnapshot,
     /// IDs of shards are not above an observed ID.
     ///
-    /// Action: call `snowflake_observe()` with an ID that is ahead, call `snowflake_next(shard)`. Oracle: order.
+    /// Action: call `snowflake_advance()` with an ID that is ahead, call `snowflake_next(shard)`. Oracle: order.
     ObserveIgnoresShards,
 
     /// Tickets do not follow what `setval()` or `nextval()` has written.
@@ -196,11 +196,11 @@ faults! {
     SwapNotCompared,
     /// A member acquires a worker ID before the bound of its holder, and begins at its own clock.
     ///
-    /// Action: pause a member, start another one with the same `id_gen.worker_ids`, resume the first. Oracle: duplicate.
+    /// Action: pause a member, start another one with the same `id_gen.worker_id_range`, resume the first. Oracle: duplicate.
     HeldNumberTaken,
     /// Bounds in the registry are made of a clock that claims do not trust.
     ///
-    /// Action: set the clock of a member forward by more than `id_gen.max_jump`, wait for a renewal. Oracle: wrong.
+    /// Action: set the clock of a member forward by more than `id_gen.max_clock_jump`, wait for a renewal. Oracle: wrong.
     DistrustedClockWritten,
 
     /// Definitions in the catalogs are read under the settings of the session.
@@ -227,7 +227,7 @@ faults! {
 
     /// The check of the clock does not report a jump.
     ///
-    /// Action: set the clock forward by more than `id_gen.max_jump`, call `id_gen_check()`. Oracle: check.
+    /// Action: set the clock forward by more than `id_gen.max_clock_jump`, call `id_gen_check()`. Oracle: check.
     JumpNotChecked,
     /// The HINT of a rejected call names a lead that does not suffice.
     ///

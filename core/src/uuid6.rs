@@ -57,6 +57,26 @@ pub const fn of_version_1(payload: Payload) -> [u8; 16] {
     uuid::stamped(first << 96 | middle << 80 | last << 64 | low(payload.random), 1)
 }
 
+/// First and last microsecond since the Unix epoch that a UUIDv6 can carry: 1582-10-15 and the year 5236.
+pub const FIRST_US: i64 = unix_us_of(0);
+/// See [`FIRST_US`].
+pub const LAST_US: i64 = unix_us_of((1 << 60) - 1) - 1;
+
+/// Smallest UUIDv6 of a microsecond from [`FIRST_US`] to [`LAST_US`], whoever generated it.
+pub const fn min_of(unix_us: i64) -> [u8; 16] {
+    bound(unix_us, 0, 0)
+}
+
+/// Largest UUIDv6 of such a microsecond.
+pub const fn max_of(unix_us: i64) -> [u8; 16] {
+    bound(unix_us, INTERVALS_PER_US - 1, u64::MAX)
+}
+
+const fn bound(unix_us: i64, interval: i64, low: u64) -> [u8; 16] {
+    let time = (unix_us * INTERVALS_PER_US + interval + GREGORIAN_TO_UNIX) as u128;
+    uuid::stamped(time >> 12 << 80 | (time & 0xFFF) << 64 | low as u128, 6)
+}
+
 /// The time of a UUIDv6 in microseconds since the Unix epoch, rounded down.
 pub const fn unix_us(uuid: &[u8; 16]) -> i64 {
     let [a, b, c, d, e, f, g, h, ..] = *uuid;
@@ -100,6 +120,18 @@ mod tests {
         assert_eq!(unix_us_of_version_1(&[0; 16]), -12_219_292_800_000_000);
         assert_eq!(unix_us(&[0; 16]), -12_219_292_800_000_000);
         assert!(unix_us(&[0xFF; 16]) > 0);
+    }
+
+    #[test]
+    fn bounds_of_the_first_and_last_microsecond() {
+        for unix_us in [FIRST_US, -1, 0, LAST_US] {
+            for uuid in [min_of(unix_us), max_of(unix_us)] {
+                assert_eq!(version(&uuid), Some(6));
+                assert_eq!(super::unix_us(&uuid), unix_us);
+            }
+            assert!(min_of(unix_us) < max_of(unix_us));
+        }
+        assert_eq!(min_of(FIRST_US)[..6], [0; 6]);
     }
 
     #[test]

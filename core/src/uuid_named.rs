@@ -9,6 +9,19 @@ use sha2::{Digest, Sha256};
 
 use crate::uuid;
 
+/// The namespaces of RFC 9562, section 6.6, by their names in lower case.
+pub const NAMESPACES: [(&str, u128); 4] = [
+    ("dns", 0x6BA7B810_9DAD_11D1_80B4_00C04FD430C8),
+    ("url", 0x6BA7B811_9DAD_11D1_80B4_00C04FD430C8),
+    ("oid", 0x6BA7B812_9DAD_11D1_80B4_00C04FD430C8),
+    ("x500", 0x6BA7B814_9DAD_11D1_80B4_00C04FD430C8),
+];
+
+/// The namespace with a name, as a UUID.
+pub fn namespace(name: &str) -> Option<[u8; 16]> {
+    NAMESPACES.iter().find(|(known, _)| *known == name).map(|(_, uuid)| uuid.to_be_bytes())
+}
+
 /// The UUIDv3.
 pub fn version_3(namespace: &[u8; 16], name: &[u8]) -> [u8; 16] {
     stamped(&hash::<Md5>(namespace, name), 3)
@@ -38,13 +51,10 @@ fn stamped(hash: &[u8], version: u8) -> [u8; 16] {
 mod tests {
     use super::*;
 
-    /// RFC 9562, section 6.6.
-    const DNS: u128 = 0x6BA7B810_9DAD_11D1_80B4_00C04FD430C8;
-
     /// RFC 9562, appendices A.2, A.4 and B.2.
     #[test]
     fn the_rfc_examples() {
-        let (dns, name) = (DNS.to_be_bytes(), b"www.example.com");
+        let (dns, name) = (namespace("dns").unwrap(), b"www.example.com");
         let as_number = |uuid| u128::from_be_bytes(uuid);
         assert_eq!(as_number(version_3(&dns, name)), 0x5DF41881_3AED_3515_88A7_2F4A814CF09E);
         assert_eq!(as_number(version_5(&dns, name)), 0x2ED6657D_E927_568B_95E1_2665A8AEA6A2);

@@ -195,7 +195,11 @@ fn reasons() {
         "A server has room for 8,192 shards.",
     );
     said(Wish { shards: 9, secret: true, ..USUAL }, Kind::Uuid7, "It does not tell its shard.");
-    said(Wish { secret: true, ..USUAL }, Kind::Snowflake, "It tells when it was made and by whom.");
+    said(
+        Wish { secret: true, ..USUAL },
+        Kind::Snowflake,
+        "It reveals when and by which server it was generated.",
+    );
     said(Wish { dense: true, ..USUAL }, Kind::Snowflake, "Most numbers are never made.");
     let many = Requirements { servers: 501, regions: 2, ..USUAL.requirements };
     said(

@@ -124,6 +124,24 @@ proptest! {
     }
 
     #[test]
+    fn bounds_of_version_6(ns in 0..LAST_NS, random in 0..1_u64 << 61, node in any::<u64>()) {
+        let step = uuid6::intervals(Duration::from_nanos(ns));
+        let us = (ns / 1000) as i64;
+        let (min, max) = (uuid6::min_of(us), uuid6::max_of(us));
+        let made = uuid6::of(Payload { step, random });
+        prop_assert!(min <= made && made <= max);
+        // One of another generator, whose clock sequence and node are any bits.
+        let (high, _) = Uuid::from_bytes(made).as_u64_pair();
+        let other = Uuid::from_u64_pair(high, node >> 2 | 0b10 << 62).into_bytes();
+        prop_assert!(min <= other && other <= max);
+        prop_assert!(uuid6::max_of(us - 1) < min && max < uuid6::min_of(us + 1));
+        for bound in [min, max] {
+            let (time, _) = fields(bound, 6);
+            prop_assert_eq!(time.as_micros() as i64, us);
+        }
+    }
+
+    #[test]
     fn version_7(ns in 0..LAST_NS, random in 0..1_u64 << 62) {
         let (step, _) = uuid7::steps(Duration::from_nanos(ns));
         let (time, low) = fields(uuid7::of(Payload { step, random }), 7);

@@ -78,7 +78,7 @@ fn patience() -> Step {
         lock_mode: None,
         in_transaction: true,
         undo: Some("RESET lock_timeout".to_owned()),
-        note: "A statement that waits longer for its lock fails, instead of holding up all others behind it: type it again.".to_owned(),
+        note: "A statement that waits longer for its lock fails, instead of blocking all others behind it: run it again.".to_owned(),
     }
 }
 
@@ -95,7 +95,7 @@ fn switch_view(ViewColumn { view, name, default }: &ViewColumn, value: &str) -> 
         lock_mode: Some(ACCESS_EXCLUSIVE),
         in_transaction: true,
         undo: Some(set_default("VIEW", view, name, default.as_deref())),
-        note: "What is inserted through this view goes by its default instead of the table's, and that is from the old sequence.".to_owned(),
+        note: "Rows inserted through this view use its default instead of the table's, which is from the old sequence.".to_owned(),
     }
 }
 

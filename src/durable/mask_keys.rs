@@ -110,7 +110,7 @@ fn unreadable(error: &io::Error) -> Message {
         format!("could not read the file that id_gen.mask_key_file names: {error}"),
     )
     .detail("Without its keys nothing is masked or unmasked.")
-    .hint("SHOW id_gen.mask_key_file tells a superuser which; a relative path begins in the data directory, and \"~\" means nothing there. Let the server's user read that file, or name another: ALTER SYSTEM SET id_gen.mask_key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf(); the next call tries again.")
+    .hint("SHOW id_gen.mask_key_file shows it to a superuser; a relative path begins in the data directory, and \"~\" means nothing there. Allow the server's operating-system user to read that file, or set another one: ALTER SYSTEM SET id_gen.mask_key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf(); the next call tries again.")
 }
 
 fn no_regular_file() -> Message {
@@ -138,7 +138,7 @@ fn open_to_others(mode: u32, owner: u32) -> Message {
         "the file that id_gen.mask_key_file names has group or world access",
     )
     .detail(format!("Its mode is {mode:04o} and its owner is user {owner}; it must be 0600 or less if owned by the database user, or 0640 or less if owned by root."))
-    .hint("Type with the path of the file that SHOW id_gen.mask_key_file tells a superuser: chmod 600 mask.keys; the next call tries again. If others have read it, its keys are no secret: add a key of a higher version.")
+    .hint("With the path of the file, which SHOW id_gen.mask_key_file shows to a superuser, run: chmod 600 mask.keys; the next call retries. If others have read it, its keys are not secret: add a key of a higher version.")
 }
 
 fn unusable(fault: &KeyFault) -> Message {
@@ -149,7 +149,7 @@ fn unusable(fault: &KeyFault) -> Message {
     .detail(sentence(fault))
     .hint(match fault {
         KeyFault::Empty => "Each line is a version and 64 hexadecimal digits, as this writes with the path of the file: echo \"1 $(openssl rand -hex 32)\" >> mask.keys; the next call tries again.",
-        KeyFault::TooLarge => "Name a file of keys alone; SHOW id_gen.mask_key_file tells a superuser which is named.",
-        _ => "Put that line right or remove it; the next call tries again. A new key takes a version that no line has had, as this writes for version 7: echo \"7 $(openssl rand -hex 32)\" >> mask.keys",
+        KeyFault::TooLarge => "Set a file that has only keys; SHOW id_gen.mask_key_file shows a superuser the current one.",
+        _ => "Correct or remove that line; the next call retries. A new key takes a version that no line has had, as this writes for version 7: echo \"7 $(openssl rand -hex 32)\" >> mask.keys",
     })
 }

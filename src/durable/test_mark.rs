@@ -62,7 +62,7 @@ pub fn remove() -> Result<(), Error> {
 /// If that can't be told.
 pub fn real_use() -> Result<Option<&'static str>, Error> {
     let signs = [
-        (reservation_file::ISSUED, "It has made snowflakes"),
+        (reservation_file::ISSUED, "It has generated snowflakes"),
         (RESERVATION_FILE, "It has reserved snowflakes"),
         (number_file::NUMBER_FILE, "It has a number from a fleet's registry"),
         (shard_file::SHARD_FILE, "It has shards"),

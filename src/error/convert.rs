@@ -128,7 +128,7 @@ impl Refusal {
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
                 format!("column {column} is not one of a table"),
             )
-            .detail("Only a table of this database, partitioned or not, has defaults that every insert goes by.")
+            .detail("Only a table of this database, partitioned or not, has defaults that every insert uses.")
             .hint("Name the table that holds the rows."),
             Refusal::Partition { column, root } => Message::new(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
@@ -146,7 +146,7 @@ impl Refusal {
                 format!("column {column} has a default of id_gen already"),
             )
             .detail(format!("It is: {default}"))
-            .hint("To go back, type what the plan said in its column \"undo\", the last one first."),
+            .hint("To go back, run the statements that the plan returned in its column \"undo\", the last one first."),
             Refusal::RowSecurity(column) => Message::new(
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
                 format!("row security hides rows of the table of column {column}"),
@@ -155,7 +155,7 @@ impl Refusal {
             .hint("Ask as the owner of the table, or as a role with BYPASSRLS."),
             Refusal::InTheWay { column, found, widen } => Message::new(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
-                format!("column {column} cannot be replaced by another while its table is in use"),
+                format!("column {column} cannot be converted online"),
             )
             .detail(format!("In the way: {}.", found.join("; ")))
             .hint(format!(
@@ -169,10 +169,10 @@ impl Refusal {
             .hint(format!("What is left to do is in: SELECT statement FROM id_gen_convert.todo({arguments}); to go back, type: CALL id_gen_convert.undo({arguments});")),
             Refusal::NoSchema { database, role } => Message::new(
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
-                "jobs need a schema, which this role may not make",
+                "permission denied to create schema id_gen_convert",
             )
             .detail(format!("Role {role} lacks the privilege CREATE on database {database}."))
-            .hint(format!("Let the owner of the database type: GRANT CREATE ON DATABASE {database} TO {role};")),
+            .hint(format!("The owner of the database can run: GRANT CREATE ON DATABASE {database} TO {role};")),
             Refusal::BorrowedRole(role) => Message::new(
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
                 format!("permission denied to run a job as role {role} in a session of a superuser"),
@@ -193,13 +193,13 @@ impl Refusal {
             .hint(format!("Type: SELECT * FROM id_gen_convert_plan({arguments});")),
             Refusal::NoTime { table, column } => Message::new(
                 Code::ERRCODE_DATATYPE_MISMATCH,
-                format!("column {column} of relation {table} does not tell a time"),
+                format!("column {column} of relation {table} does not have a time"),
             )
             .detail("When a row was made is read from a column of type timestamptz, timestamp or date.")
             .hint("Name such a column, as in: SELECT * FROM id_gen_convert_plan('customer', 'id', created_at => 'created_at');"),
             Refusal::NodeInUse { worker, datacenter, in_fleet } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("worker {worker} of datacenter {datacenter} makes IDs, or may"),
+                format!("worker {worker} of datacenter {datacenter} is in use or may be assigned"),
             )
             .detail(if *in_fleet {
                 "The fleet of this server gives the numbers of this datacenter to its servers, so IDs of old rows could meet theirs."
@@ -215,14 +215,14 @@ impl Refusal {
             .hint("Name a column of one of these types, and leave the target out, as in: SELECT * FROM id_gen_convert_plan('customer', 'id');"),
             Refusal::Overlap { column, arguments, largest, first, first_ms } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("values in column {column} are among the snowflakes to come"),
+                format!("values in column {column} overlap with future snowflakes"),
             )
             .detail(format!(
                 "The largest is {largest}; snowflakes of this server's layout begin at {first} now ({}).",
                 format_ms(*first_ms)
             ))
             .hint(format!(
-                "Find out what they are: SELECT * FROM id_gen_profile({arguments}); if they are snowflakes of another layout, let the server go on with that (id_gen.layout)."
+                "Find out what they are: SELECT * FROM id_gen_profile({arguments}); if they are snowflakes of another layout, set id_gen.layout to it."
             )),
         }
     }

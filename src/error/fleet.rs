@@ -16,7 +16,7 @@ use crate::pg::server;
 pub enum TroubleKind {
     /// The registry has no answer.
     Store(StoreErrorKind),
-    /// `id_gen.fleet` is no name that a fleet can have.
+    /// `id_gen.fleet_name` is no name that a fleet can have.
     FleetName,
     /// The registry has no such fleet.
     NoFleet,
@@ -120,12 +120,12 @@ impl Trouble {
             TroubleKind::FleetName => (
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 "the name of the fleet is not valid",
-                "Correct it, as in: ALTER SYSTEM SET id_gen.fleet = 'default'; SELECT pg_reload_conf();".to_owned(),
+                "Correct it, as in: ALTER SYSTEM SET id_gen.fleet_name = 'default'; SELECT pg_reload_conf();".to_owned(),
             ),
             TroubleKind::NoFleet => (
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 "the registry has no such fleet",
-                "Let a superuser make it: SELECT id_gen_fleet_create(); or name the right one: ALTER SYSTEM SET id_gen.fleet = 'default'; SELECT pg_reload_conf();".to_owned(),
+                "A superuser can create it: SELECT id_gen_fleet_create(); or correct the name: ALTER SYSTEM SET id_gen.fleet_name = 'default'; SELECT pg_reload_conf();".to_owned(),
             ),
             TroubleKind::OtherLayout => (
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -143,22 +143,22 @@ impl Trouble {
             TroubleKind::NoFreeNumber => (
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 "the fleet has no free number",
-                "See who holds them: SELECT * FROM id_gen_fleet(); and release those of servers that are gone for good: SELECT id_gen_fleet_release(worker => <worker ID>); which numbers are shards: SELECT * FROM id_gen_fleet_shards();".to_owned(),
+                "See who holds them: SELECT * FROM id_gen_fleet_members(); and release those of servers that are gone for good: SELECT id_gen_fleet_release(worker_id => <worker ID>); which numbers are shards: SELECT * FROM id_gen_fleet_shards();".to_owned(),
             ),
             TroubleKind::Taken => (
                 Code::ERRCODE_DUPLICATE_OBJECT,
                 "the number of id_gen.worker_id belongs to another server of the fleet",
-                "Let the fleet choose one: ALTER SYSTEM SET id_gen.worker_id = -1; SELECT pg_reload_conf();".to_owned(),
+                "Have the fleet assign one: ALTER SYSTEM SET id_gen.worker_id = -1; SELECT pg_reload_conf();".to_owned(),
             ),
             TroubleKind::Setting => (
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 "a setting of the fleet is not valid",
-                "Correct it, as in: ALTER SYSTEM SET id_gen.worker_ids = '0-511'; SELECT pg_reload_conf();".to_owned(),
+                "Correct it, as in: ALTER SYSTEM SET id_gen.worker_id_range = '0-511'; SELECT pg_reload_conf();".to_owned(),
             ),
             TroubleKind::Disk => (
                 Code::ERRCODE_IO_ERROR,
-                "this server's number in its fleet cannot be kept on disk",
-                "Make room on the disk and let the server write to the directory \"id_gen\" of its data directory.".to_owned(),
+                "this server's worker ID in its fleet could not be stored on disk",
+                "Free disk space and allow the server to write to the directory \"id_gen\" of its data directory.".to_owned(),
             ),
         };
         Message::new(sqlstate, primary).detail(sentence(self.detail.as_str())).hint(hint)
@@ -184,11 +184,11 @@ fn store_words(kind: StoreErrorKind) -> (Code, &'static str, String) {
         StoreErrorKind::Setting => (
             Code::ERRCODE_INVALID_PARAMETER_VALUE,
             "the setting of the fleet's registry is not valid",
-            correct("Let the server read the files that the settings name"),
+            correct("Allow the server to read the files that the settings name"),
         ),
         StoreErrorKind::Credentials => (
             Code::ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
-            "the fleet's registry does not let this server in",
+            "access to the registry was denied",
             "Give its user the right to read and write keys below /id_gen/, or the table id_gen_registry; for etcd see id_gen.registry_user and id_gen.registry_password_file, for PostgreSQL the URI of id_gen.registry and its password file.".to_owned(),
         ),
         StoreErrorKind::Certificate => (
@@ -204,26 +204,26 @@ fn store_words(kind: StoreErrorKind) -> (Code, &'static str, String) {
         StoreErrorKind::NoSpace => (
             Code::ERRCODE_DISK_FULL,
             "etcd's disk quota is used up",
-            format!("Make room, then let it write again: {MAKE_ROOM_IN_ETCD} && etcdctl alarm disarm"),
+            format!("Free space, then enable writes again: {MAKE_ROOM_IN_ETCD} && etcdctl alarm disarm"),
         ),
         StoreErrorKind::NoQuorum => (
             Code::ERRCODE_CONNECTION_FAILURE,
             "etcd has lost the majority of its members",
-            "Start its members. Until then servers go on to the end of their grants.".to_owned(),
+            "Start its members. Until then, servers continue to the end of their grants.".to_owned(),
         ),
         StoreErrorKind::OtherCluster => (
             Code::ERRCODE_INVALID_PARAMETER_VALUE,
             "the fleet's registry is not one cluster of etcd, or another one than before",
-            correct("Name members of one cluster alone, the same cluster on every server of the fleet"),
+            correct("Name only members of one cluster, the same cluster on every server of the fleet"),
         ),
         StoreErrorKind::NoTable => (
             Code::ERRCODE_UNDEFINED_TABLE,
             "the PostgreSQL server of id_gen.registry has no table id_gen_registry",
-            "Let a superuser make table and fleet: SELECT id_gen_fleet_create(); or name the schema in the URI: options=-csearch_path%3Dname".to_owned(),
+            "A superuser can create the table and the fleet: SELECT id_gen_fleet_create(); or name the schema in the URI: options=-csearch_path%3Dname".to_owned(),
         ),
         StoreErrorKind::ReadOnly => (
             Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
-            "the PostgreSQL server of id_gen.registry takes no writes",
+            "the PostgreSQL server of id_gen.registry is read-only",
             "Name its primary, or all its servers, in id_gen.registry.".to_owned(),
         ),
         StoreErrorKind::Unexpected => (
@@ -239,7 +239,7 @@ pub fn danger(kind: WeaknessKind) -> (&'static str, String) {
     match kind {
         WeaknessKind::Failover => (
             "the registry could forget it in a failover",
-            "On the registry's server, let commits wait for a standby: ALTER SYSTEM SET synchronous_standby_names = '*'; SELECT pg_reload_conf();".to_owned(),
+            "On the registry's server, have commits wait for a standby: ALTER SYSTEM SET synchronous_standby_names = '*'; SELECT pg_reload_conf();".to_owned(),
         ),
         WeaknessKind::Quota => (
             "etcd's disk quota is nearly used up, and then no grant is renewed",
@@ -269,13 +269,13 @@ pub fn no_grant(phase: Option<Phase>, trouble: Option<&Trouble>, registrar_runs:
         Some(trouble) => trouble.public_message(),
         None if registrar_runs => Message::new(
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            "this server has no number of its fleet yet",
+            "this server has not acquired a worker ID yet",
         )
         .detail(phase_words(phase))
-        .hint("Call again in some seconds. How far it is: SELECT * FROM id_gen_status();"),
+        .hint("Call again in a few seconds. To see the current state: SELECT * FROM id_gen_status();"),
         None => Message::new(
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            "this server has no number of its fleet, and no registrar that asks for one",
+            "this server has no worker ID and its registrar process is not running",
         )
         .detail("The registrar is a background worker, which starts within seconds where there is room for it.")
         .hint(super::hint::more_worker_processes()),
@@ -291,15 +291,13 @@ pub fn grant_used_up(until_ms: i64, trouble: Option<&Trouble>) -> Message {
         }
         None => (
             ".".to_owned(),
-            "Call again in some seconds. How far it is: SELECT * FROM id_gen_status();".to_owned(),
+            "Call again in a few seconds. To see the current state: SELECT * FROM id_gen_status();"
+                .to_owned(),
         ),
     };
-    Message::new(
-        Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-        "this server's grant of its number is used up",
-    )
-    .detail(format!("It reaches to {}, and was not renewed{because}", format_ms(until_ms)))
-    .hint(hint)
+    Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "this server's grant has expired")
+        .detail(format!("It reaches to {}, and was not renewed{because}", format_ms(until_ms)))
+        .hint(hint)
 }
 
 /// Figures as a sentence of DETAIL.

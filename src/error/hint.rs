@@ -32,26 +32,26 @@ pub const UNUSED_BY_SHARDS: &str = "no shard and no other server uses";
 
 /// What a worker ID has to be for a server that leaves a fleet, whose registry may grant any other.
 pub const UNUSED_BY_FLEET: &str =
-    "no server uses, and that is outside id_gen.worker_ids on every server of the fleet";
+    "no server uses, and that is outside id_gen.worker_id_range on every server of the fleet";
 
 /// To have a layout proposed.
-pub const REQUIREMENTS: &str = "Say what is needed, as in: SELECT * FROM id_gen_plan(ids_per_second => 10000, servers => 10, years => 30);";
+pub const REQUIREMENTS: &str = "Say what is needed, as in: SELECT * FROM id_gen_recommend(ids_per_second => 10000, servers => 10, years => 30);";
 
 /// Where a wrong time was reserved.
-pub const TAKE_BACK: &str = "If no ID in use has a time after now, let a superuser start again above now: SELECT id_gen_reset_reservation(above => now());";
+pub const TAKE_BACK: &str = "If no stored ID has a time in the future, a superuser can reset the reservation: SELECT id_gen_reservation_reset(above => now());";
 
 /// Where a server of the fleet had a wrong clock and the shard, whose end the registry knows.
 fn take_back_of_shard(Number { datacenter, worker: shard }: Number) -> String {
     format!(
-        "If no ID of the shard in use has a time after now, let a superuser start it again above now: SELECT id_gen_shard_release({shard}); SELECT id_gen_fleet_lower_shard({shard}, {datacenter}); SELECT id_gen_reset_reservation(above => now()); SELECT id_gen_shard_take({shard});"
+        "If no stored ID of the shard has a time in the future, a superuser can reset it: SELECT id_gen_shard_release({shard}); SELECT id_gen_fleet_lower_shard({shard}, {datacenter}); SELECT id_gen_reservation_reset(above => now()); SELECT id_gen_shard_take({shard});"
     )
 }
 
 /// Where the reservation is lost.
-pub const RESET: &str = "Restore the file; or let a superuser start again above the clock, and above the newest ID in use: SELECT id_gen_reset_reservation(above => now());";
+pub const RESET: &str = "Restore the file. Otherwise a superuser can reset the reservation, above the clock and the newest stored ID: SELECT id_gen_reservation_reset(above => now());";
 
 /// Where a data directory is a copy: for one that replaces its original.
-pub const ACCEPT_COPY: &str = "If the original is gone and this is the only copy of it in use, a superuser can confirm that: SELECT id_gen_accept_copy(is_only_one => true);";
+pub const ACCEPT_COPY: &str = "If the original is gone and this is the only copy of it in use, a superuser can confirm that: SELECT id_gen_copy_accept(is_only_one => true);";
 
 /// Where a layout lacks room for numbers in use.
 pub const SET_LAYOUT_BACK: &str =
@@ -69,10 +69,10 @@ pub fn ahead(lead: &Lead, shard: Option<Number>) -> String {
     match lead.allowing_max_lead_s() {
         None => {
             let take_back = shard.map_or_else(|| TAKE_BACK.to_owned(), take_back_of_shard);
-            format!("{wait}; if it was set back, put it right. {take_back}")
+            format!("{wait}; if it was set back, correct it. {take_back}")
         }
         Some(max_lead_s) => format!(
-            "{wait}; if it was set back, put it right; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{max_lead_s}s'; SELECT pg_reload_conf();"
+            "{wait}; if it was set back, correct it; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{max_lead_s}s'; SELECT pg_reload_conf();"
         ),
     }
 }
@@ -85,7 +85,7 @@ pub fn observed_ahead(id: i64, ahead_ms: i64) -> String {
         );
     }
     format!(
-        "Put the clocks of both servers right; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{}s'; SELECT pg_reload_conf();",
+        "Correct the clocks of both servers; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{}s'; SELECT pg_reload_conf();",
         ahead_ms / 1000 + 1
     )
 }
@@ -118,7 +118,7 @@ pub fn before_epoch(layout: &Layout, last: Option<&Layout>) -> String {
     let usable = usable_layout(last.filter(|last| *last != layout));
     match test_stream::stream() {
         Some(_) => begin_after(layout).unwrap_or(usable),
-        None => format!("Put the clock right; or, if it is right: {usable}"),
+        None => format!("Correct the clock. If the current time is correct: {usable}"),
     }
 }
 
@@ -168,9 +168,9 @@ pub fn preload() -> String {
 pub fn successor(layout: &Layout, now_ms: i64) -> String {
     match plan::successor(layout, now_ms, SUCCESSOR_YEARS) {
         Some(successor) => format!(
-            "Take one whose IDs are larger, then restart the server: ALTER SYSTEM SET id_gen.layout = '{successor}';"
+            "Change to a layout with larger IDs and restart the server: ALTER SYSTEM SET id_gen.layout = '{successor}';"
         ),
-        None => "No layout of 63 bits has larger IDs. Plan a new key for the tables, with a layout from: SELECT * FROM id_gen_plan(100000, 32, 50);".to_owned(),
+        None => "No layout of 63 bits has larger IDs. Plan a new key for the tables, with a layout from: SELECT * FROM id_gen_recommend(100000, 32, 50);".to_owned(),
     }
 }
 
@@ -187,7 +187,7 @@ pub fn wider_sequence(layout: &Layout, identity: &Identity, now_ms: i64) -> Stri
 }
 
 /// Where a background worker ended and was not started again.
-pub const ENDED_WORKER: &str = "Look for the cause in the server's log. If the extension was installed anew since the server started, restart the server.";
+pub const ENDED_WORKER: &str = "Look for the cause in the server's log. If the extension was reinstalled since the server started, restart the server.";
 
 /// Where a background worker found no place.
 pub fn more_worker_processes() -> String {

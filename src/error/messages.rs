@@ -272,6 +272,8 @@ pub enum Reason {
         /// Which of them.
         kind: &'static str,
     },
+    /// A time that no UUIDv6 can carry.
+    Uuid6Instant,
     /// A count that is not positive.
     BadCount(i32),
     /// A count beyond what an array holds.
@@ -285,7 +287,7 @@ pub enum Reason {
     NullCount,
     /// A time that is NULL.
     NullTime,
-    /// `id_gen_accept_copy` without the confirmation.
+    /// `id_gen_copy_accept` without the confirmation.
     CopyNotConfirmed,
     /// A requirement on a layout that is not positive.
     NotPositive {
@@ -404,7 +406,7 @@ impl Reason {
             .hint(hint::preload()),
             Reason::PlaceholderSetting(name) => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("the server's setting of \"{name}\" cannot be seen in this session"),
+                format!("parameter \"{name}\" is overridden in this session"),
             )
             .detail("The role, the database or the connection has a setting of its own by that name, made before id_gen was loaded.")
             .hint(format!(
@@ -436,10 +438,10 @@ impl Reason {
             .hint("Run the statement again."),
             Reason::ReloadsIgnored => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "this background worker cannot tell the server's settings",
+                "the server's settings are unknown in this background worker",
             )
             .detail("The first process that needs them sets up the shared memory of id_gen, and reloads do not reach this one.")
-            .hint(format!("Let a client's session be the first: SELECT id_gen_status(); or preload the library. {}", hint::preload())),
+            .hint(format!("Call a function of id_gen in a client's session first: SELECT id_gen_status(); or preload the library. {}", hint::preload())),
             Reason::OtherVersion => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "this session has loaded another version of id_gen than the running server",
@@ -450,13 +452,13 @@ impl Reason {
                 Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
                 "cannot generate snowflakes during recovery",
             )
-            .detail("This server is a standby; only the primary may issue IDs of its worker number.")
-            .hint("Run the statement on the primary. uuidv7() and the functions that decode work here too."),
+            .detail("This server is a standby; only the primary generates IDs with its worker ID.")
+            .hint("Run the statement on the primary. uuidv7() and the decoding functions also work on a standby."),
             Reason::WorkerUnset(layout) => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "id_gen.worker_id is not set",
             )
-            .detail("Every server needs a number of its own within its IDs, or two servers would make the same ID.")
+            .detail("Each server needs a unique worker ID; otherwise two servers could generate the same ID.")
             .hint(format!(
                 "To generate, {}",
                 hint::assign_worker_id(layout.max_number(Field::Worker), hint::UNUSED)
@@ -465,7 +467,7 @@ impl Reason {
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "id_gen.worker_id is not set",
             )
-            .detail("This server had a number of a fleet, whose registry it names no more. The fleet may give that number to another server.")
+            .detail("This server had a worker ID of a fleet, but id_gen.registry is no longer set. The fleet may assign that worker ID to another server.")
             .hint(format!(
                 "Name the registry again; or, to leave the fleet, {}",
                 hint::assign_worker_id(layout.max_number(Field::Worker), hint::UNUSED_BY_FLEET)
@@ -476,14 +478,14 @@ impl Reason {
             }
             Reason::NotBegun { first_ms } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "no snowflake is available yet with this server's number in its fleet",
+                "no snowflake is available yet with this server's worker ID",
             )
             .detail(format!(
-                "The first one is of {}: until then another server may have the number, one that the registry has forgotten or one whose clock is ahead.",
+                "Snowflakes start at {}: until then another server may use the worker ID, one that is missing in the registry or one whose clock is ahead.",
                 format_ms(*first_ms)
             ))
             .hint(format!(
-                "Wait until the clock is there. How far it is: SELECT * FROM id_gen_status(); where this server's own clock was ahead and has reserved that time: {}",
+                "Wait until that time. To see the current state: SELECT * FROM id_gen_status(); If this server's own clock was ahead and reserved that time: {}",
                 hint::TAKE_BACK
             )),
             Reason::GrantUsedUp { until_ms, trouble } => {
@@ -501,23 +503,23 @@ impl Reason {
                 Code::ERRCODE_INSUFFICIENT_RESOURCES,
                 format!("could not start a thread to ask the fleet's registry: {error}"),
             )
-            .hint("Let the server's user start more processes and threads (ulimit -u), and call again."),
+            .hint("Allow the server's operating-system user to start more processes and threads (ulimit -u), and call again."),
             Reason::InvalidTerms(error) => {
                 Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid terms of a fleet")
                     .detail(sentence(error))
                     .hint("Leave them out to take the defaults: SELECT id_gen_fleet_create();")
             }
             Reason::FleetExists(terms) => {
-                Message::new(Code::ERRCODE_DUPLICATE_OBJECT, "the fleet exists already")
+                Message::new(Code::ERRCODE_DUPLICATE_OBJECT, "the fleet already exists")
                     .detail(format!("Its terms are {terms}"))
-                    .hint("Servers join it by the setting id_gen.registry alone. For another fleet take another name: ALTER SYSTEM SET id_gen.fleet = 'other'; SELECT pg_reload_conf();")
+                    .hint("To join it, a server only needs the setting id_gen.registry. For another fleet, set another name: ALTER SYSTEM SET id_gen.fleet_name = 'other'; SELECT pg_reload_conf();")
             }
             Reason::NotHeld { worker, datacenter } => Message::new(
                 Code::ERRCODE_UNDEFINED_OBJECT,
-                "no server of the fleet holds this number",
+                "no server of the fleet holds this worker ID",
             )
             .detail(format!("It is worker {worker} of datacenter {datacenter}."))
-            .hint("See which numbers are held: SELECT * FROM id_gen_fleet();"),
+            .hint("See which worker IDs are held: SELECT * FROM id_gen_fleet_members();"),
             Reason::ShardUnknown { shard, datacenter } => Message::new(
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 "no server of the fleet ever had this shard",
@@ -529,25 +531,25 @@ impl Reason {
                 "a server renews its grant of this worker ID",
             )
             .detail(format!("The registry's value of worker {worker} of datacenter {datacenter} changed meanwhile."))
-            .hint("Stop that server, then run the statement again on another server of the fleet. Which server it is: SELECT * FROM id_gen_fleet();"),
+            .hint("Stop that server, then run the statement again on another server of the fleet. Which server it is: SELECT * FROM id_gen_fleet_members();"),
             Reason::ClockBehind { behind_ms } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "this server's clock is behind the time that it trusts",
             )
             .detail(format!("It is {behind_ms} ms behind, because it was set back. IDs of the time in between may be in use."))
-            .hint("Run the statement on a server of the fleet whose clock was not set back. If this server's clock is correct now, a superuser can accept it: SELECT id_gen_accept_clock();"),
+            .hint("Run the statement on a server of the fleet whose clock was not set back. If this server's clock is correct now, a superuser can accept it: SELECT id_gen_clock_accept();"),
             Reason::WitnessUnwritten(error) => Message::new(
                 error.sqlstate(),
                 format!("could not write the file \"id_gen.*\" of this server in \"/dev/shm\": {}", error.text()),
             )
-            .detail("It tells a restart how far IDs were made, and an older one is left that could not be removed.")
-            .hint("Let the server's user write to /dev/shm, or remove the file there that begins with \"id_gen.\" and is that user's."),
+            .detail("It records the last generated ID for a restart, and an older file could not be removed.")
+            .hint("Allow the server's operating-system user to write to /dev/shm, or remove that user's file \"id_gen.*\" there."),
             Reason::NumberUnwritten(error) => Message::new(
                 error.sqlstate(),
-                format!("could not keep this server's number in its fleet: {}", error.text()),
+                format!("could not store this server's worker ID: {}", error.text()),
             )
-            .detail("Without it a restart would take another number.")
-            .hint("Make room on the disk and let the server write to the directory \"id_gen\" of its data directory."),
+            .detail("Otherwise the server would acquire another worker ID after a restart.")
+            .hint("Free disk space and allow the server to write to the directory \"id_gen\" of its data directory."),
             Reason::InvalidLayoutSetting { text, error, last } => Message::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("invalid value for parameter \"id_gen.layout\": \"{text}\""),
@@ -589,10 +591,10 @@ impl Reason {
                 "the clock jumped forward",
             )
             .detail(format!(
-                "It gained {} ms on the monotonic clock, more than id_gen.max_jump ({max_jump_ms} ms); IDs of a wrong time could not be taken back.",
+                "The wall clock advanced {} ms more than the monotonic clock, which exceeds id_gen.max_clock_jump ({max_jump_ms} ms).",
                 by_ns / NS_PER_MS
             ))
-            .hint("Put the clock right; or, if it is right now, let a superuser run: SELECT id_gen_accept_clock();"),
+            .hint("Correct the clock. If the current time is correct, a superuser can accept it: SELECT id_gen_clock_accept();"),
             Reason::BeforeEpoch { layout, last } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "the clock shows a time before the layout's epoch",
@@ -601,16 +603,16 @@ impl Reason {
             .hint(hint::before_epoch(layout, last.as_ref())),
             Reason::Exhausted(layout) => Message::new(
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
-                "the layout has run out of snowflakes",
+                "the layout is exhausted",
             )
             .detail(format!("Its time field ended at {}.", format_ms(layout.runs_out_ms())))
             .hint(format!(
-                "If the clock is wrong, put it right. {}",
+                "If the clock is wrong, correct it. {}",
                 hint::successor(layout, layout.runs_out_ms())
             )),
             Reason::AllReserved(layout) => Message::new(
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
-                "the layout has run out of snowflakes",
+                "the layout is exhausted",
             )
             .detail(format!(
                 "All times up to its end, {}, are reserved, although the clock is not there yet.",
@@ -620,7 +622,7 @@ impl Reason {
             Reason::Startup(error, layout) => startup_message(error, layout),
             Reason::Damaged(damage) => {
                 Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{RESERVATION_FILE}\" is damaged"))
-                    .detail(format!("{} It says up to which time this server has handed out snowflakes.", sentence(damage)))
+                    .detail(format!("{} It records the time up to which this server has reserved snowflakes.", sentence(damage)))
                     .hint(match damage {
                         Damage::Version(_) => "Install the version of id_gen that wrote it, or a newer one, and restart the server.",
                         _ => hint::RESET,
@@ -630,26 +632,26 @@ impl Reason {
                 Code::ERRCODE_DATA_CORRUPTED,
                 format!("file \"{}\" is damaged", logged_page::PAGE_FILE),
             )
-            .detail("It says up to which time the primary had handed out snowflakes that this server was a standby of.")
-            .hint("Let a superuser start again above the clock, and above the newest ID in use: SELECT id_gen_reset_reservation(above => now());"),
+            .detail("It records the time up to which the former primary had reserved snowflakes.")
+            .hint("A superuser can reset the reservation, above the clock and the newest stored ID: SELECT id_gen_reservation_reset(above => now());"),
             Reason::Unreadable(error) => Message::new(
                 error.sqlstate(),
                 format!("could not read file \"{RESERVATION_FILE}\": {}", error.text()),
             )
-            .detail("It says up to which time this server has handed out snowflakes.")
-            .hint("Let the server's user read that file in the data directory; the next call tries again."),
+            .detail("It records the time up to which this server has reserved snowflakes.")
+            .hint("Allow the server's operating-system user to read that file in the data directory. The next call retries."),
             Reason::Unwritten(error) => Message::new(
                 error.sqlstate(),
                 format!("could not write file \"{RESERVATION_FILE}\": {}", error.text()),
             )
-            .detail("It has to say up to which time snowflakes may be handed out before they are.")
-            .hint("Make room, or let the server's user write to the directory \"id_gen\" in the data directory; the next call tries again."),
+            .detail("Snowflakes cannot be generated before their time is reserved in this file.")
+            .hint("Free disk space, or allow the server's operating-system user to write to directory \"id_gen\" in the data directory. The next call retries."),
             Reason::UpgradeUnwritten(error) => Message::new(
                 error.sqlstate(),
                 format!("could not write file \"{UPGRADE_FILE}\": {}", error.text()),
             )
-            .detail("It has to say when pg_upgrade filled this cluster, so that snowflakes go on above the old ones.")
-            .hint("Make room, or let the server's user write to the directory \"id_gen\" in the data directory, and run pg_upgrade again."),
+            .detail("It records the time of pg_upgrade, so that new snowflakes are above the old ones.")
+            .hint("Free disk space, or allow the server's operating-system user to write to directory \"id_gen\" in the data directory, and run pg_upgrade again."),
             Reason::TooManyPrepared => Message::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 "too many prepared transactions with snowflakes",
@@ -660,19 +662,19 @@ impl Reason {
                 Code::ERRCODE_INVALID_TRANSACTION_STATE,
                 "cannot generate snowflakes in a parallel worker",
             )
-            .detail("A parallel query calls it through a function that is marked PARALLEL SAFE, and the commit horizon could not tell when the rows are committed.")
-            .hint("Mark that function correctly: ALTER FUNCTION name PARALLEL RESTRICTED;"),
+            .detail("A parallel query calls it through a function that is marked PARALLEL SAFE, and the commit horizon cannot follow when its rows are committed.")
+            .hint("Declare the function parallel restricted: ALTER FUNCTION name PARALLEL RESTRICTED;"),
             Reason::HorizonInParallel => Message::new(
                 Code::ERRCODE_INVALID_TRANSACTION_STATE,
                 "cannot read the commit horizon during a parallel operation",
             )
             .detail("A query with parallel workers calls it through a function that is marked PARALLEL SAFE or PARALLEL RESTRICTED.")
-            .hint("Mark that function as what it is: ALTER FUNCTION name PARALLEL UNSAFE;"),
+            .hint("Declare the function parallel unsafe: ALTER FUNCTION name PARALLEL UNSAFE;"),
             Reason::NoRowTrigger(function) => Message::new(
                 Code::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
                 format!("{function} must be called by a trigger for each row that is inserted or updated"),
             )
-            .hint(format!("Type for example: {}", hint::row_trigger(function))),
+            .hint(format!("For example: {}", hint::row_trigger(function))),
             Reason::NoIdColumn { function, column } => Message::new(
                 Code::ERRCODE_UNDEFINED_COLUMN,
                 format!("the table has no column \"{column}\" of type bigint"),
@@ -689,21 +691,21 @@ impl Reason {
             .hint(hint::observed_ahead(*id, *ahead_ms)),
             Reason::ObservedBeyondGrant { id, until_ms } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("snowflake {id} is above all that this server's grant of its number allows"),
+                format!("snowflake {id} is beyond this server's grant"),
             )
             .detail(format!("The grant reaches to {}, and is renewed every few seconds while the fleet's registry answers.", format_ms(*until_ms)))
-            .hint("Call again in some seconds. How far it is: SELECT * FROM id_gen_status();"),
+            .hint("Call again in a few seconds. To see the current state: SELECT * FROM id_gen_status();"),
             Reason::NullId => Message::new(
                 Code::ERRCODE_NULL_VALUE_NOT_ALLOWED,
-                "the snowflake to observe must not be null",
+                "id must not be null",
             )
-            .hint("Leave out the rows that have none, as in: SELECT snowflake_observe(id) FROM message WHERE id IS NOT NULL;"),
+            .hint("Leave out rows without an ID, as in: SELECT snowflake_advance(id) FROM message WHERE id IS NOT NULL;"),
             Reason::BelowHorizon { id, floor } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("snowflake {id} is below the commit horizon"),
             )
-            .detail(format!("Readers may have read up to {floor}, and would miss this row."))
-            .hint("Make the ID in the transaction that stores it: SELECT snowflake_next();"),
+            .detail(format!("Readers may already have read up to {floor} and would miss this row."))
+            .hint("Generate the ID in the transaction that stores it: SELECT snowflake_next();"),
             Reason::Range(error, layout) => range_message(error, layout),
             Reason::OtherLayout(error, layout) => {
                 let hint = "Pass an ID of this server's layout. Which other layouts there are: SELECT name, layout FROM snowflake_layouts();";
@@ -723,6 +725,12 @@ impl Reason {
                 uuid7::LAST_MS
             ))
             .hint("Use a timestamp or an interval within that range."),
+            Reason::Uuid6Instant => Message::new(
+                Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
+                "timestamp is out of range for UUID version 6",
+            )
+            .detail("UUIDs of version 6 have timestamps from 1582-10-15T00:00:00Z to the year 5236.")
+            .hint("Use a timestamp within that range."),
             Reason::BadCount(count) => Message::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 "count must be greater than zero",
@@ -766,16 +774,16 @@ impl Reason {
             .hint("Call it in FROM, as in: SELECT * FROM snowflake_layouts();"),
             Reason::NoSlot => Message::new(
                 Code::ERRCODE_INTERNAL_ERROR,
-                "this process has no place in the shared memory of id_gen",
+                "this process has no slot in id_gen's shared memory",
             )
-            .detail("There is one for each session and background worker that the server had room for when that memory was set up.")
+            .detail("There is one for each session and background worker that the server allowed when the shared memory was created.")
             .hint("Run the statement in a client's session."),
             Reason::NoNumbers { column, type_name } => Message::new(
                 Code::ERRCODE_DATATYPE_MISMATCH,
                 format!("column {column} holds no snowflakes"),
             )
             .detail(format!("Its type is {type_name}; snowflakes are bigint."))
-            .hint("Name a column of snowflakes, as in: SELECT * FROM id_gen_check('customer', 'id');"),
+            .hint("Use a column of snowflakes, as in: SELECT * FROM id_gen_check('customer', 'id');"),
             Reason::NoIds { column, type_name } => Message::new(
                 Code::ERRCODE_DATATYPE_MISMATCH,
                 format!("column {column} holds no IDs"),
@@ -801,7 +809,7 @@ impl Reason {
                 format!("table {table} would be read twice"),
             )
             .detail("A table is read with its partitions and all that inherit from it, so each of its rows would be a duplicate.")
-            .hint("Name each table once, and no partition beside its table."),
+            .hint("Name each table only once, and no partition in addition to its table."),
             Reason::Shard(refusal) => refusal.message(),
             Reason::Convert(refusal) => refusal.message(),
             Reason::OfKind(message) => message.clone(),
@@ -814,7 +822,7 @@ impl Reason {
                 Code::ERRCODE_INTERNAL_ERROR,
                 format!("could not get random bits from the operating system: {error}"),
             )
-            .hint("Let the server's processes call getrandom(2); the next call tries again."),
+            .hint("Allow the server's processes to call getrandom(2). The next call retries."),
         }
     }
 }
@@ -892,7 +900,7 @@ fn startup_message(error: &StartupError, layout: &Layout) -> Message {
         .detail(format!(
             "This server has issued IDs up to {highest_old} with layout \"{old}\"; the next one with layout \"{layout}\" would be {lowest_new}."
         ))
-        .hint(format!("Set it back, and restart the server: ALTER SYSTEM SET id_gen.layout = '{old}'; or, if that may happen, let a superuser run: SELECT id_gen_accept_layout();")),
+        .hint(format!("Set it back, and restart the server: ALTER SYSTEM SET id_gen.layout = '{old}'; or, if duplicates are acceptable, a superuser can run: SELECT id_gen_layout_accept();")),
     }
 }
 
@@ -904,7 +912,7 @@ fn copy_of_unknown(found: String, layout: &Layout) -> Message {
     )
     .detail(format!("{found} If both servers have the same worker ID, they generate the same snowflakes."))
     .hint(format!(
-        "If the original or another copy may be used again, {} Once no other server has this worker ID, a superuser can confirm that: SELECT id_gen_accept_copy(is_only_one => true);",
+        "If the original or another copy may be used again, {} Once no other server has this worker ID, a superuser can confirm that: SELECT id_gen_copy_accept(is_only_one => true);",
         hint::assign_worker_id(layout.max_number(Field::Worker), hint::UNUSED)
     ))
 }

@@ -19,8 +19,6 @@ use crate::os::test_stream;
 pub enum ShardRefusal {
     /// The number of the shard is NULL.
     Null,
-    /// What the shard is to go above is NULL.
-    NullAbove(i32),
     /// This server does not have it.
     NotHere {
         /// The shard.
@@ -94,13 +92,13 @@ pub enum ShardRefusal {
 }
 
 /// Where the last change is in memory alone.
-pub const UNWRITTEN: &str = "The disk may say otherwise than the running server which shards this server has; after a restart, it goes by the disk.";
+pub const UNWRITTEN: &str = "The shard list on disk may differ from the one in memory. After a restart, the list on disk is used.";
 
 /// What happens then.
 pub const TRIES_AGAIN: &str = "the server tries again by itself.";
 
 /// Where the file can't be written.
-pub const MAKE_ROOM: &str = "Make room on the disk and let the server write to the directory \"id_gen\" of its data directory";
+pub const MAKE_ROOM: &str = "Free disk space and allow the server to write to the directory \"id_gen\" of its data directory";
 
 /// A change of the file.
 #[derive(Clone, Copy, Debug)]
@@ -141,7 +139,7 @@ fn name(number: Number) -> String {
     }
 }
 
-const WHICH_SERVERS_HAD: &str = "which servers ever had: SELECT * FROM id_gen_fleet();";
+const WHICH_SERVERS_HAD: &str = "which servers ever had: SELECT * FROM id_gen_fleet_members();";
 
 /// What is said where a shard was taken above an ID of another number.
 pub fn above_is_of_another(shard: i32, other: Number) -> Message {
@@ -174,36 +172,31 @@ impl ShardRefusal {
         match self {
             ShardRefusal::Null => {
                 Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "shard must not be null")
-                    .detail("The shard is the worker number in the ID.")
+                    .detail("The shard is the worker ID in the snowflake.")
                     .hint("Pass the shard's number, as in: SELECT snowflake_next(7);")
-            }
-            ShardRefusal::NullAbove(shard) => {
-                Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "above must not be null")
-                    .detail("It is the ID that the server returned that gave the shard back.")
-                    .hint(format!("Pass that ID; or, if it is lost and no server has the shard, go above all that may have been made: {}", recovery_line(shard.cast_unsigned())))
             }
             ShardRefusal::NotHere { number, in_fleet } => {
                 let shard = number.worker;
                 let hint = if *in_fleet {
-                    format!("Connect to the server that has it; or let a superuser take it here, which the registry refuses while another server has it: SELECT id_gen_shard_take({shard});")
+                    format!("Connect to the server that has it, or have a superuser take it here; the registry rejects this while another server has it: SELECT id_gen_shard_take({shard});")
                 } else {
-                    format!("Connect to the server that has it; or let a superuser take it here. {}", capitalized(&above_line(shard)))
+                    format!("Connect to the server that has it, or have a superuser take it here. {}", capitalized(&above_line(shard)))
                 };
                 Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("this server does not have {}", name(*number)))
-                    .detail("One server at a time makes the IDs of a shard. Which this one has: SELECT * FROM id_gen_shards;")
+                    .detail("Only one server at a time generates the IDs of a shard. To see the shards of this server: SELECT * FROM id_gen_stat_shards;")
                     .hint(hint)
             }
             ShardRefusal::NothingToRelease(number) => {
                 Message::new(Code::ERRCODE_UNDEFINED_OBJECT, format!("this server does not have {}", name(*number)))
-                    .detail("Neither its memory nor its disk says so, nor has it made an ID of it since it started.")
-                    .hint("See which it has: SELECT * FROM id_gen_shards;")
+                    .detail("The shard is neither in its memory nor on its disk, and the server has generated no ID of it since it started.")
+                    .hint("To see the shards of this server: SELECT * FROM id_gen_stat_shards;")
             }
             ShardRefusal::IsOwnNumber { number, max } => {
                 let hint = match max {
                     Some(max) => format!("Choose another number for the shard; or, before you call again, {}", hint::assign_worker_id(*max, hint::UNUSED_BY_SHARDS)),
                     None => format!("Choose another number for the shard; in a fleet, {WHICH_SERVERS_HAD}"),
                 };
-                Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("worker number {} is this server's own", number.worker))
+                Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("worker ID {} is this server's own", number.worker))
                     .detail("IDs of the shard would be those that snowflake_next() makes.")
                     .hint(hint)
             }
@@ -213,18 +206,18 @@ impl ShardRefusal {
                     Some(max) => format!("To keep the shard, {} Or g{release}", hint::assign_worker_id(*max, hint::UNUSED_BY_SHARDS)),
                     None => format!("G{release}"),
                 };
-                Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("this server's number {} is a shard that it has", number.worker))
+                Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("this server's worker ID {} is one of its shards", number.worker))
                     .detail("IDs of the server would be those of the shard.")
                     .hint(hint)
             }
             ShardRefusal::OwnNumberUnsure(worker) => Message::new(
                 Code::ERRCODE_DATA_CORRUPTED,
-                format!("this server's number {worker} may be a shard that it has"),
+                format!("this server's worker ID {worker} may be one of its shards"),
             )
-            .detail(format!("The file \"{SHARD_FILE}\" can't be used, and when it last could, the server had another number of its own."))
-            .hint("Put the file or the number right; or let a superuser forget all shards, to take each again above all that it made: SELECT id_gen_shards_reset();"),
+            .detail(format!("The file \"{SHARD_FILE}\" cannot be used; when it was last used, the server had another worker ID."))
+            .hint("Correct the file or the worker ID; or have a superuser forget all shards and take each again, above its last ID: SELECT id_gen_shard_reset_all();"),
             ShardRefusal::MayBeGranted { number, granted, own, max } => {
-                let what = if *granted { "a server of the fleet has or had it as its own" } else { "id_gen.worker_ids lets the registry grant it to a server" };
+                let what = if *granted { "a server of the fleet has or had it as its own" } else { "id_gen.worker_id_range lets the registry grant it to a server" };
                 let hint = if *granted {
                     format!("Choose another number for the shard; {WHICH_SERVERS_HAD}")
                 } else {
@@ -234,7 +227,7 @@ impl ShardRefusal {
                         worker if is_below => (0, worker.saturating_sub(1)),
                         worker => (worker + 1, *max),
                     };
-                    format!("Leave servers other numbers than shards, on every server of the fleet, of which one that has another number loses it, such as these: ALTER SYSTEM SET id_gen.worker_ids = '{first}-{last}'; SELECT pg_reload_conf();")
+                    format!("On every server of the fleet, set a range of worker IDs without shards; a server outside of it loses its worker ID. For example: ALTER SYSTEM SET id_gen.worker_id_range = '{first}-{last}'; SELECT pg_reload_conf();")
                 };
                 Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("{} is a number for servers", name(*number)))
                     .detail(format!("In this fleet {what}."))
@@ -251,17 +244,17 @@ impl ShardRefusal {
                 "\"above\" is too far ahead of the clock",
             )
             .detail(format!("It is an ID of {}; at most, it may be one of {}: id_gen.max_lead and 10 s after the clock.", format_ms(*above_ms), format_ms(*limit_ms)))
-            .hint(format!("Put the clock right, or pass the ID that id_gen_shard_release({shard}) returned on the server that had the shard. If it is that ID, call again when the clock is as near to it.")),
+            .hint(format!("Correct the clock, or pass the ID that id_gen_shard_release({shard}) returned on the previous server of the shard. If it is that ID, call again later.")),
             ShardRefusal::Elsewhere(number, value) => {
                 let at = format!("the server at port {} of host {}", value.port, value.host);
                 let detail = if value.held {
-                    format!("{at} has it, with worker number {}.", value.worker)
+                    format!("{at} has it, with worker ID {}.", value.worker)
                 } else {
                     format!("{at} gave it back; its IDs lie before {}.", format_ms(value.above_ms))
                 };
                 let worker = number.worker;
                 let hint = if value.held {
-                    format!("Give it back there: SELECT id_gen_shard_release({worker}); or if that server is gone, call again when the grant of its number has ended, as this shows: SELECT * FROM id_gen_fleet();")
+                    format!("Give it back there: SELECT id_gen_shard_release({worker}); or if that server is gone, call again when the grant of its number has ended, as this shows: SELECT * FROM id_gen_fleet_members();")
                 } else {
                     format!("Take it here: SELECT id_gen_shard_take({worker});")
                 };
@@ -274,31 +267,31 @@ impl ShardRefusal {
                 format!("the fleet's registry does not know {}", name(*number)),
             )
             .detail("This server took it in another fleet, or the registry was restored to a state before that; another server may have it.")
-            .hint(format!("If none has, take it anew, above all that may have been made: {}", recovery_line(number.worker))),
+            .hint(format!("If no server has it, take it again, above its last ID: {}", recovery_line(number.worker))),
             ShardRefusal::AboveNeeded(number) => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("this server does not know how far {} is", name(*number)),
+                format!("the last ID of {} is unknown to this server", name(*number)),
             )
-            .detail("Another server may have made IDs of it; outside of a fleet, only administrators know.")
+            .detail("Another server may have generated IDs of it; without a fleet, this server cannot find out.")
             .hint(capitalized(&above_line(number.worker))),
             ShardRefusal::NotHolding => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "the fleet's registry does not know this server as it is",
+                "this server's state in the registry has changed",
             )
             .detail("A server has its shards for as long as it holds its number, and the registry has not gone back in time.")
-            .hint("Call again in some seconds. How far it is: SELECT * FROM id_gen_status();"),
+            .hint("Call again in a few seconds. To see the current state: SELECT * FROM id_gen_status();"),
             ShardRefusal::Contended => Message::new(
                 Code::ERRCODE_OBJECT_IN_USE,
-                "others changed who has the shard at the same time",
+                "the shard was reassigned concurrently",
             )
             .hint("Call again."),
             ShardRefusal::OfFleet(number) => Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("{} is of another fleet", name(*number)))
                 .detail("It was taken in a fleet, and this server has no registry now. A member of the fleet may have taken it since.")
-                .hint(format!("Name the registry again; or, if no member has it, take it anew, above all that was made: {}", recovery_line(number.worker))),
+                .hint(format!("Set id_gen.registry again; or, if no member has the shard, take it again, above its last ID: {}", recovery_line(number.worker))),
             ShardRefusal::Unusable(damage) => {
                 let (what, hint) = match damage {
-                    Damage::Newer { .. } => ("is of a newer version of id_gen", "Install the version of id_gen that wrote it, or a newer one, and restart the server; or let a superuser forget all shards: SELECT id_gen_shards_reset();"),
-                    Damage::Damaged(_) => ("is damaged", "Restore the file and restart the server; or let a superuser forget all shards, and take each again above all that it made: SELECT id_gen_shards_reset();"),
+                    Damage::Newer { .. } => ("is of a newer version of id_gen", "Install the version of id_gen that wrote it, or a newer one, and restart the server; or have a superuser forget all shards: SELECT id_gen_shard_reset_all();"),
+                    Damage::Damaged(_) => ("is damaged", "Restore the file and restart the server; or have a superuser forget all shards, and take each again above its last ID: SELECT id_gen_shard_reset_all();"),
                 };
                 Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{SHARD_FILE}\" {what}"))
                     .detail(format!("{} It says which shards this server has.", sentence(damage)))
@@ -309,11 +302,11 @@ impl ShardRefusal {
                 format!("could not read file \"{SHARD_FILE}\": {}", error.text()),
             )
             .detail("It says which shards this server has.")
-            .hint("Let the server's user read and write the directory \"id_gen\" of the data directory; the next call tries again."),
+            .hint("Allow the server's operating-system user to read and write directory \"id_gen\" in the data directory. The next call retries."),
             ShardRefusal::Unwritten { change, error } => {
                 let (detail, hint) = match change {
                     Change::Taken(number) => (
-                        format!("This server has not taken {} and makes no IDs of it; after a restart it may have it, if the disk got to know.", name(*number)),
+                        format!("This server has not taken {} and generates no IDs of it; after a restart it may have the shard, if the change reached the disk.", name(*number)),
                         format!("then call again; or give the shard back for certain: SELECT id_gen_shard_release({});", number.worker),
                     ),
                     Change::Released(number) => (
@@ -321,7 +314,7 @@ impl ShardRefusal {
                         format!("then call again: SELECT id_gen_shard_release({});", number.worker),
                     ),
                     Change::GivenUp => (
-                        "It says that this server has shards which were declared before it joined its fleet; it is no member before they are given up.".to_owned(),
+                        "It lists shards that were declared before the server joined its fleet; the server becomes a member once they are released.".to_owned(),
                         format!("and wait: {TRIES_AGAIN}"),
                     ),
                     Change::Again => (UNWRITTEN.to_owned(), format!("and wait: {TRIES_AGAIN}")),

@@ -67,7 +67,7 @@ pub fn refused_start(text: &str, problem: &str) -> Message {
         format!("invalid value for parameter \"id_gen.test_start\": \"{text}\""),
     )
     .detail(problem)
-    .hint("Type for example: ALTER SYSTEM SET id_gen.test_start = '2024-06-01 00:00:00+00';")
+    .hint("For example: ALTER SYSTEM SET id_gen.test_start = '2024-06-01 00:00:00+00';")
 }
 
 impl Trouble {
@@ -100,30 +100,30 @@ impl Trouble {
             .hint(for_real()),
             Trouble::Present { now_ms } => Message::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-                "the clock for tests has come to the present",
+                "the test clock has reached the current time",
             )
-            .detail(format!("It shows {}; from there on a real server makes IDs.", format_ms(*now_ms)))
+            .detail(format!("It shows {}; from that time on, only servers that are not in test mode generate IDs.", format_ms(*now_ms)))
             .hint("Begin earlier, in a new data directory by initdb: ALTER SYSTEM SET id_gen.test_start = '2024-06-01 00:00:00+00';"),
             Trouble::ForTests { until_ms } => {
                 Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "this data directory is that of a server for tests")
                     .detail(format!("Its IDs of times up to {} are the same in each run, and so could be elsewhere.", format_ms(*until_ms)))
-                    .hint("Load a dump into a new data directory by initdb; or go on with tests; or let a superuser end them for good, for IDs that begin at the clock, above those: SELECT id_gen_end_tests();")
+                    .hint("Load a dump into a new data directory; or continue with tests; or have a superuser end test mode permanently, so that IDs start at the clock, above those of the tests: SELECT id_gen_test_mode_end();")
             }
             Trouble::IsForTests => Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "this server is for tests")
                 .detail("The setting id_gen.test_start was not empty when it was started.")
                 .hint(format!("Unset it, {ON_COMMAND_LINE}, and restart the server; then call again: {UNSET}")),
             Trouble::Unreadable(error) => Message::new(
                 error.sqlstate(),
-                format!("could not tell whether the data directory is for tests: {}", error.text()),
+                format!("could not determine whether the data directory is in test mode: {}", error.text()),
             )
             .detail(format!("The file \"{MARK_FILE}\" says so."))
-            .hint("Let the server's user read its data directory; the next call tries again."),
+            .hint("Allow the server's operating-system user to read the data directory. The next call retries."),
             Trouble::Unwritten(error) => Message::new(
                 error.sqlstate(),
                 format!("could not write file \"{MARK_FILE}\": {}", error.text()),
             )
             .detail("It has to say that the data directory is for tests before IDs are made there.")
-            .hint("Make room, or let the server's user write to the directory \"id_gen\" in the data directory; the next call tries again."),
+            .hint("Free disk space, or allow the server's operating-system user to write to directory \"id_gen\" in the data directory. The next call retries."),
             Trouble::Damaged => {
                 Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{MARK_FILE}\" is damaged"))
                     .detail("It says that the data directory is for tests, and up to which time.")

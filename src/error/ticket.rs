@@ -44,12 +44,12 @@ pub fn counts_down(name: &str, definition: &Definition) -> Message {
         Message::new(Code::ERRCODE_FEATURE_NOT_SUPPORTED, format!("sequence {name} counts down"))
             .detail(format!("Its increment is {}; tickets count up.", steps.step));
     if steps.max >= largest_of_type(definition) {
-        return fact.hint("It may have handed out any number. Create another sequence, as in: CREATE SEQUENCE invoice;");
+        return fact.hint("It may have returned any number. Create another sequence, as in: CREATE SEQUENCE invoice;");
     }
     // Above all that it may have handed out on its way down.
     let first = steps.max.saturating_add(1).max(1);
     fact.hint(format!(
-        "Let it count up, above what it has handed out: ALTER SEQUENCE {name} INCREMENT BY 1 NO MINVALUE NO MAXVALUE START WITH {first} RESTART WITH {first};"
+        "Make it ascending, above the numbers that it has returned: ALTER SEQUENCE {name} INCREMENT BY 1 NO MINVALUE NO MAXVALUE START WITH {first} RESTART WITH {first};"
     ))
 }
 
@@ -58,7 +58,7 @@ pub fn cycles(name: &str) -> Message {
     let name = in_error(name);
     Message::new(Code::ERRCODE_FEATURE_NOT_SUPPORTED, format!("sequence {name} cycles"))
         .detail("After its end it begins again, and numbers would repeat; tickets never do.")
-        .hint(format!("Let it end: ALTER SEQUENCE {name} NO CYCLE;"))
+        .hint(format!("Make it end: ALTER SEQUENCE {name} NO CYCLE;"))
 }
 
 /// A role that may not do so.
@@ -68,7 +68,7 @@ pub fn denied(name: &str, role: &str) -> Message {
         Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
         format!("permission denied for sequence {name}"),
     )
-    .hint(format!("Let its owner run: GRANT USAGE ON SEQUENCE {name} TO {role};"))
+    .hint(format!("Its owner can run: GRANT USAGE ON SEQUENCE {name} TO {role};"))
 }
 
 /// A transaction that changes nothing.
@@ -95,7 +95,7 @@ pub fn parallel(function: &str) -> Message {
     .detail(
         "A query with parallel workers calls it through a function that is not marked PARALLEL UNSAFE.",
     )
-    .hint("Mark that function as what it is: ALTER FUNCTION name PARALLEL UNSAFE;")
+    .hint("Declare the function parallel unsafe: ALTER FUNCTION name PARALLEL UNSAFE;")
 }
 
 /// A sequence that is used up.
@@ -118,11 +118,11 @@ pub fn longer(name: &str, definition: &Definition) -> String {
     let largest = definition.steps.max;
     if largest < largest_of_type(definition) {
         format!(
-            "If its columns and readers have room for more, let it go on: ALTER SEQUENCE {name} NO MAXVALUE;"
+            "If its columns and readers have room for more, extend it: ALTER SEQUENCE {name} NO MAXVALUE;"
         )
     } else if largest < i64::MAX {
         format!(
-            "Give its columns the type bigint, then let it go on, to the largest number that JavaScript keeps exactly: ALTER SEQUENCE {name} AS bigint MAXVALUE {LARGEST_EXACT};"
+            "Change its columns to bigint, then extend it, up to the largest number that JavaScript keeps exactly: ALTER SEQUENCE {name} AS bigint MAXVALUE {LARGEST_EXACT};"
         )
     } else {
         "No bigint is larger. Plan a new key for the tables.".to_owned()
@@ -141,7 +141,7 @@ fn largest_of_type(definition: &Definition) -> i64 {
 pub fn damaged(name: &str, what: &str) -> Message {
     let name = in_error(name);
     Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("sequence {name} is damaged"))
-        .detail(format!("Its page can't be relied on: {what}."))
+        .detail(format!("Its page is not reliable: {what}."))
         .hint(format!(
             "Restore the server from a backup; or drop and create the sequence, and set it above the largest number in use: SELECT setval('{}', 1000);",
             quotes(&name)
@@ -168,7 +168,7 @@ pub fn null_sequence() -> Message {
 pub fn not_owner(name: &str) -> Message {
     let name = in_error(name);
     Message::new(Code::ERRCODE_INSUFFICIENT_PRIVILEGE, format!("must be owner of sequence {name}"))
-        .hint("Let its owner, or a superuser, share it.")
+        .hint("Its owner or a superuser can share it.")
 }
 
 /// Why the registry gives no range.
@@ -210,7 +210,7 @@ fn not_shared(name: &str, key: &str) -> Message {
     )
     .detail(format!("Its registry has no ticket \"{key}\", so nobody knows which numbers other servers have used."))
     .hint(format!(
-        "Let a superuser share it, on the server with the largest number in use: SELECT ticket_share('{}');",
+        "A superuser can share it, on the server with the largest number in use: SELECT ticket_share('{}');",
         quotes(&name)
     ))
 }
@@ -222,7 +222,7 @@ pub fn damaged_in_registry(name: &str, key: &str, last_value: i64) -> Message {
         Code::ERRCODE_DATA_CORRUPTED,
         format!("the fleet's ticket of sequence {name} is damaged"),
     )
-    .detail(format!("The registry's value of \"{key}\" is none of id_gen's. The last number here is {last_value}."))
+    .detail(format!("The registry's value of \"{key}\" was not written by id_gen. The last number here is {last_value}."))
     .hint(set_above(&name, last_value))
 }
 
@@ -251,7 +251,7 @@ pub fn of_fleet(name: &str, last_value: i64) -> Message {
         "This server names no registry now. It was given numbers up to {last_value}; other servers of the fleet may have used larger ones."
     ))
     .hint(format!(
-        "Name the registry again; or go on without it on one server alone, with the largest number that any server of the fleet has used in place of {last_value}: SELECT setval('{typed}', {last_value});"
+        "Set id_gen.registry again; or continue without it on only one server, with the largest number that any server of the fleet has used in place of {last_value}: SELECT setval('{typed}', {last_value});"
     ))
 }
 
@@ -259,7 +259,7 @@ pub fn of_fleet(name: &str, last_value: i64) -> Message {
 fn set_above(name: &str, last_value: i64) -> String {
     let typed = quotes(name);
     format!(
-        "On every server of the fleet: SELECT greatest(s.last_value, t.last_held) FROM {name} s LEFT JOIN id_gen_stat_tickets t ON t.datname = current_database() AND t.relid = '{typed}'::regclass; and let a superuser run on one of them, with the largest of all in place of {last_value}: SELECT ticket_share('{typed}', above => {last_value});"
+        "On every server of the fleet: SELECT greatest(s.last_value, t.last_prefetched) FROM {name} s LEFT JOIN id_gen_stat_tickets t ON t.datname = current_database() AND t.relid = '{typed}'::regclass; and as a superuser on one of them, with the largest of all in place of {last_value}: SELECT ticket_share('{typed}', above => {last_value});"
     )
 }
 
@@ -268,7 +268,7 @@ pub fn set_again(name: &str) -> Message {
     let name = in_error(name);
     Message::new(
         Code::ERRCODE_SUCCESSFUL_COMPLETION,
-        format!("other servers go on with the ranges of sequence {name} that they hold"),
+        format!("other servers continue with their prefetched ranges of sequence {name}"),
     )
     .detail("They drop them when they take the next one.")
     .hint("Nothing is to be done: the registry gave those numbers to no other server.")

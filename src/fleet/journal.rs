@@ -76,7 +76,7 @@ impl Journal {
                 counts.restorations += 1;
                 log(
                     PgLogLevel::WARNING,
-                    "the fleet's registry has gone back in time: this server tells the others, and acquires its number anew".to_owned(),
+                    "the fleet's registry was restored to an older state: this server reports it, and acquires its worker ID again".to_owned(),
                 );
             }
             Event::NoFreeNumber => {
@@ -114,7 +114,7 @@ impl Journal {
             log(
                 PgLogLevel::WARNING,
                 format!(
-                    "the fleet's registry has values that are not valid, of {}: no server gets these numbers; put back what was there: SELECT * FROM id_gen_fleet();",
+                    "the fleet's registry has values that are not valid, of {}: no server gets these numbers; put back what was there: SELECT * FROM id_gen_fleet_members();",
                     names.join(", ")
                 ),
             );
@@ -184,7 +184,7 @@ impl Journal {
             log(
                 PgLogLevel::WARNING,
                 format!(
-                    "shard {shard} is given up, of which no other member of this server's fleet knows; take it above what it made here: SELECT id_gen_shard_take({shard}, above => {last_id});"
+                    "shard {shard} is released, and no other member of this server's fleet has it; take it again above its last ID here: SELECT id_gen_shard_take({shard}, above => {last_id});"
                 ),
             );
         }
@@ -259,8 +259,8 @@ fn log(level: PgLogLevel, line: String) {
 
 fn name(Number { datacenter, worker }: Number) -> String {
     match datacenter {
-        0 => format!("worker number {worker}"),
-        _ => format!("worker number {worker} of datacenter {datacenter}"),
+        0 => format!("worker ID {worker}"),
+        _ => format!("worker ID {worker} of datacenter {datacenter}"),
     }
 }
 

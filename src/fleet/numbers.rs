@@ -9,7 +9,7 @@ use id_gen_core::layout::{Field, Layout};
 
 use crate::pg::server;
 
-/// The numbers that the settings allow: the one that is typed, or those of `id_gen.worker_ids`, or all that the layout
+/// The numbers that the settings allow: the one that is typed, or those of `id_gen.worker_id_range`, or all that the layout
 /// has.
 ///
 /// # Errors
@@ -31,7 +31,7 @@ pub fn allowed(layout: &Layout, typed: &Identity, worker_ids: &str) -> Result<Nu
             let number = |text: &str| text.trim().parse::<u32>().ok();
             let range = number(range.0).zip(number(range.1)).filter(|(first, last)| first <= last);
             range.ok_or_else(|| {
-                format!("id_gen.worker_ids is \"{text}\", which is no range such as 0-511")
+                format!("id_gen.worker_id_range is \"{text}\", which is not a range such as 0-511")
             })?
         }
     };

@@ -1,7 +1,7 @@
 //! The slow path: take the lock, claim positions, and if that is denied, do what it takes and try
 //! again.
 //!
-//! Where no session may hold IDs (`id_gen.max_block = 1`), a claim of one ID also opens the block that sessions
+//! Where no session may hold IDs (`id_gen.max_block_size = 1`), a claim of one ID also opens the block that sessions
 //! share for the rest of the tick ([`id_gen_core::shared_block`]).
 //!
 //! **Locking.** Nothing logs, sleeps or writes while the lock is held: [`claim_locked`] only computes,

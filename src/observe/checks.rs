@@ -209,7 +209,7 @@ fn privileges(may_read: bool, role: &str) -> CheckResult {
     }
     Warning(
         format!("role {role} may not read this server's statistics, so most checks are left out"),
-        format!("Let a superuser run: GRANT pg_monitor TO {role};"),
+        format!("A superuser can run: GRANT pg_monitor TO {role};"),
     )
 }
 
@@ -267,7 +267,7 @@ fn for_tests(shared: &SharedState) -> CheckResult {
                 format_ms(unix_ms(clock::wall_ns()))
             ),
             format!(
-                "Keep its data apart from that of other servers. For real IDs make a new data directory; or unset id_gen.test_start, {ON_COMMAND_LINE}, restart, and call id_gen_end_tests(): {UNSET}"
+                "Keep its data apart from that of other servers. For real IDs make a new data directory; or unset id_gen.test_start, {ON_COMMAND_LINE}, restart, and call id_gen_test_mode_end(): {UNSET}"
             ),
         ),
     }
@@ -336,7 +336,7 @@ fn shards(on: &CheckedServer) -> CheckResult {
     }
     if file == FileState::Unread && !server::is_in_recovery() {
         return Fine(
-            "not looked for yet: this server has made no ID since it was started".to_owned(),
+            "not checked yet: this server has generated no ID since it started".to_owned(),
         );
     }
     if server::is_in_recovery() {
@@ -405,8 +405,8 @@ fn shards(on: &CheckedServer) -> CheckResult {
         }
     }
     Fine(match owned().count() {
-        1 => "this server makes the IDs of one shard".to_owned(),
-        count => format!("this server makes the IDs of {count} shards"),
+        1 => "this server generates the IDs of one shard".to_owned(),
+        count => format!("this server generates the IDs of {count} shards"),
     })
 }
 
@@ -427,7 +427,9 @@ fn worker_id(on: &CheckedServer) -> Result<CheckResult, Error> {
     }
     Ok(match catalog::replication()? {
         Some(others) if worker == 0 && datacenter == 0 => Warning(
-            format!("worker 0, which a careless copy also has; this server has {others}"),
+            format!(
+                "worker ID 0, which is easily assigned to a second server by mistake; this server has {others}"
+            ),
             format!("Before another server generates with it, {}", on.assign_another_worker_id()),
         ),
         _ => Fine(format!("worker {worker}, datacenter {datacenter}")),
@@ -440,7 +442,8 @@ fn fleet(on: &CheckedServer) -> CheckResult {
     }
     if !on.shared.registrar.is_running() {
         return Wrong(
-            "the registrar, a background worker, does not run: nobody renews the grant".to_owned(),
+            "the registrar background worker is not running; the grant is not being renewed"
+                .to_owned(),
             hint::more_worker_processes(),
         );
     }
@@ -505,7 +508,7 @@ fn ordered_uuids(on: &CheckedServer) -> CheckResult {
     }
     Warning(
         format!("uuidv7_ordered() is {lead_ms} ms ahead of the clock, which was set back"),
-        "If the clock is right now, let UUIDs begin again at it, below those made meanwhile: SELECT id_gen_accept_clock();".to_owned(),
+        "If the clock is right now, let UUIDs begin again at it, below those made meanwhile: SELECT id_gen_clock_accept();".to_owned(),
     )
 }
 
@@ -537,7 +540,7 @@ fn clock_synchronized() -> CheckResult {
         Some(true) => Fine("the kernel's clock is kept right by a time service".to_owned()),
         None => Fine("the kernel does not report it".to_owned()),
         Some(false) => Warning(
-            "no time service keeps the kernel's clock right".to_owned(),
+            "the system clock is not synchronized".to_owned(),
             "Run a time service that slews the clock, for example, as root: apt-get install chrony"
                 .to_owned(),
         ),
@@ -653,7 +656,7 @@ fn max_lead(on: &CheckedServer) -> CheckResult {
     }
     Warning(
         format!("id_gen.max_lead is 0, and {waits} claims had to wait for the clock"),
-        "Let them run ahead of it: ALTER SYSTEM SET id_gen.max_lead = '5s'; SELECT pg_reload_conf();".to_owned(),
+        "Allow them to be ahead of it: ALTER SYSTEM SET id_gen.max_lead = '5s'; SELECT pg_reload_conf();".to_owned(),
     )
 }
 
@@ -726,7 +729,7 @@ fn tickets() -> Result<CheckResult, Error> {
         let NarrowColumn { name, type_name, remedy } = column;
         ending.push((
             format!("{name} is {type_name}, and ends before its sequence does"),
-            format!("To be warned in time, let that end with it: {remedy}"),
+            format!("For a warning in time, end the sequence with the column: {remedy}"),
         ));
     }
     let join = |found: Vec<(String, String)>| {
@@ -774,7 +777,7 @@ fn newest_id(on: &CheckedServer, column: &Column, newest: i64) -> CheckResult {
     let own = (Some(parts.worker), parts.datacenter) == (identity.worker, identity.datacenter);
     if own && layout.position_of(id) >= frontier && parts.tick >= reached {
         return Wrong(
-            format!("{found}: this server will come to hand out the same"),
+            format!("{found}: this server will generate the same ID"),
             format!("Before it does, {}", on.assign_another_worker_id()),
         );
     }

@@ -140,7 +140,7 @@ fn define_number(
 pub fn define() {
     define_number(
         c"id_gen.worker_id",
-        c"Sets this server's number within IDs.",
+        c"Sets the worker ID of this server.",
         c"No two servers may have the same number and datacenter. -1 means unset: no snowflake is generated.",
         &WORKER_ID,
         UNSET,
@@ -172,9 +172,9 @@ pub fn define() {
         GucFlags::UNIT_MS,
     );
     define_int(
-        c"id_gen.max_jump",
+        c"id_gen.max_clock_jump",
         c"Sets the largest forward step of the clock that is trusted.",
-        c"After a larger one no snowflake is generated until the clock comes back or a superuser calls id_gen_accept_clock().",
+        c"After a larger one no snowflake is generated until the clock comes back or a superuser calls id_gen_clock_accept().",
         &MAX_JUMP,
         MIN_MAX_JUMP_MS..=i32::MAX,
         GucFlags::UNIT_MS,
@@ -188,7 +188,7 @@ pub fn define() {
         GucFlags::empty(),
     );
     define_int(
-        c"id_gen.max_block",
+        c"id_gen.max_block_size",
         c"Sets the largest number of snowflakes a session claims at a time.",
         c"Sessions that insert in bulk claim up to this many; 1 keeps IDs strictly increasing across the whole server.",
         &MAX_BLOCK,

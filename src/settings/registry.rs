@@ -27,9 +27,9 @@ static PASSWORD_FILE: TextSetting = TextSetting::new(Some(c""));
 pub struct RegistrySettings {
     /// `id_gen.registry`.
     pub registry: String,
-    /// `id_gen.fleet`.
+    /// `id_gen.fleet_name`.
     pub fleet: String,
-    /// `id_gen.worker_ids`.
+    /// `id_gen.worker_id_range`.
     pub worker_ids: String,
     /// `id_gen.registry_ca_file`.
     pub ca_file: Option<PathBuf>,
@@ -106,15 +106,15 @@ pub fn define() {
         closed,
     );
     define_text(
-        c"id_gen.fleet",
+        c"id_gen.fleet_name",
         c"Sets the name of the fleet that this server belongs to.",
         c"Servers whose IDs must never be alike are of one fleet. Letters, digits, \"_\", \"-\" and \".\", 63 at most.",
         &FLEET,
         open,
     );
     define_text(
-        c"id_gen.worker_ids",
-        c"Sets which worker numbers this server may get from its fleet.",
+        c"id_gen.worker_id_range",
+        c"Sets the worker IDs that this server may acquire from its fleet.",
         c"A range such as \"0-511\", for example one for each region. Empty: all that the layout has.",
         &WORKER_IDS,
         open,

@@ -75,7 +75,7 @@ pub fn define() {
         check_hook::define(
             c"id_gen.test_start",
             c"Makes this a server for tests, whose IDs begin at this time and are the same in each run.",
-            c"Empty means that IDs are made for real. A running server stays what it was started as, and a data directory is for one of both alone.",
+            c"Empty: not in test mode. The mode cannot change while the server runs, and a data directory has only one mode.",
             &TEST_START,
             Some(check_test_start),
         );

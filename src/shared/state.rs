@@ -458,7 +458,7 @@ impl SharedState {
                         "id_gen: this server is for tests: its IDs begin at {} and are the same in each run",
                         format_ms(start_ms.max(test_until_ms.unwrap_or(0)))
                     ),
-                    TestStart::Invalid => "id_gen: this server is for tests, but id_gen.test_start holds no time; it makes no IDs".to_owned(),
+                    TestStart::Invalid => "id_gen: this server is in test mode, but id_gen.test_start is not a time; it generates no IDs".to_owned(),
                 });
             }
         }

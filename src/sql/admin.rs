@@ -16,17 +16,17 @@ use crate::shared::SharedState;
 use crate::sql::function::sql_function;
 
 sql_function! {
-    /// `id_gen_accept_clock() → void`: the clock is right, although it jumped forward.
-    fn id_gen_accept_clock(call) {
+    /// `id_gen_clock_accept() → void`: the clock is right, although it jumped forward.
+    fn id_gen_clock_accept(call) {
         shared()?.accept_clock();
         Ok(call.void())
     }
 }
 
 sql_function! {
-    /// `id_gen_accept_layout() → void`: the new layout may be used, although its IDs may repeat or
+    /// `id_gen_layout_accept() → void`: the new layout may be used, although its IDs may repeat or
     /// go below those of the old one.
-    fn id_gen_accept_layout(call) {
+    fn id_gen_layout_accept(call) {
         if start(Decision::AcceptLayout)?.is_none() {
             notice!("this server generates already: nothing was changed");
         }
@@ -35,9 +35,9 @@ sql_function! {
 }
 
 sql_function! {
-    /// `id_gen_accept_copy(is_only_one boolean) → void`: this data directory is a copy, and neither its original nor
+    /// `id_gen_copy_accept(is_only_one boolean) → void`: this data directory is a copy, and neither its original nor
     /// another copy generates with its worker ID.
-    fn id_gen_accept_copy(call) {
+    fn id_gen_copy_accept(call) {
         if call.bool(0) != Some(true) {
             return Err(Reason::CopyNotConfirmed.into());
         }
@@ -50,9 +50,9 @@ sql_function! {
 }
 
 sql_function! {
-    /// `id_gen_reset_reservation(above timestamptz) → void`: start again above the clock and above
+    /// `id_gen_reservation_reset(above timestamptz) → void`: start again above the clock and above
     /// this time, whatever was reserved before.
-    fn id_gen_reset_reservation(call) {
+    fn id_gen_reservation_reset(call) {
         let above_ms = match call.int8(0) {
             Some(above) => timestamp::unix_ms(above).ok_or(Reason::Infinite)?,
             None => return Err(Reason::NullTime.into()),
@@ -67,15 +67,15 @@ sql_function! {
             shared()?.registrar.wake();
             warn_of_repeats(&layout, &started, call.function());
             warn_of_copy(&layout, &started, call.function());
-            announce_wait(&started, "If that time was mistyped, take it back: SELECT id_gen_reset_reservation(above => now());", call.function());
+            announce_wait(&started, "If that time was mistyped, take it back: SELECT id_gen_reservation_reset(above => now());", call.function());
         }
         Ok(call.void())
     }
 }
 
 sql_function! {
-    /// `id_gen_end_tests() → void`: the data directory was for tests, and its server makes IDs for real from now on.
-    fn id_gen_end_tests(call) {
+    /// `id_gen_test_mode_end() → void`: the data directory was for tests, and its server makes IDs for real from now on.
+    fn id_gen_test_mode_end(call) {
         if !test_server::end(shared()?)? {
             notice!("this data directory is not that of a server for tests: nothing was changed");
         }
@@ -106,7 +106,7 @@ fn warn_of_repeats(layout: &Layout, started: &Started, function: pg_sys::Oid) {
             format_ms(first_ms),
             format_ms(until_ms)
         ))
-        .hint(format!("Look for IDs from {first_id} on in your tables, and give such rows new ones before the clock gets there. Where a table tells other servers the commit horizon, lower it: UPDATE horizon SET id = (SELECT snowflake_safe_horizon());"));
+        .hint(format!("Look for IDs from {first_id} on in your tables, and give such rows new ones before the clock gets there. Where a table tells other servers the commit horizon, lower it: UPDATE horizon SET id = (SELECT snowflake_commit_horizon());"));
         report::tell(warning, PgLogLevel::WARNING, function);
     }
 }

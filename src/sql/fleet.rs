@@ -26,8 +26,8 @@ fn ms(ns: u64) -> Option<pg_sys::Datum> {
 }
 
 sql_function! {
-    /// `id_gen_fleet() → SETOF record`, a row for each number that was ever held.
-    fn id_gen_fleet(call) {
+    /// `id_gen_fleet_members() → SETOF record`, a row for each number that was ever held.
+    fn id_gen_fleet_members(call) {
         let (_, grants) = commands::list()?;
         let now_ms = unix_ms(clock::wall_ns());
         let membership = memory::attach().ok().map(|shared| shared.lock().membership);
@@ -62,8 +62,8 @@ sql_function! {
 }
 
 sql_function! {
-    /// `id_gen_fleet_create(waiting text, grant_length interval, renewal_interval interval,
-    /// clock_difference interval) → void`
+    /// `id_gen_fleet_create(waiting text, grant_duration interval, renewal_interval interval,
+    /// max_clock_skew interval) → void`
     fn id_gen_fleet_create(call) {
         settings::known::catch_up()?;
         let terms = terms(call)?;
@@ -97,9 +97,9 @@ fn terms(call: &Call) -> Result<Terms, Error> {
         }
     }
     let places = [
-        (1, "grant_length", &mut terms.ahead_ms),
+        (1, "grant_duration", &mut terms.ahead_ms),
         (2, "renewal_interval", &mut terms.renewal_ms),
-        (3, "clock_difference", &mut terms.clock_difference_ms),
+        (3, "max_clock_skew", &mut terms.clock_difference_ms),
     ];
     for (index, name, place) in places {
         let ms = call.interval_ms(index).ok_or_else(|| invalid(format!("{name} is null")))?;
@@ -179,10 +179,10 @@ fn number(worker: i32, datacenter: i32) -> Option<Number> {
 }
 
 sql_function! {
-    /// `id_gen_fleet_restored() → timestamptz`
-    fn id_gen_fleet_restored(_call) {
+    /// `id_gen_fleet_report_restore() → timestamptz`
+    fn id_gen_fleet_report_restore(_call) {
         let floor_ms = commands::restored()?;
-        notice!("numbers that servers acquire from now on make IDs from {} on", format_ms(floor_ms));
+        notice!("worker IDs that servers acquire from now on start at {}", format_ms(floor_ms));
         Ok(int8(timestamp::from_unix_ms(floor_ms)))
     }
 }

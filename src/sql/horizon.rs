@@ -12,8 +12,8 @@ use crate::shared::memory;
 use crate::sql::function::{for_new_id, sql_function};
 
 sql_function! {
-    /// `snowflake_safe_horizon() → bigint`, zero as long as none is known.
-    fn snowflake_safe_horizon(call) {
+    /// `snowflake_commit_horizon() → bigint`, zero as long as none is known.
+    fn snowflake_commit_horizon(call) {
         let kept: *mut Kept = call.kept().cast();
         // SAFETY: null, or what is put there below, which lives as long as the call site.
         let horizon = match unsafe { kept.as_ref() }.and_then(Kept::get) {
@@ -31,10 +31,10 @@ sql_function! {
 }
 
 sql_function! {
-    /// `snowflake_guard() → trigger`, for each row that is inserted or updated; its argument names the column, `id` without
+    /// `snowflake_guard_trigger() → trigger`, for each row that is inserted or updated; its argument names the column, `id` without
     /// one. An update that leaves the ID as it is commits no row that was not there before.
-    fn snowflake_guard(call) {
-        for_new_id(call, "snowflake_guard", horizon::admit)
+    fn snowflake_guard_trigger(call) {
+        for_new_id(call, "snowflake_guard_trigger", horizon::admit)
     }
 }
 

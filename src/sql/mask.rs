@@ -13,29 +13,29 @@ use crate::sql::function::sql_function;
 use crate::sql::id::Id;
 
 sql_function! {
-    /// `snowflake_mask(id bigint, domain text [, key_version integer]) → bigint`
-    fn snowflake_mask(call)
+    /// `id_mask(id bigint, domain text [, key_version integer]) → bigint`
+    fn id_mask_bigint(call)
     fast { permute_fast(call, u64::masked) }
     { permute(call, u64::masked) }
 }
 
 sql_function! {
-    /// `snowflake_unmask(masked bigint, domain text [, key_version integer]) → bigint`
-    fn snowflake_unmask(call)
+    /// `id_unmask(masked bigint, domain text [, key_version integer]) → bigint`
+    fn id_unmask_bigint(call)
     fast { permute_fast(call, u64::unmasked) }
     { permute(call, u64::unmasked) }
 }
 
 sql_function! {
-    /// `uuid_mask(id uuid, domain text [, key_version integer]) → uuid`
-    fn uuid_mask(call)
+    /// `id_mask(id uuid, domain text [, key_version integer]) → uuid`
+    fn id_mask_uuid(call)
     fast { permute_fast(call, u128::masked) }
     { permute(call, u128::masked) }
 }
 
 sql_function! {
-    /// `uuid_unmask(masked uuid, domain text [, key_version integer]) → uuid`
-    fn uuid_unmask(call)
+    /// `id_unmask(masked uuid, domain text [, key_version integer]) → uuid`
+    fn id_unmask_uuid(call)
     fast { permute_fast(call, u128::unmasked) }
     { permute(call, u128::unmasked) }
 }
@@ -55,15 +55,15 @@ sql_function! {
 }
 
 sql_function! {
-    /// `id_unmask_bigint(masked text, domain text) → bigint`
-    fn id_unmask_bigint(call)
+    /// `id_unmask_text_bigint(masked text, domain text) → bigint`
+    fn id_unmask_text_bigint(call)
     fast { unmask_text_fast::<u64>(call) }
     { unmask_text::<u64>(call) }
 }
 
 sql_function! {
-    /// `id_unmask_uuid(masked text, domain text) → uuid`
-    fn id_unmask_uuid(call)
+    /// `id_unmask_text_uuid(masked text, domain text) → uuid`
+    fn id_unmask_text_uuid(call)
     fast { unmask_text_fast::<u128>(call) }
     { unmask_text::<u128>(call) }
 }
@@ -208,7 +208,7 @@ fn by_version<R>(version: Option<i32>, body: impl FnOnce(&Key) -> R) -> Result<R
 fn bad_domain(fault: DomainFault) -> Message {
     Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid domain of masks")
         .detail(sentence(&fault))
-        .hint("Name one for each table, as in: SELECT snowflake_mask(1, 'orders');")
+        .hint("Name one for each table, as in: SELECT id_mask(1, 'orders');")
 }
 
 fn unknown_version(version: i32) -> Message {
@@ -216,8 +216,8 @@ fn unknown_version(version: i32) -> Message {
         Code::ERRCODE_INVALID_PARAMETER_VALUE,
         format!("there is no key of version {version}"),
     )
-    .detail("What was masked with a key can be unmasked with that key alone.")
-    .hint("If its line is in the file that id_gen.mask_key_file names, let the server read that again: SELECT pg_reload_conf(); otherwise put the line back first. Which versions there are: SELECT * FROM id_mask_keys();")
+    .detail("IDs can be unmasked only with the key that masked them.")
+    .hint("If its line is in the file that id_gen.mask_key_file names, reload it: SELECT pg_reload_conf(); otherwise put the line back first. Which versions there are: SELECT * FROM id_mask_keys();")
 }
 
 fn no_masked_id<T: Id>(text: &[u8], fault: &TextFault) -> Message {

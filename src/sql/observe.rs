@@ -5,8 +5,8 @@ use crate::generate::observe;
 use crate::sql::function::{for_new_id, sql_function};
 
 sql_function! {
-    /// `snowflake_observe(id bigint) → void`
-    fn snowflake_observe(call)
+    /// `snowflake_advance(id bigint) → void`
+    fn snowflake_advance(call)
     fast { observe::is_observed(call.int8(0)?).then(|| call.void()) }
     {
         observe::observe(call.int8(0).ok_or(Reason::NullId)?)?;
@@ -15,9 +15,9 @@ sql_function! {
 }
 
 sql_function! {
-    /// `snowflake_observe_row() → trigger`, for each row that is inserted or updated; its argument names the column, `id`
+    /// `snowflake_advance_trigger() → trigger`, for each row that is inserted or updated; its argument names the column, `id`
     /// without one.
-    fn snowflake_observe_row(call) {
-        for_new_id(call, "snowflake_observe_row", observe::observe)
+    fn snowflake_advance_trigger(call) {
+        for_new_id(call, "snowflake_advance_trigger", observe::observe)
     }
 }

@@ -43,7 +43,7 @@ struct Schema {
 }
 
 sql_function! {
-    /// `id_gen_offsets_plan(schema regnamespace, node integer, nodes integer, above bigint, sequences regclass[]) → SETOF
+    /// `id_gen_offsets_plan(schema regnamespace, node integer, node_count integer, above bigint, sequences regclass[]) → SETOF
     /// (sequence, columns, increment, last_value, highest, first_value, numbers_left, statement, obstacle, remedy)`
     fn id_gen_offsets_plan(call) {
         let (schema, class) = (schema(call, 4)?, class(call)?);
@@ -108,7 +108,7 @@ sql_function! {
 }
 
 sql_function! {
-    /// `id_gen_offsets_check(schema regnamespace, node integer, nodes integer, sequences regclass[]) → SETOF (sequence,
+    /// `id_gen_offsets_check(schema regnamespace, node integer, node_count integer, sequences regclass[]) → SETOF (sequence,
     /// status, found, remedy)`
     fn id_gen_offsets_check(call) {
         let (schema, class) = (schema(call, 3)?, class(call)?);
@@ -145,11 +145,11 @@ sql_function! {
 }
 
 sql_function! {
-    /// `id_gen_offsets_grow(schema regnamespace, nodes integer, new_nodes integer, above bigint) → SETOF (step, node,
+    /// `id_gen_offsets_grow_plan(schema regnamespace, node_count integer, new_node_count integer, above bigint) → SETOF (step, node,
     /// statement, note)`
-    fn id_gen_offsets_grow(call) {
+    fn id_gen_offsets_grow_plan(call) {
         let schema = schema(call, usize::MAX)?;
-        let (old, new) = (count(call, 1, "nodes")?, count(call, 2, "new_nodes")?);
+        let (old, new) = (count(call, 1, "node_count")?, count(call, 2, "new_node_count")?);
         if new <= old {
             return Err(too_few(&schema, old, new).into());
         }
@@ -183,7 +183,7 @@ fn steps(
                 2,
                 node,
                 fence.clone(),
-                "It goes on with its numbers, and none above. On every node before step 3 on any.",
+                "It continues with its numbers, but not above the limit. Run on every node before step 3 on any node.",
             )
         });
         let set = schema.clone();
@@ -195,7 +195,7 @@ fn steps(
                 3,
                 node,
                 statement,
-                "It goes on above with the numbers of the new division. In any order.",
+                "It continues above the limit with the numbers of the new division. Run in any order.",
             )
         });
         let check = schema.clone();
@@ -223,7 +223,7 @@ fn schema(call: &Call, sequences: usize) -> Result<Schema, Error> {
 /// The node that the second and the third argument name.
 fn class(call: &Call) -> Result<Class, Error> {
     let node = call.int4(1).ok_or_else(|| null("node"))?;
-    let nodes = count(call, 2, "nodes")?;
+    let nodes = count(call, 2, "node_count")?;
     Class::new(node.into(), nodes.into()).ok_or_else(|| no_node(node, nodes).into())
 }
 
@@ -400,7 +400,9 @@ impl Found {
         let name = &self.name;
         match obstacle {
             Obstacle::Descending if self.rule.max >= self.rule.widest => {
-                format!("{name} may have handed out any number: give its columns another sequence.")
+                format!(
+                    "{name} may have returned any number: use another sequence for its columns."
+                )
             }
             // Above all that it may have handed out on its way down.
             Obstacle::Descending => {
@@ -436,7 +438,7 @@ impl Found {
     fn unbounded(&self) -> String {
         let Found { name, rule: Sequence { max, .. }, .. } = self;
         format!(
-            "If MAXVALUE {max} is a fence, it ends with id_gen_offsets_set(..., above => {max}) alone; to begin above a higher figure, call that again with it in the same transaction. If it is none: ALTER SEQUENCE {name} NO MAXVALUE;"
+            "If MAXVALUE {max} is a fence, it ends with id_gen_offsets_set(..., above => {max}) only; to begin above a higher figure, call that again with it in the same transaction. If it is none: ALTER SEQUENCE {name} NO MAXVALUE;"
         )
     }
 
@@ -517,7 +519,7 @@ fn no_node(node: i32, nodes: i32) -> Message {
         Code::ERRCODE_INVALID_PARAMETER_VALUE,
         format!("there is no node {node} of {nodes}"),
     )
-    .detail(format!("Nodes are counted from 1 to {nodes}, and each has a number of its own."))
+    .detail(format!("Nodes are counted from 1 to {nodes}, and each node has a different one."))
     .hint(format!("Name one of them, as in: {EXAMPLE}"))
 }
 
@@ -552,7 +554,7 @@ fn too_few(schema: &Schema, old: i32, new: i32) -> Message {
             .hint("There can be no more. Give more servers snowflakes, which need no division.");
     }
     fact.hint(in_error(&format!(
-        "Name how many there will be, as in: SELECT * FROM id_gen_offsets_grow({}, {old}, {});",
+        "Name how many there will be, as in: SELECT * FROM id_gen_offsets_grow_plan({}, {old}, {});",
         literal(&schema.name),
         old + 1
     )))

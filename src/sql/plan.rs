@@ -19,10 +19,10 @@ const COLUMNS: usize = 14;
 const BILLION: f64 = 1e9;
 
 sql_function! {
-    /// `id_gen_plan(ids_per_second bigint, servers integer, years integer, js_safe boolean, regions integer, shards
-    /// integer, secret boolean, sortable boolean, dense boolean) → SETOF (kind, fits, reason, layout, nodes,
-    /// ids_per_second, headroom, runs_out, key_column, table_bytes, index_bytes, bytes_per_billion, relative, advice)`
-    fn id_gen_plan(call) {
+    /// `id_gen_recommend(ids_per_second bigint, servers integer, years integer, js_safe boolean, regions integer, shards
+    /// integer, secret boolean, sortable boolean, dense boolean) → SETOF (kind, suitable, reason, layout, nodes,
+    /// ids_per_second, headroom, exhausted_at, key_column, table_bytes, index_bytes, bytes_per_billion, relative_size, advice)`
+    fn id_gen_recommend(call) {
         let wish = wish(call)?;
         // It does not change within a transaction, as a STABLE function must not.
         let now = server::transaction_start();
@@ -54,6 +54,11 @@ fn wish(call: &Call) -> Result<Wish, Error> {
     })
 }
 
+/// To two decimals.
+fn rounded(value: f64) -> pg_sys::Datum {
+    float8((value * 100.0).round() / 100.0)
+}
+
 fn columns(
     choice: &Choice,
     wish: &Wish,
@@ -70,13 +75,13 @@ fn columns(
         layout.map(|layout| layout.to_string()).into_datum(),
         layout.map(|layout| int8(layout.nodes().cast_signed())),
         layout.map(|layout| int8(layout.per_second().cast_signed())),
-        choice.headroom(wish).map(float8),
+        choice.headroom(wish).map(rounded),
         runs_out.map(int8),
         key_column(*kind, schema).into_datum(),
         Some(float8(size.table)),
         Some(float8(size.index)),
         Some(int8((size.bytes() * BILLION).round() as i64)),
-        Some(float8(size.bytes() / sizes::BIGINT.bytes())),
+        Some(rounded(size.bytes() / sizes::BIGINT.bytes())),
         match (no_layout, misfit) {
             (Some(none), _) => none.to_string().into_datum(),
             (None, Some(_)) => None,
@@ -113,11 +118,11 @@ fn advice(kind: Kind, wish: &Wish, layout: Option<&Layout>, schema: &str) -> Str
     match kind {
         Kind::Snowflake => format!("{set} {numbers}"),
         Kind::SnowflakeOfShard => format!(
-            "{set} Each needs an id_gen.worker_id of its own, from 0 to {}; larger numbers are shards, each taken on the server that makes its IDs: SELECT id_gen_shard_take({servers}, above => 0); A session names its shard: SET app.shard = {servers}; or the statement does: snowflake_next({servers}).",
+            "{set} Each needs an id_gen.worker_id of its own, from 0 to {}; larger numbers are shards, each taken on the server that generates its IDs: SELECT id_gen_shard_take({servers}, above => 0); A session names its shard: SET app.shard = {servers}; or the statement does: snowflake_next({servers}).",
             servers - 1
         ),
         Kind::MaskedSnowflake => format!(
-            "{set} {numbers} All need the same id_gen.mask_key_file. Show snowflake_mask(id, 'orders'), and look up by WHERE id = snowflake_unmask($1, 'orders'); as text, id_mask_text(id, 'orders')."
+            "{set} {numbers} All need the same id_gen.mask_key_file. Show id_mask(id, 'orders'), and look up by WHERE id = id_unmask($1, 'orders'); as text, id_mask_text(id, 'orders')."
         ),
         Kind::Sequence if servers == 1 => {
             "PostgreSQL's own. Not before a second server comes, for it leaves every other number out: SELECT * FROM id_gen_offsets_set('public', 1, 2);".to_owned()
@@ -142,7 +147,7 @@ fn advice(kind: Kind, wish: &Wish, layout: Option<&Layout>, schema: &str) -> Str
         }
         Kind::UlidText => "As uuid it takes less: DEFAULT ulid().".to_owned(),
         Kind::TypeId => format!(
-            "As uuid it takes less: DEFAULT {schema}.uuidv7(), shown by typeid_encode('user', id)."
+            "As uuid it takes less: DEFAULT {schema}.uuidv7(), shown by typeid_encode(id, 'user')."
         ),
     }
 }
@@ -184,5 +189,5 @@ fn negative_shards(shards: i64) -> Message {
         "shards must not be negative",
     )
     .detail(format!("The value of shards is {shards}."))
-    .hint("Leave it out, or say how many there are, as in: SELECT * FROM id_gen_plan(10000, 10, 30, shards => 500);")
+    .hint("Leave it out, or say how many there are, as in: SELECT * FROM id_gen_recommend(10000, 10, 30, shards => 500);")
 }

@@ -47,13 +47,13 @@ sql_function! {
 }
 
 sql_function! {
-    /// `id_random_bits(size integer, alphabet text) → double precision`
-    fn id_random_bits(call) { Ok(fmgr::float8(alphabet(call, 1)?.bits(size(call, 0)?))) }
+    /// `id_random_entropy(size integer, alphabet text) → double precision`
+    fn id_random_entropy(call) { Ok(fmgr::float8(alphabet(call, 1)?.bits(size(call, 0)?))) }
 }
 
 sql_function! {
-    /// `id_collision(ids double precision, bits double precision) → double precision`
-    fn id_collision(call) {
+    /// `id_random_collision_probability(ids double precision, bits double precision) → double precision`
+    fn id_random_collision_probability(call) {
         let ids = call.float8(0).unwrap_or(0.0);
         if ids.is_nan() || ids < 0.0 {
             return Err(bad_ids(ids).into());
@@ -63,8 +63,8 @@ sql_function! {
 }
 
 sql_function! {
-    /// `id_collision_ids(chance double precision, bits double precision) → double precision`
-    fn id_collision_ids(call) {
+    /// `id_random_ids_for_probability(probability double precision, bits double precision) → double precision`
+    fn id_random_ids_for_probability(call) {
         let chance = call.float8(0).unwrap_or(0.0);
         if !(0.0..1.0).contains(&chance) {
             return Err(bad_chance(chance).into());
@@ -107,7 +107,7 @@ fn bad_size(size: i32) -> Message {
         .detail(format!(
             "It is {size}; a random ID has 1 to {longest} characters behind its prefix."
         ))
-        .hint("Type for example: SELECT id_random('BIZ', 20, '0123456789ABCDEF');")
+        .hint("For example: SELECT id_random('BIZ', 20, '0123456789ABCDEF');")
 }
 
 fn bad_alphabet(fault: &AlphabetFault) -> Message {
@@ -119,17 +119,17 @@ fn bad_alphabet(fault: &AlphabetFault) -> Message {
 fn bad_ids(ids: f64) -> Message {
     Message::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "number of IDs is out of range")
         .detail(format!("It is {ids}; it must not be negative."))
-        .hint("Type for example: SELECT id_collision(1e9, 122);")
+        .hint("For example: SELECT id_random_collision_probability(1e9, 122);")
 }
 
 fn bad_bits(bits: f64) -> Message {
     Message::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "number of random bits is out of range")
         .detail(format!("It is {bits}; it must be a number from 0 on."))
-        .hint("How many bits a random ID has: SELECT id_random_bits(20, '0123456789ABCDEF');")
+        .hint("How many bits a random ID has: SELECT id_random_entropy(20, '0123456789ABCDEF');")
 }
 
 fn bad_chance(chance: f64) -> Message {
     Message::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "chance is out of range")
         .detail(format!("It is {chance}; a chance is from 0 to below 1."))
-        .hint("For one in a million, type: SELECT id_collision_ids(1e-6, 122);")
+        .hint("For one in a million, type: SELECT id_random_ids_for_probability(1e-6, 122);")
 }

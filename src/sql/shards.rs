@@ -33,9 +33,6 @@ sql_function! {
     fn id_gen_shard_take(call) {
         let shard = shard_argument(call)?;
         let above = call.int8(1);
-        if call.len() > 1 && above.is_none() {
-            return Err(ShardRefusal::NullAbove(shard).into());
-        }
         let taken = shards::take(shard, above)?;
         if let Some(other) = taken.other_number {
             let warning = error::shards::above_is_of_another(shard, other);
@@ -53,8 +50,8 @@ sql_function! {
 }
 
 sql_function! {
-    /// `id_gen_shards_reset() → void`
-    fn id_gen_shards_reset(call) {
+    /// `id_gen_shard_reset_all() → void`
+    fn id_gen_shard_reset_all(call) {
         let forgotten = shards::reset()?;
         notice!("this server has no shard now; it had {forgotten} that it knew of");
         Ok(call.void())
@@ -62,7 +59,7 @@ sql_function! {
 }
 
 sql_function! {
-    /// `id_gen_stat_get_shards() → SETOF record`: the rows of `id_gen_shards`.
+    /// `id_gen_stat_get_shards() → SETOF record`: the rows of `id_gen_stat_shards`.
     fn id_gen_stat_get_shards(call) {
         let shared: Option<&SharedState> = memory::attach().ok();
         let rows = shared.into_iter().flat_map(|shared| {

@@ -45,6 +45,32 @@ sql_function! {
 }
 
 sql_function! {
+    /// `snowflake_worker_id(id bigint [, layout text]) → integer`
+    fn snowflake_worker_id(call)
+    fast { field_fast(call, |parts| parts.worker) }
+    { field(call, |parts| parts.worker) }
+}
+
+sql_function! {
+    /// `snowflake_datacenter_id(id bigint [, layout text]) → integer`
+    fn snowflake_datacenter_id(call)
+    fast { field_fast(call, |parts| parts.datacenter) }
+    { field(call, |parts| parts.datacenter) }
+}
+
+#[inline(always)]
+fn field_fast(call: &Call, of: fn(Parts) -> u32) -> Option<pg_sys::Datum> {
+    let layout = fast_layout(call)?;
+    let id = layout.from_bigint(call.int8(0)?).ok()?;
+    Some(pg_sys::Datum::from(of(layout.unpack(id))))
+}
+
+fn field(call: &Call, of: fn(Parts) -> u32) -> Result<pg_sys::Datum, Error> {
+    let (layout, id) = id_argument(call)?;
+    Ok(pg_sys::Datum::from(of(layout.unpack(id))))
+}
+
+sql_function! {
     /// `snowflake_min(ts timestamptz [, layout text]) → bigint`
     fn snowflake_min(call)
     fast { bound_fast(call, Layout::min_of) }

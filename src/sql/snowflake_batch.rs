@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 use crate::error::{Error, Reason};
 use crate::generate::backend;
 use crate::generate::claim::{self, Claim};
-use crate::pg::fmgr::int8;
+use crate::pg::fmgr::{Call, int8};
 use crate::sql::function::sql_function;
 
 /// How many IDs a set claims at a time: enough to forget the lock, few enough that a reader who
@@ -86,6 +86,7 @@ fn new_array(count: i32) -> (pg_sys::Datum, &'static mut [MaybeUninit<i64>]) {
 }
 
 /// What a set keeps between its rows.
+#[derive(Clone, Copy)]
 struct Set {
     /// IDs still to come, those at hand included.
     remaining: u64,
@@ -169,40 +170,50 @@ const NOT_BEGUN: (u64, u64) = (0, 0);
 sql_function! {
     /// `snowflake_next_batch(count integer) → SETOF bigint`, a row at a time.
     fn snowflake_next_batch(call) {
-        let fcinfo = call.as_fcinfo();
-        if call.kept().is_null() {
-            if call.result_set().is_none() {
-                return Err(Reason::NoSet.into());
-            }
-            let count = count(call.int4(0))?;
-            // SAFETY: the first call of a set, in a place that takes one. What it keeps is
-            // allocated where it lives until the set ends, and has nothing to drop.
-            unsafe {
-                let context = &mut *pg_sys::init_MultiFuncCall(fcinfo);
-                let set: *mut Set =
-                    pg_sys::MemoryContextAlloc(context.multi_call_memory_ctx, size_of::<Set>()).cast();
-                set.write(Set::new(u64::from(count.unsigned_abs())));
-                context.user_fctx = set.cast();
-            }
-        }
-        // SAFETY: set up by the first call, above.
-        let context = unsafe { &mut *pg_sys::per_MultiFuncCall(fcinfo) };
-        // SAFETY: as above, and nothing else refers to it.
-        let set = unsafe { &mut *context.user_fctx.cast::<Set>() };
-        let next = set.next()?;
-        let (datum, state) = match next {
-            Some(id) => (int8(Layout::to_bigint(id)), pg_sys::ExprDoneCond::ExprMultipleResult),
-            None => {
-                // SAFETY: as above; frees the set.
-                unsafe { pg_sys::end_MultiFuncCall(fcinfo, context) };
-                (call.null(), pg_sys::ExprDoneCond::ExprEndResult)
-            }
-        };
-        if let Some(info) = call.result_set() {
-            info.isDone = state;
-        }
-        Ok(datum)
+        rows(call, Set::new, |set| Ok(set.next()?.map(|id| int8(Layout::to_bigint(id)))))
     }
+}
+
+/// The next row of a set of as many rows as the first argument says, or its end. What is kept between rows must have
+/// nothing to drop.
+#[inline(always)]
+pub(super) fn rows<S: Copy>(
+    call: &mut Call,
+    begin: impl FnOnce(u64) -> S,
+    next: impl FnOnce(&mut S) -> Result<Option<pg_sys::Datum>, Error>,
+) -> Result<pg_sys::Datum, Error> {
+    let fcinfo = call.as_fcinfo();
+    if call.kept().is_null() {
+        if call.result_set().is_none() {
+            return Err(Reason::NoSet.into());
+        }
+        let count = count(call.int4(0))?;
+        // SAFETY: the first call of a set, in a place that takes one. What it keeps is
+        // allocated where it lives until the set ends, and has nothing to drop.
+        unsafe {
+            let context = &mut *pg_sys::init_MultiFuncCall(fcinfo);
+            let set: *mut S =
+                pg_sys::MemoryContextAlloc(context.multi_call_memory_ctx, size_of::<S>()).cast();
+            set.write(begin(u64::from(count.unsigned_abs())));
+            context.user_fctx = set.cast();
+        }
+    }
+    // SAFETY: set up by the first call, above.
+    let context = unsafe { &mut *pg_sys::per_MultiFuncCall(fcinfo) };
+    // SAFETY: as above, and nothing else refers to it.
+    let set = unsafe { &mut *context.user_fctx.cast::<S>() };
+    let (datum, state) = match next(set)? {
+        Some(datum) => (datum, pg_sys::ExprDoneCond::ExprMultipleResult),
+        None => {
+            // SAFETY: as above; frees the set.
+            unsafe { pg_sys::end_MultiFuncCall(fcinfo, context) };
+            (call.null(), pg_sys::ExprDoneCond::ExprEndResult)
+        }
+    };
+    if let Some(info) = call.result_set() {
+        info.isDone = state;
+    }
+    Ok(datum)
 }
 
 fn count(argument: Option<i32>) -> Result<i32, Error> {

@@ -117,7 +117,7 @@ impl Ready {
     }
 }
 
-const EXAMPLE: &str = "Type for example: SELECT sqids_encode(ARRAY[1, 2, 3]);";
+const EXAMPLE: &str = "For example: SELECT sqids_encode(ARRAY[1, 2, 3]);";
 
 fn no_sqid(text: &[u8]) -> Message {
     let text = excerpt(text);
@@ -162,7 +162,7 @@ fn too_many(found: usize) -> Message {
 fn bad_length(length: i32) -> Message {
     Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "min_length is out of range")
         .detail(format!("It is {length}; it may be 0 to {}.", u8::MAX))
-        .hint("Type for example: SELECT sqids_encode(ARRAY[1], 10);")
+        .hint("For example: SELECT sqids_encode(ARRAY[1], 10);")
 }
 
 fn bad_alphabet(error: &sqids::Error) -> Message {

@@ -68,8 +68,8 @@ sql_function! {
 }
 
 sql_function! {
-    /// `id_gen_wait_percentile(fraction double precision) → double precision`, NULL without waits.
-    fn id_gen_wait_percentile(call) {
+    /// `id_gen_stat_wait_percentile(fraction double precision) → double precision`, NULL without waits.
+    fn id_gen_stat_wait_percentile(call) {
         let waits = memory::attach().map(|shared| shared.events.0.waits());
         let percentile_us = waits
             .ok()

@@ -24,6 +24,13 @@ fn interval(ms: i64) -> Option<pg_sys::Datum> {
 }
 
 sql_function! {
+    /// `id_gen_version() → text`, of the library that this session has loaded.
+    fn id_gen_version(call) {
+        Ok(env!("CARGO_PKG_VERSION").into_datum().unwrap_or_else(|| call.null()))
+    }
+}
+
+sql_function! {
     /// `id_gen_status() → SETOF record`, one row. Its first column is what `snowflake_next()` would say.
     fn id_gen_status(call) {
         let found = readiness::shared();
@@ -49,8 +56,8 @@ sql_function! {
             .map(|shared| phase_name(shared.lock().membership.phase));
         Ok(call.rows([[
             state.map_or_else(|error| error.message().primary, |()| ready.to_owned()).into_datum(),
-            identity.worker.map(u32::cast_signed).into_datum(),
             identity.datacenter.cast_signed().into_datum(),
+            identity.worker.map(u32::cast_signed).into_datum(),
             observe::worker_id_source(&identity)?.into_datum(),
             layout.map(name_or_text).into_datum(),
             layout.and_then(|layout| time(layout.runs_out_ms())),

@@ -82,7 +82,7 @@ fn unknown_format(format: &[u8]) -> Message {
     let format = excerpt(format);
     Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, format!("format \"{format}\" is unknown"))
         .detail("The formats are crockford, base32hex, base36, base58 and base62.")
-        .hint("Type for example: SELECT id_encode(1, 'base58');")
+        .hint("For example: SELECT id_encode(1, 'base58');")
 }
 
 fn unreadable<T: Id>(text: &[u8], (format, digits): (&str, Format), fault: &Fault) -> Message {

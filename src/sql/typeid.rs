@@ -7,10 +7,10 @@ use pgrx::prelude::PgSqlErrorCode as Code;
 
 use crate::error::{Error, Message, sentence};
 use crate::os::random;
-use crate::pg::fmgr::{self, Call};
+use crate::pg::fmgr::{self, Call, int8};
 use crate::pg::text::excerpt;
 use crate::sql::function::sql_function;
-use crate::sql::uuidv7::{begin, payload};
+use crate::sql::uuidv7::{begin, payload, timestamp_of};
 
 sql_function! {
     /// `typeid(prefix text) → text`
@@ -28,15 +28,15 @@ sql_function! {
 }
 
 sql_function! {
-    /// `typeid_encode(prefix text, id uuid) → text`
+    /// `typeid_encode(id uuid, prefix text) → text`
     fn typeid_encode(call)
     fast {
-        let prefix = call.stored_bytes(0).filter(|prefix| typeid::is_prefix(prefix))?;
-        Some(encoded(prefix, call.uuid(1)?))
+        let prefix = call.stored_bytes(1).filter(|prefix| typeid::is_prefix(prefix))?;
+        Some(encoded(prefix, call.uuid(0)?))
     }
     {
-        let prefix = prefix(call, 0)?;
-        Ok(encoded(prefix, call.uuid(1).unwrap_or_default()))
+        let prefix = prefix(call, 1)?;
+        Ok(encoded(prefix, call.uuid(0).unwrap_or_default()))
     }
 }
 
@@ -60,6 +60,14 @@ sql_function! {
 sql_function! {
     /// `typeid_prefix(id text) → text`
     fn typeid_prefix(call) { Ok(fmgr::text(decoded(call)?.0)) }
+}
+
+sql_function! {
+    /// `typeid_timestamp(id text) → timestamptz`, NULL for a UUID of another version.
+    fn typeid_timestamp(call) {
+        let (_, uuid) = decoded(call)?;
+        Ok(timestamp_of(&uuid).map_or_else(|| call.null(), int8))
+    }
 }
 
 #[inline(always)]
@@ -86,7 +94,7 @@ fn no_typeid(text: &[u8], fault: &TypeIdFault) -> Message {
         format!("invalid input syntax for TypeID: \"{text}\""),
     )
     .detail(sentence(fault))
-    .hint("A TypeID is a prefix, an underscore, and 26 characters of 0 to 9 and a to z without i, l, o and u, the first of them at most 7, as in: SELECT typeid_encode('user', gen_random_uuid()); Upper case is made lower by lower().")
+    .hint("A TypeID is a prefix, an underscore, and 26 characters of 0 to 9 and a to z without i, l, o and u, the first of them at most 7, as in: SELECT typeid_encode(gen_random_uuid(), 'user'); Upper case is made lower by lower().")
 }
 
 fn other_prefix(text: &[u8], found: &[u8], expected: &[u8]) -> Message {
@@ -95,7 +103,7 @@ fn other_prefix(text: &[u8], found: &[u8], expected: &[u8]) -> Message {
         Code::ERRCODE_INVALID_TEXT_REPRESENTATION,
         format!("TypeID has the prefix \"{found}\" instead of \"{expected}\""),
     )
-    .detail("The prefix says of which type an ID is, so this is an ID of something else.")
+    .detail("The prefix is the type of the ID, so this is the ID of another type.")
     .hint(format!("If that is meant: SELECT typeid_decode('{text}', '{found}');"))
 }
 
@@ -106,5 +114,5 @@ fn no_prefix(prefix: &[u8]) -> Message {
         format!("prefix \"{prefix}\" cannot be a TypeID's"),
     )
     .detail("A prefix may have only a to z and underscores, 63 at most, and begins and ends with a letter; it may be empty.")
-    .hint("Type for example: SELECT typeid('user');")
+    .hint("For example: SELECT typeid('user');")
 }

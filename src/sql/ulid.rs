@@ -34,14 +34,14 @@ sql_function! {
 }
 
 sql_function! {
-    /// `ulid_encode(uuid) → text`
+    /// `ulid_encode(id uuid) → text`
     fn ulid_encode(call)
     fast { Some(fmgr::text(&ulid::encode(call.uuid(0)?))) }
     { Ok(call.null()) }
 }
 
 sql_function! {
-    /// `ulid_decode(text) → uuid`
+    /// `ulid_decode(id text) → uuid`
     fn ulid_decode(call)
     fast { Some(fmgr::uuid(ulid::decode(call.stored_bytes(0)?).ok()?)) }
     {
@@ -64,7 +64,7 @@ fn no_ulid(text: &[u8], fault: &Fault) -> Message {
 }
 
 sql_function! {
-    /// `ulid_timestamp(uuid) → timestamptz`
+    /// `ulid_timestamp(id uuid) → timestamptz`
     fn ulid_timestamp(call) {
         let ulid = call.uuid(0).unwrap_or_default();
         Ok(int8(timestamp::from_unix_ms(ulid::unix_ms(&ulid))))

@@ -3,9 +3,11 @@
 
 use id_gen_core::uuid_named;
 use pgrx::pg_sys;
+use pgrx::prelude::PgSqlErrorCode as Code;
 
-use crate::error::Error;
+use crate::error::{Error, Message};
 use crate::pg::fmgr::{self, Call};
+use crate::pg::text::excerpt;
 use crate::sql::function::sql_function;
 
 sql_function! {
@@ -27,6 +29,25 @@ sql_function! {
     fn uuidv8(call)
     fast { fast(call, uuid_named::version_8) }
     { named(call, uuid_named::version_8) }
+}
+
+sql_function! {
+    /// `uuid_namespace(name text) → uuid`
+    fn uuid_namespace(call) {
+        let name = call.text(0).unwrap_or_default();
+        let namespace = uuid_named::namespace(&name).ok_or_else(|| unknown_namespace(&name))?;
+        Ok(fmgr::uuid(namespace))
+    }
+}
+
+fn unknown_namespace(name: &str) -> Message {
+    let known = uuid_named::NAMESPACES.map(|(known, _)| known).join(", ");
+    Message::new(
+        Code::ERRCODE_INVALID_PARAMETER_VALUE,
+        format!("UUID namespace \"{}\" does not exist", excerpt(name.as_bytes())),
+    )
+    .detail(format!("The namespaces of RFC 9562 are: {known}."))
+    .hint("Use one of them, or a namespace of your own: any UUID, as in: SELECT uuidv5('01890a5d-ac96-774b-bcce-b302099a8057', 'name');")
 }
 
 type Version = fn(&[u8; 16], &[u8]) -> [u8; 16];

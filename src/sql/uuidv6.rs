@@ -5,7 +5,7 @@ use id_gen_core::uuid;
 use id_gen_core::uuid6::{self, Generator};
 use pgrx::pg_sys;
 
-use crate::error::Error;
+use crate::error::{Error, Reason};
 use crate::generate::test_server;
 use crate::os::process::PerProcess;
 use crate::os::{clock, random};
@@ -34,13 +34,32 @@ sql_function! {
 }
 
 sql_function! {
-    /// `uuidv6_timestamp(uuid) → timestamptz`, NULL for other versions.
+    /// `uuidv6_timestamp(id uuid) → timestamptz`, NULL for other versions.
     fn uuidv6_timestamp(call) { Ok(time(call, 6, uuid6::unix_us)) }
 }
 
 sql_function! {
-    /// `uuidv1_timestamp(uuid) → timestamptz`, NULL for other versions.
+    /// `uuidv1_timestamp(id uuid) → timestamptz`, NULL for other versions.
     fn uuidv1_timestamp(call) { Ok(time(call, 1, uuid6::unix_us_of_version_1)) }
+}
+
+sql_function! {
+    /// `uuidv6_min(ts timestamptz) → uuid`
+    fn uuidv6_min(call) { bound(call, uuid6::min_of) }
+}
+
+sql_function! {
+    /// `uuidv6_max(ts timestamptz) → uuid`
+    fn uuidv6_max(call) { bound(call, uuid6::max_of) }
+}
+
+fn bound(call: &Call, of_us: fn(i64) -> [u8; 16]) -> Result<pg_sys::Datum, Error> {
+    let instant = call.int8(0).unwrap_or(0);
+    let unix_us = timestamp::unix_us(instant);
+    if !timestamp::is_finite(instant) || !(uuid6::FIRST_US..=uuid6::LAST_US).contains(&unix_us) {
+        return Err(Reason::Uuid6Instant.into());
+    }
+    Ok(fmgr::uuid(of_us(unix_us)))
 }
 
 fn time(call: &mut Call, version: u8, unix_us: fn(&[u8; 16]) -> i64) -> pg_sys::Datum {

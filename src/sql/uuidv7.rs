@@ -17,6 +17,7 @@ use crate::pg::fmgr::{self, Call, UuidPlace, int8};
 use crate::pg::timestamp;
 use crate::shared::{SharedState, memory};
 use crate::sql::function::sql_function;
+use crate::sql::snowflake_batch::rows;
 
 /// Its name in errors.
 const KIND: &str = "UUID version 7";
@@ -77,6 +78,24 @@ sql_function! {
 }
 
 sql_function! {
+    /// `uuidv7_next_batch(count integer) → SETOF uuid`, a row at a time.
+    fn uuidv7_next_batch(call) {
+        rows(call, |count| count, |remaining| {
+            let Some(rest) = remaining.checked_sub(1) else { return Ok(None) };
+            let payload = match payload(|| random::seeded_bits().ok_or(())) {
+                Ok(payload) => payload,
+                Err(()) => {
+                    begin()?;
+                    payload(random::bits)?
+                }
+            };
+            *remaining = rest;
+            Ok(Some(fmgr::uuid(uuid7::of(payload))))
+        })
+    }
+}
+
+sql_function! {
     /// `uuidv7(shift interval) → uuid`
     fn uuidv7_shifted(call) {
         begin()?;
@@ -124,14 +143,16 @@ fn uuid_ms(timestamp: pg_sys::TimestampTz, kind: &'static str) -> Result<u64, Er
 }
 
 sql_function! {
-    /// `uuidv7_timestamp(uuid) → timestamptz`, NULL for other versions.
+    /// `uuidv7_timestamp(id uuid) → timestamptz`, NULL for other versions.
     fn uuidv7_timestamp(call) {
         let uuid = call.uuid(0).unwrap_or_default();
-        match uuid::version(&uuid) {
-            Some(7) => Ok(int8(timestamp::from_unix_ms(uuid7::unix_ms(&uuid)))),
-            _ => Ok(call.null()),
-        }
+        Ok(timestamp_of(&uuid).map_or_else(|| call.null(), int8))
     }
+}
+
+/// The time of a UUIDv7, if it is one.
+pub(super) fn timestamp_of(uuid: &[u8; 16]) -> Option<pg_sys::TimestampTz> {
+    (uuid::version(uuid) == Some(7)).then(|| timestamp::from_unix_ms(uuid7::unix_ms(uuid)))
 }
 
 sql_function! {

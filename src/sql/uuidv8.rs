@@ -20,12 +20,12 @@ sql_function! {
 }
 
 sql_function! {
-    /// `uuidv8_to_snowflake(uuid) → bigint`, NULL for other versions.
+    /// `uuidv8_to_snowflake(id uuid) → bigint`, NULL for other versions.
     fn uuidv8_to_snowflake(call) { Ok(part(call, |(id, _)| id)) }
 }
 
 sql_function! {
-    /// `uuidv8_namespace(uuid) → bigint`, NULL for other versions.
+    /// `uuidv8_namespace(id uuid) → bigint`, NULL for other versions.
     fn uuidv8_namespace(call) { Ok(part(call, |(_, namespace)| namespace)) }
 }
 
@@ -40,6 +40,6 @@ fn part(call: &mut Call, which: fn((u64, u64)) -> u64) -> pg_sys::Datum {
 fn bad_namespace(namespace: i64) -> Message {
     let (bits, last) = (uuid8::NAMESPACE_BITS, uuid8::LAST_NAMESPACE);
     Message::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "namespace is out of range")
-        .detail(format!("It is {namespace}; beside a snowflake a UUID has {bits} bits for it: 0 to {last}."))
+        .detail(format!("It is {namespace}; next to a snowflake, a UUID has {bits} bits for it: 0 to {last}."))
         .hint("Number the tables or tenants yourself, as in: SELECT uuidv8_from_snowflake(snowflake_next(), 1);")
 }

@@ -53,12 +53,12 @@ def test_inspectdb_lists_only_the_applications_tables(cluster: Cluster) -> None:
 
     said = manage(cluster, "inspectdb", "--include-views")
     assert set(re.findall(r"'(id_gen\w*)'", said)) == {
-        "id_gen_horizon_blockers",
+        "id_gen_stat_horizon",
         "id_gen_stat",
         "id_gen_stat_waits",
         "id_gen_stat_backends",
         "id_gen_stat_fleet",
-        "id_gen_shards",
+        "id_gen_stat_shards",
         "id_gen_stat_tickets",
     }
 

@@ -19,7 +19,7 @@ PACKAGES = CACHE / "node" / "node_modules"
 JAVASCRIPT = ("node",)
 TYPESCRIPT = ("node", "--import", "tsx")
 
-VIEWS = ["id_gen_stat", "id_gen_stat_waits", "id_gen_stat_backends", "id_gen_stat_fleet", "id_gen_shards"]
+VIEWS = ["id_gen_stat", "id_gen_stat_waits", "id_gen_stat_backends", "id_gen_stat_fleet", "id_gen_stat_shards"]
 VIEWS = ["id_gen_stat", "id_gen_stat_waits", "id_gen_stat_backends", "id_gen_stat_fleet", "id_gen_stat_tickets"]
 
 # Migrations that create the extension find it there, made by another role, just as well.

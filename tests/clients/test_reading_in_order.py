@@ -99,7 +99,7 @@ def test_a_worker_of_a_projection_waits_for_the_one_before() -> None:
     begun = step.replace("COMMIT;", "")
     with Cluster(conf=GENERATING) as cluster, cluster.connect() as first, cluster.connect() as second:
         cluster.psql(f"CREATE EXTENSION id_gen; {tables}")
-        past_all = "SELECT snowflake_safe_horizon() > max(id) FROM event"
+        past_all = "SELECT snowflake_commit_horizon() > max(id) FROM event"
         for session in (first, second):
             cluster.wait_until(lambda session=session: session.execute(past_all).fetchone()[0], "past the events")
         first.execute(begun)

@@ -1,4 +1,4 @@
-"""After `snowflake_observe(id)` every snowflake that the server hands out is larger: over servers whose clocks differ,
+"""After `snowflake_advance(id)` every snowflake that the server hands out is larger: over servers whose clocks differ,
 over sessions that hold IDs, over crashes and changes of the number; what is too far ahead of the clock is refused."""
 
 import re
@@ -34,7 +34,7 @@ NOT_READY = "55000"
 
 
 def observe(cluster: Cluster, snowflake: int | str) -> None:
-    cluster.psql(f"SELECT snowflake_observe({snowflake})")
+    cluster.psql(f"SELECT snowflake_advance({snowflake})")
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def worker(number: int) -> str:
 
 
 @pytest.mark.any_server
-@pytest.mark.parametrize("conf", ["", "id_gen.max_block = 1\n", "id_gen.layout = 'sonyflake'\n"])
+@pytest.mark.parametrize("conf", ["", "id_gen.max_block_size = 1\n", "id_gen.layout = 'sonyflake'\n"])
 def test_every_effect_is_above_its_cause_on_servers_with_clocks_seconds_apart(conf: str) -> None:
     with (
         Cluster("ahead", conf=worker(1) + conf, clock=FakeClock(3)) as ahead,
@@ -66,7 +66,7 @@ def test_every_effect_is_above_its_cause_on_servers_with_clocks_seconds_apart(co
             passed = [next_id(ahead)]
             for _ in range(50):
                 for session in (other, one):
-                    session.execute("SELECT snowflake_observe(%s)", [passed[-1]])
+                    session.execute("SELECT snowflake_advance(%s)", [passed[-1]])
                     row = session.execute(NEXT).fetchone()
                     assert row
                     passed.append(row[0])
@@ -78,7 +78,7 @@ def test_what_is_further_ahead_than_allowed_is_refused_and_the_hint_leads_out() 
     with Cluster(conf=GENERATING) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         far = int(cluster.psql("SELECT snowflake_min(clock_timestamp() + interval '1 min')"))
-        error = refusal(cluster, f"SELECT snowflake_observe({far})")
+        error = refusal(cluster, f"SELECT snowflake_advance({far})")
         assert (error.sqlstate, error.message) == (TOO_FAR_AHEAD, f"snowflake {far} is too far ahead of the clock")
         assert re.search(
             r"made \d+ ms from now; id_gen.max_lead allows 5000 ms and a tick \(1 ms\)", error.detail or ""
@@ -92,7 +92,7 @@ def test_what_is_further_ahead_than_allowed_is_refused_and_the_hint_leads_out() 
         assert next_id(cluster) > far
 
         of_another_layout = (1 << 62) + 1
-        error = refusal(cluster, f"SELECT snowflake_observe({of_another_layout})")
+        error = refusal(cluster, f"SELECT snowflake_advance({of_another_layout})")
         assert error.sqlstate == TOO_FAR_AHEAD
         assert str(of_another_layout) in cluster.psql((error.hint or "").partition(": ")[2])
 
@@ -106,10 +106,10 @@ def test_without_a_lead_ids_of_this_tick_and_the_next_are_right(layout: str, pat
         cluster.psql("CREATE EXTENSION id_gen")
         first_id(cluster)
         for bound in ("snowflake_max(clock_timestamp())", f"snowflake_min(clock_timestamp() + interval '{tick}')"):
-            observed = int(cluster.psql(f"SELECT id FROM (SELECT {bound} AS id) x, snowflake_observe(id)"))
+            observed = int(cluster.psql(f"SELECT id FROM (SELECT {bound} AS id) x, snowflake_advance(id)"))
             assert first_id(cluster) > observed
         far = "snowflake_min(clock_timestamp() + interval '1 minute')"
-        error = refusal(cluster, f"SELECT snowflake_observe({far})")
+        error = refusal(cluster, f"SELECT snowflake_advance({far})")
         assert error.sqlstate == TOO_FAR_AHEAD, error
 
 
@@ -129,7 +129,7 @@ def test_no_more_of_a_tick_is_used_than_it_takes() -> None:
 @pytest.mark.parametrize("max_block", [64, 1])
 def test_sessions_go_on_above_it_whatever_they_hold(max_block: int) -> None:
     with (
-        standing_still(f"{GENERATING}id_gen.layout = '{SECONDS}'\nid_gen.max_block = {max_block}\n") as cluster,
+        standing_still(f"{GENERATING}id_gen.layout = '{SECONDS}'\nid_gen.max_block_size = {max_block}\n") as cluster,
         Caller(cluster) as bulk,
         Caller(cluster) as rows,
         bulk.transaction(),
@@ -165,7 +165,7 @@ def test_it_outlives_the_server(ahead: str, how: str) -> None:
         cluster.psql("CREATE EXTENSION id_gen")
         next_id(cluster)
         observed = f"snowflake_max(clock_timestamp() + interval '{ahead}')"
-        observed = cluster.psql(f"SELECT id FROM (SELECT {observed} AS id) x, snowflake_observe(id)")
+        observed = cluster.psql(f"SELECT id FROM (SELECT {observed} AS id) x, snowflake_advance(id)")
         if how == "kill9":
             cluster.kill9()
         else:
@@ -181,7 +181,7 @@ def test_under_a_clock_that_jumped_nothing_is_raised() -> None:
         cluster.psql("CREATE EXTENSION id_gen")
         next_id(cluster)
         clock.step(3600)
-        error = refusal(cluster, "SELECT snowflake_observe(snowflake_min(clock_timestamp()))")
+        error = refusal(cluster, "SELECT snowflake_advance(snowflake_min(clock_timestamp()))")
         assert (error.sqlstate, error.message) == (NOT_READY, "the clock jumped forward")
         clock.put_right()
         # An hour ahead it would be refused.
@@ -192,24 +192,24 @@ def test_under_a_clock_that_jumped_nothing_is_raised() -> None:
 def test_bad_ids_and_servers_that_make_none_are_refused() -> None:
     with Cluster(conf=GENERATING.replace("id_gen.worker_id = 1\n", "")) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
-        error = refusal(cluster, "SELECT snowflake_observe(1)")
+        error = refusal(cluster, "SELECT snowflake_advance(1)")
         assert (error.sqlstate, error.message) == (NOT_READY, "id_gen.worker_id is not set")
         change(cluster, "worker_id", "1")
         cluster.poll_until("SELECT worker_id FROM id_gen_status()", expected="1")
         # This starts it.
         observe(cluster, 1)
-        error = refusal(cluster, "SELECT snowflake_observe(NULL)")
+        error = refusal(cluster, "SELECT snowflake_advance(NULL)")
         assert error.sqlstate == "22004"
         assert "WHERE id IS NOT NULL" in (error.hint or "")
-        error = refusal(cluster, "SELECT snowflake_observe(-1)")
+        error = refusal(cluster, "SELECT snowflake_advance(-1)")
         assert (error.sqlstate, error.message) == ("22003", "snowflake -1 is out of range for the layout")
         assert (error.hint or "").startswith("Pass an ID of this server's layout.")
         with Cluster("standby", standby_of=cluster) as standby:
-            assert refusal(standby, "SELECT snowflake_observe(1)").sqlstate == "25006"
+            assert refusal(standby, "SELECT snowflake_advance(1)").sqlstate == "25006"
         cluster.psql("CREATE ROLE app LOGIN")
-        as_app = "SET ROLE app; SELECT snowflake_observe(1)"
+        as_app = "SET ROLE app; SELECT snowflake_advance(1)"
         assert refusal(cluster, as_app).sqlstate == "42501"
-        cluster.psql(f"GRANT EXECUTE ON FUNCTION snowflake_observe(bigint) TO app; {as_app}")
+        cluster.psql(f"GRANT EXECUTE ON FUNCTION snowflake_advance(bigint) TO app; {as_app}")
 
 
 @pytest.mark.parametrize("owner", ["postgres", "keeper_of_the_table"])
@@ -249,8 +249,8 @@ def test_a_trigger_on_another_column_says_so() -> None:
             CREATE EXTENSION id_gen;
             CREATE TABLE note (number integer, other bigint);
             CREATE TRIGGER observe AFTER INSERT OR UPDATE ON note
-                FOR EACH ROW EXECUTE FUNCTION snowflake_observe_row('number')
+                FOR EACH ROW EXECUTE FUNCTION snowflake_advance_trigger('number')
         """)
         error = refusal(cluster, "INSERT INTO note VALUES (1, 1)")
         assert error.sqlstate == "42703"
-        assert "EXECUTE FUNCTION snowflake_observe_row('id')" in (error.hint or "")
+        assert "EXECUTE FUNCTION snowflake_advance_trigger('id')" in (error.hint or "")

@@ -1,4 +1,4 @@
-"""The clock jumps forward by more than id_gen.max_jump, stands still, or runs a little fast."""
+"""The clock jumps forward by more than id_gen.max_clock_jump, stands still, or runs a little fast."""
 
 import re
 import time
@@ -31,7 +31,7 @@ THIRTY_YEARS = 30 * 365 * 24 * HOUR
 
 JUMPED = "55000"
 SET_FORWARD = r"id_gen: the clock was set forward by \d+ ms"
-ACCEPT = "SELECT id_gen_accept_clock()"
+ACCEPT = "SELECT id_gen_clock_accept()"
 
 # A leap second smeared over a day is 0.001 %: this is worse, so that a test need not last a day.
 FAST = 1.005

@@ -29,7 +29,7 @@ from harness.horizon import (
 )
 from harness.ids import NEXT, Caller, answer_of, change, error_of, refusal
 
-REMEMBERED = "SELECT count(*) FROM id_gen_stat_get_horizon() WHERE transaction IS NOT NULL"
+REMEMBERED = "SELECT count(*) FROM id_gen_internal.id_gen_stat_get_horizon() WHERE transaction IS NOT NULL"
 WRITERS = 16
 READERS = 3
 # For a release, as long as readers poll elsewhere.
@@ -62,7 +62,7 @@ def transaction(cluster: Cluster, dbname: str = "postgres") -> Iterator[tuple[ps
 
 @pytest.mark.parametrize("max_block", [65_536, 1], ids=["blocks", "a shared block"])
 def test_a_row_that_commits_late_is_not_passed(max_block: int) -> None:
-    with Cluster(conf=f"{CONF}id_gen.max_block = {max_block}\n") as cluster:
+    with Cluster(conf=f"{CONF}id_gen.max_block_size = {max_block}\n") as cluster:
         cluster.psql(OUTBOX)
         with Reader(cluster) as safe, Reader(cluster, NAIVE) as naive:
             for _ in range(20):
@@ -167,14 +167,14 @@ def test_a_statement_has_one_horizon(cluster: Cluster) -> None:
     """Also between its rows, while others commit: or a reader would go on from where it has not read."""
     with cluster.connect() as session, cluster.connect() as other:
         session.execute(
-            "CREATE FUNCTION also_read() RETURNS bigint STABLE LANGUAGE sql AS 'SELECT snowflake_safe_horizon()'"
+            "CREATE FUNCTION also_read() RETURNS bigint STABLE LANGUAGE sql AS 'SELECT snowflake_commit_horizon()'"
         )
         ask(session, HORIZON)
         with session.cursor("rows") as cursor:
             session.execute("BEGIN")
             cursor.itersize = 1
             cursor.execute(
-                "SELECT snowflake_safe_horizon(), also_read(), snowflake_safe_horizon() FROM generate_series(1, 50)"
+                "SELECT snowflake_commit_horizon(), also_read(), snowflake_commit_horizon() FROM generate_series(1, 50)"
             )
             values = set()
             for row in cursor:
@@ -186,7 +186,7 @@ def test_a_statement_has_one_horizon(cluster: Cluster) -> None:
 
 
 BOTH = f"{SAFE.replace('%s', '0').removesuffix(' ORDER BY id')} UNION ALL SELECT id FROM other WHERE id > 0"
-CURSOR = f"DECLARE pair NO SCROLL CURSOR %s FOR {BOTH} AND id < snowflake_safe_horizon()"
+CURSOR = f"DECLARE pair NO SCROLL CURSOR %s FOR {BOTH} AND id < snowflake_commit_horizon()"
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def test_a_cursor_has_one_horizon_while_it_grows(cluster: Cluster, two_tables: N
         assert found == [first]
         session.execute("CLOSE pair" if hold else "COMMIT")
         cluster.wait_until(lambda: ask(session, HORIZON) > in_other, "past the row")
-        assert [row[0] for row in session.execute(f"{BOTH} AND id < snowflake_safe_horizon()")] == [
+        assert [row[0] for row in session.execute(f"{BOTH} AND id < snowflake_commit_horizon()")] == [
             first,
             above,
             in_other,
@@ -262,7 +262,7 @@ def test_a_cursor_has_the_horizon_that_pruned_its_partitions(cluster: Cluster) -
             CREATE TABLE event_2 PARTITION OF event FOR VALUES IN (2);
             INSERT INTO event VALUES ({first}, 1), ({second}, 2)
         """)
-        query = "SELECT id FROM event WHERE id > 0 AND id < snowflake_safe_horizon() ORDER BY id"
+        query = "SELECT id FROM event WHERE id > 0 AND id < snowflake_commit_horizon() ORDER BY id"
         ask(session, HORIZON)
         session.execute("BEGIN")
         session.execute(f"DECLARE events CURSOR FOR {query}")
@@ -278,7 +278,8 @@ def test_a_call_site_that_is_kept_does_not_keep_the_horizon(cluster: Cluster) ->
     """PL/pgSQL keeps an expression for as long as the transaction lasts."""
     with cluster.connect() as session:
         session.execute(
-            "CREATE FUNCTION now_safe() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RETURN snowflake_safe_horizon(); END'"
+            "CREATE FUNCTION now_safe() RETURNS bigint LANGUAGE plpgsql"
+            " AS 'BEGIN RETURN snowflake_commit_horizon(); END'"
         )
         session.execute("BEGIN")
         for _ in range(5):
@@ -312,7 +313,7 @@ def mismarked(cluster: Cluster, expression: str, result: str = "bigint") -> Iter
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("snowflake_safe_horizon()", "cannot read the commit horizon during a parallel operation"),
+        ("snowflake_commit_horizon()", "cannot read the commit horizon during a parallel operation"),
         ("snowflake_next()", "cannot generate snowflakes in a parallel worker"),
         ("snowflake_next(7)", "cannot generate snowflakes in a parallel worker"),
         ("(snowflake_next_array(5))[1]", "cannot generate snowflakes in a parallel worker"),
@@ -327,7 +328,7 @@ def test_a_parallel_worker_is_refused(cluster: Cluster, expression: str, message
             ask(session, "SELECT mismarked()")
         assert refused.value.sqlstate == IN_PARALLEL_MODE
         assert refused.value.diag.message_primary == message
-    assert cluster.psql("SELECT count(*) FROM id_gen_horizon_blockers") == "0"
+    assert cluster.psql("SELECT count(*) FROM id_gen_stat_horizon") == "0"
     cluster.psql("SELECT id_gen_shard_release(7)")
 
 
@@ -465,7 +466,7 @@ def test_a_commit_that_waits_for_a_standby(end: str) -> None:
             caller.ask("SELECT set_config('synchronous_commit', 'on', false)")
             waiting = caller.begin(INSERT)
             caller.await_wait("IPC")
-            first = int(cluster.psql("SELECT first_id FROM id_gen_horizon_blockers"))
+            first = int(cluster.psql("SELECT first_id FROM id_gen_stat_horizon"))
             after = int(cluster.psql(INSERT))
             assert [reader.poll() for _ in range(3)] == [[], [], []]
             cluster.psql(f"SELECT pg_{end}_backend({caller.pid})")
@@ -486,7 +487,7 @@ def test_what_was_prepared_before_a_restart(mode: str) -> None:
         first = int(cluster.psql(f"BEGIN; {INSERT}; PREPARE TRANSACTION 'old'"))
         cluster.restart(mode)
         other = int(cluster.psql(INSERT, "other"))
-        cluster.poll_until(f"SELECT snowflake_safe_horizon() > {other}", "other")
+        cluster.poll_until(f"SELECT snowflake_commit_horizon() > {other}", "other")
         after = int(cluster.psql(INSERT))
         with cluster.connect() as session:
             assert ask(session, HORIZON) == 0
@@ -503,7 +504,7 @@ def test_what_was_prepared_since_the_start_holds_up_nothing_without_an_id() -> N
         cluster.restart()
         row = int(cluster.psql(INSERT))
         cluster.psql("BEGIN; INSERT INTO other VALUES (1); PREPARE TRANSACTION 'plain'")
-        cluster.poll_until(f"SELECT snowflake_safe_horizon() > {row}")
+        cluster.poll_until(f"SELECT snowflake_commit_horizon() > {row}")
         assert cluster.psql(BLOCKERS) == ""
 
 
@@ -628,7 +629,7 @@ def test_the_guard(cluster: Cluster, guard: str) -> None:
         session.execute("""
             CREATE PROCEDURE late() LANGUAGE plpgsql AS $$
             DECLARE key bigint := snowflake_next();
-            BEGIN COMMIT; PERFORM snowflake_safe_horizon(); CALL store(key); END $$
+            BEGIN COMMIT; PERFORM snowflake_commit_horizon(); CALL store(key); END $$
         """)
         with pytest.raises(REFUSED):
             session.execute("CALL late()")
@@ -638,9 +639,9 @@ def test_the_guard(cluster: Cluster, guard: str) -> None:
 @pytest.mark.parametrize(
     ("trigger", "sqlstate"),
     [
-        ("BEFORE INSERT ON wrong FOR EACH STATEMENT EXECUTE FUNCTION snowflake_guard()", "39P01"),
-        ("BEFORE INSERT ON wrong FOR EACH ROW EXECUTE FUNCTION snowflake_guard('none')", "42703"),
-        ("BEFORE INSERT ON wrong FOR EACH ROW EXECUTE FUNCTION snowflake_guard('note')", "42703"),
+        ("BEFORE INSERT ON wrong FOR EACH STATEMENT EXECUTE FUNCTION snowflake_guard_trigger()", "39P01"),
+        ("BEFORE INSERT ON wrong FOR EACH ROW EXECUTE FUNCTION snowflake_guard_trigger('none')", "42703"),
+        ("BEFORE INSERT ON wrong FOR EACH ROW EXECUTE FUNCTION snowflake_guard_trigger('note')", "42703"),
     ],
 )
 def test_a_guard_that_guards_nothing_says_so(cluster: Cluster, trigger: str, sqlstate: str) -> None:
@@ -668,7 +669,7 @@ def test_a_smaller_number_makes_no_id_below_the_horizon(cluster: Cluster) -> Non
 def test_a_row_publishes_the_horizon_to_standbys() -> None:
     """Where the function itself is refused."""
     read = "SELECT id FROM outbox WHERE id > %s AND id < (SELECT id FROM horizon) ORDER BY id"
-    publish = "UPDATE horizon SET id = greatest(id, snowflake_safe_horizon())"
+    publish = "UPDATE horizon SET id = greatest(id, snowflake_commit_horizon())"
     with Cluster("primary", conf=CONF) as primary:
         primary.psql(f"{OUTBOX}; CREATE TABLE horizon (id bigint); INSERT INTO horizon VALUES (0)")
         with Cluster("standby", standby_of=primary) as standby:
@@ -775,7 +776,9 @@ def end_sessions(cluster: Cluster, until: float) -> int:
 @pytest.mark.parametrize("max_block", [65_536, 1], ids=["blocks", "a shared block"])
 def test_every_row_once_and_in_order(max_block: int) -> None:
     """While some of the writers are terminated, each at any point of its transaction."""
-    conf = f"{CONF}max_prepared_transactions = {WRITERS}\nid_gen.max_block = {max_block}\nsynchronous_commit = off\n"
+    conf = (
+        f"{CONF}max_prepared_transactions = {WRITERS}\nid_gen.max_block_size = {max_block}\nsynchronous_commit = off\n"
+    )
     with Cluster(conf=conf) as cluster:
         cluster.psql(OUTBOX)
         with writers_and_readers(cluster):
@@ -786,7 +789,7 @@ def test_every_row_once_and_in_order(max_block: int) -> None:
 @pytest.mark.parametrize("max_block", [65_536, 1], ids=["blocks", "a shared block"])
 def test_readers_go_on_after_crashes(max_block: int) -> None:
     """No row that they have read is gone: a commit shows once it is on disk."""
-    conf = f"{CONF}max_prepared_transactions = {WRITERS}\nid_gen.max_block = {max_block}\n"
+    conf = f"{CONF}max_prepared_transactions = {WRITERS}\nid_gen.max_block_size = {max_block}\n"
     with Cluster(conf=conf) as cluster:
         cluster.psql(OUTBOX)
         with writers_and_readers(cluster):

@@ -33,8 +33,8 @@ NO_CREATION_TIME = Path(__file__).with_name("no_creation_time.c")
 
 FAR = "id_gen.max_lead = '2h'\n"
 NEAR = "id_gen.max_lead = '5s'\n"
-HOUR_AHEAD = "SELECT id_gen_reset_reservation(above => now() + '1 hour')"
-ACCEPT = "SELECT id_gen_accept_copy(is_only_one => true)"
+HOUR_AHEAD = "SELECT id_gen_reservation_reset(above => now() + '1 hour')"
+ACCEPT = "SELECT id_gen_copy_accept(is_only_one => true)"
 REFUSED = "this data directory is a copy with the worker ID of its original"
 REFUSED_AS_POSSIBLE = "this data directory is a copy, and may have the worker ID of its original"
 LEAD_MS = 1_000
@@ -140,7 +140,7 @@ def test_what_a_superuser_accepted_below_the_log_is_kept_over_crashes() -> None:
         cluster.psql(HOUR_AHEAD)
         # The bound is durable in the log.
         cluster.psql("INSERT INTO item VALUES (1)")
-        cluster.psql("SELECT id_gen_reset_reservation(above => now())")
+        cluster.psql("SELECT id_gen_reservation_reset(above => now())")
         cluster.kill9()
         cluster.start()
         last = next_id(cluster)
@@ -202,7 +202,7 @@ def test_a_directory_that_was_renamed_is_the_same_and_one_that_was_copied_elsewh
         cluster.start()
         assert_is_refused_as_copy(cluster)
         for no_confirmation in ("false", "NULL"):
-            assert refusal(cluster, f"SELECT id_gen_accept_copy({no_confirmation})").sqlstate == "22023"
+            assert refusal(cluster, f"SELECT id_gen_copy_accept({no_confirmation})").sqlstate == "22023"
         assert refusal(cluster, NEXT).message == REFUSED
         cluster.psql(ACCEPT)
         last = next_id(cluster)
@@ -268,7 +268,7 @@ def test_a_bound_that_a_superuser_lowered_stays_lowered_over_a_second_promotion(
             primary.wait_for_catchup(standby)
             primary.stop()
             standby.promote()
-            standby.psql("SELECT id_gen_reset_reservation(above => now())")
+            standby.psql("SELECT id_gen_reservation_reset(above => now())")
             next_id(standby)
             standby.stop()
             signal_file = standby.data / "standby.signal"
@@ -286,7 +286,7 @@ def test_a_copy_whose_worker_id_is_removed_stays_a_copy() -> None:
         assert_is_refused_as_copy(copy)
         change(copy, "worker_id", -1)
         copy.poll_until("SHOW id_gen.worker_id", expected="-1")
-        assert refusal(copy, "SELECT id_gen_accept_layout()").message == REFUSED
+        assert refusal(copy, "SELECT id_gen_layout_accept()").message == REFUSED
         change(copy, "worker_id", 1)
         copy.poll_until("SHOW id_gen.worker_id", expected="1")
         assert_is_refused_as_copy(copy)
@@ -298,8 +298,8 @@ def test_a_copy_with_a_lower_layout_is_accepted_once_both_are() -> None:
         copy.psql(f"ALTER SYSTEM SET id_gen.layout = '{OTHER_LAYOUT}'")
         copy.restart()
         assert refusal(copy).message == REFUSED
-        assert "id_gen_accept_layout()" in (refusal(copy, ACCEPT).hint or "")
-        assert refusal(copy, "SELECT id_gen_accept_layout()").message == REFUSED
+        assert "id_gen_layout_accept()" in (refusal(copy, ACCEPT).hint or "")
+        assert refusal(copy, "SELECT id_gen_layout_accept()").message == REFUSED
         assert refusal(copy).message == REFUSED
         copy.psql(ACCEPT)
         assert next_id(copy) > 0
@@ -309,11 +309,11 @@ def test_a_reset_of_a_copy_names_the_directory_of_its_original() -> None:
     with copied() as (original, copy), copy.connect() as connection:
         said: list[tuple[str | None, str | None]] = []
         connection.add_notice_handler(lambda notice: said.append((notice.message_primary, notice.message_detail)))
-        connection.execute("SELECT id_gen_reset_reservation(above => now())")
+        connection.execute("SELECT id_gen_reservation_reset(above => now())")
         details = dict(said)
         assert f"inode {Reservation(original).directory.stat().st_ino}" in (details[REFUSED_AS_POSSIBLE] or "")
         said.clear()
-        connection.execute("SELECT id_gen_reset_reservation(above => now())")
+        connection.execute("SELECT id_gen_reservation_reset(above => now())")
         assert REFUSED_AS_POSSIBLE not in dict(said), "it is its own now"
 
 
@@ -323,6 +323,6 @@ def test_a_copy_of_a_server_for_tests_is_refused_once_its_tests_end() -> None:
             next_id(cluster)
             cluster.append_conf("id_gen.test_start = ''")
             cluster.restart()
-            cluster.psql("SELECT id_gen_end_tests()")
+            cluster.psql("SELECT id_gen_test_mode_end()")
         assert next_id(original) > 0
         assert_is_refused_as_copy(copy)

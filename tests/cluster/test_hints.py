@@ -22,16 +22,16 @@ BEYOND_MS = 9_000_000_000_000
 NOT_YET = "55000"
 RAN_OUT = "2200H"
 TOO_LATE = "22008"
-RESET = "SELECT id_gen_reset_reservation(above => now());"
+RESET = "SELECT id_gen_reservation_reset(above => now());"
 
 
 def rounds_of_keeper(cluster: Cluster) -> None:
     """Waits until the keeper has run at least twice; until one is started, calls do its work."""
     for _ in range(2):
-        before = cluster.psql("SELECT coalesce(keeper_beat, clock_timestamp()) FROM id_gen_status()")
+        before = cluster.psql("SELECT coalesce(keeper_heartbeat_at, clock_timestamp()) FROM id_gen_status()")
         refusal(cluster)
         cluster.poll_until(
-            f"SELECT coalesce(keeper_beat, clock_timestamp()) > '{before}'::timestamptz FROM id_gen_status()"
+            f"SELECT coalesce(keeper_heartbeat_at, clock_timestamp()) > '{before}'::timestamptz FROM id_gen_status()"
         )
 
 
@@ -80,7 +80,7 @@ def test_a_mistyped_reset_is_reset_again(by: str) -> None:
         said: list[tuple[str | None, str | None]] = []
         with cluster.connect() as connection:
             connection.add_notice_handler(lambda notice: said.append((notice.message_primary, notice.message_hint)))
-            connection.execute("SELECT id_gen_reset_reservation(above => '2036-01-01')")
+            connection.execute("SELECT id_gen_reservation_reset(above => '2036-01-01')")
             ((primary, hint),) = said
             assert re.fullmatch(r"no snowflake is available for the next \d+ ms", primary or "")
             error = refusal(cluster)
@@ -98,7 +98,7 @@ def test_a_reset_beyond_what_nanoseconds_can_say_is_refused_in_time() -> None:
     conf = f"{GENERATING}id_gen.layout = '{LONG}'\nid_gen.max_wait = '100ms'\nstatement_timeout = '30s'\n"
     with Cluster(conf=conf) as cluster:
         cluster.psql("CREATE EXTENSION id_gen; SELECT snowflake_next()")
-        cluster.psql("SELECT id_gen_reset_reservation(above => '2600-01-01')")
+        cluster.psql("SELECT id_gen_reservation_reset(above => '2600-01-01')")
         refused = refusal(cluster)
         assert refused.sqlstate == TOO_FAR_AHEAD
         assert cluster.psql("SELECT state FROM id_gen_status()") == refused.message
@@ -115,7 +115,7 @@ def test_a_reset_past_the_end_of_the_layout_is_refused() -> None:
         cluster.psql("CREATE EXTENSION id_gen")
         given = [next_id(cluster)]
         for above in ("2200-01-01", "294276-12-31 23:59:59.999999+00"):
-            assert refusal(cluster, f"SELECT id_gen_reset_reservation('{above}')").sqlstate == TOO_LATE
+            assert refusal(cluster, f"SELECT id_gen_reservation_reset('{above}')").sqlstate == TOO_LATE
         given.append(next_id(cluster))
         assert given == sorted(set(given))
 

@@ -18,7 +18,7 @@ from harness.shim import compiled
 
 FOREIGN_CALLBACK = Path(__file__).with_name("foreign_callback.c")
 FOREIGN_WORKER = Path(__file__).with_name("foreign_worker.c")
-PUBLISH = "UPDATE horizon SET id = greatest(id, snowflake_safe_horizon())"
+PUBLISH = "UPDATE horizon SET id = greatest(id, snowflake_commit_horizon())"
 # As many polls as it takes at most until a session knows what it may know.
 POLLS = 5
 
@@ -40,7 +40,7 @@ def assert_held_up(reader: Reader) -> None:
 @both_kinds_of_block
 def test_an_id_from_a_server_that_is_ahead_covers_no_lower_one(max_block: int) -> None:
     """The transaction stores that first, and then makes one of its own."""
-    with Cluster(conf=f"{CONF}id_gen.max_block = {max_block}\n") as cluster:
+    with Cluster(conf=f"{CONF}id_gen.max_block_size = {max_block}\n") as cluster:
         cluster.psql(f"{OUTBOX}; CREATE TABLE imported (id bigint); {GUARD % ('imported', '')}; {NEXT}")
         with Reader(cluster) as reader, cluster.connect() as session:
             session.execute("BEGIN")
@@ -57,13 +57,13 @@ def test_an_id_from_a_server_that_is_ahead_covers_no_lower_one(max_block: int) -
 @both_kinds_of_block
 def test_ids_that_start_again_below_those_of_an_open_transaction(max_block: int) -> None:
     clock = FakeClock()
-    with Cluster(conf=f"{CONF}id_gen.max_block = {max_block}\n", clock=clock) as cluster:
+    with Cluster(conf=f"{CONF}id_gen.max_block_size = {max_block}\n", clock=clock) as cluster:
         cluster.psql(OUTBOX)
         with Reader(cluster) as reader, cluster.connect() as session:
             session.execute("BEGIN")
             early = ask(session, INSERT)
             clock.step(-600)
-            cluster.psql("SELECT id_gen_reset_reservation(above => now())")
+            cluster.psql("SELECT id_gen_reservation_reset(above => now())")
             assert first_id(cluster) < early
             own = ask(session, INSERT)
             above = int(cluster.psql(INSERT))
@@ -84,7 +84,7 @@ def test_a_time_that_was_mistyped_and_taken_back(cluster: Cluster) -> None:
         first = int(cluster.psql(INSERT))
         reader.await_all(cluster, [first])
         admin.add_notice_handler(lambda notice: hints.append(notice.message_hint or ""))
-        admin.execute("SELECT id_gen_reset_reservation(above => now() + interval '10 years')")
+        admin.execute("SELECT id_gen_reservation_reset(above => now() + interval '10 years')")
         mistyped = ask(admin, "SELECT snowflake_min(now() + interval '9 years')")
         cluster.wait_until(lambda: ask(session, f"{PUBLISH} RETURNING id") > mistyped, "publishing the horizon")
         assert_held_up(reader)
@@ -128,7 +128,7 @@ def test_an_id_that_another_library_makes_while_a_transaction_is_prepared(cluste
         session.execute("PREPARE TRANSACTION 'one'")
         above = int(cluster.psql(INSERT))
         assert_held_up(reader)
-        first = ask(session, "SELECT first_id FROM id_gen_horizon_blockers WHERE gid = 'one'")
+        first = ask(session, "SELECT first_id FROM id_gen_stat_horizon WHERE gid = 'one'")
         session.execute("COMMIT PREPARED 'one'")
         reader.await_all(cluster, [first, above])
 
@@ -153,7 +153,7 @@ def test_a_session_that_takes_its_time_to_end_is_seen_to_hold_up_readers(cluster
             path.unlink()
         reader.await_all(cluster, [above])
         session.close()
-        cluster.poll_until("SELECT count(*) FROM id_gen_horizon_blockers", expected="0")
+        cluster.poll_until("SELECT count(*) FROM id_gen_stat_horizon", expected="0")
 
 
 def test_a_prepared_transaction_without_an_id_holds_up_nothing(cluster: Cluster) -> None:

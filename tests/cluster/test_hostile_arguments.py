@@ -56,7 +56,7 @@ def calls(function: Function, hostile: Mapping[str, list[str]]) -> list[str]:
 @contextmanager
 def member() -> Iterator[Cluster]:
     """A server with worker number 1 of a fleet, where the functions about fleets are called."""
-    with Etcd() as etcd, Cluster("member", conf=member_conf(etcd.endpoints, "id_gen.worker_ids = '1'")) as cluster:
+    with Etcd() as etcd, Cluster("member", conf=member_conf(etcd.endpoints, "id_gen.worker_id_range = '1'")) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         cluster.psql(ATTEMPT)
         create_fleet(cluster)
@@ -82,8 +82,8 @@ def test_hostile_arguments() -> None:
                     # It may have been given back, or forgotten, in the turn before.
                     alone.execute(TAKE)
                 if function.bare_name == "id_gen_fleet_create":
-                    change(of_fleet, "fleet", "another")
-                    of_fleet.poll_until("SHOW id_gen.fleet", expected="another")
+                    change(of_fleet, "fleet_name", "another")
+                    of_fleet.poll_until("SHOW id_gen.fleet_name", expected="another")
                 refusals: Counter[str] = Counter()
                 for call in calls(function, hostile):
                     attempted = sql.SQL("SELECT answer, refused, message FROM attempt({})").format(sql.Literal(call))
@@ -93,7 +93,7 @@ def test_hostile_arguments() -> None:
                     assert answer is None or "NULL::" not in call, f"{call[:200]} answered {answer}"
                     refusals[refused] += 1
                 assert None in refusals, f"{function} never answered: {refusals}"
-                if function.bare_name == "id_gen_reset_reservation":
+                if function.bare_name == "id_gen_reservation_reset":
                     # It has moved the frontier out of the clock's reach, and brings it back.
                     connection.execute(f"SELECT {function.name}(now())")
             assert alone.execute("SELECT snowflake_next() > 0").fetchone() == (True,)
@@ -135,6 +135,6 @@ def test_the_latest_timestamp_is_not_taken_for_an_early_one() -> None:
     """No layout has IDs above it."""
     with Cluster(conf=GENERATING) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
-        error = refusal(cluster, "SELECT id_gen_reset_reservation('294276-12-31 23:59:59.999999+00')")
+        error = refusal(cluster, "SELECT id_gen_reservation_reset('294276-12-31 23:59:59.999999+00')")
         assert error.sqlstate == OUT_OF_RANGE
         assert int(cluster.psql("SELECT snowflake_next()")) > 0

@@ -6,7 +6,7 @@ from harness import GENERATING, Cluster
 from harness.ids import PATIENT, Caller, assert_rest_works, change, next_id, refusal
 
 LAYOUT_BELOW = "55000"
-ACCEPT = "SELECT id_gen_accept_layout()"
+ACCEPT = "SELECT id_gen_layout_accept()"
 
 # The same fields, so the epoch alone decides: the earlier it is, the larger are the IDs of today.
 FIELDS = "tick=1ms time:41 datacenter:5 worker:5 sequence:12"
@@ -32,7 +32,7 @@ def minutes_off(cluster: Cluster, snowflake: int, layout: str) -> float:
 def test_a_proposed_layout_generates() -> None:
     with Cluster(conf=PATIENT_SERVER) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
-        layout, advice = cluster.psql("SELECT layout, advice FROM id_gen_plan(10000, 200, 30) LIMIT 1").split("|")
+        layout, advice = cluster.psql("SELECT layout, advice FROM id_gen_recommend(10000, 200, 30) LIMIT 1").split("|")
         line = re.search("ALTER SYSTEM [^;]*;", advice)
         assert line
         cluster.psql(line[0])

@@ -43,7 +43,7 @@ def test_a_setting_that_is_no_layout(cluster: Cluster, layout: str) -> None:
     assert error.sqlstate == INVALID_VALUE
     assert error.message == f'invalid value for parameter "id_gen.layout": "{layout}"'
     assert error.detail == MISTAKES[layout]
-    usable = names(cluster, "runs_out > now()")
+    usable = names(cluster, "exhausted_at > now()")
     assert error.hint == f'Name a preset ({usable}) or write a layout text such as "{TEXT}".'
 
 

@@ -38,7 +38,7 @@ RANDOM_VALUES = 1_000
 MUTATED_TEXTS = 10_000
 ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
-MASK = "SELECT snowflake_mask(1, 'orders')"
+MASK = "SELECT id_mask(1, 'orders')"
 TEXT = "SELECT id_mask_text(1, 'orders')"
 # Made with another implementation of FF1, from the first key.
 KNOWN = -5455972975114960709
@@ -65,13 +65,13 @@ def test_every_value_comes_back(server: Cluster) -> None:
         assert (
             connection.execute(
                 """
-            SELECT bool_and(snowflake_unmask(snowflake_mask(id, 'a'), 'a') = id),
-                   bool_and(snowflake_mask(snowflake_unmask(id, 'a'), 'a') = id),
-                   bool_and(snowflake_mask(id, 'a', 1) = snowflake_mask(id, 'a')),
-                   bool_and(id_unmask_bigint(id_mask_text(id, 'a'), 'a') = id),
-                   bool_and(id_mask_text(id, 'a') = '1_' || id_encode(snowflake_mask(id, 'a'), 'base58')),
-                   count(DISTINCT snowflake_mask(id, 'a')) = count(DISTINCT id),
-                   count(*) FILTER (WHERE snowflake_mask(id, 'a') IN (snowflake_mask(id, 'b'), id)) = 0
+            SELECT bool_and(id_unmask(id_mask(id, 'a'), 'a') = id),
+                   bool_and(id_mask(id_unmask(id, 'a'), 'a') = id),
+                   bool_and(id_mask(id, 'a', 1) = id_mask(id, 'a')),
+                   bool_and(id_unmask_text_bigint(id_mask_text(id, 'a'), 'a') = id),
+                   bool_and(id_mask_text(id, 'a') = '1_' || id_encode(id_mask(id, 'a'), 'base58')),
+                   count(DISTINCT id_mask(id, 'a')) = count(DISTINCT id),
+                   count(*) FILTER (WHERE id_mask(id, 'a') IN (id_mask(id, 'b'), id)) = 0
               FROM ids
             """
             ).fetchone()
@@ -80,29 +80,29 @@ def test_every_value_comes_back(server: Cluster) -> None:
         assert (
             connection.execute(
                 """
-            SELECT bool_and(uuid_unmask(uuid_mask(id, 'a'), 'a') = id),
-                   bool_and(uuid_mask(uuid_unmask(id, 'a'), 'a') = id),
-                   bool_and(uuid_unmask(uuid_mask(id, 'a', 1), 'a', 1) = id),
-                   bool_and(id_unmask_uuid(id_mask_text(id, 'a'), 'a') = id),
-                   bool_and(id_mask_text(id, 'a') = '1_' || id_encode(uuid_mask(id, 'a'), 'base58')),
-                   count(DISTINCT uuid_mask(id, 'a')) = count(DISTINCT id),
-                   count(*) FILTER (WHERE uuid_mask(id, 'a') IN (uuid_mask(id, 'b'), id)) = 0
+            SELECT bool_and(id_unmask(id_mask(id, 'a'), 'a') = id),
+                   bool_and(id_mask(id_unmask(id, 'a'), 'a') = id),
+                   bool_and(id_unmask(id_mask(id, 'a', 1), 'a', 1) = id),
+                   bool_and(id_unmask_text_uuid(id_mask_text(id, 'a'), 'a') = id),
+                   bool_and(id_mask_text(id, 'a') = '1_' || id_encode(id_mask(id, 'a'), 'base58')),
+                   count(DISTINCT id_mask(id, 'a')) = count(DISTINCT id),
+                   count(*) FILTER (WHERE id_mask(id, 'a') IN (id_mask(id, 'b'), id)) = 0
               FROM uuids
             """
             ).fetchone()
             == (True,) * 7
         )
-        assert connection.execute("SELECT snowflake_unmask(snowflake_mask(7, 'a'), 'b') = 7").fetchone() == (False,)
+        assert connection.execute("SELECT id_unmask(id_mask(7, 'a'), 'b') = 7").fetchone() == (False,)
 
 
 def test_a_domain_that_is_not_stored_as_it_is(server: Cluster) -> None:
     """Its bytes count, also where PostgreSQL has them compressed or in another place."""
     server.psql("CREATE TABLE names (name text); INSERT INTO names VALUES (repeat('x', 255)), (repeat('x', 2600))")
     server.psql("ALTER TABLE names ALTER name SET STORAGE EXTERNAL; INSERT INTO names VALUES (repeat('y', 2600))")
-    assert server.psql(f"SELECT snowflake_mask(1, name) = snowflake_mask(1, '{'x' * 255}') FROM names LIMIT 1") == "t"
+    assert server.psql(f"SELECT id_mask(1, name) = id_mask(1, '{'x' * 255}') FROM names LIMIT 1") == "t"
     for letter in "xy":
         error = refusal(
-            server, f"SELECT snowflake_mask(1, name) FROM names WHERE name ~ '^{letter}{{2}}' AND length(name) > 255"
+            server, f"SELECT id_mask(1, name) FROM names WHERE name ~ '^{letter}{{2}}' AND length(name) > 255"
         )
         assert (error.sqlstate, error.detail) == (NO_SUCH_KEY, "It has 2600 bytes; the name of a domain has 1 to 255.")
 
@@ -114,7 +114,7 @@ def test_it_stays_over_sessions_and_restarts_and_on_standbys(server: Cluster) ->
     with Cluster("standby", standby_of=server) as standby:
         # The file was in the data directory, so it came with the copy.
         assert int(standby.psql(MASK)) == KNOWN
-        assert standby.psql(f"SELECT id_unmask_bigint('{server.psql(TEXT)}', 'orders')") == "1"
+        assert standby.psql(f"SELECT id_unmask_text_bigint('{server.psql(TEXT)}', 'orders')") == "1"
         (standby.data / KEY_FILE).unlink()
         assert refusal(standby, MASK).sqlstate == NO_FILE
 
@@ -124,7 +124,7 @@ def test_it_needs_no_preload() -> None:
     with Cluster(conf=MASKING) as cluster:
         write_key_file(cluster)
         cluster.psql("CREATE EXTENSION id_gen; CREATE ROLE ordinary LOGIN")
-        cluster.psql("GRANT EXECUTE ON FUNCTION snowflake_mask(bigint, text) TO ordinary")
+        cluster.psql("GRANT EXECUTE ON FUNCTION id_mask(bigint, text) TO ordinary")
         assert int(cluster.psql(MASK)) == KNOWN
         # Until the library is loaded, anybody may set what has its name: that is void.
         with cluster.connect(user="ordinary") as connection:
@@ -154,15 +154,15 @@ def test_another_key(server: Cluster) -> None:
         assert second.startswith("2_")
         assert second[2:] != first[2:]
         for text in (first, second):
-            assert connection.execute("SELECT id_unmask_bigint(%s, 'orders')", (text,)).fetchone() == (1,)
-        assert connection.execute("SELECT snowflake_mask(1, 'orders', 1)").fetchone() == (KNOWN,)
-        assert connection.execute(f"SELECT snowflake_unmask({KNOWN}, 'orders', 1)").fetchone() == (1,)
-        assert connection.execute(f"SELECT snowflake_unmask({KNOWN}, 'orders') = 1").fetchone() == (False,)
+            assert connection.execute("SELECT id_unmask_text_bigint(%s, 'orders')", (text,)).fetchone() == (1,)
+        assert connection.execute("SELECT id_mask(1, 'orders', 1)").fetchone() == (KNOWN,)
+        assert connection.execute(f"SELECT id_unmask({KNOWN}, 'orders', 1)").fetchone() == (1,)
+        assert connection.execute(f"SELECT id_unmask({KNOWN}, 'orders') = 1").fetchone() == (False,)
         # Without the first key, nothing of it is read.
         write_key_file(server, lines({2: SECOND_KEY}))
         server.reload()
         await_keys(server, connection, [(2, True)])
-    for statement in (f"SELECT id_unmask_bigint('{first}', 'orders')", "SELECT snowflake_mask(1, 'orders', 1)"):
+    for statement in (f"SELECT id_unmask_text_bigint('{first}', 'orders')", "SELECT id_mask(1, 'orders', 1)"):
         error = refusal(server, statement)
         assert (error.sqlstate, error.message) == (NO_SUCH_KEY, "there is no key of version 1")
         assert "id_mask_keys()" in (error.hint or "")
@@ -321,13 +321,13 @@ def test_no_file_is_named(server: Cluster) -> None:
         assert keys.read_text().startswith(first)
         keys.write_text(first)
         server.psql(statement)
-        server.poll_until("SELECT snowflake_unmask(snowflake_mask(1, 'orders'), 'orders') = 1")
+        server.poll_until("SELECT id_unmask(id_mask(1, 'orders'), 'orders') = 1")
         server.wait_until(lambda: connection.execute(MASK).fetchone() != (KNOWN,), "masking with the new key")
 
 
 def test_the_error_names_the_schema_where_it_is_needed(server: Cluster) -> None:
     server.psql("DROP EXTENSION id_gen; CREATE SCHEMA app; CREATE EXTENSION id_gen SCHEMA app")
-    error = refusal(server, "SELECT app.snowflake_mask(1, 'orders', 9)")
+    error = refusal(server, "SELECT app.id_mask(1, 'orders', 9)")
     assert "SELECT * FROM app.id_mask_keys();" in (error.hint or "")
 
 
@@ -354,12 +354,11 @@ def test_mutated_texts_are_refused_or_are_texts_of_their_own(server: Cluster) ->
             refused := SQLSTATE;
         END $$
     """
-    of_type = {"bigint": "snowflake_mask", "uuid": "uuid_mask"}
-    for type_name, mask in of_type.items():
+    for type_name in ("bigint", "uuid"):
         server.psql(
             attempt.format(
-                assignment=f"""again := split_part(given, '_', 1) || '_' || id_encode({mask}(
-                    id_unmask_{type_name}(given, 'a'), 'a', split_part(given, '_', 1)::integer), 'base58');"""
+                assignment=f"""again := split_part(given, '_', 1) || '_' || id_encode(id_mask(
+                    id_unmask_text_{type_name}(given, 'a'), 'a', split_part(given, '_', 1)::integer), 'base58');"""
             )
         )
         value = "i::bigint" if type_name == "bigint" else "md5(i::text)::uuid"
@@ -383,14 +382,14 @@ def test_what_roles_may_do(server: Cluster) -> None:
     server.psql("CREATE ROLE ordinary LOGIN; CREATE ROLE watcher LOGIN IN ROLE pg_monitor")
     with server.connect(user="ordinary") as connection:
         # Until a superuser grants it, nobody else masks or unmasks.
-        masks = "SELECT oid::regprocedure::text FROM pg_proc WHERE proname ~ '^(snowflake|uuid|id)_(un)?mask'"
+        masks = "SELECT oid::regprocedure::text FROM pg_proc WHERE proname ~ '^id_(un)?mask'"
         callable_by = f"{masks} AND has_function_privilege('ordinary', oid, 'EXECUTE')"
         assert len(server.psql(masks).splitlines()) == 13
         assert server.psql(callable_by) == ""
         with pytest.raises(psycopg.Error) as refused:
             connection.execute(MASK)
         assert refused.value.sqlstate == NOT_ALLOWED
-        server.psql("GRANT EXECUTE ON FUNCTION snowflake_mask(bigint, text) TO ordinary")
+        server.psql("GRANT EXECUTE ON FUNCTION id_mask(bigint, text) TO ordinary")
         assert connection.execute(MASK).fetchone() == (KNOWN,)
         for statement in (
             "SHOW id_gen.mask_key_file",
@@ -422,15 +421,13 @@ def test_what_roles_may_do(server: Cluster) -> None:
 def test_an_id_is_found_by_its_primary_key(server: Cluster) -> None:
     server.psql("CREATE TABLE orders (id bigint PRIMARY KEY); INSERT INTO orders SELECT generate_series(1, 10000)")
     server.psql("CREATE TABLE accounts (id uuid PRIMARY KEY); VACUUM ANALYZE")
-    assert (
-        server.psql("SELECT id FROM orders WHERE id = snowflake_unmask(snowflake_mask(77, 'orders'), 'orders')") == "77"
-    )
+    assert server.psql("SELECT id FROM orders WHERE id = id_unmask(id_mask(77, 'orders'), 'orders')") == "77"
     for statement in (
-        "PREPARE found(bigint) AS SELECT * FROM orders WHERE id = snowflake_unmask($1, 'orders');"
+        "PREPARE found(bigint) AS SELECT * FROM orders WHERE id = id_unmask($1, 'orders');"
         "SET plan_cache_mode = force_generic_plan; EXPLAIN EXECUTE found(1)",
-        "EXPLAIN SELECT * FROM orders WHERE id = snowflake_unmask(1, 'orders')",
-        "EXPLAIN SELECT * FROM orders WHERE id = id_unmask_bigint('1_11111111111', 'orders')",
-        "SET enable_seqscan = off; EXPLAIN SELECT * FROM accounts WHERE id = uuid_unmask(repeat('f', 32)::uuid, 'a')",
+        "EXPLAIN SELECT * FROM orders WHERE id = id_unmask(1, 'orders')",
+        "EXPLAIN SELECT * FROM orders WHERE id = id_unmask_text_bigint('1_11111111111', 'orders')",
+        "SET enable_seqscan = off; EXPLAIN SELECT * FROM accounts WHERE id = id_unmask(repeat('f', 32)::uuid, 'a')",
     ):
         plan = server.psql(statement)
         assert re.search(r"Index (Only )?Scan using \w+_pkey .*\n +Index Cond: \(id = ", plan), plan
@@ -479,14 +476,14 @@ def test_nothing_shows_a_key(server: Cluster) -> None:
         write_key_file(server, lines(keys))
         server.reload()
         seen += [
-            server.psql("SELECT snowflake_mask(id, 'a'), id_mask_text(id, 'a') FROM orders"),
-            server.psql("EXPLAIN (ANALYZE, VERBOSE, SETTINGS) SELECT uuid_mask(gen_random_uuid(), 'a', 1) FROM orders"),
+            server.psql("SELECT id_mask(id, 'a'), id_mask_text(id, 'a') FROM orders"),
+            server.psql("EXPLAIN (ANALYZE, VERBOSE, SETTINGS) SELECT id_mask(gen_random_uuid(), 'a', 1) FROM orders"),
             server.psql("SELECT * FROM id_mask_keys()"),
         ]
     for _ in bad_files(server):
         seen.append(str(refusal(server, MASK)))
         write_again(server, lines(BOTH_KEYS))
-    for statement in ("SELECT id_unmask_bigint('3_11111111111', 'a')", "SELECT snowflake_mask(1, '')"):
+    for statement in ("SELECT id_unmask_text_bigint('3_11111111111', 'a')", "SELECT id_mask(1, '')"):
         seen.append(str(refusal(server, statement)))
     with server.connect() as connection:
         connection.execute(MASK)
@@ -497,7 +494,7 @@ def test_nothing_shows_a_key(server: Cluster) -> None:
     assert holds_a_key(file.read_bytes(), FIRST_KEYS)
     assert holds_a_key(b"..." + bytes.fromhex(SECOND_KEY), BOTH_KEYS)
     assert holds_a_key(SECOND_KEY.upper().encode(), BOTH_KEYS)
-    assert "snowflake_mask" in server.log()
+    assert "id_mask" in server.log()
     assert "row_to_json" in "".join(seen)
     for text in (server.log(), *seen):
         assert not holds_a_key(text.encode(), BOTH_KEYS), text[:500]
@@ -519,7 +516,7 @@ def test_the_pictures_of_masks(server: Cluster) -> None:
     for picture in pictures:
         for row in picture.splitlines()[1:]:
             id_, masked, text = row.split()
-            shown = server.psql(f"SELECT snowflake_mask({id_}, 'orders'), id_mask_text({id_}, 'orders')")
+            shown = server.psql(f"SELECT id_mask({id_}, 'orders'), id_mask_text({id_}, 'orders')")
             assert shown == f"{masked}|{text}"
 
 
@@ -556,7 +553,7 @@ def test_the_page_about_masks() -> None:
             assert cluster.psql(f"SET ROLE {role}; {statement}") == expected
         refused = {
             ("web", "SELECT id FROM api.orders"): "view",
-            ("web", "SELECT id_unmask_bigint('1_11111111111', 'orders')"): "function id_unmask_bigint",
+            ("web", "SELECT id_unmask_text_bigint('1_11111111111', 'orders')"): "function id_unmask_text_bigint",
             ("web", "SELECT id_mask_text(1, 'orders')"): "function id_mask_text",
             ("application", find): "function order_of",
         }

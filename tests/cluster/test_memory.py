@@ -74,8 +74,8 @@ REFUSED = {
     "name": "snowflake_inspect(1, 'twiter')",
     "instant": "snowflake_make('infinity', 0, 0, 0)",
     "count": "snowflake_next_array(0)",
-    "masked text": "id_unmask_bigint('1_0', 'orders')",
-    "key version": "snowflake_mask(1, 'orders', 2)",
+    "masked text": "id_unmask_text_bigint('1_0', 'orders')",
+    "key version": "id_mask(1, 'orders', 2)",
 }
 # Rows for a set each.
 TENTHS = "generate_series(1, {calls} / 10) i"

@@ -87,7 +87,7 @@ def test_a_session_s_own_setting_does_not_count(role: str) -> None:
     [
         ("ALTER ROLE app SET id_gen.layout = 'default'", {}),
         ("ALTER ROLE ALL SET id_gen.worker_id = 4", {}),
-        ("ALTER DATABASE postgres SET id_gen.max_block = 4", {}),
+        ("ALTER DATABASE postgres SET id_gen.max_block_size = 4", {}),
         ("", {"options": "-c id_gen.worker_id=4"}),
     ],
     ids=["role", "all roles", "database", "connection"],
@@ -192,7 +192,7 @@ def test_a_worker_that_no_reload_reaches_does_not_initialize_shared_memory() -> 
         start = f"SELECT foreign_worker_start('{library}')"
         began = cluster.log_position
         cluster.psql(start)
-        cluster.wait_for_log("this background worker cannot tell the server's settings", began)
+        cluster.wait_for_log("the server's settings are unknown in this background worker", began)
         assert cluster.psql(WORKER) == "1"
         began = cluster.log_position
         cluster.psql(start)

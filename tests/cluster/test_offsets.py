@@ -57,7 +57,10 @@ def taken(connection: psycopg.Connection, sql: str = NEXT) -> int:
 
 def test_statements_to_type_name_the_schema_of_the_extension(numbers: Cluster) -> None:
     """Where it is not in the search path of who asks for them, as in one who pinned that."""
-    grow = "SELECT statement FROM public.id_gen_offsets_grow('numbers', 1, 2, above => 100) WHERE step = 3 AND node = 2"
+    grow = (
+        "SELECT statement FROM public.id_gen_offsets_grow_plan('numbers', 1, 2, above => 100)"
+        " WHERE step = 3 AND node = 2"
+    )
     check = "SELECT remedy FROM public.id_gen_offsets_check('numbers', 2, 3)"
     with numbers.connect(options="-c search_path=") as session:
         for (statement,) in session.execute(f"{grow} UNION ALL {check}").fetchall():
@@ -359,7 +362,7 @@ def test_without_a_division_they_collide() -> None:
 
 
 def steps(nodes: Nodes, old: int, new: int, above: int) -> Iterator[tuple[int, int, str]]:
-    query = f"SELECT step, node, statement FROM id_gen_offsets_grow('public', {old}, {new}, above => {above})"
+    query = f"SELECT step, node, statement FROM id_gen_offsets_grow_plan('public', {old}, {new}, above => {above})"
     for row in nodes.clusters[0].psql(query).splitlines():
         step, node, statement = row.split("|")
         yield int(step), int(node), statement

@@ -130,7 +130,7 @@ def test_workers_that_this_server_is_not(connection: psycopg.Connection) -> None
     assert "'{7,8}'" in named
     every = connection.execute(named).fetchall()
     assert {row[6] for row in every if row[0] == "worker"} == {"ok"}
-    found = profile(connection, "'stored', 'id', workers => '{7}'")
+    found = profile(connection, "'stored', 'id', worker_ids => '{7}'")
     assert found["worker", "0/7"].status == "ok"
     assert found["worker", "0/8"].found == "none of the numbers that were named"
 
@@ -202,7 +202,7 @@ def test_a_clock_that_was_set_back(connection: psycopg.Connection) -> None:
 def test_each_worker_has_its_own_clock(connection: psycopg.Connection) -> None:
     two_clocks = f"{THEN} - i % 2 * interval '1 min' + i * interval '1 ms'"
     stored(connection, ids(1000, two_clocks, worker="i % 2", sequence="i % 64"))
-    assert profile(connection, "'stored', 'id', workers => '{0,1}'")["clock", "all"].status == "ok"
+    assert profile(connection, "'stored', 'id', worker_ids => '{0,1}'")["clock", "all"].status == "ok"
 
 
 def test_rows_are_read_as_they_are_stored_whatever_index_there_is(connection: psycopg.Connection) -> None:

@@ -108,8 +108,8 @@ def test_a_reset_reaches_standbys_too() -> None:
     with Cluster("primary", conf=GENERATING + PATIENT) as primary:
         primary.psql("CREATE EXTENSION id_gen; CREATE TABLE item (id bigint)")
         with Cluster("standby", standby_of=primary) as standby:
-            primary.psql("SELECT id_gen_reset_reservation(above => now() + '1 year')")
-            primary.psql("SELECT id_gen_reset_reservation(above => now())")
+            primary.psql("SELECT id_gen_reservation_reset(above => now() + '1 year')")
+            primary.psql("SELECT id_gen_reservation_reset(above => now())")
             given = commit_id(primary, standby)
             promote(primary, standby)
             assert 0 < time_of(standby, first_id(standby)) - time_of(standby, given) < 60_000
@@ -118,10 +118,10 @@ def test_a_reset_reaches_standbys_too() -> None:
 def test_what_a_server_replayed_of_its_own_does_not_bind_it() -> None:
     with Cluster(conf=GENERATING + PATIENT) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
-        cluster.psql("SELECT id_gen_reset_reservation(above => now() + '1 year')")
+        cluster.psql("SELECT id_gen_reservation_reset(above => now() + '1 year')")
         cluster.kill9()
         cluster.start()
-        cluster.psql("SELECT id_gen_reset_reservation(above => now())")
+        cluster.psql("SELECT id_gen_reservation_reset(above => now())")
         last = next_id(cluster)
         cluster.restart()
         assert next_id(cluster) > last
@@ -171,8 +171,8 @@ def test_a_damaged_bound_is_not_guessed() -> None:
         error = refusal(standby)
         assert error.sqlstate == DATA_CORRUPTED
         assert PAGE in str(error.message)
-        assert error.hint is not None and "id_gen_reset_reservation(above => now())" in error.hint
-        standby.psql("SELECT id_gen_reset_reservation(above => now())")
+        assert error.hint is not None and "id_gen_reservation_reset(above => now())" in error.hint
+        standby.psql("SELECT id_gen_reservation_reset(above => now())")
         last = first_id(standby)
         standby.restart("immediate")
         assert first_id(standby) > last

@@ -37,7 +37,7 @@ OTHER_SYSTEM = "55000"
 
 # What is added to the latest known time when nothing else of the past is known: id_gen.max_lead and 3 s.
 ANEW_MS = 5_000 + 3_000
-RESET = "SELECT id_gen_reset_reservation(above => {above})"
+RESET = "SELECT id_gen_reservation_reset(above => {above})"
 
 
 @contextmanager
@@ -114,7 +114,7 @@ def test_lost_on_a_server_that_has_issued() -> None:
         reservation.file.unlink()
         cluster.start()
         error = refuse_everywhere(cluster, LOST)
-        assert "id_gen_reset_reservation" in (error.hint or "")
+        assert "id_gen_reservation_reset" in (error.hint or "")
         cluster.psql(RESET.format(above=f"snowflake_timestamp({last})"))
         assert_goes_on_above(cluster, last)
 

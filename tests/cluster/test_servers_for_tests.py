@@ -89,7 +89,9 @@ def run_twice(conf: str = FOR_TESTS) -> tuple[list[str], list[str]]:
     return runs[0], runs[1]
 
 
-@pytest.mark.parametrize("more", ["", STRICT, IMPATIENT, "id_gen.layout = 'sonyflake'\n", "id_gen.max_block = 1\n"])
+@pytest.mark.parametrize(
+    "more", ["", STRICT, IMPATIENT, "id_gen.layout = 'sonyflake'\n", "id_gen.max_block_size = 1\n"]
+)
 def test_two_new_servers_make_the_same_ids_over_restarts_and_crashes(more: str) -> None:
     first, second = run_twice(FOR_TESTS + more)
     assert first == second
@@ -223,20 +225,20 @@ def test_a_directory_for_tests_makes_none_for_real_until_a_superuser_ends_the_te
     with Cluster(conf=FOR_TESTS) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         made = next_id(cluster)
-        error = refusal(cluster, "SELECT id_gen_end_tests()")
+        error = refusal(cluster, "SELECT id_gen_test_mode_end()")
         assert (error.sqlstate, error.message) == (NOT_READY, "this server is for tests")
         assert error.hint
         cluster.psql(error.hint.rpartition(": ")[2])  # although postgresql.conf sets it
         cluster.restart()
         hint = assert_makes_none(cluster, "this data directory is that of a server for tests")
         cluster.psql("CREATE ROLE app")
-        assert refusal(cluster, "SET ROLE app; SELECT id_gen_end_tests()").sqlstate == "42501"
+        assert refusal(cluster, "SET ROLE app; SELECT id_gen_test_mode_end()").sqlstate == "42501"
         cluster.psql(hint.rpartition(": ")[2])
         assert next_id(cluster) > made
         assert cluster.psql(f"SELECT now() - snowflake_timestamp(({NEXT})) < interval '1 min'") == "t"
         assert cluster.psql("SELECT now() - uuidv7_timestamp(public.uuidv7()) < interval '1 min'") == "t"
         # And that is for good.
-        cluster.psql("SELECT id_gen_end_tests()")
+        cluster.psql("SELECT id_gen_test_mode_end()")
         cluster.psql("ALTER SYSTEM RESET id_gen.test_start")
         cluster.restart()
         assert_makes_none(cluster, "this data directory cannot be that of a server for tests")
@@ -303,7 +305,7 @@ def test_the_clock_for_tests_does_not_come_to_the_present() -> None:
     with Cluster(conf=f"{GENERATING}id_gen.test_start = '{soon}'\n") as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         error = refusal(cluster, "SELECT public.uuidv7()")
-        assert (error.sqlstate, error.message) == ("53400", "the clock for tests has come to the present")
+        assert (error.sqlstate, error.message) == ("53400", "the test clock has reached the current time")
 
 
 @pytest.mark.any_server

@@ -69,8 +69,8 @@ def the_keeper(cluster: Cluster) -> int:
     [
         ("", WORKER_OF_NEXT),
         ("id_gen.worker_id = 99\n", WORKER_OF_NEXT),
-        ("", "SELECT snowflake_observe(snowflake_max(now()))::text"),
-        ("", "SELECT snowflake_safe_horizon()"),
+        ("", "SELECT snowflake_advance(snowflake_max(now()))::text"),
+        ("", "SELECT snowflake_commit_horizon()"),
     ],
 )
 def test_a_call_right_after_a_reload_waits_for_it(number: str, call: str) -> None:
@@ -103,7 +103,7 @@ def test_a_fleet_command_waits_a_second_at_most_for_a_reload_that_does_not_come(
     with Cluster(conf=conf) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         cluster.append_conf("work_mem = '8MB'")
-        error = refusal(cluster, "SELECT * FROM id_gen_fleet()")
+        error = refusal(cluster, "SELECT * FROM id_gen_fleet_members()")
         assert error.message == "this server belongs to no fleet"
 
 
@@ -138,7 +138,7 @@ def test_a_block_in_hand_is_dropped_with_the_worker_id_it_was_made_for() -> None
     [
         ("worker_id", (2, 3, 1, 2)),
         ("datacenter_id", (1, 2, 0, 1)),
-        ("max_block", (1, 65_536, 2, 64)),
+        ("max_block_size", (1, 65_536, 2, 64)),
         ("max_lead", ("0", "5s", "10ms", "1s")),
     ],
 )
@@ -224,8 +224,8 @@ def test_a_set_that_runs_while_strict_order_is_set_follows_it() -> None:
             return [row[0] for row in reader.execute(f"FETCH {count} FROM c")]
 
         given = fetch(1_000)
-        change(cluster, "max_block", 1)
-        cluster.poll_until("SHOW id_gen.max_block", expected="1")
+        change(cluster, "max_block_size", 1)
+        cluster.poll_until("SHOW id_gen.max_block_size", expected="1")
         other.execute("SELECT snowflake_next()")
         claims = f"SELECT claims FROM id_gen_stat_backends WHERE pid = {reader.info.backend_pid}"
         before = int(cluster.psql(claims))

@@ -119,7 +119,7 @@ def test_the_hint_typed_where_another_server_gave_the_shard_back_repeats_no_id(c
         ("id_gen_shard_take(32)", "22003"),
         ("id_gen_shard_take(NULL)", "22004"),
         ("id_gen_shard_take(7, -1)", "22003"),
-        ("id_gen_shard_take(7, above => NULL)", "22004"),
+        ("id_gen_shard_take(7, above => NULL)", "55000"),
         ("id_gen_shard_release(NULL)", "22004"),
         ("id_gen_shard_release(-1)", "22003"),
         ("id_gen_shard_release(9)", "42704"),
@@ -363,7 +363,7 @@ def test_a_number_that_comes_after_shards_were_forgotten_starts_above_them_too(c
     (cluster.data / FILE).write_text("id_gen shards 1\nplace\n")
     cluster.start()
     next_id(cluster)
-    cluster.psql("SELECT id_gen_shards_reset()")
+    cluster.psql("SELECT id_gen_shard_reset_all()")
     change(cluster, "worker_id", SHARD)
     cluster.poll_until(f"SELECT worker_id = {SHARD} FROM id_gen_status()")
     assert first_id(cluster) > bound
@@ -501,7 +501,7 @@ def test_a_layout_without_room_leaves_a_way_out(cluster: Cluster) -> None:
     check = check_of(cluster, "shards")
     assert check.status == "error"
     assert "has no room for shard 31" in check.found
-    assert cluster.psql("SELECT state FROM id_gen_shards") == "no room in layout"
+    assert cluster.psql("SELECT state FROM id_gen_stat_shards") == "no room in layout"
     above = int(cluster.psql(check.remedy.rpartition(": ")[2]))
     assert above >= last
     assert check_of(cluster, "shards").status == "ok"
@@ -564,7 +564,7 @@ def test_a_clock_that_jumped_is_not_trusted_for_shards_either() -> None:
             with pytest.raises(psycopg.Error, match="the clock jumped forward"):
                 connection.execute(ask)
             assert refusal(cluster, f"SELECT id_gen_shard_take({SHARD})").message == "the clock jumped forward"
-            connection.execute("SELECT id_gen_accept_clock()")
+            connection.execute("SELECT id_gen_clock_accept()")
             assert connection.execute(ask).fetchone() > before
 
 
@@ -580,7 +580,7 @@ def test_a_clock_that_was_set_back_lets_shards_go_on_above() -> None:
         clock.step(-3600)
         assert refused(cluster, SHARD).sqlstate == "53400"
         change(cluster, "max_wait", "90s")
-        cluster.psql("SELECT id_gen_reset_reservation(above => now())")
+        cluster.psql("SELECT id_gen_reservation_reset(above => now())")
         next_of(cluster, SHARD)
 
 
@@ -593,7 +593,7 @@ def test_a_reset_takes_back_where_a_wrong_clock_let_a_shard_begin(restarted: boo
         cluster.psql("CREATE EXTENSION id_gen")
         next_id(cluster)
         clock.step(YEAR)
-        cluster.psql("SELECT id_gen_accept_clock()")
+        cluster.psql("SELECT id_gen_clock_accept()")
         take(cluster, SHARD)
         before = next_of(cluster, SHARD)
         clock.step(-YEAR)
@@ -678,7 +678,10 @@ def test_what_shards_make_is_counted(cluster: Cluster) -> None:
     before = int(cluster.psql("SELECT ids FROM id_gen_stat"))
     last = many_of(cluster, SHARD, 500)[-1]
     assert int(cluster.psql("SELECT ids FROM id_gen_stat")) - before == 500
-    assert cluster.psql("SELECT state, owned, last_id, issued FROM id_gen_shards") == f"open|declared|{last}|500"
+    assert (
+        cluster.psql("SELECT state, assigned_by, last_id, issued FROM id_gen_stat_shards")
+        == f"open|declared|{last}|500"
+    )
 
 
 @pytest.mark.any_server
@@ -691,10 +694,10 @@ def test_readers_of_the_commit_horizon_miss_no_row_of_a_shard(cluster: Cluster) 
         (pending,) = open_one.execute("INSERT INTO t DEFAULT VALUES RETURNING id").fetchone()
         later = int(cluster.psql("INSERT INTO t DEFAULT VALUES RETURNING id"))
         assert later > pending
-        assert int(cluster.psql("SELECT snowflake_safe_horizon()")) <= pending
+        assert int(cluster.psql("SELECT snowflake_commit_horizon()")) <= pending
         open_one.execute("COMMIT")
-    cluster.poll_until(f"SELECT snowflake_safe_horizon() > {later}")
-    horizon = int(cluster.psql("SELECT snowflake_safe_horizon()"))
+    cluster.poll_until(f"SELECT snowflake_commit_horizon() > {later}")
+    horizon = int(cluster.psql("SELECT snowflake_commit_horizon()"))
     assert next_of(cluster, SHARD) >= horizon
 
 
@@ -706,13 +709,13 @@ def test_shards_are_above_what_was_observed(cluster: Cluster) -> None:
         connection.execute(ask)
         for ahead in ("2 s", "1 s"):
             (highest,) = connection.execute(f"SELECT snowflake_max(clock_timestamp() + interval '{ahead}')").fetchone()
-            connection.execute(f"SELECT snowflake_observe({highest})")
+            connection.execute(f"SELECT snowflake_advance({highest})")
             assert connection.execute(ask).fetchone()[0] > highest
     take(cluster, 8)
     assert next_of(cluster, 8) > highest
     # An ID of the server's own, which everything else of its own is above, is observed by shards too.
     own = next_id(cluster)
-    cluster.psql(f"SELECT snowflake_observe({own})")
+    cluster.psql(f"SELECT snowflake_advance({own})")
     assert next_of(cluster, SHARD) > own
 
 
@@ -721,8 +724,8 @@ def test_privileges(cluster: Cluster) -> None:
     cluster.psql("CREATE ROLE app LOGIN")
     take(cluster, SHARD)
     cluster.psql(f"SET ROLE app; SELECT snowflake_next({SHARD})")
-    for call in ("id_gen_shard_take(8)", f"id_gen_shard_release({SHARD})", "id_gen_shards_reset()"):
+    for call in ("id_gen_shard_take(8)", f"id_gen_shard_release({SHARD})", "id_gen_shard_reset_all()"):
         assert refusal(cluster, f"SET ROLE app; SELECT {call}").sqlstate == "42501"
-    assert refusal(cluster, "SET ROLE app; SELECT * FROM id_gen_shards").sqlstate == "42501"
+    assert refusal(cluster, "SET ROLE app; SELECT * FROM id_gen_stat_shards").sqlstate == "42501"
     cluster.psql("GRANT EXECUTE ON FUNCTION snowflake_next() TO app")
     assert refusal(cluster, "GRANT EXECUTE ON FUNCTION snowflake_next TO app").sqlstate == "42725"

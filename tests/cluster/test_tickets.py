@@ -166,7 +166,7 @@ def test_a_session_that_ends_in_the_midst(cluster: Cluster, end: str) -> None:
         call = caller.begin(
             "SELECT count(ticket_next('invoice')) FROM generate_series(1, 30000) a, generate_series(1, 30000) b"
         )
-        cluster.poll_until("SELECT numbers > 0 FROM id_gen_stat_tickets WHERE relid = 'invoice'::regclass")
+        cluster.poll_until("SELECT issued > 0 FROM id_gen_stat_tickets WHERE relid = 'invoice'::regclass")
         numbers = take_at_once(other, 10_000)
         other.execute(f"SELECT pg_{end}_backend(%s)", [caller.pid])
         assert error_of(call).sqlstate in (TERMINATED, CANCELED)
@@ -362,7 +362,7 @@ def test_what_is_set_while_a_statement_takes_numbers(cluster: Cluster) -> None:
     """It may use up the range that it has begun, and fetches none of before."""
     with cluster.connect() as connection, cluster.connect() as other:
         take_at_once(other, 3_000)
-        held = int(cluster.psql("SELECT held FROM id_gen_stat_tickets WHERE sequencename = 'invoice'"))
+        held = int(cluster.psql("SELECT prefetched FROM id_gen_stat_tickets WHERE sequencename = 'invoice'"))
         query = (
             "SELECT CASE i WHEN 10 THEN setval('invoice', 100000) ELSE ticket_next('invoice') END"
             " FROM generate_series(1, %s) i"
@@ -972,7 +972,7 @@ def test_what_a_server_holds_is_shown(cluster: Cluster) -> None:
         take_at_once(connection, 1_000)
         row = connection.execute(
             "SELECT datname, schemaname, sequencename, next_value, numbers, increment_by, max_value, refused,"
-            " held > 0, ranges > 1, dropped FROM id_gen_stat_tickets WHERE relid = 'invoice'::regclass"
+            " prefetched > 0, ranges > 1, dropped FROM id_gen_stat_tickets WHERE relid = 'invoice'::regclass"
         ).fetchall()
         assert row == [("postgres", "public", "invoice", 1_001, 1_000, 1, 2**63 - 1, 0, True, True, 0)]
         connection.execute("SELECT setval('invoice', 2000)")

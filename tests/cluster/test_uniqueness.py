@@ -99,7 +99,7 @@ def log_statements(conninfo: str, statements: int, ids_each: int, source: str) -
     ids=["single", "many", "beside batches"],
 )
 def test_max_block_one_orders_the_whole_server(statements: int, ids_each: int, sources: list[str]) -> None:
-    with Cluster(conf=GENERATING + "id_gen.max_block = 1") as cluster:
+    with Cluster(conf=GENERATING + "id_gen.max_block_size = 1") as cluster:
         create_databases(cluster)
         seats = [(cluster.conninfo(dbname), source) for dbname, source in zip(SEATS, itertools.cycle(sources))]
         answers = crowd(log_statements, [(conninfo, statements, ids_each, source) for conninfo, source in seats])

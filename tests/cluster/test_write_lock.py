@@ -100,7 +100,7 @@ def test_a_holder_that_ends_in_a_signal_handler_releases_the_lock() -> None:
 @pytest.mark.parametrize("max_block", [1, 64])
 def test_a_worker_that_ends_in_a_signal_handler_anywhere_leaves_no_lock(max_block: int) -> None:
     """The signal comes at any time, also between taking a lock and noting that it is held."""
-    with Cluster(conf=f"{CONF}id_gen.max_block = {max_block}\nid_gen.max_lead = '1min'\n") as cluster:
+    with Cluster(conf=f"{CONF}id_gen.max_block_size = {max_block}\nid_gen.max_lead = '1min'\n") as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         start = f"SELECT foreign_worker_start('{foreign_library(cluster)}', '{LOAD}')"
         given = [next_id(cluster)]
@@ -132,7 +132,7 @@ def test_a_write_that_hangs_holds_up_neither_the_keeper_nor_its_end() -> None:
         # The keeper finds the lock held, again and again; a second session waits for it.
         waiter.begin()
         waiter.await_wait("Extension")
-        cluster.poll_until("SELECT keeper_beat > clock_timestamp() - interval '2 s' FROM id_gen_status()")
+        cluster.poll_until("SELECT keeper_heartbeat_at > clock_timestamp() - interval '2 s' FROM id_gen_status()")
         keeper = keepers(cluster)
         cluster.begin_stop()
         for pid in (*keeper, waiter.pid):

@@ -18,7 +18,7 @@ def etcd() -> Iterator[Etcd]:
 @pytest.fixture
 def fleet(request: pytest.FixtureRequest) -> str:
     """The setting that names the test's fleet."""
-    return f"id_gen.fleet = '{request.node.name[-60:].translate({91: 45, 93: 45, 32: 45})}'"
+    return f"id_gen.fleet_name = '{request.node.name[-60:].translate({91: 45, 93: 45, 32: 45})}'"
 
 
 @pytest.fixture

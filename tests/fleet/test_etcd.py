@@ -51,7 +51,7 @@ def test_tls_with_certificates_of_both_sides() -> None:
             error = await_trouble(naked)
             assert error.message == "the certificate of the fleet's registry, or of this server, is not valid"
             change(naked, "registry_ca_file", etcd.cert_file.with_name("missing.pem"))
-            naked.poll_until("SELECT trouble LIKE 'the setting of%' FROM id_gen_stat_fleet")
+            naked.poll_until("SELECT error LIKE 'the setting of%' FROM id_gen_stat_fleet")
             assert "missing.pem" in (refusal(naked).detail or "")
 
 
@@ -70,7 +70,7 @@ def test_user_and_password() -> None:
                 renewed(user)
             nobody.psql("CREATE EXTENSION id_gen")
             error = await_trouble(nobody)
-            assert (error.sqlstate, error.message) == ("28000", "the fleet's registry does not let this server in")
+            assert (error.sqlstate, error.message) == ("28000", "access to the registry was denied")
             nobody.psql("CREATE ROLE clerk")
             for setting in ("registry", "registry_user", "registry_password_file"):
                 # Before the library is loaded, PostgreSQL does not know who may see its parameters.
@@ -93,10 +93,10 @@ def test_the_majority_is_lost(three: Etcd, first: Cluster) -> None:
     number = first.psql("SELECT worker_id FROM id_gen_status()")
     for member in three.members[:2]:
         member.kill9()
-    first.poll_until("SELECT trouble IS NOT NULL FROM id_gen_stat_fleet")
+    first.poll_until("SELECT error IS NOT NULL FROM id_gen_stat_fleet")
     first.poll_until("SELECT state LIKE '%used up' FROM id_gen_status()")
     error = refusal(first)
-    assert error.message == "this server's grant of its number is used up"
+    assert error.message == "this server's grant has expired"
     assert error.hint
     for member in three.members[:2]:
         member.begin_start()
@@ -115,7 +115,7 @@ def test_a_full_etcd_says_how_to_make_room() -> None:
         with pytest.raises(RuntimeError, match="database space exceeded"):
             for number in range(200):
                 etcd.ctl("put", f"filler{number}", "x" * 20_000)
-        full.poll_until("SELECT trouble = 'etcd''s disk quota is used up' FROM id_gen_stat_fleet")
+        full.poll_until("SELECT error = 'etcd''s disk quota is used up' FROM id_gen_stat_fleet")
         row = "SELECT remedy FROM id_gen_check() WHERE name = 'fleet'"
         assert "etcdctl alarm disarm" in full.psql(row)
 
@@ -133,7 +133,7 @@ def test_the_check_warns_before_etcd_is_full() -> None:
 
 def test_what_is_no_registry_is_named_to_who_may_see_it(first: Cluster) -> None:
     change(first, "registry", "zookeeper://host:1")
-    first.poll_until("SELECT trouble LIKE 'the setting of%' FROM id_gen_stat_fleet")
+    first.poll_until("SELECT error LIKE 'the setting of%' FROM id_gen_stat_fleet")
     # The grant goes on to its end.
     next_id(first)
     first.poll_until("SELECT state LIKE '%used up' FROM id_gen_status()")
@@ -149,10 +149,10 @@ def test_members_of_two_clusters_in_one_list() -> None:
         await_number(first)
         change(first, "registry", f"{one.endpoints},{other.endpoints}")
         trouble = "the fleet's registry is not one cluster of etcd, or another one than before"
-        first.poll_until("SELECT trouble FROM id_gen_stat_fleet", expected=trouble)
-        assert trouble in (refusal(first, "SELECT * FROM id_gen_fleet()").message or "")
+        first.poll_until("SELECT error FROM id_gen_stat_fleet", expected=trouble)
+        assert trouble in (refusal(first, "SELECT * FROM id_gen_fleet_members()").message or "")
         change(first, "registry", other.endpoints)
-        first.poll_until("SELECT trouble = 'the registry has no such fleet' FROM id_gen_stat_fleet")
+        first.poll_until("SELECT error = 'the registry has no such fleet' FROM id_gen_stat_fleet")
         change(first, "registry", one.endpoints)
         await_holding(first)
         first.poll_until("SELECT snowflake_next() > 0")

@@ -37,7 +37,7 @@ from harness.shards import next_of, take
 # The protocol is the same with every server; how servers join and keep their numbers is tried on each.
 pytestmark = [pytest.mark.any_server, pytest.mark.long]
 
-ONLY_FIVE = "id_gen.worker_ids = '5'\n"
+ONLY_FIVE = "id_gen.worker_id_range = '5'\n"
 SHARD = 20
 KEPT_IN_THE_MAKING = "pgsql_tmp_writing"
 
@@ -102,7 +102,7 @@ def test_who_is_paused_while_another_server_takes_its_number(
                 await_ids(taking["second"], second)
             first.poll_until("SELECT fencings = 1 FROM id_gen_stat_fleet")
             for server in (first, second):
-                change(server, "worker_ids", "5-6")
+                change(server, "worker_id_range", "5-6")
             for server in (first, second):
                 await_ids(taking[server.name], server)
             assert {number_of(first), number_of(second)} == {5, 6}
@@ -149,7 +149,7 @@ def test_a_server_killed_before_its_number_is_on_disk(etcd: Etcd, conf: str, fle
             with Reservation(first).hanging(KEPT_IN_THE_MAKING):
                 second.psql(f"SELECT id_gen_fleet_release({number})")
                 # It has acquired another, as the registry knows.
-                held = "SELECT count(*) FILTER (WHERE state = 'held') FROM id_gen_fleet()"
+                held = "SELECT count(*) FILTER (WHERE state = 'held') FROM id_gen_fleet_members()"
                 second.wait_until(lambda: second.psql(held) == "2" and grants(second)[number] != "held", "of two")
                 first.kill9(registrar(first))
             for server in (first, second):
@@ -179,7 +179,7 @@ def test_a_primary_that_is_rewound_to_its_successor(conf: str, tmp_path: Path) -
 
 
 def test_five_servers_and_four_numbers(conf: str, tmp_path: Path) -> None:
-    few = f"{conf}id_gen.worker_ids = '0-3'\n"
+    few = f"{conf}id_gen.worker_id_range = '0-3'\n"
     with ExitStack() as stack:
         servers = [stack.enter_context(Cluster(f"s{number}", conf=few)) for number in range(4)]
         create_fleet(servers[0])
@@ -237,7 +237,7 @@ def test_a_registry_that_forgets_while_a_holder_is_paused(
     numbers = f"/id_gen/{name_of(fleet)}/n/"
     with (
         Cluster("first", conf=conf + lead + ONLY_FIVE) as first,
-        Cluster("witness", conf=conf + lead + "id_gen.worker_ids = '6'\n") as witness,
+        Cluster("witness", conf=conf + lead + "id_gen.worker_id_range = '6'\n") as witness,
     ):
         create_fleet(first, waiting)
         witness.psql("CREATE EXTENSION id_gen")
@@ -328,7 +328,7 @@ def test_an_endless_bound_is_shown_as_infinite(etcd: Etcd, fleet: str, first: Cl
     value["until_ms"] = 2**63 - 1
     other = number ^ 1
     etcd.ctl("put", f"{numbers}/{other}", json.dumps(value, separators=(",", ":")))
-    assert first.psql(f"SELECT until FROM id_gen_fleet() WHERE worker_id = {other}") == "infinity"
+    assert first.psql(f"SELECT granted_until FROM id_gen_fleet_members() WHERE worker_id = {other}") == "infinity"
 
 
 def test_a_bound_is_not_lowered_under_a_server_that_renews_it(etcd: Etcd, fleet: str, first: Cluster) -> None:
@@ -352,7 +352,7 @@ def test_nothing_is_lowered_by_a_clock_that_was_set_back(etcd: Etcd, conf: str, 
         await_number(first)
         number = await_number(second)
         clock.step(-HOUR)
-        for command in (f"id_gen_fleet_lower({number})", "id_gen_fleet_restored()"):
+        for command in (f"id_gen_fleet_lower({number})", "id_gen_fleet_report_restore()"):
             error = refusal(first, f"SELECT {command}")
             assert error.sqlstate == "55000" and "clock is behind" in error.message
         assert grants(second)[number] == "held"
@@ -365,9 +365,9 @@ YEARS = 3 * 365 * 24 * HOUR
 def test_a_server_whose_clock_was_ahead_makes_ids_again(conf: str, numbers: str) -> None:
     """By what docs/operations.md says, and over a restart."""
     clock = FakeClock(YEARS)
-    wrong = f"{conf}id_gen.worker_ids = '{numbers}'\n"
+    wrong = f"{conf}id_gen.worker_id_range = '{numbers}'\n"
     with (
-        Cluster("first", conf=f"{conf}id_gen.worker_ids = '9'\n") as first,
+        Cluster("first", conf=f"{conf}id_gen.worker_id_range = '9'\n") as first,
         Cluster("second", conf=wrong, clock=clock) as second,
     ):
         create_fleet(first)
@@ -380,7 +380,7 @@ def test_a_server_whose_clock_was_ahead_makes_ids_again(conf: str, numbers: str)
             assert first.psql(lower) == "t"
             second.start()
             await_holding(second)
-            second.psql("SELECT id_gen_reset_reservation(above => now())")
+            second.psql("SELECT id_gen_reservation_reset(above => now())")
             number = await_number(second)
             second.stop()
 
@@ -390,7 +390,7 @@ def test_a_value_that_cannot_be_read_stops_nobody(etcd: Etcd, conf: str, fleet: 
     free = {0, 1, 2} - {number}
     for key in (f"n/0/{min(free)}", "s/0/31"):
         etcd.ctl("put", f"/id_gen/{name_of(fleet)}/{key}", "{}")
-    with Cluster("second", conf=f"{conf}id_gen.worker_ids = '0-2'\n") as second:
+    with Cluster("second", conf=f"{conf}id_gen.worker_id_range = '0-2'\n") as second:
         second.psql("CREATE EXTENSION id_gen")
         assert await_number(second) not in {number, min(free)}
         assert "values that are not valid" in second.log()

@@ -54,8 +54,8 @@ def etcd() -> Iterator[Etcd]:
 @pytest.fixture
 def fleet(etcd: Etcd, request: pytest.FixtureRequest) -> Iterator[str]:
     """Each test has a fleet of its own; whoever is to have another number than the typed one has 1."""
-    fleet = f"{NARROW}id_gen.fleet = '{request.node.name[:60]}'\n"
-    with Cluster("first", conf=member_conf(etcd.endpoints, f"{fleet}id_gen.worker_ids = '1'")) as first:
+    fleet = f"{NARROW}id_gen.fleet_name = '{request.node.name[:60]}'\n"
+    with Cluster("first", conf=member_conf(etcd.endpoints, f"{fleet}id_gen.worker_id_range = '1'")) as first:
         create_fleet(first)
         yield fleet
 
@@ -100,10 +100,10 @@ def test_an_acquisition_without_an_answer(etcd: Etcd, fleet: str) -> None:
         typed.append_conf(f"{fleet}id_gen.registry = '{way.endpoint}'")
         typed.reload()
         typed.wait_until(way.cut.is_set, "asking for its number")
-        with Cluster("late", conf=member_conf(etcd.endpoints, f"{fleet}id_gen.worker_ids = '9'")) as late:
+        with Cluster("late", conf=member_conf(etcd.endpoints, f"{fleet}id_gen.worker_id_range = '9'")) as late:
             late.psql("CREATE EXTENSION id_gen")
             assert await_number(late) == 9
-            assert refusal(typed).message == "this server's grant of its number is used up"
+            assert refusal(typed).message == "this server's grant has expired"
 
 
 def test_what_was_made_far_ahead_of_the_clock(etcd: Etcd, fleet: str) -> None:
@@ -114,7 +114,7 @@ def test_what_was_made_far_ahead_of_the_clock(etcd: Etcd, fleet: str) -> None:
         typed.reload()
         typed.poll_until("SELECT state = 'holding' FROM id_gen_stat_fleet")
         typed.stop()
-    with Cluster("late", conf=member_conf(etcd.endpoints, f"{fleet}id_gen.worker_ids = '9'\n{PATIENT}")) as late:
+    with Cluster("late", conf=member_conf(etcd.endpoints, f"{fleet}id_gen.worker_id_range = '9'\n{PATIENT}")) as late:
         late.psql("CREATE EXTENSION id_gen")
         assert await_id(late) > last
 
@@ -135,7 +135,7 @@ def test_what_the_primary_made_of_a_standby_that_joins(etcd: Etcd, fleet: str) -
 
 
 def test_a_number_typed_while_the_registry_was_lost(etcd: Etcd, fleet: str) -> None:
-    with Cluster("back", conf=member_conf(etcd.endpoints, f"{fleet}id_gen.worker_ids = '9'")) as back:
+    with Cluster("back", conf=member_conf(etcd.endpoints, f"{fleet}id_gen.worker_id_range = '9'")) as back:
         back.psql("CREATE EXTENSION id_gen")
         await_number(back)
         threads = Path(f"/proc/{registrar(back)}/task")
@@ -180,11 +180,11 @@ def test_a_fleet_is_made_right_after_the_reload_that_names_it(etcd: Etcd) -> Non
             cluster.psql(f"ALTER SYSTEM SET id_gen.registry = '{etcd.endpoints}'")
             os.kill(cluster.pid, signal.SIGSTOP)
             try:
-                administrator.execute(f"ALTER SYSTEM SET id_gen.fleet = '{fleet}'")
+                administrator.execute(f"ALTER SYSTEM SET id_gen.fleet_name = '{fleet}'")
                 cluster.reload()
                 answer = caller.begin("SELECT id_gen_fleet_create()::text")
                 cluster.wait_until(lambda: watcher.ask(waiting), "waiting for the reload")
             finally:
                 os.kill(cluster.pid, signal.SIGCONT)
             answer_of(answer)
-            assert caller.ask("SHOW id_gen.fleet") == fleet
+            assert caller.ask("SHOW id_gen.fleet_name") == fleet

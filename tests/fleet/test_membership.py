@@ -33,7 +33,7 @@ def test_servers_that_join_get_numbers_of_their_own(first: Cluster, conf: str) -
         numbers = {await_number(cluster) for cluster in (first, second, third)}
         assert len(numbers) == 3
         assert grants(first) == dict.fromkeys(numbers, "held")
-        assert first.psql("SELECT count(*) FROM id_gen_fleet() WHERE this_server") == "1"
+        assert first.psql("SELECT count(*) FROM id_gen_fleet_members() WHERE this_server") == "1"
         assert first.psql("SELECT worker_id_source FROM id_gen_status()") == "fleet"
 
 
@@ -84,7 +84,7 @@ def test_a_standby_has_a_number_and_generates_with_it_once_promoted(first: Clust
         assert refusal(standby).sqlstate == "25006"
         standby.promote()
         assert await_number(standby) == own
-        standby.poll_until("SELECT timeline = 2 FROM id_gen_fleet() WHERE this_server")
+        standby.poll_until("SELECT timeline = 2 FROM id_gen_fleet_members() WHERE this_server")
 
 
 def test_a_promoted_standby_makes_ids_above_what_its_primary_observed(first: Cluster) -> None:
@@ -92,7 +92,7 @@ def test_a_promoted_standby_makes_ids_above_what_its_primary_observed(first: Clu
     await_number(first)
     with Cluster("standby", standby_of=first) as standby:
         await_holding(standby)
-        observe = "snowflake_max(clock_timestamp() + interval '2 s') AS id) x, snowflake_observe(id)"
+        observe = "snowflake_max(clock_timestamp() + interval '2 s') AS id) x, snowflake_advance(id)"
         observed = int(first.psql(f"SELECT id FROM (SELECT {observe}"))
         first.psql("CREATE TABLE flushed ()")
         first.wait_for_catchup(standby)
@@ -112,7 +112,7 @@ def test_a_released_number_is_fenced_and_another_is_taken(first: Cluster) -> Non
 
 def test_a_number_that_nobody_holds_cannot_be_released(first: Cluster) -> None:
     error = refusal(first, "SELECT id_gen_fleet_release(17)")
-    assert (error.sqlstate, error.message) == ("42704", "no server of the fleet holds this number")
+    assert (error.sqlstate, error.message) == ("42704", "no server of the fleet holds this worker ID")
 
 
 @pytest.mark.parametrize(("worker", "datacenter"), [(-1, 0), (0, -5)])
@@ -124,19 +124,19 @@ def test_a_number_below_zero_is_named_as_it_is(first: Cluster, worker: int, data
 @pytest.mark.parametrize("name", ["", "a/b", "a" * 64], ids=["empty", "with-slash", "too-long"])
 def test_a_name_that_no_fleet_can_have(first: Cluster, name: str) -> None:
     await_number(first)
-    first.append_conf(f"id_gen.fleet = '{name}'")
+    first.append_conf(f"id_gen.fleet_name = '{name}'")
     first.reload()
-    first.poll_until("SELECT trouble = 'the name of the fleet is not valid' FROM id_gen_stat_fleet")
+    first.poll_until("SELECT error = 'the name of the fleet is not valid' FROM id_gen_stat_fleet")
     for statement in ("SELECT snowflake_next()", "SELECT id_gen_fleet_create()"):
         error = refusal(first, statement)
         assert (error.sqlstate, error.message) == ("22023", "the name of the fleet is not valid")
 
 
 def test_all_numbers_held(first: Cluster, conf: str) -> None:
-    change(first, "worker_ids", "3")
+    change(first, "worker_id_range", "3")
     await_holding(first)
     first.poll_until("SELECT worker_id = 3 FROM id_gen_status()")
-    with Cluster("late", conf=conf + "\nid_gen.worker_ids = '3'") as late:
+    with Cluster("late", conf=conf + "\nid_gen.worker_id_range = '3'") as late:
         late.psql("CREATE EXTENSION id_gen")
         assert await_trouble(late).message == "the fleet has no free number"
         first.stop()
@@ -162,7 +162,7 @@ def test_a_server_that_joins_with_a_number_of_another_stops_making_ids(first: Cl
         next_id(typed)
         typed.append_conf(conf.replace(PRELOAD, ""))
         typed.reload()
-        typed.poll_until("SELECT trouble IS NOT NULL FROM id_gen_stat_fleet")
+        typed.poll_until("SELECT error IS NOT NULL FROM id_gen_stat_fleet")
         error = refusal(typed)
         assert error.message == "the number of id_gen.worker_id belongs to another server of the fleet"
 
@@ -177,7 +177,7 @@ def test_a_server_cut_off_while_it_joins_goes_no_further_than_its_grant(first: C
         with silent(etcd):
             next_id(typed)
             typed.poll_until("SELECT granted_until < clock_timestamp() FROM id_gen_status()")
-            assert refusal(typed).message == "this server's grant of its number is used up"
+            assert refusal(typed).message == "this server's grant has expired"
         await_number(typed)
         assert number_of(typed) == 9
 
@@ -211,7 +211,7 @@ def test_a_silent_registry_is_felt_when_the_grant_is_used_up(first: Cluster, etc
         next_id(first)
         first.poll_until(f"SELECT clock_timestamp() > '{until}'::timestamptz + interval '{GRANT_SECONDS} s'")
         error = refusal(first)
-        assert (error.sqlstate, error.message) == (NO_NUMBER, "this server's grant of its number is used up")
+        assert (error.sqlstate, error.message) == (NO_NUMBER, "this server's grant has expired")
         assert error.detail and "registry" in error.detail
         assert first.psql("SELECT status FROM id_gen_check() WHERE name = 'fleet'") == "error"
         first.stop()
@@ -272,7 +272,7 @@ def test_numbers_are_typed_by_hand_while_the_registry_is_lost(first: Cluster, et
     last = next_id(first)
     with silent(etcd):
         first.poll_until("SELECT state <> 'ready' FROM id_gen_status()")
-        assert refusal(first).message == "this server's grant of its number is used up"
+        assert refusal(first).message == "this server's grant has expired"
         number = number_of(first)
         first.psql(f"ALTER SYSTEM SET id_gen.worker_id = {number}")
         first.psql("ALTER SYSTEM SET id_gen.registry = ''")
@@ -290,13 +290,13 @@ def test_another_layout_than_the_fleets(first: Cluster, conf: str) -> None:
 
 
 def test_a_fleet_is_made_once(first: Cluster) -> None:
-    assert refusal(first, "SELECT id_gen_fleet_create()").message == "the fleet exists already"
-    assert refusal(first, "SELECT id_gen_fleet_create(grant_length => '1 s')").sqlstate == "22023"
+    assert refusal(first, "SELECT id_gen_fleet_create()").message == "the fleet already exists"
+    assert refusal(first, "SELECT id_gen_fleet_create(grant_duration => '1 s')").sqlstate == "22023"
 
 
 def test_a_restored_registry_is_noticed(first: Cluster, etcd: Etcd) -> None:
     await_number(first)
-    etcd.ctl("del", "--prefix", f"/id_gen/{first.psql('SHOW id_gen.fleet')}/n/")
+    etcd.ctl("del", "--prefix", f"/id_gen/{first.psql('SHOW id_gen.fleet_name')}/n/")
     first.poll_until("SELECT restorations = 1 FROM id_gen_stat_fleet")
     assert "has gone back in time" in first.log()
     first.poll_until("SELECT state = 'holding' FROM id_gen_stat_fleet")
@@ -308,7 +308,7 @@ def test_no_registry_no_registrar() -> None:
         alone.psql("CREATE EXTENSION id_gen")
         assert not [title for title in alone.processes().values() if "registrar" in title]
         assert alone.psql("SELECT count(*) FROM id_gen_stat_fleet") == "0"
-        assert refusal(alone, "SELECT * FROM id_gen_fleet()").message == "this server belongs to no fleet"
+        assert refusal(alone, "SELECT * FROM id_gen_fleet_members()").message == "this server belongs to no fleet"
 
 
 def test_the_registrar_may_be_terminated(first: Cluster) -> None:

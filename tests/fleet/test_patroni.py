@@ -181,7 +181,9 @@ def test_a_paused_primary(pair: Pair) -> None:
         with pair.primary.unattended():
             with pair.primary.paused():
                 assert worker(pair.await_failover()) == pair.standbys_number
-                pair.standby.poll_until(f"SELECT until < now() FROM id_gen_fleet() WHERE worker_id = {pair.number}")
+                pair.standby.poll_until(
+                    f"SELECT granted_until < now() FROM id_gen_fleet_members() WHERE worker_id = {pair.number}"
+                )
             # There are two primaries now, and each has clients. The old one's grant was used up.
             assert await_number(pair.primary) == pair.number
             clients.await_ids(pair.standby, pair.number, pair.standbys_number)

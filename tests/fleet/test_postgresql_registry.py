@@ -79,16 +79,16 @@ def test_a_missing_table_and_a_missing_server_lead_out(registry: Cluster) -> Non
         error = await_trouble(early)
         assert error.sqlstate == "42P01"
         assert error.hint and "SELECT id_gen_fleet_create();" in error.hint
-        change(early, "fleet", "a/b")
-        early.poll_until("SELECT trouble = 'the name of the fleet is not valid' FROM id_gen_stat_fleet")
+        change(early, "fleet_name", "a/b")
+        early.poll_until("SELECT error = 'the name of the fleet is not valid' FROM id_gen_stat_fleet")
         assert refusal(early, "SELECT id_gen_fleet_create()").sqlstate == "22023"
         assert registry.psql("SELECT to_regclass('id_gen_registry') IS NULL") == "t"
-        change(early, "fleet", "default")
-        early.poll_until("SELECT trouble <> 'the name of the fleet is not valid' FROM id_gen_stat_fleet")
+        change(early, "fleet_name", "default")
+        early.poll_until("SELECT error <> 'the name of the fleet is not valid' FROM id_gen_stat_fleet")
         create_fleet(early)
         await_number(early)
         change(early, "registry", "postgresql://nobody@%2Fnowhere/postgres")
-        early.poll_until("SELECT trouble = 'the fleet''s registry cannot be reached' FROM id_gen_stat_fleet")
+        early.poll_until("SELECT error = 'the fleet''s registry cannot be reached' FROM id_gen_stat_fleet")
 
 
 def test_a_registry_that_fails_over() -> None:
@@ -101,7 +101,7 @@ def test_a_registry_that_fails_over() -> None:
             last = next_id(member)
             primary.stop("immediate")
             standby.promote()
-            member.poll_until("SELECT trouble IS NULL FROM id_gen_stat_fleet")
+            member.poll_until("SELECT error IS NULL FROM id_gen_stat_fleet")
             member.poll_until("SELECT granted_until > now() FROM id_gen_status()")
             assert await_number(member) == number
             assert next_id(member) > last
@@ -145,5 +145,5 @@ def test_sessions_that_end_while_they_ask_over_tls_crash_nothing() -> None:
         for ms in list(range(1, 26)) * 12:
             with first.connect() as session, suppress(psycopg.errors.QueryCanceled):
                 session.execute(f"SET statement_timeout = {ms}")
-                session.execute("SELECT * FROM id_gen_fleet()")
+                session.execute("SELECT * FROM id_gen_fleet_members()")
         assert "terminated by signal" not in first.log()

@@ -52,4 +52,4 @@ def test_a_registry_that_does_not_answer() -> None:
             found = {item: rest for item, *rest in connection.execute(WORKERS)}
     assert found["fleet"][0] == "warning"
     assert found[f"0/{own}"] == ["ok", "this server's number"]
-    assert found[foreign] == ["warning", "not this server's number"]
+    assert found[foreign] == ["warning", "not this server's worker ID"]

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.any_server
 SHARD = 500
 ALONE = ("ALTER SYSTEM SET id_gen.registry = ''", "ALTER SYSTEM SET id_gen.worker_id = 3")
 MEMBER = ("ALTER SYSTEM RESET id_gen.registry", "ALTER SYSTEM RESET id_gen.worker_id")
-CONF = f"id_gen.worker_ids = '0-15'\nid_gen.layout = 'leaf'\n{PATIENT}"
+CONF = f"id_gen.worker_id_range = '0-15'\nid_gen.layout = 'leaf'\n{PATIENT}"
 
 
 @pytest.fixture
@@ -128,9 +128,9 @@ def test_a_late_answer_opens_no_shard_that_was_given_back(apart: tuple[Way, Clus
 def test_a_late_answer_takes_no_shard_that_was_forgotten(apart: tuple[Way, Cluster]) -> None:
     way, server = apart
     with late_answer(way, server, f"SELECT id_gen_shard_take({SHARD})") as (delayed, late):
-        server.psql("SELECT id_gen_shards_reset()")
+        server.psql("SELECT id_gen_shard_reset_all()")
         delayed.deliver()
-        assert error_of(late).diag.message_primary == "others changed who has the shard at the same time"
+        assert error_of(late).diag.message_primary == "the shard was reassigned concurrently"
     assert owned(server) == set()
     assert refused(server, SHARD).sqlstate == NO_NUMBER
 
@@ -159,7 +159,7 @@ def test_a_restart_asks_the_registry_and_goes_on(first: Cluster, mode: str) -> N
     first.restart(mode)
     await_holding(first)
     assert next_of(first, SHARD) > last
-    assert first.psql("SELECT state, owned FROM id_gen_shards") == "open|registry"
+    assert first.psql("SELECT state, assigned_by FROM id_gen_stat_shards") == "open|registry"
 
 
 @pytest.mark.xfail(strict=True, reason="each session confirms a shard by a write of its own after a restart")
@@ -213,7 +213,7 @@ def test_a_silent_registry_ends_in_a_refusal_and_no_session_spins(first: Cluster
             "IF SQLERRM !~ 'grant of its number is used up' THEN RAISE; END IF; END $$; SELECT true"
         )
         error = refused(first, SHARD)
-        assert error.message == "this server's grant of its number is used up"
+        assert error.message == "this server's grant has expired"
         error = refusal(first, f"SELECT id_gen_shard_take({SHARD + 1})")
         assert error.hint
     await_number(first)
@@ -227,23 +227,23 @@ def test_numbers_for_servers_are_no_shards(first: Cluster) -> None:
     # The line that leads out leaves this server its number.
     first_one, last_one = map(int, re.findall(r"worker_ids = '(\d+)-(\d+)'", error.hint or "")[0])
     assert first_one <= number_of(first) <= last_one and not first_one <= shard <= last_one
-    change(first, "worker_ids", "0-7")
+    change(first, "worker_id_range", "0-7")
     first.poll_until(f"SELECT id_gen_shard_take({shard}) IS NOT NULL")
     next_of(first, shard)
-    change(first, "worker_ids", "1-7")
+    change(first, "worker_id_range", "1-7")
     first.poll_until("SELECT worker_id > 0 FROM id_gen_status()")
-    change(first, "worker_ids", "0-7")
+    change(first, "worker_id_range", "0-7")
     take_first = "SELECT id_gen_shard_take(0)"
     first.wait_until(lambda: "is a number for servers" in refusal(first, take_first).message, "allowed number 0")
     hint = refusal(first, take_first).hint
-    assert hint and "id_gen.worker_ids = '1-" in hint
+    assert hint and "id_gen.worker_id_range = '1-" in hint
 
 
 def test_the_number_of_a_shard_is_for_no_server(first: Cluster, conf: str) -> None:
     await_number(first)
     take(first, SHARD, above=None)
     made = set(many_of(first, SHARD, 1_000))
-    with Cluster("late", conf=f"{conf}\nid_gen.worker_ids = '{SHARD}-{SHARD}'") as late:
+    with Cluster("late", conf=f"{conf}\nid_gen.worker_id_range = '{SHARD}-{SHARD}'") as late:
         late.psql("CREATE EXTENSION id_gen")
         trouble = await_trouble(late)
         assert trouble.message == "the fleet has no free number"
@@ -254,7 +254,7 @@ def test_the_number_of_a_shard_is_for_no_server(first: Cluster, conf: str) -> No
         late.wait_until(lambda: f"number {SHARD} is that of a shard" in (refusal(late).detail or ""), "refusing")
         take(first, SHARD, above=None)
         late.psql("ALTER SYSTEM RESET id_gen.worker_id")
-        change(late, "worker_ids", f"0-{SHARD}")
+        change(late, "worker_id_range", f"0-{SHARD}")
         assert await_number(late) != SHARD
     assert made.isdisjoint(many_of(first, SHARD, 1_000))
 
@@ -353,7 +353,7 @@ def test_a_server_that_leaves_its_fleet_is_told_what_number_to_take(first: Clust
     first.wait_until(lambda: "is not set" in (refusal(first, "SELECT snowflake_next()").message or ""), "left alone")
     error = refusal(first, "SELECT snowflake_next()")
     assert error.detail and "The fleet may give that number to another server." in error.detail
-    assert error.hint and "id_gen.worker_ids" in error.hint
+    assert error.hint and "id_gen.worker_id_range" in error.hint
     follow(first, error.hint)
     first.poll_until("SELECT worker_id FROM id_gen_status()", expected=CHOSEN_WORKER_ID)
 
@@ -381,7 +381,7 @@ def test_a_shard_that_the_registry_was_not_told_of_is_kept(etcd: Etcd, first: Cl
         file = first.data / "id_gen/pgsql_tmp_shards"
         releasing = pool.submit(refusal, first, f"SELECT id_gen_shard_release({SHARD})")
         first.wait_until(lambda: f"{SHARD} fleet" not in file.read_text(), "giving the shard back")
-        first.psql("SELECT id_gen_shards_reset()")
+        first.psql("SELECT id_gen_shard_reset_all()")
         assert releasing.result().sqlstate
         assert owned(first) == set()
 
@@ -390,7 +390,7 @@ def test_a_shard_of_one_fleet_is_not_had_in_another(first: Cluster) -> None:
     await_number(first)
     take(first, SHARD, above=None)
     last = next_of(first, SHARD)
-    first.psql("ALTER SYSTEM SET id_gen.fleet = 'another-with-shards'")
+    first.psql("ALTER SYSTEM SET id_gen.fleet_name = 'another-with-shards'")
     first.restart()
     create_fleet(first)
     await_number(first)

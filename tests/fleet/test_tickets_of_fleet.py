@@ -268,8 +268,8 @@ def test_another_fleet(first: Cluster, fleet: str) -> None:
     """What one fleet's registry gave is not used in another."""
     first.psql(f"CREATE SEQUENCE invoice; {SHARE}")
     numbers = [await_ticket(first) for _ in range(20)]
-    change(first, "fleet", "another")
-    first.poll_until("SELECT held = 0 FROM id_gen_stat_tickets")
+    change(first, "fleet_name", "another")
+    first.poll_until("SELECT prefetched = 0 FROM id_gen_stat_tickets")
     create_fleet(first)
     first.wait_until(lambda: "does not share" in (refusal(first, NEXT).message or ""), "of the other fleet")
     first.psql(SHARE)

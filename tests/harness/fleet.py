@@ -42,7 +42,7 @@ def await_trouble(cluster: Cluster) -> SqlError:
     def is_found() -> bool:
         # Without the preload a call is what starts the registrar.
         found[:] = [refusal(cluster)]
-        return cluster.psql("SELECT trouble IS NOT NULL FROM id_gen_stat_fleet") == "t"
+        return cluster.psql("SELECT error IS NOT NULL FROM id_gen_stat_fleet") == "t"
 
     cluster.wait_until(is_found, "in trouble")
     return refusal(cluster)
@@ -81,7 +81,7 @@ def registrar(cluster: Cluster) -> int:
 
 def grants(cluster: Cluster) -> dict[int, str]:
     """Each number that was ever held, and its state."""
-    rows = cluster.psql("SELECT worker_id, state FROM id_gen_fleet() ORDER BY 1").splitlines()
+    rows = cluster.psql("SELECT worker_id, state FROM id_gen_fleet_members() ORDER BY 1").splitlines()
     return {int(worker): state for worker, state in (row.split("|") for row in rows)}
 
 

@@ -180,7 +180,7 @@ class Fleet:
             if "standby_of" in options
             else member_conf(
                 way.endpoints,
-                f"id_gen.max_wait = '10s'\nid_gen.max_lead = {LEAD_MS}\nid_gen.worker_ids = '{NUMBERS}'",
+                f"id_gen.max_wait = '10s'\nid_gen.max_lead = {LEAD_MS}\nid_gen.worker_id_range = '{NUMBERS}'",
             )
         )
         if "standby_of" in options or "clone_of" in options or "copy_of" in options:

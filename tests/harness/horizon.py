@@ -11,14 +11,14 @@ from harness.cluster import GENERATING, Cluster
 CONF = f"{GENERATING}max_prepared_transactions = 20\n"
 OUTBOX = "CREATE EXTENSION id_gen; CREATE TABLE outbox (id bigint PRIMARY KEY DEFAULT snowflake_next(), writer int)"
 INSERT = "INSERT INTO outbox (writer) VALUES (1) RETURNING id"
-HORIZON = "SELECT snowflake_safe_horizon()"
-BLOCKERS = "SELECT pid IS NOT NULL, gid, database, first_id, state FROM id_gen_horizon_blockers"
+HORIZON = "SELECT snowflake_commit_horizon()"
+BLOCKERS = "SELECT pid IS NOT NULL, gid, database, first_id, state FROM id_gen_stat_horizon"
 NAIVE = "SELECT id FROM outbox WHERE id > %s ORDER BY id"
-SAFE = "SELECT id FROM outbox WHERE id > %s AND id < snowflake_safe_horizon() ORDER BY id"
+SAFE = "SELECT id FROM outbox WHERE id > %s AND id < snowflake_commit_horizon() ORDER BY id"
 # What becomes of a session that is terminated, or whose server is killed or not up yet.
 ENDED = "57P"
 # As docs/reading-in-order.md recommends it.
-GUARD = "CREATE TRIGGER guard AFTER INSERT OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION snowflake_guard(%s)"
+GUARD = "CREATE TRIGGER guard AFTER INSERT OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION snowflake_guard_trigger(%s)"
 
 
 def ask(session: psycopg.Connection, sql: str) -> int:

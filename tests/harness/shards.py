@@ -44,7 +44,7 @@ def refused(cluster: Cluster, shard: int) -> SqlError:
 
 def owned(cluster: Cluster) -> set[int]:
     """The shards that a server has."""
-    return {int(row) for row in cluster.psql("SELECT shard FROM id_gen_shards").splitlines()}
+    return {int(row) for row in cluster.psql("SELECT shard FROM id_gen_stat_shards").splitlines()}
 
 
 class Writer:

@@ -37,7 +37,7 @@ FAILOVER = "failover"
 
 # What reloads set, and to what in turn.
 SETTINGS = {
-    "max_block": ("1", "4096", "64"),
+    "max_block_size": ("1", "4096", "64"),
     "max_lead": ("0", "5s"),
     "max_wait": ("0", "1s"),
     "sequence_start": ("zero", "spread"),

@@ -305,7 +305,7 @@ class Servers:
         self.count["clock steps"] += counted
 
     def _accept_clock(self) -> None:
-        self._primary.psql("SELECT id_gen_accept_clock()", DATABASES[0])
+        self._primary.psql("SELECT id_gen_clock_accept()", DATABASES[0])
         self.count["jumps accepted"] += 1
 
     # How it goes on

@@ -16,8 +16,8 @@ CALL = "(SELECT 1::bigint AS i) call"
 
 # And whatever else monitoring may not call.
 ONLY_SUPERUSERS = {
-    "id_gen_accept_clock", "id_gen_accept_copy", "id_gen_accept_layout",
-    "id_gen_reset_reservation", "id_gen_stat_reset",
+    "id_gen_clock_accept", "id_gen_copy_accept", "id_gen_layout_accept",
+    "id_gen_reservation_reset", "id_gen_stat_reset",
 }  # fmt: skip
 
 # Every row of the catalogs in which an extension leaves traces, without OIDs, which go on.
@@ -83,7 +83,7 @@ def test_who_installs_it_does_not_own_its_functions(cluster: Cluster, owned: str
     as_migrator(cluster, owned, "CREATE EXTENSION id_gen")
     for sql in (
         "CREATE OR REPLACE FUNCTION snowflake_next() RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'",
-        "CREATE OR REPLACE FUNCTION id_gen_accept_clock() RETURNS void LANGUAGE sql AS ''",
+        "CREATE OR REPLACE FUNCTION id_gen_clock_accept() RETURNS void LANGUAGE sql AS ''",
         "ALTER FUNCTION snowflake_next() OWNER TO migrator",
         "ALTER FUNCTION snowflake_next() SECURITY DEFINER",
         "ALTER EXTENSION id_gen DROP FUNCTION snowflake_next()",
@@ -131,4 +131,4 @@ def test_another_schema_is_dumped_and_restored(
         assert cluster.psql(rows, restored) == cluster.psql(rows, owned)
         cluster.psql("SET search_path = ''; INSERT INTO shop.item DEFAULT VALUES", restored)
         assert cluster.psql("SELECT count(DISTINCT id), count(DISTINCT u) FROM shop.item", restored) == "101|101"
-        assert_not_permitted(cluster, restored, "SELECT app.id_gen_accept_clock()")
+        assert_not_permitted(cluster, restored, "SELECT app.id_gen_clock_accept()")

@@ -14,7 +14,8 @@ from harness.managed import DATABASE, as_owner, configure, install
 
 PROMISED = {
     "snowflake_next", "snowflake_next_batch", "snowflake_next_array", "snowflake_parse", "snowflake_timestamp",
-    "snowflake_min", "snowflake_max", "snowflake_make", "snowflake_layouts",
+    "snowflake_worker_id", "snowflake_datacenter_id", "snowflake_min", "snowflake_max", "snowflake_make",
+    "snowflake_layouts",
     "uuidv7", "uuidv7_timestamp", "uuidv7_min", "uuidv7_max", "uuidv7_time_decoder",
 }  # fmt: skip
 # What takes the library's other functions to be of use.
@@ -106,6 +107,8 @@ def calls(draw: random.Random) -> Iterator[str]:
         for each in (min(max(each, -(2**63)), 2**63 - 1) for each in ids):
             yield f"SELECT snowflake_parse('{each}'::bigint, {layout})"
             yield f"SELECT snowflake_timestamp('{each}'::bigint, {layout})"
+            yield f"SELECT snowflake_worker_id('{each}'::bigint, {layout})"
+            yield f"SELECT snowflake_datacenter_id('{each}'::bigint, {layout})"
         times = TIMES + [f"to_timestamp({draw.uniform(-1e8, 5e9):.6f})" for _ in range(SAMPLES)]
         for time in times:
             for bound in ("min", "max"):
@@ -116,7 +119,14 @@ def calls(draw: random.Random) -> Iterator[str]:
         yield f"SELECT snowflake_parse(1, {layout})"
         yield f"SELECT snowflake_min('2025-01-01', {layout})"
     for each in ("NULL", "1", "-1"):
-        for call in ("parse({})", "timestamp({})", "parse({}, NULL)", "timestamp({}, 'default')"):
+        for call in (
+            "parse({})",
+            "timestamp({})",
+            "worker_id({})",
+            "datacenter_id({})",
+            "parse({}, NULL)",
+            "timestamp({}, 'default')",
+        ):
             yield f"SELECT snowflake_{call.format(each)}"
     for time in TIMES:
         yield f"SELECT snowflake_min({time})"

@@ -115,7 +115,7 @@ def test_everybody_may_call_and_nobody_else_moves_lanes(cluster: Cluster) -> Non
     for call in (
         "setval('id_gen_managed.lane_0', 1)", "nextval('id_gen_managed.lane_0')", "id_gen_managed.configure(8)",
         "id_gen_managed.begin_session()", "id_gen_managed.raise_lanes(1)", "id_gen_managed.uninstall()",
-        "id_gen_managed.use_extension()", "count(*) FROM id_gen_managed.number",
+        "id_gen_managed.use_extension()", "count(*) FROM id_gen_managed.configuration",
     ):  # fmt: skip
         assert refusal(cluster, as_clerk(f"SELECT {call}"), DATABASE).sqlstate == NOT_ALLOWED, call
 
@@ -159,7 +159,7 @@ def test_running_it_again_grants_nothing(cluster: Cluster) -> None:
     grant = "GRANT USAGE ON SCHEMA id_gen_managed TO clerk; GRANT EXECUTE ON FUNCTION snowflake_next() TO clerk"
     revoke = """
         REVOKE ALL ON SCHEMA id_gen_managed FROM PUBLIC;
-        REVOKE EXECUTE ON FUNCTION snowflake_next(), id_gen_managed.take(bigint) FROM PUBLIC;
+        REVOKE EXECUTE ON FUNCTION snowflake_next(), id_gen_managed.allocate(bigint) FROM PUBLIC;
     """
     as_owner(cluster, f"{revoke} {grant}", "restricted")
     before = cluster.psql(PRIVILEGES, "restricted")
@@ -232,7 +232,7 @@ def test_nothing_is_made_nor_called_outside_of_a_transaction(cluster: Cluster) -
             CREATE SCHEMA id_gen_managed;
             CREATE FUNCTION public.format(text, name, name) RETURNS text {body};
             CREATE FUNCTION id_gen_managed.publish(name) RETURNS void {no_result};
-            CREATE FUNCTION id_gen_managed.write_take() RETURNS void {no_result};
+            CREATE FUNCTION id_gen_managed.write_allocate() RETURNS void {no_result};
             CREATE FUNCTION id_gen_managed.home() RETURNS name IMMUTABLE {body};
             CREATE TABLE id_gen_managed.installation (one boolean PRIMARY KEY DEFAULT true, home name,
                 target name DEFAULT id_gen_managed.home(), version text);
@@ -273,7 +273,7 @@ def test_it_can_be_removed(cluster: Cluster) -> None:
         "CREATE TABLE item (id bigint DEFAULT snowflake_next())",
         "CREATE TABLE item (id bigint DEFAULT id_gen_managed.snowflake_next())",
         "CREATE TABLE item (id bigint); CREATE INDEX ON item (id_gen_managed.snowflake_timestamp(id, 'js'))",
-        "CREATE TABLE item AS SELECT; CREATE VIEW numbers AS SELECT FROM id_gen_managed.number",
+        "CREATE TABLE item AS SELECT; CREATE VIEW numbers AS SELECT FROM id_gen_managed.configuration",
     ):
         as_owner(cluster, use, "removed")
         assert refusal(cluster, remove, "removed").sqlstate == IS_NEEDED, use
@@ -346,7 +346,7 @@ def test_a_copy_without_its_rows_has_no_number(cluster: Cluster, rows: str) -> N
     with cluster.database("without_rows", OWNER) as copy:
         cluster.psql(cluster.run("pg_dump", rows, dbname=DATABASE), copy)
         refused = refusal(cluster, NEXT, copy)
-        assert (refused.sqlstate, refused.message) == (NOT_READY, "this database has no worker number")
+        assert (refused.sqlstate, refused.message) == (NOT_READY, "this database has no worker ID")
         as_owner(cluster, with_number(refused.hint, 1), copy)
         assert as_owner(cluster, "SELECT worker_id FROM snowflake_parse(snowflake_next())", copy) == "1"
 
@@ -394,7 +394,7 @@ def test_a_layout_below_can_be_accepted(cluster: Cluster) -> None:
     call = "SELECT id_gen_managed.configure(layout => 'js', lanes => 2)"
     assert "accept_layout => true" in (refusal(cluster, call, "lower").hint or "")
     as_owner(cluster, call.replace(")", ", accept_layout => true)"), "lower")
-    assert as_owner(cluster, "SELECT lanes FROM id_gen_managed.number WHERE in_use", "lower") == "2"
+    assert as_owner(cluster, "SELECT lanes FROM id_gen_managed.configuration WHERE in_use", "lower") == "2"
     assert int(as_owner(cluster, NEXT, "lower")) < 2**53
 
 

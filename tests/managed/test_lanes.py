@@ -373,7 +373,7 @@ def test_a_number_is_changed_while_a_transaction_goes_back_to_a_savepoint(cluste
 def test_no_count_moves_a_lane_back(cluster: Cluster) -> None:
     """Everybody may call take(): fewer than one is refused, and more than a tick has are as many as it has."""
     configure(cluster, lanes=1)
-    take = "SELECT id_gen_managed.take(%s)"
+    take = "SELECT id_gen_managed.allocate(%s)"
     with cluster.connect(DATABASE) as taker:
         before = ids_of(taker, 10)
         for wanted in ("-20000", "0", "NULL", str(-(2**63))):

@@ -162,7 +162,8 @@ def test_back_with_the_number_of_a_shard(cluster: Cluster) -> None:
 def test_back_with_a_number_that_a_fleet_may_give() -> None:
     with Etcd() as etcd:
         conf = (
-            f"shared_preload_libraries = 'id_gen'\nid_gen.registry = '{etcd.endpoints}'\nid_gen.worker_ids = '0-15'\n"
+            f"shared_preload_libraries = 'id_gen'\nid_gen.registry = '{etcd.endpoints}'\n"
+            "id_gen.worker_id_range = '0-15'\n"
         )
         with Cluster("member", conf=conf) as member:
             create_fleet(member)

@@ -350,7 +350,7 @@ def test_shards() -> None:
     """Other findings are in cluster/test_shards.py."""
     with server(GENERATING) as cluster:
         cluster.psql("SELECT id_gen_shard_take(7, above => 0)")
-        assert checks(cluster)["shards"].found == "this server makes the IDs of one shard"
+        assert checks(cluster)["shards"].found == "this server generates the IDs of one shard"
         cluster.stop()
         (cluster.data / "id_gen/pgsql_tmp_shards").write_text("id_gen shards 1\n")
         cluster.start()

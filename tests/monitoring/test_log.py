@@ -90,9 +90,9 @@ def test_what_was_held_back_is_told_when_the_storm_has_passed() -> None:
             with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
                 connection.execute(NEXT)
         clock.put_right()
-        cluster.poll_until("SELECT steps_forward > 0 FROM id_gen_stat")
+        cluster.poll_until("SELECT clock_steps_forward > 0 FROM id_gen_stat")
         clock.step(-1)
-        cluster.poll_until("SELECT steps_back > 1 FROM id_gen_stat")
+        cluster.poll_until("SELECT clock_steps_back > 1 FROM id_gen_stat")
         cluster.wait_for_log(r"LOG:  id_gen: 99 more refusals were not logged one by one: lead over the clock")
         # Steps in both directions are told, too.
         cluster.wait_for_log(r"LOG:  id_gen: the clock was set back by \d+ ms and forward by \d+ ms, in \d+ steps")
@@ -106,7 +106,7 @@ def test_a_clock_that_is_set_again_and_again_writes_a_line_every_ten_seconds() -
             next_id(cluster)
             clock.step(-0.1)
         next_id(cluster)
-        steps = int(cluster.psql("SELECT steps_back FROM id_gen_stat"))
+        steps = int(cluster.psql("SELECT clock_steps_back FROM id_gen_stat"))
         logged = len(STEP.findall(cluster.log()))
         assert steps >= 15
         assert 1 <= logged <= 3

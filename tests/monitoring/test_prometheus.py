@@ -174,13 +174,13 @@ def test_values_are_plausible(server: Cluster, exporter: Exporter) -> None:
     assert abs(scrape["id_gen_server_frontier_timestamp_seconds"] - now) < 60
     assert 0 < scrape["id_gen_server_reserved_until_timestamp_seconds"] - now < 60
     # 41 bits of milliseconds since 2024.
-    assert 60 * 365 * DAY < scrape["id_gen_server_layout_ends_timestamp_seconds"] - now < 70 * 365 * DAY
+    assert 60 * 365 * DAY < scrape["id_gen_server_exhausted_timestamp_seconds"] - now < 70 * 365 * DAY
     assert scrape["id_gen_server_clock_synchronized"] in (0, 1)
     (worker,) = scrape.of("id_gen_worker_info")
     assert 'worker_id="1"' in worker
     assert f'layout="{NARROW_LAYOUT}"' in worker
     assert scrape["id_gen_keeper_running"] == 1
-    assert 0 <= scrape["id_gen_keeper_beat_age_seconds"] < 30
+    assert 0 <= scrape["id_gen_keeper_heartbeat_age_seconds"] < 30
 
 
 def test_values_of_a_member_are_plausible(member: Cluster, members_exporter: Exporter) -> None:
@@ -194,7 +194,7 @@ def test_values_of_a_member_are_plausible(member: Cluster, members_exporter: Exp
     assert 0 < scrape["id_gen_fleet_last_request_seconds"] <= scrape["id_gen_fleet_slowest_request_seconds"] < 60
     assert scrape["id_gen_fleet_acquisitions_total"] == 1
     assert (scrape["id_gen_fleet_fencings_total"], scrape["id_gen_fleet_restorations_total"]) == (0, 0)
-    assert (scrape["id_gen_fleet_trouble"], scrape["id_gen_fleet_registrar_running"]) == (0, 1)
+    assert (scrape["id_gen_fleet_error"], scrape["id_gen_fleet_registrar_running"]) == (0, 1)
     assert scrape.of("id_gen_fleet_member_info") == {'{state="holding"}': 1}
 
 
@@ -264,8 +264,8 @@ def test_tickets_are_counted_by_sequence(server: Cluster, exporter: Exporter) ->
             server.psql("SELECT ticket_next('tiny')", shop)
         scrape = exporter.scrape()
     labels = '{database="shop",schema="public",sequence="tiny"}'
-    told = {name: scrape.of(f"id_gen_tickets_{name}").get(labels) for name in ("numbers_total", "refused_total")}
-    assert told == {"numbers_total": 9, "refused_total": 1}
+    told = {name: scrape.of(f"id_gen_tickets_{name}").get(labels) for name in ("issued_total", "refused_total")}
+    assert told == {"issued_total": 9, "refused_total": 1}
     assert scrape.of("id_gen_tickets_used_ratio")[labels] == 1
 
 
@@ -393,13 +393,13 @@ def test_alerts_come_when_the_fleets_trouble_does(
     member.wait_until(lambda: not firing("IdGenGrantRunningOut"), "free of alerts", prometheus.log)
     with silent(etcd):
         member.wait_until(lambda: firing("IdGenGrantRunningOut"), "known for its grant", prometheus.log)
-        member.wait_until(lambda: counted("trouble") == 1, "in trouble")
+        member.wait_until(lambda: counted("error") == 1, "in trouble")
         assert counted("failures_total") > 0
         assert counted("grant_left_seconds") < GRANT_SECONDS / 2
         age = counted("answer_age_seconds")
         member.wait_until(lambda: counted("answer_age_seconds") > age, "left alone for longer")
     await_number(member)
-    member.wait_until(lambda: counted("trouble") == 0, "out of trouble")
+    member.wait_until(lambda: counted("error") == 0, "out of trouble")
 
     etcd.ctl("del", "--prefix", "/id_gen/default/n/")
     member.wait_until(lambda: counted("restorations_total") == 1, "aware of a restored registry")

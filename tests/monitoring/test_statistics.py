@@ -23,7 +23,7 @@ from harness.ids import (
 
 pytestmark = pytest.mark.every_version("wait events and statistics views differ")
 
-FUNCTIONS = ("id_gen_status()", "id_gen_wait_percentile(0.5)")
+FUNCTIONS = ("id_gen_status()", "id_gen_stat_wait_percentile(0.5)")
 
 
 def stat(cluster: Cluster, column: str) -> str:
@@ -78,7 +78,7 @@ def test_waits_and_their_histogram() -> None:
         cluster.psql("CREATE EXTENSION id_gen")
         next_id(cluster)
         cluster.psql("SELECT id_gen_stat_reset()")
-        assert cluster.psql("SELECT id_gen_wait_percentile(0.99) IS NULL") == "t"
+        assert cluster.psql("SELECT id_gen_stat_wait_percentile(0.99) IS NULL") == "t"
         run_ahead(cluster, 100)
         waits = int(stat(cluster, "waits"))
         assert waits > 10
@@ -87,13 +87,14 @@ def test_waits_and_their_histogram() -> None:
         p50, p99, p999 = (
             float(each)
             for each in cluster.psql(
-                "SELECT string_agg(id_gen_wait_percentile(f)::text, ',' ORDER BY f) FROM unnest(ARRAY[.5,.99,.999]) f"
+                "SELECT string_agg(id_gen_stat_wait_percentile(f)::text, ',' ORDER BY f)"
+                " FROM unnest(ARRAY[.5,.99,.999]) f"
             ).split(",")
         )
         assert 0 < p50 <= p99 <= p999
         mean = float(stat(cluster, "wait_time / waits"))
         assert p50 < 4 * mean
-        bounds = cluster.psql("SELECT at_most FROM id_gen_stat_waits").splitlines()
+        bounds = cluster.psql("SELECT upper_bound FROM id_gen_stat_waits").splitlines()
         assert bounds[:3] == ["0.001", "0.002", "0.004"]
         assert bounds[-1] == "Infinity"
 
@@ -113,13 +114,13 @@ def test_steps_lead_and_refusals() -> None:
     with stepped(-60, NARROW + IMPATIENT) as (cluster, clock, _):
         for sql in (NEXT, array_of(1)):
             refusal(cluster, sql)
-        assert stat(cluster, "steps_back, refused_lead, refused_jump") == "1|2|0"
-        assert float(stat(cluster, "largest_step_back")) == pytest.approx(60_000, abs=50)
+        assert stat(cluster, "clock_steps_back, refused_lead, refused_jump") == "1|2|0"
+        assert float(stat(cluster, "largest_clock_step_back")) == pytest.approx(60_000, abs=50)
         assert float(stat(cluster, "lead")) == pytest.approx(60_000, abs=2_000)
         assert cluster.psql("SELECT state FROM id_gen_status()") == "no snowflake is available yet"
         clock.step(60 + 3600)
         refusal(cluster)
-        assert stat(cluster, "steps_forward, refused_lead, refused_jump") == "1|2|1"
+        assert stat(cluster, "clock_steps_forward, refused_lead, refused_jump") == "1|2|1"
         assert cluster.psql("SELECT state FROM id_gen_status()") == "the clock jumped forward"
         clock.put_right()
         run_ahead(cluster, 500)
@@ -142,7 +143,9 @@ def test_reset() -> None:
         before = stat(cluster, "stats_reset")
         cluster.psql("SELECT id_gen_stat_reset()")
         columns = counted(cluster)
-        assert {"ids", "claims", "waits", "wait_time", "steps_back", "steps_forward", "largest_lead"} <= {*columns}
+        assert {"ids", "claims", "waits", "wait_time", "clock_steps_back", "clock_steps_forward", "largest_lead"} <= {
+            *columns
+        }
         assert stat(cluster, ", ".join(columns)) == "|".join("0" for _ in columns)
         assert stat(cluster, f"stats_reset <> '{before}'") == "t"
         next_id(cluster)
@@ -154,11 +157,11 @@ def test_status_of_a_server_that_generates() -> None:
         cluster.psql("CREATE EXTENSION id_gen")
         next_id(cluster)
         row = cluster.psql("""
-            SELECT state, worker_id, datacenter_id, layout, layout_ends > '2090-01-01', max_lead,
+            SELECT state, datacenter_id, worker_id, layout, exhausted_at > '2090-01-01', max_lead,
                    frontier BETWEEN now() - interval '1 min' AND now() + interval '1 min',
                    reserved_until > frontier, preloaded
               FROM id_gen_status()""")
-        assert row == f"ready|1|0|default|t|00:00:05|t|t|{'t' if PRELOADED else 'f'}"
+        assert row == f"ready|0|1|default|t|00:00:05|t|t|{'t' if PRELOADED else 'f'}"
         source = cluster.psql("SELECT worker_id_source FROM id_gen_status()")
         assert re.fullmatch(rf"{re.escape(str(cluster.data))}/postgresql\.conf:\d+", source)
         cluster.psql("ALTER SYSTEM SET id_gen.worker_id = 2; SELECT pg_reload_conf()")
@@ -185,7 +188,7 @@ def test_the_keeper_is_seen() -> None:
         next_id(cluster)
         cluster.poll_until("""
             SELECT count(*) = 1 FROM pg_stat_activity JOIN id_gen_status() ON pid = keeper_pid
-             WHERE backend_type = 'id_gen keeper' AND keeper_beat > now() - interval '5 s'""")
+             WHERE backend_type = 'id_gen keeper' AND keeper_heartbeat_at > now() - interval '5 s'""")
 
 
 @pytest.mark.parametrize("conf", ["", "id_gen.worker_id = 1\n"])

@@ -181,7 +181,7 @@ def test_an_upgrade_without_the_extension_is_noted() -> None:
 @pytest.mark.parametrize("carried", ["reservation", "."], ids=["file", "directory"])
 def test_a_carried_file_says_exactly_how_far_ids_went(carried: str) -> None:
     """The old server's clock was an hour fast, which the new one can know from the old one's file alone."""
-    conf, clock = f"{NARROW}{IMPATIENT}id_gen.max_jump = '{2 * HOUR}s'\n", FakeClock()
+    conf, clock = f"{NARROW}{IMPATIENT}id_gen.max_clock_jump = '{2 * HOUR}s'\n", FakeClock()
     with ExitStack() as clusters:
         old = clusters.enter_context(Cluster("fast", server=OLDEST, conf=conf, clock=FakeClock(HOUR)))
         old.psql("CREATE EXTENSION id_gen")

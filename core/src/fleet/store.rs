@@ -170,7 +170,7 @@ pub enum StoreErrorKind {
     OtherCluster,
     /// PostgreSQL: the registry's table is missing.
     NoTable,
-    /// PostgreSQL: the server takes no writes.
+    /// PostgreSQL: the server is read-only.
     ReadOnly,
     /// It said something that is no answer.
     Unexpected,
@@ -184,14 +184,14 @@ pub enum KeysError {
     Store(#[from] StoreError),
     /// No fleet can have this name. Nothing was written.
     #[error(
-        "\"{0}\" can't be the name of a fleet, which has letters, digits, \"_\", \"-\" and \".\", at most {LONGEST_FLEET_NAME} in all"
+        "\"{0}\" cannot be the name of a fleet, which has letters, digits, \"_\", \"-\" and \".\", at most {LONGEST_FLEET_NAME} in all"
     )]
     FleetName(String),
     /// The fleet is not there. Nothing was written.
     #[error("the registry has no fleet of this name")]
     NoFleet,
     /// The fleet is not the one that this server knows. Nothing was written.
-    #[error("the fleet was made anew or has other terms")]
+    #[error("the fleet was created again or has other terms")]
     OtherFleet,
     /// A value that is none of ours. Nothing was written.
     #[error("the value of key \"{key}\" is not valid: {reason}")]
@@ -615,9 +615,7 @@ pub(crate) mod tests {
     #[test]
     fn values_of_others_are_named() {
         let mut keys = fleet();
-        keys.store
-            .0
-            .insert("/id_gen/f/n/0/07".to_owned(), "not ours, and not in the way".to_owned());
+        keys.store.0.insert("/id_gen/f/n/0/07".to_owned(), "of another program".to_owned());
         assert_eq!(keys.list().unwrap().grants, vec![]);
         keys.store.0.insert("/id_gen/f/n/0/7".to_owned(), "{}".to_owned());
         assert!(

@@ -79,13 +79,13 @@ impl Shared {
     pub fn decode(text: &str) -> Result<Shared, String> {
         let read: SharedText = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let number = |name: &str, text: &str| {
-            text.parse::<i64>().map_err(|_| format!("\"{text}\" is no number ({name})"))
+            text.parse::<i64>().map_err(|_| format!("\"{text}\" is not a number ({name})"))
         };
         let epoch = read.epoch.parse();
         let shared = Shared {
             next: number("next", &read.next)?,
             step: number("step", &read.step)?,
-            epoch: epoch.map_err(|_| format!("\"{}\" is no number (epoch)", read.epoch))?,
+            epoch: epoch.map_err(|_| format!("\"{}\" is not a number (epoch)", read.epoch))?,
             is_behind: matches!(read.state, StateText::Behind),
         };
         if shared.step <= 0 {

@@ -20,7 +20,7 @@ pub(super) struct Files {
 }
 
 pub(super) fn unreadable(file: &Path, error: &io::Error) -> String {
-    format!("file \"{}\" can't be read: {error}", file.display())
+    format!("file \"{}\" cannot be read: {error}", file.display())
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
@@ -55,7 +55,10 @@ impl Files {
         if let Some(file) = &self.ca {
             for authority in certificates(file)? {
                 let wrong = |error| {
-                    format!("file \"{}\" holds what is no authority: {error}", file.display())
+                    format!(
+                        "file \"{}\" does not hold a certificate authority: {error}",
+                        file.display()
+                    )
                 };
                 roots.add(authority).map_err(wrong)?;
             }
@@ -74,7 +77,7 @@ impl Files {
         let key = PrivateKeyDer::from_pem_slice(&key)
             .map_err(|_| format!("file \"{key_name}\" holds no private key in PEM"))?;
         let config = builder.with_client_auth_cert(chain, key).map_err(|error| {
-            format!("files \"{certificate_name}\" and \"{key_name}\" can't be used: {error}")
+            format!("files \"{certificate_name}\" and \"{key_name}\" cannot be used: {error}")
         })?;
         Ok(Arc::new(config))
     }

@@ -234,7 +234,7 @@ struct ErrorAnswer {
 fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
     serde_json::from_slice(body).map_err(|error| {
         let (line, column) = (error.line(), error.column());
-        Refusal::unexpected(format!("its answer is none of etcd's (line {line}, column {column})"))
+        Refusal::unexpected(format!("its response is not from etcd (line {line}, column {column})"))
     })
 }
 

@@ -30,7 +30,7 @@ const QUERY: &str = "
                    WHEN relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user) THEN format('belongs to another role: log in as %I', pg_get_userbyid(relowner))
                    WHEN relpersistence = 't' THEN 'is temporary'
                    WHEN row_security_active(oid) THEN 'has row security that hides rows from you'
-                   WHEN relkind NOT IN ('r', 'p') THEN 'is no ordinary table'
+                   WHEN relkind NOT IN ('r', 'p') THEN 'is not an ordinary table'
                    WHEN reloftype <> 0 THEN 'is made of a type'
                    WHEN oid <> own AND relkind = 'p' THEN 'is a partition that is partitioned itself'
                    WHEN NOT relispartition AND EXISTS (SELECT FROM pg_inherits WHERE inhrelid = relation.oid) THEN 'inherits from another'
@@ -70,7 +70,7 @@ const QUERY: &str = "
                    WHEN contype = 'x' THEN 'excludes by the column'
                    WHEN contype IN ('p', 'u') AND condeferrable THEN 'is deferrable, which that of the new column could not be before the switch'
                    WHEN contype = 'f' AND $1 AND NOT convalidated THEN 'is not valid, so rows may refer to none'
-                   WHEN contype = 'c' AND conrelid <> p.own AND coninhcount = 0 THEN 'is of a partition alone'
+                   WHEN contype = 'c' AND conrelid <> p.own AND coninhcount = 0 THEN 'belongs only to a partition'
                    WHEN to_jsonb(k) ->> 'conperiod' = 'true' THEN 'is about periods of time'
                    WHEN to_jsonb(k) ->> 'conenforced' = 'false' THEN 'is not enforced'
                    WHEN contype = 'c' AND $1 THEN 'is about values that will be others'
@@ -141,7 +141,7 @@ const QUERY: &str = "
                                  'pg_publication_rel'::regclass, 'pg_rewrite'::regclass, 'pg_statistic_ext'::regclass, 'pg_trigger'::regclass)
         UNION ALL
         SELECT pg_describe_object(d.classid, d.objid, 0), CASE
-                   WHEN t.tgrelid <> p.own THEN 'is of a partition alone'
+                   WHEN t.tgrelid <> p.own THEN 'belongs only to a partition'
                    WHEN $1 AND d.classid = 'pg_policy'::regclass THEN 'is about values that will be others'
                    WHEN $1 AND pg_get_expr(i.indpred, i.indrelid) !~ '^[(][^()]* IS (NOT )?NULL[)]$' THEN 'has a condition about values that will be others' END
           FROM place p JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number
@@ -163,7 +163,7 @@ const QUERY: &str = "
            -- For each row, before it is inserted or updated.
            AND tgtype & 3 = 3 AND tgtype & 20 <> 0
         UNION ALL
-        SELECT format('trigger %I of %s', tgname, tgrelid::regclass), format('would be set off by each row that is written; to keep it from that, let a superuser type: GRANT SET ON PARAMETER session_replication_role TO %I', current_user)
+        SELECT format('trigger %I of %s', tgname, tgrelid::regclass), format('would fire for each row that is written; to prevent that, a superuser can run: GRANT SET ON PARAMETER session_replication_role TO %I', current_user)
           FROM relation JOIN pg_trigger ON tgrelid = relation.oid JOIN pg_proc p ON p.oid = tgfoid
          WHERE p.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND NOT tgisinternal AND tgtype & 16 <> 0 AND tgenabled <> 'D'
            AND (tgenabled IN ('A', 'R') OR NOT has_parameter_privilege('session_replication_role', 'SET')))

@@ -45,7 +45,7 @@ impl Job {
             index(statement, "Keeps the new values apart, and lets those that are taken be found.")
         }));
         steps.push(run(&format!(
-            "Keeps new rows in step by triggers, gives old rows of these tables their values, in batches with a commit each, and then runs: {}. After a crash or Ctrl-C, type what id_gen_convert.todo({arguments}) says.",
+            "Keeps new rows in step by triggers, gives old rows of these tables their values, in batches with a commit each, and then runs: {}. After a crash or Ctrl-C, run the statement that id_gen_convert.todo({arguments}) returns.",
             self.texts(Phase::Check)
         )));
         steps.extend(self.script.of(Phase::Index).map(|statement| {
@@ -69,7 +69,7 @@ impl Job {
                 format!("SELECT id_gen_convert.switch({arguments})"),
                 Some("ACCESS EXCLUSIVE"),
                 format!(
-                    "Runs in one transaction: {}. From then on new rows have IDs of id_gen, and old values go on beside them until SELECT id_gen_convert.finish({arguments}), which nothing takes back.",
+                    "Runs in one transaction: {}. From then on new rows have IDs of id_gen, and old values are kept as well until SELECT id_gen_convert.finish({arguments}), which cannot be undone.",
                     self.texts(Phase::Switch)
                 ),
             )

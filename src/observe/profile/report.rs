@@ -115,7 +115,7 @@ pub fn no_clock_steps(source: &Source) -> Row {
             .fine("along the rows as they are stored, time never goes back by a second")
     } else {
         Row::new("clock", "all")
-            .fine("whether it does can not be told: what is read shows not how it is stored")
+            .fine("unknown: the view does not show the order in which rows are stored")
     }
 }
 

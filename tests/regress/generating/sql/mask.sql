@@ -1,58 +1,58 @@
 -- Masks, where no file of keys is set: what is refused, in which order, and what the functions promise the planner. What
 -- they return under keys: tests/cluster/test_mask.py.
-SELECT snowflake_mask(1, 'orders');
+SELECT id_mask(1, 'orders');
 \echo SQLSTATE :SQLSTATE
-SELECT snowflake_unmask(1, 'orders', 1);
+SELECT id_unmask(1, 'orders', 1);
 \echo SQLSTATE :SQLSTATE
-SELECT uuid_mask('00000000-0000-0000-0000-000000000000', 'orders');
+SELECT id_mask(uuid '00000000-0000-0000-0000-000000000000', 'orders');
 \echo SQLSTATE :SQLSTATE
 SELECT id_mask_text(1, 'orders');
 \echo SQLSTATE :SQLSTATE
-SELECT id_unmask_uuid('1_1111111111111111111111', 'orders');
+SELECT id_unmask_text_uuid('1_1111111111111111111111', 'orders');
 \echo SQLSTATE :SQLSTATE
 SELECT * FROM id_mask_keys();
 \echo SQLSTATE :SQLSTATE
 
 -- a mistake in the call is told first
-SELECT snowflake_mask(1, '');
+SELECT id_mask(1, '');
 \echo SQLSTATE :SQLSTATE
-SELECT uuid_unmask(gen_random_uuid(), repeat('x', 256), 1);
+SELECT id_unmask(gen_random_uuid(), repeat('x', 256), 1);
 \echo SQLSTATE :SQLSTATE
 SELECT id_mask_text(1, repeat('é', 128));
 \echo SQLSTATE :SQLSTATE
-SELECT id_unmask_bigint('1_11111111111', '');
+SELECT id_unmask_text_bigint('1_11111111111', '');
 \echo SQLSTATE :SQLSTATE
-SELECT id_unmask_bigint('', 'orders');
+SELECT id_unmask_text_bigint('', 'orders');
 \echo SQLSTATE :SQLSTATE
-SELECT id_unmask_bigint('11111111111', 'orders');
+SELECT id_unmask_text_bigint('11111111111', 'orders');
 \echo SQLSTATE :SQLSTATE
-SELECT id_unmask_bigint('01_11111111111', 'orders');
+SELECT id_unmask_text_bigint('01_11111111111', 'orders');
 \echo SQLSTATE :SQLSTATE
-SELECT id_unmask_bigint('32768_11111111111', 'orders');
+SELECT id_unmask_text_bigint('32768_11111111111', 'orders');
 \echo SQLSTATE :SQLSTATE
-SELECT id_unmask_bigint('1_1111111111', 'orders');
+SELECT id_unmask_text_bigint('1_1111111111', 'orders');
 \echo SQLSTATE :SQLSTATE
-SELECT id_unmask_bigint('1_1111111111l', 'orders');
+SELECT id_unmask_text_bigint('1_1111111111l', 'orders');
 \echo SQLSTATE :SQLSTATE
-SELECT id_unmask_bigint('1_zzzzzzzzzzz', 'orders');
+SELECT id_unmask_text_bigint('1_zzzzzzzzzzz', 'orders');
 \echo SQLSTATE :SQLSTATE
-SELECT id_unmask_uuid('1_11111111111', 'orders');
+SELECT id_unmask_text_uuid('1_11111111111', 'orders');
 \echo SQLSTATE :SQLSTATE
 
 -- NULL gives NULL, without keys too
-SELECT snowflake_mask(NULL, 'orders'), snowflake_unmask(1, NULL), uuid_mask(NULL, 'orders', 1),
-       uuid_unmask(gen_random_uuid(), 'orders', NULL), id_mask_text(NULL::bigint, 'orders'), id_mask_text(NULL::uuid, ''),
-       id_unmask_bigint(NULL, 'orders'), id_unmask_uuid('1', NULL);
+SELECT id_mask(NULL::bigint, 'orders'), id_unmask(1, NULL), id_mask(NULL::uuid, 'orders', 1),
+       id_unmask(gen_random_uuid(), 'orders', NULL), id_mask_text(NULL::bigint, 'orders'), id_mask_text(NULL::uuid, ''),
+       id_unmask_text_bigint(NULL, 'orders'), id_unmask_text_uuid('1', NULL);
 
 SELECT count(*), count(*) FILTER (WHERE provolatile = 's' AND proisstrict AND proparallel = 'r') AS as_promised
-FROM pg_proc WHERE proname IN ('snowflake_mask', 'snowflake_unmask', 'uuid_mask', 'uuid_unmask', 'id_mask_text',
-                               'id_unmask_bigint', 'id_unmask_uuid', 'id_mask_keys');
+FROM pg_proc WHERE proname IN ('id_mask', 'id_unmask', 'id_mask_text',
+                               'id_unmask_text_bigint', 'id_unmask_text_uuid', 'id_mask_keys');
 
 -- everybody may mask; which keys there are is for monitoring
 CREATE ROLE ordinary;
 CREATE ROLE monitor IN ROLE pg_monitor;
 SET ROLE ordinary;
-SELECT snowflake_mask(1, 'orders');
+SELECT id_mask(1, 'orders');
 \echo SQLSTATE :SQLSTATE
 SELECT * FROM id_mask_keys();
 \echo SQLSTATE :SQLSTATE

@@ -53,8 +53,8 @@ SELECT seqmax, seqincrement, seqstart FROM pg_sequence WHERE seqrelid = 'custome
 TRUNCATE customer RESTART IDENTITY CASCADE;
 INSERT INTO customer DEFAULT VALUES RETURNING id;
 -- How to grow.
-SELECT * FROM id_gen_offsets_grow('"Shop"', 2, 3);
-SELECT step, node, statement FROM id_gen_offsets_grow('"Shop"', 1, 2, above => 5000);
+SELECT * FROM id_gen_offsets_grow_plan('"Shop"', 2, 3);
+SELECT step, node, statement FROM id_gen_offsets_grow_plan('"Shop"', 1, 2, above => 5000);
 -- Refusals.
 SELECT id_gen_offsets_plan(NULL, 1, 2);
 \echo SQLSTATE :SQLSTATE
@@ -76,7 +76,7 @@ SELECT id_gen_offsets_plan('"Shop"', 1, 2, sequences => ARRAY['"Shop".customer':
 \echo SQLSTATE :SQLSTATE
 SELECT id_gen_offsets_fence('empty', NULL);
 \echo SQLSTATE :SQLSTATE
-SELECT id_gen_offsets_grow('empty', 2, 2);
+SELECT id_gen_offsets_grow_plan('empty', 2, 2);
 \echo SQLSTATE :SQLSTATE
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT id_gen_offsets_set('"Shop"', 1, 2);

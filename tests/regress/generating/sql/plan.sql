@@ -5,5 +5,5 @@ BEGIN
     EXECUTE format('INSERT INTO %I (n) SELECT generate_series(1, 3)', kind);
     EXECUTE format('SELECT count(DISTINCT id) FROM %I', kind) INTO rows;
 END $$;
-SELECT kind, pg_temp.tries(kind, key_column) FROM id_gen_plan(1000, 1, 30) WHERE kind NOT IN ('snowflake of a shard', 'ticket')
+SELECT kind, pg_temp.tries(kind, key_column) FROM id_gen_recommend(1000, 1, 30) WHERE kind NOT IN ('snowflake of a shard', 'ticket')
 ORDER BY kind COLLATE "C";

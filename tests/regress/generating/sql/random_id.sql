@@ -19,12 +19,12 @@ SELECT id_random_parse('é😀ba', 'é😀', 2, 'ab');
 SELECT id_random(NULL), id_random('', NULL), id_random('', 1, NULL), id_random_parse(NULL);
 
 -- how likely two are alike
-SELECT id_random_bits(21, '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz-'), id_random_bits(20, '0123456789ABCDEF');
-SELECT round(id_collision(23, log(365) / log(2))::numeric, 3) AS birthdays,
-       round(id_collision_ids(0.5, log(365) / log(2))::numeric, 1) AS people,
-       id_collision(1e9, 122) < 1.0e-18, id_collision(0, 0), id_collision(1e300, 122), id_collision_ids(0, 122);
-SELECT abs(id_collision_ids(id_collision(1e12, 126), 126) / 1e12 - 1) < 1e-9 AS both_ways;
-SELECT id_collision(NULL, 1), id_collision_ids(0.5, NULL), id_random_bits(1, NULL);
+SELECT id_random_entropy(21, '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz-'), id_random_entropy(20, '0123456789ABCDEF');
+SELECT round(id_random_collision_probability(23, log(365) / log(2))::numeric, 3) AS birthdays,
+       round(id_random_ids_for_probability(0.5, log(365) / log(2))::numeric, 1) AS people,
+       id_random_collision_probability(1e9, 122) < 1.0e-18, id_random_collision_probability(0, 0), id_random_collision_probability(1e300, 122), id_random_ids_for_probability(0, 122);
+SELECT abs(id_random_ids_for_probability(id_random_collision_probability(1e12, 126), 126) / 1e12 - 1) < 1e-9 AS both_ways;
+SELECT id_random_collision_probability(NULL, 1), id_random_ids_for_probability(0.5, NULL), id_random_entropy(1, NULL);
 
 -- mistakes
 SELECT id_random('', 0);
@@ -39,7 +39,7 @@ SELECT id_random('', 10, 'abä');
 \echo SQLSTATE :SQLSTATE
 SELECT id_random('', 10, repeat('ab ', 100));
 \echo SQLSTATE :SQLSTATE
-SELECT id_random_bits(-1, 'ab');
+SELECT id_random_entropy(-1, 'ab');
 \echo SQLSTATE :SQLSTATE
 SELECT id_random_parse('BUZ0123456789ABCDEF0123', 'BIZ', 20, '0123456789ABCDEF');
 \echo SQLSTATE :SQLSTATE
@@ -49,18 +49,18 @@ SELECT id_random_parse('BIZ0123456789ABCDEF012é', 'BIZ', 20, '0123456789ABCDEF'
 \echo SQLSTATE :SQLSTATE
 SELECT id_random_parse('BIZ0123456789abcdef0123', 'BIZ', 20, '0123456789ABCDEF');
 \echo SQLSTATE :SQLSTATE
-SELECT id_collision(-1, 122);
+SELECT id_random_collision_probability(-1, 122);
 \echo SQLSTATE :SQLSTATE
-SELECT id_collision('NaN', 122);
+SELECT id_random_collision_probability('NaN', 122);
 \echo SQLSTATE :SQLSTATE
-SELECT id_collision(1, -1);
+SELECT id_random_collision_probability(1, -1);
 \echo SQLSTATE :SQLSTATE
-SELECT id_collision_ids(1, 122);
+SELECT id_random_ids_for_probability(1, 122);
 \echo SQLSTATE :SQLSTATE
-SELECT id_collision_ids('NaN', 122);
+SELECT id_random_ids_for_probability('NaN', 122);
 \echo SQLSTATE :SQLSTATE
-SELECT id_collision_ids(0.5, 'NaN');
+SELECT id_random_ids_for_probability(0.5, 'NaN');
 \echo SQLSTATE :SQLSTATE
 
 -- More than there can be, and more than a number holds.
-SELECT id_collision(3, 1), id_collision(1e300, 6144), id_collision('Infinity', 1100), id_collision_ids(0, 6144);
+SELECT id_random_collision_probability(3, 1), id_random_collision_probability(1e300, 6144), id_random_collision_probability('Infinity', 1100), id_random_ids_for_probability(0, 6144);

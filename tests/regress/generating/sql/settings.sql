@@ -4,7 +4,7 @@ LOAD 'id_gen';
 SELECT name FROM snowflake_layouts() WHERE in_use;
 -- (those of the first version: a later one has its row in docs/)
 SELECT name, boot_val, unit, min_val, max_val, enumvals FROM pg_settings
-WHERE name IN ('id_gen.datacenter_id', 'id_gen.layout', 'id_gen.max_block', 'id_gen.max_jump', 'id_gen.max_lead',
+WHERE name IN ('id_gen.datacenter_id', 'id_gen.layout', 'id_gen.max_block_size', 'id_gen.max_clock_jump', 'id_gen.max_lead',
                'id_gen.max_wait', 'id_gen.sequence_start', 'id_gen.worker_id')
 ORDER BY name COLLATE "C";
 SELECT DISTINCT context FROM pg_settings WHERE name LIKE 'id\_gen.%';
@@ -22,7 +22,7 @@ CREATE ROLE ordinary;
 SET ROLE ordinary;
 ALTER SYSTEM SET id_gen.worker_id = 6;
 \echo SQLSTATE :SQLSTATE
-SELECT id_gen_accept_clock();
+SELECT id_gen_clock_accept();
 \echo SQLSTATE :SQLSTATE
 RESET ROLE;
 DROP ROLE ordinary;
@@ -35,7 +35,7 @@ ALTER SYSTEM SET id_gen.worker_id = 99;
 ALTER SYSTEM RESET id_gen.worker_id;
 ALTER SYSTEM SET id_gen.datacenter_id = 32;
 ALTER SYSTEM RESET id_gen.datacenter_id;
-ALTER SYSTEM SET id_gen.max_block = 0;
+ALTER SYSTEM SET id_gen.max_block_size = 0;
 \echo SQLSTATE :SQLSTATE
 -- (PostgreSQL's versions word this one differently)
 \set VERBOSITY sqlstate

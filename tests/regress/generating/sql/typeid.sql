@@ -1,7 +1,7 @@
 -- TypeIDs: the specification's examples (all of them: core/tests/typeid.rs), properties, and what is no TypeID.
 SELECT clock_timestamp() AS started \gset
-SELECT prefix, id, typeid_encode(prefix, id), typeid_decode(typeid_encode(prefix, id), prefix) = id AS both_ways,
-       typeid_prefix(typeid_encode(prefix, id)) = prefix AS same_prefix
+SELECT prefix, id, typeid_encode(id, prefix), typeid_decode(typeid_encode(id, prefix), prefix) = id AS both_ways,
+       typeid_prefix(typeid_encode(id, prefix)) = prefix AS same_prefix
 FROM (VALUES ('', uuid '00000000-0000-0000-0000-000000000000'), ('', '00000000-0000-0000-0000-00000000000a'),
              ('', 'ffffffff-ffff-ffff-ffff-ffffffffffff'), ('prefix', '0110c853-1d09-52d8-d73e-1194e95b5f19'),
              ('prefix', '01890a5d-ac96-774b-bcce-b302099a8057'), ('pre_fix', '00000000-0000-0000-0000-000000000000'))
@@ -18,8 +18,11 @@ WHERE id COLLATE "C" <= previous;
 SELECT DISTINCT public.uuid_extract_version(typeid_decode(id, 'user')), typeid_prefix(id) FROM users;
 SELECT bool_and(uuidv7_timestamp(typeid_decode(id, 'user')) BETWEEN :'started' AND clock_timestamp())
 FROM users;
+SELECT bool_and(typeid_timestamp(id) = uuidv7_timestamp(typeid_decode(id, 'user'))) FROM users;
+SELECT typeid_timestamp('prefix_01h455vb4pex5vsknk084sn02q') = uuidv7_timestamp('01890a5d-ac96-774b-bcce-b302099a8057') AS version_7,
+       typeid_timestamp('prefix_00000000000000000000000000') AS other_version, typeid_timestamp(NULL);
 DROP TABLE users;
-SELECT typeid(NULL), typeid_encode(NULL, public.uuidv7()), typeid_encode('user', NULL), typeid_decode(NULL, 'user'),
+SELECT typeid(NULL), typeid_encode(public.uuidv7(), NULL), typeid_encode(NULL, 'user'), typeid_decode(NULL, 'user'),
        typeid_decode(typeid('user'), NULL), typeid_prefix(NULL);
 
 -- an ID of something else
@@ -35,7 +38,7 @@ SELECT typeid('user_');
 \echo SQLSTATE :SQLSTATE
 SELECT typeid(repeat('x', 64));
 \echo SQLSTATE :SQLSTATE
-SELECT typeid_encode('_user', '00000000-0000-0000-0000-000000000000');
+SELECT typeid_encode('00000000-0000-0000-0000-000000000000', '_user');
 \echo SQLSTATE :SQLSTATE
 SELECT typeid_decode('user_01h455vb4pex5vsknk084sn02q', 'USER');
 \echo SQLSTATE :SQLSTATE
@@ -52,4 +55,6 @@ SELECT typeid_prefix('prefix_1234567890123456789012345');
 SELECT typeid_decode('prefix_0123456789ABCDEFGHJKMNPQRS', 'prefix');
 \echo SQLSTATE :SQLSTATE
 SELECT typeid_decode('prefix_8zzzzzzzzzzzzzzzzzzzzzzzzz', 'prefix');
+\echo SQLSTATE :SQLSTATE
+SELECT typeid_timestamp('prefix_8zzzzzzzzzzzzzzzzzzzzzzzzz');
 \echo SQLSTATE :SQLSTATE

@@ -19,3 +19,8 @@ SELECT length(name), uuidv5(namespace, name) FROM names;
 SELECT DISTINCT public.uuid_extract_version(uuidv5(namespace, name)), uuid_extract_variant(uuidv5(namespace, name)) FROM names;
 DROP TABLE names;
 SELECT uuidv3(NULL, ''), uuidv5('6ba7b810-9dad-11d1-80b4-00c04fd430c8', NULL), uuidv8(NULL, NULL);
+
+-- the namespaces of RFC 9562, section 6.6
+SELECT name, uuid_namespace(name) FROM (VALUES ('dns'), ('url'), ('oid'), ('x500'), (NULL)) AS given (name);
+SELECT uuid_namespace('DNS');
+\echo SQLSTATE :SQLSTATE

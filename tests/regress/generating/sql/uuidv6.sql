@@ -38,3 +38,19 @@ SELECT uuidv1_timestamp('1EC9414C-232A-6B00-B3C8-9F6BDECED846'), uuidv6_timestam
 SET timezone = 'UTC';
 SELECT uuidv1_timestamp('00000000-0000-1000-8000-000000000000'), uuidv6_timestamp('00000000-0000-6000-8000-000000000000'),
        uuidv1_timestamp('ffffffff-ffff-1fff-bfff-ffffffffffff'), uuidv6_timestamp('ffffffff-ffff-6fff-bfff-ffffffffffff');
+
+-- bounds: of a microsecond, whoever generated the UUID, and up to the last one that version 6 has
+SELECT uuidv6_min('2022-02-22 19:22:22+00'), uuidv6_max('2022-02-22 19:22:22+00'),
+       uuidv6_timestamp(uuidv6_min('2022-02-22 19:22:22.000001+00')), uuidv6_timestamp(uuidv6_max('2022-02-22 19:22:22.000001+00'));
+SELECT uuidv6_max('2022-02-22 19:22:22+00') < uuidv6_min('2022-02-22 19:22:22.000001+00') AS in_order,
+       bool_and(id BETWEEN uuidv6_min(uuidv6_timestamp(id)) AND uuidv6_max(uuidv6_timestamp(id))) AS within
+FROM generate_series(1, 1000), LATERAL (SELECT public.uuidv6()) AS made (id);
+SELECT uuidv6_min('1582-10-15 00:00+00'), uuidv6_max('5236-03-31 21:21:00.684696+00'), uuidv6_min(NULL), uuidv6_max(NULL);
+SELECT uuidv6_min('1582-10-14 23:59:59.999999+00');
+\echo SQLSTATE :SQLSTATE
+SELECT uuidv6_max('5236-03-31 21:21:00.684697+00');
+\echo SQLSTATE :SQLSTATE
+SELECT uuidv6_min('infinity');
+\echo SQLSTATE :SQLSTATE
+SELECT uuidv6_max('-infinity');
+\echo SQLSTATE :SQLSTATE

@@ -51,6 +51,22 @@ SELECT uuidv7_time_decoder('017F22E2');
 \echo SQLSTATE :SQLSTATE
 DROP TABLE events;
 
+-- many at once: strictly increasing, also after those before and with others between
+SELECT count(*), count(DISTINCT id), count(*) FILTER (WHERE public.uuid_extract_version(id) = 7)
+FROM uuidv7_next_batch(100000) AS id;
+CREATE TEMP TABLE batch AS
+SELECT id, place, public.uuidv7() AS between FROM uuidv7_next_batch(1000) WITH ORDINALITY AS batch (id, place);
+SELECT count(*) AS out_of_order
+FROM (SELECT id, lag(id) OVER (ORDER BY place) AS previous FROM batch) AS pairs
+WHERE id <= previous;
+SELECT max(id) < public.uuidv7() AS next_is_larger FROM batch;
+DROP TABLE batch;
+SELECT count(*) FROM (SELECT uuidv7_next_batch(5) AS id LIMIT 3) AS stopped_early;
+SELECT count(*) FROM uuidv7_next_batch(-1);
+\echo SQLSTATE :SQLSTATE
+SELECT count(*) FROM uuidv7_next_batch(NULL);
+\echo SQLSTATE :SQLSTATE
+
 -- in strict order over the server (beside others, and when the clock is set back: tests/cluster/test_kinds.py)
 CREATE TABLE events (place serial, id uuid DEFAULT uuidv7_ordered());
 INSERT INTO events (place) SELECT generate_series(1, 100000);

@@ -13,25 +13,37 @@ SELECT snowflake_inspect(175928847299117063, 'discord');
 SELECT snowflake_inspect(465233541865341384, 'sonyflake');
 SELECT snowflake_inspect(0);
 
+-- two of the fields by themselves, also where the layout lacks them
+SELECT layout, snowflake_datacenter_id(id, layout), snowflake_worker_id(id, layout)
+FROM (VALUES ('twitter', 1541815603606036480), ('discord', 175928847299117063), ('sonyflake', 465233541865341384),
+             ('js', 7), (NULL, 7)) AS given (layout, id);
+SELECT snowflake_datacenter_id(id) = (snowflake_parse(id)).datacenter_id AS same_datacenter,
+       snowflake_worker_id(id) = (snowflake_parse(id)).worker_id AS same_worker
+FROM (VALUES (snowflake_make('2026-01-01 00:00+00', 3, 4, 5))) AS given (id);
+SELECT snowflake_worker_id(-1);
+\echo SQLSTATE :SQLSTATE
+SELECT snowflake_datacenter_id(9007199254740992, 'js');
+\echo SQLSTATE :SQLSTATE
+
 -- the same layout by name and by text
 SELECT snowflake_parse(1541815603606036480, 'twitter')
      = snowflake_parse(1541815603606036480, 'epoch=1288834974657ms tick=1ms time:41 datacenter:5 worker:5 sequence:12');
 
 -- the layouts that the first version had; of each, also of a later one, the figures follow from the fields
-SELECT name, layout, nodes, ids_per_second, runs_out FROM snowflake_layouts()
+SELECT name, layout, nodes, ids_per_second, exhausted_at FROM snowflake_layouts()
 WHERE name IN ('default', 'twitter', 'discord', 'instagram', 'sonyflake', 'baidu', 'leaf', 'pgedge', 'wide', 'js');
 SELECT name AS other_nodes FROM snowflake_layouts() WHERE nodes <> 1::bigint << (datacenter_bits + worker_bits);
 SELECT name AS other_rate FROM snowflake_layouts()
 WHERE ids_per_second <> (1::bigint << sequence_bits) * 1000 / (extract(epoch FROM tick) * 1000)::bigint;
 SELECT name AS other_end FROM snowflake_layouts() -- an unsigned one before its IDs would be negative
-WHERE runs_out <> epoch + tick * (1::bigint << time_bits - (layout LIKE '% unsigned %')::integer);
+WHERE exhausted_at <> epoch + tick * (1::bigint << time_bits - (layout LIKE '% unsigned %')::integer);
 SELECT name FROM snowflake_layouts() WHERE in_use;
 
 -- bounds, and where one layout ends
 SELECT snowflake_min('2026-01-01 00:00:00+00', 'wide'), snowflake_max('2026-01-01 00:00:00.000999+00', 'wide'),
        snowflake_min('2026-01-01 00:00:00.001+00', 'wide');
 SELECT count(*) > 9 AS many, bool_and(snowflake_min(epoch, name) = 0) AS first_is_0,
-       bool_and(snowflake_timestamp(snowflake_max(runs_out - interval '1 ms', name), name) = runs_out - tick) AS last_tick
+       bool_and(snowflake_timestamp(snowflake_max(exhausted_at - interval '1 ms', name), name) = exhausted_at - tick) AS last_tick
 FROM snowflake_layouts();
 SELECT snowflake_min('2023-12-31 23:59:59.999+00', 'default');
 \echo SQLSTATE :SQLSTATE

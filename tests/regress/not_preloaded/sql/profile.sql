@@ -11,9 +11,9 @@ GRANT SELECT ON customer TO analyst;
 SET ROLE analyst;
 SELECT section, item, ids, round(share::numeric, 3) AS share, first_at AT TIME ZONE 'UTC' AS first_at,
        last_at AT TIME ZONE 'UTC' AS last_at, status
-FROM id_gen_profile('customer', 'id', layout => 'default', workers => '{3}') WHERE item <> 'stored_ids';
+FROM id_gen_profile('customer', 'id', layout => 'default', worker_ids => '{3}') WHERE item <> 'stored_ids';
 SELECT section, item, found, remedy
-FROM id_gen_profile('customer', 'id', layout => 'default', workers => '{4}')
+FROM id_gen_profile('customer', 'id', layout => 'default', worker_ids => '{4}')
 WHERE item <> 'stored_ids' AND found IS NOT NULL AND section <> 'modulo';
 RESET ROLE;
 SELECT found FROM id_gen_profile('customer', 'id', 50) WHERE item = 'rows';

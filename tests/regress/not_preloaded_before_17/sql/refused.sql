@@ -5,7 +5,7 @@ SELECT snowflake_next_array(10);
 \echo SQLSTATE :SQLSTATE
 SELECT * FROM snowflake_next_batch(10);
 \echo SQLSTATE :SQLSTATE
-SELECT id_gen_accept_clock();
+SELECT id_gen_clock_accept();
 \echo SQLSTATE :SQLSTATE
 SELECT uuidv7_ordered();
 \echo SQLSTATE :SQLSTATE
