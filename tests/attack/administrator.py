@@ -136,11 +136,11 @@ class Administrator:
     def choose(self, node: Node, hint: str) -> list[str]:
         """The statements of the alternative that is true."""
         statements = STATEMENT.findall(hint)
-        if "id_gen_accept_copy" in hint:
+        if "id_gen_copy_accept" in hint:
             # Whether its original is gone, only a person knows.
             other = [each for each in statements if "accept_copy" not in each]
             return [each for each in statements if "accept_copy" in each] if node.original is None else other
-        if "id_gen_accept_layout" in hint:
+        if "id_gen_layout_accept" in hint:
             return [each for each in statements if "accept_layout" not in each]
         if found := RESET.search(hint):
             # Of which role or database it is, a person looks up. It may be the connection's own.
@@ -151,7 +151,7 @@ class Administrator:
         """All machines' clocks are set to the latest time that they showed, which is the right one here; what says that
         they jumped is accepted."""
         if "jumped" in refused.message:
-            self.type(node, node.databases[0], "SELECT id_gen_accept_clock();")
+            self.type(node, node.databases[0], "SELECT id_gen_clock_accept();")
             return
         if not self._world.wall.behind_s and "or allow the difference: " in refused.hint:
             # They are. Nobody set them back, and somebody asks for more than there are by now.

@@ -56,7 +56,7 @@ PRIVILEGES = (
 # Settings of the whole server, which neither a role nor a database has for itself.
 OF_THE_SERVER = (
     ("id_gen.worker_id", "23"), ("id_gen.layout", "js"), ("id_gen.datacenter_id", "3"), ("id_gen.max_lead", "1h"),
-    ("id_gen.max_block", "1"), ("id_gen.sequence_start", "zero"),
+    ("id_gen.max_block_size", "1"), ("id_gen.sequence_start", "zero"),
 )  # fmt: skip
 FOR_WHOM = ("ROLE clerk", "DATABASE {database}", "ROLE clerk IN DATABASE {database}", "ROLE ALL")
 NOT_NOW = ("55P02", "42501", "42704", "22023", "42602")

@@ -47,9 +47,9 @@ FORMS = (
 NEXT = snowflakes(FORMS[0])
 # Values that an administrator may set on one server.
 SETTINGS = (
-    ("id_gen.max_block", "1"), ("id_gen.max_block", "64"),
+    ("id_gen.max_block_size", "1"), ("id_gen.max_block_size", "64"),
     ("id_gen.max_lead", "0"), ("id_gen.max_lead", "100 ms"), ("id_gen.max_lead", f"{LEAD_MS} ms"),
-    ("id_gen.worker_ids", "0-3"), ("id_gen.worker_ids", "1-4"), ("id_gen.worker_ids", "2-5"),
+    ("id_gen.worker_id_range", "0-3"), ("id_gen.worker_id_range", "1-4"), ("id_gen.worker_id_range", "2-5"),
     ("id_gen.max_wait", "0"), ("id_gen.max_wait", "1 s"),
 )  # fmt: skip
 HOUR, YEAR = 3_600.0, 31_536_000.0
@@ -322,7 +322,7 @@ class Fleet(Explorer):
         other = world.able(which, besides=member)
         if not world.registry.answers or member.clock_ahead or other.clock_ahead:
             return
-        if member.cluster.psql("SELECT count(*) FROM id_gen_shards", DATABASE) != "0":
+        if member.cluster.psql("SELECT count(*) FROM id_gen_stat_shards", DATABASE) != "0":
             return
         world.stop(member, "fast")
         world.step_clock(member, ahead)
@@ -334,7 +334,7 @@ class Fleet(Explorer):
         world.put_clock_right(member)
         world.stop(member, "fast")
         if ahead > 0 and number:
-            self.insist(world.idle_session(other), run(f"SELECT id_gen_fleet_lower(worker => {number})"))
+            self.insist(world.idle_session(other), run(f"SELECT id_gen_fleet_lower(worker_id => {number})"))
             world.accept_repeated(int(number), time.time() * 1000 + 1000)
         world.start(member)
         if ahead > 0:
@@ -344,7 +344,7 @@ class Fleet(Explorer):
                     lambda: self._ask(member, NEXT) or member.cluster.psql(has_number, DATABASE) == "t", "holding"
                 )
             world.accept_repeated(int(number or -1), time.time() * 1000 + 1000)
-            member.cluster.psql("SELECT id_gen_reset_reservation(above => now())", DATABASE)
+            member.cluster.psql("SELECT id_gen_reservation_reset(above => now())", DATABASE)
         self.insist(world.idle_session(member), NEXT)
 
     # Leaving
@@ -394,7 +394,7 @@ class Fleet(Explorer):
     def release_number(self, which: int, whose: int) -> None:
         """Whether its server is gone or not."""
 
-        held = "SELECT worker_id FROM id_gen_fleet() WHERE state = 'held' ORDER BY 1"
+        held = "SELECT worker_id FROM id_gen_fleet_members() WHERE state = 'held' ORDER BY 1"
         release = f"SELECT id_gen_fleet_release(worker_id) FROM ({held} OFFSET {whose % 4} LIMIT 1) held"
         self._ask(self.world.able(which), run(release))
 
@@ -495,7 +495,7 @@ class Fleet(Explorer):
         teller = world.able(0)
         if anew:
             self.insist(world.idle_session(teller), _create(world))
-        self.insist(world.idle_session(teller), run("SELECT id_gen_fleet_restored()"))
+        self.insist(world.idle_session(teller), run("SELECT id_gen_fleet_report_restore()"))
         world.say(f"the fleet was told after {time.monotonic() - began:.1f} s")
         for member, heard in known.items():
             # Renewed, or found to be lost.
@@ -524,7 +524,7 @@ class Fleet(Explorer):
         self._type(member, f"ALTER SYSTEM SET id_gen.registry = '{both}'; SELECT pg_reload_conf()")
         # Where the machine is busy, one of them may not answer in the part of the time-out that there is for it.
         until = time.monotonic() + GRANT_SECONDS
-        trouble = "SELECT trouble LIKE '%not one cluster%' FROM id_gen_stat_fleet"
+        trouble = "SELECT error LIKE '%not one cluster%' FROM id_gen_stat_fleet"
         while member.cluster.psql(trouble, DATABASE) != "t" and time.monotonic() < until:
             self._ask(member, NEXT)
         self._type(member, "ALTER SYSTEM RESET id_gen.registry; SELECT pg_reload_conf()")
@@ -532,7 +532,7 @@ class Fleet(Explorer):
     @action("said restored", when=lambda self: not self.world.clocks_were_wrong)
     def say_restored(self, which: int) -> None:
         """Although it was not."""
-        self._ask(self.world.able(which), run("SELECT id_gen_fleet_restored()"))
+        self._ask(self.world.able(which), run("SELECT id_gen_fleet_report_restore()"))
 
 
 def _take(shard: int) -> Call:
@@ -544,7 +544,7 @@ def _create(world: FleetWorld) -> Call:
         try:
             session.run(f"SELECT id_gen_fleet_create('{world.waiting}', {TERMS})")
         except Refused as refused:
-            if refused.message != "the fleet exists already":
+            if refused.message != "the fleet already exists":
                 raise
 
     return call

@@ -138,7 +138,7 @@ class FleetWorld(World):
 
     def new_member(self) -> Member:
         """A server that joins by its settings alone."""
-        own = f"id_gen.fleet = '{self.fleet}'\nid_gen.worker_ids = '{self.worker_ids}'\n"
+        own = f"id_gen.fleet_name = '{self.fleet}'\nid_gen.worker_id_range = '{self.worker_ids}'\n"
         member = self._add(None, conf=f"{CONF}{FLEET_CONF}{self.registry.conf}{own}")
         self.begin(member, FLEET_SCHEMA)
         return member  # type: ignore[return-value]
@@ -429,18 +429,20 @@ class FleetAdministrator(Administrator):
             if member.clock_ahead:
                 world.put_clock_right(member)
             else:
-                self.type(member, database, "SELECT id_gen_accept_clock();")
+                self.type(member, database, "SELECT id_gen_clock_accept();")
         elif typed := next((what for told, what in self._right().items() if told in text), None):
             self.type(member, database, f"ALTER SYSTEM SET id_gen.{typed}; SELECT pg_reload_conf();")
         elif "cannot be reached" in text or "does not answer in time" in text:
             world.registry.put_right()
-        elif "the fleet has no free number" in text:
+        elif "the fleet has no free worker ID" in text:
             self._free_numbers(member, database)
         elif "id_gen.worker_id is not set" in text:
             if member.has_left:
                 raise Finding("way out", f"{member} has a number that was typed, and says: {refused}")
             # It has named its registry a moment ago.
-        elif member.clock_ahead and ("put it right" in hint or "clock is there" in hint):
+        elif member.clock_ahead and (
+            "orrect the clock" in hint or "correct it" in hint or "Wait until that time" in hint
+        ):
             world.put_clock_right(member)
         elif member.clock_was_ahead and not member.clock_ahead and _is_far(refused):
             self._take_back(member, database)
@@ -466,10 +468,10 @@ class FleetAdministrator(Administrator):
         for worker in {worker_of(each) for each in member.made} | set(SHARDS):
             world.accept_repeated(worker, time.time() * 1000 + 1000)
         world.forget_tops()
-        shards = member.cluster.psql("SELECT shard FROM id_gen_shards", database).split()
+        shards = member.cluster.psql("SELECT shard FROM id_gen_stat_shards", database).split()
         statements = [
             *(f"SELECT id_gen_{what}({shard})" for shard in shards for what in ("shard_release", "fleet_lower_shard")),
-            "SELECT id_gen_reset_reservation(above => now())",
+            "SELECT id_gen_reservation_reset(above => now())",
             *(f"SELECT id_gen_shard_take({shard})" for shard in shards),
         ]
         for statement in statements:
@@ -478,14 +480,17 @@ class FleetAdministrator(Administrator):
                 member.cluster.psql(statement, database)
             except SqlError as error:
                 # It is typed again if the call is refused again.
-                if "id_gen_accept_clock" in f"{error}":
-                    self.type(member, database, "SELECT id_gen_accept_clock();")
+                if "id_gen_clock_accept" in f"{error}":
+                    self.type(member, database, "SELECT id_gen_clock_accept();")
 
     def _free_numbers(self, member: Member, database: str) -> None:
         """A bound that a wrong clock has set is lowered, which is what docs/operations.md says of it; all others are in
         use, or end within seconds."""
         world = self._world
-        ahead = "SELECT worker_id FROM id_gen_fleet() WHERE until > now() + interval '1 min' AND NOT this_server"
+        ahead = (
+            "SELECT worker_id FROM id_gen_fleet_members()"
+            " WHERE granted_until > now() + interval '1 min' AND NOT this_server"
+        )
         with suppress(SqlError):
             for worker in member.cluster.psql(ahead, database).split():
                 for other in [each for each in world.members if each.clock_ahead and each.running]:
@@ -495,7 +500,7 @@ class FleetAdministrator(Administrator):
                     world.accept_repeated(int(worker), time.time() * 1000 + 1000)
         if self._tried > 10:
             world.say(f"administrator: {member} may have more numbers")
-            self.type(member, database, "ALTER SYSTEM SET id_gen.worker_ids = '0-5'; SELECT pg_reload_conf();")
+            self.type(member, database, "ALTER SYSTEM SET id_gen.worker_id_range = '0-5'; SELECT pg_reload_conf();")
 
     # Shards
 
@@ -541,7 +546,7 @@ class FleetAdministrator(Administrator):
         able = [each for each in world.members if each.is_member]
         largest = max([0, *world.ledger.values(TICKETS)])  # type: ignore[type-var]
         query = (
-            f"SELECT greatest(s.last_value, t.last_held) FROM {TICKET} s"
+            f"SELECT greatest(s.last_value, t.last_prefetched) FROM {TICKET} s"
             f" LEFT JOIN id_gen_stat_tickets t ON t.datname = current_database() AND t.relid = '{TICKET}'::regclass"
         )
         for each in able:

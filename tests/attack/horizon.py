@@ -16,22 +16,22 @@ CREATE TABLE outbox (id bigint PRIMARY KEY DEFAULT snowflake_next(), note text);
 CREATE TABLE guarded (id bigint PRIMARY KEY DEFAULT snowflake_next(), note text);
 GRANT SELECT, INSERT ON outbox, guarded TO clerk;
 CREATE FUNCTION polled_outbox(OUT horizon bigint, OUT ids bigint[]) LANGUAGE plpgsql STABLE AS
-    $$BEGIN SELECT public.snowflake_safe_horizon(), ARRAY(SELECT id FROM public.outbox
-        WHERE id < public.snowflake_safe_horizon()) INTO horizon, ids; END$$;
+    $$BEGIN SELECT public.snowflake_commit_horizon(), ARRAY(SELECT id FROM public.outbox
+        WHERE id < public.snowflake_commit_horizon()) INTO horizon, ids; END$$;
 """
 TABLES = ("outbox", "guarded")
 
 # One statement that reads what is below the horizon, and the horizon with it.
 POLLS = (
-    "SELECT snowflake_safe_horizon(), ARRAY(SELECT id FROM public.{table} WHERE id < snowflake_safe_horizon())",
-    "WITH seen AS MATERIALIZED (SELECT id FROM public.{table} WHERE id < snowflake_safe_horizon())"
-    " SELECT snowflake_safe_horizon(), coalesce(array_agg(id), '{{}}') FROM seen",
+    "SELECT snowflake_commit_horizon(), ARRAY(SELECT id FROM public.{table} WHERE id < snowflake_commit_horizon())",
+    "WITH seen AS MATERIALIZED (SELECT id FROM public.{table} WHERE id < snowflake_commit_horizon())"
+    " SELECT snowflake_commit_horizon(), coalesce(array_agg(id), '{{}}') FROM seen",
     "SELECT horizon, ids FROM public.polled_{table}()",
 )
 # It is made when it is needed: an extension is not dropped as long as a trigger depends on it.
 GUARD = """
 CREATE OR REPLACE TRIGGER guard AFTER INSERT OR UPDATE ON public.guarded
-    FOR EACH ROW EXECUTE FUNCTION public.snowflake_guard('id')
+    FOR EACH ROW EXECUTE FUNCTION public.snowflake_guard_trigger('id')
 """
 WRITES = (
     "INSERT INTO public.{table} (note) VALUES ('one') RETURNING id",
@@ -99,7 +99,7 @@ class Horizon(Explorer):
             try:
                 session.run(
                     f"DECLARE reader CURSOR {'WITH HOLD' if hold and own else ''} FOR"
-                    f" SELECT snowflake_safe_horizon(), id FROM public.{table} WHERE id < snowflake_safe_horizon()"
+                    f" SELECT snowflake_commit_horizon(), id FROM public.{table} WHERE id < snowflake_commit_horizon()"
                 )
                 rows = session.run(f"FETCH {count} FROM reader") if count else []
                 if other is not session and other.node is session.node:
@@ -321,7 +321,7 @@ class Horizon(Explorer):
             hidden = own.intersection(stored).difference(ids)
             if not hidden:
                 return
-        blockers = session.run("SELECT pid, gid, database, first_id, state FROM id_gen_horizon_blockers")
+        blockers = session.run("SELECT pid, gid, database, first_id, state FROM id_gen_stat_horizon")
         raise Finding("readers", f"{session} does not see {sorted(hidden)[:5]} of {table}; blockers: {blockers}")
 
     def _copy_readings(self, original: Node, copy: Node) -> None:

@@ -21,8 +21,8 @@ from harness.managed import OWNER, SCRIPT
 
 MOST = 3
 COPIED = "this database is a copy"
-NO_NUMBER = "this database has no worker number"
-AHEAD = "snowflakes of this database are ahead of the clock"
+NO_NUMBER = "this database has no worker ID"
+AHEAD = "the last snowflake of this database is ahead of the clock"
 
 # What generates, and returns what it has generated.
 FORMS = (

@@ -11,12 +11,12 @@ IDS = (1, 0, -1, 175928847299117063, 2**63 - 1, -(2**63))
 DOMAINS = ("orders", "Ä")
 MOST_KEYS = 5
 ALL_FORMS = """
-    SELECT snowflake_mask(i, d), snowflake_unmask(snowflake_mask(i, d), d) = i, id_mask_text(i, d),
-           id_unmask_bigint(id_mask_text(i, d), d) = i, uuid_mask(u, d)::text,
-           uuid_unmask(uuid_mask(u, d), d) = u, id_unmask_uuid(id_mask_text(u, d), d) = u
+    SELECT id_mask(i, d), id_unmask(id_mask(i, d), d) = i, id_mask_text(i, d),
+           id_unmask_text_bigint(id_mask_text(i, d), d) = i, id_mask(u, d)::text,
+           id_unmask(id_mask(u, d), d) = u, id_unmask_text_uuid(id_mask_text(u, d), d) = u
       FROM (VALUES (%s::bigint, %s::text, '0198c5a0-0000-7000-8000-000000000001'::uuid)) AS given (i, d, u)
 """
-MASK = "SELECT snowflake_mask(1::bigint, 'orders')"
+MASK = "SELECT id_mask(1::bigint, 'orders')"
 BROKEN = {"no file": None, "a bad line": "1 00\n", "open to others": "1 " + "0" * 64 + "\n", "nothing": ""}
 # What calls are refused with then: no file, a bad one, no key.
 BAD_FILE = ("58P01", "F0000", "55000", "22023", "42501")
@@ -50,10 +50,10 @@ class Masks(Explorer):
             raise Finding("masks", f"{given} in {domain!r} does not come back: {number}, {text}")
         self._compare_masks(node, session, versions, (given, domain), (number, text, other))
         for version in versions:
-            masked = session.value("SELECT snowflake_mask(%s::bigint, %s, %s)", given, domain, version)
+            masked = session.value("SELECT id_mask(%s::bigint, %s, %s)", given, domain, version)
             known = self._masks.setdefault((f"{given} {domain}", version, "number"), (masked, ""))
             if known[0] != masked or given != session.value(
-                "SELECT snowflake_unmask(%s::bigint, %s, %s)", masked, domain, version
+                "SELECT id_unmask(%s::bigint, %s, %s)", masked, domain, version
             ):
                 raise Finding("masks", f"{given} in {domain!r} with key {version} is {masked}, and was {known[0]}")
 
@@ -83,7 +83,7 @@ class Masks(Explorer):
             return
         with self.world.passing(node, DATABASE) as session:
             try:
-                is_back = session.value("SELECT id_unmask_bigint(%s, 'orders') = 7", text)
+                is_back = session.value("SELECT id_unmask_text_bigint(%s, 'orders') = 7", text)
             except Refused as refused:
                 if refused.sqlstate != "22023" or int(text.partition("_")[0]) in self._key_versions(node):
                     raise Finding("masks", f"{text}: {refused}") from refused

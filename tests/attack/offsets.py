@@ -147,7 +147,7 @@ class Offsets(Explorer):
         needed = {"default_transaction_isolation": "read committed", "search_path": "public"}
         session = self._open(number, settings | needed)
         planned = session.run(
-            "SELECT statement FROM public.id_gen_offsets_grow('part', %s, %s, above => %s)"
+            "SELECT statement FROM public.id_gen_offsets_grow_plan('part', %s, %s, above => %s)"
             " WHERE step = %s AND node = %s",
             self._count,
             growth.nodes,

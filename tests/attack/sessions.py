@@ -54,7 +54,7 @@ END $do$;
 CREATE FUNCTION generating_process(OUT id bigint, OUT pid integer) LANGUAGE plpgsql PARALLEL SAFE AS
     $$BEGIN id := public.snowflake_next(); pid := pg_catalog.pg_backend_pid(); END$$;
 CREATE FUNCTION reading_process(OUT id bigint, OUT pid integer) LANGUAGE plpgsql PARALLEL SAFE AS
-    $$BEGIN id := public.snowflake_safe_horizon(); pid := pg_catalog.pg_backend_pid(); END$$;
+    $$BEGIN id := public.snowflake_commit_horizon(); pid := pg_catalog.pg_backend_pid(); END$$;
 CREATE FUNCTION planted.both(text, text) RETURNS text LANGUAGE plpgsql AS
     $$BEGIN RAISE EXCEPTION 'a planted operator was called'; END$$;
 CREATE OPERATOR planted.|| (LEFTARG = text, RIGHTARG = text, FUNCTION = planted.both);
@@ -96,12 +96,12 @@ QUESTIONS = (
     """SELECT uuidv5('6ba7b810-9dad-11d1-80b4-00c04fd430c8', id::text),
               uuidv3('6ba7b810-9dad-11d1-80b4-00c04fd430c8', chr(233)),
               ulid_encode(uuidv7_min(snowflake_timestamp(id))),
-              typeid_encode('user', uuidv7_max(snowflake_timestamp(id))),
+              typeid_encode(uuidv7_max(snowflake_timestamp(id)), 'user'),
               extract(epoch FROM uuidv7_timestamp(uuidv7_min(snowflake_timestamp(id))))
          FROM unnest(%s::bigint[]) id""",
     "SELECT name, status FROM id_gen_check() WHERE %s::bigint[] IS NOT NULL ORDER BY 1",
     """SELECT kind, fits, reason, layout, nodes, ids_per_second
-         FROM id_gen_plan(10000, 4, 30) WHERE %s::bigint[] IS NOT NULL""",
+         FROM id_gen_recommend(10000, 4, 30) WHERE %s::bigint[] IS NOT NULL""",
 )
 # The server's layout, and whether it is the one that is set.
 LAYOUT_IN_USE = """

@@ -67,7 +67,7 @@ class Shards(Explorer):
             try:
                 query = "SELECT snowflake_make(clock_timestamp() + %s * interval '1 ms', 0, 1, 0)"
                 observed = session.value(query, ahead_ms)
-                session.run("SELECT snowflake_observe(%s)", observed)
+                session.run("SELECT snowflake_advance(%s)", observed)
             except Refused:
                 return
             self.insist(session, self._generating(used, FORMS[0], observed))

@@ -49,7 +49,7 @@ class Snowflakes(Explorer):
         def call(session: Session) -> None:
             query = "SELECT snowflake_make(clock_timestamp() + %s * interval '1 ms', 0, %s, 0)"
             observed = session.value(query, ahead_ms, worker)
-            session.run("SELECT snowflake_observe(%s)", observed)
+            session.run("SELECT snowflake_advance(%s)", observed)
             other = self.world.idle_session(session.node)
             [(given,)] = other.generate()
             if given <= observed:
@@ -61,7 +61,7 @@ class Snowflakes(Explorer):
 
     @use("strict order")
     def generate_in_turn(self, which: int, other: int) -> None:
-        """While `id_gen.max_block` is 1, what is generated later is larger, in whichever session."""
+        """While `id_gen.max_block_size` is 1, what is generated later is larger, in whichever session."""
         for number in (which, other):
 
             def call(session: Session) -> None:

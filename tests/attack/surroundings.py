@@ -16,10 +16,10 @@ from harness.ids import keepers
 
 # Values that an administrator may set, some of them mistaken.
 SETTINGS = (
-    ("id_gen.max_block", "1"), ("id_gen.max_block", "64"), ("id_gen.max_block", "1000"),
+    ("id_gen.max_block_size", "1"), ("id_gen.max_block_size", "64"), ("id_gen.max_block_size", "1000"),
     ("id_gen.max_lead", "0"), ("id_gen.max_lead", "5s"), ("id_gen.max_lead", "30s"),
     ("id_gen.max_wait", "0"), ("id_gen.max_wait", "2s"),
-    ("id_gen.max_jump", "1min"), ("id_gen.max_jump", "1h"),
+    ("id_gen.max_clock_jump", "1min"), ("id_gen.max_clock_jump", "1h"),
     ("id_gen.sequence_start", "zero"), ("id_gen.sequence_start", "spread"),
     ("id_gen.datacenter_id", "1"), ("id_gen.datacenter_id", "0"),
     ("synchronous_commit", "off"), ("synchronous_commit", "on"),
@@ -109,7 +109,7 @@ class Surroundings(Snowflakes):
         node.in_order = False
         with self.crowd(node, beside, delay_ms):
             self._set(node, name, value)
-        node.in_order = setting == ("id_gen.max_block", "1")
+        node.in_order = setting == ("id_gen.max_block_size", "1")
         node.highest = 0
 
     @action("change worker")
@@ -200,7 +200,7 @@ class Surroundings(Snowflakes):
                 if not is_near:
                     # It is of another layout.
                     return
-                admin.run("SELECT id_gen_reset_reservation(above => %s)", above)
+                admin.run("SELECT id_gen_reservation_reset(above => %s)", above)
         except Refused:
             return
         node.highest = 0

@@ -571,7 +571,7 @@ class Tickets(Explorer):
         elif event in ("fast", "smart", *WITH_GAP):
             with self.world.passing(node, database) as admin:
                 rows = admin.run(
-                    "SELECT held FROM id_gen_stat_tickets"
+                    "SELECT prefetched FROM id_gen_stat_tickets"
                     " WHERE datname = current_database() AND relid = 'many.dense'::regclass"
                 )
             self.world.forget_sessions(node)

@@ -43,7 +43,7 @@ SELECT id, ulid_encode(id), ulid_decode(ulid_encode(id)) = id
 """
 READ_TYPEIDS = """
 WITH made AS ({form}), read AS (SELECT id AS written, typeid_decode(id, '{prefix}') AS id FROM made)
-SELECT id, written, typeid_prefix(written) = '{prefix}' AND typeid_encode('{prefix}', id) = written,
+SELECT id, written, typeid_prefix(written) = '{prefix}' AND typeid_encode(id, '{prefix}') = written,
        extract(epoch FROM uuidv7_timestamp(id))
   FROM read
 """

@@ -133,7 +133,7 @@ class Node:
     stands_still: bool = False
     """Somebody has paused it, or a session: nobody is to be answered."""
     in_order: bool = False
-    """Whether its IDs increase across sessions: `id_gen.max_block` is 1."""
+    """Whether its IDs increase across sessions: `id_gen.max_block_size` is 1."""
     highest: int = 0
     """Of its IDs since it was started or set to another number, layout or order."""
     log_seen: int = 0
