@@ -36,7 +36,7 @@ pub fn hand_back(tickets: &Tickets) {
                 tickets.hand_back(held, &page);
             }
         };
-        // One whose page can't be read stops no other. What is wrong is told to who asks for its next number.
+        // One whose page cannot be read stops no other. What is wrong is told to who asks for its next number.
         PgTryBuilder::new(AssertUnwindSafe(|| transaction::run(hand_back)))
             // SAFETY: ends the transaction that the error has left.
             .catch_others(|_| unsafe { pg_sys::AbortCurrentTransaction() })
