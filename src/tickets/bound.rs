@@ -144,7 +144,7 @@ fn place(tickets: &Tickets, of: &Sequence, key: Key) -> Held {
     }
 }
 
-/// Drops what is left of a place, also where the page of its sequence can't be read.
+/// Drops what is left of a place, also where the page of its sequence cannot be read.
 struct Evicted<'a>(&'a Tickets, Held);
 
 impl Drop for Evicted<'_> {
