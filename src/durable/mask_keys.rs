@@ -110,7 +110,7 @@ fn unreadable(error: &io::Error) -> Message {
         format!("could not read the file that id_gen.mask_key_file names: {error}"),
     )
     .detail("Without its keys nothing is masked or unmasked.")
-    .hint("SHOW id_gen.mask_key_file shows it to a superuser; a relative path begins in the data directory, and \"~\" means nothing there. Allow the server's operating-system user to read that file, or set another one: ALTER SYSTEM SET id_gen.mask_key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf(); the next call tries again.")
+    .hint("SHOW id_gen.mask_key_file shows it to a superuser; a relative path begins in the data directory, and \"~\" means nothing there. Allow the server's operating-system user to read that file, or set another one: ALTER SYSTEM SET id_gen.mask_key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf(); the next call retries.")
 }
 
 fn no_regular_file() -> Message {
@@ -127,7 +127,7 @@ fn of_another(owner: u32, own: u32) -> Message {
         "the file that id_gen.mask_key_file names must be owned by the database user or root",
     )
     .detail(format!("Its owner is user {owner}, and the server runs as user {own}."))
-    .hint(format!("Type as root, with the path of the file that SHOW id_gen.mask_key_file tells a superuser: chown {own} mask.keys; the next call tries again."))
+    .hint(format!("As root, with the path of the file, which SHOW id_gen.mask_key_file shows to a superuser, run: chown {own} mask.keys; the next call retries."))
 }
 
 fn open_to_others(mode: u32, owner: u32) -> Message {
@@ -148,7 +148,7 @@ fn unusable(fault: &KeyFault) -> Message {
     )
     .detail(sentence(fault))
     .hint(match fault {
-        KeyFault::Empty => "Each line is a version and 64 hexadecimal digits, as this writes with the path of the file: echo \"1 $(openssl rand -hex 32)\" >> mask.keys; the next call tries again.",
+        KeyFault::Empty => "Each line is a version and 64 hexadecimal digits, as this writes with the path of the file: echo \"1 $(openssl rand -hex 32)\" >> mask.keys; the next call retries.",
         KeyFault::TooLarge => "Set a file that has only keys; SHOW id_gen.mask_key_file shows a superuser the current one.",
         _ => "Correct or remove that line; the next call retries. A new key takes a version that no line has had, as this writes for version 7: echo \"7 $(openssl rand -hex 32)\" >> mask.keys",
     })

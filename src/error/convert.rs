@@ -126,24 +126,24 @@ impl Refusal {
             .hint("Name a column as it is stored, without quotes, as in: SELECT * FROM id_gen_convert_plan('\"Order\"', 'orderId');"),
             Refusal::NoTable(column) => Message::new(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
-                format!("column {column} is not one of a table"),
+                format!("column {column} does not belong to a table"),
             )
             .detail("Only a table of this database, partitioned or not, has defaults that every insert uses.")
             .hint("Name the table that holds the rows."),
             Refusal::Partition { column, root } => Message::new(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
-                format!("column {column} is one of a partition"),
+                format!("column {column} belongs to a partition"),
             )
-            .detail(format!("It is moved over with {root} and all other partitions."))
+            .detail(format!("It is converted with {root} and all other partitions."))
             .hint("Name the partitioned table."),
             Refusal::Generated(column) => Message::new(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
-                format!("column {column} is generated from others"),
+                format!("column {column} is a generated column"),
             )
             .hint("Name the column that it is generated from."),
             Refusal::AlreadyOurs { column, default } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("column {column} has a default of id_gen already"),
+                format!("column {column} already has a default of id_gen"),
             )
             .detail(format!("It is: {default}"))
             .hint("To go back, run the statements that the plan returned in its column \"undo\", the last one first."),
@@ -151,22 +151,22 @@ impl Refusal {
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
                 format!("row security hides rows of the table of column {column}"),
             )
-            .detail("Which IDs it holds has to be known, so that new ones are above them.")
-            .hint("Ask as the owner of the table, or as a role with BYPASSRLS."),
+            .detail("All stored IDs must be readable, so that new IDs are above them.")
+            .hint("Run this as the owner of the table, or as a role with BYPASSRLS."),
             Refusal::InTheWay { column, found, widen } => Message::new(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 format!("column {column} cannot be converted online"),
             )
-            .detail(format!("In the way: {}.", found.join("; ")))
+            .detail(format!("Obstacles: {}.", found.join("; ")))
             .hint(format!(
-                "Take that out of the way, and where it is still wanted, make it again after the switch.{}",
-                widen.as_ref().map_or(String::new(), |widen| format!(" Or change the type in a pause, under a lock: {widen}"))
+                "Remove these, and create those that are still needed again after the switch.{}",
+                widen.as_ref().map_or(String::new(), |widen| format!(" Or change the type during a downtime, under a lock: {widen}"))
             )),
             Refusal::Started { column, arguments } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("column {column} is being moved over"),
+                format!("column {column} is being converted"),
             )
-            .hint(format!("What is left to do is in: SELECT statement FROM id_gen_convert.todo({arguments}); to go back, type: CALL id_gen_convert.undo({arguments});")),
+            .hint(format!("For the remaining steps: SELECT statement FROM id_gen_convert.todo({arguments}); To undo: CALL id_gen_convert.undo({arguments});")),
             Refusal::NoSchema { database, role } => Message::new(
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
                 "permission denied to create schema id_gen_convert",
@@ -183,28 +183,28 @@ impl Refusal {
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "schema id_gen_convert belongs to another role",
             )
-            .detail(format!("Its owner is {owner}, and whoever runs a job runs what is in it."))
-            .hint(format!("Let {owner} finish or undo its jobs first, or log in as {owner} to move this column over.")),
+            .detail(format!("Its owner is {owner}, and a job runs the functions in it."))
+            .hint(format!("Have {owner} finish or undo its jobs first, or log in as {owner} to convert this column.")),
             Refusal::NothingToFill { column, arguments } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("column {column} needs another default only"),
+                format!("column {column} only needs another default"),
             )
-            .detail("Its values can stay as they are, so there is no job to start.")
-            .hint(format!("Type: SELECT * FROM id_gen_convert_plan({arguments});")),
+            .detail("Its values do not change, so no job is needed.")
+            .hint(format!("Run the plan: SELECT * FROM id_gen_convert_plan({arguments});")),
             Refusal::NoTime { table, column } => Message::new(
                 Code::ERRCODE_DATATYPE_MISMATCH,
                 format!("column {column} of relation {table} does not have a time"),
             )
-            .detail("When a row was made is read from a column of type timestamptz, timestamp or date.")
+            .detail("The creation time of a row is read from a column of type timestamptz, timestamp or date.")
             .hint("Name such a column, as in: SELECT * FROM id_gen_convert_plan('customer', 'id', created_at => 'created_at');"),
             Refusal::NodeInUse { worker, datacenter, in_fleet } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("worker {worker} of datacenter {datacenter} is in use or may be assigned"),
             )
             .detail(if *in_fleet {
-                "The fleet of this server gives the numbers of this datacenter to its servers, so IDs of old rows could meet theirs."
+                "The fleet of this server assigns the worker IDs of this datacenter, so the new IDs of old rows could duplicate those of other servers."
             } else {
-                "It is this server, so IDs of old rows could meet its own."
+                "It is this server's own worker ID, so the new IDs of old rows could duplicate its IDs."
             })
             .hint("Choose a worker ID and a datacenter ID that no server uses, now or later, and add them to the call: worker_id => ..., datacenter_id => ..."),
             Refusal::WrongType { column, type_name } => Message::new(

@@ -109,7 +109,7 @@ impl Trouble {
         if server::may_read_all_settings() {
             return message;
         }
-        let detail = "The server's log has the figures, and so has id_gen_check().";
+        let detail = "For details, see the server's log or id_gen_check().";
         Message { detail: Some(detail.to_owned()), ..message }
     }
 
@@ -119,7 +119,7 @@ impl Trouble {
             TroubleKind::Store(kind) => store_words(kind),
             TroubleKind::FleetName => (
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
-                "the name of the fleet is not valid",
+                "the name of the fleet is invalid",
                 "Correct it, as in: ALTER SYSTEM SET id_gen.fleet_name = 'default'; SELECT pg_reload_conf();".to_owned(),
             ),
             TroubleKind::NoFleet => (
@@ -131,28 +131,28 @@ impl Trouble {
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "the fleet has another layout than this server",
                 format!(
-                    "Take the fleet's layout, then restart the server: ALTER SYSTEM SET id_gen.layout = '{}';",
+                    "Set the fleet's layout and restart the server: ALTER SYSTEM SET id_gen.layout = '{}';",
                     self.detail.as_str().split('"').nth(1).unwrap_or_default()
                 ),
             ),
             TroubleKind::Damaged => (
                 Code::ERRCODE_DATA_CORRUPTED,
-                "a value in the fleet's registry is not valid",
-                "Put back what was there, or, where no server ever held that number, remove the key.".to_owned(),
+                "a value in the fleet's registry is invalid",
+                "Restore the former value, or, if no server ever held that worker ID, remove the key.".to_owned(),
             ),
             TroubleKind::NoFreeNumber => (
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-                "the fleet has no free number",
-                "See who holds them: SELECT * FROM id_gen_fleet_members(); and release those of servers that are gone for good: SELECT id_gen_fleet_release(worker_id => <worker ID>); which numbers are shards: SELECT * FROM id_gen_fleet_shards();".to_owned(),
+                "the fleet has no free worker ID",
+                "List the holders: SELECT * FROM id_gen_fleet_members(); and release the worker IDs of servers that are permanently gone: SELECT id_gen_fleet_release(worker_id => <worker ID>); To list the shards, which also use worker IDs: SELECT * FROM id_gen_fleet_shards();".to_owned(),
             ),
             TroubleKind::Taken => (
                 Code::ERRCODE_DUPLICATE_OBJECT,
-                "the number of id_gen.worker_id belongs to another server of the fleet",
+                "the worker ID in id_gen.worker_id belongs to another server of the fleet",
                 "Have the fleet assign one: ALTER SYSTEM SET id_gen.worker_id = -1; SELECT pg_reload_conf();".to_owned(),
             ),
             TroubleKind::Setting => (
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
-                "a setting of the fleet is not valid",
+                "a setting of the fleet is invalid",
                 "Correct it, as in: ALTER SYSTEM SET id_gen.worker_id_range = '0-511'; SELECT pg_reload_conf();".to_owned(),
             ),
             TroubleKind::Disk => (
@@ -174,7 +174,7 @@ fn store_words(kind: StoreErrorKind) -> (Code, &'static str, String) {
         StoreErrorKind::Unreachable => (
             Code::ERRCODE_CONNECTION_FAILURE,
             "the fleet's registry cannot be reached",
-            correct("Start it, and let this server reach it"),
+            correct("Start it, and check that this server can connect to it"),
         ),
         StoreErrorKind::TimedOut => (
             Code::ERRCODE_CONNECTION_FAILURE,
@@ -183,18 +183,18 @@ fn store_words(kind: StoreErrorKind) -> (Code, &'static str, String) {
         ),
         StoreErrorKind::Setting => (
             Code::ERRCODE_INVALID_PARAMETER_VALUE,
-            "the setting of the fleet's registry is not valid",
+            "the setting of the fleet's registry is invalid",
             correct("Allow the server to read the files that the settings name"),
         ),
         StoreErrorKind::Credentials => (
             Code::ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
             "access to the registry was denied",
-            "Give its user the right to read and write keys below /id_gen/, or the table id_gen_registry; for etcd see id_gen.registry_user and id_gen.registry_password_file, for PostgreSQL the URI of id_gen.registry and its password file.".to_owned(),
+            "Grant its user read and write access to keys below /id_gen/, or to the table id_gen_registry; for etcd see id_gen.registry_user and id_gen.registry_password_file, for PostgreSQL the URI of id_gen.registry and its password file.".to_owned(),
         ),
         StoreErrorKind::Certificate => (
             Code::ERRCODE_CONNECTION_FAILURE,
-            "the certificate of the fleet's registry, or of this server, is not valid",
-            "Name the right files in id_gen.registry_ca_file, id_gen.registry_cert_file and id_gen.registry_key_file; for PostgreSQL in the URI of id_gen.registry.".to_owned(),
+            "the certificate of the fleet's registry, or of this server, is invalid",
+            "Set the correct files in id_gen.registry_ca_file, id_gen.registry_cert_file and id_gen.registry_key_file; for PostgreSQL in the URI of id_gen.registry.".to_owned(),
         ),
         StoreErrorKind::NoGateway => (
             Code::ERRCODE_FEATURE_NOT_SUPPORTED,
@@ -228,8 +228,8 @@ fn store_words(kind: StoreErrorKind) -> (Code, &'static str, String) {
         ),
         StoreErrorKind::Unexpected => (
             Code::ERRCODE_SYSTEM_ERROR,
-            "the fleet's registry gave no usable answer",
-            correct("Look into its log"),
+            "the fleet's registry gave no usable response",
+            correct("See its log"),
         ),
     }
 }
@@ -238,11 +238,11 @@ fn store_words(kind: StoreErrorKind) -> (Code, &'static str, String) {
 pub fn danger(kind: WeaknessKind) -> (&'static str, String) {
     match kind {
         WeaknessKind::Failover => (
-            "the registry could forget it in a failover",
+            "the registry could lose it in a failover",
             "On the registry's server, have commits wait for a standby: ALTER SYSTEM SET synchronous_standby_names = '*'; SELECT pg_reload_conf();".to_owned(),
         ),
         WeaknessKind::Quota => (
-            "etcd's disk quota is nearly used up, and then no grant is renewed",
+            "etcd's disk quota is nearly used up, and when it is full, no grant is renewed",
             format!("Start every member with --auto-compaction-mode=periodic --auto-compaction-retention=1h, and make room: {MAKE_ROOM_IN_ETCD}"),
         ),
     }
@@ -251,15 +251,15 @@ pub fn danger(kind: WeaknessKind) -> (&'static str, String) {
 /// What this server waits for that has no number, where nothing is wrong.
 fn phase_words(phase: Option<Phase>) -> &'static str {
     match phase {
-        None | Some(Phase::Outside | Phase::Acquiring) => {
-            "It is asking its fleet's registry for one."
-        }
+        None | Some(Phase::Outside | Phase::Acquiring) => "It is requesting one from the registry.",
         Some(Phase::Waiting) => {
-            "It has acquired one, and waits until every other server has had the time to tell that the registry was restored from a backup."
+            "It has acquired one, and waits for the time that other servers have to report that the registry was restored from a backup."
         }
-        Some(Phase::Unsettled) => "It is finding out what its fleet's registry has.",
-        Some(Phase::Holding) => "It has acquired one just now.",
-        Some(Phase::Leaving | Phase::Left) => "It has given it back, because the server stops.",
+        Some(Phase::Unsettled) => "It is reading the state of the registry.",
+        Some(Phase::Holding) => "It has just acquired one.",
+        Some(Phase::Leaving | Phase::Left) => {
+            "It has released its worker ID, because the server is shutting down."
+        }
     }
 }
 
@@ -277,7 +277,7 @@ pub fn no_grant(phase: Option<Phase>, trouble: Option<&Trouble>, registrar_runs:
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             "this server has no worker ID and its registrar process is not running",
         )
-        .detail("The registrar is a background worker, which starts within seconds where there is room for it.")
+        .detail("The registrar is a background worker, which starts within seconds if a worker process is free.")
         .hint(super::hint::more_worker_processes()),
     }
 }

@@ -35,7 +35,7 @@ pub const UNUSED_BY_FLEET: &str =
     "no server uses, and that is outside id_gen.worker_id_range on every server of the fleet";
 
 /// To have a layout proposed.
-pub const REQUIREMENTS: &str = "Say what is needed, as in: SELECT * FROM id_gen_recommend(ids_per_second => 10000, servers => 10, years => 30);";
+pub const REQUIREMENTS: &str = "Pass your requirements, as in: SELECT * FROM id_gen_recommend(ids_per_second => 10000, servers => 10, years => 30);";
 
 /// Where a wrong time was reserved.
 pub const TAKE_BACK: &str = "If no stored ID has a time in the future, a superuser can reset the reservation: SELECT id_gen_reservation_reset(above => now());";
@@ -64,7 +64,7 @@ pub fn ahead(lead: &Lead, shard: Option<Number>) -> String {
     let wait = if behind_ms > 0 {
         format!("Wait {} s for the clock to catch up", behind_ms / 1000 + 1)
     } else {
-        "Ask for fewer".to_owned()
+        "Request fewer".to_owned()
     };
     match lead.allowing_max_lead_s() {
         None => {
@@ -92,7 +92,7 @@ pub fn observed_ahead(id: i64, ahead_ms: i64) -> String {
 
 /// A trigger for each row, to copy from.
 pub fn row_trigger(function: &str) -> String {
-    let name = function.trim_start_matches("snowflake_").trim_end_matches("_row");
+    let name = function.trim_start_matches("snowflake_").trim_end_matches("_trigger");
     format!(
         "CREATE TRIGGER {name} AFTER INSERT OR UPDATE ON outbox FOR EACH ROW EXECUTE FUNCTION {function}('id');"
     )
@@ -128,7 +128,7 @@ fn begin_after(layout: &Layout) -> Option<String> {
     let start_ms = layout.epoch_ms().saturating_add(DAY_MS);
     (start_ms < unix_ms(clock::machine_ns())).then(|| {
         format!(
-            "Begin later, and restart the server: ALTER SYSTEM SET id_gen.test_start = '{}';",
+            "Set a later start and restart the server: ALTER SYSTEM SET id_gen.test_start = '{}';",
             format_ms(start_ms)
         )
     })
@@ -180,19 +180,19 @@ pub fn wider_sequence(layout: &Layout, identity: &Identity, now_ms: i64) -> Stri
     let worker = identity.worker.unwrap_or(0);
     match plan::wider_sequence(layout, wanted, now_ms, identity.datacenter, worker) {
         Some(wider) => format!(
-            "Spread the load over more servers; or take a layout with more room on all servers that share a table, then restart: ALTER SYSTEM SET id_gen.layout = '{wider}';"
+            "Spread the load over more servers; or set a layout with more room on all servers that share a table, and restart them: ALTER SYSTEM SET id_gen.layout = '{wider}';"
         ),
         None => "Spread the load over more servers.".to_owned(),
     }
 }
 
 /// Where a background worker ended and was not started again.
-pub const ENDED_WORKER: &str = "Look for the cause in the server's log. If the extension was reinstalled since the server started, restart the server.";
+pub const ENDED_WORKER: &str = "See the server's log for the cause. If the extension was reinstalled since the server started, restart the server.";
 
 /// Where a background worker found no place.
 pub fn more_worker_processes() -> String {
     format!(
-        "If it does not run within seconds, there is no free worker process for it; raise the limit and restart the server: ALTER SYSTEM SET max_worker_processes = {};",
+        "If it is not running within a few seconds, no worker process is free; raise the limit and restart the server: ALTER SYSTEM SET max_worker_processes = {};",
         server::max_worker_processes().saturating_add(1)
     )
 }

@@ -495,7 +495,7 @@ impl Reason {
             Reason::TestServer(trouble) => trouble.message(),
             Reason::NoRegistry => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "this server belongs to no fleet",
+                "this server does not belong to a fleet",
             )
             .detail("The setting id_gen.registry is empty.")
             .hint("Name the registry: ALTER SYSTEM SET id_gen.registry = 'etcd://host:2379'; SELECT pg_reload_conf();"),
@@ -736,7 +736,7 @@ impl Reason {
                 "count must be greater than zero",
             )
             .detail(format!("The count is {count}."))
-            .hint("Ask for 1 or more."),
+            .hint("Request 1 or more."),
             Reason::ArrayTooLarge { count, max } => Message::new(
                 Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
                 "count exceeds the largest array",
@@ -745,7 +745,7 @@ impl Reason {
             .hint(format!("Use SELECT snowflake_next_batch({count}), which needs no array.")),
             Reason::NullCount => {
                 Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "count must not be null")
-                    .hint("Ask for 1 or more.")
+                    .hint("Request 1 or more.")
             }
             Reason::NullTime => {
                 Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "time must not be null")
@@ -895,7 +895,7 @@ fn startup_message(error: &StartupError, layout: &Layout) -> Message {
         ),
         StartupError::LayoutBelow { old, highest_old, lowest_new } => Message::new(
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            "the new id_gen.layout could repeat snowflakes of the old one",
+            "the new id_gen.layout could duplicate snowflakes of the old one",
         )
         .detail(format!(
             "This server has issued IDs up to {highest_old} with layout \"{old}\"; the next one with layout \"{layout}\" would be {lowest_new}."

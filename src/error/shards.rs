@@ -95,7 +95,7 @@ pub enum ShardRefusal {
 pub const UNWRITTEN: &str = "The shard list on disk may differ from the one in memory. After a restart, the list on disk is used.";
 
 /// What happens then.
-pub const TRIES_AGAIN: &str = "the server tries again by itself.";
+pub const TRIES_AGAIN: &str = "the server retries automatically.";
 
 /// Where the file can't be written.
 pub const MAKE_ROOM: &str = "Free disk space and allow the server to write to the directory \"id_gen\" of its data directory";
@@ -127,7 +127,7 @@ pub fn recovery_line(shard: impl Display) -> String {
 /// How to take a shard, by what became of it before.
 fn above_line(shard: u32) -> String {
     format!(
-        "if no other server ever had it: SELECT id_gen_shard_take({shard}, above => 0); if one has it, give it back there: SELECT id_gen_shard_release({shard}); and pass the ID that this returns as \"above\"; or if that one is lost, and its id_gen.max_lead was no larger than this server's, go above all that it may have made: {}",
+        "if no other server ever had it: SELECT id_gen_shard_take({shard}, above => 0); if one has it, release it there: SELECT id_gen_shard_release({shard}); and pass the ID that this returns as \"above\"; or if that server is lost, and its id_gen.max_lead was not larger than this server's, take it above the last ID that it can have generated: {}",
         recovery_line(shard)
     )
 }
@@ -147,8 +147,8 @@ pub fn above_is_of_another(shard: i32, other: Number) -> Message {
         Code::ERRCODE_WARNING,
         format!("\"above\" is an ID of {}, not of the one that is taken", name(other)),
     )
-    .detail("The shard was taken, and begins above that ID's time.")
-    .hint(format!("If that was the wrong ID, take the shard again above the right one; or above all that may have been made: {}", recovery_line(shard.cast_unsigned())))
+    .detail("The shard was taken and starts above the time of that ID.")
+    .hint(format!("If that was the wrong ID, take the shard again above the right one; or above its last ID: {}", recovery_line(shard.cast_unsigned())))
 }
 
 impl ShardRefusal {
@@ -197,17 +197,17 @@ impl ShardRefusal {
                     None => format!("Choose another number for the shard; in a fleet, {WHICH_SERVERS_HAD}"),
                 };
                 Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("worker ID {} is this server's own", number.worker))
-                    .detail("IDs of the shard would be those that snowflake_next() makes.")
+                    .detail("IDs of the shard would duplicate those of snowflake_next().")
                     .hint(hint)
             }
             ShardRefusal::OwnNumberIsShard { number, max } => {
-                let release = format!("ive the shard back, and let nobody take it: SELECT id_gen_shard_release({});", number.worker);
+                let release = format!("elease the shard, and take it on no server: SELECT id_gen_shard_release({});", number.worker);
                 let hint = match max {
-                    Some(max) => format!("To keep the shard, {} Or g{release}", hint::assign_worker_id(*max, hint::UNUSED_BY_SHARDS)),
-                    None => format!("G{release}"),
+                    Some(max) => format!("To keep the shard, {} Or r{release}", hint::assign_worker_id(*max, hint::UNUSED_BY_SHARDS)),
+                    None => format!("R{release}"),
                 };
                 Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("this server's worker ID {} is one of its shards", number.worker))
-                    .detail("IDs of the server would be those of the shard.")
+                    .detail("IDs of the server would duplicate those of the shard.")
                     .hint(hint)
             }
             ShardRefusal::OwnNumberUnsure(worker) => Message::new(
@@ -217,7 +217,7 @@ impl ShardRefusal {
             .detail(format!("The file \"{SHARD_FILE}\" cannot be used; when it was last used, the server had another worker ID."))
             .hint("Correct the file or the worker ID; or have a superuser forget all shards and take each again, above its last ID: SELECT id_gen_shard_reset_all();"),
             ShardRefusal::MayBeGranted { number, granted, own, max } => {
-                let what = if *granted { "a server of the fleet has or had it as its own" } else { "id_gen.worker_id_range lets the registry grant it to a server" };
+                let what = if *granted { "a server of the fleet has or had it as its worker ID" } else { "id_gen.worker_id_range allows the registry to assign it to a server" };
                 let hint = if *granted {
                     format!("Choose another number for the shard; {WHICH_SERVERS_HAD}")
                 } else {
@@ -229,7 +229,7 @@ impl ShardRefusal {
                     };
                     format!("On every server of the fleet, set a range of worker IDs without shards; a server outside of it loses its worker ID. For example: ALTER SYSTEM SET id_gen.worker_id_range = '{first}-{last}'; SELECT pg_reload_conf();")
                 };
-                Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("{} is a number for servers", name(*number)))
+                Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("{} is a worker ID of servers", name(*number)))
                     .detail(format!("In this fleet {what}."))
                     .hint(hint)
             }
@@ -237,8 +237,8 @@ impl ShardRefusal {
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 "there is no room for another shard",
             )
-            .detail(format!("A server has room for {room}, those included that it gave back since it was started."))
-            .hint("Restart the server, which forgets those that it gave back; or take the shard on another one."),
+            .detail(format!("A server has room for {room}, including those released since it started."))
+            .hint("Restart the server, which removes released shards; or take the shard on another one."),
             ShardRefusal::AboveTooFar { above_ms, limit_ms, shard } => Message::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 "\"above\" is too far ahead of the clock",
@@ -250,11 +250,11 @@ impl ShardRefusal {
                 let detail = if value.held {
                     format!("{at} has it, with worker ID {}.", value.worker)
                 } else {
-                    format!("{at} gave it back; its IDs lie before {}.", format_ms(value.above_ms))
+                    format!("{at} released it; its IDs are before {}.", format_ms(value.above_ms))
                 };
                 let worker = number.worker;
                 let hint = if value.held {
-                    format!("Give it back there: SELECT id_gen_shard_release({worker}); or if that server is gone, call again when the grant of its number has ended, as this shows: SELECT * FROM id_gen_fleet_members();")
+                    format!("Release it there: SELECT id_gen_shard_release({worker}); or if that server is gone, call again when the grant of its worker ID has ended. To see the grants: SELECT * FROM id_gen_fleet_members();")
                 } else {
                     format!("Take it here: SELECT id_gen_shard_take({worker});")
                 };
@@ -264,7 +264,7 @@ impl ShardRefusal {
             }
             ShardRefusal::Unknown(number) => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("the fleet's registry does not know {}", name(*number)),
+                format!("{} is unknown to the fleet's registry", name(*number)),
             )
             .detail("This server took it in another fleet, or the registry was restored to a state before that; another server may have it.")
             .hint(format!("If no server has it, take it again, above its last ID: {}", recovery_line(number.worker))),
@@ -278,7 +278,7 @@ impl ShardRefusal {
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "this server's state in the registry has changed",
             )
-            .detail("A server has its shards for as long as it holds its number, and the registry has not gone back in time.")
+            .detail("A server has its shards while it holds its worker ID and the registry was not restored to an older state.")
             .hint("Call again in a few seconds. To see the current state: SELECT * FROM id_gen_status();"),
             ShardRefusal::Contended => Message::new(
                 Code::ERRCODE_OBJECT_IN_USE,
@@ -294,23 +294,23 @@ impl ShardRefusal {
                     Damage::Damaged(_) => ("is damaged", "Restore the file and restart the server; or have a superuser forget all shards, and take each again above its last ID: SELECT id_gen_shard_reset_all();"),
                 };
                 Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{SHARD_FILE}\" {what}"))
-                    .detail(format!("{} It says which shards this server has.", sentence(damage)))
+                    .detail(format!("{} It lists the shards of this server.", sentence(damage)))
                     .hint(hint)
             }
             ShardRefusal::Unreadable(error) => Message::new(
                 error.sqlstate(),
                 format!("could not read file \"{SHARD_FILE}\": {}", error.text()),
             )
-            .detail("It says which shards this server has.")
+            .detail("It lists the shards of this server.")
             .hint("Allow the server's operating-system user to read and write directory \"id_gen\" in the data directory. The next call retries."),
             ShardRefusal::Unwritten { change, error } => {
                 let (detail, hint) = match change {
                     Change::Taken(number) => (
                         format!("This server has not taken {} and generates no IDs of it; after a restart it may have the shard, if the change reached the disk.", name(*number)),
-                        format!("then call again; or give the shard back for certain: SELECT id_gen_shard_release({});", number.worker),
+                        format!("then call again; or release the shard: SELECT id_gen_shard_release({});", number.worker),
                     ),
                     Change::Released(number) => (
-                        format!("{} is not given back; no other server may take it.", capitalized(&name(*number))),
+                        format!("{} is not released; no other server can take it.", capitalized(&name(*number))),
                         format!("then call again: SELECT id_gen_shard_release({});", number.worker),
                     ),
                     Change::GivenUp => (
@@ -338,7 +338,7 @@ fn capitalized(text: &str) -> String {
 /// Where a shard's number does not fit: how to give it back all the same.
 pub fn without_room(number: Number) -> String {
     format!(
-        "{} Or give the shard back: SELECT id_gen_shard_release({});",
+        "{} Or release the shard: SELECT id_gen_shard_release({});",
         hint::SET_LAYOUT_BACK,
         number.worker
     )

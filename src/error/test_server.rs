@@ -36,7 +36,7 @@ pub enum Trouble {
     IsForTests,
     /// The mark of the directory can't be read.
     Unreadable(FileError),
-    /// It can't be written or removed.
+    /// It cannot be written or removed.
     Unwritten(FileError),
     /// It is no such file.
     Damaged,

@@ -60,14 +60,14 @@ impl Journal {
             Event::Renewed => counts.renewals += 1,
             Event::Acquired(number) => {
                 counts.acquisitions += 1;
-                log(PgLogLevel::LOG, format!("this server has got {} of its fleet", name(number)));
+                log(PgLogLevel::LOG, format!("this server has acquired {}", name(number)));
             }
             Event::Fenced(number) => {
                 counts.fencings += 1;
                 log(
                     PgLogLevel::WARNING,
                     format!(
-                        "{} was taken by another server, or released: this server makes nothing more with it",
+                        "{} was acquired by another server, or released: this server generates no more IDs with it",
                         name(number)
                     ),
                 );
@@ -114,7 +114,7 @@ impl Journal {
             log(
                 PgLogLevel::WARNING,
                 format!(
-                    "the fleet's registry has values that are not valid, of {}: no server gets these numbers; put back what was there: SELECT * FROM id_gen_fleet_members();",
+                    "the fleet's registry has invalid values of {}: no server can acquire these worker IDs; restore the former values: SELECT * FROM id_gen_fleet_members();",
                     names.join(", ")
                 ),
             );
@@ -250,7 +250,7 @@ pub fn forget(shared: &SharedState) {
 }
 
 fn log_over(trouble: &Trouble) {
-    log(PgLogLevel::LOG, format!("over by now: {}", trouble.message().primary));
+    log(PgLogLevel::LOG, format!("resolved: {}", trouble.message().primary));
 }
 
 fn log(level: PgLogLevel, line: String) {
@@ -281,7 +281,7 @@ pub fn no_number(listing: &Listing, allowed: Option<Numbers>, typed: Option<Numb
     let shards: Vec<_> = listing.shards.iter().filter(is_allowed).collect();
     if let Some(number) = typed {
         if shards.contains(&&number) {
-            let detail = format!("{} is that of a shard", name(number));
+            let detail = format!("{} belongs to a shard", name(number));
             return Trouble::new(TroubleKind::NoFreeNumber, &detail);
         }
         let held = listing.grants.iter().find(|(held, _)| *held == number);

@@ -208,7 +208,7 @@ fn privileges(may_read: bool, role: &str) -> CheckResult {
         return Fine(format!("role {role} may read this server's statistics"));
     }
     Warning(
-        format!("role {role} may not read this server's statistics, so most checks are left out"),
+        format!("role {role} cannot read this server's statistics, so most checks are skipped"),
         format!("A superuser can run: GRANT pg_monitor TO {role};"),
     )
 }
@@ -230,10 +230,10 @@ fn names_of_settings() -> Result<CheckResult, Error> {
     let unknown: Vec<String> =
         unknown.map(|FileSetting { name, place }| format!("{name} ({place})")).collect();
     if unknown.is_empty() {
-        return Ok(Fine("the configuration files name no parameter that id_gen lacks".to_owned()));
+        return Ok(Fine("the configuration files have no unknown parameter of id_gen".to_owned()));
     }
     Ok(Warning(
-        format!("no parameter of id_gen, so without effect: {}", unknown.join(", ")),
+        format!("unknown parameters of id_gen, which have no effect: {}", unknown.join(", ")),
         "Correct the name in the file, or remove the line, and reload. The parameters: SELECT name FROM pg_settings WHERE name LIKE 'id\\_gen.%';".to_owned(),
     ))
 }
@@ -244,7 +244,7 @@ fn recovery() -> CheckResult {
     }
     Warning(
         "this server is a standby: it generates no snowflakes".to_owned(),
-        "Generate on the primary; or, once that is stopped for good, make this server the primary: SELECT pg_promote();".to_owned(),
+        "Generate on the primary; or, once that is permanently stopped, promote this server: SELECT pg_promote();".to_owned(),
     )
 }
 
@@ -255,19 +255,18 @@ fn for_tests(shared: &SharedState) -> CheckResult {
     }
     let start = shared.test_start();
     if settings::test_start() != start {
-        let found =
-            "id_gen.test_start was changed, but a running server stays what it was started as";
+        let found = "id_gen.test_start was changed, but the mode of a running server cannot change";
         return Warning(found.to_owned(), "Restart the server.".to_owned());
     }
     match start {
-        None => Fine("IDs are made for real".to_owned()),
+        None => Fine("not in test mode".to_owned()),
         Some(_) => Warning(
             format!(
-                "this server is for tests: its IDs are the same in each run, and its clock for them shows {}",
+                "this server is in test mode: its IDs are the same in each run, and its test clock shows {}",
                 format_ms(unix_ms(clock::wall_ns()))
             ),
             format!(
-                "Keep its data apart from that of other servers. For real IDs make a new data directory; or unset id_gen.test_start, {ON_COMMAND_LINE}, restart, and call id_gen_test_mode_end(): {UNSET}"
+                "Keep its data separate from that of other servers. For unique IDs create a new data directory; or unset id_gen.test_start, {ON_COMMAND_LINE}, restart, and call id_gen_test_mode_end(): {UNSET}"
             ),
         ),
     }
@@ -327,7 +326,7 @@ fn shards(on: &CheckedServer) -> CheckResult {
                     "the file \"{SHARD_FILE}\" is of another directory or timeline: this server has no shards"
                 ),
                 format!(
-                    "Take each shard that it is to have, once the server that had it makes none of its IDs any more: {}",
+                    "Take each shard that this server should have, once its previous server no longer generates its IDs: {}",
                     recovery_line("<shard>")
                 ),
             );
@@ -356,10 +355,10 @@ fn shards(on: &CheckedServer) -> CheckResult {
                 let worker = number.worker;
                 return Wrong(
                     format!(
-                        "the disk and the running server differ about {count} shards, shard {worker} among them: somebody has changed the file \"{SHARD_FILE}\""
+                        "{count} shards, among them shard {worker}, differ between the disk and the running server: the file was changed: \"{SHARD_FILE}\""
                     ),
                     format!(
-                        "Give each back, and take it again where it is to be: SELECT id_gen_shard_release({worker});"
+                        "Release each, and take it again on the server that should have it: SELECT id_gen_shard_release({worker});"
                     ),
                 );
             }
@@ -387,7 +386,7 @@ fn shards(on: &CheckedServer) -> CheckResult {
                 number.worker, number.datacenter
             ),
             format!(
-                "Give it back: SELECT id_gen_shard_release({}); or set the datacenter back: ALTER SYSTEM SET id_gen.datacenter_id = {}; SELECT pg_reload_conf();",
+                "Release it: SELECT id_gen_shard_release({}); or restore the datacenter ID: ALTER SYSTEM SET id_gen.datacenter_id = {}; SELECT pg_reload_conf();",
                 number.worker, number.datacenter
             ),
         );
@@ -438,7 +437,7 @@ fn worker_id(on: &CheckedServer) -> Result<CheckResult, Error> {
 
 fn fleet(on: &CheckedServer) -> CheckResult {
     if !on.settings.has_registry {
-        return Fine("this server belongs to no fleet".to_owned());
+        return Fine("this server does not belong to a fleet".to_owned());
     }
     if !on.shared.registrar.is_running() {
         return Wrong(
@@ -453,7 +452,7 @@ fn fleet(on: &CheckedServer) -> CheckResult {
     let left = match left_ms {
         None => "no grant".to_owned(),
         Some(left_ms) if generates => format!("a grant that reaches {left_ms} ms ahead"),
-        Some(_) => "a grant that is used up".to_owned(),
+        Some(_) => "an expired grant".to_owned(),
     };
     if let Some(trouble) = trouble {
         let Message { primary, detail, hint, .. } = trouble.public_message();
@@ -471,7 +470,7 @@ fn fleet(on: &CheckedServer) -> CheckResult {
     }
     let FleetCounts { renewals, failures, fencings, restorations, .. } = counts;
     Fine(format!(
-        "{left}; {renewals} renewals, {failures} failures, {fencings} numbers lost to other servers, {restorations} times a restored registry"
+        "{left}; {renewals} renewals, {failures} failures, {fencings} worker IDs lost to other servers, {restorations} restores of the registry"
     ))
 }
 
@@ -508,7 +507,7 @@ fn ordered_uuids(on: &CheckedServer) -> CheckResult {
     }
     Warning(
         format!("uuidv7_ordered() is {lead_ms} ms ahead of the clock, which was set back"),
-        "If the clock is right now, let UUIDs begin again at it, below those made meanwhile: SELECT id_gen_clock_accept();".to_owned(),
+        "If the current time is correct, a superuser can make new UUIDs start at it, below recent ones: SELECT id_gen_clock_accept();".to_owned(),
     )
 }
 
@@ -537,7 +536,7 @@ fn times(count: u64) -> String {
 
 fn clock_synchronized() -> CheckResult {
     match clock::is_synchronized() {
-        Some(true) => Fine("the kernel's clock is kept right by a time service".to_owned()),
+        Some(true) => Fine("the system clock is synchronized by a time service".to_owned()),
         None => Fine("the kernel does not report it".to_owned()),
         Some(false) => Warning(
             "the system clock is not synchronized".to_owned(),
@@ -568,7 +567,7 @@ fn lead(on: &CheckedServer) -> CheckResult {
 fn reservation(on: &CheckedServer) -> CheckResult {
     let shared = on.shared;
     if !on.generates() || server::is_in_recovery() {
-        return Fine("none is needed: this server does not generate".to_owned());
+        return Fine("not needed: this server does not generate".to_owned());
     }
     if on.layout.clock_tick(clock::wall_ns()).is_err() {
         return Fine("nothing is reserved while the clock is outside the layout's time".to_owned());
@@ -589,7 +588,7 @@ fn reservation(on: &CheckedServer) -> CheckResult {
     }
     Warning(
         found,
-        "It works again: look for the cause in the server's log and at its disk, then reset the counts: SELECT id_gen_stat_reset();".to_owned(),
+        "It works again. Look for the cause in the server's log and on its disk, then reset the counts: SELECT id_gen_stat_reset();".to_owned(),
     )
 }
 
@@ -613,7 +612,7 @@ fn keeper(on: &CheckedServer) -> CheckResult {
             Missing::NotNeeded if !memory::is_preloaded() => {
                 Fine("the background worker starts with the first ID".to_owned())
             }
-            Missing::Starting => Fine("the background worker is being started".to_owned()),
+            Missing::Starting => Fine("the background worker is starting".to_owned()),
             Missing::Ended => Wrong(NO_KEEPER.to_owned(), hint::ENDED_WORKER.to_owned()),
             Missing::NotNeeded | Missing::Refused => {
                 Wrong(NO_KEEPER.to_owned(), hint::more_worker_processes())
@@ -621,7 +620,7 @@ fn keeper(on: &CheckedServer) -> CheckResult {
         },
         Some(keeper) if keeper.heartbeat_age_ns > LATE_NS => Wrong(
             format!(
-                "the background worker, process {}, has done nothing for {} s",
+                "the background worker, process {}, has been inactive for {} s",
                 keeper.pid,
                 keeper.heartbeat_age_ns / NS_PER_S
             ),
@@ -636,7 +635,7 @@ fn keeper(on: &CheckedServer) -> CheckResult {
 
 fn sequence(on: &CheckedServer) -> CheckResult {
     let Some(share) = readiness::sequence_use(&on.layout, &on.shared.rates()) else {
-        return Fine("nothing is known of the last minute yet".to_owned());
+        return Fine("no data for the last minute yet".to_owned());
     };
     let capacity = on.layout.per_second();
     let found = format!(
@@ -652,7 +651,7 @@ fn sequence(on: &CheckedServer) -> CheckResult {
 fn max_lead(on: &CheckedServer) -> CheckResult {
     let Counts { waits, .. } = on.shared.counts();
     if on.settings.max_lead_ms > 0 || waits == 0 {
-        return Fine(format!("IDs may run {} ms ahead of the clock", on.settings.max_lead_ms));
+        return Fine(format!("IDs can be up to {} ms ahead of the clock", on.settings.max_lead_ms));
     }
     Warning(
         format!("id_gen.max_lead is 0, and {waits} claims had to wait for the clock"),
@@ -747,11 +746,11 @@ fn tickets() -> Result<CheckResult, Error> {
     } else if is_crowded {
         Warning(
             format!(
-                "{} a sequence lost its place to another: a server has room for {PLACES}",
+                "{} the cache of a sequence was replaced by another: a server has room for {PLACES} sequences",
                 times(evictions)
             ),
             format!(
-                "Each time costs a write, and leaves a gap if the other one is of another database. Take tickets of {PLACES} sequences at most, and nextval() of the others."
+                "Each time costs a write, and leaves a gap if the other one is of another database. Use tickets for at most {PLACES} sequences, and nextval() for others."
             ),
         )
     } else {
@@ -765,8 +764,8 @@ fn newest_id(on: &CheckedServer, column: &Column, newest: i64) -> CheckResult {
     let found = format!("the newest {name} in {table} is {newest}");
     let Ok(id) = layout.from_bigint(newest) else {
         return Warning(
-            format!("{found}, which is no ID of layout {}", name_or_text(layout)),
-            format!("See where they come from: SELECT * FROM {table} WHERE {name} = {newest};"),
+            format!("{found}, which is not an ID of layout {}", name_or_text(layout)),
+            format!("Find their origin: SELECT * FROM {table} WHERE {name} = {newest};"),
         );
     };
     let parts = layout.unpack(id);

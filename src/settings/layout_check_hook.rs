@@ -123,8 +123,8 @@ pub fn define() {
     unsafe {
         check_hook::define(
             c"id_gen.layout",
-            c"Sets what the bits of generated snowflakes mean.",
-            c"The name of a preset (see snowflake_layouts()) or a layout text. A running server keeps the layout it was started with.",
+            c"Sets the layout of generated snowflakes.",
+            c"The name of a preset (see snowflake_layouts()) or a layout text. The layout of a running server cannot change.",
             &LAYOUT,
             Some(check_layout),
         );

@@ -22,8 +22,8 @@ pub fn key_file() -> Option<PathBuf> {
 pub fn define() {
     GucRegistry::define_string_guc(
         c"id_gen.mask_key_file",
-        c"Sets the file of the keys that IDs are masked with.",
-        c"Each line is a version and 64 hexadecimal digits. A relative path begins in the data directory. Empty: nothing is masked.",
+        c"Sets the file of the keys for masking IDs.",
+        c"Each line is a version and 64 hexadecimal digits. A relative path is relative to the data directory. Empty: IDs cannot be masked.",
         &KEY_FILE,
         GucContext::Sighup,
         GucFlags::SUPERUSER_ONLY,

@@ -141,15 +141,15 @@ pub fn define() {
     define_number(
         c"id_gen.worker_id",
         c"Sets the worker ID of this server.",
-        c"No two servers may have the same number and datacenter. -1 means unset: no snowflake is generated.",
+        c"No two servers may have the same worker ID and datacenter ID. -1 means unset: no snowflake is generated.",
         &WORKER_ID,
         UNSET,
         Some(number_check_hook::check_worker_id),
     );
     define_number(
         c"id_gen.datacenter_id",
-        c"Sets this server's datacenter within IDs.",
-        c"Only layouts with a datacenter field take a number other than 0.",
+        c"Sets the datacenter ID of this server.",
+        c"Layouts without a datacenter field only allow 0.",
         &DATACENTER_ID,
         0,
         Some(number_check_hook::check_datacenter_id),
@@ -157,40 +157,40 @@ pub fn define() {
     layout_check_hook::define();
     define_int(
         c"id_gen.max_lead",
-        c"Sets how far snowflakes may run ahead of the clock.",
-        c"Used by bulk loads that fill a tick, and after the clock was set back. 0 waits for the clock instead.",
+        c"Sets the maximum time by which snowflakes can be ahead of the clock.",
+        c"Used by bulk loads that fill a tick, and after the clock was set back. With 0, calls wait for the clock instead.",
         &MAX_LEAD,
         0..=LARGEST_MAX_LEAD_MS.cast_signed(),
         GucFlags::UNIT_MS,
     );
     define_int(
         c"id_gen.max_wait",
-        c"Sets the longest wait for the clock before a snowflake is refused.",
-        c"0 refuses at once.",
+        c"Sets the maximum time that a call waits for the clock.",
+        c"With 0, the call fails immediately.",
         &MAX_WAIT,
         0..=MAX_MAX_WAIT_MS,
         GucFlags::UNIT_MS,
     );
     define_int(
         c"id_gen.max_clock_jump",
-        c"Sets the largest forward step of the clock that is trusted.",
-        c"After a larger one no snowflake is generated until the clock comes back or a superuser calls id_gen_clock_accept().",
+        c"Sets the largest forward step of the clock that is accepted.",
+        c"After a larger step, no snowflake is generated until the clock is corrected or a superuser calls id_gen_clock_accept().",
         &MAX_JUMP,
         MIN_MAX_JUMP_MS..=i32::MAX,
         GucFlags::UNIT_MS,
     );
     GucRegistry::define_enum_guc(
         c"id_gen.sequence_start",
-        c"Sets where the sequence of a tick starts.",
-        c"\"spread\" starts somewhere in the lowest 1/64, so that a quiet server's IDs differ in their last bits; \"zero\" starts at 0.",
+        c"Sets the start of the sequence in each tick.",
+        c"\"spread\" starts at a random value in the lowest 1/64, so that the IDs of an idle server differ in their last bits; \"zero\" starts at 0.",
         &SEQUENCE_START,
         GucContext::Sighup,
         GucFlags::empty(),
     );
     define_int(
         c"id_gen.max_block_size",
-        c"Sets the largest number of snowflakes a session claims at a time.",
-        c"Sessions that insert in bulk claim up to this many; 1 keeps IDs strictly increasing across the whole server.",
+        c"Sets the maximum number of snowflakes that a session allocates at a time.",
+        c"Sessions that insert in bulk allocate up to this many. With 1, IDs strictly increase across all sessions of the server.",
         &MAX_BLOCK,
         1..=MAX_MAX_BLOCK,
         GucFlags::empty(),

@@ -100,49 +100,49 @@ pub fn define() {
     let (open, closed) = (GucFlags::empty(), GucFlags::SUPERUSER_ONLY);
     define_text(
         c"id_gen.registry",
-        c"Sets where the fleet keeps its servers' numbers.",
-        c"A list of etcd's members (\"etcd://host:2379, ...\", or etcds:// for TLS), or a URI of PostgreSQL (\"postgresql://...\"). Empty: no fleet.",
+        c"Sets the registry of the fleet, which stores the worker IDs of its servers.",
+        c"A list of etcd members (\"etcd://host:2379, ...\", or etcds:// for TLS), or a URI of PostgreSQL (\"postgresql://...\"). Empty: no fleet.",
         &REGISTRY,
         closed,
     );
     define_text(
         c"id_gen.fleet_name",
         c"Sets the name of the fleet that this server belongs to.",
-        c"Servers whose IDs must never be alike are of one fleet. Letters, digits, \"_\", \"-\" and \".\", 63 at most.",
+        c"Servers that must not generate duplicate IDs belong to one fleet. Letters, digits, \"_\", \"-\" and \".\", 63 at most.",
         &FLEET,
         open,
     );
     define_text(
         c"id_gen.worker_id_range",
         c"Sets the worker IDs that this server may acquire from its fleet.",
-        c"A range such as \"0-511\", for example one for each region. Empty: all that the layout has.",
+        c"A range such as \"0-511\", for example one for each region. Empty: all worker IDs of the layout.",
         &WORKER_IDS,
         open,
     );
     define_text(
         c"id_gen.registry_ca_file",
-        c"Sets the file of the authority that etcd's certificates are from.",
-        c"In PEM. No other is trusted, so etcds:// needs it.",
+        c"Sets the file of the certificate authority for etcd.",
+        c"In PEM format. Required for etcds://; no other authority is trusted.",
         &CA_FILE,
         closed,
     );
     define_text(
         c"id_gen.registry_cert_file",
-        c"Sets the file of this server's certificate for etcd.",
-        c"In PEM. Empty: none.",
+        c"Sets the file of the client certificate for etcd.",
+        c"In PEM format. Empty: none.",
         &CERT_FILE,
         closed,
     );
     define_text(
         c"id_gen.registry_key_file",
-        c"Sets the file of the key of this server's certificate for etcd.",
-        c"In PEM. Empty: none.",
+        c"Sets the file of the private key of the client certificate for etcd.",
+        c"In PEM format. Empty: none.",
         &KEY_FILE,
         closed,
     );
     define_text(
         c"id_gen.registry_user",
-        c"Sets the user that this server is for etcd.",
+        c"Sets the user name for etcd.",
         c"Empty: none.",
         &USER,
         closed,
@@ -150,7 +150,7 @@ pub fn define() {
     define_text(
         c"id_gen.registry_password_file",
         c"Sets the file that holds the password for etcd.",
-        c"Its first line is the password. PostgreSQL as a registry takes passwords as libpq does, from .pgpass for example.",
+        c"Its first line is the password. For a registry on PostgreSQL, libpq reads passwords as usual, for example from .pgpass.",
         &PASSWORD_FILE,
         closed,
     );

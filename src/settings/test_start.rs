@@ -74,7 +74,7 @@ pub fn define() {
     unsafe {
         check_hook::define(
             c"id_gen.test_start",
-            c"Makes this a server for tests, whose IDs begin at this time and are the same in each run.",
+            c"Starts the server in test mode: IDs start at this time and are the same in each run.",
             c"Empty: not in test mode. The mode cannot change while the server runs, and a data directory has only one mode.",
             &TEST_START,
             Some(check_test_start),

@@ -53,9 +53,9 @@ pub enum FileState {
     Read,
     /// It was about another directory or timeline: this server starts without shards.
     Foreign,
-    /// It can't be used.
+    /// It cannot be used.
     Unusable(Damage),
-    /// It can't be read.
+    /// It cannot be read.
     Unreadable,
 }
 

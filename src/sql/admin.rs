@@ -28,7 +28,7 @@ sql_function! {
     /// go below those of the old one.
     fn id_gen_layout_accept(call) {
         if start(Decision::AcceptLayout)?.is_none() {
-            notice!("this server generates already: nothing was changed");
+            notice!("this server already generates: nothing was changed");
         }
         Ok(call.void())
     }
@@ -43,7 +43,7 @@ sql_function! {
         }
         match start(Decision::AcceptCopy)? {
             Some(started) => announce_wait(&started, "Run the statement again then.", call.function()),
-            None => notice!("this server generates already: nothing was changed"),
+            None => notice!("this server already generates: nothing was changed"),
         }
         Ok(call.void())
     }
@@ -77,7 +77,7 @@ sql_function! {
     /// `id_gen_test_mode_end() → void`: the data directory was for tests, and its server makes IDs for real from now on.
     fn id_gen_test_mode_end(call) {
         if !test_server::end(shared()?)? {
-            notice!("this data directory is not that of a server for tests: nothing was changed");
+            notice!("this data directory is not in test mode: nothing was changed");
         }
         Ok(call.void())
     }

@@ -576,5 +576,5 @@ fn row_security(column: &Column) -> Message {
         format!("row security hides rows of the table of column {column}"),
     )
     .detail("Which numbers it holds has to be known, so that new ones are above them.")
-    .hint("Ask as the owner of the table, or as a role with BYPASSRLS.")
+    .hint("Run this as the owner of the table, or as a role with BYPASSRLS.")
 }

@@ -118,7 +118,7 @@ fn advice(kind: Kind, wish: &Wish, layout: Option<&Layout>, schema: &str) -> Str
     match kind {
         Kind::Snowflake => format!("{set} {numbers}"),
         Kind::SnowflakeOfShard => format!(
-            "{set} Each needs an id_gen.worker_id of its own, from 0 to {}; larger numbers are shards, each taken on the server that generates its IDs: SELECT id_gen_shard_take({servers}, above => 0); A session names its shard: SET app.shard = {servers}; or the statement does: snowflake_next({servers}).",
+            "{set} Each needs a unique id_gen.worker_id from 0 to {}; larger numbers are shards, each taken on the server that generates its IDs: SELECT id_gen_shard_take({servers}, above => 0); A session names its shard: SET app.shard = {servers}; or the statement does: snowflake_next({servers}).",
             servers - 1
         ),
         Kind::MaskedSnowflake => format!(

@@ -53,7 +53,7 @@ sql_function! {
     /// `id_gen_shard_reset_all() → void`
     fn id_gen_shard_reset_all(call) {
         let forgotten = shards::reset()?;
-        notice!("this server has no shard now; it had {forgotten} that it knew of");
+        notice!("this server has no shards now; {forgotten} known shards were forgotten");
         Ok(call.void())
     }
 }

@@ -66,9 +66,9 @@ def test_the_hint_leads_out(seconds: float) -> None:
     """What the HINT says to type lets IDs go on; a lead that can't be allowed is for a superuser to decide."""
     with stepped(-seconds, NARROW + IMPATIENT) as (cluster, _, before):
         hint = refusal(cluster).hint or ""
-        assert re.search(r"Wait \d+ s for the clock to catch up; if it was set back, put it right", hint)
+        assert re.search(r"Wait \d+ s for the clock to catch up; if it was set back, correct it", hint)
         _, found, command = hint.partition("ALTER SYSTEM")
-        assert bool(found) == (seconds < DAY) != ("let a superuser start again" in hint)
+        assert bool(found) == (seconds < DAY) != ("a superuser can reset the reservation" in hint)
         if found:
             cluster.psql(found + command)
             assert first_id(cluster) > before

@@ -671,7 +671,7 @@ def test_a_schema_of_somebody_else(connection: psycopg.Connection, owner: psycop
         run(connection, "SELECT id_gen_convert_start('customer', 'id')")
     assert plan(connection, Case("", "other")) and plan(connection, Case(""))
     run(connection, "ALTER TABLE customer OWNER TO owner")
-    with pytest.raises(psycopg.errors.FeatureNotSupported, match="cannot be replaced") as refused:
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="cannot be converted") as refused:
         plan(connection, Case(""))
     assert "log in as owner" in (refused.value.diag.message_detail or "")
     run(connection, "DROP SCHEMA id_gen_convert CASCADE")

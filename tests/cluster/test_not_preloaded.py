@@ -104,7 +104,7 @@ def test_a_session_with_settings_of_its_own_does_not_initialize_shared_memory(st
                 with pytest.raises(psycopg.Error) as refused:
                     connection.execute(sql)
                 assert refused.value.sqlstate == UNSET
-                assert "cannot be seen in this session" in str(refused.value)
+                assert "is overridden in this session" in str(refused.value)
             if "ALL" in statement:
                 assert "ALTER ROLE ... RESET id_gen.worker_id" in str(refused.value.diag.message_hint)
                 cluster.psql("ALTER ROLE ALL RESET id_gen.worker_id")
@@ -140,7 +140,7 @@ def test_names_of_settings_have_no_case() -> None:
             with pytest.raises(psycopg.Error) as refused:
                 connection.execute(NEXT)
             assert refused.value.sqlstate == UNSET
-            assert "cannot be seen in this session" in str(refused.value)
+            assert "is overridden in this session" in str(refused.value)
         cluster.psql(NEXT)
         assert cluster.psql("SELECT name FROM snowflake_layouts() WHERE in_use") == "wide"
 

@@ -104,7 +104,7 @@ def test_a_fleet_command_waits_a_second_at_most_for_a_reload_that_does_not_come(
         cluster.psql("CREATE EXTENSION id_gen")
         cluster.append_conf("work_mem = '8MB'")
         error = refusal(cluster, "SELECT * FROM id_gen_fleet_members()")
-        assert error.message == "this server belongs to no fleet"
+        assert error.message == "this server does not belong to a fleet"
 
 
 # Takes so many IDs that a block is left half used; then waits, and takes another.

@@ -146,7 +146,7 @@ def test_a_shard_that_was_given_back_may_be_given_back_again(cluster: Cluster) -
 def test_nobody_takes_a_shard_without_a_word_on_how_far_it_is(cluster: Cluster) -> None:
     plainly = f"SELECT id_gen_shard_take({SHARD})"
     error = refusal(cluster, plainly)
-    assert (error.sqlstate, error.message) == (NOT_HERE, f"this server does not know how far shard {SHARD} is")
+    assert (error.sqlstate, error.message) == (NOT_HERE, f"the last ID of shard {SHARD} is unknown to this server")
     assert error.hint and hinted(error) == RECOVER.format(shard=SHARD) + ";"
     cluster.psql(error.hint.partition(": ")[2].partition(";")[0])
     cluster.psql(plainly)  # what it has, it knows
@@ -193,7 +193,7 @@ def test_above_far_ahead_is_refused_with_the_bound(cluster: Cluster) -> None:
 @pytest.mark.any_server
 def test_a_servers_number_is_no_shard_and_a_shard_not_its_number(cluster: Cluster) -> None:
     for call in ("id_gen_shard_take(1, above => 0)", "snowflake_next(1)"):
-        assert refusal(cluster, f"SELECT {call}").message == "worker number 1 is this server's own"
+        assert refusal(cluster, f"SELECT {call}").message == "worker ID 1 is this server's own"
     take(cluster, SHARD)
     change(cluster, "worker_id", SHARD)
     cluster.wait_until(lambda: refusal(cluster).message is not None, "refusing")
@@ -214,7 +214,7 @@ def test_a_hint_leaves_the_worker_id_to_the_administrator(cluster: Cluster, call
         cluster.wait_until(lambda: refusal(cluster).message is not None, "refusing")
     error = refusal(cluster, "SELECT " + call.format(number=1))
     assert "a worker ID from 0 to 31 that no shard and no other server uses" in (error.hint or "")
-    follow(cluster, (error.hint or "").partition(" Or give")[0])
+    follow(cluster, (error.hint or "").partition(" Or release")[0])
     first_id(cluster)
     assert cluster.psql("SELECT worker_id FROM id_gen_status()") == CHOSEN_WORKER_ID
 
@@ -332,7 +332,7 @@ def test_a_damaged_file_refuses_shards_and_a_new_number_and_one_line_leads_out(c
     change(cluster, "worker_id", SHARD)
     cluster.poll_until(f"SELECT worker_id = {SHARD} FROM id_gen_status()")
     own = refusal(cluster)
-    assert own.message == f"this server's number {SHARD} may be a shard that it has"
+    assert own.message == f"this server's worker ID {SHARD} may be one of its shards"
     assert hinted(own) == hinted(error)
     cluster.psql(hinted(error))
     assert next_id(cluster) > last
@@ -378,7 +378,7 @@ def test_a_number_that_was_refused_is_not_known_to_be_the_servers_after_a_restar
     change(cluster, "worker_id", SHARD)
     cluster.poll_until(f"SELECT worker_id = {SHARD} FROM id_gen_status()")
     for _ in range(2):
-        assert refusal(cluster).message == f"this server's number {SHARD} may be a shard that it has"
+        assert refusal(cluster).message == f"this server's worker ID {SHARD} may be one of its shards"
         cluster.restart()
     change(cluster, "worker_id", 1)
     cluster.poll_until("SELECT worker_id = 1 FROM id_gen_status()")
@@ -397,7 +397,7 @@ def test_a_file_that_cannot_be_read_is_told_and_stays_as_it_is(cluster: Cluster)
     for call in (f"snowflake_next({SHARD})", "id_gen_shard_take(9)", f"id_gen_shard_release({SHARD})"):
         error = refusal(cluster, f"SELECT {call}")
         assert (error.sqlstate, error.message.partition(": ")[0]) == ("42501", f'could not read file "{FILE}"')
-        assert error.hint and "the next call tries again" in error.hint
+        assert error.hint and "The next call retries" in error.hint
     file.chmod(0o600)
     next_of(cluster, SHARD)
     assert "0 8 released" in file.read_text()

@@ -971,7 +971,7 @@ def test_what_a_server_holds_is_shown(cluster: Cluster) -> None:
     with cluster.connect() as connection:
         take_at_once(connection, 1_000)
         row = connection.execute(
-            "SELECT datname, schemaname, sequencename, next_value, numbers, increment_by, max_value, refused,"
+            "SELECT datname, schemaname, sequencename, next_value, issued, increment_by, max_value, refused,"
             " prefetched > 0, ranges > 1, dropped FROM id_gen_stat_tickets WHERE relid = 'invoice'::regclass"
         ).fetchall()
         assert row == [("postgres", "public", "invoice", 1_001, 1_000, 1, 2**63 - 1, 0, True, True, 0)]

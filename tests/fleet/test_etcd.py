@@ -49,7 +49,7 @@ def test_tls_with_certificates_of_both_sides() -> None:
         with Cluster("naked", conf=member_conf(etcd.endpoints, f"id_gen.registry_ca_file = '{etcd.ca_file}'")) as naked:
             naked.psql("CREATE EXTENSION id_gen")
             error = await_trouble(naked)
-            assert error.message == "the certificate of the fleet's registry, or of this server, is not valid"
+            assert error.message == "the certificate of the fleet's registry, or of this server, is invalid"
             change(naked, "registry_ca_file", etcd.cert_file.with_name("missing.pem"))
             naked.poll_until("SELECT error LIKE 'the setting of%' FROM id_gen_stat_fleet")
             assert "missing.pem" in (refusal(naked).detail or "")

@@ -96,7 +96,7 @@ def test_who_is_paused_while_another_server_takes_its_number(
             clients(tmp_path, first, second) as taking,
         ):
             second.psql("CREATE EXTENSION id_gen")
-            assert await_trouble(second).message == "the fleet has no free number"
+            assert await_trouble(second).message == "the fleet has no free worker ID"
             await_ids(taking["first"], first)
             with stopped(first, *paused) if paused else first.paused():
                 await_ids(taking["second"], second)
@@ -189,7 +189,7 @@ def test_five_servers_and_four_numbers(conf: str, tmp_path: Path) -> None:
         late = stack.enter_context(Cluster("late", conf=few))
         late.psql("CREATE EXTENSION id_gen")
         error = await_trouble(late)
-        assert (error.sqlstate, error.message) == ("53400", "the fleet has no free number")
+        assert (error.sqlstate, error.message) == ("53400", "the fleet has no free worker ID")
         with clients(tmp_path, *servers, late) as taking:
             for server in servers:
                 await_ids(taking[server.name], server)
@@ -393,7 +393,7 @@ def test_a_value_that_cannot_be_read_stops_nobody(etcd: Etcd, conf: str, fleet: 
     with Cluster("second", conf=f"{conf}id_gen.worker_id_range = '0-2'\n") as second:
         second.psql("CREATE EXTENSION id_gen")
         assert await_number(second) not in {number, min(free)}
-        assert "values that are not valid" in second.log()
+        assert "invalid values of" in second.log()
     assert grants(first)[min(free)] == "unreadable"
     assert first.psql("SELECT shard, state FROM id_gen_fleet_shards()") == "31|unreadable"
 

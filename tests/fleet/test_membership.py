@@ -126,10 +126,10 @@ def test_a_name_that_no_fleet_can_have(first: Cluster, name: str) -> None:
     await_number(first)
     first.append_conf(f"id_gen.fleet_name = '{name}'")
     first.reload()
-    first.poll_until("SELECT error = 'the name of the fleet is not valid' FROM id_gen_stat_fleet")
+    first.poll_until("SELECT error = 'the name of the fleet is invalid' FROM id_gen_stat_fleet")
     for statement in ("SELECT snowflake_next()", "SELECT id_gen_fleet_create()"):
         error = refusal(first, statement)
-        assert (error.sqlstate, error.message) == ("22023", "the name of the fleet is not valid")
+        assert (error.sqlstate, error.message) == ("22023", "the name of the fleet is invalid")
 
 
 def test_all_numbers_held(first: Cluster, conf: str) -> None:
@@ -138,7 +138,7 @@ def test_all_numbers_held(first: Cluster, conf: str) -> None:
     first.poll_until("SELECT worker_id = 3 FROM id_gen_status()")
     with Cluster("late", conf=conf + "\nid_gen.worker_id_range = '3'") as late:
         late.psql("CREATE EXTENSION id_gen")
-        assert await_trouble(late).message == "the fleet has no free number"
+        assert await_trouble(late).message == "the fleet has no free worker ID"
         first.stop()
         assert await_number(late) == 3
 
@@ -148,7 +148,7 @@ def test_a_number_typed_by_hand_that_another_server_holds(first: Cluster, conf: 
     with Cluster("typed", conf=f"{conf}\nid_gen.worker_id = {number}") as typed:
         typed.psql("CREATE EXTENSION id_gen")
         error = await_trouble(typed)
-        assert error.message == "the number of id_gen.worker_id belongs to another server of the fleet"
+        assert error.message == "the worker ID in id_gen.worker_id belongs to another server of the fleet"
         typed.psql("ALTER SYSTEM RESET id_gen.worker_id")
         typed.append_conf("id_gen.worker_id = -1")
         typed.reload()
@@ -164,7 +164,7 @@ def test_a_server_that_joins_with_a_number_of_another_stops_making_ids(first: Cl
         typed.reload()
         typed.poll_until("SELECT error IS NOT NULL FROM id_gen_stat_fleet")
         error = refusal(typed)
-        assert error.message == "the number of id_gen.worker_id belongs to another server of the fleet"
+        assert error.message == "the worker ID in id_gen.worker_id belongs to another server of the fleet"
 
 
 def test_a_server_cut_off_while_it_joins_goes_no_further_than_its_grant(first: Cluster, conf: str, etcd: Etcd) -> None:
@@ -298,7 +298,7 @@ def test_a_restored_registry_is_noticed(first: Cluster, etcd: Etcd) -> None:
     await_number(first)
     etcd.ctl("del", "--prefix", f"/id_gen/{first.psql('SHOW id_gen.fleet_name')}/n/")
     first.poll_until("SELECT restorations = 1 FROM id_gen_stat_fleet")
-    assert "has gone back in time" in first.log()
+    assert "was restored to an older state" in first.log()
     first.poll_until("SELECT state = 'holding' FROM id_gen_stat_fleet")
     first.poll_until("SELECT snowflake_next() > 0")
 
@@ -308,7 +308,9 @@ def test_no_registry_no_registrar() -> None:
         alone.psql("CREATE EXTENSION id_gen")
         assert not [title for title in alone.processes().values() if "registrar" in title]
         assert alone.psql("SELECT count(*) FROM id_gen_stat_fleet") == "0"
-        assert refusal(alone, "SELECT * FROM id_gen_fleet_members()").message == "this server belongs to no fleet"
+        assert (
+            refusal(alone, "SELECT * FROM id_gen_fleet_members()").message == "this server does not belong to a fleet"
+        )
 
 
 def test_the_registrar_may_be_terminated(first: Cluster) -> None:

@@ -80,11 +80,11 @@ def test_a_missing_table_and_a_missing_server_lead_out(registry: Cluster) -> Non
         assert error.sqlstate == "42P01"
         assert error.hint and "SELECT id_gen_fleet_create();" in error.hint
         change(early, "fleet_name", "a/b")
-        early.poll_until("SELECT error = 'the name of the fleet is not valid' FROM id_gen_stat_fleet")
+        early.poll_until("SELECT error = 'the name of the fleet is invalid' FROM id_gen_stat_fleet")
         assert refusal(early, "SELECT id_gen_fleet_create()").sqlstate == "22023"
         assert registry.psql("SELECT to_regclass('id_gen_registry') IS NULL") == "t"
         change(early, "fleet_name", "default")
-        early.poll_until("SELECT error <> 'the name of the fleet is not valid' FROM id_gen_stat_fleet")
+        early.poll_until("SELECT error <> 'the name of the fleet is invalid' FROM id_gen_stat_fleet")
         create_fleet(early)
         await_number(early)
         change(early, "registry", "postgresql://nobody@%2Fnowhere/postgres")

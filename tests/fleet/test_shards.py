@@ -66,7 +66,7 @@ def test_a_shard_moves_by_two_lines_above_all_that_was_made(first: Cluster, seco
     last = many_of(first, SHARD, 10_000)[-1]
     error = refusal(second, f"SELECT id_gen_shard_take({SHARD})")
     assert error.message == f"this server does not have shard {SHARD}"
-    assert error.hint and error.hint.startswith(f"Give it back there: SELECT id_gen_shard_release({SHARD});")
+    assert error.hint and error.hint.startswith(f"Release it there: SELECT id_gen_shard_release({SHARD});")
     release(first, SHARD)
     assert in_registry(second).startswith("released")
     take(second, SHARD, above=None)
@@ -199,7 +199,7 @@ def test_a_paused_owner_makes_nothing_more_once_another_has_the_shard(first: Clu
     await_number(first)
     error = refused(first, SHARD)
     assert error.message == f"this server does not have shard {SHARD}"
-    assert error.hint and error.hint.startswith(f"Give it back there: SELECT id_gen_shard_release({SHARD});")
+    assert error.hint and error.hint.startswith(f"Release it there: SELECT id_gen_shard_release({SHARD});")
     assert min(taken) > max(given)
 
 
@@ -210,7 +210,7 @@ def test_a_silent_registry_ends_in_a_refusal_and_no_session_spins(first: Cluster
     with silent(etcd):
         first.poll_until(
             f"DO $$ BEGIN PERFORM snowflake_next({SHARD}); RAISE 'not yet'; EXCEPTION WHEN OTHERS THEN "
-            "IF SQLERRM !~ 'grant of its number is used up' THEN RAISE; END IF; END $$; SELECT true"
+            "IF SQLERRM !~ 'grant has expired' THEN RAISE; END IF; END $$; SELECT true"
         )
         error = refused(first, SHARD)
         assert error.message == "this server's grant has expired"
@@ -223,9 +223,9 @@ def test_a_silent_registry_ends_in_a_refusal_and_no_session_spins(first: Cluster
 def test_numbers_for_servers_are_no_shards(first: Cluster) -> None:
     shard = 14 if await_number(first) == 15 else 15
     error = refusal(first, f"SELECT id_gen_shard_take({shard})")
-    assert error.message == f"shard {shard} is a number for servers"
+    assert error.message == f"shard {shard} is a worker ID of servers"
     # The line that leads out leaves this server its number.
-    first_one, last_one = map(int, re.findall(r"worker_ids = '(\d+)-(\d+)'", error.hint or "")[0])
+    first_one, last_one = map(int, re.findall(r"worker_id_range = '(\d+)-(\d+)'", error.hint or "")[0])
     assert first_one <= number_of(first) <= last_one and not first_one <= shard <= last_one
     change(first, "worker_id_range", "0-7")
     first.poll_until(f"SELECT id_gen_shard_take({shard}) IS NOT NULL")
@@ -234,7 +234,7 @@ def test_numbers_for_servers_are_no_shards(first: Cluster) -> None:
     first.poll_until("SELECT worker_id > 0 FROM id_gen_status()")
     change(first, "worker_id_range", "0-7")
     take_first = "SELECT id_gen_shard_take(0)"
-    first.wait_until(lambda: "is a number for servers" in refusal(first, take_first).message, "allowed number 0")
+    first.wait_until(lambda: "is a worker ID of servers" in refusal(first, take_first).message, "allowed number 0")
     hint = refusal(first, take_first).hint
     assert hint and "id_gen.worker_id_range = '1-" in hint
 
@@ -246,12 +246,12 @@ def test_the_number_of_a_shard_is_for_no_server(first: Cluster, conf: str) -> No
     with Cluster("late", conf=f"{conf}\nid_gen.worker_id_range = '{SHARD}-{SHARD}'") as late:
         late.psql("CREATE EXTENSION id_gen")
         trouble = await_trouble(late)
-        assert trouble.message == "the fleet has no free number"
+        assert trouble.message == "the fleet has no free worker ID"
         assert trouble.detail and f"or taken by shard {SHARD}" in trouble.detail
         assert trouble.hint and "SELECT * FROM id_gen_fleet_shards();" in trouble.hint
         release(first, SHARD)
         change(late, "worker_id", str(SHARD))
-        late.wait_until(lambda: f"number {SHARD} is that of a shard" in (refusal(late).detail or ""), "refusing")
+        late.wait_until(lambda: f"ID {SHARD} belongs to a shard" in (refusal(late).detail or ""), "refusing")
         take(first, SHARD, above=None)
         late.psql("ALTER SYSTEM RESET id_gen.worker_id")
         change(late, "worker_id_range", f"0-{SHARD}")
@@ -269,7 +269,7 @@ def test_a_copy_of_a_member_has_none_of_its_shards(first: Cluster) -> None:
         assert error.message == f"this server does not have shard {SHARD}"
         line = f"SELECT id_gen_shard_take({SHARD});"
         assert error.hint and error.hint.endswith(line)
-        assert f"Give it back there: SELECT id_gen_shard_release({SHARD});" in (refusal(copy, line).hint or "")
+        assert f"Release it there: SELECT id_gen_shard_release({SHARD});" in (refusal(copy, line).hint or "")
     next_of(first, SHARD)
 
 
@@ -301,7 +301,7 @@ def test_what_was_declared_before_a_fleet_is_not_had_after_it(first: Cluster, se
     take(second, SHARD, above=None)
     become(first, ALONE)
     assert refused(first, SHARD).message == f"this server does not have shard {SHARD}"
-    assert refusal(first, f"SELECT id_gen_shard_take({SHARD})").message.startswith("this server does not know how far")
+    assert refusal(first, f"SELECT id_gen_shard_take({SHARD})").message.endswith("is unknown to this server")
     assert made.isdisjoint(many_of(second, SHARD, 1_000))
 
 
@@ -325,7 +325,7 @@ def test_a_server_is_no_member_before_it_has_written_down_what_it_gives_up(first
     since = first.log_position
     blocker.rmdir()
     await_number(first)
-    first.wait_for_log(f"shard {SHARD} is given up", since)
+    first.wait_for_log(f"shard {SHARD} is released", since)
     assert f"shard 0 {SHARD} declared" not in (first.data / "id_gen/pgsql_tmp_shards").read_text()
     become(first, ALONE)
     assert refused(first, SHARD).message == f"this server does not have shard {SHARD}"
@@ -340,7 +340,7 @@ def test_a_shard_that_is_given_up_is_taken_above_what_led_the_clock(first: Clust
     since = first.log_position
     become(first, MEMBER)
     await_number(first)
-    first.wait_for_log(f"shard {SHARD} is given up", since)
+    first.wait_for_log(f"shard {SHARD} is released", since)
     line = re.search(r"SELECT id_gen_shard_take[^;]*;", first.log(since))
     assert line
     second.psql(line[0])
@@ -352,7 +352,7 @@ def test_a_server_that_leaves_its_fleet_is_told_what_number_to_take(first: Clust
     first.psql("ALTER SYSTEM SET id_gen.registry = ''; SELECT pg_reload_conf()")
     first.wait_until(lambda: "is not set" in (refusal(first, "SELECT snowflake_next()").message or ""), "left alone")
     error = refusal(first, "SELECT snowflake_next()")
-    assert error.detail and "The fleet may give that number to another server." in error.detail
+    assert error.detail and "The fleet may assign that worker ID to another server." in error.detail
     assert error.hint and "id_gen.worker_id_range" in error.hint
     follow(first, error.hint)
     first.poll_until("SELECT worker_id FROM id_gen_status()", expected=CHOSEN_WORKER_ID)
@@ -395,7 +395,7 @@ def test_a_shard_of_one_fleet_is_not_had_in_another(first: Cluster) -> None:
     create_fleet(first)
     await_number(first)
     error = refused(first, SHARD)
-    assert (error.sqlstate, error.message) == ("55000", f"the fleet's registry does not know shard {SHARD}")
+    assert (error.sqlstate, error.message) == ("55000", f"shard {SHARD} is unknown to the fleet's registry")
     assert first.psql("SELECT count(*) FROM id_gen_fleet_shards()") == "0"
     assert error.hint
     follow(first, error.hint)

@@ -76,7 +76,7 @@ def test_the_remedies_are_enough(broken: Callable[[], Iterator[Broken]]) -> None
             if not errors:
                 break
             for check in errors:
-                if "let the server's user" in (check.remedy or ""):
+                if "the server's operating-system user" in (check.remedy or ""):
                     by_hand()
                 else:
                     follow(cluster, check.remedy or "")

@@ -197,7 +197,7 @@ impl LibPq {
 /// What a connection being made waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Polling {
-    /// It can't be made.
+    /// It cannot be made.
     Failed,
     /// Something to read.
     Reading,

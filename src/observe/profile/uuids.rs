@@ -47,13 +47,15 @@ fn kinds(scan: &Scan, source: &Source, ids: u64, rows: &mut Vec<Row>) {
         }
     }
     if scan.future.count > 0 {
-        rows.push(Row::new("kind", "future").ids(scan.future.count, ids).times(&scan.future).warning(
-            "version 7 of a time that has not come",
-            format!(
-                "See where they come from: SELECT * FROM {table} WHERE {column} >= {} LIMIT 10;",
-                literal(uuid7::min_of(scan.future.first_ms.cast_unsigned()))
+        rows.push(
+            Row::new("kind", "future").ids(scan.future.count, ids).times(&scan.future).warning(
+                "version 7 of a time that has not come",
+                format!(
+                    "Find their origin: SELECT * FROM {table} WHERE {column} >= {} LIMIT 10;",
+                    literal(uuid7::min_of(scan.future.first_ms.cast_unsigned()))
+                ),
             ),
-        ));
+        );
     }
     for (item, count, found) in [
         ("nil", scan.nil, "all zeros: a placeholder"),
