@@ -20,7 +20,7 @@ const ROUND_MS: u64 = 5;
 
 /// Hands back what this server holds, if it is stopping.
 pub fn hand_back(tickets: &Tickets) {
-    if tickets.has_registry() || !server::is_stopping() {
+    if tickets.has_registry() || tickets.holding().is_empty() || !server::is_stopping() {
         return;
     }
     let since = Instant::now();
