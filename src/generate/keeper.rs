@@ -18,12 +18,11 @@ use crate::durable::replicated;
 use crate::error::{Error, Reason, log_limit, report};
 use crate::fleet::registrar;
 use crate::generate::startup::Decision;
-use crate::generate::{clocks, reserve, startup};
+use crate::generate::{clocks, reserve, startup, ticket_stop};
 use crate::pg::worker::Worker;
 use crate::pg::{reload, server};
 use crate::settings;
 use crate::shared::{Reader, SharedState, memory, shard_list, workers};
-use crate::tickets;
 
 /// The keeper, to the postmaster.
 pub const WORKER: Worker =
@@ -73,7 +72,7 @@ pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
         released.and(written.map_err(Error::from))
     });
     log.note(released);
-    tickets::stop::hand_back(&shared.tickets);
+    ticket_stop::hand_back(&shared.tickets);
     // The postmaster never starts a worker again that ended with status 0, not even one that was only terminated.
     // SAFETY: ends this process, which holds nothing any more.
     unsafe { pg_sys::proc_exit(1) }

@@ -13,6 +13,7 @@
 //! | [`observe`] | an ID from elsewhere, which everything made after it is above |
 //! | [`horizon`] | the commit horizon: what a statement may read, and which IDs from elsewhere may be committed |
 //! | [`test_server`] | what comes before an ID on a server for tests, and keeps it apart from real ones |
+//! | [`ticket_stop`] | numbers of tickets that a clean stop hands back |
 //! | [`keeper`] | the background worker that reserves ahead of need |
 
 pub mod backend;
@@ -25,5 +26,6 @@ pub mod reserve;
 pub mod shards;
 pub mod startup;
 pub mod test_server;
+mod ticket_stop;
 mod transactions;
 mod wait;

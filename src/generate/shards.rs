@@ -438,7 +438,7 @@ fn check_is_owned(shared: &SharedState, number: Number) -> Result<(), ShardRefus
 }
 
 /// No shard that is taken now begins above this Unix millisecond.
-fn furthest_above_ms(state: &State) -> i64 {
+fn furthest_above_ms(state: &mut State) -> i64 {
     let lead_ms = i64::from(state.settings.max_lead_ms);
     state.trusted_ms(None).saturating_add(lead_ms + ABOVE_MARGIN_MS)
 }
@@ -453,7 +453,7 @@ fn check_above(
     let id = layout.from_bigint(above).map_err(|error| Reason::OtherLayout(error, *layout))?;
     let parts = layout.unpack(id);
     let above_ms = layout.tick_start_ms(parts.tick);
-    let limit_ms = furthest_above_ms(&shared.lock());
+    let limit_ms = furthest_above_ms(&mut shared.lock());
     if above_ms > limit_ms {
         let shard = number.worker;
         return Err(ShardRefusal::AboveTooFar { above_ms, limit_ms, shard }.into());
@@ -605,7 +605,7 @@ pub fn reset() -> Result<usize, Error> {
         shared.shards().in_use().filter_map(|place| Some((place, place.owned()?))).collect();
     let entries = {
         let mut state = shared.lock();
-        let furthest_ms = furthest_above_ms(&state);
+        let furthest_ms = furthest_above_ms(&mut state);
         let furthest = layout.first_position(layout.tick_from(furthest_ms));
         if matches!(state.shards.file, FileState::Unusable(_) | FileState::Unreadable) {
             state.shards.forgotten_end = state.shards.forgotten_end.max(furthest);

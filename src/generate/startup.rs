@@ -74,18 +74,12 @@ pub fn start(
     let layout = *shared.layout()?;
     let resets = matches!(decision, Decision::Reset { .. });
     let (number, max_lead_ms, max_jump_ns) = {
-        let state = shared.lock();
-        match state.allocator {
-            Some(_) if !resets => return Ok(None),
-            // Starting again trusts the clock: whether it may is a decision of its own.
-            Some(mut allocator) => {
-                let checked = allocator.monitor.check(clock::both(), state.max_jump_ns());
-                if let Some(by_ns) = checked.jumped_ns {
-                    return Err(state.jumped(by_ns));
-                }
-            }
-            None => {}
+        let mut state = shared.lock();
+        if state.allocator.is_some() && !resets {
+            return Ok(None);
         }
+        // Starting trusts the clock: whether it may, where it has jumped since, is a decision of its own.
+        state.check_clocks().map_err(|by_ns| state.jumped(by_ns))?;
         (OwnNumber::of(&state), state.settings.max_lead_ms, state.max_jump_ns())
     };
     let identity = number.identity;

@@ -694,17 +694,15 @@ fn tickets() -> Result<CheckResult, Error> {
             ended.push((format!("{primary}: {}", detail.unwrap_or_default()), hint));
             continue;
         }
-        let its = || in_use.iter().filter(|ticket| ticket.key.sequence == oid.to_u32());
-        if let Some((refused, names)) = its().find_map(|it| Some((it.refused?, it.names))) {
+        let its = in_use.iter().find(|ticket| ticket.key.sequence == oid.to_u32());
+        if let Some((refused, names)) = its.and_then(|it| Some((it.refused?, it.names))) {
             let key = names.in_registry();
             let Message { primary, detail, hint, .. } =
                 ticket::refused(name, &key, definition, *last_value, refused);
             ended.push((format!("{primary}: {}", detail.unwrap_or_default()), hint));
             continue;
         }
-        let (held, per_second) = its().fold((0, 0.0), |(held, per_second), ticket| {
-            (held + ticket.left, ticket.usual_per_second() + per_second)
-        });
+        let (held, per_second) = its.map_or((0, 0.0), |it| (it.left, it.usual_per_second()));
         let beyond = last_value.checked_add(steps.step).map_or(0, |next| steps.left_from(next));
         let left = beyond.saturating_add(held);
         if left == 0 {
@@ -712,7 +710,7 @@ fn tickets() -> Result<CheckResult, Error> {
             ended.push((words, ticket::longer(name, definition)));
             continue;
         }
-        let used = steps.used_below(*last_value);
+        let used = steps.used_below(its.and_then(|it| it.next).unwrap_or(*last_value));
         let days = left as f64 / per_second / SECONDS_PER_DAY;
         let days = Some(days).filter(|days| per_second > 0.0 && *days < ENDS_SOON_DAYS);
         if used < MOSTLY && days.is_none() {

@@ -36,14 +36,23 @@ pub struct Sequence {
     pub cycles: bool,
 }
 
-/// The file of a sequence: another one whenever `ALTER SEQUENCE` or `TRUNCATE` has declared it anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The file of a sequence: another one whenever `ALTER SEQUENCE` or `TRUNCATE` has declared it anew, and the same one in
+/// whichever tablespace.
+#[derive(Clone, Copy, Debug)]
 pub struct SequenceFile {
     tablespace: u32,
     /// The database.
     pub database: u32,
     number: u32,
 }
+
+impl PartialEq for SequenceFile {
+    fn eq(&self, other: &SequenceFile) -> bool {
+        (self.database, self.number) == (other.database, other.number)
+    }
+}
+
+impl Eq for SequenceFile {}
 
 impl SequenceFile {
     /// None.
@@ -216,7 +225,7 @@ pub fn is_gone(database: u32, sequence: u32) -> bool {
     // SAFETY: looks into the catalogs; what it returns is the memory context's.
     unsafe {
         if database == pg_sys::MyDatabaseId.to_u32() {
-            pg_sys::get_rel_name(sequence.into()).is_null()
+            sequence != 0 && pg_sys::get_rel_name(sequence.into()).is_null()
         } else {
             pg_sys::get_database_name(database.into()).is_null()
         }

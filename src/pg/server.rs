@@ -157,16 +157,30 @@ pub fn is_stopping() -> bool {
     file.lines().nth(STATUS_LINE - 1).is_some_and(|status| status.trim() == "stopping")
 }
 
-/// Whether a process is left that runs SQL in a database. One that sends the log to a standby, which lasts until the server
-/// has stopped, is none, whatever database it names.
+/// Whether a process is left that runs SQL in a database, and that a server which is stopping waits for.
 pub fn has_sessions() -> bool {
+    processes(|walsender| walsender.is_none())
+}
+
+/// Whether a process is left that could run SQL in a database: not one that sends the log to a standby or a subscriber, which
+/// lasts until the server has stopped.
+pub fn may_run_sql() -> bool {
+    processes(|walsender| {
+        walsender.is_none_or(|state| state == pg_sys::WalSndState::WALSNDSTATE_STARTUP)
+    })
+}
+
+/// Whether a process of a database is like this, by its state if it is a walsender.
+fn processes(is_meant: impl Fn(Option<pg_sys::WalSndState::Type>) -> bool) -> bool {
     // SAFETY: PostgreSQL's shared memory, there as long as the server runs. What is read of a process that starts or ends
     // meanwhile may be old or new.
     unsafe {
         let senders = (*pg_sys::WalSndCtl).walsnds.as_ptr();
-        let sends_log = |pid: i32| {
+        let walsender = |pid: i32| {
             (0..usize::try_from(pg_sys::max_wal_senders).unwrap_or(0))
-                .any(|index| (&raw const (*senders.add(index)).pid).read_volatile() == pid)
+                .map(|index| senders.add(index))
+                .find(|&sender| (&raw const (*sender).pid).read_volatile() == pid)
+                .map(|sender| (&raw const (*sender).state).read_volatile())
         };
         (0..(*pg_sys::ProcGlobal).allProcCount as usize).any(|index| {
             let process = (*pg_sys::ProcGlobal).allProcs.add(index);
@@ -174,7 +188,7 @@ pub fn has_sessions() -> bool {
             let database = (&raw const (*process).databaseId).read_volatile();
             // The place of a process that has ended may still say what it was.
             let lives = || pg_sys::BackendPidGetProc(pid) == process;
-            pid != 0 && database != pg_sys::InvalidOid && lives() && !sends_log(pid)
+            pid != 0 && database != pg_sys::InvalidOid && lives() && is_meant(walsender(pid))
         })
     }
 }

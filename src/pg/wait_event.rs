@@ -23,6 +23,8 @@ pub enum WaitEvent {
     WorkerStart,
     /// A reload has to arrive.
     Reload,
+    /// Sessions of a server that is stopping have to end.
+    Sessions,
 }
 
 impl WaitEvent {
@@ -59,12 +61,13 @@ impl WaitEvent {
             WaitEvent::Registry => c"IdGenRegistry",
             WaitEvent::WorkerStart => c"IdGenWorkerStart",
             WaitEvent::Reload => c"IdGenReload",
+            WaitEvent::Sessions => c"IdGenSessions",
         }
     }
 
     /// The event's number among PostgreSQL's. It is the same for all processes of a server.
     pub fn info(self) -> u32 {
-        static NUMBERS: PerProcess<[Option<u32>; 5]> = PerProcess::new([None; 5]);
+        static NUMBERS: PerProcess<[Option<u32>; 6]> = PerProcess::new([None; 6]);
         if let Some(number) = NUMBERS.with(|numbers| numbers[self as usize]) {
             return number;
         }

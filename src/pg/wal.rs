@@ -61,8 +61,13 @@ pub fn waits_for_standby() -> bool {
     }
 }
 
+/// Whether a synchronous standby has flushed the log up to here.
+pub fn is_on_standby(lsn: Lsn) -> bool {
+    lsn <= reached(FLUSHED)
+}
+
 /// Whether they wait until such a standby has flushed the log, and not only written it.
-pub fn waits_for_flush() -> bool {
+fn waits_for_flush() -> bool {
     // SAFETY: a variable of this process.
     let level = unsafe { pg_sys::synchronous_commit };
     waits_for_standby() && level != pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_REMOTE_WRITE as i32
@@ -90,16 +95,18 @@ pub fn make_durable(lsn: Lsn) -> Result<(), Cancelled> {
     if has_standby(lsn) || !standbys_are_in_force() { Ok(()) } else { Err(Cancelled) }
 }
 
+const WRITTEN: usize = 0; // SYNC_REP_WAIT_WRITE
+const FLUSHED: usize = 1; // SYNC_REP_WAIT_FLUSH
+
+/// Up to where synchronous standbys have written or flushed the log.
+fn reached(mode: usize) -> Lsn {
+    // SAFETY: PostgreSQL's shared memory, there as long as the server runs; the walsenders write these words as a whole.
+    Lsn(unsafe { (&raw const (*pg_sys::WalSndCtl).lsn[mode]).read_volatile() })
+}
+
 /// Whether a synchronous standby has flushed the log up to here, or written it where that is enough for this session.
 fn has_standby(lsn: Lsn) -> bool {
-    const WRITTEN: usize = 0; // SYNC_REP_WAIT_WRITE
-    const FLUSHED: usize = 1; // SYNC_REP_WAIT_FLUSH
-    // SAFETY: PostgreSQL's shared memory, there as long as the server runs; the walsenders write these words as a whole.
-    unsafe {
-        let mode = if waits_for_flush() { FLUSHED } else { WRITTEN };
-        let reached = (&raw const (*pg_sys::WalSndCtl).lsn[mode]).read_volatile();
-        lsn.0 <= reached
-    }
+    lsn <= reached(if waits_for_flush() { FLUSHED } else { WRITTEN })
 }
 
 /// Whether the server has taken note that commits are to wait for standbys.

@@ -168,7 +168,7 @@ pub fn give_up_declared(
         entries
     };
     write_file(shared, &entries, &guard)?;
-    let state = shared.lock();
+    let mut state = shared.lock();
     declared.iter().for_each(|place| place.set_owned(None));
     // Of what was made before the server started it knows only once it has made IDs itself.
     let before = match state.shards.start {

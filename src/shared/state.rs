@@ -125,6 +125,8 @@ pub struct State {
     shared_run: Option<SharedRun>,
     /// The positions of this server; `None` until the first use has read the reservation.
     pub allocator: Option<Allocator>,
+    /// The clocks as they were trusted until then.
+    early_clocks: Option<ClockMonitor>,
     /// What a claim needs to know of settings and identity.
     pub rules: ClaimRules,
     /// The settings in force for all processes.
@@ -263,8 +265,11 @@ impl State {
     pub fn check_clocks(&mut self) -> Result<ClockReading, u64> {
         let reading = clock::both();
         let max_jump_ns = self.max_jump_ns();
-        let Some(allocator) = &mut self.allocator else { return Ok(reading) };
-        let checked = allocator.monitor.check(reading, max_jump_ns);
+        let monitor = match &mut self.allocator {
+            Some(allocator) => &mut allocator.monitor,
+            None => self.early_clocks.get_or_insert(ClockMonitor::new(reading)),
+        };
+        let checked = monitor.check(reading, max_jump_ns);
         let totals = &mut self.counters.totals;
         match checked.stepped_ns.signum() {
             -1 => {
@@ -281,14 +286,25 @@ impl State {
 
     /// The clock that bounds in a registry are made of and other servers' bounds are compared with, in Unix milliseconds: the
     /// wall clock, or one that goes on from where that was trusted last. Before this server has started to make IDs,
-    /// `before_start` says where that was, if anything does.
-    pub fn trusted_ms(&self, before_start: Option<ClockMonitor>) -> i64 {
+    /// `before_start` says where that was, or where it was when a process first asked.
+    pub fn trusted_ms(&mut self, before_start: Option<ClockMonitor>) -> i64 {
         let reading = clock::both();
         if Fault::DistrustedClockWritten.is_planted() {
             return reading.wall_ms();
         }
-        let monitor = self.allocator.map(|allocator| allocator.monitor).or(before_start);
-        unix_ms(monitor.map_or(reading.wall_ns, |it| it.trusted_ns(reading, self.max_jump_ns())))
+        let monitor = self.monitor(reading, before_start);
+        unix_ms(monitor.trusted_ns(reading, self.max_jump_ns()))
+    }
+
+    fn monitor(
+        &mut self,
+        reading: ClockReading,
+        before_start: Option<ClockMonitor>,
+    ) -> ClockMonitor {
+        let max_jump_ns = self.max_jump_ns();
+        let early = self.early_clocks.get_or_insert(ClockMonitor::new(reading));
+        early.check(reading, max_jump_ns);
+        self.allocator.map(|allocator| allocator.monitor).or(before_start).unwrap_or(*early)
     }
 
     /// How many times an administrator has made the server start again.
@@ -298,10 +314,9 @@ impl State {
 
     /// The latest time that the clocks allow for, in Unix milliseconds, and by how many milliseconds the wall clock is behind
     /// it: that was set back, or was ahead before. `before_start` as for [`State::trusted_ms`].
-    pub fn latest_ms(&self, before_start: Option<ClockMonitor>) -> (i64, u64) {
+    pub fn latest_ms(&mut self, before_start: Option<ClockMonitor>) -> (i64, u64) {
         let reading = clock::both();
-        let monitor = self.allocator.map(|allocator| allocator.monitor).or(before_start);
-        let behind_ms = monitor.map_or(0, |it| it.behind_ns(reading)) / NS_PER_MS;
+        let behind_ms = self.monitor(reading, before_start).behind_ns(reading) / NS_PER_MS;
         (self.trusted_ms(before_start).saturating_add_unsigned(behind_ms), behind_ms)
     }
 
@@ -659,10 +674,12 @@ impl SharedState {
             let mut state = self.lock();
             // A step that no process has noticed yet is counted, and will be logged, before it is trusted.
             state.check_clocks().ok();
-            if let Some(allocator) = &mut state.allocator
-                && !Fault::AcceptClockForgotten.is_planted()
-            {
-                allocator.monitor = ClockMonitor::new(clock::both());
+            let accepted = ClockMonitor::new(clock::both());
+            if !Fault::AcceptClockForgotten.is_planted() {
+                match &mut state.allocator {
+                    Some(allocator) => allocator.monitor = accepted,
+                    None => state.early_clocks = Some(accepted),
+                }
             }
             state.settings.max_lead_ms
         };
@@ -983,6 +1000,7 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usiz
             shared_run: None,
             blocks_held: false,
             allocator: None,
+            early_clocks: None,
             rules: ClaimRules::new(None, &Identity::NONE, &Settings::NONE),
             peaks: Peaks::default(),
             settings: Settings::NONE,

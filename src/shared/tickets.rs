@@ -12,7 +12,7 @@
 use std::cell::UnsafeCell;
 use std::cmp::Reverse;
 use std::sync::atomic::{
-    AtomicU64,
+    AtomicI64, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -24,7 +24,7 @@ use pgrx::pg_sys;
 
 use crate::os::clock;
 use crate::pg::lwlock::{CacheAligned, LwLock};
-use crate::pg::sequence::{self, NAME, OnPage, SequenceFile};
+use crate::pg::sequence::{self, NAME, OnPage, SequenceFile, WritablePage};
 use crate::pg::server;
 use crate::pg::wait_event::WaitEvent;
 use crate::pg::wal::Lsn;
@@ -64,6 +64,10 @@ pub struct Place {
 
 /// What is written seldom.
 struct Seldom {
+    /// What this server has written on the sequence's page last: the place in the log, and the last value. Written while the
+    /// page is locked for one process alone, and read while it is locked.
+    written_at: AtomicU64,
+    written: AtomicI64,
     /// Another number for each sequence that the place is for, and each time that its ranges are dropped.
     generation: AtomicU64,
     /// Up to where the log is to be flushed on a synchronous standby before a session that waits for such uses numbers of
@@ -108,8 +112,6 @@ struct Owned {
     key: Key,
     names: Names,
     steps: Steps,
-    /// What this server has written on the sequence's page last.
-    written: OnPage,
     ahead: Option<Ahead>,
     pace: Pace,
     /// When the place was made this sequence's, on the monotonic clock.
@@ -118,6 +120,9 @@ struct Owned {
     want: Option<Want>,
     /// Under which epoch the registry gave what the place holds.
     epoch: Option<u64>,
+    /// The last number of the last range that a registry gave and the sequence counted over: known also when `ALTER SEQUENCE`
+    /// has taken the mark from the page.
+    given: Option<i64>,
     /// How many answers the registry has given, and the last one that was no range.
     answers: u64,
     refused: Option<Answer>,
@@ -267,16 +272,12 @@ impl Owned {
         key: Key { sequence: 0, file: SequenceFile::NONE },
         names: Names { database: [0; NAME], schema: [0; NAME], sequence: [0; NAME] },
         steps: Steps { step: 0, min: 0, max: 0 },
-        written: OnPage {
-            counter: Counter { last_value: 0, is_called: false },
-            is_of_fleet: false,
-            lsn: Lsn(0),
-        },
         ahead: None,
         pace: Pace::NEW,
         since_ns: 0,
         want: None,
         epoch: None,
+        given: None,
         answers: 0,
         refused: None,
         current_count: 0,
@@ -289,6 +290,20 @@ impl Owned {
 }
 
 impl Place {
+    /// Whether its sequence's page, which is locked, is as this server has written it last. Each record has a place in the log of
+    /// its own; `nextval()` changes the last value without one.
+    fn has_written(&self, page: &OnPage) -> bool {
+        let Seldom { written_at, written, .. } = &self.seldom.0;
+        page.counter.is_called
+            && (page.lsn.0, page.counter.last_value)
+                == (written_at.load(Relaxed), written.load(Relaxed))
+    }
+
+    fn note_written(&self, lsn: Lsn, last_value: i64) {
+        self.seldom.0.written_at.store(lsn.0, Relaxed);
+        self.seldom.0.written.store(last_value, Relaxed);
+    }
+
     /// Its generation now.
     #[inline(always)]
     pub fn generation(&self) -> u64 {
@@ -325,6 +340,8 @@ impl Tickets {
     pub fn uninitialized() -> Tickets {
         let place = || Place {
             seldom: CacheAligned(Seldom {
+                written_at: AtomicU64::new(0),
+                written: AtomicI64::new(0),
                 generation: AtomicU64::new(0),
                 unconfirmed: AtomicU64::new(0),
             }),
@@ -365,7 +382,11 @@ impl Tickets {
     pub fn find(&self, key: Key, names: &Names, steps: &Steps) -> Found {
         let mut table = self.lock.lock();
         let index = match table.owned.iter().position(|owned| owned.key == key) {
-            Some(index) => index,
+            Some(index) => {
+                // Its database may have been moved to another tablespace.
+                table.owned[index].key = key;
+                index
+            }
             None => {
                 // Its file of before is gone: whoever has declared it anew has kept all others out meanwhile.
                 let is_its = |owned: &Owned| owned.is_of(key.file.database, key.sequence);
@@ -379,9 +400,12 @@ impl Tickets {
                     return Found::Evict(self.held(index), found);
                 }
                 self.drop_ranges(&mut table, index);
-                let since_ns = clock::mono_ns();
-                table.owned[index] =
-                    Owned { key, names: *names, steps: *steps, since_ns, ..Owned::FREE };
+                self.places[index].note_written(Lsn(0), 0);
+                let owned = &mut table.owned[index];
+                if !is_its(owned) {
+                    *owned = Owned { names: *names, since_ns: clock::mono_ns(), ..Owned::FREE };
+                }
+                (owned.key, owned.steps) = (key, *steps);
                 index
             }
         };
@@ -438,11 +462,12 @@ impl Tickets {
     /// Drops what is held of a sequence if its page, which is locked, is not as this server has written it last; returns whether
     /// the place is still of this generation.
     pub fn follow(&self, held: Held, page: &OnPage) -> bool {
+        let place = self.place(held.index);
+        if place.has_written(page) || Fault::TicketsIgnoreSetval.is_planted() {
+            return place.generation() == held.generation;
+        }
         let mut table = self.lock.lock();
         let Some((_, owned)) = self.owned(&mut table, held) else { return false };
-        if owned.written == *page || Fault::TicketsIgnoreSetval.is_planted() {
-            return true;
-        }
         if Fault::TicketsKeptAtSameNext.is_planted()
             && let Some(coming) = self.places[held.index].often.0.current.left()
             && owned.steps.next(page.counter) == Some(coming.first)
@@ -458,16 +483,38 @@ impl Tickets {
         false
     }
 
+    /// Sets a sequence back to the last number that was taken, so that what is left of its ranges leaves no gap. If the log of
+    /// that is lost, its page is higher, which is one.
+    pub fn hand_back(&self, held: Held, page: &WritablePage) {
+        if let Some(counter) = self.counter_without(held, &page.says()) {
+            page.write(counter, false);
+        }
+    }
+
     /// Takes what is held of a sequence from sessions, if its page, which is locked, is as this server has written it last:
-    /// how far the sequence is to be then.
-    pub fn hand_back(&self, held: Held, page: &OnPage) -> Option<Counter> {
+    /// how far the sequence is then.
+    fn counter_without(&self, held: Held, page: &OnPage) -> Option<Counter> {
         let mut table = self.lock.lock();
-        let (_, owned) = self.owned(&mut table, held)?;
-        let (steps, is_same) = (owned.steps, owned.written == *page);
+        let (place, owned) = self.owned(&mut table, held)?;
+        let (steps, is_same) = (owned.steps, place.has_written(page));
         let first = self.drop_ranges(&mut table, held.index)?;
         let is_same = is_same || Fault::HandsBackUnseen.is_planted();
         let too_much = i64::from(Fault::HandsBackTooMuch.is_planted()) * steps.step;
         (is_same && !self.has_registry()).then(|| steps.before(first - too_much))
+    }
+
+    /// Frees the places of databases that are gone: whether there are any.
+    pub fn forget_databases(&self, is_gone: impl Fn(u32) -> bool) -> bool {
+        let databases = self.lock.lock().owned.each_ref().map(|owned| owned.key.file.database);
+        let gone = databases.map(|database| database != 0 && is_gone(database));
+        let mut table = self.lock.lock();
+        for index in 0..PLACES {
+            if gone[index] && table.owned[index].key.file.database == databases[index] {
+                self.drop_ranges(&mut table, index);
+                table.owned[index] = Owned::FREE;
+            }
+        }
+        gone.contains(&true)
     }
 
     /// Drops what a place that another sequence needs still holds.
@@ -545,17 +592,19 @@ impl Tickets {
     /// This server has written this page, which is still locked, for a range that was fetched, or that a registry gave.
     pub fn counted(&self, held: Held, run: Run, written: OnPage) {
         let mut table = self.lock.lock();
-        if let Some((_, owned)) = self.owned(&mut table, held) {
-            owned.written = written;
+        if let Some((place, owned)) = self.owned(&mut table, held) {
+            place.note_written(written.lsn, written.counter.last_value);
+            if written.is_of_fleet {
+                owned.given = Some(written.counter.last_value);
+            }
             owned.counts.ranges += u64::from(owned.ahead.is_none());
             owned.ahead = Some(Ahead { run, counted: Some(written.lsn) });
         }
     }
 
     /// Begins the next range, if it is still the one whose log is durable up to here; `unconfirmed` where a synchronous
-    /// standby may not have it yet. Returns the size of the range to fetch ahead, and the last number of the one that was
-    /// begun, if the caller is to fetch it.
-    pub fn begin(&self, held: Held, lsn: Lsn, unconfirmed: bool) -> Option<(u32, i64)> {
+    /// standby may not have it yet. Returns the size of the range to fetch ahead, if the caller is to fetch it.
+    pub fn begin(&self, held: Held, lsn: Lsn, unconfirmed: bool) -> Option<u32> {
         let mut table = self.lock.lock();
         let (place, owned) = self.owned(&mut table, held)?;
         let current = &place.often.0.current;
@@ -572,7 +621,7 @@ impl Tickets {
         let unconfirmed = if unconfirmed { lsn.0 } else { 0 };
         place.seldom.0.unconfirmed.store(unconfirmed, Relaxed);
         current.open(held.generation, ahead.run, owned.steps.step);
-        Some((owned.pace.size(), owned.steps.last_of(ahead.run)))
+        Some(owned.pace.size())
     }
 
     /// Whether ranges come from a registry.
@@ -587,12 +636,15 @@ impl Tickets {
         }
     }
 
-    /// Has the registry asked for so many numbers above what is used, unless it is already.
-    pub fn want(&self, held: Held, count: u32, used: Option<Used>) {
+    /// Has the registry asked for so many numbers above what the page says, unless it is already.
+    pub fn want(&self, held: Held, count: u32, page: &OnPage) {
         let mut table = self.lock.lock();
         if let Some((_, owned)) = self.owned(&mut table, held)
             && owned.ahead.is_none()
         {
+            let last = page.counter.last_value;
+            let by_tickets = page.is_of_fleet || owned.given == Some(last);
+            let used = page.counter.is_called.then_some(Used { last, by_tickets });
             owned.want.get_or_insert(Want { count, used, is_asked: false });
         }
     }
@@ -694,7 +746,8 @@ impl Tickets {
             let [left, _] = runs.map(|run| run.map_or(0, |run| u64::from(run.count)));
             let taken = u64::from(owned.current_count).saturating_sub(left);
             let held = || runs.iter().flatten();
-            let written = (owned.written.lsn.0 > 0).then_some(owned.written.counter.last_value);
+            let Seldom { written, written_at, .. } = &place.seldom.0;
+            let written = (written_at.load(Relaxed) > 0).then(|| written.load(Relaxed));
             found.push(Snapshot {
                 key: owned.key,
                 names: owned.names,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use pgrx::pg_sys;
 
 use crate::error::{Error, ticket};
-use crate::pg::sequence::{self, Sequence, WritablePage};
+use crate::pg::sequence::{self, Sequence};
 use crate::pg::server;
 use crate::shared::tickets::{Found, Held, Key, Names, Tickets};
 
@@ -69,15 +69,22 @@ pub fn role() -> u32 {
     unsafe { GetUserId() }.to_u32()
 }
 
-/// When the client's statement began.
+/// The number of the command within this transaction: another one in each statement of a client or a function, and in each
+/// expression that PL/pgSQL evaluates, after [`begin_command`].
 #[inline(always)]
-pub fn statement() -> pg_sys::TimestampTz {
+pub fn command() -> u32 {
     unsafe extern "C-unwind" {
-        /// PostgreSQL's function without pgrx's guard. It raises no error.
-        fn GetCurrentStatementStartTimestamp() -> pg_sys::TimestampTz;
+        /// PostgreSQL's function without pgrx's guard. It raises no error for a number that is not used.
+        fn GetCurrentCommandId(used: bool) -> pg_sys::CommandId;
     }
     // SAFETY: reads a variable of this process.
-    unsafe { GetCurrentStatementStartTimestamp() }
+    unsafe { GetCurrentCommandId(false) }
+}
+
+/// Has what follows this command be another one for PostgreSQL, which counts only those that write rows.
+pub fn begin_command() -> u32 {
+    // SAFETY: not in a parallel worker, where it raises an error.
+    unsafe { pg_sys::GetCurrentCommandId(true) }
 }
 
 /// Locks a sequence for this transaction, and finds its place: `known`, if that is still of this key. What it holds is dropped
@@ -121,24 +128,28 @@ fn place(tickets: &Tickets, of: &Sequence, key: Key) -> Held {
         match tickets.find(key, &names, &of.definition.steps) {
             Found::Place(held) => return held,
             Found::Evict(held, Key { sequence, file }) => {
+                if tickets.forget_databases(|database| sequence::is_gone(database, 0)) {
+                    continue;
+                }
+                let _evicted = Evicted(tickets, held);
                 if file.database == server::database() {
                     sequence::open_if_free(sequence.into(), file, |evicted| {
                         if let Ok(page) = evicted.writable_page() {
-                            hand_back(tickets, held, &page);
+                            tickets.hand_back(held, &page);
                         }
                     });
                 }
-                tickets.evict(held);
             }
         }
     }
 }
 
-/// Sets a sequence back to the last number that was taken, so that what is left of its ranges leaves no gap. If the log of
-/// that is lost, its page is higher, which is one.
-pub fn hand_back(tickets: &Tickets, held: Held, page: &WritablePage) {
-    if let Some(counter) = tickets.hand_back(held, &page.says()) {
-        page.write(counter, false);
+/// Drops what is left of a place, also where the page of its sequence can't be read.
+struct Evicted<'a>(&'a Tickets, Held);
+
+impl Drop for Evicted<'_> {
+    fn drop(&mut self) {
+        self.0.evict(self.1);
     }
 }
 

@@ -5,11 +5,9 @@
 //! | [`session`] | what one session holds, and the fast path of one number |
 //! | [`bound`] | which sequence a call is about, and whether its role may take numbers of it |
 //! | [`ranges`] | from a used-up range to the next |
-//! | [`stop`] | what a clean stop hands back |
 
 pub mod bound;
 mod ranges;
 pub mod session;
-pub mod stop;
 
 pub use ranges::share;

@@ -11,7 +11,7 @@ use std::convert::Infallible;
 
 use id_gen_core::planted::Fault;
 use id_gen_core::ticket::Run;
-use id_gen_core::ticket::shared::{Answer, Set, Used};
+use id_gen_core::ticket::shared::{Answer, Set};
 use id_gen_core::time::NS_PER_MS;
 use pgrx::pg_sys;
 
@@ -23,6 +23,9 @@ use crate::pg::{server, wal};
 use crate::shared::SharedState;
 use crate::shared::tickets::{Held, Place, Task, Tickets};
 use crate::tickets::bound;
+
+/// In how many ranges at least what is left of a sequence is taken.
+const LEAST_RANGES: u64 = 32;
 
 /// Takes the next number of a sequence that this transaction has locked; `None` if its place is another's by now, or what it
 /// held was dropped.
@@ -69,10 +72,11 @@ fn begin(shared: &SharedState, oid: pg_sys::Oid, held: Held, lsn: wal::Lsn) -> R
     if !Fault::RangeNotFlushed.is_planted() {
         make_durable(lsn)?;
     }
-    let unconfirmed = !wal::waits_for_flush();
-    if let Some((size, last)) = tickets.begin(held, lsn, unconfirmed) {
+    // Also where this session waits for a standby, it may have none yet, right after a reload.
+    let unconfirmed = !wal::is_on_standby(lsn);
+    if let Some(size) = tickets.begin(held, lsn, unconfirmed) {
         if tickets.has_registry() {
-            tickets.want(held, size, Some(Used::of_tickets(last)));
+            tickets.want(held, size, &says(oid)?);
             shared.registrar.wake();
         } else {
             // If there is no other range, whoever needs it is told so.
@@ -94,8 +98,10 @@ fn fetch(tickets: &Tickets, oid: pg_sys::Oid, held: Held, size: u32) -> Result<O
         if !tickets.follow(held, &says) || !tickets.lacks_next(held) {
             return Ok((None, wal::Lsn::default()));
         }
-        let wanted = if sequence.is_logged() { size } else { 1 };
-        let run = steps.next(says.counter).and_then(|next| steps.run(next, wanted));
+        // Near its end a sequence is not used up by what is taken ahead.
+        let most = |next| u32::try_from(steps.left_from(next) / LEAST_RANGES).unwrap_or(u32::MAX);
+        let wanted = |next| if sequence.is_logged() { size.min(most(next)).max(1) } else { 1 };
+        let run = steps.next(says.counter).and_then(|next| steps.run(next, wanted(next)));
         let Some(run) = run.filter(|_| !says.is_of_fleet) else {
             drop(page);
             let name = sequence.typed_name();
@@ -173,9 +179,7 @@ fn await_registry(
         return Err(refused_by_registry(oid, refused));
     }
     if let Some(size) = ask {
-        let OnPage { counter, is_of_fleet, .. } = says(oid)?;
-        let used = Used { last: counter.last_value, by_tickets: is_of_fleet };
-        tickets.want(held, size, counter.is_called.then_some(used));
+        tickets.want(held, size, &says(oid)?);
         shared.registrar.wake();
     }
     let (max_wait_ms, trouble) = {
@@ -209,15 +213,14 @@ fn says(oid: pg_sys::Oid) -> Result<OnPage, Error> {
     })
 }
 
-/// Waits until a standby has what the numbers of the current range rest on, where the session waits for one.
+/// Waits until a standby has what a number of this place rests on, where the session waits for one.
 ///
 /// # Errors
 /// If the wait was cancelled.
-pub fn confirm(place: &Place) -> Result<(), Error> {
-    let lsn = place.unconfirmed();
+pub fn confirm(place: &Place, lsn: wal::Lsn) -> Result<(), Error> {
     if lsn != wal::Lsn::default() && wal::waits_for_standby() {
         make_durable(lsn)?;
-        if wal::waits_for_flush() {
+        if wal::is_on_standby(lsn) {
             place.confirm(lsn);
         }
     }
@@ -260,7 +263,9 @@ pub fn share(tickets: &Tickets, oid: pg_sys::Oid, above: Option<i64>) -> Result<
         Set::Changed(shared) => {
             Ok(Shared { next: shared.next, notice: Some(ticket::set_again(&name)) })
         }
-        Set::Damaged => Err(ticket::damaged_in_registry(&name, &key, next - 1).into()),
+        Set::Damaged => {
+            Err(ticket::damaged_in_registry(&name, &key, next.saturating_sub(1)).into())
+        }
         Set::Ended => Err(ended()),
     }
 }

@@ -1,7 +1,7 @@
 //! What one session knows of each ticket, and the fast path of a number.
 //!
 //! A session holds no numbers: it takes each from the range that all sessions share. It remembers which sequence has which
-//! place, and looks at the sequence once in a statement, since somebody may have set it.
+//! place, and looks at the sequence once in a command, since somebody may have set it.
 
 use std::ffi::c_void;
 
@@ -24,9 +24,9 @@ const ENTRIES: usize = 64;
 struct Entry {
     /// The sequence; zero: none.
     oid: u32,
-    /// In which transaction and statement it was looked at, and for which role.
+    /// In which transaction and command it was looked at, and for which role.
     transaction: u32,
-    statement: pg_sys::TimestampTz,
+    command: u32,
     role: u32,
     /// Its place.
     known: Option<(Key, Held)>,
@@ -35,15 +35,15 @@ struct Entry {
 }
 
 const NO_ENTRY: Entry =
-    Entry { oid: 0, transaction: 0, statement: 0, role: 0, known: None, looked: 0 };
+    Entry { oid: 0, transaction: 0, command: 0, role: 0, known: None, looked: 0 };
 
 struct Session {
     shared: Option<&'static SharedState>,
     /// [`reload::time`] of the settings that this process has compared with those in force.
     reload_time: pg_sys::TimestampTz,
     looks: u64,
-    /// A number that the fast path has taken, and which a standby may not have yet.
-    taken: Option<i64>,
+    /// A number that the fast path has taken, and up to where a standby is to have the log first.
+    taken: Option<(i64, wal::Lsn)>,
     entries: [Entry; ENTRIES],
 }
 
@@ -60,13 +60,13 @@ impl Entry {
     fn is_good(&self, oid: u32) -> bool {
         self.oid == oid
             && self.transaction == sequence::transaction()
-            && self.statement == bound::statement()
+            && self.command == bound::command()
             && self.role == bound::role()
             && !bound::is_stale()
     }
 }
 
-/// Which entry a call site has looked at in this statement: kept in the pointer itself, from 1 on.
+/// Which entry a call site has looked at: kept in the pointer itself, from 1 on.
 #[inline(always)]
 fn entry_of(kept: *mut c_void) -> Option<usize> {
     kept.addr().checked_sub(1).map(|index| index % ENTRIES)
@@ -85,8 +85,9 @@ pub fn take(oid: pg_sys::Oid, kept: &mut *mut c_void) -> Option<i64> {
         let place = session.shared?.tickets.place(held.index);
         let number = place.take(held.generation)?;
         // Asked last: the range may be one that has begun just now.
-        if place.unconfirmed().0 != 0 && wal::waits_for_standby() {
-            session.taken = Some(number);
+        let unconfirmed = place.unconfirmed();
+        if unconfirmed.0 != 0 && wal::waits_for_standby() {
+            session.taken = Some((number, unconfirmed));
             return None;
         }
         Some(number)
@@ -104,7 +105,7 @@ fn is_read_only() -> bool {
 /// # Errors
 /// If there is none for this role, or at all.
 pub fn next(oid: pg_sys::Oid, kept: &mut *mut c_void) -> Result<i64, Error> {
-    let mut number = SESSION.with(|session| session.taken.take());
+    let taken = SESSION.with(|session| session.taken.take());
     let shared = attach()?;
     if is_read_only() {
         return Err(ticket::read_only("ticket_next()", server::is_in_recovery()).into());
@@ -114,12 +115,14 @@ pub fn next(oid: pg_sys::Oid, kept: &mut *mut c_void) -> Result<i64, Error> {
     }
     loop {
         let held = bind(shared, oid, kept)?;
-        if number.is_none() {
-            number = ranges::take(shared, oid, held)?;
+        let place = shared.tickets.place(held.index);
+        if let Some((number, unconfirmed)) = taken {
+            ranges::confirm(place, unconfirmed)?;
+            return Ok(number);
         }
-        // The range may be one whose beginner did not wait for a standby.
-        ranges::confirm(shared.tickets.place(held.index))?;
-        if let Some(number) = number {
+        if let Some(number) = ranges::take(shared, oid, held)? {
+            // The range may be one whose beginner did not wait for a standby.
+            ranges::confirm(place, place.unconfirmed())?;
             return Ok(number);
         }
         bound::forget();
@@ -159,7 +162,7 @@ fn bind(shared: &SharedState, oid: pg_sys::Oid, kept: &mut *mut c_void) -> Resul
         session.entries[index] = Entry {
             oid: oid.to_u32(),
             transaction: sequence::transaction(),
-            statement: bound::statement(),
+            command: bound::begin_command(),
             role: bound::role(),
             known: Some(bound),
             looked: session.looks,

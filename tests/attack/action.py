@@ -1,14 +1,17 @@
 """Actions: steps that the explorer may take, each of a kind, and what is counted of them.
 
     class Stops(Explorer):
-        @action("restart", server=NUMBER, mode=st.sampled_from(["fast", "immediate"]))
-        def restart(self, server, mode): ...
+        @action("restart", mode=("fast", "immediate"))
+        def restart(self, which: int, gently: bool, mode: str) -> None: ...
 
-        @use("tickets", server=NUMBER)
-        def take_ticket(self, server): ...
+        @use("tickets", when=lambda self: self.has_room)
+        def take_ticket(self, which: int) -> None: ...
 
         @client("tickets")
-        def ticket(self, session): ...
+        def ticket(self, session: Session) -> None: ...
+
+What a step is called with is drawn from the values that are named, or by a strategy; where none is named, an `int` is
+a `NUMBER`, and a `bool` either. A step whose `when` does not hold is skipped.
 
 `action` is for what happens to servers and sessions, `use` for what uses a feature. `client` is the simplest use of a
 feature, which other sessions repeat beside an action, and which follows an action if `then_use` is drawn. An action has
@@ -16,9 +19,11 @@ met a feature when the feature was used before it and after it, in one explorati
 """
 
 import functools
+import inspect
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
@@ -28,6 +33,11 @@ NUMBER = st.integers(0, 5)
 
 # An exploration, and what is drawn for one of its steps.
 Machine = Argument = Any
+Values = Iterable[Any] | st.SearchStrategy[Any]
+Condition = Callable[[Machine], object]
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+Found = TypeVar("Found")
 
 # The kind and the name of each step, by the class and the method that takes it.
 STEPS: dict[str, tuple[str, str]] = {}
@@ -36,9 +46,24 @@ CLIENTS: dict[str, str] = {}
 # Which clients are busy meanwhile, and for how long before the action begins.
 BESIDE = st.lists(st.deferred(lambda: st.sampled_from(sorted(CLIENTS))), max_size=2)
 DELAY_MS = st.sampled_from([0, 1, 5, 30, 300])
+# What is drawn where nothing else is named, by a parameter's name or type.
+USUAL: dict[Any, st.SearchStrategy[Any]] = {
+    "beside": BESIDE, "delay_ms": DELAY_MS, int: NUMBER, bool: st.booleans(),
+}  # fmt: skip
 
 
-def client(feature: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+class Skipped(Exception):
+    """There is nothing here that the step is about."""
+
+
+def pick(found: Sequence[Found], which: int) -> Found:
+    """One of those that there are."""
+    if not found:
+        raise Skipped
+    return found[which % len(found)]
+
+
+def client(feature: str) -> Decorator:
     """The simplest use of a feature: takes a session, and raises Refused."""
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -48,29 +73,50 @@ def client(feature: str) -> Callable[[Callable[..., None]], Callable[..., None]]
     return decorate
 
 
-def action(name: str, **parameters: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    return _step("action", name, {**parameters, "then_use": st.booleans()})
+def _always(machine: Machine) -> bool:
+    return True
 
 
-def use(feature: str, **parameters: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    return _step("use", feature, parameters)
+def action(name: str, *, when: Condition = _always, **values: Values) -> Decorator:
+    return _step("action", name, when, {**values, "then_use": st.booleans()})
 
 
-def _step(kind: str, name: str, parameters: dict[str, st.SearchStrategy[Any]]) -> Callable[..., Callable[..., None]]:
+def use(feature: str, *, when: Condition = _always, **values: Values) -> Decorator:
+    return _step("use", feature, when, values)
+
+
+def _step(kind: str, name: str, when: Condition, values: dict[str, Values]) -> Decorator:
+    """Hypothesis' own preconditions have to be the same whenever the same steps are taken, but what clients and HINTs
+    have done meanwhile is not: so `when` is none of them."""
+
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(function)
         def step(self: Machine, **arguments: Argument) -> None:
-            self.begin_step(kind, name, function.__name__, arguments)
+            if not when(self):
+                return
+            self.begin_step(function.__name__, arguments)
             then_use = arguments.pop("then_use", False)
-            function(self, **arguments)
-            if then_use:
-                self.use_everything()
+            with suppress(Skipped):
+                function(self, **arguments)
+                self.meetings.note(kind, name)
+                if then_use:
+                    self.use_everything()
             self.end_step()
 
         STEPS[function.__qualname__] = (kind, name)
-        return rule(**parameters)(step)
+        return rule(**_strategies(function, values))(step)
 
     return decorate
+
+
+def _strategies(function: Callable[..., None], values: dict[str, Values]) -> dict[str, st.SearchStrategy[Any]]:
+    of_function = inspect.signature(function).parameters.values()
+    usual = {each.name: USUAL.get(each.name, USUAL.get(each.annotation)) for each in of_function}
+    given = {name: strategy for name, strategy in {**usual, **values}.items() if strategy is not None}
+    return {
+        name: each if isinstance(each, st.SearchStrategy) else st.sampled_from(list(each))
+        for name, each in given.items()
+    }
 
 
 class Meetings:

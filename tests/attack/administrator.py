@@ -7,10 +7,13 @@ whether the clock is right.
 import re
 from collections.abc import Callable
 from itertools import count
+from typing import TypeVar
 
 from attack.finding import Finding
 from attack.world import Node, Refused, Session, World
 from harness.cluster import SqlError
+
+Result = TypeVar("Result")
 
 # How many HINTs one refusal may take.
 HINTS = 3
@@ -18,6 +21,16 @@ HINTS = 3
 PATIENCE_SECONDS = 15
 
 STATEMENT = re.compile(r"\b(?:ALTER|CREATE|GRANT|SELECT|UPDATE) [^;]*;")
+NOTHING_TO_TYPE = re.compile(r"\b(connect again|run the statement again|restart)\b", re.IGNORECASE)
+RESET = re.compile(r"ALTER ROLE \.\.\. RESET ([\w.]+)")
+SET_IN_CATALOG = """
+    SELECT CASE WHEN setrole = 0 AND setdatabase <> 0 THEN format('ALTER DATABASE %I', datname)
+                ELSE 'ALTER ROLE ' || coalesce(quote_ident(rolname), 'ALL')
+                     || coalesce(' IN DATABASE ' || quote_ident(datname), '')
+           END || ' RESET {0};'
+      FROM pg_db_role_setting LEFT JOIN pg_roles r ON r.oid = setrole LEFT JOIN pg_database d ON d.oid = setdatabase
+     WHERE EXISTS (SELECT FROM unnest(setconfig) entry WHERE entry LIKE '{0}=%')
+"""
 CONF_LINE = re.compile(r"shared_preload_libraries = '.*'$")
 
 # Refusals that are answers, and need no way out: of a session that was ended or canceled, of conflicts that a client
@@ -28,6 +41,8 @@ ANSWERS = ("57014", "57P", "08", "40001", "40P01", "42501", "25006", "25000", "2
 MOVED = "42883"
 # Checks that warn of what is not at hand on this machine, or of what is somebody else's.
 NOT_ILL = {"clock_synchronized", "clock_steps", "preload", "privileges", "ordered_uuids", "column_types", "tickets"}
+# The session has a setting that hides the server's.
+HIDDEN = ("preload", "error")
 
 
 def is_answer(refused: Refused) -> bool:
@@ -43,26 +58,36 @@ class Administrator:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def insist(self, session: Session, call: Callable[[Session], None]) -> None:
-        """Has a call succeed that may be refused, by the HINTs alone."""
+    def insist(self, session: Session, call: Callable[[Session], Result]) -> Result | None:
+        """Has a call succeed that may be refused, by the HINTs alone. None if a refusal was its answer."""
         node, database, role, settings = session.node, session.database, session.role, session.settings
         told = ""
         for tries in count():
             try:
-                call(session)
-                return
+                return call(session)
             except Refused as refused:
                 if is_answer(refused):
-                    return
+                    return None
                 if self.has_tried_enough(tries):
                     raise Finding("way out", f"{node} still refuses after {tries} hints: {refused}") from refused
                 if refused.message != told:
                     self._world.say(f"administrator: reads of {node}: {refused}")
                     told = refused.message
                 self.examine(node, session)
+                if not refused.hint:
+                    raise Finding("way out", f"no hint: {refused}") from refused
+                if re.search(r"worker_id = \d", refused.hint):
+                    raise Finding("way out", f"proposes a worker ID to everybody: {refused}") from refused
                 self.follow(node, database, refused)
+                if "connect again" in refused.hint.lower():
+                    for each in [session, *node.sessions]:
+                        if not each.in_transaction:
+                            each.close()
             if not session.is_open:
+                # One that hides the server's is not set again.
+                settings = {name: value for name, value in settings.items() if f'"{name}"' not in told}
                 session = self._world.open(node, database, role, **settings)
+        raise AssertionError
 
     def has_tried_enough(self, tries: int) -> bool:
         """Whether a call that was refused so often, and each time its HINT followed, is one without a way out."""
@@ -75,15 +100,15 @@ class Administrator:
         for _ in range(3):
             with self._world.passing(node, session.database) as other:
                 try:
-                    found = other.run("SELECT name FROM id_gen_check() WHERE status <> 'ok'")
+                    found = other.run("SELECT name, status FROM id_gen_check() WHERE status <> 'ok'")
                 except Refused as refused:
                     if refused.sqlstate == MOVED:
                         return
                     raise
-                if {name for (name,) in found} - NOT_ILL:
+                if any(row[0] not in NOT_ILL or row == HIDDEN for row in found):
                     return
                 try:
-                    self._world.add_snowflakes(other, [other.value("SELECT snowflake_next()")])
+                    other.generate()
                     return
                 except Refused as own:
                     if is_answer(own):
@@ -94,29 +119,19 @@ class Administrator:
     def follow(self, node: Node, database: str, refused: Refused) -> None:
         """Does what the HINT says."""
         hint = refused.hint
-        if not hint:
-            raise Finding("way out", f"no hint: {refused}")
-        if re.search(r"worker_id = \d", hint):
-            raise Finding("way out", f"proposes a worker ID to everybody: {refused}")
         if refused.message == "the clock jumped forward" or "ahead of the clock" in refused.message + refused.detail:
             self.put_clock_right(node, refused)
-            return
-        if "Run the statement again" in hint or "Connect again" in hint:
-            node_sessions = [each for each in node.sessions if not each.in_transaction]
-            for session in node_sessions if "Connect again" in hint else []:
-                session.close()
             return
         statements = self.choose(node, hint)
         if line := CONF_LINE.search(hint):
             node.cluster.append_conf(line[0])
-        elif not statements and "restart" not in hint.lower():
+        elif not statements and not NOTHING_TO_TYPE.search(hint):
             raise Finding("way out", f"nothing to type: {refused}")
         for statement in statements:
             self.type(node, database, statement)
         # `RESTART WITH` of a sequence is no restart of the server.
         if re.search(r"\brestart( the server)?\b", STATEMENT.sub("", hint), re.IGNORECASE):
-            self._world.stop(node, "fast")
-            self._world.start(node)
+            self._world.restart(node)
 
     def choose(self, node: Node, hint: str) -> list[str]:
         """The statements of the alternative that is true."""
@@ -127,6 +142,9 @@ class Administrator:
             return [each for each in statements if "accept_copy" in each] if node.original is None else other
         if "id_gen_accept_layout" in hint:
             return [each for each in statements if "accept_layout" not in each]
+        if found := RESET.search(hint):
+            # Of which role or database it is, a person looks up. It may be the connection's own.
+            return node.cluster.psql(SET_IN_CATALOG.format(found[1])).splitlines()
         return statements
 
     def put_clock_right(self, node: Node, refused: Refused) -> None:
@@ -134,6 +152,11 @@ class Administrator:
         they jumped is accepted."""
         if "jumped" in refused.message:
             self.type(node, node.databases[0], "SELECT id_gen_accept_clock();")
+            return
+        if not self._world.wall.behind_s and "or allow the difference: " in refused.hint:
+            # They are. Nobody set them back, and somebody asks for more than there are by now.
+            for statement in STATEMENT.findall(refused.hint):
+                self.type(node, node.databases[0], statement)
             return
         self._world.say("administrator: puts the clocks right")
         if found := re.search(r"(\d+) ms ahead", refused.detail):

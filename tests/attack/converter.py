@@ -1,17 +1,17 @@
 """Jobs that convert columns, step by step in sessions with other settings, while others change the schema, clients
 write, and servers crash."""
 
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from copy import deepcopy
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from attack.action import DELAY_MS, NUMBER, action, client, use
+from attack.action import Skipped, action, client, pick, use
 from attack.administrator import is_answer
 from attack.dumps import comparable, first_difference
 from attack.finding import Finding
@@ -104,20 +104,20 @@ class Change(NamedTuple):
     is_reverted: bool = True
 
 
+VIEW = (
+    "CREATE OR REPLACE VIEW trade.named AS SELECT c.id, c.name, p.whose, p.id AS purchase_id FROM trade.customer c"
+    " JOIN trade.purchase p ON p.customer_id = c.id"
+)
+CUSTOMER = "ALTER TABLE trade.customer"
 CHANGES = {
     "index of another column": Change("CREATE INDEX others ON trade.customer (price)", "DROP INDEX trade.others"),
-    "column": Change("ALTER TABLE trade.customer ADD extra integer DEFAULT 7", "ALTER TABLE trade.customer DROP extra"),
-    "renamed column": Change(
-        "ALTER TABLE trade.customer RENAME remark TO note", "ALTER TABLE trade.customer RENAME note TO remark"
-    ),
+    "column": Change(f"{CUSTOMER} ADD extra integer DEFAULT 7", f"{CUSTOMER} DROP extra"),
+    "renamed column": Change(f"{CUSTOMER} RENAME remark TO note", f"{CUSTOMER} RENAME note TO remark"),
     "grant": Change(
         "GRANT SELECT ON trade.customer, trade.purchase TO clerk",
         "REVOKE SELECT ON trade.customer, trade.purchase FROM clerk; GRANT SELECT (id) ON trade.customer TO clerk",
     ),
-    "statistics": Change(
-        "ALTER TABLE trade.customer ALTER name SET STATISTICS 300",
-        "ALTER TABLE trade.customer ALTER name SET STATISTICS -1",
-    ),
+    "statistics": Change(f"{CUSTOMER} ALTER name SET STATISTICS 300", f"{CUSTOMER} ALTER name SET STATISTICS -1"),
     "check of another column": Change(
         "ALTER TABLE trade.purchase ADD CONSTRAINT owned CHECK (whose <> '')",
         "ALTER TABLE trade.purchase DROP CONSTRAINT owned",
@@ -128,56 +128,67 @@ CHANGES = {
         "policy own on table trade.customer",
     ),
     "view": Change(
-        "CREATE OR REPLACE VIEW trade.named AS SELECT c.id, c.name, p.whose, p.id AS purchase_id FROM trade.customer c"
-        " JOIN trade.purchase p ON p.customer_id = c.id",
-        "CREATE OR REPLACE VIEW trade.named AS SELECT c.id, c.name, p.whose, p.id AS purchase_id FROM trade.customer c"
-        " JOIN trade.purchase p ON p.customer_id = c.id"
-        " WHERE c.day > '2024-03-04'::date AND c.price < 0.12345678901234567::float8",
-        "view trade.named",
+        VIEW, f"{VIEW} WHERE c.day > '2024-03-04'::date AND c.price < 0.12345678901234567::float8", "view trade.named"
     ),
     "grant on a view": Change(
         "GRANT SELECT ON trade.named TO clerk", "REVOKE SELECT ON trade.named FROM clerk", "view trade.named"
     ),
     "check": Change(
-        "ALTER TABLE trade.customer ADD CONSTRAINT late CHECK (id <> -70)",
-        "ALTER TABLE trade.customer DROP CONSTRAINT late",
+        f"{CUSTOMER} ADD CONSTRAINT late CHECK (id <> -70)", f"{CUSTOMER} DROP CONSTRAINT late",
         "constraint late on table trade.customer",
     ),
     "unique index": Change(
         "CREATE UNIQUE INDEX latest ON trade.customer (name, id)", "DROP INDEX trade.latest", "index trade.latest"
     ),
     "trigger off": Change(
-        "ALTER TABLE trade.customer DISABLE TRIGGER noted",
-        "ALTER TABLE trade.customer ENABLE TRIGGER noted",
-        "trigger noted on table trade.customer",
+        f"{CUSTOMER} DISABLE TRIGGER noted", f"{CUSTOMER} ENABLE TRIGGER noted", "trigger noted on table trade.customer"
     ),
     # known: an undo by force does not revert these, although its HINT says so, but fails at them.
     "new view": Change(
         "CREATE VIEW trade.late AS SELECT whose FROM trade.named", "DROP VIEW trade.late", "view trade.late", False
     ),
     "new policy": Change(
-        "CREATE POLICY late ON trade.customer USING (id > 1)",
-        "DROP POLICY late ON trade.customer",
-        "policy late on table trade.customer",
-        False,
+        "CREATE POLICY late ON trade.customer USING (id > 1)", "DROP POLICY late ON trade.customer",
+        "policy late on table trade.customer", False,
     ),
     "dropped check": Change(
-        "ALTER TABLE trade.customer DROP CONSTRAINT bytes",
-        r"ALTER TABLE trade.customer ADD CONSTRAINT bytes CHECK (id > 0 OR picture <> '\x5c27ff'::bytea)",
-        "constraint bytes on table trade.customer",
-        False,
+        f"{CUSTOMER} DROP CONSTRAINT bytes",
+        rf"{CUSTOMER} ADD CONSTRAINT bytes CHECK (id > 0 OR picture <> '\x5c27ff'::bytea)",
+        "constraint bytes on table trade.customer", False,
     ),
     "comment": Change(
-        "COMMENT ON COLUMN trade.purchase.customer_id IS 'new'",
-        "COMMENT ON COLUMN trade.purchase.customer_id IS NULL",
+        "COMMENT ON COLUMN trade.purchase.customer_id IS 'new'", "COMMENT ON COLUMN trade.purchase.customer_id IS NULL",
         "column trade.purchase.customer_id",
+    ),
+}  # fmt: skip
+WRITES = {
+    "update": (
+        "UPDATE trade.purchase p SET customer_id = c.id, whose = c.name FROM trade.customer c"
+        " WHERE c.name = 'base 7' AND p.whose = 'base 8'",
+        "UPDATE trade.customer SET price = price WHERE name LIKE 'base 1%'",
+        "UPDATE trade.purchase p SET customer_id = c.id, whose = c.name FROM trade.customer c"
+        " WHERE c.name = 'base 8' AND p.id = (SELECT max(id) FROM trade.purchase WHERE whose = 'base 7')",
+    ),
+    "delete": (
+        "DELETE FROM trade.stay WHERE whose LIKE 'new %'",
+        "DELETE FROM trade.visit WHERE name LIKE 'new %'",
+        "DELETE FROM trade.customer WHERE name LIKE 'new %'",
     ),
 }
 
 # What a client may be told at any time: whatever snowflakes refuse, and a plan from before a column's type changed.
 ODD = ("22", "23", "2F", "42", "P0", "XX")
 STALE_PLAN, NO_PRIVILEGE = "0A000", "42501"
-PHASES = "SELECT relation::text, phase FROM id_gen_convert.job ORDER BY id"
+PHASES = "SELECT substr(relation::text, 7), phase FROM id_gen_convert.job ORDER BY id"
+PROGRESS = """
+    SELECT j.id, phase, done, array_agg(row(begun_at, ended_at, rows_done, width) ORDER BY place),
+           (SELECT sum(next_block) FROM id_gen_convert.part)
+      FROM id_gen_convert.job j JOIN id_gen_convert.fill ON job = j.id GROUP BY j.id ORDER BY 1
+"""
+LAYOUT = "SELECT layout FROM snowflake_layouts() WHERE in_use"
+# Those in which steps are left.
+UNDER_WAY = ("fill", "check", "index", "attach", "reference")
+BACK = {"back": "CALL id_gen_convert.undo({})", "finish": "SELECT id_gen_convert.finish({})"}
 # A job that does not go on here and now.
 REFUSED, NOT_LOCKED = "55000", "55P03"
 
@@ -217,10 +228,12 @@ CONVERTED = """
 """
 
 
-@dataclass
+@dataclass(eq=False)
 class Shop:
     """What is known of the tables of a database."""
 
+    node: Node
+    database: str
     certain: set[str] = field(default_factory=set)
     """Names of customers and visits that are there."""
     doubtful: set[str] = field(default_factory=set)
@@ -235,6 +248,19 @@ class Shop:
     """The layout in which rows get new IDs, as long as it is that of the server."""
     jobs: dict[str, str] = field(default_factory=dict)
     """The phases of the jobs, by their tables, as they were last seen."""
+
+    @property
+    def mirror(self) -> str:
+        return f"{self.database}_mirror"
+
+    def later(self, key: str) -> list[str]:
+        """The jobs with tables of this one that have begun since."""
+        names = list(self.jobs)
+        return [each for each in names[names.index(key) + 1 :] if KEYS[each].group == KEYS[key].group]
+
+    def outstanding(self, key: str) -> set[str]:
+        """The changes of others that a job is not to revert."""
+        return {each for each in self.applied ^ self.baseline if CHANGES[each].shown and KEYS[key].group == "shop"}
 
 
 class Converter(Snowflakes):
@@ -251,282 +277,221 @@ class Converter(Snowflakes):
 
     def database_copied(self, node: Node, database: str, copy: Node, name: str) -> None:
         super().database_copied(node, database, copy, name)
-        if (node, database) not in self._shops:
-            return
-        shop = self._shops[node, database]
-        # A dump may have been made while clients wrote.
-        self._learn(copy, name, deepcopy(shop))
-        if shop.has_mirror:
-            self._mirror(node, mirror_of(database), copy, name)
-        self.look_at_shop(copy, name)
+        if original := self._shops.get((node, database)):
+            # A dump may have been made while clients wrote.
+            sets = {each: set(getattr(original, each)) for each in ("applied", "baseline")}
+            shop = Shop(copy, name, has_mirror=original.has_mirror, layout=original.layout, **sets)
+            self._learn(shop)
+            self._look_for_jobs(shop)
+            if shop.has_mirror:
+                self._make_mirror(shop, schema_of(node, original.mirror))
+            self._look_at(shop)
 
     def database_dropped(self, node: Node, name: str) -> None:
         super().database_dropped(node, name)
         if shop := self._shops.pop((node, name), None):
-            self._drop_mirror(node, name, shop)
+            self._drop_mirror(shop)
 
     def is_needed(self, node: Node, database: str) -> bool:
         """The functions of a job call those of the extension, where it was when the job began."""
-        return self._jobs(node, database) != {}
+        shop = self._shops.get((node, database))
+        return shop is not None and self._look_for_jobs(shop) != {}
 
-    def _learn(self, node: Node, database: str, shop: Shop | None = None) -> None:
+    def _learn(self, shop: Shop) -> None:
         """Looks at the rows of a database; that they are there after a crash is what its clients rely on."""
-        node.cluster.psql("ALTER ROLE postgres SET synchronous_commit = on")
-        shop = self._shops[node, database] = shop or Shop()
-        with self.world.passing(node, database) as session:
-            shop.certain, shop.doubtful = {name for (name,) in session.run(NAMES)}, set()
+        shop.node.cluster.psql("ALTER ROLE postgres SET synchronous_commit = on")
+        self._shops[shop.node, shop.database] = shop
+        shop.certain, shop.doubtful = {name for (name,) in self._query(shop, NAMES)}, set()
 
-    def _shop(self, which: int, database: int) -> tuple[Node, str, Shop]:
+    def _shop(self, which: int, database: int) -> Shop:
         """One of the databases."""
         if not self._shops:
-            self._learn(self.world.nodes[0], DATABASE)
+            self._learn(Shop(self.world.nodes[0], DATABASE))
         able = self._able()
-        node = able[which % len(able)][0]
-        of_node = [each for each in able if each[0] is node]
-        return of_node[database % len(of_node)]
+        node = pick(able, which).node
+        return pick([each for each in able if each.node is node], database)
 
-    def _mirror(self, node: Node, origin: str, copy: Node, database: str) -> None:
+    def _able(self) -> list[Shop]:
+        """The databases that are known."""
+        return [shop for shop in self._shops.values() if shop.node in self.world.running()]
+
+    def _make_mirror(self, shop: Shop, schema: str) -> None:
         """A database with the schema alone."""
-        mirror = mirror_of(database)
-        copy.cluster.psql(f"CREATE DATABASE {mirror} TEMPLATE template0")
-        copy.cluster.psql(schema_of(node, origin), mirror)
+        shop.node.cluster.psql(f"CREATE DATABASE {shop.mirror} TEMPLATE template0")
+        shop.node.cluster.psql(schema, shop.mirror)
+        shop.has_mirror = True
 
-    def _drop_mirror(self, node: Node, database: str, shop: Shop) -> None:
+    def _drop_mirror(self, shop: Shop) -> None:
         if shop.has_mirror:
-            node.cluster.psql(f"DROP DATABASE {mirror_of(database)}")
+            shop.node.cluster.psql(f"DROP DATABASE {shop.mirror}")
             shop.has_mirror = False
 
-    def _jobs(self, node: Node, database: str) -> dict[str, str]:
+    # Jobs
+
+    def _look_for_jobs(self, shop: Shop) -> dict[str, str]:
         """The phases of the jobs, by their tables."""
-        jobs = {}
-        with self.world.passing(node, database) as session:
-            if session.value("SELECT to_regclass('id_gen_convert.job') IS NOT NULL"):
-                jobs = {relation.removeprefix("trade."): phase for relation, phase in session.run(PHASES)}
-        if shop := self._shops.get((node, database)):
-            shop.jobs = jobs
-        return jobs
+        with self._admin(shop) as session:
+            are_jobs = session.value("SELECT to_regclass('id_gen_convert.job') IS NOT NULL")
+            shop.jobs = dict(session.run(PHASES)) if are_jobs else {}
+        return shop.jobs
 
-    def _able(self) -> list[tuple[Node, str, Shop]]:
-        """The databases that are known; a copy of a server's files is only read and written."""
-        running = [node for node in self.world.running() if not node.is_standby]
-        return [(node, name, shop) for (node, name), shop in self._shops.items() if node in running]
-
-    def _job(self, which: int, settings: dict[str, str]) -> tuple[Node, str, Shop, str]:
+    def _job(self, which: int, settings: dict[str, str]) -> tuple[Shop, str]:
         """One of the jobs; where none is, one begins."""
-        for _ in range(2):
-            able = [(node, name, shop, key) for node, name, shop in self._able() for key in shop.jobs]
-            if able:
-                return able[which % len(able)]
-            node, name, shop = self._shop(which, which)
-            self._start(node, name, shop, list(KEYS)[which % len(KEYS)], settings, settings)
-            self._jobs(node, name)
-        raise Finding("conversion", "no job begins")
+        if not any(shop.jobs for shop in self._able()):
+            self._start(self._shop(which, which), pick(list(KEYS), which), settings, settings)
+        shop, key = pick([(shop, key) for shop in self._able() for key in shop.jobs], which)
+        if key not in self._look_for_jobs(shop):
+            raise Skipped
+        return shop, key
 
-    # The job
+    def _admin(self, shop: Shop, **settings: str) -> Session:
+        return self.world.passing(shop.node, shop.database, **settings)
 
-    @contextmanager
-    def _session(self, node: Node, database: str, settings: dict[str, str]) -> Iterator[Session]:
-        session = Session(self.world, node, database, "postgres", settings)
-        try:
-            yield session
-        finally:
-            session.close()
+    def _query(self, shop: Shop, sql: str) -> list[tuple[Any, ...]]:
+        return self.world.query(shop.node, sql, database=shop.database)
 
-    def _call(self, node: Node, database: str, settings: dict[str, str], statement: str) -> Refused | None:
+    def _call(self, shop: Shop, settings: dict[str, str], statement: str) -> Refused | None:
         """A statement of a job, and its refusal if the job cannot go on; out of all others, hints lead."""
-        refusals: list[Refused] = []
 
-        def call(session: Session) -> None:
+        def call(session: Session) -> Refused | None:
             try:
                 session.run(statement)
             except Refused as refused:
                 if refused.sqlstate == NOT_LOCKED or (refused.sqlstate == REFUSED and is_of_job(refused)):
-                    refusals.append(refused)
-                    return
+                    return refused
                 raise
+            return None
 
         # Nobody holds rows, snapshots or locks for long.
-        self.world.forget_sessions(node)
-        began = time.monotonic()
-        with self._session(node, database, settings) as session:
-            self.insist(session, call)
-        if time.monotonic() - began > 5:
-            self.world.say(f"(took {time.monotonic() - began:.0f} s)")
-        return refusals[0] if refusals else None
+        self.world.forget_sessions(shop.node)
+        with self._admin(shop, **settings) as session:
+            return self.insist(session, call)
 
-    @use("conversion", which=NUMBER, database=NUMBER, key=KEY, settings=SETTING, other=SETTING)
+    @use("conversion", key=KEY, settings=SETTING, other=SETTING)
     def start_job(self, which: int, database: int, key: str, settings: dict[str, str], other: dict[str, str]) -> None:
         """A plan in one session, and its first statement in another one."""
-        self._start(*self._shop(which, database), key, settings, other)
+        self._start(self._shop(which, database), key, settings, other)
 
-    def _start(
-        self, node: Node, name: str, shop: Shop, key: str, settings: dict[str, str], other: dict[str, str]
-    ) -> None:
-        jobs = self._jobs(node, name)
-        if key in jobs or (jobs and (self._outstanding(shop, "customer") or self._is_converted(node, name))):
+    def _start(self, shop: Shop, key: str, settings: dict[str, str], other: dict[str, str]) -> None:
+        before = self._look_for_jobs(shop)
+        if key in before or (before and (shop.outstanding("customer") or self._is_converted(shop))):
             return
-        if not jobs:
-            self._begin_anew(node, name, shop)
-        planned: list[str] = []
-
-        def plan(session: Session) -> None:
-            query = (
-                f"SELECT statement FROM public.id_gen_convert_plan({KEYS[key].column}{KEYS[key].options}) ORDER BY step"
-            )
-            planned[:] = [statement for (statement,) in session.run(query)]
-
-        under_way = [
-            each for each, phase in jobs.items() if KEYS[each].group == KEYS[key].group and phase != "switched"
-        ]
-        with self._session(node, name, settings) as session:
-            self.insist(session, plan)
-        refused = self._call(node, name, other, planned[0])
-        if (refused is not None and refused.sqlstate == REFUSED) != bool(under_way):
-            raise Finding("conversion", f"start of {key} beside {jobs}: {refused or 'is not refused'}")
-        if refused is None and not jobs:
+        if not before:
+            self._begin_anew(shop)
+        query = f"SELECT statement FROM public.id_gen_convert_plan({KEYS[key].column}{KEYS[key].options}) ORDER BY step"
+        with self._admin(shop, **settings) as session:
+            planned = self.insist(session, lambda session: session.values(query))
+        if not planned:
+            raise Skipped
+        is_refused = any(KEYS[each].group == KEYS[key].group and phase != "switched" for each, phase in before.items())
+        refused = self._call(shop, other, planned[0])
+        if (refused is not None and refused.sqlstate == REFUSED) != is_refused:
+            raise Finding("conversion", f"start of {key} beside {before}: {refused or 'is not refused'}")
+        if refused is None and not before:
             shop.baseline = set(shop.applied)
         if refused is None and key == "visit":
-            shop.layout = self._layout(node, name)
-        self.look_at_shop(node, name)
+            shop.layout = self._layout(shop)
+        self._look_for_jobs(shop)
+        self._look_at(shop)
 
-    def _layout(self, node: Node, name: str) -> str:
-        with self.world.passing(node, name) as session:
-            return session.value("SELECT layout FROM snowflake_layouts() WHERE in_use")
+    def _layout(self, shop: Shop) -> str:
+        return self._query(shop, LAYOUT)[0][0]
 
-    def _look_at_layout(self, node: Node, name: str, shop: Shop) -> None:
+    def _look_at_layout(self, shop: Shop) -> None:
         """Forgets a layout that is no longer the server's."""
         # known: a job goes on with the numbers of the old layout then, so that rows get those of another worker.
-        if shop.layout is not None and shop.layout != self._layout(node, name):
+        if shop.layout is not None and shop.layout != self._layout(shop):
             shop.layout = None
 
-    def _look_at_new_ids(self, node: Node, name: str, shop: Shop) -> None:
-        """Old rows have snowflakes of their time, and of the highest worker."""
-        if shop.layout is None:
-            return
-        with self.world.passing(node, name) as session:
-            if wrong := session.run(WRONG_IDS):
-                raise Finding("conversion", f"snowflakes of another time or worker: {wrong}")
-
-    def _is_converted(self, node: Node, name: str) -> bool:
+    def _is_converted(self, shop: Shop) -> bool:
         """Whether a column is what it was not in the beginning, without a job."""
-        jobs = self._jobs(node, name)
-        with self.world.passing(node, name) as session:
-            return any(table not in jobs for (table,) in session.run(CONVERTED))
+        return any(table not in shop.jobs for (table,) in self._query(shop, CONVERTED))
 
-    def _begin_anew(self, node: Node, name: str, shop: Shop) -> None:
+    def _begin_anew(self, shop: Shop) -> None:
         """Where no job is, one can begin: with new tables if a column was converted, and a copy of the schema."""
-        with self.world.passing(node, name) as session:
+        with self._admin(shop) as session:
             if session.run(CONVERTED):
                 session.run("SET client_min_messages = warning")
                 session.run("DROP SCHEMA trade CASCADE")
                 session.run(TRADE)
-                shop.certain = {name for (name,) in session.run(NAMES)}
-                shop.doubtful, shop.applied = set(), set()
-        self._drop_mirror(node, name, shop)
-        self._mirror(node, name, node, name)
-        shop.has_mirror = True
+                shop.certain, shop.doubtful, shop.applied = set(session.values(NAMES)), set(), set()
+        self._drop_mirror(shop)
+        self._make_mirror(shop, schema_of(shop.node, shop.database))
         shop.baseline = set(shop.applied)
 
-    @use("conversion", which=NUMBER, settings=SETTING, steps=st.integers(1, 6),
-         max_rows=st.sampled_from([20_000, 30]))  # fmt: skip
+    @use("conversion", settings=SETTING, steps=st.integers(1, 6), max_rows=(20_000, 30))
     def step_job(self, which: int, settings: dict[str, str], steps: int, max_rows: int) -> None:
         """Some steps of a job, by a client that makes the indexes."""
-        node, name, shop, key = self._job(which, settings)
-        self._look_at_layout(node, name, shop)
+        shop, key = self._job(which, settings)
+        self._look_at_layout(shop)
         for _ in range(steps):
-            phase = self._jobs(node, name).get(key)
-            if phase in (None, "ready", "switched", "returned"):
+            if self._look_for_jobs(shop).get(key) not in UNDER_WAY:
                 break
-            before = self._progress(node, name)
-            self._call(node, name, settings, f"SELECT id_gen_convert.step({KEYS[key].column}, max_rows => {max_rows})")
-            if self._progress(node, name) == before:
-                for statement in self._todo(node, name, settings, key):
+            before = self._progress(shop)
+            self._call(shop, settings, f"SELECT id_gen_convert.step({KEYS[key].column}, max_rows => {max_rows})")
+            if self._progress(shop) == before:
+                for statement in self._todo(shop, settings, key):
                     if not statement.startswith(("CREATE", "DROP")):
                         break
-                    self._call(node, name, settings, statement)
-        self.look_at_shop(node, name)
+                    self._call(shop, settings, statement)
+        self._look_at(shop)
 
-    def _progress(self, node: Node, database: str) -> list[tuple[object, ...]]:
-        with self.world.passing(node, database) as session:
-            return session.run(
-                "SELECT j.id, phase, done, array_agg(row(begun_at, ended_at, rows_done, width) ORDER BY place),"
-                " (SELECT sum(next_block) FROM id_gen_convert.part)"
-                " FROM id_gen_convert.job j JOIN id_gen_convert.fill ON job = j.id GROUP BY j.id ORDER BY 1"
-            )
+    def _progress(self, shop: Shop) -> list[tuple[object, ...]]:
+        return self._query(shop, PROGRESS)
 
-    def _todo(self, node: Node, database: str, settings: dict[str, str], key: str) -> list[str]:
-        left: list[str] = []
+    def _todo(self, shop: Shop, settings: dict[str, str], key: str) -> list[str]:
+        with self._admin(shop, **settings) as session:
+            return self.insist(session, lambda session: session.values(todo(key))) or []
 
-        def call(session: Session) -> None:
-            left[:] = [
-                text for (text,) in session.run(f"SELECT statement FROM id_gen_convert.todo({KEYS[key].column})")
-            ]
-
-        with self._session(node, database, settings) as session:
-            self.insist(session, call)
-        return left
-
-    @use("conversion", which=NUMBER, settings=st.lists(SETTING, min_size=1, max_size=3))
+    @use("conversion", settings=st.lists(SETTING, min_size=1, max_size=3))
     def carry_on(self, which: int, settings: list[dict[str, str]]) -> None:
         """Everything that is left up to the switch, each statement in another session."""
-        node, name, shop, key = self._job(which, settings[0])
-        self._look_at_layout(node, name, shop)
-        if self._jobs(node, name).get(key) in (None, "switched", "returned"):
+        shop, key = self._job(which, settings[0])
+        self._look_at_layout(shop)
+        if shop.jobs[key] in ("switched", "returned"):
             return
-        before = self._values(node, name, key)
-        for turn, statement in enumerate(self._todo(node, name, settings[0], key)):
-            refused = self._call(node, name, settings[turn % len(settings)], statement)
+        before, refused = self._values(shop, key), None
+        for turn, statement in enumerate(self._todo(shop, settings[0], key)):
+            refused = self._call(shop, settings[turn % len(settings)], statement)
             if refused is not None:
                 self._explain(key, shop, refused)
                 break
-        phase = self._jobs(node, name)[key]
+        phase = self._look_for_jobs(shop)[key]
         if phase == "switched":
-            if self._outstanding(shop, key):
-                raise Finding("conversion", f"the switch of {key} reverts {self._outstanding(shop, key)}")
+            if shop.outstanding(key):
+                raise Finding("conversion", f"the switch of {key} reverts {shop.outstanding(key)}")
             shop.baseline = set(shop.applied)
-            self._compare_values(before, self._values(node, name, key, "id_old"), f"switch of {key}")
-            if key == "visit":
-                self._look_at_new_ids(node, name, shop)
-        elif not self._outstanding(shop, key) and refused is None:
+            self._compare_values(before, self._values(shop, key, "id_old"), f"switch of {key}")
+            if key == "visit" and shop.layout is not None and (wrong := self._query(shop, WRONG_IDS)):
+                raise Finding("conversion", f"snowflakes of another time or worker: {wrong}")
+        elif not shop.outstanding(key) and refused is None:
             raise Finding("conversion", f"the job of {key} is left in phase {phase}")
-        self.look_at_shop(node, name)
+        self._look_at(shop)
 
     def _explain(self, key: str, shop: Shop, refused: Refused) -> None:
         """A refusal names all changes of others, and there is none without."""
         if refused.sqlstate == NOT_LOCKED:
             return
-        outstanding = self._outstanding(shop, key)
-        unnamed = [CHANGES[each].shown for each in outstanding if CHANGES[each].shown not in refused.detail]
-        is_verified = "not verified" in refused.message
-        if not outstanding or (unnamed and not is_verified):
+        outstanding = shop.outstanding(key)
+        is_named = all(CHANGES[each].shown in refused.detail for each in outstanding)
+        if not outstanding or not (is_named or "not verified" in refused.message):
             raise Finding("conversion", f"after changes {sorted(outstanding)}: {refused}")
 
-    def _outstanding(self, shop: Shop, key: str) -> set[str]:
-        """The changes of others that a job is not to revert."""
-        return {each for each in shop.applied ^ shop.baseline if CHANGES[each].shown and KEYS[key].group == "shop"}
-
-    @use("conversion", which=NUMBER, settings=SETTING, steps=st.sampled_from([100, 1, 3]),
-         force=st.booleans())  # fmt: skip
+    @use("conversion", settings=SETTING, steps=(100, 1, 3))
     def undo_job(self, which: int, settings: dict[str, str], steps: int, force: bool) -> None:
         """The way back, or a part of it."""
-        node, name, shop, key = self._job(which, settings)
-        jobs = self._jobs(node, name)
-        if key not in jobs:
-            return
-        later = [each for each in list(jobs)[list(jobs).index(key) + 1 :] if KEYS[each].group == KEYS[key].group]
-        was_switched = jobs[key] == "switched"
-        outstanding = self._outstanding(shop, key) if was_switched else set()
+        shop, key = self._job(which, settings)
+        later, was_switched = shop.later(key), shop.jobs[key] == "switched"
+        outstanding = shop.outstanding(key) if was_switched else set()
         force = force and bool(outstanding) and all(CHANGES[each].is_reverted for each in outstanding)
-        before = self._values(node, name, key, "id_old") if was_switched and not later else None
+        before = self._values(shop, key, "id_old") if was_switched and not later else None
         forced = ", force => true" if force else ""
         if steps == 100:
-            refused = self._call(node, name, settings, f"CALL id_gen_convert.undo({KEYS[key].column}{forced})")
+            refused = self._call(shop, settings, f"CALL id_gen_convert.undo({KEYS[key].column}{forced})")
         else:
             for _ in range(steps):
-                refused = self._call(
-                    node, name, settings, f"SELECT id_gen_convert.undo_step({KEYS[key].column}{forced})"
-                )
-                if refused is not None or key not in self._jobs(node, name):
+                refused = self._call(shop, settings, f"SELECT id_gen_convert.undo_step({KEYS[key].column}{forced})")
+                if refused is not None or key not in self._look_for_jobs(shop):
                     break
         if later:
             if refused is None or KEYS[later[-1]].table not in refused.hint:
@@ -539,91 +504,76 @@ class Converter(Snowflakes):
             raise Finding("conversion", f"undo of {key}: {refused}")
         if refused is None and was_switched:
             shop.applied = (shop.applied - outstanding) | (shop.baseline & outstanding)
-        jobs = self._jobs(node, name)
-        if before is not None and jobs.get(key) != "switched":
-            self._compare_values(before, self._values(node, name, key), f"undo of {key}")
-        if not jobs:
-            self._look_at_schema(node, name, shop)
-        self.look_at_shop(node, name)
+        if self._look_for_jobs(shop).get(key) != "switched" and before is not None:
+            self._compare_values(before, self._values(shop, key), f"undo of {key}")
+        self._look_at_schema(shop)
+        self._look_at(shop)
 
-    def _look_at_schema(self, node: Node, database: str, shop: Shop) -> None:
+    def _look_at_schema(self, shop: Shop) -> None:
         """When all jobs have gone back, the schema is as it was, and as others have changed it."""
-        if not shop.has_mirror:
-            return
-        now, expected = schema_of(node, database), schema_of(node, mirror_of(database))
-        if now != expected:
-            raise Finding("conversion", f"the schema is another after the undo:\n{first_difference(expected, now)}")
+        if not shop.jobs and shop.has_mirror:
+            compare_schemas(schema_of(shop.node, shop.mirror), schema_of(shop.node, shop.database))
 
-    @use("conversion", which=NUMBER, settings=SETTING, keep_old=st.booleans())
+    @use("conversion", settings=SETTING)
     def finish_job(self, which: int, settings: dict[str, str], keep_old: bool) -> None:
-        node, name, shop, key = self._job(which, settings)
-        jobs = self._jobs(node, name)
-        if key not in jobs:
-            return
-        later = [each for each in list(jobs)[list(jobs).index(key) + 1 :] if KEYS[each].group == KEYS[key].group]
-        refused = self._call(node, name, settings, f"SELECT id_gen_convert.finish({KEYS[key].column}, {keep_old})")
-        if (refused is not None and refused.sqlstate == REFUSED) != (jobs[key] != "switched" or bool(later)):
-            raise Finding("conversion", f"finish of {key} with jobs {jobs}: {refused or 'is not refused'}")
+        shop, key = self._job(which, settings)
+        is_refused = shop.jobs[key] != "switched" or bool(shop.later(key))
+        refused = self._call(shop, settings, f"SELECT id_gen_convert.finish({KEYS[key].column}, {keep_old})")
+        if (refused is not None and refused.sqlstate == REFUSED) != is_refused:
+            raise Finding("conversion", f"finish of {key} with jobs {shop.jobs}: {refused or 'is not refused'}")
         if refused is None:
             # What it was like before is gone for good.
-            self._drop_mirror(node, name, shop)
-        self.look_at_shop(node, name)
+            self._drop_mirror(shop)
+        self._look_at(shop)
 
-    @action("interrupted job", which=NUMBER, settings=SETTING,
-            how=st.sampled_from(["cancel", "terminate", "immediate", "kill9", "fast", "kill backend"]),
-            back=st.booleans(), delay_ms=DELAY_MS, writers=st.integers(0, 2))  # fmt: skip
+    @action("interrupted job", settings=SETTING, way=("on", "back", "finish"), writers=st.integers(0, 2),
+            how=("cancel", "terminate", "immediate", "kill9", "fast", "kill backend", "pause"))  # fmt: skip
     def interrupt_job(
-        self, which: int, settings: dict[str, str], how: str, back: bool, delay_ms: int, writers: int
+        self, which: int, settings: dict[str, str], how: str, way: str, delay_ms: int, writers: int
     ) -> None:
-        """Whoever carries a job on is ended, or its server is, beside clients that read and write."""
-        node, name, shop, key = self._job(which, settings)
-        self._look_at_layout(node, name, shop)
-        jobs = self._jobs(node, name)
-        # By the rules of start_job and undo_job, which know what is refused.
-        if key not in jobs or list(jobs)[-1] != key or self._outstanding(shop, key) or jobs[key] == "returned":
+        """Whoever carries a job on is ended or told to pause, or the server is ended, beside clients that read and
+        write."""
+        shop, key = self._job(which, settings)
+        node, column, phase = shop.node, KEYS[key].column, shop.jobs[key]
+        self._look_at_layout(shop)
+        # By the rules of start_job, undo_job and finish_job, which know what is refused.
+        if list(shop.jobs)[-1] != key or shop.outstanding(key) or phase == "returned":
+            return
+        if (way == "finish" and phase != "switched") or (how == "pause" and way != "on"):
             return
         self.world.forget_sessions(node)
-        column = KEYS[key].column
-        before = self._values(node, name, key, "id_old" if jobs[key] == "switched" else "id")
+        # What was there from the beginning, and when a job is finished, what is there since the switch.
+        is_old = way != "finish"
+        before = self._values(shop, key, "id_old" if is_old and phase == "switched" else "id")
 
         def carry(session: Session) -> None:
-            if back:
-                session.run(f"CALL id_gen_convert.undo({column})")
-                return
-            for (statement,) in session.run(f"SELECT statement FROM id_gen_convert.todo({column})"):
+            statements = session.values(todo(key)) if way == "on" else [BACK[way].format(column)]
+            for statement in statements:
                 session.run(statement)
 
         # Its session is that of a crowd, which has no settings of its own.
-        with self.crowd(node, ["conversion readers", *["conversion"] * writers], 0, name):
-            ended = self._carried(node, name, settings, carry, how, delay_ms)
+        with self.crowd(node, ["conversion readers", *["conversion"] * writers], 0, shop.database):
+            self._interrupt(shop, key, settings, carry, how, delay_ms)
         if not node.running:
             self.world.start(node)
-        elif ended == "kill backend":
+        elif how == "kill backend":
             self.world.forget_sessions(node)
             node.cluster.poll_until("SELECT true")
-        phase = self._jobs(node, name).get(key)
-        is_switched = phase == "switched"
+        is_switched = self._look_for_jobs(shop).get(key) == "switched"
         if is_switched:
             shop.baseline = set(shop.applied)
-        self._compare_values(before, self._values(node, name, key, "id_old" if is_switched else "id"), how)
-        if phase is None and not self._jobs(node, name):
-            self._look_at_schema(node, name, shop)
-        self.look_at_shop(node, name)
+        elif way == "finish":
+            self._drop_mirror(shop)
+        self._compare_values(before, self._values(shop, key, "id_old" if is_old and is_switched else "id"), how)
+        self._look_at_schema(shop)
+        self._look_at(shop)
 
-    def _carried(
-        self,
-        node: Node,
-        database: str,
-        settings: dict[str, str],
-        carry: Callable[[Session], None],
-        how: str,
-        delay_ms: int,
-    ) -> str:
+    def _interrupt(
+        self, shop: Shop, key: str, settings: dict[str, str], carry: Callable[[Session], None], how: str, delay_ms: int
+    ) -> None:
         """Runs a job in a thread of its own, and ends it after some milliseconds."""
-        import threading
-
         problems: list[BaseException] = []
-        session = Session(self.world, node, database, "postgres", settings)
+        node, session = shop.node, self._admin(shop, **settings)
         pid = session.pid
 
         def run() -> None:
@@ -639,8 +589,10 @@ class Converter(Snowflakes):
         thread.start()
         time.sleep(delay_ms / 1000)
         if how in ("cancel", "terminate"):
-            with self.world.passing(node, database) as admin:
-                admin.run(f"SELECT pg_{how}_backend({pid})")
+            self._query(shop, f"SELECT pg_{how}_backend({pid})")
+        elif how == "pause":
+            with suppress(Refused):
+                self._pause(shop, key)
         elif how == "kill backend":
             since = node.cluster.log_position
             self.world.say(f"{node}: kill -9 of the job")
@@ -655,94 +607,102 @@ class Converter(Snowflakes):
             raise Finding("hang", f"a job goes on after {how}")
         if problems:
             raise problems[0]
-        return how
+
+    def _pause(self, shop: Shop, key: str, crash: str = "") -> None:
+        """A job waits until it is resumed, whoever tries to carry it on."""
+        column = KEYS[key].column
+        self._query(shop, f"SELECT id_gen_convert.pause({column})")
+        try:
+            phase, before = self._look_for_jobs(shop).get(key), self._progress(shop)
+            if crash:
+                self.world.restart(shop.node, crash)
+            [(waits,)] = self._query(shop, f"SELECT id_gen_convert.step({column})")
+            if phase in UNDER_WAY and not (waits and self._progress(shop) == before):
+                raise Finding("conversion", f"the job of {key} goes on although it is paused, from {before}")
+        finally:
+            self._query(shop, f"SELECT id_gen_convert.resume({column})")
+
+    @action("paused job", crash=("", "fast", "kill9"))
+    def pause_job(self, which: int, crash: str) -> None:
+        shop, key = self._job(which, {})
+        if shop.jobs[key] in UNDER_WAY:
+            self.world.forget_sessions(shop.node)
+            self._pause(shop, key, crash)
+            self._look_at(shop)
 
     # What others do
 
-    @action("schema change", which=NUMBER, database=NUMBER, change=st.sampled_from(list(CHANGES)))
+    @action("schema change", change=CHANGES)
     def change_schema(self, which: int, database: int, change: str) -> None:
         """Others change something, or take that back."""
-        node, name, shop = self._shop(which, database)
-        jobs = {each: phase for each, phase in self._jobs(node, name).items() if KEYS[each].group == "shop"}
+        shop = self._shop(which, database)
+        jobs = {each: phase for each, phase in self._look_for_jobs(shop).items() if KEYS[each].group == "shop"}
         if len(jobs) > 1 or "returned" in jobs.values() or (CHANGES[change].shown and set(jobs) - {"customer"}):
             return
         forward, back, shown, _ = CHANGES[change]
         statements = (back if change in shop.applied else forward).split("; ")
-        self.world.forget_sessions(node)
+        self.world.forget_sessions(shop.node)
         # What an undo after the switch would revert is not in the schema that it leads back to.
         is_for_mirror = shop.has_mirror and not (shown and "switched" in jobs.values())
-        for each in [name, *([mirror_of(name)] if is_for_mirror else [])]:
-            with self.world.passing(node, each) as admin:
+        for each in [shop.database, *([shop.mirror] if is_for_mirror else [])]:
+            with self.world.passing(shop.node, each) as admin:
                 for statement in statements:
                     admin.run(statement)
         shop.applied ^= {change}
         if not jobs:
             shop.baseline = set(shop.applied)
 
-    @action("renamed table", which=NUMBER, settings=SETTING, back=st.booleans())
+    @action("renamed table", settings=SETTING)
     def rename_table(self, which: int, settings: dict[str, str], back: bool) -> None:
         """A table has another name for a while: no step leaves it out."""
-        node, name, _, _ = self._job(which, settings)
-        if "customer" not in self._jobs(node, name):
+        shop, _ = self._job(which, settings)
+        if "customer" not in shop.jobs:
             return
-        with self.world.passing(node, name) as admin:
+        with self._admin(shop) as admin:
             admin.run("ALTER TABLE trade.purchase RENAME TO orders")
-            column = KEYS["customer"].column
-            statement = f"id_gen_convert.undo_step({column})" if back else f"id_gen_convert.step({column})"
-            refused = self._call(node, name, settings, f"SELECT {statement}")
+            step = "undo_step" if back else "step"
+            refused = self._call(shop, settings, f"SELECT id_gen_convert.{step}({KEYS['customer'].column})")
             if refused is None or "renamed" not in refused.message:
                 raise Finding("conversion", f"a table was renamed: {refused or 'is not refused'}")
             admin.run("ALTER TABLE trade.orders RENAME TO purchase")
 
-    @action("idle trigger", which=NUMBER, settings=SETTING, trigger=NUMBER)
+    @action("idle trigger", settings=SETTING)
     def idle_trigger(self, which: int, settings: dict[str, str], trigger: int) -> None:
         """A trigger of the job is disabled: neither a switch nor an undo trusts the rows. Its hint leads on."""
-        node, name, shop, key = self._job(which, settings)
-        jobs = self._jobs(node, name)
-        if jobs.get(key) != "switched" or list(jobs)[-1] != key or self._outstanding(shop, key):
+        shop, key = self._job(which, settings)
+        if shop.jobs[key] != "switched" or list(shop.jobs)[-1] != key or shop.outstanding(key):
             return
-        with self.world.passing(node, name) as admin:
+        with self._admin(shop) as admin:
             found = admin.run(
                 "SELECT w.relation::text, w.trigger_name FROM id_gen_convert.trigger_of w"
                 " JOIN id_gen_convert.job j ON j.id = job"
                 f" WHERE j.relation = 'trade.{key}'::regclass AND is_backward ORDER BY 1, 2"
             )
-            table, of_job = found[trigger % len(found)]
+            table, of_job = pick(found, trigger)
             admin.run(f'ALTER TABLE {table} DISABLE TRIGGER "{of_job}"')
-        refused = self._call(node, name, settings, f"SELECT id_gen_convert.undo_step({KEYS[key].column})")
+        refused = self._call(shop, settings, f"SELECT id_gen_convert.undo_step({KEYS[key].column})")
         if refused is None or of_job not in refused.detail:
             raise Finding("conversion", f"trigger {of_job} is disabled: {refused or 'is not refused'}")
-        self.administrator.type(node, name, refused.hint.partition(";")[0] + ";")
+        self.administrator.type(shop.node, shop.database, refused.hint.partition(";")[0] + ";")
 
-    @use("conversion", which=NUMBER, database=NUMBER, what=st.sampled_from(["insert", "update", "delete"]))
+    @use("conversion", what=("insert", *WRITES))
     def write(self, which: int, database: int, what: str) -> None:
         """A client writes, whichever phase the job is in."""
-        node, name, shop = self._shop(which, database)
-        with self._session(node, name, {}) as session:
+        shop = self._shop(which, database)
+        with self._admin(shop) as session:
             if what == "insert":
                 self.insist(session, self.add_customer)
-            elif what == "update":
-                session.run(
-                    "UPDATE trade.purchase p SET customer_id = c.id, whose = c.name FROM trade.customer c"
-                    " WHERE c.name = 'base 7' AND p.whose = 'base 8'"
-                )
-                session.run("UPDATE trade.customer SET price = price WHERE name LIKE 'base 1%'")
-                session.run(
-                    "UPDATE trade.purchase p SET customer_id = c.id, whose = c.name FROM trade.customer c"
-                    " WHERE c.name = 'base 8' AND p.id = (SELECT max(id) FROM trade.purchase WHERE whose = 'base 7')"
-                )
-            else:
-                session.run("DELETE FROM trade.stay WHERE whose LIKE 'new %'")
-                session.run("DELETE FROM trade.visit WHERE name LIKE 'new %'")
-                session.run("DELETE FROM trade.customer WHERE name LIKE 'new %'")
-                shop.certain = {each for each in shop.certain if not each.startswith("new ")}
-                shop.doubtful.clear()
-        self.look_at_shop(node, name)
+            for statement in WRITES.get(what, ()):
+                session.run(statement)
+        if what == "delete":
+            shop.certain = {each for each in shop.certain if not each.startswith("new ")}
+            shop.doubtful.clear()
+        self._look_at(shop)
 
     @client("conversion")
     def add_customer(self, session: Session) -> None:
         """Rows that refer to each other. It is known of each whether it is there."""
-        shop = self._shops.get((session.node, session.database), Shop())
+        shop = self._shops.get((session.node, session.database)) or Shop(session.node, session.database)
         name = f"new {next(self._names)}"
         shop.doubtful.add(name)
         try:
@@ -782,73 +742,57 @@ class Converter(Snowflakes):
 
     # Where only the default changes
 
-    @use("new default", which=NUMBER, database=NUMBER, table=st.sampled_from(DEFAULT_ONLY), settings=SETTING,
-         other=SETTING, crash=st.sampled_from(["", "kill9"]))  # fmt: skip
+    @use("new default", table=DEFAULT_ONLY, settings=SETTING, other=SETTING, crash=("", "kill9"))
     def convert_default(
         self, which: int, database: int, table: str, settings: dict[str, str], other: dict[str, str], crash: str
     ) -> None:
         """There and back, in sessions of other settings."""
-        node, name, _ = self._shop(which, database)
-        before = schema_of(node, name)
-        plan: list[tuple[str, str | None]] = []
-
-        def ask(session: Session) -> None:
-            planned = f"public.id_gen_convert_plan('trade.{table}'::regclass, 'id'::text)"
-            plan[:] = session.run(f"SELECT statement, undo FROM {planned} ORDER BY step")
-
-        def insert(session: Session) -> None:
-            session.run(f"INSERT INTO trade.{table} (n) VALUES (1)")
-
-        with self._session(node, name, settings) as session:
-            self.insist(session, ask)
-        with self._session(node, name, other) as session:
+        shop = self._shop(which, database)
+        before = schema_of(shop.node, shop.database)
+        query = (
+            f"SELECT statement, undo FROM public.id_gen_convert_plan('trade.{table}'::regclass, 'id'::text)"
+            " ORDER BY step"
+        )
+        insert = f"INSERT INTO trade.{table} (n) VALUES "
+        with self._admin(shop, **settings) as session:
+            plan = self.insist(session, lambda session: session.run(query)) or []
+        with self._admin(shop, **other) as session:
             for statement, _ in plan:
                 session.run(statement)
-        with self._session(node, name, {}) as session:
-            self.insist(session, insert)
+        with self._admin(shop) as session:
+            self.insist(session, lambda session: session.run(f"{insert} (1)"))
         if crash:
-            self.world.stop(node, crash)
-            self.world.start(node)
-        with self._session(node, name, settings) as session:
+            self.world.restart(shop.node, crash)
+        with self._admin(shop, **settings) as session:
             for _, undo in reversed(plan):
                 if undo:
                     session.run(undo)
-        with self._session(node, name, other) as session:
-            session.run(f"INSERT INTO trade.{table} (n) VALUES (2)")
+        with self._admin(shop, **other) as session:
+            session.run(f"{insert} (2)")
             if table != "box" and session.value(f"SELECT max(id) > 10000 FROM trade.{table} WHERE n = 2"):
                 raise Finding("conversion", f"the sequence of {table} does not go on where it stood")
             # known: the undo of an identity takes snowflakes that an earlier conversion left for its own numbers.
             session.run(f"DELETE FROM trade.{table} WHERE n = 1")
-        after = schema_of(node, name)
-        if after != before:
-            raise Finding("conversion", f"the schema is another after the undo:\n{first_difference(before, after)}")
+        compare_schemas(before, schema_of(shop.node, shop.database))
 
     # Oracles
 
-    def _values(self, node: Node, database: str, key: str, column: str = "id") -> dict[str, str]:
-        """The old values of rows that can be told apart by their names."""
+    def _values(self, shop: Shop, key: str, column: str = "id") -> dict[str, str]:
+        """The values of rows that can be told apart by their names."""
         name = {"purchase": "whose || ' ' || row_number() OVER (PARTITION BY whose ORDER BY {0})"}.get(key, "name")
-        with self.world.passing(node, database) as session:
-            return dict(
-                session.run(f"SELECT {name.format(column)}, {column}::text FROM trade.{key} WHERE {column} IS NOT NULL")
-            )
+        values = f"SELECT {name.format(column)}, {column}::text FROM trade.{key} WHERE {column} IS NOT NULL"
+        return dict(self._query(shop, values))
 
     def _compare_values(self, before: dict[str, str], after: dict[str, str], what: str) -> None:
-        lost = {name: value for name, value in before.items() if after.get(name) != value}
-        if lost:
+        if lost := {name: value for name, value in before.items() if after.get(name) != value}:
             name = min(lost)
-            raise Finding(
-                "conversion",
-                f"{what}: {len(lost)} rows have another value: {name} had {lost[name]}, has {after.get(name)}",
-            )
+            which = f"{name} had {lost[name]}, has {after.get(name)}"
+            raise Finding("conversion", f"{what}: {len(lost)} rows have another value: {which}")
 
-    def look_at_shop(self, node: Node, database: str) -> None:
+    def _look_at(self, shop: Shop) -> None:
         """No row is missing, none refers to another one, and there is none that nobody has written."""
-        shop = self._shops.get((node, database))
-        if shop is None:
-            return
-        with self.world.passing(node, database) as session:
-            there = {name for (name,) in session.run(NAMES)}
+        with self._admin(shop) as session:
+            there = set(session.values(NAMES))
             [row] = session.run(WHOLE)
             [wrong] = session.run(WRONG)
         if missing := shop.certain - there:
@@ -864,18 +808,21 @@ class Converter(Snowflakes):
 
     def at_the_end(self) -> None:
         super().at_the_end()
-        for node, database in self._shops:
-            if node in self.world.nodes and node.running:
-                self.look_at_shop(node, database)
+        for shop in self._able():
+            self._look_at(shop)
 
 
-def mirror_of(database: str) -> str:
-    return f"{database}_mirror"
+def todo(key: str) -> str:
+    return f"SELECT statement FROM id_gen_convert.todo({KEYS[key].column})"
 
 
 def schema_of(node: Node, database: str) -> str:
-    written = node.cluster.run("pg_dump", "--schema-only", "--schema=trade", dbname=database)
-    return comparable(written)
+    return comparable(node.cluster.run("pg_dump", "--schema-only", "--schema=trade", dbname=database))
+
+
+def compare_schemas(before: str, after: str) -> None:
+    if after != before:
+        raise Finding("conversion", f"the schema is another after the undo:\n{first_difference(before, after)}")
 
 
 def is_of_job(refused: Refused) -> bool:

@@ -1,11 +1,11 @@
 """Copies of servers: base backups, standbys, copied directories, started at every wrong moment."""
 
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition
 
-from attack.action import BESIDE, DELAY_MS, NUMBER, action
+from attack.action import action
 from attack.surroundings import Surroundings
 from attack.world import Node
+from harness.cluster import PRELOADED
 
 # How many servers there are at most.
 MOST = 4
@@ -20,16 +20,23 @@ class Copies(Surroundings):
     def _room(self) -> bool:
         return len(self.world.nodes) < MOST
 
+    def _original(self, which: int) -> Node:
+        """A server to be copied."""
+        node = self.world.node(which)
+        if not PRELOADED:
+            # known: it writes nothing before its first ID that would tell it from its copy.
+            self.insist(self.world.idle_session(node), self.insert_item)
+        return node
+
     def _gone(self, node: Node, mode: str) -> None:
         """The machine of a server is gone for good."""
         self.world.stop(node, mode)
         self.world.retire(node)
 
-    @precondition(_room)
-    @action("base backup", which=NUMBER, mode=MODE, original_stays=st.booleans(), beside=BESIDE, delay_ms=DELAY_MS)
+    @action("base backup", when=_room, mode=MODE)
     def start_base_backup(self, which: int, mode: str, original_stays: bool, beside: list[str], delay_ms: int) -> None:
         """A base backup that is started as a server, while the original goes on or in its place."""
-        node = self.world.node(which)
+        node = self._original(which)
         with self.crowd(node, beside, delay_ms):
             copy = self.world.copy_of(node)
         self.data_was_lost(copy)
@@ -38,26 +45,16 @@ class Copies(Surroundings):
         self.world.start(copy)
         self.look_at_first_ids(copy)
 
-    @precondition(_room)
-    @action("promotion", which=NUMBER, mode=MODE, beside=BESIDE, delay_ms=DELAY_MS, without_signal=st.booleans(),
-            caught_up=st.sampled_from([True, False]))  # fmt: skip
+    @action("promotion", when=_room, mode=MODE, link=("caught up", "lags", "cut off"), apart_s=(0, 3, 900))
     def fail_over(
-        self, which: int, mode: str, beside: list[str], delay_ms: int, without_signal: bool, caught_up: bool
+        self, which: int, mode: str, beside: list[str], delay_ms: int, link: str, apart_s: int, without_signal: bool
     ) -> None:
-        """A standby takes over from its primary: it is promoted, or somebody removes its signal file."""
+        """A standby takes over from its primary, which is gone: it is promoted, or somebody removes its signal file."""
         node = self.world.node(which)
-        standby = self.world.copy_of(node, standby=True)
-        self.world.start(standby)
-        with self.crowd(node, beside, delay_ms):
-            pass
-        # What an asynchronous standby has not replayed, it allows for by its own clock and `id_gen.max_lead`. Both are
-        # its primary's here; but IDs may lead a clock that was set back by more.
-        if caught_up or self.world.wall.behind_s:
-            node.cluster.wait_for_catchup(standby.cluster)
-        else:
-            self.data_was_lost(standby)
+        standby = self._standby_of(node, beside, delay_ms, link, apart_s)
         self._gone(node, mode)
-        if without_signal:
+        # Without a promotion, it starts above what it has replayed.
+        if without_signal and link != "cut off":
             self.world.stop(standby, "fast")
             (standby.cluster.data / "standby.signal").unlink()
             self.world.start(standby)
@@ -66,11 +63,43 @@ class Copies(Surroundings):
         standby.is_standby = False
         self.look_at_first_ids(standby)
 
-    @precondition(_room)
-    @action("copied directory", which=NUMBER, paused=st.booleans(), original=ORIGINAL, beside=BESIDE, delay_ms=DELAY_MS)
+    @action("two primaries", when=_room, link=("caught up", "lags", "cut off"), apart_s=(0, 3, 900))
+    def split(self, which: int, beside: list[str], delay_ms: int, link: str, apart_s: int) -> None:
+        """Nobody knows whether the primary is down. So its standby has a worker ID of its own before it is promoted:
+        docs/operations.md."""
+        node = self.world.node(which)
+        standby = self._standby_of(node, beside, delay_ms, link, apart_s)
+        self.give_number(standby)
+        with self.crowd(node, beside):
+            standby.cluster.promote()
+            standby.is_standby = False
+            self.look_at_first_ids(standby)
+        self.look_at_first_ids(node)
+
+    def _standby_of(self, node: Node, beside: list[str], delay_ms: int, link: str, apart_s: int) -> Node:
+        """One that follows a primary up to now, or as long as nobody has cut it off, while clients write."""
+        if link == "cut off":
+            # What an asynchronous standby has not replayed, it allows for by its own clock and `id_gen.max_lead`. Both
+            # are its primary's here; but IDs may lead a clock that was set back by more.
+            self.world.wall.catch_up()
+        standby = self.world.copy_of(node, standby=True)
+        self.world.start(standby)
+        if link == "cut off":
+            self.world.cut_off(standby)
+            self.insist(self.world.idle_session(node), self.array)
+        with self.crowd(node, beside, delay_ms):
+            if link == "cut off":
+                self.world.wall.step(apart_s)
+        if link == "caught up" or self.world.wall.behind_s:
+            node.cluster.wait_for_catchup(standby.cluster)
+        else:
+            self.data_was_lost(standby)
+        return standby
+
+    @action("copied directory", when=_room, original=ORIGINAL)
     def copy_directory(self, which: int, paused: bool, original: str, beside: list[str], delay_ms: int) -> None:
         """`cp -a` of a stopped server, or of one that a snapshot paused."""
-        node = self.world.node(which)
+        node = self._original(which)
         if not paused:
             self.world.stop(node, "fast")
         with self.crowd(node, beside if paused else [], delay_ms):
@@ -88,8 +117,7 @@ class Copies(Surroundings):
             self.world.start(node)
             self.look_at_first_ids(node)
 
-    @precondition(lambda self: len(self.world.running()) > 1)
-    @action("loss", which=NUMBER)
+    @action("loss", when=lambda self: len(self.world.running()) > 1)
     def lose(self, which: int) -> None:
         """A server is gone for good, and others go on."""
         self.world.retire(self.world.node(which))

@@ -7,9 +7,8 @@ from itertools import count
 from typing import Literal
 
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition
 
-from attack.action import BESIDE, NUMBER, action
+from attack.action import action, pick
 from attack.finding import Finding
 from attack.snowflakes import Snowflakes
 from attack.world import DATABASE, Node, Refused, Session
@@ -104,20 +103,15 @@ class Dumps(Snowflakes):
         super().__init__()
 
     def _database_of(self, node: Node, which: int) -> str:
-        return node.databases[which % len(node.databases)]
+        return pick(node.databases, which)
 
-    def _has_room_for_a_dump(self) -> bool:
-        return any(len(node.databases) < MOST_DATABASES for node in self.world.running() if not node.is_standby)
+    def _with_room(self) -> list[Node]:
+        return [node for node in self.world.running() if not node.is_standby and len(node.databases) < MOST_DATABASES]
 
-    def _node_for_database(self, which: int) -> Node:
-        able = [node for node in self.world.running() if not node.is_standby and len(node.databases) < MOST_DATABASES]
-        return able[which % len(able)]
-
-    @precondition(_has_room_for_a_dump)
-    @action("dump into a database", which=NUMBER, database=NUMBER, form=FORM, beside=BESIDE)
+    @action("dump into a database", form=FORM)
     def restore_into_database(self, which: int, database: int, form: Form, beside: list[str]) -> None:
         """A dump is restored beside its original."""
-        node = self._node_for_database(which)
+        node = pick(self._with_room(), which)
         origin = self._database_of(node, database)
         dump = self._dump_of(node, origin, form, beside)
         name = f"copy_{next(self._databases)}"
@@ -125,25 +119,22 @@ class Dumps(Snowflakes):
         node.databases.append(name)
         self._restore_dump(dump, node, origin, node, name, form)
 
-    @precondition(lambda self: len(self.world.nodes) < MOST_SERVERS)
-    @action("dump into a server", which=NUMBER, database=NUMBER, form=FORM, beside=BESIDE)
+    @action("dump into a server", when=lambda self: len(self.world.nodes) < MOST_SERVERS, form=FORM)
     def restore_into_server(self, which: int, database: int, form: Form, beside: list[str]) -> None:
         """A dump is restored into a new server, with a worker ID of its own."""
         node = self.world.node(which)
         origin = self._database_of(node, database)
         dump = self._dump_of(node, origin, form, beside)
-        with self.world.passing(node, origin) as session:
-            layout = session.value("SELECT layout FROM snowflake_layouts() WHERE in_use")
+        [(layout,)] = self.world.query(node, "SELECT layout FROM snowflake_layouts() WHERE in_use", database=origin)
         new = self.world.new_node(f"id_gen.layout = '{layout}'", "")
         there = set(new.cluster.psql(ROLES_OF).splitlines())
         roles = set(node.cluster.psql(ROLES_OF).splitlines()) - there
         new.cluster.psql("; ".join(f"CREATE ROLE {role} LOGIN" for role in sorted(roles)))
         self._restore_dump(dump, node, origin, new, DATABASE, form)
 
-    @precondition(_has_room_for_a_dump)
-    @action("template", which=NUMBER, database=NUMBER, strategy=st.sampled_from(["wal_log", "file_copy"]))
+    @action("template", strategy=("wal_log", "file_copy"))
     def copy_by_template(self, which: int, database: int, strategy: str) -> None:
-        node = self._node_for_database(which)
+        node = pick(self._with_room(), which)
         origin = self._database_of(node, database)
         self.world.forget_sessions(node)
         name = f"copy_{next(self._databases)}"
@@ -164,11 +155,10 @@ class Dumps(Snowflakes):
             return False
         return True
 
-    @precondition(lambda self: any(len(node.databases) > 1 for node in self.world.running() if not node.is_standby))
-    @action("drop database", which=NUMBER)
+    @action("drop database")
     def drop_database(self, which: int) -> None:
         able = [node for node in self.world.running() if not node.is_standby and len(node.databases) > 1]
-        node = able[which % len(able)]
+        node = pick(able, which)
         name = node.databases[1 + which % (len(node.databases) - 1)]
         self.world.forget_sessions(node)
         if not self._has_run(node, f"DROP DATABASE {name} WITH (FORCE)"):
@@ -176,8 +166,7 @@ class Dumps(Snowflakes):
         node.databases.remove(name)
         self.database_dropped(node, name)
 
-    @action("drop extension", which=NUMBER, database=NUMBER, schema=st.sampled_from(["public", "ids"]),
-            role=st.sampled_from(["postgres", BUILDER]), together=st.booleans(), beside=BESIDE)  # fmt: skip
+    @action("drop extension", schema=("public", "ids"), role=("postgres", BUILDER))
     def renew_extension(
         self, which: int, database: int, schema: str, role: str, together: bool, beside: list[str]
     ) -> None:
@@ -236,17 +225,12 @@ class Dumps(Snowflakes):
         """A session and an insert that find the extension where it is now."""
 
         def call(session: Session) -> None:
-            session.world.add_snowflakes(session, [session.value(f"SELECT {schema}.snowflake_next()")])
-            session.world.add_snowflakes(
-                session, [session.value("INSERT INTO public.item DEFAULT VALUES RETURNING id")]
-            )
+            session.generate(f"SELECT {schema}.snowflake_next()")
+            session.generate("INSERT INTO public.item DEFAULT VALUES RETURNING id")
 
         # Hints name functions without their schema.
-        session = Session(self.world, node, database, "postgres", {"search_path": f"{schema}, public"})
-        try:
+        with self.world.passing(node, database, search_path=f"{schema}, public") as session:
             self.insist(session, call)
-        finally:
-            session.close()
 
     def _has_builder(self, admin: Session, node: Node, database: str) -> None:
         with suppress(Refused):
@@ -255,7 +239,7 @@ class Dumps(Snowflakes):
 
     # Roles
 
-    @action("privileges", which=NUMBER, database=NUMBER, change=st.sampled_from(PRIVILEGES))
+    @action("privileges", change=PRIVILEGES)
     def change_privileges(self, which: int, database: int, change: tuple[str, bool]) -> None:
         """What the clerk may call, also where a default of a table calls it."""
         node = self.world.node(which)
@@ -267,7 +251,7 @@ class Dumps(Snowflakes):
 
         def call(session: Session) -> None:
             try:
-                made = session.value("INSERT INTO item DEFAULT VALUES RETURNING id")
+                session.generate("INSERT INTO item DEFAULT VALUES RETURNING id")
             except Refused as refused:
                 if refused.sqlstate != "42501" or is_allowed:
                     # A refusal for want of privileges would count as an answer.
@@ -275,22 +259,21 @@ class Dumps(Snowflakes):
                         raise Finding("privileges", f"after {statements}: {refused}") from refused
                     raise
                 return
-            session.world.add_snowflakes(session, [made])
             if not is_allowed:
                 raise Finding("privileges", f"the clerk inserts after {statements}")
 
         self.insist(self.world.open(node, name, "clerk"), call)
 
-    @action("settings of roles", which=NUMBER, database=NUMBER, setting=st.sampled_from(OF_THE_SERVER),
-            whom=st.sampled_from(FOR_WHOM), by=st.sampled_from(["ALTER", "SET", "set_config", "options"]))  # fmt: skip
+    @action("settings of roles", setting=OF_THE_SERVER, whom=FOR_WHOM, by=("ALTER", "SET", "set_config", "options"))
     def set_for_role(self, which: int, database: int, setting: tuple[str, str], whom: str, by: str) -> None:
         """Somebody wants another worker ID, or another layout, for some sessions: refused, or without effect."""
         node = self.world.node(which)
         name = self._database_of(node, database)
         parameter, value = setting
+        alter = f"ALTER {whom.format(database=name)}"
         if by == "ALTER":
             with self.world.passing(node, name) as admin:
-                self._try_to_set(admin, f"ALTER {whom.format(database=name)} SET {parameter} = '{value}'")
+                self._try_to_set(admin, f"{alter} SET {parameter} = '{value}'")
         options = {parameter: value} if by == "options" else {}
         try:
             session = self.world.open(node, name, "clerk", **options)
@@ -304,12 +287,14 @@ class Dumps(Snowflakes):
             self._try_to_set(session, f"SELECT set_config('{parameter}', '{value}', false)")
 
         def call(session: Session) -> None:
-            [(made, worker)] = session.run("SELECT id, (snowflake_parse(id)).worker_id FROM snowflake_next() id")
-            session.world.add_snowflakes(session, [made])
+            [(_, worker)] = session.generate("SELECT id, (snowflake_parse(id)).worker_id FROM snowflake_next() id")
             if node.worker is not None and worker != node.worker:
                 raise Finding("settings", f"the clerk has worker ID {worker} on {node}, not {node.worker}")
 
         self.insist(session, call)
+        if by == "ALTER":
+            with self.world.passing(node, name) as admin:
+                self._try_to_set(admin, f"{alter} RESET {parameter}")
 
     def _try_to_set(self, session: Session, statement: str) -> None:
         try:

@@ -1,22 +1,20 @@
 """The state machine that all actions belong to: it holds the world, and looks for defects after each step."""
 
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-import psycopg
-from hypothesis.stateful import RuleBasedStateMachine
+from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from attack.action import CLIENTS, Meetings
-from attack.administrator import Administrator
+from attack.action import CLIENTS, Meetings, Skipped
+from attack.administrator import Administrator, Result, is_answer
 from attack.finding import Finding
-from attack.world import DATABASE, HANG_SECONDS, SCHEMA, Node, Refused, Session, World
+from attack.world import DATABASE, HANG_SECONDS, SCHEMA, Client, Node, Refused, Session, World
 
 # A use of a feature by a session.
-Client = Callable[[Session], None]
+Use = Callable[[Session], object]
 
 
 class TimeIsUp(KeyboardInterrupt):
@@ -78,10 +76,14 @@ class Explorer(RuleBasedStateMachine):
 
     # Each step
 
-    def begin_step(self, kind: str, name: str, step: str, arguments: dict[str, Any]) -> None:
+    @rule()
+    def do_nothing(self) -> None:
+        """The first exploration of a turn repeats the rule that Hypothesis takes for the simplest one: that with the
+        fewest arguments."""
+
+    def begin_step(self, step: str, arguments: dict[str, Any]) -> None:
         if time.monotonic() > self.deadline:
             raise TimeIsUp
-        self.meetings.note(kind, name)
         self.world.say(f"--- {step}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})")
         # Until it has ended without a finding.
         self._failed = True
@@ -131,7 +133,7 @@ class Explorer(RuleBasedStateMachine):
         """A server goes on with data from before the last commits: what those had of PostgreSQL's own numbers may come
         again. Snowflakes may not."""
 
-    def client(self, feature: str) -> Callable[[Session], None] | None:
+    def client(self, feature: str) -> Use | None:
         """The simplest use of a feature, if this machine has the feature."""
         return getattr(self, CLIENTS[feature], None)
 
@@ -145,8 +147,8 @@ class Explorer(RuleBasedStateMachine):
                     self.meetings.note("use", feature)
                     self.insist(self.world.idle_session(node), call)
 
-    def insist(self, session: Session, call: Callable[[Session], None]) -> None:
-        self.administrator.insist(session, call)
+    def insist(self, session: Session, call: Callable[[Session], Result]) -> Result | None:
+        return self.administrator.insist(session, call)
 
     def ask(self, session: Session, call: Callable[[Session], None]) -> None:
         """A call whose refusal is taken as an answer where it is one; where it is none, it must succeed by its HINTs.
@@ -159,6 +161,18 @@ class Explorer(RuleBasedStateMachine):
             return
         self.insist(session, call)
 
+    def expect_refusal(self, session: Session, sql: str, oracle: str, *expected: str) -> Refused:
+        """A statement that is refused with one of these SQLSTATEs, or messages; or answered as at any time."""
+        try:
+            rows = session.run(sql)
+        except Refused as refused:
+            if refused.sqlstate in expected or refused.message.startswith(expected):
+                return refused
+            if is_answer(refused):
+                raise Skipped from refused
+            raise Finding(oracle, f"{sql}: {refused}") from refused
+        raise Finding(oracle, f"{sql} is not refused: {rows}")
+
     def roll_back(self, session: Session) -> None:
         if session.is_open:
             try:
@@ -170,52 +184,19 @@ class Explorer(RuleBasedStateMachine):
 
     @contextmanager
     def crowd(
-        self, node: Node, features: Sequence[str | Client], delay_ms: int = 0, database: str = DATABASE
+        self, node: Node, features: Sequence[str | Use], delay_ms: int = 0, database: str = DATABASE
     ) -> Iterator[None]:
         """Clients of a server that use these features as long as the block lasts, whatever happens to them. The block
         begins when each has been answered, or refused, once, and then some milliseconds later."""
         calls = [call for each in features if (call := each if callable(each) else self.client(each))]
-        done, problems = threading.Event(), list[BaseException]()
-        begun = [threading.Event() for _ in calls]
-
-        def client(call: Callable[[Session], None], has_begun: threading.Event) -> None:
-            session: Session | None = None
-            try:
-                while not done.is_set():
-                    try:
-                        session = (
-                            session
-                            if session and session.is_open
-                            else Session(self.world, node, database, "postgres", {})
-                        )
-                        call(session)
-                    except Refused as refused:
-                        if refused.is_end:
-                            session.close()  # type: ignore[union-attr]
-                    except psycopg.Error:
-                        # The server takes no connections.
-                        time.sleep(0.02)
-                    has_begun.set()
-            except BaseException as problem:  # noqa: BLE001, the main thread raises it
-                problems.append(problem)
-            finally:
-                has_begun.set()
-                if session is not None:
-                    session.close()
-
-        threads = [threading.Thread(target=client, args=each, daemon=True) for each in zip(calls, begun, strict=True)]
-        for thread in threads:
-            thread.start()
+        clients = [Client(self.world, node, database, call) for call in calls]
         try:
-            for event in begun:
-                event.wait(HANG_SECONDS)
+            for client in clients:
+                client.begun.wait(HANG_SECONDS)
             time.sleep(delay_ms / 1000)
             yield
         finally:
-            done.set()
-            for thread in threads:
-                thread.join(HANG_SECONDS + 5)
-        if any(thread.is_alive() for thread in threads):
-            raise Finding("hang", f"a client of {node} is not answered")
-        if problems:
-            raise problems[0]
+            for client in clients:
+                client.stop()
+        for client in clients:
+            client.judge()

@@ -4,13 +4,14 @@ wrong, and shards move, while clients of all members use whatever they get."""
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import ClassVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, precondition
+from hypothesis.stateful import initialize
 
-from attack.action import NUMBER, action, use
+from attack.action import action, pick, use
 from attack.explorer import Explorer
 from attack.fleet_world import (
     GRANT_SECONDS,
@@ -24,6 +25,7 @@ from attack.fleet_world import (
     FleetWorld,
     Member,
     ids_of_shard,
+    run,
     snowflakes,
     tickets,
 )
@@ -65,13 +67,10 @@ class Fleet(Explorer):
         """What is there at first is drawn."""
 
     @initialize(
-        members=st.sampled_from([2, 1, 3]),
-        busy=st.booleans(),
+        members=st.sampled_from([2, 1, 3]), busy=st.booleans(), shards_at=st.sampled_from([0, None]),
         waiting=st.sampled_from(["normal", "normal", "normal", "strict"]),
-        shards_at=st.sampled_from([0, None]),
-        may_go_back=st.sampled_from([False, False, True]),
-        worker_ids=st.sampled_from(["0-3", "0-1", "0-0"]),
-    )
+        may_go_back=st.sampled_from([False, False, True]), worker_ids=st.sampled_from(["0-3", "0-1", "0-0"]),
+    )  # fmt: skip
     def found(
         self, members: int, busy: bool, waiting: str, shards_at: int | None, may_go_back: bool, worker_ids: str
     ) -> None:
@@ -97,8 +96,8 @@ class Fleet(Explorer):
 
     # Each step
 
-    def begin_step(self, kind: str, name: str, step: str, arguments: dict) -> None:
-        super().begin_step(kind, name, step, arguments)
+    def begin_step(self, step: str, arguments: dict) -> None:
+        super().begin_step(step, arguments)
         # Counted and not timed: what is possible next may not depend on how busy the machine is.
         for member in self.world.members:
             member.paused_steps += 1
@@ -106,7 +105,8 @@ class Fleet(Explorer):
                 self.world.resume(member)
 
     def end_step(self) -> None:
-        self.world.look_at_clients()
+        for client in self.world.clients.values():
+            client.judge()
         if any(client.is_alive() for client in self.world.clients.values()):
             self._note_uses()
         super().end_step()
@@ -139,7 +139,7 @@ class Fleet(Explorer):
                 self.insist(world.idle_session(member), NEXT)
                 if not member.has_left:
                     self.insist(world.idle_session(member), tickets(1))
-        if owner := world.able(0):
+        for owner in self._members(lambda each: each.is_member)[:1]:
             for shard in SHARDS:
                 self.insist(world.idle_session(owner), ids_of_shard(shard, 1))
         for member in list(world.clients):
@@ -162,41 +162,31 @@ class Fleet(Explorer):
             return False
         return True
 
-    def _holds(self, member: Member) -> bool:
-        return member.cluster.psql("SELECT state = 'holding' FROM id_gen_stat_fleet", DATABASE) == "t"
-
     def _some(self, which: int) -> Member:
-        return self.world.members[which % len(self.world.members)]
+        return pick(self.world.members, which)
 
-    def _has(self, what: str) -> bool:
-        return any(getattr(each, what) for each in self.world.members)
-
-    def _has_member(self) -> bool:
-        return self.world.able(0) is not None
+    def _members(self, condition: Callable[[Member], object]) -> list[Member]:
+        return [each for each in self.world.members if condition(each)]
 
     def _room(self) -> bool:
-        return self._has_member() and len(self.world.members) < MOST
+        return len(self.world.members) < MOST
 
     # Uses
 
-    @precondition(lambda self: any(each.able for each in self.world.members))
-    @use("snowflakes", which=NUMBER, form=st.sampled_from(FORMS))
+    @use("snowflakes", form=FORMS)
     def generate(self, which: int, form: str) -> None:
         session = self.world.session(which)
         self._ask(session.node, snowflakes(form))
 
-    @precondition(_has_member)
-    @use("shards", which=NUMBER, shard=SHARD, number=st.sampled_from([1, 1000]))
+    @use("shards", shard=SHARD, number=(1, 1000))
     def make_ids_of_shard(self, which: int, shard: int, number: int) -> None:
         self._ask(self.world.able(which), ids_of_shard(shard, number))
 
-    @precondition(_has_member)
-    @use("tickets", which=NUMBER, number=st.sampled_from([1, 1000]))
+    @use("tickets", number=(1, 1000))
     def take_tickets(self, which: int, number: int) -> None:
         self._ask(self.world.able(which), tickets(number))
 
-    @precondition(_has_member)
-    @action("look after", which=NUMBER, what=st.sampled_from(["snowflakes", "tickets", *SHARDS]))
+    @action("look after", what=("snowflakes", "tickets", *SHARDS))
     def look_after(self, which: int, what: str | int) -> None:
         """A server is to make IDs, whatever its refusals say to do for that."""
         calls = {"snowflakes": NEXT, "tickets": tickets(1), **{each: ids_of_shard(each, 1) for each in SHARDS}}
@@ -204,53 +194,41 @@ class Fleet(Explorer):
 
     # Members come and go
 
-    @precondition(_room)
-    @action("join", ahead=st.sampled_from([0.0]))
-    def join(self, ahead: float) -> None:
+    @action("join", when=_room)
+    def join(self) -> None:
         self.world.new_member()
         self._let_clients_in()
 
-    @precondition(lambda self: self._has("running"))
-    @action("stop", which=NUMBER, mode=MODE)
+    @action("stop", mode=MODE)
     def stop(self, which: int, mode: str) -> None:
-        running = [each for each in self.world.members if each.running]
-        self.world.stop(running[which % len(running)], mode)
+        self.world.stop(pick(self._members(lambda each: each.running), which), mode)
 
-    @precondition(lambda self: not all(each.running for each in self.world.members))
-    @action("start", which=NUMBER)
+    @action("start")
     def start(self, which: int) -> None:
-        stopped = [each for each in self.world.members if not each.running]
-        self.world.start(stopped[which % len(stopped)])
+        self.world.start(pick(self._members(lambda each: not each.running), which))
         self._let_clients_in()
 
-    @precondition(lambda self: self._has("running"))
-    @action("restart", which=NUMBER, mode=MODE, step_s=st.sampled_from([0.0, 0.0, -3.0, 3.0]))
+    @action("restart", mode=MODE, step_s=(0.0, 0.0, -3.0, 3.0))
     def restart(self, which: int, mode: str, step_s: float) -> None:
-        running = [each for each in self.world.members if each.running]
-        member = running[which % len(running)]
+        member = pick(self._members(lambda each: each.running), which)
         self.world.stop(member, mode)
         if step_s and not self.world.was_restored:
             self.world.step_clock(member, step_s)
         self.world.start(member)
 
-    @precondition(lambda self: len(self.world.members) > 1)
-    @action("loss", which=NUMBER)
+    @action("loss", when=lambda self: len(self.world.members) > 1)
     def lose(self, which: int) -> None:
         """A server is gone for good."""
         self.world.retire(self._some(which))
 
-    @precondition(lambda self: any(each.running and each.pause is None for each in self.world.members))
-    @action("kill", which=NUMBER, whom=st.sampled_from(["registrar", "keeper", "client"]), gently=st.booleans())
+    @action("kill", whom=("registrar", "keeper", "client"))
     def kill(self, which: int, whom: str, gently: bool) -> None:
         """A process is killed, after which PostgreSQL starts all others anew; or it is terminated."""
-        running = self.world.running()
-        member = running[which % len(running)]
-        pids = self._processes(member, whom)
-        if not pids:
-            return
+        member = pick(self.world.running(), which)
+        pid = pick(self._processes(member, whom), 0)
         before = member.cluster.log_position
         with suppress(ProcessLookupError):
-            os.kill(pids[0], signal.SIGTERM if gently else signal.SIGKILL)
+            os.kill(pid, signal.SIGTERM if gently else signal.SIGKILL)
             if not gently:
                 member.cluster.wait_for_log("reinitializing", before)
                 self.world.forget_sessions(member)
@@ -262,66 +240,60 @@ class Fleet(Explorer):
         title = {"registrar": "id_gen registrar", "client": "[local]"}[whom]
         return [pid for pid, each in member.cluster.processes().items() if title in each]
 
-    @precondition(lambda self: any(each.running and each.pause is None for each in self.world.members))
-    @action("pause", which=NUMBER, whom=st.sampled_from(["server", "registrar", "keeper", "client"]))
+    @action("pause", whom=("server", "registrar", "keeper", "client"))
     def pause(self, which: int, whom: str) -> None:
         """A server, or some of its processes, stand still until somebody looks, or for a while."""
-        running = self.world.running()
-        member = running[which % len(running)]
+        member = pick(self._members(lambda each: each.running and each.pause is None), which)
         pids = None if whom == "server" else self._processes(member, whom)
-        if pids != [] and member.pause is None:
+        if pids != []:
             self.world.halt(member, pids, is_asked=whom in ("server", "client"))
 
-    @precondition(lambda self: self._has("pause"))
-    @action("resume", which=NUMBER)
+    @action("resume")
     def resume(self, which: int) -> None:
-        paused = [each for each in self.world.members if each.pause is not None]
-        if paused:
-            self.world.resume(paused[which % len(paused)])
+        self.world.resume(pick(self._members(lambda each: each.pause), which))
 
-    @action("time", seconds=st.sampled_from([0.3, 1, GRANT_SECONDS + 1]))
+    @action("time", seconds=(0.3, 1, GRANT_SECONDS + 1))
     def let_time_pass(self, seconds: float) -> None:
         time.sleep(seconds)
 
     # Copies
 
-    @precondition(_room)
-    @action("base backup", which=NUMBER, goes=st.booleans())
+    @action("base backup", when=_room)
     def start_base_backup(self, which: int, goes: bool) -> None:
         original = self.world.able(which)
-        copy = self.world.base_backup_of(original)
+        copy = self.world.copy_of(original)
         if goes:
             self.world.retire(original)
         self.world.start(copy)
         self._let_clients_in()
 
-    @precondition(lambda self: self._room() or (self._has("running") and len(self.world.members) < MOST))
-    @action("copied directory", which=NUMBER, first=st.sampled_from(["copy", "original"]))
+    @action("copied directory", when=_room, first=("copy", "original"))
     def copy_directory(self, which: int, first: str) -> None:
         """`cp -a` of a stopped server, or of one that stands still; the one or the other is started first."""
         original = self._some(which)
         if original.has_left:
             return
-        copy = self.world.directory_copy_of(original)
+        copy = self.world.clone_of(original)
         if not original.running and first == "original":
             self.world.start(original)
         self.world.start(copy)
         self._let_clients_in()
 
-    @precondition(_room)
-    @action("standby", which=NUMBER)
+    @action("standby", when=_room)
     def start_standby(self, which: int) -> None:
         primary = self.world.able(which)
-        self.world.start(self.world.base_backup_of(primary, standby=True))
+        self.world.start(self.world.copy_of(primary, standby=True))
 
-    @precondition(
-        lambda self: any(each.is_standby and each.running and each.pause is None for each in self.world.members)
-    )
-    @action("promotion", which=NUMBER)
+    @action("cut off")
+    def cut_off(self, which: int) -> None:
+        """A standby gets nothing more from its primary, which goes on."""
+        standby = pick([each for each in self.world.running() if each.is_standby], which)
+        self.world.cut_off(standby)
+
+    @action("promotion")
     def promote(self, which: int) -> None:
         """Whatever its primary does."""
-        standbys = [each for each in self.world.running() if each.is_standby]
-        standby = standbys[which % len(standbys)]
+        standby = pick([each for each in self.world.running() if each.is_standby], which)
         standby.cluster.promote()
         standby.cluster.wait_until(lambda: standby.cluster.psql("SELECT pg_is_in_recovery()") == "f", "promoted")
         standby.is_standby = False
@@ -329,8 +301,7 @@ class Fleet(Explorer):
 
     # Clocks
 
-    @precondition(lambda self: not self.world.was_restored)
-    @action("clock", which=NUMBER, seconds=st.sampled_from([1.0, -1.0, 3.0, -3.0, HOUR, -HOUR]))
+    @action("clock", when=lambda self: not self.world.was_restored, seconds=(1.0, -1.0, 3.0, -3.0, HOUR, -HOUR))
     def step_clock(self, which: int, seconds: float) -> None:
         """Of one server, whether it runs or not."""
         member = self._some(which)
@@ -339,20 +310,17 @@ class Fleet(Explorer):
             return
         self.world.step_clock(member, seconds)
 
-    @precondition(lambda self: self._has("clock_ahead"))
-    @action("clock", which=NUMBER)
+    @action("clock")
     def put_clock_right(self, which: int) -> None:
-        wrong = [each for each in self.world.members if each.clock_ahead]
-        self.world.put_clock_right(wrong[which % len(wrong)])
+        self.world.put_clock_right(pick(self._members(lambda each: each.clock_ahead), which))
 
-    @precondition(lambda self: not self.world.was_restored and self.world.able(1, besides=self.world.able(0)))
-    @action("wrong clock", which=NUMBER, ahead=st.sampled_from([HOUR, YEAR, -HOUR]))
+    @action("wrong clock", when=lambda self: not self.world.was_restored, ahead=(HOUR, YEAR, -HOUR))
     def start_with_wrong_clock(self, which: int, ahead: float) -> None:
         """A server starts with a wrong clock, and is put right as docs/operations.md says."""
         world = self.world
         member = world.able(which)
         other = world.able(which, besides=member)
-        if not other or not world.registry.answers or member.clock_ahead or other.clock_ahead:
+        if not world.registry.answers or member.clock_ahead or other.clock_ahead:
             return
         if member.cluster.psql("SELECT count(*) FROM id_gen_shards", DATABASE) != "0":
             return
@@ -366,8 +334,7 @@ class Fleet(Explorer):
         world.put_clock_right(member)
         world.stop(member, "fast")
         if ahead > 0 and number:
-            lower = f"SELECT id_gen_fleet_lower(worker => {number})"
-            self.insist(world.idle_session(other), lambda session: _lower(session, lower))
+            self.insist(world.idle_session(other), run(f"SELECT id_gen_fleet_lower(worker => {number})"))
             world.accept_repeated(int(number), time.time() * 1000 + 1000)
         world.start(member)
         if ahead > 0:
@@ -382,15 +349,14 @@ class Fleet(Explorer):
 
     # Leaving
 
-    @precondition(_has_member)
-    @action("leave", which=NUMBER)
+    @action("leave")
     def leave(self, which: int) -> None:
         """As docs/operations.md says."""
         world = self.world
         member = world.able(which)
         world.end_client(member)
         for shard in SHARDS:
-            self._ask(member, lambda session, shard=shard: session.run(f"SELECT id_gen_shard_release({shard})"))
+            self._ask(member, run(f"SELECT id_gen_shard_release({shard})"))
         member.has_left = True
         self._type(
             member,
@@ -400,11 +366,9 @@ class Fleet(Explorer):
         self.insist(world.idle_session(member), NEXT)
         self._let_clients_in()
 
-    @precondition(lambda self: any(each.has_left and each.able for each in self.world.members))
-    @action("come back", which=NUMBER)
+    @action("come back")
     def come_back(self, which: int) -> None:
-        left = [each for each in self.world.members if each.has_left and each.able]
-        member = left[which % len(left)]
+        member = pick(self._members(lambda each: each.has_left and each.able), which)
         self.world.end_client(member)
         self._type(
             member,
@@ -421,28 +385,20 @@ class Fleet(Explorer):
 
     # What administrators do
 
-    @precondition(_has_member)
-    @action("reload", which=NUMBER, setting=st.sampled_from(SETTINGS))
+    @action("reload", setting=SETTINGS)
     def reload(self, which: int, setting: tuple[str, str]) -> None:
         name, value = setting
         self._type(self.world.able(which), f"ALTER SYSTEM SET {name} = '{value}'; SELECT pg_reload_conf()")
 
-    @precondition(_has_member)
-    @action("release", which=NUMBER, whose=NUMBER)
+    @action("release")
     def release_number(self, which: int, whose: int) -> None:
         """Whether its server is gone or not."""
 
-        def call(session: Session) -> None:
-            session.run(
-                "SELECT id_gen_fleet_release(worker_id) FROM "
-                "(SELECT worker_id FROM id_gen_fleet() WHERE state = 'held' ORDER BY 1 "
-                f"OFFSET {whose % 4} LIMIT 1) held"
-            )
+        held = "SELECT worker_id FROM id_gen_fleet() WHERE state = 'held' ORDER BY 1"
+        release = f"SELECT id_gen_fleet_release(worker_id) FROM ({held} OFFSET {whose % 4} LIMIT 1) held"
+        self._ask(self.world.able(which), run(release))
 
-        self._ask(self.world.able(which), call)
-
-    @precondition(_has_member)
-    @action("take shard", which=NUMBER, shard=SHARD, insists=st.booleans())
+    @action("take shard", shard=SHARD)
     def take_shard(self, which: int, shard: int, insists: bool) -> None:
         member = self.world.able(which)
         if insists:
@@ -450,42 +406,35 @@ class Fleet(Explorer):
         else:
             self._ask(member, _take(shard))
 
-    @precondition(_has_member)
-    @action("release shard", which=NUMBER, shard=SHARD)
+    @action("release shard", shard=SHARD)
     def release_shard(self, which: int, shard: int) -> None:
-        self._ask(self.world.able(which), lambda session: session.run(f"SELECT id_gen_shard_release({shard})"))
+        self._ask(self.world.able(which), run(f"SELECT id_gen_shard_release({shard})"))
 
-    @precondition(_has_member)
-    @action("move shard", which=NUMBER, to=NUMBER, shard=SHARD)
+    @action("move shard", shard=SHARD)
     def move_shard(self, which: int, to: int, shard: int) -> None:
         """By the two lines that an administrator types."""
         self._move(which, to, shard)
 
     def _move(self, which: int, to: int, shard: int) -> None:
-        self._ask(self.world.able(which), lambda session: session.run(f"SELECT id_gen_shard_release({shard})"))
+        self._ask(self.world.able(which), run(f"SELECT id_gen_shard_release({shard})"))
         self._ask(self.world.able(to), _take(shard))
 
-    @precondition(_has_member)
-    @action("set ticket", which=NUMBER)
+    @action("set ticket")
     def set_ticket(self, which: int) -> None:
-        member = self.world.able(which)
-        self._ask(member, lambda session: session.run(f"SELECT ticket_share('{TICKET}')"))
+        self._ask(self.world.able(which), run(f"SELECT ticket_share('{TICKET}')"))
 
     # The registry
 
-    @precondition(lambda self: self.world.registry.answers)
-    @action("registry silent", how=st.sampled_from(["pause", "kill"]))
+    @action("registry silent", when=lambda self: self.world.registry.answers, how=("pause", "kill"))
     def silence_registry(self, how: str) -> None:
         registry = self.world.registry
         registry.pause() if how == "pause" else registry.kill()
 
-    @precondition(lambda self: not self.world.registry.answers)
-    @action("registry answers")
+    @action("registry answers", when=lambda self: not self.world.registry.answers)
     def let_registry_answer(self) -> None:
         self.world.registry.put_right()
 
-    @precondition(lambda self: self._has_member() and self.world.registry.answers)
-    @action("registry slow", which=NUMBER, to=NUMBER, shard=SHARD)
+    @action("registry slow", when=lambda self: self.world.registry.answers, shard=SHARD)
     def slow_registry(self, which: int, to: int, shard: int) -> None:
         """It stands still most of the time, while the shard goes to and fro."""
         with self.world.registry.etcd.stuttering():
@@ -493,8 +442,7 @@ class Fleet(Explorer):
                 self._move(one, other, shard)
                 self._ask(self.world.able(other), ids_of_shard(shard, 1))
 
-    @precondition(lambda self: self.world.registry.answers and self.world.times_left_back > 0)
-    @action("backup of registry")
+    @action("backup of registry", when=lambda self: self.world.registry.answers and self.world.times_left_back > 0)
     def save_registry(self) -> None:
         self.world.backup = self.world.registry.save()
 
@@ -505,22 +453,19 @@ class Fleet(Explorer):
             world.times_left_back > 0
             and world.registry.answers
             and not world.clocks_were_wrong
-            and self._has_member()
+            and any(each.is_member for each in world.members)
             and not any(each.pause is not None for each in world.members)
         )
 
-    @precondition(lambda self: self._may_restore() and self.world.backup is not None)
-    @action("registry restored")
+    @action("registry restored", when=lambda self: self._may_restore() and self.world.backup is not None)
     def restore_registry(self) -> None:
         self._go_back(lambda: self.world.registry.restore(self.world.backup))
 
-    @precondition(_may_restore)
-    @action("registry wiped")
+    @action("registry wiped", when=_may_restore)
     def wipe_registry(self) -> None:
         self._go_back(lambda: self.world.registry.forget(self.world.fleet), anew=True)
 
-    @precondition(_may_restore)
-    @action("registry moved")
+    @action("registry moved", when=_may_restore)
     def move_registry(self) -> None:
         """To another address, with the state that it has."""
         world = self.world
@@ -550,7 +495,7 @@ class Fleet(Explorer):
         teller = world.able(0)
         if anew:
             self.insist(world.idle_session(teller), _create(world))
-        self.insist(world.idle_session(teller), lambda session: session.run("SELECT id_gen_fleet_restored()"))
+        self.insist(world.idle_session(teller), run("SELECT id_gen_fleet_restored()"))
         world.say(f"the fleet was told after {time.monotonic() - began:.1f} s")
         for member, heard in known.items():
             # Renewed, or found to be lost.
@@ -569,8 +514,7 @@ class Fleet(Explorer):
         heard = "SELECT renewals + acquisitions + fencings + restorations FROM id_gen_stat_fleet"
         return int(member.cluster.psql(heard, DATABASE))
 
-    @precondition(lambda self: self._has_member() and self.world.registry.answers)
-    @action("two registries", which=NUMBER, first=st.booleans())
+    @action("two registries", when=lambda self: self.world.registry.answers)
     def name_two_registries(self, which: int, first: bool) -> None:
         """Members of two clusters in one list, on one server, until it is seen."""
         world = self.world
@@ -585,19 +529,14 @@ class Fleet(Explorer):
             self._ask(member, NEXT)
         self._type(member, "ALTER SYSTEM RESET id_gen.registry; SELECT pg_reload_conf()")
 
-    @precondition(lambda self: self._has_member() and not self.world.clocks_were_wrong)
-    @action("said restored", which=NUMBER)
+    @action("said restored", when=lambda self: not self.world.clocks_were_wrong)
     def say_restored(self, which: int) -> None:
         """Although it was not."""
-        self._ask(self.world.able(which), lambda session: session.run("SELECT id_gen_fleet_restored()"))
+        self._ask(self.world.able(which), run("SELECT id_gen_fleet_restored()"))
 
 
 def _take(shard: int) -> Call:
-    return lambda session: session.run(f"SELECT id_gen_shard_take({shard})")
-
-
-def _lower(session: Session, statement: str) -> None:
-    session.run(statement)
+    return run(f"SELECT id_gen_shard_take({shard})")
 
 
 def _create(world: FleetWorld) -> Call:

@@ -10,7 +10,6 @@ import math
 import os
 import re
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -19,15 +18,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import psycopg
 
+from attack.action import pick
 from attack.administrator import Administrator
 from attack.administrator import is_answer as is_answer_of_server
 from attack.finding import Finding
 from attack.registry import PASSWORD, Registry
-from attack.world import CONF, DATABASE, HANG_SECONDS, SCHEMA, Node, Refused, Session, World
+from attack.world import CONF, DATABASE, SCHEMA, Client, Node, Refused, Session, World
 from harness.clock import FakeClock
 from harness.cluster import Cluster, SqlError
 
@@ -72,7 +72,7 @@ def time_of(snowflake: int) -> int:
     return (snowflake >> TIME_SHIFT) + EPOCH_MS
 
 
-Call = Callable[[Session], None]
+Call = Callable[[Session], object]
 
 
 def is_answer(refused: Refused) -> bool:
@@ -88,8 +88,6 @@ class Member(Node):
     clock_ahead: float = 0.0
     port: int = 0
     pause: ExitStack | None = None
-    stands_still: bool = False
-    """The whole server, or a session: nobody is to be answered."""
     paused_steps: int = 0
     clock_was_ahead: bool = False
     has_left: bool = False
@@ -100,47 +98,9 @@ class Member(Node):
         """Whether clients are to be answered."""
         return self.running and not self.is_standby and not self.stands_still
 
-
-class Client(threading.Thread):
-    """A client that uses whatever a server offers, again and again, whatever becomes of it."""
-
-    def __init__(self, world: "FleetWorld", member: Member) -> None:
-        super().__init__(daemon=True)
-        self.world, self.member = world, member
-        self.problem: BaseException | None = None
-        self._ended = threading.Event()
-
-    def run(self) -> None:
-        session: Session | None = None
-        try:
-            for turn in count():
-                if self._ended.wait(0.01):
-                    break
-                try:
-                    if session is None or not session.is_open:
-                        session = Session(self.world, self.member, DATABASE, "postgres", {})
-                    calls = self.world.calls(self.member)
-                    calls[turn % len(calls)](session)
-                except Refused as refused:
-                    if refused.is_end and session:
-                        session.close()
-                    self._ended.wait(0.03)
-                except psycopg.Error:
-                    # The server takes no connections.
-                    self._ended.wait(0.05)
-        except BaseException as problem:  # noqa: BLE001, the main thread raises it
-            self.problem = problem
-        finally:
-            if session:
-                session.close()
-
-    def end(self) -> None:
-        self._ended.set()
-        self.join(HANG_SECONDS + 5)
-        if self.is_alive():
-            raise Finding("hang", f"a client of {self.member} is not answered")
-        if self.problem:
-            raise self.problem
+    @property
+    def is_member(self) -> bool:
+        return self.able and not self.has_left
 
 
 class FleetWorld(World):
@@ -179,51 +139,31 @@ class FleetWorld(World):
     def new_member(self) -> Member:
         """A server that joins by its settings alone."""
         own = f"id_gen.fleet = '{self.fleet}'\nid_gen.worker_ids = '{self.worker_ids}'\n"
-        member = self._member(conf=f"{CONF}{FLEET_CONF}{self.registry.conf}{own}")
-        self.begin(member)
-        member.cluster.psql(f"CREATE ROLE clerk LOGIN; CREATE DATABASE {DATABASE}")
-        member.cluster.psql(FLEET_SCHEMA, DATABASE)
-        return member
+        member = self._add(None, conf=f"{CONF}{FLEET_CONF}{self.registry.conf}{own}")
+        self.begin(member, FLEET_SCHEMA)
+        return member  # type: ignore[return-value]
 
     def create_fleet(self, member: Member) -> None:
         """Also its first member, which has looked for it in vain and would do so again only in seconds."""
         member.cluster.psql(f"SELECT id_gen_fleet_create('{self.waiting}', {TERMS})", DATABASE)
         member.cluster.restart()
 
-    def base_backup_of(self, original: Member, *, standby: bool = False) -> Member:
-        """A base backup, not started yet."""
-        role = {"standby_of": original.cluster} if standby else {"copy_of": original.cluster}
-        member = self._member(original, **role)
-        member.is_standby = standby
-        member.cluster.init()
+    def clone_of(self, original: Node) -> Node:
+        """A copy of the files, with a port of its own."""
+        member = super().clone_of(original)
+        member.cluster.append_conf(f"port = {member.port}")  # type: ignore[attr-defined]
         return member
 
-    def directory_copy_of(self, original: Member) -> Member:
-        """A copy of the files, as they are, not started yet."""
-        member = self._member(original)
-        with ExitStack() as stack:
-            if original.running and original.pause is None:
-                stack.enter_context(original.cluster.paused())
-            subprocess.run(["cp", "-a", original.cluster.data, member.cluster.data], check=True)
-        (member.cluster.data / "postmaster.pid").unlink(missing_ok=True)
-        member.cluster.append_conf(f"port = {member.port}")
-        member.is_standby = original.is_standby
-        return member
-
-    def _member(self, original: Member | None = None, **options: object) -> Member:
+    def _new(self, name: str, worker: int | None, original: Node | None, options: dict[str, Any]) -> Node:
+        # What the original has reserved is in the copy.
+        clock_was_ahead = isinstance(original, Member) and original.clock_was_ahead
         port, clock = next(self._ports), FakeClock()
         cluster = Cluster("attack", clock=clock, port=port, **options)
-        member = Member(next(self._names), cluster, None, IDS, clock=clock, port=port)
-        if original is not None:
-            # What it has reserved is in the copy.
-            member.clock_was_ahead = original.clock_was_ahead
-        self.nodes.append(member)
-        return member
+        return Member(name, cluster, None, IDS, clock=clock, port=port, clock_was_ahead=clock_was_ahead)
 
-    def able(self, which: int, *, besides: Member | None = None) -> Member | None:
+    def able(self, which: int, *, besides: Member | None = None) -> Member:
         """One of the members that clients use."""
-        found = [each for each in self.members if each.able and not each.has_left and each is not besides]
-        return found[which % len(found)] if found else None
+        return pick([each for each in self.members if each.is_member and each is not besides], which)
 
     def running(self) -> list[Node]:
         return [each for each in self.members if each.running and not each.stands_still]
@@ -287,22 +227,22 @@ class FleetWorld(World):
 
     def begin_client(self, member: Member) -> None:
         if member not in self.clients and member.able:
-            client = self.clients[member] = Client(self, member)
-            client.start()
+            turns = count()
+
+            def use(session: Session) -> None:
+                calls = self.calls(member)
+                calls[next(turns) % len(calls)](session)
+
+            self.clients[member] = Client(self, member, DATABASE, use, pause_s=0.01)
 
     def end_client(self, member: Member) -> None:
         if client := self.clients.pop(member, None):
             self.resume(member)
-            client.end()
-
-    def look_at_clients(self) -> None:
-        for client in self.clients.values():
-            if client.problem:
-                raise client.problem
+            client.stop()
+            client.judge()
 
     def session(self, which: int) -> Session:
-        able = [each for each in self.members if each.able]
-        return self.idle_session(able[which % len(able)])
+        return self.idle_session(pick([each for each in self.members if each.able], which))
 
     # Ends
 
@@ -422,9 +362,18 @@ def _continue(pid: int) -> None:
 # What clients ask for
 
 
+def run(sql: str) -> Call:
+    return lambda session: session.run(sql)
+
+
 def snowflakes(sql: str) -> Call:
     def call(session: Session) -> None:
-        session.world.add_snowflakes(session, [value for (value,) in _rows(session, sql)])
+        try:
+            session.generate(sql)
+        except Refused as refused:
+            if refused.sqlstate == UNIQUE_VIOLATION:
+                raise Finding("unique", f"{session}: {refused}") from refused
+            raise
 
     return call
 
@@ -434,27 +383,18 @@ def ids_of_shard(shard: int, number: int) -> Call:
         world = session.world
         assert isinstance(world, FleetWorld)
         top = world.top_of_shard(shard)
-        rows = session.run(f"SELECT snowflake_next({shard}) FROM generate_series(1, {number})")
-        world.add_ids_of_shard(session, shard, [value for (value,) in rows], top)
+        ids = session.values(f"SELECT snowflake_next({shard}) FROM generate_series(1, {number})")
+        world.add_ids_of_shard(session, shard, ids, top)
 
     return call
 
 
 def tickets(number: int) -> Call:
     def call(session: Session) -> None:
-        rows = session.run(f"SELECT ticket_next('{TICKET}') FROM generate_series(1, {number})")
-        session.world.ledger.add(TICKETS, [value for (value,) in rows], f"{session}")
+        numbers = session.values(f"SELECT ticket_next('{TICKET}') FROM generate_series(1, {number})")
+        session.world.ledger.add(TICKETS, numbers, f"{session}")
 
     return call
-
-
-def _rows(session: Session, sql: str) -> list[tuple[int]]:
-    try:
-        return session.run(sql)
-    except Refused as refused:
-        if refused.sqlstate == UNIQUE_VIOLATION:
-            raise Finding("unique", f"{session}: {refused}") from refused
-        raise
 
 
 class FleetAdministrator(Administrator):
@@ -480,12 +420,7 @@ class FleetAdministrator(Administrator):
         member, world = node, self._world
         assert isinstance(member, Member)
         hint, text = refused.hint, f"{refused.message} {refused.detail} {refused.hint}"
-        if not hint:
-            raise Finding("way out", f"no hint: {refused}")
-        if re.search(r"worker_id = \d", hint):
-            raise Finding("way out", f"proposes a worker ID to everybody: {refused}")
-        for paused in [each for each in world.members if each.pause is not None and each is member]:
-            world.resume(paused)
+        world.resume(member)
         if "shard" in refused.message:
             self._shard(member, database, refused)
         elif f"sequence public.{TICKET}" in refused.message:
@@ -495,17 +430,12 @@ class FleetAdministrator(Administrator):
                 world.put_clock_right(member)
             else:
                 self.type(member, database, "SELECT id_gen_accept_clock();")
-        elif "the registry has no such fleet" in text:
-            self.type(member, database, f"ALTER SYSTEM SET id_gen.fleet = '{world.fleet}'; SELECT pg_reload_conf();")
-        elif "not one cluster of etcd" in text:
-            registry = world.registry.etcd.endpoints
-            self.type(member, database, f"ALTER SYSTEM SET id_gen.registry = '{registry}'; SELECT pg_reload_conf();")
+        elif typed := next((what for told, what in self._right().items() if told in text), None):
+            self.type(member, database, f"ALTER SYSTEM SET id_gen.{typed}; SELECT pg_reload_conf();")
         elif "cannot be reached" in text or "does not answer in time" in text:
             world.registry.put_right()
         elif "the fleet has no free number" in text:
             self._free_numbers(member, database)
-        elif "belongs to another server of the fleet" in text:
-            self.type(member, database, "ALTER SYSTEM SET id_gen.worker_id = -1; SELECT pg_reload_conf();")
         elif "id_gen.worker_id is not set" in text:
             if member.has_left:
                 raise Finding("way out", f"{member} has a number that was typed, and says: {refused}")
@@ -515,8 +445,19 @@ class FleetAdministrator(Administrator):
         elif member.clock_was_ahead and not member.clock_ahead and _is_far(refused):
             self._take_back(member, database)
         elif not re.search(r"Call again|call again|Wait |Run the statement again|Connect again|within seconds", hint):
-            raise Finding("way out", f"nothing to type, and nothing to wait for: {refused}")
+            if not (statements := self.choose(member, hint)):
+                raise Finding("way out", f"nothing to type, and nothing to wait for: {refused}")
+            for statement in statements:
+                self.type(member, database, statement)
         time.sleep(0.1)
+
+    def _right(self) -> dict[str, str]:
+        """What is set where a refusal tells of a wrong setting."""
+        return {
+            "the registry has no such fleet": f"fleet = '{self._world.fleet}'",
+            "not one cluster of etcd": f"registry = '{self._world.registry.etcd.endpoints}'",
+            "belongs to another server of the fleet": "worker_id = -1",
+        }
 
     def _take_back(self, member: Member, database: str) -> None:
         """What a wrong clock has reserved is given up, as docs/operations.md says; all that was made for that time may
@@ -597,7 +538,7 @@ class FleetAdministrator(Administrator):
     def set_ticket(self) -> None:
         """Does what the HINT says on all servers; what one that is not at hand may have used counts, too."""
         world = self._world
-        able = [each for each in world.members if each.able and not each.has_left]
+        able = [each for each in world.members if each.is_member]
         largest = max([0, *world.ledger.values(TICKETS)])  # type: ignore[type-var]
         query = (
             f"SELECT greatest(s.last_value, t.last_held) FROM {TICKET} s"

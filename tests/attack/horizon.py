@@ -2,12 +2,11 @@
 
 import itertools
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hypothesis import strategies as st
+import psycopg
 
-from attack.action import NUMBER, client, use
+from attack.action import client, pick, use
 from attack.explorer import Explorer
 from attack.finding import Finding
 from attack.world import DATABASE, Node, Refused, Session
@@ -44,6 +43,8 @@ WRITES = (
 # What a transaction of a busy client is made of.
 SNAPSHOTS = ("of each statement", "of a statement before", "of a poll before")
 STEPS = ("write", "SAVEPOINT s", "write", "ROLLBACK TO s", "write", "RELEASE s", "write")
+PREPARED = ("COMMIT PREPARED", "ROLLBACK PREPARED")
+ENDS = ("COMMIT", "ROLLBACK", "COMMIT PREPARED", "COMMIT", "COMMIT", "ROLLBACK", "ROLLBACK PREPARED", "COMMIT")
 # In one poll, or the next, everything is seen that has been committed; a poll may be held up by PostgreSQL's own
 # processes for a moment.
 POLLS_AT_MOST = 200
@@ -76,17 +77,17 @@ class Horizon(Explorer):
         super().__init__()
         self.world.on_copy.append(self._copy_readings)
 
-    @use("outbox", which=NUMBER, table=st.sampled_from(TABLES), form=st.sampled_from(WRITES))
+    @use("outbox", table=TABLES, form=WRITES)
     def write(self, which: int, table: str, form: str) -> None:
-        self.ask(self.world.session(which), self._writing(table, form))
+        self.ask(self.world.session(which), lambda session: self._write(session, table, form))
 
-    @use("readers", which=NUMBER, table=st.sampled_from(TABLES), form=st.sampled_from([0, 0, 1, 2]))
+    @use("readers", table=TABLES, form=(0, 0, 1, 2))
     def read(self, which: int, table: str, form: int) -> None:
         """A session reads, in whatever transaction it is."""
-        self.ask(self.world.session(which), self._polling("outbox" if form == 2 else table, POLLS[form]))
+        polled = "outbox" if form == 2 else table
+        self.ask(self.world.session(which), lambda session: self._poll(session, polled, POLLS[form]))
 
-    @use("readers", which=NUMBER, writer=NUMBER, table=st.sampled_from(TABLES), count=st.sampled_from([0, 1, 5]),
-         hold=st.booleans())  # fmt: skip
+    @use("readers", table=TABLES, count=(0, 1, 5))
     def read_by_cursor(self, which: int, writer: int, table: str, count: int, hold: bool) -> None:
         """A cursor has one horizon, although others write while it is open."""
         session, other = self.world.session(which), self.world.session(writer)
@@ -102,7 +103,7 @@ class Horizon(Explorer):
                 )
                 rows = session.run(f"FETCH {count} FROM reader") if count else []
                 if other is not session and other.node is session.node:
-                    self.ask(other, self._writing(table, WRITES[0]))
+                    self.ask(other, lambda other: self._write(other, table))
                 if own and hold:
                     session.run("COMMIT")
                 rows += session.run("FETCH ALL FROM reader")
@@ -117,81 +118,70 @@ class Horizon(Explorer):
 
         self.ask(session, call)
 
-    @use("outbox", which=NUMBER, count=st.sampled_from([1, 3]), ahead_s=st.sampled_from([0, 2, 60]))
+    @use("outbox", count=(1, 3), ahead_s=(0, 2, 60))
     def take_early(self, which: int, count: int, ahead_s: int) -> None:
         """IDs that are stored later, in another transaction or on another server; or of a server that is ahead."""
         session = self.world.session(which)
 
         def call(session: Session) -> None:
             for _ in range(count):
-                snowflake = session.value("SELECT snowflake_next()")
-                self.world.add_snowflakes(session, [snowflake])
-                self._early.append(snowflake)
+                self._early.append(session.generate()[0][0])
 
         if not ahead_s:
             self.ask(session, call)
         elif (snowflake := self._make_ahead(session.node, ahead_s)) is not None:
             self._early.append(snowflake)
 
-    @use("outbox", which=NUMBER, first=st.sampled_from(["outbox", "ahead"]), snapshot=st.sampled_from(SNAPSHOTS),
-         end=st.sampled_from(["COMMIT", "PREPARE", "ROLLBACK"]), table=st.sampled_from(TABLES))  # fmt: skip
+    @use("outbox", first=("outbox", "ahead"), snapshot=SNAPSHOTS, end=("COMMIT", *PREPARED, "ROLLBACK"), table=TABLES)
     def overlap(self, which: int, first: str, snapshot: str, end: str, table: str) -> None:
         """One writes, another one writes and commits, a reader polls; then the first one ends, and the reader polls
         again."""
         node = self.world.node(which)
-        names = (node, DATABASE)
         with (
-            self.world.passing(*names) as writer,
-            self.world.passing(*names) as other,
-            self.world.passing(*names) as reader,
+            self.world.passing(node, DATABASE) as writer,
+            self.world.passing(node, DATABASE) as other,
+            self.world.passing(node, DATABASE) as reader,
         ):
+
+            def look(*, is_later: bool = False) -> None:
+                """In a transaction of its own, where the reader's snapshot is of before."""
+                if snapshot != "of each statement":
+                    for statement in (*["COMMIT"] * is_later, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1"):
+                        reader.run(statement)
+                if snapshot == "of a poll before" and not is_later:
+                    self._poll(reader, table)
+                self._write(other, table)
+                self._poll(reader, table)
+
             for session in (other, writer):
-                self.insist(session, self._writing(table, WRITES[0]))
+                self.insist(session, lambda session: self._write(session, table))
             try:
                 writer.run("BEGIN")
                 ahead = self._make_ahead(node, 2) if first == "ahead" and self._has_guard(node) else None
                 if ahead is not None:
                     writer.run("INSERT INTO public.guarded (id) VALUES (%s)", ahead)
                 # Within the same tick, so that both share a block, if sessions do.
-                self._writing(table, WRITES[0])(other)
-                self._writing(table, WRITES[0])(writer)
-                if snapshot != "of each statement":
-                    reader.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
-                    reader.run("SELECT 1")
-                if snapshot == "of a poll before":
-                    self._polling(table, POLLS[0])(reader)
-                self._writing(table, WRITES[0])(other)
-                self._polling(table, POLLS[0])(reader)
-                if end == "PREPARE":
-                    gid = f"overlap {writer.name}"
-                    writer.run(f"PREPARE TRANSACTION '{gid}'")
-                    self._polling(table, POLLS[0])(reader)
-                    end = f"COMMIT PREPARED '{gid}'"
-                writer.run(end)
-                self._polling(table, POLLS[0])(reader)
-                self._polling(table, POLLS[0])(other)
+                self._write(other, table)
+                self._write(writer, table)
+                look()
+                self._end(writer, end, table, reader)
+                self._poll(reader, table)
+                self._poll(other, table)
                 # A transaction that has seen the snapshot of one that began before, and polls later.
-                if snapshot != "of each statement":
-                    reader.run("COMMIT")
-                    reader.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
-                    reader.run("SELECT 1")
-                    self._writing(table, WRITES[0])(other)
-                    self._polling(table, POLLS[0])(reader)
-                    self._polling(table, POLLS[0])(other)
+                look(is_later=True)
+                self._poll(other, table)
             except Refused as refused:
                 # What is refused may be so for the clock, or an ID that is not above the horizon.
                 self.world.say(f"no overlap: {refused}")
 
-    @use("outbox", which=NUMBER, number=NUMBER, update=st.booleans())
+    @use("outbox")
     def store_early(self, which: int, number: int, update: bool) -> None:
         """The trigger lets an ID pass that is above the horizon, or refuses it."""
-        session = self.world.session(which)
+        session, snowflake = self.world.session(which), pick(self._early, number)
         # It does not fire where replication applies rows.
-        if not self._early or session.run("SHOW session_replication_role") == [("replica",)]:
+        if session.run("SHOW session_replication_role") == [("replica",)] or not self._has_guard(session.node):
             return
-        if not self._has_guard(session.node):
-            return
-        snowflake = self._early.pop(number % len(self._early))
+        self._early.remove(snowflake)
 
         def call(session: Session) -> None:
             try:
@@ -203,14 +193,12 @@ class Horizon(Explorer):
                 else:
                     session.run("INSERT INTO public.guarded (id) VALUES (%s)", snowflake)
             except Refused as refused:
-                if BELOW_HORIZON not in refused.message:
-                    raise
-                if session.in_transaction:
+                if BELOW_HORIZON not in refused.message or session.in_transaction:
                     raise
 
         self.ask(session, call)
 
-    @use("readers", which=NUMBER, table=st.sampled_from(TABLES))
+    @use("readers", table=TABLES)
     def await_all(self, which: int, table: str) -> None:
         """Where no transaction is open, a reader sees all that was written on the server, up to its clock."""
         node = self.world.node(which)
@@ -225,46 +213,40 @@ class Horizon(Explorer):
         table = TABLES[number % 2]
         try:
             if number % 3 == 0:
-                self._writing(table, WRITES[0])(session)
+                self._write(session, table)
             else:
-                self._write_in_steps(session, table, number)
+                session.run("BEGIN")
+                for step in STEPS[: 1 + number % len(STEPS)]:
+                    if step == "write":
+                        self._write(session, table)
+                    else:
+                        session.run(step)
+                self._end(session, ENDS[number % len(ENDS)], table, session)
         finally:
             if session.in_transaction:
                 self.roll_back(session)
-        self._polling(table, POLLS[0])(session)
-
-    def _write_in_steps(self, session: Session, table: str, number: int) -> None:
-        session.run("BEGIN")
-        for step in STEPS[: 1 + number % len(STEPS)]:
-            if step == "write":
-                self._writing(table, WRITES[0])(session)
-            else:
-                session.run(step)
-        end = ("COMMIT", "ROLLBACK", "PREPARE", "COMMIT")[number % 4]
-        if end == "PREPARE":
-            gid = f"outbox {session.name} {number}"
-            session.run(f"PREPARE TRANSACTION '{gid}'")
-            self._polling(table, POLLS[0])(session)
-            end = f"{('COMMIT', 'ROLLBACK')[number // 4 % 2]} PREPARED '{gid}'"
-        session.run(end)
+        self._poll(session, table)
 
     # Calls
 
-    def _writing(self, table: str, form: str) -> Callable[[Session], None]:
-        def call(session: Session) -> None:
-            ids = [value for (value,) in session.run(form.format(table=table))]
-            self.world.add_snowflakes(session, sorted(ids))
-            with self._lock:
-                self._own.setdefault((session.node.name, session.database), set()).update(ids)
+    def _write(self, session: Session, table: str, form: str = WRITES[0]) -> None:
+        ids = session.values(form.format(table=table))
+        self.world.add_snowflakes(session, sorted(ids))
+        with self._lock:
+            self._own.setdefault((session.node.name, session.database), set()).update(ids)
 
-        return call
+    def _poll(self, session: Session, table: str, form: str = POLLS[0]) -> None:
+        [(horizon, ids)] = session.run(form.format(table=table))
+        self._heard(session, table, horizon, ids)
 
-    def _polling(self, table: str, form: str) -> Callable[[Session], None]:
-        def call(session: Session) -> None:
-            horizon, ids = session.run(form.format(table=table))[0]
-            self._heard(session, table, horizon, ids)
-
-        return call
+    def _end(self, writer: Session, end: str, table: str, reader: Session) -> None:
+        """Of a transaction, at once or in two phases."""
+        if end in PREPARED:
+            gid = f"outbox {writer.name} {next(self._transactions)}"
+            writer.run(f"PREPARE TRANSACTION '{gid}'")
+            self._poll(reader, table)
+            end = f"{end} '{gid}'"
+        writer.run(end)
 
     def _has_guard(self, node: Node) -> bool:
         """Puts the trigger on the table, if no transaction is in the way."""
@@ -280,8 +262,7 @@ class Horizon(Explorer):
         """An ID of a server that has no part in this, and whose clock is ahead; None if the layout has no such."""
         query = "SELECT snowflake_make(clock_timestamp() + %s * interval '1 s', 0, %s, 0)"
         try:
-            with self.world.passing(node, DATABASE) as admin:
-                return admin.value(query, ahead_s, FOREIGN_WORKER)
+            return self.world.query(node, query, ahead_s, FOREIGN_WORKER)[0][0]
         except Refused:
             return None
 
@@ -315,12 +296,11 @@ class Horizon(Explorer):
         """A row that others saw is below the horizon of one who does not see it: it is there, or a crash has lost it,
         or it is that reader's own that was rolled back."""
         try:
-            with self.world.passing(session.node, session.database) as admin:
-                rows = admin.run(f"SELECT id FROM public.{table} WHERE id = ANY (%s)", list(missed))
-        except Exception as error:
-            if threading.current_thread() is threading.main_thread():
-                raise
-            raise Refused(error) from error  # type: ignore[arg-type]
+            query = f"SELECT id FROM public.{table} WHERE id = ANY (%s)"
+            rows = self.world.query(session.node, query, list(missed), database=session.database)
+        except psycopg.Error as error:
+            # The server takes no connections.
+            raise Refused(error) from error
         if rows:
             raise Finding("readers", f"{session} was told {horizon} of {table}, but does not see {rows[:5]}")
         with self._lock:
@@ -356,8 +336,4 @@ class Horizon(Explorer):
         for session in list(node.sessions):
             if session.in_transaction:
                 self.roll_back(session)
-        with self.world.passing(node) as admin:
-            prepared = admin.run("SELECT gid, database FROM pg_prepared_xacts")
-        for gid, database in prepared:
-            with self.world.passing(node, database) as admin:
-                admin.run(f"COMMIT PREPARED '{gid}'")
+        self.world.commit_prepared(node)

@@ -37,7 +37,3 @@ class Ledger:
     def values(self, space: str) -> set[object]:
         with self._lock:
             return set(self._origins[space])
-
-    def __len__(self) -> int:
-        with self._lock:
-            return sum(map(len, self._origins.values()))

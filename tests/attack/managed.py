@@ -3,14 +3,14 @@
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
+from typing import ClassVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition
 
-from attack.action import DELAY_MS, NUMBER, action, use
-from attack.administrator import is_answer
+from attack.action import action, pick, use
+from attack.administrator import Administrator
 from attack.dumps import Dump, comparable, first_difference
 from attack.explorer import Explorer
 from attack.finding import Finding
@@ -20,8 +20,6 @@ from harness.cluster import SqlError
 from harness.managed import OWNER, SCRIPT
 
 MOST = 3
-# No two databases have one number, so no two snowflakes are the same.
-ALL = "databases with the script"
 COPIED = "this database is a copy"
 NO_NUMBER = "this database has no worker number"
 AHEAD = "snowflakes of this database are ahead of the clock"
@@ -68,13 +66,34 @@ class Rented:
     """Its number, if it may generate."""
     has_moved: bool = False
     """Whether the extension makes its IDs."""
-    sessions: list[Session] = field(default_factory=list)
-    last: dict[Session, int] = field(default_factory=dict)
+
+    def begin_anew(self) -> None:
+        """The next IDs may be below those before."""
+        for session in self.node.sessions:
+            if session.database == self.name:
+                session.last = None
+
+
+class Owner(Administrator):
+    """One who owns databases with the script."""
+
+    def examine(self, node: Node, session: Session) -> None:
+        """The script has no checks."""
+
+    def follow(self, node: Node, database: str, refused: Refused) -> None:
+        if refused.message.startswith((COPIED, NO_NUMBER)):
+            raise Finding("managed", f"{database} has a number: {refused}") from refused
+        if AHEAD in refused.message:
+            self._world.wall.catch_up()
+        else:
+            super().follow(node, database, refused)
 
 
 class Managed(Explorer):
     """Uses of the script, and what happens to its databases. A clock that is set back at the time of a crash is what
     its documents exclude, so stops are those of this class."""
+
+    administrator_type: ClassVar = Owner
 
     def prepare(self) -> None:
         super().prepare()
@@ -103,69 +122,25 @@ class Managed(Explorer):
     def _number(self, rented: Rented, worker: int, settings: dict[str, str] | None = None) -> None:
         """Gives a database a number."""
 
-        def call(session: Session) -> None:
-            session.run(f"SELECT id_gen_managed.configure(worker_id => {worker})")
-
-        self._insist(rented, self._open(rented, settings), call)
+        statement = f"SELECT id_gen_managed.configure(worker_id => {worker})"
+        self.insist(self._open(rented, settings), lambda session: session.run(statement))
         rented.worker = worker
-        rented.last.clear()
+        rented.begin_anew()
 
-    def _one(self, which: int) -> Rented:
-        able = [each for each in self._rented if each.node.running]
-        return able[which % len(able)]
+    def _one(self, which: int, *, has_moved: bool = True) -> Rented:
+        """One of the databases, also of those that have moved. No two have one number, so no two IDs are the same."""
+        return pick([each for each in self._rented if has_moved or not each.has_moved], which)
 
     def _open(self, rented: Rented, settings: dict[str, str] | None = None, role: str = OWNER) -> Session:
-        session = self.world.open(rented.node, rented.name, role, **(settings or {}))
-        rented.sessions.append(session)
-        return session
+        return self.world.open(rented.node, rented.name, role, **(settings or {}))
 
     def _session(self, rented: Rented, which: int) -> Session:
-        rented.sessions = [each for each in rented.sessions if each.is_open]
-        return rented.sessions[which % len(rented.sessions)] if rented.sessions else self._open(rented)
-
-    def _generate(self, rented: Rented, form: str) -> Callable[[Session], None]:
-        def call(session: Session) -> None:
-            self._add(rented, session, [value for (value,) in session.run(form)])
-
-        return call
-
-    def _add(self, rented: Rented, session: Session, ids: list[int]) -> None:
-        ordered = [rented.last[session], *ids] if session in rented.last else ids
-        for before, after in zip(ordered, ordered[1:], strict=False):
-            if after <= before:
-                raise Finding("increasing", f"{session} was given {after} after {before}")
-        rented.last[session] = ids[-1]
-        self.world.ledger.add(ALL, ids, f"{session}")
-
-    def _insist(self, rented: Rented, session: Session, call: Callable[[Session], None]) -> None:
-        """Has a call succeed, by what its hints say."""
-        for _ in range(4):
-            try:
-                call(session)
-                return
-            except Refused as refused:
-                if is_answer(refused):
-                    return
-                self.world.say(f"owner: reads of {rented.name}: {refused}")
-                if refused.message.startswith((COPIED, NO_NUMBER)):
-                    raise Finding("managed", f"{rented.name} has a number: {refused}") from refused
-                if AHEAD in refused.message:
-                    self.world.wall.catch_up()
-                else:
-                    self.administrator.follow(rented.node, rented.name, refused)
-            if not session.is_open:
-                session = self._open(rented)
-        raise Finding("way out", f"{rented.name} still refuses after 3 hints")
+        found = [each for each in rented.node.sessions if each.database == rented.name and each.is_open]
+        return pick(found, which) if found else self._open(rented)
 
     # Uses
 
-    @use(
-        "managed script",
-        which=NUMBER,
-        session=NUMBER,
-        form=st.sampled_from(FORMS),
-        end=st.sampled_from(["", "COMMIT", "ROLLBACK"]),
-    )
+    @use("managed script", form=FORMS, end=("", "COMMIT", "ROLLBACK"))
     def generate_by_script(self, which: int, session: int, form: str, end: str) -> None:
         rented = self._one(which)
         generator = self._session(rented, session)
@@ -174,7 +149,7 @@ class Managed(Explorer):
             if end:
                 generator.run("BEGIN")
             try:
-                self._generate(rented, form)(generator)
+                generator.generate(form)
             except Refused:
                 if end and generator.is_open:
                     generator.run("ROLLBACK")
@@ -182,48 +157,32 @@ class Managed(Explorer):
             if end:
                 generator.run(end)
             if end == "ROLLBACK":
-                # The next ones may be below.
-                rented.last.pop(generator, None)
+                generator.last = None
 
-        self._insist(rented, generator, call)
+        self.insist(generator, call)
 
-    @use("managed script", which=NUMBER, settings=SETTING, role=st.sampled_from([OWNER, "clerk", "postgres"]),
-         form=st.sampled_from(FORMS))  # fmt: skip
+    @use("managed script", settings=SETTING, role=(OWNER, "clerk", "postgres"), form=FORMS)
     def open_session(self, which: int, settings: dict[str, str], role: str, form: str) -> None:
         """A session with settings and of a role of its own."""
         rented = self._one(which)
-        self._insist(
-            rented,
-            self._open(rented, settings, role),
-            self._generate(rented, FORMS[0] if role == "clerk" and "INSERT" in form else form),
-        )
+        form = FORMS[0] if role == "clerk" and "INSERT" in form else form
+        self.insist(self._open(rented, settings, role), lambda session: session.generate(form))
 
-    @use(
-        "managed script",
-        which=NUMBER,
-        settings=SETTING,
-        option=st.sampled_from(OPTIONS),
-        other=st.booleans(),
-        beside=BESIDE,
-    )
+    @use("managed script", settings=SETTING, option=OPTIONS, beside=BESIDE)
     def configure(self, which: int, settings: dict[str, str], option: str, other: bool, beside: list[str]) -> None:
         """Another number, or the same, beside clients."""
-        rented = self._one(which)
-        if rented.has_moved:
-            return
+        rented = self._one(which, has_moved=False)
         worker = self.world.unused_worker() if other else rented.worker
         arguments = ", ".join([f"worker_id => {worker}", *([option] if option else [])])
 
-        def call(session: Session) -> None:
-            session.run(f"SELECT id_gen_managed.configure({arguments})")
-
         with self._crowd(rented, beside):
-            self._insist(rented, self._open(rented, settings), call)
+            statement = f"SELECT id_gen_managed.configure({arguments})"
+            self.insist(self._open(rented, settings), lambda session: session.run(statement))
         rented.worker = worker
-        rented.last.clear()
+        rented.begin_anew()
         self._look_at(rented)
 
-    @use("managed script", which=NUMBER, settings=SETTING, back=st.booleans(), beside=BESIDE)
+    @use("managed script", settings=SETTING, beside=BESIDE)
     def move(self, which: int, settings: dict[str, str], back: bool, beside: list[str]) -> None:
         """To the extension, or back to the script with another number."""
         rented = self._one(which)
@@ -234,45 +193,30 @@ class Managed(Explorer):
             else "SELECT id_gen_managed.use_extension()"
         )
 
-        def call(session: Session) -> None:
-            session.run(statement)
-
         # A clock that is behind what was generated would have to be waited for.
         self.world.wall.catch_up()
         with self._crowd(rented, beside):
-            self._insist(rented, self._open(rented, settings), call)
-        with self.world.passing(rented.node, rented.name) as admin:
-            rented.has_moved = admin.value("SELECT target <> 'id_gen_managed' FROM id_gen_managed.installation")
+            self.insist(self._open(rented, settings), lambda session: session.run(statement))
+        moved = "SELECT target <> 'id_gen_managed' FROM id_gen_managed.installation"
+        [(rented.has_moved,)] = self.world.query(rented.node, moved, database=rented.name)
         if not rented.has_moved:
             rented.worker = worker
             if back:
-                self._insist(
-                    rented, self._open(rented), lambda session: session.run("DROP EXTENSION IF EXISTS id_gen") and None
-                )
-        rented.last.clear()
+                self.insist(self._open(rented), lambda session: session.run("DROP EXTENSION IF EXISTS id_gen"))
+        rented.begin_anew()
         self._look_at(rented)
 
-    @action("uninstall", which=NUMBER, settings=SETTING)
+    @action("uninstall", settings=SETTING)
     def uninstall(self, which: int, settings: dict[str, str]) -> None:
         """Refused while a table needs it; then it goes, and comes again, with another number."""
-        rented = self._one(which)
-        if rented.has_moved:
-            return
+        rented = self._one(which, has_moved=False)
         session = self._open(rented, settings)
-        try:
-            session.run("SELECT id_gen_managed.uninstall()")
-            raise Finding("managed", "the script is removed although a table uses it")
-        except Refused as refused:
-            if is_answer(refused):
-                return
-            if refused.sqlstate != "2BP01":
-                raise Finding("managed", f"it is not removed: {refused}") from refused
+        self.expect_refusal(session, "SELECT id_gen_managed.uninstall()", "managed", "2BP01")
         session.run("ALTER TABLE public.customer ALTER id DROP DEFAULT, ALTER token DROP DEFAULT")
         session.run("SELECT id_gen_managed.uninstall()")
         if session.value("SELECT count(*) FROM pg_extension WHERE extname = 'id_gen'"):
             # Whose it is after a dump was restored, is the superuser's affair.
-            with self.world.passing(rented.node, rented.name) as admin:
-                admin.run("DROP EXTENSION id_gen")
+            self.world.query(rented.node, "DROP EXTENSION id_gen", database=rented.name)
         if left := session.run(LEFT):
             raise Finding("managed", f"{left} are left")
         self._run_script(rented)
@@ -281,33 +225,29 @@ class Managed(Explorer):
         session.run("ALTER TABLE public.customer ALTER token SET DEFAULT public.uuidv7()")
         self._look_at(rented)
 
-    @action("script again", which=NUMBER, beside=BESIDE)
+    @action("script again", beside=BESIDE)
     def update(self, which: int, beside: list[str]) -> None:
         """The script is run again, as an update does."""
-        rented = self._one(which)
-        if rented.has_moved:
-            return
+        rented = self._one(which, has_moved=False)
         with self._crowd(rented, beside):
             self._run_script(rented)
         self._look_at(rented)
 
     # Copies
 
-    @precondition(lambda self: len(self._rented) < MOST)
-    @action("managed copy", which=NUMBER, way=st.sampled_from(["plain", "custom", "template"]), settings=SETTING,
-            same=st.booleans(), role=st.sampled_from([OWNER, "clerk", "postgres"]), beside=BESIDE)  # fmt: skip
+    @action("managed copy", when=lambda self: len(self._rented) < MOST,
+            way=("plain", "custom", "template"), settings=SETTING, role=(OWNER, "clerk", "postgres"),
+            beside=BESIDE)  # fmt: skip
     def copy(self, which: int, way: str, settings: dict[str, str], same: bool, role: str, beside: list[str]) -> None:
         """A dump that is restored, or a copy by template: it refuses to generate until it has a number."""
-        rented = self._one(which)
+        rented = self._one(which, has_moved=False)
         node = rented.node
-        if rented.has_moved:
-            return
         copy = Rented(node, f"rented_{next(self._names)}")
         if same:
             # The restore of an earlier state is what the documents exclude.
             beside = []
         if way == "template":
-            self._forget(rented)
+            self.world.forget_sessions(node)
             node.cluster.psql(f"CREATE DATABASE {copy.name} OWNER {OWNER} TEMPLATE {rented.name}")
         else:
             with self._crowd(rented, beside):
@@ -317,22 +257,12 @@ class Managed(Explorer):
                 dump.restore(node, copy.name)
             except SqlError as error:
                 raise Finding("dump", f"a dump of {rented.name} is not restored: {error}") from error
-            before, after = (
-                without_names(dump.text),
-                without_names(Dump(node, copy.name, "plain" if way == "plain" else "custom").text),
-            )
+            before, after = without_names(dump.text), without_names(Dump(node, copy.name, way).text)
             if before != after:
                 raise Finding("dump", f"{copy.name} is another database:\n{first_difference(before, after)}")
-        session = self._open(copy, settings, role)
-        try:
-            made = session.run("SELECT public.snowflake_next()")
-            raise Finding("managed", f"the copy {copy.name} generates {made}")
-        except Refused as refused:
-            if not is_answer(refused) and not refused.message.startswith((COPIED, NO_NUMBER)):
-                raise Finding("managed", f"a copy is refused otherwise: {refused}") from refused
+        self.expect_refusal(self._open(copy, settings, role), FORMS[0], "managed", COPIED, NO_NUMBER)
         if same:
             worker = rented.worker
-            self._forget(rented)
             node.cluster.psql(f"DROP DATABASE {rented.name} WITH (FORCE)")
             self._rented.remove(rented)
             # It begins above the clock; what the original has made may be ahead of one that was set back.
@@ -346,9 +276,7 @@ class Managed(Explorer):
 
     # What happens to the server
 
-    @action(
-        "restart", which=NUMBER, mode=st.sampled_from(["fast", "immediate", "kill9"]), beside=BESIDE, delay_ms=DELAY_MS
-    )
+    @action("restart", mode=("fast", "immediate", "kill9"), beside=BESIDE)
     def restart_beside_script(self, which: int, mode: str, beside: list[str], delay_ms: int) -> None:
         rented = self._one(which)
         if mode != "fast":
@@ -360,17 +288,14 @@ class Managed(Explorer):
         for each in self._rented:
             self._look_at(each)
 
-    @action("terminate", which=NUMBER, how=st.sampled_from(["terminate", "cancel"]), beside=BESIDE, delay_ms=DELAY_MS)
+    @action("terminate", how=("terminate", "cancel"), beside=BESIDE)
     def terminate_beside_script(self, which: int, how: str, beside: list[str], delay_ms: int) -> None:
         rented = self._one(which)
-        with self._crowd(rented, beside, delay_ms), self.world.passing(rented.node) as admin:
-            admin.run(
-                f"SELECT pg_{how}_backend(pid) FROM pg_stat_activity"
-                " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-            )
+        with self._crowd(rented, beside, delay_ms):
+            self.world.end_sessions(rented.node, how)
         self._look_at(rented)
 
-    @action("clock", seconds=st.sampled_from([-0.05, -0.5, -3, -30, 0.5, 3, 900]), which=NUMBER, beside=BESIDE)
+    @action("clock", seconds=(-0.05, -0.5, -3, -30, 0.5, 3, 900), beside=BESIDE)
     def step_clock_beside_script(self, seconds: float, which: int, beside: list[str]) -> None:
         rented = self._one(which)
         with self._crowd(rented, beside):
@@ -384,34 +309,23 @@ class Managed(Explorer):
         """Clients of a database. Whether a number is changed meanwhile shows in their IDs."""
 
         def generate(form: str) -> Callable[[Session], None]:
-            def call(session: Session) -> None:
-                ids = [value for (value,) in session.run(form)]
-                self.world.ledger.add(ALL, ids, f"{session}")
-
-            return call
+            return lambda session: self._add(session, session.values(form))
 
         return self.crowd(rented.node, [generate(form) for form in forms], delay_ms, rented.name)
 
+    def _add(self, session: Session, ids: list[int]) -> None:
+        self.world.ledger.add(f"the server {session.node.space}", ids, f"{session}")
+
     def _look_at(self, rented: Rented) -> None:
-        """It generates, above all that it stores with its number."""
+        """It generates, with its number."""
 
         def call(session: Session) -> None:
-            query = (
-                "SELECT id, (public.snowflake_parse(id)).worker_id, (SELECT max(id) FROM public.customer c WHERE"
-                " (public.snowflake_parse(c.id)).worker_id = (public.snowflake_parse(n.id)).worker_id)"
-                " FROM public.snowflake_next() AS n (id)"
-            )
-            [(made, worker, stored)] = session.run(query)
-            self._add(rented, session, [made])
+            query = "SELECT id, (public.snowflake_parse(id)).worker_id FROM public.snowflake_next() AS n (id)"
+            [(_, worker)] = session.generate(query)
             if worker != (rented.node.worker if rented.has_moved else rented.worker):
                 raise Finding("managed", f"{rented.name} generates as worker {worker}, not {rented.worker}")
 
-        self._insist(rented, self._open(rented), call)
-
-    def _forget(self, rented: Rented) -> None:
-        for session in rented.sessions:
-            session.close()
-        rented.sessions.clear()
+        self.insist(self._open(rented), call)
 
 
 def without_names(written: str) -> str:

@@ -1,9 +1,6 @@
 """Masks, whose keys come and go, in sessions with all kinds of settings."""
 
-from hypothesis import strategies as st
-
-from attack.action import NUMBER, action, use
-from attack.administrator import is_answer
+from attack.action import action, use
 from attack.explorer import Explorer
 from attack.finding import Finding
 from attack.session_settings import SUPERUSER_SETTING
@@ -19,6 +16,7 @@ ALL_FORMS = """
            uuid_unmask(uuid_mask(u, d), d) = u, id_unmask_uuid(id_mask_text(u, d), d) = u
       FROM (VALUES (%s::bigint, %s::text, '0198c5a0-0000-7000-8000-000000000001'::uuid)) AS given (i, d, u)
 """
+MASK = "SELECT snowflake_mask(1::bigint, 'orders')"
 BROKEN = {"no file": None, "a bad line": "1 00\n", "open to others": "1 " + "0" * 64 + "\n", "nothing": ""}
 # What calls are refused with then: no file, a bad one, no key.
 BAD_FILE = ("58P01", "F0000", "55000", "22023", "42501")
@@ -36,20 +34,15 @@ class Masks(Explorer):
         self._masks: dict[tuple[str, int, str], tuple[int, str]] = {}
         super().__init__()
 
-    @use("masks", which=NUMBER, settings=SUPERUSER_SETTING, given=st.sampled_from(IDS), domain=st.sampled_from(DOMAINS))
+    @use("masks", settings=SUPERUSER_SETTING, given=IDS, domain=DOMAINS)
     def mask(self, which: int, settings: dict[str, str], given: int, domain: str) -> None:
         """It comes back, and is the same in all sessions and on all servers with a key."""
         node = self.world.node(which)
-        versions = self._key_versions(node)
-        if not versions:
-            versions = self._write_keys(node, [1])
+        versions = self._key_versions(node) or self._write_keys(node, [1])
         # Its statements find the functions in the search path.
         settings = {name: value for name, value in settings.items() if name != "search_path"}
-        session = Session(self.world, node, DATABASE, "postgres", settings)
-        try:
+        with self.world.passing(node, DATABASE, **settings) as session:
             self._mask_in(node, session, versions, given, domain)
-        finally:
-            session.close()
 
     def _mask_in(self, node: Node, session: Session, versions: list[int], given: int, domain: str) -> None:
         [(number, back, text, back_again, other, *same)] = session.run(ALL_FORMS, given, domain)
@@ -76,7 +69,7 @@ class Masks(Explorer):
             if known != value:
                 raise Finding("masks", f"{what} with key {version} is {value} on {node}, and was {known}")
 
-    @action("another key", which=NUMBER, drop_oldest=st.booleans())
+    @action("another key")
     def rotate(self, which: int, drop_oldest: bool) -> None:
         """The next version; what older ones have masked comes back as long as they are there."""
         node = self.world.node(which)
@@ -84,8 +77,7 @@ class Masks(Explorer):
         with_next = [*versions, max(versions, default=0) + 1]
         text = None
         if versions:
-            with self.world.passing(node, DATABASE) as session:
-                text = session.value("SELECT id_mask_text(7::bigint, 'orders')")
+            [(text,)] = self.world.query(node, "SELECT id_mask_text(7::bigint, 'orders')")
         self._write_keys(node, with_next[1:] if drop_oldest or len(with_next) > MOST_KEYS else with_next)
         if text is None:
             return
@@ -99,44 +91,28 @@ class Masks(Explorer):
             if not is_back:
                 raise Finding("masks", f"{text} is not 7 after another key has come")
 
-    @action("broken keys", which=NUMBER, how=st.sampled_from(list(BROKEN)))
+    @action("broken keys", how=BROKEN)
     def break_keys(self, which: int, how: str) -> None:
         """A file that cannot be used: no session goes on without it, and none tells a key."""
         node = self.world.node(which)
-        versions = self._key_versions(node)
-        if not versions:
-            versions = self._write_keys(node, [1])
+        versions = self._key_versions(node) or self._write_keys(node, [1])
         content = BROKEN[how]
         if content is None:
             (node.cluster.data / KEY_FILE).unlink()
         else:
             write_key_file(node.cluster, content, 0o644 if how == "open to others" else 0o600)
-        with self.world.passing(node, DATABASE) as session:
-            try:
-                masked = session.value("SELECT snowflake_mask(1::bigint, 'orders')")
-                raise Finding("masks", f"{masked} is made with {how}")
-            except Refused as refused:
-                if is_answer(refused) and refused.sqlstate != "42501":
-                    return
-                if refused.sqlstate not in BAD_FILE:
-                    raise Finding("masks", f"{how}: {refused}") from refused
-                if any(key(version) in f"{refused}" for version in versions):
-                    raise Finding("masks", f"a key is shown: {refused}") from refused
-            finally:
-                self._write_keys(node, versions)
+        try:
+            with self.world.passing(node, DATABASE) as session:
+                refused = self.expect_refusal(session, MASK, "masks", *BAD_FILE)
+        finally:
+            self._write_keys(node, versions)
+        if any(key(version) in f"{refused}" for version in versions):
+            raise Finding("masks", f"a key is shown: {refused}")
 
-    @use("masks", which=NUMBER)
+    @use("masks")
     def mask_as_clerk(self, which: int) -> None:
         """Who has no privilege is refused."""
-        node = self.world.node(which)
-        session = self.world.open(node, DATABASE, "clerk")
-        try:
-            masked = session.value("SELECT snowflake_mask(1::bigint, 'orders')")
-        except Refused as refused:
-            if refused.sqlstate != "42501" and not is_answer(refused):
-                raise Finding("masks", f"the clerk: {refused}") from refused
-            return
-        raise Finding("masks", f"the clerk masks: {masked}")
+        self.expect_refusal(self.world.open(self.world.node(which), DATABASE, "clerk"), MASK, "masks", "42501")
 
     # The file
 

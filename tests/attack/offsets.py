@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from attack.action import DELAY_MS, NUMBER, action, use
+from attack.action import action, pick, use
 from attack.administrator import is_answer
 from attack.explorer import Explorer
 from attack.finding import Finding
@@ -74,7 +74,7 @@ class Offsets(Explorer):
     def _take(self, form: str) -> Callable[[Session], None]:
         def call(session: Session) -> None:
             try:
-                numbers = [value for (value,) in session.run(form)]
+                numbers = session.values(form)
             except Refused as refused:
                 growth = self._growth
                 number = int(session.database.removeprefix("part_"))
@@ -91,13 +91,12 @@ class Offsets(Explorer):
         return sorted({*range(1, self._count + 1), *new})
 
     def _one(self, which: int) -> int:
-        able = self._running()
-        return able[which % len(able)]
+        return pick(self._running(), which)
 
     def _beside(self, number: int, forms: list[str], delay_ms: int = 0):  # noqa: ANN202, as crowd()
         return self.crowd(self._node, [self._take(form) for form in forms], delay_ms, f"part_{number}")
 
-    @use("offsets", which=NUMBER, form=FORM, settings=SETTING)
+    @use("offsets", form=FORM, settings=SETTING)
     def take_numbers(self, which: int, form: str, settings: dict[str, str]) -> None:
         number = self._one(which)
         if self._growth is None or number not in self._growth.fences:
@@ -106,7 +105,7 @@ class Offsets(Explorer):
             # It may have come to its fence.
             self._take(form)(self._open(number, settings))
 
-    @use("offsets", which=NUMBER, settings=SETTING)
+    @use("offsets", settings=SETTING)
     def check_numbers(self, which: int, settings: dict[str, str]) -> None:
         """Every sequence makes the numbers of its server alone."""
         if self._growth is not None:
@@ -118,7 +117,7 @@ class Offsets(Explorer):
         if wrong := [row for row in rows if row[1] == "error"]:
             raise Finding("offsets", f"server {number} of {self._count}: {wrong}")
 
-    @use("offsets", room=st.sampled_from([1000, 10, 0]), more=st.sampled_from([1, 2]))
+    @use("offsets", room=(1000, 10, 0), more=(1, 2))
     def begin_growth(self, room: int, more: int) -> None:
         """More servers, above what all have come to, and some more."""
         if self._growth is not None or self._count == MOST:
@@ -134,7 +133,7 @@ class Offsets(Explorer):
             self._make(number)
         self._growth = Growth(nodes, max(highest) + room)
 
-    @use("offsets", which=NUMBER, settings=SETTING, forms=st.lists(FORM, max_size=2), delay_ms=DELAY_MS)
+    @use("offsets", settings=SETTING, forms=st.lists(FORM, max_size=2))
     def grow(self, which: int, settings: dict[str, str], forms: list[str], delay_ms: int) -> None:
         """The next step on one of the servers that have it before them, as it is typed out."""
         growth = self._growth
@@ -143,7 +142,7 @@ class Offsets(Explorer):
         step, left = 2, set(range(1, self._count + 1)) - growth.fenced
         if not left:
             step, left = 3, set(range(1, growth.nodes + 1)) - growth.divided
-        number = sorted(left)[which % len(left)]
+        number = pick(sorted(left), which)
         # What is typed out names the functions without their schema, and no snapshot may be older than the newest rows.
         needed = {"default_transaction_isolation": "read committed", "search_path": "public"}
         session = self._open(number, settings | needed)
@@ -184,14 +183,13 @@ class Offsets(Explorer):
         if len(growth.divided) == growth.nodes:
             self._count, self._growth = growth.nodes, None
 
-    @action("restart", mode=st.sampled_from(["fast", "immediate", "kill9"]), which=NUMBER,
-            forms=st.lists(FORM, max_size=2), delay_ms=DELAY_MS)  # fmt: skip
+    @action("restart", mode=("fast", "immediate", "kill9"), forms=st.lists(FORM, max_size=2))
     def restart_beside_numbers(self, mode: str, which: int, forms: list[str], delay_ms: int) -> None:
         with self._beside(self._one(which), forms, delay_ms):
             self.world.stop(self._node, mode)
         self.world.start(self._node)
 
-    @action("truncate", which=NUMBER)
+    @action("truncate")
     def truncate(self, which: int) -> None:
         """TRUNCATE … RESTART IDENTITY: the numbers begin again, and are those of the server."""
         number = self._one(which)

@@ -20,7 +20,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -29,8 +28,10 @@ from attack.faults import ROOT, faults
 from harness import Server
 
 RESULTS = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target") / "attack"
+JOURNAL = RESULTS / "planted.json"
 MINUTES = float(os.environ.get("MINUTES") or 20)
 MODE = os.environ.get("MODE") or "preloaded"
+SERVER = f"{Server.from_environment().version}-{MODE}"
 
 # How long an attack may take to end after its time.
 PATIENCE_S = 600.0
@@ -69,32 +70,21 @@ class Result:
         """Whether to search again is of no use."""
         return self.problem is None and (self.found is not None or self.minutes >= MINUTES)
 
-
-class Journal:
-    """The results so far, by server and fault."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._results: dict[str, Result] = {}
-        if file.exists() and not os.environ.get("FRESH"):
-            results = (Result(**each) for each in json.loads(file.read_text()))
-            self._results = {self._key(result.server, result.fault): result for result in results}
-
-    @staticmethod
-    def _key(server: str, fault: str) -> str:
-        return f"{server} {fault}"
-
-    def get(self, server: str, fault: str) -> Result | None:
-        return self._results.get(self._key(server, fault))
-
-    def put(self, result: Result) -> None:
-        self._results[self._key(result.server, result.fault)] = result
-        new = self._file.with_suffix(".new")
-        new.write_text(json.dumps([asdict(each) for each in self._results.values()], indent=2) + "\n")
-        new.rename(self._file)
+    def __str__(self) -> str:
+        oracles = {fault.name: f" ({'/'.join(fault.oracles)})" for fault in faults()}
+        outcome = f"{self.problem or self.found or 'nothing'}{oracles.get(self.fault, '')}"
+        return f"{self.fault:<26}{self.seconds:>9.1f}{self.seed:>12}  {outcome}"
 
 
-def search(fault: str, server: str) -> Result:
+def journal() -> dict[str, Result]:
+    """The results so far."""
+    if not JOURNAL.exists() or os.environ.get("FRESH"):
+        return {}
+    results = (Result(**each) for each in json.loads(JOURNAL.read_text()))
+    return {f"{result.server} {result.fault}": result for result in results}
+
+
+def search(fault: str) -> Result:
     """Runs the attack on servers with a fault, until it finds it or its time is over."""
     seed = int(os.environ.get("SEED") or secrets.randbelow(1_000_000))
     env = {key: value for key, value in os.environ.items() if key != "ID_GEN_PLANTED"}
@@ -103,35 +93,21 @@ def search(fault: str, server: str) -> Result:
         env["ID_GEN_PLANTED"] = fault
     log = RESULTS / f"{fault}.log"
     began = time.monotonic()
+    command = [sys.executable, "-m", "attack"]
     with log.open("wb") as output:
         # A group of its own, to be stopped as a whole.
-        attack = subprocess.Popen(
-            [sys.executable, "-m", "attack"],
-            env=env,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        attack = subprocess.Popen(command, env=env, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
         try:
-            status: int | None = attack.wait(MINUTES * 60 + PATIENCE_S)
+            ended = f"ended with status {attack.wait(MINUTES * 60 + PATIENCE_S)}"
         except subprocess.TimeoutExpired:
-            status = None
+            ended = "did not end"
         finally:
             stop(attack)
-    seconds = time.monotonic() - began
-    lines = log.read_text(errors="replace").strip().splitlines()
-    found = FOUND.fullmatch(lines[-1]) if lines else None
-    oracle, problem = None, None
-    match status:
-        case 0:
-            pass
-        case 1 if found is not None:
-            oracle = found[1]
-        case None:
-            problem = f"did not end: see {log}"
-        case _:
-            problem = f"ended with status {status}: see {log}"
-    return Result(fault, server, MINUTES, seed, round(seconds, 1), oracle, problem)
+    seconds = round(time.monotonic() - began, 1)
+    found = FOUND.fullmatch(([""] + log.read_text(errors="replace").strip().splitlines())[-1])
+    oracle = found[1] if found and ended == "ended with status 1" else None
+    problem = None if oracle or ended == "ended with status 0" else f"{ended}: see {log}"
+    return Result(fault, SERVER, MINUTES, seed, seconds, oracle, problem)
 
 
 def stop(attack: subprocess.Popen[bytes]) -> None:
@@ -157,39 +133,30 @@ def wanted() -> list[str]:
     return [fault.name for fault in known.values() if fault.is_of(MODE)]
 
 
-def table(results: Iterable[Result]) -> str:
-    oracles = {fault.name: "/".join(fault.oracles) for fault in faults()}
-    lines = [f"{'fault':<26}{'seconds':>9}{'seed':>12}  found by (expected)"]
-    for result in results:
-        outcome = result.problem or result.found or "nothing"
-        expected = f" ({oracles[result.fault]})" if result.fault in oracles else ""
-        lines.append(f"{result.fault:<26}{result.seconds:>9.1f}{result.seed:>12}  {outcome}{expected}")
-    return "\n".join(lines)
-
-
 def main() -> int:
     RESULTS.mkdir(parents=True, exist_ok=True)
-    server = f"{Server.from_environment().version}-{MODE}"
-    journal = Journal(RESULTS / "planted.json")
-    names = wanted()
-    results = []
-    for name in [NONE, *names]:
-        result = journal.get(server, name)
+    known, results = journal(), []
+    for name in [NONE, *wanted()]:
+        result = known.get(f"{SERVER} {name}")
         if result is None or not result.is_final:
             print(f"{name}: searching for up to {MINUTES:g} min", flush=True)
-            result = search(name, server)
-            for _ in range(RETRIES):
-                if result.problem is None or name == NONE or os.environ.get("SEED"):
+            result = search(name)
+            for _ in range(0 if name == NONE or os.environ.get("SEED") else RETRIES):
+                if result.problem is None:
                     break
                 print(f"{name}: {result.problem}", flush=True)
-                result = search(name, server)
-            journal.put(result)
-        print(table([result]).splitlines()[1], flush=True)
+                result = search(name)
+            known[f"{SERVER} {name}"] = result
+            new = JOURNAL.with_suffix(".new")
+            new.write_text(json.dumps([asdict(each) for each in known.values()], indent=2) + "\n")
+            new.rename(JOURNAL)
+        print(result, flush=True)
         results.append(result)
         if name == NONE and not result.is_as_wanted:
             sys.exit("The attack must find nothing where nothing is planted.")
-    print(f"\nPostgreSQL {server}, up to {MINUTES:g} min for each fault\n{table(results)}")
-    planted = [result for result in results if result.fault != NONE]
+    print(f"\nPostgreSQL {SERVER}, up to {MINUTES:g} min for each fault")
+    print(f"{'fault':<26}{'seconds':>9}{'seed':>12}  found by (expected)", *results, sep="\n")
+    planted = results[1:]
     missed = [result.fault for result in planted if not result.is_as_wanted]
     if seconds := [result.seconds for result in planted if result.is_as_wanted]:
         print(f"\n{len(seconds)} of {len(planted)} found: median {median(seconds):.0f} s, at most {max(seconds):.0f} s")

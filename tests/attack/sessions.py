@@ -5,10 +5,10 @@ from contextlib import suppress
 
 from hypothesis import strategies as st
 
-from attack.action import NUMBER, action, use
+from attack.action import action, pick, use
 from attack.explorer import Explorer
 from attack.finding import Finding
-from attack.world import DATABASE, Node, Refused, Session
+from attack.world import DATABASE, Refused, Session
 from harness.server import Server
 
 PARALLEL = "debug_parallel_query" if Server.from_environment().version >= 16 else "force_parallel_mode"
@@ -127,9 +127,7 @@ class Sessions(Explorer):
         self._numbers = iter(range(1, 1_000_000))
         super().__init__()
 
-    @action(
-        "open session", which=NUMBER, role=st.sampled_from(["postgres", "clerk"]), chosen=st.lists(SETTING, max_size=4)
-    )
+    @action("open session", role=("postgres", "clerk"), chosen=st.lists(SETTING, max_size=4))
     def open_session(self, which: int, role: str, chosen: list[tuple[str, str]]) -> None:
         """One more client, with settings of its own, which is reached by the first number."""
         node = self.world.node(which)
@@ -141,24 +139,24 @@ class Sessions(Explorer):
         node.sessions.remove(session)
         node.sessions.insert(0, session)
 
-    @action("close session", which=NUMBER)
+    @action("close session")
     def close_session(self, which: int) -> None:
         self.world.session(which).close()
 
-    @action("set", which=NUMBER, setting=SETTING, local=st.booleans())
+    @action("set", setting=SETTING)
     def change_setting(self, which: int, setting: tuple[str, str], local: bool) -> None:
         name, value = setting
         quoted = value.replace("'", "''") if name != "search_path" else value
         quoted = quoted if name == "search_path" else f"'{quoted}'"
         self._say(self.world.session(which), f"SET {'LOCAL ' if local else ''}{name} = {quoted}")
 
-    @action("reset", which=NUMBER, how=st.sampled_from(RESETS))
+    @action("reset", how=RESETS)
     def reset_session(self, which: int, how: str) -> None:
         session = self.world.session(which)
         if not session.in_transaction:
             self._say(session, how)
 
-    @action("transaction", which=NUMBER, how=st.sampled_from(BEGINNINGS), step=st.sampled_from(WITHIN + ENDS))
+    @action("transaction", how=BEGINNINGS, step=WITHIN + ENDS)
     def go_on(self, which: int, how: str, step: str) -> None:
         """A session begins a transaction, or goes on with the one that it is in, or ends it."""
         session = self.world.session(which)
@@ -166,26 +164,18 @@ class Sessions(Explorer):
             self._say(session, how)
             return
         if step == "PREPARE":
-            if len(self._prepared(session.node)) >= MOST_PREPARED:
+            if len(self.world.prepared(session.node)) >= MOST_PREPARED:
                 return
             step = f"PREPARE TRANSACTION '{session.node} {next(self._numbers)}'"
         self._say(session, step)
 
-    @action("end prepared", which=NUMBER, number=NUMBER, how=st.sampled_from(ENDS))
+    @action("end prepared", how=ENDS)
     def end_prepared(self, which: int, number: int, how: str) -> None:
         node = self.world.node(which)
-        if prepared := self._prepared(node):
-            gid, database = prepared[number % len(prepared)]
-            with self.world.passing(node, database) as admin:
-                admin.run(f"{how} PREPARED '{gid}'")
+        gid, database = pick(self.world.prepared(node), number)
+        self.world.query(node, f"{how} PREPARED '{gid}'", database=database)
 
-    @use(
-        "cursors",
-        which=NUMBER,
-        query=st.sampled_from(GENERATING),
-        hold=st.booleans(),
-        count=st.sampled_from([0, 10, 150]),
-    )
+    @use("cursors", query=GENERATING, count=(0, 10, 150))
     def open_cursor(self, which: int, query: str, hold: bool, count: int) -> None:
         """A cursor over a query that generates; what it returns later is below what the session generates meanwhile."""
         session = self.world.session(which)
@@ -200,7 +190,7 @@ class Sessions(Explorer):
 
         self.ask(session, call)
 
-    @use("cursors", which=NUMBER, count=st.sampled_from([0, 10, 150, 1000]))
+    @use("cursors", count=(0, 10, 150, 1000))
     def fetch(self, which: int, count: int) -> None:
         session = self.world.session(which)
         names = self._cursors.get(session.name, [])
@@ -212,39 +202,28 @@ class Sessions(Explorer):
                 names.pop()
                 self.roll_back(session)
 
-    @use("settings", which=NUMBER, question=st.sampled_from(QUESTIONS))
+    @use("settings", question=QUESTIONS)
     def compare(self, which: int, question: str) -> None:
         """An answer does not depend on the settings of who asks."""
         session = self.world.session(which)
-        ids: list[int] = []
-
-        def generate(session: Session) -> None:
-            ids.append(session.value("SELECT snowflake_next()"))
-            self.world.add_snowflakes(session, ids)
-
         with self.world.passing(session.node, session.database) as plain:
-            self.insist(plain, generate)
-        if not ids:
-            return
-        self.ask(session, lambda session: self._compare_settings(session, question, [0, 1, 1 << 42, *ids]))
+            made = self.insist(plain, Session.generate)
+        if made:
+            ids = [0, 1, 1 << 42, made[0][0]]
+            self.ask(session, lambda session: self._compare_settings(session, question, ids))
 
-    @use("settings", which=NUMBER, question=st.sampled_from(QUESTIONS), chosen=st.lists(SETTING, max_size=3))
+    @use("settings", question=QUESTIONS, chosen=st.lists(SETTING, max_size=3))
     def compare_without_path(self, which: int, question: str, chosen: list[tuple[str, str]]) -> None:
         """A session whose path is empty, as that of a dump or of logical replication, names all schemas itself."""
-        session = Session(self.world, self.world.node(which), DATABASE, "postgres", {**dict(chosen), "search_path": ""})
 
         def call(session: Session) -> None:
-            [(made,)] = session.run("INSERT INTO public.item DEFAULT VALUES RETURNING id")
-            self.world.add_snowflakes(session, [made])
+            [(made,)] = session.generate("INSERT INTO public.item DEFAULT VALUES RETURNING id")
             self._compare_settings(session, OURS.sub(r"public.\1(", question), [0, 1, 1 << 42, made])
 
-        try:
+        with self.world.passing(self.world.node(which), DATABASE, **dict(chosen) | {"search_path": ""}) as session:
             self.ask(session, call)
-        finally:
-            session.close()
 
-    @use("parallel workers", which=NUMBER, function=st.sampled_from(["generating_process", "reading_process"]),
-         mode=st.sampled_from(["on", "regress"]))  # fmt: skip
+    @use("parallel workers", function=("generating_process", "reading_process"), mode=("on", "regress"))
     def call_in_parallel(self, which: int, function: str, mode: str) -> None:
         """No parallel worker generates, whatever a function is marked as."""
         with self.world.passing(self.world.node(which), DATABASE) as session:
@@ -256,22 +235,18 @@ class Sessions(Explorer):
             if pid != session.pid:
                 raise Finding("parallel workers", f"a worker of {session} returned {value} from {function}")
 
-    @action("first call", which=NUMBER, question=st.sampled_from(FIRST_QUESTIONS), workers=st.sampled_from([0, 8]),
-            mode=st.sampled_from(["regress", "on", "off"]))  # fmt: skip
+    @action("first call", question=FIRST_QUESTIONS, workers=(0, 8), mode=("regress", "on", "off"))
     def ask_first(self, which: int, question: str, workers: int, mode: str) -> None:
         """After a start, the first thing that anybody asks for is an answer of the server's settings, of a parallel
         worker, maybe."""
         node = self.world.node(which)
-        with self.world.passing(node, DATABASE) as admin:
-            [(layout, is_set)] = admin.run(LAYOUT_IN_USE)
-        self.world.stop(node, "fast")
-        self.world.start(node)
+        [(layout, is_set)] = self.world.query(node, LAYOUT_IN_USE)
+        self.world.restart(node)
         session = self.world.open(node, DATABASE, **{PARALLEL: mode, "max_parallel_workers": str(workers)})
         ids = [0, 1, 1 << 42]
         self.ask(session, lambda session: session.run(question, ids) and None)
         self.ask(session, lambda session: self._compare_settings(session, question, ids))
-        with self.world.passing(node, DATABASE) as admin:
-            [(found, _)] = admin.run(LAYOUT_IN_USE)
+        [(found, _)] = self.world.query(node, LAYOUT_IN_USE)
         if is_set and layout != found:
             raise Finding("settings", f"{node} was started again with the layout {found}, not {layout}")
         self.look_at_first_ids(node)
@@ -304,19 +279,14 @@ class Sessions(Explorer):
 
     def _fetch(self, session: Session, name: str, count: int) -> None:
         if count:
-            ids = [value for (value,) in session.run(f"FETCH {count} FROM {name}")]
+            ids = session.values(f"FETCH {count} FROM {name}")
             self.world.ledger.add(f"the server {session.node.space}", ids, f"cursor {name} of {session}")
-
-    def _prepared(self, node: Node) -> list[tuple[str, str]]:
-        with self.world.passing(node) as admin:
-            return admin.run("SELECT gid, database FROM pg_prepared_xacts ORDER BY gid")
 
     def at_the_end(self) -> None:
         for node in self.world.running():
             if not node.is_standby:
-                for gid, database in self._prepared(node):
-                    with suppress(Refused), self.world.passing(node, database) as admin:
-                        admin.run(f"COMMIT PREPARED '{gid}'")
+                with suppress(Refused):
+                    self.world.commit_prepared(node)
         super().at_the_end()
 
 

@@ -4,9 +4,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hypothesis import strategies as st
-
-from attack.action import BESIDE, DELAY_MS, NUMBER, action, client, use
+from attack.action import action, client, use
 from attack.explorer import Explorer
 from attack.finding import Finding
 from attack.world import DATABASE, Node, Refused, Session
@@ -51,14 +49,14 @@ class Shards(Explorer):
         self._shards = [Shard(number) for number in NUMBERS]
         super().__init__()
 
-    @use("shards", which=NUMBER, shard=st.sampled_from([0, 0, 1, 2]), form=st.sampled_from(FORMS))
+    @use("shards", shard=(0, 0, 1, 2), form=FORMS)
     def use_shard(self, which: int, shard: int, form: str) -> None:
         """A server that has a shard generates its IDs; any other one refuses."""
         session = self.world.session(which)
         self._begin_with(self._shards[shard], session.node)
         self.ask(session, self._generating(self._shards[shard], form))
 
-    @use("shards", which=NUMBER, shard=st.sampled_from([0, 1, 2]), ahead_ms=st.sampled_from([1, 1000, 4000]))
+    @use("shards", shard=(0, 1, 2), ahead_ms=(1, 1000, 4000))
     def observe_before(self, which: int, shard: int, ahead_ms: int) -> None:
         """Once a server has observed an ID from elsewhere, those of its shards are above it."""
         used = self._shards[shard]
@@ -80,8 +78,7 @@ class Shards(Explorer):
             self._begin_with(self._shards[0], session.node)
         self._generating(self._shards[0], FORMS[4])(session)
 
-    @action("move shard", to=NUMBER, shard=st.sampled_from([0, 1, 2]), beside=BESIDE, delay_ms=DELAY_MS,
-            crowded=st.booleans())  # fmt: skip
+    @action("move shard", shard=(0, 1, 2))
     def move_shard(self, to: int, shard: int, beside: list[str], delay_ms: int, crowded: bool) -> None:
         """A server gives a shard back, beside clients that generate its IDs, and another one takes it."""
         moved = self._shards[shard]
@@ -102,7 +99,7 @@ class Shards(Explorer):
                 raise Finding("shards", f"{owner} gave shard {moved.number} back at {moved.above}, and went on")
         self._take_shard(moved, target)
 
-    @action("release again", shard=st.sampled_from([0, 1, 2]))
+    @action("release again", shard=(0, 1, 2))
     def release_again(self, shard: int) -> None:
         """A lost answer of a release: giving it back again returns the same, or an ID above that."""
         released = self._shards[shard]
@@ -135,8 +132,7 @@ class Shards(Explorer):
         return shard.owner
 
     def _has_room_for_a_shard(self, node: Node) -> bool:
-        with self.world.passing(node) as admin:
-            return bool(admin.value(HAS_ROOM))
+        return self.world.query(node, HAS_ROOM) == [(True,)]
 
     def _release_shard(self, shard: Shard, admin: Session) -> None:
         shard.layout = admin.value(LAYOUT)
@@ -172,7 +168,7 @@ class Shards(Explorer):
         def call(session: Session) -> None:
             before, owner = max(shard.above, self._largest_of(shard), observed), self._owner(shard)
             try:
-                rows = session.run(form.format(number=shard.number))
+                ids = session.values(form.format(number=shard.number))
             except Refused as refused:
                 if NOT_HERE not in refused.message and "no room" not in refused.message:
                     raise
@@ -181,7 +177,6 @@ class Shards(Explorer):
                 if session.in_transaction:
                     raise
                 return
-            ids = [value for (value,) in rows]
             if session.node not in (owner, shard.leaving):
                 raise Finding("shards", f"{session.node} made {ids[:3]} of shard {shard.number}, which {owner} has")
             if ids != sorted(ids) or ids[0] <= before:

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from hypothesis import strategies as st
 
-from attack.action import NUMBER, client, use
+from attack.action import client, use
 from attack.explorer import Explorer
 from attack.finding import Finding
 from attack.world import Node, Refused, Session
@@ -22,32 +22,26 @@ FORMS = (
 )
 
 
-def generate(session: Session, form: str) -> None:
-    """Generates, and adds what was given."""
-    rows = session.run(form)
-    session.world.add_snowflakes(session, [value for (value,) in rows])
-
-
 class Snowflakes(Explorer):
     """Uses of snowflakes and UUIDs."""
 
-    @use("snowflakes", which=NUMBER, form=st.sampled_from(FORMS))
+    @use("snowflakes", form=FORMS)
     def generate(self, which: int, form: str) -> None:
-        self.ask(self.world.session(which), lambda session: generate(session, form))
+        self.ask(self.world.session(which), lambda session: session.generate(form))
 
     @client("snowflakes")
     def insert_item(self, session: Session) -> None:
-        generate(session, "INSERT INTO item DEFAULT VALUES RETURNING id")
+        session.generate("INSERT INTO item DEFAULT VALUES RETURNING id")
 
     @client("arrays")
     def array(self, session: Session) -> None:
-        generate(session, "SELECT unnest(snowflake_next_array(1000))")
+        session.generate("SELECT unnest(snowflake_next_array(1000))")
 
     @client("bulk")
     def insert_many(self, session: Session) -> None:
-        generate(session, "INSERT INTO item SELECT FROM generate_series(1, 1500) RETURNING id")
+        session.generate("INSERT INTO item SELECT FROM generate_series(1, 1500) RETURNING id")
 
-    @use("causal order", which=NUMBER, ahead_ms=st.sampled_from([1, 1000, 4000, 60000]), worker=st.integers(0, 3))
+    @use("causal order", ahead_ms=(1, 1000, 4000, 60000), worker=st.integers(0, 3))
     def observe(self, which: int, ahead_ms: int, worker: int) -> None:
         """Once an ID from elsewhere was observed, all sessions' IDs are above it."""
         session = self.world.session(which)
@@ -57,8 +51,7 @@ class Snowflakes(Explorer):
             observed = session.value(query, ahead_ms, worker)
             session.run("SELECT snowflake_observe(%s)", observed)
             other = self.world.idle_session(session.node)
-            [(given,)] = other.run("SELECT snowflake_next()")
-            self.world.add_snowflakes(other, [given])
+            [(given,)] = other.generate()
             if given <= observed:
                 raise Finding("causal order", f"{other} was given {given}, after {session} observed {observed}")
 
@@ -66,38 +59,35 @@ class Snowflakes(Explorer):
         with suppress(Refused):
             call(session)
 
-    @use("strict order", which=NUMBER, other=NUMBER)
+    @use("strict order")
     def generate_in_turn(self, which: int, other: int) -> None:
         """While `id_gen.max_block` is 1, what is generated later is larger, in whichever session."""
         for number in (which, other):
 
             def call(session: Session) -> None:
                 highest = session.node.highest
-                [(given,)] = session.run("SELECT snowflake_next()")
-                self.world.add_snowflakes(session, [given])
+                [(given,)] = session.generate()
                 if session.node.in_order and given <= highest:
                     raise Finding("strict order", f"{session} was given {given}, after {highest}")
 
             self.ask(self.world.session(number), call)
 
-    @use("UUIDs", which=NUMBER, count=st.sampled_from([1, 100]), ordered=st.booleans())
+    @use("UUIDs", count=(1, 100))
     def uuids(self, which: int, count: int, ordered: bool) -> None:
         self.ask(self.world.session(which), lambda session: self._uuids(session, count, ordered))
 
     @client("UUIDs")
     def insert_token(self, session: Session) -> None:
-        rows = session.run("INSERT INTO token DEFAULT VALUES RETURNING id")
-        self.world.ledger.add("UUIDs", [value for (value,) in rows], str(session))
+        self.world.ledger.add("UUIDs", session.values("INSERT INTO token DEFAULT VALUES RETURNING id"), str(session))
 
     def _uuids(self, session: Session, count: int, ordered: bool) -> None:
         function = "uuidv7_ordered" if ordered else "public.uuidv7"
-        rows = session.run(f"SELECT {function}() FROM generate_series(1, {count})")
-        values = [value for (value,) in rows]
+        values = session.values(f"SELECT {function}() FROM generate_series(1, {count})")
         if values != sorted(values):
             raise Finding("increasing", f"UUIDs of {session} decrease: {values}")
         self.world.ledger.add("UUIDs", values, str(session))
 
-    @use("decoding", which=NUMBER)
+    @use("decoding")
     def decode(self, which: int) -> None:
         self.ask(self.world.session(which), self.generate_and_decode)
 
@@ -105,12 +95,10 @@ class Snowflakes(Explorer):
     def generate_and_decode(self, session: Session) -> None:
         """What is generated now tells its server's worker ID, and has one time however it is asked for."""
         worker = session.node.worker
-        rows = session.run(
+        [(snowflake, found, same)] = session.generate(
             "SELECT id, (snowflake_parse(id)).worker_id, careless_time(id) = snowflake_timestamp(id)"
             " FROM snowflake_next() id"
         )
-        [(snowflake, found, same)] = rows
-        self.world.add_snowflakes(session, [snowflake])
         if not same:
             raise Finding("decoding", f"{snowflake} has two times on {session.node}")
         if worker is not None and worker == session.node.worker and worker != found:
@@ -124,8 +112,7 @@ class Snowflakes(Explorer):
             self.insist(self.world.open(node, database), self._look_at_first_id)
 
     def _look_at_first_id(self, session: Session) -> None:
-        first = session.value("SELECT snowflake_next()")
-        self.world.add_snowflakes(session, [first])
+        [(first,)] = session.generate()
         try:
             stored = session.value(
                 "SELECT max(id) FROM item WHERE (snowflake_parse(id)).worker_id ="

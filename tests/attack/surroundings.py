@@ -7,7 +7,7 @@ from contextlib import suppress
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 
-from attack.action import BESIDE, DELAY_MS, NUMBER, action
+from attack.action import action
 from attack.administrator import is_answer
 from attack.finding import Finding
 from attack.snowflakes import Snowflakes
@@ -26,6 +26,8 @@ SETTINGS = (
     ("log_min_messages", "debug2"), ("log_min_messages", "warning"),
 )  # fmt: skip
 MISSPELLED = ("id_gen.worker = 3", "id_gen.workerid = 3", "id_gen.max_leed = '1h'", "idgen.worker_id = 4")
+# How far IDs may lead the latest time that the clocks showed, at most.
+NEAR_S = 60
 # The longest step forward that any of these allows.
 LARGEST_JUMP_S = 3600
 # One with few IDs in a second, so that they soon lead the clock.
@@ -64,8 +66,7 @@ class Surroundings(Snowflakes):
     def prepare(self) -> None:
         """Nothing is there yet."""
 
-    @action("restart", which=NUMBER, mode=st.sampled_from(["fast", "immediate", "kill9", "smart"]),
-            step_s=st.sampled_from([0, 0, 0, -3, -0.2, 3, -30]), beside=BESIDE, delay_ms=DELAY_MS)  # fmt: skip
+    @action("restart", mode=("fast", "immediate", "kill9", "smart"), step_s=(0, 0, 0, -3, -0.2, 3, -30))
     def restart(self, which: int, mode: str, step_s: float, beside: list[str], delay_ms: int) -> None:
         """A stop and a start, beside clients, and maybe with a step of the clock in between."""
         node = self.world.node(which)
@@ -79,7 +80,7 @@ class Surroundings(Snowflakes):
         self.world.start(node)
         self.look_at_first_ids(node)
 
-    @action("kill", which=NUMBER, whom=st.sampled_from(["client", "keeper"]), beside=BESIDE, delay_ms=DELAY_MS)
+    @action("kill", whom=("client", "keeper"))
     def kill(self, which: int, whom: str, beside: list[str], delay_ms: int) -> None:
         """SIGKILL of a process, after which PostgreSQL starts all others anew."""
         node = self.world.node(which)
@@ -95,20 +96,13 @@ class Surroundings(Snowflakes):
         node.cluster.poll_until("SELECT true")
         self.look_at_first_ids(node)
 
-    @action("terminate", which=NUMBER, how=st.sampled_from(["terminate", "cancel"]), beside=BESIDE, delay_ms=DELAY_MS)
+    @action("terminate", how=("terminate", "cancel"))
     def terminate(self, which: int, how: str, beside: list[str], delay_ms: int) -> None:
-        """An administrator ends or cancels what sessions do."""
         node = self.world.node(which)
-        with (
-            self.crowd(node, beside, delay_ms),
-            self.world.passing(node) as admin,
-        ):
-            admin.run(
-                f"SELECT pg_{how}_backend(pid) FROM pg_stat_activity"
-                " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-            )
+        with self.crowd(node, beside, delay_ms):
+            self.world.end_sessions(node, how)
 
-    @action("reload", which=NUMBER, setting=st.sampled_from(SETTINGS), beside=BESIDE, delay_ms=DELAY_MS)
+    @action("reload", setting=SETTINGS)
     def reload(self, which: int, setting: tuple[str, str], beside: list[str], delay_ms: int) -> None:
         node = self.world.node(which)
         name, value = setting
@@ -118,20 +112,23 @@ class Surroundings(Snowflakes):
         node.in_order = setting == ("id_gen.max_block", "1")
         node.highest = 0
 
-    @action("change worker", which=NUMBER, beside=BESIDE, delay_ms=DELAY_MS)
+    @action("change worker")
     def change_worker(self, which: int, beside: list[str], delay_ms: int) -> None:
         """Another worker ID, which takes effect from the reload on: a session that asks after it must have it."""
         node = self.world.node(which)
         with self.crowd(node, beside, delay_ms):
-            worker = self.world.assign(node)
-            # Which one sessions have, is open until the reload.
-            node.worker = None
-            self._set(node, "id_gen.worker_id", str(worker))
-            node.cluster.poll_until("SHOW id_gen.worker_id", expected=str(worker))
-            node.worker = worker
+            self.give_number(node)
         self.world.forget_sessions(node)
 
-    @action("maintenance", which=NUMBER, how=st.sampled_from(list(MAINTENANCE)), beside=BESIDE, delay_ms=DELAY_MS)
+    def give_number(self, node: Node) -> None:
+        worker = self.world.assign(node)
+        # Which one sessions have, is open until the reload.
+        node.worker = None
+        self._set(node, "id_gen.worker_id", str(worker))
+        node.cluster.poll_until("SHOW id_gen.worker_id", expected=str(worker))
+        node.worker = worker
+
+    @action("maintenance", how=MAINTENANCE)
     def maintain(self, which: int, how: str, beside: list[str], delay_ms: int) -> None:
         """An administrator has tables written anew, or looked at. Their keys are built anew, too, so that one that was
         stored twice is refused."""
@@ -152,25 +149,22 @@ class Surroundings(Snowflakes):
             if not is_answer(refused):
                 raise Finding("maintenance", f"{statement}: {refused}") from refused
 
-    @action("misspell", which=NUMBER, line=st.sampled_from(MISSPELLED))
+    @action("misspell", line=MISSPELLED)
     def misspell(self, which: int, line: str) -> None:
         """A line that sets nothing; the checks say so."""
         node = self.world.node(which)
         node.cluster.append_conf(line)
         node.cluster.reload()
 
-    @action("change layout", which=NUMBER, layout=st.sampled_from(LAYOUTS))
+    @action("change layout", layout=LAYOUTS)
     def change_layout(self, which: int, layout: str) -> None:
         node = self.world.node(which)
         self._set(node, "id_gen.layout", layout)
-        self.world.stop(node, "fast")
-        self.world.start(node)
+        self.world.restart(node)
         # A number that the old layout had room for may be too large, or a datacenter is needed no more: hints say so.
         self.look_at_first_ids(node)
 
-    @action(
-        "clock", seconds=st.sampled_from([-0.05, -0.5, -3, -30, 0.5, 3, 30, 900, 86400]), which=NUMBER, beside=BESIDE
-    )
+    @action("clock", seconds=(-0.05, -0.5, -3, -30, 0.5, 3, 30, 900, 86400))
     def step_clock(self, seconds: float, which: int, beside: list[str]) -> None:
         """A step of all machines' clocks."""
         node = self.world.node(which)
@@ -191,30 +185,34 @@ class Surroundings(Snowflakes):
             return
         raise Finding("clock", f"{node} generates although its clock jumped")
 
-    @action("reset", which=NUMBER, ahead_s=st.sampled_from([0, 2, 4]))
+    @action("reset", ahead_s=(0, 2, 4))
     def reset_reservation(self, which: int, ahead_s: int) -> None:
         """A superuser has a server start above a time that is above all its IDs: so are all that it gives then."""
         node = self.world.node(which)
         newest = self.newest_of(node)
         try:
             with self.world.passing(node) as admin:
-                above = admin.value(
-                    "SELECT greatest(clock_timestamp(), snowflake_timestamp(%s)) + %s * interval '1 s'", newest, ahead_s
-                )
+                above, is_near = admin.run(
+                    "SELECT greatest(clock_timestamp(), snowflake_timestamp(%s)) + %s * interval '1 s',"
+                    " snowflake_timestamp(%s) < clock_timestamp() + %s * interval '1 s'",
+                    newest, ahead_s, newest, self.world.wall.behind_s + NEAR_S,
+                )[0]  # fmt: skip
+                if not is_near:
+                    # It is of another layout.
+                    return
                 admin.run("SELECT id_gen_reset_reservation(above => %s)", above)
         except Refused:
             return
         node.highest = 0
 
         def call(session: Session) -> None:
-            given, least = session.run("SELECT snowflake_next(), snowflake_min(%s)", above)[0]
-            self.world.add_snowflakes(session, [given])
+            [(given, least)] = session.generate("SELECT snowflake_next(), snowflake_min(%s)", above)
             if given <= least:
                 raise Finding("reset", f"{node} gives {given}, although it was to start above {least}")
 
         self.insist(self.world.idle_session(node), call)
 
-    @action("clock", which=NUMBER)
+    @action("clock")
     def put_clock_right(self, which: int) -> None:
         self.world.wall.catch_up()
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from attack.action import NUMBER, client, use
+from attack.action import client, use
 from attack.explorer import Explorer
 from attack.finding import Finding
 from attack.world import Session
@@ -63,11 +63,11 @@ class Ulids(Explorer):
         self._latest_of_kind: dict[tuple[str, str], tuple[UUID, str]] = {}
         super().__init__()
 
-    @use("ULIDs and TypeIDs", which=NUMBER, form=st.sampled_from(ULIDS))
+    @use("ULIDs and TypeIDs", form=ULIDS)
     def use_ulids(self, which: int, form: str) -> None:
         self.ask(self.world.session(which), lambda session: self._ulids(session, form))
 
-    @use("ULIDs and TypeIDs", which=NUMBER, form=st.sampled_from(TYPEIDS), prefix=PREFIX)
+    @use("ULIDs and TypeIDs", form=TYPEIDS, prefix=PREFIX)
     def use_typeids(self, which: int, form: str, prefix: str) -> None:
         self.ask(self.world.session(which), lambda session: self._typeids(session, form, prefix))
 

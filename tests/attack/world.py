@@ -7,15 +7,17 @@ clock of all machines, kills what it likes) are accidents, which the product mus
 
 import re
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 import psycopg
 
+from attack.action import pick
 from attack.finding import Finding
 from attack.ledger import Ledger
 from harness.clock import FakeClock
@@ -54,7 +56,6 @@ CREATE FUNCTION careless_time(bigint) RETURNS timestamptz LANGUAGE plpgsql PARAL
 DATABASE = "shop"
 # How many sessions of a server stay open, beside those in a transaction.
 MOST_SESSIONS = 15
-ROLES = ("postgres", "clerk")
 
 # What ends a session whose process or server was made to end.
 ENDED = ("57P", "08")
@@ -129,6 +130,8 @@ class Node:
     original: "Node | None" = None
     """Whose copy it is, if that one may still generate."""
     is_standby: bool = False
+    stands_still: bool = False
+    """Somebody has paused it, or a session: nobody is to be answered."""
     in_order: bool = False
     """Whether its IDs increase across sessions: `id_gen.max_block` is 1."""
     highest: int = 0
@@ -184,8 +187,18 @@ class Session:
         self.world.say(f"{self.name}: {sql} {parameters or ''} -> {_short(rows)}")
         return rows
 
+    def values(self, sql: str, *parameters: Value) -> list[Value]:
+        """Those of the first column."""
+        return [row[0] for row in self.run(sql, *parameters)]
+
     def value(self, sql: str, *parameters: Value) -> Value:
-        return self.run(sql, *parameters)[0][0]
+        return self.values(sql, *parameters)[0]
+
+    def generate(self, sql: str = "SELECT snowflake_next()", *parameters: Value) -> list[tuple[Value, ...]]:
+        """The rows of a statement whose first column is of new snowflakes, in their order."""
+        rows = self.run(sql, *parameters)
+        self.world.add_snowflakes(self, [row[0] for row in rows])
+        return rows
 
     @property
     def pid(self) -> int:
@@ -204,6 +217,62 @@ class Session:
             self.connection.close()
         if self in self.node.sessions:
             self.node.sessions.remove(self)
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+
+class Client(threading.Thread):
+    """Somebody who uses a server again and again, whatever becomes of that, until he is stopped."""
+
+    def __init__(
+        self, world: "World", node: Node, database: str, call: Callable[[Session], object], pause_s: float = 0
+    ) -> None:
+        super().__init__(daemon=True)
+        self._session = lambda: Session(world, node, database, "postgres", {})
+        self._node, self._call, self._pause_s = node, call, pause_s
+        self._problem: BaseException | None = None
+        self._ended = threading.Event()
+        self.begun = threading.Event()
+        """Whether it has been answered, or refused, once."""
+        self.start()
+
+    def run(self) -> None:
+        session: Session | None = None
+        try:
+            while not self._ended.wait(self._pause_s):
+                try:
+                    if session is None or not session.is_open:
+                        session = self._session()
+                    self._call(session)
+                except Refused as refused:
+                    if refused.is_end and session is not None:
+                        session.close()
+                    self._ended.wait(3 * self._pause_s)
+                except psycopg.Error:
+                    # The server takes no connections.
+                    self._ended.wait(0.02)
+                self.begun.set()
+        except BaseException as problem:  # noqa: BLE001, the main thread raises it
+            self._problem = problem
+        finally:
+            self.begun.set()
+            if session is not None:
+                session.close()
+
+    def stop(self) -> None:
+        self._ended.set()
+        self.join(HANG_SECONDS + 5)
+
+    def judge(self) -> None:
+        """Raises what it has found."""
+        if self._problem is not None:
+            raise self._problem
+        if self._ended.is_set() and self.is_alive():
+            raise Finding("hang", f"a client of {self._node} is not answered")
 
 
 class World:
@@ -224,44 +293,53 @@ class World:
     def new_node(self, conf: str = "", schema: str = SCHEMA) -> Node:
         """A new server, with a worker ID of its own, that clients use already."""
         worker = self.unused_worker()
-        node = self._add(
-            Cluster("attack", conf=f"{CONF}id_gen.worker_id = {worker}\n{conf}", clock=self.wall.new()), worker
-        )
-        self.begin(node)
-        node.cluster.psql(f"CREATE ROLE clerk LOGIN; CREATE DATABASE {DATABASE}")
-        node.cluster.psql(schema, DATABASE)
+        node = self._add(worker, conf=f"{CONF}id_gen.worker_id = {worker}\n{conf}")
+        self.begin(node, schema)
         return node
 
-    def begin(self, node: Node) -> None:
-        """Makes a server's directory, and starts it."""
+    def begin(self, node: Node, schema: str) -> None:
+        """Makes a server's directory, starts it, and makes its database."""
         node.cluster.init()
         self.start(node)
+        node.cluster.psql(f"CREATE ROLE clerk LOGIN; CREATE DATABASE {DATABASE}")
+        node.cluster.psql(schema, DATABASE)
 
     def copy_of(self, original: Node, *, standby: bool = False) -> Node:
         """A base backup, not started yet."""
         role = {"standby_of": original.cluster} if standby else {"copy_of": original.cluster}
-        node = self._add(Cluster("attack", conf="", clock=self.wall.new(), **role), original.worker, original)
+        node = self._add(original.worker, original, **role)
         node.is_standby = standby
         node.cluster.init()
         return node
 
-    def clone_of(self, original: Node, *, in_place: bool = False) -> Node:
-        """A copy of the files, as they are, not started yet; `in_place` leaves a running original no pause."""
-        node = self._add(Cluster("attack", conf="", clock=self.wall.new()), original.worker, original)
-        with original.cluster.paused() if original.running else _nothing():
+    def clone_of(self, original: Node) -> Node:
+        """A copy of the files, as they are, not started yet."""
+        node = self._add(original.worker, original)
+        with original.cluster.paused() if original.running and not original.stands_still else nullcontext():
             subprocess.run(["cp", "-a", original.cluster.data, node.cluster.data], check=True)
         (node.cluster.data / "postmaster.pid").unlink(missing_ok=True)
+        node.is_standby = original.is_standby
         return node
 
-    def _add(self, cluster: Cluster, worker: int | None, original: Node | None = None) -> Node:
-        name = next(self._names)
-        node = Node(name, cluster, worker, original.space if original else name, original=original)
+    def _add(self, worker: int | None, original: Node | None = None, conf: str = "", **role: Cluster) -> Node:
+        node = self._new(next(self._names), worker, original, {"conf": conf, **role})
         if original is not None:
             node.databases = list(original.databases)
             for tell in self.on_copy:
                 tell(original, node)
         self.nodes.append(node)
         return node
+
+    def _new(self, name: str, worker: int | None, original: Node | None, options: dict[str, Any]) -> Node:
+        cluster = Cluster("attack", clock=self.wall.new(), **options)
+        return Node(name, cluster, worker, original.space if original else name, original=original)
+
+    def cut_off(self, standby: Node) -> None:
+        """A standby gets nothing more from its primary."""
+        self.say(f"{standby}: is cut off")
+        standby.cluster.psql("ALTER SYSTEM SET primary_conninfo = ''")
+        standby.cluster.reload()
+        standby.cluster.poll_until("SELECT count(*) = 0 FROM pg_stat_wal_receiver")
 
     def unused_worker(self) -> int:
         return next(self._workers)
@@ -294,6 +372,10 @@ class World:
         if time.monotonic() - began > STOP_SECONDS:
             raise Finding("hang", f"{node} took {time.monotonic() - began:.0f} s to stop ({mode})")
 
+    def restart(self, node: Node, mode: str = "fast") -> None:
+        self.stop(node, mode)
+        self.start(node)
+
     def retire(self, node: Node) -> None:
         """A server that is gone for good."""
         if node.running:
@@ -311,7 +393,7 @@ class World:
     def node(self, which: int) -> Node:
         """One of the servers that generate."""
         able = [node for node in self.running() if not node.is_standby]
-        return able[which % len(able)]
+        return pick(able, which)
 
     # Sessions
 
@@ -326,7 +408,7 @@ class World:
     def session(self, which: int) -> Session:
         """One of the open sessions on servers that generate; the first is opened for whoever comes."""
         found = [each for node in self.nodes for each in node.sessions if each.is_open and not node.is_standby]
-        return found[which % len(found)] if found else self.open(self.node(which), DATABASE)
+        return pick(found, which) if found else self.open(self.node(which), DATABASE)
 
     def idle_session(self, node: Node) -> Session:
         """A session of a server, which is in no transaction."""
@@ -337,14 +419,30 @@ class World:
         for session in list(node.sessions):
             session.close()
 
-    @contextmanager
-    def passing(self, node: Node, database: str | None = None, role: str = "postgres") -> Iterator[Session]:
-        """A session for the time of the block, a superuser's where nobody else is named."""
-        session = Session(self, node, database or node.databases[0], role, {})
-        try:
-            yield session
-        finally:
-            session.close()
+    def passing(self, node: Node, database: str | None = None, role: str = "postgres", **settings: str) -> Session:
+        """A session for the time of a `with` block, a superuser's where nobody else is named."""
+        return Session(self, node, database or node.databases[0], role, settings)
+
+    def query(self, node: Node, sql: str, *parameters: Value, database: str | None = None) -> list[tuple[Value, ...]]:
+        """What a superuser is told in a session of its own."""
+        with self.passing(node, database) as session:
+            return session.run(sql, *parameters)
+
+    def end_sessions(self, node: Node, how: str) -> None:
+        """An administrator ends or cancels what sessions do."""
+        self.query(
+            node,
+            f"SELECT pg_{how}_backend(pid) FROM pg_stat_activity"
+            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
+        )
+
+    def prepared(self, node: Node) -> list[tuple[str, str]]:
+        """Transactions that are prepared, and their databases."""
+        return self.query(node, "SELECT gid, database FROM pg_prepared_xacts ORDER BY gid")
+
+    def commit_prepared(self, node: Node) -> None:
+        for gid, database in self.prepared(node):
+            self.query(node, f"COMMIT PREPARED '{gid}'", database=database)
 
     # Oracles that need nothing but the world
 
@@ -384,11 +482,6 @@ class World:
                 if node.running:
                     node.cluster.stop("immediate")
             node.cluster.destroy()
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
 
 
 def _escaped(value: str) -> str:

@@ -431,6 +431,125 @@ def test_more_sequences_than_a_session_remembers(server: Cluster) -> None:
     assert all(numbers == list(range(1, 13)) for numbers in taken.values())
 
 
+@pytest.mark.parametrize(
+    "change", ["SELECT setval('invoice', 400)", "ALTER SEQUENCE invoice RESTART WITH 401", "SELECT nextval('invoice')"]
+)
+def test_statements_of_one_message_follow_each_other(cluster: Cluster, change: str) -> None:
+    """Also where PL/pgSQL keeps an expression for the whole transaction."""
+    cluster.psql(
+        "CREATE TABLE bill (id bigint PRIMARY KEY);"
+        "CREATE FUNCTION next_invoice() RETURNS bigint LANGUAGE plpgsql AS"
+        " 'BEGIN RETURN ticket_next(''invoice''); END'"
+    )
+    with cluster.connect() as connection:
+        take_at_once(connection, 300)
+        connection.execute(
+            f"SELECT next_invoice(); INSERT INTO bill VALUES (next_invoice()); {change};"
+            " INSERT INTO bill VALUES (next_invoice())".encode()
+        )
+        [first, second] = [number for (number,) in connection.execute("SELECT id FROM bill ORDER BY id")]
+        last = connection.execute("SELECT currval('invoice')").fetchone() if "nextval" in change else (400,)
+        assert (first, second) == (302, (last or (0,))[0] + 1)
+        query = (
+            "DO $$ DECLARE number bigint; BEGIN FOR i IN 1..3 LOOP number := ticket_next('invoice');"
+            " INSERT INTO bill VALUES (number); PERFORM setval('invoice', i * 100000); END LOOP; END $$"
+        )
+        connection.execute(query.encode())
+        numbers = [number for (number,) in connection.execute("SELECT id FROM bill ORDER BY id OFFSET 3")]
+        assert numbers == [100_001, 200_001]
+    cluster.psql("DROP FUNCTION next_invoice(); DROP TABLE bill")
+
+
+def test_a_sequence_is_not_used_up_by_what_is_held(cluster: Cluster) -> None:
+    cluster.psql("ALTER SEQUENCE invoice MAXVALUE 1000000")
+    check = "SELECT status FROM id_gen_check() WHERE name = 'tickets'"
+    used = "SELECT used < 0.35 FROM id_gen_stat_tickets WHERE relid = 'invoice'::regclass"
+    with cluster.connect() as connection:
+        take_at_once(connection, 300_000)
+        assert cluster.psql(used) == "t"
+        # The rest of it would last for a moment at this rate, but that is of a whole hour.
+        assert "used 30 %" in cluster.psql("SELECT found FROM id_gen_check() WHERE name = 'tickets'")
+        cluster.psql("ALTER SEQUENCE invoice NO MAXVALUE")
+        assert take(connection)[0] < 300_000 + 700_000 / 16 + 2
+    assert cluster.psql(check) == "ok"
+
+
+def unreadable(cluster: Cluster, name: str) -> tuple[Path, bytes]:
+    """Damages the page of a sequence, which the server has to read again."""
+    path = cluster.data / cluster.psql(f"SELECT pg_relation_filepath('{name}')")
+    cluster.psql("CHECKPOINT")
+    cluster.psql(
+        "CREATE TABLE crowd AS SELECT repeat('x', 1000) x FROM generate_series(1, 3000); CREATE INDEX ON crowd (x)"
+    )
+    cluster.psql("SET enable_seqscan = off; SELECT count(ctid) FROM crowd WHERE x > ''; CHECKPOINT; DROP TABLE crowd")
+    good = path.read_bytes()
+    path.write_bytes(b"\xff" * 24 + good[24:])
+    return path, good
+
+
+def test_a_page_that_cannot_be_read_stops_no_other_sequence() -> None:
+    """Neither one that needs its place, nor the others at a clean stop."""
+    with own_cluster(f"{CONF}shared_buffers = 1MB\n", taken=3_000) as cluster:
+        names = [f"s{number}" for number in range(PLACES)]
+        cluster.psql("CREATE SEQUENCE bad; " + "".join(f"CREATE SEQUENCE {name};" for name in names))
+        with cluster.connect() as connection:
+            take_at_once(connection, 100, "bad")
+            for name in names[:-2]:
+                take(connection, name)
+        path, good = unreadable(cluster, "bad")
+        assert take(cluster.connect()) == [3_001]
+        with suppress(SqlError):
+            one(cluster, names[-2])
+        assert [one(cluster, name) for name in names[-2:]] == [1, 1]
+        path.write_bytes(good)
+        assert one(cluster, "bad") > 100
+        path, good = unreadable(cluster, "bad")
+        cluster.restart()
+        assert one(cluster) == 3_002
+        path.write_bytes(good)
+
+
+def test_a_session_that_outlives_a_stop_is_waited_for() -> None:
+    with own_cluster(taken=3_000) as cluster, Caller(cluster) as idle:
+        os.kill(idle.pid, signal.SIGSTOP)
+        cluster.begin_stop("fast")
+        cluster.wait_until(lambda: "received fast shutdown request" in cluster.log(), "stopping")
+        assert any("keeper" in title for title in cluster.processes().values())
+        os.kill(idle.pid, signal.SIGCONT)
+        cluster.await_stop()
+        cluster.start()
+        assert one(cluster) == 3_001
+
+
+def test_databases_that_are_gone_have_no_places(server: Cluster) -> None:
+    names = [f"many.s{number}" for number in range(PLACES - 20)]
+    server.psql("CREATE SCHEMA many; " + "".join(f"CREATE SEQUENCE {name};" for name in names))
+    with server.database("shop"):
+        create = "".join(f"CREATE SEQUENCE s{number}; SELECT ticket_next('s{number}');" for number in range(30))
+        server.psql(f"CREATE EXTENSION id_gen; {create}", "shop")
+    with server.connect() as connection:
+        before = server.psql("SELECT coalesce(sum(dropped), 0) FROM id_gen_stat_tickets")
+        taken = [take(connection, name)[0] for _ in range(4) for name in names]
+        assert sorted(set(taken)) == [1, 2, 3, 4]
+        shown = "SELECT count(*), min(issued) FROM id_gen_stat_tickets WHERE schemaname = 'many'"
+        assert server.psql(shown) == f"{len(names)}|4"
+        assert server.psql("SELECT coalesce(sum(dropped), 0) FROM id_gen_stat_tickets") == before
+    server.psql("DROP SCHEMA many CASCADE")
+
+
+def test_a_database_that_is_moved_leaves_no_gap() -> None:
+    with own_cluster() as cluster, cluster.database("shop"):
+        cluster.psql("CREATE EXTENSION id_gen; CREATE SEQUENCE invoice", "shop")
+        with cluster.connect("shop") as connection:
+            take_at_once(connection, 3_000)
+        cluster.psql("SET allow_in_place_tablespaces = on; CREATE TABLESPACE elsewhere LOCATION ''")
+        cluster.psql("ALTER DATABASE shop SET TABLESPACE elsewhere")
+        assert one(cluster, dbname="shop") == 3_001
+        cluster.restart()
+        assert one(cluster, dbname="shop") == 3_002
+        cluster.psql("ALTER DATABASE shop SET TABLESPACE pg_default; DROP TABLESPACE elsewhere")
+
+
 def test_nextval_beside_repeats_nothing(cluster: Cluster) -> None:
     """Nor where it has used what it had logged: tickets go on above it, and leave what was held."""
     with cluster.connect() as connection, cluster.connect() as other:

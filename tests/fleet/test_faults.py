@@ -286,6 +286,24 @@ def test_a_clock_that_is_not_trusted_is_written_nowhere(etcd: Etcd, conf: str, f
         next_of(first, SHARD)
 
 
+def test_a_clock_that_jumps_before_a_server_has_a_number_takes_none_from_another(
+    etcd: Etcd, conf: str, fleet: str
+) -> None:
+    clock = FakeClock()
+    with (
+        Cluster("first", conf=conf + ONLY_FIVE) as first,
+        Cluster("second", conf=conf + ONLY_FIVE, clock=clock) as second,
+    ):
+        create_fleet(first)
+        await_number(first)
+        second.wait_until(lambda: "the fleet has no free worker ID" in second.log(), "asking for a number")
+        clock.step(HOUR)
+        renewals = int(first.psql("SELECT renewals FROM id_gen_stat_fleet"))
+        first.poll_until(f"SELECT renewals > {renewals} + 3 FROM id_gen_stat_fleet")
+        assert number_of(first) == 5
+        assert highest_bound(etcd, fleet) < (time.time() + HOUR / 2) * 1000
+
+
 def test_a_bound_that_a_wrong_clock_has_set_is_lowered(etcd: Etcd, fleet: str, first: Cluster) -> None:
     number = await_number(first)
     numbers = f"/id_gen/{name_of(fleet)}/n/0"
