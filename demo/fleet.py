@@ -263,7 +263,7 @@ def is_used_up(cluster: Cluster) -> bool:
     try:
         cluster.psql(NEXT)
     except SqlError as error:
-        return error.message == "this server's grant of its number is used up"
+        return error.message == "this server's grant has expired"
     return False
 
 

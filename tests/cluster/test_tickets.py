@@ -531,7 +531,7 @@ def test_databases_that_are_gone_have_no_places(server: Cluster) -> None:
         before = server.psql("SELECT coalesce(sum(dropped), 0) FROM id_gen_stat_tickets")
         taken = [take(connection, name)[0] for _ in range(4) for name in names]
         assert sorted(set(taken)) == [1, 2, 3, 4]
-        shown = "SELECT count(*), min(numbers) FROM id_gen_stat_tickets WHERE schemaname = 'many'"
+        shown = "SELECT count(*), min(issued) FROM id_gen_stat_tickets WHERE schemaname = 'many'"
         assert server.psql(shown) == f"{len(names)}|4"
         assert server.psql("SELECT coalesce(sum(dropped), 0) FROM id_gen_stat_tickets") == before
     server.psql("DROP SCHEMA many CASCADE")

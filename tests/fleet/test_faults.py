@@ -296,7 +296,7 @@ def test_a_clock_that_jumps_before_a_server_has_a_number_takes_none_from_another
     ):
         create_fleet(first)
         await_number(first)
-        second.wait_until(lambda: "the fleet has no free number" in second.log(), "asking for a number")
+        second.wait_until(lambda: "the fleet has no free worker ID" in second.log(), "asking for a number")
         clock.step(HOUR)
         renewals = int(first.psql("SELECT renewals FROM id_gen_stat_fleet"))
         first.poll_until(f"SELECT renewals > {renewals} + 3 FROM id_gen_stat_fleet")
