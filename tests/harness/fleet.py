@@ -31,8 +31,16 @@ def create_fleet(cluster: Cluster, waiting: str = "normal", grant_s: int = GRANT
 
 def await_number(cluster: Cluster) -> int:
     """Waits until a server has a number and makes IDs; returns the number."""
-    cluster.poll_until("SELECT snowflake_next() > 0")
-    return number_of(cluster)
+    found: list[str] = []
+
+    def makes_ids() -> bool:
+        # One that has just left a fleet, or joins one, may make IDs and have no number a moment later.
+        with suppress(SqlError):
+            found[:] = cluster.psql("SELECT worker_id FROM id_gen_status() WHERE snowflake_next() > 0").split()
+        return bool(found)
+
+    cluster.wait_until(makes_ids, "making IDs")
+    return int(found[0])
 
 
 def await_trouble(cluster: Cluster) -> SqlError:
