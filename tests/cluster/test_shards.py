@@ -198,7 +198,7 @@ def test_a_servers_number_is_no_shard_and_a_shard_not_its_number(cluster: Cluste
     change(cluster, "worker_id", SHARD)
     cluster.wait_until(lambda: refusal(cluster).message is not None, "refusing")
     error = refusal(cluster)
-    assert error.message == f"this server's number {SHARD} is a shard that it has"
+    assert error.message == f"this server's worker ID {SHARD} is one of its shards"
     assert check_of(cluster, "worker_id").status == "error"
     shard_ids = set(many_of(cluster, SHARD, 100))
     release(cluster, SHARD)
@@ -427,7 +427,7 @@ def test_what_cannot_be_written_is_not_taken_and_not_given_back(cluster: Cluster
     assert owned(cluster) == {5}
     before = next_of(cluster, 5)
     error = refusal(cluster, "SELECT id_gen_shard_release(5)")
-    assert error.detail == "Shard 5 is not given back; no other server may take it."
+    assert error.detail == "Shard 5 is not released; no other server can take it."
     assert next_of(cluster, 5) > before
     blocker.rmdir()
     take(cluster, SHARD)
@@ -481,7 +481,7 @@ def test_the_disk_and_the_server_are_compared(cluster: Cluster) -> None:
     (cluster.data / FILE).write_bytes(with_shard)
     check = check_of(cluster, "shards")
     assert check.status == "error"
-    assert f"shard {SHARD} among them" in check.found
+    assert f"among them shard {SHARD}" in check.found
     release(cluster, SHARD)
     assert check_of(cluster, "shards").status == "ok"
     cluster.restart()

@@ -107,7 +107,7 @@ def test_a_released_number_is_fenced_and_another_is_taken(first: Cluster) -> Non
     first.psql(f"SELECT id_gen_fleet_release({number})")
     first.poll_until("SELECT fencings = 1 FROM id_gen_stat_fleet")
     await_number(first)
-    assert "was taken by another server, or released" in first.log()
+    assert "was acquired by another server, or released" in first.log()
 
 
 def test_a_number_that_nobody_holds_cannot_be_released(first: Cluster) -> None:

@@ -236,7 +236,7 @@ def test_test_server() -> None:
         cluster.restart()
         next_id(cluster)
         found = wait_for(cluster, "test_server", "warning")
-        assert "its clock for them shows 2024-06-01T00:00:00" in found.found
+        assert "its test clock shows 2024-06-01T00:00:00" in found.found
         follow(cluster, found.remedy or "")
         remedy(cluster, "test_server", "error")
         next_id(cluster)
