@@ -355,7 +355,7 @@ fn shards(on: &CheckedServer) -> CheckResult {
                 let worker = number.worker;
                 return Wrong(
                     format!(
-                        "{count} shards, among them shard {worker}, differ between the disk and the running server: the file was changed: \"{SHARD_FILE}\""
+                        "shards differ between the disk and the running server ({count}, among them shard {worker}): the file was changed: \"{SHARD_FILE}\""
                     ),
                     format!(
                         "Release each, and take it again on the server that should have it: SELECT id_gen_shard_release({worker});"
