@@ -62,7 +62,6 @@ SELECT json_build_object(
   FROM pg_proc p
   JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
   JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND e.oid = d.refobjid AND e.extname = 'id_gen'
- WHERE p.pronamespace = e.extnamespace
  ORDER BY p.proname LIKE 'id\_gen%', p.proname, p.pronargs, pg_get_function_arguments(p.oid)
 """
 

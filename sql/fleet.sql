@@ -52,7 +52,7 @@ REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_report_restore() FROM PUBLIC
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_report_restore() IS
     'report that the registry was restored from a backup; returns the start of the IDs of worker IDs acquired from now on';
 
-CREATE FUNCTION id_gen_internal.id_gen_stat_get_fleet(
+CREATE FUNCTION @extschema@.id_gen_stat_get_fleet(
         OUT state text, OUT granted_until timestamptz, OUT answered_at timestamptz, OUT error text,
         OUT renewals bigint, OUT failures bigint, OUT acquisitions bigint, OUT fencings bigint,
         OUT restorations bigint, OUT last_request double precision, OUT slowest_request double precision,
@@ -60,13 +60,13 @@ CREATE FUNCTION id_gen_internal.id_gen_stat_get_fleet(
     RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'id_gen_stat_get_fleet'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 1;
-COMMENT ON FUNCTION id_gen_internal.id_gen_stat_get_fleet() IS
+COMMENT ON FUNCTION @extschema@.id_gen_stat_get_fleet() IS
     'row of view id_gen_stat_fleet';
 
 CREATE VIEW @extschema@.id_gen_stat_fleet AS
     SELECT state, granted_until, answered_at, error, renewals, failures, acquisitions, fencings, restorations,
            last_request, slowest_request, registrar_pid
-      FROM id_gen_internal.id_gen_stat_get_fleet();
+      FROM @extschema@.id_gen_stat_get_fleet();
 COMMENT ON VIEW @extschema@.id_gen_stat_fleet IS
     'state of this server in its fleet, and counts since it started; empty without a registry; times in milliseconds';
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.state IS 'outside, acquiring, waiting, holding, unsettled, leaving or left';
@@ -82,7 +82,7 @@ COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.last_request IS 'duration of the
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.slowest_request IS 'longest duration of a request that the registry answered';
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.registrar_pid IS 'process ID of the registrar, the background worker that sends requests to the registry';
 
-REVOKE EXECUTE ON FUNCTION id_gen_internal.id_gen_stat_get_fleet() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION id_gen_internal.id_gen_stat_get_fleet() TO pg_read_all_stats;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_fleet() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_fleet() TO pg_read_all_stats;
 REVOKE SELECT ON @extschema@.id_gen_stat_fleet FROM PUBLIC;
 GRANT SELECT ON @extschema@.id_gen_stat_fleet TO pg_read_all_stats;

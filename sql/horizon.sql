@@ -12,19 +12,19 @@ CREATE FUNCTION @extschema@.snowflake_guard_trigger() RETURNS trigger
 COMMENT ON FUNCTION @extschema@.snowflake_guard_trigger() IS
     'row trigger that rejects a new ID below the commit horizon; argument: column name (default id)';
 
-CREATE FUNCTION id_gen_internal.id_gen_stat_get_horizon(
+CREATE FUNCTION @extschema@.id_gen_stat_get_horizon(
         OUT pid integer, OUT transaction xid, OUT datid oid, OUT first_id bigint)
     RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'id_gen_stat_get_horizon'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 10;
-COMMENT ON FUNCTION id_gen_internal.id_gen_stat_get_horizon() IS
+COMMENT ON FUNCTION @extschema@.id_gen_stat_get_horizon() IS
     'rows of view id_gen_stat_horizon, without names';
 
 CREATE VIEW @extschema@.id_gen_stat_horizon AS
     SELECT b.pid, p.gid, d.datname AS database, b.first_id,
            coalesce(a.xact_start, p.prepared) AS xact_start,
            CASE WHEN b.transaction IS NOT NULL THEN 'prepared' WHEN b.pid IS NULL THEN 'ending' ELSE a.state END AS state
-      FROM id_gen_internal.id_gen_stat_get_horizon() b
+      FROM @extschema@.id_gen_stat_get_horizon() b
            LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) b.datid
            LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid OPERATOR(pg_catalog.=) b.pid
            LEFT JOIN pg_catalog.pg_prepared_xacts p ON p.transaction OPERATOR(pg_catalog.=) b.transaction
@@ -39,6 +39,6 @@ COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.first_id IS 'ID that the horiz
 COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.xact_start IS 'start of the transaction, or time of its PREPARE';
 COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.state IS 'as in pg_stat_activity (NULL for a background worker that reports none); prepared; or ending, if the process is exiting';
 
-REVOKE EXECUTE ON FUNCTION id_gen_internal.id_gen_stat_get_horizon() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION id_gen_internal.id_gen_stat_get_horizon() TO pg_read_all_stats;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_horizon() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_horizon() TO pg_read_all_stats;
 GRANT SELECT ON @extschema@.id_gen_stat_horizon TO pg_read_all_stats;

@@ -3,7 +3,7 @@
 -- As for PostgreSQL's own statistics, members of pg_read_all_stats (pg_monitor is one) may read all
 -- of it; only a superuser resets it, until one grants that.
 
-CREATE FUNCTION id_gen_internal.id_gen_stat_get(
+CREATE FUNCTION @extschema@.id_gen_stat_get(
         OUT ids bigint, OUT claims bigint, OUT waits bigint, OUT wait_time double precision,
         OUT lead double precision, OUT largest_lead double precision,
         OUT peak_sequence_use double precision,
@@ -14,7 +14,7 @@ CREATE FUNCTION id_gen_internal.id_gen_stat_get(
     RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'id_gen_stat_get'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 1;
-COMMENT ON FUNCTION id_gen_internal.id_gen_stat_get() IS
+COMMENT ON FUNCTION @extschema@.id_gen_stat_get() IS
     'row of view id_gen_stat, with the refused_* columns as an array';
 
 CREATE VIEW @extschema@.id_gen_stat AS
@@ -24,7 +24,7 @@ CREATE VIEW @extschema@.id_gen_stat AS
            refused[4] AS refused_jump, refused[5] AS refused_epoch, refused[6] AS refused_exhausted,
            refused[7] AS refused_reservation, refused[8] AS refused_write,
            reservation_writes, reservation_failures, slowest_reservation_write, stats_reset
-      FROM id_gen_internal.id_gen_stat_get();
+      FROM @extschema@.id_gen_stat_get();
 COMMENT ON VIEW @extschema@.id_gen_stat IS
     'statistics of snowflakes on this server since the last reset; times in milliseconds';
 COMMENT ON COLUMN @extschema@.id_gen_stat.ids IS 'IDs returned to callers';
@@ -50,15 +50,15 @@ COMMENT ON COLUMN @extschema@.id_gen_stat.reservation_failures IS 'failed writes
 COMMENT ON COLUMN @extschema@.id_gen_stat.slowest_reservation_write IS 'longest write of the reservation';
 COMMENT ON COLUMN @extschema@.id_gen_stat.stats_reset IS 'time at which these statistics were last reset';
 
-CREATE FUNCTION id_gen_internal.id_gen_stat_get_waits(OUT upper_bound double precision, OUT waits bigint)
+CREATE FUNCTION @extschema@.id_gen_stat_get_waits(OUT upper_bound double precision, OUT waits bigint)
     RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'id_gen_stat_get_waits'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 32;
-COMMENT ON FUNCTION id_gen_internal.id_gen_stat_get_waits() IS
+COMMENT ON FUNCTION @extschema@.id_gen_stat_get_waits() IS
     'rows of view id_gen_stat_waits';
 
 CREATE VIEW @extschema@.id_gen_stat_waits AS
-    SELECT upper_bound, waits FROM id_gen_internal.id_gen_stat_get_waits();
+    SELECT upper_bound, waits FROM @extschema@.id_gen_stat_get_waits();
 COMMENT ON VIEW @extschema@.id_gen_stat_waits IS
     'histogram of waits; upper bounds in milliseconds';
 COMMENT ON COLUMN @extschema@.id_gen_stat_waits.upper_bound IS 'inclusive upper bound of this bucket, in milliseconds: a power of two of a microsecond';
@@ -70,18 +70,18 @@ CREATE FUNCTION @extschema@.id_gen_stat_wait_percentile(fraction double precisio
 COMMENT ON FUNCTION @extschema@.id_gen_stat_wait_percentile(double precision) IS
     'percentile of the wait time in milliseconds, to within a factor of two';
 
-CREATE FUNCTION id_gen_internal.id_gen_stat_get_backends(
+CREATE FUNCTION @extschema@.id_gen_stat_get_backends(
         OUT pid integer, OUT ids bigint, OUT claims bigint, OUT waits bigint,
         OUT wait_time double precision, OUT block_size bigint, OUT block_left bigint)
     RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'id_gen_stat_get_backends'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 100;
-COMMENT ON FUNCTION id_gen_internal.id_gen_stat_get_backends() IS
+COMMENT ON FUNCTION @extschema@.id_gen_stat_get_backends() IS
     'rows of view id_gen_stat_backends';
 
 CREATE VIEW @extschema@.id_gen_stat_backends AS
     SELECT pid, ids, claims, waits, wait_time, block_size, block_left
-      FROM id_gen_internal.id_gen_stat_get_backends();
+      FROM @extschema@.id_gen_stat_get_backends();
 COMMENT ON VIEW @extschema@.id_gen_stat_backends IS
     'statistics of each session that has generated snowflakes, since it started; times in milliseconds';
 COMMENT ON COLUMN @extschema@.id_gen_stat_backends.pid IS 'process ID of the session';
@@ -99,13 +99,13 @@ COMMENT ON FUNCTION @extschema@.id_gen_stat_reset() IS
     'reset the statistics of id_gen_stat and id_gen_stat_waits';
 
 REVOKE EXECUTE ON FUNCTION
-    id_gen_internal.id_gen_stat_get(), id_gen_internal.id_gen_stat_get_waits(),
-    id_gen_internal.id_gen_stat_get_backends(), @extschema@.id_gen_stat_wait_percentile(double precision),
+    @extschema@.id_gen_stat_get(), @extschema@.id_gen_stat_get_waits(),
+    @extschema@.id_gen_stat_get_backends(), @extschema@.id_gen_stat_wait_percentile(double precision),
     @extschema@.id_gen_stat_reset()
     FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION
-    id_gen_internal.id_gen_stat_get(), id_gen_internal.id_gen_stat_get_waits(),
-    id_gen_internal.id_gen_stat_get_backends(), @extschema@.id_gen_stat_wait_percentile(double precision)
+    @extschema@.id_gen_stat_get(), @extschema@.id_gen_stat_get_waits(),
+    @extschema@.id_gen_stat_get_backends(), @extschema@.id_gen_stat_wait_percentile(double precision)
     TO pg_read_all_stats;
 GRANT SELECT ON
     @extschema@.id_gen_stat, @extschema@.id_gen_stat_waits, @extschema@.id_gen_stat_backends

@@ -15,7 +15,7 @@ COMMENT ON FUNCTION @extschema@.ticket_share(regclass, bigint) IS
     'lets all servers of the fleet share a sequence, continuing above its value and above the given number; returns the next number';
 REVOKE EXECUTE ON FUNCTION @extschema@.ticket_share(regclass, bigint) FROM PUBLIC;
 
-CREATE FUNCTION id_gen_internal.id_gen_stat_get_tickets(
+CREATE FUNCTION @extschema@.id_gen_stat_get_tickets(
         OUT datid oid, OUT relid oid, OUT schemaname text, OUT sequencename text,
         OUT next_value bigint, OUT last_prefetched bigint, OUT increment_by bigint, OUT max_value bigint,
         OUT issued bigint, OUT prefetched bigint, OUT dropped bigint,
@@ -24,14 +24,14 @@ CREATE FUNCTION id_gen_internal.id_gen_stat_get_tickets(
     RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'id_gen_stat_get_tickets'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 10;
-COMMENT ON FUNCTION id_gen_internal.id_gen_stat_get_tickets() IS
+COMMENT ON FUNCTION @extschema@.id_gen_stat_get_tickets() IS
     'rows of view id_gen_stat_tickets, without the database name';
 
 CREATE VIEW @extschema@.id_gen_stat_tickets AS
     SELECT t.datid, d.datname, t.relid, t.schemaname, t.sequencename,
            t.next_value, t.last_prefetched, t.increment_by, t.max_value, t.issued, t.prefetched, t.dropped,
            t.ranges, t.range_size, t.per_second, t.waits, t.refused, t.used, t.time_left
-      FROM id_gen_internal.id_gen_stat_get_tickets() t
+      FROM @extschema@.id_gen_stat_get_tickets() t
            LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) t.datid;
 COMMENT ON VIEW @extschema@.id_gen_stat_tickets IS
     'sequences of all databases for which this server has prefetched numbers since it started';
@@ -55,6 +55,6 @@ COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.refused IS 'calls that failed 
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.used IS 'used share of the sequence''s numbers, from 0 to 1';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.time_left IS 'estimated time until the sequence is exhausted, at the average rate since counting began (at least over one hour)';
 
-REVOKE EXECUTE ON FUNCTION id_gen_internal.id_gen_stat_get_tickets() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION id_gen_internal.id_gen_stat_get_tickets() TO pg_read_all_stats;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_tickets() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_tickets() TO pg_read_all_stats;
 GRANT SELECT ON @extschema@.id_gen_stat_tickets TO pg_read_all_stats;

@@ -24,27 +24,27 @@ COMMENT ON FUNCTION @extschema@.uuid_extract_variant(uuid) IS
 
 -- What PostgreSQL lacks before 20.
 
-CREATE FUNCTION id_gen_internal.uuid_smaller(uuid, uuid) RETURNS uuid
+CREATE FUNCTION @extschema@.uuid_smaller(uuid, uuid) RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuid_smaller'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION id_gen_internal.uuid_smaller(uuid, uuid) IS
+COMMENT ON FUNCTION @extschema@.uuid_smaller(uuid, uuid) IS
     'smaller of two UUIDs';
 
-CREATE FUNCTION id_gen_internal.uuid_larger(uuid, uuid) RETURNS uuid
+CREATE FUNCTION @extschema@.uuid_larger(uuid, uuid) RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuid_larger'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION id_gen_internal.uuid_larger(uuid, uuid) IS
+COMMENT ON FUNCTION @extschema@.uuid_larger(uuid, uuid) IS
     'larger of two UUIDs';
 
 CREATE AGGREGATE @extschema@.min(uuid) (
-    SFUNC = id_gen_internal.uuid_smaller, STYPE = uuid, COMBINEFUNC = id_gen_internal.uuid_smaller,
+    SFUNC = @extschema@.uuid_smaller, STYPE = uuid, COMBINEFUNC = @extschema@.uuid_smaller,
     SORTOP = OPERATOR(pg_catalog.<), PARALLEL = SAFE
 );
 COMMENT ON AGGREGATE @extschema@.min(uuid) IS
     'minimum value of all uuid input values';
 
 CREATE AGGREGATE @extschema@.max(uuid) (
-    SFUNC = id_gen_internal.uuid_larger, STYPE = uuid, COMBINEFUNC = id_gen_internal.uuid_larger,
+    SFUNC = @extschema@.uuid_larger, STYPE = uuid, COMBINEFUNC = @extschema@.uuid_larger,
     SORTOP = OPERATOR(pg_catalog.>), PARALLEL = SAFE
 );
 COMMENT ON AGGREGATE @extschema@.max(uuid) IS

@@ -20,7 +20,7 @@ COMMENT ON FUNCTION @extschema@.uuidv8(uuid, text) IS
 
 -- Not uuid_ns_dns() and so on: uuid-ossp has functions of these names, and both extensions may be in one schema.
 
-CREATE FUNCTION @extschema@.uuid_namespace(name text) RETURNS uuid
+CREATE FUNCTION @extschema@.uuid_namespace(namespace text) RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuid_namespace'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_namespace(text) IS

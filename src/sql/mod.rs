@@ -34,8 +34,7 @@ use pgrx::prelude::*;
 
 // Each file requires the one before it: pgrx writes what nothing puts in order in an order that
 // varies, and building the same sources twice has to give the same script.
-extension_sql_file!("../../sql/internal.sql", name = "internal");
-extension_sql_file!("../../sql/snowflake.sql", name = "snowflake", requires = ["internal"]);
+extension_sql_file!("../../sql/snowflake.sql", name = "snowflake");
 extension_sql_file!("../../sql/uuid.sql", name = "uuid", requires = ["snowflake"]);
 extension_sql_file!("../../sql/uuidv7.sql", name = "uuidv7", requires = ["uuid"]);
 extension_sql_file!("../../sql/uuidv4.sql", name = "uuidv4", requires = ["uuidv7"]);

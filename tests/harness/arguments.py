@@ -66,6 +66,7 @@ ORDINARY = {
     "size integer": "20",
     "alphabet text": "'0123456789ABCDEF'",
     "name text": "'www.example.com/' || i",
+    "namespace text": "'dns'",
     "id_decode_bigint id text": "id_encode(i, 'base58')",
     "id_decode_uuid id text": "id_encode(uuidv7_max(to_timestamp(i)), 'base58')",
     "id_random_parse id text": "'user' || lpad(i::text, 20, '0')",

@@ -21,9 +21,8 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def names(cluster: Cluster) -> list[str]:
-    """Every function that users call, as regprocedure takes it."""
-    called = [each for each in functions(cluster) if not each.name.startswith("id_gen_internal.")]
-    return [f"{each.bare_name}({', '.join(type for _, type in each.arguments)})" for each in called]
+    """Every function of the extension, as regprocedure takes it."""
+    return [f"{each.bare_name}({', '.join(type for _, type in each.arguments)})" for each in functions(cluster)]
 
 
 def test_postgresql_has_these_too(cluster: Cluster) -> None:

@@ -27,9 +27,9 @@ SELECT DISTINCT public.uuid_extract_version(gen_random_uuid()), uuid_extract_var
 SELECT public.min(id), public.max(id) FROM uuids;
 SELECT public.min(id), public.max(id) FROM uuids WHERE id IS NULL;
 SELECT public.uuid_extract_version(id) AS version, public.min(id), public.max(id) FROM uuids GROUP BY 1 ORDER BY 1;
-SELECT id_gen_internal.uuid_smaller('00000000-0000-0000-0000-000000000001', '00000000-0000-0000-0000-000000000002'),
-       id_gen_internal.uuid_larger('00000000-0000-0000-0000-000000000001', '00000000-0000-0000-0000-000000000002');
-SELECT id_gen_internal.uuid_smaller(NULL, '00000000-0000-0000-0000-000000000002'), id_gen_internal.uuid_larger(NULL, NULL);
+SELECT uuid_smaller('00000000-0000-0000-0000-000000000001', '00000000-0000-0000-0000-000000000002'),
+       uuid_larger('00000000-0000-0000-0000-000000000001', '00000000-0000-0000-0000-000000000002');
+SELECT uuid_smaller(NULL, '00000000-0000-0000-0000-000000000002'), uuid_larger(NULL, NULL);
 CREATE INDEX ON uuids (id);
 SET enable_seqscan = off;
 CREATE FUNCTION pg_temp.takes_an_index(query text) RETURNS boolean LANGUAGE plpgsql AS $$
