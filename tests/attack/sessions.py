@@ -84,7 +84,7 @@ QUESTIONS = (
     "SELECT snowflake_inspect(id) FROM unnest(%s::bigint[]) id",
     "SELECT snowflake_inspect(id, 'twitter'), snowflake_inspect(id, 'default') FROM unnest(%s::bigint[]) id",
     """SELECT name, about, in_use, layout, extract(epoch FROM epoch), extract(epoch FROM tick), time_bits,
-              datacenter_bits, worker_bits, sequence_bits, nodes, ids_per_second, extract(epoch FROM runs_out)
+              datacenter_bits, worker_bits, sequence_bits, nodes, ids_per_second, extract(epoch FROM exhausted_at)
          FROM snowflake_layouts() WHERE %s::bigint[] IS NOT NULL""",
     """SELECT snowflake_min(snowflake_timestamp(id)), snowflake_max(snowflake_timestamp(id)),
               snowflake_make(snowflake_timestamp(id), 0, 1, 2), snowflake_time_encoder(snowflake_timestamp(id)),
@@ -100,7 +100,7 @@ QUESTIONS = (
               extract(epoch FROM uuidv7_timestamp(uuidv7_min(snowflake_timestamp(id))))
          FROM unnest(%s::bigint[]) id""",
     "SELECT name, status FROM id_gen_check() WHERE %s::bigint[] IS NOT NULL ORDER BY 1",
-    """SELECT kind, fits, reason, layout, nodes, ids_per_second
+    """SELECT kind, suitable, reason, layout, nodes, ids_per_second
          FROM id_gen_recommend(10000, 4, 30) WHERE %s::bigint[] IS NOT NULL""",
 )
 # The server's layout, and whether it is the one that is set.
