@@ -828,5 +828,5 @@ def compare_schemas(before: str, after: str) -> None:
 def is_of_job(refused: Refused) -> bool:
     """Whether a refusal is about a job, not about snowflakes."""
     return "id_gen_convert" in refused.hint or any(
-        word in refused.message for word in ("renamed", "depends on column", "keep rows of", "job")
+        word in refused.message for word in ("renamed", "depends on column", "keep rows of", "job", "converted online")
     )
