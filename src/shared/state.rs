@@ -292,19 +292,17 @@ impl State {
         if Fault::DistrustedClockWritten.is_planted() {
             return reading.wall_ms();
         }
-        let monitor = self.monitor(reading, before_start);
-        unix_ms(monitor.trusted_ns(reading, self.max_jump_ns()))
+        let monitor = self.monitor(before_start);
+        unix_ms(monitor.map_or(reading.wall_ns, |it| it.trusted_ns(reading, self.max_jump_ns())))
     }
 
-    fn monitor(
-        &mut self,
-        reading: ClockReading,
-        before_start: Option<ClockMonitor>,
-    ) -> ClockMonitor {
-        let max_jump_ns = self.max_jump_ns();
-        let early = self.early_clocks.get_or_insert(ClockMonitor::new(reading));
-        early.check(reading, max_jump_ns);
-        self.allocator.map(|allocator| allocator.monitor).or(before_start).unwrap_or(*early)
+    fn monitor(&mut self, before_start: Option<ClockMonitor>) -> Option<ClockMonitor> {
+        if let Some(allocator) = &self.allocator {
+            return Some(allocator.monitor);
+        }
+        // If the clock jumped, what was trusted before stays.
+        self.check_clocks().ok();
+        before_start.or(self.early_clocks)
     }
 
     /// How many times an administrator has made the server start again.
@@ -316,7 +314,8 @@ impl State {
     /// it: that was set back, or was ahead before. `before_start` as for [`State::trusted_ms`].
     pub fn latest_ms(&mut self, before_start: Option<ClockMonitor>) -> (i64, u64) {
         let reading = clock::both();
-        let behind_ms = self.monitor(reading, before_start).behind_ns(reading) / NS_PER_MS;
+        let behind_ns = self.monitor(before_start).map_or(0, |it| it.behind_ns(reading));
+        let behind_ms = behind_ns / NS_PER_MS;
         (self.trusted_ms(before_start).saturating_add_unsigned(behind_ms), behind_ms)
     }
 

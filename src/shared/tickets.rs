@@ -171,11 +171,11 @@ struct Table {
 }
 
 /// A place as it was found for a sequence.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     /// Which.
     pub index: usize,
-    /// Its generation then; zero: none.
+    /// Its generation then.
     pub generation: u64,
 }
 

@@ -7,8 +7,6 @@
 //!
 //! **Locking.** No lock is held while anything is read, flushed or waited for; the page is locked while it is written.
 
-use std::convert::Infallible;
-
 use id_gen_core::planted::Fault;
 use id_gen_core::ticket::Run;
 use id_gen_core::ticket::shared::{Answer, Set};
@@ -195,14 +193,13 @@ fn await_registry(
 }
 
 fn refused_by_registry(oid: pg_sys::Oid, refused: Answer) -> Error {
-    let told: Result<Infallible, Error> = bound::open(oid, |found| {
+    let refusal = bound::open(oid, |found| {
         let last_value = found.page().map_or(0, |page| page.says().counter.last_value);
         let key = bound::names(found).in_registry();
         let name = found.typed_name();
-        Err(ticket::refused(&name, &key, &found.definition, last_value, refused).into())
+        Ok(ticket::refused(&name, &key, &found.definition, last_value, refused).into())
     });
-    let Err(refusal) = told;
-    refusal
+    refusal.unwrap_or_else(|error| error)
 }
 
 /// What the page of a sequence says.

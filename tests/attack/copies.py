@@ -39,7 +39,6 @@ class Copies(Surroundings):
         node = self._original(which)
         with self.crowd(node, beside, delay_ms):
             copy = self.world.copy_of(node)
-        self.data_was_lost(copy)
         if not original_stays:
             self._gone(node, mode)
         self.world.start(copy)
@@ -92,8 +91,6 @@ class Copies(Surroundings):
                 self.world.wall.step(apart_s)
         if link == "caught up" or self.world.wall.behind_s:
             node.cluster.wait_for_catchup(standby.cluster)
-        else:
-            self.data_was_lost(standby)
         return standby
 
     @action("copied directory", when=_room, original=ORIGINAL)
@@ -104,8 +101,6 @@ class Copies(Surroundings):
             self.world.stop(node, "fast")
         with self.crowd(node, beside if paused else [], delay_ms):
             copy = self.world.clone_of(node)
-        if paused:
-            self.data_was_lost(copy)
         if original == "goes":
             self.world.retire(node)
         elif original == "stays" and not paused:

@@ -129,10 +129,6 @@ class Explorer(RuleBasedStateMachine):
     def database_dropped(self, node: Node, name: str) -> None:
         """A database is gone."""
 
-    def data_was_lost(self, node: Node) -> None:
-        """A server goes on with data from before the last commits: what those had of PostgreSQL's own numbers may come
-        again. Snowflakes may not."""
-
     def client(self, feature: str) -> Use | None:
         """The simplest use of a feature, if this machine has the feature."""
         return getattr(self, CLIENTS[feature], None)

@@ -131,13 +131,6 @@ pub struct Used {
     pub by_tickets: bool,
 }
 
-impl Used {
-    /// The last one of a range of tickets.
-    pub const fn of_tickets(last: i64) -> Used {
-        Used { last, by_tickets: true }
-    }
-}
-
 /// What one asks a registry for.
 #[derive(Clone, Debug)]
 pub struct Wanted {
@@ -287,8 +280,12 @@ mod tests {
     const STEPS: Steps = Steps { step: 1, min: 1, max: 1000 };
     const NEW: Shared = Shared { next: 1, step: 1, epoch: 2, is_behind: false };
 
+    const fn by_tickets(last: i64) -> Used {
+        Used { last, by_tickets: true }
+    }
+
     fn wanted(count: u32, used: Option<i64>) -> Wanted {
-        let used = used.map(Used::of_tickets);
+        let used = used.map(by_tickets);
         Wanted { name: "t".to_owned(), steps: STEPS, count, used }
     }
 
@@ -315,7 +312,7 @@ mod tests {
     #[test]
     fn ranges_follow_each_other_to_the_end() {
         let (run, shared) =
-            Shared { next: 995, ..NEW }.take(&STEPS, 4, Some(Used::of_tickets(994))).unwrap();
+            Shared { next: 995, ..NEW }.take(&STEPS, 4, Some(by_tickets(994))).unwrap();
         assert_eq!(run, Run { first: 995, count: 4 });
         let (run, shared) = shared.take(&STEPS, 4, None).unwrap();
         assert_eq!(run, Run { first: 999, count: 2 });
