@@ -230,7 +230,7 @@ def pause(stage: Stage, paused: Server) -> None:
     with stage.wait(f"until {paused.name} has found out, and has a number"):
         paused.cluster.poll_until("SELECT fencings = 1 FROM id_gen_stat_fleet")
         await_number(paused.cluster)
-    fenced = next(line for line in paused.cluster.log().splitlines() if "was taken by another server" in line)
+    fenced = next(line for line in paused.cluster.log().splitlines() if "was acquired by another server" in line)
     console.print(f"\n{fenced}\n", style="yellow", markup=False, soft_wrap=True)
     stage.say(f"{paused.name} made nothing with it any more, and got number {number_of(paused.cluster)} by itself.")
     stage.await_ids(paused)

@@ -94,7 +94,7 @@ def test_the_majority_is_lost(three: Etcd, first: Cluster) -> None:
     for member in three.members[:2]:
         member.kill9()
     first.poll_until("SELECT error IS NOT NULL FROM id_gen_stat_fleet")
-    first.poll_until("SELECT state LIKE '%used up' FROM id_gen_status()")
+    first.poll_until("SELECT state LIKE '%grant has expired' FROM id_gen_status()")
     error = refusal(first)
     assert error.message == "this server's grant has expired"
     assert error.hint
@@ -136,7 +136,7 @@ def test_what_is_no_registry_is_named_to_who_may_see_it(first: Cluster) -> None:
     first.poll_until("SELECT error LIKE 'the setting of%' FROM id_gen_stat_fleet")
     # The grant goes on to its end.
     next_id(first)
-    first.poll_until("SELECT state LIKE '%used up' FROM id_gen_status()")
+    first.poll_until("SELECT state LIKE '%grant has expired' FROM id_gen_status()")
     assert "zookeeper" in (refusal(first).detail or "")
     first.psql("CREATE ROLE clerk")
     assert "zookeeper" not in (refusal(first, f"SET ROLE clerk; {NEXT}").detail or "zookeeper")
@@ -179,4 +179,4 @@ def test_another_way_to_the_same_registry_costs_nothing(three: Etcd, first: Clus
     for _ in range(2):
         renewed(first)
     assert first.psql("SELECT acquisitions FROM id_gen_stat_fleet") == "1"
-    assert first.log().count("has got") == 1
+    assert first.log().count("has acquired") == 1

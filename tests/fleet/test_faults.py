@@ -290,12 +290,10 @@ def test_a_clock_that_jumps_before_a_server_has_a_number_takes_none_from_another
     etcd: Etcd, conf: str, fleet: str
 ) -> None:
     clock = FakeClock()
-    with (
-        Cluster("first", conf=conf + ONLY_FIVE) as first,
-        Cluster("second", conf=conf + ONLY_FIVE, clock=clock) as second,
-    ):
+    with Cluster("first", conf=conf + ONLY_FIVE) as first, ExitStack() as later:
         create_fleet(first)
         await_number(first)
+        second = later.enter_context(Cluster("second", conf=conf + ONLY_FIVE, clock=clock))
         second.wait_until(lambda: "the fleet has no free worker ID" in second.log(), "asking for a number")
         clock.step(HOUR)
         renewals = int(first.psql("SELECT renewals FROM id_gen_stat_fleet"))
