@@ -48,6 +48,7 @@ begin_run() {
     begin_script "What clients and monitoring need" scripts/clients
     PG=${SERVERS[0]%% *}
     need_machine
+    begin_script "Extension for each PostgreSQL" scripts/builds "${SERVERS[@]%% *}"
 }
 
 end_run() {

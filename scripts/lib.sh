@@ -353,33 +353,37 @@ without_paths() {
 
 # build_once PG_CONFIG DIRECTORY: the same without options. Scripts that follow each other while the sources stay as they
 # are share a directory, ID_GEN_BUILDS, and build once for each major version, whose servers load the same library. One
-# that checks itself (--enable-cassert) has other headers. Builds for different servers would replace each other in
-# cargo's directory.
+# that checks itself (--enable-cassert) has other headers.
 build_once() {
     local kept lib extension
     if [[ -z ${ID_GEN_BUILDS:-} ]]; then
         build_extension "$1" "$2"
         return
     fi
-    kept=$ID_GEN_BUILDS/$("$1" --version | sed 's/[^0-9]*\([0-9]*\).*/pg\1/')
-    [[ $("$1" --configure) != *--enable-cassert* ]] || kept+=-cassert
-    kept+=$WITH_FEATURES
+    kept=$(kept_build "$1")
     lib=$("$1" --pkglibdir)
     extension=$("$1" --sharedir)/extension
-    (
-        flock 9
-        if [[ ! -d $kept ]]; then
-            build_extension "$1" "$kept.built"
-            mkdir "$kept.new"
-            mv "$kept.built$lib" "$kept.new/lib"
-            mv "$kept.built$extension" "$kept.new/extension"
-            mv "$kept.new" "$kept"
-        fi
-    ) 9>"$kept.lock"
     mkdir -p "$2$lib" "$2$extension"
     cp -r "$kept/lib/." "$2$lib"
     cp -r "$kept/extension/." "$2$extension"
 }
+
+# kept_build PG_CONFIG: where in ID_GEN_BUILDS the build for that server lies. It is built if nobody has done so.
+kept_build() (
+    kept=$ID_GEN_BUILDS/$("$1" --version | sed 's/[^0-9]*\([0-9]*\).*/pg\1/')
+    [[ $("$1" --configure) != *--enable-cassert* ]] || kept+=-cassert
+    kept+=$WITH_FEATURES
+    exec 8>"$kept.lock"
+    flock 8
+    if [[ ! -d $kept ]]; then
+        build_extension "$1" "$kept.built"
+        mkdir "$kept.new"
+        mv "$kept.built$("$1" --pkglibdir)" "$kept.new/lib"
+        mv "$kept.built$("$1" --sharedir)/extension" "$kept.new/extension"
+        mv "$kept.new" "$kept"
+    fi
+    echo "$kept"
+)
 
 # install_extension PG_CONFIG: builds it and installs it into that server, which may be running.
 install_extension() (
