@@ -1,6 +1,5 @@
 # shellcheck shell=bash
-# Everything the project needs on a machine, step by step: system packages, the pinned cargo-pgrx, a Python
-# environment, a PostgreSQL server of our own, and the extension built into a server. Each step looks first and acts only
+# Everything the project needs on a machine, step by step: system packages, a Python environment, a PostgreSQL server of our own, and the extension built into a server. Each step looks first and acts only
 # when something is missing, so calling all of them always is right and, the second time, quick.
 #
 # What the steps make outside the tree lies in one cache directory, which `make clean` deletes. The tree itself may be
@@ -14,7 +13,6 @@ shopt -s inherit_errexit
 umask 022
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-PGRX_VERSION=0.19.3
 
 if [[ -n ${ID_GEN_CACHE:-} ]]; then
     CACHE=$ID_GEN_CACHE
@@ -24,7 +22,7 @@ else
     CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/id_gen
 fi
 VENV=$CACHE/venv
-export CARGO_PGRX=$CACHE/cargo/bin/cargo-pgrx
+# Where pgrx looks for its configuration: see need_pgrx.
 export PGRX_HOME=$CACHE/pgrx
 
 # How pytest runs tests side by side: most of them wait most of the time.
@@ -185,24 +183,11 @@ need_cargo() {
         fail "Rust $found is too old: $wanted or newer is needed" "With rustup, type: rustup update stable"
 }
 
-# The build tool must be of exactly the version of the library, so ours is used whatever else is installed. Which server
-# to build for is said in PGRX_PG_CONFIG_PATH; its configuration has to exist all the same, or cargo builds pgrx anew
-# every time.
-need_cargo_pgrx() {
-    local found from=(cargo-pgrx --version "=$PGRX_VERSION")
-    # An archive with all crates (`make dist-vendored`) has it, too. Cargo installs programs from nothing but the network or
-    # a path.
-    [[ ! -d vendor/cargo-pgrx-$PGRX_VERSION ]] || from=(--path "vendor/cargo-pgrx-$PGRX_VERSION")
+# Which server to build for is said in PGRX_PG_CONFIG_PATH; the configuration has to exist all the same, or cargo builds
+# pgrx anew every time.
+need_pgrx() {
     mkdir -p "$PGRX_HOME"
     [[ -e $PGRX_HOME/config.toml ]] || echo '[configs]' >"$PGRX_HOME/config.toml"
-    found=$(command -v cargo-pgrx || true)
-    if [[ -n $found && $("$found" pgrx --version) == "cargo-pgrx $PGRX_VERSION" ]]; then
-        CARGO_PGRX=$found
-    elif [[ ! -x $CARGO_PGRX || $("$CARGO_PGRX" pgrx --version) != "cargo-pgrx $PGRX_VERSION" ]]; then
-        step "Installing cargo-pgrx $PGRX_VERSION into the cache (some minutes, once)"
-        # Optimizing it would take longer than it ever runs; what it builds is optimized all the same.
-        CARGO_PROFILE_DEV_DEBUG=0 cargo install "${from[@]}" --locked --ignore-rust-version --force --debug --root "$CACHE/cargo"
-    fi
 }
 
 need_venv() {
@@ -239,16 +224,12 @@ machine_packages() {
 
 # need_machine: all the steps that do not depend on a server.
 need_machine() {
-    local packages venv
+    local packages
     need_cargo
     mapfile -t packages < <(machine_packages)
     need_packages "${packages[@]}"
     need_cache
-    # Fetching and compiling go well together.
-    need_venv &
-    venv=$!
-    need_cargo_pgrx
-    wait "$venv"
+    need_venv
 }
 
 # has_package SERVER: whether this machine has, or can install, a package of that server.
@@ -309,21 +290,44 @@ make_private_server() {
     echo "$copy$("$source" --bindir)/pg_config"
 }
 
-# build_extension PG_CONFIG DIRECTORY [OPTION...]: the one release build, for the server that pg_config describes;
-# cargo-pgrx picks the feature of its version. Its files come to lie under the directory as they are to lie under /. The
-# same sources and compilers give the same bytes, wherever they lie.
+# build_extension PG_CONFIG DIRECTORY [OPTION...]: the one release build, for the server that pg_config describes, with
+# these options of cargo. Its files come to lie under the directory as they are to lie under /. The same sources and
+# compilers give the same bytes, wherever they lie.
+#
+# `cargo pgrx package` does the same, but has the linker keep what nobody calls, which is as much again.
 build_extension() (
     [[ -z $FEATURES || $1 == "$CACHE"/* ]] || fail "ID_GEN_FEATURES=$FEATURES is for private servers" \
         "A library that others load is built without: unset ID_GEN_FEATURES."
     step "Building id_gen for $("$1" --version) ($1)"
+    need_pgrx
     without_paths
-    # Cargo has let go of its directory before cargo-pgrx takes the library out of it.
-    mkdir -p "${CARGO_TARGET_DIR:-target}"
-    exec 9>"${CARGO_TARGET_DIR:-target}/.id_gen_build"
+    major=$("$1" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')
+    built=${CARGO_TARGET_DIR:-target}
+    # The library is out of cargo's directory before it is built for another server.
+    mkdir -p "$built"
+    exec 9>"$built/.id_gen_build"
     flock 9
-    PGRX_BUILD_FLAGS=--ignore-rust-version PGRX_PG_CONFIG_PATH=$1 "$CARGO_PGRX" pgrx package --pg-config "$1" --out-dir "$2" \
-        ${FEATURES:+--features "$FEATURES"} "${@:3}" >&2
+    PGRX_PG_CONFIG_PATH=$1 cargo build --release --lib --locked --ignore-rust-version \
+        --no-default-features --features "pg$major $FEATURES" "${@:3}" >&2
+    [[ " ${*:3} " != *" --target "* ]] || built+=/$ARM64
+    install -D --mode=755 "$built/release/libid_gen.so" "$2$("$1" --pkglibdir)/id_gen.so"
+    install_scripts "$2$("$1" --sharedir)/extension"
 )
+
+# install_scripts DIRECTORY: the control file, the script that creates the extension, and those that update it.
+install_scripts() {
+    local version scripts
+    version=$(of_cargo version)
+    mkdir -p "$1"
+    sed "s/@CARGO_VERSION@/$version/" id_gen.control >"$1/id_gen.control"
+    # In the order in which the sources name them.
+    mapfile -t scripts < <(sed -nE 's|^extension_sql_file!\("../../(sql/[^"]+)".*|\1|p' src/sql/mod.rs)
+    {
+        printf '%s\n' "\\echo Use \"CREATE EXTENSION id_gen\" to load this file. \\quit"
+        cat "${scripts[@]}"
+    } >"$1/id_gen--$version.sql"
+    find sql -name 'id_gen--*--*.sql' -exec cp {} "$1" \;
+}
 
 # without_paths: from here on compilers name other people's sources by their crates' names. Those of the project cargo names
 # by where they lie within it. No flag names the place of the project, so that who builds two clones in one CARGO_TARGET_DIR

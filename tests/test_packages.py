@@ -187,7 +187,7 @@ def test_an_archive_builds_and_installs_the_same_library_anywhere(archives: list
 @pytest.mark.release
 @pytest.mark.long
 def test_a_vendored_archive_builds_without_a_network(tmp_path: Path) -> None:
-    """Also what builds it, cargo-pgrx, on a machine where cargo has never fetched anything."""
+    """On a machine where cargo has never fetched anything."""
     if not (ROOT / ".git").exists():
         pytest.skip("archives are made out of a git repository")
     pack = [ROOT / "scripts/dist", "vendored"]
@@ -197,14 +197,13 @@ def test_a_vendored_archive_builds_without_a_network(tmp_path: Path) -> None:
     assert first == again and archive.read_bytes() == held
     unpack(archive, tmp_path)
     places = {"CARGO_HOME": "cargo", "CARGO_TARGET_DIR": "target", "ID_GEN_CACHE": "cache"}
-    # Without one from PATH, where cargo-pgrx may lie.
+    # Without the user's own programs, such as rustup.
     without_tools = {"PATH": f"{Path(cargo()).parent}:/usr/bin:/bin:/usr/sbin:/sbin"}
     env = os.environ | without_tools | {name: str(tmp_path / place) for name, place in places.items()}
     tmp_path.chmod(0o755)
     apart = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net"]
     with copied_server() as server:
         builds_and_installs(server, tmp_path, env, *apart)
-    assert (tmp_path / "cache/cargo/bin/cargo-pgrx").exists()
 
 
 def cargo() -> str:
