@@ -1320,27 +1320,22 @@ COMMENT ON FUNCTION id_gen_managed.uuidv7_time_decoder(text) IS
 -- The functions that users call, and moving them to the extension and back
 -- ---------------------------------------------------------------------------------------------------------------------
 
--- If that schema was renamed, it is the one of the function that calls the target's.
+-- It is the one of the function that calls the target's, whatever its name is by now.
 CREATE OR REPLACE FUNCTION id_gen_managed.home() RETURNS name
-    LANGUAGE plpgsql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    installed id_gen_managed.installation;
-    found name;
-BEGIN
-    SELECT * INTO installed FROM id_gen_managed.installation;
-    IF to_regnamespace(quote_ident(installed.home)) IS NULL THEN
-        SELECT n.nspname INTO found
+    LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce((
+        SELECT n.nspname
           FROM pg_depend d
-          JOIN pg_proc p ON p.oid = d.refobjid AND p.pronamespace = to_regnamespace(quote_ident(installed.target))
+          JOIN pg_proc p ON p.oid = d.refobjid AND p.pronamespace = to_regnamespace(quote_ident(i.target))
           JOIN pg_proc f ON f.oid = d.objid AND f.proname = p.proname AND f.pronamespace <> p.pronamespace
           JOIN pg_namespace n ON n.oid = f.pronamespace
          WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_proc'::regclass
            AND p.proname = 'snowflake_next'
            AND f.proowner = (SELECT nspowner FROM pg_namespace WHERE oid = 'id_gen_managed'::regnamespace)
-         LIMIT 1;
-    END IF;
-    RETURN coalesce(found, installed.home);
-END $$;
+         ORDER BY n.nspname <> i.home
+         LIMIT 1), i.home)
+      FROM id_gen_managed.installation i
+$$;
 COMMENT ON FUNCTION id_gen_managed.home() IS 'the schema of the functions that users call';
 
 -- Each is one call of the function of the same name and arguments in the target schema. What depends on them, such as a

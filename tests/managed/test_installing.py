@@ -292,21 +292,23 @@ def test_another_schema(cluster: Cluster) -> None:
     assert refusal(cluster, NEXT, "schemas").sqlstate == "42883"
 
 
-def test_a_schema_that_is_renamed(cluster: Cluster) -> None:
-    """The script finds its functions there when it is run again, and when it is removed."""
-    cluster.psql(f"CREATE DATABASE renamed OWNER {OWNER} TEMPLATE template0")
-    run_script(cluster, "renamed", "CREATE SCHEMA ids; SET LOCAL search_path = ids;")
-    configure(cluster, "renamed", worker_id=4)
-    as_owner(cluster, "CREATE TABLE item (id bigint DEFAULT ids.snowflake_next())", "renamed")
-    as_owner(cluster, 'ALTER SCHEMA ids RENAME TO "Odd keys"', "renamed")
-    run_script(cluster, "renamed")
-    as_owner(cluster, "INSERT INTO item DEFAULT VALUES", "renamed")
+@pytest.mark.parametrize("schema", ["ids", "public"])
+def test_a_schema_that_is_renamed(cluster: Cluster, schema: str) -> None:
+    """The script finds its functions there when it is run again, and when it is removed, also where a new one has the name."""
+    database = f"renamed_{schema}"
+    cluster.psql(f"CREATE DATABASE {database} OWNER {OWNER} TEMPLATE template0")
+    run_script(cluster, database, f"CREATE SCHEMA IF NOT EXISTS {schema}; SET LOCAL search_path = {schema};")
+    configure(cluster, database, worker_id=4)
+    as_owner(cluster, f"CREATE TABLE {schema}.item (id bigint DEFAULT {schema}.snowflake_next())", database)
+    as_owner(cluster, f'ALTER SCHEMA {schema} RENAME TO "Odd keys"; CREATE SCHEMA {schema}', database)
+    run_script(cluster, database)
+    as_owner(cluster, 'INSERT INTO "Odd keys".item DEFAULT VALUES', database)
     homes = (
         "SELECT string_agg(DISTINCT pronamespace::regnamespace::text, ',') FROM pg_proc WHERE proname = 'uuidv7_min'"
     )
-    assert cluster.psql(homes, "renamed") == '"Odd keys",id_gen_managed'
-    as_owner(cluster, "DROP TABLE item; SELECT id_gen_managed.uninstall()", "renamed")
-    assert cluster.psql(homes, "renamed") == ""
+    assert cluster.psql(homes, database) == '"Odd keys",id_gen_managed'
+    as_owner(cluster, 'DROP TABLE "Odd keys".item; SELECT id_gen_managed.uninstall()', database)
+    assert cluster.psql(homes, database) == ""
 
 
 def test_a_function_of_that_name_is_left_alone(cluster: Cluster) -> None:
