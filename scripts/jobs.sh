@@ -30,9 +30,7 @@ begin_run() {
         part_of_another=yes
         return
     fi
-    ID_GEN_BUILDS=$(mktemp -d)
-    export ID_GEN_BUILDS
-    trap end_run EXIT
+    begin_beside
 
     # All packages at once, and before anything runs beside: apt serves one at a time.
     mapfile -t packages < <(for PG in "${SERVERS[@]%% *}"; do machine_packages; done | sort -u)
@@ -49,6 +47,13 @@ begin_run() {
     PG=${SERVERS[0]%% *}
     need_machine
     begin_script "Extension for each PostgreSQL" scripts/builds "${SERVERS[@]%% *}"
+}
+
+# begin_beside: from here on the extension is built once for each server, and what runs beside ends with this script.
+begin_beside() {
+    ID_GEN_BUILDS=$(mktemp -d)
+    export ID_GEN_BUILDS
+    trap end_run EXIT
 }
 
 end_run() {
