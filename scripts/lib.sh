@@ -307,10 +307,12 @@ build_extension() (
     mkdir -p "$built"
     exec 9>"$built/.id_gen_build"
     flock 9
-    PGRX_PG_CONFIG_PATH=$1 cargo build --release --lib --locked --ignore-rust-version \
-        --no-default-features --features "pg$major $FEATURES" "${@:3}" >&2
+    PGRX_PG_CONFIG_PATH=$1 cargo build --release --lib --package id_gen --package id_gen_registry --locked \
+        --ignore-rust-version --no-default-features --features "pg$major $FEATURES" "${@:3}" >&2
     [[ " ${*:3} " != *" --target "* ]] || built+=/$ARM64
-    install -D --mode=755 "$built/release/libid_gen.so" "$2$("$1" --pkglibdir)/id_gen.so"
+    for library in id_gen id_gen_registry; do
+        install -D --mode=755 "$built/release/lib$library.so" "$2$("$1" --pkglibdir)/$library.so"
+    done
     install_scripts "$2$("$1" --sharedir)/extension"
 )
 

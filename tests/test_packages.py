@@ -8,11 +8,7 @@ import subprocess
 import tarfile
 import tomllib
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -55,10 +51,21 @@ def test_version_is_the_same_everywhere() -> None:
 
 def test_the_library_names_no_place_of_this_machine() -> None:
     server = Server.from_environment()
-    library = (server.directory("pkglibdir") / "id_gen.so").read_bytes()
+    libraries = [file.read_bytes() for file in server.directory("pkglibdir").glob("id_gen*.so")]
+    assert len(libraries) == 2
     sources = [ROOT / name for name in ("core", "registry", "src", "target", "vendor")]
     cargo_home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
-    assert [place for place in (*sources, cargo_home, server.cache) if f"{place}/".encode() in library] == []
+    places = [f"{place}/".encode() for place in (*sources, cargo_home, server.cache)]
+    assert [place for place in places if any(place in library for library in libraries)] == []
+
+
+def test_what_every_session_loads_has_no_code_of_a_network_protocol() -> None:
+    library, registry = (
+        (Server.from_environment().directory("pkglibdir") / f"{name}.so").read_bytes()
+        for name in ("id_gen", "id_gen_registry")
+    )
+    for word in (b"rustls", b"/v3/kv/range", b"HTTP/1.1", b"PQconnectStartParams"):
+        assert word in registry and word not in library, word
 
 
 def test_meta_follows_the_spec() -> None:
@@ -88,10 +95,10 @@ def test_meta_names_files_that_exist() -> None:
 
 
 def linked_crates(features: str) -> set[str]:
-    """Name and version of every crate that the library is made of, macros included, for these servers."""
+    """Name and version of every crate that the libraries are made of, macros included, for these servers."""
     listed = subprocess.run(
-        ["cargo", "tree", "--locked", "--edges=normal", "--no-default-features", f"--features={features}",
-         "--prefix=none", "--no-dedupe", "--format={p}"],
+        ["cargo", "tree", "--workspace", "--locked", "--edges=normal",
+         "--no-default-features", f"--features={features}", "--prefix=none", "--no-dedupe", "--format={p}"],
         cwd=ROOT, check=True, text=True, stdout=subprocess.PIPE,
     ).stdout  # fmt: skip
     found = re.findall(r"^(\S+) v(\S+)(.*)$", listed, re.MULTILINE)
@@ -171,7 +178,7 @@ def test_archives_hold_the_same_each_time(archives: list[Path], tmp_path: Path) 
 def test_an_archive_builds_and_installs_the_same_library_anywhere(archives: list[Path], tmp_path: Path) -> None:
     """As PGXN's client does it, into a copy of the tests' server; and again, with the crates elsewhere, too."""
     built = set()
-    with copied_server() as server:
+    with Server.from_environment().copied() as server:
         for place in ("one", "another"):
             directory = tmp_path / place
             directory.mkdir()
@@ -202,7 +209,7 @@ def test_a_vendored_archive_builds_without_a_network(tmp_path: Path) -> None:
     env = os.environ | without_tools | {name: str(tmp_path / place) for name, place in places.items()}
     tmp_path.chmod(0o755)
     apart = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net"]
-    with copied_server() as server:
+    with Server.from_environment().copied() as server:
         builds_and_installs(server, tmp_path, env, *apart)
 
 
@@ -230,15 +237,3 @@ def builds_and_installs(server: Server, directory: Path, env: dict[str, str], *b
 def unpack(tarred: Path, directory: Path) -> None:
     with tarfile.open(tarred) as archive:
         archive.extractall(directory, filter="data")
-
-
-@contextmanager
-def copied_server() -> Iterator[Server]:
-    """A server of the same files, which finds them relative to its programs: tests that run meanwhile keep theirs."""
-    server = Server.from_environment()
-    within = server.pg_config.relative_to(server.cache)
-    with TemporaryDirectory(prefix="build.", dir=server.cache) as name:
-        directory = Path(name)
-        directory.chmod(0o755)
-        subprocess.run(["cp", "-a", server.cache / within.parts[0], directory], check=True)
-        yield replace(server, pg_config=directory / within)

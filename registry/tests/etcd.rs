@@ -2,6 +2,7 @@
 
 mod ports;
 mod servers;
+mod table;
 
 use std::io::Write;
 use std::sync::atomic::Ordering;
@@ -9,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use id_gen_core::fleet::store::{Store, StoreErrorKind as Kind, Swap, Swapped, WeaknessKind};
-use id_gen_registry::etcd::{Etcd, EtcdOptions, LastSeen};
+use id_gen_registry::etcd::{Etcd, EtcdOptions};
 use ports::free_port;
 use servers::{Certificates, Directory, Servers, Stub, open, options, replace, say, wait_until};
 
@@ -239,8 +240,13 @@ fn a_cluster_that_was_restored_is_told_by_its_revision() {
         say(socket, "200 OK", &body);
     });
     for _ in 0..2 {
-        let seen = LastSeen::default();
-        let next = || open(&stub.endpoint()).following(seen.clone()).get(KEY);
+        let mut seen = None;
+        let mut next = || {
+            let mut etcd = open(&stub.endpoint()).following(seen.as_deref()).unwrap();
+            let answer = etcd.get(KEY);
+            seen = etcd.seen();
+            answer
+        };
         assert_eq!((next(), next()), (Ok(None), Ok(None)));
         let error = next().unwrap_err();
         assert_eq!(error.kind, Kind::OtherCluster);

@@ -196,6 +196,11 @@ fn store_words(kind: StoreErrorKind) -> (Code, &'static str, String) {
             "the certificate of the fleet's registry, or of this server, is invalid",
             "Set the correct files in id_gen.registry_ca_file, id_gen.registry_cert_file and id_gen.registry_key_file; for PostgreSQL in the URI of id_gen.registry.".to_owned(),
         ),
+        StoreErrorKind::Driver => (
+            Code::ERRCODE_UNDEFINED_FILE,
+            "the library id_gen_registry cannot be loaded",
+            "Install all files of the same version of id_gen, and restart the server if it runs another.".to_owned(),
+        ),
         StoreErrorKind::NoGateway => (
             Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             "etcd does not offer its JSON gateway",

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use id_gen_core::fleet::shard::{self, Member, Outcome, Purpose, ShardValue};
 use id_gen_core::fleet::store::{Keys, KeysError};
+use id_gen_core::fleet::wire::Seen;
 use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Registry as _, Right, Terms};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::ticket::{self, shared::Set};
-use id_gen_registry::etcd::LastSeen;
 
 use crate::durable;
 use crate::error::shards::ShardRefusal;
@@ -233,7 +233,7 @@ fn ask<T: Send + 'static>(
     settings::known::catch_up()?;
     let settings = settings::registry::current().ok_or(Reason::NoRegistry)?;
     let trouble = |error: KeysError| Error::from(Reason::Fleet((&error).into()));
-    let mut connection = Connection::new(&settings, REQUEST, LastSeen::default())
+    let mut connection = Connection::new(&settings, REQUEST, Seen::default())
         .map_err(|error| Reason::NoThread(error.to_string()))?;
     match connection.ask(PATIENCE, job) {
         Ok(answer) => answer.map_err(trouble),

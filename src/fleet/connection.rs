@@ -16,14 +16,14 @@ use std::time::Duration;
 use id_gen_core::fleet::store::{
     Keys, KeysError, Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness,
 };
+use id_gen_core::fleet::wire::Seen;
 use id_gen_core::fleet::{Answer, Meta, Request, ask};
 use id_gen_core::ticket;
 use id_gen_core::ticket::shared::{Answer as Taken, Wanted};
-use id_gen_registry::etcd::LastSeen;
-use id_gen_registry::postgresql;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use crate::fleet::driver;
 use crate::fleet::store::{self, BoxedStore};
 use crate::os::clock;
 use crate::pg::server;
@@ -163,6 +163,10 @@ impl Store for WhileAwaited {
         self.store.weakness()
     }
 
+    fn seen(&self) -> Option<String> {
+        self.store.seen()
+    }
+
     fn list(&mut self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
         self.store.list(prefix)
     }
@@ -209,7 +213,7 @@ impl<T: Send + 'static> Connection<T> {
     pub fn new(
         settings: &RegistrySettings,
         timeout: Duration,
-        seen: LastSeen,
+        seen: Seen,
     ) -> io::Result<Connection<T>> {
         end_with_care();
         let (jobs, todo) = mpsc::channel::<Job<T>>();
@@ -335,7 +339,7 @@ fn end_with_care() {
 }
 
 unsafe extern "C-unwind" fn close_libpq(_code: i32, _argument: pg_sys::Datum) {
-    postgresql::close(LAST_CALL);
+    driver::end(LAST_CALL);
 }
 
 /// Runs something while this thread lets no signal through: a thread that it starts inherits that, and PostgreSQL's

@@ -5,12 +5,14 @@
 //! | [`registrar`] | the background worker that gets the number and renews its grant |
 //! | [`journal`] | what it makes durable, shows to others and logs of that |
 //! | [`connection`] | asking the registry on a thread of its own, so that nothing here ever waits for a network |
-//! | [`store`] | which kind of registry a setting names |
+//! | [`store`] | what opens the registry that the settings name |
+//! | [`driver`] | the library with the registries, which the process that asks one opens |
 //! | [`numbers`] | which numbers this server may take, and who it is |
 //! | [`commands`] | what an administrator's session asks of the registry |
 
 pub mod commands;
 mod connection;
+mod driver;
 mod journal;
 mod numbers;
 pub mod registrar;

@@ -11,11 +11,11 @@ use std::time::Duration;
 use id_gen_core::clock::ClockMonitor;
 use id_gen_core::fleet::member::{Event, Numbers, Phase};
 use id_gen_core::fleet::store::{KeysError, StoreErrorKind};
+use id_gen_core::fleet::wire::Seen;
 use id_gen_core::fleet::{self, Local, Member, Meta, Number, Request, Terms};
 use id_gen_core::startup::StoredRecord;
 use id_gen_core::ticket::shared::Answer;
 use id_gen_core::time::NS_PER_MS;
-use id_gen_registry::etcd::LastSeen;
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::prelude::*;
 
@@ -131,7 +131,7 @@ struct Registrar {
     journal: Journal,
     connection: Option<Connection<Reply>>,
     /// What the connections have found so far.
-    seen: LastSeen,
+    seen: Seen,
     /// The fleet, and this server's place in it, as soon as the registry has told of it.
     fleet: Option<(Meta, Member)>,
     /// When the request was sent that is on its way.
@@ -164,7 +164,7 @@ impl Registrar {
             numbers,
             journal: Journal::new(shared),
             connection: None,
-            seen: LastSeen::default(),
+            seen: Seen::default(),
             fleet: None,
             asked_boot_ms: None,
             asked_for: None,
@@ -449,7 +449,7 @@ impl Registrar {
         let is_other = trouble.kind == TroubleKind::Store(StoreErrorKind::OtherCluster);
         if is_other {
             // The next connection finds out whether all are of one cluster by now, which may be another than before.
-            (self.connection, self.seen) = (None, LastSeen::default());
+            (self.connection, self.seen) = (None, Seen::default());
         }
         if let Some((_, member)) = &mut self.fleet {
             member.unanswered();

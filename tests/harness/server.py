@@ -5,10 +5,12 @@ PostgreSQL's server programs refuse to run as root, so root runs them as the use
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness.network import Namespace
@@ -38,6 +40,16 @@ class Server:
         """The servers that `scripts/upgrade` has prepared, from the oldest to the newest."""
         oldest = cls.from_environment()
         return [replace(oldest, pg_config=Path(each)) for each in os.environ["ID_GEN_UPGRADE_PATH"].split(":")]
+
+    @contextmanager
+    def copied(self) -> Iterator["Server"]:
+        """A server of the same files, found relative to its programs: tests that run meanwhile keep theirs."""
+        within = self.pg_config.relative_to(self.cache)
+        with TemporaryDirectory(prefix="build.", dir=self.cache) as name:
+            directory = Path(name)
+            directory.chmod(0o755)
+            subprocess.run(["cp", "-a", self.cache / within.parts[0], directory], check=True)
+            yield replace(self, pg_config=directory / within)
 
     def directory(self, name: str) -> Path:
         """A directory as `pg_config` names it, for example `bindir`."""

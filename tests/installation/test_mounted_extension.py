@@ -91,6 +91,7 @@ def test_the_tree_is_as_the_image_must_be(tree: Path) -> None:
     version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     assert files >= {
         "lib/id_gen.so",
+        "lib/id_gen_registry.so",
         "share/extension/id_gen.control",
         f"share/extension/id_gen--{version}.sql",
         "licenses/LICENSE",

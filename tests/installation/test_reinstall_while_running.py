@@ -36,7 +36,8 @@ def cluster() -> Iterator[Cluster]:
 def installed(cluster: Cluster) -> list[Path]:
     """The library first, and then the rest."""
     extension = cluster.server.directory("sharedir") / "extension"
-    return [cluster.server.directory("pkglibdir") / "id_gen.so", *sorted(extension.glob("id_gen*"))]
+    libraries = sorted(cluster.server.directory("pkglibdir").glob("id_gen*.so"))
+    return [*libraries, *sorted(extension.glob("id_gen*"))]
 
 
 def in_between(files: list[Path]) -> set[Path]:

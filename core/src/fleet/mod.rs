@@ -12,6 +12,8 @@
 //! | [`meta`] | what makes a fleet |
 //! | [`registry`] | what a registry can do |
 //! | [`store`] | a registry made of keys and values |
+//! | [`wire`] | a store behind a boundary that only bytes pass |
+//! | [`driver`] | the functions of the library that has the stores |
 //! | [`text`] | the grants and the fleet as texts |
 //! | [`shard`] | which member has a shard, and how it gets it |
 //! | [`values`] | what a fleet shares beside numbers: shards and tickets |
@@ -19,6 +21,7 @@
 //!
 //! Nothing here reads a clock, a network or a disk.
 
+pub mod driver;
 pub mod grant;
 pub mod member;
 pub mod meta;
@@ -27,6 +30,7 @@ pub mod shard;
 pub mod store;
 pub mod text;
 pub mod values;
+pub mod wire;
 
 pub use grant::{Grant, GrantState, Number, Terms, Waiting};
 pub use member::{Local, Member, Right};

@@ -13,6 +13,8 @@
 //! No number is both a server's and a shard's: whoever acquires a number looks for a shard after it has written its grant,
 //! and whoever takes a shard looks for a grant after it has written the shard's value. Of two at once, one sees the other.
 
+use serde::{Deserialize, Serialize};
+
 use crate::fleet::grant::{Grant, GrantState, Number};
 use crate::fleet::meta::Meta;
 use crate::fleet::registry::{Listing, Registry};
@@ -43,6 +45,11 @@ pub trait Store {
     /// As for [`Store::list`].
     fn weakness(&mut self) -> Result<Option<Weakness>, StoreError> {
         Ok(None)
+    }
+
+    /// What a later session with this registry is to be told of what this one has seen; `None` if nothing.
+    fn seen(&self) -> Option<String> {
+        None
     }
 
     /// All keys with this prefix and their values, in order, as of one moment.
@@ -77,6 +84,10 @@ impl<S: Store + ?Sized> Store for Box<S> {
         (**self).weakness()
     }
 
+    fn seen(&self) -> Option<String> {
+        (**self).seen()
+    }
+
     fn list(&mut self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
         (**self).list(prefix)
     }
@@ -104,7 +115,7 @@ pub struct Swap<'a> {
 }
 
 /// What came of a swap.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Swapped {
     /// It took place.
     Done,
@@ -118,7 +129,7 @@ pub enum Swapped {
 }
 
 /// What endangers a store that works.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Weakness {
     /// What kind of danger it is.
     pub kind: WeaknessKind,
@@ -127,7 +138,7 @@ pub struct Weakness {
 }
 
 /// Kinds of danger, each with another remedy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WeaknessKind {
     /// PostgreSQL: a failover could lose what was acknowledged.
     Failover,
@@ -136,7 +147,7 @@ pub enum WeaknessKind {
 }
 
 /// What kept a store from an answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{server}: {detail}")]
 pub struct StoreError {
     /// What kind of trouble it is.
@@ -148,7 +159,7 @@ pub struct StoreError {
 }
 
 /// Kinds of trouble with a store, each with another way out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StoreErrorKind {
     /// No connection, or it broke.
     Unreachable,
@@ -156,6 +167,8 @@ pub enum StoreErrorKind {
     TimedOut,
     /// The setting that names it can't be understood, or a file that it names can't be read.
     Setting,
+    /// The library with the stores can't be loaded, or is of another version.
+    Driver,
     /// User or password are wrong or missing, or the user may not do that.
     Credentials,
     /// Its certificate is not valid for us, or ours is not for it.

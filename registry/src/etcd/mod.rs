@@ -14,7 +14,6 @@ mod wire;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use id_gen_core::fleet::store::{Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness};
@@ -76,38 +75,23 @@ impl EtcdOptions {
     }
 }
 
-/// The cluster that has answered, and the highest revision that it had, for all sessions with a clone of this. A session ends
-/// with the first request that takes too long, which is when an etcd is restored.
-#[derive(Clone, Debug, Default)]
-pub struct LastSeen(Arc<Mutex<Option<Header>>>);
-
-impl LastSeen {
-    /// The same, from here on apart from those with a clone.
-    #[must_use]
-    pub fn apart(&self) -> LastSeen {
-        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        LastSeen(Arc::new(Mutex::new(seen.clone())))
-    }
-
-    /// Whether an answer may be the next one after those before.
-    fn note(&self, found: Header) -> Result<(), Failure> {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let detail = match &*seen {
-            Some(known) if known.cluster_id != found.cluster_id => format!(
-                "it is a member of cluster {}, and others are of cluster {}",
-                found.cluster_id, known.cluster_id
-            ),
-            Some(known) if known.revision > found.revision => format!(
-                "its revision is {}, and was {} before: it was restored from an older state",
-                found.revision, known.revision
-            ),
-            _ => {
-                *seen = Some(found);
-                return Ok(());
-            }
-        };
-        Err(Failure::answered(StoreErrorKind::OtherCluster, detail))
-    }
+/// Whether an answer may be the next one after those before.
+fn note(seen: &mut Option<Header>, found: Header) -> Result<(), Failure> {
+    let detail = match seen {
+        Some(known) if known.cluster_id != found.cluster_id => format!(
+            "it is a member of cluster {}, and others are of cluster {}",
+            found.cluster_id, known.cluster_id
+        ),
+        Some(known) if known.revision > found.revision => format!(
+            "its revision is {}, and was {} before: it was restored from an older state",
+            found.revision, known.revision
+        ),
+        _ => {
+            *seen = Some(found);
+            return Ok(());
+        }
+    };
+    Err(Failure::answered(StoreErrorKind::OtherCluster, detail))
 }
 
 /// What is known of etcd's own users.
@@ -141,7 +125,8 @@ pub struct Etcd {
     login: Login,
     /// The endpoint to begin with.
     first: usize,
-    seen: LastSeen,
+    /// The cluster that has answered, and the highest revision that it had.
+    seen: Option<Header>,
 }
 
 impl Etcd {
@@ -175,13 +160,18 @@ impl Etcd {
                 return Err(setting("a file with a password is named, but no user".to_owned()));
             }
         };
-        Ok(Etcd { options, files, connection: None, login, first: 0, seen: LastSeen::default() })
+        Ok(Etcd { options, files, connection: None, login, first: 0, seen: None })
     }
 
-    /// Refuses answers of another cluster than other sessions had, or from before those.
-    #[must_use]
-    pub fn following(self, seen: LastSeen) -> Etcd {
-        Etcd { seen, ..self }
+    /// Refuses answers of another cluster than an earlier session had, or from before those, as it said itself
+    /// ([`Store::seen`]). A session ends with the first request that takes too long, which is when an etcd is restored.
+    ///
+    /// # Errors
+    /// If nothing says so.
+    pub fn following(self, seen: Option<&str>) -> Result<Etcd, StoreError> {
+        let seen =
+            seen.map(|seen| id_gen_core::fleet::wire::decode(seen.as_bytes())).transpose()?;
+        Ok(Etcd { seen, ..self })
     }
 
     /// The body of etcd's answer, from the first endpoint that gives one.
@@ -202,7 +192,7 @@ impl Etcd {
             // One that does not answer leaves time for the others.
             let until = now + end.saturating_duration_since(now) / untried;
             let answer = self.ask_one(&endpoint, until, path, &body).and_then(|body| {
-                self.seen.note(wire::header(&body)?)?;
+                note(&mut self.seen, wire::header(&body)?)?;
                 Ok(understand(&body)?)
             });
             match answer {
@@ -312,7 +302,7 @@ impl Store for Etcd {
         let mut first = None;
         for (index, endpoint) in endpoints.into_iter().enumerate() {
             let answer = self.ask_one(&endpoint, Instant::now() + share, RANGE, &body);
-            match answer.and_then(|body| self.seen.note(wire::header(&body)?)) {
+            match answer.and_then(|body| note(&mut self.seen, wire::header(&body)?)) {
                 Ok(()) => first = first.or(Some(index)),
                 Err(failure) if failure.kind == StoreErrorKind::OtherCluster => {
                     self.connection = None;
@@ -323,6 +313,11 @@ impl Store for Etcd {
         }
         self.first = first.unwrap_or(self.first);
         Ok(())
+    }
+
+    fn seen(&self) -> Option<String> {
+        let seen = self.seen.as_ref()?;
+        String::from_utf8(id_gen_core::fleet::wire::encode(seen)).ok()
     }
 
     /// Whether the database of the member that is asked is near its quota.

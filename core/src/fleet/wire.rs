@@ -1,0 +1,272 @@
+//! A store behind a boundary that only bytes pass: its calls and their answers, as JSON.
+//!
+//! The server's library holds no code that opens a connection: stores are in a library of their own, the *driver*, which the
+//! process that asks them loads. [`Remote`] is a store on this side of the boundary, [`serve`] answers it on the other.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::fleet::store::{Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness};
+
+/// How a setting begins that names a PostgreSQL server. Every other one names members of etcd.
+const POSTGRESQL_SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
+
+/// How to reach a store.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Options {
+    /// A list of members of etcd, or a URI of PostgreSQL.
+    pub registry: String,
+    /// The longest that a call takes, in milliseconds.
+    pub timeout_ms: u64,
+    /// The file of the certificate authority, for etcd.
+    pub ca_file: Option<String>,
+    /// The file of the client certificate, for etcd.
+    pub cert_file: Option<String>,
+    /// The file of its private key, for etcd.
+    pub key_file: Option<String>,
+    /// The user name, for etcd.
+    pub user: Option<String>,
+    /// The file with the password, for etcd.
+    pub password_file: Option<String>,
+    /// What a store of this registry said of itself before ([`Store::seen`]).
+    pub seen: Option<String>,
+}
+
+impl Options {
+    /// Whether the store is a table on a PostgreSQL server.
+    pub fn is_postgresql(&self) -> bool {
+        POSTGRESQL_SCHEMES.iter().any(|scheme| self.registry.starts_with(scheme))
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+enum Call {
+    Check,
+    Prepare,
+    Weakness,
+    List(String),
+    Get(String),
+    Swap { key: String, expected: Option<String>, new: String, only_if: Option<(String, String)> },
+}
+
+#[derive(Serialize, Deserialize)]
+struct Reply<T> {
+    answer: Result<T, StoreError>,
+    seen: Option<String>,
+}
+
+fn unexpected(detail: String) -> StoreError {
+    let server = "the registry's library".to_owned();
+    StoreError { kind: StoreErrorKind::Unexpected, server, detail }
+}
+
+/// The bytes that stand for something. All that passes here is made of texts, numbers and lists.
+pub fn encode(of: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(of).unwrap_or_default()
+}
+
+/// What bytes stand for.
+///
+/// # Errors
+/// If they stand for nothing of that kind.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, StoreError> {
+    serde_json::from_slice(bytes).map_err(|error| unexpected(error.to_string()))
+}
+
+/// Carries a call out, and returns the bytes of the answer.
+pub fn serve(store: &mut dyn Store, call: &[u8]) -> Vec<u8> {
+    fn reply<T: Serialize>(store: &dyn Store, answer: Result<T, StoreError>) -> Vec<u8> {
+        encode(&Reply { answer, seen: store.seen() })
+    }
+    match decode(call) {
+        Ok(Call::Check) => {
+            let answer = store.check();
+            reply(store, answer)
+        }
+        Ok(Call::Prepare) => {
+            let answer = store.prepare();
+            reply(store, answer)
+        }
+        Ok(Call::Weakness) => {
+            let answer = store.weakness();
+            reply(store, answer)
+        }
+        Ok(Call::List(prefix)) => {
+            let answer = store.list(&prefix);
+            reply(store, answer)
+        }
+        Ok(Call::Get(key)) => {
+            let answer = store.get(&key);
+            reply(store, answer)
+        }
+        Ok(Call::Swap { key, expected, new, only_if }) => {
+            let (expected, new) = (expected.as_deref(), new.as_str());
+            let only_if = only_if.as_ref().map(|(key, value)| (key.as_str(), value.as_str()));
+            let answer = store.swap(&Swap { key: &key, expected, new, only_if });
+            reply(store, answer)
+        }
+        Err(error) => refusal(error),
+    }
+}
+
+/// The answer of a store that can't carry a call out.
+pub fn refusal(error: StoreError) -> Vec<u8> {
+    encode(&Reply::<()> { answer: Err(error), seen: None })
+}
+
+/// What stores of one registry said of themselves last, for those that are opened later. Whoever gives a store up opens the
+/// next one with one that is [`Seen::apart`]: what the former still hears counts no more.
+#[derive(Clone, Debug, Default)]
+pub struct Seen(Arc<Mutex<Option<String>>>);
+
+impl Seen {
+    /// The same, from here on apart from those with a clone.
+    #[must_use]
+    pub fn apart(&self) -> Seen {
+        Seen(Arc::new(Mutex::new(self.get())))
+    }
+
+    /// What was said last.
+    pub fn get(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, seen: Option<String>) {
+        if seen.is_some() {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+        }
+    }
+}
+
+/// A store on the other side.
+#[derive(Debug)]
+pub struct Remote<F> {
+    /// Passes the bytes of a call, and returns those of its answer.
+    pass: F,
+    seen: Seen,
+}
+
+impl<F: FnMut(&[u8]) -> Vec<u8>> Remote<F> {
+    /// The store that this function passes calls to.
+    pub const fn new(pass: F, seen: Seen) -> Remote<F> {
+        Remote { pass, seen }
+    }
+
+    fn ask<T: DeserializeOwned>(&mut self, call: &Call) -> Result<T, StoreError> {
+        let Reply { answer, seen } = decode(&(self.pass)(&encode(call)))?;
+        self.seen.note(seen);
+        answer
+    }
+}
+
+impl<F: FnMut(&[u8]) -> Vec<u8>> Store for Remote<F> {
+    fn check(&mut self) -> Result<(), StoreError> {
+        self.ask(&Call::Check)
+    }
+
+    fn prepare(&mut self) -> Result<(), StoreError> {
+        self.ask(&Call::Prepare)
+    }
+
+    fn weakness(&mut self) -> Result<Option<Weakness>, StoreError> {
+        self.ask(&Call::Weakness)
+    }
+
+    fn list(&mut self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
+        self.ask(&Call::List(prefix.to_owned()))
+    }
+
+    fn get(&mut self, key: &str) -> Result<Option<String>, StoreError> {
+        self.ask(&Call::Get(key.to_owned()))
+    }
+
+    fn swap(&mut self, swap: &Swap<'_>) -> Result<Swapped, StoreError> {
+        self.ask(&Call::Swap {
+            key: swap.key.to_owned(),
+            expected: swap.expected.map(str::to_owned),
+            new: swap.new.to_owned(),
+            only_if: swap.only_if.map(|(key, value)| (key.to_owned(), value.to_owned())),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::store::WeaknessKind;
+
+    /// Answers what it was asked, and how often that was.
+    #[derive(Default)]
+    struct Echo(u32);
+
+    fn failed(detail: &str) -> StoreError {
+        let server = "etcd://ünïcode:1".to_owned();
+        StoreError { kind: StoreErrorKind::NoQuorum, server, detail: detail.to_owned() }
+    }
+
+    impl Store for Echo {
+        fn check(&mut self) -> Result<(), StoreError> {
+            self.0 += 1;
+            Ok(())
+        }
+
+        fn prepare(&mut self) -> Result<(), StoreError> {
+            Err(failed("of \"three\"\n"))
+        }
+
+        fn weakness(&mut self) -> Result<Option<Weakness>, StoreError> {
+            Ok(Some(Weakness { kind: WeaknessKind::Quota, detail: "95 %".to_owned() }))
+        }
+
+        fn list(&mut self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
+            Ok(vec![(prefix.to_owned(), "\\\u{0}é".to_owned())])
+        }
+
+        fn get(&mut self, key: &str) -> Result<Option<String>, StoreError> {
+            Ok(Some(key.to_owned()).filter(|key| !key.is_empty()))
+        }
+
+        fn swap(&mut self, swap: &Swap<'_>) -> Result<Swapped, StoreError> {
+            Ok(Swapped::Differs { found: Some(format!("{swap:?}")) })
+        }
+
+        fn seen(&self) -> Option<String> {
+            (self.0 > 0).then(|| self.0.to_string())
+        }
+    }
+
+    #[test]
+    fn calls_and_answers_come_through_as_they_are() {
+        let mut echo = Echo::default();
+        let mut remote = Remote::new(|call: &[u8]| serve(&mut echo, call), Seen::default());
+        let seen = remote.seen.clone();
+        assert_eq!(remote.get("a\"b"), Ok(Some("a\"b".to_owned())));
+        assert_eq!((remote.get(""), seen.get()), (Ok(None), None));
+        assert_eq!((remote.check(), seen.get()), (Ok(()), Some("1".to_owned())));
+        assert_eq!(remote.prepare(), Err(failed("of \"three\"\n")));
+        assert_eq!(remote.weakness(), Echo::default().weakness());
+        assert_eq!(remote.list("/id_gen/"), Echo::default().list("/id_gen/"));
+        for swap in [
+            Swap { key: "k", expected: None, new: "", only_if: None },
+            Swap { key: "k", expected: Some(""), new: "é", only_if: Some(("m", "1")) },
+        ] {
+            assert_eq!(remote.swap(&swap), Echo::default().swap(&swap));
+        }
+        let apart = seen.apart();
+        assert_eq!((remote.check(), apart.get()), (Ok(()), Some("1".to_owned())));
+    }
+
+    #[test]
+    fn bytes_that_are_no_call_and_no_answer_are_errors() {
+        let mut echo = Echo::default();
+        for bytes in [&b""[..], b"null", b"\xff", b"{\"List\":1}"] {
+            let reply: Reply<()> = decode(&serve(&mut echo, bytes)).unwrap();
+            assert_eq!(reply.answer.unwrap_err().kind, StoreErrorKind::Unexpected);
+            let error =
+                Remote::new(|_: &[u8]| bytes.to_vec(), Seen::default()).check().unwrap_err();
+            assert_eq!(error.kind, StoreErrorKind::Unexpected);
+        }
+    }
+}
