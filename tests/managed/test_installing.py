@@ -294,7 +294,7 @@ def test_another_schema(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("schema", ["ids", "public"])
 def test_a_schema_that_is_renamed(cluster: Cluster, schema: str) -> None:
-    """The script finds its functions there when it is run again and when it is removed, not in a new one of its name."""
+    """The script finds its functions there when it is run again or removed, not in a new one of its name."""
     database = f"renamed_{schema}"
     cluster.psql(f"CREATE DATABASE {database} OWNER {OWNER} TEMPLATE template0")
     run_script(cluster, database, f"CREATE SCHEMA IF NOT EXISTS {schema}; SET LOCAL search_path = {schema};")
