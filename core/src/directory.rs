@@ -1,10 +1,10 @@
-//! The identity of a directory: what distinguishes it from its copies.
+//! The identity of a directory, or of a file: what distinguishes it from its copies.
 
 use std::fmt::{self, Display, Formatter};
 
 use crate::time::{format_ms, unix_ms};
 
-/// A directory, as its file system identifies it.
+/// A directory or a file, as its file system identifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Directory {
     /// Its inode number.

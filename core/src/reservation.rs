@@ -25,11 +25,12 @@ pub const UPGRADE_FILE: &str = "id_gen/upgraded";
 /// First line of every version of the file.
 const MAGIC: &str = "id_gen reservation";
 /// The version of the format that this code writes. Older versions are read, too; what they do not contain is `None`.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 const FIRST_VERSION: u32 = 1;
 const FIRST_WITH_START: u32 = 2;
 const FIRST_WITH_NODE: u32 = 3;
 const FIRST_WITH_DIRECTORY: u32 = 4;
+const FIRST_WITH_FILE: u32 = 5;
 /// What stands for a value that there is none of.
 const NONE: &str = "none";
 
@@ -58,6 +59,9 @@ pub struct Record {
     pub log_position: Option<u64>,
     /// The directory in which it was written. In a copy of that directory it is about another server.
     pub directory: Option<Directory>,
+    /// The file that it was written to, which each write makes anew. A file of the same content in its place is a copy of an
+    /// earlier one.
+    pub file: Option<Directory>,
 }
 
 /// The numbers under which a reservation was made.
@@ -120,6 +124,8 @@ impl Record {
                 "created {}",
                 or_none(self.directory.and_then(|directory| directory.created_ns))
             ),
+            format!("file_inode {}", or_none(self.file.map(|file| file.inode))),
+            format!("file_created {}", or_none(self.file.and_then(|file| file.created_ns))),
         ];
         for line in lines {
             // Writing to a String can't fail.
@@ -172,7 +178,8 @@ impl Record {
             server_start_us: lines.optional("started", FIRST_WITH_START)?,
             node: lines.node()?,
             log_position: lines.optional("log", FIRST_WITH_DIRECTORY)?,
-            directory: lines.directory()?,
+            directory: lines.identity("inode", "created", FIRST_WITH_DIRECTORY)?,
+            file: lines.identity("file_inode", "file_created", FIRST_WITH_FILE)?,
         })
     }
 }
@@ -228,9 +235,14 @@ impl<'a> Lines<'a> {
         }))
     }
 
-    fn directory(&mut self) -> Result<Option<Directory>, Damage> {
-        let inode = self.optional("inode", FIRST_WITH_DIRECTORY)?;
-        let created_ns = self.optional("created", FIRST_WITH_DIRECTORY)?;
+    fn identity(
+        &mut self,
+        inode: &'static str,
+        created: &'static str,
+        first_version: u32,
+    ) -> Result<Option<Directory>, Damage> {
+        let inode = self.optional(inode, first_version)?;
+        let created_ns = self.optional(created, first_version)?;
         Ok(inode.map(|inode| Directory { inode, created_ns }))
     }
 }

@@ -95,6 +95,8 @@ pub struct StartupContext {
     pub upgraded_ms: Option<i64>,
     /// The directory of its files, if there is one in which IDs must not be generated twice.
     pub directory: Option<Directory>,
+    /// The file of its reservation, likewise.
+    pub file: Option<Directory>,
     /// Its worker and datacenter ID, as far as no other copy of it may have them.
     pub assignment: Assignment,
     /// Whether a superuser confirmed that no other copy of its data directory is in use, and its original is not either.
@@ -129,13 +131,14 @@ pub enum StartupError {
         /// The cluster in the record.
         found: u64,
     },
-    /// The record was written in another directory, whose server may have the same worker ID: this directory is a copy.
+    /// The record was written in another directory, whose server may have the same worker ID, so this directory is a copy; or in
+    /// another file, so the file is an earlier one.
     Copied {
         /// The worker and datacenter ID in the record, if it has them.
         number: Option<Number>,
-        /// The directory in the record.
+        /// The directory or file in the record.
         original: Directory,
-        /// The directory of this server.
+        /// The directory or file of this server.
         copy: Directory,
     },
     /// Another server reserved IDs on this timeline, and this one did not: its directory is a copy, of a time before that
@@ -255,11 +258,15 @@ fn is_reserved_by_another(record: Option<&Record>, context: &StartupContext) -> 
     !is_recorded && context.replayed.is_some_and(|replayed| replayed.timeline == context.timeline)
 }
 
-/// The directory in which a record of this timeline was written, and this server's own, if they differ.
+/// The directory in which a record of this timeline was written, and this server's own, if they differ; or the same of the
+/// file, where an earlier one was put back.
 fn copied(record: &Record, context: &StartupContext) -> Option<(Directory, Directory)> {
-    let (original, copy) = record.directory.zip(context.directory)?;
-    let differ = !original.is_same(&copy) && !Fault::CopyNotCompared.is_planted();
-    (is_same_timeline(record, context) && differ).then_some((original, copy))
+    if !is_same_timeline(record, context) || Fault::CopyNotCompared.is_planted() {
+        return None;
+    }
+    let directories = record.directory.zip(context.directory);
+    let files = record.file.zip(context.file);
+    [directories, files].into_iter().flatten().find(|(original, copy)| !original.is_same(copy))
 }
 
 /// Refuses a copy that may generate with the worker ID of its original, now or once it has a worker ID: a server that has

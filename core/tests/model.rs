@@ -242,6 +242,7 @@ impl World {
             max_lead_ms: 0,
             upgraded_ms: None,
             directory: None,
+            file: None,
             assignment: Assignment::Registry,
             is_only_copy: false,
         };
@@ -259,6 +260,7 @@ impl World {
                     node: None,
                     log_position: Some(if after_log { LAST_LOGGED } else { LAST_LOGGED - 1 }),
                     directory: None,
+                    file: None,
                 })
             }
             _ => StoredRecord::Absent,

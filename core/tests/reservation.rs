@@ -24,6 +24,7 @@ const DIRECTORY: Directory =
     Directory { inode: 394_021, created_ns: Some(1_790_000_000_123_456_789) };
 const OTHER_DIRECTORY: Directory =
     Directory { inode: 394_022, created_ns: Some(1_794_000_000_000_000_001) };
+const FILE: Directory = Directory { inode: 394_025, created_ns: Some(1_790_000_003_000_000_000) };
 const NUMBER: Number = Number { datacenter: 1, worker: 7 };
 
 fn layout(name: &str) -> Layout {
@@ -46,6 +47,7 @@ fn record() -> Record {
         node: Some(RecordedNode { worker: 7, datacenter: 1, valid_until_ms: None }),
         log_position: Some(LOG_POSITION),
         directory: Some(DIRECTORY),
+        file: Some(FILE),
     }
 }
 
@@ -61,6 +63,7 @@ fn context() -> StartupContext {
         max_lead_ms: 5_000,
         upgraded_ms: None,
         directory: Some(DIRECTORY),
+        file: Some(FILE),
         assignment: Assignment::Manual(Some(NUMBER)),
         is_only_copy: false,
     }
@@ -101,6 +104,7 @@ fn any_record() -> impl Strategy<Value = Record> {
             }),
             log_position,
             directory: directory.map(|(inode, created_ns)| Directory { inode, created_ns }),
+            file: directory.map(|(inode, _)| Directory { inode, created_ns: None }),
         },
     )
 }
@@ -118,12 +122,16 @@ fn older_file(version: u32, last_line: &str) -> Vec<u8> {
 
 #[test]
 fn files_of_older_versions_are_read() {
-    let third = Record { log_position: None, directory: None, ..record() };
+    let fourth = Record { file: None, ..record() };
+    let third = Record { log_position: None, directory: None, ..fourth.clone() };
     let second = Record { node: None, ..third.clone() };
     let first = Record { server_start_us: None, ..second.clone() };
-    for (version, last_line, read) in
-        [(1, "clock", first), (2, "started", second), (3, "valid_until", third)]
-    {
+    for (version, last_line, read) in [
+        (1, "clock", first),
+        (2, "started", second),
+        (3, "valid_until", third),
+        (4, "created", fourth),
+    ] {
         assert_eq!(Record::decode(&older_file(version, last_line)), Ok(read), "version {version}");
     }
 }
@@ -187,8 +195,8 @@ fn what_is_wrong_is_named() {
     assert_eq!(Record::decode(b""), Err(Damage::NotARecord));
     assert_eq!(Record::decode(b"something else altogether"), Err(Damage::NotARecord));
     assert_eq!(Record::decode(b"id_gen reservation 0\n"), Err(Damage::Version(0)));
-    assert_eq!(Record::decode(b"id_gen reservation 5\n"), Err(Damage::Version(5)));
-    assert_eq!(Record::decode(b"id_gen reservation 4\n"), Err(Damage::CutShort));
+    assert_eq!(Record::decode(b"id_gen reservation 6\n"), Err(Damage::Version(6)));
+    assert_eq!(Record::decode(b"id_gen reservation 5\n"), Err(Damage::CutShort));
     assert_eq!(Record::decode(b"id_gen reservation 3\n"), Err(Damage::CutShort));
     assert_eq!(Record::decode(b"id_gen reservation 2\n"), Err(Damage::CutShort));
     assert_eq!(Record::decode(b"id_gen reservation 1\n"), Err(Damage::CutShort));
@@ -408,6 +416,20 @@ fn a_copy_with_the_worker_id_of_its_original_is_refused() {
     assert!(is_let_in(StoredRecord::Found(carried), upgraded), "filled by pg_upgrade");
     let granted = startup::granted_start_point(&stored, &copy, NOW_MS);
     assert_eq!(granted.map(|start| start.first_ms), Ok(NOW_MS), "a member of a fleet");
+}
+
+#[test]
+fn an_earlier_file_in_its_place_is_refused() {
+    let put_back = Directory { inode: FILE.inode, created_ns: FILE.created_ns.map(|ns| ns + 1) };
+    let context = StartupContext { file: Some(put_back), ..context() };
+    let stored = StoredRecord::Found(record());
+    let refused = StartupError::Copied { number: Some(NUMBER), original: FILE, copy: put_back };
+    assert_eq!(startup::start_point(&stored, &context), Err(refused));
+    let accepted = StartupContext { is_only_copy: true, ..context };
+    let above_ms = startup::above_clocks(&context).first_ms;
+    assert_eq!(first_ms(&stored, &accepted), above_ms.max(record().until_ms));
+    let promoted = StartupContext { timeline: 2, ..context };
+    assert!(startup::start_point(&stored, &promoted).is_ok(), "a standby has it from a backup");
 }
 
 #[test]

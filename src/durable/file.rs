@@ -3,7 +3,7 @@
 //! file and directory flushed.
 
 use std::ffi::c_int;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
@@ -48,13 +48,22 @@ pub fn read(path: &str) -> io::Result<Option<Vec<u8>>> {
 
 /// Puts a file in place of another, durably.
 pub fn replace(temporary: &str, path: &str, bytes: &[u8]) -> io::Result<()> {
+    replace_by(temporary, path, |_| Ok(bytes.to_vec()))
+}
+
+/// The same, with bytes that tell of the file itself.
+pub fn replace_by(
+    temporary: &str,
+    path: &str,
+    bytes: impl FnOnce(&Metadata) -> io::Result<Vec<u8>>,
+) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(pg_file_create_mode.cast_unsigned())
         .open(temporary)?;
-    file.write_all(bytes)?;
+    file.write_all(&bytes(&file.metadata()?)?)?;
     flush_file(&file)?;
     fs::rename(temporary, path)?;
     flush_file(&file)?;

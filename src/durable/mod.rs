@@ -28,6 +28,6 @@ pub mod test_mark;
 pub mod upgrade;
 
 pub use reservation_file::{
-    boot, clock_tick, directory, invalid_layout, layout_of_this_run, read, recorded_directory,
-    write,
+    boot, clock_tick, directory, file as reservation_file_identity, invalid_layout,
+    layout_of_this_run, read, recorded_directory, write,
 };

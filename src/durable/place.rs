@@ -32,17 +32,29 @@ pub fn own() -> io::Result<Place> {
 /// # Errors
 /// If the directory can't be looked at.
 pub fn directory() -> io::Result<Option<Directory>> {
-    let found = match fs::metadata(DIRECTORY) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        found => found?,
-    };
-    let created_ns = created(&found).and_then(|created| u64::try_from(created.as_nanos()).ok());
-    Ok(Some(Directory { inode: found.ino(), created_ns }))
+    found(DIRECTORY)
 }
 
-/// When a directory was created, since the Unix epoch, if its file system records that.
-fn created(directory: &Metadata) -> Option<Duration> {
-    let created = directory.created().ok()?.duration_since(UNIX_EPOCH).ok()?;
+/// What a path names, if it exists.
+///
+/// # Errors
+/// If it can't be looked at.
+pub fn found(path: &str) -> io::Result<Option<Directory>> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => Ok(Some(identity(&found?))),
+    }
+}
+
+/// What distinguishes a directory or a file from its copies.
+pub fn identity(of: &Metadata) -> Directory {
+    let created_ns = created(of).and_then(|created| u64::try_from(created.as_nanos()).ok());
+    Directory { inode: of.ino(), created_ns }
+}
+
+/// When a directory or a file was created, since the Unix epoch, if its file system records that.
+fn created(of: &Metadata) -> Option<Duration> {
+    let created = of.created().ok()?.duration_since(UNIX_EPOCH).ok()?;
     // Some file systems report the epoch where they record no time.
     (!created.is_zero()).then_some(created)
 }

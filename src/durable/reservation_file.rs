@@ -52,7 +52,10 @@ fn write_files(mut record: Record) -> io::Result<()> {
         if is_own {
             record.directory = place::directory()?;
         }
-        file::replace(TEMPORARY, RESERVATION_FILE, &record.encode())?;
+        file::replace_by(TEMPORARY, RESERVATION_FILE, |file| {
+            record.file = is_own.then(|| place::identity(file));
+            Ok(record.encode())
+        })?;
         // On overlayfs the first write moves a directory of an image to the container's layer, where it is another one.
         if !is_own || place::directory()? == record.directory {
             break;
@@ -122,6 +125,14 @@ pub fn clock_tick(layout: &Layout, unix_ns: u64) -> Result<u64, Error> {
 /// If it can't be looked at.
 pub fn directory() -> Result<Option<Directory>, Error> {
     place::directory().map_err(|error| Reason::Unreadable((&error).into()).into())
+}
+
+/// The file of the reservation, if it exists.
+///
+/// # Errors
+/// If it can't be looked at.
+pub fn file() -> Result<Option<Directory>, Error> {
+    place::found(RESERVATION_FILE).map_err(|error| Reason::Unreadable((&error).into()).into())
 }
 
 /// This boot of the machine.

@@ -111,6 +111,7 @@ pub fn write(
         log_position: Some(wal::end().0),
         // Copies of a server for tests are not refused, and have to be known as copies once their tests end.
         directory: if is_for_tests { durable::recorded_directory() } else { None },
+        file: None,
     };
     let since_ns = clock::mono_ns();
     let written = durable::write(record).and_then(|()| write_witness(shared, reservation.until_ms));

@@ -315,6 +315,7 @@ fn context(
         upgraded_ms: durable::upgrade::time_ms(clock)?,
         // Copies of a server for tests generate the same IDs on purpose.
         directory: if is_for_tests { None } else { durable::directory()? },
+        file: if is_for_tests { None } else { durable::reservation_file_identity()? },
         assignment: number.assignment(),
         is_only_copy: false,
     })
