@@ -409,7 +409,7 @@ BEGIN
     RETURN id_gen_managed.time_of_ms(l.epoch_ms + id_gen_managed.tick_in(id, layout, l) * l.tick_ms);
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_timestamp(bigint, text) IS
-    'creation time of a snowflake, to one tick, in a layout given by name or text';
+    'creation time of a snowflake, to one tick, in the given layout';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_timestamp(id bigint) RETURNS timestamptz
     LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_timestamp(id, id_gen_managed.layout());
@@ -429,7 +429,7 @@ BEGIN
     sequence := (id >> l.sequence_shift) & ((1::bigint << l.sequence_bits) - 1);
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_parse(bigint, text) IS
-    'fields of a snowflake, in a layout given by name or text';
+    'fields of a snowflake, in the given layout';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_parse(
         id bigint,
@@ -446,7 +446,7 @@ BEGIN
     RETURN (id_gen_managed.snowflake_parse(id, layout)).worker_id;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_worker_id(bigint, text) IS
-    'worker ID in a snowflake, in a layout given by name or text';
+    'worker ID in a snowflake, in the given layout';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_worker_id(id bigint) RETURNS integer
     LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_worker_id(id, id_gen_managed.layout());
@@ -459,7 +459,7 @@ BEGIN
     RETURN (id_gen_managed.snowflake_parse(id, layout)).datacenter_id;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_datacenter_id(bigint, text) IS
-    'datacenter ID in a snowflake, in a layout given by name or text; 0 if the layout has none';
+    'datacenter ID in a snowflake, in the given layout; 0 if the layout has none';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_datacenter_id(id bigint) RETURNS integer
     LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_datacenter_id(id, id_gen_managed.layout());
@@ -474,7 +474,7 @@ BEGIN
     RETURN id_gen_managed.tick_at(ts, layout, l) << l.time_shift;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_min(timestamptz, text) IS
-    'smallest snowflake of the tick that contains ts, in a layout given by name or text';
+    'smallest snowflake of the tick that contains ts, in the given layout';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_min(ts timestamptz) RETURNS bigint
     LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_min(ts, id_gen_managed.layout());
@@ -489,7 +489,7 @@ BEGIN
     RETURN (id_gen_managed.tick_at(ts, layout, l) << l.time_shift) | ((1::bigint << l.time_shift) - 1);
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_max(timestamptz, text) IS
-    'largest snowflake of the tick that contains ts, in a layout given by name or text';
+    'largest snowflake of the tick that contains ts, in the given layout';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_max(ts timestamptz) RETURNS bigint
     LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_max(ts, id_gen_managed.layout());
@@ -508,7 +508,7 @@ BEGIN
          | (id_gen_managed.check_number('sequence', sequence, l.sequence_bits, layout) << l.sequence_shift);
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_make(timestamptz, integer, integer, integer, text) IS
-    'snowflake with the given fields, in a layout given by name or text: for tests and backfills';
+    'snowflake with the given fields, in the given layout (tests, backfills)';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_make(
         ts timestamptz, datacenter_id integer, worker_id integer, sequence integer) RETURNS bigint
@@ -1280,7 +1280,7 @@ BEGIN
     -- The variant and 62 random bits are those of a UUID version 4.
     RETURN (lpad(to_hex(step >> 12), 12, '0') || to_hex(28672 + (step & 4095)) || substr(gen_random_uuid()::text, 20))::uuid;
 END $$;
-COMMENT ON FUNCTION id_gen_managed.uuidv7() IS 'new UUID version 7, larger than every one this session got before';
+COMMENT ON FUNCTION id_gen_managed.uuidv7() IS 'new UUID version 7, greater than all earlier ones of this session';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7(shift interval) RETURNS uuid
     LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -1314,7 +1314,7 @@ COMMENT ON FUNCTION id_gen_managed.uuidv7_max(timestamptz) IS
 CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7_time_decoder(id text) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN id_gen_managed.uuidv7_timestamp(id::pg_catalog.uuid);
 COMMENT ON FUNCTION id_gen_managed.uuidv7_time_decoder(text) IS
-    'uuidv7_timestamp of a UUID as text, for p_time_decoder of pg_partman (p_time_encoder: uuidv7_min)';
+    'uuidv7_timestamp of a UUID as text, for p_time_decoder of pg_partman';
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- The functions that users call, and moving them to the extension and back
