@@ -6,7 +6,7 @@ use id_gen_core::shards::Place;
 use pgrx::prelude::*;
 
 use crate::error::shards::ShardRefusal;
-use crate::error::{self, Error, report};
+use crate::error::{self, Error, counted, report};
 use crate::fleet::commands;
 use crate::generate::shards;
 use crate::pg::fmgr::{Call, bigint, float8, int8};
@@ -53,7 +53,7 @@ sql_function! {
     /// `id_gen_shard_reset_all() → void`
     fn id_gen_shard_reset_all(call) {
         let forgotten = shards::reset()?;
-        notice!("this server has no shards now; {forgotten} known shards were forgotten");
+        notice!("this server has no shards now; {} forgotten", counted(forgotten as u64, "shard"));
         Ok(call.void())
     }
 }

@@ -37,7 +37,7 @@ sql_function! {
         let state = found.clone().and_then(readiness::check);
         let shared = found.ok();
         let for_tests = shared.is_some_and(|shared| shared.test_start().is_some());
-        let ready = if for_tests { "ready, for tests" } else { "ready" };
+        let ready = if for_tests { "ready, in test mode" } else { "ready" };
         let (settings, identity) = readiness::settings_of(shared);
         let layout = shared.and_then(SharedState::layout_if_valid);
         let allocator = shared.and_then(|shared| shared.lock().allocator);

@@ -445,7 +445,7 @@ def test_a_locked_row_is_waited_for_in_the_open(
             pass
         assert connection.execute(progress.encode()).fetchone() == (
             True,
-            f"rows of public.customer that are locked by {who}",
+            f"rows of public.customer, locked by {who}",
         )
         run(holder, "COMMIT PREPARED 'long'" if is_prepared else "COMMIT")
     run(connection, f"CALL id_gen_convert.run({COLUMN})")

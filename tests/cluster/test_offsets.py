@@ -161,9 +161,9 @@ def test_columns_of_domains_and_of_children(numbers: Cluster) -> None:
     # A row that has the very number that comes next.
     assert numbers.psql(DIVIDE.format(1, 2)) == "71"
     found = "SELECT found FROM id_gen_offsets_check('numbers', 1, 2)"
-    assert numbers.psql(found) == "its numbers are those of node 1 of 2"
+    assert numbers.psql(found) == "it returns the numbers of node 1 of 2"
     numbers.psql("INSERT INTO numbers.t VALUES (71)")
-    assert numbers.psql(found).startswith("a row has 71 already")
+    assert numbers.psql(found).startswith("a row already has 71")
 
 
 def test_a_division_that_waits_for_too_long_changes_nothing(numbers: Cluster) -> None:

@@ -95,7 +95,7 @@ def test_a_sound_table_has_no_finding(connection: psycopg.Connection) -> None:
     assert found["column", "rows"].ids == 5000
     assert found["column", "rows"].found == "all of id in public.stored, as layout default"
     assert kinds(found) == {"snowflake": 5000}
-    assert found["worker", "0/1"].found == "this server's number"
+    assert found["worker", "0/1"].found == "this server's worker ID"
     assert found["pace", "busiest_second"].ids == 1000
     assert ("column", "null") not in found
     for row in found.values():
@@ -116,7 +116,7 @@ def test_an_empty_table_and_nulls(connection: psycopg.Connection) -> None:
         found = profile(connection, f"'nothing', '{column}'")
         assert findings(found) == set()
         assert found["column", "rows"].ids == 0
-        assert found["duplicate", "values"].found == "no value occurs twice"
+        assert found["duplicate", "values"].found == "no duplicate values"
     connection.execute("INSERT INTO nothing SELECT FROM generate_series(1, 3)")
     for column in ("id", "u"):
         found = profile(connection, f"'nothing', '{column}'")
@@ -132,7 +132,7 @@ def test_workers_that_this_server_is_not(connection: psycopg.Connection) -> None
     assert {row[6] for row in every if row[0] == "worker"} == {"ok"}
     found = profile(connection, "'stored', 'id', worker_ids => '{7}'")
     assert found["worker", "0/7"].status == "ok"
-    assert found["worker", "0/8"].found == "none of the numbers that were named"
+    assert found["worker", "0/8"].found == "not in worker_ids"
 
 
 def test_more_workers_than_are_told_apart(connection: psycopg.Connection) -> None:
@@ -162,11 +162,11 @@ def test_numbers_of_a_sequence(connection: psycopg.Connection) -> None:
     found = stored(connection, "SELECT generate_series(1, 500)", steady(100))
     assert findings(found) == set()
     assert kinds(found) == {"snowflake": 100, "plain": 500}
-    assert found["kind", "plain"].found == "1 to 500: small numbers, as a sequence gives them"
+    assert found["kind", "plain"].found == "1 to 500: small numbers, as from a sequence"
     connection.execute("INSERT INTO stored VALUES (501), (502)")
     found = profile(connection, "'stored', 'id'")
     assert findings(found) == {("kind", "plain")}
-    assert found["kind", "plain"].found.endswith("of these, stored after snowflakes: 2")
+    assert found["kind", "plain"].found.endswith("; 2 rows stored after snowflakes")
     assert len(connection.execute(found["kind", "plain"].to_type()).fetchall()) == 10
     # What comes after what says nothing where rows are read in another order.
     connection.execute("CREATE VIEW seen AS SELECT id FROM stored")
@@ -187,7 +187,7 @@ def test_ids_of_another_layout(connection: psycopg.Connection, other: str) -> No
 def test_numbers_that_the_layout_does_not_have(connection: psycopg.Connection) -> None:
     found = stored(connection, steady(10), "SELECT -5")
     assert findings(found) == {("kind", "out_of_range")}
-    assert found["kind", "out_of_range"].found == "-5: the layout has no such IDs"
+    assert found["kind", "out_of_range"].found == "-5: out of range for the layout"
 
 
 def test_a_clock_that_was_set_back(connection: psycopg.Connection) -> None:
@@ -195,7 +195,7 @@ def test_a_clock_that_was_set_back(connection: psycopg.Connection) -> None:
     found = stored(connection, ids(9000, set_back, sequence="i % 64"))
     assert findings(found) == {("clock", "0/1")}
     assert found["clock", "0/1"].ids == 1
-    assert found["clock", "0/1"].found == "along the rows as they are stored, time goes back by up to 2 s 999 ms"
+    assert found["clock", "0/1"].found == "in storage order, the time of the IDs goes back by up to 2 s 999 ms"
     assert connection.execute(found["clock", "0/1"].to_type()).fetchall()
 
 
@@ -233,7 +233,7 @@ def test_a_load_that_used_up_ticks_for_long(connection: psycopg.Connection) -> N
 
 def test_pauses(connection: psycopg.Connection) -> None:
     found = stored(connection, steady(100), ids(1, f"{THEN} + interval '2 h'"))
-    assert found["pause", "1"].found == "nothing for 1 h 59 min"
+    assert found["pause", "1"].found == "no ID for 1 h 59 min"
 
 
 def test_an_uneven_remainder(connection: psycopg.Connection) -> None:
@@ -293,7 +293,7 @@ def test_duplicates_over_partitions(connection: psycopg.Connection) -> None:
     found = profile(connection, "'event', 'id'")
     assert found["duplicate", "values"].status == "error"
     assert found["duplicate", "values"].ids == 9
-    assert found["duplicate", "values"].found == "values that occur more than once: 8; rows too many: 9"
+    assert found["duplicate", "values"].found == "8 duplicate values; 9 surplus rows"
     (first,) = connection.execute("SELECT min(id)::text FROM event_0").fetchone()
     assert found["duplicate", first].ids == 3
     assert found["duplicate", first].found == "in public.event_0, public.event_1, public.event_2"

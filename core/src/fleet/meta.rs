@@ -19,11 +19,11 @@ pub struct Meta {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TermsError {
     /// A duration that can't be zero.
-    #[error("the interval between renewals and the time-out must be greater than zero")]
+    #[error("renewal_interval must be greater than zero")]
     Zero,
     /// A grant ends before a renewal that failed twice could have been repeated.
     #[error(
-        "a grant of {ahead_ms} ms is too short: it must be longer than {needed_ms} ms, the interval between renewals, three time-outs and the difference of clocks together"
+        "grant_duration is {ahead_ms} ms; it must be longer than {needed_ms} ms (renewal_interval, three timeouts and max_clock_skew)"
     )]
     TooShort {
         /// How far a grant reaches.
@@ -32,7 +32,7 @@ pub enum TermsError {
         needed_ms: u64,
     },
     /// A day is as long as anything may be.
-    #[error("no duration may be longer than a day")]
+    #[error("no duration can be longer than one day")]
     TooLong,
 }
 

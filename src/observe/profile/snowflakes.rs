@@ -14,7 +14,7 @@ use id_gen_core::profile::snowflakes::{Range, Scan, Sorted};
 use id_gen_core::time::format_ms;
 use pgrx::pg_sys;
 
-use crate::error::{Error, hint};
+use crate::error::{Error, counted, hint};
 use crate::fleet::commands;
 use crate::observe::catalog_queries::{self as catalog, Column};
 use crate::observe::checks;
