@@ -129,7 +129,7 @@ impl fmt::Display for Obstacle {
                 write!(f, "it has already reached {highest}, which is above {above}")
             }
             Obstacle::UsedUp { highest: Some(highest), limit } => {
-                write!(f, "no number is left between {highest} and its maximum, {limit}")
+                write!(f, "no number above {highest} is left; its maximum is {limit}")
             }
             Obstacle::UsedUp { highest: None, limit } => {
                 write!(f, "no number is left up to its maximum, {limit}")

@@ -42,8 +42,9 @@ pub fn format_ms(unix_ms: i64) -> String {
 pub fn format_duration(ms: u64) -> String {
     const UNITS: [(u64, &str); 5] =
         [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms")];
-    let largest = UNITS.iter().position(|&(unit_ms, _)| ms >= unit_ms).unwrap_or(4);
-    let mut left = if ms < 10_000 { ms } else { ms - ms % 1_000 };
+    // To the nearest second.
+    let mut left = if ms < 10_000 { ms } else { ms.saturating_add(500) / 1_000 * 1_000 };
+    let largest = UNITS.iter().position(|&(unit_ms, _)| left >= unit_ms).unwrap_or(4);
     let parts: Vec<String> = UNITS[largest..]
         .iter()
         .take(2)

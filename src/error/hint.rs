@@ -118,7 +118,10 @@ pub fn before_epoch(layout: &Layout, last: Option<&Layout>) -> String {
     let usable = usable_layout(last.filter(|last| *last != layout));
     match test_stream::stream() {
         Some(_) => begin_after(layout).unwrap_or(usable),
-        None => format!("Correct the clock. Or, if the current time is correct: {usable}"),
+        None => {
+            let usable = usable.replacen("Set", "set", 1);
+            format!("Correct the clock. If the current time is correct, {usable}")
+        }
     }
 }
 

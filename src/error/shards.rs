@@ -145,7 +145,7 @@ const WHICH_SERVERS_HAD: &str = "to list the worker IDs of servers: SELECT * FRO
 pub fn above_is_of_another(shard: i32, other: Number) -> Message {
     Message::new(
         Code::ERRCODE_WARNING,
-        format!("\"above\" is an ID of {}, not of shard {shard}", name(other)),
+        format!("\"above\" is an ID of worker {}, not of shard {shard}", other.worker),
     )
     .detail("The shard was taken and starts above the time of that ID.")
     .hint(format!("If that ID is wrong, take the shard again with the correct one, or above its last possible ID: {}", recovery_line(shard.cast_unsigned())))

@@ -782,7 +782,7 @@ fn newest_id(on: &CheckedServer, column: &Column, newest: i64) -> CheckResult {
     if parts.tick > reached {
         let first = Layout::to_bigint(layout.min_of(reached.saturating_add(1)));
         return Warning(
-            format!("{found}, which is ahead of this server; its next IDs sort below"),
+            format!("{found}, which is ahead of this server's clock; new IDs will be lower"),
             format!(
                 "Correct the clock of the server that generated it; or, if these IDs are wrong, replace them: UPDATE {table} SET {name} = {schema}.snowflake_next() WHERE {name} >= {first};"
             ),

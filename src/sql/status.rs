@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 
 use crate::observe::{self, readiness};
 use crate::os::clock;
-use crate::pg::fmgr::int8;
+use crate::pg::fmgr::{figure, int8};
 use crate::pg::timestamp;
 use crate::shared::{SharedState, memory};
 use crate::sql::fleet::phase_name;
@@ -67,9 +67,9 @@ sql_function! {
             allocated(Allocator::reserved_until_ms),
             keeper.map(|keeper| keeper.pid).into_datum(),
             heartbeat_ms.and_then(time),
-            rate(NS_PER_S).into_datum(),
-            rate(readiness::LATELY_NS).into_datum(),
-            layout.and_then(|layout| readiness::sequence_use(layout, &rates?)).into_datum(),
+            rate(NS_PER_S).map(figure),
+            rate(readiness::LATELY_NS).map(figure),
+            layout.and_then(|layout| readiness::sequence_use(layout, &rates?)).map(figure),
             clock::is_synchronized().into_datum(),
             memory::is_preloaded().into_datum(),
             fleet_state.into_datum(),

@@ -93,7 +93,7 @@ def test_a_sound_table_has_no_finding(connection: psycopg.Connection) -> None:
     found = stored(connection, steady(5000))
     assert findings(found) == set()
     assert found["column", "rows"].ids == 5000
-    assert found["column", "rows"].found == "all of id in public.stored, as layout default"
+    assert found["column", "rows"].found == "all rows of column id in public.stored, layout default"
     assert kinds(found) == {"snowflake": 5000}
     assert found["worker", "0/1"].found == "this server's worker ID"
     assert found["pace", "busiest_second"].ids == 1000

@@ -3,6 +3,7 @@
 
 use crate::fleet::grant::Terms;
 use crate::layout::Layout;
+use crate::time::format_duration;
 
 /// A fleet, as its registry describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +24,9 @@ pub enum TermsError {
     Zero,
     /// A grant ends before a renewal that failed twice could have been repeated.
     #[error(
-        "grant_duration is {ahead_ms} ms; it must be longer than {needed_ms} ms (renewal_interval, three timeouts and max_clock_skew)"
+        "grant_duration is {}; it must be longer than {} (renewal_interval, three timeouts and max_clock_skew)",
+        format_duration((*.ahead_ms).into()),
+        format_duration(*.needed_ms)
     )]
     TooShort {
         /// How far a grant reaches.

@@ -70,7 +70,7 @@ pub fn rows(
     let mut sorted = Sorted::new(plausibility);
     source.sorted(|value| sorted.note(bigint(value)))?;
 
-    let named = format!(", as layout {}", name_or_text(&layout));
+    let named = format!(", layout {}", name_or_text(&layout));
     let mut rows = report::what_was_read(source, counts, &named);
     let (_, identity) = readiness::settings_of(readiness::shared().ok());
     if is_servers_own && let Some(newest) = scan.largest() {
