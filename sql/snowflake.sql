@@ -140,10 +140,10 @@ CREATE FUNCTION @extschema@.snowflake_time_encoder(ts timestamptz) RETURNS text
     LANGUAGE sql STABLE STRICT PARALLEL SAFE
     AS 'SELECT pg_catalog.lpad(@extschema@.snowflake_min(ts)::pg_catalog.text, 19, ''0'')';
 COMMENT ON FUNCTION @extschema@.snowflake_time_encoder(timestamptz) IS
-    'snowflake_min as text of 19 digits, for p_time_encoder of pg_partman';
+    'smallest snowflake of a tick as 19 digits, for p_time_encoder of pg_partman';
 
 CREATE FUNCTION @extschema@.snowflake_time_decoder(id text) RETURNS timestamptz
     LANGUAGE sql STABLE STRICT PARALLEL SAFE
     AS 'SELECT @extschema@.snowflake_timestamp(id::pg_catalog.int8)';
 COMMENT ON FUNCTION @extschema@.snowflake_time_decoder(text) IS
-    'snowflake_timestamp of a snowflake as text, for p_time_decoder of pg_partman';
+    'creation time of a snowflake as text, for p_time_decoder of pg_partman';

@@ -43,7 +43,7 @@ CREATE FUNCTION @extschema@.uuidv7_time_decoder(id text) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS 'SELECT @extschema@.uuidv7_timestamp(id::pg_catalog.uuid)';
 COMMENT ON FUNCTION @extschema@.uuidv7_time_decoder(text) IS
-    'uuidv7_timestamp of a UUID as text, for p_time_decoder of pg_partman';
+    'time of a UUID version 7 as text, for p_time_decoder of pg_partman';
 
 CREATE FUNCTION @extschema@.uuidv7_ordered() RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuidv7_ordered'

@@ -921,7 +921,7 @@ BEGIN
         USING ERRCODE = 'configuration_limit_exceeded',
               DETAIL = format('The next one in this session''s lane would be %s ms ahead of the clock; max_lead allows '
                               '%s ms. Calls wait for up to 1000 ms.', lead_ms, max_lead_ms),
-              HINT = format('Wait %s s until the clock has caught up. If the clock was set back, correct it. Or allow the '
+              HINT = format('Wait %s s until the clock reaches that time. If the clock was set back, correct it; or allow the '
                             'difference: SELECT id_gen_managed.configure(max_lead => ''%s s''); or choose %s',
                             (lead_ms - max_lead_ms) / 1000 + 1, lead_ms / 1000 + 1,
                             id_gen_managed.number_hint(own.layout));
@@ -1205,7 +1205,7 @@ END $$;
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_next() RETURNS bigint
     LANGUAGE sql VOLATILE PARALLEL UNSAFE RETURN id_gen_managed.allocate(1);
 COMMENT ON FUNCTION id_gen_managed.snowflake_next() IS
-    'next snowflake of this database: unique, and larger than every one this session got before';
+    'next snowflake of this database: unique, and greater than all earlier ones of this session';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_next_batch(count integer) RETURNS SETOF bigint
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -1313,7 +1313,7 @@ COMMENT ON FUNCTION id_gen_managed.uuidv7_max(timestamptz) IS
 CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7_time_decoder(id text) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN id_gen_managed.uuidv7_timestamp(id::pg_catalog.uuid);
 COMMENT ON FUNCTION id_gen_managed.uuidv7_time_decoder(text) IS
-    'uuidv7_timestamp of a UUID as text, for p_time_decoder of pg_partman';
+    'time of a UUID version 7 as text, for p_time_decoder of pg_partman';
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- The functions that users call, and moving them to the extension and back

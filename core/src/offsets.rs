@@ -129,10 +129,10 @@ impl fmt::Display for Obstacle {
                 write!(f, "it has already reached {highest}, which is above {above}")
             }
             Obstacle::UsedUp { highest: Some(highest), limit } => {
-                write!(f, "no number above {highest} is left; its maximum is {limit}")
+                write!(f, "no number above {highest} is left (maximum {limit})")
             }
             Obstacle::UsedUp { highest: None, limit } => {
-                write!(f, "no number is left up to its maximum, {limit}")
+                write!(f, "no number is left (maximum {limit})")
             }
             Obstacle::Bounded(max) => write!(f, "it already has a maximum, {max}"),
         }
@@ -184,7 +184,7 @@ impl fmt::Display for Fault {
                 "a row already has {number}: it was inserted manually or on a server with the same node"
             ),
             Fault::NearlyUsedUp(left) => if *left == 1 { f.write_str("1 number is left") } else { write!(f, "{left} numbers are left") },
-            Fault::UsedUp(limit) => write!(f, "no number is left up to its maximum, {limit}"),
+            Fault::UsedUp(limit) => write!(f, "no number is left (maximum {limit})"),
         }
     }
 }

@@ -62,7 +62,7 @@ pub const SET_LAYOUT_BACK: &str =
 pub fn ahead(lead: &Lead, shard: Option<Number>) -> String {
     let behind_ms = lead.excess_ms();
     let wait = if behind_ms > 0 {
-        format!("Wait {} s until the clock has caught up", behind_ms / 1000 + 1)
+        format!("Wait {} s until the clock reaches that time", behind_ms / 1000 + 1)
     } else {
         "Request fewer IDs".to_owned()
     };
@@ -72,7 +72,7 @@ pub fn ahead(lead: &Lead, shard: Option<Number>) -> String {
             format!("{wait}. If the clock was set back, correct it. {take_back}")
         }
         Some(max_lead_s) => format!(
-            "{wait}. If the clock was set back, correct it. Or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{max_lead_s}s'; SELECT pg_reload_conf();"
+            "{wait}. If the clock was set back, correct it; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{max_lead_s}s'; SELECT pg_reload_conf();"
         ),
     }
 }

@@ -534,9 +534,9 @@ impl Reason {
             .hint("Stop that server, then run the statement again on another server of the fleet. To see which server it is: SELECT * FROM id_gen_fleet_members();"),
             Reason::ClockBehind { behind_ms } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "this server's clock was set back",
+                "this server's clock is behind",
             )
-            .detail(format!("It is {} behind. IDs of the time in between may be in use.", format_duration(*behind_ms)))
+            .detail(format!("It was set back by {}. IDs of the time in between may be in use.", format_duration(*behind_ms)))
             .hint("Run the statement on a server of the fleet whose clock was not set back. If this server's clock is correct now, a superuser can accept it: SELECT id_gen_clock_accept();"),
             Reason::WitnessUnwritten(error) => Message::new(
                 error.sqlstate(),
@@ -577,13 +577,16 @@ impl Reason {
                     0 => String::new(),
                     _ => format!(" ({} less for batches)", format_duration((*reserve_ms).into())),
                 };
+                let in_units = match lead_ms {
+                    ..10_000 => String::new(),
+                    _ => format!(" ({})", format_duration((*lead_ms).cast_unsigned())),
+                };
                 Message::new(
                     Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                     "no snowflake is available yet",
                 )
                 .detail(format!(
-                    "The next one would be {} ahead of the clock; id_gen.max_lead allows {}{less}. The call waited for {} (id_gen.max_wait).",
-                    format_duration((*lead_ms).cast_unsigned()),
+                    "The next one would be {lead_ms} ms ahead of the clock{in_units}; id_gen.max_lead allows {}{less}. The call waited for {} (id_gen.max_wait).",
                     format_duration((*max_lead_ms).into()),
                     format_duration((*max_wait_ms).into())
                 ))

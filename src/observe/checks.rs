@@ -515,13 +515,13 @@ fn clock_steps(on: &CheckedServer) -> CheckResult {
         return Fine("the clock has not been set".to_owned());
     }
     let largest = format_duration(totals.largest_step_back_ns / NS_PER_MS);
-    let was_back = format!("back {}, by up to {largest},", times(back));
+    let was_back = format!("back {}, by up to {largest}", times(back));
     let was_forward = format!("forward {}", times(forward));
     let directions = [(back, was_back), (forward, was_forward)];
     let set: Vec<String> =
         directions.into_iter().filter(|(count, _)| *count > 0).map(|(_, words)| words).collect();
     Warning(
-        format!("the clock was set {}", set.join(" and ")),
+        format!("the clock was set {}", set.join(", and ")),
         "Find the program that sets the clock instead of slewing it; then reset the counts: SELECT id_gen_stat_reset();".to_owned(),
     )
 }
@@ -705,7 +705,7 @@ fn tickets() -> Result<CheckResult, Error> {
         let beyond = last_value.checked_add(steps.step).map_or(0, |next| steps.left_from(next));
         let left = beyond.saturating_add(held);
         if left == 0 {
-            let words = format!("{name} has no number left up to its maximum, {}", steps.max);
+            let words = format!("{name} has no number left (maximum {})", steps.max);
             ended.push((words, ticket::longer(name, definition)));
             continue;
         }

@@ -296,7 +296,7 @@ def test_a_copy_has_no_shards(cluster: Cluster) -> None:
             if "clone_of" in made:
                 check = check_of(copy, "shards")
                 assert check.status == "warning"
-                assert "is of another directory" in check.found
+                assert "belongs to another directory" in check.found
                 copy.psql(check.remedy.partition(": ")[2].replace("<shard>", str(SHARD)))
                 assert check_of(copy, "shards").status == "ok"
 
