@@ -236,7 +236,9 @@ impl Kind {
     fn unmet(self, wish: &Wish) -> Option<&'static str> {
         let one_server = wish.servers() == 1;
         match self {
-            Kind::SnowflakeOfShard if wish.shards == 0 => return Some("The requirements have no shards."),
+            Kind::SnowflakeOfShard if wish.shards == 0 => {
+                return Some("The requirements have no shards.");
+            }
             Kind::SnowflakeOfShard => {}
             _ if wish.shards > 0 => return Some("An ID does not contain its shard."),
             _ => {}
@@ -254,9 +256,9 @@ impl Kind {
             }
         };
         let unsorted = match self {
-            Kind::Uuid4 | Kind::RandomId => {
-                Some("New IDs do not sort after old ones.\nIf that is acceptable: sortable => false")
-            }
+            Kind::Uuid4 | Kind::RandomId => Some(
+                "New IDs do not sort after old ones.\nIf that is acceptable: sortable => false",
+            ),
             Kind::Sequence | Kind::Ticket if !one_server => Some(
                 "New IDs do not sort after older ones of other servers.\nIf that is acceptable: sortable => false",
             ),
@@ -321,8 +323,13 @@ impl Kind {
             ));
         }
         let chance = collision_chance(ids as f64, self.random_bits(wish)?);
-        (chance > MOST_COLLISION_CHANCE)
-            .then(|| format!("{:.1e} random IDs collide with probability {}.", ids as f64, probability(chance)))
+        (chance > MOST_COLLISION_CHANCE).then(|| {
+            format!(
+                "{:.1e} random IDs collide with probability {}.",
+                ids as f64,
+                probability(chance)
+            )
+        })
     }
 }
 

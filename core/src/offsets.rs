@@ -183,7 +183,13 @@ impl fmt::Display for Fault {
                 f,
                 "a row already has {number}: it was inserted manually or on a server with the same node"
             ),
-            Fault::NearlyUsedUp(left) => if *left == 1 { f.write_str("1 number is left") } else { write!(f, "{left} numbers are left") },
+            Fault::NearlyUsedUp(left) => {
+                if *left == 1 {
+                    f.write_str("1 number is left")
+                } else {
+                    write!(f, "{left} numbers are left")
+                }
+            }
             Fault::UsedUp(limit) => write!(f, "no number is left (maximum {limit})"),
         }
     }

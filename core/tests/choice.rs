@@ -194,12 +194,12 @@ fn reasons() {
         Kind::SnowflakeOfShard,
         "A server can have at most 8,192 shards.",
     );
-    said(Wish { shards: 9, secret: true, ..USUAL }, Kind::Uuid7, "An ID does not contain its shard.");
     said(
-        Wish { secret: true, ..USUAL },
-        Kind::Snowflake,
-        "An ID reveals its time and its server.",
+        Wish { shards: 9, secret: true, ..USUAL },
+        Kind::Uuid7,
+        "An ID does not contain its shard.",
     );
+    said(Wish { secret: true, ..USUAL }, Kind::Snowflake, "An ID reveals its time and its server.");
     said(Wish { dense: true, ..USUAL }, Kind::Snowflake, "The IDs have gaps.");
     let many = Requirements { servers: 501, regions: 2, ..USUAL.requirements };
     said(
@@ -239,8 +239,16 @@ fn reasons() {
         "A server generates at most 1,048,576,000 IDs per second.",
     );
     let ages = Requirements { years: 100_000, ids_per_second: 1, ..alone };
-    said(Wish { requirements: ages, ..USUAL }, Kind::Uuid7, "The time field ends in the year 10889.");
-    said(Wish { requirements: ages, ..USUAL }, Kind::Ulid, "The time field ends in the year 10889.");
+    said(
+        Wish { requirements: ages, ..USUAL },
+        Kind::Uuid7,
+        "The time field ends in the year 10889.",
+    );
+    said(
+        Wish { requirements: ages, ..USUAL },
+        Kind::Ulid,
+        "The time field ends in the year 10889.",
+    );
     said(
         Wish { requirements: ages, ..USUAL },
         Kind::Uuid7Ordered,

@@ -95,7 +95,8 @@ fn switch_view(ViewColumn { view, name, default }: &ViewColumn, value: &str) -> 
         lock_mode: Some(ACCESS_EXCLUSIVE),
         in_transaction: true,
         undo: Some(set_default("VIEW", view, name, default.as_deref())),
-        note: "Inserts through this view use its own default, which is from the old sequence.".to_owned(),
+        note: "Inserts through this view use its own default, which is from the old sequence."
+            .to_owned(),
     }
 }
 
@@ -138,7 +139,9 @@ fn switch_note(source: &Source, from_sequences: bool) -> String {
     for sequence in &source.sequences {
         let Sequence { name, is_identity, other_columns, named_by, .. } = sequence;
         if *is_identity {
-            note.push_str("\nDrops the identity and its sequence. Explicit values can then be inserted, too.");
+            note.push_str(
+                "\nDrops the identity and its sequence. Explicit values can then be inserted, too.",
+            );
             let users: Vec<&str> =
                 [other_columns, named_by].into_iter().flatten().map(String::as_str).collect();
             if !users.is_empty() {
@@ -229,7 +232,9 @@ fn fence(source: &Source, sequence: &Sequence, boundary: &Boundary) -> [Step; 2]
             lock_mode: Some(SHARE_UPDATE_EXCLUSIVE),
             in_transaction: true,
             undo: Some(sequence.restore_comment()),
-            note: "Records the first snowflake. Smaller values decode to times at the layout's epoch.".to_owned(),
+            note:
+                "Records the first snowflake. Smaller values decode to times at the layout's epoch."
+                    .to_owned(),
         },
     ]
 }

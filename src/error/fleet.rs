@@ -251,7 +251,9 @@ pub fn danger(kind: WeaknessKind) -> (&'static str, String) {
 /// What this server waits for that has no number, where nothing is wrong.
 fn phase_words(phase: Option<Phase>) -> &'static str {
     match phase {
-        None | Some(Phase::Outside | Phase::Acquiring) => "It is requesting a worker ID from the registry.",
+        None | Some(Phase::Outside | Phase::Acquiring) => {
+            "It is requesting a worker ID from the registry."
+        }
         Some(Phase::Waiting) => {
             "It has acquired a worker ID, and waits until other servers could have reported that the registry was restored."
         }
@@ -303,7 +305,8 @@ pub fn grant_used_up(until_ms: i64, trouble: Option<&Trouble>) -> Message {
 /// Figures as a sentence of DETAIL.
 fn sentence(figures: &str) -> String {
     let mut letters = figures.chars();
-    let begins_with_word = figures.split(' ').next().is_some_and(|word| !word.contains(['_', ':', '/']));
+    let begins_with_word =
+        figures.split(' ').next().is_some_and(|word| !word.contains(['_', ':', '/']));
     let sentence: String = match letters.next() {
         Some(first) if begins_with_word => first.to_uppercase().chain(letters).collect(),
         _ => figures.to_owned(),

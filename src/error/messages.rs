@@ -6,10 +6,10 @@ use id_gen_core::fleet::member::Phase;
 use id_gen_core::identity::IdentityError;
 use id_gen_core::layout::{Field, Layout, LayoutError, RangeError};
 use id_gen_core::lead::Lead;
+use id_gen_core::presets;
 use id_gen_core::reservation::{Damage, RESERVATION_FILE, UPGRADE_FILE};
 use id_gen_core::startup::StartupError;
 use id_gen_core::time::{NS_PER_MS, format_duration, format_ms};
-use id_gen_core::presets;
 use pgrx::prelude::PgSqlErrorCode as Code;
 
 use crate::error::convert::Refusal;

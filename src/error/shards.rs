@@ -139,7 +139,8 @@ fn name(number: Number) -> String {
     }
 }
 
-const WHICH_SERVERS_HAD: &str = "to list the worker IDs of servers: SELECT * FROM id_gen_fleet_members();";
+const WHICH_SERVERS_HAD: &str =
+    "to list the worker IDs of servers: SELECT * FROM id_gen_fleet_members();";
 
 /// What is said where a shard was taken above an ID of another number.
 pub fn above_is_of_another(shard: i32, other: Number) -> Message {

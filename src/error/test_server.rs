@@ -49,7 +49,8 @@ pub enum Trouble {
 
 /// Unsets the setting wherever a file sets it: one that is only reset would be read from postgresql.conf again.
 pub const UNSET: &str = "ALTER SYSTEM SET id_gen.test_start = '';";
-const NEW_DIRECTORY: &str = "Restore the file. Or create a new data directory with initdb, and load a dump of this one.";
+const NEW_DIRECTORY: &str =
+    "Restore the file. Or create a new data directory with initdb, and load a dump of this one.";
 
 /// Where else it may be set.
 pub const ON_COMMAND_LINE: &str = "also on the server's command line";

@@ -44,8 +44,7 @@ const SLOW_WRITE_NS: u64 = NS_PER_S;
 /// The keeper runs every second; after so long it is late: 10 s.
 const LATE_NS: u64 = 10 * NS_PER_S;
 /// What is wrong where no keeper runs.
-const NO_KEEPER: &str =
-    "the background worker is not running; sessions write the reservation";
+const NO_KEEPER: &str = "the background worker is not running; sessions write the reservation";
 /// A sequence of tickets that ends sooner is worth planning for.
 const ENDS_SOON_DAYS: f64 = 90.0;
 const SECONDS_PER_DAY: f64 = 86_400.0;
@@ -334,9 +333,7 @@ fn shards(on: &CheckedServer) -> CheckResult {
         FileState::Unread | FileState::Read | FileState::Unreadable => {}
     }
     if file == FileState::Unread && !server::is_in_recovery() {
-        return Fine(
-            "not checked before the first ID since the server started".to_owned(),
-        );
+        return Fine("not checked before the first ID since the server started".to_owned());
     }
     if server::is_in_recovery() {
         return Fine("not needed on a standby".to_owned());
@@ -355,7 +352,8 @@ fn shards(on: &CheckedServer) -> CheckResult {
                 let worker = number.worker;
                 return Wrong(
                     format!(
-                        "file \"{SHARD_FILE}\" was changed: {} between disk and memory, first shard {worker}", counted(count as u64, "difference")
+                        "file \"{SHARD_FILE}\" was changed: {} between disk and memory, first shard {worker}",
+                        counted(count as u64, "difference")
                     ),
                     format!(
                         "Release each shard, and take it again on the correct server: SELECT id_gen_shard_release({worker});"
@@ -448,7 +446,9 @@ fn fleet(on: &CheckedServer) -> CheckResult {
     let generates = left_ms.is_some_and(|left_ms| left_ms > 0);
     let left = match left_ms {
         None => "no grant".to_owned(),
-        Some(left_ms) if generates => format!("the grant is valid for {}", format_duration(left_ms.unsigned_abs())),
+        Some(left_ms) if generates => {
+            format!("the grant is valid for {}", format_duration(left_ms.unsigned_abs()))
+        }
         Some(_) => "the grant has expired".to_owned(),
     };
     if let Some(trouble) = trouble {
@@ -500,7 +500,10 @@ fn clock_jump(on: &CheckedServer) -> CheckResult {
 fn ordered_uuids(on: &CheckedServer) -> CheckResult {
     let lead_ms = on.shared.ordered_lead_ms().max(0);
     if lead_ms <= on.settings.max_lead_ms.into() {
-        return Fine(format!("uuidv7_ordered() is {} ahead of the clock", format_duration(lead_ms.unsigned_abs())));
+        return Fine(format!(
+            "uuidv7_ordered() is {} ahead of the clock",
+            format_duration(lead_ms.unsigned_abs())
+        ));
     }
     Warning(
         format!("uuidv7_ordered() is {} ahead of the clock, which was set back", format_duration(lead_ms.unsigned_abs())),
@@ -628,7 +631,9 @@ fn keeper(on: &CheckedServer) -> CheckResult {
                 keeper.pid
             ),
         ),
-        Some(keeper) => Fine(format!("background worker with process ID {} runs every second", keeper.pid)),
+        Some(keeper) => {
+            Fine(format!("background worker with process ID {} runs every second", keeper.pid))
+        }
     }
 }
 
@@ -650,7 +655,10 @@ fn sequence(on: &CheckedServer) -> CheckResult {
 fn max_lead(on: &CheckedServer) -> CheckResult {
     let Counts { waits, .. } = on.shared.counts();
     if on.settings.max_lead_ms > 0 || waits == 0 {
-        return Fine(format!("IDs can be up to {} ahead of the clock", format_duration(on.settings.max_lead_ms.into())));
+        return Fine(format!(
+            "IDs can be up to {} ahead of the clock",
+            format_duration(on.settings.max_lead_ms.into())
+        ));
     }
     Warning(
         format!("id_gen.max_lead is 0, so sessions waited for the clock ({})", counted(waits, "time")),
@@ -715,7 +723,8 @@ fn tickets() -> Result<CheckResult, Error> {
         if used < MOSTLY && days.is_none() {
             continue;
         }
-        let when = days.map_or_else(String::new, |days| format!(", and will be exhausted in {days:.1} days"));
+        let when = days
+            .map_or_else(String::new, |days| format!(", and will be exhausted in {days:.1} days"));
         let words = format!(
             "{name} has used {:.0} % of its numbers (maximum {}){when}",
             used * 100.0,
@@ -753,7 +762,10 @@ fn tickets() -> Result<CheckResult, Error> {
             ),
         )
     } else {
-        Fine(format!("{} with tickets; all have enough numbers left", counted(sequences.len() as u64, "sequence")))
+        Fine(format!(
+            "{} with tickets; all have enough numbers left",
+            counted(sequences.len() as u64, "sequence")
+        ))
     })
 }
 

@@ -515,12 +515,11 @@ fn no_nodes(name: &str, nodes: i32) -> Message {
 }
 
 fn no_node(node: i32, nodes: i32) -> Message {
-    Message::new(
-        Code::ERRCODE_INVALID_PARAMETER_VALUE,
-        format!("node {node} does not exist"),
-    )
-    .detail(format!("With {nodes} nodes, their numbers are 1 to {nodes}; each server needs a different one."))
-    .hint(format!("For example: {EXAMPLE}"))
+    Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, format!("node {node} does not exist"))
+        .detail(format!(
+            "With {nodes} nodes, their numbers are 1 to {nodes}; each server needs a different one."
+        ))
+        .hint(format!("For example: {EXAMPLE}"))
 }
 
 fn no_schema(oid: pg_sys::Oid) -> Message {
@@ -550,8 +549,7 @@ fn too_few(schema: &Schema, old: i32, new: i32) -> Message {
     )
     .detail(format!("node_count is {old}, new_node_count is {new}. A node that is no longer needed requires no change."));
     if old == MOST_NODES {
-        return fact
-            .hint("There can be at most 1000 nodes. For more servers, use snowflakes.");
+        return fact.hint("There can be at most 1000 nodes. For more servers, use snowflakes.");
     }
     fact.hint(in_error(&format!(
         "For example: SELECT * FROM id_gen_offsets_grow_plan({}, {old}, {});",

@@ -164,7 +164,9 @@ fn worker_ids(layout: &Layout) -> String {
     let worker = layout.max_number(Field::Worker);
     let region = match layout.max_number(Field::Datacenter) {
         0 => String::new(),
-        last => format!("\nSet id_gen.datacenter_id to the number of its region, from 0 to {last}."),
+        last => {
+            format!("\nSet id_gen.datacenter_id to the number of its region, from 0 to {last}.")
+        }
     };
     format!("Assign each server a unique id_gen.worker_id from 0 to {worker}.{region}")
 }

@@ -104,9 +104,7 @@ fn no_random_id(text: &[u8], fault: String) -> Message {
 fn bad_size(size: i32) -> Message {
     let longest = random_id::LONGEST;
     Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "size is out of range")
-        .detail(format!(
-            "The size is {size}; it must be from 1 to {longest}."
-        ))
+        .detail(format!("The size is {size}; it must be from 1 to {longest}."))
         .hint("For example: SELECT id_random('BIZ', 20, '0123456789ABCDEF');")
 }
 
@@ -125,7 +123,9 @@ fn bad_ids(ids: f64) -> Message {
 fn bad_bits(bits: f64) -> Message {
     Message::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "number of random bits is out of range")
         .detail(format!("The number is {bits}; it must be 0 or greater."))
-        .hint("To compute the bits of a random ID: SELECT id_random_entropy(20, '0123456789ABCDEF');")
+        .hint(
+            "To compute the bits of a random ID: SELECT id_random_entropy(20, '0123456789ABCDEF');",
+        )
 }
 
 fn bad_chance(chance: f64) -> Message {

@@ -141,9 +141,7 @@ fn beyond_bigint(text: &[u8], number: u64) -> Message {
 
 fn long_text(bytes: usize) -> Message {
     Message::new(Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED, "text is too long for a sqid")
-        .detail(format!(
-            "It has {bytes} bytes; the maximum is {MOST_BYTES}."
-        ))
+        .detail(format!("It has {bytes} bytes; the maximum is {MOST_BYTES}."))
         .hint("Pass a text from sqids_encode, as in: SELECT sqids_decode('86Rf07');")
 }
 

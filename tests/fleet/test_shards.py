@@ -234,7 +234,8 @@ def test_numbers_for_servers_are_no_shards(first: Cluster) -> None:
     first.poll_until("SELECT worker_id > 0 FROM id_gen_status()")
     change(first, "worker_id_range", "0-7")
     take_first = "SELECT id_gen_shard_take(0)"
-    first.wait_until(lambda: "is reserved as a worker ID of servers" in refusal(first, take_first).message, "allowed number 0")
+    reserved = "is reserved as a worker ID of servers"
+    first.wait_until(lambda: reserved in refusal(first, take_first).message, "allowed number 0")
     hint = refusal(first, take_first).hint
     assert hint and "id_gen.worker_id_range = '1-" in hint
 

@@ -40,7 +40,10 @@ impl Job {
             )
         }];
         steps.extend(self.script.of(Phase::FirstIndex).map(|statement| {
-            index(statement, "Makes the new values unique, and is used to find those already assigned.")
+            index(
+                statement,
+                "Makes the new values unique, and is used to find those already assigned.",
+            )
         }));
         steps.push(run(&format!(
             "Adds triggers that set the new column in new rows, fills old rows in batches with\na commit each, and validates the new columns ({}).\nAfter a crash or Ctrl-C, run what this returns:\nSELECT statement FROM id_gen_convert.todo({arguments})",

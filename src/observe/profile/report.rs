@@ -114,8 +114,7 @@ pub fn no_clock_steps(source: &Source) -> Row {
         Row::new("clock", "all")
             .fine("in storage order, the time of the IDs never goes back by a second")
     } else {
-        Row::new("clock", "all")
-            .fine("unknown: a view does not show the storage order")
+        Row::new("clock", "all").fine("unknown: a view does not show the storage order")
     }
 }
 
@@ -145,11 +144,7 @@ pub fn duplicates<T: Copy + Eq>(
     ids: u64,
     literal: impl Fn(T) -> String,
 ) -> Result<Vec<Row>, Error> {
-    let in_sample = if source.is_sample() {
-        " (in the sample)"
-    } else {
-        ""
-    };
+    let in_sample = if source.is_sample() { " (in the sample)" } else { "" };
     let row = Row::new("duplicate", "values").ids(duplicates.surplus, ids);
     if duplicates.values == 0 {
         return Ok(vec![row.fine(format!("no duplicate values{in_sample}"))]);

@@ -130,10 +130,7 @@ fn kinds(scan: &Scan, source: &Source, ids: u64, now_ms: i64, rows: &mut Vec<Row
     let is_near = scan.future_span.count > 0 && scan.future_span.first_ms < now_ms + NEAR_MS;
     let other_layout = |range: Range| match fitting.first().filter(|_| !is_near) {
         Some((name, span)) => (
-            format!(
-                "; IDs that do not fit this layout fit layout {name}: {}",
-                between(span)
-            ),
+            format!("; IDs that do not fit this layout fit layout {name}: {}", between(span)),
             format!(
                 "If they use that layout, profile them with it: SELECT * FROM id_gen_profile({}, layout => '{name}');",
                 arguments
@@ -334,7 +331,10 @@ struct Cause {
 fn remainder(spread: &Spread, cause: &Cause) -> Row {
     let Spread { shards, fullest, count, total } = *spread;
     let row = Row::new("modulo", shards.to_string()).ids(count, total);
-    let found = format!("largest remainder: id % {shards} = {fullest}, {:.2} times its share", spread.excess());
+    let found = format!(
+        "largest remainder: id % {shards} = {fullest}, {:.2} times its share",
+        spread.excess()
+    );
     if !spread.is_uneven() {
         return row.fine(found);
     }
