@@ -545,7 +545,7 @@ fn no_sequence(name: &str, schema: &str) -> Message {
 fn too_few(schema: &Schema, old: i32, new: i32) -> Message {
     let fact = Message::new(
         Code::ERRCODE_INVALID_PARAMETER_VALUE,
-        format!("new_node_count must be greater than node_count"),
+        "new_node_count must be greater than node_count",
     )
     .detail(format!("node_count is {old}, new_node_count is {new}. A node that is no longer needed requires no change."));
     if old == MOST_NODES {

@@ -571,12 +571,12 @@ def test_jobs_of_the_same_tables_are_undone_last_first(server: Cluster, connecti
     run(connection, statements[-1])
     run(connection, plan(connection, second)[0])
     finish = f"SELECT id_gen_convert.finish({arguments(first)})"
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another job"):
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="a later job"):
         run(connection, finish)
     for (statement,) in connection.execute(f"SELECT statement FROM id_gen_convert.todo({arguments(second)})".encode()):
         run(connection, statement)
     run(connection, first.add)
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another job"):
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="a later job"):
         run(connection, finish)
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
         undo(connection, first)

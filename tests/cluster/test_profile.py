@@ -358,7 +358,7 @@ def test_a_sample_reads_less_and_says_so(connection: psycopg.Connection) -> None
     found = profile(connection, "'stored', 'id', 10")
     assert 0 < (found["column", "rows"].ids or 0) < 50000
     assert found["column", "rows"].found.startswith("a sample of 10 % of column id in public.stored")
-    assert "in a sample only" in found["duplicate", "values"].found
+    assert "(in the sample)" in found["duplicate", "values"].found
     assert profile(connection, "'stored', 'id', 10") == found
     # A view has no pages: its sample goes by value, so that copies come together.
     connection.execute("CREATE VIEW seen AS SELECT id FROM stored")
