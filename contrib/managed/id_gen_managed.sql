@@ -514,7 +514,7 @@ CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_make(
     LANGUAGE sql STABLE STRICT PARALLEL SAFE
     RETURN id_gen_managed.snowflake_make(ts, datacenter_id, worker_id, sequence, id_gen_managed.layout());
 COMMENT ON FUNCTION id_gen_managed.snowflake_make(timestamptz, integer, integer, integer) IS
-    'snowflake with the given fields, in this database''s layout: for tests and backfills';
+    'snowflake with the given fields, in this database''s layout (tests, backfills)';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_layouts()
     RETURNS TABLE (
@@ -538,7 +538,7 @@ BEGIN ATOMIC
      CROSS JOIN id_gen_managed.layout_of(known.layout) AS l;
 END;
 COMMENT ON FUNCTION id_gen_managed.snowflake_layouts() IS
-    'named layouts and this database''s own: fields, number of nodes, IDs per second and worker, end of the time range';
+    'named layouts and this database''s own: fields, nodes, rate and end of time';
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Making snowflakes
@@ -970,7 +970,7 @@ BEGIN
     EXECUTE format('CREATE OR REPLACE FUNCTION id_gen_managed.allocate(count bigint) RETURNS bigint LANGUAGE plpgsql '
                    'VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L', body);
     COMMENT ON FUNCTION id_gen_managed.allocate(bigint) IS
-        'allocates up to count snowflakes of one tick; returns the first, the others follow at the distance of stride()';
+        'allocate up to count snowflakes of one tick; returns the first (step: stride())';
     EXECUTE format('CREATE OR REPLACE FUNCTION id_gen_managed.layout() RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE '
                    'RETURN %L::text', coalesce(own.layout, id_gen_managed.layout()));
     EXECUTE format('CREATE OR REPLACE FUNCTION id_gen_managed.run_of(id bigint) RETURNS bigint LANGUAGE sql IMMUTABLE '
@@ -1192,7 +1192,7 @@ BEGIN
     PERFORM id_gen_managed.write_allocate();
 END $$;
 COMMENT ON FUNCTION id_gen_managed.configure(integer, integer, text, interval, integer, boolean) IS
-    'sets the worker ID and layout of this database; arguments that are left out keep their values';
+    'set the worker ID and layout of this database; omitted arguments are unchanged';
 
 DO $$
 BEGIN
@@ -1205,7 +1205,7 @@ END $$;
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_next() RETURNS bigint
     LANGUAGE sql VOLATILE PARALLEL UNSAFE RETURN id_gen_managed.allocate(1);
 COMMENT ON FUNCTION id_gen_managed.snowflake_next() IS
-    'next snowflake of this database: unique, and greater than all earlier ones of this session';
+    'next snowflake: unique, and greater than all earlier ones of this session';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_next_batch(count integer) RETURNS SETOF bigint
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -1489,7 +1489,7 @@ BEGIN
         layout => coalesce((SELECT p.name FROM id_gen_managed.presets() p WHERE p.layout = its_layout), its_layout));
 END $$;
 COMMENT ON FUNCTION id_gen_managed.use_script(integer, integer) IS
-    'the script generates the IDs of this database again, with a worker ID of its own; no table is changed';
+    'generate IDs with this script again, with its own worker ID; changes no table';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.uninstall() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -1516,7 +1516,7 @@ BEGIN
     DROP SCHEMA id_gen_managed RESTRICT;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.uninstall() IS
-    'removes all that the script made; refused while anything else, as a default or an index, needs one of its functions';
+    'remove this script; fails while a default or an index uses its functions';
 
 DO $$
 DECLARE

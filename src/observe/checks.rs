@@ -598,7 +598,7 @@ fn reservation(on: &CheckedServer) -> CheckResult {
 fn known_of_copies() -> &'static str {
     match durable::directory() {
         Ok(Some(Directory { created_ns: None, .. })) => {
-            "; without creation times on the file system, a copy of this directory is detected only by its inode number"
+            "; without creation times on the file system, a copy of this directory is detected by its inode number only"
         }
         _ => "",
     }
@@ -723,8 +723,10 @@ fn tickets() -> Result<CheckResult, Error> {
         if used < MOSTLY && days.is_none() {
             continue;
         }
-        let when = days
-            .map_or_else(String::new, |days| format!(", and will be exhausted in {days:.1} days"));
+        let when = days.map_or_else(String::new, |days| {
+            let left_ms = days * SECONDS_PER_DAY * 1000.0;
+            format!(", and will be exhausted in {}", format_duration(left_ms as u64))
+        });
         let words = format!(
             "{name} has used {:.0} % of its numbers (maximum {}){when}",
             used * 100.0,

@@ -182,7 +182,7 @@ sql_function! {
     /// `id_gen_fleet_report_restore() → timestamptz`
     fn id_gen_fleet_report_restore(_call) {
         let floor_ms = commands::restored()?;
-        notice!("IDs of worker IDs acquired from now on start at {}", format_ms(floor_ms));
+        notice!("snowflakes with worker IDs acquired from now on start at {}", format_ms(floor_ms));
         Ok(int8(timestamp::from_unix_ms(floor_ms)))
     }
 }
