@@ -7,7 +7,7 @@ CREATE FUNCTION @extschema@.id_gen_check(
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 16
     SET search_path = pg_catalog, pg_temp;
 COMMENT ON FUNCTION @extschema@.id_gen_check() IS
-    'checks of snowflakes on this server: status (ok, warning or error), finding and remedy of each';
+    'check this server: status (ok, warning or error), finding and remedy';
 
 CREATE FUNCTION @extschema@.id_gen_check(
         relation regclass, column_name text,

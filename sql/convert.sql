@@ -11,7 +11,7 @@ CREATE FUNCTION @extschema@.id_gen_convert_plan(
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED COST 10000 ROWS 5
     SET search_path = pg_catalog, pg_temp;
 COMMENT ON FUNCTION @extschema@.id_gen_convert_plan(regclass, text, text, text, integer, integer) IS
-    'statements that convert a column to snowflakes (bigint) or UUIDv7 (uuid), in order, with lock, undo statement and purpose; with created_at, existing rows get new values';
+    'list the statements that convert a column to snowflakes or UUIDv7, in order';
 
 CREATE FUNCTION @extschema@.id_gen_convert_start(
         relation regclass, column_name text, target text DEFAULT '', created_at text DEFAULT '',
@@ -21,4 +21,4 @@ CREATE FUNCTION @extschema@.id_gen_convert_start(
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp;
 COMMENT ON FUNCTION @extschema@.id_gen_convert_start(regclass, text, text, text, integer, integer) IS
-    'start converting a column whose values change: adds the new columns, and the procedure to continue with in schema id_gen_convert';
+    'start a job that converts a column; continue with schema id_gen_convert';

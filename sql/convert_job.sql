@@ -11,7 +11,7 @@
 -- before it tries again.
 
 CREATE SCHEMA id_gen_convert;
-COMMENT ON SCHEMA id_gen_convert IS 'jobs of id_gen that move columns over; dropped with the last of them';
+COMMENT ON SCHEMA id_gen_convert IS 'jobs of id_gen that convert columns; dropped with the last job';
 
 CREATE TABLE id_gen_convert.job (
     id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -37,14 +37,14 @@ CREATE TABLE id_gen_convert.job (
     node bigint, tick_step bigint, sequence_step bigint, sequence_size bigint,
     UNIQUE (relation, column_name)
 );
-COMMENT ON TABLE id_gen_convert.job IS 'columns that are being moved over';
+COMMENT ON TABLE id_gen_convert.job IS 'columns that are being converted';
 
 CREATE TABLE id_gen_convert.member (
     job integer REFERENCES id_gen_convert.job ON DELETE CASCADE,
     relation regclass, column_name text, new_name text NOT NULL, old_name text NOT NULL,
     PRIMARY KEY (job, relation, column_name)
 );
-COMMENT ON TABLE id_gen_convert.member IS 'the column of each job and those that refer to it: what the one with new values is called before, and the one with old values after the switch';
+COMMENT ON TABLE id_gen_convert.member IS 'the converted column of each job and the columns that reference it';
 
 CREATE TABLE id_gen_convert.statement (
     job integer REFERENCES id_gen_convert.job ON DELETE CASCADE,
@@ -57,7 +57,7 @@ CREATE TABLE id_gen_convert.statement (
     made_on regclass, made text,
     PRIMARY KEY (job, phase, place)
 );
-COMMENT ON TABLE id_gen_convert.statement IS 'the statements of each job: those of phases first_index and index are for a client, the rest are run by the functions of this schema';
+COMMENT ON TABLE id_gen_convert.statement IS 'statements of each job; the client runs those of phases first_index and index';
 
 CREATE TABLE id_gen_convert.fill (
     job integer REFERENCES id_gen_convert.job ON DELETE CASCADE,
@@ -83,14 +83,14 @@ CREATE TABLE id_gen_convert.fill (
     highest bigint NOT NULL DEFAULT -1,
     PRIMARY KEY (job, place)
 );
-COMMENT ON TABLE id_gen_convert.fill IS 'tables whose old rows get their values, in this order';
+COMMENT ON TABLE id_gen_convert.fill IS 'tables whose old rows are filled, in this order';
 
 CREATE TABLE id_gen_convert.trigger_of (
     job integer REFERENCES id_gen_convert.job ON DELETE CASCADE,
     relation regclass, trigger_name text, is_backward boolean,
     PRIMARY KEY (job, relation, trigger_name)
 );
-COMMENT ON TABLE id_gen_convert.trigger_of IS 'the triggers that keep new rows in step, before and after the switch';
+COMMENT ON TABLE id_gen_convert.trigger_of IS 'triggers that set the other column in new rows, before and after the switch';
 
 CREATE TABLE id_gen_convert.part (
     job integer, place integer,
@@ -99,14 +99,14 @@ CREATE TABLE id_gen_convert.part (
     PRIMARY KEY (job, place, relation),
     FOREIGN KEY (job, place) REFERENCES id_gen_convert.fill ON DELETE CASCADE
 );
-COMMENT ON TABLE id_gen_convert.part IS 'how far each table, or partition, is filled';
+COMMENT ON TABLE id_gen_convert.part IS 'progress of each table or partition';
 
 CREATE TABLE id_gen_convert.full_tick (
     job integer REFERENCES id_gen_convert.job ON DELETE CASCADE,
     tick bigint, free_tick bigint NOT NULL,
     PRIMARY KEY (job, tick)
 );
-COMMENT ON TABLE id_gen_convert.full_tick IS 'ticks of rows that had no room left for another ID, and the first one after them that may have';
+COMMENT ON TABLE id_gen_convert.full_tick IS 'full ticks, and the first tick after each that may have room';
 
 -- What holds rows of a table: itself, or its partitions.
 CREATE FUNCTION id_gen_convert.parts(relation regclass) RETURNS SETOF regclass
@@ -116,7 +116,7 @@ CREATE FUNCTION id_gen_convert.parts(relation regclass) RETURNS SETOF regclass
             SELECT relation::oid UNION SELECT inhrelid FROM member JOIN pg_inherits ON inhparent = oid)
         SELECT m.oid::regclass FROM member m JOIN pg_class c USING (oid) WHERE c.relkind = 'r' ORDER BY 1
     $$;
-COMMENT ON FUNCTION id_gen_convert.parts(regclass) IS 'the tables that hold the rows of a table';
+COMMENT ON FUNCTION id_gen_convert.parts(regclass) IS 'tables that store the rows of a table: itself or its partitions';
 
 -- Both have their types: with literals of none, PostgreSQL prefers a function of the same name that takes text.
 CREATE FUNCTION id_gen_convert.arguments(relation regclass, column_name text) RETURNS text
@@ -141,7 +141,7 @@ BEGIN
             HINT = format('Log in as %1$I. A member of it that is not a superuser can run: SET ROLE %1$I;', owner);
     END IF;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.check_role() IS 'rejects other roles than the owner of the jobs, and superusers if that is an ordinary role';
+COMMENT ON FUNCTION id_gen_convert.check_role() IS 'reject other roles than the owner, and superusers if the owner is not one';
 
 -- Statements of a job go by the names that its tables had when it began. Tables that are gone need none.
 CREATE FUNCTION id_gen_convert.check_names(j id_gen_convert.job) RETURNS void
@@ -160,7 +160,7 @@ BEGIN
             HINT = 'Rename the tables back with ALTER TABLE, and run the command again.';
     END IF;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.check_names(id_gen_convert.job) IS 'rejects a job whose tables have been renamed';
+COMMENT ON FUNCTION id_gen_convert.check_names(id_gen_convert.job) IS 'reject a job whose tables have been renamed';
 
 -- The job of a column, locked.
 CREATE FUNCTION id_gen_convert.locked_job(relation regclass, column_name text) RETURNS id_gen_convert.job
@@ -175,13 +175,13 @@ BEGIN
      WHERE k.relation = locked_job.relation AND k.column_name = locked_job.column_name FOR UPDATE;
     IF NOT FOUND THEN
         RAISE undefined_object USING
-            MESSAGE = format('column %I of relation %s is not being moved over', column_name, relation),
-            HINT = 'The jobs are: SELECT relation, column_name, phase FROM id_gen_convert.job;';
+            MESSAGE = format('column %I of relation %s is not being converted', column_name, relation),
+            HINT = 'To list the jobs: SELECT relation, column_name, phase FROM id_gen_convert.job;';
     END IF;
     PERFORM id_gen_convert.check_names(j);
     RETURN j;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.locked_job(regclass, text) IS 'the job of a column, which nobody else carries on until the transaction ends';
+COMMENT ON FUNCTION id_gen_convert.locked_job(regclass, text) IS 'job of a column, locked until the transaction ends';
 
 CREATE FUNCTION id_gen_convert.wrong_phase(j id_gen_convert.job, wanted text) RETURNS void
     LANGUAGE plpgsql @settings@
@@ -191,13 +191,13 @@ DECLARE
 BEGIN
     RAISE object_not_in_prerequisite_state USING
         MESSAGE = format('the job of column %I of relation %s is in phase %s', j.column_name, j.relation, j.phase),
-        DETAIL = format('This needs phase %s.', wanted),
+        DETAIL = format('This command requires phase %s.', wanted),
         HINT = CASE
-            WHEN j.phase = 'switched' THEN format('To go back, type: CALL id_gen_convert.undo(%1$s); to keep it, type: SELECT id_gen_convert.finish(%1$s);', arguments)
-            WHEN j.phase = 'returned' THEN format('Type: CALL id_gen_convert.undo(%s);', arguments)
-            ELSE format('See what is left to do: SELECT statement FROM id_gen_convert.todo(%s);', arguments) END;
+            WHEN j.phase = 'switched' THEN format('To undo the switch: CALL id_gen_convert.undo(%1$s); to keep the new column: SELECT id_gen_convert.finish(%1$s);', arguments)
+            WHEN j.phase = 'returned' THEN format('Continue the undo: CALL id_gen_convert.undo(%s);', arguments)
+            ELSE format('For the remaining steps: SELECT statement FROM id_gen_convert.todo(%s);', arguments) END;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.wrong_phase(id_gen_convert.job, text) IS 'refuses what does not fit where the job is';
+COMMENT ON FUNCTION id_gen_convert.wrong_phase(id_gen_convert.job, text) IS 'reject a command that does not fit the phase of the job';
 
 -- Locks tables with their partitions, and views that are made again, those that are there. A try takes 400 ms at the most for
 -- all of them, and gives up what it has before the next, so that nobody waits long behind them. Others who lock the same in
@@ -247,15 +247,15 @@ BEGIN
             IF try >= tries THEN
                 RAISE lock_not_available USING
                     MESSAGE = format('could not lock %s', array_to_string(tables || views, ', ')),
-                    DETAIL = format('Each of %s tries waited for 400 ms. Nothing was changed.', tries),
-                    HINT = format('Type the same command again, where no transaction uses these tables for long. Who does: SELECT a.pid, l.mode, a.query FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = ANY (%L::regclass[]);', tables || views);
+                    DETAIL = format('Each of %s attempts waited for 400 ms. Nothing was changed.', tries),
+                    HINT = format('Run the command again when no long transaction uses these tables. To list the sessions that use them: SELECT a.pid, l.mode, a.query FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = ANY (%L::regclass[]);', tables || views);
             END IF;
         END;
         try := try + 1;
         PERFORM pg_sleep(0.2 + random() * 0.4);
     END LOOP;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.lock_tables(text[], text, text[], integer) IS 'locks tables and views for a transaction, without holding others up for more than 400 ms at a time';
+COMMENT ON FUNCTION id_gen_convert.lock_tables(text[], text, text[], integer) IS 'lock tables and views, blocking other sessions for at most 400 ms at a time';
 
 CREATE FUNCTION id_gen_convert.execute_all(job_id integer, of_phase text) RETURNS void
     LANGUAGE plpgsql @settings@ SET client_min_messages = warning
@@ -267,7 +267,7 @@ BEGIN
         EXECUTE each;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.execute_all(integer, text) IS 'runs the statements of a phase';
+COMMENT ON FUNCTION id_gen_convert.execute_all(integer, text) IS 'run the statements of a phase';
 
 
 -- Runs one statement, with the locks that it takes; unless what it makes is there, as where a job is sent back to fill rows.
@@ -284,7 +284,7 @@ BEGIN
     END IF;
     EXECUTE s.statement;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.execute_one(id_gen_convert.statement) IS 'runs one statement of a job';
+COMMENT ON FUNCTION id_gen_convert.execute_one(id_gen_convert.statement) IS 'run one statement of a job';
 
 -- Who else than its owner may do what with something, in an order of its own.
 CREATE FUNCTION id_gen_convert.privileges(acl aclitem[], owner oid) RETURNS text
@@ -311,7 +311,7 @@ BEGIN
         EXECUTE format('REVOKE ALL ON %s FROM %s', view, each);
     END LOOP;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.revoke_defaults(regclass) IS 'takes from other roles what default privileges give them on a view';
+COMMENT ON FUNCTION id_gen_convert.revoke_defaults(regclass) IS 'revoke the default privileges of other roles on a view';
 
 -- What depends on the columns of a job, with its definition, and what the columns have besides values; without what the job
 -- itself has made. What partitions have from their table counts only up to the switch: from then on partitions come and go.
@@ -381,7 +381,7 @@ CREATE FUNCTION id_gen_convert.dependents(job_id integer, with_inherited boolean
                    e.adrelid NOT IN (SELECT m.relation FROM id_gen_convert.member m WHERE m.job = job_id), false)))
         SELECT coalesce(array_agg(what || ' ' || md5(coalesce(definition, ''))), '{}') FROM found
     $$;
-COMMENT ON FUNCTION id_gen_convert.dependents(integer, boolean) IS 'what depends on the columns of a job, each with a hash of its definition';
+COMMENT ON FUNCTION id_gen_convert.dependents(integer, boolean) IS 'objects that depend on the columns of a job, each with a hash of its definition';
 
 -- What of it came, changed or went since the job began, or since its switch; NULL if nothing.
 CREATE FUNCTION id_gen_convert.changes(j id_gen_convert.job) RETURNS text
@@ -392,7 +392,7 @@ CREATE FUNCTION id_gen_convert.changes(j id_gen_convert.job) RETURNS text
         changed AS ((TABLE now_there EXCEPT TABLE known) UNION (TABLE known EXCEPT TABLE now_there))
         SELECT string_agg(DISTINCT regexp_replace(each, ' [0-9a-f]{32}$', ''), ', ') FROM changed
     $$;
-COMMENT ON FUNCTION id_gen_convert.changes(id_gen_convert.job) IS 'what depends on the columns of a job and came, changed or went since it began, or since its switch';
+COMMENT ON FUNCTION id_gen_convert.changes(id_gen_convert.job) IS 'dependent objects added, changed or dropped since the job began, or its switch';
 
 -- Runs what comes first in a job that has just been written down.
 CREATE FUNCTION id_gen_convert.start_job(job_id integer) RETURNS void
@@ -409,22 +409,22 @@ BEGIN
      LIMIT 1;
     IF FOUND THEN
         RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('another job is under way with tables of %s', j.relation),
-            DETAIL = format('It is that of column %I of relation %s, in phase %s.', other.column_name, other.relation, other.phase),
-            HINT = format('Carry it on to its switch: SELECT statement FROM id_gen_convert.todo(%s);', id_gen_convert.arguments(other.relation, other.column_name));
+            MESSAGE = format('another job is converting tables of %s', j.relation),
+            DETAIL = format('It converts column %I of relation %s and is in phase %s.', other.column_name, other.relation, other.phase),
+            HINT = format('Continue that job to its switch: SELECT statement FROM id_gen_convert.todo(%s);', id_gen_convert.arguments(other.relation, other.column_name));
     END IF;
     SELECT k.* INTO other FROM id_gen_convert.job k WHERE k.id <> job_id AND k.node = j.node LIMIT 1;
     IF FOUND THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = 'another job generates IDs with the same worker ID',
-            DETAIL = format('It is that of column %I of relation %s.', other.column_name, other.relation),
-            HINT = 'Name another worker_id, or another datacenter_id.';
+            DETAIL = format('It converts column %I of relation %s.', other.column_name, other.relation),
+            HINT = 'Pass another worker_id or datacenter_id.';
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
     PERFORM id_gen_convert.execute_all(job_id, 'prepare');
     UPDATE id_gen_convert.job SET dependents = id_gen_convert.dependents(job_id, true) WHERE id = job_id;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.start_job(integer) IS 'runs what comes first in a job';
+COMMENT ON FUNCTION id_gen_convert.start_job(integer) IS 'run the first statements of a job';
 
 -- The definition of an index, as far as it is the same in the statement that makes the index and in the catalogs, where
 -- casts come and go with the type of a column.
@@ -451,7 +451,7 @@ CREATE FUNCTION id_gen_convert.missing_indexes(job_id integer, of_phase text)
                             AND id_gen_convert.essence(pg_get_indexdef(i.indexrelid)) = id_gen_convert.essence(s.statement), false)
          ORDER BY s.place
     $$;
-COMMENT ON FUNCTION id_gen_convert.missing_indexes(integer, text) IS 'indexes that a client has to make, and the broken ones that stand in their place';
+COMMENT ON FUNCTION id_gen_convert.missing_indexes(integer, text) IS 'indexes that the client has to create, and broken ones of the same name';
 
 CREATE FUNCTION id_gen_convert.todo(relation regclass, column_name text) RETURNS TABLE (statement text)
     LANGUAGE plpgsql @settings@
@@ -487,7 +487,7 @@ BEGIN
     RETURN QUERY VALUES (format('SELECT * FROM id_gen_convert.verify(%s)', arguments)),
                         (format('SELECT id_gen_convert.switch(%s)', arguments));
 END $$;
-COMMENT ON FUNCTION id_gen_convert.todo(regclass, text) IS 'the statements that are left up to the switch, for \gexec of psql: also after a crash';
+COMMENT ON FUNCTION id_gen_convert.todo(regclass, text) IS 'remaining statements up to the switch, for \gexec of psql; also after a crash';
 
 -- What a job waits for, if it shall not go on now.
 CREATE FUNCTION id_gen_convert.throttle(max_lag interval, max_archive integer) RETURNS text
@@ -501,7 +501,7 @@ DECLARE
 BEGIN
     SELECT max(replay_lag) INTO lag FROM pg_stat_replication;
     IF lag > max_lag THEN
-        RETURN format('replication: %s behind, up to %s is allowed', lag, max_lag);
+        RETURN format('replication: lag %s, allowed %s', lag, max_lag);
     END IF;
     IF current_setting('archive_mode') <> 'off' AND NOT pg_is_in_recovery() THEN
         SELECT last_archived_wal, last_failed_wal INTO archived, failed FROM pg_stat_archiver;
@@ -510,15 +510,15 @@ BEGIN
                 - ('x' || substr(archived, 9, 8))::bit(32)::bigint * (4294967296 / pg_size_bytes(current_setting('wal_segment_size')))
                 - ('x' || substr(archived, 17, 8))::bit(32)::bigint;
             IF segments > max_archive THEN
-                RETURN format('archive: %s segments of WAL wait, up to %s are allowed', trunc(segments), max_archive);
+                RETURN format('archiving: %s WAL segments are not archived yet, allowed %s', trunc(segments), max_archive);
             END IF;
         ELSIF archived IS NULL AND failed IS NOT NULL THEN
-            RETURN format('archive: archiving fails, of %s', failed);
+            RETURN format('archiving: %s could not be archived', failed);
         END IF;
     END IF;
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.throttle(interval, integer) IS 'why a job should wait: standbys that are behind, WAL that is not archived yet; NULL if nothing';
+COMMENT ON FUNCTION id_gen_convert.throttle(interval, integer) IS 'reason for a job to wait: replication lag or unarchived WAL; NULL if none';
 
 -- Gives rows of one table their snowflakes, with the time of each row and a number that no server generates with. Rows whose
 -- tick is full get the next tick that has room. Which IDs are taken shows in the index of the column; a job is carried on by
@@ -585,7 +585,7 @@ BEGIN
     UPDATE id_gen_convert.fill SET highest = top WHERE job = j.id AND place = f.place;
     RETURN total;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.allot(id_gen_convert.job, id_gen_convert.fill, regclass, text, text) IS 'gives rows snowflakes with the time of each row';
+COMMENT ON FUNCTION id_gen_convert.allot(id_gen_convert.job, id_gen_convert.fill, regclass, text, text) IS 'assign snowflakes with the time of each row';
 
 -- Writes the new values of some rows of a table, and returns how many. What others hold is waited for no longer than a tenth of
 -- a second, before PostgreSQL looks for deadlocks, so that none of theirs is ended for one. Then their rows are left out.
@@ -623,7 +623,7 @@ BEGIN
     END IF;
     RETURN written;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.write_rows(id_gen_convert.job, id_gen_convert.fill, regclass, text) IS 'writes the new values of some rows';
+COMMENT ON FUNCTION id_gen_convert.write_rows(id_gen_convert.job, id_gen_convert.fill, regclass, text) IS 'write the new values of some rows';
 
 -- The next batch of a table. Blocks are read once, in their order; rows that were locked then, or came to lie in a block that
 -- was read already, are found by a search through the table in the end. Returns the seconds to wait, NULL when all is done.
@@ -670,7 +670,7 @@ BEGIN
     EXECUTE format('SELECT EXISTS (SELECT FROM %s t WHERE %s)', f.relation, f.pending) INTO is_pending;
     RETURN CASE WHEN is_pending THEN 0.2 END;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.fill_some(id_gen_convert.job, id_gen_convert.fill, integer) IS 'writes the new values of a batch of rows';
+COMMENT ON FUNCTION id_gen_convert.fill_some(id_gen_convert.job, id_gen_convert.fill, integer) IS 'write the new values of a batch of rows';
 
 -- Writes down, and says once, what a job waits for; NULL if nothing.
 CREATE FUNCTION id_gen_convert.wait_for(j id_gen_convert.job, reason text) RETURNS void
@@ -680,11 +680,11 @@ BEGIN
     IF reason IS DISTINCT FROM j.waiting_for THEN
         UPDATE id_gen_convert.job SET waiting_for = reason WHERE id = j.id;
         RAISE NOTICE '%: %', j.relation,
-            CASE reason WHEN 'paused' THEN format('paused; type: SELECT id_gen_convert.resume(%s);', id_gen_convert.arguments(j.relation, j.column_name))
-                 ELSE coalesce('waiting for ' || reason, 'going on') END;
+            CASE reason WHEN 'paused' THEN format('paused; to resume: SELECT id_gen_convert.resume(%s);', id_gen_convert.arguments(j.relation, j.column_name))
+                 ELSE coalesce('waiting for ' || reason, 'resumed') END;
     END IF;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.wait_for(id_gen_convert.job, text) IS 'writes down what a job waits for';
+COMMENT ON FUNCTION id_gen_convert.wait_for(id_gen_convert.job, text) IS 'record what a job waits for';
 
 -- Which transactions hold the last rows of a table that lack a value.
 CREATE FUNCTION id_gen_convert.row_holders(f id_gen_convert.fill) RETURNS text
@@ -699,9 +699,9 @@ BEGIN
           JOIN pg_locks l ON l.locktype = 'transactionid' AND l.granted AND l.transactionid = locked.id
           LEFT JOIN pg_prepared_xacts p ON p.transaction = locked.id
         $statement$, f.relation, f.pending) INTO holders;
-    RETURN format('rows of %s that are locked by %s', f.relation, coalesce(holders, 'other transactions'));
+    RETURN format('rows of %s, locked by %s', f.relation, coalesce(holders, 'other transactions'));
 END $$;
-COMMENT ON FUNCTION id_gen_convert.row_holders(id_gen_convert.fill) IS 'which transactions hold the last rows of a table that lack a value';
+COMMENT ON FUNCTION id_gen_convert.row_holders(id_gen_convert.fill) IS 'transactions that lock the last rows without a new value';
 
 -- One step of a job: a batch of rows, or one statement. Returns the seconds to wait before the next, NULL if there is none.
 CREATE FUNCTION id_gen_convert.step(
@@ -721,7 +721,7 @@ DECLARE
     missing integer;
 BEGIN
     IF j.phase IN ('switched', 'returned') THEN
-        PERFORM id_gen_convert.wrong_phase(j, 'fill to ready');
+        PERFORM id_gen_convert.wrong_phase(j, 'fill, check, index, attach, reference or ready');
     END IF;
     IF reason IS NOT NULL THEN
         PERFORM id_gen_convert.wait_for(j, reason);
@@ -737,7 +737,7 @@ BEGIN
     SELECT count(*) INTO missing FROM id_gen_convert.missing_indexes(j.id, CASE j.phase WHEN 'index' THEN 'index' ELSE 'first_index' END)
      WHERE j.phase IN ('fill', 'index');
     IF missing > 0 THEN
-        RAISE NOTICE '%: % indexes are for you to make; type: SELECT statement FROM id_gen_convert.todo(%) \gexec', j.relation, missing, arguments;
+        RAISE NOTICE '%: indexes to create: %; run: SELECT statement FROM id_gen_convert.todo(%) \gexec', j.relation, missing, arguments;
         RETURN NULL;
     END IF;
     IF j.phase = 'fill' THEN
@@ -779,11 +779,11 @@ BEGIN
        SET phase = CASE j.phase WHEN 'check' THEN 'index' WHEN 'index' THEN 'attach' WHEN 'attach' THEN 'reference' ELSE 'ready' END, done = 0
      WHERE id = j.id;
     IF j.phase = 'reference' THEN
-        RAISE NOTICE '%: ready; type: SELECT * FROM id_gen_convert.verify(%)', j.relation, arguments;
+        RAISE NOTICE '%: ready; run: SELECT * FROM id_gen_convert.verify(%)', j.relation, arguments;
     END IF;
     RETURN 0;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.step(regclass, text, integer, interval, integer) IS 'one step of a job, a batch of rows or one statement: the seconds to wait before the next, NULL if there is none';
+COMMENT ON FUNCTION id_gen_convert.step(regclass, text, integer, interval, integer) IS 'run one step of a job; returns the seconds to wait, or NULL after the last step';
 
 CREATE PROCEDURE id_gen_convert.run(
         relation regclass, column_name text, max_rows integer DEFAULT 20000, pause interval DEFAULT '0',
@@ -803,17 +803,17 @@ BEGIN
         PERFORM pg_catalog.pg_sleep(wait), pg_catalog.pg_sleep_for(pause);
     END LOOP;
 END $$;
-COMMENT ON PROCEDURE id_gen_convert.run(regclass, text, integer, interval, interval, integer) IS 'carries a job on, with a commit for each batch of rows, up to where a client has to make indexes or the switch is next';
+COMMENT ON PROCEDURE id_gen_convert.run(regclass, text, integer, interval, interval, integer) IS 'continue a job until the client has to create indexes, or to the switch';
 
 CREATE FUNCTION id_gen_convert.pause(relation regclass, column_name text) RETURNS void
     LANGUAGE sql @settings@
     AS 'UPDATE id_gen_convert.job j SET paused = true WHERE id = (id_gen_convert.locked_job(pause.relation, pause.column_name)).id';
-COMMENT ON FUNCTION id_gen_convert.pause(regclass, text) IS 'makes a job wait, also one that runs, until it is resumed';
+COMMENT ON FUNCTION id_gen_convert.pause(regclass, text) IS 'pause a job, even while it is running';
 
 CREATE FUNCTION id_gen_convert.resume(relation regclass, column_name text) RETURNS void
     LANGUAGE sql @settings@
     AS 'UPDATE id_gen_convert.job j SET paused = false WHERE id = (id_gen_convert.locked_job(resume.relation, resume.column_name)).id';
-COMMENT ON FUNCTION id_gen_convert.resume(regclass, text) IS 'resumes a paused job';
+COMMENT ON FUNCTION id_gen_convert.resume(regclass, text) IS 'resume a paused job';
 
 CREATE VIEW id_gen_convert.progress AS
     WITH figures AS (
@@ -830,7 +830,7 @@ CREATE VIEW id_gen_convert.progress AS
            CASE WHEN share > 0 THEN pg_catalog.date_trunc('second', elapsed / share - elapsed) END AS time_left,
            waiting_for
       FROM figures ORDER BY job, place;
-COMMENT ON VIEW id_gen_convert.progress IS 'how far each table of each job is filled: rows, rate, time left, and what is waited for';
+COMMENT ON VIEW id_gen_convert.progress IS 'progress of each table of each job: rows, rate, time left and reason to wait';
 
 -- A line of progress, every five seconds.
 CREATE FUNCTION id_gen_convert.tell(job_id integer, fill_place integer) RETURNS void
@@ -849,7 +849,7 @@ BEGIN
         RAISE NOTICE '%: % of about % rows, % %%, % rows/s, % left', p.filling, p.rows_done, p.rows_total, p.percent, p.rows_per_second, p.time_left;
     END IF;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.tell(integer, integer) IS 'a line of progress';
+COMMENT ON FUNCTION id_gen_convert.tell(integer, integer) IS 'report the progress';
 
 -- Triggers of a job that should keep rows in step now and do not, on the table or on a partition, and the remedy; both are
 -- NULL if there are none.
@@ -860,7 +860,7 @@ CREATE FUNCTION id_gen_convert.idle_triggers(j id_gen_convert.job, OUT names tex
             SELECT DISTINCT f.relation, id_gen_convert.parts(f.relation) AS part FROM id_gen_convert.fill f WHERE f.job = j.id)
         SELECT string_agg(format('%s on %s', w.trigger_name, p.part), ', '),
                CASE WHEN bool_or(t.oid IS NULL) THEN
-                        CASE j.phase WHEN 'switched' THEN format('To stay, run: SELECT id_gen_convert.finish(%1$s); to go back with the old values as they are, run: CALL id_gen_convert.undo(%1$s, force => true);', id_gen_convert.arguments(j.relation, j.column_name))
+                        CASE j.phase WHEN 'switched' THEN format('To keep the new column: SELECT id_gen_convert.finish(%1$s); to undo with the old values as they are: CALL id_gen_convert.undo(%1$s, force => true);', id_gen_convert.arguments(j.relation, j.column_name))
                         ELSE format('CALL id_gen_convert.undo(%s);', id_gen_convert.arguments(j.relation, j.column_name)) END
                     ELSE string_agg(format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I;', p.part, w.trigger_name), ' ') END
           FROM place p
@@ -868,7 +868,7 @@ CREATE FUNCTION id_gen_convert.idle_triggers(j id_gen_convert.job, OUT names tex
           LEFT JOIN pg_trigger t ON t.tgrelid = p.part AND t.tgname = w.trigger_name
          WHERE t.tgenabled IS DISTINCT FROM 'A'
     $$;
-COMMENT ON FUNCTION id_gen_convert.idle_triggers(id_gen_convert.job) IS 'triggers of a job that are not there, or not on, and the remedy';
+COMMENT ON FUNCTION id_gen_convert.idle_triggers(id_gen_convert.job) IS 'missing or disabled triggers of a job, and the remedy';
 
 -- The triggers of a job, each with the version of its row in the catalog: one that was switched off and on again has another.
 CREATE FUNCTION id_gen_convert.trigger_versions(j id_gen_convert.job) RETURNS text
@@ -879,7 +879,7 @@ CREATE FUNCTION id_gen_convert.trigger_versions(j id_gen_convert.job) RETURNS te
          WHERE f.job = j.id AND w.job = j.id AND w.relation = f.relation AND NOT w.is_backward
            AND t.tgrelid = part AND t.tgname = w.trigger_name
     $$;
-COMMENT ON FUNCTION id_gen_convert.trigger_versions(id_gen_convert.job) IS 'the triggers that keep new rows in step before the switch, and the versions of their rows in the catalog';
+COMMENT ON FUNCTION id_gen_convert.trigger_versions(id_gen_convert.job) IS 'triggers of a job before the switch, and the versions of their catalog rows';
 
 -- Rows that were written without these triggers may have values that belong to other rows.
 CREATE FUNCTION id_gen_convert.check_triggers(j id_gen_convert.job) RETURNS void
@@ -890,14 +890,14 @@ DECLARE
 BEGIN
     IF idle.names IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('triggers that keep rows of %s in step are not there, or not on', j.relation),
-            DETAIL = format('Rows that were written without them may have wrong values: %s.', idle.names),
+            MESSAGE = format('triggers of the conversion of %s are missing or disabled', j.relation),
+            DETAIL = format('Rows written without them may have wrong values: %s.', idle.names),
             HINT = idle.remedy || CASE WHEN j.phase = 'ready'
-                THEN format(' Then look at all rows again: SELECT * FROM id_gen_convert.verify(%s);', id_gen_convert.arguments(j.relation, j.column_name))
+                THEN format(' Then verify again: SELECT * FROM id_gen_convert.verify(%s);', id_gen_convert.arguments(j.relation, j.column_name))
                 ELSE '' END;
     END IF;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.check_triggers(id_gen_convert.job) IS 'refuses while triggers of a job are not there, or not on';
+COMMENT ON FUNCTION id_gen_convert.check_triggers(id_gen_convert.job) IS 'reject a job while its triggers are missing or disabled';
 
 CREATE FUNCTION id_gen_convert.verify(relation regclass, column_name text)
     RETURNS TABLE (name text, status text, found text, remedy text)
@@ -924,16 +924,16 @@ BEGIN
             INTO rows, pending, wrong;
         is_fine := is_fine AND pending = 0 AND wrong = 0;
         RETURN QUERY SELECT format('rows of %s', f.relation), CASE WHEN pending + wrong = 0 THEN 'ok' ELSE 'error' END,
-            format('%s rows, %s of them without a value, %s with one that is not that of the old value', rows, pending, wrong),
+            format('rows: %s, without a value: %s, with a wrong value: %s', rows, pending, wrong),
             CASE WHEN pending > 0 AND NOT is_switched THEN format('UPDATE id_gen_convert.job SET phase = ''fill'' WHERE id = %1$s; UPDATE id_gen_convert.fill SET ended_at = NULL WHERE job = %1$s; CALL id_gen_convert.run(%2$s);', j.id, arguments)
-                       WHEN pending > 0 THEN format('Give them old values: SELECT * FROM %s t WHERE %s;', f.relation, f.unreturned)
+                       WHEN pending > 0 THEN format('Set the old values of these rows: SELECT * FROM %s t WHERE %s;', f.relation, f.unreturned)
                        WHEN wrong > 0 THEN format('UPDATE %s t SET %s WHERE %s;', f.relation, f.assignment, f.mismatch) END;
     END LOOP;
 
     idle := id_gen_convert.idle_triggers(j);
     is_fine := is_fine AND idle.names IS NULL;
     RETURN QUERY SELECT 'writers', CASE WHEN idle.names IS NULL THEN 'ok' ELSE 'error' END,
-        coalesce('Triggers that keep new rows in step are not there, or not on: ' || idle.names, 'All that is written is kept in step.'),
+        coalesce('missing or disabled triggers: ' || idle.names, 'all triggers are enabled'),
         idle.remedy;
 
     IF NOT is_switched THEN
@@ -941,7 +941,7 @@ BEGIN
          WHERE s.job = j.id AND s.phase IN ('first_index', 'index')
            AND EXISTS (SELECT FROM id_gen_convert.missing_indexes(j.id, s.phase) m WHERE m.place = s.place);
         RETURN QUERY SELECT 'indexes', CASE WHEN pending = 0 THEN 'ok' ELSE 'error' END,
-            CASE WHEN pending = 0 THEN 'All are there and whole: no value is there twice.' ELSE format('%s are missing, not whole, or others of the same name.', pending) END,
+            CASE WHEN pending = 0 THEN 'all indexes are valid; no duplicate values' ELSE format('missing, invalid or different indexes: %s', pending) END,
             CASE WHEN pending > 0 THEN format('SELECT statement FROM id_gen_convert.todo(%s) \gexec', arguments) END;
         is_fine := is_fine AND pending = 0;
 
@@ -951,15 +951,15 @@ BEGIN
                SELECT FROM id_gen_convert.statement v WHERE v.job = s.job AND v.phase = s.phase
                   AND v.statement = format('ALTER TABLE %s VALIDATE CONSTRAINT %I', s.made_on, s.made))));
         RETURN QUERY SELECT 'constraints', CASE WHEN pending = 0 THEN 'ok' ELSE 'error' END,
-            CASE WHEN pending = 0 THEN 'All are there and valid: no row lacks a value, and none refers to another.' ELSE format('%s are missing or not valid.', pending) END,
+            CASE WHEN pending = 0 THEN 'all constraints are valid' ELSE format('missing or invalid constraints: %s', pending) END,
             CASE WHEN pending > 0 AND j.phase <> 'ready' THEN format('CALL id_gen_convert.run(%s);', arguments)
                        WHEN pending > 0 THEN format('CALL id_gen_convert.undo(%s);', arguments) END;
         is_fine := is_fine AND pending = 0;
 
         strangers := id_gen_convert.changes(j);
         RETURN QUERY SELECT 'schema', CASE WHEN strangers IS NULL THEN 'ok' ELSE 'error' END,
-            coalesce('Came, changed or went since the job began: ' || strangers, 'What depends on the columns is as it was.'),
-            CASE WHEN strangers IS NOT NULL THEN format('Take that back until the switch, or begin again: CALL id_gen_convert.undo(%s);', arguments) END;
+            coalesce('dependent objects added, changed or dropped since the job began: ' || strangers, 'no dependent object has changed'),
+            CASE WHEN strangers IS NOT NULL THEN format('Revert these changes until after the switch, or undo the job and start again: CALL id_gen_convert.undo(%s);', arguments) END;
         is_fine := is_fine AND strangers IS NULL;
 
         is_fine := is_fine AND j.phase = 'ready';
@@ -967,7 +967,7 @@ BEGIN
          WHERE id = j.id;
     END IF;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.verify(regclass, text) IS 'reads all rows: checks that each has its value, that no value is duplicated, that no write was missed, and that no new obstacle prevents the switch';
+COMMENT ON FUNCTION id_gen_convert.verify(regclass, text) IS 'read all rows and check the new values, indexes, constraints and triggers';
 
 CREATE FUNCTION id_gen_convert.switch(relation regclass, column_name text) RETURNS void
     LANGUAGE plpgsql @settings@
@@ -983,28 +983,28 @@ BEGIN
     IF j.verified_at IS NULL THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('the new values of column %I of relation %s are not verified', j.column_name, j.relation),
-            HINT = format('Type: SELECT * FROM id_gen_convert.verify(%s);', arguments);
+            HINT = format('Run: SELECT * FROM id_gen_convert.verify(%s);', arguments);
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.views);
     changed := id_gen_convert.changes(j);
     IF changed IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('what depends on column %I of relation %s has changed', j.column_name, j.relation),
-            DETAIL = format('Came, changed or went since the job began: %s.', changed),
-            HINT = format('Take that back until the switch, or begin again: CALL id_gen_convert.undo(%s);', arguments);
+            MESSAGE = format('objects that depend on column %I of relation %s have changed', j.column_name, j.relation),
+            DETAIL = format('Added, changed or dropped since the job began: %s.', changed),
+            HINT = format('Revert these changes until after the switch, or undo the job and start again: CALL id_gen_convert.undo(%s);', arguments);
     END IF;
     PERFORM id_gen_convert.check_triggers(j);
     IF j.verified_triggers IS DISTINCT FROM id_gen_convert.trigger_versions(j) THEN
         RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('triggers that keep rows of %s in step were changed since the values were verified', j.relation),
-            DETAIL = 'Rows that were written meanwhile may have wrong values.',
+            MESSAGE = format('triggers of the conversion of %s were changed after the values were verified', j.relation),
+            DETAIL = 'Rows written since then may have wrong values.',
             HINT = format('Run: SELECT * FROM id_gen_convert.verify(%s);', arguments);
     END IF;
     PERFORM id_gen_convert.execute_all(j.id, 'switch');
     UPDATE id_gen_convert.job SET phase = 'switched', done = 0, dependents = id_gen_convert.dependents(j.id, false) WHERE id = j.id;
-    RAISE NOTICE '%: switched; to go back, type: CALL id_gen_convert.undo(%); to keep it: SELECT id_gen_convert.finish(%);', j.relation, arguments, arguments;
+    RAISE NOTICE '%: switched; to undo: CALL id_gen_convert.undo(%); to keep the new column: SELECT id_gen_convert.finish(%);', j.relation, arguments, arguments;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.switch(regclass, text) IS 'lets the verified new values take the place of the old ones, which stay beside them';
+COMMENT ON FUNCTION id_gen_convert.switch(regclass, text) IS 'replace the old values with the verified new ones; the old ones are kept';
 
 -- Drops the schema, unless something that is not in it uses it.
 CREATE FUNCTION id_gen_convert.drop_schema() RETURNS void
@@ -1024,11 +1024,11 @@ BEGIN
 EXCEPTION WHEN dependent_objects_still_exist THEN
     GET STACKED DIAGNOSTICS users = PG_EXCEPTION_DETAIL;
     RAISE WARNING USING
-        MESSAGE = 'schema id_gen_convert stays, because other objects use it',
+        MESSAGE = 'schema id_gen_convert was not dropped because other objects use it',
         DETAIL = users,
-        HINT = 'Drop them, and then the schema: DROP SCHEMA id_gen_convert CASCADE;';
+        HINT = 'Drop these objects, and then the schema: DROP SCHEMA id_gen_convert CASCADE;';
 END $$;
-COMMENT ON FUNCTION id_gen_convert.drop_schema() IS 'drops the schema of the jobs, unless other objects use it';
+COMMENT ON FUNCTION id_gen_convert.drop_schema() IS 'drop the schema of the jobs, unless other objects use it';
 
 -- Ends a job; the last one takes the schema with it.
 CREATE FUNCTION id_gen_convert.forget(job_id integer) RETURNS void
@@ -1040,7 +1040,7 @@ BEGIN
         PERFORM id_gen_convert.drop_schema();
     END IF;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.forget(integer) IS 'ends a job; the last one takes the schema with it';
+COMMENT ON FUNCTION id_gen_convert.forget(integer) IS 'delete a job, and the schema with the last job';
 
 -- A later job may have the same tables. It has twins of what this one has made, so it ends first: it is undone before this one
 -- is, and finished before this one is.
@@ -1068,8 +1068,8 @@ DECLARE
 BEGIN
     IF later IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('another job has begun with tables of %s since', j.relation),
-            HINT = format('Undo it first: CALL id_gen_convert.undo(%s);', later);
+            MESSAGE = format('a later job is converting tables of %s', j.relation),
+            HINT = format('Undo that job first: CALL id_gen_convert.undo(%s);', later);
     END IF;
     IF j.phase = 'switched' THEN
         -- Before the lock: from the switch on, no row has come without one.
@@ -1078,17 +1078,17 @@ BEGIN
             IF missing > 0 THEN
                 RAISE object_not_in_prerequisite_state USING
                     MESSAGE = format('rows of %s have no old value to go back to', f.relation),
-                    DETAIL = format('There are %s, or more.', missing),
-                    HINT = format('Give them old values: SELECT * FROM %s t WHERE %s;', f.relation, f.unreturned);
+                    DETAIL = format('At least %s such rows exist.', missing),
+                    HINT = format('Set the old values of these rows: SELECT * FROM %s t WHERE %s;', f.relation, f.unreturned);
             END IF;
         END LOOP;
         PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.views);
         changed := id_gen_convert.changes(j);
         IF changed IS NOT NULL AND NOT force THEN
             RAISE object_not_in_prerequisite_state USING
-                MESSAGE = format('what depends on column %I of relation %s has changed since the switch', j.column_name, j.relation),
-                DETAIL = format('An undo would revert what was added, changed or removed: %s.', changed),
-                HINT = format('To stay, run: SELECT id_gen_convert.finish(%1$s); to revert these changes, too, run: CALL id_gen_convert.undo(%1$s, force => true);',
+                MESSAGE = format('objects that depend on column %I of relation %s have changed since the switch', j.column_name, j.relation),
+                DETAIL = format('An undo would revert them: %s.', changed),
+                HINT = format('To keep the new column: SELECT id_gen_convert.finish(%1$s); to revert these changes, too: CALL id_gen_convert.undo(%1$s, force => true);',
                               id_gen_convert.arguments(j.relation, j.column_name));
         END IF;
         IF NOT force THEN
@@ -1111,7 +1111,7 @@ BEGIN
     PERFORM id_gen_convert.forget(j.id);
     RETURN false;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.undo_step(regclass, text, boolean) IS 'one step of going back; whether there is another';
+COMMENT ON FUNCTION id_gen_convert.undo_step(regclass, text, boolean) IS 'run one step of an undo; whether there is another';
 
 CREATE PROCEDURE id_gen_convert.undo(relation regclass, column_name text, force boolean DEFAULT false)
     LANGUAGE plpgsql
@@ -1127,7 +1127,7 @@ BEGIN
         EXIT WHEN NOT is_more;
     END LOOP;
 END $$;
-COMMENT ON PROCEDURE id_gen_convert.undo(regclass, text, boolean) IS 'gives back the schema and the data as they were, from every phase; rows added meanwhile keep their old values; with force, also where what depends on the columns has changed since the switch';
+COMMENT ON PROCEDURE id_gen_convert.undo(regclass, text, boolean) IS 'undo a job in any phase; force: even if dependent objects have changed';
 
 CREATE FUNCTION id_gen_convert.finish(relation regclass, column_name text, keep_old boolean DEFAULT false) RETURNS void
     LANGUAGE plpgsql @settings@
@@ -1141,15 +1141,15 @@ BEGIN
     END IF;
     IF later IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('another job has begun with tables of %s since', j.relation),
-            DETAIL = 'It would lack what this one drops.',
-            HINT = format('Finish it first: SELECT id_gen_convert.finish(%1$s); or undo it first: CALL id_gen_convert.undo(%1$s);', later);
+            MESSAGE = format('a later job is converting tables of %s', j.relation),
+            DETAIL = 'It needs objects that this command would drop.',
+            HINT = format('Finish that job first: SELECT id_gen_convert.finish(%1$s); or undo it: CALL id_gen_convert.undo(%1$s);', later);
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
     PERFORM id_gen_convert.execute_all(j.id, CASE WHEN keep_old THEN 'keep' ELSE 'finish' END);
     PERFORM id_gen_convert.forget(j.id);
 END $$;
-COMMENT ON FUNCTION id_gen_convert.finish(regclass, text, boolean) IS 'ends a job after the switch: the old values go, or stay as columns of their own; nothing leads back';
+COMMENT ON FUNCTION id_gen_convert.finish(regclass, text, boolean) IS 'end a job after the switch; drops the old values unless keep_old; no undo';
 
 -- What the owner lets others do with new objects by default is not meant for these: what is written here is run, and whoever
 -- could make a function here could have it called in place of one of these.

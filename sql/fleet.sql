@@ -12,7 +12,7 @@ CREATE FUNCTION @extschema@.id_gen_fleet_members(
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 100;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_members() FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_members() IS
-    'worker IDs that servers of the fleet hold or held, with holder and end of the grant, from the registry';
+    'list the worker IDs in the registry, with holder and end of the grant';
 
 CREATE FUNCTION @extschema@.id_gen_fleet_create(
         waiting text DEFAULT 'normal', grant_duration interval DEFAULT '30 s',
@@ -22,35 +22,35 @@ CREATE FUNCTION @extschema@.id_gen_fleet_create(
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_create(text, interval, interval, interval) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_create(text, interval, interval, interval) IS
-    'create the fleet that id_gen.fleet_name names, with this server''s layout and id_gen.max_lead, in the registry of id_gen.registry';
+    'create the fleet in its registry, with this server''s layout';
 
 CREATE FUNCTION @extschema@.id_gen_fleet_release(worker_id integer, datacenter_id integer DEFAULT 0) RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'id_gen_fleet_release'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_release(integer, integer) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_release(integer, integer) IS
-    'release the worker ID of a server that is permanently gone; returns the time from which another server may acquire it';
+    'release the worker ID of a lost server; returns when it can be acquired again';
 
 CREATE FUNCTION @extschema@.id_gen_fleet_lower(worker_id integer, datacenter_id integer DEFAULT 0) RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'id_gen_fleet_lower'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_lower(integer, integer) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_lower(integer, integer) IS
-    'release a worker ID whose bound a wrong clock has set too far ahead, and lower the bound; returns the bound';
+    'release a worker ID and lower its bound, which a wrong clock set too high';
 
 CREATE FUNCTION @extschema@.id_gen_fleet_lower_shard(shard integer, datacenter_id integer DEFAULT 0) RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'id_gen_fleet_lower_shard'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_lower_shard(integer, integer) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_lower_shard(integer, integer) IS
-    'lower the start of a shard''s IDs that a wrong clock has set too far ahead; returns the new start';
+    'lower the start of a shard''s IDs, which a wrong clock set too high';
 
 CREATE FUNCTION @extschema@.id_gen_fleet_report_restore() RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'id_gen_fleet_report_restore'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_report_restore() FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_report_restore() IS
-    'report that the registry was restored from a backup; returns the start of the IDs of worker IDs acquired from now on';
+    'report that the registry was restored from a backup; returns the start of new IDs';
 
 CREATE FUNCTION @extschema@.id_gen_stat_get_fleet(
         OUT state text, OUT granted_until timestamptz, OUT answered_at timestamptz, OUT error text,
@@ -68,7 +68,7 @@ CREATE VIEW @extschema@.id_gen_stat_fleet AS
            last_request, slowest_request, registrar_pid
       FROM @extschema@.id_gen_stat_get_fleet();
 COMMENT ON VIEW @extschema@.id_gen_stat_fleet IS
-    'state of this server in its fleet, and counts since it started; empty without a registry; times in milliseconds';
+    'state of this server in its fleet, and counts since start; times in milliseconds';
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.state IS 'outside, acquiring, waiting, holding, unsettled, leaving or left';
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.granted_until IS 'time up to which this server may generate IDs under its current grant';
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.answered_at IS 'time of the last response of the registry';
@@ -76,11 +76,11 @@ COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.error IS 'current error that pre
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.renewals IS 'renewals of the grant';
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.failures IS 'failed requests to the registry';
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.acquisitions IS 'number of times this server acquired a worker ID, including its previous one';
-COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.fencings IS 'number of times this server''s worker ID was acquired by another server or released';
+COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.fencings IS 'number of times the worker ID was acquired by another server or released';
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.restorations IS 'number of times this server found the registry restored to an older state';
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.last_request IS 'duration of the last request that the registry answered';
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.slowest_request IS 'longest duration of a request that the registry answered';
-COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.registrar_pid IS 'process ID of the registrar, the background worker that sends requests to the registry';
+COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.registrar_pid IS 'process ID of the background worker that queries the registry';
 
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_fleet() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_fleet() TO pg_read_all_stats;

@@ -4,13 +4,13 @@ CREATE FUNCTION @extschema@.snowflake_commit_horizon() RETURNS bigint
     AS 'MODULE_PATHNAME', 'snowflake_commit_horizon'
     LANGUAGE c STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.snowflake_commit_horizon() IS
-    'commit horizon: rows with a lower snowflake of this server are visible to this statement or will never be committed; 0 if unknown';
+    'snowflake below which no more rows will appear; 0 if unknown';
 
 CREATE FUNCTION @extschema@.snowflake_guard_trigger() RETURNS trigger
     AS 'MODULE_PATHNAME', 'snowflake_guard_trigger'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.snowflake_guard_trigger() IS
-    'row trigger that rejects a new ID below the commit horizon; argument: column name (default id)';
+    'row trigger: reject a new ID below the commit horizon; argument: column name';
 
 CREATE FUNCTION @extschema@.id_gen_stat_get_horizon(
         OUT pid integer, OUT transaction xid, OUT datid oid, OUT first_id bigint)
@@ -31,13 +31,13 @@ CREATE VIEW @extschema@.id_gen_stat_horizon AS
      WHERE b.transaction IS NULL OR p.gid IS NOT NULL
      ORDER BY b.first_id NULLS FIRST;
 COMMENT ON VIEW @extschema@.id_gen_stat_horizon IS
-    'transactions that hold back the commit horizon of their database, the oldest ID first';
-COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.pid IS 'process ID of the session or worker; NULL for a prepared transaction and for a process that is exiting';
+    'transactions that hold back the commit horizon, oldest ID first';
+COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.pid IS 'process ID; NULL for a prepared transaction or an exiting process';
 COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.gid IS 'name of the prepared transaction';
 COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.database IS 'database whose horizon is held back';
-COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.first_id IS 'ID that the horizon cannot pass; NULL for a transaction prepared before the first snowflake of this server: the horizon is then 0';
+COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.first_id IS 'lowest ID of the transaction; NULL if unknown, and the horizon is then 0';
 COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.xact_start IS 'start of the transaction, or time of its PREPARE';
-COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.state IS 'as in pg_stat_activity (NULL for a background worker that reports none); prepared; or ending, if the process is exiting';
+COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.state IS 'state as in pg_stat_activity, or prepared, or ending (process is exiting)';
 
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_horizon() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_horizon() TO pg_read_all_stats;

@@ -8,14 +8,14 @@ CREATE FUNCTION @extschema@.id_mask(id bigint, domain text) RETURNS bigint
     AS 'MODULE_PATHNAME', 'id_mask_bigint'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.id_mask(bigint, text) IS
-    'masks a bigint with the current key; the result can be any bigint, including negative values';
+    'mask a bigint with the current key; the result can be negative';
 REVOKE EXECUTE ON FUNCTION @extschema@.id_mask(bigint, text) FROM PUBLIC;
 
 CREATE FUNCTION @extschema@.id_mask(id bigint, domain text, key_version integer) RETURNS bigint
     AS 'MODULE_PATHNAME', 'id_mask_bigint'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.id_mask(bigint, text, integer) IS
-    'masks a bigint with the key of the given version';
+    'mask a bigint with the key of the given version';
 REVOKE EXECUTE ON FUNCTION @extschema@.id_mask(bigint, text, integer) FROM PUBLIC;
 
 CREATE FUNCTION @extschema@.id_unmask(masked bigint, domain text) RETURNS bigint
@@ -36,14 +36,14 @@ CREATE FUNCTION @extschema@.id_mask(id uuid, domain text) RETURNS uuid
     AS 'MODULE_PATHNAME', 'id_mask_uuid'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.id_mask(uuid, text) IS
-    'masks a uuid with the current key, including its version and variant';
+    'mask a uuid with the current key, including its version and variant';
 REVOKE EXECUTE ON FUNCTION @extschema@.id_mask(uuid, text) FROM PUBLIC;
 
 CREATE FUNCTION @extschema@.id_mask(id uuid, domain text, key_version integer) RETURNS uuid
     AS 'MODULE_PATHNAME', 'id_mask_uuid'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.id_mask(uuid, text, integer) IS
-    'masks a uuid with the key of the given version';
+    'mask a uuid with the key of the given version';
 REVOKE EXECUTE ON FUNCTION @extschema@.id_mask(uuid, text, integer) FROM PUBLIC;
 
 CREATE FUNCTION @extschema@.id_unmask(masked uuid, domain text) RETURNS uuid
@@ -64,14 +64,14 @@ CREATE FUNCTION @extschema@.id_mask_text(id bigint, domain text) RETURNS text
     AS 'MODULE_PATHNAME', 'id_mask_text_bigint'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.id_mask_text(bigint, text) IS
-    'masks a bigint as URL-safe text: version of the current key, underscore, 11 characters of base58';
+    'mask a bigint as URL-safe text: key version, underscore, 11 base58 characters';
 REVOKE EXECUTE ON FUNCTION @extschema@.id_mask_text(bigint, text) FROM PUBLIC;
 
 CREATE FUNCTION @extschema@.id_mask_text(id uuid, domain text) RETURNS text
     AS 'MODULE_PATHNAME', 'id_mask_text_uuid'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.id_mask_text(uuid, text) IS
-    'masks a uuid as URL-safe text: version of the current key, underscore, 22 characters of base58';
+    'mask a uuid as URL-safe text: key version, underscore, 22 base58 characters';
 REVOKE EXECUTE ON FUNCTION @extschema@.id_mask_text(uuid, text) FROM PUBLIC;
 
 CREATE FUNCTION @extschema@.id_unmask_text_bigint(masked text, domain text) RETURNS bigint

@@ -6,11 +6,11 @@ CREATE FUNCTION @extschema@.snowflake_advance(id bigint) RETURNS void
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.snowflake_advance(bigint) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.snowflake_advance(bigint) IS
-    'ensures that all later snowflakes of this server, including those of its shards, are greater than the given one';
+    'make all later snowflakes of this server greater than the given one';
 
 CREATE FUNCTION @extschema@.snowflake_advance_trigger() RETURNS trigger
     AS 'MODULE_PATHNAME', 'snowflake_advance_trigger'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.snowflake_advance_trigger() FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.snowflake_advance_trigger() IS
-    'row trigger that calls snowflake_advance for each new ID; argument: column name (default id)';
+    'row trigger: call snowflake_advance for each new ID; argument: column name';

@@ -10,7 +10,7 @@ CREATE FUNCTION @extschema@.id_gen_offsets_plan(
     LANGUAGE c VOLATILE PARALLEL RESTRICTED COST 10000 ROWS 20
     SET search_path = pg_catalog, pg_temp;
 COMMENT ON FUNCTION @extschema@.id_gen_offsets_plan(regnamespace, integer, integer, bigint, regclass[]) IS
-    'shows, for each sequence, the statement that restricts it to the numbers of one node, starting above the highest number in use, or the obstacle and its remedy';
+    'show how to restrict each sequence of a schema to the numbers of one node';
 
 CREATE FUNCTION @extschema@.id_gen_offsets_set(
         schema regnamespace, node integer, node_count integer, above bigint DEFAULT NULL, sequences regclass[] DEFAULT NULL,
@@ -20,7 +20,7 @@ CREATE FUNCTION @extschema@.id_gen_offsets_set(
     LANGUAGE c VOLATILE PARALLEL UNSAFE COST 10000 ROWS 20
     SET search_path = pg_catalog, pg_temp;
 COMMENT ON FUNCTION @extschema@.id_gen_offsets_set(regnamespace, integer, integer, bigint, regclass[]) IS
-    'restricts all sequences of a schema, or the given ones, to the numbers of one node; changes none of them if one has an obstacle';
+    'restrict the sequences of a schema to the numbers of one node';
 
 CREATE FUNCTION @extschema@.id_gen_offsets_fence(
         schema regnamespace, above bigint, sequences regclass[] DEFAULT NULL,
@@ -30,7 +30,7 @@ CREATE FUNCTION @extschema@.id_gen_offsets_fence(
     LANGUAGE c VOLATILE PARALLEL UNSAFE COST 10000 ROWS 20
     SET search_path = pg_catalog, pg_temp;
 COMMENT ON FUNCTION @extschema@.id_gen_offsets_fence(regnamespace, bigint, regclass[]) IS
-    'sets an upper limit on the sequences of a schema, in preparation for dividing them among more nodes above that limit';
+    'set an upper limit on sequences before they are divided among more nodes';
 
 CREATE FUNCTION @extschema@.id_gen_offsets_check(
         schema regnamespace, node integer, node_count integer, sequences regclass[] DEFAULT NULL,
@@ -40,7 +40,7 @@ CREATE FUNCTION @extschema@.id_gen_offsets_check(
     LANGUAGE c VOLATILE PARALLEL RESTRICTED COST 10000 ROWS 20
     SET search_path = pg_catalog, pg_temp;
 COMMENT ON FUNCTION @extschema@.id_gen_offsets_check(regnamespace, integer, integer, regclass[]) IS
-    'checks that each sequence of a schema returns only numbers of this node and that no row conflicts; with the remedy';
+    'check that each sequence of a schema returns only numbers of this node';
 
 CREATE FUNCTION @extschema@.id_gen_offsets_grow_plan(
         schema regnamespace, node_count integer, new_node_count integer, above bigint DEFAULT NULL,
@@ -50,4 +50,4 @@ CREATE FUNCTION @extschema@.id_gen_offsets_grow_plan(
     LANGUAGE c STABLE PARALLEL SAFE ROWS 10
     SET search_path = pg_catalog, pg_temp;
 COMMENT ON FUNCTION @extschema@.id_gen_offsets_grow_plan(regnamespace, integer, integer, bigint) IS
-    'statements for each node, in order, that divide the sequences of a schema among more nodes while they are in use; changes nothing';
+    'list the statements that divide sequences among more nodes, in order';

@@ -11,4 +11,4 @@ CREATE FUNCTION @extschema@.id_gen_recommend(
     AS 'MODULE_PATHNAME', 'id_gen_recommend'
     LANGUAGE c STABLE PARALLEL SAFE ROWS 12;
 COMMENT ON FUNCTION @extschema@.id_gen_recommend(bigint, integer, integer, boolean, integer, integer, boolean, boolean, boolean) IS
-    'rates every kind of ID against the given requirements, best first: whether it is suitable and why not, a layout, the column definition, and the storage size per row and relative to bigint';
+    'rate all kinds of ID against the given requirements, best first';

@@ -16,4 +16,4 @@ CREATE FUNCTION @extschema@.id_gen_profile(
     SET synchronize_seqscans = off
     SET max_parallel_workers_per_gather = 0;
 COMMENT ON FUNCTION @extschema@.id_gen_profile(regclass, text, double precision, text, integer[], regclass[]) IS
-    'profile of the IDs stored in a column: kinds, worker IDs, hours, clock steps, bursts, pauses, remainders and duplicates, of all rows or a sample in percent';
+    'analyze the IDs in a column: kinds, workers, times, bursts and duplicates';

@@ -32,10 +32,10 @@ CREATE FUNCTION @extschema@.id_random_collision_probability(ids double precision
     AS 'MODULE_PATHNAME', 'id_random_collision_probability'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.id_random_collision_probability(double precision, double precision) IS
-    'probability of at least one collision among n random IDs with the given number of random bits';
+    'probability of a collision among the given number of random IDs';
 
 CREATE FUNCTION @extschema@.id_random_ids_for_probability(probability double precision, bits double precision) RETURNS double precision
     AS 'MODULE_PATHNAME', 'id_random_ids_for_probability'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.id_random_ids_for_probability(double precision, double precision) IS
-    'number of random IDs with the given number of random bits at which a collision has the given probability';
+    'number of random IDs at which a collision has the given probability';

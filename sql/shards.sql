@@ -7,28 +7,28 @@ CREATE FUNCTION @extschema@.snowflake_next(shard integer) RETURNS bigint
     AS 'MODULE_PATHNAME', 'snowflake_next_of_shard'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.snowflake_next(integer) IS
-    'next snowflake of a shard of this server: unique, and larger than all earlier ones of that shard';
+    'next snowflake of a shard: unique, and greater than all earlier ones of it';
 
 CREATE FUNCTION @extschema@.id_gen_shard_take(shard integer, above bigint DEFAULT NULL) RETURNS void
     AS 'MODULE_PATHNAME', 'id_gen_shard_take'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_shard_take(integer, bigint) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_shard_take(integer, bigint) IS
-    'take a shard for this server, above the ID that id_gen_shard_release returned on its last server, or 0 if it is new; in a fleet, without "above"';
+    'take a shard for this server; above: its last ID (0 if new, omitted in a fleet)';
 
 CREATE FUNCTION @extschema@.id_gen_shard_release(shard integer) RETURNS bigint
     AS 'MODULE_PATHNAME', 'id_gen_shard_release'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_shard_release(integer) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_shard_release(integer) IS
-    'release a shard; returns the ID to pass as "above" to id_gen_shard_take on the next server';
+    'release a shard; returns the ID to pass to id_gen_shard_take on the next server';
 
 CREATE FUNCTION @extschema@.id_gen_shard_reset_all() RETURNS void
     AS 'MODULE_PATHNAME', 'id_gen_shard_reset_all'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_shard_reset_all() FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_shard_reset_all() IS
-    'forget all shards of this server, to replace a shard file that is damaged or of a newer version';
+    'forget all shards of this server, if its shard file is unusable';
 
 CREATE FUNCTION @extschema@.id_gen_fleet_shards(
         OUT shard integer, OUT datacenter_id integer, OUT state text, OUT worker_id integer,
@@ -38,7 +38,7 @@ CREATE FUNCTION @extschema@.id_gen_fleet_shards(
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 100;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_shards() FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_shards() IS
-    'shards that servers of the fleet have or had, with their current or last server, from the registry';
+    'list the shards in the registry, with their current or last server';
 
 CREATE FUNCTION @extschema@.id_gen_stat_get_shards(
         OUT shard integer, OUT datacenter_id integer, OUT state text, OUT assigned_by text, OUT taken_at timestamptz,
@@ -56,7 +56,7 @@ COMMENT ON VIEW @extschema@.id_gen_stat_shards IS
     'shards of this server';
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.shard IS 'shard number: the worker ID in its snowflakes';
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.datacenter_id IS 'datacenter ID of the server';
-COMMENT ON COLUMN @extschema@.id_gen_stat_shards.state IS 'open; closed (until the first call, or the next response of the registry); or no room in layout';
+COMMENT ON COLUMN @extschema@.id_gen_stat_shards.state IS 'open, closed (until a call or a registry response) or no room in layout';
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.assigned_by IS 'declared (by an administrator) or registry';
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.taken_at IS 'time at which this server took the shard';
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.last_id IS 'last ID generated since the server started';

@@ -7,7 +7,7 @@ CREATE FUNCTION @extschema@.snowflake_next() RETURNS bigint
     AS 'MODULE_PATHNAME', 'snowflake_next'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.snowflake_next() IS
-    'next snowflake of this server: unique, and larger than every one this session got before';
+    'next snowflake: unique, and greater than all earlier ones of this session';
 
 CREATE FUNCTION @extschema@.snowflake_next_batch(count integer) RETURNS SETOF bigint
     AS 'MODULE_PATHNAME', 'snowflake_next_batch'
@@ -35,7 +35,7 @@ CREATE FUNCTION @extschema@.snowflake_parse(
     AS 'MODULE_PATHNAME', 'snowflake_parse'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.snowflake_parse(bigint, text) IS
-    'fields of a snowflake, in a layout given by name or text';
+    'fields of a snowflake, in the given layout';
 
 CREATE FUNCTION @extschema@.snowflake_timestamp(id bigint) RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'snowflake_timestamp'
@@ -47,7 +47,7 @@ CREATE FUNCTION @extschema@.snowflake_timestamp(id bigint, layout text) RETURNS 
     AS 'MODULE_PATHNAME', 'snowflake_timestamp'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.snowflake_timestamp(bigint, text) IS
-    'creation time of a snowflake, to one tick, in a layout given by name or text';
+    'creation time of a snowflake, to one tick, in the given layout';
 
 CREATE FUNCTION @extschema@.snowflake_worker_id(id bigint) RETURNS integer
     AS 'MODULE_PATHNAME', 'snowflake_worker_id'
@@ -59,7 +59,7 @@ CREATE FUNCTION @extschema@.snowflake_worker_id(id bigint, layout text) RETURNS 
     AS 'MODULE_PATHNAME', 'snowflake_worker_id'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.snowflake_worker_id(bigint, text) IS
-    'worker ID in a snowflake, in a layout given by name or text';
+    'worker ID in a snowflake, in the given layout';
 
 CREATE FUNCTION @extschema@.snowflake_datacenter_id(id bigint) RETURNS integer
     AS 'MODULE_PATHNAME', 'snowflake_datacenter_id'
@@ -71,7 +71,7 @@ CREATE FUNCTION @extschema@.snowflake_datacenter_id(id bigint, layout text) RETU
     AS 'MODULE_PATHNAME', 'snowflake_datacenter_id'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.snowflake_datacenter_id(bigint, text) IS
-    'datacenter ID in a snowflake, in a layout given by name or text; 0 if the layout has none';
+    'datacenter ID in a snowflake, in the given layout; 0 if the layout has none';
 
 CREATE FUNCTION @extschema@.snowflake_min(ts timestamptz) RETURNS bigint
     AS 'MODULE_PATHNAME', 'snowflake_min'
@@ -83,7 +83,7 @@ CREATE FUNCTION @extschema@.snowflake_min(ts timestamptz, layout text) RETURNS b
     AS 'MODULE_PATHNAME', 'snowflake_min'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.snowflake_min(timestamptz, text) IS
-    'smallest snowflake of the tick that contains ts, in a layout given by name or text';
+    'smallest snowflake of the tick that contains ts, in the given layout';
 
 CREATE FUNCTION @extschema@.snowflake_max(ts timestamptz) RETURNS bigint
     AS 'MODULE_PATHNAME', 'snowflake_max'
@@ -95,21 +95,21 @@ CREATE FUNCTION @extschema@.snowflake_max(ts timestamptz, layout text) RETURNS b
     AS 'MODULE_PATHNAME', 'snowflake_max'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.snowflake_max(timestamptz, text) IS
-    'largest snowflake of the tick that contains ts, in a layout given by name or text';
+    'largest snowflake of the tick that contains ts, in the given layout';
 
 CREATE FUNCTION @extschema@.snowflake_make(
         ts timestamptz, datacenter_id integer, worker_id integer, sequence integer) RETURNS bigint
     AS 'MODULE_PATHNAME', 'snowflake_make'
     LANGUAGE c STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.snowflake_make(timestamptz, integer, integer, integer) IS
-    'snowflake with the given fields, in this server''s layout: for tests and backfills';
+    'snowflake with the given fields, in this server''s layout (tests, backfills)';
 
 CREATE FUNCTION @extschema@.snowflake_make(
         ts timestamptz, datacenter_id integer, worker_id integer, sequence integer, layout text) RETURNS bigint
     AS 'MODULE_PATHNAME', 'snowflake_make'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.snowflake_make(timestamptz, integer, integer, integer, text) IS
-    'snowflake with the given fields, in a layout given by name or text: for tests and backfills';
+    'snowflake with the given fields, in the given layout (tests, backfills)';
 
 CREATE FUNCTION @extschema@.snowflake_inspect(id bigint) RETURNS text
     AS 'MODULE_PATHNAME', 'snowflake_inspect'
@@ -121,7 +121,7 @@ CREATE FUNCTION @extschema@.snowflake_inspect(id bigint, layout text) RETURNS te
     AS 'MODULE_PATHNAME', 'snowflake_inspect'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.snowflake_inspect(bigint, text) IS
-    'diagram of a snowflake''s bits, in a layout given by name or text';
+    'diagram of a snowflake''s bits, in the given layout';
 
 CREATE FUNCTION @extschema@.snowflake_layouts()
     RETURNS TABLE (
@@ -131,7 +131,7 @@ CREATE FUNCTION @extschema@.snowflake_layouts()
     AS 'MODULE_PATHNAME', 'snowflake_layouts'
     LANGUAGE c STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.snowflake_layouts() IS
-    'named layouts and this server''s own: fields, number of nodes, IDs per second and worker, end of the time range';
+    'named layouts and this server''s own: fields, nodes, rate and end of time';
 
 -- pg_partman calls functions of one argument for columns of text. Bounds are text that sorts as the numbers do, whatever
 -- the collation: 19 digits, as many as the largest bigint has.
@@ -140,10 +140,10 @@ CREATE FUNCTION @extschema@.snowflake_time_encoder(ts timestamptz) RETURNS text
     LANGUAGE sql STABLE STRICT PARALLEL SAFE
     AS 'SELECT pg_catalog.lpad(@extschema@.snowflake_min(ts)::pg_catalog.text, 19, ''0'')';
 COMMENT ON FUNCTION @extschema@.snowflake_time_encoder(timestamptz) IS
-    'snowflake_min as text of 19 digits, for p_time_encoder of pg_partman';
+    'smallest snowflake of a tick as 19 digits, for p_time_encoder of pg_partman';
 
 CREATE FUNCTION @extschema@.snowflake_time_decoder(id text) RETURNS timestamptz
     LANGUAGE sql STABLE STRICT PARALLEL SAFE
     AS 'SELECT @extschema@.snowflake_timestamp(id::pg_catalog.int8)';
 COMMENT ON FUNCTION @extschema@.snowflake_time_decoder(text) IS
-    'snowflake_timestamp of a snowflake as text, for p_time_decoder of pg_partman';
+    'creation time of a snowflake as text, for p_time_decoder of pg_partman';

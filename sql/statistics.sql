@@ -26,9 +26,9 @@ CREATE VIEW @extschema@.id_gen_stat AS
            reservation_writes, reservation_failures, slowest_reservation_write, stats_reset
       FROM @extschema@.id_gen_stat_get();
 COMMENT ON VIEW @extschema@.id_gen_stat IS
-    'statistics of snowflakes on this server since the last reset; times in milliseconds';
+    'statistics of snowflakes on this server since the last reset; times in ms';
 COMMENT ON COLUMN @extschema@.id_gen_stat.ids IS 'IDs returned to callers';
-COMMENT ON COLUMN @extschema@.id_gen_stat.claims IS 'number of times a session allocated a block, an ID of the shared block, or part of a batch';
+COMMENT ON COLUMN @extschema@.id_gen_stat.claims IS 'number of times a session allocated a block, a shared ID or part of a batch';
 COMMENT ON COLUMN @extschema@.id_gen_stat.waits IS 'claims that waited for the clock or the disk';
 COMMENT ON COLUMN @extschema@.id_gen_stat.wait_time IS 'total time of these waits';
 COMMENT ON COLUMN @extschema@.id_gen_stat.lead IS 'time by which the next ID is ahead of the clock';
@@ -61,8 +61,8 @@ CREATE VIEW @extschema@.id_gen_stat_waits AS
     SELECT upper_bound, waits FROM @extschema@.id_gen_stat_get_waits();
 COMMENT ON VIEW @extschema@.id_gen_stat_waits IS
     'histogram of waits; upper bounds in milliseconds';
-COMMENT ON COLUMN @extschema@.id_gen_stat_waits.upper_bound IS 'inclusive upper bound of this bucket, in milliseconds: a power of two of a microsecond';
-COMMENT ON COLUMN @extschema@.id_gen_stat_waits.waits IS 'claims that waited up to upper_bound, and longer than the bound of the previous row';
+COMMENT ON COLUMN @extschema@.id_gen_stat_waits.upper_bound IS 'upper bound of this bucket in milliseconds, inclusive';
+COMMENT ON COLUMN @extschema@.id_gen_stat_waits.waits IS 'claims that waited up to upper_bound, but longer than in the previous row';
 
 CREATE FUNCTION @extschema@.id_gen_stat_wait_percentile(fraction double precision) RETURNS double precision
     AS 'MODULE_PATHNAME', 'id_gen_stat_wait_percentile'
@@ -83,10 +83,10 @@ CREATE VIEW @extschema@.id_gen_stat_backends AS
     SELECT pid, ids, claims, waits, wait_time, block_size, block_left
       FROM @extschema@.id_gen_stat_get_backends();
 COMMENT ON VIEW @extschema@.id_gen_stat_backends IS
-    'statistics of each session that has generated snowflakes, since it started; times in milliseconds';
+    'statistics of each session that has generated snowflakes; times in milliseconds';
 COMMENT ON COLUMN @extschema@.id_gen_stat_backends.pid IS 'process ID of the session';
 COMMENT ON COLUMN @extschema@.id_gen_stat_backends.ids IS 'IDs returned to the session';
-COMMENT ON COLUMN @extschema@.id_gen_stat_backends.claims IS 'number of times the session allocated a block, an ID of the shared block, or part of a batch';
+COMMENT ON COLUMN @extschema@.id_gen_stat_backends.claims IS 'number of times the session allocated a block, a shared ID or part of a batch';
 COMMENT ON COLUMN @extschema@.id_gen_stat_backends.waits IS 'claims that waited for the clock or the disk';
 COMMENT ON COLUMN @extschema@.id_gen_stat_backends.wait_time IS 'total time of these waits';
 COMMENT ON COLUMN @extschema@.id_gen_stat_backends.block_size IS 'size of the last block that the session requested';

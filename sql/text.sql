@@ -4,13 +4,13 @@ CREATE FUNCTION @extschema@.id_encode(id bigint, format text) RETURNS text
     AS 'MODULE_PATHNAME', 'id_encode_bigint'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.id_encode(bigint, text) IS
-    'bigint as text of fixed width that sorts bytewise as the number: crockford, base32hex, base36 (13 characters), base58 or base62 (11)';
+    'encode a bigint as text of fixed width that sorts like the number';
 
 CREATE FUNCTION @extschema@.id_encode(id uuid, format text) RETURNS text
     AS 'MODULE_PATHNAME', 'id_encode_uuid'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.id_encode(uuid, text) IS
-    'uuid as text of fixed width that sorts bytewise as the uuid: crockford, base32hex (26 characters), base36 (25), base58 or base62 (22)';
+    'encode a uuid as text of fixed width that sorts like the uuid';
 
 CREATE FUNCTION @extschema@.id_decode_bigint(id text, format text) RETURNS bigint
     AS 'MODULE_PATHNAME', 'id_decode_bigint'

@@ -12,7 +12,7 @@ CREATE FUNCTION @extschema@.ticket_share(sequence regclass, above bigint DEFAULT
     AS 'MODULE_PATHNAME', 'ticket_share'
     LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.ticket_share(regclass, bigint) IS
-    'lets all servers of the fleet share a sequence, continuing above its value and above the given number; returns the next number';
+    'share a sequence among the servers of the fleet; returns the next number';
 REVOKE EXECUTE ON FUNCTION @extschema@.ticket_share(regclass, bigint) FROM PUBLIC;
 
 CREATE FUNCTION @extschema@.id_gen_stat_get_tickets(
@@ -34,14 +34,14 @@ CREATE VIEW @extschema@.id_gen_stat_tickets AS
       FROM @extschema@.id_gen_stat_get_tickets() t
            LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) t.datid;
 COMMENT ON VIEW @extschema@.id_gen_stat_tickets IS
-    'sequences of all databases for which this server has prefetched numbers since it started';
+    'sequences of all databases with numbers that this server has prefetched';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.datid IS 'OID of the database';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.datname IS 'name of the database';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.relid IS 'OID of the sequence';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.schemaname IS 'schema of the sequence when a session last looked it up';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.sequencename IS 'name of the sequence when a session last looked it up';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.next_value IS 'next number to return; NULL if none is prefetched';
-COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.last_prefetched IS 'last number that was prefetched; in a fleet, it can be above the sequence''s last value';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.last_prefetched IS 'last prefetched number; in a fleet, may be above the sequence''s last value';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.increment_by IS 'increment of the sequence';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.max_value IS 'last number of the sequence';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.issued IS 'numbers returned to sessions';
@@ -53,7 +53,7 @@ COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.per_second IS 'numbers per sec
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.waits IS 'calls that waited for a range';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.refused IS 'calls that failed because no number was available';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.used IS 'used share of the sequence''s numbers, from 0 to 1';
-COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.time_left IS 'estimated time until the sequence is exhausted, at the average rate since counting began (at least over one hour)';
+COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.time_left IS 'estimated time until the sequence is exhausted, at its average rate';
 
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_tickets() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_tickets() TO pg_read_all_stats;

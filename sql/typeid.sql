@@ -4,7 +4,7 @@ CREATE FUNCTION @extschema@.typeid(prefix text) RETURNS text
     AS 'MODULE_PATHNAME', 'typeid'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.typeid(text) IS
-    'new TypeID with a UUIDv7, larger than every one this session got before with the same prefix';
+    'new TypeID, greater than all earlier ones of this session with this prefix';
 
 CREATE FUNCTION @extschema@.typeid_encode(id uuid, prefix text) RETURNS text
     AS 'MODULE_PATHNAME', 'typeid_encode'

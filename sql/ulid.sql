@@ -4,7 +4,7 @@ CREATE FUNCTION @extschema@.ulid() RETURNS uuid
     AS 'MODULE_PATHNAME', 'ulid'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.ulid() IS
-    'new ULID, larger than every one this session got before';
+    'new ULID, greater than all earlier ones of this session';
 
 CREATE FUNCTION @extschema@.ulid_encode(id uuid) RETURNS text
     AS 'MODULE_PATHNAME', 'ulid_encode'

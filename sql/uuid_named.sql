@@ -4,19 +4,19 @@ CREATE FUNCTION @extschema@.uuidv5(namespace uuid, name text) RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuidv5'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuidv5(uuid, text) IS
-    'UUID version 5 of a namespace and the bytes of a name, by SHA-1; the same for the same arguments';
+    'UUID version 5 of a namespace and a name (SHA-1): same input, same result';
 
 CREATE FUNCTION @extschema@.uuidv3(namespace uuid, name text) RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuidv3'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuidv3(uuid, text) IS
-    'UUID version 3 of a namespace and the bytes of a name, by MD5; the same for the same arguments';
+    'UUID version 3 of a namespace and a name (MD5): same input, same result';
 
 CREATE FUNCTION @extschema@.uuidv8(namespace uuid, name text) RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuidv8'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuidv8(uuid, text) IS
-    'UUID version 8 of a namespace and the bytes of a name, by SHA-256; the same for the same arguments';
+    'UUID version 8 of a namespace and a name (SHA-256): same input, same result';
 
 -- Not uuid_ns_dns() and so on: uuid-ossp has functions of these names, and both extensions may be in one schema.
 

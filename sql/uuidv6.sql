@@ -4,13 +4,13 @@ CREATE FUNCTION @extschema@.uuidv6() RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuidv6'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.uuidv6() IS
-    'new UUID version 6 with a random node, larger than every one this session got before';
+    'new UUID version 6, greater than all earlier ones of this session';
 
 CREATE FUNCTION @extschema@.uuidv1() RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuidv1'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.uuidv1() IS
-    'new UUID version 1 with a random node; its time increases, but it does not sort by time';
+    'new UUID version 1 with a random node; does not sort by time';
 
 CREATE FUNCTION @extschema@.uuidv6_timestamp(id uuid) RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'uuidv6_timestamp'

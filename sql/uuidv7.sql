@@ -7,7 +7,7 @@ CREATE FUNCTION @extschema@.uuidv7() RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuidv7'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.uuidv7() IS
-    'new UUID version 7, larger than every one this session got before';
+    'new UUID version 7, greater than all earlier ones of this session';
 
 CREATE FUNCTION @extschema@.uuidv7(shift interval) RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuidv7_shifted'
@@ -43,10 +43,10 @@ CREATE FUNCTION @extschema@.uuidv7_time_decoder(id text) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS 'SELECT @extschema@.uuidv7_timestamp(id::pg_catalog.uuid)';
 COMMENT ON FUNCTION @extschema@.uuidv7_time_decoder(text) IS
-    'uuidv7_timestamp of a UUID as text, for p_time_decoder of pg_partman (p_time_encoder: uuidv7_min)';
+    'time of a UUID version 7 as text, for p_time_decoder of pg_partman';
 
 CREATE FUNCTION @extschema@.uuidv7_ordered() RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuidv7_ordered'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.uuidv7_ordered() IS
-    'new UUID version 7, larger than every one this server generated before, since it started; needs shared memory but no worker ID';
+    'new UUID version 7, greater than all earlier ones of this server';

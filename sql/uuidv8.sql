@@ -4,7 +4,7 @@ CREATE FUNCTION @extschema@.uuidv8_from_snowflake(id bigint, namespace bigint) R
     AS 'MODULE_PATHNAME', 'uuidv8_from_snowflake'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuidv8_from_snowflake(bigint, bigint) IS
-    'UUID version 8 of a snowflake and a namespace of 58 bits; sorts as the snowflakes';
+    'UUID version 8 of a snowflake and a 58-bit namespace; sorts like the snowflake';
 
 CREATE FUNCTION @extschema@.uuidv8_to_snowflake(id uuid) RETURNS bigint
     AS 'MODULE_PATHNAME', 'uuidv8_to_snowflake'

@@ -46,8 +46,8 @@ BEGIN
     IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
         RAISE EXCEPTION 'the script must run in one transaction'
             USING ERRCODE = 'no_active_sql_transaction',
-                  DETAIL = 'What it makes would look for functions and operators where the session''s search path leads. '
-                           'The session may write nothing now, so that nothing of it is made.',
+                  DETAIL = 'Otherwise its functions would depend on the search_path of the session. '
+                           'The session is now read-only, so that nothing is installed.',
                   HINT = 'Run: psql --single-transaction -v ON_ERROR_STOP=1 -f id_gen_managed.sql';
     END IF;
     -- What is in a schema of another role's, such as a trigger, would run as the role that runs this.
@@ -55,23 +55,23 @@ BEGIN
     IF schema_owner <> current_user THEN
         RAISE EXCEPTION 'the schema id_gen_managed belongs to another role'
             USING ERRCODE = 'insufficient_privilege',
-                  DETAIL = format('It belongs to %I, and the script is run by %I. As %1$I, code of that role''s would run '
-                                  'with what the session may do.', schema_owner, current_user),
-                  HINT = format('If the schema is from this script, let %I log in and run it. If it is not: '
+                  DETAIL = format('Its owner is %I, and the script is run by %I. Code of role %1$I could run '
+                                  'with the privileges of this session.', schema_owner, current_user),
+                  HINT = format('If this script created the schema, run it as role %I. Otherwise: '
                                 'DROP SCHEMA id_gen_managed CASCADE;', schema_owner);
     END IF;
     IF to_regclass('id_gen_managed.installation') IS NOT NULL THEN
         IF (SELECT target <> 'id_gen_managed' FROM id_gen_managed.installation) THEN
             RAISE EXCEPTION 'this database has moved to the extension id_gen'
                 USING ERRCODE = 'object_not_in_prerequisite_state',
-                      DETAIL = 'Its functions are those of the extension, and the script would replace them.',
+                      DETAIL = 'The script would replace the functions of the extension.',
                       HINT = 'To go back to the script first, choose a worker ID that no server, no shard and no other '
                              'database uses: SELECT id_gen_managed.use_script(worker_id => <worker ID>);';
         END IF;
     ELSIF EXISTS (SELECT FROM pg_extension WHERE extname = 'id_gen') THEN
         RAISE EXCEPTION 'the extension id_gen is installed in this database'
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  DETAIL = 'It has all that this script would install.',
+                  DETAIL = 'The extension provides everything in this script.',
                   HINT = 'If no table uses it: DROP EXTENSION id_gen;';
     END IF;
 END $$;
@@ -166,7 +166,7 @@ CREATE OR REPLACE FUNCTION id_gen_managed.refuse_layout(fact text) RETURNS void
 BEGIN
     RAISE EXCEPTION 'invalid layout'
         USING ERRCODE = 'invalid_parameter_value', DETAIL = upper(left(fact, 1)) || substr(fact, 2) || '.',
-              HINT = 'A layout text looks like "epoch=2024-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:12".';
+              HINT = 'For example: "epoch=2024-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:12"';
 END $$;
 COMMENT ON FUNCTION id_gen_managed.refuse_layout(text) IS 'raises the error for an invalid layout text';
 
@@ -213,7 +213,7 @@ BEGIN
     IF cardinality(words) = 1 AND words[1] !~ '[:=]' THEN
         RAISE EXCEPTION 'there is no layout named "%"', words[1]
             USING ERRCODE = 'undefined_object',
-                  HINT = format('Layouts with a name are %s.',
+                  HINT = format('The named layouts are %s.',
                                 (SELECT string_agg(p.name, ', ') FROM id_gen_managed.presets() p));
     END IF;
 
@@ -261,7 +261,7 @@ BEGIN
             is_unsigned := true;
         ELSE
             IF word !~ '^(time|datacenter|worker|sequence):' THEN
-                PERFORM id_gen_managed.refuse_layout(format('"%s" is not part of a layout', word));
+                PERFORM id_gen_managed.refuse_layout(format('"%s" is not a valid part of a layout', word));
             END IF;
             value := substr(word, strpos(word, ':') + 1);
             IF value !~ '^[+]?[0-9]{1,100}$' OR value::numeric > 4294967295 THEN
@@ -306,11 +306,11 @@ BEGIN
         PERFORM id_gen_managed.refuse_layout(
             format('field "%s" is missing', CASE time_bits WHEN 0 THEN 'time' ELSE 'sequence' END));
     ELSIF fields[1] <> 'time' THEN
-        PERFORM id_gen_managed.refuse_layout('"time" must be the first field, or IDs would not sort by time');
+        PERFORM id_gen_managed.refuse_layout('"time" must be the first field, so that IDs sort by time');
     ELSIF total_bits > most THEN
         PERFORM id_gen_managed.refuse_layout(format('the fields add up to %s bits, more than %s', total_bits, most));
     ELSIF epoch_ms + 2::numeric ^ time_bits * tick_ms > 253402207200999 OR epoch_ms < -377705023201000 THEN
-        PERFORM id_gen_managed.refuse_layout('the time field reaches past the year 9999');
+        PERFORM id_gen_managed.refuse_layout('the time field extends beyond the year 9999');
     END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.layout_of(text) IS 'a layout by name or text, taken apart';
@@ -352,15 +352,15 @@ BEGIN
     IF NOT isfinite(ts) THEN
         RAISE EXCEPTION 'timestamp must be finite'
             USING ERRCODE = 'datetime_field_overflow',
-                  HINT = 'Use a timestamp within the layout''s years, or leave the bound out.';
+                  HINT = 'Use a timestamp within the range of the layout, or omit the condition.';
     END IF;
     since_us := extract(epoch FROM ts) * 1000000 - l.epoch_ms * 1000;
     IF since_us < 0 OR since_us >= 2::numeric ^ l.time_bits * l.tick_ms * 1000 THEN
         RAISE EXCEPTION 'timestamp is out of range for the layout'
             USING ERRCODE = 'datetime_field_overflow',
-                  DETAIL = format('Layout "%s" carries %s to %s.', layout, id_gen_managed.text_of_ms(l.epoch_ms),
+                  DETAIL = format('Layout "%s" has timestamps from %s to %s.', layout, id_gen_managed.text_of_ms(l.epoch_ms),
                                   id_gen_managed.text_of_ms(l.epoch_ms + 2::numeric ^ l.time_bits * l.tick_ms - 1)),
-                  HINT = 'Use a timestamp in that range, or name another layout.';
+                  HINT = 'Use a timestamp in that range, or another layout.';
     END IF;
     RETURN div(since_us, l.tick_ms * 1000);
 END $$;
@@ -375,7 +375,7 @@ BEGIN
             USING ERRCODE = 'numeric_value_out_of_range',
                   DETAIL = format('Layout "%s" has %s bits: 0 to %s.', layout, l.total_bits,
                                   trunc(2::numeric ^ l.total_bits - 1)),
-                  HINT = 'Name the layout that the ID was made with: SELECT name, layout FROM snowflake_layouts();';
+                  HINT = 'Pass the layout that generated the ID. To list the layouts: SELECT name, layout FROM snowflake_layouts();';
     END IF;
     RETURN (id >> l.time_shift) & ~((-1)::bigint << l.time_bits);
 END $$;
@@ -387,11 +387,10 @@ BEGIN
     IF value < 0 OR value >= 1::bigint << bits THEN
         RAISE EXCEPTION '% % is out of range', field, value
             USING ERRCODE = 'numeric_value_out_of_range',
-                  DETAIL = CASE bits WHEN 0 THEN format('Layout "%s" has no %s field, so it must be 0.', layout, field)
-                           ELSE format('Layout "%s" has room for a %s from 0 to %s.', layout, field,
-                                       (1::bigint << bits) - 1) END,
-                  HINT = CASE bits WHEN 0 THEN 'Pass 0, or name another layout.'
-                         ELSE 'Pass a number in that range, or name another layout.' END;
+                  DETAIL = CASE bits WHEN 0 THEN format('Layout "%s" has no such field, so the value must be 0.', layout)
+                           ELSE format('Layout "%s" allows 0 to %s.', layout, (1::bigint << bits) - 1) END,
+                  HINT = CASE bits WHEN 0 THEN 'Pass 0, or another layout.'
+                         ELSE 'Pass a number in that range, or another layout.' END;
     END IF;
     RETURN value;
 END $$;
@@ -409,7 +408,7 @@ BEGIN
     RETURN id_gen_managed.time_of_ms(l.epoch_ms + id_gen_managed.tick_in(id, layout, l) * l.tick_ms);
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_timestamp(bigint, text) IS
-    'creation time of a snowflake, to one tick, in a layout given by name or text';
+    'creation time of a snowflake, to one tick, in the given layout';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_timestamp(id bigint) RETURNS timestamptz
     LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_timestamp(id, id_gen_managed.layout());
@@ -429,7 +428,7 @@ BEGIN
     sequence := (id >> l.sequence_shift) & ((1::bigint << l.sequence_bits) - 1);
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_parse(bigint, text) IS
-    'fields of a snowflake, in a layout given by name or text';
+    'fields of a snowflake, in the given layout';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_parse(
         id bigint,
@@ -446,7 +445,7 @@ BEGIN
     RETURN (id_gen_managed.snowflake_parse(id, layout)).worker_id;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_worker_id(bigint, text) IS
-    'worker ID in a snowflake, in a layout given by name or text';
+    'worker ID in a snowflake, in the given layout';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_worker_id(id bigint) RETURNS integer
     LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_worker_id(id, id_gen_managed.layout());
@@ -459,7 +458,7 @@ BEGIN
     RETURN (id_gen_managed.snowflake_parse(id, layout)).datacenter_id;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_datacenter_id(bigint, text) IS
-    'datacenter ID in a snowflake, in a layout given by name or text; 0 if the layout has none';
+    'datacenter ID in a snowflake, in the given layout; 0 if the layout has none';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_datacenter_id(id bigint) RETURNS integer
     LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_datacenter_id(id, id_gen_managed.layout());
@@ -474,7 +473,7 @@ BEGIN
     RETURN id_gen_managed.tick_at(ts, layout, l) << l.time_shift;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_min(timestamptz, text) IS
-    'smallest snowflake of the tick that contains ts, in a layout given by name or text';
+    'smallest snowflake of the tick that contains ts, in the given layout';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_min(ts timestamptz) RETURNS bigint
     LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_min(ts, id_gen_managed.layout());
@@ -489,7 +488,7 @@ BEGIN
     RETURN (id_gen_managed.tick_at(ts, layout, l) << l.time_shift) | ((1::bigint << l.time_shift) - 1);
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_max(timestamptz, text) IS
-    'largest snowflake of the tick that contains ts, in a layout given by name or text';
+    'largest snowflake of the tick that contains ts, in the given layout';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_max(ts timestamptz) RETURNS bigint
     LANGUAGE sql STABLE STRICT PARALLEL SAFE RETURN id_gen_managed.snowflake_max(ts, id_gen_managed.layout());
@@ -508,14 +507,14 @@ BEGIN
          | (id_gen_managed.check_number('sequence', sequence, l.sequence_bits, layout) << l.sequence_shift);
 END $$;
 COMMENT ON FUNCTION id_gen_managed.snowflake_make(timestamptz, integer, integer, integer, text) IS
-    'snowflake with the given fields, in a layout given by name or text: for tests and backfills';
+    'snowflake with the given fields, in the given layout (tests, backfills)';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_make(
         ts timestamptz, datacenter_id integer, worker_id integer, sequence integer) RETURNS bigint
     LANGUAGE sql STABLE STRICT PARALLEL SAFE
     RETURN id_gen_managed.snowflake_make(ts, datacenter_id, worker_id, sequence, id_gen_managed.layout());
 COMMENT ON FUNCTION id_gen_managed.snowflake_make(timestamptz, integer, integer, integer) IS
-    'snowflake with the given fields, in this database''s layout: for tests and backfills';
+    'snowflake with the given fields, in this database''s layout (tests, backfills)';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_layouts()
     RETURNS TABLE (
@@ -539,7 +538,7 @@ BEGIN ATOMIC
      CROSS JOIN id_gen_managed.layout_of(known.layout) AS l;
 END;
 COMMENT ON FUNCTION id_gen_managed.snowflake_layouts() IS
-    'named layouts and this database''s own: fields, number of nodes, IDs per second and worker, end of the time range';
+    'named layouts and this database''s own: fields, nodes, rate and end of time';
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Making snowflakes
@@ -610,10 +609,10 @@ EXCEPTION WHEN query_canceled OR OTHERS THEN
     IF SQLSTATE <> '55P03' THEN
         RAISE;
     END IF;
-    RAISE EXCEPTION 'no lane for snowflakes is free'
+    RAISE EXCEPTION 'all lanes are in use'
         USING ERRCODE = 'lock_not_available',
-              DETAIL = format('Lane %s has been held for 5 s, which a call does for microseconds.', lane),
-              HINT = format('End the session that holds it: SELECT pg_terminate_backend(pid) FROM pg_locks '
+              DETAIL = format('A session has held lane %s for 5 s; a normal call holds it for microseconds.', lane),
+              HINT = format('Terminate that session: SELECT pg_terminate_backend(pid) FROM pg_locks '
                             'WHERE locktype = ''advisory'' AND (classid, objid) = (%s, %s) AND granted AND database = '
                             '(SELECT oid FROM pg_database WHERE datname = current_database()) AND pid <> pg_backend_pid();',
                             id_gen_managed.lock_class(), lane);
@@ -778,7 +777,7 @@ BEGIN
         END IF;
         RAISE EXCEPTION 'this database is a copy of the one that its worker ID was assigned to'
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  DETAIL = format('If both generated snowflakes with worker ID %s, they could generate the same ones.',
+                  DETAIL = format('If both databases use worker ID %s, they could generate the same snowflakes.',
                                   own.worker_id),
                   HINT = format('Choose %s Or set the same worker ID again, if the other database is gone.',
                                 id_gen_managed.number_hint(own.layout));
@@ -815,7 +814,7 @@ BEGIN
     IF (count BETWEEN 1 AND {counts}) IS NOT true THEN
         IF count IS NULL OR count < 1 THEN
             RAISE EXCEPTION 'count must be greater than zero'
-                USING ERRCODE = 'invalid_parameter_value', DETAIL = format('It is %s.', coalesce(count::text, 'null')),
+                USING ERRCODE = 'invalid_parameter_value', DETAIL = format('The count is %s.', coalesce(count::text, 'null')),
                       HINT = 'Request 1 or more: SELECT id_gen_managed.allocate(1);';
         END IF;
         count := {counts};
@@ -920,9 +919,9 @@ BEGIN
     END IF;
     RAISE EXCEPTION 'no snowflake is available yet'
         USING ERRCODE = 'configuration_limit_exceeded',
-              DETAIL = format('The next one of this session''s lane would be %s ms ahead of the clock; max_lead allows '
-                              '%s ms, and waiting 1000 ms was not or would not be enough.', lead_ms, max_lead_ms),
-              HINT = format('Wait %s s for the clock to catch up; if it was set back, correct it; or allow the '
+              DETAIL = format('The next one in this session''s lane would be %s ms ahead of the clock; max_lead allows '
+                              '%s ms. Calls wait for up to 1000 ms.', lead_ms, max_lead_ms),
+              HINT = format('Wait %s s until the clock reaches that time. If the clock was set back, correct it; or allow the '
                             'difference: SELECT id_gen_managed.configure(max_lead => ''%s s''); or choose %s',
                             (lead_ms - max_lead_ms) / 1000 + 1, lead_ms / 1000 + 1,
                             id_gen_managed.number_hint(own.layout));
@@ -971,7 +970,7 @@ BEGIN
     EXECUTE format('CREATE OR REPLACE FUNCTION id_gen_managed.allocate(count bigint) RETURNS bigint LANGUAGE plpgsql '
                    'VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L', body);
     COMMENT ON FUNCTION id_gen_managed.allocate(bigint) IS
-        'allocates up to count snowflakes of one tick; returns the first, the others follow at the distance of stride()';
+        'allocate up to count snowflakes of one tick; returns the first (step: stride())';
     EXECUTE format('CREATE OR REPLACE FUNCTION id_gen_managed.layout() RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE '
                    'RETURN %L::text', coalesce(own.layout, id_gen_managed.layout()));
     EXECUTE format('CREATE OR REPLACE FUNCTION id_gen_managed.run_of(id bigint) RETURNS bigint LANGUAGE sql IMMUTABLE '
@@ -1136,15 +1135,15 @@ BEGIN
                           1 << least(4, greatest(0, l.sequence_bits - 6)));
     IF NOT new.lanes IN (1, 2, 4, 8, 16, 32, 64) OR new.lanes > 1::bigint << l.sequence_bits THEN
         RAISE EXCEPTION 'lanes must be a power of two from 1 to %', least(64, 1::bigint << l.sequence_bits)
-            USING ERRCODE = 'invalid_parameter_value', DETAIL = format('It is %s.', new.lanes),
-                  HINT = format('Leave it out, or use for example: SELECT id_gen_managed.configure(lanes => %s);',
+            USING ERRCODE = 'invalid_parameter_value', DETAIL = format('The value of lanes is %s.', new.lanes),
+                  HINT = format('Omit it, or use for example: SELECT id_gen_managed.configure(lanes => %s);',
                                 least(16, 1::bigint << l.sequence_bits));
     END IF;
     new.max_lead := coalesce(configure.max_lead, own.max_lead, '1 s');
     IF NOT new.max_lead BETWEEN interval '0' AND interval '3650 days' THEN
         RAISE EXCEPTION 'max_lead must be from 0 to 3650 days'
-            USING ERRCODE = 'invalid_parameter_value', DETAIL = format('It is %s.', new.max_lead),
-                  HINT = 'Leave it out, or use for example: SELECT id_gen_managed.configure(max_lead => ''1 s'');';
+            USING ERRCODE = 'invalid_parameter_value', DETAIL = format('The value of max_lead is %s.', new.max_lead),
+                  HINT = 'Omit it, or use for example: SELECT id_gen_managed.configure(max_lead => ''1 s'');';
     END IF;
     -- In whole ticks, so that what is past the lead is past it in ticks as well.
     new.max_lead := interval '1 millisecond'
@@ -1193,7 +1192,7 @@ BEGIN
     PERFORM id_gen_managed.write_allocate();
 END $$;
 COMMENT ON FUNCTION id_gen_managed.configure(integer, integer, text, interval, integer, boolean) IS
-    'sets the worker ID and layout of this database; arguments that are left out keep their values';
+    'set the worker ID and layout of this database; omitted arguments are unchanged';
 
 DO $$
 BEGIN
@@ -1206,7 +1205,7 @@ END $$;
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_next() RETURNS bigint
     LANGUAGE sql VOLATILE PARALLEL UNSAFE RETURN id_gen_managed.allocate(1);
 COMMENT ON FUNCTION id_gen_managed.snowflake_next() IS
-    'next snowflake of this database: unique, and larger than every one this session got before';
+    'next snowflake: unique, and greater than all earlier ones of this session';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_next_batch(count integer) RETURNS SETOF bigint
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -1265,7 +1264,7 @@ BEGIN
     IF NOT isfinite(ts) OR NOT floor(extract(epoch FROM ts) * 1000) BETWEEN 0 AND 281474976710655 THEN
         RAISE EXCEPTION 'timestamp is out of range for UUID version 7'
             USING ERRCODE = 'datetime_field_overflow',
-                  DETAIL = 'It carries 1970-01-01T00:00:00Z to 281474976710655 ms after it, in the year 10889.',
+                  DETAIL = 'Timestamps of UUID version 7 are from 1970-01-01T00:00:00Z to the year 10889.',
                   HINT = 'Use a timestamp or an interval within that range.';
     END IF;
     RETURN floor(extract(epoch FROM ts) * 1000);
@@ -1280,7 +1279,7 @@ BEGIN
     -- The variant and 62 random bits are those of a UUID version 4.
     RETURN (lpad(to_hex(step >> 12), 12, '0') || to_hex(28672 + (step & 4095)) || substr(gen_random_uuid()::text, 20))::uuid;
 END $$;
-COMMENT ON FUNCTION id_gen_managed.uuidv7() IS 'new UUID version 7, larger than every one this session got before';
+COMMENT ON FUNCTION id_gen_managed.uuidv7() IS 'new UUID version 7, greater than all earlier ones of this session';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7(shift interval) RETURNS uuid
     LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -1314,7 +1313,7 @@ COMMENT ON FUNCTION id_gen_managed.uuidv7_max(timestamptz) IS
 CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7_time_decoder(id text) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN id_gen_managed.uuidv7_timestamp(id::pg_catalog.uuid);
 COMMENT ON FUNCTION id_gen_managed.uuidv7_time_decoder(text) IS
-    'uuidv7_timestamp of a UUID as text, for p_time_decoder of pg_partman (p_time_encoder: uuidv7_min)';
+    'time of a UUID version 7 as text, for p_time_decoder of pg_partman';
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- The functions that users call, and moving them to the extension and back
@@ -1373,7 +1372,7 @@ BEGIN
         )) THEN
             RAISE EXCEPTION 'function % already exists', called_by.oid::regprocedure
                 USING ERRCODE = 'duplicate_function',
-                      DETAIL = format('It belongs to %I, and is not one that this script made.',
+                      DETAIL = format('It belongs to %I, and was not created by this script.',
                                       pg_get_userbyid(called_by.proowner)),
                       HINT = 'Install the script with another schema first in search_path: CREATE SCHEMA ids; SET search_path = ids;';
         END IF;
@@ -1439,7 +1438,7 @@ BEGIN
     IF used_until > clock_timestamp() + interval '10 s' THEN
         RAISE EXCEPTION 'the last snowflake of this database is ahead of the clock'
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  DETAIL = format('The last one has a time of %s ms after now.',
+                  DETAIL = format('Its time is %s ms in the future.',
                                   round(extract(epoch FROM used_until - clock_timestamp()) * 1000)),
                   HINT = 'Wait until that time; if the clock was set back, correct it.';
     END IF;
@@ -1453,9 +1452,9 @@ BEGIN
     IF its_time < used_until THEN
         RAISE EXCEPTION 'the extension''s snowflakes are not above those of this database'
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  DETAIL = format('Its next one has the time %s, the last ones of this database end before %s.', its_time,
+                  DETAIL = format('The next snowflake of the extension has the time %s; the last ones of this database end before %s.', its_time,
                                   used_until),
-                  HINT = 'Run it again.';
+                  HINT = 'Run the command again.';
     END IF;
     PERFORM id_gen_managed.publish(its_schema);
     PERFORM id_gen_managed.write_allocate();
@@ -1485,7 +1484,7 @@ BEGIN
         layout => coalesce((SELECT p.name FROM id_gen_managed.presets() p WHERE p.layout = its_layout), its_layout));
 END $$;
 COMMENT ON FUNCTION id_gen_managed.use_script(integer, integer) IS
-    'the script generates the IDs of this database again, with a worker ID of its own; no table is changed';
+    'generate IDs with this script again, with its own worker ID; changes no table';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.uninstall() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -1512,7 +1511,7 @@ BEGIN
     DROP SCHEMA id_gen_managed RESTRICT;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.uninstall() IS
-    'removes all that the script made; refused while anything else, as a default or an index, needs one of its functions';
+    'remove this script; fails while a default or an index uses its functions';
 
 DO $$
 DECLARE

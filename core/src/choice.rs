@@ -226,7 +226,7 @@ impl Kind {
         let misfit = self
             .unmet(wish)
             .map(str::to_owned)
-            .or_else(|| no_layout.map(|none| none.to_string()))
+            .or_else(|| no_layout.map(|none| none.to_string().lines().take(1).collect()))
             .or_else(|| self.ends_early(wish, now_ms))
             .or_else(|| self.too_few(wish, numbers));
         Choice { kind: self, misfit, layout, no_layout, numbers }
@@ -236,41 +236,43 @@ impl Kind {
     fn unmet(self, wish: &Wish) -> Option<&'static str> {
         let one_server = wish.servers() == 1;
         match self {
-            Kind::SnowflakeOfShard if wish.shards == 0 => return Some("No shards are asked for."),
+            Kind::SnowflakeOfShard if wish.shards == 0 => {
+                return Some("The requirements have no shards.");
+            }
             Kind::SnowflakeOfShard => {}
-            _ if wish.shards > 0 => return Some("It does not tell its shard."),
+            _ if wish.shards > 0 => return Some("An ID does not contain its shard."),
             _ => {}
         }
         let not_secret = match self {
             Kind::MaskedSnowflake | Kind::Uuid4 | Kind::RandomId => None,
             Kind::Snowflake | Kind::SnowflakeOfShard => {
-                Some("It reveals when and by which server it was generated.")
+                Some("An ID reveals its time and its server.")
             }
             Kind::Sequence | Kind::Ticket => {
-                Some("It reveals how many there are, and the next one can be guessed.")
+                Some("An ID reveals the number of rows, and the next ID can be guessed.")
             }
             Kind::Uuid7 | Kind::Uuid7Ordered | Kind::Ulid | Kind::UlidText | Kind::TypeId => {
-                Some("It reveals when it was generated.")
+                Some("An ID reveals its time.")
             }
         };
         let unsorted = match self {
-            Kind::Uuid4 | Kind::RandomId => {
-                Some("New ones do not sort after old ones. If they need not: sortable => false.")
-            }
+            Kind::Uuid4 | Kind::RandomId => Some(
+                "New IDs do not sort after old ones.\nIf that is acceptable: sortable => false",
+            ),
             Kind::Sequence | Kind::Ticket if !one_server => Some(
-                "Those of one server do not sort after older ones of another. If they need not: sortable => false.",
+                "New IDs do not sort after older ones of other servers.\nIf that is acceptable: sortable => false",
             ),
             _ => None,
         };
         let sparse = match self {
             Kind::Ticket => None,
             Kind::Sequence if one_server => None,
-            Kind::Sequence => Some("Numbers that slower servers do not use are gaps."),
-            _ => Some("Most numbers are never made."),
+            Kind::Sequence => Some("Servers that insert fewer rows leave gaps."),
+            _ => Some("The IDs have gaps."),
         };
         let beyond_js = match self {
             Kind::MaskedSnowflake => {
-                Some("A mask has 64 bits. If JavaScript can have it as text: js_safe => false.")
+                Some("A mask has 64 bits.\nIf JavaScript can read it as text: js_safe => false")
             }
             _ => None,
         };
@@ -290,7 +292,7 @@ impl Kind {
         let wanted_ms =
             u128::try_from(now_ms).unwrap_or(0).saturating_add(wish.seconds() * MS_PER_SECOND);
         let year = 1970 + last_ms / (SECONDS_PER_YEAR * MS_PER_SECOND);
-        (wanted_ms > last_ms).then(|| format!("Its time ends in the year {year}."))
+        (wanted_ms > last_ms).then(|| format!("The time field ends in the year {year}."))
     }
 
     /// Whether there are too few of them.
@@ -298,17 +300,17 @@ impl Kind {
         let ids = wish.ids();
         if self == Kind::Sequence && wish.servers() > MOST_NODES.into() {
             let most = grouped(MOST_NODES.into());
-            return Some(format!("Sequences are divided among {most} servers at most."));
+            return Some(format!("Sequences can be divided among at most {most} servers."));
         }
         if self == Kind::SnowflakeOfShard
             && u128::from(wish.shards) > wish.servers() * MOST_SHARDS as u128
         {
             let most = grouped(MOST_SHARDS as u128);
-            return Some(format!("A server has room for {most} shards."));
+            return Some(format!("A server can have at most {most} shards."));
         }
         if let Some(numbers) = numbers.filter(|&numbers| u128::from(numbers) < ids) {
             return Some(format!(
-                "There are {} of them, for {}.",
+                "There are {} IDs; {} are needed.",
                 grouped(numbers.into()),
                 grouped(ids)
             ));
@@ -316,14 +318,24 @@ impl Kind {
         let ids_per_second = wish.requirements.ids_per_second;
         if self == Kind::Uuid7Ordered && ids_per_second > MOMENTS_PER_SECOND {
             return Some(format!(
-                "A server makes at most {} a second.",
+                "A server generates at most {} IDs per second.",
                 grouped(MOMENTS_PER_SECOND.into())
             ));
         }
         let chance = collision_chance(ids as f64, self.random_bits(wish)?);
-        (chance > MOST_COLLISION_CHANCE)
-            .then(|| format!("Of {}, two are alike with a chance of {chance:.1e}.", grouped(ids)))
+        (chance > MOST_COLLISION_CHANCE).then(|| {
+            format!(
+                "{:.1e} random IDs collide with probability {}.",
+                ids as f64,
+                probability(chance)
+            )
+        })
     }
+}
+
+/// A probability as a person reads it.
+fn probability(chance: f64) -> String {
+    if chance < 0.01 { format!("{chance:.0e}") } else { format!("{:.0} %", chance * 100.0) }
 }
 
 impl Choice {

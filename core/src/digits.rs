@@ -27,18 +27,18 @@ pub enum Fault {
         byte: u8,
     },
     /// The number is larger than what it stands for.
-    #[error("its number has more than {0} bits")]
+    #[error("its value has more than {0} bits")]
     TooLarge(u32),
 }
 
 /// Only what can be seen is shown.
 fn no_digit(place: usize, byte: u8) -> String {
     match byte {
-        b' ' => format!("its character {place} is a space"),
+        b' ' => format!("character {place} is a space"),
         _ if byte.is_ascii_graphic() => {
-            format!("its character {place}, \"{}\", is none of the digits", char::from(byte))
+            format!("character {place}, \"{}\", is not a valid digit", char::from(byte))
         }
-        _ => format!("its byte {place} is not a visible ASCII character"),
+        _ => format!("byte {place} is not a printable ASCII character"),
     }
 }
 

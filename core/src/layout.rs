@@ -118,7 +118,7 @@ pub enum LayoutError {
     #[error("there is no layout named \"{0}\"")]
     UnknownName(String),
     /// A word of the text that is neither an option nor a field.
-    #[error("\"{0}\" is not part of a layout")]
+    #[error("\"{0}\" is not a valid part of a layout")]
     BadWord(String),
     /// An epoch that is no date, time or count of milliseconds.
     #[error("epoch \"{0}\" is not a date, a UTC time or a number of milliseconds")]
@@ -157,16 +157,16 @@ pub enum LayoutError {
         max: u32,
     },
     /// Time does not come first.
-    #[error("\"time\" must be the first field, or IDs would not sort by time")]
+    #[error("\"time\" must be the first field, so that IDs sort by time")]
     TimeNotFirst,
     /// The time field reaches past year 9999.
-    #[error("the time field reaches past the year 9999")]
+    #[error("the time field extends beyond the year 9999")]
     EndsTooLate,
     /// The epoch has not come yet.
-    #[error("the epoch {} lies in the future", format_ms(*.0))]
+    #[error("the epoch {} is in the future", format_ms(*.0))]
     EpochInFuture(i64),
     /// The time field is used up.
-    #[error("the layout ran out on {}", format_ms(*.0))]
+    #[error("the layout is exhausted since {}", format_ms(*.0))]
     Exhausted(i64),
 }
 

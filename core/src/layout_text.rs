@@ -192,9 +192,9 @@ mod tests {
         refused("epoch=2024-01-01 time:41", "field \"sequence\" is missing");
         refused(
             "epoch=2024-01-01 time:41 shard:5 sequence:12",
-            "\"shard:5\" is not part of a layout",
+            "\"shard:5\" is not a valid part of a layout",
         );
-        refused("epoch=2024-01-01 time 41", "\"time\" is not part of a layout");
+        refused("epoch=2024-01-01 time 41", "\"time\" is not a valid part of a layout");
         refused(
             "epoch=soon time:41 sequence:12",
             "epoch \"soon\" is not a date, a UTC time or a number of milliseconds",
@@ -240,19 +240,19 @@ mod tests {
         );
         refused(
             "epoch=2024-01-01 worker:10 time:41 sequence:12",
-            "\"time\" must be the first field, or IDs would not sort by time",
+            "\"time\" must be the first field, so that IDs sort by time",
         );
         refused(
             "epoch=2024-01-01 tick=3600s time:50 sequence:12",
-            "the time field reaches past the year 9999",
+            "the time field extends beyond the year 9999",
         );
         refused(
             "epoch=9223372036854775807ms time:41 sequence:12",
-            "the time field reaches past the year 9999",
+            "the time field extends beyond the year 9999",
         );
         refused(
             "epoch=-9223372036854775808ms time:41 sequence:12",
-            "the time field reaches past the year 9999",
+            "the time field extends beyond the year 9999",
         );
     }
 }

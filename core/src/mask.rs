@@ -42,16 +42,16 @@ pub const LONGEST_TEXT: usize = VERSION_DIGITS + 1 + FORMAT.width(u128::BITS);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum KeyFault {
     /// There is none.
-    #[error("it has no key")]
+    #[error("the file has no keys")]
     Empty,
     /// It is too long.
-    #[error("it has more than {LARGEST_KEY_FILE} bytes")]
+    #[error("the file has more than {LARGEST_KEY_FILE} bytes")]
     TooLarge,
     /// A line has too few or too many words.
-    #[error("line {0} is not a version and a key with a space between them")]
+    #[error("line {0} is not a version, a space and a key")]
     Words(usize),
     /// A line begins with no version.
-    #[error("line {0} does not begin with a version, a number from 1 to {LAST_VERSION}")]
+    #[error("line {0} does not begin with a version from 1 to {LAST_VERSION}")]
     Version(usize),
     /// A key is too short or too long.
     #[error("the key in line {line} has {found} bytes instead of {HEX_DIGITS} hexadecimal digits")]
@@ -62,7 +62,7 @@ pub enum KeyFault {
         found: usize,
     },
     /// A key is not in hexadecimal.
-    #[error("the key in line {0} has other characters than hexadecimal digits")]
+    #[error("the key in line {0} is not hexadecimal")]
     NoHex(usize),
     /// Two lines have one version.
     #[error("line {line} has the same version as line {first}")]
@@ -76,17 +76,17 @@ pub enum KeyFault {
 
 /// A name that is no domain: its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("it has {0} bytes; the name of a domain has 1 to {LONGEST_DOMAIN}")]
+#[error("the domain has {0} bytes; it must have 1 to {LONGEST_DOMAIN}")]
 pub struct DomainFault(pub usize);
 
 /// Why a text is no masked ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TextFault {
     /// It does not begin as it must.
-    #[error("it does not begin with the version of a key and an underscore")]
+    #[error("it does not begin with a key version and an underscore")]
     Version,
     /// What follows can't be read.
-    #[error("behind the underscore, {0}")]
+    #[error("the part after the underscore is invalid: {0}")]
     Number(Fault),
 }
 

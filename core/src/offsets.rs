@@ -124,17 +124,17 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Obstacle::Descending => f.write_str("its increment is negative"),
-            Obstacle::Cycles => f.write_str("it is a CYCLE, which repeats numbers"),
+            Obstacle::Cycles => f.write_str("it has the option CYCLE, which repeats numbers"),
             Obstacle::Beyond { highest, above } => {
-                write!(f, "it has come to {highest}, which is above {above}")
+                write!(f, "it has already reached {highest}, which is above {above}")
             }
             Obstacle::UsedUp { highest: Some(highest), limit } => {
-                write!(f, "no number is left above {highest} and up to {limit}")
+                write!(f, "no number above {highest} is left (maximum {limit})")
             }
             Obstacle::UsedUp { highest: None, limit } => {
-                write!(f, "no number is left up to {limit}")
+                write!(f, "no number is left (maximum {limit})")
             }
-            Obstacle::Bounded(max) => write!(f, "it has a MAXVALUE of its own, {max}"),
+            Obstacle::Bounded(max) => write!(f, "it already has a maximum, {max}"),
         }
     }
 }
@@ -169,22 +169,28 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Increment(increment) => {
-                write!(f, "its increment is {increment}, so it makes numbers of other nodes")
+                write!(f, "its increment is {increment}, so it returns numbers of other nodes")
             }
-            Fault::OtherNode(node) => write!(f, "it makes the numbers of node {node}"),
+            Fault::OtherNode(node) => write!(f, "it returns the numbers of node {node}"),
             Fault::StartOfOtherNode(node) => {
                 write!(
                     f,
-                    "TRUNCATE ... RESTART IDENTITY would make it return the numbers of node {node}"
+                    "after TRUNCATE ... RESTART IDENTITY, it would return the numbers of node {node}"
                 )
             }
-            Fault::Cycles => f.write_str("it is a CYCLE, which repeats numbers"),
+            Fault::Cycles => f.write_str("it has the option CYCLE, which repeats numbers"),
             Fault::Ahead(number) => write!(
                 f,
-                "a row has {number} already: somebody inserted it, or another server makes numbers of this node"
+                "a row already has {number}: it was inserted manually or on a server with the same node"
             ),
-            Fault::NearlyUsedUp(left) => write!(f, "{left} numbers are left"),
-            Fault::UsedUp(limit) => write!(f, "no number is left up to {limit}"),
+            Fault::NearlyUsedUp(left) => {
+                if *left == 1 {
+                    f.write_str("1 number is left")
+                } else {
+                    write!(f, "{left} numbers are left")
+                }
+            }
+            Fault::UsedUp(limit) => write!(f, "no number is left (maximum {limit})"),
         }
     }
 }

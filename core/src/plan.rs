@@ -91,17 +91,17 @@ impl fmt::Display for NoLayout {
             }));
         };
         at_most(self.years.map(u64::from), "year", "years");
-        at_most(self.ids_per_second, "ID a second", "IDs a second");
+        at_most(self.ids_per_second, "ID per second", "IDs per second");
         at_most(self.servers, "server", "servers");
         at_most(self.regions, "region", "regions");
-        let less = (!most.is_empty()).then(|| format!("ask for {}", most.join(", or ")));
+        let less = (!most.is_empty()).then(|| format!("ask for {}", most.join(",\nor ")));
         let beyond_js = self.beyond_js.then(|| "leave js_safe out".to_owned());
         let ways: Vec<String> = less.into_iter().chain(beyond_js).collect();
-        write!(f, "There is no layout to propose with {} bits", self.max_bits)?;
+        write!(f, "No layout of {} bits meets the requirements", self.max_bits)?;
         if ways.is_empty() {
-            f.write_str(", and reducing one requirement is not enough.")
+            f.write_str(".\nReducing one requirement is not enough.")
         } else {
-            write!(f, ": {}.", ways.join(", or "))
+            write!(f, ".\nTo get one, {}.", ways.join(",\nor "))
         }
     }
 }
@@ -415,7 +415,7 @@ mod tests {
         );
         advised(
             Requirements { regions: 3, ..requirements(1_000_000, 8, 30, true) },
-            "There is no layout to propose with 53 bits: ask for at most 8 years, or at most 262,144 IDs a second, or at most 2 servers, or at most 1 region, or leave js_safe out.",
+            "No layout of 53 bits meets the requirements.\nTo get one, ask for at most 8 years,\nor at most 262,144 IDs per second,\nor at most 2 servers,\nor at most 1 region,\nor leave js_safe out.",
         );
     }
 
@@ -423,19 +423,19 @@ mod tests {
     fn advice_names_every_way_out() {
         advised(
             requirements(1_000_000, 64, 30, true),
-            "There is no layout to propose with 53 bits: ask for at most 3 years, or at most 131,072 IDs a second, or at most 8 servers, or leave js_safe out.",
+            "No layout of 53 bits meets the requirements.\nTo get one, ask for at most 3 years,\nor at most 131,072 IDs per second,\nor at most 8 servers,\nor leave js_safe out.",
         );
         advised(
             requirements(1_000_000, 1_000_000, 30, true),
-            "There is no layout to propose with 53 bits: ask for at most 8 IDs a second, or at most 8 servers.",
+            "No layout of 53 bits meets the requirements.\nTo get one, ask for at most 8 IDs per second,\nor at most 8 servers.",
         );
         advised(
             requirements(1, 1, 10_000, false),
-            "There is no layout to propose with 63 bits: ask for at most 6,967 years.",
+            "No layout of 63 bits meets the requirements.\nTo get one, ask for at most 6,967 years.",
         );
         advised(
             requirements(u64::MAX, u64::MAX, u32::MAX, true),
-            "There is no layout to propose with 53 bits, and reducing one requirement is not enough.",
+            "No layout of 53 bits meets the requirements.\nReducing one requirement is not enough.",
         );
     }
 
@@ -451,7 +451,7 @@ mod tests {
         };
         assert_eq!(
             none.to_string(),
-            "There is no layout to propose with 53 bits: ask for at most 1 year, or at most 1 server, or leave js_safe out."
+            "No layout of 53 bits meets the requirements.\nTo get one, ask for at most 1 year,\nor at most 1 server,\nor leave js_safe out."
         );
     }
 

@@ -13,13 +13,13 @@ const MOST_SYMBOLS: usize = 94;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AlphabetFault {
     /// Too few or too many symbols.
-    #[error("it has {0} characters; there must be 2 to 94")]
+    #[error("the alphabet has {0} characters; it must have 2 to 94")]
     Size(usize),
     /// A byte is not to be seen, or beyond ASCII.
-    #[error("its byte {0} is not a visible character of ASCII")]
+    #[error("byte {0} of the alphabet is not a printable ASCII character")]
     Symbol(usize),
     /// A character is there twice.
-    #[error("it has \"{0}\" twice")]
+    #[error("the alphabet contains \"{0}\" twice")]
     Twice(char),
 }
 

@@ -19,14 +19,14 @@ static LOWER_CROCKFORD: Digits<32> = Digits::new(b"0123456789abcdefghjkmnpqrstvw
 pub enum TypeIdFault {
     /// The prefix breaks its rules.
     #[error(
-        "a prefix may have only a to z and underscores, 63 at most, and begins and ends with a letter"
+        "the prefix must have at most 63 characters, a to z and underscores, and begin and end with a letter"
     )]
     Prefix,
     /// An empty prefix is followed by an underscore.
-    #[error("without a prefix there is no underscore before the suffix")]
+    #[error("a TypeID without a prefix must not begin with an underscore")]
     Separator,
     /// The suffix can't be read.
-    #[error("in its suffix, what follows the last underscore, {0}")]
+    #[error("the suffix is invalid: {0}")]
     Suffix(Fault),
 }
 

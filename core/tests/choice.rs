@@ -172,46 +172,46 @@ fn the_first_for_each_wish() {
 #[test]
 fn reasons() {
     let said = |wish: Wish, kind, text: &str| assert_eq!(reason(&wish, kind), text);
-    said(USUAL, Kind::SnowflakeOfShard, "No shards are asked for.");
+    said(USUAL, Kind::SnowflakeOfShard, "The requirements have no shards.");
     said(
         USUAL,
         Kind::Ticket,
-        "Those of one server do not sort after older ones of another. If they need not: sortable => false.",
+        "New IDs do not sort after older ones of other servers.\nIf that is acceptable: sortable => false",
     );
     said(
         USUAL,
         Kind::Uuid4,
-        "New ones do not sort after old ones. If they need not: sortable => false.",
+        "New IDs do not sort after old ones.\nIf that is acceptable: sortable => false",
     );
     let in_js = Requirements { js_safe: true, ..USUAL.requirements };
     said(
         Wish { secret: true, requirements: in_js, ..USUAL },
         Kind::MaskedSnowflake,
-        "A mask has 64 bits. If JavaScript can have it as text: js_safe => false.",
+        "A mask has 64 bits.\nIf JavaScript can read it as text: js_safe => false",
     );
     said(
         Wish { shards: 81_921, ..USUAL },
         Kind::SnowflakeOfShard,
-        "A server has room for 8,192 shards.",
+        "A server can have at most 8,192 shards.",
     );
-    said(Wish { shards: 9, secret: true, ..USUAL }, Kind::Uuid7, "It does not tell its shard.");
     said(
-        Wish { secret: true, ..USUAL },
-        Kind::Snowflake,
-        "It reveals when and by which server it was generated.",
+        Wish { shards: 9, secret: true, ..USUAL },
+        Kind::Uuid7,
+        "An ID does not contain its shard.",
     );
-    said(Wish { dense: true, ..USUAL }, Kind::Snowflake, "Most numbers are never made.");
+    said(Wish { secret: true, ..USUAL }, Kind::Snowflake, "An ID reveals its time and its server.");
+    said(Wish { dense: true, ..USUAL }, Kind::Snowflake, "The IDs have gaps.");
     let many = Requirements { servers: 501, regions: 2, ..USUAL.requirements };
     said(
         Wish { sortable: false, requirements: many, ..USUAL },
         Kind::Sequence,
-        "Sequences are divided among 1,000 servers at most.",
+        "Sequences can be divided among at most 1,000 servers.",
     );
     let years = Requirements { years: 3000, js_safe: true, ..USUAL.requirements };
     said(
         Wish { sortable: false, requirements: years, ..USUAL },
         Kind::Ticket,
-        "There are 9,007,199,254,740,991 of them, for 9,467,085,600,000,000.",
+        "There are 9,007,199,254,740,991 IDs; 9,467,085,600,000,000 are needed.",
     );
     let much = Requirements {
         ids_per_second: 1_000_000_000,
@@ -223,7 +223,7 @@ fn reasons() {
         said(
             Wish { sortable: false, requirements: much, ..USUAL },
             kind,
-            "Of 9,467,085,600,000,000,000,000, two are alike with a chance of 1.0e0.",
+            "9.5e21 random IDs collide with probability 100 %.",
         );
     }
     // With servers of their own, those in order differ by their moments, as far as there are some.
@@ -236,15 +236,23 @@ fn reasons() {
     said(
         Wish { requirements: too_much, ..USUAL },
         Kind::Uuid7Ordered,
-        "A server makes at most 1,048,576,000 a second.",
+        "A server generates at most 1,048,576,000 IDs per second.",
     );
     let ages = Requirements { years: 100_000, ids_per_second: 1, ..alone };
-    said(Wish { requirements: ages, ..USUAL }, Kind::Uuid7, "Its time ends in the year 10889.");
-    said(Wish { requirements: ages, ..USUAL }, Kind::Ulid, "Its time ends in the year 10889.");
+    said(
+        Wish { requirements: ages, ..USUAL },
+        Kind::Uuid7,
+        "The time field ends in the year 10889.",
+    );
+    said(
+        Wish { requirements: ages, ..USUAL },
+        Kind::Ulid,
+        "The time field ends in the year 10889.",
+    );
     said(
         Wish { requirements: ages, ..USUAL },
         Kind::Uuid7Ordered,
-        "Its time ends in the year 2527.",
+        "The time field ends in the year 2527.",
     );
 }
 

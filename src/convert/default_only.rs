@@ -78,7 +78,7 @@ fn patience() -> Step {
         lock_mode: None,
         in_transaction: true,
         undo: Some("RESET lock_timeout".to_owned()),
-        note: "A statement that waits longer for its lock fails, instead of blocking all others behind it: run it again.".to_owned(),
+        note: "A statement that does not get its lock in time fails instead of blocking others.\nRun it again.".to_owned(),
     }
 }
 
@@ -95,7 +95,8 @@ fn switch_view(ViewColumn { view, name, default }: &ViewColumn, value: &str) -> 
         lock_mode: Some(ACCESS_EXCLUSIVE),
         in_transaction: true,
         undo: Some(set_default("VIEW", view, name, default.as_deref())),
-        note: "Rows inserted through this view use its default instead of the table's, which is from the old sequence.".to_owned(),
+        note: "Inserts through this view use its own default, which is from the old sequence."
+            .to_owned(),
     }
 }
 
@@ -127,10 +128,10 @@ fn switch(source: &Source, value: &str, boundary: Option<&Boundary>) -> Step {
 /// What to know of the new default.
 fn switch_note(source: &Source, from_sequences: bool) -> String {
     let mut note =
-        "Existing rows are neither read nor written; tables that inherit get the default, too."
+        "Existing rows are not read or changed. Tables that inherit get the default, too."
             .to_owned();
     if let Some(setters) = &source.setters {
-        note.push_str(&format!(" These may set the column: {setters}."));
+        note.push_str(&format!("\nThese may set the column: {setters}."));
     }
     if !from_sequences {
         return note;
@@ -138,25 +139,27 @@ fn switch_note(source: &Source, from_sequences: bool) -> String {
     for sequence in &source.sequences {
         let Sequence { name, is_identity, other_columns, named_by, .. } = sequence;
         if *is_identity {
-            note.push_str(" The identity ends, and with it its sequence. Nothing keeps others from storing values of their own any more.");
+            note.push_str(
+                "\nDrops the identity and its sequence. Explicit values can then be inserted, too.",
+            );
             let users: Vec<&str> =
                 [other_columns, named_by].into_iter().flatten().map(String::as_str).collect();
             if !users.is_empty() {
                 note.push_str(&format!(
-                    " These use its sequence, and may keep it from ending: {}.",
+                    "\nThese use its sequence and may prevent dropping it: {}.",
                     users.join(", ")
                 ));
             }
         } else if let Some(others) = other_columns {
             note.push_str(&format!(
-                " Sequence {name} also fills {others}; it is fenced by the plan of the last of them."
+                "\nSequence {name} also fills {others};\nthe plan of the last of them fences it."
             ));
         }
     }
     if source.has_computed_sequence {
-        note.push_str(" A default calls nextval() with a sequence that it names as text or computes, which is not looked up. Give it the sequence itself and plan again, as in: SET DEFAULT nextval('numbers').");
+        note.push_str("\nA default calls nextval() with a text or an expression: its sequence is unknown.\nTo fence it, name the sequence and plan again: SET DEFAULT nextval('numbers')");
     } else if source.sequences.is_empty() {
-        note.push_str(" No sequence is known to fill the column, so none is fenced.");
+        note.push_str("\nNo sequence is known to fill the column, so none is fenced.");
     }
     note
 }
@@ -208,9 +211,9 @@ pub fn is_left(sequence: &Sequence) -> bool {
 
 /// A sequence that nothing should call any more.
 fn fence(source: &Source, sequence: &Sequence, boundary: &Boundary) -> [Step; 2] {
-    let mut note = "A forgotten nextval() fails from now on (SQLSTATE 2200H), and so does setval() with another number (22003).".to_owned();
+    let mut note = "Afterwards nextval() fails (SQLSTATE 2200H), and so does setval() with another\nnumber (22003).".to_owned();
     if let Some(named_by) = &sequence.named_by {
-        note.push_str(&format!(" These name it: {named_by}."));
+        note.push_str(&format!("\nThese refer to it: {named_by}."));
     }
     let comment = format!(
         "fenced; values of {}.{} from {} on are snowflakes ({})",
@@ -229,7 +232,9 @@ fn fence(source: &Source, sequence: &Sequence, boundary: &Boundary) -> [Step; 2]
             lock_mode: Some(SHARE_UPDATE_EXCLUSIVE),
             in_transaction: true,
             undo: Some(sequence.restore_comment()),
-            note: "Records from where on values are snowflakes. What is below decodes to times at the layout's epoch.".to_owned(),
+            note:
+                "Records the first snowflake. Smaller values decode to times at the layout's epoch."
+                    .to_owned(),
         },
     ]
 }
@@ -252,7 +257,7 @@ fn record(source: &Source, boundary: &Boundary) -> Option<Step> {
         lock_mode: Some(SHARE_UPDATE_EXCLUSIVE),
         in_transaction: true,
         undo: Some(format!("COMMENT ON COLUMN {table}.{name} IS {}", old.map_or("NULL".to_owned(), literal))),
-        note: "Records from where on values are snowflakes; leave it out if your migrations compare comments, and note the number elsewhere. What is below decodes to times at the layout's epoch.".to_owned(),
+        note: "Records the first snowflake. Smaller values decode to times at the layout's epoch.\nIf your migrations compare comments, omit this and record the number elsewhere.".to_owned(),
     })
 }
 
@@ -264,6 +269,6 @@ fn check(source: &Source) -> Step {
         lock_mode: Some(ACCESS_SHARE),
         in_transaction: true,
         undo: None,
-        note: "The newest ID has to be below the next one of this server.".to_owned(),
+        note: "The newest ID must be below the next one of this server.".to_owned(),
     }
 }

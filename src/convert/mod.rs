@@ -106,5 +106,5 @@ fn start_statement(source: &Source, request: &Request) -> String {
         "{}, {target}::text, {created_at}::text, {worker}::integer, {datacenter}::integer",
         source.column.arguments
     );
-    format!("SELECT {}.id_gen_convert_start({arguments})", source.column.generator_schema)
+    format!("SELECT {}.id_gen_convert_start(\n    {arguments})", source.column.generator_schema)
 }

@@ -99,35 +99,35 @@ fn no_file() -> Message {
         Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
         "id_gen.mask_key_file is not set",
     )
-    .detail("IDs are masked and unmasked with keys that a file has.")
-    .hint("Make one as the server's user, outside the data directory, which base backups copy: (umask 077; echo \"1 $(openssl rand -hex 32)\" >> /etc/postgresql/mask.keys); then as a superuser, after LOAD 'id_gen'; where it is not preloaded: ALTER SYSTEM SET id_gen.mask_key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf();")
+    .detail("IDs are masked and unmasked with keys from this file.")
+    .hint("As the server's operating-system user, create a key file outside the data directory, because base backups copy that: (umask 077; echo \"1 $(openssl rand -hex 32)\" >> /etc/postgresql/mask.keys); then, as a superuser (if id_gen is not preloaded, run LOAD 'id_gen'; first): ALTER SYSTEM SET id_gen.mask_key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf();")
 }
 
 fn unreadable(error: &io::Error) -> Message {
     let file_error = FileError::from(error);
     Message::new(
         file_error.sqlstate(),
-        format!("could not read the file that id_gen.mask_key_file names: {error}"),
+        format!("could not read the file in id_gen.mask_key_file: {error}"),
     )
-    .detail("Without its keys nothing is masked or unmasked.")
-    .hint("SHOW id_gen.mask_key_file shows it to a superuser; a relative path begins in the data directory, and \"~\" means nothing there. Allow the server's operating-system user to read that file, or set another one: ALTER SYSTEM SET id_gen.mask_key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf(); the next call retries.")
+    .detail("IDs cannot be masked or unmasked without its keys.")
+    .hint("Allow the server's operating-system user to read the file; a superuser can show its path: SHOW id_gen.mask_key_file; A relative path starts in the data directory, and \"~\" is not expanded. Or set another file: ALTER SYSTEM SET id_gen.mask_key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf(); The next call retries.")
 }
 
 fn no_regular_file() -> Message {
     Message::new(
         Code::ERRCODE_CONFIG_FILE_ERROR,
-        "what id_gen.mask_key_file names is not a regular file",
+        "the path in id_gen.mask_key_file is not a regular file",
     )
-    .hint("Name a file: ALTER SYSTEM SET id_gen.mask_key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf();")
+    .hint("Set a file: ALTER SYSTEM SET id_gen.mask_key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf();")
 }
 
 fn of_another(owner: u32, own: u32) -> Message {
     Message::new(
         Code::ERRCODE_CONFIG_FILE_ERROR,
-        "the file that id_gen.mask_key_file names must be owned by the database user or root",
+        "the file in id_gen.mask_key_file must be owned by the database user or root",
     )
-    .detail(format!("Its owner is user {owner}, and the server runs as user {own}."))
-    .hint(format!("As root, with the path of the file, which SHOW id_gen.mask_key_file shows to a superuser, run: chown {own} mask.keys; the next call retries."))
+    .detail(format!("Its owner is user ID {owner}, and the server runs as user ID {own}."))
+    .hint(format!("Run as root, with the path that a superuser sees with SHOW id_gen.mask_key_file: chown {own} mask.keys; The next call retries."))
 }
 
 fn open_to_others(mode: u32, owner: u32) -> Message {
@@ -135,21 +135,21 @@ fn open_to_others(mode: u32, owner: u32) -> Message {
     let mode = mode & PERMISSIONS;
     Message::new(
         Code::ERRCODE_CONFIG_FILE_ERROR,
-        "the file that id_gen.mask_key_file names has group or world access",
+        "the file in id_gen.mask_key_file has group or world access",
     )
-    .detail(format!("Its mode is {mode:04o} and its owner is user {owner}; it must be 0600 or less if owned by the database user, or 0640 or less if owned by root."))
-    .hint("With the path of the file, which SHOW id_gen.mask_key_file shows to a superuser, run: chmod 600 mask.keys; the next call retries. If others have read it, its keys are not secret: add a key of a higher version.")
+    .detail(format!("Its mode is {mode:04o} and its owner is user ID {owner}. The mode must be 0600 or less if the database user owns the file, or 0640 or less if root owns it."))
+    .hint("Run this with the path that a superuser sees with SHOW id_gen.mask_key_file: chmod 600 mask.keys; The next call retries. If other users may have read the file, add a new key with a higher version.")
 }
 
 fn unusable(fault: &KeyFault) -> Message {
     Message::new(
         Code::ERRCODE_CONFIG_FILE_ERROR,
-        "the file that id_gen.mask_key_file names has no usable keys",
+        "the file in id_gen.mask_key_file is invalid",
     )
     .detail(sentence(fault))
     .hint(match fault {
-        KeyFault::Empty => "Each line is a version and 64 hexadecimal digits, as this writes with the path of the file: echo \"1 $(openssl rand -hex 32)\" >> mask.keys; the next call retries.",
-        KeyFault::TooLarge => "Set a file that has only keys; SHOW id_gen.mask_key_file shows a superuser the current one.",
-        _ => "Correct or remove that line; the next call retries. A new key takes a version that no line has had, as this writes for version 7: echo \"7 $(openssl rand -hex 32)\" >> mask.keys",
+        KeyFault::Empty => "Add a key, a line with a version and 64 hexadecimal digits, with the path of the file: echo \"1 $(openssl rand -hex 32)\" >> mask.keys; The next call retries.",
+        KeyFault::TooLarge => "Set a file that contains only keys. A superuser can show the current path: SHOW id_gen.mask_key_file;",
+        _ => "Correct or remove that line. The next call retries. A new key needs a version that was never used, such as 7: echo \"7 $(openssl rand -hex 32)\" >> mask.keys",
     })
 }

@@ -64,10 +64,10 @@ pub fn real_use() -> Result<Option<&'static str>, Error> {
     let signs = [
         (reservation_file::ISSUED, "It has generated snowflakes"),
         (RESERVATION_FILE, "It has reserved snowflakes"),
-        (number_file::NUMBER_FILE, "It has a number from a fleet's registry"),
+        (number_file::NUMBER_FILE, "It has a worker ID from a fleet"),
         (shard_file::SHARD_FILE, "It has shards"),
-        (UPGRADE_FILE, "It was filled from another server by pg_upgrade"),
-        (logged_page::PAGE_FILE, "It has replayed another server's reservation"),
+        (UPGRADE_FILE, "It was upgraded with pg_upgrade"),
+        (logged_page::PAGE_FILE, "It has the reservation of another server"),
     ];
     for (file, sign) in signs {
         if fs::exists(file).map_err(|error| Error::from(Trouble::Unreadable((&error).into())))? {

@@ -118,35 +118,35 @@ impl Refusal {
                 format!("target \"{target}\" is unknown"),
             )
             .detail("The targets are snowflake, for bigint, and uuidv7, for uuid.")
-            .hint("Leave it out to have the one of the column's type, as in: SELECT * FROM id_gen_convert_plan('customer', 'id');"),
+            .hint("Omit the target to use the one for the column's type, as in: SELECT * FROM id_gen_convert_plan('customer', 'id');"),
             Refusal::NoColumn { table, column } => Message::new(
                 Code::ERRCODE_UNDEFINED_COLUMN,
                 format!("column {column} of relation {table} does not exist"),
             )
-            .hint("Name a column as it is stored, without quotes, as in: SELECT * FROM id_gen_convert_plan('\"Order\"', 'orderId');"),
+            .hint("Pass the column name without quotes, as in: SELECT * FROM id_gen_convert_plan('\"Order\"', 'orderId');"),
             Refusal::NoTable(column) => Message::new(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
                 format!("column {column} does not belong to a table"),
             )
-            .detail("Only a table of this database, partitioned or not, has defaults that every insert uses.")
-            .hint("Name the table that holds the rows."),
+            .detail("Only columns of ordinary and partitioned tables can be converted.")
+            .hint("Pass the table that stores the rows."),
             Refusal::Partition { column, root } => Message::new(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
                 format!("column {column} belongs to a partition"),
             )
             .detail(format!("It is converted with {root} and all other partitions."))
-            .hint("Name the partitioned table."),
+            .hint("Pass the partitioned table."),
             Refusal::Generated(column) => Message::new(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
                 format!("column {column} is a generated column"),
             )
-            .hint("Name the column that it is generated from."),
+            .hint("Pass the column that it is generated from."),
             Refusal::AlreadyOurs { column, default } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("column {column} already has a default of id_gen"),
             )
-            .detail(format!("It is: {default}"))
-            .hint("To go back, run the statements that the plan returned in its column \"undo\", the last one first."),
+            .detail(format!("The default is {default}."))
+            .hint("To undo the conversion, run the statements in column \"undo\" of the plan, last one first."),
             Refusal::RowSecurity(column) => Message::new(
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
                 format!("row security hides rows of the table of column {column}"),
@@ -159,8 +159,8 @@ impl Refusal {
             )
             .detail(format!("Obstacles: {}.", found.join("; ")))
             .hint(format!(
-                "Remove these, and create those that are still needed again after the switch.{}",
-                widen.as_ref().map_or(String::new(), |widen| format!(" Or change the type during a downtime, under a lock: {widen}"))
+                "Remove the obstacles, and recreate what is still needed after the switch.{}",
+                widen.as_ref().map_or(String::new(), |widen| format!(" Or change the type during a downtime: {widen}"))
             )),
             Refusal::Started { column, arguments } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -187,16 +187,16 @@ impl Refusal {
             .hint(format!("Have {owner} finish or undo its jobs first, or log in as {owner} to convert this column.")),
             Refusal::NothingToFill { column, arguments } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("column {column} only needs another default"),
+                format!("column {column} needs only a new default"),
             )
             .detail("Its values do not change, so no job is needed.")
-            .hint(format!("Run the plan: SELECT * FROM id_gen_convert_plan({arguments});")),
+            .hint(format!("Run the statements of the plan: SELECT * FROM id_gen_convert_plan({arguments});")),
             Refusal::NoTime { table, column } => Message::new(
                 Code::ERRCODE_DATATYPE_MISMATCH,
-                format!("column {column} of relation {table} does not have a time"),
+                format!("column {column} of relation {table} has no time"),
             )
             .detail("The creation time of a row is read from a column of type timestamptz, timestamp or date.")
-            .hint("Name such a column, as in: SELECT * FROM id_gen_convert_plan('customer', 'id', created_at => 'created_at');"),
+            .hint("Pass such a column, as in: SELECT * FROM id_gen_convert_plan('customer', 'id', created_at => 'created_at');"),
             Refusal::NodeInUse { worker, datacenter, in_fleet } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("worker {worker} of datacenter {datacenter} is in use or may be assigned"),
@@ -206,23 +206,23 @@ impl Refusal {
             } else {
                 "It is this server's own worker ID, so the new IDs of old rows could duplicate its IDs."
             })
-            .hint("Choose a worker ID and a datacenter ID that no server uses, now or later, and add them to the call: worker_id => ..., datacenter_id => ..."),
+            .hint("Pass a worker ID and a datacenter ID that no server uses, now or later: worker_id => ..., datacenter_id => ..."),
             Refusal::WrongType { column, type_name } => Message::new(
                 Code::ERRCODE_DATATYPE_MISMATCH,
-                format!("column {column} cannot have IDs of this kind"),
+                format!("type of column {column} does not fit the target"),
             )
-            .detail(format!("Its type is {type_name}; snowflakes are bigint, and UUIDs are uuid. The values that are stored stay as they are."))
-            .hint("Name a column of one of these types, and leave the target out, as in: SELECT * FROM id_gen_convert_plan('customer', 'id');"),
+            .detail(format!("Its type is {type_name}; snowflakes need bigint, and UUIDs need uuid."))
+            .hint("Pass a column of one of these types, and omit the target, as in: SELECT * FROM id_gen_convert_plan('customer', 'id');"),
             Refusal::Overlap { column, arguments, largest, first, first_ms } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("values in column {column} overlap with future snowflakes"),
             )
             .detail(format!(
-                "The largest is {largest}; snowflakes of this server's layout begin at {first} now ({}).",
+                "The largest value is {largest}; new snowflakes start at {first} ({}).",
                 format_ms(*first_ms)
             ))
             .hint(format!(
-                "Find out what they are: SELECT * FROM id_gen_profile({arguments}); if they are snowflakes of another layout, set id_gen.layout to it."
+                "To examine the values: SELECT * FROM id_gen_profile({arguments}); If they are snowflakes of another layout, set id_gen.layout to it."
             )),
         }
     }

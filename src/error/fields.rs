@@ -57,9 +57,17 @@ impl WithoutHint {
     }
 }
 
-/// An error of `core` as a sentence of DETAIL.
+/// A number of things: `1 row`, `2 rows`.
+pub fn counted(count: u64, one: &str) -> String {
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
+}
+
+/// An error of `core` as a sentence of DETAIL. The name of a parameter or an argument stays in lower case.
 pub fn sentence(error: &impl std::fmt::Display) -> String {
     let text = error.to_string();
+    if text.split(' ').next().is_some_and(|word| word.contains(['_', '.', ':'])) {
+        return format!("{text}.");
+    }
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {
         first.to_uppercase().chain(letters).chain(std::iter::once('.')).collect()

@@ -138,12 +138,12 @@ impl Trouble {
             TroubleKind::Damaged => (
                 Code::ERRCODE_DATA_CORRUPTED,
                 "a value in the fleet's registry is invalid",
-                "Restore the former value, or, if no server ever held that worker ID, remove the key.".to_owned(),
+                "Restore the old value; or, if no server ever held that worker ID, remove the key.".to_owned(),
             ),
             TroubleKind::NoFreeNumber => (
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 "the fleet has no free worker ID",
-                "List the holders: SELECT * FROM id_gen_fleet_members(); and release the worker IDs of servers that are permanently gone: SELECT id_gen_fleet_release(worker_id => <worker ID>); To list the shards, which also use worker IDs: SELECT * FROM id_gen_fleet_shards();".to_owned(),
+                "List the worker IDs: SELECT * FROM id_gen_fleet_members(); and release those of lost servers: SELECT id_gen_fleet_release(worker_id => <worker ID>); To list the shards, which also use worker IDs: SELECT * FROM id_gen_fleet_shards();".to_owned(),
             ),
             TroubleKind::Taken => (
                 Code::ERRCODE_DUPLICATE_OBJECT,
@@ -157,7 +157,7 @@ impl Trouble {
             ),
             TroubleKind::Disk => (
                 Code::ERRCODE_IO_ERROR,
-                "this server's worker ID in its fleet could not be stored on disk",
+                "could not store this server's worker ID on disk",
                 "Free disk space and allow the server to write to the directory \"id_gen\" of its data directory.".to_owned(),
             ),
         };
@@ -174,27 +174,27 @@ fn store_words(kind: StoreErrorKind) -> (Code, &'static str, String) {
         StoreErrorKind::Unreachable => (
             Code::ERRCODE_CONNECTION_FAILURE,
             "the fleet's registry cannot be reached",
-            correct("Start it, and check that this server can connect to it"),
+            correct("Start the registry, and check that this server can connect to it"),
         ),
         StoreErrorKind::TimedOut => (
             Code::ERRCODE_CONNECTION_FAILURE,
             "the fleet's registry does not answer in time",
-            "See whether it is overloaded, or cut off from this server.".to_owned(),
+            "Check the load of the registry and the network.".to_owned(),
         ),
         StoreErrorKind::Setting => (
             Code::ERRCODE_INVALID_PARAMETER_VALUE,
             "the setting of the fleet's registry is invalid",
-            correct("Allow the server to read the files that the settings name"),
+            correct("Allow the server to read the files in the settings"),
         ),
         StoreErrorKind::Credentials => (
             Code::ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
             "access to the registry was denied",
-            "Grant its user read and write access to keys below /id_gen/, or to the table id_gen_registry; for etcd see id_gen.registry_user and id_gen.registry_password_file, for PostgreSQL the URI of id_gen.registry and its password file.".to_owned(),
+            "Allow the user of the registry to read and write keys below /id_gen/ (etcd) or table id_gen_registry (PostgreSQL). Check id_gen.registry_user and id_gen.registry_password_file (etcd), or the URI in id_gen.registry and its password file (PostgreSQL).".to_owned(),
         ),
         StoreErrorKind::Certificate => (
             Code::ERRCODE_CONNECTION_FAILURE,
             "the certificate of the fleet's registry, or of this server, is invalid",
-            "Set the correct files in id_gen.registry_ca_file, id_gen.registry_cert_file and id_gen.registry_key_file; for PostgreSQL in the URI of id_gen.registry.".to_owned(),
+            "Correct id_gen.registry_ca_file, id_gen.registry_cert_file and id_gen.registry_key_file; for PostgreSQL, the URI in id_gen.registry.".to_owned(),
         ),
         StoreErrorKind::Driver => (
             Code::ERRCODE_UNDEFINED_FILE,
@@ -204,7 +204,7 @@ fn store_words(kind: StoreErrorKind) -> (Code, &'static str, String) {
         StoreErrorKind::NoGateway => (
             Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             "etcd does not offer its JSON gateway",
-            "Start etcd with enable-grpc-gateway: true in its configuration file, or set up by flags or environment variables instead.".to_owned(),
+            "Set enable-grpc-gateway: true in the configuration file of etcd, or configure etcd by flags or environment variables.".to_owned(),
         ),
         StoreErrorKind::NoSpace => (
             Code::ERRCODE_DISK_FULL,
@@ -214,27 +214,27 @@ fn store_words(kind: StoreErrorKind) -> (Code, &'static str, String) {
         StoreErrorKind::NoQuorum => (
             Code::ERRCODE_CONNECTION_FAILURE,
             "etcd has lost the majority of its members",
-            "Start its members. Until then, servers continue to the end of their grants.".to_owned(),
+            "Start the members. Servers continue until their grants end.".to_owned(),
         ),
         StoreErrorKind::OtherCluster => (
             Code::ERRCODE_INVALID_PARAMETER_VALUE,
-            "the fleet's registry is not one cluster of etcd, or another one than before",
-            correct("Name only members of one cluster, the same cluster on every server of the fleet"),
+            "id_gen.registry names different etcd clusters, or a different one than before",
+            correct("Use members of the same cluster on every server of the fleet"),
         ),
         StoreErrorKind::NoTable => (
             Code::ERRCODE_UNDEFINED_TABLE,
-            "the PostgreSQL server of id_gen.registry has no table id_gen_registry",
-            "A superuser can create the table and the fleet: SELECT id_gen_fleet_create(); or name the schema in the URI: options=-csearch_path%3Dname".to_owned(),
+            "the PostgreSQL server in id_gen.registry has no table id_gen_registry",
+            "A superuser can create the table and the fleet: SELECT id_gen_fleet_create(); or set the schema in the URI: options=-csearch_path%3Dname".to_owned(),
         ),
         StoreErrorKind::ReadOnly => (
             Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
-            "the PostgreSQL server of id_gen.registry is read-only",
-            "Name its primary, or all its servers, in id_gen.registry.".to_owned(),
+            "the PostgreSQL server in id_gen.registry is read-only",
+            "Set id_gen.registry to the primary, or to all its servers.".to_owned(),
         ),
         StoreErrorKind::Unexpected => (
             Code::ERRCODE_SYSTEM_ERROR,
-            "the fleet's registry gave no usable response",
-            correct("See its log"),
+            "the fleet's registry returned an invalid response",
+            correct("See the log of the registry"),
         ),
     }
 }
@@ -243,11 +243,11 @@ fn store_words(kind: StoreErrorKind) -> (Code, &'static str, String) {
 pub fn danger(kind: WeaknessKind) -> (&'static str, String) {
     match kind {
         WeaknessKind::Failover => (
-            "the registry could lose it in a failover",
-            "On the registry's server, have commits wait for a standby: ALTER SYSTEM SET synchronous_standby_names = '*'; SELECT pg_reload_conf();".to_owned(),
+            "the registry could lose the grant in a failover",
+            "On the server of the registry, make commits wait for a standby: ALTER SYSTEM SET synchronous_standby_names = '*'; SELECT pg_reload_conf();".to_owned(),
         ),
         WeaknessKind::Quota => (
-            "etcd's disk quota is nearly used up, and when it is full, no grant is renewed",
+            "etcd's disk quota is nearly used up; when it is full, grants are not renewed",
             format!("Start every member with --auto-compaction-mode=periodic --auto-compaction-retention=1h, and make room: {MAKE_ROOM_IN_ETCD}"),
         ),
     }
@@ -256,12 +256,14 @@ pub fn danger(kind: WeaknessKind) -> (&'static str, String) {
 /// What this server waits for that has no number, where nothing is wrong.
 fn phase_words(phase: Option<Phase>) -> &'static str {
     match phase {
-        None | Some(Phase::Outside | Phase::Acquiring) => "It is requesting one from the registry.",
+        None | Some(Phase::Outside | Phase::Acquiring) => {
+            "It is requesting a worker ID from the registry."
+        }
         Some(Phase::Waiting) => {
-            "It has acquired one, and waits for the time that other servers have to report that the registry was restored from a backup."
+            "It has acquired a worker ID, and waits until other servers could have reported that the registry was restored."
         }
         Some(Phase::Unsettled) => "It is reading the state of the registry.",
-        Some(Phase::Holding) => "It has just acquired one.",
+        Some(Phase::Holding) => "It has just acquired a worker ID.",
         Some(Phase::Leaving | Phase::Left) => {
             "It has released its worker ID, because the server is shutting down."
         }
@@ -301,14 +303,15 @@ pub fn grant_used_up(until_ms: i64, trouble: Option<&Trouble>) -> Message {
         ),
     };
     Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "this server's grant has expired")
-        .detail(format!("It reaches to {}, and was not renewed{because}", format_ms(until_ms)))
+        .detail(format!("It ended at {} and was not renewed{because}", format_ms(until_ms)))
         .hint(hint)
 }
 
 /// Figures as a sentence of DETAIL.
 fn sentence(figures: &str) -> String {
     let mut letters = figures.chars();
-    let begins_with_word = figures.split(' ').next().is_some_and(|word| !word.contains("://"));
+    let begins_with_word =
+        figures.split(' ').next().is_some_and(|word| !word.contains(['_', ':', '/']));
     let sentence: String = match letters.next() {
         Some(first) if begins_with_word => first.to_uppercase().chain(letters).collect(),
         _ => figures.to_owned(),

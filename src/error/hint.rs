@@ -62,17 +62,17 @@ pub const SET_LAYOUT_BACK: &str =
 pub fn ahead(lead: &Lead, shard: Option<Number>) -> String {
     let behind_ms = lead.excess_ms();
     let wait = if behind_ms > 0 {
-        format!("Wait {} s for the clock to catch up", behind_ms / 1000 + 1)
+        format!("Wait {} s until the clock reaches that time", behind_ms / 1000 + 1)
     } else {
-        "Request fewer".to_owned()
+        "Request fewer IDs".to_owned()
     };
     match lead.allowing_max_lead_s() {
         None => {
             let take_back = shard.map_or_else(|| TAKE_BACK.to_owned(), take_back_of_shard);
-            format!("{wait}; if it was set back, correct it. {take_back}")
+            format!("{wait}. If the clock was set back, correct it. {take_back}")
         }
         Some(max_lead_s) => format!(
-            "{wait}; if it was set back, correct it; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{max_lead_s}s'; SELECT pg_reload_conf();"
+            "{wait}. If the clock was set back, correct it; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{max_lead_s}s'; SELECT pg_reload_conf();"
         ),
     }
 }
@@ -81,7 +81,7 @@ pub fn ahead(lead: &Lead, shard: Option<Number>) -> String {
 pub fn observed_ahead(id: i64, ahead_ms: i64) -> String {
     if ahead_ms > LARGEST_MAX_LEAD_MS.into() {
         return format!(
-            "See whether it is a snowflake of this server's layout: SELECT snowflake_inspect({id});"
+            "Check whether it is a snowflake of this server's layout: SELECT snowflake_inspect({id});"
         );
     }
     format!(
@@ -103,11 +103,11 @@ pub fn row_trigger(function: &str) -> String {
 pub fn usable_layout(last: Option<&Layout>) -> String {
     match last {
         Some(last) => format!(
-            "Set the layout of this server's last IDs, then restart the server: ALTER SYSTEM SET id_gen.layout = '{}';",
+            "Set the layout of this server's last IDs and restart the server: ALTER SYSTEM SET id_gen.layout = '{}';",
             presets::name_or_text(last)
         ),
         None => format!(
-            "Set a layout, such as the default, then restart the server: ALTER SYSTEM SET id_gen.layout = '{}';",
+            "Set a valid layout, such as the default, and restart the server: ALTER SYSTEM SET id_gen.layout = '{}';",
             presets::DEFAULT
         ),
     }
@@ -118,7 +118,10 @@ pub fn before_epoch(layout: &Layout, last: Option<&Layout>) -> String {
     let usable = usable_layout(last.filter(|last| *last != layout));
     match test_stream::stream() {
         Some(_) => begin_after(layout).unwrap_or(usable),
-        None => format!("Correct the clock. If the current time is correct: {usable}"),
+        None => {
+            let usable = usable.replacen("Set", "set", 1);
+            format!("Correct the clock. If the current time is correct, {usable}")
+        }
     }
 }
 
@@ -137,7 +140,7 @@ fn begin_after(layout: &Layout) -> Option<String> {
 /// Where a value of `id_gen.layout` is refused.
 pub fn layout_value() -> String {
     format!(
-        "Name a preset ({}) or write a layout text such as \"{}\".",
+        "Use a named layout ({}) or a layout text such as \"{}\".",
         usable_presets(),
         example_layout()
     )
@@ -160,7 +163,7 @@ pub fn preload() -> String {
     let others = server::preload_libraries();
     let list = if others.is_empty() { "id_gen".to_owned() } else { format!("{others}, id_gen") };
     format!(
-        "Put this line into postgresql.conf and restart the server: shared_preload_libraries = '{list}'"
+        "Add this line to postgresql.conf and restart the server: shared_preload_libraries = '{list}'"
     )
 }
 
@@ -180,19 +183,19 @@ pub fn wider_sequence(layout: &Layout, identity: &Identity, now_ms: i64) -> Stri
     let worker = identity.worker.unwrap_or(0);
     match plan::wider_sequence(layout, wanted, now_ms, identity.datacenter, worker) {
         Some(wider) => format!(
-            "Spread the load over more servers; or set a layout with more room on all servers that share a table, and restart them: ALTER SYSTEM SET id_gen.layout = '{wider}';"
+            "Spread the load over more servers. Or set a larger layout on all servers that share a table, and restart them: ALTER SYSTEM SET id_gen.layout = '{wider}';"
         ),
         None => "Spread the load over more servers.".to_owned(),
     }
 }
 
 /// Where a background worker ended and was not started again.
-pub const ENDED_WORKER: &str = "See the server's log for the cause. If the extension was reinstalled since the server started, restart the server.";
+pub const ENDED_WORKER: &str = "See the server log for the cause. If the extension was reinstalled after the server started, restart the server.";
 
 /// Where a background worker found no place.
 pub fn more_worker_processes() -> String {
     format!(
-        "If it is not running within a few seconds, no worker process is free; raise the limit and restart the server: ALTER SYSTEM SET max_worker_processes = {};",
+        "If it does not start within a few seconds, no worker process is free. Raise the limit and restart the server: ALTER SYSTEM SET max_worker_processes = {};",
         server::max_worker_processes().saturating_add(1)
     )
 }

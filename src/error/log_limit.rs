@@ -61,7 +61,10 @@ pub fn log_overdue() {
             ereport!(
                 PgLogLevel::LOG,
                 PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
-                format!("id_gen: {suppressed} more refusals were not logged one by one: {name}")
+                format!(
+                    "id_gen: {} not logged individually: {name}",
+                    fields::counted(suppressed, "more error")
+                )
             );
         }
     }
@@ -103,7 +106,8 @@ fn limit(line: &mut pg_sys::ErrorData) {
                 let detail = unsafe { CStr::from_ptr(line.detail) };
                 format!("{} ", detail.to_string_lossy())
             };
-            let text = format!("{detail}{suppressed} more like it were not logged.");
+            let text =
+                format!("{detail}{} not logged.", fields::counted(suppressed, "more such error"));
             if let Ok(text) = CString::new(text) {
                 // SAFETY: the copy lives in the memory that the line itself lives in.
                 line.detail_log = unsafe { pg_sys::pstrdup(text.as_ptr()) };

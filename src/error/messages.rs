@@ -6,10 +6,10 @@ use id_gen_core::fleet::member::Phase;
 use id_gen_core::identity::IdentityError;
 use id_gen_core::layout::{Field, Layout, LayoutError, RangeError};
 use id_gen_core::lead::Lead;
+use id_gen_core::presets;
 use id_gen_core::reservation::{Damage, RESERVATION_FILE, UPGRADE_FILE};
 use id_gen_core::startup::StartupError;
-use id_gen_core::time::{NS_PER_MS, format_ms};
-use id_gen_core::{presets, uuid7};
+use id_gen_core::time::{NS_PER_MS, format_duration, format_ms};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
 use crate::error::convert::Refusal;
@@ -400,33 +400,33 @@ impl Reason {
             #[cfg(not(feature = "named_dsm"))]
             Reason::NotPreloaded => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "id_gen must be loaded through shared_preload_libraries to generate snowflakes and UUIDs in strict order",
+                "id_gen must be loaded through shared_preload_libraries",
             )
-            .detail("Those of all sessions come from one place in shared memory, which is set up when the server starts.")
+            .detail("Snowflakes and uuidv7_ordered() need shared memory, which is allocated when the server starts.")
             .hint(hint::preload()),
             Reason::PlaceholderSetting(name) => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("parameter \"{name}\" is overridden in this session"),
             )
-            .detail("The role, the database or the connection has a setting of its own by that name, made before id_gen was loaded.")
+            .detail("The role, the database or the connection set it before id_gen was loaded.")
             .hint(format!(
-                "Remove it in a new session, before that calls a function of id_gen: ALTER ROLE ... RESET {name}, or ALTER DATABASE ... RESET {name}. Then connect again. Where session_preload_libraries loads id_gen, a superuser connects for that with PGOPTIONS='-c session_preload_libraries='."
+                "In a new session, before calling a function of id_gen, run ALTER ROLE ... RESET {name} or ALTER DATABASE ... RESET {name}; then connect again. If session_preload_libraries loads id_gen, a superuser must first connect with PGOPTIONS='-c session_preload_libraries='."
             )),
             Reason::LoadedInParallel => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "the server's settings of id_gen are not known during this parallel operation",
+                "settings of id_gen are unknown during this parallel operation",
             )
-            .detail("The library was loaded after the operation began, when PostgreSQL sets no parameters.")
+            .detail("The library was loaded after the operation began, when PostgreSQL cannot set parameters.")
             .hint(LOAD_FIRST),
             Reason::NotReloaded => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "the server's settings of id_gen are not known in this session",
+                "settings of id_gen are unknown in this session",
             )
-            .detail("The session loaded the library during a parallel operation, and has not read the configuration file since. It cannot while the file has an error.")
+            .detail("The session loaded the library during a parallel operation and has not read the configuration file since. An error in the file prevents that.")
             .hint("Connect again. A superuser can list the errors in the file: SELECT sourcefile, sourceline, name, error FROM pg_file_settings WHERE error IS NOT NULL;"),
             Reason::OtherThanLeader => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "this parallel worker has other settings of id_gen than the server",
+                "settings of id_gen in this parallel worker differ from the server's",
             )
             .detail("Its leader has not read the configuration file since the last reload, or loaded the library during a parallel operation.")
             .hint(LOAD_FIRST),
@@ -434,13 +434,13 @@ impl Reason {
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "the server's settings were reloaded during this statement",
             )
-            .detail("The first session that needs them sets up the shared memory of id_gen, and this one has only the old ones until its parallel operation has ended.")
+            .detail("This session has the old settings until its parallel operation ends, so it cannot set up the shared memory of id_gen.")
             .hint("Run the statement again."),
             Reason::ReloadsIgnored => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "the server's settings are unknown in this background worker",
+                "settings of id_gen are unknown in this background worker",
             )
-            .detail("The first process that needs them sets up the shared memory of id_gen, and reloads do not reach this one.")
+            .detail("Reloads do not reach this process, so it cannot set up the shared memory of id_gen.")
             .hint(format!("Call a function of id_gen in a client's session first: SELECT id_gen_status(); or preload the library. {}", hint::preload())),
             Reason::OtherVersion => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -467,9 +467,9 @@ impl Reason {
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "id_gen.worker_id is not set",
             )
-            .detail("This server had a worker ID of a fleet, but id_gen.registry is no longer set. The fleet may assign that worker ID to another server.")
+            .detail("The server had a worker ID from a fleet, but id_gen.registry is no longer set. The fleet may assign that worker ID to another server.")
             .hint(format!(
-                "Name the registry again; or, to leave the fleet, {}",
+                "Set id_gen.registry again; or, to leave the fleet, {}",
                 hint::assign_worker_id(layout.max_number(Field::Worker), hint::UNUSED_BY_FLEET)
             )),
             Reason::NumberOutOfRange(error, layout) => identity_message(error, layout),
@@ -478,14 +478,14 @@ impl Reason {
             }
             Reason::NotBegun { first_ms } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "no snowflake is available yet with this server's worker ID",
+                "this server's worker ID cannot be used yet",
             )
             .detail(format!(
-                "Snowflakes start at {}: until then another server may use the worker ID, one that is missing in the registry or one whose clock is ahead.",
+                "Snowflakes start at {}. Until then, another server may still use the worker ID.",
                 format_ms(*first_ms)
             ))
             .hint(format!(
-                "Wait until that time. To see the current state: SELECT * FROM id_gen_status(); If this server's own clock was ahead and reserved that time: {}",
+                "Wait until that time. To see the current state: SELECT * FROM id_gen_status(); If a wrong clock of this server reserved that time: {}",
                 hint::TAKE_BACK
             )),
             Reason::GrantUsedUp { until_ms, trouble } => {
@@ -498,51 +498,51 @@ impl Reason {
                 "this server does not belong to a fleet",
             )
             .detail("The setting id_gen.registry is empty.")
-            .hint("Name the registry: ALTER SYSTEM SET id_gen.registry = 'etcd://host:2379'; SELECT pg_reload_conf();"),
+            .hint("To join a fleet, set its registry: ALTER SYSTEM SET id_gen.registry = 'etcd://host:2379'; SELECT pg_reload_conf();"),
             Reason::NoThread(error) => Message::new(
                 Code::ERRCODE_INSUFFICIENT_RESOURCES,
                 format!("could not start a thread to ask the fleet's registry: {error}"),
             )
             .hint("Allow the server's operating-system user to start more processes and threads (ulimit -u), and call again."),
             Reason::InvalidTerms(error) => {
-                Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid terms of a fleet")
+                Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid options for a fleet")
                     .detail(sentence(error))
-                    .hint("Leave them out to take the defaults: SELECT id_gen_fleet_create();")
+                    .hint("To use the defaults: SELECT id_gen_fleet_create();")
             }
             Reason::FleetExists(terms) => {
                 Message::new(Code::ERRCODE_DUPLICATE_OBJECT, "the fleet already exists")
-                    .detail(format!("Its terms are {terms}"))
-                    .hint("To join it, a server only needs the setting id_gen.registry. For another fleet, set another name: ALTER SYSTEM SET id_gen.fleet_name = 'other'; SELECT pg_reload_conf();")
+                    .detail(format!("It has {terms}"))
+                    .hint("To join it, a server only needs id_gen.registry. To create another fleet, set another name: ALTER SYSTEM SET id_gen.fleet_name = 'other'; SELECT pg_reload_conf();")
             }
             Reason::NotHeld { worker, datacenter } => Message::new(
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 "no server of the fleet holds this worker ID",
             )
-            .detail(format!("It is worker {worker} of datacenter {datacenter}."))
-            .hint("See which worker IDs are held: SELECT * FROM id_gen_fleet_members();"),
+            .detail(format!("The worker ID is {worker}, the datacenter ID is {datacenter}."))
+            .hint("To list the worker IDs: SELECT * FROM id_gen_fleet_members();"),
             Reason::ShardUnknown { shard, datacenter } => Message::new(
                 Code::ERRCODE_UNDEFINED_OBJECT,
-                "no server of the fleet ever had this shard",
+                "the fleet has no such shard",
             )
-            .detail(format!("It is shard {shard} of datacenter {datacenter}."))
-            .hint("See all shards of the fleet: SELECT * FROM id_gen_fleet_shards();"),
+            .detail(format!("The shard is {shard}, the datacenter ID is {datacenter}."))
+            .hint("To list the shards: SELECT * FROM id_gen_fleet_shards();"),
             Reason::Renewed(Number { datacenter, worker }) => Message::new(
                 Code::ERRCODE_OBJECT_IN_USE,
-                "a server renews its grant of this worker ID",
+                "the worker ID is in use",
             )
-            .detail(format!("The registry's value of worker {worker} of datacenter {datacenter} changed meanwhile."))
-            .hint("Stop that server, then run the statement again on another server of the fleet. Which server it is: SELECT * FROM id_gen_fleet_members();"),
+            .detail(format!("A server just renewed its grant of worker ID {worker} in datacenter {datacenter}."))
+            .hint("Stop that server, then run the statement again on another server of the fleet. To see which server it is: SELECT * FROM id_gen_fleet_members();"),
             Reason::ClockBehind { behind_ms } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "this server's clock is behind the time that it trusts",
+                "this server's clock is behind",
             )
-            .detail(format!("It is {behind_ms} ms behind, because it was set back. IDs of the time in between may be in use."))
+            .detail(format!("It was set back by {}. IDs of the time in between may be in use.", format_duration(*behind_ms)))
             .hint("Run the statement on a server of the fleet whose clock was not set back. If this server's clock is correct now, a superuser can accept it: SELECT id_gen_clock_accept();"),
             Reason::WitnessUnwritten(error) => Message::new(
                 error.sqlstate(),
                 format!("could not write the file \"id_gen.*\" of this server in \"/dev/shm\": {}", error.text()),
             )
-            .detail("It records the last generated ID for a restart, and an older file could not be removed.")
+            .detail("The file records the last generated ID for a restart. An older file could not be removed.")
             .hint("Allow the server's operating-system user to write to /dev/shm, or remove that user's file \"id_gen.*\" there."),
             Reason::NumberUnwritten(error) => Message::new(
                 error.sqlstate(),
@@ -564,25 +564,31 @@ impl Reason {
             .hint("Restart the server."),
             Reason::InvalidLayout(error @ LayoutError::UnknownName(_)) => {
                 Message::new(Code::ERRCODE_UNDEFINED_OBJECT, error.to_string())
-                    .hint(format!("Layouts with a name are {}.", presets::names()))
+                    .hint(format!("The named layouts are {}.", presets::names()))
             }
             Reason::InvalidLayout(error) => {
                 Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid layout")
                     .detail(sentence(error))
-                    .hint(format!("A layout text looks like \"{}\".", hint::example_layout()))
+                    .hint(format!("For example: \"{}\"", hint::example_layout()))
             }
             Reason::Ahead { lead, max_wait_ms, shard } => {
                 let Lead { lead_ms, max_lead_ms, reserve_ms } = lead;
                 let less = match reserve_ms {
                     0 => String::new(),
-                    _ => format!(", the last {reserve_ms} ms not to requests for many"),
+                    _ => format!(" ({} less for batches)", format_duration((*reserve_ms).into())),
+                };
+                let in_units = match lead_ms {
+                    ..10_000 => String::new(),
+                    _ => format!(" ({})", format_duration((*lead_ms).cast_unsigned())),
                 };
                 Message::new(
                     Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                     "no snowflake is available yet",
                 )
                 .detail(format!(
-                    "The next one would be {lead_ms} ms ahead of the clock; id_gen.max_lead allows {max_lead_ms} ms{less}, and waiting {max_wait_ms} ms (id_gen.max_wait) was not enough."
+                    "The next one would be {lead_ms} ms ahead of the clock{in_units}; id_gen.max_lead allows {}{less}. The call waited for {} (id_gen.max_wait).",
+                    format_duration((*max_lead_ms).into()),
+                    format_duration((*max_wait_ms).into())
                 ))
                 .hint(hint::ahead(lead, *shard))
             }
@@ -591,8 +597,9 @@ impl Reason {
                 "the clock jumped forward",
             )
             .detail(format!(
-                "The wall clock advanced {} ms more than the monotonic clock, which exceeds id_gen.max_clock_jump ({max_jump_ms} ms).",
-                by_ns / NS_PER_MS
+                "The wall clock advanced {} more than the monotonic clock, which exceeds id_gen.max_clock_jump ({}).",
+                format_duration(by_ns / NS_PER_MS),
+                format_duration((*max_jump_ms).into())
             ))
             .hint("Correct the clock. If the current time is correct, a superuser can accept it: SELECT id_gen_clock_accept();"),
             Reason::BeforeEpoch { layout, last } => Message::new(
@@ -615,7 +622,7 @@ impl Reason {
                 "the layout is exhausted",
             )
             .detail(format!(
-                "All times up to its end, {}, are reserved, although the clock is not there yet.",
+                "All times up to its end, {}, are reserved, although the clock has not reached it.",
                 format_ms(layout.runs_out_ms())
             ))
             .hint(hint::TAKE_BACK),
@@ -657,79 +664,81 @@ impl Reason {
                 "too many prepared transactions with snowflakes",
             )
             .detail("Each is remembered until it is committed or rolled back, because the commit horizon must not pass its IDs.")
-            .hint("End those that are left over, as SELECT gid FROM pg_prepared_xacts; lists them; or raise max_prepared_transactions and restart the server."),
+            .hint("Commit or roll back old prepared transactions; to list them: SELECT gid FROM pg_prepared_xacts; or raise max_prepared_transactions and restart the server."),
             Reason::GenerateInParallel => Message::new(
                 Code::ERRCODE_INVALID_TRANSACTION_STATE,
                 "cannot generate snowflakes in a parallel worker",
             )
-            .detail("A parallel query calls it through a function that is marked PARALLEL SAFE, and the commit horizon cannot follow when its rows are committed.")
+            .detail("A parallel query calls the function through another one that is marked PARALLEL SAFE.")
             .hint("Declare the function parallel restricted: ALTER FUNCTION name PARALLEL RESTRICTED;"),
             Reason::HorizonInParallel => Message::new(
                 Code::ERRCODE_INVALID_TRANSACTION_STATE,
                 "cannot read the commit horizon during a parallel operation",
             )
-            .detail("A query with parallel workers calls it through a function that is marked PARALLEL SAFE or PARALLEL RESTRICTED.")
+            .detail("A parallel query calls the function through another one that is not marked PARALLEL UNSAFE.")
             .hint("Declare the function parallel unsafe: ALTER FUNCTION name PARALLEL UNSAFE;"),
             Reason::NoRowTrigger(function) => Message::new(
                 Code::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                format!("{function} must be called by a trigger for each row that is inserted or updated"),
+                format!("function {function} must be called by a row trigger for INSERT or UPDATE"),
             )
             .hint(format!("For example: {}", hint::row_trigger(function))),
             Reason::NoIdColumn { function, column } => Message::new(
                 Code::ERRCODE_UNDEFINED_COLUMN,
                 format!("the table has no column \"{column}\" of type bigint"),
             )
-            .detail("The trigger's function watches the snowflakes in a column that its argument names; without one, in the column \"id\".")
-            .hint(format!("Name the column, as in: {}", hint::row_trigger(function))),
+            .detail("The argument of the trigger names the column with the snowflakes (default: \"id\").")
+            .hint(format!("Pass the name of the column, as in: {}", hint::row_trigger(function))),
             Reason::ObservedAhead { id, ahead_ms, max_lead_ms, tick_ms } => Message::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 format!("snowflake {id} is too far ahead of the clock"),
             )
             .detail(format!(
-                "In this server's layout it was made {ahead_ms} ms from now; id_gen.max_lead allows {max_lead_ms} ms and a tick ({tick_ms} ms)."
+                "In this server's layout, its time is {} in the future; id_gen.max_lead allows {} and one tick ({}).",
+                format_duration(ahead_ms.unsigned_abs()),
+                format_duration((*max_lead_ms).into()),
+                format_duration((*tick_ms).into())
             ))
             .hint(hint::observed_ahead(*id, *ahead_ms)),
             Reason::ObservedBeyondGrant { id, until_ms } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("snowflake {id} is beyond this server's grant"),
             )
-            .detail(format!("The grant reaches to {}, and is renewed every few seconds while the fleet's registry answers.", format_ms(*until_ms)))
+            .detail(format!("The grant ends at {}. It is renewed every few seconds while the registry is available.", format_ms(*until_ms)))
             .hint("Call again in a few seconds. To see the current state: SELECT * FROM id_gen_status();"),
             Reason::NullId => Message::new(
                 Code::ERRCODE_NULL_VALUE_NOT_ALLOWED,
                 "id must not be null",
             )
-            .hint("Leave out rows without an ID, as in: SELECT snowflake_advance(id) FROM message WHERE id IS NOT NULL;"),
+            .hint("Skip rows without an ID, as in: SELECT snowflake_advance(id) FROM message WHERE id IS NOT NULL;"),
             Reason::BelowHorizon { id, floor } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("snowflake {id} is below the commit horizon"),
             )
-            .detail(format!("Readers may already have read up to {floor} and would miss this row."))
+            .detail(format!("Readers may have read up to {floor}, and would miss this row."))
             .hint("Generate the ID in the transaction that stores it: SELECT snowflake_next();"),
             Reason::Range(error, layout) => range_message(error, layout),
             Reason::OtherLayout(error, layout) => {
-                let hint = "Pass an ID of this server's layout. Which other layouts there are: SELECT name, layout FROM snowflake_layouts();";
+                let hint = "Pass an ID of this server's layout. To list the layouts: SELECT name, layout FROM snowflake_layouts();";
                 Message { hint: hint.to_owned(), ..range_message(error, layout) }
             }
             Reason::Infinite => Message::new(
                 Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
                 "timestamp must be finite",
             )
-            .hint("Use a timestamp within the layout's years, or leave the bound out."),
+            .hint("Use a timestamp within the range of the layout, or omit the condition."),
             Reason::UuidInstant { kind } => Message::new(
                 Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
                 format!("timestamp is out of range for {kind}"),
             )
             .detail(format!(
-                "It carries 1970-01-01T00:00:00Z to {} ms after it, in the year 10889.",
-                uuid7::LAST_MS
+                "Timestamps of {kind} are from 1970-01-01T00:00:00Z to the year 10889."
             ))
             .hint("Use a timestamp or an interval within that range."),
             Reason::Uuid6Instant => Message::new(
                 Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
                 "timestamp is out of range for UUID version 6",
             )
-            .detail("UUIDs of version 6 have timestamps from 1582-10-15T00:00:00Z to the year 5236.")
+            .detail("Timestamps of UUID version 6 are from 1582-10-15T00:00:00Z to the year 5236.")
             .hint("Use a timestamp within that range."),
             Reason::BadCount(count) => Message::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
@@ -748,7 +757,7 @@ impl Reason {
                     .hint("Request 1 or more.")
             }
             Reason::NullTime => {
-                Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "time must not be null")
+                Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "\"above\" must not be null")
                     .hint("Pass the time of the newest ID in use, or now().")
             }
             Reason::CopyNotConfirmed => Message::new(
@@ -783,33 +792,33 @@ impl Reason {
                 format!("column {column} holds no snowflakes"),
             )
             .detail(format!("Its type is {type_name}; snowflakes are bigint."))
-            .hint("Use a column of snowflakes, as in: SELECT * FROM id_gen_check('customer', 'id');"),
+            .hint("Pass a column of snowflakes, as in: SELECT * FROM id_gen_check('customer', 'id');"),
             Reason::NoIds { column, type_name } => Message::new(
                 Code::ERRCODE_DATATYPE_MISMATCH,
                 format!("column {column} holds no IDs"),
             )
             .detail(format!("Its type is {type_name}; snowflakes are bigint, and UUIDs are uuid."))
-            .hint("Name a column of IDs, as in: SELECT * FROM id_gen_profile('customer', 'id');"),
+            .hint("Pass a column of IDs, as in: SELECT * FROM id_gen_profile('customer', 'id');"),
             Reason::BadSample(percent) => Message::new(
                 Code::ERRCODE_INVALID_TABLESAMPLE_ARGUMENT,
                 "sample_percent is out of range",
             )
             .detail(format!(
-                "It is {percent}; a sample has from {SMALLEST_SAMPLE_PERCENT} to 100 percent of the rows."
+                "The value is {percent}; it must be from {SMALLEST_SAMPLE_PERCENT} to 100."
             ))
-            .hint("Leave it out to read all rows, or ask for one row in a hundred, as in: SELECT * FROM id_gen_profile('customer', 'id', 1);"),
+            .hint("Omit it to read all rows; or, to read one row in a hundred: SELECT * FROM id_gen_profile('customer', 'id', 1);"),
             Reason::NoRelation(relation) => Message::new(
                 Code::ERRCODE_UNDEFINED_TABLE,
                 format!("relation {relation} does not exist"),
             )
-            .detail("Each of them is to be a table or view of this database; none may be NULL.")
-            .hint("Name the tables, as in: SELECT * FROM id_gen_profile('customer', 'id', others => '{customer_2023}');"),
+            .detail("The arguments must be tables or views of this database, and not NULL.")
+            .hint("For example: SELECT * FROM id_gen_profile('customer', 'id', others => '{customer_2023}');"),
             Reason::GivenTwice(table) => Message::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("table {table} would be read twice"),
             )
-            .detail("A table is read with its partitions and all that inherit from it, so each of its rows would be a duplicate.")
-            .hint("Name each table only once, and no partition in addition to its table."),
+            .detail("A table is read with its partitions and child tables, so its rows would count as duplicates.")
+            .hint("Pass each table once, without its partitions and child tables."),
             Reason::Shard(refusal) => refusal.message(),
             Reason::Convert(refusal) => refusal.message(),
             Reason::OfKind(message) => message.clone(),
@@ -845,9 +854,9 @@ fn identity_message(error: &RangeError, layout: &Layout) -> Message {
             ));
     }
     fact
-        .detail(format!("{setting} is {value}; layout \"{layout}\" has room for 0 to {max}."))
+        .detail(format!("{setting} is {value}; layout \"{layout}\" allows 0 to {max}."))
         .hint(if field == Field::Datacenter {
-            format!("Set the datacenter that this server is in, from 0 to {max}: ALTER SYSTEM SET {setting} = <datacenter ID>; SELECT pg_reload_conf();")
+            format!("Set the ID of this server's datacenter, from 0 to {max}: ALTER SYSTEM SET {setting} = <datacenter ID>; SELECT pg_reload_conf();")
         } else {
             format!("To generate, {}", hint::assign_worker_id(max, hint::UNUSED))
         })
@@ -859,13 +868,13 @@ fn startup_message(error: &StartupError, layout: &Layout) -> Message {
             Code::ERRCODE_UNDEFINED_FILE,
             format!("file \"{RESERVATION_FILE}\" is missing"),
         )
-        .detail("This server has issued snowflakes, as \"id_gen/issued\" shows, and the missing file says up to which time.")
+        .detail("The file records the time up to which snowflakes are reserved. File \"id_gen/issued\" shows that this server has generated snowflakes.")
         .hint(hint::RESET),
         StartupError::OtherSystem { found } => Message::new(
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!("file \"{RESERVATION_FILE}\" belongs to another database cluster"),
         )
-        .detail(format!("Its system identifier is {found}, not this server's."))
+        .detail(format!("The system identifier in the file is {found}, not this server's."))
         .hint(hint::RESET),
         StartupError::Copied {
             number: Some(Number { worker, datacenter }), original, copy
@@ -874,7 +883,7 @@ fn startup_message(error: &StartupError, layout: &Layout) -> Message {
             "this data directory is a copy with the worker ID of its original",
         )
         .detail(format!(
-            "File \"{RESERVATION_FILE}\" was written by worker {worker} of datacenter {datacenter} in a directory with {original}; this one has {copy}. If both servers generate snowflakes, they generate the same ones."
+            "File \"{RESERVATION_FILE}\" was written by worker {worker} of datacenter {datacenter} in a directory with {original}; this one has {copy}. Both servers would generate the same snowflakes."
         ))
         .hint(format!(
             "If the original or another copy may be used again, {} {}",
@@ -889,7 +898,7 @@ fn startup_message(error: &StartupError, layout: &Layout) -> Message {
         ),
         StartupError::ReservedByAnother { timeline } => copy_of_unknown(
             format!(
-                "The write-ahead log has a reservation on timeline {timeline}, and file \"{RESERVATION_FILE}\" has none: another server made it, or the file was removed."
+                "The write-ahead log has a reservation on timeline {timeline}, but file \"{RESERVATION_FILE}\" has none: another server wrote it, or the file was removed."
             ),
             layout,
         ),
@@ -900,7 +909,7 @@ fn startup_message(error: &StartupError, layout: &Layout) -> Message {
         .detail(format!(
             "This server has issued IDs up to {highest_old} with layout \"{old}\"; the next one with layout \"{layout}\" would be {lowest_new}."
         ))
-        .hint(format!("Set it back, and restart the server: ALTER SYSTEM SET id_gen.layout = '{old}'; or, if duplicates are acceptable, a superuser can run: SELECT id_gen_layout_accept();")),
+        .hint(format!("Restore the old layout and restart the server: ALTER SYSTEM SET id_gen.layout = '{old}'; Or, if duplicates are acceptable, a superuser can run: SELECT id_gen_layout_accept();")),
     }
 }
 
@@ -927,28 +936,28 @@ fn range_message(error: &RangeError, layout: &Layout) -> Message {
             "Layout \"{layout}\" has {bits} bits: 0 to {}.",
             u64::MAX >> (u64::BITS - bits)
         ))
-        .hint("Name the layout that the ID was made with: SELECT name, layout FROM snowflake_layouts();"),
-        RangeError::Number { field, max: 0, .. } => Message::new(
+        .hint("Pass the layout that generated the ID. To list the layouts: SELECT name, layout FROM snowflake_layouts();"),
+        RangeError::Number { max: 0, .. } => Message::new(
             Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
             error.to_string(),
         )
-        .detail(format!("Layout \"{layout}\" has no {field} field, so it must be 0."))
-        .hint("Pass 0, or name another layout."),
-        RangeError::Number { field, max, .. } => Message::new(
+        .detail(format!("Layout \"{layout}\" has no such field, so the value must be 0."))
+        .hint("Pass 0, or another layout."),
+        RangeError::Number { max, .. } => Message::new(
             Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
             error.to_string(),
         )
-        .detail(format!("Layout \"{layout}\" has room for a {field} from 0 to {max}."))
-        .hint("Pass a number in that range, or name another layout."),
+        .detail(format!("Layout \"{layout}\" allows 0 to {max}."))
+        .hint("Pass a number in that range, or another layout."),
         RangeError::Instant { first_ms, last_ms } => Message::new(
             Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
             error.to_string(),
         )
         .detail(format!(
-            "Layout \"{layout}\" carries {} to {}.",
+            "Layout \"{layout}\" has timestamps from {} to {}.",
             format_ms(first_ms),
             format_ms(last_ms)
         ))
-        .hint("Use a timestamp in that range, or name another layout."),
+        .hint("Use a timestamp in that range, or another layout."),
     }
 }

@@ -14,6 +14,6 @@ pub mod shards;
 pub mod test_server;
 pub mod ticket;
 
-pub use fields::{Message, sentence};
+pub use fields::{Message, counted, sentence};
 pub use file::FileError;
 pub use messages::{Error, REFUSAL_COUNTER_COUNT, Reason, SMALLEST_SAMPLE_PERCENT};

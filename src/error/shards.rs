@@ -127,7 +127,7 @@ pub fn recovery_line(shard: impl Display) -> String {
 /// How to take a shard, by what became of it before.
 fn above_line(shard: u32) -> String {
     format!(
-        "if no other server ever had it: SELECT id_gen_shard_take({shard}, above => 0); if one has it, release it there: SELECT id_gen_shard_release({shard}); and pass the ID that this returns as \"above\"; or if that server is lost, and its id_gen.max_lead was not larger than this server's, take it above the last ID that it can have generated: {}",
+        "if the shard is new: SELECT id_gen_shard_take({shard}, above => 0); if another server has it, release it there: SELECT id_gen_shard_release({shard}); and pass the returned ID as \"above\"; if that server is lost, and its id_gen.max_lead was not larger than here: {}",
         recovery_line(shard)
     )
 }
@@ -139,16 +139,17 @@ fn name(number: Number) -> String {
     }
 }
 
-const WHICH_SERVERS_HAD: &str = "which servers ever had: SELECT * FROM id_gen_fleet_members();";
+const WHICH_SERVERS_HAD: &str =
+    "to list the worker IDs of servers: SELECT * FROM id_gen_fleet_members();";
 
 /// What is said where a shard was taken above an ID of another number.
 pub fn above_is_of_another(shard: i32, other: Number) -> Message {
     Message::new(
         Code::ERRCODE_WARNING,
-        format!("\"above\" is an ID of {}, not of the one that is taken", name(other)),
+        format!("\"above\" is an ID of worker {}, not of shard {shard}", other.worker),
     )
     .detail("The shard was taken and starts above the time of that ID.")
-    .hint(format!("If that was the wrong ID, take the shard again above the right one; or above its last ID: {}", recovery_line(shard.cast_unsigned())))
+    .hint(format!("If that ID is wrong, take the shard again with the correct one, or above its last possible ID: {}", recovery_line(shard.cast_unsigned())))
 }
 
 impl ShardRefusal {
@@ -172,15 +173,15 @@ impl ShardRefusal {
         match self {
             ShardRefusal::Null => {
                 Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "shard must not be null")
-                    .detail("The shard is the worker ID in the snowflake.")
+                    .detail("The shard is the worker ID in its snowflakes.")
                     .hint("Pass the shard's number, as in: SELECT snowflake_next(7);")
             }
             ShardRefusal::NotHere { number, in_fleet } => {
                 let shard = number.worker;
                 let hint = if *in_fleet {
-                    format!("Connect to the server that has it, or have a superuser take it here; the registry rejects this while another server has it: SELECT id_gen_shard_take({shard});")
+                    format!("Connect to the server that has the shard. Or, as a superuser, take it here, which fails while another server has it: SELECT id_gen_shard_take({shard});")
                 } else {
-                    format!("Connect to the server that has it, or have a superuser take it here. {}", capitalized(&above_line(shard)))
+                    format!("Connect to the server that has the shard, or take it here as a superuser. {}", capitalized(&above_line(shard)))
                 };
                 Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("this server does not have {}", name(*number)))
                     .detail("Only one server at a time generates the IDs of a shard. To see the shards of this server: SELECT * FROM id_gen_stat_shards;")
@@ -188,20 +189,20 @@ impl ShardRefusal {
             }
             ShardRefusal::NothingToRelease(number) => {
                 Message::new(Code::ERRCODE_UNDEFINED_OBJECT, format!("this server does not have {}", name(*number)))
-                    .detail("The shard is neither in its memory nor on its disk, and the server has generated no ID of it since it started.")
+                    .detail("The shard is not in the shard list, and the server has generated no ID of it since it started.")
                     .hint("To see the shards of this server: SELECT * FROM id_gen_stat_shards;")
             }
             ShardRefusal::IsOwnNumber { number, max } => {
                 let hint = match max {
-                    Some(max) => format!("Choose another number for the shard; or, before you call again, {}", hint::assign_worker_id(*max, hint::UNUSED_BY_SHARDS)),
-                    None => format!("Choose another number for the shard; in a fleet, {WHICH_SERVERS_HAD}"),
+                    Some(max) => format!("Choose another shard number; or first {}", hint::assign_worker_id(*max, hint::UNUSED_BY_SHARDS)),
+                    None => format!("Choose another shard number; {WHICH_SERVERS_HAD}"),
                 };
                 Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("worker ID {} is this server's own", number.worker))
                     .detail("IDs of the shard would duplicate those of snowflake_next().")
                     .hint(hint)
             }
             ShardRefusal::OwnNumberIsShard { number, max } => {
-                let release = format!("elease the shard, and take it on no server: SELECT id_gen_shard_release({});", number.worker);
+                let release = format!("elease the shard on all servers: SELECT id_gen_shard_release({});", number.worker);
                 let hint = match max {
                     Some(max) => format!("To keep the shard, {} Or r{release}", hint::assign_worker_id(*max, hint::UNUSED_BY_SHARDS)),
                     None => format!("R{release}"),
@@ -215,11 +216,11 @@ impl ShardRefusal {
                 format!("this server's worker ID {worker} may be one of its shards"),
             )
             .detail(format!("The file \"{SHARD_FILE}\" cannot be used; when it was last used, the server had another worker ID."))
-            .hint("Correct the file or the worker ID; or have a superuser forget all shards and take each again, above its last ID: SELECT id_gen_shard_reset_all();"),
+            .hint("Correct the file or the worker ID. Or, as a superuser, forget all shards and take each again above its last ID: SELECT id_gen_shard_reset_all();"),
             ShardRefusal::MayBeGranted { number, granted, own, max } => {
-                let what = if *granted { "a server of the fleet has or had it as its worker ID" } else { "id_gen.worker_id_range allows the registry to assign it to a server" };
+                let what = if *granted { "A server of the fleet has or had it as its worker ID" } else { "The registry may assign it to a server, because it is in id_gen.worker_id_range" };
                 let hint = if *granted {
-                    format!("Choose another number for the shard; {WHICH_SERVERS_HAD}")
+                    format!("Choose another shard number; {WHICH_SERVERS_HAD}")
                 } else {
                     // The part beside the shard that this server's number is in; if it has none, the larger part.
                     let is_below = own.map_or(number.worker > max / 2, |own| own < number.worker);
@@ -227,30 +228,30 @@ impl ShardRefusal {
                         worker if is_below => (0, worker.saturating_sub(1)),
                         worker => (worker + 1, *max),
                     };
-                    format!("On every server of the fleet, set a range of worker IDs without shards; a server outside of it loses its worker ID. For example: ALTER SYSTEM SET id_gen.worker_id_range = '{first}-{last}'; SELECT pg_reload_conf();")
+                    format!("On every server of the fleet, exclude shards from the range; a server outside the range loses its worker ID. For example: ALTER SYSTEM SET id_gen.worker_id_range = '{first}-{last}'; SELECT pg_reload_conf();")
                 };
-                Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("{} is a worker ID of servers", name(*number)))
-                    .detail(format!("In this fleet {what}."))
+                Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("{} is reserved as a worker ID of servers", name(*number)))
+                    .detail(format!("{what}."))
                     .hint(hint)
             }
             ShardRefusal::Full(room) => Message::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-                "there is no room for another shard",
+                "too many shards",
             )
-            .detail(format!("A server has room for {room}, including those released since it started."))
-            .hint("Restart the server, which removes released shards; or take the shard on another one."),
+            .detail(format!("A server can have {room} shards, including those released since it started."))
+            .hint("Restart the server to remove released shards; or take the shard on another server."),
             ShardRefusal::AboveTooFar { above_ms, limit_ms, shard } => Message::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 "\"above\" is too far ahead of the clock",
             )
-            .detail(format!("It is an ID of {}; at most, it may be one of {}: id_gen.max_lead and 10 s after the clock.", format_ms(*above_ms), format_ms(*limit_ms)))
+            .detail(format!("Its time is {}; the latest allowed time is {} (the clock, id_gen.max_lead and 10 s).", format_ms(*above_ms), format_ms(*limit_ms)))
             .hint(format!("Correct the clock, or pass the ID that id_gen_shard_release({shard}) returned on the previous server of the shard. If it is that ID, call again later.")),
             ShardRefusal::Elsewhere(number, value) => {
                 let at = format!("the server at port {} of host {}", value.port, value.host);
                 let detail = if value.held {
-                    format!("{at} has it, with worker ID {}.", value.worker)
+                    format!("{at} has the shard, with worker ID {}.", value.worker)
                 } else {
-                    format!("{at} released it; its IDs are before {}.", format_ms(value.above_ms))
+                    format!("{at} released the shard; its IDs are before {}.", format_ms(value.above_ms))
                 };
                 let worker = number.worker;
                 let hint = if value.held {
@@ -266,47 +267,47 @@ impl ShardRefusal {
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("{} is unknown to the fleet's registry", name(*number)),
             )
-            .detail("This server took it in another fleet, or the registry was restored to a state before that; another server may have it.")
-            .hint(format!("If no server has it, take it again, above its last ID: {}", recovery_line(number.worker))),
+            .detail("This server took the shard in another fleet, or the registry was restored to an older state. Another server may have the shard.")
+            .hint(format!("If no server has the shard, take it again, above its last ID: {}", recovery_line(number.worker))),
             ShardRefusal::AboveNeeded(number) => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("the last ID of {} is unknown to this server", name(*number)),
             )
-            .detail("Another server may have generated IDs of it; without a fleet, this server cannot find out.")
+            .detail("Without a fleet, this server cannot find out whether another server has generated IDs of the shard.")
             .hint(capitalized(&above_line(number.worker))),
             ShardRefusal::NotHolding => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "this server's state in the registry has changed",
             )
-            .detail("A server has its shards while it holds its worker ID and the registry was not restored to an older state.")
+            .detail("A server keeps its shards while it holds its worker ID, unless the registry was restored to an older state.")
             .hint("Call again in a few seconds. To see the current state: SELECT * FROM id_gen_status();"),
             ShardRefusal::Contended => Message::new(
                 Code::ERRCODE_OBJECT_IN_USE,
                 "the shard was reassigned concurrently",
             )
             .hint("Call again."),
-            ShardRefusal::OfFleet(number) => Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("{} is of another fleet", name(*number)))
-                .detail("It was taken in a fleet, and this server has no registry now. A member of the fleet may have taken it since.")
+            ShardRefusal::OfFleet(number) => Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("{} belongs to another fleet", name(*number)))
+                .detail("The shard was taken in a fleet, but id_gen.registry is not set. Another member of the fleet may have the shard now.")
                 .hint(format!("Set id_gen.registry again; or, if no member has the shard, take it again, above its last ID: {}", recovery_line(number.worker))),
             ShardRefusal::Unusable(damage) => {
                 let (what, hint) = match damage {
-                    Damage::Newer { .. } => ("is of a newer version of id_gen", "Install the version of id_gen that wrote it, or a newer one, and restart the server; or have a superuser forget all shards: SELECT id_gen_shard_reset_all();"),
-                    Damage::Damaged(_) => ("is damaged", "Restore the file and restart the server; or have a superuser forget all shards, and take each again above its last ID: SELECT id_gen_shard_reset_all();"),
+                    Damage::Newer { .. } => ("was written by a newer version of id_gen", "Install the version of id_gen that wrote it, or a newer one, and restart the server; or, as a superuser, forget all shards: SELECT id_gen_shard_reset_all();"),
+                    Damage::Damaged(_) => ("is damaged", "Restore the file and restart the server. Or, as a superuser, forget all shards, and take each again above its last ID: SELECT id_gen_shard_reset_all();"),
                 };
                 Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{SHARD_FILE}\" {what}"))
-                    .detail(format!("{} It lists the shards of this server.", sentence(damage)))
+                    .detail(format!("{} The file lists the shards of this server.", sentence(damage)))
                     .hint(hint)
             }
             ShardRefusal::Unreadable(error) => Message::new(
                 error.sqlstate(),
                 format!("could not read file \"{SHARD_FILE}\": {}", error.text()),
             )
-            .detail("It lists the shards of this server.")
+            .detail("The file lists the shards of this server.")
             .hint("Allow the server's operating-system user to read and write directory \"id_gen\" in the data directory. The next call retries."),
             ShardRefusal::Unwritten { change, error } => {
                 let (detail, hint) = match change {
                     Change::Taken(number) => (
-                        format!("This server has not taken {} and generates no IDs of it; after a restart it may have the shard, if the change reached the disk.", name(*number)),
+                        format!("This server has not taken {}. After a restart it may have the shard, if the change reached the disk.", name(*number)),
                         format!("then call again; or release the shard: SELECT id_gen_shard_release({});", number.worker),
                     ),
                     Change::Released(number) => (
@@ -314,7 +315,7 @@ impl ShardRefusal {
                         format!("then call again: SELECT id_gen_shard_release({});", number.worker),
                     ),
                     Change::GivenUp => (
-                        "It lists shards that were declared before the server joined its fleet; the server becomes a member once they are released.".to_owned(),
+                        "The file lists shards from before the server joined its fleet. The server joins when they are released.".to_owned(),
                         format!("and wait: {TRIES_AGAIN}"),
                     ),
                     Change::Again => (UNWRITTEN.to_owned(), format!("and wait: {TRIES_AGAIN}")),

@@ -49,14 +49,15 @@ pub enum Trouble {
 
 /// Unsets the setting wherever a file sets it: one that is only reset would be read from postgresql.conf again.
 pub const UNSET: &str = "ALTER SYSTEM SET id_gen.test_start = '';";
-const NEW_DIRECTORY: &str = "Restore the file; or make a new data directory by initdb, and load a dump of this one into it.";
+const NEW_DIRECTORY: &str =
+    "Restore the file. Or create a new data directory with initdb, and load a dump of this one.";
 
 /// Where else it may be set.
-pub const ON_COMMAND_LINE: &str = "also on the server's command line if it is there";
+pub const ON_COMMAND_LINE: &str = "also on the server's command line";
 
 fn for_real() -> String {
     format!(
-        "For IDs that are made for real, unset it, {ON_COMMAND_LINE}, and restart the server: {UNSET} For tests, make a new data directory by initdb."
+        "To generate unique IDs, unset id_gen.test_start, {ON_COMMAND_LINE}, and restart the server: {UNSET} For tests, create a new data directory with initdb."
     )
 }
 
@@ -78,62 +79,62 @@ impl Trouble {
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 "invalid value for parameter \"id_gen.test_start\"",
             )
-            .detail("The server was started with it. It is a time with its offset from UTC, such as +00, or Z.")
-            .hint("Set a time, then restart the server: ALTER SYSTEM SET id_gen.test_start = '2024-06-01 00:00:00+00';"),
+            .detail("The server was started with this value. It must be a time with an offset from UTC, such as +00 or Z.")
+            .hint("Set a time and restart the server: ALTER SYSTEM SET id_gen.test_start = '2024-06-01 00:00:00+00';"),
             Trouble::NotPreloaded => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "a server for tests must load id_gen through shared_preload_libraries",
+                "a server in test mode must load id_gen through shared_preload_libraries",
             )
-            .detail("The setting id_gen.test_start is not empty, and the library was loaded after the server started.")
+            .detail("id_gen.test_start is set, but the library was loaded after the server started.")
             .hint(hint::preload()),
-            Trouble::Standby => Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "a standby cannot be a server for tests")
-                .detail("The setting id_gen.test_start is not empty, and this server is in recovery.")
+            Trouble::Standby => Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "a standby cannot be in test mode")
+                .detail("id_gen.test_start is set, and this server is in recovery.")
                 .hint(for_real()),
-            Trouble::Fleet => Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "a server for tests cannot be in a fleet")
-                .detail("The settings id_gen.test_start and id_gen.registry are both not empty.")
-                .hint("Unset one of them, and restart the server: ALTER SYSTEM SET id_gen.registry = '';"),
+            Trouble::Fleet => Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "a server in test mode cannot be in a fleet")
+                .detail("id_gen.test_start and id_gen.registry are both set.")
+                .hint("Unset one of these and restart the server: ALTER SYSTEM SET id_gen.registry = '';"),
             Trouble::RealUse(sign) => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "this data directory cannot be that of a server for tests",
+                "this data directory cannot be used in test mode",
             )
-            .detail(format!("{sign}; IDs for tests could repeat those that were made for real."))
+            .detail(format!("{sign}. IDs of test mode could duplicate existing IDs."))
             .hint(for_real()),
             Trouble::Present { now_ms } => Message::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 "the test clock has reached the current time",
             )
-            .detail(format!("It shows {}; from that time on, only servers that are not in test mode generate IDs.", format_ms(*now_ms)))
-            .hint("Begin earlier, in a new data directory by initdb: ALTER SYSTEM SET id_gen.test_start = '2024-06-01 00:00:00+00';"),
+            .detail(format!("It shows {}. Test mode only generates IDs with times in the past.", format_ms(*now_ms)))
+            .hint("Start at an earlier time, in a new data directory: ALTER SYSTEM SET id_gen.test_start = '2024-06-01 00:00:00+00';"),
             Trouble::ForTests { until_ms } => {
-                Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "this data directory is that of a server for tests")
-                    .detail(format!("Its IDs of times up to {} are the same in each run, and so could be elsewhere.", format_ms(*until_ms)))
-                    .hint("Load a dump into a new data directory; or continue with tests; or have a superuser end test mode permanently, so that IDs start at the clock, above those of the tests: SELECT id_gen_test_mode_end();")
+                Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "this data directory is in test mode")
+                    .detail(format!("IDs up to the time {} are the same in each run, so other servers may have the same IDs.", format_ms(*until_ms)))
+                    .hint("To continue testing, set id_gen.test_start again. For production, load a dump into a new data directory. Or, as a superuser, end test mode permanently, so that new IDs start at the clock: SELECT id_gen_test_mode_end();")
             }
-            Trouble::IsForTests => Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "this server is for tests")
-                .detail("The setting id_gen.test_start was not empty when it was started.")
-                .hint(format!("Unset it, {ON_COMMAND_LINE}, and restart the server; then call again: {UNSET}")),
+            Trouble::IsForTests => Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "this server is in test mode")
+                .detail("id_gen.test_start was set when the server started.")
+                .hint(format!("Unset the parameter, {ON_COMMAND_LINE}, and restart the server; then call again: {UNSET}")),
             Trouble::Unreadable(error) => Message::new(
                 error.sqlstate(),
                 format!("could not determine whether the data directory is in test mode: {}", error.text()),
             )
-            .detail(format!("The file \"{MARK_FILE}\" says so."))
+            .detail(format!("This is recorded in file \"{MARK_FILE}\"."))
             .hint("Allow the server's operating-system user to read the data directory. The next call retries."),
             Trouble::Unwritten(error) => Message::new(
                 error.sqlstate(),
                 format!("could not write file \"{MARK_FILE}\": {}", error.text()),
             )
-            .detail("It has to say that the data directory is for tests before IDs are made there.")
+            .detail("The file must record test mode before the first ID is generated.")
             .hint("Free disk space, or allow the server's operating-system user to write to directory \"id_gen\" in the data directory. The next call retries."),
             Trouble::Damaged => {
                 Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{MARK_FILE}\" is damaged"))
-                    .detail("It says that the data directory is for tests, and up to which time.")
+                    .detail("The file records test mode and the time of its last IDs.")
                     .hint(NEW_DIRECTORY)
             }
             Trouble::OtherSystem { found } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("file \"{MARK_FILE}\" belongs to another database cluster"),
             )
-            .detail(format!("Its system identifier is {found}, not this server's."))
+            .detail(format!("The system identifier in the file is {found}, not this server's."))
             .hint(NEW_DIRECTORY),
         }
     }

@@ -67,7 +67,7 @@ impl Journal {
                 log(
                     PgLogLevel::WARNING,
                     format!(
-                        "{} was acquired by another server, or released: this server generates no more IDs with it",
+                        "{} was acquired by another server, or released; this server no longer uses it",
                         name(number)
                     ),
                 );
@@ -76,7 +76,7 @@ impl Journal {
                 counts.restorations += 1;
                 log(
                     PgLogLevel::WARNING,
-                    "the fleet's registry was restored to an older state: this server reports it, and acquires its worker ID again".to_owned(),
+                    "the fleet's registry was restored to an older state; this server reports that and acquires a worker ID again".to_owned(),
                 );
             }
             Event::NoFreeNumber => {
@@ -286,7 +286,10 @@ pub fn no_number(listing: &Listing, allowed: Option<Numbers>, typed: Option<Numb
         }
         let held = listing.grants.iter().find(|(held, _)| *held == number);
         if held.is_some_and(|(_, grant)| grant.is_unreadable()) {
-            return Trouble::new(TroubleKind::Damaged, &format!("the value of {}", name(number)));
+            return Trouble::new(
+                TroubleKind::Damaged,
+                &format!("the value of {} cannot be read", name(number)),
+            );
         }
         let by = held.map_or_else(String::new, |(_, grant)| {
             let Holder { host, port, .. } = &grant.holder;
@@ -302,13 +305,15 @@ pub fn no_number(listing: &Listing, allowed: Option<Numbers>, typed: Option<Numb
     let first = held.clone().map(|(_, grant)| grant.until_ms).min();
     let free = first.map_or_else(String::new, |first_ms| {
         let in_s = first_ms.saturating_sub(now_ms) / 1000 + 1;
-        format!("; the first grant ends in {in_s} s, unless it is renewed")
+        format!("; the first grant ends in {in_s} s unless it is renewed")
     });
-    let mut detail =
-        format!("all that this server may take are held: {} in the fleet{free}", held.count());
+    let mut detail = format!(
+        "all worker IDs that this server can acquire are in use; {} are held{free}",
+        held.count()
+    );
     if !shards.is_empty() {
         let shards: Vec<_> = shards.into_iter().copied().collect();
-        detail = format!("{detail}; or taken by {}", names(&shards));
+        detail = format!("{detail}; used by {}", names(&shards));
     }
     Trouble::new(TroubleKind::NoFreeNumber, &detail)
 }

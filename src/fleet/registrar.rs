@@ -422,7 +422,7 @@ impl Registrar {
             let (theirs, ours) = (meta.layout, layout);
             self.fail(Trouble::new(
                 TroubleKind::OtherLayout,
-                &format!("the fleet's is \"{theirs}\", this server's is \"{ours}\""),
+                &format!("the fleet's layout is \"{theirs}\", this server's layout is \"{ours}\""),
             ));
             return;
         }

@@ -11,14 +11,14 @@ use id_gen_core::lead::{Lead, LeadLevel};
 use id_gen_core::planted::Fault;
 use id_gen_core::presets::name_or_text;
 use id_gen_core::shard_file::SHARD_FILE;
-use id_gen_core::time::{NS_PER_MS, NS_PER_S, format_ms, unix_ms};
+use id_gen_core::time::{NS_PER_MS, NS_PER_S, format_duration, format_ms, unix_ms};
 use pgrx::datum::DatumWithOid;
 use pgrx::pg_sys;
 
 use crate::durable;
 use crate::error::shards::{MAKE_ROOM, ShardRefusal, TRIES_AGAIN, UNWRITTEN, recovery_line};
 use crate::error::test_server::{ON_COMMAND_LINE, UNSET};
-use crate::error::{self, Error, Message, Reason, hint, ticket};
+use crate::error::{self, Error, Message, Reason, counted, hint, ticket};
 use crate::fleet::commands;
 use crate::generate::{startup, test_server};
 use crate::observe::catalog_queries::{
@@ -44,8 +44,7 @@ const SLOW_WRITE_NS: u64 = NS_PER_S;
 /// The keeper runs every second; after so long it is late: 10 s.
 const LATE_NS: u64 = 10 * NS_PER_S;
 /// What is wrong where no keeper runs.
-const NO_KEEPER: &str =
-    "the background worker does not run; calls write the reservation themselves";
+const NO_KEEPER: &str = "the background worker is not running; sessions write the reservation";
 /// A sequence of tickets that ends sooner is worth planning for.
 const ENDS_SOON_DAYS: f64 = 90.0;
 const SECONDS_PER_DAY: f64 = 86_400.0;
@@ -217,7 +216,7 @@ fn preload(refused: Option<&Error>) -> CheckResult {
     match refused {
         Some(error) => CheckResult::failing(error),
         None if memory::is_preloaded() => Fine("loaded when the server started".to_owned()),
-        None => Fine("not needed: sessions load the library".to_owned()),
+        None => Fine("not preloaded; sessions load the library".to_owned()),
     }
 }
 
@@ -234,7 +233,7 @@ fn names_of_settings() -> Result<CheckResult, Error> {
     }
     Ok(Warning(
         format!("unknown parameters of id_gen, which have no effect: {}", unknown.join(", ")),
-        "Correct the name in the file, or remove the line, and reload. The parameters: SELECT name FROM pg_settings WHERE name LIKE 'id\\_gen.%';".to_owned(),
+        "Correct or remove the line, and reload. To list the parameters: SELECT name FROM pg_settings WHERE name LIKE 'id\\_gen.%';".to_owned(),
     ))
 }
 
@@ -266,7 +265,7 @@ fn for_tests(shared: &SharedState) -> CheckResult {
                 format_ms(unix_ms(clock::wall_ns()))
             ),
             format!(
-                "Keep its data separate from that of other servers. For unique IDs create a new data directory; or unset id_gen.test_start, {ON_COMMAND_LINE}, restart, and call id_gen_test_mode_end(): {UNSET}"
+                "Do not mix its data with that of other servers. For unique IDs, create a new data directory; or unset id_gen.test_start, {ON_COMMAND_LINE}, restart, and call id_gen_test_mode_end(): {UNSET}"
             ),
         ),
     }
@@ -280,7 +279,7 @@ fn layout(shared: &SharedState) -> CheckResult {
     };
     match settings::layout() {
         Ok(wanted) if wanted == *in_force => {
-            Fine(format!("{}, {} IDs a second", name_or_text(in_force), in_force.per_second()))
+            Fine(format!("{}, {} IDs per second", name_or_text(in_force), in_force.per_second()))
         }
         Ok(wanted) => pending_layout(shared, &wanted, in_force),
         Err(invalid) => CheckResult::failing(&durable::invalid_layout(invalid)),
@@ -304,7 +303,7 @@ fn pending_layout(shared: &SharedState, wanted: &Layout, in_force: &Layout) -> C
             detail.unwrap_or_default()
         ),
         format!(
-            "Set it back: ALTER SYSTEM SET id_gen.layout = '{}'; SELECT pg_reload_conf();",
+            "Restore the old layout: ALTER SYSTEM SET id_gen.layout = '{}'; SELECT pg_reload_conf();",
             name_or_text(in_force)
         ),
     )
@@ -323,10 +322,10 @@ fn shards(on: &CheckedServer) -> CheckResult {
         FileState::Foreign => {
             return Warning(
                 format!(
-                    "the file \"{SHARD_FILE}\" is of another directory or timeline: this server has no shards"
+                    "file \"{SHARD_FILE}\" belongs to another directory or timeline: this server has no shards"
                 ),
                 format!(
-                    "Take each shard that this server should have, once its previous server no longer generates its IDs: {}",
+                    "Take each shard of this server again, after its previous server stopped generating its IDs: {}",
                     recovery_line("<shard>")
                 ),
             );
@@ -334,12 +333,10 @@ fn shards(on: &CheckedServer) -> CheckResult {
         FileState::Unread | FileState::Read | FileState::Unreadable => {}
     }
     if file == FileState::Unread && !server::is_in_recovery() {
-        return Fine(
-            "not checked yet: this server has generated no ID since it started".to_owned(),
-        );
+        return Fine("not checked before the first ID since the server started".to_owned());
     }
     if server::is_in_recovery() {
-        return Fine("none: a standby has no shards".to_owned());
+        return Fine("not needed on a standby".to_owned());
     }
     if unwritten {
         return Wrong(
@@ -355,10 +352,11 @@ fn shards(on: &CheckedServer) -> CheckResult {
                 let worker = number.worker;
                 return Wrong(
                     format!(
-                        "shards differ between the disk and the running server ({count}, among them shard {worker}): the file was changed: \"{SHARD_FILE}\""
+                        "file \"{SHARD_FILE}\" was changed: {} between disk and memory, first shard {worker}",
+                        counted(count as u64, "difference")
                     ),
                     format!(
-                        "Release each, and take it again on the server that should have it: SELECT id_gen_shard_release({worker});"
+                        "Release each shard, and take it again on the correct server: SELECT id_gen_shard_release({worker});"
                     ),
                 );
             }
@@ -382,7 +380,7 @@ fn shards(on: &CheckedServer) -> CheckResult {
     if let Some((_, number, _)) = owned().find(|(_, number, _)| number.datacenter != datacenter) {
         return Wrong(
             format!(
-                "shard {} is of datacenter {}, and this server is in datacenter {datacenter}",
+                "shard {} is in datacenter {}, but this server is in datacenter {datacenter}",
                 number.worker, number.datacenter
             ),
             format!(
@@ -403,10 +401,7 @@ fn shards(on: &CheckedServer) -> CheckResult {
             return CheckResult::failing(&error);
         }
     }
-    Fine(match owned().count() {
-        1 => "this server generates the IDs of one shard".to_owned(),
-        count => format!("this server generates the IDs of {count} shards"),
-    })
+    Fine(format!("this server has {}", counted(owned().count() as u64, "shard")))
 }
 
 fn worker_id(on: &CheckedServer) -> Result<CheckResult, Error> {
@@ -414,7 +409,7 @@ fn worker_id(on: &CheckedServer) -> Result<CheckResult, Error> {
         && !on.settings.has_registry
         && on.shared.shards().is_any_owned()
     {
-        return Ok(Fine("none of its own, which shards do not need".to_owned()));
+        return Ok(Fine("not set, and not needed for shards".to_owned()));
     }
     if let Err(error) = on.shared.check_number(&on.layout) {
         return Ok(CheckResult::failing(&error));
@@ -451,8 +446,10 @@ fn fleet(on: &CheckedServer) -> CheckResult {
     let generates = left_ms.is_some_and(|left_ms| left_ms > 0);
     let left = match left_ms {
         None => "no grant".to_owned(),
-        Some(left_ms) if generates => format!("a grant that reaches {left_ms} ms ahead"),
-        Some(_) => "an expired grant".to_owned(),
+        Some(left_ms) if generates => {
+            format!("the grant is valid for {}", format_duration(left_ms.unsigned_abs()))
+        }
+        Some(_) => "the grant has expired".to_owned(),
     };
     if let Some(trouble) = trouble {
         let Message { primary, detail, hint, .. } = trouble.public_message();
@@ -470,7 +467,7 @@ fn fleet(on: &CheckedServer) -> CheckResult {
     }
     let FleetCounts { renewals, failures, fencings, restorations, .. } = counts;
     Fine(format!(
-        "{left}; {renewals} renewals, {failures} failures, {fencings} worker IDs lost to other servers, {restorations} restores of the registry"
+        "{left}; renewals: {renewals}, failures: {failures}, worker IDs lost: {fencings}, registry restores: {restorations}"
     ))
 }
 
@@ -503,10 +500,13 @@ fn clock_jump(on: &CheckedServer) -> CheckResult {
 fn ordered_uuids(on: &CheckedServer) -> CheckResult {
     let lead_ms = on.shared.ordered_lead_ms().max(0);
     if lead_ms <= on.settings.max_lead_ms.into() {
-        return Fine(format!("uuidv7_ordered() is {lead_ms} ms ahead of the clock"));
+        return Fine(format!(
+            "uuidv7_ordered() is {} ahead of the clock",
+            format_duration(lead_ms.unsigned_abs())
+        ));
     }
     Warning(
-        format!("uuidv7_ordered() is {lead_ms} ms ahead of the clock, which was set back"),
+        format!("uuidv7_ordered() is {} ahead of the clock, which was set back", format_duration(lead_ms.unsigned_abs())),
         "If the current time is correct, a superuser can make new UUIDs start at it, below recent ones: SELECT id_gen_clock_accept();".to_owned(),
     )
 }
@@ -517,15 +517,15 @@ fn clock_steps(on: &CheckedServer) -> CheckResult {
     if back + forward == 0 {
         return Fine("the clock has not been set".to_owned());
     }
-    let largest_ms = totals.largest_step_back_ns / NS_PER_MS;
-    let was_back = format!("back {}, by up to {largest_ms} ms", times(back));
+    let largest = format_duration(totals.largest_step_back_ns / NS_PER_MS);
+    let was_back = format!("back {}, by up to {largest}", times(back));
     let was_forward = format!("forward {}", times(forward));
     let directions = [(back, was_back), (forward, was_forward)];
     let set: Vec<String> =
         directions.into_iter().filter(|(count, _)| *count > 0).map(|(_, words)| words).collect();
     Warning(
-        format!("the clock was set {}", set.join(" and ")),
-        "Find out what sets the clock instead of slewing it; then reset the counts: SELECT id_gen_stat_reset();".to_owned(),
+        format!("the clock was set {}", set.join(", and ")),
+        "Find the program that sets the clock instead of slewing it; then reset the counts: SELECT id_gen_stat_reset();".to_owned(),
     )
 }
 
@@ -537,7 +537,7 @@ fn times(count: u64) -> String {
 fn clock_synchronized() -> CheckResult {
     match clock::is_synchronized() {
         Some(true) => Fine("the system clock is synchronized by a time service".to_owned()),
-        None => Fine("the kernel does not report it".to_owned()),
+        None => Fine("unknown: the kernel does not report it".to_owned()),
         Some(false) => Warning(
             "the system clock is not synchronized".to_owned(),
             "Run a time service that slews the clock, for example, as root: apt-get install chrony"
@@ -554,8 +554,9 @@ fn lead(on: &CheckedServer) -> CheckResult {
         reserve_ms: 0,
     };
     let found = format!(
-        "IDs are {} ms ahead of the clock, of {} ms allowed",
-        lead.lead_ms, lead.max_lead_ms
+        "IDs are {} ahead of the clock; {} are allowed",
+        format_duration(lead.lead_ms.cast_unsigned()),
+        format_duration(lead.max_lead_ms.into())
     );
     match lead.level(&on.layout) {
         LeadLevel::Normal => Fine(found),
@@ -570,7 +571,7 @@ fn reservation(on: &CheckedServer) -> CheckResult {
         return Fine("not needed: this server does not generate".to_owned());
     }
     if on.layout.clock_tick(clock::wall_ns()).is_err() {
-        return Fine("nothing is reserved while the clock is outside the layout's time".to_owned());
+        return Fine("not reserved: the clock is outside the range of the layout".to_owned());
     }
     if let Err(error) = startup::check_reservation(shared) {
         return CheckResult::failing(&error);
@@ -579,8 +580,9 @@ fn reservation(on: &CheckedServer) -> CheckResult {
     let (writes, failed) = (totals.reservation_writes, totals.reservation_failures);
     let slowest_ns = totals.slowest_reservation_write_ns;
     let found = format!(
-        "{writes} writes, {failed} of them failed, the slowest took {} ms{}",
-        slowest_ns / NS_PER_MS,
+        "{}, {failed} failed, the slowest took {}{}",
+        counted(writes, "write"),
+        format_duration(slowest_ns / NS_PER_MS),
         known_of_copies()
     );
     if failed == 0 && slowest_ns <= SLOW_WRITE_NS {
@@ -588,7 +590,7 @@ fn reservation(on: &CheckedServer) -> CheckResult {
     }
     Warning(
         found,
-        "It works again. Look for the cause in the server's log and on its disk, then reset the counts: SELECT id_gen_stat_reset();".to_owned(),
+        "Writes succeed again. Find the cause in the server log or on the disk; then reset the counts: SELECT id_gen_stat_reset();".to_owned(),
     )
 }
 
@@ -596,7 +598,7 @@ fn reservation(on: &CheckedServer) -> CheckResult {
 fn known_of_copies() -> &'static str {
     match durable::directory() {
         Ok(Some(Directory { created_ns: None, .. })) => {
-            "; the file system does not record when a directory was created, so a copy of this one is recognized by its inode number only"
+            "; without creation times on the file system, a copy of this directory is detected by its inode number only"
         }
         _ => "",
     }
@@ -604,7 +606,7 @@ fn known_of_copies() -> &'static str {
 
 fn keeper(on: &CheckedServer) -> CheckResult {
     if server::is_in_recovery() {
-        return Fine("none: a standby has nothing to reserve".to_owned());
+        return Fine("not needed on a standby".to_owned());
     }
     let keeper = &on.shared.keeper;
     match keeper.running() {
@@ -625,11 +627,13 @@ fn keeper(on: &CheckedServer) -> CheckResult {
                 keeper.heartbeat_age_ns / NS_PER_S
             ),
             format!(
-                "It may wait for the disk. To have another one started: SELECT pg_terminate_backend({});",
+                "It may be waiting for the disk. To restart it: SELECT pg_terminate_backend({});",
                 keeper.pid
             ),
         ),
-        Some(keeper) => Fine(format!("process {} runs every second", keeper.pid)),
+        Some(keeper) => {
+            Fine(format!("background worker with process ID {} runs every second", keeper.pid))
+        }
     }
 }
 
@@ -639,7 +643,7 @@ fn sequence(on: &CheckedServer) -> CheckResult {
     };
     let capacity = on.layout.per_second();
     let found = format!(
-        "{:.1} % of {capacity} IDs a second in the busiest second of the last minute",
+        "the busiest second of the last minute used {:.1} % of {capacity} IDs per second",
         share * 100.0
     );
     if share < MOSTLY {
@@ -651,18 +655,21 @@ fn sequence(on: &CheckedServer) -> CheckResult {
 fn max_lead(on: &CheckedServer) -> CheckResult {
     let Counts { waits, .. } = on.shared.counts();
     if on.settings.max_lead_ms > 0 || waits == 0 {
-        return Fine(format!("IDs can be up to {} ms ahead of the clock", on.settings.max_lead_ms));
+        return Fine(format!(
+            "IDs can be up to {} ahead of the clock",
+            format_duration(on.settings.max_lead_ms.into())
+        ));
     }
     Warning(
-        format!("id_gen.max_lead is 0, and {waits} claims had to wait for the clock"),
-        "Allow them to be ahead of it: ALTER SYSTEM SET id_gen.max_lead = '5s'; SELECT pg_reload_conf();".to_owned(),
+        format!("id_gen.max_lead is 0, so sessions waited for the clock ({})", counted(waits, "time")),
+        "Allow IDs to be ahead of the clock: ALTER SYSTEM SET id_gen.max_lead = '5s'; SELECT pg_reload_conf();".to_owned(),
     )
 }
 
 fn column_types() -> Result<CheckResult, Error> {
     let narrow = narrow_columns::of_snowflakes(readiness::layout().ok().as_ref())?;
     if narrow.is_empty() {
-        return Ok(Fine("every column that is filled with snowflakes can hold them".to_owned()));
+        return Ok(Fine("all columns filled with snowflakes are bigint".to_owned()));
     }
     let found: Vec<String> =
         narrow.iter().map(|column| format!("{} is {}", column.name, column.type_name)).collect();
@@ -706,7 +713,7 @@ fn tickets() -> Result<CheckResult, Error> {
         let beyond = last_value.checked_add(steps.step).map_or(0, |next| steps.left_from(next));
         let left = beyond.saturating_add(held);
         if left == 0 {
-            let words = format!("{name} has no number left up to {}", steps.max);
+            let words = format!("{name} has no number left (maximum {})", steps.max);
             ended.push((words, ticket::longer(name, definition)));
             continue;
         }
@@ -716,9 +723,12 @@ fn tickets() -> Result<CheckResult, Error> {
         if used < MOSTLY && days.is_none() {
             continue;
         }
-        let when = days.map_or_else(String::new, |days| format!("; the rest lasts {days:.1} days"));
+        let when = days.map_or_else(String::new, |days| {
+            let left_ms = days * SECONDS_PER_DAY * 1000.0;
+            format!(", and will be exhausted in {}", format_duration(left_ms as u64))
+        });
         let words = format!(
-            "{name} has used {:.0} % of its numbers up to {}{when}",
+            "{name} has used {:.0} % of its numbers (maximum {}){when}",
             used * 100.0,
             steps.max
         );
@@ -727,8 +737,8 @@ fn tickets() -> Result<CheckResult, Error> {
     for column in narrow_columns::of_tickets()? {
         let NarrowColumn { name, type_name, remedy } = column;
         ending.push((
-            format!("{name} is {type_name}, and ends before its sequence does"),
-            format!("For a warning in time, end the sequence with the column: {remedy}"),
+            format!("column {name} ({type_name}) ends before its sequence"),
+            format!("End the sequence with the column, to be warned in time: {remedy}"),
         ));
     }
     let join = |found: Vec<(String, String)>| {
@@ -746,15 +756,18 @@ fn tickets() -> Result<CheckResult, Error> {
     } else if is_crowded {
         Warning(
             format!(
-                "{} the cache of a sequence was replaced by another: a server has room for {PLACES} sequences",
+                "sequences were removed from the cache {}: it has room for {PLACES}",
                 times(evictions)
             ),
             format!(
-                "Each time costs a write, and leaves a gap if the other one is of another database. Use tickets for at most {PLACES} sequences, and nextval() for others."
+                "Each removal costs a write, and a gap if the sequences are in different databases. Use tickets for at most {PLACES} sequences, and nextval() for others."
             ),
         )
     } else {
-        Fine(format!("{} sequences with tickets, all with enough numbers left", sequences.len()))
+        Fine(format!(
+            "{} with tickets; all have enough numbers left",
+            counted(sequences.len() as u64, "sequence")
+        ))
     })
 }
 
@@ -765,12 +778,12 @@ fn newest_id(on: &CheckedServer, column: &Column, newest: i64) -> CheckResult {
     let Ok(id) = layout.from_bigint(newest) else {
         return Warning(
             format!("{found}, which is not an ID of layout {}", name_or_text(layout)),
-            format!("Find their origin: SELECT * FROM {table} WHERE {name} = {newest};"),
+            format!("To see the rows: SELECT * FROM {table} WHERE {name} = {newest};"),
         );
     };
     let parts = layout.unpack(id);
     let made = format_ms(layout.tick_start_ms(parts.tick));
-    let found = format!("{found}, made at {made} by worker {}", parts.worker);
+    let found = format!("{found}, generated at {made} by worker {}", parts.worker);
     let frontier = allocator.map_or(0, |allocator| allocator.frontier().position());
     let reached = layout.tick_of(frontier).max(layout.tick_from(*now_ms));
     let own = (Some(parts.worker), parts.datacenter) == (identity.worker, identity.datacenter);
@@ -783,9 +796,9 @@ fn newest_id(on: &CheckedServer, column: &Column, newest: i64) -> CheckResult {
     if parts.tick > reached {
         let first = Layout::to_bigint(layout.min_of(reached.saturating_add(1)));
         return Warning(
-            format!("{found}, which is ahead of this server: its IDs sort below until then"),
+            format!("{found}, which is ahead of this server's clock; new IDs will be lower"),
             format!(
-                "Correct the clock of the server that made them; if they are mistakes, give them new IDs: UPDATE {table} SET {name} = {schema}.snowflake_next() WHERE {name} >= {first};"
+                "Correct the clock of the server that generated it; or, if these IDs are wrong, replace them: UPDATE {table} SET {name} = {schema}.snowflake_next() WHERE {name} >= {first};"
             ),
         );
     }

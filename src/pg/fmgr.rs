@@ -285,6 +285,11 @@ pub fn float8(value: f64) -> pg_sys::Datum {
     pg_sys::Datum::from(value.to_bits())
 }
 
+/// A `double precision` result that is measured: three significant digits.
+pub fn figure(value: f64) -> pg_sys::Datum {
+    float8(format!("{value:.2e}").parse().unwrap_or(value))
+}
+
 /// Where a `uuid` result goes: memory that PostgreSQL frees with the row.
 pub struct UuidPlace(*mut [u8; 16]);
 

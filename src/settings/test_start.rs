@@ -53,8 +53,12 @@ unsafe extern "C-unwind" fn check_test_start(
     let Some(text) = (unsafe { check_hook::to_check(value) }) else { return true };
     let start = TestStart::parse(&text);
     let problem = match start {
-        Some(TestStart::Invalid) => "It is a time with its offset from UTC, such as +00, or Z.",
-        Some(TestStart::At(ms)) if ms >= unix_ms(clock::machine_ns()) => "It has to be past.",
+        Some(TestStart::Invalid) => {
+            "The value must be a time with an offset from UTC, such as +00 or Z."
+        }
+        Some(TestStart::At(ms)) if ms >= unix_ms(clock::machine_ns()) => {
+            "The time must be in the past."
+        }
         _ => {
             if server::is_in_alter_system()
                 && test_start_in_force().is_some_and(|in_force| in_force != start)

@@ -454,7 +454,7 @@ impl SharedState {
             if let Some(start) = test_start {
                 report::log_line(match start {
                     TestStart::At(start_ms) => format!(
-                        "id_gen: this server is for tests: its IDs begin at {} and are the same in each run",
+                        "id_gen: this server is in test mode: its IDs start at {} and are the same in each run",
                         format_ms(start_ms.max(test_until_ms.unwrap_or(0)))
                     ),
                     TestStart::Invalid => "id_gen: this server is in test mode, but id_gen.test_start is not a time; it generates no IDs".to_owned(),

@@ -32,7 +32,7 @@ pub fn start_if_missing(worker: &Worker, place: &WorkerPlace, requested: bool) {
     if place.is_start_due() && place.note_start(worker.start()) {
         let name = worker.name;
         report::log_line(format!(
-            "id_gen: there is no free worker process for \"{name}\"; see id_gen_check()"
+            "id_gen: no worker process is free for \"{name}\"; see id_gen_check()"
         ));
     }
 }

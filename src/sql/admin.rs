@@ -2,7 +2,7 @@
 
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::reservation::RESERVATION_FILE;
-use id_gen_core::time::{US_PER_MS, format_ms, unix_ms};
+use id_gen_core::time::{US_PER_MS, format_duration, format_ms, unix_ms};
 use pgrx::prelude::*;
 
 use crate::durable::replicated;
@@ -42,7 +42,7 @@ sql_function! {
             return Err(Reason::CopyNotConfirmed.into());
         }
         match start(Decision::AcceptCopy)? {
-            Some(started) => announce_wait(&started, "Run the statement again then.", call.function()),
+            Some(started) => announce_wait(&started, "Run the statement again at that time.", call.function()),
             None => notice!("this server already generates: nothing was changed"),
         }
         Ok(call.void())
@@ -67,7 +67,7 @@ sql_function! {
             shared()?.registrar.wake();
             warn_of_repeats(&layout, &started, call.function());
             warn_of_copy(&layout, &started, call.function());
-            announce_wait(&started, "If that time was mistyped, take it back: SELECT id_gen_reservation_reset(above => now());", call.function());
+            announce_wait(&started, "If that time is wrong, reset again: SELECT id_gen_reservation_reset(above => now());", call.function());
         }
         Ok(call.void())
     }
@@ -99,14 +99,14 @@ fn warn_of_repeats(layout: &Layout, started: &Started, function: pg_sys::Oid) {
         let first_id = Layout::to_bigint(layout.min_of(layout.tick_from(first_ms)));
         let warning = Message::new(
             PgSqlErrorCode::ERRCODE_WARNING,
-            "snowflakes may repeat those of later times, if there are any",
+            "stored snowflakes with later times may be duplicated",
         )
         .detail(format!(
-            "They start again at {}; before, this server had reserved times up to {}.",
+            "New snowflakes start at {}; before, this server had reserved times up to {}.",
             format_ms(first_ms),
             format_ms(until_ms)
         ))
-        .hint(format!("Look for IDs from {first_id} on in your tables, and give such rows new ones before the clock gets there. Where a table tells other servers the commit horizon, lower it: UPDATE horizon SET id = (SELECT snowflake_commit_horizon());"));
+        .hint(format!("Replace stored IDs from {first_id} on before the clock reaches their times. If a table gives the commit horizon to other servers, lower it: UPDATE horizon SET id = (SELECT snowflake_commit_horizon());"));
         report::tell(warning, PgLogLevel::WARNING, function);
     }
 }
@@ -119,7 +119,7 @@ fn warn_of_copy(layout: &Layout, started: &Started, function: pg_sys::Oid) {
             "this data directory is a copy, and may have the worker ID of its original",
         )
         .detail(format!(
-            "Until now, file \"{RESERVATION_FILE}\" was that of a directory with {original}."
+            "Before the reset, file \"{RESERVATION_FILE}\" belonged to a directory with {original}."
         ))
         .hint(format!(
             "If the original or another copy may be used again, {}",
@@ -137,10 +137,10 @@ fn announce_wait(started: &Started, hint: &str, function: pg_sys::Oid) {
         let level = if wait_ms > LONG_WAIT_MS { PgLogLevel::WARNING } else { PgLogLevel::NOTICE };
         let notice = Message::new(
             PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
-            format!("no snowflake is available for the next {wait_ms} ms"),
+            format!("no snowflake is available for the next {}", format_duration(wait_ms.unsigned_abs())),
         )
         .detail(format!(
-            "They begin at {}, which has to be within id_gen.max_lead of the clock.",
+            "New snowflakes start at {}; calls succeed when the clock is within id_gen.max_lead of that time.",
             format_ms(first_ms)
         ))
         .hint(hint);

@@ -4,7 +4,7 @@ use id_gen_core::fleet::grant::Holder;
 use id_gen_core::fleet::member::Phase;
 use id_gen_core::fleet::shard;
 use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Terms, Waiting};
-use id_gen_core::time::{NS_PER_MS, format_ms, unix_ms, unix_us};
+use id_gen_core::time::{NS_PER_MS, format_duration, format_ms, unix_ms, unix_us};
 use pgrx::prelude::*;
 
 use crate::error::shards::ShardRefusal;
@@ -75,7 +75,7 @@ sql_function! {
             Some(there) => {
                 let Terms { ahead_ms, renewal_ms, .. } = there.terms;
                 Err(Reason::FleetExists(format!(
-                    "layout \"{}\", grants of {ahead_ms} ms, a renewal every {renewal_ms} ms.", there.layout
+                    "layout \"{}\", grant_duration {}, renewal_interval {}.", there.layout, format_duration(ahead_ms.into()), format_duration(renewal_ms.into())
                 )).into())
             }
         }
@@ -89,10 +89,10 @@ fn terms(call: &Call) -> Result<Terms, Error> {
     match call.text(0).as_deref() {
         Some("normal") => {}
         Some("strict") => terms.waiting = Waiting::Strict,
-        None => return Err(invalid("waiting is null".to_owned())),
+        None => return Err(invalid("the argument waiting is null".to_owned())),
         Some(other) => {
             return Err(invalid(format!(
-                "waiting is \"{other}\", neither \"normal\" nor \"strict\""
+                "the argument waiting is \"{other}\"; it must be \"normal\" or \"strict\""
             )));
         }
     }
@@ -125,7 +125,7 @@ sql_function! {
         let Lowered { before_ms, until_ms } = of_number(call, commands::lower)?;
         if until_ms < before_ms {
             warning!(
-                "the number is released, and its bound is lowered from {} to {}: IDs that were generated with it for a time in between can be generated again",
+                "the worker ID is released, and its bound is lowered from {} to {}: IDs generated for times in between may be duplicated",
                 format_ms(before_ms),
                 format_ms(until_ms)
             );
@@ -144,7 +144,7 @@ sql_function! {
             shard::Lowered::Done { before_ms, above_ms } => {
                 if above_ms < before_ms {
                     warning!(
-                        "IDs of the shard begin at {} and no longer at {}: IDs that were generated for a time in between can be generated again",
+                        "new IDs of the shard start at {} instead of {}: IDs generated for times in between may be duplicated",
                         format_ms(above_ms),
                         format_ms(before_ms)
                     );
@@ -182,7 +182,7 @@ sql_function! {
     /// `id_gen_fleet_report_restore() → timestamptz`
     fn id_gen_fleet_report_restore(_call) {
         let floor_ms = commands::restored()?;
-        notice!("worker IDs that servers acquire from now on start at {}", format_ms(floor_ms));
+        notice!("snowflakes with worker IDs acquired from now on start at {}", format_ms(floor_ms));
         Ok(int8(timestamp::from_unix_ms(floor_ms)))
     }
 }

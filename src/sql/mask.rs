@@ -206,18 +206,18 @@ fn by_version<R>(version: Option<i32>, body: impl FnOnce(&Key) -> R) -> Result<R
 }
 
 fn bad_domain(fault: DomainFault) -> Message {
-    Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid domain of masks")
+    Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid mask domain")
         .detail(sentence(&fault))
-        .hint("Name one for each table, as in: SELECT id_mask(1, 'orders');")
+        .hint("Use the name of the table, as in: SELECT id_mask(1, 'orders');")
 }
 
 fn unknown_version(version: i32) -> Message {
     Message::new(
         Code::ERRCODE_INVALID_PARAMETER_VALUE,
-        format!("there is no key of version {version}"),
+        format!("mask key version {version} does not exist"),
     )
     .detail("IDs can be unmasked only with the key that masked them.")
-    .hint("If its line is in the file that id_gen.mask_key_file names, reload it: SELECT pg_reload_conf(); otherwise put the line back first. Which versions there are: SELECT * FROM id_mask_keys();")
+    .hint("If the file in id_gen.mask_key_file has that version, reload it: SELECT pg_reload_conf(); otherwise restore its line first. To list the versions: SELECT * FROM id_mask_keys();")
 }
 
 fn no_masked_id<T: Id>(text: &[u8], fault: &TextFault) -> Message {
@@ -228,7 +228,7 @@ fn no_masked_id<T: Id>(text: &[u8], fault: &TextFault) -> Message {
     )
     .detail(sentence(fault))
     .hint(format!(
-        "Only what id_mask_text writes is read, such as: SELECT id_mask_text({}, 'orders');",
+        "Pass a text from id_mask_text, as in: SELECT id_mask_text({}, 'orders');",
         T::EXAMPLE
     ))
 }

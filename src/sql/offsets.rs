@@ -121,7 +121,7 @@ sql_function! {
                 Some(false) => "error",
             };
             let said = if faults.is_empty() {
-                format!("its numbers are those of node {} of {}", class.node(), class.nodes())
+                format!("it returns the numbers of node {} of {}", class.node(), class.nodes())
             } else {
                 faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
             };
@@ -132,7 +132,7 @@ sql_function! {
                 (_, Ok(_)) => {
                     let above = found.rule.highest().unwrap_or(0);
                     Some(format!(
-                        "With the highest number of all nodes in place of {above}: SELECT * FROM id_gen_offsets_set({}, {}, {}, above => {above}, sequences => {});",
+                        "Replace {above} with the highest number of all nodes, and run: SELECT * FROM id_gen_offsets_set({}, {}, {}, above => {above}, sequences => {});",
                         literal(&schema.name), class.node(), class.nodes(), found.array()
                     ))
                 }
@@ -172,7 +172,7 @@ fn steps(
 ) -> impl Iterator<Item = (i32, i32, String, &'static str)> {
     let ask = (1..=old).map(move |node| {
         let statement = format!("SELECT max(highest) FROM id_gen_offsets_plan({schema}, {node}, {old});");
-        let note = "What it has come to. A number above that of every node, with room for what they need until step 3, is \"above\".";
+        let note = "Shows the highest number of the node.\nChoose \"above\" higher than on all nodes, with room for new rows until step 3.";
         (1, node, statement, note)
     });
     let schema = schema.to_owned();
@@ -183,7 +183,7 @@ fn steps(
                 2,
                 node,
                 fence.clone(),
-                "It continues with its numbers, but not above the limit. Run on every node before step 3 on any node.",
+                "Limits the node to numbers up to \"above\".\nRun on every node before step 3 on any node.",
             )
         });
         let set = schema.clone();
@@ -195,7 +195,7 @@ fn steps(
                 3,
                 node,
                 statement,
-                "It continues above the limit with the numbers of the new division. Run in any order.",
+                "Continues above the limit with the numbers of the new division.\nRun in any order.",
             )
         });
         let check = schema.clone();
@@ -203,7 +203,7 @@ fn steps(
             let statement = format!(
                 "SELECT * FROM id_gen_offsets_check({check}, {node}, {new}) WHERE status <> 'ok';"
             );
-            (4, node, statement, "Nothing, if all is well.")
+            (4, node, statement, "Returns no row if all sequences are correct.")
         });
         fences.chain(sets).chain(checks)
     });
@@ -401,7 +401,7 @@ impl Found {
         match obstacle {
             Obstacle::Descending if self.rule.max >= self.rule.widest => {
                 format!(
-                    "{name} may have returned any number: use another sequence for its columns."
+                    "{name} may have returned any number. Use another sequence for its columns."
                 )
             }
             // Above all that it may have handed out on its way down.
@@ -413,7 +413,7 @@ impl Found {
             }
             Obstacle::Cycles => format!("ALTER SEQUENCE {name} NO CYCLE;"),
             Obstacle::Beyond { highest, .. } => format!(
-                "Fence every node at a higher figure, and let all begin above it, also those that have begun: SELECT * FROM id_gen_offsets_fence({}, {});",
+                "Fence every node at a higher number, and start all nodes above it, including those already started: SELECT * FROM id_gen_offsets_fence({}, {});",
                 literal(&schema.name),
                 highest.saturating_mul(2).min(self.rule.widest.saturating_sub(1))
             ),
@@ -438,7 +438,7 @@ impl Found {
     fn unbounded(&self) -> String {
         let Found { name, rule: Sequence { max, .. }, .. } = self;
         format!(
-            "If MAXVALUE {max} is a fence, it ends with id_gen_offsets_set(..., above => {max}) only; to begin above a higher figure, call that again with it in the same transaction. If it is none: ALTER SEQUENCE {name} NO MAXVALUE;"
+            "If MAXVALUE {max} was set by id_gen_offsets_fence, remove it only with id_gen_offsets_set(..., above => {max}); to start higher, call that again with a higher \"above\" in the same transaction. Otherwise: ALTER SEQUENCE {name} NO MAXVALUE;"
         )
     }
 
@@ -494,7 +494,7 @@ fn obstacles(schema: &Schema, refused: &[(&Found, Obstacle)]) -> Message {
     let name = in_error(&schema.name);
     Message::new(
         Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-        format!("sequences of schema {name} cannot be divided like this"),
+        format!("cannot divide sequences of schema {name}"),
     )
     .detail(in_error(&format!("{}. Nothing was changed.", facts.join("; "))))
     .hint(in_error(&remedies.join(" ")))
@@ -502,7 +502,7 @@ fn obstacles(schema: &Schema, refused: &[(&Found, Obstacle)]) -> Message {
 
 fn null(name: &str) -> Message {
     Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, format!("{name} must not be null"))
-        .hint(format!("Name all of them, as in: {EXAMPLE}"))
+        .hint(format!("For example: {EXAMPLE}"))
 }
 
 fn no_nodes(name: &str, nodes: i32) -> Message {
@@ -511,16 +511,15 @@ fn no_nodes(name: &str, nodes: i32) -> Message {
         format!("{name} must be from 1 to {MOST_NODES}"),
     )
     .detail(format!("The value of {name} is {nodes}."))
-    .hint(format!("Name how many servers make numbers, as in: {EXAMPLE}"))
+    .hint(format!("Pass the number of servers that use the sequences, as in: {EXAMPLE}"))
 }
 
 fn no_node(node: i32, nodes: i32) -> Message {
-    Message::new(
-        Code::ERRCODE_INVALID_PARAMETER_VALUE,
-        format!("there is no node {node} of {nodes}"),
-    )
-    .detail(format!("Nodes are counted from 1 to {nodes}, and each node has a different one."))
-    .hint(format!("Name one of them, as in: {EXAMPLE}"))
+    Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, format!("node {node} does not exist"))
+        .detail(format!(
+            "With {nodes} nodes, their numbers are 1 to {nodes}; each server needs a different one."
+        ))
+        .hint(format!("For example: {EXAMPLE}"))
 }
 
 fn no_schema(oid: pg_sys::Oid) -> Message {
@@ -528,7 +527,7 @@ fn no_schema(oid: pg_sys::Oid) -> Message {
         Code::ERRCODE_INVALID_SCHEMA_NAME,
         format!("schema with OID {} does not exist", oid.to_u32()),
     )
-    .hint(format!("Name a schema of this database, as in: {EXAMPLE}"))
+    .hint(format!("Pass a schema of this database, as in: {EXAMPLE}"))
 }
 
 fn no_sequence(name: &str, schema: &str) -> Message {
@@ -538,7 +537,7 @@ fn no_sequence(name: &str, schema: &str) -> Message {
         format!("{name} is not a sequence of schema {schema}"),
     )
     .hint(format!(
-        "Its sequences are: SELECT sequence FROM id_gen_offsets_plan({}, 1, 2);",
+        "To list its sequences: SELECT sequence FROM id_gen_offsets_plan({}, 1, 2);",
         literal(&schema)
     ))
 }
@@ -546,15 +545,14 @@ fn no_sequence(name: &str, schema: &str) -> Message {
 fn too_few(schema: &Schema, old: i32, new: i32) -> Message {
     let fact = Message::new(
         Code::ERRCODE_INVALID_PARAMETER_VALUE,
-        format!("{new} nodes are not more than {old}"),
+        "new_node_count must be greater than node_count",
     )
-    .detail("A node that is no longer needed keeps its numbers, and they cost nothing.");
+    .detail(format!("node_count is {old}, new_node_count is {new}. A node that is no longer needed requires no change."));
     if old == MOST_NODES {
-        return fact
-            .hint("There can be no more. Give more servers snowflakes, which need no division.");
+        return fact.hint("There can be at most 1000 nodes. For more servers, use snowflakes.");
     }
     fact.hint(in_error(&format!(
-        "Name how many there will be, as in: SELECT * FROM id_gen_offsets_grow_plan({}, {old}, {});",
+        "For example: SELECT * FROM id_gen_offsets_grow_plan({}, {old}, {});",
         literal(&schema.name),
         old + 1
     )))
@@ -563,10 +561,10 @@ fn too_few(schema: &Schema, old: i32, new: i32) -> Message {
 fn old_snapshot() -> Message {
     Message::new(
         Code::ERRCODE_ACTIVE_SQL_TRANSACTION,
-        "sequences cannot be divided in a transaction that sees rows as they were",
+        "cannot divide sequences in a REPEATABLE READ or SERIALIZABLE transaction",
     )
-    .detail("Its isolation level hides rows that were committed since it began, and new numbers have to be above them.")
-    .hint("Begin another one: BEGIN ISOLATION LEVEL READ COMMITTED;")
+    .detail("Such a transaction does not see rows committed after it began, and new numbers must be above them.")
+    .hint("Use another isolation level: BEGIN ISOLATION LEVEL READ COMMITTED;")
 }
 
 fn row_security(column: &Column) -> Message {
@@ -575,6 +573,6 @@ fn row_security(column: &Column) -> Message {
         Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
         format!("row security hides rows of the table of column {column}"),
     )
-    .detail("Which numbers it holds has to be known, so that new ones are above them.")
+    .detail("All stored numbers must be readable, so that new numbers are above them.")
     .hint("Run this as the owner of the table, or as a role with BYPASSRLS.")
 }

@@ -35,11 +35,11 @@ sql_function! {
         };
         if random.len() != expected {
             let found = random.len();
-            let fault = format!("Behind its prefix it has {found} bytes instead of {expected}.");
+            let fault = format!("After the prefix, it has {found} bytes instead of {expected}.");
             return Err(no_random_id(text, fault).into());
         }
         if let Some(place) = alphabet.foreign(random) {
-            let fault = format!("Behind its prefix, byte {place} is not of the alphabet.");
+            let fault = format!("After the prefix, byte {place} is not in the alphabet.");
             return Err(no_random_id(text, fault).into());
         }
         Ok(fmgr::text(random))
@@ -98,38 +98,38 @@ fn no_random_id(text: &[u8], fault: String) -> Message {
         format!("invalid input syntax for random ID: \"{text}\""),
     )
     .detail(fault)
-    .hint("Give prefix, size and alphabet as the ID was made with, as in: SELECT id_random_parse('BIZ0123456789ABCDEF0123', 'BIZ', 20, '0123456789ABCDEF');")
+    .hint("Pass the prefix, size and alphabet that the ID was generated with, as in: SELECT id_random_parse('BIZ0123456789ABCDEF0123', 'BIZ', 20, '0123456789ABCDEF');")
 }
 
 fn bad_size(size: i32) -> Message {
     let longest = random_id::LONGEST;
     Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "size is out of range")
-        .detail(format!(
-            "It is {size}; a random ID has 1 to {longest} characters behind its prefix."
-        ))
+        .detail(format!("The size is {size}; it must be from 1 to {longest}."))
         .hint("For example: SELECT id_random('BIZ', 20, '0123456789ABCDEF');")
 }
 
 fn bad_alphabet(fault: &AlphabetFault) -> Message {
     Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid alphabet")
         .detail(sentence(fault))
-        .hint("Name each character once, as in: SELECT id_random('BIZ', 20, '0123456789ABCDEF');")
+        .hint("Use each character once, as in: SELECT id_random('BIZ', 20, '0123456789ABCDEF');")
 }
 
 fn bad_ids(ids: f64) -> Message {
     Message::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "number of IDs is out of range")
-        .detail(format!("It is {ids}; it must not be negative."))
+        .detail(format!("The number is {ids}; it must be 0 or greater."))
         .hint("For example: SELECT id_random_collision_probability(1e9, 122);")
 }
 
 fn bad_bits(bits: f64) -> Message {
     Message::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "number of random bits is out of range")
-        .detail(format!("It is {bits}; it must be a number from 0 on."))
-        .hint("How many bits a random ID has: SELECT id_random_entropy(20, '0123456789ABCDEF');")
+        .detail(format!("The number is {bits}; it must be 0 or greater."))
+        .hint(
+            "To compute the bits of a random ID: SELECT id_random_entropy(20, '0123456789ABCDEF');",
+        )
 }
 
 fn bad_chance(chance: f64) -> Message {
-    Message::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "chance is out of range")
-        .detail(format!("It is {chance}; a chance is from 0 to below 1."))
-        .hint("For one in a million, type: SELECT id_random_ids_for_probability(1e-6, 122);")
+    Message::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "probability is out of range")
+        .detail(format!("The probability is {chance}; it must be at least 0 and less than 1."))
+        .hint("For one in a million: SELECT id_random_ids_for_probability(1e-6, 122);")
 }

@@ -6,10 +6,10 @@ use id_gen_core::shards::Place;
 use pgrx::prelude::*;
 
 use crate::error::shards::ShardRefusal;
-use crate::error::{self, Error, report};
+use crate::error::{self, Error, counted, report};
 use crate::fleet::commands;
 use crate::generate::shards;
-use crate::pg::fmgr::{Call, bigint, float8, int8};
+use crate::pg::fmgr::{Call, bigint, figure, int8};
 use crate::pg::timestamp;
 use crate::shared::{SharedState, memory, shard_list};
 use crate::sql::function::sql_function;
@@ -53,7 +53,7 @@ sql_function! {
     /// `id_gen_shard_reset_all() → void`
     fn id_gen_shard_reset_all(call) {
         let forgotten = shards::reset()?;
-        notice!("this server has no shards now; {forgotten} known shards were forgotten");
+        notice!("this server has no shards now; {} forgotten", counted(forgotten as u64, "shard"));
         Ok(call.void())
     }
 }
@@ -86,7 +86,7 @@ fn row(shared: &SharedState, place: &Place) -> Option<[Option<pg_sys::Datum>; 8]
         Some(int8(timestamp::from_unix_ms(owned.since_ms))),
         (issued > 0).then(|| int8(last_id)),
         bigint(issued),
-        shared.shards().rate(place).map(float8),
+        shared.shards().rate(place).map(figure),
     ])
 }
 

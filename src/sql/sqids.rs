@@ -125,15 +125,15 @@ fn no_sqid(text: &[u8]) -> Message {
         Code::ERRCODE_INVALID_TEXT_REPRESENTATION,
         format!("invalid input syntax for sqid: \"{text}\""),
     )
-    .detail("It is not what sqids_encode writes with this alphabet and least length.")
-    .hint("Give both as the sqid was made with, as in: SELECT sqids_decode('86Rf07');")
+    .detail("sqids_encode cannot return this text with this alphabet and min_length.")
+    .hint("Pass the alphabet and min_length that the sqid was generated with, as in: SELECT sqids_decode('86Rf07');")
 }
 
 fn beyond_bigint(text: &[u8], number: u64) -> Message {
     let text = excerpt(text);
     Message::new(
         Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
-        format!("sqid \"{text}\" holds a number that is out of range for type bigint"),
+        format!("sqid \"{text}\" contains a number that is out of range for type bigint"),
     )
     .detail(format!("The number is {number}; the largest bigint is {}.", i64::MAX))
     .hint("Decode it in the application that encoded it, and store that number as numeric.")
@@ -141,10 +141,8 @@ fn beyond_bigint(text: &[u8], number: u64) -> Message {
 
 fn long_text(bytes: usize) -> Message {
     Message::new(Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED, "text is too long for a sqid")
-        .detail(format!(
-            "It has {bytes} bytes; a sqid of {MOST_NUMBERS} numbers has {MOST_BYTES} at most."
-        ))
-        .hint("Pass a text that sqids_encode wrote, as in: SELECT sqids_decode('86Rf07');")
+        .detail(format!("It has {bytes} bytes; the maximum is {MOST_BYTES}."))
+        .hint("Pass a text from sqids_encode, as in: SELECT sqids_decode('86Rf07');")
 }
 
 fn bad_number() -> Message {
@@ -155,33 +153,33 @@ fn bad_number() -> Message {
 
 fn too_many(found: usize) -> Message {
     Message::new(Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED, "too many numbers for a sqid")
-        .detail(format!("There are {found}; a sqid has {MOST_NUMBERS} at most."))
+        .detail(format!("There are {found} numbers; the maximum is {MOST_NUMBERS}."))
         .hint(EXAMPLE)
 }
 
 fn bad_length(length: i32) -> Message {
     Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "min_length is out of range")
-        .detail(format!("It is {length}; it may be 0 to {}.", u8::MAX))
+        .detail(format!("min_length is {length}; it must be from 0 to {}.", u8::MAX))
         .hint("For example: SELECT sqids_encode(ARRAY[1], 10);")
 }
 
 fn bad_alphabet(error: &sqids::Error) -> Message {
-    Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid alphabet of sqids")
+    Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid sqids alphabet")
         .detail(sentence(error))
-        .hint("Leave it out, or name 3 characters of ASCII or more, each once, as in: SELECT sqids_encode(ARRAY[1], 0, 'abcdefghijk');")
+        .hint("Omit it, or use at least 3 different ASCII characters, as in: SELECT sqids_encode(ARRAY[1], 0, 'abcdefghijk');")
 }
 
 fn long_alphabet(found: usize) -> Message {
-    Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid alphabet of sqids")
-        .detail(format!("It has {found} bytes; there are {MOST_SYMBOLS} characters of ASCII."))
-        .hint("Name each character once, as in: SELECT sqids_encode(ARRAY[1], 0, 'abcdefghijk');")
+    Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid sqids alphabet")
+        .detail(format!("It has {found} bytes; there are only {MOST_SYMBOLS} ASCII characters."))
+        .hint("Use each character once, as in: SELECT sqids_encode(ARRAY[1], 0, 'abcdefghijk');")
 }
 
 fn blocked(error: &sqids::Error) -> Message {
     Message::new(
         Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-        "no sqid of these numbers is free of blocked words",
+        "every sqid of these numbers contains a blocked word",
     )
     .detail(sentence(error))
-    .hint("Take a longer alphabet: without one, there are 62 characters.")
+    .hint("Use a longer alphabet, or omit it to use 62 characters.")
 }

@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 
 use crate::observe::{self, readiness};
 use crate::os::clock;
-use crate::pg::fmgr::int8;
+use crate::pg::fmgr::{figure, int8};
 use crate::pg::timestamp;
 use crate::shared::{SharedState, memory};
 use crate::sql::fleet::phase_name;
@@ -37,7 +37,7 @@ sql_function! {
         let state = found.clone().and_then(readiness::check);
         let shared = found.ok();
         let for_tests = shared.is_some_and(|shared| shared.test_start().is_some());
-        let ready = if for_tests { "ready, for tests" } else { "ready" };
+        let ready = if for_tests { "ready, in test mode" } else { "ready" };
         let (settings, identity) = readiness::settings_of(shared);
         let layout = shared.and_then(SharedState::layout_if_valid);
         let allocator = shared.and_then(|shared| shared.lock().allocator);
@@ -67,9 +67,9 @@ sql_function! {
             allocated(Allocator::reserved_until_ms),
             keeper.map(|keeper| keeper.pid).into_datum(),
             heartbeat_ms.and_then(time),
-            rate(NS_PER_S).into_datum(),
-            rate(readiness::LATELY_NS).into_datum(),
-            layout.and_then(|layout| readiness::sequence_use(layout, &rates?)).into_datum(),
+            rate(NS_PER_S).map(figure),
+            rate(readiness::LATELY_NS).map(figure),
+            layout.and_then(|layout| readiness::sequence_use(layout, &rates?)).map(figure),
             clock::is_synchronized().into_datum(),
             memory::is_preloaded().into_datum(),
             fleet_state.into_datum(),

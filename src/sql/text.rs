@@ -88,8 +88,8 @@ fn unknown_format(format: &[u8]) -> Message {
 fn unreadable<T: Id>(text: &[u8], (format, digits): (&str, Format), fault: &Fault) -> Message {
     let (text, type_name, example) = (excerpt(text), T::TYPE_NAME, T::EXAMPLE);
     let case = match digits {
-        Format::Crockford | Format::Base32Hex => " Lower case is made upper by upper().",
-        Format::Base36 => " Upper case is made lower by lower().",
+        Format::Crockford | Format::Base32Hex => " For lower case, use upper().",
+        Format::Base36 => " For upper case, use lower().",
         Format::Base58 | Format::Base62 => "",
     };
     Message::new(
@@ -98,6 +98,6 @@ fn unreadable<T: Id>(text: &[u8], (format, digits): (&str, Format), fault: &Faul
     )
     .detail(sentence(fault))
     .hint(format!(
-        "Only what id_encode writes is read, such as: SELECT id_encode({example}, '{format}');{case}"
+        "Pass a text from id_encode with the same format, as in: SELECT id_encode({example}, '{format}');{case}"
     ))
 }

@@ -6,7 +6,7 @@ use pgrx::datum::Interval;
 use pgrx::prelude::*;
 
 use crate::error::{report, ticket};
-use crate::pg::fmgr::{bigint, int8};
+use crate::pg::fmgr::{bigint, figure, int8};
 use crate::pg::text::{Text, in_error};
 use crate::shared::memory;
 use crate::shared::tickets::Snapshot;
@@ -56,10 +56,10 @@ sql_function! {
                 bigint(counts.dropped),
                 bigint(counts.ranges),
                 bigint(ticket.size.into()),
-                ticket.per_second.into_datum(),
+                Some(figure(ticket.per_second)),
                 bigint(counts.waits),
                 bigint(counts.refusals),
-                used.into_datum(),
+                used.map(figure),
                 ticket.seconds_left().and_then(interval),
             ]
         })))

@@ -94,25 +94,25 @@ fn no_typeid(text: &[u8], fault: &TypeIdFault) -> Message {
         format!("invalid input syntax for TypeID: \"{text}\""),
     )
     .detail(sentence(fault))
-    .hint("A TypeID is a prefix, an underscore, and 26 characters of 0 to 9 and a to z without i, l, o and u, the first of them at most 7, as in: SELECT typeid_encode(gen_random_uuid(), 'user'); Upper case is made lower by lower().")
+    .hint("A TypeID is a prefix, an underscore, and 26 characters (0 to 9 and a to z without i, l, o and u, the first at most 7), as in: SELECT typeid_encode(gen_random_uuid(), 'user'); For upper case, use lower().")
 }
 
 fn other_prefix(text: &[u8], found: &[u8], expected: &[u8]) -> Message {
     let [text, found, expected] = [text, found, expected].map(excerpt);
     Message::new(
         Code::ERRCODE_INVALID_TEXT_REPRESENTATION,
-        format!("TypeID has the prefix \"{found}\" instead of \"{expected}\""),
+        format!("TypeID has prefix \"{found}\" instead of \"{expected}\""),
     )
-    .detail("The prefix is the type of the ID, so this is the ID of another type.")
-    .hint(format!("If that is meant: SELECT typeid_decode('{text}', '{found}');"))
+    .detail("The prefix gives the type of the ID.")
+    .hint(format!("To decode it with this prefix: SELECT typeid_decode('{text}', '{found}');"))
 }
 
 fn no_prefix(prefix: &[u8]) -> Message {
     let prefix = excerpt(prefix);
     Message::new(
         Code::ERRCODE_INVALID_PARAMETER_VALUE,
-        format!("prefix \"{prefix}\" cannot be a TypeID's"),
+        format!("invalid TypeID prefix: \"{prefix}\""),
     )
-    .detail("A prefix may have only a to z and underscores, 63 at most, and begins and ends with a letter; it may be empty.")
+    .detail("A prefix has at most 63 characters, a to z and underscores, and begins and ends with a letter. It can be empty.")
     .hint("For example: SELECT typeid('user');")
 }

@@ -60,7 +60,7 @@ fn no_ulid(text: &[u8], fault: &Fault) -> Message {
         format!("invalid input syntax for ULID: \"{text}\""),
     )
     .detail(sentence(fault))
-    .hint("A ULID has 26 characters, of 0 to 9 and A to Z without I, L, O and U, and the first is at most 7. Lower case is read as in: SELECT ulid_decode(upper('01arz3ndektsv4rrffq69g5fav'));")
+    .hint("A ULID has 26 characters (0 to 9 and A to Z without I, L, O and U, the first at most 7). For lower case, use upper(): SELECT ulid_decode(upper('01arz3ndektsv4rrffq69g5fav'));")
 }
 
 sql_function! {

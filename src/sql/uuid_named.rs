@@ -47,7 +47,7 @@ fn unknown_namespace(name: &str) -> Message {
         format!("UUID namespace \"{}\" does not exist", excerpt(name.as_bytes())),
     )
     .detail(format!("The namespaces of RFC 9562 are: {known}."))
-    .hint("Use one of them, or a namespace of your own: any UUID, as in: SELECT uuidv5('01890a5d-ac96-774b-bcce-b302099a8057', 'name');")
+    .hint("Use one of these, or any UUID as your own namespace, as in: SELECT uuidv5('01890a5d-ac96-774b-bcce-b302099a8057', 'name');")
 }
 
 type Version = fn(&[u8; 16], &[u8]) -> [u8; 16];

@@ -40,6 +40,6 @@ fn part(call: &mut Call, which: fn((u64, u64)) -> u64) -> pg_sys::Datum {
 fn bad_namespace(namespace: i64) -> Message {
     let (bits, last) = (uuid8::NAMESPACE_BITS, uuid8::LAST_NAMESPACE);
     Message::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "namespace is out of range")
-        .detail(format!("It is {namespace}; next to a snowflake, a UUID has {bits} bits for it: 0 to {last}."))
-        .hint("Number the tables or tenants yourself, as in: SELECT uuidv8_from_snowflake(snowflake_next(), 1);")
+        .detail(format!("The namespace is {namespace}; it must be from 0 to {last} ({bits} bits)."))
+        .hint("For example, number your tables or tenants: SELECT uuidv8_from_snowflake(snowflake_next(), 1);")
 }

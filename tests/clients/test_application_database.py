@@ -74,7 +74,7 @@ def test_a_dump_holds_the_extension_and_nothing_of_it(cluster: Cluster) -> None:
     dumped = statements(cluster.run("pg_dump", dbname="shop"))
     assert dumped[-2:] == [
         f"CREATE EXTENSION IF NOT EXISTS id_gen WITH SCHEMA {schema}",
-        "COMMENT ON EXTENSION id_gen IS 'snowflake IDs, UUIDs, ULIDs, TypeIDs and other IDs made inside the database'",
+        "COMMENT ON EXTENSION id_gen IS 'snowflake IDs, UUIDs, ULIDs, TypeIDs and other IDs generated in the database'",
     ]
     # A schema of its own was made by the application.
     assert dumped[:-2] == ([] if schema == "public" else ["CREATE SCHEMA ids", "ALTER SCHEMA ids OWNER TO shop"])

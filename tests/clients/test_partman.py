@@ -183,7 +183,7 @@ def test_the_partitions_are_shown(connection: psycopg.Connection) -> None:
     (found,) = connection.execute(
         "SELECT found FROM id_gen_profile('event', 'id') WHERE (section, item) = ('column', 'rows')"
     ).fetchone()
-    assert found == f"all of id in public.event, {len(shown) + 1} tables"
+    assert found == f"all rows of column id in public.event, {len(shown) + 1} tables"
 
 
 def test_encoders_and_decoders_answer_null_and_refuse_nonsense(connection: psycopg.Connection) -> None:

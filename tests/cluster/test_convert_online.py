@@ -424,7 +424,7 @@ def test_verify_finds_it(connection: psycopg.Connection, phase: str, harm: str, 
     for remedy in remedies.values():
         if "todo" in remedy:
             break
-        run(connection, *(drop_late if remedy.startswith("Take that back") else remedy).split(";")[:-1])
+        run(connection, *(drop_late if remedy.startswith("Revert") else remedy).split(";")[:-1])
     todo = f"SELECT statement FROM id_gen_convert.todo({arguments(case)})"
     run(connection, *[statement for (statement,) in connection.execute(todo.encode())])
     assert value(connection, "SELECT phase FROM id_gen_convert.job") == "switched"
@@ -566,17 +566,17 @@ def test_jobs_of_the_same_tables_are_undone_last_first(server: Cluster, connecti
     schema = dump(server)
     statements = plan(connection, first)
     run(connection, *statements[:-1])
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="under way"):
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another job is converting"):
         run(connection, plan(connection, second)[0])
     run(connection, statements[-1])
     run(connection, plan(connection, second)[0])
     finish = f"SELECT id_gen_convert.finish({arguments(first)})"
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another job"):
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="a later job"):
         run(connection, finish)
     for (statement,) in connection.execute(f"SELECT statement FROM id_gen_convert.todo({arguments(second)})".encode()):
         run(connection, statement)
     run(connection, first.add)
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another job"):
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="a later job"):
         run(connection, finish)
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
         undo(connection, first)
@@ -617,7 +617,7 @@ def test_waits_for_standby_and_archive() -> None:
         cluster.psql("CREATE EXTENSION id_gen; CREATE TABLE customer (id serial PRIMARY KEY)")
         cluster.psql("SELECT id_gen_convert_start('customer', 'id'); SELECT pg_switch_wal()")
         throttle = "SELECT id_gen_convert.throttle('{}', 64) LIKE '{}%'"
-        cluster.poll_until(throttle.format("1 day", "archive"))
+        cluster.poll_until(throttle.format("1 day", "archiving"))
         cluster.psql("ALTER SYSTEM SET archive_command = 'true'; SELECT pg_reload_conf()")
         cluster.poll_until("SELECT id_gen_convert.throttle('1 day', 64) IS NULL")
         standby.psql("SELECT pg_wal_replay_pause()")
@@ -744,7 +744,7 @@ def test_partitions_that_are_gone(server: Cluster, connection: psycopg.Connectio
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
         undo(connection, case)
     detail = refused.value.diag.message_detail
-    assert detail == "An undo would revert what was added, changed or removed: index public.own."
+    assert detail == "An undo would revert them: index public.own."
     run(connection, f"CALL id_gen_convert.undo({arguments(case)}, force => true)")
     assert value(connection, "SELECT count(*) FROM event") == 1
     assert "id_new" not in dump(server) and "id_new" not in schema

@@ -451,7 +451,7 @@ def test_views_get_the_new_default(connection: psycopg.Connection) -> None:
         "ALTER VIEW all_customers ALTER COLUMN id SET DEFAULT 7 + nextval('customer_id_seq');"
         "ALTER VIEW other ALTER COLUMN number SET DEFAULT nextval('customer_id_seq')"
     )
-    assert "These name it: default value for public.other.number." in notes(connection)
+    assert "These refer to it: default value for public.other.number." in notes(connection)
     run(connection, plan(connection))
     for view in ("customers", "all_customers"):
         made = insert(connection, Source("", view))
@@ -482,7 +482,7 @@ def test_a_part_of_a_word_is_no_name(connection: psycopg.Connection) -> None:
         "CREATE FUNCTION other() RETURNS bigint LANGUAGE sql AS $$ SELECT max(xmin::text::bigint) FROM pg_class $$;"
         "CREATE FUNCTION next() RETURNS bigint LANGUAGE sql AS $$ SELECT nextval('x') $$"
     )
-    assert "These name it: function public.next()." in notes(connection)
+    assert "These refer to it: function public.next()." in notes(connection)
 
 
 def test_who_uses_an_identity_is_told_of(connection: psycopg.Connection) -> None:
@@ -492,7 +492,7 @@ def test_who_uses_an_identity_is_told_of(connection: psycopg.Connection) -> None
         "CREATE FUNCTION next_customer() RETURNS bigint LANGUAGE sql AS $$ SELECT nextval('customer_id_seq') $$"
     )
     users = "public.other.id, function public.next_customer()"
-    assert f"These use its sequence, and may keep it from ending: {users}." in notes(connection)
+    assert f"These use its sequence and may prevent dropping it: {users}." in notes(connection)
 
 
 def test_who_sets_the_column_is_told_of(connection: psycopg.Connection) -> None:
@@ -515,9 +515,9 @@ def test_who_sets_the_column_is_told_of(connection: psycopg.Connection) -> None:
 
 def test_a_sequence_that_is_named_as_text_is_not_looked_up(connection: psycopg.Connection) -> None:
     connection.execute("CREATE SEQUENCE s; CREATE TABLE customer (id bigint DEFAULT nextval('s'::text))")
-    assert "names as text or computes" in notes(connection)
+    assert "its sequence is unknown" in notes(connection)
     connection.execute("ALTER TABLE customer ALTER COLUMN id SET DEFAULT nextval('s')")
-    assert "names as text or computes" not in notes(connection)
+    assert "its sequence is unknown" not in notes(connection)
     run(connection, plan(connection))
     with pytest.raises(psycopg.errors.SequenceGeneratorLimitExceeded):
         connection.execute("SELECT nextval('s')")

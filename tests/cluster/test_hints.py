@@ -82,13 +82,13 @@ def test_a_mistyped_reset_is_reset_again(by: str) -> None:
             connection.add_notice_handler(lambda notice: said.append((notice.message_primary, notice.message_hint)))
             connection.execute("SELECT id_gen_reservation_reset(above => '2036-01-01')")
             ((primary, hint),) = said
-            assert re.fullmatch(r"no snowflake is available for the next \d+ ms", primary or "")
+            assert re.fullmatch(r"no snowflake is available for the next \d+ d \d+ h", primary or "")
             error = refusal(cluster)
             advice = {"warning": hint, "hint": error.hint, "check": checks(cluster)["lead"].remedy}[by]
             said.clear()
             (typed,) = re.findall(r"SELECT [^;]*;", advice or "")
             connection.execute(typed)
-        assert said[0][0] == "snowflakes may repeat those of later times, if there are any"
+        assert said[0][0] == "stored snowflakes with later times may be duplicated"
         given.append(first_id(cluster))
         assert given == sorted(set(given))
 
@@ -106,7 +106,7 @@ def test_a_reset_beyond_what_nanoseconds_can_say_is_refused_in_time() -> None:
             hints: list[str | None] = []
             connection.add_notice_handler(lambda notice: hints.append(notice.message_hint))
             connection.execute(RESET)
-        assert re.search(r"^Look for IDs from \d+ on in your tables", hints[0] or "")
+        assert re.search(r"^Replace stored IDs from \d+ on", hints[0] or "")
         cluster.poll_until("SELECT snowflake_next() > 0")
 
 

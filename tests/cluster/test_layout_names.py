@@ -17,8 +17,8 @@ MISTAKES = {
     "": "Epoch is missing.",
     "epoch=2024-01-01 time:41 worker:11 sequence:12": "The fields add up to 64 bits, more than 63.",
     "epoch=2024-01-01 time:0 worker:11 sequence:12": 'Field "time" is zero bits wide.',
-    "epoch=2100-01-01 time:41 worker:10 sequence:12": "The epoch 2100-01-01T00:00:00Z lies in the future.",
-    "baidu": "The layout ran out on 2024-11-20T13:24:16Z.",
+    "epoch=2100-01-01 time:41 worker:10 sequence:12": "The epoch 2100-01-01T00:00:00Z is in the future.",
+    "baidu": "The layout is exhausted since 2024-11-20T13:24:16Z.",
 }
 
 
@@ -44,7 +44,7 @@ def test_a_setting_that_is_no_layout(cluster: Cluster, layout: str) -> None:
     assert error.message == f'invalid value for parameter "id_gen.layout": "{layout}"'
     assert error.detail == MISTAKES[layout]
     usable = names(cluster, "exhausted_at > now()")
-    assert error.hint == f'Name a preset ({usable}) or write a layout text such as "{TEXT}".'
+    assert error.hint == f'Use a named layout ({usable}) or a layout text such as "{TEXT}".'
 
 
 def test_an_argument_that_names_no_layout(cluster: Cluster) -> None:
@@ -52,4 +52,4 @@ def test_an_argument_that_names_no_layout(cluster: Cluster) -> None:
     assert error.sqlstate == UNDEFINED_OBJECT
     assert error.message == 'there is no layout named "twiter"'
     assert error.detail is None
-    assert error.hint == f"Layouts with a name are {names(cluster, 'true')}."
+    assert error.hint == f"The named layouts are {names(cluster, 'true')}."

@@ -12,9 +12,9 @@ from harness import Cluster
 from harness.ids import Caller, change, error_of
 
 UNKNOWN = "55000"
-IN_PARALLEL = "the server's settings of id_gen are not known during this parallel operation"
-NOT_RELOADED = "the server's settings of id_gen are not known in this session"
-OTHER = "this parallel worker has other settings of id_gen than the server"
+IN_PARALLEL = "settings of id_gen are unknown during this parallel operation"
+NOT_RELOADED = "settings of id_gen are unknown in this session"
+OTHER = "settings of id_gen in this parallel worker differ from the server's"
 PARALLEL = {
     "parallel_setup_cost": "0",
     "parallel_tuple_cost": "0",

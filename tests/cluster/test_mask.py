@@ -104,7 +104,7 @@ def test_a_domain_that_is_not_stored_as_it_is(server: Cluster) -> None:
         error = refusal(
             server, f"SELECT id_mask(1, name) FROM names WHERE name ~ '^{letter}{{2}}' AND length(name) > 255"
         )
-        assert (error.sqlstate, error.detail) == (NO_SUCH_KEY, "It has 2600 bytes; the name of a domain has 1 to 255.")
+        assert (error.sqlstate, error.detail) == (NO_SUCH_KEY, "The domain has 2600 bytes; it must have 1 to 255.")
 
 
 def test_it_stays_over_sessions_and_restarts_and_on_standbys(server: Cluster) -> None:
@@ -164,7 +164,7 @@ def test_another_key(server: Cluster) -> None:
         await_keys(server, connection, [(2, True)])
     for statement in (f"SELECT id_unmask_text_bigint('{first}', 'orders')", "SELECT id_mask(1, 'orders', 1)"):
         error = refusal(server, statement)
-        assert (error.sqlstate, error.message) == (NO_SUCH_KEY, "there is no key of version 1")
+        assert (error.sqlstate, error.message) == (NO_SUCH_KEY, "mask key version 1 does not exist")
         assert "id_mask_keys()" in (error.hint or "")
 
 
@@ -192,37 +192,37 @@ def bad_files(server: Cluster) -> Iterator[tuple[str, str, str | None]]:
     clear(path)
     yield (
         NO_FILE,
-        "could not read the file that id_gen.mask_key_file names: No such file or directory",
-        "Without its keys nothing is masked or unmasked.",
+        "could not read the file in id_gen.mask_key_file: No such file or directory",
+        "IDs cannot be masked or unmasked without its keys.",
     )
     write_key_file(server)
     for mode in (0o644, 0o640, 0o604, 0o610, 0o602):
         write_key_file(server, mode=mode)
-        yield BAD_FILE, "has group or world access", f"Its mode is {mode:04o} and its owner is user {own};"
+        yield BAD_FILE, "has group or world access", f"Its mode is {mode:04o} and its owner is user ID {own}."
     clear(path)
     path.mkdir(mode=0o700)
     shutil.chown(path, own)
-    yield BAD_FILE, "what id_gen.mask_key_file names is not a regular file", None
+    yield BAD_FILE, "the path in id_gen.mask_key_file is not a regular file", None
     clear(path)
     contents: list[tuple[str | bytes, str]] = [
-        ("", "It has no key."),
-        ("# nothing\n\n", "It has no key."),
+        ("", "The file has no keys."),
+        ("# nothing\n\n", "The file has no keys."),
         (f"1 {key[1:]}", "The key in line 1 has 63 bytes instead of 64 hexadecimal digits."),
         (f"\n1 {key}0", "The key in line 2 has 65 bytes instead of 64 hexadecimal digits."),
-        (f"1 {key[:-1]}g", "The key in line 1 has other characters than hexadecimal digits."),
+        (f"1 {key[:-1]}g", "The key in line 1 is not hexadecimal."),
         (f"1 {key}\n2 {SECOND_KEY}\n1 {SECOND_KEY}", "Line 3 has the same version as line 1."),
-        (f"0 {key}", "Line 1 does not begin with a version, a number from 1 to 32767."),
-        (f"32768 {key}", "Line 1 does not begin with a version, a number from 1 to 32767."),
-        (f"{key} 1", "Line 1 does not begin with a version, a number from 1 to 32767."),
-        (key, "Line 1 is not a version and a key with a space between them."),
-        (f"1 {key} {SECOND_KEY}", "Line 1 is not a version and a key with a space between them."),
-        (f"1 {key}\n" + "#" * 100_000, "It has more than 65536 bytes."),
+        (f"0 {key}", "Line 1 does not begin with a version from 1 to 32767."),
+        (f"32768 {key}", "Line 1 does not begin with a version from 1 to 32767."),
+        (f"{key} 1", "Line 1 does not begin with a version from 1 to 32767."),
+        (key, "Line 1 is not a version, a space and a key."),
+        (f"1 {key} {SECOND_KEY}", "Line 1 is not a version, a space and a key."),
+        (f"1 {key}\n" + "#" * 100_000, "The file has more than 65536 bytes."),
         (random.Random(2).randbytes(4096), "Line 1 "),
-        (bytes.fromhex(key), "Line 1 is not a version and a key with a space between them."),
+        (bytes.fromhex(key), "Line 1 is not a version, a space and a key."),
     ]
     for content, detail in contents:
         write_key_file(server, content)
-        yield BAD_FILE, "has no usable keys", detail
+        yield BAD_FILE, "is invalid", detail
 
 
 def sqlstate_of(connection: psycopg.Connection) -> str | None:
@@ -264,7 +264,7 @@ def test_a_pipe_that_nobody_writes_to_holds_up_no_session(server: Cluster) -> No
         try:
             error = error_of(call)
             assert error.sqlstate == BAD_FILE
-            assert error.diag.message_primary == "what id_gen.mask_key_file names is not a regular file"
+            assert error.diag.message_primary == "the path in id_gen.mask_key_file is not a regular file"
         finally:
             # Lets go a session that waits for a writer.
             with suppress(OSError):
@@ -284,13 +284,13 @@ def test_whose_the_file_may_be(server: Cluster) -> None:
     error = refusal(server, MASK)
     assert error.sqlstate == BAD_FILE
     assert "must be owned by the database user or root" in (error.message or "")
-    assert (error.detail or "").endswith(f"and the server runs as user {own}.")
+    assert (error.detail or "").endswith(f"and the server runs as user ID {own}.")
     group = server.data.stat().st_gid
     os.chown(path, 0, group)
     path.chmod(0o640)
     assert int(server.psql(MASK)) == KNOWN
     path.chmod(0o660)
-    assert "Its mode is 0660 and its owner is user 0;" in (refusal(server, MASK).detail or "")
+    assert "Its mode is 0660 and its owner is user ID 0." in (refusal(server, MASK).detail or "")
     # A link is followed, as for PostgreSQL's own keys.
     write_key_file(server)
     path.rename(path.with_name("elsewhere"))
@@ -306,7 +306,7 @@ def test_no_file_is_named(server: Cluster) -> None:
         error = refusal(server, MASK)
         assert (error.sqlstate, error.message) == (UNSET, "id_gen.mask_key_file is not set")
         # Following the hint, as the user that it names.
-        make = re.search(r"base backups copy: (.*?); then as a superuser.*?: (ALTER SYSTEM.*)$", error.hint or "")
+        make = re.search(r"base backups copy that: (.*?); then, as a superuser.*?: (ALTER SYSTEM.*)$", error.hint or "")
         assert make
         directory = server.base / "elsewhere"
         directory.mkdir()

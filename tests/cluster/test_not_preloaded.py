@@ -192,7 +192,7 @@ def test_a_worker_that_no_reload_reaches_does_not_initialize_shared_memory() -> 
         start = f"SELECT foreign_worker_start('{library}')"
         began = cluster.log_position
         cluster.psql(start)
-        cluster.wait_for_log("the server's settings are unknown in this background worker", began)
+        cluster.wait_for_log("settings of id_gen are unknown in this background worker", began)
         assert cluster.psql(WORKER) == "1"
         began = cluster.log_position
         cluster.psql(start)

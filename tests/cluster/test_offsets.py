@@ -161,9 +161,9 @@ def test_columns_of_domains_and_of_children(numbers: Cluster) -> None:
     # A row that has the very number that comes next.
     assert numbers.psql(DIVIDE.format(1, 2)) == "71"
     found = "SELECT found FROM id_gen_offsets_check('numbers', 1, 2)"
-    assert numbers.psql(found) == "its numbers are those of node 1 of 2"
+    assert numbers.psql(found) == "it returns the numbers of node 1 of 2"
     numbers.psql("INSERT INTO numbers.t VALUES (71)")
-    assert numbers.psql(found).startswith("a row has 71 already")
+    assert numbers.psql(found).startswith("a row already has 71")
 
 
 def test_a_division_that_waits_for_too_long_changes_nothing(numbers: Cluster) -> None:
@@ -429,10 +429,10 @@ def test_a_fence_holds_until_the_division() -> None:
                 session.execute("INSERT INTO customer DEFAULT VALUES")
         # What is said of the few numbers that are left does not lead through it.
         said = second.psql("SELECT remedy FROM id_gen_offsets_check('public', 2, 2) WHERE status = 'error'")
-        assert said.startswith("If MAXVALUE 50 is a fence, ")
+        assert said.startswith("If MAXVALUE 50 was set by id_gen_offsets_fence, ")
         with pytest.raises(SqlError) as refused:
             second.psql(SET.format(2, "3, above => 60"))
-        assert (refused.value.hint or "").startswith("If MAXVALUE 50 is a fence, ")
+        assert (refused.value.hint or "").startswith("If MAXVALUE 50 was set by id_gen_offsets_fence, ")
         # Where the figure was too low for another server, the fence holds at or below a higher one, too.
         for cluster in nodes.clusters:
             left = cluster.psql("SELECT numbers_left FROM id_gen_offsets_fence('public', 50)")

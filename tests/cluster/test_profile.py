@@ -93,9 +93,9 @@ def test_a_sound_table_has_no_finding(connection: psycopg.Connection) -> None:
     found = stored(connection, steady(5000))
     assert findings(found) == set()
     assert found["column", "rows"].ids == 5000
-    assert found["column", "rows"].found == "all of id in public.stored, as layout default"
+    assert found["column", "rows"].found == "all rows of column id in public.stored, layout default"
     assert kinds(found) == {"snowflake": 5000}
-    assert found["worker", "0/1"].found == "this server's number"
+    assert found["worker", "0/1"].found == "this server's worker ID"
     assert found["pace", "busiest_second"].ids == 1000
     assert ("column", "null") not in found
     for row in found.values():
@@ -116,7 +116,7 @@ def test_an_empty_table_and_nulls(connection: psycopg.Connection) -> None:
         found = profile(connection, f"'nothing', '{column}'")
         assert findings(found) == set()
         assert found["column", "rows"].ids == 0
-        assert found["duplicate", "values"].found == "no value occurs twice"
+        assert found["duplicate", "values"].found == "no duplicate values"
     connection.execute("INSERT INTO nothing SELECT FROM generate_series(1, 3)")
     for column in ("id", "u"):
         found = profile(connection, f"'nothing', '{column}'")
@@ -132,7 +132,7 @@ def test_workers_that_this_server_is_not(connection: psycopg.Connection) -> None
     assert {row[6] for row in every if row[0] == "worker"} == {"ok"}
     found = profile(connection, "'stored', 'id', worker_ids => '{7}'")
     assert found["worker", "0/7"].status == "ok"
-    assert found["worker", "0/8"].found == "none of the numbers that were named"
+    assert found["worker", "0/8"].found == "not in worker_ids"
 
 
 def test_more_workers_than_are_told_apart(connection: psycopg.Connection) -> None:
@@ -162,11 +162,11 @@ def test_numbers_of_a_sequence(connection: psycopg.Connection) -> None:
     found = stored(connection, "SELECT generate_series(1, 500)", steady(100))
     assert findings(found) == set()
     assert kinds(found) == {"snowflake": 100, "plain": 500}
-    assert found["kind", "plain"].found == "1 to 500: small numbers, as a sequence gives them"
+    assert found["kind", "plain"].found == "1 to 500: small numbers, as from a sequence"
     connection.execute("INSERT INTO stored VALUES (501), (502)")
     found = profile(connection, "'stored', 'id'")
     assert findings(found) == {("kind", "plain")}
-    assert found["kind", "plain"].found.endswith("of these, stored after snowflakes: 2")
+    assert found["kind", "plain"].found.endswith("; 2 rows stored after snowflakes")
     assert len(connection.execute(found["kind", "plain"].to_type()).fetchall()) == 10
     # What comes after what says nothing where rows are read in another order.
     connection.execute("CREATE VIEW seen AS SELECT id FROM stored")
@@ -187,7 +187,7 @@ def test_ids_of_another_layout(connection: psycopg.Connection, other: str) -> No
 def test_numbers_that_the_layout_does_not_have(connection: psycopg.Connection) -> None:
     found = stored(connection, steady(10), "SELECT -5")
     assert findings(found) == {("kind", "out_of_range")}
-    assert found["kind", "out_of_range"].found == "-5: the layout has no such IDs"
+    assert found["kind", "out_of_range"].found == "-5: out of range for the layout"
 
 
 def test_a_clock_that_was_set_back(connection: psycopg.Connection) -> None:
@@ -195,7 +195,7 @@ def test_a_clock_that_was_set_back(connection: psycopg.Connection) -> None:
     found = stored(connection, ids(9000, set_back, sequence="i % 64"))
     assert findings(found) == {("clock", "0/1")}
     assert found["clock", "0/1"].ids == 1
-    assert found["clock", "0/1"].found == "along the rows as they are stored, time goes back by up to 2 s 999 ms"
+    assert found["clock", "0/1"].found == "in storage order, the time of the IDs goes back by up to 2 s 999 ms"
     assert connection.execute(found["clock", "0/1"].to_type()).fetchall()
 
 
@@ -218,7 +218,7 @@ def test_a_load_that_used_up_ticks(connection: psycopg.Connection) -> None:
     found = stored(connection, three_ticks)
     assert found["burst", "used_up_ticks"].ids == 3
     assert found["burst", "used_up_ticks"].status == "ok"
-    assert "has 4096 of the 4096 IDs of worker 0/1" in found["burst", "used_up_ticks"].found
+    assert "fullest tick: 4096 of 4096 IDs, worker 0/1," in found["burst", "used_up_ticks"].found
 
 
 def test_a_load_that_used_up_ticks_for_long(connection: psycopg.Connection) -> None:
@@ -226,14 +226,14 @@ def test_a_load_that_used_up_ticks_for_long(connection: psycopg.Connection) -> N
     stored(connection, ids(160, ten_ticks, sequence="(i - 1) % 16", layout=SLOW_LAYOUT))
     found = profile(connection, f"'stored', 'id', layout => '{SLOW_LAYOUT}'")
     assert found["burst", "used_up_ticks"].status == "warning"
-    assert "in a row: 10" in found["burst", "used_up_ticks"].found
+    assert "up to 10 in a row" in found["burst", "used_up_ticks"].found
     # It is another system's layout, so no setting of this server helps.
     assert not [row for row in found.values() if "ALTER SYSTEM" in row.remedy]
 
 
 def test_pauses(connection: psycopg.Connection) -> None:
     found = stored(connection, steady(100), ids(1, f"{THEN} + interval '2 h'"))
-    assert found["pause", "1"].found == "nothing for 1 h 59 min"
+    assert found["pause", "1"].found == "no ID for 2 h"
 
 
 def test_an_uneven_remainder(connection: psycopg.Connection) -> None:
@@ -293,7 +293,7 @@ def test_duplicates_over_partitions(connection: psycopg.Connection) -> None:
     found = profile(connection, "'event', 'id'")
     assert found["duplicate", "values"].status == "error"
     assert found["duplicate", "values"].ids == 9
-    assert found["duplicate", "values"].found == "values that occur more than once: 8; rows too many: 9"
+    assert found["duplicate", "values"].found == "8 duplicate values; 9 surplus rows"
     (first,) = connection.execute("SELECT min(id)::text FROM event_0").fetchone()
     assert found["duplicate", first].ids == 3
     assert found["duplicate", first].found == "in public.event_0, public.event_1, public.event_2"
@@ -311,7 +311,8 @@ def test_duplicates_over_children_and_further_tables(connection: psycopg.Connect
     assert findings(profile(connection, "'parent', 'id'")) == set()
     found = profile(connection, "'parent', 'id', others => '{elsewhere}'")
     assert found["duplicate", "values"].ids == 3
-    assert found["column", "rows"].found == "all of id in public.parent and 1 more, 3 tables, as layout default"
+    read = "all rows of column id in public.parent and 1 more, 3 tables, layout default"
+    assert found["column", "rows"].found == read
     connection.execute("INSERT INTO child SELECT id FROM ONLY parent LIMIT 4")
     assert profile(connection, "'parent', 'id'")["duplicate", "values"].ids == 4
     for others in ("{child}", "{parent}", "{elsewhere,elsewhere}"):
@@ -356,15 +357,15 @@ def test_a_sample_reads_less_and_says_so(connection: psycopg.Connection) -> None
     stored(connection, steady(50000), "SELECT * FROM stored")
     found = profile(connection, "'stored', 'id', 10")
     assert 0 < (found["column", "rows"].ids or 0) < 50000
-    assert found["column", "rows"].found.startswith("a sample of 10 % of id in public.stored")
-    assert "in a sample only" in found["duplicate", "values"].found
+    assert found["column", "rows"].found.startswith("a sample of 10 % of column id in public.stored")
+    assert "(in the sample)" in found["duplicate", "values"].found
     assert profile(connection, "'stored', 'id', 10") == found
     # A view has no pages: its sample goes by value, so that copies come together.
     connection.execute("CREATE VIEW seen AS SELECT id FROM stored")
     found = profile(connection, "'seen', 'id', 10")
     assert 5000 < (found["column", "rows"].ids or 0) < 20000
     assert found["duplicate", "values"].ids == (found["column", "rows"].ids or 0) // 2
-    assert "does not show the order" in found["clock", "all"].found
+    assert "does not show the storage order" in found["clock", "all"].found
 
 
 def test_names_and_types_of_all_kinds(connection: psycopg.Connection) -> None:
@@ -445,7 +446,7 @@ def test_the_callers_privileges_and_row_security_apply(connection: psycopg.Conne
         connection.execute("GRANT SELECT (id) ON stored TO clerk")
         found = as_clerk()
         assert found["column", "rows"].ids == 10
-        assert "does not show the order" in found["clock", "all"].found
+        assert "does not show the storage order" in found["clock", "all"].found
         connection.execute("GRANT SELECT ON stored TO clerk")
         assert "never goes back" in as_clerk()["clock", "all"].found
         connection.execute("ALTER TABLE stored ENABLE ROW LEVEL SECURITY")

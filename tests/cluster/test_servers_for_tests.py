@@ -116,7 +116,7 @@ def test_ids_begin_at_the_start_and_differ_for_another() -> None:
 def test_the_library_has_to_be_preloaded() -> None:
     with Cluster(conf=START) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
-        message = "a server for tests must load id_gen through shared_preload_libraries"
+        message = "a server in test mode must load id_gen through shared_preload_libraries"
         hint = assert_makes_none(cluster, message)
         cluster.append_conf(PRELOAD)
         assert PRELOAD.strip() in hint
@@ -147,10 +147,10 @@ def test_several_sessions_make_none_twice() -> None:
 def test_such_a_server_says_so() -> None:
     with Cluster(conf=FOR_TESTS) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
-        assert "this server is for tests: its IDs begin at 2024-06-01T00:00:00Z" in cluster.log()
+        assert "this server is in test mode: its IDs start at 2024-06-01T00:00:00Z" in cluster.log()
         next_id(cluster)
-        assert "id_gen: this server is for tests" in cluster.log()
-        assert cluster.psql("SELECT state FROM id_gen_status()") == "ready, for tests"
+        assert "id_gen: this server is in test mode" in cluster.log()
+        assert cluster.psql("SELECT state FROM id_gen_status()") == "ready, in test mode"
         check = "SELECT status, found FROM id_gen_check() WHERE name = 'test_server'"
         assert cluster.psql(check).startswith("warning|this server is in test mode: its IDs are the same in each run")
         # Later settings wait for a restart.
@@ -199,7 +199,7 @@ def test_a_directory_that_made_ids_for_real_never_makes_them_for_tests() -> None
         made = next_id(cluster)
         cluster.psql("ALTER SYSTEM SET id_gen.test_start = '2024-06-01 00:00:00+00'")
         cluster.restart()
-        hint = assert_makes_none(cluster, "this data directory cannot be that of a server for tests")
+        hint = assert_makes_none(cluster, "this data directory cannot be used in test mode")
         cluster.psql(re.findall(r"ALTER SYSTEM [^;]*;", hint)[0])
         cluster.restart()
         assert next_id(cluster) > made
@@ -218,7 +218,7 @@ def test_each_trace_of_real_use_is_enough(mark: str) -> None:
             shutil.chown(path, cluster.data.owner(), cluster.data.group())
         cluster.start()
         cluster.psql("CREATE EXTENSION id_gen")
-        assert_makes_none(cluster, "this data directory cannot be that of a server for tests")
+        assert_makes_none(cluster, "this data directory cannot be used in test mode")
 
 
 def test_a_directory_for_tests_makes_none_for_real_until_a_superuser_ends_the_tests() -> None:
@@ -226,11 +226,11 @@ def test_a_directory_for_tests_makes_none_for_real_until_a_superuser_ends_the_te
         cluster.psql("CREATE EXTENSION id_gen")
         made = next_id(cluster)
         error = refusal(cluster, "SELECT id_gen_test_mode_end()")
-        assert (error.sqlstate, error.message) == (NOT_READY, "this server is for tests")
+        assert (error.sqlstate, error.message) == (NOT_READY, "this server is in test mode")
         assert error.hint
         cluster.psql(error.hint.rpartition(": ")[2])  # although postgresql.conf sets it
         cluster.restart()
-        hint = assert_makes_none(cluster, "this data directory is that of a server for tests")
+        hint = assert_makes_none(cluster, "this data directory is in test mode")
         cluster.psql("CREATE ROLE app")
         assert refusal(cluster, "SET ROLE app; SELECT id_gen_test_mode_end()").sqlstate == "42501"
         cluster.psql(hint.rpartition(": ")[2])
@@ -241,7 +241,7 @@ def test_a_directory_for_tests_makes_none_for_real_until_a_superuser_ends_the_te
         cluster.psql("SELECT id_gen_test_mode_end()")
         cluster.psql("ALTER SYSTEM RESET id_gen.test_start")
         cluster.restart()
-        assert_makes_none(cluster, "this data directory cannot be that of a server for tests")
+        assert_makes_none(cluster, "this data directory cannot be used in test mode")
 
 
 @pytest.mark.any_server
@@ -250,19 +250,19 @@ def test_standbys_and_copies_keep_the_truth() -> None:
         real.psql("CREATE EXTENSION id_gen")
         next_id(real)
         with Cluster("standby", standby_of=real, conf=START) as standby:
-            assert_makes_none(standby, "a standby cannot be a server for tests")
+            assert_makes_none(standby, "a standby cannot be in test mode")
             standby.promote()
             standby.poll_until("SELECT NOT pg_is_in_recovery()")
-            assert_makes_none(standby, "this data directory cannot be that of a server for tests")
+            assert_makes_none(standby, "this data directory cannot be used in test mode")
         with Cluster("copy", copy_of=real, conf=START) as copy:
-            assert_makes_none(copy, "this data directory cannot be that of a server for tests")
+            assert_makes_none(copy, "this data directory cannot be used in test mode")
     with Cluster("tests", conf=FOR_TESTS) as tests:
         tests.psql("CREATE EXTENSION id_gen; SELECT snowflake_next()")
         with Cluster("copy", copy_of=tests) as copy:
-            assert copy.psql("SELECT state FROM id_gen_status()") == "ready, for tests"
+            assert copy.psql("SELECT state FROM id_gen_status()") == "ready, in test mode"
             unset(copy)
             copy.restart()
-            assert_makes_none(copy, "this data directory is that of a server for tests")
+            assert_makes_none(copy, "this data directory is in test mode")
 
 
 @pytest.mark.any_server
@@ -273,14 +273,14 @@ def test_a_standby_that_was_promoted_before_the_first_id_is_none() -> None:
         with Cluster("standby", standby_of=real, conf=START) as standby:
             standby.promote()
             standby.poll_until("SELECT NOT pg_is_in_recovery()")
-            assert_makes_none(standby, "this data directory cannot be that of a server for tests")
+            assert_makes_none(standby, "this data directory cannot be used in test mode")
 
 
 @pytest.mark.any_server
 def test_a_server_for_tests_is_in_no_fleet() -> None:
     with Cluster(conf=f"{FOR_TESTS}id_gen.registry = 'etcd://127.0.0.1:1'\n") as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
-        hint = assert_makes_none(cluster, "a server for tests cannot be in a fleet")
+        hint = assert_makes_none(cluster, "a server in test mode cannot be in a fleet")
         assert hint.endswith("ALTER SYSTEM SET id_gen.registry = '';")
 
 

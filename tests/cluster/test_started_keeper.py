@@ -214,9 +214,9 @@ def test_without_a_free_worker_process_ids_are_made_and_it_is_tried_again() -> N
         other = int(cluster.psql(f"SELECT foreign_worker_start('{library}', 'SELECT pg_sleep(3600)')"))
         given = [next_id(cluster) for _ in range(3)]
         found = wait_for(cluster, "keeper", "error")
-        assert "does not run" in found.found
+        assert "is not running" in found.found
         assert "ALTER SYSTEM SET max_worker_processes = 3;" in (found.remedy or "")
-        complaint = 'id_gen: there is no free worker process for "id_gen keeper"'
+        complaint = 'id_gen: no worker process is free for "id_gen keeper"'
         assert cluster.log().count(complaint) == 1
         cluster.psql(f"SELECT pg_terminate_backend({other}, 60000)")
 

@@ -148,7 +148,7 @@ def test_members_of_two_clusters_in_one_list() -> None:
         create_fleet(first)
         await_number(first)
         change(first, "registry", f"{one.endpoints},{other.endpoints}")
-        trouble = "the fleet's registry is not one cluster of etcd, or another one than before"
+        trouble = "id_gen.registry names different etcd clusters, or a different one than before"
         first.poll_until("SELECT error FROM id_gen_stat_fleet", expected=trouble)
         assert trouble in (refusal(first, "SELECT * FROM id_gen_fleet_members()").message or "")
         change(first, "registry", other.endpoints)

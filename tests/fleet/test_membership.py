@@ -118,7 +118,7 @@ def test_a_number_that_nobody_holds_cannot_be_released(first: Cluster) -> None:
 @pytest.mark.parametrize(("worker", "datacenter"), [(-1, 0), (0, -5)])
 def test_a_number_below_zero_is_named_as_it_is(first: Cluster, worker: int, datacenter: int) -> None:
     error = refusal(first, f"SELECT id_gen_fleet_release({worker}, {datacenter})")
-    assert (error.sqlstate, error.detail) == ("42704", f"It is worker {worker} of datacenter {datacenter}.")
+    assert (error.sqlstate, error.detail) == ("42704", f"The worker ID is {worker}, the datacenter ID is {datacenter}.")
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a" * 64], ids=["empty", "with-slash", "too-long"])

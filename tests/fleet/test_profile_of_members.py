@@ -27,9 +27,9 @@ def test_numbers_of_other_members_are_known(first: Cluster, conf: str) -> None:
     foreign = store(first, own, other)
     with first.connect() as connection:
         assert {item: rest for item, *rest in connection.execute(WORKERS)} == {
-            f"0/{own}": ["ok", "a number of this fleet"],
-            f"0/{other}": ["ok", "a number of this fleet"],
-            foreign: ["warning", "a number that this fleet never had"],
+            f"0/{own}": ["ok", "a worker ID of this fleet"],
+            f"0/{other}": ["ok", "a worker ID of this fleet"],
+            foreign: ["warning", "not a worker ID of this fleet"],
         }
         # Who may not see the fleet hears of this server alone.
         connection.execute("CREATE ROLE clerk")
@@ -51,5 +51,5 @@ def test_a_registry_that_does_not_answer() -> None:
         with member.connect() as connection:
             found = {item: rest for item, *rest in connection.execute(WORKERS)}
     assert found["fleet"][0] == "warning"
-    assert found[f"0/{own}"] == ["ok", "this server's number"]
+    assert found[f"0/{own}"] == ["ok", "this server's worker ID"]
     assert found[foreign] == ["warning", "not this server's worker ID"]

@@ -223,7 +223,7 @@ def test_a_silent_registry_ends_in_a_refusal_and_no_session_spins(first: Cluster
 def test_numbers_for_servers_are_no_shards(first: Cluster) -> None:
     shard = 14 if await_number(first) == 15 else 15
     error = refusal(first, f"SELECT id_gen_shard_take({shard})")
-    assert error.message == f"shard {shard} is a worker ID of servers"
+    assert error.message == f"shard {shard} is reserved as a worker ID of servers"
     # The line that leads out leaves this server its number.
     first_one, last_one = map(int, re.findall(r"worker_id_range = '(\d+)-(\d+)'", error.hint or "")[0])
     assert first_one <= number_of(first) <= last_one and not first_one <= shard <= last_one
@@ -234,7 +234,8 @@ def test_numbers_for_servers_are_no_shards(first: Cluster) -> None:
     first.poll_until("SELECT worker_id > 0 FROM id_gen_status()")
     change(first, "worker_id_range", "0-7")
     take_first = "SELECT id_gen_shard_take(0)"
-    first.wait_until(lambda: "is a worker ID of servers" in refusal(first, take_first).message, "allowed number 0")
+    reserved = "is reserved as a worker ID of servers"
+    first.wait_until(lambda: reserved in refusal(first, take_first).message, "allowed number 0")
     hint = refusal(first, take_first).hint
     assert hint and "id_gen.worker_id_range = '1-" in hint
 
@@ -279,7 +280,7 @@ def test_declared_shards_do_not_count_in_a_fleet_nor_the_other_way_round(first: 
     last = next_of(first, SHARD)
     become(first, ALONE)
     error = refused(first, SHARD)
-    assert error.message == f"shard {SHARD} is of another fleet"
+    assert error.message == f"shard {SHARD} belongs to another fleet"
     first.psql(RECOVER.format(shard=SHARD))
     assert next_of(first, SHARD) > last
     declared = next_of(first, SHARD)

@@ -247,7 +247,7 @@ def test_a_lane_that_is_kept(cluster: Cluster) -> None:
         with pytest.raises(psycopg.errors.LockNotAvailable) as refused:
             ids_of(taker)
         remedy = str(refused.value.diag.message_hint).partition(": ")[2]
-        assert refused.value.diag.message_primary == "no lane for snowflakes is free"
+        assert refused.value.diag.message_primary == "all lanes are in use"
         assert cluster.psql(remedy, DATABASE) == "t"
         assert_increasing(before + ids_of(taker, 10))
         assert bystander.execute("SELECT 1").fetchone()

@@ -93,7 +93,7 @@ def test_what_was_held_back_is_told_when_the_storm_has_passed() -> None:
         cluster.poll_until("SELECT clock_steps_forward > 0 FROM id_gen_stat")
         clock.step(-1)
         cluster.poll_until("SELECT clock_steps_back > 1 FROM id_gen_stat")
-        cluster.wait_for_log(r"LOG:  id_gen: 99 more refusals were not logged one by one: lead over the clock")
+        cluster.wait_for_log(r"LOG:  id_gen: 99 more errors not logged individually: lead over the clock")
         # Steps in both directions are told, too.
         cluster.wait_for_log(r"LOG:  id_gen: the clock was set back by \d+ ms and forward by \d+ ms, in \d+ steps")
 

@@ -330,7 +330,7 @@ def test_an_alert_says_what_to_do(alert: dict[str, Any]) -> None:
     assert name.startswith("IdGen")
     assert alert["labels"]["severity"] in ("critical", "warning")
     assert says["summary"].startswith("{{ $labels.instance }}: ")
-    assert says["description"].startswith("Type first: SELECT * FROM id_gen_check();")
+    assert says["description"].startswith("Run first: SELECT * FROM id_gen_check();")
     assert says["runbook_url"] == RUNBOOK + name.lower()
     assert f'alertname="{name}"' in RULES_TEST.read_text(), "rules_test.yaml does not say when it comes"
 

@@ -3,6 +3,7 @@
 
 use crate::fleet::grant::Terms;
 use crate::layout::Layout;
+use crate::time::format_duration;
 
 /// A fleet, as its registry describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,11 +20,13 @@ pub struct Meta {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TermsError {
     /// A duration that can't be zero.
-    #[error("the interval between renewals and the time-out must be greater than zero")]
+    #[error("renewal_interval must be greater than zero")]
     Zero,
     /// A grant ends before a renewal that failed twice could have been repeated.
     #[error(
-        "a grant of {ahead_ms} ms is too short: it must be longer than {needed_ms} ms, the interval between renewals, three time-outs and the difference of clocks together"
+        "grant_duration is {}; it must be longer than {} (renewal_interval, three timeouts and max_clock_skew)",
+        format_duration((*.ahead_ms).into()),
+        format_duration(*.needed_ms)
     )]
     TooShort {
         /// How far a grant reaches.
@@ -32,7 +35,7 @@ pub enum TermsError {
         needed_ms: u64,
     },
     /// A day is as long as anything may be.
-    #[error("no duration may be longer than a day")]
+    #[error("no duration can be longer than one day")]
     TooLong,
 }
 

@@ -197,14 +197,14 @@ pub enum KeysError {
     Store(#[from] StoreError),
     /// No fleet can have this name. Nothing was written.
     #[error(
-        "\"{0}\" cannot be the name of a fleet, which has letters, digits, \"_\", \"-\" and \".\", at most {LONGEST_FLEET_NAME} in all"
+        "\"{0}\" is not a valid name: it must have 1 to {LONGEST_FLEET_NAME} letters, digits, \"_\", \"-\" or \".\""
     )]
     FleetName(String),
     /// The fleet is not there. Nothing was written.
     #[error("the registry has no fleet of this name")]
     NoFleet,
     /// The fleet is not the one that this server knows. Nothing was written.
-    #[error("the fleet was created again or has other terms")]
+    #[error("the fleet was created again or has different options")]
     OtherFleet,
     /// A value that is none of ours. Nothing was written.
     #[error("the value of key \"{key}\" is not valid: {reason}")]

@@ -31,29 +31,29 @@ const QUERY: &str = "
                    WHEN relpersistence = 't' THEN 'is temporary'
                    WHEN row_security_active(oid) THEN 'has row security that hides rows from you'
                    WHEN relkind NOT IN ('r', 'p') THEN 'is not an ordinary table'
-                   WHEN reloftype <> 0 THEN 'is made of a type'
+                   WHEN reloftype <> 0 THEN 'is a typed table'
                    WHEN oid <> own AND relkind = 'p' THEN 'is a partition that is partitioned itself'
-                   WHEN NOT relispartition AND EXISTS (SELECT FROM pg_inherits WHERE inhrelid = relation.oid) THEN 'inherits from another'
-                   WHEN relkind = 'r' AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = relation.oid) THEN 'has others that inherit from it' END
+                   WHEN NOT relispartition AND EXISTS (SELECT FROM pg_inherits WHERE inhrelid = relation.oid) THEN 'inherits from another table'
+                   WHEN relkind = 'r' AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = relation.oid) THEN 'has child tables' END
           FROM relation
         UNION ALL
-        SELECT format('%s.%I', m.relation::regclass, m.name), 'is referred to, but has no unique index of its own, by which to look up the rows that others refer to'
+        SELECT format('%s.%I', m.relation::regclass, m.name), 'is referenced, but has no unique index on this column only'
           FROM (SELECT * FROM member LIMIT 1) AS m
          WHERE (SELECT count(*) FROM member) > 1
            AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = m.relation AND i.indisunique AND i.indisvalid
                               AND i.indpred IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = m.number)
         UNION ALL
-        SELECT oid::regclass::text, 'is a partition that has a foreign key of its own'
+        SELECT oid::regclass::text, 'is a partition with its own foreign key'
           FROM relation JOIN member ON member.relation = oid WHERE relispartition
         UNION ALL
         SELECT format('%s.%I', attrelid::regclass, attname), CASE
-                   WHEN attgenerated <> '' THEN 'is generated from others'
-                   WHEN t.typtype = 'd' THEN 'is of a domain, whose rules the new column would not have'
+                   WHEN attgenerated <> '' THEN 'is a generated column'
+                   WHEN t.typtype = 'd' THEN 'has a domain as its type, whose constraints the new column would not have'
                    WHEN attidentity <> '' AND place.own <> (SELECT relation FROM member LIMIT 1) THEN 'has an identity' END
           FROM place JOIN pg_attribute a ON a.attrelid = place.relation AND a.attnum = place.number
           JOIN pg_type t ON t.oid = a.atttypid
         UNION ALL
-        SELECT format('%s.%I', m.relation::regclass, m.name), 'is what the table is partitioned by'
+        SELECT format('%s.%I', m.relation::regclass, m.name), 'is part of the partition key'
           FROM member m
          WHERE EXISTS (SELECT FROM pg_partitioned_table WHERE partrelid = m.relation AND m.number = ANY (partattrs::smallint[]))
             OR EXISTS (SELECT FROM pg_depend d JOIN pg_partitioned_table ON partrelid = d.objid
@@ -67,38 +67,38 @@ const QUERY: &str = "
           JOIN pg_attribute a ON a.attrelid = e.adrelid AND a.attnum = e.adnum
         UNION ALL
         SELECT format('constraint %I of %s', conname, conrelid::regclass), CASE
-                   WHEN contype = 'x' THEN 'excludes by the column'
-                   WHEN contype IN ('p', 'u') AND condeferrable THEN 'is deferrable, which that of the new column could not be before the switch'
-                   WHEN contype = 'f' AND $1 AND NOT convalidated THEN 'is not valid, so rows may refer to none'
-                   WHEN contype = 'c' AND conrelid <> p.own AND coninhcount = 0 THEN 'belongs only to a partition'
-                   WHEN to_jsonb(k) ->> 'conperiod' = 'true' THEN 'is about periods of time'
+                   WHEN contype = 'x' THEN 'is an exclusion constraint on the column'
+                   WHEN contype IN ('p', 'u') AND condeferrable THEN 'is deferrable, which its replacement cannot be before the switch'
+                   WHEN contype = 'f' AND $1 AND NOT convalidated THEN 'is not valid, so referenced rows may be missing'
+                   WHEN contype = 'c' AND conrelid <> p.own AND coninhcount = 0 THEN 'exists only on a partition'
+                   WHEN to_jsonb(k) ->> 'conperiod' = 'true' THEN 'is a temporal constraint'
                    WHEN to_jsonb(k) ->> 'conenforced' = 'false' THEN 'is not enforced'
-                   WHEN contype = 'c' AND $1 THEN 'is about values that will be others'
+                   WHEN contype = 'c' AND $1 THEN 'depends on the old values'
                    WHEN contype = 'f' AND EXISTS (SELECT FROM generate_subscripts(conkey, 1) i
                         WHERE conkey[i] = p.number AND (confrelid, confkey[i]) NOT IN (SELECT relation, number FROM member))
-                        THEN format('refers to %s: name the column there, so that all are moved over together', confrelid::regclass) END
+                        THEN format('references %s: convert the column of that table, and this one is converted with it', confrelid::regclass) END
           FROM place p JOIN pg_constraint k ON k.conrelid = p.relation AND p.number = ANY (k.conkey) AND k.conparentid = 0
         UNION ALL
         SELECT format('constraint %I of %s', conname, conrelid::regclass),
-               format('is not valid, so rows may be there that could not be filled: ALTER TABLE %s VALIDATE CONSTRAINT %I', conrelid::regclass, conname)
+               format('is not valid, so some rows might not be filled: ALTER TABLE %s VALIDATE CONSTRAINT %I', conrelid::regclass, conname)
           FROM pg_constraint WHERE contype = 'c' AND NOT convalidated AND conrelid IN (SELECT oid FROM relation)
         UNION ALL
         SELECT format('constraint %I of %s', conname, conrelid::regclass), CASE
-                   WHEN confrelid <> p.own THEN format('refers to the partition %s', confrelid::regclass)
-                   ELSE format('refers to the partitioned table %s: no new one can be made while the table is in use', confrelid::regclass) END
+                   WHEN confrelid <> p.own THEN format('references the partition %s', confrelid::regclass)
+                   ELSE format('references the partitioned table %s: it cannot be recreated while the table is in use', confrelid::regclass) END
           FROM place p JOIN pg_constraint k ON k.contype = 'f' AND k.confrelid = p.relation AND p.number = ANY (k.confkey)
                AND k.conparentid = 0 AND k.conrelid NOT IN (SELECT oid FROM relation WHERE oid <> own)
          WHERE p.relation <> p.own OR EXISTS (SELECT FROM pg_partitioned_table WHERE partrelid = p.relation)
         UNION ALL
-        SELECT DISTINCT format('publication %I', pubname), format('publishes %I.%I, whose subscribers have no such column; take it out of it first', schemaname, tablename)
+        SELECT DISTINCT format('publication %I', pubname), format('publishes %I.%I, whose subscribers lack the new column: remove the table from it first', schemaname, tablename)
           FROM relation JOIN pg_publication_tables ON to_regclass(format('%I.%I', schemaname, tablename)) = oid
         UNION ALL
-        SELECT format('rule %I of %s', rulename, ev_class::regclass), 'may change what is written'
+        SELECT format('rule %I of %s', rulename, ev_class::regclass), 'may change the rows that are written'
           FROM relation JOIN pg_rewrite ON ev_class = relation.oid
         UNION ALL
-        SELECT format('materialized view %s', oid::regclass), 'shows the column' FROM seen JOIN pg_class USING (oid) WHERE relkind = 'm'
+        SELECT format('materialized view %s', oid::regclass), 'uses the column' FROM seen JOIN pg_class USING (oid) WHERE relkind = 'm'
         UNION ALL
-        SELECT pg_describe_object(classid, objid, 0), 'is of a view that has to be made again'
+        SELECT pg_describe_object(classid, objid, 0), 'depends on a view that must be recreated'
           FROM seen JOIN pg_class c USING (oid)
           JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = c.oid AND d.deptype IN ('n', 'a')
                AND NOT (d.classid = 'pg_rewrite'::regclass AND EXISTS (
@@ -109,12 +109,12 @@ const QUERY: &str = "
           FROM seen JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = oid AND d.deptype = 'e'
         UNION ALL
         SELECT format('view %s', c.oid::regclass), CASE
-                   WHEN relpersistence = 't' THEN 'is temporary: drop it, or end the session that made it'
+                   WHEN relpersistence = 't' THEN 'is temporary: drop it or end its session'
                    WHEN NOT pg_has_role(c.relowner, 'USAGE') THEN 'belongs to another role'
-                   WHEN NOT has_schema_privilege(c.relnamespace, 'CREATE') THEN format('is in a schema where you may not make it again: GRANT CREATE ON SCHEMA %s TO %I', c.relnamespace::regnamespace, current_user) END
+                   WHEN NOT has_schema_privilege(c.relnamespace, 'CREATE') THEN format('is in a schema where you cannot recreate it: GRANT CREATE ON SCHEMA %s TO %I', c.relnamespace::regnamespace, current_user) END
           FROM seen JOIN pg_class c USING (oid) WHERE c.relkind = 'v'
         UNION ALL
-        SELECT format('policy %I of %s', polname, c.oid::regclass), 'is of a table of another role'
+        SELECT format('policy %I of %s', polname, c.oid::regclass), 'is on a table of another role'
           FROM place p JOIN pg_depend d ON d.classid = 'pg_policy'::regclass AND d.refclassid = 'pg_class'::regclass
                AND d.refobjid = p.relation AND d.refobjsubid = p.number
           JOIN pg_policy ON pg_policy.oid = d.objid JOIN pg_class c ON c.oid = polrelid
@@ -122,48 +122,48 @@ const QUERY: &str = "
         UNION ALL
         SELECT format('statistics object %s.%I', stxnamespace::regnamespace, stxname), CASE
                    WHEN NOT pg_has_role(stxowner, 'USAGE') THEN 'belongs to another role'
-                   WHEN NOT has_schema_privilege(stxnamespace, 'CREATE') THEN format('is in a schema where you may not make it again: GRANT CREATE ON SCHEMA %s TO %I', stxnamespace::regnamespace, current_user) END
+                   WHEN NOT has_schema_privilege(stxnamespace, 'CREATE') THEN format('is in a schema where you cannot recreate it: GRANT CREATE ON SCHEMA %s TO %I', stxnamespace::regnamespace, current_user) END
           FROM place p JOIN pg_depend d ON d.classid = 'pg_statistic_ext'::regclass AND d.refclassid = 'pg_class'::regclass
                AND d.refobjid = p.relation AND d.refobjsubid = p.number
           JOIN pg_statistic_ext s ON s.oid = d.objid
         UNION ALL
-        SELECT oid::regclass::text, format('is in a schema where you may not make indexes: GRANT CREATE ON SCHEMA %s TO %I', relnamespace::regnamespace, current_user)
+        SELECT oid::regclass::text, format('is in a schema where you cannot create indexes: GRANT CREATE ON SCHEMA %s TO %I', relnamespace::regnamespace, current_user)
           FROM relation WHERE NOT has_schema_privilege(relnamespace, 'CREATE')
         UNION ALL
-        SELECT pg_describe_object(d.classid, d.objid, d.objsubid), format('uses the row type of view %s, which has to be made again', c.oid::regclass)
+        SELECT pg_describe_object(d.classid, d.objid, d.objsubid), format('uses the row type of view %s, which must be recreated', c.oid::regclass)
           FROM seen JOIN pg_class c USING (oid) JOIN pg_type t ON t.oid = c.reltype
           JOIN pg_depend d ON d.refclassid = 'pg_type'::regclass AND d.refobjid IN (t.oid, t.typarray) AND d.deptype = 'n'
          WHERE c.relkind = 'v'
         UNION ALL
-        SELECT pg_describe_object(d.classid, d.objid, 0), 'names the column'
+        SELECT pg_describe_object(d.classid, d.objid, 0), 'depends on the column'
           FROM place p JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number
          WHERE d.classid NOT IN ('pg_attrdef'::regclass, 'pg_class'::regclass, 'pg_constraint'::regclass, 'pg_policy'::regclass,
                                  'pg_publication_rel'::regclass, 'pg_rewrite'::regclass, 'pg_statistic_ext'::regclass, 'pg_trigger'::regclass)
         UNION ALL
         SELECT pg_describe_object(d.classid, d.objid, 0), CASE
-                   WHEN t.tgrelid <> p.own THEN 'belongs only to a partition'
-                   WHEN $1 AND d.classid = 'pg_policy'::regclass THEN 'is about values that will be others'
-                   WHEN $1 AND pg_get_expr(i.indpred, i.indrelid) !~ '^[(][^()]* IS (NOT )?NULL[)]$' THEN 'has a condition about values that will be others' END
+                   WHEN t.tgrelid <> p.own THEN 'exists only on a partition'
+                   WHEN $1 AND d.classid = 'pg_policy'::regclass THEN 'depends on the old values'
+                   WHEN $1 AND pg_get_expr(i.indpred, i.indrelid) !~ '^[(][^()]* IS (NOT )?NULL[)]$' THEN 'has a condition on the old values' END
           FROM place p JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number
           LEFT JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid AND t.tgparentid = 0
           LEFT JOIN pg_index i ON d.classid = 'pg_class'::regclass AND i.indexrelid = d.objid
         UNION ALL
-        SELECT format('default of %s.%I', p.relation::regclass, a.attname), 'is a value that will be another'
+        SELECT format('default of %s.%I', p.relation::regclass, a.attname), 'is an old value'
           FROM place p JOIN pg_attrdef e ON e.adrelid = p.relation AND e.adnum = p.number
           JOIN pg_attribute a ON a.attrelid = p.relation AND a.attnum = p.number
          WHERE $1 AND (p.relation, p.number) <> (SELECT relation, number FROM member LIMIT 1) AND p.relation = p.own
         UNION ALL
-        SELECT format('unique index %s', index::regclass), 'may reject the second row without an old value, and after the switch no new row has one, as the key has no default'
+        SELECT format('unique index %s', index::regclass), 'might reject new rows after the switch, which have no old value, because the key has no default'
           FROM strict WHERE NOT $2
         UNION ALL
-        SELECT format('trigger %I of %s', tgname, tgrelid::regclass), format('is called after the triggers of the job, so they would miss what it changes: run ALTER TRIGGER %I ON %s RENAME TO a name that sorts before zz_id_gen_', tgname, tgrelid::regclass)
+        SELECT format('trigger %I of %s', tgname, tgrelid::regclass), format('fires after the triggers of the job, which would miss its changes: rename it to sort before zz_id_gen_, with ALTER TRIGGER %I ON %s RENAME TO ...', tgname, tgrelid::regclass)
           FROM relation JOIN pg_trigger ON tgrelid = relation.oid JOIN pg_proc p ON p.oid = tgfoid
          WHERE p.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND NOT tgisinternal AND tgparentid = 0
            AND tgname > 'zz_id_gen_' AND tgenabled <> 'D'
            -- For each row, before it is inserted or updated.
            AND tgtype & 3 = 3 AND tgtype & 20 <> 0
         UNION ALL
-        SELECT format('trigger %I of %s', tgname, tgrelid::regclass), format('would fire for each row that is written; to prevent that, a superuser can run: GRANT SET ON PARAMETER session_replication_role TO %I', current_user)
+        SELECT format('trigger %I of %s', tgname, tgrelid::regclass), format('would fire for each row that the job writes; to prevent that, a superuser can run: GRANT SET ON PARAMETER session_replication_role TO %I', current_user)
           FROM relation JOIN pg_trigger ON tgrelid = relation.oid JOIN pg_proc p ON p.oid = tgfoid
          WHERE p.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND NOT tgisinternal AND tgtype & 16 <> 0 AND tgenabled <> 'D'
            AND (tgenabled IN ('A', 'R') OR NOT has_parameter_privilege('session_replication_role', 'SET')))

@@ -3,6 +3,7 @@
 use crate::convert::online::job::Job;
 use crate::convert::online::script::{Phase, Statement};
 use crate::convert::step::Step;
+use crate::error::counted;
 
 impl Job {
     /// The plan of it: what a client types, in order.
@@ -35,33 +36,36 @@ impl Job {
             ..call(
                 start,
                 Some("ACCESS EXCLUSIVE"),
-                format!(
-                    "Makes the schema id_gen_convert for the job, unless there is one, and runs, waiting for locks 400 ms at a time: {}. What the job runs later is in the table id_gen_convert.statement from then on. Columns are added at the end of each table, so SELECT * shows one more.",
-                    self.texts(Phase::Prepare)
-                ),
+                "Creates the schema id_gen_convert for the job and adds a column at the end of each\ntable, so SELECT * shows one more. Waits for locks 400 ms at a time.\nTo see all statements of the job without keeping it: BEGIN; run this statement;\nSELECT phase, statement FROM id_gen_convert.statement; ROLLBACK;".to_owned(),
             )
         }];
         steps.extend(self.script.of(Phase::FirstIndex).map(|statement| {
-            index(statement, "Keeps the new values apart, and lets those that are taken be found.")
+            index(
+                statement,
+                "Makes the new values unique, and is used to find those already assigned.",
+            )
         }));
         steps.push(run(&format!(
-            "Keeps new rows in step by triggers, gives old rows of these tables their values, in batches with a commit each, and then runs: {}. After a crash or Ctrl-C, run the statement that id_gen_convert.todo({arguments}) returns.",
-            self.texts(Phase::Check)
+            "Adds triggers that set the new column in new rows, fills old rows in batches with\na commit each, and validates the new columns ({}).\nAfter a crash or Ctrl-C, run what this returns:\nSELECT statement FROM id_gen_convert.todo({arguments})",
+            self.statements(&[Phase::Check])
         )));
         steps.extend(self.script.of(Phase::Index).map(|statement| {
-            index(statement, "For the new column what the old one has, and for a primary key a way back. It waits for transactions that began before it.")
+            index(statement, "An index like that of the old column, or, for a primary key, one that undo needs.\nWaits for transactions that began earlier.")
         }));
-        let rest = [Phase::Attach, Phase::Reference].map(|phase| self.texts(phase));
-        let rest: Vec<String> = rest.into_iter().filter(|texts| !texts.is_empty()).collect();
-        steps.push(run(&if rest.is_empty() {
-            "Makes sure that all indexes are there; nothing else is left to be made.".to_owned()
+        const REST: [Phase; 2] = [Phase::Attach, Phase::Reference];
+        let has_rest = REST.iter().any(|&phase| self.script.of(phase).next().is_some());
+        steps.push(run(&if has_rest {
+            format!(
+                "Attaches indexes of partitions and adds foreign keys, with a commit each\n({}).",
+                self.statements(&REST)
+            )
         } else {
-            format!("Runs, with a commit each: {}.", rest.join("; "))
+            "Checks that all indexes exist.".to_owned()
         }));
         steps.push(call(
             format!("SELECT * FROM id_gen_convert.verify({arguments})"),
             Some("ACCESS SHARE"),
-            "Reads every row: none lacks its value, none has another's, no value is there twice, no writer was missed. Without it there is no switch.".to_owned(),
+            "Reads all rows and checks their new values, the indexes, constraints and triggers.\nThe switch requires it.".to_owned(),
         ));
         steps.push(Step {
             undo: Some(format!("CALL id_gen_convert.undo({arguments})")),
@@ -69,19 +73,17 @@ impl Job {
                 format!("SELECT id_gen_convert.switch({arguments})"),
                 Some("ACCESS EXCLUSIVE"),
                 format!(
-                    "Runs in one transaction: {}. From then on new rows have IDs of id_gen, and old values are kept as well until SELECT id_gen_convert.finish({arguments}), which cannot be undone.",
-                    self.texts(Phase::Switch)
+                    "Switches to the new column in one transaction ({}).\nNew rows then get IDs of id_gen. Old values are kept for an undo until you run:\nSELECT id_gen_convert.finish({arguments})",
+                    self.statements(&[Phase::Switch])
                 ),
             )
         });
         steps
     }
 
-    fn texts(&self, phase: Phase) -> String {
-        self.script
-            .of(phase)
-            .map(|statement| statement.text.as_str())
-            .collect::<Vec<_>>()
-            .join("; ")
+    /// How many statements phases have, for a note.
+    fn statements(&self, phases: &[Phase]) -> String {
+        let count: usize = phases.iter().map(|&phase| self.script.of(phase).count()).sum();
+        counted(count as u64, "statement")
     }
 }

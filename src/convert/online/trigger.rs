@@ -37,7 +37,7 @@ impl Trigger {
         root: &Member,
     ) -> Trigger {
         let (name, table, by) = (member.typed(), &root.table, root.typed());
-        let message = literal(&format!("row of {table} is not there yet"));
+        let message = literal(&format!("referenced row of {table} does not exist yet"));
         let is_missing = match direction {
             "forward" => format!("NEW.{to} IS NULL"),
             _ => "NOT FOUND".to_owned(),
@@ -57,8 +57,8 @@ impl Trigger {
                 "IF NEW.{name} IS NULL THEN NEW.{to} := NULL; {to_itself}ELSE \
                  SELECT p.{of} INTO NEW.{to} FROM {table} p WHERE p.{by} = NEW.{name}; \
                  IF {is_missing} THEN RAISE foreign_key_violation USING MESSAGE = {message}, \
-                 DETAIL = format('What is looked up is %s.', NEW.{name}), \
-                 HINT = 'While the table is moved over, insert what is referred to first; in REPEATABLE READ, begin again.'; \
+                 DETAIL = format('The referenced value is %s.', NEW.{name}), \
+                 HINT = 'While the table is being converted, insert referenced rows first; in REPEATABLE READ, retry the transaction.'; \
                  END IF; END IF;"
             ),
             reads: true,
@@ -79,7 +79,7 @@ impl Trigger {
         let detail =
             literal(&format!("The value is %s; %s belongs to the value of column {name}."));
         let hint = literal(&format!(
-            "Insert with a list of columns that leaves {to} out. While the table is converted, its columns have another order."
+            "Use INSERT with a column list without {to}. While the table is being converted, the order of its columns is different."
         ));
         self.declarations = format!(
             "DECLARE given {table}.{to}%TYPE := CASE TG_OP WHEN 'INSERT' THEN NEW.{to} END; "

@@ -5,9 +5,9 @@ use id_gen_core::profile::duplicates::Duplicates;
 use id_gen_core::profile::pace::Pace;
 use id_gen_core::profile::span::Span;
 use id_gen_core::profile::timeline::Timeline;
-use id_gen_core::time::format_ms;
+use id_gen_core::time::{format_duration, format_ms};
 
-use crate::error::Error;
+use crate::error::{Error, counted};
 use crate::observe::profile::source::{Counts, Source};
 
 /// Shares are told to a millionth.
@@ -85,8 +85,8 @@ pub fn what_was_read(source: &Source, counts: Counts, how: &str) -> Vec<Row> {
     }
     if source.row_security {
         found.push(Row::new("column", "row_security").warning(
-            "row security is in force: rows that this role may not see are not counted",
-            "Call it as the owner of the table, or as a role with BYPASSRLS.",
+            "row security hides rows from this role; they are not counted",
+            "Run this as the owner of the table, or as a role with BYPASSRLS.",
         ));
     }
     found
@@ -99,9 +99,9 @@ pub fn clock(item: String, order: &ClockOrder, source: &Source) -> Option<Row> {
         ids: Some(steps),
         times: Some((largest_from_ms - largest_ms, largest_from_ms)),
         ..Row::new("clock", item).warning(
-            format!("along the rows as they are stored, time goes back by up to {}", duration(largest_ms)),
+            format!("in storage order, the time of the IDs goes back by up to {}", duration(largest_ms)),
             format!(
-                "A hint only: rows that were updated, or took the place of deleted ones, look the same, and so do IDs that were made long before they were stored. Whether there were any: SELECT n_tup_upd, n_tup_del FROM pg_stat_user_tables WHERE relid = '{}'::regclass;",
+                "The clock may have been set back. Updated rows, reused space and IDs generated long before their insert look the same. To see updates and deletes: SELECT n_tup_upd, n_tup_del FROM pg_stat_user_tables WHERE relid = '{}'::regclass;",
                 source.column.table.replace('\'', "''")
             ),
         )
@@ -112,10 +112,9 @@ pub fn clock(item: String, order: &ClockOrder, source: &Source) -> Option<Row> {
 pub fn no_clock_steps(source: &Source) -> Row {
     if source.has_order {
         Row::new("clock", "all")
-            .fine("along the rows as they are stored, time never goes back by a second")
+            .fine("in storage order, the time of the IDs never goes back by a second")
     } else {
-        Row::new("clock", "all")
-            .fine("unknown: the view does not show the order in which rows are stored")
+        Row::new("clock", "all").fine("unknown: a view does not show the storage order")
     }
 }
 
@@ -132,7 +131,7 @@ pub fn pace(pace: &mut Pace) -> Vec<Row> {
     let pauses = pace.pauses().iter().zip(1u32..);
     found.extend(pauses.map(|(pause, place)| Row {
         times: Some((pause.from_ms, pause.to_ms)),
-        found: Some(format!("nothing for {}", duration(pause.length_ms()))),
+        found: Some(format!("no ID for {}", duration(pause.length_ms()))),
         ..Row::new("pause", place.to_string())
     }));
     found
@@ -145,23 +144,20 @@ pub fn duplicates<T: Copy + Eq>(
     ids: u64,
     literal: impl Fn(T) -> String,
 ) -> Result<Vec<Row>, Error> {
-    let in_sample = if source.is_sample() {
-        "; in a sample only those are seen whose rows are both in it"
-    } else {
-        ""
-    };
+    let in_sample = if source.is_sample() { " (in the sample)" } else { "" };
     let row = Row::new("duplicate", "values").ids(duplicates.surplus, ids);
     if duplicates.values == 0 {
-        return Ok(vec![row.fine(format!("no value occurs twice{in_sample}"))]);
+        return Ok(vec![row.fine(format!("no duplicate values{in_sample}"))]);
     }
     let values: Vec<String> =
         duplicates.examples.iter().map(|&(value, _)| literal(value)).collect();
     let mut rows = vec![row.wrong(
         format!(
-            "values that occur more than once: {}; rows too many: {}{in_sample}",
-            duplicates.values, duplicates.surplus
+            "{}; {}{in_sample}",
+            counted(duplicates.values, "duplicate value"),
+            counted(duplicates.surplus, "surplus row")
         ),
-        format!("See the first of them: {}", source.show(&values)),
+        format!("To see the first: {}", source.show(&values)),
     )];
     let tables = source.tables_with(&values)?;
     let examples = duplicates.examples.iter().zip(values).zip(tables);
@@ -189,17 +185,7 @@ pub fn between(span: &Span) -> String {
     format!("{} to {}", format_ms(span.first_ms), format_ms(span.last_ms))
 }
 
-/// Milliseconds, as a person reads them: the two largest units.
+/// Milliseconds as a person reads them.
 fn duration(ms: i64) -> String {
-    const UNITS: [(i64, &str); 5] =
-        [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms")];
-    let mut left = ms;
-    let mut parts = Vec::new();
-    for (unit_ms, name) in UNITS {
-        if left >= unit_ms && parts.len() < 2 {
-            parts.push(format!("{} {name}", left / unit_ms));
-            left %= unit_ms;
-        }
-    }
-    if parts.is_empty() { "0 ms".to_owned() } else { parts.join(" ") }
+    format_duration(ms.max(0).unsigned_abs())
 }

@@ -97,16 +97,16 @@ impl Source {
     pub fn what(&self) -> String {
         let Source { column: Column { table, name, .. }, sample_percent, tables, parts, .. } = self;
         let share = if self.is_sample() {
-            format!("a sample of {sample_percent} % of")
+            format!("a sample of {sample_percent} %")
         } else {
-            "all of".to_owned()
+            "all rows".to_owned()
         };
         let others = match parts.len() {
             1 => String::new(),
             count => format!(" and {} more", count - 1),
         };
         let tables = if *tables > 1 { format!(", {tables} tables") } else { String::new() };
-        format!("{share} {name} in {table}{others}{tables}")
+        format!("{share} of column {name} in {table}{others}{tables}")
     }
 
     /// Lets the rows pass as they are stored: tells where those of another table begin, and hands over each value.

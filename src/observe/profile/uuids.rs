@@ -40,7 +40,7 @@ fn kinds(scan: &Scan, source: &Source, ids: u64, rows: &mut Vec<Row>) {
         if version == VERSION_WITH_TIME {
             let made = scan.span.count;
             if made > 0 {
-                rows.push(row.ids(made, ids).times(&scan.span).fine("made by now"));
+                rows.push(row.ids(made, ids).times(&scan.span).fine("time in the past"));
             }
         } else if count > 0 {
             rows.push(row.ids(count, ids));
@@ -49,9 +49,9 @@ fn kinds(scan: &Scan, source: &Source, ids: u64, rows: &mut Vec<Row>) {
     if scan.future.count > 0 {
         rows.push(
             Row::new("kind", "future").ids(scan.future.count, ids).times(&scan.future).warning(
-                "version 7 of a time that has not come",
+                "version 7, time in the future",
                 format!(
-                    "Find their origin: SELECT * FROM {table} WHERE {column} >= {} LIMIT 10;",
+                    "To see them: SELECT * FROM {table} WHERE {column} >= {} LIMIT 10;",
                     literal(uuid7::min_of(scan.future.first_ms.cast_unsigned()))
                 ),
             ),
@@ -60,7 +60,7 @@ fn kinds(scan: &Scan, source: &Source, ids: u64, rows: &mut Vec<Row>) {
     for (item, count, found) in [
         ("nil", scan.nil, "all zeros: a placeholder"),
         ("max", scan.max, "all ones: a placeholder"),
-        ("other variant", scan.other_variant, "not laid out as RFC 9562 has it"),
+        ("other variant", scan.other_variant, "not a UUID of RFC 9562"),
     ] {
         if count > 0 {
             rows.push(Row {

@@ -18,6 +18,10 @@ AND proname NOT LIKE '%mask%';
 SELECT oid::regprocedure AS calculates_with_null FROM member WHERE provolatile <> 'v' AND NOT proisstrict AND prokind = 'f';
 SELECT oid::regprocedure AS without_comment FROM member WHERE obj_description(oid, 'pg_proc') IS NULL;
 
+-- the library and the SQL objects are of one version, three numbers with points between them
+SELECT id_gen_version() = extversion AS same_version, id_gen_version() ~ '^\d+\.\d+\.\d+$' AS three_numbers
+FROM pg_extension WHERE extname = 'id_gen';
+
 -- whoever owns a database installs it, in the schema of their choice
 CREATE ROLE migrator LOGIN;
 CREATE DATABASE migrated OWNER migrator;
