@@ -6,7 +6,7 @@
 //! the requirements need, because IDs are in order to one tick. What is left of the bits goes to more
 //! than is required: to four times the IDs a second, four times the servers, twice the regions and
 //! twice the years; then to what is usual, 60 years, 64 servers of a region and 4,096 IDs a
-//! millisecond. The rest stays unused above the time, for [`wider_sequence`] and [`successor`] to use.
+//! millisecond. The rest stays unused above the time, for [`successor`] to use.
 
 use std::fmt;
 
@@ -14,7 +14,6 @@ use jiff::tz::Offset;
 use jiff::{Span, Timestamp};
 
 use crate::layout::{Field, Layout, SIGNED_BITS};
-use crate::time::US_PER_MS;
 
 /// The ticks that are proposed, in milliseconds, the one preferred first.
 pub const TICKS_MS: [u32; 4] = [1, 10, 100, 1000];
@@ -249,52 +248,6 @@ pub fn successor(layout: &Layout, now_ms: i64, years: u32) -> Option<Layout> {
         wider = widened(&wider, Field::Time, SIGNED_BITS)?;
     }
     Some(wider)
-}
-
-/// A layout with room for that many IDs a second of one worker, its sequence wider by one bit at
-/// least. Epoch, tick and the width of the time field stay, and the time moves up by the bits that
-/// were unused, so that IDs from the next tick on lie above all of this layout made until now.
-/// Where there are too few unused bits, the datacenter field gives some, then the worker field, as
-/// long as the numbers in use still fit.
-///
-/// That holds for one server. Servers that share a table have to take the new layout at once: it
-/// gives the bits below the time another meaning. It, too, may have more than 53 bits.
-///
-/// `None` if there are too few bits, or no next tick.
-pub fn wider_sequence(
-    layout: &Layout,
-    ids_per_second: u64,
-    now_ms: i64,
-    datacenter: u32,
-    worker: u32,
-) -> Option<Layout> {
-    let tick = layout.tick_at(now_ms.checked_mul(US_PER_MS)?).ok()?;
-    if tick + 1 >= layout.ticks() {
-        return None;
-    }
-    let sequence = layout.bits(Field::Sequence);
-    let wanted = bits_to_count(per_tick(ids_per_second, layout.tick_ms())).max(sequence + 1);
-    let unused = SIGNED_BITS.saturating_sub(layout.total_bits());
-    let mut lacking = (wanted - sequence).saturating_sub(unused);
-    let mut shrunk = |field, number: u32| {
-        let needed = u32::BITS - number.leading_zeros();
-        let given = layout.bits(field).saturating_sub(needed).min(lacking);
-        lacking -= given;
-        layout.bits(field) - given
-    };
-    let datacenter_bits = shrunk(Field::Datacenter, datacenter);
-    let worker_bits = shrunk(Field::Worker, worker);
-    if lacking > 0 {
-        return None;
-    }
-    let wider_sequence = with_widths(layout, |field| match field {
-        Field::Time => layout.bits(Field::Time),
-        Field::Datacenter => datacenter_bits,
-        Field::Worker => worker_bits,
-        Field::Sequence => wanted,
-    })?;
-    wider_sequence.node_bits(datacenter.into(), worker.into()).ok()?;
-    Some(wider_sequence)
 }
 
 /// The layout with one bit more in a field, if that stays within so many bits.

@@ -131,15 +131,21 @@ pub enum StartupError {
         /// The cluster in the record.
         found: u64,
     },
-    /// The record was written in another directory, whose server may have the same worker ID, so this directory is a copy; or in
-    /// another file, so the file is an earlier one.
+    /// The record was written in another directory, whose server may have the same worker ID: this directory is a copy.
     Copied {
         /// The worker and datacenter ID in the record, if it has them.
         number: Option<Number>,
-        /// The directory or file in the record.
+        /// The directory in the record.
         original: Directory,
-        /// The directory or file of this server.
+        /// The directory of this server.
         copy: Directory,
+    },
+    /// The record was written in another file, which each write makes anew: this one is an earlier one that was put back.
+    PutBack {
+        /// The file in the record.
+        written: Directory,
+        /// The file that it is in.
+        found: Directory,
     },
     /// Another server reserved IDs on this timeline, and this one did not: its directory is a copy, of a time before that
     /// server's first reservation.
@@ -178,7 +184,9 @@ pub fn start_point(
                 // A standby that was made before the first ID has no file of those that came after.
                 above_clocks(context)
             };
-            Ok(above_all_sources(start, None, context))
+            let start = above_all_sources(start, None, context);
+            check_replayed_layout(None, context, start.first_ms)?;
+            Ok(start)
         }
         // What `pg_upgrade` filled has the tables of another cluster, and may have its file too.
         StoredRecord::Found(record)
@@ -190,7 +198,8 @@ pub fn start_point(
         StoredRecord::Found(record) => {
             check_copy(Some(record), context)?;
             let start = above_all_sources(after(record, context), Some(record), context);
-            check_layout(record, context, start.first_ms)?;
+            check_layout(record.layout, context, start.first_ms)?;
+            check_replayed_layout(Some(record), context, start.first_ms)?;
             Ok(start)
         }
     }
@@ -258,22 +267,28 @@ fn is_reserved_by_another(record: Option<&Record>, context: &StartupContext) -> 
     !is_recorded && context.replayed.is_some_and(|replayed| replayed.timeline == context.timeline)
 }
 
-/// The directory in which a record of this timeline was written, and this server's own, if they differ; or the same of the
-/// file, where an earlier one was put back.
-fn copied(record: &Record, context: &StartupContext) -> Option<(Directory, Directory)> {
+/// Why a record of this timeline says nothing of what was made here since: it was written in another directory than this
+/// server's own, or in another file than it is in.
+fn copied(record: &Record, context: &StartupContext) -> Option<StartupError> {
     if !is_same_timeline(record, context) || Fault::CopyNotCompared.is_planted() {
         return None;
     }
-    let directories = record.directory.zip(context.directory);
-    let files = record.file.zip(context.file);
-    [directories, files].into_iter().flatten().find(|(original, copy)| !original.is_same(copy))
+    match (record.directory.zip(context.directory), record.file.zip(context.file)) {
+        (Some((original, copy)), _) if !original.is_same(&copy) => {
+            Some(StartupError::Copied { number: record.number(), original, copy })
+        }
+        (_, Some((written, found))) if !written.is_same(&found) => {
+            Some(StartupError::PutBack { written, found })
+        }
+        _ => None,
+    }
 }
 
 /// Refuses a copy that may generate with the worker ID of its original, now or once it has a worker ID: a server that has
 /// started is not checked again.
 ///
 /// # Errors
-/// [`StartupError::Copied`] or [`StartupError::ReservedByAnother`].
+/// [`StartupError::Copied`], [`StartupError::PutBack`] or [`StartupError::ReservedByAnother`].
 pub fn check_copy(record: Option<&Record>, context: &StartupContext) -> Result<(), StartupError> {
     let Assignment::Manual(number) = context.assignment else { return Ok(()) };
     if context.is_only_copy {
@@ -284,9 +299,7 @@ pub fn check_copy(record: Option<&Record>, context: &StartupContext) -> Result<(
     }
     let Some(record) = record else { return Ok(()) };
     match copied(record, context) {
-        Some((original, copy)) if may_repeat(record, number, context) => {
-            Err(StartupError::Copied { number: record.number(), original, copy })
-        }
+        Some(error) if may_repeat(record, number, context) => Err(error),
         _ => Ok(()),
     }
 }
@@ -340,12 +353,22 @@ fn after(record: &Record, context: &StartupContext) -> StartPoint {
     StartPoint { first_ms, monitor: ClockMonitor::new(trusted) }
 }
 
-fn check_layout(
-    record: &Record,
+/// Compares the layout with that of the server whose bound was replayed here, unless the record takes precedence over it.
+fn check_replayed_layout(
+    record: Option<&Record>,
     context: &StartupContext,
     first_ms: i64,
 ) -> Result<(), StartupError> {
-    let (old, new) = (record.layout, context.layout);
+    match context.replayed {
+        Some(replayed) if replayed_ms(record, context).is_some() => {
+            check_layout(replayed.layout, context, first_ms)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_layout(old: Layout, context: &StartupContext, first_ms: i64) -> Result<(), StartupError> {
+    let new = context.layout;
     if old == new || Fault::LayoutNotCompared.is_planted() {
         return Ok(());
     }
@@ -377,7 +400,7 @@ pub fn granted_start_point(
     if let StoredRecord::Found(record) = stored
         && record.system_identifier == context.system_identifier
     {
-        check_layout(record, context, first_ms.max(record.until_ms))?;
+        check_layout(record.layout, context, first_ms.max(record.until_ms))?;
         if record.timeline == context.timeline {
             monitor = after(record, context).monitor;
         }

@@ -235,6 +235,7 @@ impl World {
             replayed: state.replayed_until_ms.filter(|_| self.fault != Fault::IgnoreReplayed).map(
                 |until_ms| Replayed {
                     until_ms,
+                    layout: self.layout,
                     log_position: LAST_LOGGED,
                     timeline: 1 + u32::from(state.failovers),
                 },

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use common::layout_of;
 use id_gen_core::layout::{Field, Layout};
-use id_gen_core::plan::{JS_SAFE_BITS, Requirements, TICKS_MS, propose, successor, wider_sequence};
+use id_gen_core::plan::{JS_SAFE_BITS, Requirements, TICKS_MS, propose, successor};
 use id_gen_core::time::US_PER_MS;
 use proptest::prelude::*;
 
@@ -147,11 +147,9 @@ proptest! {
 
     #[test]
     fn widening_never_panics(
-        (layout, _, _, _) in any_server(), now_ms in any::<i64>(), ids_per_second in any::<u64>(), years in any::<u32>(),
-        numbers in any::<(u32, u32)>(),
+        (layout, _, _, _) in any_server(), now_ms in any::<i64>(), years in any::<u32>(),
     ) {
         let _ = successor(&layout, now_ms, years);
-        let _ = wider_sequence(&layout, ids_per_second, now_ms, numbers.0, numbers.1);
     }
 
     #[test]
@@ -181,43 +179,6 @@ proptest! {
         let room = layout.total_bits() < 63 && twice_ms <= LAST_MS;
         prop_assert_eq!(successor(&layout, now_ms, 0).is_some(), room);
     }
-
-    #[test]
-    fn a_wider_layout_goes_on_above(
-        (layout, now_ms, datacenter, worker) in any_server(), ids_per_second in any_length(40),
-    ) {
-        if let Some(new) = wider_sequence(&layout, ids_per_second, now_ms, datacenter, worker) {
-            prop_assert_eq!(new.to_string().parse(), Ok(new));
-            prop_assert!(new.per_second() >= ids_per_second);
-            prop_assert!(new.per_second() > layout.per_second());
-            prop_assert!(new.node_bits(datacenter.into(), worker.into()).is_ok());
-            prop_assert!(new.epoch_ms() == layout.epoch_ms() && new.tick_ms() == layout.tick_ms());
-            prop_assert!(new.runs_out_ms() >= layout.runs_out_ms());
-            prop_assert!(new.shift(Field::Time) >= layout.shift(Field::Time));
-            prop_assert!(new.total_bits() <= layout.total_bits().max(63));
-            prop_assert!(lies_above(&new, &layout, now_ms));
-            let unused = 63u32.saturating_sub(layout.total_bits());
-            let more = new.bits(Field::Sequence) - layout.bits(Field::Sequence);
-            prop_assert!(more <= unused || new.total_bits() >= 63, "nodes were taken first");
-            prop_assert!(more > unused || new.nodes() == layout.nodes(), "nodes were taken without need");
-        }
-    }
-
-    #[test]
-    fn there_is_a_wider_layout_where_there_is_room((layout, now_ms, datacenter, worker) in any_server(), more in 1..12u32) {
-        let sequence = layout.bits(Field::Sequence) + more;
-        let spare = |field, number: u32| layout.bits(field) - (u32::BITS - number.leading_zeros());
-        let spare = spare(Field::Datacenter, datacenter) + spare(Field::Worker, worker);
-        let room = sequence <= 31 && more <= 63u32.saturating_sub(layout.total_bits()) + spare;
-        // So many IDs a second that one bit less would not do.
-        let per_tick = 1u64 << sequence;
-        let rate = per_tick * 1000 / u64::from(layout.tick_ms());
-        prop_assume!(rate * u64::from(layout.tick_ms()) > (per_tick / 2) * 1000);
-        let last_tick = layout.tick_at(now_ms * US_PER_MS).unwrap() + 1 == layout.ticks();
-        let wider_sequence = wider_sequence(&layout, rate, now_ms, datacenter, worker);
-        prop_assert_eq!(wider_sequence.is_some(), room && !last_tick);
-        prop_assert!(wider_sequence.is_none_or(|wider_sequence| wider_sequence.bits(Field::Sequence) == sequence));
-    }
 }
 
 proptest! {
@@ -244,24 +205,14 @@ fn layout(text: &str) -> Layout {
 const NOW_MS: i64 = 1_795_000_000_000;
 
 #[test]
-fn the_default_layout_has_no_room_above_but_among_its_datacenters() {
+fn the_default_layout_has_no_room_above() {
     let default = layout("default");
     assert_eq!(successor(&default, NOW_MS, 1), None);
-    let text = wider_sequence(&default, 10_000_000, NOW_MS, 0, 5).unwrap().to_string();
-    assert_eq!(text, "epoch=2024-01-01 tick=1ms time:41 datacenter:3 worker:5 sequence:14");
-    let text = wider_sequence(&default, 10_000_000, NOW_MS, 16, 1).unwrap().to_string();
-    assert_eq!(text, "epoch=2024-01-01 tick=1ms time:41 datacenter:5 worker:3 sequence:14");
-    assert_eq!(wider_sequence(&default, 10_000_000, NOW_MS, 31, 31), None);
-    assert_eq!(wider_sequence(&default, 1, NOW_MS, 32, 0), None, "it has no datacenter 32");
 }
 
 #[test]
 fn unused_bits_come_first() {
     let old = layout("epoch=2024-01-01 tick=1ms time:41 sequence:8 worker:10");
-    let text = wider_sequence(&old, 1, NOW_MS, 0, 0).unwrap().to_string();
-    assert_eq!(text, "epoch=2024-01-01 tick=1ms time:41 sequence:9 worker:10");
-    let text = wider_sequence(&old, 8_192_000, NOW_MS, 0, 1).unwrap().to_string();
-    assert_eq!(text, "epoch=2024-01-01 tick=1ms time:41 sequence:13 worker:9");
     let text = successor(&old, NOW_MS, 200).unwrap().to_string();
     assert_eq!(text, "epoch=2024-01-01 tick=1ms time:43 sequence:8 worker:10");
     assert_eq!(successor(&old, NOW_MS, 2000), None);
@@ -270,19 +221,11 @@ fn unused_bits_come_first() {
 #[test]
 fn sixty_four_bits_have_no_room_for_a_successor() {
     assert_eq!(successor(&layout("discord"), NOW_MS, 1), None);
-    let text = wider_sequence(&layout("discord"), 1, NOW_MS, 0, 31).unwrap().to_string();
-    assert_eq!(
-        text,
-        "epoch=2015-01-01 tick=1ms unsigned time:42 worker:5 datacenter:4 sequence:13"
-    );
 }
 
 #[test]
-fn the_last_tick_has_none_after_it() {
+fn a_layout_that_has_run_out_can_go_on() {
     let old = layout("epoch=2024-01-01 tick=1ms time:41 sequence:8 worker:10");
     let last_ms = old.runs_out_ms() - 1;
-    assert!(wider_sequence(&old, 1, last_ms - 1, 0, 0).is_some());
-    assert_eq!(wider_sequence(&old, 1, last_ms, 0, 0), None);
-    assert_eq!(wider_sequence(&old, 1, old.epoch_ms() - 1, 0, 0), None);
-    assert!(successor(&old, last_ms + 1, 1).is_some(), "one that has run out can go on");
+    assert!(successor(&old, last_ms + 1, 1).is_some());
 }

@@ -69,14 +69,14 @@ fn another_layout_is_named() {
             assert!(matches!(plausibility.kind(number), Kind::Future(_)), "{other}");
             candidates.note(number);
         }
-        let fitting = candidates.fitting();
+        let fitting = candidates.fitting(NOW_MS);
         let (_, span) = fitting.iter().find(|(name, _)| *name == other).unwrap();
         assert_eq!((span.count, span.last_ms), (100, NOW_MS));
         assert!(fitting.iter().all(|(fitting, _)| *fitting != name));
         candidates.note(-1);
-        assert!(candidates.fitting().iter().all(|(name, _)| layout(name).is_unsigned()));
+        assert!(candidates.fitting(NOW_MS).iter().all(|(name, _)| layout(name).is_unsigned()));
     }
-    assert!(Candidates::new(&layout("default"), NOW_MS).fitting().is_empty());
+    assert!(Candidates::new(&layout("default"), NOW_MS).fitting(NOW_MS).is_empty());
 }
 
 #[test]

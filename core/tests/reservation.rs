@@ -28,7 +28,7 @@ const FILE: Directory = Directory { inode: 394_025, created_ns: Some(1_790_000_0
 const NUMBER: Number = Number { datacenter: 1, worker: 7 };
 
 fn layout(name: &str) -> Layout {
-    presets::by_name(name).unwrap().layout
+    presets::by_name(name).map_or_else(|| name.parse().unwrap(), |preset| preset.layout)
 }
 
 fn clock(wall_ms: i64, mono_ms: u64) -> ClockReading {
@@ -71,7 +71,12 @@ fn context() -> StartupContext {
 
 /// A bound that was logged after the file of [`record`] was written.
 fn logged_later(until_ms: i64) -> Option<Replayed> {
-    Some(Replayed { until_ms, log_position: LOG_POSITION + 1, timeline: 1 })
+    Some(Replayed {
+        until_ms,
+        layout: layout("default"),
+        log_position: LOG_POSITION + 1,
+        timeline: 1,
+    })
 }
 
 fn first_ms(stored: &StoredRecord, context: &StartupContext) -> i64 {
@@ -240,8 +245,8 @@ fn a_promoted_server_begins_above_every_clock_it_knows() {
 proptest! {
     #[test]
     fn what_standbys_get_is_what_was_written(until_ms in any::<i64>(), bit in 0..replicated::SIZE * 8) {
-        let mut bytes = replicated::encode(until_ms);
-        prop_assert_eq!(replicated::decode(&bytes), Some(until_ms));
+        let mut bytes = replicated::encode(until_ms, &layout("default"));
+        prop_assert_eq!(replicated::decode(&bytes), Some((until_ms, layout("default"))));
         bytes[bit / 8] ^= 1 << (bit % 8);
         prop_assert_eq!(replicated::decode(&bytes), None);
     }
@@ -253,7 +258,7 @@ proptest! {
         log_position in any::<u64>(),
     ) {
         let replayed_ms = NOW_MS + by_ms;
-        let replayed = Some(Replayed { until_ms: replayed_ms, log_position, timeline: 1 });
+        let replayed = Some(Replayed { until_ms: replayed_ms, layout: layout("default"), log_position, timeline: 1 });
         let promoted = StartupContext { timeline: 2, replayed, ..context() };
         let stored = if copied {
             StoredRecord::Found(Record { until_ms: replayed_ms + copied_by_ms, ..record() })
@@ -321,6 +326,7 @@ fn a_standby_that_followed_a_promotion_is_refused_unless_it_is_promoted() {
         timeline,
         replayed: Some(Replayed {
             until_ms: NOW_MS,
+            layout: layout("default"),
             log_position: LOG_POSITION + 1,
             timeline: logged_on,
         }),
@@ -346,7 +352,12 @@ fn a_standby_that_followed_a_promotion_is_refused_unless_it_is_promoted() {
 fn what_was_replayed_before_the_timeline_of_a_file_stays_accounted_for() {
     let until_ms = NOW_MS + 3_600_000;
     let first = |timeline, record: Record| {
-        let replayed = Some(Replayed { until_ms, log_position: LOG_POSITION + 1, timeline: 1 });
+        let replayed = Some(Replayed {
+            until_ms,
+            layout: layout("default"),
+            log_position: LOG_POSITION + 1,
+            timeline: 1,
+        });
         let context = StartupContext { timeline, replayed, ..context() };
         first_ms(&StoredRecord::Found(record), &context)
     };
@@ -365,7 +376,8 @@ fn what_was_replayed_before_the_timeline_of_a_file_stays_accounted_for() {
 fn a_file_takes_precedence_over_what_was_logged_before_it() {
     let until_ms = NOW_MS + 3_600_000;
     let first = |log_position, record: Record| {
-        let replayed = Some(Replayed { until_ms, log_position, timeline: 1 });
+        let replayed =
+            Some(Replayed { until_ms, layout: layout("default"), log_position, timeline: 1 });
         first_ms(&StoredRecord::Found(record), &StartupContext { replayed, ..context() })
     };
     for log_position in [LOG_POSITION - 1, LOG_POSITION] {
@@ -376,7 +388,12 @@ fn a_file_takes_precedence_over_what_was_logged_before_it() {
     assert_eq!(first(LOG_POSITION, Record { log_position: None, ..record() }), until_ms);
     let upgraded = StartupContext {
         timeline: 2,
-        replayed: Some(Replayed { until_ms, log_position: LOG_POSITION, timeline: 1 }),
+        replayed: Some(Replayed {
+            until_ms,
+            layout: layout("default"),
+            log_position: LOG_POSITION,
+            timeline: 1,
+        }),
         upgraded_ms: Some(NOW_MS - 60_000),
         ..context()
     };
@@ -419,11 +436,24 @@ fn a_copy_with_the_worker_id_of_its_original_is_refused() {
 }
 
 #[test]
+fn a_promoted_standby_with_the_layout_of_before_is_refused() {
+    let later = layout("epoch=2020-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:12");
+    let replayed = logged_later(NOW_MS).map(|logged| Replayed { layout: later, ..logged });
+    let context = StartupContext { timeline: 2, replayed, ..context() };
+    for stored in [StoredRecord::Found(record()), StoredRecord::Absent] {
+        let refused = startup::start_point(&stored, &context);
+        assert!(matches!(refused, Err(StartupError::LayoutBelow { old, .. }) if old == later));
+        let same = StartupContext { layout: later, ..context };
+        assert!(startup::start_point(&stored, &same).is_ok());
+    }
+}
+
+#[test]
 fn an_earlier_file_in_its_place_is_refused() {
     let put_back = Directory { inode: FILE.inode, created_ns: FILE.created_ns.map(|ns| ns + 1) };
     let context = StartupContext { file: Some(put_back), ..context() };
     let stored = StoredRecord::Found(record());
-    let refused = StartupError::Copied { number: Some(NUMBER), original: FILE, copy: put_back };
+    let refused = StartupError::PutBack { written: FILE, found: put_back };
     assert_eq!(startup::start_point(&stored, &context), Err(refused));
     let accepted = StartupContext { is_only_copy: true, ..context };
     let above_ms = startup::above_clocks(&context).first_ms;

@@ -1,6 +1,7 @@
 //! The bound of the reservation as the standbys of this server get it: with the write-ahead log, ahead of
 //! every commit that may hold such an ID. A server reads what it replayed when it starts to generate.
 
+use id_gen_core::layout::Layout;
 use id_gen_core::replicated::{Replayed, SIZE, decode, encode};
 use id_gen_core::startup::StoredRecord;
 
@@ -9,11 +10,11 @@ use crate::error::{Error, Reason};
 use crate::pg::logged_page::{self, ReplayedPage};
 use crate::pg::{server, wal};
 
-/// Tells the standbys a bound, in Unix milliseconds. Raises no error.
-pub fn write(until_ms: i64) {
+/// Tells the standbys a bound, in Unix milliseconds, and the layout of the IDs below it. Raises no error.
+pub fn write(until_ms: i64, layout: &Layout) {
     // Where no server can be made from the log, none needs to know.
     if logged_page::is_replicated() {
-        logged_page::log(&encode(until_ms));
+        logged_page::log(&encode(until_ms, layout));
     }
 }
 
@@ -32,9 +33,9 @@ pub fn read() -> Result<Option<Replayed>, Error> {
 }
 
 fn bound_of(page: &ReplayedPage<SIZE>) -> Option<Replayed> {
-    let until_ms = decode(&page.bytes)?;
+    let (until_ms, layout) = decode(&page.bytes)?;
     let timeline = wal::timeline_of(page.lsn);
-    Some(Replayed { until_ms, log_position: page.lsn.0, timeline })
+    Some(Replayed { until_ms, layout, log_position: page.lsn.0, timeline })
 }
 
 /// Whether the reservation was written by this server: in this directory, on this timeline. Then it is ahead of all bounds

@@ -2,7 +2,6 @@
 //! ends, where there is one, in the line to type.
 
 use id_gen_core::fleet::Number;
-use id_gen_core::identity::Identity;
 use id_gen_core::layout::Layout;
 use id_gen_core::lead::{LARGEST_MAX_LEAD_MS, Lead};
 use id_gen_core::time::{format_ms, unix_ms};
@@ -48,7 +47,7 @@ fn take_back_of_shard(Number { datacenter, worker: shard }: Number) -> String {
 }
 
 /// Where the reservation is lost.
-pub const RESET: &str = "Restore the file. Otherwise a superuser can reset the reservation, above the clock and the newest stored ID: SELECT id_gen_reservation_reset(above => now());";
+pub const RESET: &str = "If no stored ID is ahead of the clock, a superuser can reset the reservation: SELECT id_gen_reservation_reset(above => now()); otherwise with the time of the newest stored ID in place of now().";
 
 /// Where a data directory is a copy: for one that replaces its original.
 pub const ACCEPT_COPY: &str = "If the original is gone and this is the only copy of it in use, a superuser can confirm that: SELECT id_gen_copy_accept(is_only_one => true);";
@@ -177,17 +176,9 @@ pub fn successor(layout: &Layout, now_ms: i64) -> String {
     }
 }
 
-/// Where one worker's sequence is nearly used up.
-pub fn wider_sequence(layout: &Layout, identity: &Identity, now_ms: i64) -> String {
-    let wanted = layout.per_second().saturating_mul(2);
-    let worker = identity.worker.unwrap_or(0);
-    match plan::wider_sequence(layout, wanted, now_ms, identity.datacenter, worker) {
-        Some(wider) => format!(
-            "Spread the load over more servers. Or set a larger layout on all servers that share a table, and restart them: ALTER SYSTEM SET id_gen.layout = '{wider}';"
-        ),
-        None => "Spread the load over more servers.".to_owned(),
-    }
-}
+/// Where one worker's sequence is nearly used up. A layout that has another meaning below the time must not meet the old one at
+/// the same time, on any server that shares a table, so none is proposed to be set by a line.
+pub const MORE_ROOM: &str = "Spread the load over more servers; or plan a layout with more room, and change to it on all servers that share a table at once, with all of them stopped (docs/operations.md, Changing the layout): SELECT * FROM id_gen_recommend(<IDs per second>, <servers>, <years>);";
 
 /// Where a background worker ended and was not started again.
 pub const ENDED_WORKER: &str = "See the server log for the cause. If the extension was reinstalled after the server started, restart the server.";

@@ -849,17 +849,30 @@ fn identity_message(error: &RangeError, layout: &Layout) -> Message {
     if max == 0 {
         return fact
             .detail(format!("{setting} is {value}; layout \"{layout}\" has no such field."))
-            .hint(format!(
-                "Set it to 0: ALTER SYSTEM SET {setting} = 0; SELECT pg_reload_conf();"
-            ));
+            .hint(without_field(field, layout));
     }
     fact
         .detail(format!("{setting} is {value}; layout \"{layout}\" allows 0 to {max}."))
         .hint(if field == Field::Datacenter {
-            format!("Set the ID of this server's datacenter, from 0 to {max}: ALTER SYSTEM SET {setting} = <datacenter ID>; SELECT pg_reload_conf();")
+            format!("Set the ID of this server's datacenter, from 0 to {max}, in which no other server has its worker ID: ALTER SYSTEM SET {setting} = <datacenter ID>; SELECT pg_reload_conf();")
         } else {
             format!("To generate, {}", hint::assign_worker_id(max, hint::UNUSED))
         })
+}
+
+/// Where the layout has no field for a number. What is left has to tell the servers apart.
+fn without_field(field: Field, layout: &Layout) -> String {
+    let [datacenters, workers] =
+        [Field::Datacenter, Field::Worker].map(|field| layout.max_number(field));
+    match field {
+        Field::Datacenter if workers > 0 => format!(
+            "Set it to 0, and a worker ID from 0 to {workers} that no other server has: ALTER SYSTEM SET id_gen.datacenter_id = 0; ALTER SYSTEM SET id_gen.worker_id = <unused worker ID>; SELECT pg_reload_conf();"
+        ),
+        _ if datacenters > 0 => format!(
+            "Set it to 0, and a datacenter ID from 0 to {datacenters} that no other server has: ALTER SYSTEM SET id_gen.worker_id = 0; ALTER SYSTEM SET id_gen.datacenter_id = <unused datacenter ID>; SELECT pg_reload_conf();"
+        ),
+        _ => "Only one server can use a layout without these fields. Choose another layout from: SELECT * FROM id_gen_recommend(<IDs per second>, <servers>, <years>);".to_owned(),
+    }
 }
 
 fn startup_message(error: &StartupError, layout: &Layout) -> Message {
@@ -896,6 +909,14 @@ fn startup_message(error: &StartupError, layout: &Layout) -> Message {
             ),
             layout,
         ),
+        StartupError::PutBack { written, found } => Message::new(
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("file \"{RESERVATION_FILE}\" is a copy of an earlier one"),
+        )
+        .detail(format!(
+            "It was written as a file with {written}; this one has {found}. What this server has generated since then would be generated again."
+        ))
+        .hint("A superuser can start above the clock: SELECT id_gen_copy_accept(is_only_one => true); or, if stored IDs are ahead of the clock, above the newest: SELECT id_gen_reservation_reset(above => <time of the newest ID>);"),
         StartupError::ReservedByAnother { timeline } => copy_of_unknown(
             format!(
                 "The write-ahead log has a reservation on timeline {timeline}, but file \"{RESERVATION_FILE}\" has none: another server wrote it, or the file was removed."

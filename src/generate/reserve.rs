@@ -120,7 +120,7 @@ pub fn write(
     if written.is_ok() {
         // Before claims may use it, so that no commit with such an ID is replayed without it. Where the bound
         // was lowered, they could not use the rest any more before this.
-        durable::replicated::write(reservation.until_ms);
+        durable::replicated::write(reservation.until_ms, &layout);
     }
     written
 }

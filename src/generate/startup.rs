@@ -152,6 +152,11 @@ pub fn try_layout(shared: &SharedState, layout: Layout) -> Result<(), Error> {
     };
     let context = context(layout, max_lead_ms, replicated::read()?, &number)?;
     durable::clock_tick(&context.layout, context.clock.wall_ns)?;
+    if let Some(own) = number.identity.number() {
+        layout
+            .node_bits(own.datacenter.into(), own.worker.into())
+            .map_err(|error| Reason::NumberOutOfRange(error, layout))?;
+    }
     can_start(&context, &number)
 }
 
@@ -205,10 +210,13 @@ impl OwnNumber {
     }
 }
 
-/// Whether a start failed because this directory is a copy.
+/// Whether a start failed because this directory, or the reservation in it, is a copy.
 fn is_of_copy(error: &Error) -> bool {
-    use StartupError::{Copied, ReservedByAnother};
-    matches!(error.reason(), Reason::Startup(Copied { .. } | ReservedByAnother { .. }, _))
+    use StartupError::{Copied, PutBack, ReservedByAnother};
+    matches!(
+        error.reason(),
+        Reason::Startup(Copied { .. } | PutBack { .. } | ReservedByAnother { .. }, _)
+    )
 }
 
 /// The reservation of the last run: lost if it cannot be read, with the reason.

@@ -295,13 +295,18 @@ fn pending_layout(shared: &SharedState, wanted: &Layout, in_force: &Layout) -> C
     );
     let tried =
         if server::is_in_recovery() { Ok(()) } else { startup::try_layout(shared, *wanted) };
-    let Err(error) = tried else { return Warning(found, "Restart the server.".to_owned()) };
-    let Message { primary, detail, .. } = error.message();
+    let nothing = match tried {
+        Err(error) => {
+            let Message { primary, detail, .. } = error.message();
+            format!("{primary}. {}", detail.unwrap_or_default())
+        }
+        Ok(()) if shared.lock().settings.has_registry => {
+            "the fleet has the layout of the running server.".to_owned()
+        }
+        Ok(()) => return Warning(found, "Restart the server.".to_owned()),
+    };
     Wrong(
-        format!(
-            "{found}; after a restart it would generate nothing: {primary}. {}",
-            detail.unwrap_or_default()
-        ),
+        format!("{found}; after a restart it would generate nothing: {nothing}"),
         format!(
             "Restore the old layout: ALTER SYSTEM SET id_gen.layout = '{}'; SELECT pg_reload_conf();",
             name_or_text(in_force)
@@ -649,7 +654,7 @@ fn sequence(on: &CheckedServer) -> CheckResult {
     if share < MOSTLY {
         return Fine(found);
     }
-    Warning(found, hint::wider_sequence(&on.layout, &on.identity, on.now_ms))
+    Warning(found, hint::MORE_ROOM.to_owned())
 }
 
 fn max_lead(on: &CheckedServer) -> CheckResult {
@@ -798,7 +803,7 @@ fn newest_id(on: &CheckedServer, column: &Column, newest: i64) -> CheckResult {
         return Warning(
             format!("{found}, which is ahead of this server's clock; new IDs will be lower"),
             format!(
-                "Correct the clock of the server that generated it; or, if these IDs are wrong, replace them: UPDATE {table} SET {name} = {schema}.snowflake_next() WHERE {name} >= {first};"
+                "See which server and layout it is of: SELECT * FROM {schema}.snowflake_inspect({newest}); and correct the clock of that server. All such rows: SELECT * FROM {table} WHERE {name} >= {first};"
             ),
         );
     }

@@ -130,9 +130,9 @@ sql_function! {
                 ("warning", _) => Some(found.wider()),
                 (_, Err(obstacle)) => Some(found.remedy(&schema, obstacle)),
                 (_, Ok(_)) => {
-                    let above = found.rule.highest().unwrap_or(0);
+                    let here = found.rule.highest().unwrap_or(0);
                     Some(format!(
-                        "Replace {above} with the highest number of all nodes, and run: SELECT * FROM id_gen_offsets_set({}, {}, {}, above => {above}, sequences => {});",
+                        "Continue above the highest number of all nodes, which is {here} here: SELECT * FROM id_gen_offsets_set({}, {}, {}, above => <highest number of all nodes>, sequences => {});",
                         literal(&schema.name), class.node(), class.nodes(), found.array()
                     ))
                 }

@@ -128,7 +128,7 @@ fn advice(kind: Kind, wish: &Wish, layout: Option<&Layout>, schema: &str) -> Str
             "A feature of PostgreSQL. When a second server is added, run:\nSELECT * FROM id_gen_offsets_set('public', 1, 2);".to_owned()
         }
         Kind::Sequence => format!(
-            "Run on each of the {servers} servers, with its own node number instead of 1:\nSELECT * FROM id_gen_offsets_set('public', 1, {servers});"
+            "Run on each of the {servers} servers, with its own node number from 1:\nSELECT * FROM id_gen_offsets_set('public', <node>, {servers});"
         ),
         Kind::Ticket if servers == 1 => {
             "First run: CREATE SEQUENCE invoice_number;\nA crash leaves a gap. To avoid gaps, count in a table under its lock.".to_owned()

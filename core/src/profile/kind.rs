@@ -94,16 +94,16 @@ impl Candidates {
         }
     }
 
-    /// The presets that all of the numbers fit, with the times that they would be of; those whose times lie closest
-    /// together first, because wrong fields scatter.
-    pub fn fitting(&self) -> Vec<(&'static str, Span)> {
+    /// The presets that all of the numbers fit, with the times that they would be of; those whose last time lies closest to this
+    /// Unix millisecond first, because the newest ID of most tables is new.
+    pub fn fitting(&self, now_ms: i64) -> Vec<(&'static str, Span)> {
         let mut fitting: Vec<(&'static str, Span)> = self
             .presets
             .iter()
             .filter(|(_, _, span)| span.count == self.total && self.total > 0)
             .map(|&(preset, _, span)| (preset.name, span))
             .collect();
-        fitting.sort_by_key(|(_, span)| span.last_ms - span.first_ms);
+        fitting.sort_by_key(|(_, span)| span.last_ms.abs_diff(now_ms));
         fitting
     }
 }

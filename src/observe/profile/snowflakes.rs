@@ -83,8 +83,7 @@ pub fn rows(
     nodes(&scan, &layout, source, &expected, &mut rows);
     clocks(&scan, &layout, source, &mut rows);
     rows.extend(report::pace(&mut sorted.pace));
-    let of_server = is_servers_own.then_some(&identity);
-    rows.extend(burst(&sorted.bursts.counts(), &layout, of_server, now_ms));
+    rows.extend(burst(&sorted.bursts.counts(), &layout, is_servers_own));
     let cause = Cause { rounded: rounded.is_some(), is_servers_own };
     rows.extend(scan.remainders.spreads().iter().map(|spread| remainder(spread, &cause)));
     rows.extend(report::duplicates(&sorted.duplicates, source, ids, |id| id.to_string())?);
@@ -126,7 +125,7 @@ fn kinds(scan: &Scan, source: &Source, ids: u64, now_ms: i64, rows: &mut Vec<Row
             _ => row.fine(found),
         });
     }
-    let fitting = scan.candidates.fitting();
+    let fitting = scan.candidates.fitting(now_ms);
     let is_near = scan.future_span.count > 0 && scan.future_span.first_ms < now_ms + NEAR_MS;
     let other_layout = |range: Range| match fitting.first().filter(|_| !is_near) {
         Some((name, span)) => (
@@ -288,12 +287,7 @@ fn clocks(scan: &Scan, layout: &Layout, source: &Source, rows: &mut Vec<Row>) {
 }
 
 /// Whether workers ran out of IDs within a tick. The settings of this server are a remedy only for IDs of its layout.
-fn burst(
-    counts: &BurstCounts,
-    layout: &Layout,
-    of_server: Option<&Identity>,
-    now_ms: i64,
-) -> Option<Row> {
+fn burst(counts: &BurstCounts, layout: &Layout, of_server: bool) -> Option<Row> {
     let BurstCounts { fullest, used_up, longest_run } = *counts;
     let fullest = fullest?;
     let at_ms = layout.tick_start_ms(fullest.tick);
@@ -312,11 +306,12 @@ fn burst(
     if longest_run.saturating_mul(layout.tick_ms().into()) < LONG_BURST_MS || longest_run < 2 {
         return Some(row.fine(found));
     }
-    let remedy = match of_server {
-        Some(identity) => hint::wider_sequence(layout, identity, now_ms),
-        None => "Spread the load over more workers of the system that generated them.".to_owned(),
+    let remedy = if is_servers_own {
+        hint::MORE_ROOM
+    } else {
+        "Spread the load over more workers of the system that generated them."
     };
-    Some(row.warning(format!("{found} (up to {longest_run} in a row)"), remedy))
+    Some(row.warning(format!("{found} (up to {longest_run} in a row)"), remedy.to_owned()))
 }
 
 /// What remainders of IDs depend on besides their sequences.
