@@ -12,7 +12,6 @@
 //! **A place's range** goes one way: *wanted* of the registry, if there is one, and *given* by it; *counted* on the page of
 //! the sequence, so that it is ahead; *current*; used up. [`Task`] is the next step.
 
-use std::cell::UnsafeCell;
 use std::cmp::Reverse;
 use std::sync::atomic::{
     AtomicI64, AtomicU64,
@@ -23,19 +22,14 @@ use id_gen_core::planted::Fault;
 use id_gen_core::ticket::shared::{self, Answer, NoRange, Range, Used, Wanted};
 use id_gen_core::ticket::{Current, Pace, Run, Steps};
 use id_gen_core::time::NS_PER_S;
-use pgrx::pg_sys;
 
 use crate::os::clock;
 use crate::pg::lwlock::{CacheAligned, LwLock};
 use crate::pg::sequence::{self, Names, OnPage, SequenceFile, WritablePage};
-use crate::pg::server;
-use crate::pg::wait_event::WaitEvent;
 use crate::pg::wal::Lsn;
 
 /// How many sequences can be in use at a time.
 pub const PLACES: usize = 128;
-/// How long a session that waits for the registry sleeps before it looks by itself.
-const NAP_MS: i64 = 20;
 
 /// Which sequence a place is for.
 #[repr(C)]
@@ -136,16 +130,12 @@ pub struct TicketCounts {
 #[repr(C)]
 pub struct Tickets {
     lock: LwLock<Table>,
-    changed: CacheAligned<UnsafeCell<pg_sys::ConditionVariable>>,
     /// Which fleet's registry gives ranges; zero: none does, and they come from the sequences.
     registry: AtomicU64,
     /// How often a sequence lost its place to another while it had numbers.
     pub evictions: AtomicU64,
     places: [Place; PLACES],
 }
-
-// SAFETY: a condition variable is made for sharing, and so is all else.
-unsafe impl Sync for Tickets {}
 
 /// What is under the lock.
 struct Table {
@@ -371,8 +361,6 @@ impl Tickets {
         let owned = std::array::from_fn(|_| Owned::default());
         Tickets {
             lock: LwLock::uninitialized(Table { asked_last: 0, owned }),
-            // SAFETY: a plain C structure, for which all-zero bytes are valid.
-            changed: CacheAligned(UnsafeCell::new(unsafe { std::mem::zeroed() })),
             registry: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
             places: std::array::from_fn(|_| Place::default()),
@@ -382,8 +370,6 @@ impl Tickets {
     /// Initializes the lock. To be called once, before any other process knows of it.
     pub fn initialize(&self, tranche: i32) {
         self.lock.initialize(tranche);
-        // SAFETY: a place for a condition variable, which nobody uses yet.
-        unsafe { pg_sys::ConditionVariableInit(self.changed.0.get()) };
     }
 
     /// A place.
@@ -486,12 +472,10 @@ impl Tickets {
         all
     }
 
-    /// Runs something with every place, which may change what sessions wait for.
+    /// Runs something with every place.
     fn with_each(&self, mut act: impl FnMut(&Place, &mut Owned)) {
         let mut table = self.lock.lock();
         self.places.iter().zip(&mut table.owned).for_each(|(place, owned)| act(place, owned));
-        drop(table);
-        self.wake();
     }
 
     /// Drops what is held of a sequence if its page, which is locked, is not as this server has written it last; returns whether
@@ -655,32 +639,11 @@ impl Tickets {
             }
             None => owned.want.iter_mut().for_each(|want| want.is_asked = false),
         });
-        self.wake();
     }
 
     /// Counts something.
     pub fn count(&self, held: Held, count: impl FnOnce(&mut TicketCounts)) {
         self.with(held, |_, owned| count(&mut owned.counts));
-    }
-
-    /// Sleeps until the registry has answered, or for a while. Interrupts end the wait.
-    pub fn nap(&self) {
-        let changed = self.changed.0.get();
-        // SAFETY: initialized before it was published; an error leaves the wait to PostgreSQL to clean up.
-        unsafe {
-            pg_sys::ConditionVariablePrepareToSleep(changed);
-            pg_sys::ConditionVariableTimedSleep(changed, NAP_MS, WaitEvent::Registry.info());
-            pg_sys::ConditionVariableCancelSleep();
-        }
-    }
-
-    fn wake(&self) {
-        // The postmaster, which puts the settings in force first, has no place among the processes; nobody waits then.
-        if server::process_number().is_none() {
-            return;
-        }
-        // SAFETY: as above.
-        unsafe { pg_sys::ConditionVariableBroadcast(self.changed.0.get()) };
     }
 
     /// What the view shows: not what was dropped since, although that keeps its place until another takes it.

@@ -15,10 +15,14 @@ use pgrx::pg_sys;
 use crate::error::{Error, Message, ticket};
 use crate::fleet::commands;
 use crate::os::clock;
+use crate::pg::wait_event::WaitEvent;
 use crate::pg::{sequence, server, wal};
 use crate::shared::SharedState;
 use crate::shared::tickets::{Held, Next, Place, Task, Tickets};
 use crate::tickets::bound;
+
+/// How long a session that waits for the registry sleeps before it looks again.
+const LOOK_AGAIN_MS: u64 = 5;
 
 /// Takes the next number of a sequence that this transaction has locked; `None` if its place is another's by now, or what it
 /// held was dropped.
@@ -131,7 +135,7 @@ fn await_registry(shared: &SharedState, since_ns: u64) -> Result<(), Error> {
         let runs = shared.registrar.is_running();
         return Err(ticket::no_answer(max_wait_ms, trouble.as_ref(), runs).into());
     }
-    shared.tickets.nap();
+    WaitEvent::Registry.wait_on_latch(LOOK_AGAIN_MS);
     Ok(())
 }
 
