@@ -14,11 +14,6 @@ use crate::pg::text::in_error;
 /// The largest number that JSON readers and JavaScript keep exactly.
 const LARGEST_EXACT: i64 = (1 << 53) - 1;
 
-const NOT_SUPPORTED: Code = Code::ERRCODE_FEATURE_NOT_SUPPORTED;
-const NOT_NOW: Code = Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
-const NOT_ALLOWED: Code = Code::ERRCODE_INSUFFICIENT_PRIVILEGE;
-const DAMAGED: Code = Code::ERRCODE_DATA_CORRUPTED;
-
 /// What is no sequence that tickets can be of.
 pub fn unfit(unfit: Unfit, name: &str, definition: &Definition) -> Message {
     let Definition { steps, .. } = definition;
@@ -28,18 +23,24 @@ pub fn unfit(unfit: Unfit, name: &str, definition: &Definition) -> Message {
                 .detail("A ticket is a number of an ordinary sequence of PostgreSQL's.")
                 .hint("Create one, as in: CREATE SEQUENCE invoice AS integer;")
         }
-        Unfit::Temporary => Message::new(NOT_SUPPORTED, format!("sequence {name} is temporary"))
-            .detail("Tickets are for all sessions of a server.")
-            .hint(format!("Use nextval('{}'), or create a permanent sequence.", quotes(name))),
-        Unfit::Unlogged => Message::new(NOT_SUPPORTED, format!("sequence {name} is unlogged"))
-            .detail("A crash sets it back, and numbers would repeat.")
-            .hint(format!("Have it logged: ALTER SEQUENCE {name} SET LOGGED;")),
-        Unfit::Cycles => Message::new(NOT_SUPPORTED, format!("sequence {name} cycles"))
-            .detail("After its end it begins again, and numbers would repeat; tickets never do.")
-            .hint(format!("Make it end: ALTER SEQUENCE {name} NO CYCLE;")),
+        Unfit::Temporary => Message::new(
+            Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!("sequence {name} is temporary"),
+        )
+        .detail("Tickets are for all sessions of a server.")
+        .hint(format!("Use nextval('{}'), or create a permanent sequence.", quotes(name))),
+        Unfit::Unlogged => Message::new(
+            Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!("sequence {name} is unlogged"),
+        )
+        .detail("A crash sets it back, and numbers would repeat.")
+        .hint(format!("Have it logged: ALTER SEQUENCE {name} SET LOGGED;")),
         Unfit::CountsDown => {
-            let fact = Message::new(NOT_SUPPORTED, format!("sequence {name} counts down"))
-                .detail(format!("Its increment is {}; tickets count up.", steps.step));
+            let fact = Message::new(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!("sequence {name} counts down"),
+            )
+            .detail(format!("Its increment is {}; tickets count up.", steps.step));
             if steps.max >= largest_of_type(definition) {
                 return fact.hint("It may have returned any number. Create another sequence, as in: CREATE SEQUENCE invoice;");
             }
@@ -49,19 +50,29 @@ pub fn unfit(unfit: Unfit, name: &str, definition: &Definition) -> Message {
                 "Make it ascending, above the numbers that it has returned: ALTER SEQUENCE {name} INCREMENT BY 1 NO MINVALUE NO MAXVALUE START WITH {first} RESTART WITH {first};"
             ))
         }
+        Unfit::Cycles => {
+            Message::new(Code::ERRCODE_FEATURE_NOT_SUPPORTED, format!("sequence {name} cycles"))
+                .detail(
+                    "After its end it begins again, and numbers would repeat; tickets never do.",
+                )
+                .hint(format!("Make it end: ALTER SEQUENCE {name} NO CYCLE;"))
+        }
     }
 }
 
 /// A role that may not do so.
 pub fn denied(name: &str, role: &str) -> Message {
     let role = in_error(role);
-    Message::new(NOT_ALLOWED, format!("permission denied for sequence {name}"))
-        .hint(format!("Its owner can run: GRANT USAGE ON SEQUENCE {name} TO {role};"))
+    Message::new(
+        Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+        format!("permission denied for sequence {name}"),
+    )
+    .hint(format!("Its owner can run: GRANT USAGE ON SEQUENCE {name} TO {role};"))
 }
 
 /// A role that does not own the sequence.
 pub fn not_owner(name: &str) -> Message {
-    Message::new(NOT_ALLOWED, format!("must be owner of sequence {name}"))
+    Message::new(Code::ERRCODE_INSUFFICIENT_PRIVILEGE, format!("must be owner of sequence {name}"))
         .hint("Its owner or a superuser can share it.")
 }
 
@@ -124,7 +135,7 @@ fn largest_of_type(definition: &Definition) -> i64 {
 
 /// A page that is none of a sequence's.
 pub fn damaged(name: &str, what: &str) -> Message {
-    Message::new(DAMAGED, format!("sequence {name} is damaged"))
+    Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("sequence {name} is damaged"))
         .detail(format!("Its page is not reliable: {what}."))
         .hint(format!(
             "Restore the server from a backup; or drop and create the sequence, and set it above the largest number in use: SELECT setval('{}', 1000);",
@@ -150,7 +161,7 @@ pub fn refused(
     last_value: i64,
     why: NoRange,
 ) -> Message {
-    let (Steps { step, min, max }, typed) = (definition.steps, quotes(name));
+    let (Steps { step, min, max: largest }, typed) = (definition.steps, quotes(name));
     // A server holds numbers above its sequence's last value, which the registry gave in advance.
     let set_above = format!(
         "On every server of the fleet: SELECT greatest(s.last_value, t.last_prefetched) FROM {name} s LEFT JOIN id_gen_stat_tickets t ON t.datname = current_database() AND t.relid = '{typed}'::regclass; and as a superuser on one of them, with the largest of all in place of {last_value}: SELECT ticket_share('{typed}', above => {last_value});"
@@ -158,12 +169,20 @@ pub fn refused(
     let (code, primary, detail, hint) = match why {
         NoRange::Ended => (
             Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
-            format!("ticket_next: reached maximum value of sequence {name} ({max})"),
-            format!("Its numbers go from {min} to {max} by {step}."),
+            format!("ticket_next: reached maximum value of sequence {name} ({largest})"),
+            format!("Its numbers go from {min} to {largest} by {step}."),
             longer(name, definition),
         ),
+        NoRange::OtherStep { step: theirs } => (
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("sequence {name} has another increment than the fleet's ticket"),
+            format!("The increment here is {step}, that of \"{key}\" in the registry is {theirs}."),
+            format!(
+                "Take the fleet's on each server: ALTER SEQUENCE {name} INCREMENT BY {theirs};"
+            ),
+        ),
         NoRange::NotShared => (
-            NOT_NOW,
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!("the fleet does not share sequence {name}"),
             format!(
                 "Its registry has no ticket \"{key}\", so nobody knows which numbers other servers have used."
@@ -172,16 +191,8 @@ pub fn refused(
                 "A superuser can share it, on the server with the largest number in use: SELECT ticket_share('{typed}');"
             ),
         ),
-        NoRange::OtherStep { step: theirs } => (
-            NOT_NOW,
-            format!("sequence {name} has another increment than the fleet's ticket"),
-            format!("The increment here is {step}, that of \"{key}\" in the registry is {theirs}."),
-            format!(
-                "Take the fleet's on each server: ALTER SEQUENCE {name} INCREMENT BY {theirs};"
-            ),
-        ),
         NoRange::Damaged => (
-            DAMAGED,
+            Code::ERRCODE_DATA_CORRUPTED,
             format!("the fleet's ticket of sequence {name} is damaged"),
             format!(
                 "The registry's value of \"{key}\" was not written by id_gen. The last number here is {last_value}."
@@ -189,7 +200,7 @@ pub fn refused(
             set_above,
         ),
         NoRange::Behind { next } => (
-            NOT_NOW,
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!("the fleet's registry is behind sequence {name}"),
             format!(
                 "The last number here is {last_value}, and ticket \"{key}\" has numbers from {next} on: the registry was restored from an older backup, or the sequence was set here, or was another one."
@@ -197,7 +208,7 @@ pub fn refused(
             set_above,
         ),
         NoRange::LeftFleet => (
-            NOT_NOW,
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!("the last numbers of sequence {name} came from a fleet's registry"),
             format!(
                 "This server names no registry now. It was given numbers up to {last_value}; other servers of the fleet may have used larger ones."
@@ -222,7 +233,10 @@ pub fn set_again(name: &str) -> Message {
 
 /// A registry that does not answer in time.
 pub fn no_answer(waited_ms: u32, trouble: Option<&Trouble>, registrar_runs: bool) -> Message {
-    let fact = Message::new(NOT_NOW, "no range of numbers came from the fleet's registry in time");
+    let fact = Message::new(
+        Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "no range of numbers came from the fleet's registry in time",
+    );
     match trouble {
         Some(trouble) => {
             let Message { primary, detail, hint, .. } = trouble.public_message();

@@ -422,7 +422,7 @@ impl Page {
         if (item, row_header) != (ITEM, ROW_HEADER) {
             return Err(format!("bad row pointer {item:08X}, row header of {row_header} bytes"));
         }
-        if is_called > 1 || !steps.contain(Counter { last_value, is_called: is_called == 1 }) {
+        if is_called > 1 || !steps.contain(last_value) {
             return Err(format!("its last value is {last_value} ({is_called})"));
         }
         Ok(())

@@ -446,11 +446,12 @@ impl Tickets {
 
     /// Drops what this server holds of these sequences.
     pub fn drop_of(&self, is_meant: impl Fn(&Key) -> bool) {
-        self.with_each(|place, owned| {
+        let mut table = self.lock.lock();
+        for (place, owned) in self.places.iter().zip(&mut table.owned) {
             if is_meant(&owned.key) {
                 place.drop_ranges(owned);
             }
-        });
+        }
     }
 
     /// Drops all ranges of all sequences.
@@ -461,21 +462,16 @@ impl Tickets {
     /// Takes their places from these sequences: what could be handed back.
     pub fn free(&self, is_meant: impl Fn(&Key) -> bool) -> Vec<Unused> {
         let mut all = Vec::with_capacity(PLACES);
-        self.with_each(|place, owned| {
+        let mut table = self.lock.lock();
+        for (place, owned) in self.places.iter().zip(&mut table.owned) {
             let Owned { key, steps, .. } = *owned;
             if is_meant(&key) {
                 let next = place.drop_ranges(owned);
                 all.extend(next.map(|next| Unused { key, steps, next, written: place.written() }));
                 *owned = Owned::default();
             }
-        });
+        }
         all
-    }
-
-    /// Runs something with every place.
-    fn with_each(&self, mut act: impl FnMut(&Place, &mut Owned)) {
-        let mut table = self.lock.lock();
-        self.places.iter().zip(&mut table.owned).for_each(|(place, owned)| act(place, owned));
     }
 
     /// Drops what is held of a sequence if its page, which is locked, is not as this server has written it last; returns whether

@@ -32,9 +32,9 @@ pub struct Run {
 }
 
 impl Steps {
-    /// Whether the last number of a sequence can be what it says.
-    pub const fn contain(&self, counter: Counter) -> bool {
-        self.min <= counter.last_value && counter.last_value <= self.max
+    /// Whether a sequence's last value can be this.
+    pub const fn contain(&self, last_value: i64) -> bool {
+        self.min <= last_value && last_value <= self.max
     }
 
     /// The number that comes next; `None` if none is left.
