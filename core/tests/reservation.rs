@@ -205,7 +205,7 @@ fn what_is_wrong_is_named() {
     assert_eq!(Record::decode(b"id_gen reservation 3\n"), Err(Damage::CutShort));
     assert_eq!(Record::decode(b"id_gen reservation 2\n"), Err(Damage::CutShort));
     assert_eq!(Record::decode(b"id_gen reservation 1\n"), Err(Damage::CutShort));
-    let unnumbered = String::from_utf8(record().encode()).unwrap().replacen(" 4\n", " four\n", 1);
+    let unnumbered = String::from_utf8(record().encode()).unwrap().replacen(" 5\n", " five\n", 1);
     let body = unnumbered.split_once("crc32").unwrap().0;
     let closed = format!("{body}crc32 {:08x}\n", crc32fast::hash(body.as_bytes()));
     assert_eq!(Record::decode(closed.as_bytes()), Err(Damage::Line("version")));

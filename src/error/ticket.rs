@@ -1,6 +1,8 @@
-//! Why there is no ticket, and what leads on. Names are as one types them.
+//! Why there is no ticket, and what leads on. Names are as one types them, in the encoding of an error.
 
-use id_gen_core::ticket::shared::{Answer, NoRange};
+use id_gen_core::ticket::Steps;
+use id_gen_core::ticket::shared::NoRange;
+use pgrx::pg_sys;
 use pgrx::prelude::PgSqlErrorCode as Code;
 
 use crate::error::fields::Message;
@@ -10,11 +12,11 @@ use crate::pg::sequence::{Definition, Unfit};
 use crate::pg::text::in_error;
 
 /// The largest number that JSON readers and JavaScript keep exactly.
-pub const LARGEST_EXACT: i64 = (1 << 53) - 1;
+const LARGEST_EXACT: i64 = (1 << 53) - 1;
 
 /// What is no sequence that tickets can be of.
-pub fn unfit(unfit: Unfit, name: &str) -> Message {
-    let name = in_error(name);
+pub fn unfit(unfit: Unfit, name: &str, definition: &Definition) -> Message {
+    let Definition { steps, .. } = definition;
     match unfit {
         Unfit::NoSequence => {
             Message::new(Code::ERRCODE_WRONG_OBJECT_TYPE, format!("{name} is not a sequence"))
@@ -26,44 +28,41 @@ pub fn unfit(unfit: Unfit, name: &str) -> Message {
             format!("sequence {name} is temporary"),
         )
         .detail("Tickets are for all sessions of a server.")
-        .hint(format!("Use nextval('{}'), or create a permanent sequence.", quotes(&name))),
+        .hint(format!("Use nextval('{}'), or create a permanent sequence.", quotes(name))),
         Unfit::Unlogged => Message::new(
             Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             format!("sequence {name} is unlogged"),
         )
         .detail("A crash sets it back, and numbers would repeat.")
         .hint(format!("Have it logged: ALTER SEQUENCE {name} SET LOGGED;")),
-    }
-}
-
-/// A sequence that counts down.
-pub fn counts_down(name: &str, definition: &Definition) -> Message {
-    let name = in_error(name);
-    let Definition { steps, .. } = definition;
-    let fact =
-        Message::new(Code::ERRCODE_FEATURE_NOT_SUPPORTED, format!("sequence {name} counts down"))
+        Unfit::CountsDown => {
+            let fact = Message::new(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!("sequence {name} counts down"),
+            )
             .detail(format!("Its increment is {}; tickets count up.", steps.step));
-    if steps.max >= largest_of_type(definition) {
-        return fact.hint("It may have returned any number. Create another sequence, as in: CREATE SEQUENCE invoice;");
+            if steps.max >= largest_of_type(definition) {
+                return fact.hint("It may have returned any number. Create another sequence, as in: CREATE SEQUENCE invoice;");
+            }
+            // Above all that it may have handed out on its way down.
+            let first = steps.max.saturating_add(1).max(1);
+            fact.hint(format!(
+                "Make it ascending, above the numbers that it has returned: ALTER SEQUENCE {name} INCREMENT BY 1 NO MINVALUE NO MAXVALUE START WITH {first} RESTART WITH {first};"
+            ))
+        }
+        Unfit::Cycles => {
+            Message::new(Code::ERRCODE_FEATURE_NOT_SUPPORTED, format!("sequence {name} cycles"))
+                .detail(
+                    "After its end it begins again, and numbers would repeat; tickets never do.",
+                )
+                .hint(format!("Make it end: ALTER SEQUENCE {name} NO CYCLE;"))
+        }
     }
-    // Above all that it may have handed out on its way down.
-    let first = steps.max.saturating_add(1).max(1);
-    fact.hint(format!(
-        "Make it ascending, above the numbers that it has returned: ALTER SEQUENCE {name} INCREMENT BY 1 NO MINVALUE NO MAXVALUE START WITH {first} RESTART WITH {first};"
-    ))
-}
-
-/// A sequence that begins again.
-pub fn cycles(name: &str) -> Message {
-    let name = in_error(name);
-    Message::new(Code::ERRCODE_FEATURE_NOT_SUPPORTED, format!("sequence {name} cycles"))
-        .detail("After its end it begins again, and numbers would repeat; tickets never do.")
-        .hint(format!("Make it end: ALTER SEQUENCE {name} NO CYCLE;"))
 }
 
 /// A role that may not do so.
 pub fn denied(name: &str, role: &str) -> Message {
-    let (name, role) = (in_error(name), in_error(role));
+    let role = in_error(role);
     Message::new(
         Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
         format!("permission denied for sequence {name}"),
@@ -71,11 +70,17 @@ pub fn denied(name: &str, role: &str) -> Message {
     .hint(format!("Its owner can run: GRANT USAGE ON SEQUENCE {name} TO {role};"))
 }
 
+/// A role that does not own the sequence.
+pub fn not_owner(name: &str) -> Message {
+    Message::new(Code::ERRCODE_INSUFFICIENT_PRIVILEGE, format!("must be owner of sequence {name}"))
+        .hint("Its owner or a superuser can share it.")
+}
+
 /// A transaction that changes nothing.
-pub fn read_only(function: &str, recovers: bool) -> Message {
+pub fn read_only(recovers: bool) -> Message {
     let fact = Message::new(
         Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
-        format!("cannot execute {function} in a read-only transaction"),
+        "cannot execute ticket_next() in a read-only transaction",
     );
     if recovers {
         fact.detail("This server is a standby; the ranges of numbers are the primary's.")
@@ -87,10 +92,10 @@ pub fn read_only(function: &str, recovers: bool) -> Message {
 }
 
 /// A query with parallel workers.
-pub fn parallel(function: &str) -> Message {
+pub fn parallel() -> Message {
     Message::new(
         Code::ERRCODE_INVALID_TRANSACTION_STATE,
-        format!("cannot execute {function} during a parallel operation"),
+        "cannot execute ticket_next() during a parallel operation",
     )
     .detail(
         "A query with parallel workers calls it through a function that is not marked PARALLEL UNSAFE.",
@@ -98,19 +103,10 @@ pub fn parallel(function: &str) -> Message {
     .hint("Declare the function parallel unsafe: ALTER FUNCTION name PARALLEL UNSAFE;")
 }
 
-/// A sequence that is used up.
-pub fn ended(name: &str, definition: &Definition) -> Message {
-    let name = in_error(name);
-    let largest = definition.steps.max;
-    Message::new(
-        Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
-        format!("ticket_next: reached maximum value of sequence {name} ({largest})"),
-    )
-    .detail(format!(
-        "Its numbers go from {} to {largest} by {}.",
-        definition.steps.min, definition.steps.step
-    ))
-    .hint(longer(&name, definition))
+/// NULL where a sequence is to be named.
+pub fn null_sequence() -> Message {
+    Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "sequence must not be null")
+        .hint("Name one, as in: SELECT ticket_share('invoice');")
 }
 
 /// What makes a sequence longer, if anything does.
@@ -130,21 +126,20 @@ pub fn longer(name: &str, definition: &Definition) -> String {
 }
 
 fn largest_of_type(definition: &Definition) -> i64 {
-    match definition.type_oid {
-        pg if pg == pgrx::pg_sys::INT2OID.to_u32() => i64::from(i16::MAX),
-        pg if pg == pgrx::pg_sys::INT4OID.to_u32() => i64::from(i32::MAX),
+    match pg_sys::Oid::from(definition.type_oid) {
+        pg_sys::INT2OID => i16::MAX.into(),
+        pg_sys::INT4OID => i32::MAX.into(),
         _ => i64::MAX,
     }
 }
 
 /// A page that is none of a sequence's.
 pub fn damaged(name: &str, what: &str) -> Message {
-    let name = in_error(name);
     Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("sequence {name} is damaged"))
         .detail(format!("Its page is not reliable: {what}."))
         .hint(format!(
-            "Restore the server from a backup; or drop and create the sequence, and set it above the largest number in use: SELECT setval('{}', 1000);",
-            quotes(&name)
+            "Restore the server from a backup; or drop and create the sequence, and set it above the largest number in use: SELECT setval('{}', <largest number in use>);",
+            quotes(name)
         ))
 }
 
@@ -158,114 +153,76 @@ pub fn standby_wait_cancelled() -> Message {
     .hint("Call again once a synchronous standby is connected, or see: SELECT application_name, sync_state FROM pg_stat_replication;")
 }
 
-/// NULL where a sequence is to be named.
-pub fn null_sequence() -> Message {
-    Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "sequence must not be null")
-        .hint("Name one, as in: SELECT ticket_share('invoice');")
-}
-
-/// A role that does not own the sequence.
-pub fn not_owner(name: &str) -> Message {
-    let name = in_error(name);
-    Message::new(Code::ERRCODE_INSUFFICIENT_PRIVILEGE, format!("must be owner of sequence {name}"))
-        .hint("Its owner or a superuser can share it.")
-}
-
-/// Why the registry gives no range.
+/// Why there is no range for a sequence, whose name in a registry is `key`.
 pub fn refused(
     name: &str,
     key: &str,
     definition: &Definition,
     last_value: i64,
-    answer: Answer,
+    why: NoRange,
 ) -> Message {
-    match answer {
-        Answer::None(NoRange::Ended) => ended(name, definition),
-        Answer::None(NoRange::Behind { next }) => behind(name, key, last_value, next),
-        Answer::None(NoRange::OtherStep { step }) => {
-            let name = in_error(name);
-            Message::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("sequence {name} has another increment than the fleet's ticket"),
-            )
-            .detail(format!(
-                "The increment here is {}, that of \"{key}\" in the registry is {step}.",
-                definition.steps.step
-            ))
-            .hint(format!(
-                "Take the fleet's on each server: ALTER SEQUENCE {name} INCREMENT BY {step};"
-            ))
-        }
-        Answer::Damaged => damaged_in_registry(name, key, last_value),
-        Answer::NotShared | Answer::Range(..) => not_shared(name, key),
-    }
-}
-
-/// A sequence that the fleet does not share.
-fn not_shared(name: &str, key: &str) -> Message {
-    let name = in_error(name);
-    Message::new(
-        Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-        format!("the fleet does not share sequence {name}"),
-    )
-    .detail(format!("Its registry has no ticket \"{key}\", so nobody knows which numbers other servers have used."))
-    .hint(format!(
-        "A superuser can share it, on the server with the largest number in use: SELECT ticket_share('{}');",
-        quotes(&name)
-    ))
-}
-
-/// A value of the registry that is none of ours.
-pub fn damaged_in_registry(name: &str, key: &str, last_value: i64) -> Message {
-    let name = in_error(name);
-    Message::new(
-        Code::ERRCODE_DATA_CORRUPTED,
-        format!("the fleet's ticket of sequence {name} is damaged"),
-    )
-    .detail(format!("The registry's value of \"{key}\" was not written by id_gen. The last number here is {last_value}."))
-    .hint(set_above(&name, last_value))
-}
-
-/// A registry that would give numbers which were used.
-fn behind(name: &str, key: &str, last_value: i64, next: i64) -> Message {
-    let name = in_error(name);
-    Message::new(
-        Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-        format!("the fleet's registry is behind sequence {name}"),
-    )
-    .detail(format!(
-        "The last number here is {last_value}, and ticket \"{key}\" has numbers from {next} on: the registry was restored from an older backup, or the sequence was set here, or was another one."
-    ))
-    .hint(set_above(&name, last_value))
-}
-
-/// The server has left the fleet whose registry gave the last numbers.
-pub fn of_fleet(name: &str, last_value: i64) -> Message {
-    let typed = quotes(name);
-    let name = in_error(name);
-    Message::new(
-        Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-        format!("the last numbers of sequence {name} came from a fleet's registry"),
-    )
-    .detail(format!(
-        "This server names no registry now. It was given numbers up to {last_value}; other servers of the fleet may have used larger ones."
-    ))
-    .hint(format!(
-        "Set id_gen.registry again; or continue without it on only one server, with the largest number that any server of the fleet has used in place of {last_value}: SELECT setval('{typed}', {last_value});"
-    ))
-}
-
-/// A server holds numbers above its sequence's last value, which the registry gave in advance.
-fn set_above(name: &str, last_value: i64) -> String {
-    let typed = quotes(name);
-    format!(
-        "On every server of the fleet: SELECT greatest(s.last_value, t.last_prefetched) FROM {name} s LEFT JOIN id_gen_stat_tickets t ON t.datname = current_database() AND t.relid = '{typed}'::regclass; and as a superuser on one of them, with the largest of all in place of {last_value}: SELECT ticket_share('{typed}', above => {last_value});"
-    )
+    let (Steps { step, min, max: largest }, typed) = (definition.steps, quotes(name));
+    // A server holds numbers above its sequence's last value, which the registry gave in advance.
+    let set_above = format!(
+        "On every server of the fleet: SELECT greatest(s.last_value, t.last_prefetched) FROM {name} s LEFT JOIN id_gen_stat_tickets t ON t.datname = current_database() AND t.relid = '{typed}'::regclass; and as a superuser on one of them, with the largest of all: SELECT ticket_share('{typed}', above => <largest number>);"
+    );
+    let (code, primary, detail, hint) = match why {
+        NoRange::Ended => (
+            Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
+            format!("ticket_next: reached maximum value of sequence {name} ({largest})"),
+            format!("Its numbers go from {min} to {largest} by {step}."),
+            longer(name, definition),
+        ),
+        NoRange::OtherStep { step: theirs } => (
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("sequence {name} has another increment than the fleet's ticket"),
+            format!("The increment here is {step}, that of \"{key}\" in the registry is {theirs}."),
+            format!(
+                "Take the fleet's on each server: ALTER SEQUENCE {name} INCREMENT BY {theirs};"
+            ),
+        ),
+        NoRange::NotShared => (
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("the fleet does not share sequence {name}"),
+            format!(
+                "Its registry has no ticket \"{key}\", so nobody knows which numbers other servers have used."
+            ),
+            format!(
+                "A superuser can share it, on the server with the largest number in use: SELECT ticket_share('{typed}');"
+            ),
+        ),
+        NoRange::Damaged => (
+            Code::ERRCODE_DATA_CORRUPTED,
+            format!("the fleet's ticket of sequence {name} is damaged"),
+            format!(
+                "The registry's value of \"{key}\" was not written by id_gen. The last number here is {last_value}."
+            ),
+            set_above,
+        ),
+        NoRange::Behind { next } => (
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("the fleet's registry is behind sequence {name}"),
+            format!(
+                "The last number here is {last_value}, and ticket \"{key}\" has numbers from {next} on: the registry was restored from an older backup, or the sequence was set here, or was another one."
+            ),
+            set_above,
+        ),
+        NoRange::LeftFleet => (
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("the last numbers of sequence {name} came from a fleet's registry"),
+            format!(
+                "This server names no registry now. It was given numbers up to {last_value}; other servers of the fleet may have used larger ones."
+            ),
+            format!(
+                "Set id_gen.registry again; or continue without it on only one server, with the largest number that any server of the fleet has used: SELECT setval('{typed}', <largest number>);"
+            ),
+        ),
+    };
+    Message::new(code, primary).detail(detail).hint(hint)
 }
 
 /// What is to be known where a ticket was set again.
 pub fn set_again(name: &str) -> Message {
-    let name = in_error(name);
     Message::new(
         Code::ERRCODE_SUCCESSFUL_COMPLETION,
         format!("other servers continue with their prefetched ranges of sequence {name}"),

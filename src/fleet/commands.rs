@@ -8,7 +8,7 @@ use id_gen_core::fleet::store::{Keys, KeysError};
 use id_gen_core::fleet::wire::Seen;
 use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Registry as _, Right, Terms};
 use id_gen_core::layout::{Field, Layout};
-use id_gen_core::ticket::{self, shared::Set};
+use id_gen_core::ticket::shared::{self as ticket, NoRange, Set};
 
 use crate::durable;
 use crate::error::shards::ShardRefusal;
@@ -202,8 +202,13 @@ pub fn check_shard_number(
 ///
 /// # Errors
 /// As for [`list`].
-pub fn set_ticket(name: String, step: i64, next: i64, above: Option<i64>) -> Result<Set, Error> {
-    ask(move |registry| ticket::shared::set(registry.fleet()?, &name, step, next, above))
+pub fn set_ticket(
+    name: String,
+    step: i64,
+    next: i64,
+    above: Option<i64>,
+) -> Result<Result<Set, NoRange>, Error> {
+    ask(move |registry| ticket::set(registry.fleet()?, &name, step, next, above))
 }
 
 /// The fleet's terms, and the latest time that this server's clocks allow for, in Unix milliseconds: what is lowered by an

@@ -29,7 +29,7 @@ use crate::pg::worker::Worker;
 use crate::pg::{reload, server};
 use crate::settings;
 use crate::settings::registry::RegistrySettings;
-use crate::shared::tickets::{Held, WantedOf};
+use crate::shared::tickets::Held;
 use crate::shared::{Reader, SharedState, workers};
 
 /// The registrar, to the postmaster.
@@ -300,25 +300,16 @@ impl Registrar {
     /// those who wait for that one.
     fn ask_for_range(&mut self, now_boot_ms: u64) {
         let (Some(connection), Some((meta, _))) = (&self.connection, &self.fleet) else { return };
-        let Some(WantedOf { held, wanted }) = self.shared.tickets.next_wanted() else { return };
+        let Some((held, wanted)) = self.shared.tickets.next_wanted() else { return };
         let meta = *meta;
         connection.send(move |registry| Reply::Range(registry.take_range(&meta, &wanted)));
         (self.asked_boot_ms, self.asked_for) = (Some(now_boot_ms), Some(held));
     }
 
-    /// The registry has told of a range, or why there is none.
-    fn answered_range(&mut self, answer: Answer) {
-        self.asked_boot_ms = None;
-        self.journal.heard_of_range();
+    /// The registry has told of a range, or why there is none; or no answer came.
+    fn end_request_of_range(&mut self, answer: Option<Answer>) {
         if let Some(held) = self.asked_for.take() {
             self.shared.tickets.answered(held, answer);
-        }
-    }
-
-    /// No answer came about a range.
-    fn give_up_range(&mut self) {
-        if let Some(held) = self.asked_for.take() {
-            self.shared.tickets.unanswered(held);
         }
     }
 
@@ -351,7 +342,11 @@ impl Registrar {
         };
         match connection.wait(patience) {
             Waited::Answer(Ok(Reply::Member(Ok(found)))) => self.answered(found),
-            Waited::Answer(Ok(Reply::Range(Ok(answer)))) => self.answered_range(answer),
+            Waited::Answer(Ok(Reply::Range(Ok(answer)))) => {
+                self.asked_boot_ms = None;
+                self.journal.heard_of_range();
+                self.end_request_of_range(Some(answer));
+            }
             Waited::Answer(Ok(Reply::Member(Err(error)) | Reply::Range(Err(error)))) => {
                 self.fail((&error).into());
             }
@@ -445,7 +440,7 @@ impl Registrar {
     /// A request was of no use.
     fn fail(&mut self, trouble: Trouble) {
         self.asked_boot_ms = None;
-        self.give_up_range();
+        self.end_request_of_range(None);
         let is_other = trouble.kind == TroubleKind::Store(StoreErrorKind::OtherCluster);
         if is_other {
             // The next connection finds out whether all are of one cluster by now, which may be another than before.
@@ -467,7 +462,7 @@ impl Registrar {
     /// Waits no longer for an answer. One that still comes must not be taken for that to another request.
     fn give_up_request(&mut self) {
         self.connection = None;
-        self.give_up_range();
+        self.end_request_of_range(None);
         if self.asked_boot_ms.take().is_some()
             && let Some((_, member)) = &mut self.fleet
         {

@@ -20,7 +20,7 @@ const ROUND_MS: u64 = 5;
 
 /// Hands back what this server holds, if it is stopping.
 pub fn hand_back(tickets: &Tickets) {
-    if tickets.has_registry() || tickets.holding().is_empty() || !server::is_stopping() {
+    if tickets.has_registry() || !tickets.holds_any() || !server::is_stopping() {
         return;
     }
     let since = Instant::now();
@@ -30,10 +30,10 @@ pub fn hand_back(tickets: &Tickets) {
     if server::may_run_sql() {
         return;
     }
-    for (held, file, steps) in tickets.holding() {
+    for unused in tickets.free(|_| true) {
         let hand_back = || {
-            if let Ok(Some(page)) = sequence::page_of(file, &steps) {
-                tickets.hand_back(held, &page);
+            if let Ok(Some(page)) = sequence::page_of(unused.key.file, &unused.steps) {
+                unused.hand_back(&page);
             }
         };
         // One whose page cannot be read stops no other. What is wrong is told to who asks for its next number.

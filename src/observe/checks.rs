@@ -3,6 +3,8 @@
 //! What refuses a call now is shown in that error's own words; the other checks find what is going to.
 //! A remedy ends, where there is one, in what to type, after a colon.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use id_gen_core::allocator::Allocator;
 use id_gen_core::directory::Directory;
 use id_gen_core::identity::{Identity, IdentitySource};
@@ -11,6 +13,7 @@ use id_gen_core::lead::{Lead, LeadLevel};
 use id_gen_core::planted::Fault;
 use id_gen_core::presets::name_or_text;
 use id_gen_core::shard_file::SHARD_FILE;
+use id_gen_core::ticket::shared::NoRange;
 use id_gen_core::time::{NS_PER_MS, NS_PER_S, format_duration, format_ms, unix_ms};
 use pgrx::datum::DatumWithOid;
 use pgrx::pg_sys;
@@ -701,16 +704,15 @@ fn tickets() -> Result<CheckResult, Error> {
         let TicketSequence { oid, name, definition, last_value } = sequence;
         let Definition { steps, .. } = definition;
         let Some(last_value) = last_value else { continue };
-        if has_left_fleet && catalog::is_of_fleet(name)? {
-            let Message { primary, detail, hint, .. } = ticket::of_fleet(name, *last_value);
-            ended.push((format!("{primary}: {}", detail.unwrap_or_default()), hint));
-            continue;
-        }
         let its = in_use.iter().find(|ticket| ticket.key.sequence == oid.to_u32());
-        if let Some((refused, names)) = its.and_then(|it| Some((it.refused?, it.names))) {
-            let key = names.in_registry();
+        let refused = if has_left_fleet && catalog::is_of_fleet(name)? {
+            Some((NoRange::LeftFleet, String::new()))
+        } else {
+            its.and_then(|it| Some((it.refused?, it.names.in_registry())))
+        };
+        if let Some((why, key)) = refused {
             let Message { primary, detail, hint, .. } =
-                ticket::refused(name, &key, definition, *last_value, refused);
+                ticket::refused(name, &key, definition, *last_value, why);
             ended.push((format!("{primary}: {}", detail.unwrap_or_default()), hint));
             continue;
         }
@@ -750,7 +752,7 @@ fn tickets() -> Result<CheckResult, Error> {
         let (words, remedies): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         (words.join("; "), remedies.join(" "))
     };
-    let evictions = memory::attach().map_or(0, |shared| shared.tickets.evictions());
+    let evictions = memory::attach().map_or(0, |shared| shared.tickets.evictions.load(Relaxed));
     let is_crowded = evictions > 0 && live == PLACES;
     Ok(if !ended.is_empty() {
         let (words, remedies) = join(ended);

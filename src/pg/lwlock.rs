@@ -21,6 +21,7 @@ use crate::pg::server;
 /// A value on cache lines of its own (128 bytes: what PostgreSQL assumes, and two lines of a
 /// processor that fetches them in pairs), so that writing it slows nobody who reads its neighbours.
 #[repr(C, align(128))]
+#[derive(Default)]
 pub struct CacheAligned<T>(pub T);
 
 /// A value in shared memory, and the lock that guards it, each on cache lines of its own: whoever waits for

@@ -6,8 +6,7 @@
 //!
 //! **Locking.** The lock of the relation as `nextval()` takes it: once in a transaction, for all of it
 //! ([`lock`]). The lock of the buffer is held while nothing can fail but the insertion into the log, which is then in a
-//! critical section, where an error ends the server. All else here may raise an error of PostgreSQL's; the relation and
-//! the row of the catalog belong to the transaction, which gives them back.
+//! critical section, where an error ends the server. All else here may raise an error of PostgreSQL's.
 
 use std::ffi::CStr;
 use std::mem::{offset_of, size_of};
@@ -17,6 +16,8 @@ use id_gen_core::ticket::{Counter, Steps};
 use pgrx::pg_sys;
 
 use crate::pg::lwlock::BlockedSigterm;
+use crate::pg::server;
+use crate::pg::text::in_error;
 use crate::pg::wal::Lsn;
 
 #[cfg(feature = "pg15")]
@@ -27,18 +28,22 @@ type Locator = pg_sys::RelFileLocator;
 /// `InvalidSubTransactionId`.
 const NO_SUBTRANSACTION: u32 = 0;
 
-/// A sequence that is open.
+/// A relation that is open, and should be a sequence, until this value is dropped.
 pub struct Sequence {
+    oid: pg_sys::Oid,
     relation: pg_sys::Relation,
+    /// The lock that ends with this value; `NoLock` if it lasts as long as the transaction.
+    lock: i32,
     /// What it is declared as.
     pub definition: Definition,
-    /// Whether it begins again after its end.
-    pub cycles: bool,
+    /// Why tickets cannot be of it, if so.
+    pub unfit: Option<Unfit>,
 }
 
 /// The file of a sequence: another one whenever `ALTER SEQUENCE` or `TRUNCATE` has declared it anew, and the same one in
 /// whichever tablespace.
-#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct SequenceFile {
     tablespace: u32,
     /// The database.
@@ -54,31 +59,8 @@ impl PartialEq for SequenceFile {
 
 impl Eq for SequenceFile {}
 
-impl SequenceFile {
-    /// None.
-    pub const NONE: SequenceFile = SequenceFile { tablespace: 0, database: 0, number: 0 };
-
-    fn of(locator: &Locator) -> SequenceFile {
-        #[cfg(feature = "pg15")]
-        let (tablespace, database, number) =
-            (locator.spcNode, locator.dbNode, locator.relNode.to_u32());
-        #[cfg(not(feature = "pg15"))]
-        let (tablespace, database, number) =
-            (locator.spcOid, locator.dbOid, locator.relNumber.to_u32());
-        SequenceFile { tablespace: tablespace.to_u32(), database: database.to_u32(), number }
-    }
-
-    fn locator(&self) -> Locator {
-        let (tablespace, database) = (self.tablespace.into(), self.database.into());
-        #[cfg(feature = "pg15")]
-        return Locator { spcNode: tablespace, dbNode: database, relNode: self.number.into() };
-        #[cfg(not(feature = "pg15"))]
-        return Locator { spcOid: tablespace, dbOid: database, relNumber: self.number.into() };
-    }
-}
-
 /// What a sequence is declared as.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Definition {
     /// Its numbers; the step may be negative here.
     pub steps: Steps,
@@ -86,26 +68,38 @@ pub struct Definition {
     pub type_oid: u32,
 }
 
-/// What a relation is that is no sequence one can count on with.
+/// What a relation is that tickets cannot be of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// It is none.
+    /// It is no sequence.
     NoSequence,
     /// It belongs to one session.
     Temporary,
     /// A crash sets it back.
     Unlogged,
+    /// It counts down.
+    CountsDown,
+    /// It begins again after its end.
+    Cycles,
 }
 
-/// The number of the transaction within this session: another one in every transaction.
-#[inline(always)]
-pub fn transaction() -> u32 {
-    // SAFETY: this process's own place, set while it starts.
-    unsafe {
-        #[cfg(any(feature = "pg15", feature = "pg16"))]
-        return (*pg_sys::MyProc).lxid;
-        #[cfg(not(any(feature = "pg15", feature = "pg16")))]
-        return (*pg_sys::MyProc).vxid.lxid;
+/// What a sequence is called, in the encoding of its database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// The database.
+    pub database: [u8; NAME],
+    /// The schema.
+    pub schema: [u8; NAME],
+    /// The sequence.
+    pub sequence: [u8; NAME],
+}
+
+/// Bytes of a name, with the zero at its end.
+const NAME: usize = pg_sys::NAMEDATALEN as usize;
+
+impl Default for Names {
+    fn default() -> Names {
+        Names { database: [0; NAME], schema: [0; NAME], sequence: [0; NAME] }
     }
 }
 
@@ -127,96 +121,27 @@ pub fn lock(relation: pg_sys::Oid) {
     }
 }
 
-/// Opens a relation that this transaction has locked, for the length of a call.
-pub fn open<R>(oid: pg_sys::Oid, body: impl FnOnce(Result<&Sequence, (Unfit, String)>) -> R) -> R {
+/// Opens a relation that this transaction has locked.
+pub fn open(oid: pg_sys::Oid) -> Sequence {
+    let lock = pg_sys::NoLock as i32;
     // SAFETY: it raises an error where there is no such relation.
-    let relation = unsafe { pg_sys::relation_open(oid, pg_sys::NoLock as i32) };
-    // SAFETY: open, so its row of the catalog is there.
-    let (kind, persistence) = unsafe {
-        let row = &*(*relation).rd_rel;
-        // Whether C's characters have a sign depends on the processor.
-        let [kind] = row.relkind.to_ne_bytes();
-        let [persistence] = row.relpersistence.to_ne_bytes();
-        (kind, persistence)
-    };
-    let unfit = match (kind, persistence) {
-        (pg_sys::RELKIND_SEQUENCE, pg_sys::RELPERSISTENCE_PERMANENT) => None,
-        (pg_sys::RELKIND_SEQUENCE, pg_sys::RELPERSISTENCE_TEMP) => Some(Unfit::Temporary),
-        (pg_sys::RELKIND_SEQUENCE, _) => Some(Unfit::Unlogged),
-        _ => Some(Unfit::NoSequence),
-    };
-    let result = match unfit {
-        Some(unfit) => body(Err((unfit, typed_name(relation)))),
-        None => body(Ok(&Sequence::of(relation, oid))),
-    };
-    // SAFETY: open since above.
-    unsafe { pg_sys::relation_close(relation, pg_sys::NoLock as i32) };
-    result
+    unsafe { Sequence::of(oid, pg_sys::relation_open(oid, lock), lock) }
 }
 
-/// Opens a sequence of this database for the length of a call, if nobody keeps others out of it and it still has this file.
-pub fn open_if_free(oid: pg_sys::Oid, file: SequenceFile, body: impl FnOnce(&Sequence)) {
-    let mode = pg_sys::RowExclusiveLock as i32;
-    // SAFETY: the lock is given back here, or with the transaction where an error comes. A relation that is gone is null.
+/// Opens a relation of this database, if it is there and nobody keeps others out of it.
+pub fn open_if_free(oid: pg_sys::Oid) -> Option<Sequence> {
+    let lock = pg_sys::RowExclusiveLock as i32;
+    // SAFETY: the lock is given back with the relation, or with the transaction where an error comes.
     unsafe {
-        if !pg_sys::ConditionalLockRelationOid(oid, mode) {
-            return;
+        if !pg_sys::ConditionalLockRelationOid(oid, lock) {
+            return None;
         }
         let relation = pg_sys::try_relation_open(oid, pg_sys::NoLock as i32);
-        if !relation.is_null() {
-            let found = Sequence::of(relation, oid);
-            if found.file() == file {
-                body(&found);
-            }
-            pg_sys::relation_close(relation, pg_sys::NoLock as i32);
+        if relation.is_null() {
+            pg_sys::UnlockRelationOid(oid, lock);
+            return None;
         }
-        pg_sys::UnlockRelationOid(oid, mode);
-    }
-}
-
-fn typed_name(relation: pg_sys::Relation) -> String {
-    // SAFETY: open; strings that PostgreSQL has, or allocates.
-    unsafe {
-        let row = &*(*relation).rd_rel;
-        let schema = pg_sys::get_namespace_name(row.relnamespace);
-        let name = (&raw const row.relname.data).cast();
-        let typed = pg_sys::quote_qualified_identifier(schema, name);
-        CStr::from_ptr(typed).to_string_lossy().into_owned()
-    }
-}
-
-impl Sequence {
-    fn of(relation: pg_sys::Relation, oid: pg_sys::Oid) -> Sequence {
-        // SAFETY: the row of the catalog is there as long as the sequence is, which is locked; it is read before it is
-        // released.
-        unsafe {
-            let id = pg_sys::SysCacheIdentifier::SEQRELID as _;
-            let tuple = pg_sys::SearchSysCache1(id, pg_sys::Datum::from(oid));
-            if tuple.is_null() {
-                pgrx::error!("cache lookup failed for sequence {}", oid.to_u32());
-            }
-            let header = (*tuple).t_data;
-            let form: *const pg_sys::FormData_pg_sequence =
-                header.cast::<u8>().add(usize::from((*header).t_hoff)).cast();
-            let steps =
-                Steps { step: (*form).seqincrement, min: (*form).seqmin, max: (*form).seqmax };
-            let sequence = Sequence {
-                relation,
-                definition: Definition { steps, type_oid: (*form).seqtypid.to_u32() },
-                cycles: (*form).seqcycle,
-            };
-            pg_sys::ReleaseSysCache(tuple);
-            sequence
-        }
-    }
-}
-
-/// The name of this session's database, in its encoding.
-pub fn database_name() -> [u8; NAME] {
-    // SAFETY: a string that PostgreSQL allocates; null if the database is gone.
-    unsafe {
-        let name = pg_sys::get_database_name(pg_sys::MyDatabaseId);
-        if name.is_null() { [0; NAME] } else { fixed(CStr::from_ptr(name)) }
+        Some(Sequence::of(oid, relation, lock))
     }
 }
 
@@ -232,54 +157,97 @@ pub fn is_gone(database: u32, sequence: u32) -> bool {
     }
 }
 
-/// Whether a role may take numbers of a sequence with `nextval()`: any of two privileges is enough.
-pub fn may_take(oid: pg_sys::Oid, role: pg_sys::Oid) -> bool {
-    let any_of = pg_sys::ACL_USAGE | pg_sys::ACL_UPDATE;
-    // SAFETY: looks into the catalogs.
-    unsafe { pg_sys::pg_class_aclcheck(oid, role, any_of as _) == pg_sys::AclResult::ACLCHECK_OK }
-}
-
-/// Whether a role owns a relation.
-pub fn owns(oid: pg_sys::Oid, role: pg_sys::Oid) -> bool {
-    // SAFETY: looks into the catalogs.
-    unsafe {
-        #[cfg(feature = "pg15")]
-        return pg_sys::pg_class_ownercheck(oid, role);
-        #[cfg(not(feature = "pg15"))]
-        return pg_sys::object_ownercheck(pg_sys::RelationRelationId, oid, role);
+impl Drop for Sequence {
+    fn drop(&mut self) {
+        // Where an error passes, the transaction closes it and gives the lock back.
+        if !std::thread::panicking() {
+            // SAFETY: open, and locked in this mode.
+            unsafe { pg_sys::relation_close(self.relation, self.lock) };
+        }
     }
 }
 
 impl Sequence {
-    /// Schema and name as one types them.
-    pub fn typed_name(&self) -> String {
-        typed_name(self.relation)
+    /// # Safety
+    /// The relation is open, and locked for as long.
+    unsafe fn of(oid: pg_sys::Oid, relation: pg_sys::Relation, lock: i32) -> Sequence {
+        let (definition, unfit) = (Definition::default(), Some(Unfit::NoSequence));
+        let mut found = Sequence { oid, relation, lock, definition, unfit };
+        // SAFETY: as the caller vouches. The row of the catalog is there as long as the sequence is; it is read before it is
+        // released.
+        unsafe {
+            let row = &*(*relation).rd_rel;
+            // Whether C's characters have a sign depends on the processor.
+            let [kind] = row.relkind.to_ne_bytes();
+            let [persistence] = row.relpersistence.to_ne_bytes();
+            if kind != pg_sys::RELKIND_SEQUENCE {
+                return found;
+            }
+            let id = pg_sys::SysCacheIdentifier::SEQRELID as _;
+            let tuple = pg_sys::SearchSysCache1(id, pg_sys::Datum::from(oid));
+            if tuple.is_null() {
+                pgrx::error!("cache lookup failed for sequence {}", oid.to_u32());
+            }
+            let header = (*tuple).t_data;
+            let form: *const pg_sys::FormData_pg_sequence =
+                header.cast::<u8>().add(usize::from((*header).t_hoff)).cast();
+            let steps =
+                Steps { step: (*form).seqincrement, min: (*form).seqmin, max: (*form).seqmax };
+            found.definition = Definition { steps, type_oid: (*form).seqtypid.to_u32() };
+            found.unfit = match persistence {
+                pg_sys::RELPERSISTENCE_TEMP => Some(Unfit::Temporary),
+                pg_sys::RELPERSISTENCE_UNLOGGED => Some(Unfit::Unlogged),
+                _ if steps.step <= 0 => Some(Unfit::CountsDown),
+                _ if (*form).seqcycle => Some(Unfit::Cycles),
+                _ => None,
+            };
+            pg_sys::ReleaseSysCache(tuple);
+        }
+        found
     }
 
-    /// Schema and name in the encoding of the database.
-    pub fn names(&self) -> ([u8; NAME], [u8; NAME]) {
+    /// Schema and name as one types them, for an error.
+    pub fn typed_name(&self) -> String {
         // SAFETY: open; strings that PostgreSQL has, or allocates.
         unsafe {
             let row = &*(*self.relation).rd_rel;
             let schema = pg_sys::get_namespace_name(row.relnamespace);
-            let schema = if schema.is_null() { c"" } else { CStr::from_ptr(schema) };
-            let name = CStr::from_ptr((&raw const row.relname.data).cast());
-            (fixed(schema), fixed(name))
+            let name = (&raw const row.relname.data).cast();
+            let typed = pg_sys::quote_qualified_identifier(schema, name);
+            in_error(&CStr::from_ptr(typed).to_string_lossy())
         }
+    }
+
+    /// What it is called, and its schema and database.
+    pub fn names(&self) -> Names {
+        let copy = |place: &mut [u8; NAME], name: *const std::ffi::c_char| {
+            if !name.is_null() {
+                // SAFETY: a string that PostgreSQL has, or allocates.
+                let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+                let length = name.len().min(NAME - 1);
+                place[..length].copy_from_slice(&name[..length]);
+            }
+        };
+        let mut names = Names::default();
+        // SAFETY: open. A name that is gone is null.
+        unsafe {
+            let row = &*(*self.relation).rd_rel;
+            copy(&mut names.database, pg_sys::get_database_name(pg_sys::MyDatabaseId));
+            copy(&mut names.schema, pg_sys::get_namespace_name(row.relnamespace));
+            copy(&mut names.sequence, (&raw const row.relname.data).cast());
+        }
+        names
     }
 
     /// Its file.
     pub fn file(&self) -> SequenceFile {
-        SequenceFile::of(&self.locator())
-    }
-
-    fn locator(&self) -> Locator {
-        // SAFETY: open.
+        // SAFETY: open. In all versions of PostgreSQL a locator is these three numbers, in this order.
         unsafe {
             #[cfg(feature = "pg15")]
-            return (*self.relation).rd_node;
+            let locator = (*self.relation).rd_node;
             #[cfg(not(feature = "pg15"))]
-            return (*self.relation).rd_locator;
+            let locator = (*self.relation).rd_locator;
+            std::mem::transmute::<Locator, SequenceFile>(locator)
         }
     }
 
@@ -295,6 +263,25 @@ impl Sequence {
             pg_sys::wal_level >= pg_sys::WalLevel::WAL_LEVEL_REPLICA as i32
                 || ((*self.relation).rd_createSubid == NO_SUBTRANSACTION
                     && new_file == NO_SUBTRANSACTION)
+        }
+    }
+
+    /// Whether the current role may take numbers of it with `nextval()`: any of two privileges is enough.
+    pub fn may_take(&self) -> bool {
+        let any_of = pg_sys::ACL_USAGE | pg_sys::ACL_UPDATE;
+        // SAFETY: looks into the catalogs.
+        let result = unsafe { pg_sys::pg_class_aclcheck(self.oid, server::role(), any_of as _) };
+        result == pg_sys::AclResult::ACLCHECK_OK
+    }
+
+    /// Whether the current role owns it.
+    pub fn is_own(&self) -> bool {
+        // SAFETY: looks into the catalogs.
+        unsafe {
+            #[cfg(feature = "pg15")]
+            return pg_sys::pg_class_ownercheck(self.oid, server::role());
+            #[cfg(not(feature = "pg15"))]
+            return pg_sys::object_ownercheck(pg_sys::RelationRelationId, self.oid, server::role());
         }
     }
 
@@ -316,7 +303,7 @@ impl Sequence {
         // SAFETY: an open relation.
         let buffer = unsafe { pg_sys::ReadBuffer(self.relation, 0) };
         let page = Page::lock(buffer, pg_sys::BUFFER_LOCK_EXCLUSIVE, &self.definition.steps)?;
-        Ok(WritablePage { page, logged: self.is_logged().then(|| self.locator()) })
+        Ok(WritablePage { page, logged: self.is_logged().then(|| self.file()) })
     }
 }
 
@@ -328,43 +315,36 @@ impl Sequence {
 pub fn page_of(file: SequenceFile, steps: &Steps) -> Result<Option<WritablePage>, String> {
     /// No session's own temporary relation (`InvalidBackendId`, `INVALID_PROC_NUMBER`).
     const SHARED: i32 = -1;
-    let (main, locator) = (pg_sys::ForkNumber::MAIN_FORKNUM, file.locator());
-    // SAFETY: the transaction owns the buffer. A file that was dropped is empty until a checkpoint removes it.
+    let main = pg_sys::ForkNumber::MAIN_FORKNUM;
+    // SAFETY: the transaction owns the buffer. A file that was dropped is empty until a checkpoint removes it. A locator is as
+    // in `Sequence::file`.
     let buffer = unsafe {
-        let file = pg_sys::smgropen(locator, SHARED);
-        if !pg_sys::smgrexists(file, main) || pg_sys::smgrnblocks(file, main) == 0 {
+        let locator = std::mem::transmute::<SequenceFile, Locator>(file);
+        let opened = pg_sys::smgropen(locator, SHARED);
+        if !pg_sys::smgrexists(opened, main) || pg_sys::smgrnblocks(opened, main) == 0 {
             return Ok(None);
         }
-        pg_sys::ReadBufferWithoutRelcache(
-            locator,
-            main,
-            0,
-            pg_sys::ReadBufferMode::RBM_NORMAL,
-            std::ptr::null_mut(),
-            true,
-        )
+        let (mode, strategy) = (pg_sys::ReadBufferMode::RBM_NORMAL, std::ptr::null_mut());
+        pg_sys::ReadBufferWithoutRelcache(locator, main, 0, mode, strategy, true)
     };
     let page = Page::lock(buffer, pg_sys::BUFFER_LOCK_EXCLUSIVE, steps)?;
-    Ok(Some(WritablePage { page, logged: Some(locator) }))
+    Ok(Some(WritablePage { page, logged: Some(file) }))
 }
 
-/// Bytes of a name, with the zero at its end.
-pub const NAME: usize = pg_sys::NAMEDATALEN as usize;
-
-fn fixed(name: &CStr) -> [u8; NAME] {
-    let mut bytes = [0; NAME];
-    let length = name.to_bytes().len().min(NAME - 1);
-    bytes[..length].copy_from_slice(&name.to_bytes()[..length]);
-    bytes
-}
-
-/// What makes a page one of a sequence.
+/// What makes a page one of a sequence, and where it is: at the end.
 const MAGIC: u32 = 0x1717;
-const PAGE_SIZE: usize = pg_sys::BLCKSZ as usize;
-/// Where the first item is named on a page.
-const FIRST_ITEM: usize = offset_of!(pg_sys::PageHeaderData, pd_linp);
-/// Bytes of a sequence's row that say something.
-const ROW: usize = offset_of!(pg_sys::FormData_pg_sequence_data, is_called) + 1;
+const MAGIC_AT: usize = pg_sys::BLCKSZ as usize - aligned(size_of::<u32>());
+/// The row, which is before that: its header, and what it says.
+const ROW_AT: usize = MAGIC_AT - aligned(ROW_LENGTH);
+const ROW_LENGTH: usize = ROW_HEADER + offset_of!(pg_sys::FormData_pg_sequence_data, is_called) + 1;
+const ROW_HEADER: usize = aligned(offset_of!(pg_sys::HeapTupleHeaderData, t_bits));
+/// The page's pointer to the row (`ItemIdData`, `LP_NORMAL`).
+const ITEM: u32 = ROW_AT as u32 | 1 << 15 | (ROW_LENGTH as u32) << 17;
+
+/// As PostgreSQL aligns what lies on a page (`MAXALIGN`).
+const fn aligned(size: usize) -> usize {
+    size.next_multiple_of(align_of::<u64>())
+}
 
 /// What the page of a sequence says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -387,21 +367,13 @@ const OF_FLEET: i64 = -1;
 /// error of PostgreSQL's runs meanwhile but in a critical section.
 pub struct Page {
     buffer: pg_sys::Buffer,
-    row: Row,
 }
 
 /// A page whose buffer is locked for this process alone.
 pub struct WritablePage {
     page: Page,
-    /// Where the log is to say what happens to it, if it is to say so.
-    logged: Option<Locator>,
-}
-
-/// The row on a page.
-struct Row {
-    tuple: pg_sys::HeapTupleHeader,
-    length: usize,
-    data: *mut pg_sys::FormData_pg_sequence_data,
+    /// The file by which the log is to say what happens to it, if it is to say so.
+    logged: Option<SequenceFile>,
 }
 
 impl Deref for WritablePage {
@@ -418,150 +390,98 @@ impl Drop for Page {
     }
 }
 
-impl Row {
-    /// The row of a page, if that is one of a sequence.
-    fn of(page: *mut u8, steps: &Steps) -> Result<Row, String> {
-        const NORMAL: u32 = 1; // LP_NORMAL
-        // SAFETY: within a page, as is checked before a place is read.
-        let u16_at = |place: usize| usize::from(unsafe { page.add(place).cast::<u16>().read() });
-        // SAFETY: as above.
-        let u32_at = |place: usize| unsafe { page.add(place).cast::<u32>().read_unaligned() };
-        let special = u16_at(offset_of!(pg_sys::PageHeaderData, pd_special));
-        let lower = u16_at(offset_of!(pg_sys::PageHeaderData, pd_lower));
-        if special < FIRST_ITEM + size_of::<u32>() || special + size_of::<u32>() > PAGE_SIZE {
-            return Err(format!("its special space begins at {special}"));
-        }
-        let magic = u32_at(special);
-        if magic != MAGIC {
-            return Err(format!("bad magic number {magic:08X}"));
-        }
-        let item = u32_at(FIRST_ITEM);
-        let (offset, kind, length) =
-            ((item & 0x7fff) as usize, item >> 15 & 3, (item >> 17) as usize);
-        let header = size_of::<pg_sys::HeapTupleHeaderData>();
-        if lower < FIRST_ITEM + size_of::<u32>()
-            || kind != NORMAL
-            || offset < lower
-            || offset % align_of::<u64>() != 0
-            || length < header
-            || offset + length > special
-        {
-            return Err(format!("its row is {length} bytes at {offset}, of kind {kind}"));
-        }
-        // SAFETY: the row lies within the page, as was checked, and is aligned as rows are.
-        unsafe {
-            let tuple: pg_sys::HeapTupleHeader = page.add(offset).cast();
-            let begin = usize::from((*tuple).t_hoff);
-            if begin < offset_of!(pg_sys::HeapTupleHeaderData, t_bits)
-                || begin % align_of::<u64>() != 0
-                || begin + ROW > length
-            {
-                return Err(format!("its row of {length} bytes has a header of {begin}"));
-            }
-            let data: *mut pg_sys::FormData_pg_sequence_data = tuple.cast::<u8>().add(begin).cast();
-            // A byte that is no truth value is none of `bool` either.
-            let is_called = (&raw const (*data).is_called).cast::<u8>().read();
-            let last_value = (*data).last_value;
-            if is_called > 1 || !steps.contain(Counter { last_value, is_called: is_called == 1 }) {
-                return Err(format!("its last value is {last_value} ({is_called})"));
-            }
-            Ok(Row { tuple, length, data })
-        }
-    }
-}
-
 impl Page {
     fn lock(buffer: pg_sys::Buffer, mode: u32, steps: &Steps) -> Result<Page, String> {
         // SAFETY: pinned by this process; an error comes before it is locked.
-        let page = unsafe {
-            pg_sys::LockBuffer(buffer, mode as _);
-            pg_sys::BufferGetPage(buffer)
+        unsafe { pg_sys::LockBuffer(buffer, mode as _) };
+        let page = Page { buffer };
+        page.check(steps)?;
+        Ok(page)
+    }
+
+    /// Whether the page is one that PostgreSQL has written for a sequence: always with one row, at the same place.
+    fn check(&self, steps: &Steps) -> Result<(), String> {
+        // SAFETY: all of it lies within a page, and is aligned.
+        let (special, magic, item, row_header, is_called, last_value) = unsafe {
+            let header: *mut pg_sys::PageHeaderData = self.at(0);
+            let row: pg_sys::HeapTupleHeader = self.at(ROW_AT);
+            let data = self.data();
+            (
+                usize::from((*header).pd_special),
+                self.at::<u32>(MAGIC_AT).read(),
+                (&raw const (*header).pd_linp).cast::<u32>().read(),
+                usize::from((*row).t_hoff),
+                // A byte that is no truth value is none of `bool` either.
+                (&raw const (*data).is_called).cast::<u8>().read(),
+                (*data).last_value,
+            )
         };
-        match Row::of(page.cast(), steps) {
-            Ok(row) => Ok(Page { buffer, row }),
-            Err(what) => {
-                // SAFETY: locked and pinned above.
-                unsafe { pg_sys::UnlockReleaseBuffer(buffer) };
-                Err(what)
-            }
+        if (special, magic) != (MAGIC_AT, MAGIC) {
+            return Err(format!("bad magic number {magic:08X}, special space at {special}"));
         }
+        if (item, row_header) != (ITEM, ROW_HEADER) {
+            return Err(format!("bad row pointer {item:08X}, row header of {row_header} bytes"));
+        }
+        if is_called > 1 || !steps.contain(last_value) {
+            return Err(format!("its last value is {last_value} ({is_called})"));
+        }
+        Ok(())
+    }
+
+    /// A place on the page, as far from its begin as one of the constants above.
+    fn at<T>(&self, offset: usize) -> *mut T {
+        // SAFETY: pinned, and within the page.
+        unsafe { pg_sys::BufferGetPage(self.buffer).cast::<u8>().add(offset).cast() }
+    }
+
+    fn data(&self) -> *mut pg_sys::FormData_pg_sequence_data {
+        self.at(ROW_AT + ROW_HEADER)
+    }
+
+    /// Where the log has the page's last change, high half first (`pd_lsn`).
+    fn lsn(&self) -> *mut [u32; 2] {
+        self.at(offset_of!(pg_sys::PageHeaderData, pd_lsn))
     }
 
     /// What it says.
     pub fn says(&self) -> OnPage {
         // SAFETY: on a page that is locked and was checked.
-        let pg_sys::FormData_pg_sequence_data { last_value, log_cnt, is_called } =
-            unsafe { *self.row.data };
+        let (pg_sys::FormData_pg_sequence_data { last_value, log_cnt, is_called }, [high, low]) =
+            unsafe { (*self.data(), *self.lsn()) };
         let counter = Counter { last_value, is_called };
-        OnPage { counter, is_of_fleet: log_cnt == OF_FLEET, lsn: self.lsn() }
-    }
-
-    fn header(&self) -> *mut pg_sys::PageHeaderData {
-        // SAFETY: pinned; a page begins with its header.
-        unsafe { pg_sys::BufferGetPage(self.buffer).cast() }
-    }
-
-    /// Where the log has the page's last change.
-    fn lsn(&self) -> Lsn {
-        // SAFETY: the page is locked.
-        unsafe {
-            #[cfg(feature = "pg19")]
-            {
-                Lsn(pg_sys::PageGetLSN(self.header().cast()))
-            }
-            #[cfg(not(feature = "pg19"))]
-            {
-                let pg_sys::PageXLogRecPtr { xlogid, xrecoff } = (*self.header()).pd_lsn;
-                Lsn(u64::from(xlogid) << 32 | u64::from(xrecoff))
-            }
-        }
+        let lsn = Lsn(u64::from(high) << 32 | u64::from(low));
+        OnPage { counter, is_of_fleet: log_cnt == OF_FLEET, lsn }
     }
 }
 
 impl WritablePage {
-    /// Writes how far the sequence is, and inserts that in the log, if it is to be there: where the log has it.
-    pub fn write(&self, counter: Counter, is_of_fleet: bool) -> Lsn {
+    /// Writes how far the sequence is, and inserts that in the log, if it is to be there: what the page says then.
+    pub fn write(&self, counter: Counter, is_of_fleet: bool) -> OnPage {
         // A signal that ends the process in the middle of this would end the server.
         let _blocked = BlockedSigterm::in_background_worker();
-        let Page { buffer, row } = &self.page;
+        let (buffer, data) = (self.buffer, self.data());
         let mut lsn = Lsn::default();
-        // SAFETY: the buffer is locked, and the row is on its page. The order is that of `nextval()`: the buffer is marked
-        // as dirty before the insertion, and nobody looks at the page before it is unlocked. An error from here on would end
-        // the server, as in PostgreSQL itself: what is not in the log must not be on the page. The record is the locator
-        // and the row, as `seq_redo()` reads them.
+        // SAFETY: the buffer is locked for this process alone, and the row is on its page. The order is that of `nextval()`:
+        // the buffer is marked as dirty before the insertion, and nobody looks at the page before it is unlocked. An error from
+        // here on would end the server, as in PostgreSQL itself: what is not in the log must not be on the page. The record is
+        // the locator and the row, as `seq_redo()` reads them.
         unsafe {
             pg_sys::CritSectionCount += 1;
-            pg_sys::MarkBufferDirty(*buffer);
-            (*row.data).last_value = counter.last_value;
-            (*row.data).is_called = counter.is_called;
-            (*row.data).log_cnt = if is_of_fleet { OF_FLEET } else { 0 };
-            if let Some(mut locator) = self.logged {
+            pg_sys::MarkBufferDirty(buffer);
+            (*data).last_value = counter.last_value;
+            (*data).is_called = counter.is_called;
+            (*data).log_cnt = if is_of_fleet { OF_FLEET } else { 0 };
+            if let Some(mut file) = self.logged {
                 pg_sys::XLogBeginInsert();
-                pg_sys::XLogRegisterBuffer(0, *buffer, pg_sys::REGBUF_WILL_INIT as u8);
-                let size = size_of::<Locator>();
-                pg_sys::XLogRegisterData((&raw mut locator).cast(), size as _);
-                pg_sys::XLogRegisterData(row.tuple.cast(), row.length as _);
+                pg_sys::XLogRegisterBuffer(0, buffer, pg_sys::REGBUF_WILL_INIT as u8);
+                pg_sys::XLogRegisterData((&raw mut file).cast(), size_of::<SequenceFile>() as _);
+                pg_sys::XLogRegisterData(self.at(ROW_AT), ROW_LENGTH as _);
                 let record = pg_sys::XLOG_SEQ_LOG as u8;
                 lsn = Lsn(pg_sys::XLogInsert(pg_sys::RmgrIds::RM_SEQ_ID as u8, record));
-                self.set_lsn(lsn);
+                *self.lsn() = [(lsn.0 >> 32) as u32, lsn.0 as u32];
             }
             pg_sys::CritSectionCount -= 1;
         }
-        lsn
-    }
-
-    /// # Safety
-    /// The record with the page's new content is in the log.
-    unsafe fn set_lsn(&self, lsn: Lsn) {
-        // SAFETY: the page is locked for this process alone.
-        unsafe {
-            #[cfg(feature = "pg19")]
-            pg_sys::PageSetLSN(self.header().cast(), lsn.0);
-            #[cfg(not(feature = "pg19"))]
-            {
-                let (xlogid, xrecoff) = ((lsn.0 >> 32) as u32, lsn.0 as u32);
-                (*self.header()).pd_lsn = pg_sys::PageXLogRecPtr { xlogid, xrecoff };
-            }
-        }
+        OnPage { counter, is_of_fleet, lsn }
     }
 }

@@ -25,6 +25,17 @@ pub fn can_start_workers() -> bool {
     unsafe { pg_sys::IsUnderPostmaster && !pg_sys::IsBinaryUpgrade }
 }
 
+/// The role whose privileges count now.
+#[inline(always)]
+pub fn role() -> pg_sys::Oid {
+    unsafe extern "C-unwind" {
+        /// PostgreSQL's function without pgrx's guard. It raises no error.
+        fn GetUserId() -> pg_sys::Oid;
+    }
+    // SAFETY: reads a variable of this process.
+    unsafe { GetUserId() }
+}
+
 /// A role's name as one types it.
 pub fn role_name(role: pg_sys::Oid) -> String {
     // SAFETY: a string that PostgreSQL allocates, or null where the role is gone.

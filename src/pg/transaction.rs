@@ -12,6 +12,36 @@ pub fn own_id() -> u64 {
     unsafe { pg_sys::GetTopFullTransactionId() }.value
 }
 
+/// The number of the transaction within this session: another one in every transaction.
+#[inline(always)]
+pub fn number() -> u32 {
+    // SAFETY: this process's own place, set while it starts.
+    unsafe {
+        #[cfg(any(feature = "pg15", feature = "pg16"))]
+        return (*pg_sys::MyProc).lxid;
+        #[cfg(not(any(feature = "pg15", feature = "pg16")))]
+        return (*pg_sys::MyProc).vxid.lxid;
+    }
+}
+
+/// The number of the command within this transaction: another one in each statement of a client or a function, and in each
+/// expression that PL/pgSQL evaluates, after [`begin_command`].
+#[inline(always)]
+pub fn command() -> u32 {
+    unsafe extern "C-unwind" {
+        /// PostgreSQL's function without pgrx's guard. It raises no error for a number that is not used.
+        fn GetCurrentCommandId(used: bool) -> pg_sys::CommandId;
+    }
+    // SAFETY: reads a variable of this process.
+    unsafe { GetCurrentCommandId(false) }
+}
+
+/// Has what follows this command be another one for PostgreSQL, which counts only those that write rows.
+pub fn begin_command() -> u32 {
+    // SAFETY: not in a parallel worker, where it raises an error.
+    unsafe { pg_sys::GetCurrentCommandId(true) }
+}
+
 /// The next transaction ID that anybody gets.
 fn next_id() -> u64 {
     // SAFETY: only reads shared memory.

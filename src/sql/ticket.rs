@@ -27,11 +27,11 @@ sql_function! {
             return Err(ticket::null_sequence().into());
         }
         let tickets = &memory::attach()?.tickets;
-        let shared = tickets::share(tickets, call.oid(0), call.int8(1))?;
-        if let Some(notice) = shared.notice {
+        let (next, notice) = tickets::share(tickets, call.oid(0), call.int8(1))?;
+        if let Some(notice) = notice {
             report::tell(notice, PgLogLevel::NOTICE, call.function());
         }
-        Ok(int8(shared.next))
+        Ok(int8(next))
     }
 }
 

@@ -2,11 +2,11 @@
 //!
 //! | file | what it does |
 //! | --- | --- |
-//! | [`session`] | what one session holds, and the fast path of one number |
-//! | [`bound`] | which sequence a call is about, and whether its role may take numbers of it |
+//! | [`session`] | what one session knows, and the fast path of one number |
+//! | [`bound`] | which sequence a call is about, whether its role may take numbers of it, and which place it has |
 //! | [`ranges`] | from a used-up range to the next |
 
-pub mod bound;
+mod bound;
 mod ranges;
 pub mod session;
 

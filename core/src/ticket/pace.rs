@@ -20,14 +20,11 @@ pub struct Pace {
     /// How long the one before it lasted, and how many numbers it had; 0: there was none.
     lasted_ns: u64,
     had: u32,
-    /// How large the next range should be.
+    /// How large the next range should be; 0: nothing was used yet.
     size: u32,
 }
 
 impl Pace {
-    /// Nothing was used yet.
-    pub const NEW: Pace = Pace { begun_ns: 0, lasted_ns: 0, had: 0, size: 1 };
-
     /// A range is begun, and these numbers were used of the one before.
     pub fn begin(&mut self, now_ns: u64, used: u32) {
         if self.begun_ns > 0 {

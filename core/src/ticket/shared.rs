@@ -31,19 +31,48 @@ struct SharedText {
     next: String,
     step: String,
     epoch: String,
-    state: StateText,
+    /// `open`, or `behind`.
+    state: String,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum StateText {
-    Open,
-    Behind,
+/// What a server has used of a ticket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// The last number.
+    pub last: i64,
+    /// Whether that was a ticket, and not what `setval()` or `nextval()` came to.
+    pub by_tickets: bool,
+}
+
+/// What one asks a registry for.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The ticket's name there.
+    pub name: String,
+    /// The numbers of this server's sequence.
+    pub steps: Steps,
+    /// How many.
+    pub count: u32,
+    /// What this server has used.
+    pub used: Option<Used>,
+}
+
+/// Numbers that a registry has given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// Numbers that no other server gets.
+    pub run: Run,
+    /// The epoch of the ticket that they are of.
+    pub epoch: u64,
 }
 
 /// Why there is no range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRange {
+    /// The registry has no such ticket.
+    NotShared,
+    /// The registry's value is none of ours.
+    Damaged,
     /// All numbers of the sequence are taken.
     Ended,
     /// The sequence of this server has another step.
@@ -56,7 +85,12 @@ pub enum NoRange {
         /// The first of them.
         next: i64,
     },
+    /// The sequence's last numbers came from a registry, and the server has none now.
+    LeftFleet,
 }
+
+/// What a registry answers to [`Wanted`].
+pub type Answer = Result<Range, NoRange>;
 
 impl Shared {
     /// Its text.
@@ -66,35 +100,22 @@ impl Shared {
             next: next.to_string(),
             step: step.to_string(),
             epoch: epoch.to_string(),
-            state: if *is_behind { StateText::Behind } else { StateText::Open },
+            state: if *is_behind { "behind" } else { "open" }.to_owned(),
         };
         // A structure of texts has a text.
         serde_json::to_string(&text).unwrap_or_default()
     }
 
-    /// What a text says. There is one text for each value and no other.
-    ///
-    /// # Errors
-    /// What is wrong with the text.
-    pub fn decode(text: &str) -> Result<Shared, String> {
-        let read: SharedText = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        let number = |name: &str, text: &str| {
-            text.parse::<i64>().map_err(|_| format!("\"{text}\" is not a number ({name})"))
-        };
-        let epoch = read.epoch.parse();
+    /// What a text says. There is one text for each value and no other: `None` for any that is not written so.
+    pub fn decode(text: &str) -> Option<Shared> {
+        let read: SharedText = serde_json::from_str(text).ok()?;
         let shared = Shared {
-            next: number("next", &read.next)?,
-            step: number("step", &read.step)?,
-            epoch: epoch.map_err(|_| format!("\"{}\" is not a number (epoch)", read.epoch))?,
-            is_behind: matches!(read.state, StateText::Behind),
+            next: read.next.parse().ok()?,
+            step: read.step.parse().ok()?,
+            epoch: read.epoch.parse().ok()?,
+            is_behind: read.state == "behind",
         };
-        if shared.step <= 0 {
-            return Err(format!("the step {} is not greater than zero", shared.step));
-        }
-        if shared.encode() != text {
-            return Err("it is not written as id_gen writes it".to_owned());
-        }
-        Ok(shared)
+        (shared.step > 0 && shared.encode() == text).then_some(shared)
     }
 
     /// Takes so many numbers, or as many as are left: the numbers, and what the registry says then. They have to lie above
@@ -122,87 +143,39 @@ impl Shared {
     }
 }
 
-/// What a server has used of a ticket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Used {
-    /// The last number.
-    pub last: i64,
-    /// Whether that was a ticket, and not what `setval()` or `nextval()` came to.
-    pub by_tickets: bool,
-}
-
-/// What one asks a registry for.
-#[derive(Clone, Debug)]
-pub struct Wanted {
-    /// The ticket's name there.
-    pub name: String,
-    /// The numbers of this server's sequence.
-    pub steps: Steps,
-    /// How many.
-    pub count: u32,
-    /// What this server has used.
-    pub used: Option<Used>,
-}
-
-/// What came of that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// Numbers, under this epoch.
-    Range(Run, u64),
-    /// There is no such ticket.
-    NotShared,
-    /// Its value is none of ours.
-    Damaged,
-    /// There are no numbers for this sequence.
-    None(NoRange),
-}
-
-/// How often a value is read again that others have changed meanwhile.
-const TRIES: usize = 20;
-
 /// Takes a range.
 ///
 /// # Errors
 /// If the store has no answer. The range may be taken nevertheless, and is lost.
 pub fn take<S: Store>(keys: &mut Keys<S>, wanted: &Wanted) -> Result<Answer, KeysError> {
-    let name = &wanted.name;
-    let mut found = keys.value(ValueKind::Ticket, name)?;
-    for _ in 0..TRIES {
-        let Some(text) = &found else { return Ok(Answer::NotShared) };
-        let Ok(shared) = Shared::decode(text) else { return Ok(Answer::Damaged) };
-        let (answer, new) = match shared.take(&wanted.steps, wanted.count, wanted.used) {
-            Ok((run, new)) => (Answer::Range(run, shared.epoch), new),
+    let Wanted { name, steps, count, used } = wanted;
+    replace(keys, name, |found| {
+        let shared = Shared::decode(found.ok_or(NoRange::NotShared)?).ok_or(NoRange::Damaged)?;
+        match shared.take(steps, *count, *used) {
+            Ok((run, new)) => Ok((Ok(Range { run, epoch: shared.epoch }), new)),
             // The others are told, before one of them takes what was used. Not of what any role may have done that owns a
             // sequence of this name.
             Err(none @ NoRange::Behind { .. })
-                if !shared.is_behind && wanted.used.is_some_and(|used| used.by_tickets) =>
+                if !shared.is_behind && used.is_some_and(|used| used.by_tickets) =>
             {
-                (Answer::None(none), Shared { is_behind: true, ..shared })
+                Ok((Err(none), Shared { is_behind: true, ..shared }))
             }
-            Err(none) => return Ok(Answer::None(none)),
-        };
-        match keys.swap_value(ValueKind::Ticket, name, Some(text), &new.encode())? {
-            Ok(()) => return Ok(answer),
-            Err(other) => found = other,
+            Err(none) => Err(none),
         }
-    }
-    Err(KeysError::Store(contended()))
+    })
 }
 
-/// What was found when a ticket was set.
+/// A ticket that was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Set {
-    /// The registry had none.
-    New(Shared),
-    /// It had one.
-    Changed(Shared),
-    /// The value is none of ours, so only who says from which number on may replace it.
-    Damaged,
-    /// There is no number so large.
-    Ended,
+pub struct Set {
+    /// The next number that the registry gives.
+    pub next: i64,
+    /// Whether the registry had none before.
+    pub is_new: bool,
 }
 
 /// Sets a ticket: it goes on with `next`, or by whole steps later, above what the registry says and above `above`, if given.
+/// A damaged value is replaced only above a number that was given, and there may be no number so large.
 ///
 /// # Errors
 /// If the store has no answer.
@@ -212,46 +185,55 @@ pub fn set<S: Store>(
     step: i64,
     next: i64,
     above: Option<i64>,
-) -> Result<Set, KeysError> {
-    let mut found = keys.value(ValueKind::Ticket, name)?;
-    for _ in 0..TRIES {
-        let old = found.as_deref().map(Shared::decode);
-        let epoch = match &old {
-            Some(Err(_)) if above.is_none() => return Ok(Set::Damaged),
+) -> Result<Result<Set, NoRange>, KeysError> {
+    replace(keys, name, |found| {
+        let old = found.map(Shared::decode);
+        let epoch = match old {
+            Some(None) if above.is_none() => return Err(NoRange::Damaged),
             // Servers may have ranges of any epoch, but hardly of this.
-            Some(Err(_)) => u64::MAX >> 1,
-            Some(Ok(old)) => old.epoch.wrapping_add(1),
+            Some(None) => u64::MAX >> 1,
+            Some(Some(old)) => old.epoch.wrapping_add(1),
             None => 0,
         };
-        let old = old.and_then(Result::ok);
-        let Some(next) = beginning(next, step, above, old.as_ref()) else {
-            return Ok(Set::Ended);
+        let next = beginning(next, step, above, old.flatten()).ok_or(NoRange::Ended)?;
+        let set = Set { next, is_new: old.is_none() };
+        Ok((Ok(set), Shared { next, step, epoch, is_behind: false }))
+    })
+}
+
+/// Replaces a ticket's value: `change` says with what, and what comes of it. A value that others have changed meanwhile is
+/// read again.
+fn replace<S: Store, R>(
+    keys: &mut Keys<S>,
+    name: &str,
+    change: impl Fn(Option<&str>) -> Result<(Result<R, NoRange>, Shared), NoRange>,
+) -> Result<Result<R, NoRange>, KeysError> {
+    const TRIES: usize = 20;
+    let mut found = keys.value(ValueKind::Ticket, name)?;
+    for _ in 0..TRIES {
+        let (result, new) = match change(found.as_deref()) {
+            Ok(changed) => changed,
+            Err(none) => return Ok(Err(none)),
         };
-        let new = Shared { next, step, epoch, is_behind: false };
         match keys.swap_value(ValueKind::Ticket, name, found.as_deref(), &new.encode())? {
-            Ok(()) if found.is_some() => return Ok(Set::Changed(new)),
-            Ok(()) => return Ok(Set::New(new)),
+            Ok(()) => return Ok(result),
             Err(other) => found = other,
         }
     }
-    Err(KeysError::Store(contended()))
+    Err(KeysError::Store(StoreError {
+        kind: StoreErrorKind::TimedOut,
+        server: "the registry".to_owned(),
+        detail: "other servers have changed the ticket each time".to_owned(),
+    }))
 }
 
 /// The first number, from `next` on by whole steps, that is not below any of these.
-fn beginning(next: i64, step: i64, above: Option<i64>, old: Option<&Shared>) -> Option<i64> {
+fn beginning(next: i64, step: i64, above: Option<i64>, old: Option<Shared>) -> Option<i64> {
     let (next, step) = (i128::from(next), i128::from(step.max(1)));
     let above = above.map_or(next, |above| i128::from(above) + 1);
     let least = next.max(above).max(old.map_or(next, |old| old.next.into()));
     let steps = (least - next + step - 1) / step;
     i64::try_from(next + steps * step).ok()
-}
-
-fn contended() -> StoreError {
-    StoreError {
-        kind: StoreErrorKind::TimedOut,
-        server: "the registry".to_owned(),
-        detail: "other servers have changed the ticket each time".to_owned(),
-    }
 }
 
 /// Under which name a registry has a sequence: database, schema and sequence. What is neither a letter, a digit, `_` nor
@@ -294,7 +276,7 @@ mod tests {
         let shared = Shared { next: 7, ..NEW };
         let text = shared.encode();
         assert_eq!(text, r#"{"next":"7","step":"1","epoch":"2","state":"open"}"#);
-        assert_eq!(Shared::decode(&text), Ok(shared));
+        assert_eq!(Shared::decode(&text), Some(shared));
         for wrong in [
             "",
             "{}",
@@ -305,7 +287,7 @@ mod tests {
             r#"{"next":"7","step":"1","epoch":"x","state":"open"}"#,
             r#"{"next":"99999999999999999999","step":"1","epoch":"2","state":"open"}"#,
         ] {
-            assert!(Shared::decode(wrong).is_err(), "{wrong}");
+            assert!(Shared::decode(wrong).is_none(), "{wrong}");
         }
     }
 
@@ -333,50 +315,52 @@ mod tests {
     #[test]
     fn servers_take_ranges_of_one_ticket() {
         let mut keys = fleet();
-        assert_eq!(take(&mut keys, &wanted(5, None)), Ok(Answer::NotShared));
-        let set_to = set(&mut keys, "t", 1, 3, None).unwrap();
-        assert_eq!(set_to, Set::New(Shared { next: 3, epoch: 0, ..NEW }));
+        assert_eq!(take(&mut keys, &wanted(5, None)), Ok(Err(NoRange::NotShared)));
+        let set_to = set(&mut keys, "t", 1, 3, None);
+        assert_eq!(set_to, Ok(Ok(Set { next: 3, is_new: true })));
         let first = take(&mut keys, &wanted(5, Some(2)));
-        assert_eq!(first, Ok(Answer::Range(Run { first: 3, count: 5 }, 0)));
+        assert_eq!(first, Ok(Ok(Range { run: Run { first: 3, count: 5 }, epoch: 0 })));
         let second = take(&mut keys, &wanted(5, None));
-        assert_eq!(second, Ok(Answer::Range(Run { first: 8, count: 5 }, 0)));
+        assert_eq!(second, Ok(Ok(Range { run: Run { first: 8, count: 5 }, epoch: 0 })));
         // Never below what the registry says.
-        let set_to = set(&mut keys, "t", 1, 3, Some(5)).unwrap();
-        assert_eq!(set_to, Set::Changed(Shared { next: 13, epoch: 1, ..NEW }));
+        let set_to = set(&mut keys, "t", 1, 3, Some(5));
+        assert_eq!(set_to, Ok(Ok(Set { next: 13, is_new: false })));
+        let stored = keys.value(ValueKind::Ticket, "t").unwrap().unwrap();
+        assert_eq!(Shared::decode(&stored), Some(Shared { next: 13, epoch: 1, ..NEW }));
     }
 
     #[test]
     fn a_registry_that_went_back_gives_nothing_to_anybody_until_it_is_set() {
         let mut keys = fleet();
-        set(&mut keys, "t", 1, 1, None).unwrap();
-        let behind = Ok(Answer::None(NoRange::Behind { next: 1 }));
+        set(&mut keys, "t", 1, 1, None).unwrap().unwrap();
+        let behind = Ok(Err(NoRange::Behind { next: 1 }));
         assert_eq!(take(&mut keys, &wanted(5, Some(100))), behind);
         assert_eq!(take(&mut keys, &wanted(5, None)), behind);
-        set(&mut keys, "t", 1, 1, Some(200)).unwrap();
+        set(&mut keys, "t", 1, 1, Some(200)).unwrap().unwrap();
         let range = take(&mut keys, &wanted(5, Some(100)));
-        assert_eq!(range, Ok(Answer::Range(Run { first: 201, count: 5 }, 1)));
+        assert_eq!(range, Ok(Ok(Range { run: Run { first: 201, count: 5 }, epoch: 1 })));
     }
 
     #[test]
     fn a_sequence_that_was_set_stops_nobody_else() {
         let mut keys = fleet();
-        set(&mut keys, "t", 1, 1, None).unwrap();
+        set(&mut keys, "t", 1, 1, None).unwrap().unwrap();
         let used = Some(Used { last: 100, by_tickets: false });
         let refused = take(&mut keys, &Wanted { used, ..wanted(5, None) });
-        assert_eq!(refused, Ok(Answer::None(NoRange::Behind { next: 1 })));
+        assert_eq!(refused, Ok(Err(NoRange::Behind { next: 1 })));
         let other = take(&mut keys, &wanted(5, None));
-        assert_eq!(other, Ok(Answer::Range(Run { first: 1, count: 5 }, 0)));
+        assert_eq!(other, Ok(Ok(Range { run: Run { first: 1, count: 5 }, epoch: 0 })));
     }
 
     #[test]
     fn a_value_of_others_is_replaced_only_above_a_number() {
         let mut keys = fleet();
         keys.swap_value(ValueKind::Ticket, "t", None, "nonsense").unwrap().unwrap();
-        assert_eq!(take(&mut keys, &wanted(5, None)), Ok(Answer::Damaged));
-        assert_eq!(set(&mut keys, "t", 1, 1, None), Ok(Set::Damaged));
-        assert!(matches!(set(&mut keys, "t", 1, 1, Some(9)), Ok(Set::Changed(_))));
+        assert_eq!(take(&mut keys, &wanted(5, None)), Ok(Err(NoRange::Damaged)));
+        assert_eq!(set(&mut keys, "t", 1, 1, None), Ok(Err(NoRange::Damaged)));
+        assert!(matches!(set(&mut keys, "t", 1, 1, Some(9)), Ok(Ok(Set { is_new: false, .. }))));
         let range = take(&mut keys, &wanted(5, None)).unwrap();
-        assert!(matches!(range, Answer::Range(Run { first: 10, .. }, _)));
+        assert!(matches!(range, Ok(Range { run: Run { first: 10, .. }, .. })));
     }
 
     #[test]
@@ -385,7 +369,7 @@ mod tests {
         assert_eq!(beginning(3, 4, Some(-9), None), Some(3));
         assert_eq!(beginning(3, 4, Some(3), None), Some(7));
         assert_eq!(beginning(3, 4, Some(6), None), Some(7));
-        assert_eq!(beginning(3, 4, None, Some(&Shared { next: 8, ..NEW })), Some(11));
+        assert_eq!(beginning(3, 4, None, Some(Shared { next: 8, ..NEW })), Some(11));
         assert_eq!(beginning(1, 1, Some(i64::MAX), None), None);
     }
 

@@ -32,9 +32,9 @@ pub struct Run {
 }
 
 impl Steps {
-    /// Whether the last number of a sequence can be what it says.
-    pub const fn contain(&self, counter: Counter) -> bool {
-        self.min <= counter.last_value && counter.last_value <= self.max
+    /// Whether a sequence's last value can be this.
+    pub const fn contain(&self, last_value: i64) -> bool {
+        self.min <= last_value && last_value <= self.max
     }
 
     /// The number that comes next; `None` if none is left.
@@ -55,6 +55,15 @@ impl Steps {
         }
         let count = u32::try_from(left).map_or(wanted, |left| wanted.min(left));
         (count > 0).then_some(Run { first, count })
+    }
+
+    /// The next range: so many numbers, or fewer near the end, where no range has more than a 32nd of what is left: a sequence is
+    /// not used up by what is taken ahead. `None` if no number is left.
+    pub fn range(&self, counter: Counter, wanted: u32) -> Option<Run> {
+        const LEAST_RANGES: u64 = 32;
+        let next = self.next(counter)?;
+        let most = u32::try_from(self.left_from(next) / LEAST_RANGES).unwrap_or(u32::MAX);
+        self.run(next, wanted.min(most).max(1))
     }
 
     /// How many numbers there are from this one on.
@@ -135,6 +144,17 @@ mod tests {
         let odd = Steps { step: 4, min: 3, max: 14 };
         assert_eq!(odd.run(3, 100), Some(Run { first: 3, count: 3 }));
         assert_eq!(odd.last_of(Run { first: 3, count: 3 }), 11);
+    }
+
+    #[test]
+    fn ranges_become_smaller_towards_the_end() {
+        let (steps, new) =
+            (Steps { max: 100, ..SMALL }, Counter { last_value: 1, is_called: false });
+        assert_eq!(steps.range(new, 2), Some(Run { first: 1, count: 2 }));
+        assert_eq!(steps.range(new, 50), Some(Run { first: 1, count: 3 }));
+        let last = Counter { last_value: 99, is_called: true };
+        assert_eq!(steps.range(last, 50), Some(Run { first: 100, count: 1 }));
+        assert_eq!(steps.range(Counter { last_value: 100, ..last }, 50), None);
     }
 
     #[test]

@@ -287,7 +287,7 @@ fn clocks(scan: &Scan, layout: &Layout, source: &Source, rows: &mut Vec<Row>) {
 }
 
 /// Whether workers ran out of IDs within a tick. The settings of this server are a remedy only for IDs of its layout.
-fn burst(counts: &BurstCounts, layout: &Layout, of_server: bool) -> Option<Row> {
+fn burst(counts: &BurstCounts, layout: &Layout, is_servers_own: bool) -> Option<Row> {
     let BurstCounts { fullest, used_up, longest_run } = *counts;
     let fullest = fullest?;
     let at_ms = layout.tick_start_ms(fullest.tick);
