@@ -59,7 +59,7 @@ pub struct Record {
     pub log_position: Option<u64>,
     /// The directory in which it was written. In a copy of that directory it is about another server.
     pub directory: Option<Directory>,
-    /// The file that it was written to, which each write makes anew. A file of the same content in its place is a copy of an
+    /// The file that it was written to, a new one for each write. A file of the same content in its place is a copy of an
     /// earlier one.
     pub file: Option<Directory>,
 }

@@ -140,7 +140,7 @@ pub enum StartupError {
         /// The directory of this server.
         copy: Directory,
     },
-    /// The record was written in another file, which each write makes anew: this one is an earlier one that was put back.
+    /// The record was written in another file, of which there is a new one for each write: this one was put back.
     PutBack {
         /// The file in the record.
         written: Directory,

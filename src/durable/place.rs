@@ -35,10 +35,10 @@ pub fn directory() -> io::Result<Option<Directory>> {
     found(DIRECTORY)
 }
 
-/// What a path names, if it exists.
+/// The identity of the file or directory at a path, if there is one.
 ///
 /// # Errors
-/// If it can't be looked at.
+/// If it cannot be looked at.
 pub fn found(path: &str) -> io::Result<Option<Directory>> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -46,7 +46,7 @@ pub fn found(path: &str) -> io::Result<Option<Directory>> {
     }
 }
 
-/// What distinguishes a directory or a file from its copies.
+/// The identity of a directory or a file, which its copies do not have.
 pub fn identity(of: &Metadata) -> Directory {
     let created_ns = created(of).and_then(|created| u64::try_from(created.as_nanos()).ok());
     Directory { inode: of.ino(), created_ns }

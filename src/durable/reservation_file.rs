@@ -127,10 +127,10 @@ pub fn directory() -> Result<Option<Directory>, Error> {
     place::directory().map_err(|error| Reason::Unreadable((&error).into()).into())
 }
 
-/// The file of the reservation, if it exists.
+/// The identity of the reservation's file, if it exists.
 ///
 /// # Errors
-/// If it can't be looked at.
+/// If it cannot be looked at.
 pub fn file() -> Result<Option<Directory>, Error> {
     place::found(RESERVATION_FILE).map_err(|error| Reason::Unreadable((&error).into()).into())
 }

@@ -38,7 +38,7 @@ impl Drop for OpenStore {
 /// Opens a store. Its calls may wait for a network.
 ///
 /// # Errors
-/// Why there is none.
+/// If the library cannot be loaded, or opens no such store.
 pub fn open(options: &Options, seen: Seen) -> Result<impl Store + Send + use<>, StoreError> {
     let driver = *DRIVER.get_or_try_init(load)?;
     let mut store: Handle = ptr::null_mut();
@@ -111,7 +111,7 @@ fn text(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).unwrap_or_default()
 }
 
-/// Where this library was loaded from.
+/// The directory that this library was loaded from.
 fn directory() -> PathBuf {
     let here: fn() -> PathBuf = directory;
     let mut found = MaybeUninit::<libc::Dl_info>::uninit();
@@ -126,7 +126,7 @@ fn directory() -> PathBuf {
     file.parent().map(Path::to_owned).unwrap_or_default()
 }
 
-/// Why the last call of the system's loader failed, on this thread.
+/// The loader's error message for its last call on this thread.
 fn loader_says() -> String {
     // SAFETY: a text of the loader's that lasts until its next call on this thread, or null.
     unsafe {

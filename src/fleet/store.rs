@@ -1,4 +1,4 @@
-//! What opens the registry that the settings name.
+//! Opening the registry that the settings name.
 
 use std::path::PathBuf;
 use std::time::Duration;

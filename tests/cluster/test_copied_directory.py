@@ -86,6 +86,34 @@ def copied(conf: str = NARROW + PATIENT) -> Iterator[tuple[Cluster, Cluster]]:
             yield original, copy
 
 
+@pytest.mark.parametrize("in_place", [True, False], ids=["written over", "copied beside and renamed"])
+def test_a_reservation_of_earlier_is_refused(in_place: bool) -> None:
+    """It is put back after a clean stop, when nothing else tells what was made since."""
+    with Cluster("original", conf=GENERATING + FAR) as server:
+        server.psql("CREATE EXTENSION id_gen")
+        next_id(server)
+        reservation = Reservation(server)
+        older = reservation.file.read_bytes()
+        server.psql(HOUR_AHEAD)
+        last = next_id(server)
+        server.stop()
+        if in_place:
+            reservation.overwrite(older)
+        else:
+            beside = reservation.file.with_name("beside")
+            beside.write_bytes(older)
+            shutil.chown(beside, reservation.file.owner(), reservation.file.group())
+            beside.rename(reservation.file)
+        server.start()
+        error = refusal(server)
+        assert (error.sqlstate, error.message) == ("55000", 'file "id_gen/reservation" is a copy of an earlier one')
+        assert checks(server)["reservation"].status == "error"
+        server.psql(f"SELECT id_gen_reservation_reset(above => snowflake_timestamp({last}) + '1 s')")
+        assert first_id(server) > last
+        server.restart()
+        assert next_id(server) > last
+
+
 @contextmanager
 def replaced_by_a_copy() -> Iterator[tuple[Cluster, int]]:
     """A server that is gone, and a copy that was not started yet: its file is older than its log.

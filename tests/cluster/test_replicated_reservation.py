@@ -51,6 +51,22 @@ def pair(standby_conf: str, *initdb: str) -> Iterator[tuple[Cluster, Cluster, in
             yield primary, standby, commit_id(primary, standby)
 
 
+def test_a_promoted_standby_with_the_layout_of_before_is_refused() -> None:
+    """Its IDs would lie below those of the primary, whose layout has an earlier epoch."""
+    earlier = "id_gen.layout = 'epoch=2020-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:12'"
+    with Cluster("primary", conf=f"{GENERATING}{earlier}\n") as primary:
+        primary.psql("CREATE EXTENSION id_gen; CREATE TABLE item (id bigint)")
+        with Cluster("standby", standby_of=primary, conf="id_gen.layout = 'default'\n") as standby:
+            given = commit_id(primary, standby)
+            promote(primary, standby)
+            error = refusal(standby)
+            assert error.sqlstate == "55000"
+            assert error.message == "the new id_gen.layout could duplicate snowflakes of the old one"
+            standby.psql(f"ALTER SYSTEM SET {earlier}")
+            standby.restart()
+            assert first_id(standby) > given
+
+
 def promote(primary: Cluster, standby: Cluster) -> None:
     primary.stop("immediate")
     standby.promote()

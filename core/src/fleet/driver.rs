@@ -6,7 +6,7 @@
 
 use std::ffi::c_void;
 
-/// What the driver exports, a function that returns its table.
+/// The name of the one function that the driver exports. It returns the table.
 pub const SYMBOL: &std::ffi::CStr = c"id_gen_registry_driver";
 
 /// The version of both libraries, followed by zeros. A driver of another one is refused.
@@ -25,9 +25,9 @@ const fn padded(text: &str) -> [u8; 32] {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Borrowed {
-    /// Where they are.
+    /// The first byte.
     pub data: *const u8,
-    /// How many.
+    /// The number of bytes.
     pub length: usize,
 }
 
@@ -35,9 +35,9 @@ pub struct Borrowed {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Owned {
-    /// Where they are.
+    /// The first byte.
     pub data: *mut u8,
-    /// How many.
+    /// The number of bytes.
     pub length: usize,
 }
 
@@ -58,6 +58,7 @@ pub struct Driver {
     pub close: unsafe extern "C" fn(store: Handle),
     /// Gives bytes back.
     pub free: unsafe extern "C" fn(bytes: Owned),
-    /// Lets no thread into libpq any more, and waits for so many milliseconds until all are outside: the process ends.
+    /// Lets no thread into libpq any more, because the process ends, and waits until all are outside, for this many
+    /// milliseconds at most.
     pub end: unsafe extern "C" fn(patience_ms: u64),
 }

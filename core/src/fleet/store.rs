@@ -47,7 +47,7 @@ pub trait Store {
         Ok(None)
     }
 
-    /// What a later session with this registry is to be told of what this one has seen; `None` if nothing.
+    /// The state of the registry that this session has seen, for a later one to compare with; `None` if it keeps none.
     fn seen(&self) -> Option<String> {
         None
     }
@@ -167,7 +167,7 @@ pub enum StoreErrorKind {
     TimedOut,
     /// The setting that names it can't be understood, or a file that it names can't be read.
     Setting,
-    /// The library with the stores can't be loaded, or is of another version.
+    /// The library with the stores cannot be loaded, or is of another version.
     Driver,
     /// User or password are wrong or missing, or the user may not do that.
     Credentials,

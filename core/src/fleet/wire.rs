@@ -30,7 +30,7 @@ pub struct Options {
     pub user: Option<String>,
     /// The file with the password, for etcd.
     pub password_file: Option<String>,
-    /// What a store of this registry said of itself before ([`Store::seen`]).
+    /// The state that an earlier session with this registry has seen ([`Store::seen`]).
     pub seen: Option<String>,
 }
 
@@ -67,10 +67,10 @@ pub fn encode(of: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(of).unwrap_or_default()
 }
 
-/// What bytes stand for.
+/// Reads a value from the bytes that [`encode`] made of it.
 ///
 /// # Errors
-/// If they stand for nothing of that kind.
+/// If the bytes are not those of such a value.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, StoreError> {
     serde_json::from_slice(bytes).map_err(|error| unexpected(error.to_string()))
 }
@@ -111,12 +111,12 @@ pub fn serve(store: &mut dyn Store, call: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The answer of a store that can't carry a call out.
+/// The answer to a call that was not carried out.
 pub fn refusal(error: StoreError) -> Vec<u8> {
     encode(&Reply::<()> { answer: Err(error), seen: None })
 }
 
-/// What stores of one registry said of themselves last, for those that are opened later. Whoever gives a store up opens the
+/// The state of a registry that its stores have seen last, for those that are opened later. Whoever gives a store up opens the
 /// next one with one that is [`Seen::apart`]: what the former still hears counts no more.
 #[derive(Clone, Debug, Default)]
 pub struct Seen(Arc<Mutex<Option<String>>>);
@@ -128,7 +128,7 @@ impl Seen {
         Seen(Arc::new(Mutex::new(self.get())))
     }
 
-    /// What was said last.
+    /// The state that was seen last.
     pub fn get(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
