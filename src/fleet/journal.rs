@@ -308,7 +308,7 @@ pub fn no_number(listing: &Listing, allowed: Option<Numbers>, typed: Option<Numb
         format!("; the first grant ends in {in_s} s unless it is renewed")
     });
     let mut detail = format!(
-        "all worker IDs that this server can acquire are in use; {} are held{free}",
+        "all worker IDs that this server can acquire are in use; held by servers: {}{free}",
         held.count()
     );
     if !shards.is_empty() {

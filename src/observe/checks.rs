@@ -639,9 +639,7 @@ fn keeper(on: &CheckedServer) -> CheckResult {
                 keeper.pid
             ),
         ),
-        Some(keeper) => {
-            Fine(format!("background worker with process ID {} runs every second", keeper.pid))
-        }
+        Some(keeper) => Fine(format!("background worker process {} runs every second", keeper.pid)),
     }
 }
 

@@ -248,7 +248,7 @@ def test_the_number_of_a_shard_is_for_no_server(first: Cluster, conf: str) -> No
         late.psql("CREATE EXTENSION id_gen")
         trouble = await_trouble(late)
         assert trouble.message == "the fleet has no free worker ID"
-        assert trouble.detail and f"or taken by shard {SHARD}" in trouble.detail
+        assert trouble.detail and f"used by shard {SHARD}" in trouble.detail
         assert trouble.hint and "SELECT * FROM id_gen_fleet_shards();" in trouble.hint
         release(first, SHARD)
         change(late, "worker_id", str(SHARD))
