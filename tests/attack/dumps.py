@@ -185,9 +185,10 @@ class Dumps(Snowflakes):
             for where, who in ((schema, role), ("public", "postgres")):
                 self.is_extension_gone = True
                 if where == "public":
-                    # Nobody may be in the way back.
+                    # Nobody may block the way back. A client without the extension leaves its transaction prepared.
                     beside = []
                     self.world.forget_sessions(node)
+                    self.world.commit_prepared(node)
                 with self.crowd(node, beside):
                     is_renewed = self._renew(admin, where, who, together, defaults)
                 self.is_extension_gone = False

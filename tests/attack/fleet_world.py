@@ -446,7 +446,7 @@ class FleetAdministrator(Administrator):
             world.put_clock_right(member)
         elif member.clock_was_ahead and not member.clock_ahead and _is_far(refused):
             self._take_back(member, database)
-        elif not re.search(r"Call again|call again|Wait |Run the statement again|Connect again|within seconds", hint):
+        elif not re.search(r"Call again|call again|Wait |Run the statement again|Connect again|within a few seconds", hint):
             if not (statements := self.choose(member, hint)):
                 raise Finding("way out", f"nothing to type, and nothing to wait for: {refused}")
             for statement in statements:
@@ -456,7 +456,7 @@ class FleetAdministrator(Administrator):
     def _right(self) -> dict[str, str]:
         """What is set where a refusal tells of a wrong setting."""
         return {
-            "the registry has no such fleet": f"fleet = '{self._world.fleet}'",
+            "the registry has no such fleet": f"fleet_name = '{self._world.fleet}'",
             "not one cluster of etcd": f"registry = '{self._world.registry.etcd.endpoints}'",
             "belongs to another server of the fleet": "worker_id = -1",
         }
