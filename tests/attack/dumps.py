@@ -2,6 +2,7 @@
 again; and the roles that own and call it."""
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from typing import Literal
@@ -79,8 +80,10 @@ def first_difference(one: str, other: str) -> str:
 class Dump:
     """What pg_dump says of a database."""
 
-    def __init__(self, node: Node, database: str, form: Form) -> None:
-        self._form = form
+    def __init__(
+        self, node: Node, database: str, form: Form = "plain", simplify: Callable[[str], str] = comparable
+    ) -> None:
+        self._origin, self._form, self._simplify = f"{database} of {node}", form, simplify
         if form == "plain":
             self.text = node.cluster.run("pg_dump", dbname=database)
             return
@@ -89,10 +92,20 @@ class Dump:
         self.text = node.cluster.run("pg_restore", "--file=-", self._file)
 
     def restore(self, node: Node, database: str) -> None:
-        if self._form == "plain":
-            node.cluster.psql(self.text, database)
-        else:
-            node.cluster.run("pg_restore", "--exit-on-error", "--jobs=2", f"--dbname={database}", self._file)
+        try:
+            if self._form == "plain":
+                node.cluster.psql(self.text, database)
+            else:
+                node.cluster.run("pg_restore", "--exit-on-error", "--jobs=2", f"--dbname={database}", self._file)
+        except SqlError as error:
+            raise Finding("dump", f"a dump of {self._origin} is not restored: {error}") from error
+        self.compare(node, database)
+
+    def compare(self, node: Node, database: str) -> None:
+        """A copy of the database is dumped as the database is."""
+        before, after = (self._simplify(each) for each in (self.text, Dump(node, database, self._form).text))
+        if before != after:
+            raise Finding("dump", f"{database} of {node} is another database:\n{first_difference(before, after)}")
 
 
 class Dumps(Snowflakes):
@@ -117,7 +130,7 @@ class Dumps(Snowflakes):
         name = f"copy_{next(self._databases)}"
         node.cluster.psql(f"CREATE DATABASE {name} TEMPLATE template0")
         node.databases.append(name)
-        self._restore_dump(dump, node, origin, node, name, form)
+        self._restore_dump(dump, node, origin, node, name)
 
     @action("dump into a server", when=lambda self: len(self.world.nodes) < MOST_SERVERS, form=FORM)
     def restore_into_server(self, which: int, database: int, form: Form, beside: list[str]) -> None:
@@ -130,7 +143,7 @@ class Dumps(Snowflakes):
         there = set(new.cluster.psql(ROLES_OF).splitlines())
         roles = set(node.cluster.psql(ROLES_OF).splitlines()) - there
         new.cluster.psql("; ".join(f"CREATE ROLE {role} LOGIN" for role in sorted(roles)))
-        self._restore_dump(dump, node, origin, new, DATABASE, form)
+        self._restore_dump(dump, node, origin, new, DATABASE)
 
     @action("template", strategy=("wal_log", "file_copy"))
     def copy_by_template(self, which: int, database: int, strategy: str) -> None:
@@ -141,7 +154,7 @@ class Dumps(Snowflakes):
         if not self._has_run(node, f"CREATE DATABASE {name} TEMPLATE {origin} STRATEGY {strategy}"):
             return
         node.databases.append(name)
-        self._compare_dumps(Dump(node, origin, "plain"), node, name, "plain")
+        Dump(node, origin).compare(node, name)
         self.database_copied(node, origin, node, name)
         self.look_at_first_ids(node)
 
@@ -311,18 +324,8 @@ class Dumps(Snowflakes):
         with self.crowd(node, beside):
             return Dump(node, database, form)
 
-    def _restore_dump(self, dump: Dump, node: Node, origin: str, copy: Node, name: str, form: Form) -> None:
+    def _restore_dump(self, dump: Dump, node: Node, origin: str, copy: Node, name: str) -> None:
         self.world.say(f"{copy}: restores it into {name}")
-        try:
-            dump.restore(copy, name)
-        except SqlError as error:
-            raise Finding("dump", f"a dump of {origin} of {node} is not restored: {error}") from error
-        self._compare_dumps(dump, copy, name, form)
+        dump.restore(copy, name)
         self.database_copied(node, origin, copy, name)
         self.look_at_first_ids(copy)
-
-    def _compare_dumps(self, dump: Dump, copy: Node, name: str, form: Form) -> None:
-        """What was restored is dumped as it was."""
-        before, after = comparable(dump.text), comparable(Dump(copy, name, form).text)
-        if before != after:
-            raise Finding("dump", f"{name} of {copy} is another database:\n{first_difference(before, after)}")

@@ -446,7 +446,7 @@ class FleetAdministrator(Administrator):
             world.put_clock_right(member)
         elif member.clock_was_ahead and not member.clock_ahead and _is_far(refused):
             self._take_back(member, database)
-        elif not re.search(r"Call again|call again|Wait |Run the statement again|Connect again|within a few seconds", hint):
+        elif not re.search(r"[Cc]all again|Wait |Run the statement again|Connect again|within a few seconds", hint):
             if not (statements := self.choose(member, hint)):
                 raise Finding("way out", f"nothing to type, and nothing to wait for: {refused}")
             for statement in statements:
