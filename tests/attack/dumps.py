@@ -194,7 +194,9 @@ class Dumps(Snowflakes):
             if admin.run(f"{DEPENDENT} {OTHERS}") or admin.run("SELECT FROM pg_prepared_xacts"):
                 return
             defaults = admin.run(f"{DEPENDENT} {DEFAULTS}")
-            self._has_builder(admin, node, name)
+            with suppress(Refused):
+                admin.run(f"CREATE ROLE {BUILDER} LOGIN")
+            admin.run(f"GRANT CREATE ON DATABASE {name} TO {BUILDER}")
             for where, who in ((schema, role), ("public", "postgres")):
                 self.is_extension_gone = True
                 if where == "public":
@@ -245,11 +247,6 @@ class Dumps(Snowflakes):
         # Hints name functions without their schema.
         with self.world.passing(node, database, search_path=f"{schema}, public") as session:
             self.insist(session, call)
-
-    def _has_builder(self, admin: Session, node: Node, database: str) -> None:
-        with suppress(Refused):
-            admin.run(f"CREATE ROLE {BUILDER} LOGIN")
-        admin.run(f"GRANT CREATE ON DATABASE {database} TO {BUILDER}")
 
     # Roles
 

@@ -83,7 +83,9 @@ class Fleet(Explorer):
         for _ in range(members):
             member = world.new_member()
             if member is world.members[0]:
-                world.create_fleet(member)
+                member.cluster.psql(f"SELECT id_gen_fleet_create('{waiting}', {TERMS})", DATABASE)
+                # It has looked for the fleet in vain, and would do so again only in seconds.
+                member.cluster.restart()
                 member.cluster.psql(f"SELECT ticket_share('{TICKET}')", DATABASE)
         # Where there are fewer numbers, not all servers get one.
         for member in world.members if worker_ids == "0-3" else world.members[:1]:

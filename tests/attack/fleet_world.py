@@ -143,11 +143,6 @@ class FleetWorld(World):
         self.begin(member, FLEET_SCHEMA)
         return member  # type: ignore[return-value]
 
-    def create_fleet(self, member: Member) -> None:
-        """Also its first member, which has looked for it in vain and would do so again only in seconds."""
-        member.cluster.psql(f"SELECT id_gen_fleet_create('{self.waiting}', {TERMS})", DATABASE)
-        member.cluster.restart()
-
     def clone_of(self, original: Node) -> Node:
         """A copy of the files, with a port of its own."""
         member = super().clone_of(original)
@@ -297,10 +292,6 @@ class FleetWorld(World):
         with self._lock:
             return self._tops.get(shard, -1)
 
-    def forget_tops(self) -> None:
-        with self._lock:
-            self._tops.clear()
-
     def add_ids_of_shard(self, session: Session, shard: int, ids: list[int], top: int) -> None:
         """IDs of a shard only go up, whoever asks and wherever it is: `top` was given to somebody before they were
         asked for."""
@@ -424,7 +415,9 @@ class FleetAdministrator(Administrator):
         if "shard" in refused.message:
             self._shard(member, database, refused)
         elif f"sequence public.{TICKET}" in refused.message:
-            self._ticket(member, refused)
+            if not world.was_restored:
+                raise Finding("ticket", f"{member} refuses, and no registry went back: {refused}")
+            self.set_ticket()
         elif "the clock jumped forward" in text or "clock is behind" in text:
             if member.clock_ahead:
                 world.put_clock_right(member)
@@ -467,7 +460,8 @@ class FleetAdministrator(Administrator):
         world = self._world
         for worker in {worker_of(each) for each in member.made} | set(SHARDS):
             world.accept_repeated(worker, time.time() * 1000 + 1000)
-        world.forget_tops()
+        with world._lock:
+            world._tops.clear()
         shards = member.cluster.psql("SELECT shard FROM id_gen_stat_shards", database).split()
         statements = [
             *(f"SELECT id_gen_{what}({shard})" for shard in shards for what in ("shard_release", "fleet_lower_shard")),
@@ -534,11 +528,6 @@ class FleetAdministrator(Administrator):
                     session.run(f"SELECT id_gen_shard_release({shard})")
 
     # Tickets
-
-    def _ticket(self, member: Member, refused: Refused) -> None:
-        if not self._world.was_restored:
-            raise Finding("ticket", f"{member} refuses, and no registry went back: {refused}")
-        self.set_ticket()
 
     def set_ticket(self) -> None:
         """Does what the HINT says on all servers; what one that is not at hand may have used counts, too."""
