@@ -109,7 +109,7 @@ SETTINGS_OF_DATABASES = (
     "GRANT USAGE ON SEQUENCE {sequence} TO clerk",
     "GRANT INSERT ON {table} TO clerk",
 )
-THEN = ("both", "both", "ticket", "nextval", "nothing", "restart")
+THEN = ("both", "ticket", "nextval", "nothing", "restart")
 SET_TO = ("higher", "returned", "half", "next", "stored", "last value", "first")
 AGAIN = ("RESTART", "RESTART WITH 100", "TRUNCATE", "anew")
 # What happens while one client counts: it costs no number, but for those that a server holds when it crashes.
@@ -194,7 +194,7 @@ class Tickets(Explorer):
         Rows above it are deleted first."""
         node, database = self._place(which)
         if then == "restart":
-            self._take(node, database, sequence, FORMS[0])
+            self._take(node, database, sequence, FORMS[2])
         looked = self._look(node, database, sequence)
         if looked is None or looked.increment < 0:
             return
