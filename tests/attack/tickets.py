@@ -102,13 +102,6 @@ ALTERATIONS = (
     "OWNED BY NONE", "OWNED BY public.{table}.{column}", "OWNER TO clerk", "OWNER TO postgres",
     "INCREMENT BY -1 MAXVALUE {far}", "SET UNLOGGED",
 )  # fmt: skip
-SETTINGS_OF_DATABASES = (
-    "GRANT CONNECT ON DATABASE {database} TO PUBLIC",
-    "REVOKE TEMPORARY ON DATABASE {database} FROM clerk",
-    "ALTER DATABASE {database} CONNECTION LIMIT 1000",
-    "GRANT USAGE ON SEQUENCE {sequence} TO clerk",
-    "GRANT INSERT ON {table} TO clerk",
-)
 THEN = ("both", "ticket", "nextval", "nothing", "restart")
 SET_TO = ("higher", "returned", "half", "next", "stored", "last value", "first")
 AGAIN = ("RESTART", "RESTART WITH 100", "TRUNCATE", "anew")
@@ -301,24 +294,6 @@ class Tickets(Explorer):
         self.insist(session, lambda session: taken.extend(call(session)))
         if taken and taken[0] != after:
             raise Finding("restart of numbers", f"{name} on {node} went on with {taken[0]}, not with {after}")
-
-    @action("GRANT", sequence=SEQUENCES, change=SETTINGS_OF_DATABASES, end=("COMMIT", "ROLLBACK"), form=FORMS[:5])
-    def grant_meanwhile(self, which: int, sequence: Sequence, change: str, end: str, form: str) -> None:
-        """Privileges are changed in a transaction that is open for a while, while it and others take tickets."""
-        node, database = self._place(which)
-        if self._look(node, database, sequence) is None:
-            return
-        with self.world.passing(node, database) as granting:
-            granting.run("BEGIN")
-            statement = change.format(database=database, sequence=sequence.name, table=sequence.table)
-            if not self._administer(granting, [statement]):
-                granting.run("ROLLBACK")
-                return
-            self.ask(granting, self._taking(sequence, form))
-            self._take(node, database, sequence, form)
-            self.ask(granting, self._taking(sequence, FORMS[0]))
-            if granting.is_open and granting.in_transaction:
-                granting.run(end)
 
     @action("rename", sequence=SEQUENCES, how=("RENAME TO renamed", "SET SCHEMA archive"), form=FORMS[:4])
     def rename_sequence(self, which: int, sequence: Sequence, how: str, form: str) -> None:
@@ -520,8 +495,9 @@ class Tickets(Explorer):
                 for step in (3, looked.increment):
                     self._administer(admin, [f"ALTER SEQUENCE {name} INCREMENT BY {step}"])
             elif what == "grant":
-                for statement in ("BEGIN", f"GRANT CONNECT ON DATABASE {DATABASE} TO PUBLIC"):
-                    admin.run(statement)
+                # In a transaction that is open meanwhile, and takes tickets, too.
+                grants = f"GRANT CONNECT ON DATABASE {DATABASE} TO PUBLIC; GRANT USAGE ON SEQUENCE {name} TO clerk"
+                admin.run(f"BEGIN; {grants}")
                 with suppress(Refused):
                     numbers = [admin.value(f"SELECT public.ticket_next('{name}')") for _ in range(5)]
                     self._add(admin, looked.space, numbers)
