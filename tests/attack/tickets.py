@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from attack.action import action, client, use
+from attack.action import action, client, pick, use
 from attack.explorer import Explorer
 from attack.finding import Finding
 from attack.world import DATABASE, Node, Refused, Session
@@ -155,7 +155,7 @@ class Tickets(Explorer):
         session = self.world.session(which)
         looked = self._look(session.node, session.database, sequence)
         # Those would repeat what was returned before, as they are meant to.
-        if looked is None or not looked.counts_up:
+        if not looked.counts_up:
             return
         call, node, database = self._counting(sequence, looked, count), session.node, session.database
         if looked.cache > 1:
@@ -185,12 +185,11 @@ class Tickets(Explorer):
     def set_sequence(self, which: int, sequence: Sequence, to: str, then: str, form: str) -> None:
         """What is set comes next, as with `nextval()`, also after a restart of a server that has numbers of before.
         Rows above it are deleted first."""
-        node, database = self._place(which)
+        node, database, looked = self._place(which, sequence)
+        if looked.increment < 0:
+            return
         if then == "restart":
             self._take(node, database, sequence, FORMS[2])
-        looked = self._look(node, database, sequence)
-        if looked is None or looked.increment < 0:
-            return
         returned = max(self.world.ledger.values(looked.space), default=0)  # type: ignore[type-var]
         self.end_transactions(node)
         with self.world.passing(node, database) as admin:
@@ -230,10 +229,7 @@ class Tickets(Explorer):
 
     @action("ALTER SEQUENCE", sequence=SEQUENCES, alteration=ALTERATIONS)
     def alter_sequence(self, which: int, sequence: Sequence, alteration: str) -> None:
-        node, database = self._place(which)
-        looked = self._look(node, database, sequence)
-        if looked is None:
-            return
+        node, database, _ = self._place(which, sequence)
         with self.world.passing(node, database) as admin:
             last = admin.value(f"SELECT last_value FROM public.{sequence.name}")
             what = alteration.format(near=last + 10, far=last + 1000, table=sequence.table, column=sequence.column)
@@ -246,9 +242,8 @@ class Tickets(Explorer):
     @action("RESTART", sequence=SEQUENCES, end=("COMMIT", "ROLLBACK"), how=AGAIN, forms=SOME_FORMS)
     def begin_again(self, which: int, sequence: Sequence, how: str, end: str, forms: list[str]) -> None:
         """A sequence and its table begin anew, in one transaction, which may be rolled back."""
-        node, database = self._place(which)
-        looked = self._look(node, database, sequence)
-        if looked is None or not looked.counts_up:
+        node, database, looked = self._place(which, sequence)
+        if not looked.counts_up:
             return
         name, first = f"public.{sequence.name}", looked.start
         statements = [f"TRUNCATE public.{sequence.table}", f"ALTER SEQUENCE {name} {how}"]
@@ -283,8 +278,8 @@ class Tickets(Explorer):
         if numbers and numbers[0] != first:
             raise Finding("restart of numbers", f"{name} began with {numbers[0]}, not with {first}")
         self.world.ledger.forget(looked.space, lambda _: True)
-        if anew := self._look(node, database, sequence):
-            self.world.ledger.add(anew.space, numbers, "the transaction that began anew")
+        space = self._look(node, database, sequence).space
+        self.world.ledger.add(space, numbers, "the transaction that began anew")
         after = numbers[-1] + (1 if how == "anew" else looked.increment) if numbers else first
         taken: list[int] = []
         call = self._taking(sequence, FORMS[0])
@@ -298,9 +293,7 @@ class Tickets(Explorer):
     @action("rename", sequence=SEQUENCES, how=("RENAME TO renamed", "SET SCHEMA archive"), form=FORMS[:4])
     def rename_sequence(self, which: int, sequence: Sequence, how: str, form: str) -> None:
         """There and back, with tickets in between."""
-        node, database = self._place(which)
-        if self._look(node, database, sequence) is None:
-            return
+        node, database, _ = self._place(which, sequence)
         if how.startswith("RENAME"):
             there, back = "public.renamed", f"RENAME TO {sequence.name}"
         else:
@@ -316,9 +309,8 @@ class Tickets(Explorer):
     @action("many sequences", rounds=(1, 2))
     def use_many(self, which: int, rounds: int) -> None:
         """More than a server has places for, in turn."""
-        node, database = self._place(which)
-        if self._look(node, database, SEQUENCES[0]) is not None:
-            self._use_many(node, database, rounds)
+        node, database, _ = self._place(which)
+        self._use_many(node, database, rounds)
 
     def _use_many(self, node: Node, database: str, rounds: int) -> None:
         with self.world.passing(node, database) as admin:
@@ -337,9 +329,8 @@ class Tickets(Explorer):
     @action("offsets", number=(1, 2, 3), nodes=(3, 5))
     def divide(self, which: int, number: int, nodes: int) -> None:
         """All sequences are divided among servers, of which this is one."""
-        node, database = self._place(which)
-        looked = [self._look(node, database, sequence) for sequence in SEQUENCES]
-        if not all(each and each.counts_up for each in looked):
+        node, database, _ = self._place(which)
+        if not all(self._look(node, database, sequence).counts_up for sequence in SEQUENCES):
             return
         with self.world.passing(node, database) as admin:
             admin.run(f"SET lock_timeout = '{LOCK_TIMEOUT}'")
@@ -360,7 +351,7 @@ class Tickets(Explorer):
         node = self.world.node(which)
         self._take(node, DATABASE, SEQUENCES[0], FORMS[0])
         looked = self._look(node, DATABASE, SEQUENCES[0])
-        if looked is None or not looked.counts_up:
+        if not looked.counts_up:
             return
         with self.crowd(node, ["tickets"] * clients, delay_ms):
             self._disturb(node, SEQUENCES[0], looked, what)
@@ -368,9 +359,7 @@ class Tickets(Explorer):
     @action("dense", events=EVENTS)
     def count(self, which: int, events: tuple[str, ...]) -> None:
         """The numbers of a new sequence that one client takes follow each other, whatever happens that costs none."""
-        node, database = self._place(which)
-        if self._look(node, database, SEQUENCES[0]) is None:
-            return
+        node, database, _ = self._place(which)
         with self.world.passing(node, database) as admin:
             admin.run("DROP SEQUENCE IF EXISTS many.dense")
             admin.run("CREATE SEQUENCE many.dense")
@@ -396,20 +385,20 @@ class Tickets(Explorer):
 
     # What is known
 
-    def _place(self, which: int) -> tuple[Node, str]:
+    def _place(self, which: int, sequence: Sequence = SEQUENCES[0]) -> tuple[Node, str, Looked]:
         node = self.world.node(which)
-        return node, node.databases[which % len(node.databases)]
+        database = pick(node.databases, which)
+        return node, database, self._look(node, database, sequence)
 
     def _space_of(self, node: Node, database: int, sequence: int) -> str:
         key = (node.name, database, sequence)
         return self._spaces.setdefault(key, f"sequence {sequence} of database {database} of {node}")
 
-    def _look(self, node: Node, database: str, sequence: Sequence) -> Looked | None:
-        """None if the database has no such sequence, or no tickets."""
+    def _look(self, node: Node, database: str, sequence: Sequence) -> Looked:
+        """Skips the step if the database has no such sequence, or no tickets."""
         with self.world.passing(node, database) as admin:
-            for database_oid, oid, *definition in admin.run(LOOK, f"public.{sequence.name}"):
-                return Looked(self._space_of(node, database_oid, oid), *definition)
-        return None
+            database_oid, oid, *definition = pick(admin.run(LOOK, f"public.{sequence.name}"), 0)
+        return Looked(self._space_of(node, database_oid, oid), *definition)
 
     def _copy_tickets(self, original: Node, copy: Node) -> None:
         """A copy returns none of the numbers that its original had returned by then."""
