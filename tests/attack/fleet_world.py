@@ -504,19 +504,20 @@ class FleetAdministrator(Administrator):
         if member.clock_ahead:
             # When a grant has ended is told by it.
             world.put_clock_right(member)
-        if found := re.search(r"SELECT id_gen_shard_release\((\d+)\);", hint):
-            if at := re.search(r"server at port (\d+)", refused.detail):
-                self._give_back(int(at[1]), found[1], database, member)
-        elif found := re.search(r"SELECT id_gen_shard_take\([^;]*;", hint):
+        released = re.search(r"SELECT id_gen_shard_release\((\d+)\);", hint)
+        if released and (at := re.search(r"server at port (\d+)", refused.detail)):
+            self._give_back(int(at[1]), released[1], database, member)
+        if found := re.search(r"SELECT id_gen_shard_take\([^;]*;", hint):
             with world.passing(member, database) as session:
                 try:
                     session.run(found[0])
                 except Refused as again:
-                    if "SELECT id_gen_shard_take" in again.hint and again.message == refused.message:
+                    if again.message != refused.message:
+                        if not is_answer(again):
+                            self.follow(member, database, again)
+                    elif not released:
                         raise Finding("way out", f"says how to take the shard, and refuses that: {again}") from again
-                    if not is_answer(again):
-                        self.follow(member, database, again)
-        elif not re.search(r"[Cc]all again|Wait ", hint):
+        elif not released and not re.search(r"[Cc]all again|Wait ", hint):
             raise Finding("way out", f"nothing to type, and nothing to wait for: {refused}")
 
     def _give_back(self, port: int, shard: str, database: str, asking: Member) -> None:
