@@ -512,7 +512,7 @@ class FleetAdministrator(Administrator):
                 try:
                     session.run(found[0])
                 except Refused as again:
-                    if again.message != refused.message:
+                    if again.hint != refused.hint:
                         if not is_answer(again):
                             self.follow(member, database, again)
                     elif not released:
