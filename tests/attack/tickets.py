@@ -98,7 +98,7 @@ ALTERATIONS = (
     "OWNED BY NONE", "OWNED BY public.{table}.{column}", "OWNER TO clerk", "OWNER TO postgres",
     "INCREMENT BY -1 MAXVALUE {far}", "SET UNLOGGED",
 )  # fmt: skip
-THEN = ("both", "ticket", "nextval", "nothing", "restart")
+THEN = ("both", "nextval", "nothing", "restart")
 SET_TO = ("higher", "returned", "half", "next", "stored", "last value", "first")
 AGAIN = ("RESTART", "RESTART WITH 100", "TRUNCATE", "anew")
 # What happens while one client counts: it costs no number, but for those that a server holds when it crashes.
@@ -212,7 +212,7 @@ class Tickets(Explorer):
         self.world.ledger.forget(looked.space, lambda number: number > largest)  # type: ignore[operator]
         if then == "restart":
             self.world.restart(node)
-        taken = self._take(node, database, sequence, form) if then in ("ticket", "both", "restart") else []
+        taken = self._take(node, database, sequence, form) if then in ("both", "restart") else []
         # A statement that comes to the end has taken numbers before.
         has_room = looked.maximum - largest > 100 * looked.increment
         coming = value + looked.increment if is_called else value
