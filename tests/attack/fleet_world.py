@@ -127,7 +127,7 @@ class FleetWorld(World):
         self.gone: list[Member] = []
         self._ports = count(7000)
         self._by_hand = count(FIRST_BY_HAND)
-        self._tops: dict[int, int] = {}
+        self._tops: dict[tuple[int, Node], int] = {}
         self._lock = threading.Lock()
 
     # Servers
@@ -288,16 +288,22 @@ class FleetWorld(World):
         self.ledger.add(IDS, ids, f"{session}")
         session.node.made.extend(ids)  # type: ignore[attr-defined]
 
-    def top_of_shard(self, shard: int) -> int:
+    def top_of_shard(self, shard: int, node: Node) -> int:
+        """The largest ID of a shard; only that of one server if clocks may differ by more than the fleet allows."""
         with self._lock:
-            return self._tops.get(shard, -1)
+            tops = [
+                top
+                for (of, at), top in self._tops.items()
+                if of == shard and (at is node or not self.clocks_were_wrong)
+            ]
+        return max(tops, default=-1)
 
     def add_ids_of_shard(self, session: Session, shard: int, ids: list[int], top: int) -> None:
         """IDs of a shard only go up, whoever asks and wherever it is: `top` was given to somebody before they were
         asked for."""
         self.add_snowflakes(session, ids)
         with self._lock:
-            self._tops[shard] = max(self._tops.get(shard, -1), *ids)
+            self._tops[shard, session.node] = max(self._tops.get((shard, session.node), -1), *ids)
         if min(ids) <= top:
             raise Finding("increasing", f"{session} was given {min(ids)} of shard {shard} after somebody had {top}")
         if {worker_of(each) for each in ids} != {shard}:
@@ -373,7 +379,7 @@ def ids_of_shard(shard: int, number: int) -> Call:
     def call(session: Session) -> None:
         world = session.world
         assert isinstance(world, FleetWorld)
-        top = world.top_of_shard(shard)
+        top = world.top_of_shard(shard, session.node)
         ids = session.values(f"SELECT snowflake_next({shard}) FROM generate_series(1, {number})")
         world.add_ids_of_shard(session, shard, ids, top)
 
