@@ -255,7 +255,7 @@ impl ShardRefusal {
                 };
                 let worker = number.worker;
                 let hint = if value.held {
-                    format!("Release it there: SELECT id_gen_shard_release({worker}); or if that server is gone, call again when the grant of its worker ID has ended. To see the grants: SELECT * FROM id_gen_fleet_members();")
+                    format!("Release it there: SELECT id_gen_shard_release({worker}); then take it here: SELECT id_gen_shard_take({worker}); If that server is gone or has left the fleet, take it once the grant of its worker ID has ended. To see the grants: SELECT * FROM id_gen_fleet_members();")
                 } else {
                     format!("Take it here: SELECT id_gen_shard_take({worker});")
                 };

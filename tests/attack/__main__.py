@@ -1,13 +1,6 @@
 """`make attack`: explores the product at random, in several processes, until something is found or the time is over.
-
-    make attack                  4 minutes
-    make attack MINUTES=60       an hour
-    make attack SEED=7           the same steps as in the run that printed this seed
-    make attack ONLY=Fleet       one machine of machines.py alone
-    make attack WORKERS=1        one exploration at a time
-
-It prints what it has found as a short script of steps, with all statements in target/attack, and ends with the table
-of actions that met features. With SHRINK=0 it ends at once when something is found.
+README.md has its arguments. It prints what it has found as a short script of steps, with all statements in
+target/attack, and ends with the table of actions that met features.
 """
 
 import contextlib
@@ -38,12 +31,11 @@ LOGS = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "attack"
 
 @dataclass
 class Result:
-    """What came of one process."""
+    """What came of one process: the oracle of what was found, if something was."""
 
     number: int
     meetings: Meetings
     oracle: str | None = None
-    """Of what was found."""
     text: str = ""
     transcript: list[str] = field(default_factory=list)
 

@@ -1,14 +1,7 @@
 """Actions: steps that the explorer may take, each of a kind, and what is counted of them.
 
-    class Stops(Explorer):
-        @action("restart", mode=("fast", "immediate"))
-        def restart(self, which: int, gently: bool, mode: str) -> None: ...
-
-        @use("tickets", when=lambda self: self.has_room)
-        def take_ticket(self, which: int) -> None: ...
-
-        @client("tickets")
-        def ticket(self, session: Session) -> None: ...
+    @action("restart", mode=("fast", "immediate"), when=lambda self: self.has_room)
+    def restart(self, which: int, gently: bool, mode: str) -> None: ...
 
 What a step is called with is drawn from the values that are named, or by a strategy; where none is named, an `int` is
 a `NUMBER`, and a `bool` either. A step whose `when` does not hold is skipped.

@@ -21,7 +21,7 @@ HINTS = 3
 PATIENCE_SECONDS = 15
 
 STATEMENT = re.compile(r"\b(?:ALTER|CREATE|GRANT|SELECT|UPDATE) [^;]*;")
-NOTHING_TO_TYPE = re.compile(r"\b(connect again|run the statement again|restart)\b", re.IGNORECASE)
+NOTHING_TO_TYPE = re.compile(r"\b(connect again|run (it|the statement) again|restart)\b", re.IGNORECASE)
 RESET = re.compile(r"ALTER ROLE \.\.\. RESET ([\w.]+)")
 SET_IN_CATALOG = """
     SELECT CASE WHEN setrole = 0 AND setdatabase <> 0 THEN format('ALTER DATABASE %I', datname)

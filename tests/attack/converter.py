@@ -244,7 +244,7 @@ class Shop:
     """Those that were when the job began, or after its switch."""
     has_mirror: bool = False
     """Whether another database has the schema as it is without jobs."""
-    layout: str | None = None
+    layout: list[tuple[str]] | None = None
     """The layout in which rows get new IDs, as long as it is that of the server."""
     jobs: dict[str, str] = field(default_factory=dict)
     """The phases of the jobs, by their tables, as they were last seen."""
@@ -342,6 +342,9 @@ class Converter(Snowflakes):
         shop, key = pick([(shop, key) for shop in self._able() for key in shop.jobs], which)
         if key not in self._look_for_jobs(shop):
             raise Skipped
+        # known: a job goes on with the numbers of the old layout then, so that rows get those of another worker.
+        if shop.layout and shop.layout != self._query(shop, LAYOUT):
+            shop.layout = None
         return shop, key
 
     def _admin(self, shop: Shop, **settings: str) -> Session:
@@ -390,18 +393,9 @@ class Converter(Snowflakes):
         if refused is None and not before:
             shop.baseline = set(shop.applied)
         if refused is None and key == "visit":
-            shop.layout = self._layout(shop)
+            shop.layout = self._query(shop, LAYOUT)
         self._look_for_jobs(shop)
         self._look_at(shop)
-
-    def _layout(self, shop: Shop) -> str:
-        return self._query(shop, LAYOUT)[0][0]
-
-    def _look_at_layout(self, shop: Shop) -> None:
-        """Forgets a layout that is no longer the server's."""
-        # known: a job goes on with the numbers of the old layout then, so that rows get those of another worker.
-        if shop.layout is not None and shop.layout != self._layout(shop):
-            shop.layout = None
 
     def _is_converted(self, shop: Shop) -> bool:
         """Whether a column is what it was not in the beginning, without a job."""
@@ -423,7 +417,6 @@ class Converter(Snowflakes):
     def step_job(self, which: int, settings: dict[str, str], steps: int, max_rows: int) -> None:
         """Some steps of a job, by a client that makes the indexes."""
         shop, key = self._job(which, settings)
-        self._look_at_layout(shop)
         for _ in range(steps):
             if self._look_for_jobs(shop).get(key) not in UNDER_WAY:
                 break
@@ -447,7 +440,6 @@ class Converter(Snowflakes):
     def carry_on(self, which: int, settings: list[dict[str, str]]) -> None:
         """Everything that is left up to the switch, each statement in another session."""
         shop, key = self._job(which, settings[0])
-        self._look_at_layout(shop)
         if shop.jobs[key] in ("switched", "returned"):
             return
         before, refused = self._values(shop, key), None
@@ -535,7 +527,6 @@ class Converter(Snowflakes):
         write."""
         shop, key = self._job(which, settings)
         node, column, phase = shop.node, KEYS[key].column, shop.jobs[key]
-        self._look_at_layout(shop)
         # By the rules of start_job, undo_job and finish_job, which know what is refused.
         if list(shop.jobs)[-1] != key or shop.outstanding(key) or phase == "returned":
             return

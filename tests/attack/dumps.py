@@ -2,6 +2,7 @@
 again; and the roles that own and call it."""
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from typing import Literal
@@ -43,6 +44,7 @@ DEPENDENT = """
                AND NOT EXISTS (SELECT FROM pg_rewrite r JOIN member v ON v.objid = r.ev_class WHERE r.oid = d.objid))
 """
 OTHERS = "SELECT pg_describe_object(classid, objid, 0) FROM dependent WHERE classid <> 'pg_attrdef'::regclass"
+ROWS = re.compile(r"(?<= FROM stdin;\n)(?:(?!\\\.\n).*\n)*")
 MOVED = re.compile(r"(?<!')\bpublic\.")
 ROLES_OF = "SELECT quote_ident(rolname) FROM pg_roles WHERE rolname !~ '^pg_'"
 
@@ -63,8 +65,10 @@ NOT_NOW = ("55P02", "42501", "42704", "22023", "42602")
 
 
 def comparable(written: str) -> str:
-    """A dump without the keys of psql's sessions."""
-    return "\n".join(line for line in written.splitlines() if not line.startswith(("\\restrict", "\\unrestrict")))
+    """A dump without the keys of psql's sessions, and with the rows of each table sorted: a restore may put a short row
+    where a long one found no room."""
+    without_keys = re.sub(r"^\\(un)?restrict .*\n", "", written, flags=re.MULTILINE)
+    return ROWS.sub(lambda found: "".join(sorted(found[0].splitlines(keepends=True))), without_keys)
 
 
 def first_difference(one: str, other: str) -> str:
@@ -79,8 +83,10 @@ def first_difference(one: str, other: str) -> str:
 class Dump:
     """What pg_dump says of a database."""
 
-    def __init__(self, node: Node, database: str, form: Form) -> None:
-        self._form = form
+    def __init__(
+        self, node: Node, database: str, form: Form = "plain", simplify: Callable[[str], str] = comparable
+    ) -> None:
+        self._origin, self._form, self._simplify = f"{database} of {node}", form, simplify
         if form == "plain":
             self.text = node.cluster.run("pg_dump", dbname=database)
             return
@@ -89,10 +95,20 @@ class Dump:
         self.text = node.cluster.run("pg_restore", "--file=-", self._file)
 
     def restore(self, node: Node, database: str) -> None:
-        if self._form == "plain":
-            node.cluster.psql(self.text, database)
-        else:
-            node.cluster.run("pg_restore", "--exit-on-error", "--jobs=2", f"--dbname={database}", self._file)
+        try:
+            if self._form == "plain":
+                node.cluster.psql(self.text, database)
+            else:
+                node.cluster.run("pg_restore", "--exit-on-error", "--jobs=2", f"--dbname={database}", self._file)
+        except SqlError as error:
+            raise Finding("dump", f"a dump of {self._origin} is not restored: {error}") from error
+        self.compare(node, database)
+
+    def compare(self, node: Node, database: str) -> None:
+        """A copy of the database is dumped as the database is."""
+        before, after = (self._simplify(each) for each in (self.text, Dump(node, database, self._form).text))
+        if before != after:
+            raise Finding("dump", f"{database} of {node} is another database:\n{first_difference(before, after)}")
 
 
 class Dumps(Snowflakes):
@@ -117,7 +133,7 @@ class Dumps(Snowflakes):
         name = f"copy_{next(self._databases)}"
         node.cluster.psql(f"CREATE DATABASE {name} TEMPLATE template0")
         node.databases.append(name)
-        self._restore_dump(dump, node, origin, node, name, form)
+        self._restore_dump(dump, node, origin, node, name)
 
     @action("dump into a server", when=lambda self: len(self.world.nodes) < MOST_SERVERS, form=FORM)
     def restore_into_server(self, which: int, database: int, form: Form, beside: list[str]) -> None:
@@ -130,7 +146,7 @@ class Dumps(Snowflakes):
         there = set(new.cluster.psql(ROLES_OF).splitlines())
         roles = set(node.cluster.psql(ROLES_OF).splitlines()) - there
         new.cluster.psql("; ".join(f"CREATE ROLE {role} LOGIN" for role in sorted(roles)))
-        self._restore_dump(dump, node, origin, new, DATABASE, form)
+        self._restore_dump(dump, node, origin, new, DATABASE)
 
     @action("template", strategy=("wal_log", "file_copy"))
     def copy_by_template(self, which: int, database: int, strategy: str) -> None:
@@ -141,7 +157,7 @@ class Dumps(Snowflakes):
         if not self._has_run(node, f"CREATE DATABASE {name} TEMPLATE {origin} STRATEGY {strategy}"):
             return
         node.databases.append(name)
-        self._compare_dumps(Dump(node, origin, "plain"), node, name, "plain")
+        Dump(node, origin).compare(node, name)
         self.database_copied(node, origin, node, name)
         self.look_at_first_ids(node)
 
@@ -181,13 +197,16 @@ class Dumps(Snowflakes):
             if admin.run(f"{DEPENDENT} {OTHERS}") or admin.run("SELECT FROM pg_prepared_xacts"):
                 return
             defaults = admin.run(f"{DEPENDENT} {DEFAULTS}")
-            self._has_builder(admin, node, name)
+            with suppress(Refused):
+                admin.run(f"CREATE ROLE {BUILDER} LOGIN")
+            admin.run(f"GRANT CREATE ON DATABASE {name} TO {BUILDER}")
             for where, who in ((schema, role), ("public", "postgres")):
                 self.is_extension_gone = True
                 if where == "public":
-                    # Nobody may be in the way back.
+                    # Nobody may block the way back. A client without the extension leaves its transaction prepared.
                     beside = []
                     self.world.forget_sessions(node)
+                    self.world.commit_prepared(node)
                 with self.crowd(node, beside):
                     is_renewed = self._renew(admin, where, who, together, defaults)
                 self.is_extension_gone = False
@@ -231,11 +250,6 @@ class Dumps(Snowflakes):
         # Hints name functions without their schema.
         with self.world.passing(node, database, search_path=f"{schema}, public") as session:
             self.insist(session, call)
-
-    def _has_builder(self, admin: Session, node: Node, database: str) -> None:
-        with suppress(Refused):
-            admin.run(f"CREATE ROLE {BUILDER} LOGIN")
-        admin.run(f"GRANT CREATE ON DATABASE {database} TO {BUILDER}")
 
     # Roles
 
@@ -310,18 +324,8 @@ class Dumps(Snowflakes):
         with self.crowd(node, beside):
             return Dump(node, database, form)
 
-    def _restore_dump(self, dump: Dump, node: Node, origin: str, copy: Node, name: str, form: Form) -> None:
+    def _restore_dump(self, dump: Dump, node: Node, origin: str, copy: Node, name: str) -> None:
         self.world.say(f"{copy}: restores it into {name}")
-        try:
-            dump.restore(copy, name)
-        except SqlError as error:
-            raise Finding("dump", f"a dump of {origin} of {node} is not restored: {error}") from error
-        self._compare_dumps(dump, copy, name, form)
+        dump.restore(copy, name)
         self.database_copied(node, origin, copy, name)
         self.look_at_first_ids(copy)
-
-    def _compare_dumps(self, dump: Dump, copy: Node, name: str, form: Form) -> None:
-        """What was restored is dumped as it was."""
-        before, after = comparable(dump.text), comparable(Dump(copy, name, form).text)
-        if before != after:
-            raise Finding("dump", f"{name} of {copy} is another database:\n{first_difference(before, after)}")

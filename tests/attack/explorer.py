@@ -178,6 +178,13 @@ class Explorer(RuleBasedStateMachine):
                     raise
         session.last = session.last if session.is_open else None
 
+    def end_transactions(self, node: Node) -> None:
+        """All transactions of clients end, also those that are prepared."""
+        for session in list(node.sessions):
+            if session.in_transaction:
+                self.roll_back(session)
+        self.world.commit_prepared(node)
+
     @contextmanager
     def crowd(
         self, node: Node, features: Sequence[str | Use], delay_ms: int = 0, database: str = DATABASE

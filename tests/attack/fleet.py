@@ -83,7 +83,9 @@ class Fleet(Explorer):
         for _ in range(members):
             member = world.new_member()
             if member is world.members[0]:
-                world.create_fleet(member)
+                member.cluster.psql(f"SELECT id_gen_fleet_create('{waiting}', {TERMS})", DATABASE)
+                # It has looked for the fleet in vain, and would do so again only in seconds.
+                member.cluster.restart()
                 member.cluster.psql(f"SELECT ticket_share('{TICKET}')", DATABASE)
         # Where there are fewer numbers, not all servers get one.
         for member in world.members if worker_ids == "0-3" else world.members[:1]:
@@ -358,11 +360,7 @@ class Fleet(Explorer):
         for shard in SHARDS:
             self._ask(member, run(f"SELECT id_gen_shard_release({shard})"))
         member.has_left = True
-        self._type(
-            member,
-            f"ALTER SYSTEM SET id_gen.worker_id = {world.assign(member)}; ALTER SYSTEM SET id_gen.registry = '';"
-            "SELECT pg_reload_conf()",
-        )
+        self._alter_system(member, f"SET id_gen.worker_id = {world.assign(member)}", "SET id_gen.registry = ''")
         self.insist(world.idle_session(member), NEXT)
         self._let_clients_in()
 
@@ -370,25 +368,21 @@ class Fleet(Explorer):
     def come_back(self, which: int) -> None:
         member = pick(self._members(lambda each: each.has_left and each.able), which)
         self.world.end_client(member)
-        self._type(
-            member,
-            "ALTER SYSTEM RESET id_gen.worker_id; ALTER SYSTEM RESET id_gen.registry; SELECT pg_reload_conf()",
-        )
+        self._alter_system(member, "RESET id_gen.worker_id", "RESET id_gen.registry")
         member.cluster.poll_until("SELECT current_setting('id_gen.registry') <> ''", DATABASE)
         member.has_left = False
         self._let_clients_in()
 
-    def _type(self, member: Member, statements: str) -> None:
-        self.world.say(f"administrator: {member}: {statements}")
-        for statement in statements.split(";"):
-            member.cluster.psql(statement, DATABASE)
+    def _alter_system(self, member: Member, *changes: str) -> None:
+        for statement in (*(f"ALTER SYSTEM {change}" for change in changes), "SELECT pg_reload_conf()"):
+            self.administrator.type(member, DATABASE, statement)
 
     # What administrators do
 
     @action("reload", setting=SETTINGS)
     def reload(self, which: int, setting: tuple[str, str]) -> None:
         name, value = setting
-        self._type(self.world.able(which), f"ALTER SYSTEM SET {name} = '{value}'; SELECT pg_reload_conf()")
+        self._alter_system(self.world.able(which), f"SET {name} = '{value}'")
 
     @action("release")
     def release_number(self, which: int, whose: int) -> None:
@@ -521,13 +515,13 @@ class Fleet(Explorer):
         member = world.able(which)
         own, other = world.registry.etcd.endpoints, world.registry.other.endpoints
         both = f"{other},{own}" if first else f"{own},{other}"
-        self._type(member, f"ALTER SYSTEM SET id_gen.registry = '{both}'; SELECT pg_reload_conf()")
+        self._alter_system(member, f"SET id_gen.registry = '{both}'")
         # Where the machine is busy, one of them may not answer in the part of the time-out that there is for it.
         until = time.monotonic() + GRANT_SECONDS
         trouble = "SELECT error LIKE '%not one cluster%' FROM id_gen_stat_fleet"
         while member.cluster.psql(trouble, DATABASE) != "t" and time.monotonic() < until:
             self._ask(member, NEXT)
-        self._type(member, "ALTER SYSTEM RESET id_gen.registry; SELECT pg_reload_conf()")
+        self._alter_system(member, "RESET id_gen.registry")
 
     @action("said restored", when=lambda self: not self.world.clocks_were_wrong)
     def say_restored(self, which: int) -> None:

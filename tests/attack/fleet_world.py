@@ -127,7 +127,7 @@ class FleetWorld(World):
         self.gone: list[Member] = []
         self._ports = count(7000)
         self._by_hand = count(FIRST_BY_HAND)
-        self._tops: dict[int, int] = {}
+        self._tops: dict[tuple[int, Node], int] = {}
         self._lock = threading.Lock()
 
     # Servers
@@ -142,11 +142,6 @@ class FleetWorld(World):
         member = self._add(None, conf=f"{CONF}{FLEET_CONF}{self.registry.conf}{own}")
         self.begin(member, FLEET_SCHEMA)
         return member  # type: ignore[return-value]
-
-    def create_fleet(self, member: Member) -> None:
-        """Also its first member, which has looked for it in vain and would do so again only in seconds."""
-        member.cluster.psql(f"SELECT id_gen_fleet_create('{self.waiting}', {TERMS})", DATABASE)
-        member.cluster.restart()
 
     def clone_of(self, original: Node) -> Node:
         """A copy of the files, with a port of its own."""
@@ -293,20 +288,22 @@ class FleetWorld(World):
         self.ledger.add(IDS, ids, f"{session}")
         session.node.made.extend(ids)  # type: ignore[attr-defined]
 
-    def top_of_shard(self, shard: int) -> int:
+    def top_of_shard(self, shard: int, node: Node) -> int:
+        """The largest ID of a shard; only that of one server if clocks may differ by more than the fleet allows."""
         with self._lock:
-            return self._tops.get(shard, -1)
-
-    def forget_tops(self) -> None:
-        with self._lock:
-            self._tops.clear()
+            tops = [
+                top
+                for (of, at), top in self._tops.items()
+                if of == shard and (at is node or not self.clocks_were_wrong)
+            ]
+        return max(tops, default=-1)
 
     def add_ids_of_shard(self, session: Session, shard: int, ids: list[int], top: int) -> None:
         """IDs of a shard only go up, whoever asks and wherever it is: `top` was given to somebody before they were
         asked for."""
         self.add_snowflakes(session, ids)
         with self._lock:
-            self._tops[shard] = max(self._tops.get(shard, -1), *ids)
+            self._tops[shard, session.node] = max(self._tops.get((shard, session.node), -1), *ids)
         if min(ids) <= top:
             raise Finding("increasing", f"{session} was given {min(ids)} of shard {shard} after somebody had {top}")
         if {worker_of(each) for each in ids} != {shard}:
@@ -382,7 +379,7 @@ def ids_of_shard(shard: int, number: int) -> Call:
     def call(session: Session) -> None:
         world = session.world
         assert isinstance(world, FleetWorld)
-        top = world.top_of_shard(shard)
+        top = world.top_of_shard(shard, session.node)
         ids = session.values(f"SELECT snowflake_next({shard}) FROM generate_series(1, {number})")
         world.add_ids_of_shard(session, shard, ids, top)
 
@@ -424,7 +421,9 @@ class FleetAdministrator(Administrator):
         if "shard" in refused.message:
             self._shard(member, database, refused)
         elif f"sequence public.{TICKET}" in refused.message:
-            self._ticket(member, refused)
+            if not world.was_restored:
+                raise Finding("ticket", f"{member} refuses, and no registry went back: {refused}")
+            self.set_ticket()
         elif "the clock jumped forward" in text or "clock is behind" in text:
             if member.clock_ahead:
                 world.put_clock_right(member)
@@ -446,7 +445,7 @@ class FleetAdministrator(Administrator):
             world.put_clock_right(member)
         elif member.clock_was_ahead and not member.clock_ahead and _is_far(refused):
             self._take_back(member, database)
-        elif not re.search(r"Call again|call again|Wait |Run the statement again|Connect again|within seconds", hint):
+        elif not re.search(r"[Cc]all again|Wait |Run the statement again|Connect again|within a few seconds", hint):
             if not (statements := self.choose(member, hint)):
                 raise Finding("way out", f"nothing to type, and nothing to wait for: {refused}")
             for statement in statements:
@@ -456,7 +455,7 @@ class FleetAdministrator(Administrator):
     def _right(self) -> dict[str, str]:
         """What is set where a refusal tells of a wrong setting."""
         return {
-            "the registry has no such fleet": f"fleet = '{self._world.fleet}'",
+            "the registry has no such fleet": f"fleet_name = '{self._world.fleet}'",
             "not one cluster of etcd": f"registry = '{self._world.registry.etcd.endpoints}'",
             "belongs to another server of the fleet": "worker_id = -1",
         }
@@ -467,7 +466,8 @@ class FleetAdministrator(Administrator):
         world = self._world
         for worker in {worker_of(each) for each in member.made} | set(SHARDS):
             world.accept_repeated(worker, time.time() * 1000 + 1000)
-        world.forget_tops()
+        with world._lock:
+            world._tops.clear()
         shards = member.cluster.psql("SELECT shard FROM id_gen_stat_shards", database).split()
         statements = [
             *(f"SELECT id_gen_{what}({shard})" for shard in shards for what in ("shard_release", "fleet_lower_shard")),
@@ -510,19 +510,20 @@ class FleetAdministrator(Administrator):
         if member.clock_ahead:
             # When a grant has ended is told by it.
             world.put_clock_right(member)
-        if found := re.search(r"SELECT id_gen_shard_release\((\d+)\);", hint):
-            if at := re.search(r"server at port (\d+)", refused.detail):
-                self._give_back(int(at[1]), found[1], database, member)
-        elif found := re.search(r"SELECT id_gen_shard_take\([^;]*;", hint):
+        released = re.search(r"SELECT id_gen_shard_release\((\d+)\);", hint)
+        if released and (at := re.search(r"server at port (\d+)", refused.detail)):
+            self._give_back(int(at[1]), released[1], database, member)
+        if found := re.search(r"SELECT id_gen_shard_take\([^;]*;", hint):
             with world.passing(member, database) as session:
                 try:
                     session.run(found[0])
                 except Refused as again:
-                    if "SELECT id_gen_shard_take" in again.hint and again.message == refused.message:
+                    if again.hint != refused.hint:
+                        if not is_answer(again):
+                            self.follow(member, database, again)
+                    elif not released:
                         raise Finding("way out", f"says how to take the shard, and refuses that: {again}") from again
-                    if not is_answer(again):
-                        self.follow(member, database, again)
-        elif not re.search(r"[Cc]all again|Wait ", hint):
+        elif not released and not re.search(r"[Cc]all again|Wait ", hint):
             raise Finding("way out", f"nothing to type, and nothing to wait for: {refused}")
 
     def _give_back(self, port: int, shard: str, database: str, asking: Member) -> None:
@@ -534,11 +535,6 @@ class FleetAdministrator(Administrator):
                     session.run(f"SELECT id_gen_shard_release({shard})")
 
     # Tickets
-
-    def _ticket(self, member: Member, refused: Refused) -> None:
-        if not self._world.was_restored:
-            raise Finding("ticket", f"{member} refuses, and no registry went back: {refused}")
-        self.set_ticket()
 
     def set_ticket(self) -> None:
         """Does what the HINT says on all servers; what one that is not at hand may have used counts, too."""

@@ -202,7 +202,7 @@ class Horizon(Explorer):
     def await_all(self, which: int, table: str) -> None:
         """Where no transaction is open, a reader sees all that was written on the server, up to its clock."""
         node = self.world.node(which)
-        self._end_all(node)
+        self.end_transactions(node)
         with self.world.passing(node, DATABASE) as session:
             self.insist(session, lambda session: self._await_all(session, table))
 
@@ -331,9 +331,3 @@ class Horizon(Explorer):
                 if node == original.name:
                     copied = Reading(reading.horizon, set(reading.ids), original.space)
                     self._readings[copy.name, database, table] = copied
-
-    def _end_all(self, node: Node) -> None:
-        for session in list(node.sessions):
-            if session.in_transaction:
-                self.roll_back(session)
-        self.world.commit_prepared(node)

@@ -16,6 +16,10 @@ ALL_FORMS = """
            id_unmask(id_mask(u, d), d) = u, id_unmask_text_uuid(id_mask_text(u, d), d) = u
       FROM (VALUES (%s::bigint, %s::text, '0198c5a0-0000-7000-8000-000000000001'::uuid)) AS given (i, d, u)
 """
+WITH_KEY = """
+    SELECT masked, id_unmask(masked, d, v) = i
+      FROM (VALUES (%s::bigint, %s::text, %s::integer)) AS given (i, d, v), id_mask(i, d, v) masked
+"""
 MASK = "SELECT id_mask(1::bigint, 'orders')"
 BROKEN = {"no file": None, "a bad line": "1 00\n", "open to others": "1 " + "0" * 64 + "\n", "nothing": ""}
 # What calls are refused with then: no file, a bad one, no key.
@@ -31,7 +35,7 @@ class Masks(Explorer):
     """Uses of masks."""
 
     def __init__(self) -> None:
-        self._masks: dict[tuple[str, int, str], tuple[int, str]] = {}
+        self._masks: dict[tuple[int, str, int, str], int | str] = {}
         super().__init__()
 
     @use("masks", settings=SUPERUSER_SETTING, given=IDS, domain=DOMAINS)
@@ -48,26 +52,20 @@ class Masks(Explorer):
         [(number, back, text, back_again, other, *same)] = session.run(ALL_FORMS, given, domain)
         if not (back and back_again and all(same)):
             raise Finding("masks", f"{given} in {domain!r} does not come back: {number}, {text}")
-        self._compare_masks(node, session, versions, (given, domain), (number, text, other))
+        newest = int(text.partition("_")[0])
+        if newest != max(versions):
+            raise Finding("masks", f"{session} masks with key {newest} of {versions}")
+        made = [(newest, "number", number), (newest, "text", text), (newest, "uuid", other)]
         for version in versions:
-            masked = session.value("SELECT id_mask(%s::bigint, %s, %s)", given, domain, version)
-            known = self._masks.setdefault((f"{given} {domain}", version, "number"), (masked, ""))
-            if known[0] != masked or given != session.value(
-                "SELECT id_unmask(%s::bigint, %s, %s)", masked, domain, version
-            ):
-                raise Finding("masks", f"{given} in {domain!r} with key {version} is {masked}, and was {known[0]}")
-
-    def _compare_masks(
-        self, node: Node, session: Session, versions: list[int], what: tuple[int, str], made: tuple[int, str, str]
-    ) -> None:
-        number, text, other = made
-        version = int(text.partition("_")[0])
-        if version != max(versions):
-            raise Finding("masks", f"{session} masks with key {version} of {versions}")
-        for form, value in (("number", (number, "")), ("text", (0, text)), ("uuid", (0, other))):
-            known = self._masks.setdefault((f"{what[0]} {what[1]}", version, form), value)
+            [(masked, is_back)] = session.run(WITH_KEY, given, domain, version)
+            if not is_back:
+                raise Finding("masks", f"{given} in {domain!r} does not come back with key {version}: {masked}")
+            made.append((version, "number", masked))
+        for version, form, value in made:
+            known = self._masks.setdefault((given, domain, version, form), value)
             if known != value:
-                raise Finding("masks", f"{what} with key {version} is {value} on {node}, and was {known}")
+                what = f"{given} in {domain!r} with key {version}"
+                raise Finding("masks", f"{what} is {value} on {node}, and was {known}")
 
     @action("another key")
     def rotate(self, which: int, drop_oldest: bool) -> None:

@@ -48,18 +48,15 @@ NONE = "none"
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one search."""
+    """What came of one search, which could take so many minutes: the oracle, or why the attack ended in another way."""
 
     fault: str
     server: str
     minutes: float
-    """How long it could take."""
     seed: int
     seconds: float
     found: str | None
-    """The oracle."""
     problem: str | None
-    """Why the attack ended in another way than it should."""
 
     @property
     def is_as_wanted(self) -> bool:

@@ -170,7 +170,7 @@ class Shards(Explorer):
             try:
                 ids = session.values(form.format(number=shard.number))
             except Refused as refused:
-                if NOT_HERE not in refused.message and "no room" not in refused.message:
+                if NOT_HERE not in refused.message and refused.sqlstate != "22003":
                     raise
                 if owner is session.node is self._owner(shard) and self._has_room_for_a_shard(session.node):
                     raise Finding("shards", f"{owner} has lost shard {shard.number}: {refused}") from refused

@@ -74,18 +74,19 @@ class Snowflakes(Explorer):
 
     @use("UUIDs", count=(1, 100))
     def uuids(self, which: int, count: int, ordered: bool) -> None:
-        self.ask(self.world.session(which), lambda session: self._uuids(session, count, ordered))
+        function = "uuidv7_ordered" if ordered else "public.uuidv7"
+
+        def call(session: Session) -> None:
+            values = session.values(f"SELECT {function}() FROM generate_series(1, {count})")
+            if values != sorted(values):
+                raise Finding("increasing", f"UUIDs of {session} decrease: {values}")
+            self.world.ledger.add("UUIDs", values, str(session))
+
+        self.ask(self.world.session(which), call)
 
     @client("UUIDs")
     def insert_token(self, session: Session) -> None:
         self.world.ledger.add("UUIDs", session.values("INSERT INTO token DEFAULT VALUES RETURNING id"), str(session))
-
-    def _uuids(self, session: Session, count: int, ordered: bool) -> None:
-        function = "uuidv7_ordered" if ordered else "public.uuidv7"
-        values = session.values(f"SELECT {function}() FROM generate_series(1, {count})")
-        if values != sorted(values):
-            raise Finding("increasing", f"UUIDs of {session} decrease: {values}")
-        self.world.ledger.add("UUIDs", values, str(session))
 
     @use("decoding")
     def decode(self, which: int) -> None:

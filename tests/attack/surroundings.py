@@ -86,7 +86,8 @@ class Surroundings(Snowflakes):
         node = self.world.node(which)
         before = node.cluster.log_position
         with self.crowd(node, beside, delay_ms):
-            victims = keepers(node.cluster) if whom == "keeper" else self._clients(node)
+            clients = [pid for pid, title in node.cluster.processes().items() if "[local]" in title]
+            victims = keepers(node.cluster) if whom == "keeper" else clients
             if victims:
                 self.world.say(f"{node}: kill -9 of {whom}")
                 with suppress(ProcessLookupError):
@@ -220,6 +221,3 @@ class Surroundings(Snowflakes):
         with self.world.passing(node) as admin:
             admin.run(f"ALTER SYSTEM SET {name} = '{value}'")
             admin.run("SELECT pg_reload_conf()")
-
-    def _clients(self, node: Node) -> list[int]:
-        return [pid for pid, title in node.cluster.processes().items() if "[local]" in title]

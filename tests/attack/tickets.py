@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from attack.action import DELAY_MS, NUMBER, action, client, use
+from attack.action import action, client, pick, use
 from attack.explorer import Explorer
 from attack.finding import Finding
 from attack.world import DATABASE, Node, Refused, Session
@@ -30,7 +30,6 @@ SEQUENCES = (
     # It may be dropped, as nothing depends on it.
     Sequence("slip", "slip_use", "id", has_default=False),
 )
-SEQUENCE = st.sampled_from(SEQUENCES)
 
 SCHEMA = """
 CREATE SEQUENCE ticket_number AS integer;
@@ -44,16 +43,14 @@ CREATE SCHEMA many;
 GRANT USAGE ON SCHEMA archive TO clerk;
 GRANT SELECT, INSERT ON ticket, delivery, slip_use TO clerk;
 GRANT USAGE ON SEQUENCE ticket_number, delivery_id_seq, slip TO clerk;
-CREATE FUNCTION tickets_by_assignment(sequence regclass, count integer) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
-    DECLARE number bigint;
-    BEGIN FOR i IN 1..count LOOP number := public.ticket_next(sequence); RETURN NEXT number; END LOOP; END$$;
-CREATE FUNCTION tickets_by_query(sequence regclass, count integer) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
-    DECLARE number bigint;
-    BEGIN FOR i IN 1..count LOOP SELECT public.ticket_next(sequence) INTO number; RETURN NEXT number; END LOOP; END$$;
-CREATE FUNCTION tickets_beside_errors(sequence regclass, count integer) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+CREATE FUNCTION tickets_of_plpgsql(sequence regclass, count integer) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
     DECLARE number bigint;
     BEGIN
         FOR i IN 1..count LOOP
+            number := public.ticket_next(sequence);
+            RETURN NEXT number;
+            SELECT public.ticket_next(sequence) INTO number;
+            RETURN NEXT number;
             BEGIN
                 SELECT public.ticket_next(sequence) INTO number;
                 RAISE EXCEPTION USING errcode = 'T1CKT';
@@ -73,12 +70,11 @@ FORMS = (
     "SELECT public.ticket_next('{sequence}') FROM generate_series(1, 50)",
     "INSERT INTO public.{table} ({column}) SELECT public.ticket_next('{sequence}') FROM generate_series(1, 30)"
     " RETURNING {column}",
-    "SELECT public.tickets_by_query('{sequence}', 5)",
-    "SELECT public.tickets_beside_errors('{sequence}', 3)",
-    "SELECT public.tickets_by_assignment('{sequence}', 5)",
+    "SELECT public.tickets_of_plpgsql('{sequence}', 3)",
     "SELECT public.careless_ticket('{sequence}') FROM generate_series(1, 5)",
     "SELECT public.ticket_next('{sequence}') FROM generate_series(1, 20000)",
 )
+SOME_FORMS = st.lists(st.sampled_from(FORMS[:4]), max_size=2)
 CLIENT_FORMS = (FORMS[1], FORMS[3], FORMS[0])
 NEXTVAL = "INSERT INTO public.{table} ({column}) VALUES (nextval('{sequence}')) RETURNING {column}"
 
@@ -102,18 +98,13 @@ ALTERATIONS = (
     "OWNED BY NONE", "OWNED BY public.{table}.{column}", "OWNER TO clerk", "OWNER TO postgres",
     "INCREMENT BY -1 MAXVALUE {far}", "SET UNLOGGED",
 )  # fmt: skip
-SETTINGS_OF_DATABASES = (
-    "GRANT CONNECT ON DATABASE {database} TO PUBLIC",
-    "REVOKE TEMPORARY ON DATABASE {database} FROM clerk",
-    "ALTER DATABASE {database} CONNECTION LIMIT 1000",
-    "GRANT USAGE ON SEQUENCE {sequence} TO clerk",
-    "GRANT INSERT ON {table} TO clerk",
-)
+THEN = ("both", "nextval", "nothing", "restart")
 SET_TO = ("higher", "returned", "half", "next", "stored", "last value", "first")
+AGAIN = ("RESTART", "RESTART WITH 100", "TRUNCATE", "anew")
 # What happens while one client counts: it costs no number, but for those that a server holds when it crashes.
 EVENTS = (
-    ("fast", "immediate"), ("rename", "set schema", "reload"), ("smart", "kill9"), ("other sequence", "fast", "fast"),
-    ("immediate", "many"), ("many", "fast"), ("set schema", "smart", "immediate"),
+    ("fast", "immediate"), ("rename", "set schema", "reload"), ("smart", "kill9"), ("other sequence", "smart", "fast"),
+    ("immediate", "many"), ("many", "smart"), ("set schema", "smart", "immediate"),
     ("reload", "kill9", "other sequence"),
 )  # fmt: skip
 WITH_GAP = ("immediate", "kill9")
@@ -146,7 +137,7 @@ class Tickets(Explorer):
         super().__init__()
         self.world.on_copy.append(self._copy_tickets)
 
-    @use("tickets", which=NUMBER, sequence=SEQUENCE, form=st.sampled_from(FORMS))
+    @use("tickets", sequence=SEQUENCES, form=FORMS)
     def take_tickets(self, which: int, sequence: Sequence, form: str) -> None:
         self.ask(self.world.session(which), self._taking(sequence, form))
 
@@ -154,13 +145,13 @@ class Tickets(Explorer):
     def take_a_ticket(self, session: Session) -> None:
         self._taking(SEQUENCES[0], CLIENT_FORMS[next(self._calls) % len(CLIENT_FORMS)])(session)
 
-    @use("nextval", which=NUMBER, sequence=SEQUENCE, count=st.sampled_from([1, 3]))
+    @use("nextval", sequence=SEQUENCES, count=(1, 3))
     def use_nextval(self, which: int, sequence: Sequence, count: int) -> None:
         """Numbers of the sequence itself, in between."""
         session = self.world.session(which)
         looked = self._look(session.node, session.database, sequence)
         # Those would repeat what was returned before, as they are meant to.
-        if looked is None or not looked.counts_up:
+        if not looked.counts_up:
             return
         call, node, database = self._counting(sequence, looked, count), session.node, session.database
         if looked.cache > 1:
@@ -186,17 +177,17 @@ class Tickets(Explorer):
 
         return call
 
-    @action("setval", which=NUMBER, sequence=SEQUENCE, to=st.sampled_from(SET_TO),
-            then=st.sampled_from(["both", "both", "ticket", "nextval", "nothing"]),
-            form=st.sampled_from(FORMS[:5]))  # fmt: skip
+    @action("setval", sequence=SEQUENCES, to=SET_TO, then=THEN, form=FORMS[:5])
     def set_sequence(self, which: int, sequence: Sequence, to: str, then: str, form: str) -> None:
-        """What is set comes next, as with `nextval()`. What lies above it is deleted first."""
-        node, database = self._place(which)
-        looked = self._look(node, database, sequence)
-        if looked is None or looked.increment < 0:
+        """What is set comes next, as with `nextval()`, also after a restart of a server that has numbers of before.
+        Rows above it are deleted first."""
+        node, database, looked = self._place(which, sequence)
+        if looked.increment < 0:
             return
+        if then == "restart":
+            self._take(node, database, sequence, FORMS[2])
         returned = max(self.world.ledger.values(looked.space), default=0)  # type: ignore[type-var]
-        self._end_transactions(node)
+        self.end_transactions(node)
         with self.world.passing(node, database) as admin:
             last = admin.value(f"SELECT last_value FROM public.{sequence.name}")
             stored = admin.value(f"SELECT max({sequence.column}) FROM public.{sequence.table}") or 0
@@ -219,7 +210,9 @@ class Tickets(Explorer):
             largest = value if is_called else value - 1
             admin.run(f"DELETE FROM public.{sequence.table} WHERE {sequence.column} > {largest}")
         self.world.ledger.forget(looked.space, lambda number: number > largest)  # type: ignore[operator]
-        taken = self._take(node, database, sequence, form) if then in ("ticket", "both") else []
+        if then == "restart":
+            self.world.restart(node)
+        taken = self._take(node, database, sequence, form) if then in ("both", "restart") else []
         # A statement that comes to the end has taken numbers before.
         has_room = looked.maximum - largest > 100 * looked.increment
         coming = value + looked.increment if is_called else value
@@ -230,29 +223,23 @@ class Tickets(Explorer):
             with self.world.passing(node, database) as session:
                 self.ask(session, self._counting(sequence, looked, 1))
 
-    @action("ALTER SEQUENCE", which=NUMBER, sequence=SEQUENCE, alteration=st.sampled_from(ALTERATIONS))
+    @action("ALTER SEQUENCE", sequence=SEQUENCES, alteration=ALTERATIONS)
     def alter_sequence(self, which: int, sequence: Sequence, alteration: str) -> None:
-        node, database = self._place(which)
-        looked = self._look(node, database, sequence)
-        if looked is None:
-            return
+        node, database, _ = self._place(which, sequence)
         with self.world.passing(node, database) as admin:
             last = admin.value(f"SELECT last_value FROM public.{sequence.name}")
             what = alteration.format(near=last + 10, far=last + 1000, table=sequence.table, column=sequence.column)
             self._administer(admin, [f"ALTER SEQUENCE public.{sequence.name} {what}"])
         if alteration == "SET UNLOGGED":
             # A crash would set it back.
-            self._end_transactions(node)
+            self.end_transactions(node)
             self._take(node, database, sequence, FORMS[0])
 
-    @action("RESTART", which=NUMBER, sequence=SEQUENCE, end=st.sampled_from(["COMMIT", "ROLLBACK"]),
-            how=st.sampled_from(["RESTART", "RESTART WITH 100", "TRUNCATE", "anew"]),
-            forms=st.lists(st.sampled_from(FORMS[:4]), max_size=2))  # fmt: skip
+    @action("RESTART", sequence=SEQUENCES, end=("COMMIT", "ROLLBACK"), how=AGAIN, forms=SOME_FORMS)
     def begin_again(self, which: int, sequence: Sequence, how: str, end: str, forms: list[str]) -> None:
         """A sequence and its table begin anew, in one transaction, which may be rolled back."""
-        node, database = self._place(which)
-        looked = self._look(node, database, sequence)
-        if looked is None or not looked.counts_up:
+        node, database, looked = self._place(which, sequence)
+        if not looked.counts_up:
             return
         name, first = f"public.{sequence.name}", looked.start
         statements = [f"TRUNCATE public.{sequence.table}", f"ALTER SEQUENCE {name} {how}"]
@@ -287,7 +274,8 @@ class Tickets(Explorer):
         if numbers and numbers[0] != first:
             raise Finding("restart of numbers", f"{name} began with {numbers[0]}, not with {first}")
         self.world.ledger.forget(looked.space, lambda _: True)
-        self.world.ledger.add(self._looked(node, database, sequence).space, numbers, "the transaction that began anew")
+        space = self._look(node, database, sequence).space
+        self.world.ledger.add(space, numbers, "the transaction that began anew")
         after = numbers[-1] + (1 if how == "anew" else looked.increment) if numbers else first
         taken: list[int] = []
         call = self._taking(sequence, FORMS[0])
@@ -298,32 +286,10 @@ class Tickets(Explorer):
         if taken and taken[0] != after:
             raise Finding("restart of numbers", f"{name} on {node} went on with {taken[0]}, not with {after}")
 
-    @action("GRANT", which=NUMBER, sequence=SEQUENCE, change=st.sampled_from(SETTINGS_OF_DATABASES),
-            end=st.sampled_from(["COMMIT", "ROLLBACK"]), form=st.sampled_from(FORMS[:5]))  # fmt: skip
-    def grant_meanwhile(self, which: int, sequence: Sequence, change: str, end: str, form: str) -> None:
-        """Privileges are changed in a transaction that is open for a while, while it and others take tickets."""
-        node, database = self._place(which)
-        if self._look(node, database, sequence) is None:
-            return
-        with self.world.passing(node, database) as granting:
-            granting.run("BEGIN")
-            statement = change.format(database=database, sequence=sequence.name, table=sequence.table)
-            if not self._administer(granting, [statement]):
-                granting.run("ROLLBACK")
-                return
-            self._end_of(granting, self._taking(sequence, form))
-            self._take(node, database, sequence, form)
-            self._end_of(granting, self._taking(sequence, FORMS[0]))
-            if granting.is_open and granting.in_transaction:
-                granting.run(end)
-
-    @action("rename", which=NUMBER, sequence=SEQUENCE, how=st.sampled_from(["RENAME TO renamed", "SET SCHEMA archive"]),
-            form=st.sampled_from(FORMS[:4]))  # fmt: skip
+    @action("rename", sequence=SEQUENCES, how=("RENAME TO renamed", "SET SCHEMA archive"), form=FORMS[:4])
     def rename_sequence(self, which: int, sequence: Sequence, how: str, form: str) -> None:
         """There and back, with tickets in between."""
-        node, database = self._place(which)
-        if self._look(node, database, sequence) is None:
-            return
+        node, database, _ = self._place(which, sequence)
         if how.startswith("RENAME"):
             there, back = "public.renamed", f"RENAME TO {sequence.name}"
         else:
@@ -336,12 +302,11 @@ class Tickets(Explorer):
             finally:
                 admin.run(f"ALTER SEQUENCE {there} {back}")
 
-    @action("many sequences", which=NUMBER, rounds=st.sampled_from([1, 2]))
+    @action("many sequences", rounds=(1, 2))
     def use_many(self, which: int, rounds: int) -> None:
         """More than a server has places for, in turn."""
-        node, database = self._place(which)
-        if self._look(node, database, SEQUENCES[0]) is not None:
-            self._use_many(node, database, rounds)
+        node, database, _ = self._place(which)
+        self._use_many(node, database, rounds)
 
     def _use_many(self, node: Node, database: str, rounds: int) -> None:
         with self.world.passing(node, database) as admin:
@@ -357,12 +322,11 @@ class Tickets(Explorer):
                 for oid, number in rows:
                     self.world.ledger.add(self._space_of(node, database_oid, oid), [number], str(admin))
 
-    @action("offsets", which=NUMBER, number=st.sampled_from([1, 2, 3]), nodes=st.sampled_from([3, 5]))
+    @action("offsets", number=(1, 2, 3), nodes=(3, 5))
     def divide(self, which: int, number: int, nodes: int) -> None:
         """All sequences are divided among servers, of which this is one."""
-        node, database = self._place(which)
-        looked = [self._look(node, database, sequence) for sequence in SEQUENCES]
-        if not all(each and each.counts_up for each in looked):
+        node, database, _ = self._place(which)
+        if not all(self._look(node, database, sequence).counts_up for sequence in SEQUENCES):
             return
         with self.world.passing(node, database) as admin:
             admin.run(f"SET lock_timeout = '{LOCK_TIMEOUT}'")
@@ -377,29 +341,30 @@ class Tickets(Explorer):
             if taken is not None and taken % nodes != number % nodes:
                 raise Finding("offsets", f"{sequence.name} of node {number} of {nodes} made {taken}")
 
-    @action("crowd", which=NUMBER, clients=st.integers(1, 3), delay_ms=DELAY_MS,
-            what=st.sampled_from(["nextval", "setval", "rename", "increment", "grant", "many"]))  # fmt: skip
+    @action("crowd", clients=st.integers(1, 3), what=("nextval", "setval", "rename", "increment", "grant", "many"))
     def disturb_takers(self, which: int, clients: int, what: str, delay_ms: int) -> None:
         """Something happens to a sequence that many clients take tickets of."""
         node = self.world.node(which)
         self._take(node, DATABASE, SEQUENCES[0], FORMS[0])
         looked = self._look(node, DATABASE, SEQUENCES[0])
-        if looked is None or not looked.counts_up:
+        if not looked.counts_up:
             return
         with self.crowd(node, ["tickets"] * clients, delay_ms):
             self._disturb(node, SEQUENCES[0], looked, what)
 
-    @action("dense", which=NUMBER, events=st.sampled_from(EVENTS))
+    @action("dense", events=EVENTS)
     def count(self, which: int, events: tuple[str, ...]) -> None:
         """The numbers of a new sequence that one client takes follow each other, whatever happens that costs none."""
-        node, database = self._place(which)
-        if self._look(node, database, SEQUENCES[0]) is None:
-            return
+        node, database, _ = self._place(which)
         with self.world.passing(node, database) as admin:
             admin.run("DROP SEQUENCE IF EXISTS many.dense")
             admin.run("CREATE SEQUENCE many.dense")
         last = 0
         for event in ["nothing", *events]:
+            if event == "smart":
+                # Somebody sets the sequence, so the server that stops hands nothing back.
+                last += 10
+                self.world.query(node, f"SELECT setval('many.dense', {last})", database=database)
             held = self._while_counting(node, database, event)
             with self.world.passing(node, database) as client:
                 for _ in range(2):
@@ -415,31 +380,25 @@ class Tickets(Explorer):
         for node in self.world.running():
             if not node.is_standby:
                 for sequence in SEQUENCES:
-                    self._end_transactions(node)
+                    self.end_transactions(node)
                     self._take(node, node.databases[0], sequence, FORMS[3])
 
     # What is known
 
-    def _place(self, which: int) -> tuple[Node, str]:
+    def _place(self, which: int, sequence: Sequence = SEQUENCES[0]) -> tuple[Node, str, Looked]:
         node = self.world.node(which)
-        return node, node.databases[which % len(node.databases)]
+        database = pick(node.databases, which)
+        return node, database, self._look(node, database, sequence)
 
     def _space_of(self, node: Node, database: int, sequence: int) -> str:
         key = (node.name, database, sequence)
         return self._spaces.setdefault(key, f"sequence {sequence} of database {database} of {node}")
 
-    def _look(self, node: Node, database: str, sequence: Sequence) -> Looked | None:
-        """None if the database has no such sequence, or no tickets."""
+    def _look(self, node: Node, database: str, sequence: Sequence) -> Looked:
+        """Skips the step if the database has no such sequence, or no tickets."""
         with self.world.passing(node, database) as admin:
-            for database_oid, oid, *definition in admin.run(LOOK, f"public.{sequence.name}"):
-                return Looked(self._space_of(node, database_oid, oid), *definition)
-        return None
-
-    def _looked(self, node: Node, database: str, sequence: Sequence) -> Looked:
-        looked = self._look(node, database, sequence)
-        if looked is None:
-            raise Finding("schema", f"{sequence.name} is gone from {database} of {node}")
-        return looked
+            database_oid, oid, *definition = pick(admin.run(LOOK, f"public.{sequence.name}"), 0)
+        return Looked(self._space_of(node, database_oid, oid), *definition)
 
     def _copy_tickets(self, original: Node, copy: Node) -> None:
         """A copy returns none of the numbers that its original had returned by then."""
@@ -462,7 +421,7 @@ class Tickets(Explorer):
             except Refused as refused:
                 if "ALTER SEQUENCE" in refused.hint and threading.current_thread() is threading.main_thread():
                     # Who does so waits for them.
-                    self._end_transactions(session.node)
+                    self.end_transactions(session.node)
                 raise
             self._add(session, space, numbers)
             return numbers
@@ -490,13 +449,6 @@ class Tickets(Explorer):
             self.insist(session, lambda session: taken.extend(call(session)))
         return taken
 
-    def _end_of(self, session: Session, call: Callable[[Session], object]) -> None:
-        """A refusal ends the transaction."""
-        try:
-            call(session)
-        except Refused:
-            self.roll_back(session)
-
     # Administration
 
     def _administer(self, admin: Session, statements: list[str]) -> bool:
@@ -510,16 +462,6 @@ class Tickets(Explorer):
                 return False
             raise
         return True
-
-    def _end_transactions(self, node: Node) -> None:
-        """All transactions of clients end, also those that are prepared."""
-        for session in list(node.sessions):
-            if session.in_transaction:
-                self.roll_back(session)
-        for database in node.databases:
-            with self.world.passing(node, database) as admin:
-                for (gid,) in admin.run("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"):
-                    admin.run(f"ROLLBACK PREPARED '{gid}'")
 
     def _disturb(self, node: Node, sequence: Sequence, looked: Looked, what: str) -> None:
         self.world.say(f"{node}: beside the crowd: {what}")
@@ -542,8 +484,9 @@ class Tickets(Explorer):
                 for step in (3, looked.increment):
                     self._administer(admin, [f"ALTER SEQUENCE {name} INCREMENT BY {step}"])
             elif what == "grant":
-                for statement in ("BEGIN", f"GRANT CONNECT ON DATABASE {DATABASE} TO PUBLIC"):
-                    admin.run(statement)
+                # In a transaction that is open meanwhile, and takes tickets, too.
+                grants = f"GRANT CONNECT ON DATABASE {DATABASE} TO PUBLIC; GRANT USAGE ON SEQUENCE {name} TO clerk"
+                admin.run(f"BEGIN; {grants}")
                 with suppress(Refused):
                     numbers = [admin.value(f"SELECT public.ticket_next('{name}')") for _ in range(5)]
                     self._add(admin, looked.space, numbers)

@@ -30,7 +30,8 @@ TYPEIDS = (
     "INSERT INTO public.parcel (owner) VALUES (typeid('{prefix}')) RETURNING owner AS id",
     "INSERT INTO public.parcel (owner) SELECT typeid('{prefix}') FROM generate_series(1, 300) RETURNING owner AS id",
 )
-DEFAULT_OWNER = "INSERT INTO public.parcel DEFAULT VALUES RETURNING owner AS id"
+# A default has a prefix of its own: the last form is for "user".
+FORMS = (*ULIDS, *TYPEIDS, "INSERT INTO public.parcel DEFAULT VALUES RETURNING owner AS id")
 PREFIX = st.sampled_from(["user", "", "of_two_words", "x" * 63])
 
 # Each as a UUID and as text, whether both mean the same, and its time, which no setting of a session writes otherwise.
@@ -63,31 +64,20 @@ class Ulids(Explorer):
         self._latest_of_kind: dict[tuple[str, str], tuple[UUID, str]] = {}
         super().__init__()
 
-    @use("ULIDs and TypeIDs", form=ULIDS)
-    def use_ulids(self, which: int, form: str) -> None:
-        self.ask(self.world.session(which), lambda session: self._ulids(session, form))
-
-    @use("ULIDs and TypeIDs", form=TYPEIDS, prefix=PREFIX)
-    def use_typeids(self, which: int, form: str, prefix: str) -> None:
-        self.ask(self.world.session(which), lambda session: self._typeids(session, form, prefix))
+    @use("ULIDs and TypeIDs", form=FORMS[:-1], prefix=PREFIX)
+    def use_ulid_or_typeid(self, which: int, form: str, prefix: str) -> None:
+        self.ask(self.world.session(which), lambda session: self._judge(session, form, prefix))
 
     @client("ULIDs and TypeIDs")
     def use_ulids_and_typeids(self, session: Session) -> None:
-        """With each form in turn, as uses of their own are drawn seldom."""
-        number = next(self._turns)
-        self._ulids(session, ULIDS[number % len(ULIDS)])
-        self._typeids(session, DEFAULT_OWNER if number % 2 else TYPEIDS[number // 2 % len(TYPEIDS)], "user")
-
-    def _ulids(self, session: Session, form: str) -> None:
-        self._judge(session, "ULIDs", READ_ULIDS.format(form=form))
-
-    def _typeids(self, session: Session, form: str, prefix: str) -> None:
-        query = READ_TYPEIDS.format(form=form.format(prefix=prefix), prefix=prefix)
-        self._judge(session, f"TypeIDs of {prefix!r}", query)
+        """With each form in turn, as uses of their own are drawn rarely."""
+        self._judge(session, FORMS[next(self._turns) % len(FORMS)], "user")
 
     # Oracles
 
-    def _judge(self, session: Session, kind: str, query: str) -> None:
+    def _judge(self, session: Session, form: str, prefix: str) -> None:
+        kind, read = ("ULIDs", READ_ULIDS) if form in ULIDS else (f"TypeIDs of {prefix!r}", READ_TYPEIDS)
+        query = read.format(form=form.format(prefix=prefix), prefix=prefix)
         if self._far_from_clock(session, kind, query):
             time.sleep(READS_CLOCK_S)
             if far := self._far_from_clock(session, kind, query):

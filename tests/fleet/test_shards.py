@@ -203,6 +203,23 @@ def test_a_paused_owner_makes_nothing_more_once_another_has_the_shard(first: Clu
     assert min(taken) > max(given)
 
 
+def test_the_hint_takes_the_shard_of_a_server_that_left_without_its_registry(
+    first: Cluster, second: Cluster, etcd: Etcd
+) -> None:
+    take(first, SHARD, above=None)
+    with first.paused():
+        second.poll_until(f"SELECT id_gen_shard_take({SHARD}) IS NOT NULL")
+    last = next_of(second, SHARD)
+    with silent(etcd):
+        become(second, ALONE)
+    release(second, SHARD)  # which the registry cannot know
+    await_number(first)
+    hint = refused(first, SHARD).hint or ""
+    [line] = re.findall(r"SELECT id_gen_shard_take\([^;]*\)", hint)
+    first.poll_until(f"{line} IS NOT NULL")
+    assert next_of(first, SHARD) > last
+
+
 def test_a_silent_registry_ends_in_a_refusal_and_no_session_spins(first: Cluster, etcd: Etcd) -> None:
     await_number(first)
     take(first, SHARD, above=None)

@@ -1,4 +1,5 @@
-"""The planted faults: each has its switch where the list says, and none is in a library that is meant for use."""
+"""README.md has the actions and features that there are. Each planted fault has its switch where its list says, and
+none is in a library that is meant for use."""
 
 import os
 import re
@@ -6,6 +7,7 @@ import re
 import pytest
 
 from attack.faults import LIST, ROOT, Fault, faults, known_oracles
+from attack.machines import MACHINES, TURNS, overview
 from harness import Server
 
 # What is looked at is the same for every server.
@@ -35,3 +37,12 @@ def test_only_a_build_for_tests_has_faults() -> None:
     library = (Server.from_environment().directory("pkglibdir") / "id_gen.so").read_bytes()
     found = {name for name in ("ID_GEN_PLANTED", *(fault.name for fault in FAULTS)) if name.encode() in library}
     assert found == ({"ID_GEN_PLANTED", *(fault.name for fault in FAULTS)} if IS_PLANTED else set())
+
+
+def test_the_readme_shows_all_actions_and_features() -> None:
+    wanted = overview()
+    assert wanted in (ROOT / "tests/attack/README.md").read_text(), f"put this into tests/attack/README.md:\n{wanted}"
+
+
+def test_each_machine_has_its_turn() -> None:
+    assert set(TURNS) == set(MACHINES)
