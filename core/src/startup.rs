@@ -140,7 +140,7 @@ pub enum StartupError {
         /// The directory of this server.
         copy: Directory,
     },
-    /// The record was written in another file, of which there is a new one for each write: this one was put back.
+    /// The record was written in another file. Each write makes a new one, so this one was put back.
     PutBack {
         /// The file in the record.
         written: Directory,
@@ -353,14 +353,17 @@ fn after(record: &Record, context: &StartupContext) -> StartPoint {
     StartPoint { first_ms, monitor: ClockMonitor::new(trusted) }
 }
 
-/// Compares the layout with that of the server whose bound was replayed here, unless the record takes precedence over it.
+/// Compares the layout with that of the server whose bound was replayed here, unless the record takes precedence over it. A
+/// record of this timeline has the layout, or the one that a superuser has accepted.
 fn check_replayed_layout(
     record: Option<&Record>,
     context: &StartupContext,
     first_ms: i64,
 ) -> Result<(), StartupError> {
+    let is_recorded = record
+        .is_some_and(|record| is_same_timeline(record, context) && record.layout == context.layout);
     match context.replayed {
-        Some(replayed) if replayed_ms(record, context).is_some() => {
+        Some(replayed) if !is_recorded && replayed_ms(record, context).is_some() => {
             check_layout(replayed.layout, context, first_ms)
         }
         _ => Ok(()),

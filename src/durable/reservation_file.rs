@@ -53,7 +53,9 @@ fn write_files(mut record: Record) -> io::Result<()> {
             record.directory = place::directory()?;
         }
         file::replace_by(TEMPORARY, RESERVATION_FILE, |file| {
-            record.file = is_own.then(|| place::identity(file));
+            if is_own {
+                record.file = Some(place::identity(file));
+            }
             Ok(record.encode())
         })?;
         // On overlayfs the first write moves a directory of an image to the container's layer, where it is another one.

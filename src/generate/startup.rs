@@ -257,12 +257,16 @@ fn start_point(
     if let (Some(error), None) = (unreadable, identity.first_ms) {
         return Err(error);
     }
-    let mut stored = stored.clone();
-    if decision == Decision::AcceptLayout
-        && let StoredRecord::Found(record) = &mut stored
-    {
-        record.layout = context.layout;
+    let (mut stored, mut context) = (stored.clone(), *context);
+    if decision == Decision::AcceptLayout {
+        if let StoredRecord::Found(record) = &mut stored {
+            record.layout = context.layout;
+        }
+        if let Some(replayed) = &mut context.replayed {
+            replayed.layout = context.layout;
+        }
     }
+    let context = &context;
     let replayed_ms = startup::replayed_ms(stored.record(), context).unwrap_or(i64::MIN);
     let start = match identity.first_ms {
         // The server that this one was a standby of may have made IDs with this number outside of the fleet.

@@ -145,7 +145,7 @@ def test_every_flipped_bit_and_every_cut_is_noticed() -> None:
 @pytest.mark.parametrize(
     ("changed", "sqlstate", "message"),
     [
-        ({"id_gen": "reservation 5"}, DAMAGED, 'file "id_gen/reservation" is damaged'),
+        ({"id_gen": "reservation 6"}, DAMAGED, 'file "id_gen/reservation" is damaged'),
         ({"system": "1"}, OTHER_SYSTEM, 'file "id_gen/reservation" belongs to another database cluster'),
     ],
     ids=["another version", "another cluster"],

@@ -341,9 +341,8 @@ def test_sequence() -> None:
             return checks(cluster)["sequence"].status == "warning"
 
         cluster.wait_until(saturated, "saturated")
-        last = next_id(cluster)
-        remedy(cluster, "sequence", "warning")
-        assert next_id(cluster) > last
+        # A layout with other fields is for all servers at once, so none is in a line.
+        assert "ALTER SYSTEM" not in (checks(cluster)["sequence"].remedy or "")
 
 
 def test_shards() -> None:
@@ -453,14 +452,12 @@ def test_stored_ids(newest: str, status: str) -> None:
         cluster.psql(f'INSERT INTO "Order" SELECT {newest} FROM snowflake_next()')
         found = checks(cluster, sql)["stored_ids"]
         assert found.status == status
-        for _ in range(3):
-            found = checks(cluster, sql)["stored_ids"]
-            if found.remedy is None or newest == "-1":
-                break
+        if found.remedy is not None:
             follow(cluster, found.remedy)
-            if "reload" in found.remedy:
-                cluster.poll_until("SELECT worker_id FROM id_gen_status()", expected=CHOSEN_WORKER_ID)
-        assert newest == "-1" or found.status == "ok"
+        if status == "error":
+            cluster.poll_until("SELECT worker_id FROM id_gen_status()", expected=CHOSEN_WORKER_ID)
+            assert checks(cluster, sql)["stored_ids"].status == "warning"
+        assert cluster.psql('SELECT count(*) FROM "Order"') == "1", "no remedy changes a key"
 
 
 def test_tickets_of_a_schema_that_is_closed_to_the_role() -> None:
