@@ -137,6 +137,31 @@ BEGIN
     INSERT INTO id_gen_managed.installation (home, version)
     VALUES (nullif(current_setting('id_gen_managed.home'), ''), '0.1.0')
         ON CONFLICT (one) DO UPDATE SET version = excluded.version;
+-- A publication FOR ALL TABLES has these tables too, but their rows are those of one database. A subscriber keeps its own.
+CREATE OR REPLACE FUNCTION id_gen_managed.keep_own_rows() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF current_setting('session_replication_role') = 'replica' THEN
+        RETURN NULL;
+    END IF;
+    RETURN CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.keep_own_rows() IS 'discards rows that logical replication brings from another database';
+
+DO $$
+DECLARE
+    state regclass;
+BEGIN
+    IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
+        RETURN; -- not in one transaction, as was said
+    END IF;
+    FOREACH state IN ARRAY '{id_gen_managed.installation,id_gen_managed.configuration,id_gen_managed.given_to}'::regclass[] LOOP
+        EXECUTE format('CREATE OR REPLACE TRIGGER keep_own_rows BEFORE INSERT OR UPDATE OR DELETE ON %s '
+                       'FOR EACH ROW EXECUTE FUNCTION id_gen_managed.keep_own_rows()', state);
+        EXECUTE format('ALTER TABLE %s ENABLE REPLICA TRIGGER keep_own_rows', state);
+    END LOOP;
+END $$;
+
 END $$;
 
 -- ---------------------------------------------------------------------------------------------------------------------
@@ -988,6 +1013,12 @@ COMMENT ON FUNCTION id_gen_managed.write_allocate() IS 'writes the functions tha
 -- it waits for nobody, so that no two wait for each other; but for one that goes back to savepoints for longer than 5 s.
 CREATE OR REPLACE FUNCTION id_gen_managed.close_gate() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+    IF current_setting('session_replication_role') = 'replica' THEN
+        RAISE EXCEPTION 'cannot change the worker ID while session_replication_role is replica'
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  DETAIL = 'Such sessions apply rows of another database, which the tables in id_gen_managed do not accept.',
+                  HINT = 'Run this first: SET session_replication_role = origin;';
+    END IF;
 BEGIN
     FOR tries_left IN REVERSE 500..0 LOOP
         BEGIN
@@ -1538,3 +1569,8 @@ BEGIN
         PERFORM set_config('search_path', current_setting('id_gen_managed.search_path'), true);
     END IF;
 END $$;
+    FOR relation IN
+        SELECT t.tgrelid::regclass AS name FROM pg_trigger t WHERE t.tgfoid = 'id_gen_managed.keep_own_rows()'::regprocedure
+    LOOP
+        EXECUTE format('DROP TRIGGER keep_own_rows ON %s', relation.name);
+    END LOOP;
