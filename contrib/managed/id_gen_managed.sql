@@ -122,8 +122,8 @@ CREATE TABLE IF NOT EXISTS id_gen_managed.given_to (
     system_identifier bigint,
     -- the transaction that wrote the row of the number in use
     written_by        xid,
-    -- the first lane
-    lane              oid
+    -- this table: after a restore into the same database it has another OID
+    own_table         oid
 );
 
 -- Which start of which server moved the lanes last.
@@ -717,21 +717,22 @@ COMMENT ON FUNCTION id_gen_managed.system_identifier() IS 'the number of this da
 -- What the number in use would be given to now.
 CREATE OR REPLACE FUNCTION id_gen_managed.present() RETURNS id_gen_managed.given_to
     LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT true, d.oid, id_gen_managed.system_identifier(), n.xmin, to_regclass('id_gen_managed.lane_0')::oid
+    SELECT true, d.oid, id_gen_managed.system_identifier(), n.xmin, 'id_gen_managed.given_to'::regclass::oid
       FROM id_gen_managed.configuration n, pg_database d
      WHERE n.in_use AND d.datname = current_database()
 $$;
 COMMENT ON FUNCTION id_gen_managed.present() IS 'which database this is';
 
--- Whether the number in use was given to another database than this one.
+-- Whether the number in use was given to another database than this one, or to this one before it was restored from a dump.
 CREATE OR REPLACE FUNCTION id_gen_managed.is_copy() RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT given_to.database IS DISTINCT FROM present.database
+    SELECT (given_to.database, given_to.own_table) IS DISTINCT FROM (present.database, present.own_table)
         OR (given_to.system_identifier = present.system_identifier) IS NOT true
-           AND (given_to.written_by, given_to.lane) IS DISTINCT FROM (present.written_by, present.lane)
+           AND given_to.written_by IS DISTINCT FROM present.written_by
       FROM id_gen_managed.present() present LEFT JOIN id_gen_managed.given_to ON true
 $$;
-COMMENT ON FUNCTION id_gen_managed.is_copy() IS 'whether the number in use was given to another database';
+COMMENT ON FUNCTION id_gen_managed.is_copy() IS
+    'whether the number in use was given to another database, or to this one before a restore';
 
 -- Only the administrator knows which worker IDs are in use elsewhere, so the command leaves the number out: pasted as it
 -- is, it fails. The fields that the layout has no room for stay 0.
@@ -805,7 +806,7 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = format('If both generated snowflakes with worker ID %s, they could generate the same ones.',
                                   own.worker_id),
-                  HINT = format('Choose %s Or set the same worker ID again, if the other database is gone.',
+                  HINT = format('Choose %s Or set the same worker ID again, if no other database uses it now.',
                                 id_gen_managed.number_hint(own.layout));
     END IF;
     PERFORM id_gen_managed.renew_lanes(own);
