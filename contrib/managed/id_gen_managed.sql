@@ -60,8 +60,8 @@ BEGIN
                   HINT = format('If this script created the schema, run it as role %I. Otherwise: '
                                 'DROP SCHEMA id_gen_managed CASCADE;', schema_owner);
     END IF;
-    IF to_regclass('id_gen_managed.installation') IS NOT NULL THEN
-        IF (SELECT target <> 'id_gen_managed' FROM id_gen_managed.installation) THEN
+    IF to_regprocedure('id_gen_managed.is_moved()') IS NOT NULL THEN
+        IF id_gen_managed.is_moved() THEN
             RAISE EXCEPTION 'this database has moved to the extension id_gen'
                 USING ERRCODE = 'object_not_in_prerequisite_state',
                       DETAIL = 'The script would replace the functions of the extension.',
@@ -89,14 +89,13 @@ BEGIN
 END $$;
 COMMENT ON SCHEMA id_gen_managed IS 'id_gen without its library: what its functions need';
 
--- One row: what is installed where.
+-- One row.
 CREATE TABLE IF NOT EXISTS id_gen_managed.installation (
-    one    boolean PRIMARY KEY DEFAULT true CHECK (one),
-    -- the schema of the functions that users call
-    home   name NOT NULL,
-    -- the schema of the functions that those call: this one, or the extension's
-    target name NOT NULL DEFAULT 'id_gen_managed',
-    version text NOT NULL
+    one             boolean PRIMARY KEY DEFAULT true CHECK (one),
+    version         text NOT NULL,
+    -- no snowflake that the extension generated in this database has a later time; infinity while it generates them, NULL if
+    -- it never did
+    extension_until timestamptz
 );
 
 -- Every number that this database has made IDs with. The one in use is the last.
@@ -122,8 +121,8 @@ CREATE TABLE IF NOT EXISTS id_gen_managed.given_to (
     system_identifier bigint,
     -- the transaction that wrote the row of the number in use
     written_by        xid,
-    -- the first lane
-    lane              oid
+    -- this table: after a restore into the same database it has another OID
+    own_table         oid
 );
 
 -- Which start of which server moved the lanes last.
@@ -134,9 +133,33 @@ BEGIN
     IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
         RETURN; -- not in one transaction, as was said
     END IF;
-    INSERT INTO id_gen_managed.installation (home, version)
-    VALUES (nullif(current_setting('id_gen_managed.home'), ''), '0.1.0')
+    INSERT INTO id_gen_managed.installation (version) VALUES ('0.1.0')
         ON CONFLICT (one) DO UPDATE SET version = excluded.version;
+END $$;
+
+-- A publication FOR ALL TABLES has these tables too, but their rows are those of one database. A subscriber keeps its own.
+CREATE OR REPLACE FUNCTION id_gen_managed.keep_own_rows() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF current_setting('session_replication_role') = 'replica' THEN
+        RETURN NULL;
+    END IF;
+    RETURN CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.keep_own_rows() IS 'discards rows that logical replication brings from another database';
+
+DO $$
+DECLARE
+    state regclass;
+BEGIN
+    IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
+        RETURN; -- not in one transaction, as was said
+    END IF;
+    FOREACH state IN ARRAY '{id_gen_managed.installation,id_gen_managed.configuration,id_gen_managed.given_to}'::regclass[] LOOP
+        EXECUTE format('CREATE OR REPLACE TRIGGER keep_own_rows BEFORE INSERT OR UPDATE OR DELETE ON %s '
+                       'FOR EACH ROW EXECUTE FUNCTION id_gen_managed.keep_own_rows()', state);
+        EXECUTE format('ALTER TABLE %s ENABLE REPLICA TRIGGER keep_own_rows', state);
+    END LOOP;
 END $$;
 
 -- ---------------------------------------------------------------------------------------------------------------------
@@ -691,21 +714,22 @@ COMMENT ON FUNCTION id_gen_managed.system_identifier() IS 'the number of this da
 -- What the number in use would be given to now.
 CREATE OR REPLACE FUNCTION id_gen_managed.present() RETURNS id_gen_managed.given_to
     LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT true, d.oid, id_gen_managed.system_identifier(), n.xmin, to_regclass('id_gen_managed.lane_0')::oid
+    SELECT true, d.oid, id_gen_managed.system_identifier(), n.xmin, 'id_gen_managed.given_to'::regclass::oid
       FROM id_gen_managed.configuration n, pg_database d
      WHERE n.in_use AND d.datname = current_database()
 $$;
 COMMENT ON FUNCTION id_gen_managed.present() IS 'which database this is';
 
--- Whether the number in use was given to another database than this one.
+-- Whether the number in use was given to another database than this one, or to this one before it was restored from a dump.
 CREATE OR REPLACE FUNCTION id_gen_managed.is_copy() RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT given_to.database IS DISTINCT FROM present.database
+    SELECT (given_to.database, given_to.own_table) IS DISTINCT FROM (present.database, present.own_table)
         OR (given_to.system_identifier = present.system_identifier) IS NOT true
-           AND (given_to.written_by, given_to.lane) IS DISTINCT FROM (present.written_by, present.lane)
+           AND given_to.written_by IS DISTINCT FROM present.written_by
       FROM id_gen_managed.present() present LEFT JOIN id_gen_managed.given_to ON true
 $$;
-COMMENT ON FUNCTION id_gen_managed.is_copy() IS 'whether the number in use was given to another database';
+COMMENT ON FUNCTION id_gen_managed.is_copy() IS
+    'whether the number in use was given to another database, or to this one before a restore';
 
 -- Only the administrator knows which worker IDs are in use elsewhere, so the command leaves the number out: pasted as it
 -- is, it fails. The fields that the layout has no room for stay 0.
@@ -779,7 +803,7 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = format('If both databases use worker ID %s, they could generate the same snowflakes.',
                                   own.worker_id),
-                  HINT = format('Choose %s Or set the same worker ID again, if the other database is gone.',
+                  HINT = format('Choose %s Or set the same worker ID again, if no other database uses it now.',
                                 id_gen_managed.number_hint(own.layout));
     END IF;
     PERFORM id_gen_managed.renew_lanes(own);
@@ -988,6 +1012,12 @@ COMMENT ON FUNCTION id_gen_managed.write_allocate() IS 'writes the functions tha
 CREATE OR REPLACE FUNCTION id_gen_managed.close_gate() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    IF current_setting('session_replication_role') = 'replica' THEN
+        RAISE EXCEPTION 'cannot change the worker ID while session_replication_role is replica'
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  DETAIL = 'Such sessions apply rows of another database, which the tables in id_gen_managed do not accept.',
+                  HINT = 'Run this first: SET session_replication_role = origin;';
+    END IF;
     FOR tries_left IN REVERSE 500..0 LOOP
         BEGIN
             PERFORM pg_advisory_xact_lock(id_gen_managed.lock_class(), -2);
@@ -1037,7 +1067,9 @@ COMMENT ON FUNCTION id_gen_managed.close_number() IS 'ends the use of the number
 
 -- Where the extension is in this database, others make IDs with it: with the server's number, with those of its shards, and
 -- in a fleet with whichever the registry gives it next. What this role can't see, the administrator has to know.
-CREATE OR REPLACE FUNCTION id_gen_managed.refuse_taken(worker_id integer, datacenter_id integer, layout text) RETURNS void
+-- Returns the time that no snowflake of the extension exceeds in this database, whatever worker ID the server had.
+CREATE OR REPLACE FUNCTION id_gen_managed.refuse_taken(worker_id integer, datacenter_id integer, layout text)
+    RETURNS timestamptz
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     its_schema CONSTANT name := id_gen_managed.extension_schema();
@@ -1045,18 +1077,28 @@ DECLARE
     granted CONSTANT text := coalesce(nullif(current_setting('id_gen.worker_id_range', true), ''), format('0-%s', 2147483647));
     its_worker integer := typed;
     its_datacenter integer := nullif(current_setting('id_gen.datacenter_id', true), '');
+    its_until timestamptz := clock_timestamp() + coalesce(nullif(current_setting('id_gen.max_lead', true), ''), '5s')::interval;
     fact text;
 BEGIN
     IF its_schema IS NULL THEN
         -- The server may have just this number so that the database can move to it.
-        RETURN;
+        RETURN (SELECT CASE i.extension_until WHEN 'infinity' THEN its_until ELSE i.extension_until END
+                  FROM id_gen_managed.installation i);
     END IF;
     BEGIN
-        EXECUTE format('SELECT n.worker_id, n.datacenter_id FROM %I.snowflake_parse(%1$I.snowflake_next()) n', its_schema)
-           INTO its_worker, its_datacenter;
-    EXCEPTION WHEN OTHERS THEN
-        -- It makes none, but may again.
-        NULL;
+        -- The next one is above all others of the server, also of its former numbers, unless this transaction has some left of
+        -- the tick in which it generated one.
+        PERFORM pg_sleep(least((id_gen_managed.layout_of(layout)).tick_ms, 1000) / 1000.0);
+        EXECUTE format('SELECT n.worker_id, n.datacenter_id, n.created_at '
+                       'FROM %I.snowflake_parse(%1$I.snowflake_next()) n', its_schema)
+           INTO its_worker, its_datacenter, its_until;
+    EXCEPTION
+        WHEN configuration_limit_exceeded THEN
+            -- Its last one is further ahead of the clock than `its_until`.
+            RAISE;
+        WHEN OTHERS THEN
+            -- It makes none, but may again.
+            NULL;
     END;
     BEGIN
         EXECUTE format('SELECT ''is that of a shard that the server has'' FROM %I.id_gen_stat_shards s '
@@ -1079,14 +1121,14 @@ BEGIN
                   DETAIL = format('Worker %s of datacenter %s %s: sessions that use the extension could generate the same IDs.',
                                   worker_id, datacenter_id, fact),
                   HINT = 'Choose ' || id_gen_managed.number_hint(
-                      layout, (SELECT CASE i.target WHEN 'id_gen_managed' THEN 'configure' ELSE 'use_script' END
-                                 FROM id_gen_managed.installation i),
+                      layout, CASE WHEN id_gen_managed.is_moved() THEN 'use_script' ELSE 'configure' END,
                       'no server, no shard and no other database uses, and that no fleet gives to a server '
                       '(id_gen.worker_id_range has the range of a fleet)');
     END IF;
+    RETURN its_until;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.refuse_taken(integer, integer, text) IS
-    'raises an error if the extension on this server uses this worker ID';
+    'raises an error if the extension on this server uses this worker ID; else returns the latest time of its snowflakes';
 
 -- What an administrator types. What is not given stays as it is.
 CREATE OR REPLACE FUNCTION id_gen_managed.configure(
@@ -1101,6 +1143,7 @@ DECLARE
                              WHERE oid = 'id_gen_managed.allocate(bigint)'::regprocedure);
     was_copy boolean;
     unused_from timestamptz;
+    its_until timestamptz;
     l record;
     old record;
     first bigint;
@@ -1109,7 +1152,7 @@ DECLARE
 BEGIN
     PERFORM id_gen_managed.close_gate();
     LOCK TABLE id_gen_managed.configuration IN SHARE ROW EXCLUSIVE MODE;
-    IF (SELECT i.target <> 'id_gen_managed' FROM id_gen_managed.installation i) THEN
+    IF id_gen_managed.is_moved() THEN
         RAISE EXCEPTION 'this database has moved to the extension id_gen'
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'Its IDs are generated by the extension, with the server''s worker ID.',
@@ -1127,8 +1170,10 @@ BEGIN
     l := id_gen_managed.layout_of(new.layout);
     PERFORM id_gen_managed.check_number('datacenter', new.datacenter_id, l.datacenter_bits, new.layout);
     PERFORM id_gen_managed.check_number('worker', new.worker_id, l.worker_bits, new.layout);
-    IF (new.worker_id, new.datacenter_id) IS DISTINCT FROM (own.worker_id, own.datacenter_id) THEN
-        PERFORM id_gen_managed.refuse_taken(new.worker_id, new.datacenter_id, new.layout);
+    was_copy := id_gen_managed.is_copy();
+    IF was_copy OR (new.worker_id, new.datacenter_id) IS DISTINCT FROM (own.worker_id, own.datacenter_id) THEN
+        its_until := id_gen_managed.refuse_taken(new.worker_id, new.datacenter_id, new.layout);
+        UPDATE id_gen_managed.installation i SET extension_until = its_until;
     END IF;
     -- Few enough lanes that one of them has 64 IDs of a tick.
     new.lanes := coalesce(configure.lanes, CASE WHEN new.layout = own.layout THEN own.lanes END,
@@ -1149,7 +1194,6 @@ BEGIN
     new.max_lead := interval '1 millisecond'
         * (ceil(extract(epoch FROM new.max_lead) * 1000 / l.tick_ms) * l.tick_ms)::double precision;
 
-    was_copy := id_gen_managed.is_copy();
     PERFORM id_gen_managed.close_number();
     SELECT * INTO former FROM id_gen_managed.configuration n
      WHERE (n.datacenter_id, n.worker_id) = (new.datacenter_id, new.worker_id);
@@ -1157,6 +1201,11 @@ BEGIN
     IF unused_from IS NULL OR was_copy THEN
         -- It may have been used before a restore or a new installation, or since this copy was made.
         unused_from := greatest(unused_from, clock_timestamp() + greatest(new.max_lead, former.max_lead));
+    END IF;
+    IF its_until >= clock_timestamp() THEN
+        -- The extension may have had this number, too. Without the wait, the first calls could fail.
+        unused_from := greatest(unused_from, its_until);
+        PERFORM pg_sleep_for(least(its_until - clock_timestamp(), '10 s'));
     END IF;
     first := id_gen_managed.unused_position(new, unused_from);
     lowest_new := greatest(first / ((1::bigint << l.sequence_bits) / new.lanes), id_gen_managed.tick_at(
@@ -1319,85 +1368,157 @@ COMMENT ON FUNCTION id_gen_managed.uuidv7_time_decoder(text) IS
 -- The functions that users call, and moving them to the extension and back
 -- ---------------------------------------------------------------------------------------------------------------------
 
--- It is the one of the function that calls the target's, whatever its name is by now.
-CREATE OR REPLACE FUNCTION id_gen_managed.home() RETURNS name
-    LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT coalesce((
-        SELECT n.nspname
-          FROM pg_depend d
-          JOIN pg_proc p ON p.oid = d.refobjid AND p.pronamespace = to_regnamespace(quote_ident(i.target))
-          JOIN pg_proc f ON f.oid = d.objid AND f.proname = p.proname AND f.pronamespace <> p.pronamespace
-          JOIN pg_namespace n ON n.oid = f.pronamespace
-         WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_proc'::regclass
-           AND p.proname = 'snowflake_next'
-           AND f.proowner = (SELECT nspowner FROM pg_namespace WHERE oid = 'id_gen_managed'::regnamespace)
-         ORDER BY n.nspname <> i.home
-         LIMIT 1), i.home)
-      FROM id_gen_managed.installation i
+-- The functions that users call, wherever they are and whatever their names are by now: each is called by the body of a
+-- function published_..., which PostgreSQL keeps by the OID of the one called. They call one of the same name and arguments as
+-- the original, which is here.
+CREATE OR REPLACE FUNCTION id_gen_managed.wrappers(OUT original oid, OUT wrapper oid, OUT called oid)
+    RETURNS SETOF record LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT o.oid, listed.refobjid, c.oid
+      FROM pg_proc o
+      JOIN pg_proc p ON p.pronamespace = o.pronamespace AND p.proname = 'published_' || o.proname AND p.proargtypes = o.proargtypes
+      JOIN pg_depend listed ON listed.classid = 'pg_proc'::regclass AND listed.objid = p.oid
+                           AND listed.refclassid = 'pg_proc'::regclass
+      JOIN pg_depend calls ON calls.classid = 'pg_proc'::regclass AND calls.objid = listed.refobjid
+                          AND calls.refclassid = 'pg_proc'::regclass
+      JOIN pg_proc c ON c.oid = calls.refobjid AND (c.proname, c.proargtypes) = (o.proname, o.proargtypes)
+     WHERE o.pronamespace = 'id_gen_managed'::regnamespace
 $$;
-COMMENT ON FUNCTION id_gen_managed.home() IS 'the schema of the functions that users call';
+COMMENT ON FUNCTION id_gen_managed.wrappers() IS
+    'the functions that users call, with the function of the script that each stands for and the one that it calls';
 
--- Each is one call of the function of the same name and arguments in the target schema. What depends on them, such as a
--- column's default, keeps to them whatever the target is; the planner puts the target's call in place of theirs.
-CREATE OR REPLACE FUNCTION id_gen_managed.publish(target name) RETURNS void
+CREATE OR REPLACE FUNCTION id_gen_managed.is_moved() RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM id_gen_managed.wrappers() w WHERE w.called <> w.original)
+$$;
+COMMENT ON FUNCTION id_gen_managed.is_moved() IS 'whether the functions that users call are those of the extension';
+
+CREATE OR REPLACE FUNCTION id_gen_managed.extension_function(original pg_proc) RETURNS oid
+    LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT p.oid
+      FROM pg_depend member
+      JOIN pg_extension e ON member.refclassid = 'pg_extension'::regclass AND e.oid = member.refobjid AND e.extname = 'id_gen'
+      JOIN pg_proc p ON member.classid = 'pg_proc'::regclass AND p.oid = member.objid
+     WHERE member.deptype = 'e' AND (p.proname, p.proargtypes) = (original.proname, original.proargtypes)
+$$;
+COMMENT ON FUNCTION id_gen_managed.extension_function(pg_proc) IS 'the extension''s function of the same name and arguments';
+
+-- Each is one call of the function of the same name and arguments, here or in the extension. What depends on them, such as a
+-- column's default, keeps to them whatever they call; the planner puts that call in place of theirs.
+CREATE OR REPLACE FUNCTION id_gen_managed.publish(of_extension boolean) RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    home CONSTANT name := id_gen_managed.home();
-    here CONSTANT oid := 'id_gen_managed'::regnamespace;
     owner CONSTANT oid := (SELECT n.nspowner FROM pg_namespace n WHERE n.oid = 'id_gen_managed'::regnamespace);
+    -- For those that are new: beside the others, or in the first schema of the installer's search path.
+    home CONSTANT oid := coalesce(
+        (SELECT p.pronamespace FROM id_gen_managed.wrappers() w JOIN pg_proc p ON p.oid = w.wrapper
+          ORDER BY p.proname <> 'snowflake_next' LIMIT 1),
+        to_regnamespace(quote_ident(nullif(current_setting('id_gen_managed.home', true), ''))));
+    original pg_proc%ROWTYPE;
     called pg_proc%ROWTYPE;
-    called_by pg_proc%ROWTYPE;
-    owned boolean;
+    wrapper pg_proc%ROWTYPE;
+    is_listed boolean;
+    signature text;
+    arguments text;
+    marker text;
 BEGIN
-    FOR called IN
-        SELECT t.* FROM pg_proc o
-          JOIN pg_proc t ON t.pronamespace = to_regnamespace(quote_ident(target)) AND t.proname = o.proname
-                        AND t.proargtypes = o.proargtypes
-         WHERE o.pronamespace = here AND o.proname ~ '^(snowflake|uuidv7)(_|$)'
-         ORDER BY o.oid
+    FOR original IN
+        SELECT * FROM pg_proc p
+         WHERE p.pronamespace = 'id_gen_managed'::regnamespace AND p.proname ~ '^(snowflake|uuidv7)(_|$)' ORDER BY p.oid
     LOOP
-        SELECT * INTO called_by FROM pg_proc p
-         WHERE p.pronamespace = to_regnamespace(quote_ident(home)) AND p.proname = called.proname
-           AND p.proargtypes = called.proargtypes;
+        called := original;
+        IF of_extension THEN
+            SELECT * INTO called FROM pg_proc p WHERE p.oid = id_gen_managed.extension_function(original);
+            IF NOT FOUND THEN
+                RAISE EXCEPTION 'the extension id_gen lacks a function of the script'
+                    USING ERRCODE = 'undefined_function', DETAIL = format('It is %s.', original.oid::regprocedure),
+                          HINT = 'Update the extension: ALTER EXTENSION id_gen UPDATE;';
+            END IF;
+        END IF;
+        SELECT p.* INTO wrapper FROM id_gen_managed.wrappers() w JOIN pg_proc p ON p.oid = w.wrapper
+         WHERE w.original = original.oid;
+        is_listed := FOUND;
+        IF NOT is_listed THEN
+            SELECT * INTO wrapper FROM pg_proc p
+             WHERE p.pronamespace = home AND (p.proname, p.proargtypes) = (original.proname, original.proargtypes);
+        END IF;
         -- Ours belong to whom the schema here belongs to, and call one of the same name, here or in the extension. Whoever
         -- owns a function can give it another body at any time, which all who use it run.
-        IF FOUND AND (called_by.proowner <> owner OR NOT EXISTS (
-            SELECT FROM pg_depend d JOIN pg_proc p ON d.refclassid = 'pg_proc'::regclass AND p.oid = d.refobjid
-             WHERE d.classid = 'pg_proc'::regclass AND d.objid = called_by.oid
-               AND p.proname = called.proname AND p.proargtypes = called.proargtypes
-               AND (p.pronamespace = here OR EXISTS (
-                    SELECT FROM pg_depend m JOIN pg_extension e ON m.refclassid = 'pg_extension'::regclass
-                                                               AND e.oid = m.refobjid AND e.extname = 'id_gen'
-                     WHERE m.classid = 'pg_proc'::regclass AND m.objid = p.oid AND m.deptype = 'e'))
-        )) THEN
-            RAISE EXCEPTION 'function % already exists', called_by.oid::regprocedure
+        IF wrapper.proowner <> owner OR wrapper.oid IS NOT NULL AND NOT is_listed AND NOT EXISTS (
+            SELECT FROM pg_depend d
+             WHERE d.classid = 'pg_proc'::regclass AND d.objid = wrapper.oid AND d.refclassid = 'pg_proc'::regclass
+               AND d.refobjid IN (original.oid, id_gen_managed.extension_function(original))
+        ) THEN
+            RAISE EXCEPTION 'function % already exists', wrapper.oid::regprocedure
                 USING ERRCODE = 'duplicate_function',
                       DETAIL = format('It belongs to %I, and was not created by this script.',
-                                      pg_get_userbyid(called_by.proowner)),
+                                      pg_get_userbyid(wrapper.proowner)),
                       HINT = 'Install the script with another schema first in search_path: CREATE SCHEMA ids; SET search_path = ids;';
+        ELSIF wrapper.oid IS NULL THEN
+            IF home IS NULL THEN
+                RAISE EXCEPTION 'no schema has been selected to create in'
+                    USING ERRCODE = 'invalid_schema_name',
+                          HINT = 'Install the script with a schema first in search_path: CREATE SCHEMA ids; SET search_path = ids;';
+            END IF;
+            wrapper.proname := original.proname;
+            wrapper.pronamespace := home;
         END IF;
+        signature := format('%s.%I', wrapper.pronamespace::regnamespace, wrapper.proname);
+        arguments := (SELECT string_agg('$' || n, ', ') FROM generate_series(1, called.pronargs) n);
         EXECUTE format(
-            'CREATE OR REPLACE FUNCTION %I.%I(%s) RETURNS %s LANGUAGE sql %s %s PARALLEL %s BEGIN ATOMIC SELECT %s %I.%I(%s); END',
-            home, called.proname, pg_get_function_arguments(called.oid), pg_get_function_result(called.oid),
+            'CREATE OR REPLACE FUNCTION %s(%s) RETURNS %s LANGUAGE sql %s %s PARALLEL %s BEGIN ATOMIC SELECT %s %s.%I(%s); END',
+            signature, pg_get_function_arguments(called.oid), pg_get_function_result(called.oid),
             CASE called.provolatile WHEN 'i' THEN 'IMMUTABLE' WHEN 's' THEN 'STABLE' ELSE 'VOLATILE' END,
             CASE WHEN called.proisstrict THEN 'STRICT' ELSE 'CALLED ON NULL INPUT' END,
             CASE called.proparallel WHEN 's' THEN 'SAFE' WHEN 'r' THEN 'RESTRICTED' ELSE 'UNSAFE' END,
             CASE WHEN called.proretset OR called.prorettype = 'record'::regtype THEN '* FROM' ELSE '' END,
-            target, called.proname, (SELECT string_agg('$' || n, ', ') FROM generate_series(1, called.pronargs) n));
-        EXECUTE format('COMMENT ON FUNCTION %I.%I(%s) IS %L', home, called.proname,
-                       pg_get_function_identity_arguments(called.oid), obj_description(called.oid, 'pg_proc'));
+            called.pronamespace::regnamespace, called.proname, arguments);
+        EXECUTE format('COMMENT ON FUNCTION %s(%s) IS %L', signature, pg_get_function_identity_arguments(called.oid),
+                       obj_description(called.oid, 'pg_proc'));
+        marker := format('id_gen_managed.%I(%s)', 'published_' || original.proname,
+                         (SELECT string_agg(format_type(a.type, NULL), ', ' ORDER BY a.place)
+                            FROM unnest(original.proargtypes) WITH ORDINALITY a (type, place)));
+        EXECUTE format('CREATE OR REPLACE FUNCTION %s RETURNS void LANGUAGE sql VOLATILE PARALLEL UNSAFE '
+                       'BEGIN ATOMIC SELECT %s(%s); END', marker, signature, arguments);
+        EXECUTE format('COMMENT ON FUNCTION %s IS %L', marker, 'is not called: its body keeps a function that users call');
     END LOOP;
-    UPDATE id_gen_managed.installation SET target = publish.target, home = id_gen_managed.home();
 END $$;
-COMMENT ON FUNCTION id_gen_managed.publish(name) IS 'lets the functions that users call be those of a schema';
+COMMENT ON FUNCTION id_gen_managed.publish(boolean) IS 'makes the functions that users call those of the script or the extension';
 
 DO $$
 BEGIN
     IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
         RETURN; -- not in one transaction, as was said
     END IF;
-    PERFORM id_gen_managed.publish('id_gen_managed');
+    PERFORM id_gen_managed.publish(of_extension => false);
 END $$;
+
+-- After the move, the script's own functions generate nothing. PostgreSQL knows who uses them, other than from the text of a
+-- function's body.
+CREATE OR REPLACE FUNCTION id_gen_managed.refuse_users() RETURNS void
+    LANGUAGE plpgsql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    users text;
+    instead text;
+BEGIN
+    SELECT string_agg(DISTINCT format('%s uses %s', pg_describe_object(d.classid, d.objid, d.objsubid), p.oid::regprocedure), '; '),
+           string_agg(DISTINCT w.wrapper::regprocedure::text, ' or ')
+      INTO users, instead
+      FROM pg_depend d
+      JOIN pg_proc p ON d.refclassid = 'pg_proc'::regclass AND p.oid = d.refobjid
+      LEFT JOIN id_gen_managed.wrappers() w ON w.original = p.oid
+     WHERE p.pronamespace = 'id_gen_managed'::regnamespace AND p.proname ~ '^(snowflake_next|allocate)'
+       AND NOT (d.classid = 'pg_proc'::regclass AND (
+                d.objid IN (SELECT m.wrapper FROM id_gen_managed.wrappers() m)
+             OR d.objid IN (SELECT f.oid FROM pg_proc f WHERE f.pronamespace = 'id_gen_managed'::regnamespace)));
+    IF users IS NOT NULL THEN
+        RAISE EXCEPTION 'other objects use the script''s own functions'
+            USING ERRCODE = 'dependent_objects_still_exist',
+                  DETAIL = format('These would generate no snowflakes with the extension: %s.', users),
+                  HINT = format('Use %s in them instead, then run it again.', coalesce(instead, 'snowflake_next()'));
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.refuse_users() IS
+    'raises an error if anything but the functions that users call generates snowflakes with the script''s own functions';
 
 -- To the extension: no table is changed, and no ID of the script's is met by one of the library's.
 CREATE OR REPLACE FUNCTION id_gen_managed.use_extension(schema name DEFAULT 'id_gen') RETURNS void
@@ -1410,12 +1531,13 @@ DECLARE
     its_time timestamptz;
 BEGIN
     PERFORM id_gen_managed.close_gate();
-    IF (SELECT i.target <> 'id_gen_managed' FROM id_gen_managed.installation i) THEN
+    IF id_gen_managed.is_moved() THEN
         RAISE EXCEPTION 'this database has moved to the extension id_gen'
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   HINT = 'To go back to the script, choose ' || id_gen_managed.number_hint(
                       id_gen_managed.layout(), 'use_script', 'no server, no shard and no other database uses');
     END IF;
+    PERFORM id_gen_managed.refuse_users();
     EXECUTE format('CREATE SCHEMA IF NOT EXISTS %I', schema);
     EXECUTE format('CREATE EXTENSION IF NOT EXISTS id_gen SCHEMA %I', schema);
     its_schema := id_gen_managed.extension_schema();
@@ -1456,7 +1578,8 @@ BEGIN
                                   used_until),
                   HINT = 'Run the command again.';
     END IF;
-    PERFORM id_gen_managed.publish(its_schema);
+    PERFORM id_gen_managed.publish(of_extension => true);
+    UPDATE id_gen_managed.installation SET extension_until = 'infinity';
     PERFORM id_gen_managed.write_allocate();
 END $$;
 COMMENT ON FUNCTION id_gen_managed.use_extension(name) IS
@@ -1470,7 +1593,7 @@ DECLARE
     its_layout text;
 BEGIN
     PERFORM id_gen_managed.close_gate();
-    IF (SELECT i.target = 'id_gen_managed' FROM id_gen_managed.installation i) THEN
+    IF NOT id_gen_managed.is_moved() THEN
         RAISE EXCEPTION 'this database already uses the script'
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   HINT = 'To give it another one, choose ' || id_gen_managed.number_hint(id_gen_managed.layout());
@@ -1478,7 +1601,7 @@ BEGIN
     its_schema := id_gen_managed.extension_schema();
     EXECUTE format('SELECT layout FROM %I.snowflake_layouts() WHERE in_use', its_schema) INTO its_layout;
     PERFORM id_gen_managed.refuse_taken(worker_id, datacenter_id, its_layout);
-    PERFORM id_gen_managed.publish('id_gen_managed');
+    PERFORM id_gen_managed.publish(of_extension => false);
     PERFORM id_gen_managed.configure(
         worker_id => use_script.worker_id, datacenter_id => use_script.datacenter_id,
         layout => coalesce((SELECT p.name FROM id_gen_managed.presets() p WHERE p.layout = its_layout), its_layout));
@@ -1489,18 +1612,20 @@ COMMENT ON FUNCTION id_gen_managed.use_script(integer, integer) IS
 CREATE OR REPLACE FUNCTION id_gen_managed.uninstall() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    home CONSTANT name := id_gen_managed.home();
     relation record;
 BEGIN
     PERFORM id_gen_managed.close_gate();
+    FOR relation IN
+        SELECT t.tgrelid::regclass AS name FROM pg_trigger t WHERE t.tgfoid = 'id_gen_managed.keep_own_rows()'::regprocedure
+    LOOP
+        EXECUTE format('DROP TRIGGER keep_own_rows ON %s', relation.name);
+    END LOOP;
     -- All in one, as they call each other; PostgreSQL refuses it where anything else does.
     EXECUTE (
         SELECT 'DROP FUNCTION ' || string_agg(DISTINCT f.oid::regprocedure::text, ', ') || ' RESTRICT'
-          FROM pg_proc o
-          JOIN pg_proc f ON f.oid = o.oid
-                         OR o.proname ~ '^(snowflake|uuidv7)(_|$)' AND f.proname = o.proname
-                            AND f.pronamespace = to_regnamespace(quote_ident(home)) AND f.proargtypes = o.proargtypes
-         WHERE o.pronamespace = 'id_gen_managed'::regnamespace);
+          FROM pg_proc f
+         WHERE f.pronamespace = 'id_gen_managed'::regnamespace
+            OR f.oid IN (SELECT w.wrapper FROM id_gen_managed.wrappers() w));
     FOR relation IN
         SELECT c.oid::regclass AS name, CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind FROM pg_class c
          WHERE c.relnamespace = 'id_gen_managed'::regnamespace

@@ -197,7 +197,7 @@ class Managed(Explorer):
         self.world.wall.catch_up()
         with self._crowd(rented, beside):
             self.insist(self._open(rented, settings), lambda session: session.run(statement))
-        moved = "SELECT target <> 'id_gen_managed' FROM id_gen_managed.installation"
+        moved = "SELECT id_gen_managed.is_moved()"
         [(rented.has_moved,)] = self.world.query(rented.node, moved, database=rented.name)
         if not rented.has_moved:
             rented.worker = worker

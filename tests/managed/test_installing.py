@@ -200,8 +200,7 @@ def test_a_schema_that_another_role_made(cluster: Cluster) -> None:
     claim = """
         SET SESSION AUTHORIZATION clerk;
         CREATE SCHEMA id_gen_managed;
-        CREATE TABLE id_gen_managed.installation (one boolean PRIMARY KEY DEFAULT true, home name, target name
-            DEFAULT 'id_gen_managed', version text);
+        CREATE TABLE id_gen_managed.installation (one boolean PRIMARY KEY DEFAULT true, version text);
         CREATE FUNCTION id_gen_managed.caught() RETURNS trigger LANGUAGE plpgsql
             AS 'BEGIN RAISE EXCEPTION ''caught %'', current_user; END';
         CREATE TRIGGER trap BEFORE INSERT ON id_gen_managed.installation FOR EACH ROW
@@ -231,11 +230,11 @@ def test_nothing_is_made_nor_called_outside_of_a_transaction(cluster: Cluster) -
             SET SESSION AUTHORIZATION clerk;
             CREATE SCHEMA id_gen_managed;
             CREATE FUNCTION public.format(text, name, name) RETURNS text {body};
-            CREATE FUNCTION id_gen_managed.publish(name) RETURNS void {no_result};
+            CREATE FUNCTION id_gen_managed.publish(boolean) RETURNS void {no_result};
             CREATE FUNCTION id_gen_managed.write_allocate() RETURNS void {no_result};
-            CREATE FUNCTION id_gen_managed.home() RETURNS name IMMUTABLE {body};
-            CREATE TABLE id_gen_managed.installation (one boolean PRIMARY KEY DEFAULT true, home name,
-                target name DEFAULT id_gen_managed.home(), version text);
+            CREATE FUNCTION id_gen_managed.is_moved() RETURNS boolean IMMUTABLE {body};
+            CREATE TABLE id_gen_managed.installation (one boolean PRIMARY KEY DEFAULT id_gen_managed.is_moved(),
+                version text);
         """
         cluster.psql(claim, "loose")
         since = cluster.log_position
@@ -485,8 +484,54 @@ def test_a_copy_goes_on_above_what_the_original_made_ahead_of_the_clock(cluster:
     assert int(as_owner(cluster, NEXT, "ahead")) > int(made)
 
 
+def test_a_restore_into_the_same_database_refuses(cluster: Cluster) -> None:
+    """Its lanes are set back, on the same start of the same server."""
+    install(cluster, "set_back", lanes=1, max_lead="600 s")
+    cluster.psql(NEXT, "set_back")
+    dump = cluster.base / "set_back.dump"
+    cluster.run("pg_dump", "--format=custom", f"--file={dump}", dbname="set_back")
+    made = as_owner(cluster, "SELECT max(id) FROM unnest(snowflake_next_array(1000000)) id", "set_back")
+    cluster.run("pg_restore", "--clean", "--dbname=set_back", str(dump))
+    refused = refusal(cluster, NEXT, "set_back")
+    assert refused.sqlstate == NOT_READY
+    as_owner(cluster, with_number(refused.hint, WORKER), "set_back")
+    assert int(as_owner(cluster, NEXT, "set_back")) > int(made)
+    as_owner(cluster, "SELECT id_gen_managed.uninstall()", "set_back")
+
+
+def test_a_publication_for_all_tables() -> None:
+    """Has the script's tables, too. A subscriber keeps its own rows of them, and gets those of all other tables."""
+    conf = "wal_level = logical\n"
+    with Cluster("publisher", conf=conf) as publisher, Cluster("subscriber", conf=conf) as subscriber:
+        for server, worker in ((publisher, WORKER), (subscriber, WORKER + 1)):
+            install(server, worker_id=worker)
+            as_owner(server, "CREATE TABLE item (id bigint PRIMARY KEY DEFAULT snowflake_next())")
+        state = "TABLE id_gen_managed.installation; TABLE id_gen_managed.configuration; TABLE id_gen_managed.given_to"
+        before = subscriber.psql(state, DATABASE)
+        as_owner(publisher, "INSERT INTO item DEFAULT VALUES")
+        publisher.psql("CREATE PUBLICATION everything FOR ALL TABLES", DATABASE)
+        subscribe = f"CREATE SUBSCRIPTION everything CONNECTION '{publisher.conninfo(DATABASE)}' PUBLICATION everything"
+        subscriber.psql(subscribe, DATABASE)
+        copied = "SELECT string_agg(DISTINCT srsubstate::text, '') FROM pg_subscription_rel"
+        subscriber.poll_until(copied, DATABASE, "r")
+        # A change of the publisher's rows, and of one that only it has.
+        for settings in ({"max_lead": "2 s"}, {"worker_id": WORKER + 2}, {"worker_id": WORKER + 1}):
+            configure(publisher, **settings)
+        as_owner(publisher, "INSERT INTO item DEFAULT VALUES")
+        subscriber.poll_until("SELECT count(*) FROM item", DATABASE, "2")
+        assert subscriber.psql(state, DATABASE) == before
+        made = as_owner(subscriber, "SELECT worker_id FROM snowflake_parse(snowflake_next())")
+        assert made == str(WORKER + 1)
+        # What would be discarded is refused.
+        change = "SET session_replication_role = replica; SELECT id_gen_managed.configure(worker_id => 12)"
+        refused = refusal(subscriber, change, DATABASE)
+        assert refused.sqlstate == NOT_READY
+        subscriber.psql(f"{(refused.hint or '').partition(': ')[2]} {change.partition(';')[2]}", DATABASE)
+        subscriber.psql("DROP SUBSCRIPTION everything", DATABASE)
+
+
 def test_a_snapshot_of_before_a_number_where_the_system_identifier_is_not_shown(cluster: Cluster) -> None:
-    """Tells the session to run its transaction again, for it can't tell whether the database is a copy."""
+    """The session goes on with the new number."""
     install(cluster, "unshown")
     cluster.psql("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC", "unshown")
     configure(cluster, "unshown", worker_id=8)
@@ -495,6 +540,17 @@ def test_a_snapshot_of_before_a_number_where_the_system_identifier_is_not_shown(
         session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         session.execute("SELECT 1")
         configure(cluster, "unshown", worker_id=9)
+        assert session.execute("SELECT worker_id FROM snowflake_parse(snowflake_next())").fetchone() == (9,)
+
+
+def test_a_snapshot_of_before_a_copy_has_its_number(cluster: Cluster) -> None:
+    """Shows a copy, so the session has to run its transaction again."""
+    install(cluster, "copied")
+    cluster.psql(f"CREATE DATABASE late_copy OWNER {OWNER} TEMPLATE copied")
+    with cluster.connect("late_copy") as session:
+        session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        session.execute("SELECT 1")
+        configure(cluster, "late_copy", worker_id=9)
         with pytest.raises(psycopg.errors.SerializationFailure):
             session.execute(NEXT)
         session.execute("ROLLBACK")

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from harness import GENERATING, Cluster, SqlError
+from harness import GENERATING, Cluster, FakeClock, SqlError
 from harness.etcd import Etcd
 from harness.fleet import await_number, create_fleet, number_of
-from harness.ids import NARROW_LAYOUT, refusal
+from harness.ids import NARROW_LAYOUT, TOO_FAR_AHEAD, refusal
 from harness.managed import DATABASE, LOCKS, OWNER, as_owner, install, run_script, with_number
 
 pytestmark = pytest.mark.long
@@ -175,6 +175,139 @@ def test_back_with_a_number_that_a_fleet_may_give() -> None:
             taken = refusal(member, typed, DATABASE)
             assert taken.detail and "fleet" in taken.detail
             as_owner(member, "SELECT id_gen_managed.use_script(worker_id => 16)")
+
+
+@pytest.mark.any_server
+@pytest.mark.parametrize("without", [False, True], ids=["with the extension", "without it"])
+def test_back_with_a_number_that_the_extension_had(without: bool) -> None:
+    """A load led the clock, and then the server got another number."""
+    with Cluster("renumbered", conf=f"{GENERATING}id_gen.layout = 'js'\n") as cluster:
+        install(cluster, layout="js")
+        as_owner(cluster, TO_EXTENSION)
+        as_owner(cluster, "CREATE TABLE item AS SELECT unnest(snowflake_next_array(400000)) AS id")
+        cluster.psql("ALTER SYSTEM SET id_gen.worker_id = 3")
+        cluster.reload()
+        cluster.poll_until("SHOW id_gen.worker_id", expected="3")
+        if without:
+            as_owner(cluster, "SELECT id_gen_managed.use_script(worker_id => 9); DROP EXTENSION id_gen")
+            as_owner(cluster, "SELECT id_gen_managed.configure(worker_id => 1)")
+        else:
+            as_owner(cluster, "SELECT id_gen_managed.use_script(worker_id => 1)")
+        # At once, and no ID that is there.
+        made = as_owner(cluster, "SELECT unnest(snowflake_next_array(1000))").split()
+        assert int(made[0]) > int(cluster.psql("SELECT max(id) FROM item", DATABASE))
+        assert cluster.psql(f"SELECT worker_id FROM snowflake_parse({made[0]})", DATABASE) == "1"
+
+
+@pytest.mark.any_server
+def test_back_while_the_extension_is_far_ahead_of_the_clock() -> None:
+    """Any number may be one that the extension had at those times."""
+    clock = FakeClock()
+    with Cluster("behind", conf=GENERATING, clock=clock) as cluster:
+        install(cluster)
+        last = int(as_owner(cluster, f"{TO_EXTENSION}; SELECT snowflake_next()"))
+        clock.step(-60)
+        back = f"SET SESSION AUTHORIZATION {OWNER}; SELECT id_gen_managed.use_script(worker_id => 9)"
+        refused = refusal(cluster, back, DATABASE)
+        assert refused.sqlstate == TOO_FAR_AHEAD
+        clock.put_right()
+        as_owner(cluster, "SELECT id_gen_managed.use_script(worker_id => 9)")
+        assert int(as_owner(cluster, "SELECT snowflake_next()")) > last
+
+
+@pytest.mark.any_server
+@pytest.mark.parametrize("new", [False, True], ids=["renamed", "renamed, and a new one"])
+def test_schemas_that_are_renamed(cluster: Cluster, new: bool) -> None:
+    """Those of the functions that users call, and of the extension."""
+    install(cluster)
+    cluster.psql(f"ALTER SCHEMA public OWNER TO {OWNER}", DATABASE)
+    as_owner(cluster, f"CREATE TABLE item (id bigint DEFAULT snowflake_next()); {TO_EXTENSION}")
+    as_owner(cluster, "ALTER SCHEMA public RENAME TO app; ALTER SCHEMA id_gen RENAME TO ids")
+    if new:
+        as_owner(cluster, "CREATE SCHEMA public")
+    insert = "INSERT INTO app.item DEFAULT VALUES RETURNING (app.snowflake_parse(id)).worker_id"
+    assert as_owner(cluster, insert) == "1"
+    for _ in range(2):
+        as_owner(cluster, "SELECT id_gen_managed.use_script(worker_id => 9)")
+        assert as_owner(cluster, insert) == "9"
+        as_owner(cluster, "DROP EXTENSION id_gen")
+        as_owner(cluster, TO_EXTENSION)
+        assert as_owner(cluster, insert) == "1"
+    remove = f"SET SESSION AUTHORIZATION {OWNER}; SELECT id_gen_managed.uninstall()"
+    assert refusal(cluster, remove, DATABASE).sqlstate == IS_NEEDED
+    as_owner(cluster, "DROP TABLE app.item; SELECT id_gen_managed.uninstall(); DROP EXTENSION id_gen")
+    assert cluster.psql("SELECT count(*) FROM pg_proc WHERE proname ~ '^(snowflake|uuidv7_)'", DATABASE) == "0"
+
+
+@pytest.mark.any_server
+def test_functions_that_are_in_other_schemas(cluster: Cluster) -> None:
+    """Or have another name; and the owner's own of the same name is left alone."""
+    install(cluster)
+    cluster.psql(f"ALTER SCHEMA public OWNER TO {OWNER}; GRANT USAGE ON SCHEMA public TO PUBLIC", DATABASE)
+    as_owner(
+        cluster,
+        """
+        CREATE SCHEMA batch;
+        ALTER FUNCTION snowflake_next_batch(integer) SET SCHEMA batch;
+        ALTER FUNCTION snowflake_next_array(integer) RENAME TO many;
+        CREATE SCHEMA api;
+        CREATE FUNCTION api.snowflake_next() RETURNS bigint LANGUAGE sql RETURN public.snowflake_next() + 0;
+        """,
+    )
+    workers = """
+        SELECT string_agg(DISTINCT worker_id::text, ',') FROM (
+            SELECT batch.snowflake_next_batch(2) UNION SELECT unnest(many(2)) UNION SELECT api.snowflake_next()
+        ) made (id), snowflake_parse(id)
+    """
+    for change, worker in (
+        ("", "7"), (TO_EXTENSION, "1"), ("SELECT id_gen_managed.use_script(worker_id => 9)", "9"),
+        (TO_EXTENSION, "1"),
+    ):  # fmt: skip
+        as_owner(cluster, change)
+        assert as_owner(cluster, workers) == worker
+    own = "SELECT pg_get_function_sqlbody(oid) FROM pg_proc WHERE pronamespace = 'api'::regnamespace"
+    assert "+ 0" in cluster.psql(own, DATABASE)
+
+
+@pytest.mark.any_server
+def test_functions_that_are_dropped(cluster: Cluster) -> None:
+    """The move goes on without them, and makes them again."""
+    install(cluster)
+    drop = "DROP FUNCTION public.uuidv7(interval), snowflake_make(timestamptz, int, int, int) CASCADE"
+    worker = "SELECT worker_id FROM snowflake_parse(snowflake_next())"
+    for change, after in ((TO_EXTENSION, "1"), ("SELECT id_gen_managed.use_script(worker_id => 9)", "9")):
+        as_owner(cluster, drop)
+        as_owner(cluster, change)
+        assert as_owner(cluster, worker) == after
+        assert as_owner(cluster, "SELECT public.uuidv7('1 hour'::interval) IS NOT NULL") == "t"
+
+
+@pytest.mark.any_server
+@pytest.mark.parametrize(
+    ("use", "mend"),
+    [
+        (
+            "CREATE TABLE item (id bigint DEFAULT id_gen_managed.snowflake_next())",
+            "ALTER TABLE item ALTER COLUMN id SET DEFAULT {}",
+        ),
+        (
+            "CREATE SCHEMA api; CREATE FUNCTION api.snowflake_next() RETURNS bigint LANGUAGE sql "
+            "RETURN id_gen_managed.snowflake_next() + 0",
+            "CREATE OR REPLACE FUNCTION api.snowflake_next() RETURNS bigint LANGUAGE sql RETURN {} + 0",
+        ),
+    ],
+    ids=["a default", "a function"],
+)
+def test_what_calls_the_scripts_own_functions(cluster: Cluster, use: str, mend: str) -> None:
+    """They would fail after the move."""
+    install(cluster)
+    as_owner(cluster, use)
+    refused = refusal(cluster, f"SET SESSION AUTHORIZATION {OWNER}; {TO_EXTENSION}", DATABASE)
+    assert refused.sqlstate == IS_NEEDED
+    assert "uses id_gen_managed.snowflake_next()" in (refused.detail or "")
+    instead = (refused.hint or "").split(" ")[1]
+    as_owner(cluster, mend.format(instead))
+    as_owner(cluster, TO_EXTENSION)
 
 
 @pytest.mark.any_server
