@@ -237,7 +237,8 @@ def test_each_remedy_helps(server: Cluster) -> None:
         found = (
             """SELECT split_part(remedy, ': ', 2) FROM id_gen_offsets_check('"of''all"', 2, 3) WHERE status = 'error'"""
         )
-        server.psql(server.psql(found, name), name)
+        # This server is the only one that has numbers of it so far.
+        server.psql(server.psql(found, name).replace("<highest number of all nodes>", "1"), name)
         assert server.psql(check, name) == "0"
 
 
