@@ -635,7 +635,7 @@ fn keeper(on: &CheckedServer) -> CheckResult {
                 keeper.heartbeat_age_ns / NS_PER_S
             ),
             format!(
-                "It may be waiting for the disk. To restart it: SELECT pg_terminate_backend({});",
+                "It may be waiting for the disk. End it, and another one starts: SELECT pg_terminate_backend({});",
                 keeper.pid
             ),
         ),

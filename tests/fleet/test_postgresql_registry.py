@@ -117,7 +117,7 @@ def test_a_registry_that_could_forget_is_a_warning() -> None:
         create_fleet(member)
         await_number(member)
         row = "SELECT status || ': ' || remedy FROM id_gen_check() WHERE name = 'fleet'"
-        member.poll_until(f"SELECT ({row}) LIKE 'warning: On the registry''s server, have commits wait%'")
+        member.poll_until(f"SELECT ({row}) LIKE 'warning: On the server of the registry, make commits wait%'")
 
 
 class TlsServer(Cluster):

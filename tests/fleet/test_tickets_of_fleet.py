@@ -316,7 +316,7 @@ def test_a_damaged_value_stops_nothing_but_its_ticket() -> None:
         assert_distinct(numbers)
         first.poll_until("SELECT state = 'holding' FROM id_gen_stat_fleet")
         assert refusal(first, SHARE).sqlstate == DAMAGED
-        follow(first, refused.value.diag.message_hint or "")
+        set_above_all(refused.value.diag.message_hint or "", [first])
         assert await_ticket(first)
 
 
