@@ -9,7 +9,7 @@ use std::ptr;
 use std::time::Duration;
 
 use id_gen_core::fleet::driver::{Borrowed, Driver, Handle, Owned, VERSION};
-use id_gen_core::fleet::store::{Store, StoreError, StoreErrorKind};
+use id_gen_core::fleet::store::{Store, StoreError};
 use id_gen_core::fleet::wire::{self, Options};
 
 use crate::etcd::{Etcd, EtcdOptions};
@@ -58,11 +58,7 @@ fn owned(bytes: Vec<u8>) -> Owned {
 }
 
 fn panicked() -> StoreError {
-    StoreError {
-        kind: StoreErrorKind::Unexpected,
-        server: "the registry's library".to_owned(),
-        detail: "a bug: it panicked".to_owned(),
-    }
+    wire::unexpected("a bug: it panicked".to_owned())
 }
 
 unsafe extern "C" fn open(options: Borrowed, store: *mut Handle) -> Owned {

@@ -163,10 +163,6 @@ impl Store for WhileAwaited {
         self.store.weakness()
     }
 
-    fn seen(&self) -> Option<String> {
-        self.store.seen()
-    }
-
     fn list(&mut self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
         self.store.list(prefix)
     }

@@ -1,6 +1,5 @@
 //! Opening the registry that the settings name.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use id_gen_core::fleet::store::{Store, StoreError};
@@ -18,15 +17,14 @@ pub type Opener = Box<dyn FnOnce() -> Result<BoxedStore, StoreError> + Send>;
 
 /// What opens the store that the settings name. No call on it takes longer than the time-out.
 pub fn opener(settings: &RegistrySettings, timeout: Duration, seen: Seen) -> Opener {
-    let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
     let options = Options {
         registry: settings.registry.clone(),
         timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
-        ca_file: path(&settings.ca_file),
-        cert_file: path(&settings.cert_file),
-        key_file: path(&settings.key_file),
+        ca_file: settings.ca_file.clone(),
+        cert_file: settings.cert_file.clone(),
+        key_file: settings.key_file.clone(),
         user: settings.user.clone(),
-        password_file: path(&settings.password_file),
+        password_file: settings.password_file.clone(),
         seen: seen.get(),
     };
     if options.is_postgresql() {

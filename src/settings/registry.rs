@@ -4,7 +4,6 @@
 //! process that acts on them, and a session that asks the registry for something uses its own.
 
 use std::ffi::{CStr, CString};
-use std::path::PathBuf;
 
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 
@@ -32,15 +31,15 @@ pub struct RegistrySettings {
     /// `id_gen.worker_id_range`.
     pub worker_ids: String,
     /// `id_gen.registry_ca_file`.
-    pub ca_file: Option<PathBuf>,
+    pub ca_file: Option<String>,
     /// `id_gen.registry_cert_file`.
-    pub cert_file: Option<PathBuf>,
+    pub cert_file: Option<String>,
     /// `id_gen.registry_key_file`.
-    pub key_file: Option<PathBuf>,
+    pub key_file: Option<String>,
     /// `id_gen.registry_user`.
     pub user: Option<String>,
     /// `id_gen.registry_password_file`.
-    pub password_file: Option<PathBuf>,
+    pub password_file: Option<String>,
 }
 
 /// Whether there is a registry.
@@ -64,16 +63,15 @@ pub fn mark() -> u64 {
 
 /// Where the fleet is; `None` without a registry.
 pub fn current() -> Option<RegistrySettings> {
-    let path = |setting| some(setting).map(PathBuf::from);
     is_set().then(|| RegistrySettings {
         registry: text(&REGISTRY).trim().to_owned(),
         fleet: text(&FLEET),
         worker_ids: text(&WORKER_IDS),
-        ca_file: path(&CA_FILE),
-        cert_file: path(&CERT_FILE),
-        key_file: path(&KEY_FILE),
+        ca_file: some(&CA_FILE),
+        cert_file: some(&CERT_FILE),
+        key_file: some(&KEY_FILE),
         user: some(&USER),
-        password_file: path(&PASSWORD_FILE),
+        password_file: some(&PASSWORD_FILE),
     })
 }
 

@@ -57,7 +57,8 @@ struct Reply<T> {
     seen: Option<String>,
 }
 
-fn unexpected(detail: String) -> StoreError {
+/// What is wrong with the library that has the stores.
+pub fn unexpected(detail: String) -> StoreError {
     let server = "the registry's library".to_owned();
     StoreError { kind: StoreErrorKind::Unexpected, server, detail }
 }
@@ -77,35 +78,23 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, StoreError> {
 
 /// Carries a call out, and returns the bytes of the answer.
 pub fn serve(store: &mut dyn Store, call: &[u8]) -> Vec<u8> {
-    fn reply<T: Serialize>(store: &dyn Store, answer: Result<T, StoreError>) -> Vec<u8> {
+    fn reply<T: Serialize>(
+        store: &mut dyn Store,
+        call: impl FnOnce(&mut dyn Store) -> Result<T, StoreError>,
+    ) -> Vec<u8> {
+        let answer = call(store);
         encode(&Reply { answer, seen: store.seen() })
     }
     match decode(call) {
-        Ok(Call::Check) => {
-            let answer = store.check();
-            reply(store, answer)
-        }
-        Ok(Call::Prepare) => {
-            let answer = store.prepare();
-            reply(store, answer)
-        }
-        Ok(Call::Weakness) => {
-            let answer = store.weakness();
-            reply(store, answer)
-        }
-        Ok(Call::List(prefix)) => {
-            let answer = store.list(&prefix);
-            reply(store, answer)
-        }
-        Ok(Call::Get(key)) => {
-            let answer = store.get(&key);
-            reply(store, answer)
-        }
+        Ok(Call::Check) => reply(store, |store| store.check()),
+        Ok(Call::Prepare) => reply(store, |store| store.prepare()),
+        Ok(Call::Weakness) => reply(store, |store| store.weakness()),
+        Ok(Call::List(prefix)) => reply(store, |store| store.list(&prefix)),
+        Ok(Call::Get(key)) => reply(store, |store| store.get(&key)),
         Ok(Call::Swap { key, expected, new, only_if }) => {
-            let (expected, new) = (expected.as_deref(), new.as_str());
             let only_if = only_if.as_ref().map(|(key, value)| (key.as_str(), value.as_str()));
-            let answer = store.swap(&Swap { key: &key, expected, new, only_if });
-            reply(store, answer)
+            let swap = Swap { key: &key, expected: expected.as_deref(), new: &new, only_if };
+            reply(store, |store| store.swap(&swap))
         }
         Err(error) => refusal(error),
     }
