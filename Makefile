@@ -1,6 +1,10 @@
 # One word for each thing to do here; the work is in scripts/. Each target sets up what it needs on this machine.
 
-export PG PG_CONFIG MODE WORKERS KEEP WRITE QUICK SEED MINUTES ONLY IDS CALLS DSN RECORDING MARKERS TESTS RUNS LOAD FRESH FAULTS
+export PG PG_CONFIG MODE WORKERS KEEP WRITE QUICK SEED MINUTES ONLY IDS CALLS DSN RECORDING TESTS RUNS LOAD FRESH FAULTS
+# Empty means all tests, which is not the same as not given.
+ifneq ($(origin MARKERS),undefined)
+export MARKERS
+endif
 
 .PHONY: help all demo demo-fleet dashboard test test-all test-upgrade test-host torture torture-fleet attack attack-planted flaky memory robust fuzz release-check \
 	bench docs lint licences install deb deb-arm64 test-deb test-arm64 image-tree dist dist-vendored clean

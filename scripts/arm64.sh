@@ -10,7 +10,6 @@
 
 # shellcheck disable=SC2034 # for the commands
 ARM64=aarch64-unknown-linux-gnu
-ARM64_LIBRARIES=/usr/lib/aarch64-linux-gnu
 
 # need_arm64: from here on cargo can build for it, and dpkg's tools take it for the processor that packages are for.
 need_arm64() {
@@ -73,9 +72,6 @@ unpack_arm64() {
     # shellcheck disable=SC2034 # for apt_here
     APT_OPTIONS=(-o APT::Architecture=arm64 -o APT::Architectures::=arm64)
     unpack_debian "$@"
-    "${APT[@]}" download libfaketime
-    dpkg-deb --extract libfaketime_*.deb faketime
-    mv "faketime$ARM64_LIBRARIES/faketime" "files$ARM64_LIBRARIES"
     find files/usr/lib/postgresql -type f -executable -print0 | while IFS= read -r -d '' program; do
         patchelf --print-interpreter "$program" || continue
         mv "$program" "$program.arm64"

@@ -218,7 +218,7 @@ need_mode() {
 
 # machine_packages: the system packages that everything needs, and those of the server PG, a name a line.
 machine_packages() {
-    printf '%s\n' build-essential pkg-config clang libclang-dev python3-venv faketime iproute2
+    printf '%s\n' build-essential pkg-config clang libclang-dev python3-venv iproute2
     [[ -n ${PG_CONFIG:-} ]] || ! has_package "$PG" || printf '%s\n' "postgresql-$PG" "postgresql-server-dev-$PG"
 }
 

@@ -522,7 +522,8 @@ COMMENT ON FUNCTION id_gen_convert.throttle(interval, integer) IS 'reason for a 
 
 -- Gives rows of one table their snowflakes, with the time of each row and a number that no server generates with. Rows whose
 -- tick is full get the next tick that has room. Which IDs are taken shows in the index of the column; a job is carried on by
--- one session at a time, so nobody else takes some meanwhile, and above the highest none is taken.
+-- one session at a time, so nobody else takes some meanwhile, and above the highest none is taken. All names of columns are
+-- qualified, as the table may have columns of the same names.
 CREATE FUNCTION id_gen_convert.allot(j id_gen_convert.job, f id_gen_convert.fill, part regclass, which text, locking text)
     RETURNS bigint
     LANGUAGE plpgsql @settings@
@@ -538,14 +539,14 @@ BEGIN
     -- Where rows lie in the order of their times, that is all of them.
     EXECUTE format($statement$
         WITH numbered AS MATERIALIZED (
-            SELECT place, tick, row_number() OVER (PARTITION BY tick) - 1 AS sequence
+            SELECT batch.place, batch.tick, row_number() OVER (PARTITION BY batch.tick) - 1 AS sequence
               FROM (SELECT t.ctid, %7$s.snowflake_min(greatest(least(coalesce(%3$s, $1), $1), $2))
                       FROM ONLY %1$s t WHERE %2$s AND (%4$s) %6$s) AS batch (place, tick)
-             WHERE tick > $6),
+             WHERE batch.tick > $6),
         written AS (
-            UPDATE ONLY %1$s AS t SET %5$I = tick + $3 + sequence * $4 FROM numbered
-             WHERE t.ctid = numbered.place AND sequence < $5 AND (%4$s) RETURNING t.%5$I AS id)
-        SELECT count(*), max(id) FROM written
+            UPDATE ONLY %1$s AS t SET %5$I = numbered.tick + $3 + numbered.sequence * $4 FROM numbered
+             WHERE t.ctid = numbered.place AND numbered.sequence < $5 AND (%4$s) RETURNING t.%5$I AS id)
+        SELECT count(*), max(written.id) FROM written
         $statement$, part, which, f.allotted_at, f.pending, f.allotted_column, locking, @extschema_text@)
     INTO total, new_top
     USING j.started_at, @extschema@.snowflake_timestamp(0::bigint), j.node, j.sequence_step, j.sequence_size, top;
@@ -557,24 +558,25 @@ BEGIN
                 SELECT t.ctid AS place, %8$s.snowflake_min(greatest(least(coalesce(%3$s, $2), $2), $3)) AS own_tick
                   FROM ONLY %1$s t WHERE %2$s AND (%4$s) %7$s),
             timed AS MATERIALIZED (
-                SELECT place, own_tick, coalesce(free_tick, own_tick) AS tick
-                  FROM batch LEFT JOIN id_gen_convert.full_tick ON job = $1 AND tick = own_tick),
+                SELECT batch.place, batch.own_tick, coalesce(known.free_tick, batch.own_tick) AS tick
+                  FROM batch LEFT JOIN id_gen_convert.full_tick AS known ON known.job = $1 AND known.tick = batch.own_tick),
             used AS MATERIALIZED (
-                SELECT tick, coalesce((SELECT (max(t.%5$I) - tick - $4) / $5 + 1 FROM %6$s t
-                                        WHERE t.%5$I BETWEEN tick + $4 AND tick + $4 + ($6 - 1) * $5
-                                          AND (t.%5$I - tick - $4) %% $5 = 0), 0) AS number
-                  FROM (SELECT DISTINCT tick FROM timed) AS ticks),
+                SELECT ticks.tick, coalesce((SELECT (max(t.%5$I) - ticks.tick - $4) / $5 + 1 FROM %6$s t
+                                              WHERE t.%5$I BETWEEN ticks.tick + $4 AND ticks.tick + $4 + ($6 - 1) * $5
+                                                AND (t.%5$I - ticks.tick - $4) %% $5 = 0), 0) AS number
+                  FROM (SELECT DISTINCT timed.tick FROM timed) AS ticks),
             numbered AS MATERIALIZED (
-                SELECT place, own_tick, tick, number + row_number() OVER (PARTITION BY tick ORDER BY place) - 1 AS sequence
-                  FROM timed JOIN used USING (tick)),
+                SELECT timed.place, timed.own_tick, timed.tick,
+                       used.number + row_number() OVER (PARTITION BY timed.tick ORDER BY timed.place) - 1 AS sequence
+                  FROM timed JOIN used ON used.tick = timed.tick),
             written AS (
-                UPDATE ONLY %1$s AS t SET %5$I = tick + $4 + sequence * $5 FROM numbered
-                 WHERE t.ctid = numbered.place AND sequence < $6 AND (%4$s) RETURNING t.%5$I AS id),
+                UPDATE ONLY %1$s AS t SET %5$I = numbered.tick + $4 + numbered.sequence * $5 FROM numbered
+                 WHERE t.ctid = numbered.place AND numbered.sequence < $6 AND (%4$s) RETURNING t.%5$I AS id),
             crowded AS (
                 INSERT INTO id_gen_convert.full_tick AS known (job, tick, free_tick)
-                SELECT DISTINCT $1, own_tick, tick + $7 FROM numbered WHERE sequence >= $6
+                SELECT DISTINCT $1, numbered.own_tick, numbered.tick + $7 FROM numbered WHERE numbered.sequence >= $6
                 ON CONFLICT (job, tick) DO UPDATE SET free_tick = excluded.free_tick RETURNING 1)
-            SELECT count(*), (SELECT count(*) FROM crowded), max(id) FROM written
+            SELECT count(*), (SELECT count(*) FROM crowded), max(written.id) FROM written
             $statement$, part, which, f.allotted_at, f.pending, f.allotted_column, f.relation, locking, @extschema_text@)
         INTO written, crowded, new_top
         USING j.id, j.started_at, @extschema@.snowflake_timestamp(0::bigint), j.node, j.sequence_step, j.sequence_size, j.tick_step;

@@ -31,19 +31,14 @@ REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_release(integer, integer) FR
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_release(integer, integer) IS
     'release the worker ID of a lost server; returns when it can be acquired again';
 
-CREATE FUNCTION @extschema@.id_gen_fleet_lower(worker_id integer, datacenter_id integer DEFAULT 0) RETURNS timestamptz
+CREATE FUNCTION @extschema@.id_gen_fleet_lower(
+        worker_id integer DEFAULT NULL, datacenter_id integer DEFAULT 0, shard integer DEFAULT NULL)
+    RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'id_gen_fleet_lower'
-    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
-REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_lower(integer, integer) FROM PUBLIC;
-COMMENT ON FUNCTION @extschema@.id_gen_fleet_lower(integer, integer) IS
-    'release a worker ID and lower its bound, which a wrong clock set too high';
-
-CREATE FUNCTION @extschema@.id_gen_fleet_lower_shard(shard integer, datacenter_id integer DEFAULT 0) RETURNS timestamptz
-    AS 'MODULE_PATHNAME', 'id_gen_fleet_lower_shard'
-    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
-REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_lower_shard(integer, integer) FROM PUBLIC;
-COMMENT ON FUNCTION @extschema@.id_gen_fleet_lower_shard(integer, integer) IS
-    'lower the start of a shard''s IDs, which a wrong clock set too high';
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_lower(integer, integer, integer) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_fleet_lower(integer, integer, integer) IS
+    'lower the bound of a worker ID (and release it), or of a shard, that a wrong clock set too high';
 
 CREATE FUNCTION @extschema@.id_gen_fleet_report_restore() RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'id_gen_fleet_report_restore'
@@ -52,21 +47,13 @@ REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_report_restore() FROM PUBLIC
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_report_restore() IS
     'report that the registry was restored from a backup; returns the start of new IDs';
 
-CREATE FUNCTION @extschema@.id_gen_stat_get_fleet(
-        OUT state text, OUT granted_until timestamptz, OUT answered_at timestamptz, OUT error text,
-        OUT renewals bigint, OUT failures bigint, OUT acquisitions bigint, OUT fencings bigint,
-        OUT restorations bigint, OUT last_request double precision, OUT slowest_request double precision,
-        OUT registrar_pid integer)
-    RETURNS SETOF record
-    AS 'MODULE_PATHNAME', 'id_gen_stat_get_fleet'
-    LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 1;
-COMMENT ON FUNCTION @extschema@.id_gen_stat_get_fleet() IS
-    'row of view id_gen_stat_fleet';
-
 CREATE VIEW @extschema@.id_gen_stat_fleet AS
-    SELECT state, granted_until, answered_at, error, renewals, failures, acquisitions, fencings, restorations,
-           last_request, slowest_request, registrar_pid
-      FROM @extschema@.id_gen_stat_get_fleet();
+    SELECT *
+      FROM @extschema@.id_gen_stat_get('id_gen_stat_fleet') stat (
+               state text, granted_until timestamptz, answered_at timestamptz, error text,
+               renewals bigint, failures bigint, acquisitions bigint, fencings bigint,
+               restorations bigint, last_request double precision, slowest_request double precision,
+               registrar_pid integer);
 COMMENT ON VIEW @extschema@.id_gen_stat_fleet IS
     'state of this server in its fleet, and counts since start; times in milliseconds';
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.state IS 'outside, acquiring, waiting, holding, unsettled, leaving or left';
@@ -82,7 +69,5 @@ COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.last_request IS 'duration of the
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.slowest_request IS 'longest duration of a request that the registry answered';
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.registrar_pid IS 'process ID of the background worker that queries the registry';
 
-REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_fleet() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_fleet() TO pg_read_all_stats;
 REVOKE SELECT ON @extschema@.id_gen_stat_fleet FROM PUBLIC;
 GRANT SELECT ON @extschema@.id_gen_stat_fleet TO pg_read_all_stats;

@@ -12,19 +12,12 @@ CREATE FUNCTION @extschema@.snowflake_guard_trigger() RETURNS trigger
 COMMENT ON FUNCTION @extschema@.snowflake_guard_trigger() IS
     'row trigger: reject a new ID below the commit horizon; argument: column name';
 
-CREATE FUNCTION @extschema@.id_gen_stat_get_horizon(
-        OUT pid integer, OUT transaction xid, OUT datid oid, OUT first_id bigint)
-    RETURNS SETOF record
-    AS 'MODULE_PATHNAME', 'id_gen_stat_get_horizon'
-    LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 10;
-COMMENT ON FUNCTION @extschema@.id_gen_stat_get_horizon() IS
-    'rows of view id_gen_stat_horizon, without names';
-
 CREATE VIEW @extschema@.id_gen_stat_horizon AS
     SELECT b.pid, p.gid, d.datname AS database, b.first_id,
            coalesce(a.xact_start, p.prepared) AS xact_start,
            CASE WHEN b.transaction IS NOT NULL THEN 'prepared' WHEN b.pid IS NULL THEN 'ending' ELSE a.state END AS state
-      FROM @extschema@.id_gen_stat_get_horizon() b
+      FROM @extschema@.id_gen_stat_get('id_gen_stat_horizon') b (
+               pid integer, transaction xid, datid oid, first_id bigint)
            LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) b.datid
            LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid OPERATOR(pg_catalog.=) b.pid
            LEFT JOIN pg_catalog.pg_prepared_xacts p ON p.transaction OPERATOR(pg_catalog.=) b.transaction
@@ -39,6 +32,4 @@ COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.first_id IS 'lowest ID of the 
 COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.xact_start IS 'start of the transaction, or time of its PREPARE';
 COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.state IS 'state as in pg_stat_activity, or prepared, or ending (process is exiting)';
 
-REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_horizon() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_horizon() TO pg_read_all_stats;
 GRANT SELECT ON @extschema@.id_gen_stat_horizon TO pg_read_all_stats;

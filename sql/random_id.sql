@@ -22,20 +22,12 @@ CREATE FUNCTION @extschema@.id_random_parse(
 COMMENT ON FUNCTION @extschema@.id_random_parse(text, text, integer, text) IS
     'random part of an ID; an error if the ID does not have this form';
 
-CREATE FUNCTION @extschema@.id_random_entropy(size integer, alphabet text) RETURNS double precision
-    AS 'MODULE_PATHNAME', 'id_random_entropy'
-    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.id_random_entropy(integer, text) IS
-    'entropy, in bits, of size characters of the alphabet';
-
-CREATE FUNCTION @extschema@.id_random_collision_probability(ids double precision, bits double precision) RETURNS double precision
+CREATE FUNCTION @extschema@.id_random_collision_probability(
+    ids double precision,
+    size integer DEFAULT 21,
+    alphabet text DEFAULT '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz-'
+) RETURNS double precision
     AS 'MODULE_PATHNAME', 'id_random_collision_probability'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.id_random_collision_probability(double precision, double precision) IS
+COMMENT ON FUNCTION @extschema@.id_random_collision_probability(double precision, integer, text) IS
     'probability of a collision among the given number of random IDs';
-
-CREATE FUNCTION @extschema@.id_random_ids_for_probability(probability double precision, bits double precision) RETURNS double precision
-    AS 'MODULE_PATHNAME', 'id_random_ids_for_probability'
-    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.id_random_ids_for_probability(double precision, double precision) IS
-    'number of random IDs at which a collision has the given probability';

@@ -40,18 +40,11 @@ REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_shards() FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_shards() IS
     'list the shards in the registry, with their current or last server';
 
-CREATE FUNCTION @extschema@.id_gen_stat_get_shards(
-        OUT shard integer, OUT datacenter_id integer, OUT state text, OUT assigned_by text, OUT taken_at timestamptz,
-        OUT last_id bigint, OUT issued bigint, OUT per_second double precision)
-    RETURNS SETOF record
-    AS 'MODULE_PATHNAME', 'id_gen_stat_get_shards'
-    LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 100;
-COMMENT ON FUNCTION @extschema@.id_gen_stat_get_shards() IS
-    'rows of view id_gen_stat_shards';
-
 CREATE VIEW @extschema@.id_gen_stat_shards AS
-    SELECT shard, datacenter_id, state, assigned_by, taken_at, last_id, issued, per_second
-      FROM @extschema@.id_gen_stat_get_shards();
+    SELECT *
+      FROM @extschema@.id_gen_stat_get('id_gen_stat_shards') stat (
+               shard integer, datacenter_id integer, state text, assigned_by text, taken_at timestamptz,
+               last_id bigint, issued bigint, per_second double precision);
 COMMENT ON VIEW @extschema@.id_gen_stat_shards IS
     'shards of this server';
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.shard IS 'shard number: the worker ID in its snowflakes';
@@ -63,7 +56,5 @@ COMMENT ON COLUMN @extschema@.id_gen_stat_shards.last_id IS 'last ID generated s
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.issued IS 'IDs generated since the server started';
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.per_second IS 'IDs generated per second, averaged over the last 30 to 60 seconds';
 
-REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_shards() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_shards() TO pg_read_all_stats;
 REVOKE SELECT ON @extschema@.id_gen_stat_shards FROM PUBLIC;
 GRANT SELECT ON @extschema@.id_gen_stat_shards TO pg_read_all_stats;

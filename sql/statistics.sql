@@ -3,20 +3,6 @@
 -- As for PostgreSQL's own statistics, members of pg_read_all_stats (pg_monitor is one) may read all
 -- of it; only a superuser resets it, until one grants that.
 
-CREATE FUNCTION @extschema@.id_gen_stat_get(
-        OUT ids bigint, OUT claims bigint, OUT waits bigint, OUT wait_time double precision,
-        OUT lead double precision, OUT largest_lead double precision,
-        OUT peak_sequence_use double precision,
-        OUT clock_steps_back bigint, OUT largest_clock_step_back double precision, OUT clock_steps_forward bigint,
-        OUT refused bigint[],
-        OUT reservation_writes bigint, OUT reservation_failures bigint,
-        OUT slowest_reservation_write double precision, OUT stats_reset timestamptz)
-    RETURNS SETOF record
-    AS 'MODULE_PATHNAME', 'id_gen_stat_get'
-    LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 1;
-COMMENT ON FUNCTION @extschema@.id_gen_stat_get() IS
-    'row of view id_gen_stat, with the refused_* columns as an array';
-
 CREATE VIEW @extschema@.id_gen_stat AS
     SELECT ids, claims, waits, wait_time, lead, largest_lead, peak_sequence_use,
            clock_steps_back, largest_clock_step_back, clock_steps_forward,
@@ -24,7 +10,12 @@ CREATE VIEW @extschema@.id_gen_stat AS
            refused[4] AS refused_jump, refused[5] AS refused_epoch, refused[6] AS refused_exhausted,
            refused[7] AS refused_reservation, refused[8] AS refused_write,
            reservation_writes, reservation_failures, slowest_reservation_write, stats_reset
-      FROM @extschema@.id_gen_stat_get();
+      FROM @extschema@.id_gen_stat_get('id_gen_stat') stat (
+               ids bigint, claims bigint, waits bigint, wait_time double precision,
+               lead double precision, largest_lead double precision, peak_sequence_use double precision,
+               clock_steps_back bigint, largest_clock_step_back double precision, clock_steps_forward bigint,
+               refused bigint[], reservation_writes bigint, reservation_failures bigint,
+               slowest_reservation_write double precision, stats_reset timestamptz);
 COMMENT ON VIEW @extschema@.id_gen_stat IS
     'statistics of snowflakes on this server since the last reset; times in ms';
 COMMENT ON COLUMN @extschema@.id_gen_stat.ids IS 'IDs returned to callers';
@@ -50,38 +41,18 @@ COMMENT ON COLUMN @extschema@.id_gen_stat.reservation_failures IS 'failed writes
 COMMENT ON COLUMN @extschema@.id_gen_stat.slowest_reservation_write IS 'longest write of the reservation';
 COMMENT ON COLUMN @extschema@.id_gen_stat.stats_reset IS 'time at which these statistics were last reset';
 
-CREATE FUNCTION @extschema@.id_gen_stat_get_waits(OUT upper_bound double precision, OUT waits bigint)
-    RETURNS SETOF record
-    AS 'MODULE_PATHNAME', 'id_gen_stat_get_waits'
-    LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 32;
-COMMENT ON FUNCTION @extschema@.id_gen_stat_get_waits() IS
-    'rows of view id_gen_stat_waits';
-
 CREATE VIEW @extschema@.id_gen_stat_waits AS
-    SELECT upper_bound, waits FROM @extschema@.id_gen_stat_get_waits();
+    SELECT * FROM @extschema@.id_gen_stat_get('id_gen_stat_waits') stat (upper_bound double precision, waits bigint);
 COMMENT ON VIEW @extschema@.id_gen_stat_waits IS
     'histogram of waits; upper bounds in milliseconds';
 COMMENT ON COLUMN @extschema@.id_gen_stat_waits.upper_bound IS 'upper bound of this bucket in milliseconds, inclusive';
 COMMENT ON COLUMN @extschema@.id_gen_stat_waits.waits IS 'claims that waited up to upper_bound, but longer than in the previous row';
 
-CREATE FUNCTION @extschema@.id_gen_stat_wait_percentile(fraction double precision) RETURNS double precision
-    AS 'MODULE_PATHNAME', 'id_gen_stat_wait_percentile'
-    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION @extschema@.id_gen_stat_wait_percentile(double precision) IS
-    'percentile of the wait time in milliseconds, to within a factor of two';
-
-CREATE FUNCTION @extschema@.id_gen_stat_get_backends(
-        OUT pid integer, OUT ids bigint, OUT claims bigint, OUT waits bigint,
-        OUT wait_time double precision, OUT block_size bigint, OUT block_left bigint)
-    RETURNS SETOF record
-    AS 'MODULE_PATHNAME', 'id_gen_stat_get_backends'
-    LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 100;
-COMMENT ON FUNCTION @extschema@.id_gen_stat_get_backends() IS
-    'rows of view id_gen_stat_backends';
-
 CREATE VIEW @extschema@.id_gen_stat_backends AS
-    SELECT pid, ids, claims, waits, wait_time, block_size, block_left
-      FROM @extschema@.id_gen_stat_get_backends();
+    SELECT *
+      FROM @extschema@.id_gen_stat_get('id_gen_stat_backends') stat (
+               pid integer, ids bigint, claims bigint, waits bigint,
+               wait_time double precision, block_size bigint, block_left bigint);
 COMMENT ON VIEW @extschema@.id_gen_stat_backends IS
     'statistics of each session that has generated snowflakes; times in milliseconds';
 COMMENT ON COLUMN @extschema@.id_gen_stat_backends.pid IS 'process ID of the session';
@@ -98,15 +69,7 @@ CREATE FUNCTION @extschema@.id_gen_stat_reset() RETURNS void
 COMMENT ON FUNCTION @extschema@.id_gen_stat_reset() IS
     'reset the statistics of id_gen_stat and id_gen_stat_waits';
 
-REVOKE EXECUTE ON FUNCTION
-    @extschema@.id_gen_stat_get(), @extschema@.id_gen_stat_get_waits(),
-    @extschema@.id_gen_stat_get_backends(), @extschema@.id_gen_stat_wait_percentile(double precision),
-    @extschema@.id_gen_stat_reset()
-    FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION
-    @extschema@.id_gen_stat_get(), @extschema@.id_gen_stat_get_waits(),
-    @extschema@.id_gen_stat_get_backends(), @extschema@.id_gen_stat_wait_percentile(double precision)
-    TO pg_read_all_stats;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_reset() FROM PUBLIC;
 GRANT SELECT ON
     @extschema@.id_gen_stat, @extschema@.id_gen_stat_waits, @extschema@.id_gen_stat_backends
     TO pg_read_all_stats;

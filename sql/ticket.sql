@@ -15,23 +15,16 @@ COMMENT ON FUNCTION @extschema@.ticket_share(regclass, bigint) IS
     'share a sequence among the servers of the fleet; returns the next number';
 REVOKE EXECUTE ON FUNCTION @extschema@.ticket_share(regclass, bigint) FROM PUBLIC;
 
-CREATE FUNCTION @extschema@.id_gen_stat_get_tickets(
-        OUT datid oid, OUT relid oid, OUT schemaname text, OUT sequencename text,
-        OUT next_value bigint, OUT last_prefetched bigint, OUT increment_by bigint, OUT max_value bigint,
-        OUT issued bigint, OUT prefetched bigint, OUT dropped bigint,
-        OUT ranges bigint, OUT range_size bigint, OUT per_second double precision,
-        OUT waits bigint, OUT refused bigint, OUT used double precision, OUT time_left interval)
-    RETURNS SETOF record
-    AS 'MODULE_PATHNAME', 'id_gen_stat_get_tickets'
-    LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 10;
-COMMENT ON FUNCTION @extschema@.id_gen_stat_get_tickets() IS
-    'rows of view id_gen_stat_tickets, without the database name';
-
 CREATE VIEW @extschema@.id_gen_stat_tickets AS
     SELECT t.datid, d.datname, t.relid, t.schemaname, t.sequencename,
            t.next_value, t.last_prefetched, t.increment_by, t.max_value, t.issued, t.prefetched, t.dropped,
            t.ranges, t.range_size, t.per_second, t.waits, t.refused, t.used, t.time_left
-      FROM @extschema@.id_gen_stat_get_tickets() t
+      FROM @extschema@.id_gen_stat_get('id_gen_stat_tickets') t (
+               datid oid, relid oid, schemaname text, sequencename text,
+               next_value bigint, last_prefetched bigint, increment_by bigint, max_value bigint,
+               issued bigint, prefetched bigint, dropped bigint,
+               ranges bigint, range_size bigint, per_second double precision,
+               waits bigint, refused bigint, used double precision, time_left interval)
            LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) t.datid;
 COMMENT ON VIEW @extschema@.id_gen_stat_tickets IS
     'sequences of all databases with numbers that this server has prefetched';
@@ -55,6 +48,4 @@ COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.refused IS 'calls that failed 
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.used IS 'used share of the sequence''s numbers, from 0 to 1';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.time_left IS 'estimated time until the sequence is exhausted, at its average rate';
 
-REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_tickets() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION @extschema@.id_gen_stat_get_tickets() TO pg_read_all_stats;
 GRANT SELECT ON @extschema@.id_gen_stat_tickets TO pg_read_all_stats;

@@ -16,12 +16,6 @@ CREATE FUNCTION @extschema@.uuid_extract_timestamp(uuid) RETURNS timestamptz
 COMMENT ON FUNCTION @extschema@.uuid_extract_timestamp(uuid) IS
     'time of a UUID version 1 or 7; NULL for other versions';
 
-CREATE FUNCTION @extschema@.uuid_extract_variant(uuid) RETURNS text
-    AS 'MODULE_PATHNAME', 'uuid_extract_variant'
-    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_extract_variant(uuid) IS
-    'variant of a UUID: NCS, RFC 9562, Microsoft or reserved';
-
 -- What PostgreSQL lacks before 20.
 
 CREATE FUNCTION @extschema@.uuid_smaller(uuid, uuid) RETURNS uuid

@@ -29,9 +29,3 @@ CREATE FUNCTION @extschema@.uuidv6_max(ts timestamptz) RETURNS uuid
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuidv6_max(timestamptz) IS
     'largest UUID version 6 of a microsecond';
-
-CREATE FUNCTION @extschema@.uuidv1_timestamp(id uuid) RETURNS timestamptz
-    AS 'MODULE_PATHNAME', 'uuidv1_timestamp'
-    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuidv1_timestamp(uuid) IS
-    'time of a UUID version 1, to one microsecond; NULL for other versions';

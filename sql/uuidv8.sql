@@ -11,9 +11,3 @@ CREATE FUNCTION @extschema@.uuidv8_to_snowflake(id uuid) RETURNS bigint
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuidv8_to_snowflake(uuid) IS
     'snowflake of a UUID of uuidv8_from_snowflake; NULL for other versions';
-
-CREATE FUNCTION @extschema@.uuidv8_namespace(id uuid) RETURNS bigint
-    AS 'MODULE_PATHNAME', 'uuidv8_namespace'
-    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuidv8_namespace(uuid) IS
-    'namespace of a UUID of uuidv8_from_snowflake; NULL for other versions';

@@ -60,6 +60,7 @@ def columns(cluster: Cluster, relation: str) -> set[str]:
     return set(cluster.psql(f"SELECT attname FROM pg_attribute WHERE attrelid = '{relation}'::regclass").split())
 
 
+@pytest.mark.long
 def test_sql_runs(cluster: Cluster) -> None:
     installed = PAGE.blocks("sql", "Installing")
     elsewhere = installed + OF_FLEET
@@ -70,6 +71,7 @@ def test_sql_runs(cluster: Cluster) -> None:
     assert cluster.psql("SELECT snowflake_next() > 0") == "t"
 
 
+@pytest.mark.long
 def test_sql_of_fleets_runs() -> None:
     """From top to bottom, on a server that joins a fleet, numbers itself by hand, and joins again."""
     conf = f"{PRELOAD}id_gen.layout = 'leaf'\n"

@@ -119,6 +119,7 @@ def test_licences_of_all_crates_and_no_others() -> None:
     assert named_crates((ROOT / "THIRD-PARTY-LICENSES").read_text()) == crates
 
 
+@pytest.mark.long
 def test_licences_that_are_not_of_these_crates_are_noticed(tmp_path: Path) -> None:
     """By what `make lint` runs, for a crate that is missing, one too many, and one of another version."""
     for name in ("Cargo.toml", "Cargo.lock", "core", "registry", "scripts", "src", "THIRD-PARTY-LICENSES"):
@@ -159,6 +160,7 @@ def archives() -> list[Path]:
     return [Path(line) for line in made.stdout.splitlines()]
 
 
+@pytest.mark.long
 def test_archives_hold_the_same_each_time(archives: list[Path], tmp_path: Path) -> None:
     before = [archive.read_bytes() for archive in archives]
     subprocess.run([ROOT / "scripts/dist"], check=True, stdout=subprocess.DEVNULL)

@@ -1,8 +1,10 @@
 //! Files that say what one server keeps over a clean stop, or for itself alone: text about one data directory and one
 //! timeline of one cluster, closed by a CRC-32 of all bytes before its line. In a copy, or once a standby was promoted, such
-//! a file says nothing.
+//! a file says nothing; nor does an earlier one that is put back into its own directory.
 
 use std::fmt::Write;
+
+use crate::directory::Origin;
 
 /// What a file is about: a server with its own disk, until it or another becomes its successor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,11 +13,16 @@ pub struct Place {
     pub system_identifier: u64,
     /// Its timeline.
     pub timeline: u32,
-    /// The number of the data directory in its file system.
-    pub inode: u64,
-    /// What tells that file system or that directory from others: when the directory was made, in Unix nanoseconds, or the
-    /// number of the device where that is not known.
-    pub origin: u128,
+    /// Its directory, and the file itself.
+    pub origin: Origin,
+}
+
+impl Place {
+    /// Whether a file that is about this one is about the other.
+    pub fn is_same(&self, found: &Place) -> bool {
+        (self.system_identifier, self.timeline) == (found.system_identifier, found.timeline)
+            && self.origin.is_same(&found.origin)
+    }
 }
 
 /// What a kind of file begins with.
@@ -78,11 +85,11 @@ impl From<Flaw> for Damage {
 /// The text of a file.
 pub fn encode(kind: Kind, place: &Place, lines: impl Iterator<Item = String>) -> String {
     let Kind { name, version } = kind;
-    let Place { system_identifier, timeline, inode, origin } = place;
+    let Place { system_identifier, timeline, origin } = place;
     // Writing to a String can't fail.
     let mut text = String::new();
     let _ = writeln!(text, "{name} {version}");
-    let _ = writeln!(text, "place {system_identifier} {timeline} {inode} {origin}");
+    let _ = writeln!(text, "place {system_identifier} {timeline} {}", origin.encode());
     for line in lines {
         let _ = writeln!(text, "{line}");
     }
@@ -116,24 +123,26 @@ pub fn decode(kind: Kind, bytes: &[u8]) -> Result<(Place, impl Iterator<Item = &
 }
 
 fn place_of(line: &str) -> Option<Place> {
-    let mut words = line.strip_prefix("place ")?.split(' ');
-    let place = Place {
+    let mut words = line.strip_prefix("place ")?.splitn(3, ' ');
+    Some(Place {
         system_identifier: words.next()?.parse().ok()?,
         timeline: words.next()?.parse().ok()?,
-        inode: words.next()?.parse().ok()?,
-        origin: words.next()?.parse().ok()?,
-    };
-    words.next().is_none().then_some(place)
+        origin: Origin::decode(words.next()?)?,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directory::Directory;
     use proptest::prelude::*;
 
     const KIND: Kind = Kind { name: "id_gen tests", version: 2 };
-    const PLACE: Place =
-        Place { system_identifier: u64::MAX, timeline: 3, inode: 2, origin: 1 << 100 };
+    const PLACE: Place = Place {
+        system_identifier: u64::MAX,
+        timeline: 3,
+        origin: Origin { directory: Directory { inode: 2, created_ns: Some(4) }, file: None },
+    };
 
     fn text() -> String {
         encode(KIND, &PLACE, ["one".to_owned(), "two".to_owned()].into_iter())

@@ -61,11 +61,6 @@ impl LeadLimit {
         self.reserve
     }
 
-    /// How far IDs may lead the clock in milliseconds, in whole ticks.
-    pub const fn lead_ms(self, layout: &Layout) -> u64 {
-        self.ticks.saturating_mul(layout.tick_ms() as u64)
-    }
-
     /// What the request leaves to others in milliseconds, in whole ticks.
     pub const fn reserve_ms(self, layout: &Layout) -> u32 {
         (self.reserve / layout.per_tick()) as u32 * layout.tick_ms()
@@ -112,6 +107,23 @@ pub enum LeadLevel {
 }
 
 impl Lead {
+    /// The lead of a position while the clock shows this time: negative where it is behind the clock.
+    ///
+    /// What the request leaves to others is not always whole ticks: less than one counts as lead where it reaches into the
+    /// next tick.
+    pub const fn of(
+        layout: &Layout,
+        limit: LeadLimit,
+        position: u64,
+        now_ms: i64,
+        max_lead_ms: u32,
+    ) -> Lead {
+        let reserve_ms = limit.reserve_ms(layout);
+        let last_tick = layout.tick_of(position.saturating_add(limit.reserve));
+        let until_ms = layout.tick_start_ms(last_tick).saturating_sub(reserve_ms as i64);
+        Lead { lead_ms: until_ms.saturating_sub(now_ms), max_lead_ms, reserve_ms }
+    }
+
     /// How far the clock has to catch up before the next ID is allowed; zero or less if it is.
     pub const fn excess_ms(&self) -> i64 {
         self.lead_ms.saturating_sub(self.max_lead_ms as i64).saturating_add(self.reserve_ms as i64)
@@ -153,6 +165,25 @@ mod tests {
 
     fn allowing(lead_ms: i64, max_lead_ms: u32, reserve_ms: u32) -> Option<i64> {
         Lead { lead_ms, max_lead_ms, reserve_ms }.allowing_max_lead_s()
+    }
+
+    #[test]
+    fn what_is_denied_leads_the_clock() {
+        for text in ["default", "sonyflake"] {
+            let layout = crate::presets::by_name(text).expect("a named layout").layout;
+            let tick_ms = layout.tick_ms();
+            for max_lead_ms in [0, tick_ms, 5_000] {
+                let limit = LeadLimit::of_ms(&layout, max_lead_ms);
+                for limit in [limit, limit.for_bulk(&layout)] {
+                    let now_tick = 1_000_000;
+                    let now_ms = layout.tick_start_ms(now_tick) + i64::from(tick_ms) - 1;
+                    let position = limit.end(&layout, now_tick);
+                    let lead = Lead::of(&layout, limit, position, now_ms, max_lead_ms);
+                    assert_eq!(lead.excess_ms(), 1, "{text}, {max_lead_ms} ms, {limit:?}");
+                    assert_eq!(limit.due_tick(&layout, position), now_tick + 1);
+                }
+            }
+        }
     }
 
     #[test]

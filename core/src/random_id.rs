@@ -112,21 +112,6 @@ pub fn collision_chance(ids: f64, bits: f64) -> f64 {
     -(-pairs.exp2()).exp_m1()
 }
 
-/// How many IDs of so many random bits it takes until that is as likely as `chance`, which is below 1.
-pub fn collision_ids(chance: f64, bits: f64) -> f64 {
-    if chance <= 0.0 {
-        return 1.0;
-    }
-    let pairs = -(-chance).ln_1p() * (bits + 1.0).exp2();
-    let ids = if pairs.is_finite() {
-        0.5 + (0.25 + pairs).sqrt()
-    } else {
-        // So many that the rest does not count.
-        (-(-chance).ln_1p()).sqrt() * f64::midpoint(bits, 1.0).exp2()
-    };
-    ids.min(bits.exp2() + 1.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,21 +168,15 @@ mod tests {
         // Of 23 people two have the same birthday with a chance of a half, by the bound.
         let days = 365_f64.log2();
         assert!((collision_chance(23.0, days) - 0.5).abs() < 0.001);
-        assert!((collision_ids(0.5, days) - 23.0).abs() < 0.1);
         assert_eq!(collision_chance(1.0, 80.0), 0.0);
-        assert_eq!(collision_ids(0.0, 80.0), 1.0);
         // More IDs than there can be are alike for certain.
         assert_eq!((collision_chance(3.0, 1.0), collision_chance(2.0, 0.0)), (1.0, 1.0));
-        assert_eq!(collision_ids(0.999, 1.0), 3.0);
         // Nothing overflows.
         assert_eq!(collision_chance(f64::INFINITY, 4096.0), 1.0);
         assert!((collision_chance(2_f64.powi(600), 1200.0) - 0.3934).abs() < 0.001);
         assert_eq!(collision_chance(1e300, 6144.0), 0.0);
-        assert_eq!((collision_ids(0.0, 6144.0), collision_ids(0.0, 1023.0)), (1.0, 1.0));
-        assert!((collision_ids(0.5, 1200.0).log2() - 600.2).abs() < 0.1);
         // Where the chance is tiny, no digit of it is lost.
         let chance = collision_chance(1e6, 122.0);
         assert!((chance / (1e12 / 2_f64.powi(123)) - 1.0).abs() < 1e-5);
-        assert!((collision_ids(chance, 122.0) / 1e6 - 1.0).abs() < 1e-5);
     }
 }

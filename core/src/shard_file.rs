@@ -3,7 +3,8 @@
 //! It is written before a shard is used, and again before another server may use it. Of a shard that was given away it
 //! keeps up to where its IDs may go, as long as this server could come to make IDs below that with the same number.
 //!
-//! As every [`kept_file`] it is about one directory: in a copy, or once a standby was promoted, it says nothing.
+//! As every [`kept_file`] it is about one directory: in a copy, or once a standby was promoted, it says nothing, and an
+//! earlier one that is put back says nothing of the shards that were given away since.
 
 use crate::fleet::Number;
 use crate::kept_file::{self, Damage, Flaw, Kind, Place};
@@ -87,9 +88,15 @@ fn entry_of(line: &str) -> Option<Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directory::{Directory, Origin};
 
     fn place() -> Place {
-        Place { system_identifier: u64::MAX, timeline: 3, inode: 2, origin: 1 << 100 }
+        let directory = Directory { inode: 2, created_ns: Some(4) };
+        Place {
+            system_identifier: u64::MAX,
+            timeline: 3,
+            origin: Origin { directory, file: Some(directory) },
+        }
     }
 
     fn entry(worker: u32, holding: Holding) -> Entry {

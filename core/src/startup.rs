@@ -5,7 +5,7 @@
 //! [`start_point`] returns a [`StartupError`] instead of guessing.
 
 use crate::clock::{ClockMonitor, ClockReading};
-use crate::directory::Directory;
+use crate::directory::{Directory, Origin};
 use crate::fleet::Number;
 use crate::layout::Layout;
 use crate::planted::Fault;
@@ -93,10 +93,8 @@ pub struct StartupContext {
     pub max_lead_ms: u32,
     /// When `pg_upgrade` filled this cluster, if it did and no ID was reserved here since.
     pub upgraded_ms: Option<i64>,
-    /// The directory of its files, if there is one in which IDs must not be generated twice.
-    pub directory: Option<Directory>,
-    /// The file of its reservation, likewise.
-    pub file: Option<Directory>,
+    /// Where its reservation is, if there is one and IDs must not be generated twice in that directory.
+    pub origin: Option<Origin>,
     /// Its worker and datacenter ID, as far as no other copy of it may have them.
     pub assignment: Assignment,
     /// Whether a superuser confirmed that no other copy of its data directory is in use, and its original is not either.
@@ -126,10 +124,13 @@ pub struct StartPoint {
 pub enum StartupError {
     /// There was a record, and it is gone.
     Lost,
-    /// The record is another database cluster's.
+    /// The record is another database cluster's, whose server may have the same worker ID: its directory was copied, and
+    /// the copy became a cluster of its own, as `pg_createsubscriber` does.
     OtherSystem {
         /// The cluster in the record.
         found: u64,
+        /// The worker and datacenter ID in the record, if it has them.
+        number: Option<Number>,
     },
     /// The record was written in another directory, whose server may have the same worker ID: this directory is a copy.
     Copied {
@@ -147,10 +148,12 @@ pub enum StartupError {
         /// The file that it is in.
         found: Directory,
     },
-    /// Another server reserved IDs on this timeline, and this one did not: its directory is a copy, of a time before that
-    /// server's first reservation.
+    /// Another server reserved IDs on this timeline, or in another database cluster, and this one did not: its directory is
+    /// a copy, of a time before that server's first reservation.
     ReservedByAnother {
-        /// The timeline of both.
+        /// That server's cluster.
+        system_identifier: u64,
+        /// That server's timeline.
         timeline: u32,
     },
     /// IDs of the new layout would not be above all IDs of the old one.
@@ -177,7 +180,7 @@ pub fn start_point(
         StoredRecord::Absent => {
             check_copy(None, context)?;
             let is_new =
-                context.timeline == FIRST_TIMELINE && !is_reserved_by_another(None, context);
+                context.timeline == FIRST_TIMELINE && reserved_by_another(None, context).is_none();
             let start = if is_new {
                 StartPoint { first_ms: i64::MIN, monitor: ClockMonitor::new(context.clock) }
             } else {
@@ -188,17 +191,13 @@ pub fn start_point(
             check_replayed_layout(None, context, start.first_ms)?;
             Ok(start)
         }
-        // What `pg_upgrade` filled has the tables of another cluster, and may have its file too.
-        StoredRecord::Found(record)
-            if record.system_identifier != context.system_identifier
-                && context.upgraded_ms.is_none() =>
-        {
-            Err(StartupError::OtherSystem { found: record.system_identifier })
-        }
         StoredRecord::Found(record) => {
             check_copy(Some(record), context)?;
             let start = above_all_sources(after(record, context), Some(record), context);
-            check_layout(record.layout, context, start.first_ms)?;
+            // What was replayed since has the layout that followed the record's, or that a superuser accepted there.
+            if replayed_ms(Some(record), context).is_none() {
+                check_layout(record.layout, context, start.first_ms)?;
+            }
             check_replayed_layout(Some(record), context, start.first_ms)?;
             Ok(start)
         }
@@ -239,69 +238,87 @@ pub fn replayed_ms(record: Option<&Record>, context: &StartupContext) -> Option<
 fn is_accounted(record: &Record, replayed: Replayed, context: &StartupContext) -> bool {
     // Positions in the log of another timeline or cluster cannot be compared.
     let is_same_timeline = is_same_timeline(record, context);
-    let is_later = record.log_position.is_some_and(|position| position >= replayed.log_position);
+    let is_later = record.log_position >= replayed.log_position;
     // A timeline begins with a server that has replayed all that came before.
     let is_of_history = is_same_timeline || is_own_of_earlier_timeline(record, context);
-    (is_same_timeline && is_later) || (is_of_history && replayed.timeline < record.timeline)
+    (is_same_timeline && is_later) || (is_of_history && replayed.timeline < record.place.timeline)
 }
 
 /// Whether a record was written by this server, or by one of which this one is a copy, since the last promotion of either.
 fn is_same_timeline(record: &Record, context: &StartupContext) -> bool {
-    (record.system_identifier, record.timeline) == (context.system_identifier, context.timeline)
+    (record.place.system_identifier, record.place.timeline)
+        == (context.system_identifier, context.timeline)
 }
 
 /// Whether a record was written in this directory, before a promotion.
 fn is_own_of_earlier_timeline(record: &Record, context: &StartupContext) -> bool {
-    let directories = record.directory.zip(context.directory);
-    record.system_identifier == context.system_identifier
-        && record.timeline < context.timeline
-        && directories.is_some_and(|(recorded, own)| recorded.is_same(&own))
+    record.place.system_identifier == context.system_identifier
+        && record.place.timeline < context.timeline
+        && context.origin.is_some_and(|own| record.place.origin.directory.is_same(&own.directory))
 }
 
-/// Whether another server reserved IDs on this timeline. What this one reserves is in its record before it is in the log.
-fn is_reserved_by_another(record: Option<&Record>, context: &StartupContext) -> bool {
-    if Fault::StandbyWithoutSignal.is_planted() {
-        return false;
+/// Why a server that has no record of this timeline is a copy, by what it replayed: another server reserved IDs on this
+/// timeline, or in the cluster whose standby this one was before `pg_createsubscriber` made it a cluster of its own. What
+/// this one reserves is in its record before it is in the log.
+fn reserved_by_another(record: Option<&Record>, context: &StartupContext) -> Option<StartupError> {
+    if Fault::StandbyWithoutSignal.is_planted()
+        || record.is_some_and(|record| is_same_timeline(record, context))
+    {
+        return None;
     }
-    let is_recorded = record.is_some_and(|record| is_same_timeline(record, context));
-    !is_recorded && context.replayed.is_some_and(|replayed| replayed.timeline == context.timeline)
+    let Replayed { system_identifier, timeline, .. } = context.replayed?;
+    let own = context.system_identifier;
+    let is_of_another = if system_identifier == own {
+        timeline == context.timeline
+    } else {
+        // Whoever has reserved in this cluster has been told of what came from the other.
+        record.is_none_or(|record| record.place.system_identifier != own)
+    };
+    is_of_another.then_some(StartupError::ReservedByAnother { system_identifier, timeline })
 }
 
-/// Why a record of this timeline says nothing of what was made here since: it was written in another directory than this
-/// server's own, or in another file than it is in.
+/// Why a record says nothing of what was made here since: it is of another cluster, or of this timeline, and was written in
+/// another directory than this server's own, or in another file than it is in.
 fn copied(record: &Record, context: &StartupContext) -> Option<StartupError> {
+    if record.place.system_identifier != context.system_identifier {
+        // What `pg_upgrade` filled has the tables of another cluster, and may have its file too.
+        return context.upgraded_ms.is_none().then(|| StartupError::OtherSystem {
+            found: record.place.system_identifier,
+            number: record.number(),
+        });
+    }
     if !is_same_timeline(record, context) || Fault::CopyNotCompared.is_planted() {
         return None;
     }
-    match (record.directory.zip(context.directory), record.file.zip(context.file)) {
-        (Some((original, copy)), _) if !original.is_same(&copy) => {
-            Some(StartupError::Copied { number: record.number(), original, copy })
-        }
-        (_, Some((written, found))) if !written.is_same(&found) => {
-            Some(StartupError::PutBack { written, found })
-        }
-        _ => None,
+    let (written, found) = (record.place.origin, context.origin?);
+    let (original, copy) = (written.directory, found.directory);
+    if !original.is_same(&copy) {
+        return Some(StartupError::Copied { number: record.number(), original, copy });
     }
+    let (written, found) = written.file.zip(found.file)?;
+    (!written.is_same(&found)).then_some(StartupError::PutBack { written, found })
 }
 
 /// Refuses a copy that may generate with the worker ID of its original, now or once it has a worker ID: a server that has
 /// started is not checked again.
 ///
 /// # Errors
-/// [`StartupError::Copied`], [`StartupError::PutBack`] or [`StartupError::ReservedByAnother`].
+/// [`StartupError::OtherSystem`], [`StartupError::Copied`], [`StartupError::PutBack`] or
+/// [`StartupError::ReservedByAnother`].
 pub fn check_copy(record: Option<&Record>, context: &StartupContext) -> Result<(), StartupError> {
     let Assignment::Manual(number) = context.assignment else { return Ok(()) };
     if context.is_only_copy {
         return Ok(());
     }
-    if is_reserved_by_another(record, context) {
-        return Err(StartupError::ReservedByAnother { timeline: context.timeline });
+    if let Some(record) = record
+        && let Some(error) = copied(record, context)
+    {
+        // Another version of a file of this very directory may be of any number that the server had since.
+        let is_own = matches!(error, StartupError::PutBack { .. });
+        let is_refused = is_own || may_repeat(record, number, context);
+        return if is_refused { Err(error) } else { Ok(()) };
     }
-    let Some(record) = record else { return Ok(()) };
-    match copied(record, context) {
-        Some(error) if may_repeat(record, number, context) => Err(error),
-        _ => Ok(()),
-    }
+    reserved_by_another(record, context).map_or(Ok(()), Err)
 }
 
 /// Whether IDs of a number in this server's layout may be those of the server that wrote a record.
@@ -336,13 +353,13 @@ pub fn above_clocks(context: &StartupContext) -> StartPoint {
 /// The start point after what a record says of clocks and time.
 fn after(record: &Record, context: &StartupContext) -> StartPoint {
     // Timelines of two clusters say nothing of each other.
-    let same_system = record.system_identifier == context.system_identifier;
-    let is_promoted = same_system && record.timeline != context.timeline;
+    let same_system = record.place.system_identifier == context.system_identifier;
+    let is_promoted = same_system && record.place.timeline != context.timeline;
     let is_copy =
-        copied(record, context).is_some() || is_reserved_by_another(Some(record), context);
-    if is_promoted || (context.is_only_copy && is_copy) {
-        // Written by the server that this one was copied from, which continued without it. Its commits that arrived here
-        // came with a bound; the clocks cover those that did not.
+        copied(record, context).is_some() || reserved_by_another(Some(record), context).is_some();
+    if is_promoted || is_copy {
+        // Written by the server that this one was copied from, which continued without it, perhaps with the number that this
+        // one has now. Its commits that arrived here came with a bound; the clocks cover those that did not.
         return above_clocks(context);
     }
     // During one boot the monotonic clock goes on, and tells whether the wall clock was set while
@@ -401,10 +418,10 @@ pub fn granted_start_point(
 ) -> Result<StartPoint, StartupError> {
     let mut monitor = ClockMonitor::new(context.clock);
     if let StoredRecord::Found(record) = stored
-        && record.system_identifier == context.system_identifier
+        && record.place.system_identifier == context.system_identifier
     {
         check_layout(record.layout, context, first_ms.max(record.until_ms))?;
-        if record.timeline == context.timeline {
+        if record.place.timeline == context.timeline {
             monitor = after(record, context).monitor;
         }
     }

@@ -3,41 +3,6 @@
 /// The two highest bits of octet 8 in every UUID of RFC 9562.
 pub(crate) const VARIANT: u64 = 0b10;
 
-/// Who laid down what a UUID's bits mean (RFC 9562, table 1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Variant {
-    /// Apollo's Network Computing System; the nil UUID, too.
-    Ncs,
-    /// RFC 9562, and RFC 4122 before it.
-    Rfc9562,
-    /// Microsoft's COM.
-    Microsoft,
-    /// Nobody yet; the max UUID, too.
-    Reserved,
-}
-
-impl Variant {
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Variant::Ncs => "NCS",
-            Variant::Rfc9562 => "RFC 9562",
-            Variant::Microsoft => "Microsoft",
-            Variant::Reserved => "reserved",
-        }
-    }
-}
-
-/// The variant of a UUID.
-pub const fn variant(uuid: &[u8; 16]) -> Variant {
-    match uuid[8] >> 5 {
-        0b000..=0b011 => Variant::Ncs,
-        0b100 | 0b101 => Variant::Rfc9562,
-        0b110 => Variant::Microsoft,
-        _ => Variant::Reserved,
-    }
-}
-
 /// The version of a UUID, or `None` if its variant is not RFC 9562's.
 pub const fn version(uuid: &[u8; 16]) -> Option<u8> {
     if uuid[8] >> 6 == VARIANT as u8 { Some(uuid[6] >> 4) } else { None }
@@ -58,15 +23,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_highest_bits_of_octet_8_say_the_variant() {
+    fn the_highest_bits_of_octet_8_say_whether_there_is_a_version() {
         let of = |octet| {
             let mut uuid = [0xFF; 16];
             uuid[8] = octet;
-            (variant(&uuid), version(&uuid).is_some())
+            version(&uuid)
         };
-        assert_eq!([0x00, 0x7F].map(of), [(Variant::Ncs, false); 2]);
-        assert_eq!([0x80, 0xBF].map(of), [(Variant::Rfc9562, true); 2]);
-        assert_eq!([0xC0, 0xDF].map(of), [(Variant::Microsoft, false); 2]);
-        assert_eq!([0xE0, 0xFF].map(of), [(Variant::Reserved, false); 2]);
+        assert_eq!([0x00, 0x7F, 0xC0, 0xDF, 0xE0, 0xFF].map(of), [None; 6]);
+        assert_eq!([0x80, 0xBF].map(of), [Some(0xF); 2]);
     }
 }

@@ -865,7 +865,7 @@ mod with_a_restore {
 
     #[test]
     fn strict_wiped() {
-        let faults = Faults { wipes: 1, crashes: 1, starts: 1, slow: 1, ..NO_FAULTS };
+        let faults = Faults { wipes: 1, crashes: 1, starts: 1, slow: more(), ..NO_FAULTS };
         holds(World::new(STRICT, 5 + more::<i64>(), faults));
     }
 
@@ -896,7 +896,8 @@ mod afterwards {
 
     #[test]
     fn after_a_release_and_late_answers() {
-        holds(world(Faults { releases: 1, slow: 1, crashes: 1, starts: 1, ..NO_FAULTS }));
+        let faults = Faults { releases: 1, slow: 1, crashes: more(), starts: more(), ..NO_FAULTS };
+        holds(world(faults));
     }
 }
 

@@ -14,8 +14,10 @@
 
 use id_gen_core::allocator::Allocator;
 use id_gen_core::clock::{ClockMonitor, ClockReading};
+use id_gen_core::directory::{Directory, Origin};
 use id_gen_core::frontier::{ClaimSize, Run, SequenceStart};
 use id_gen_core::identity::Identity;
+use id_gen_core::kept_file::Place;
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::LeadLimit;
 use id_gen_core::observe::{Denied, first_above};
@@ -29,6 +31,7 @@ const SESSIONS: usize = 2;
 const LAST_TICK: u64 = 15;
 const MAX_LEAD_TICKS: LeadLimit = LeadLimit::of_ticks(1);
 const MAX_LEAD_MS: u32 = TICK_MS;
+const DIRECTORY: Directory = Directory { inode: 1, created_ns: None };
 const NODE: Identity = Identity { worker: Some(0), ..Identity::NONE };
 
 /// Which step is out of place.
@@ -237,21 +240,24 @@ impl World {
                     until_ms,
                     layout: self.layout,
                     log_position: LAST_LOGGED,
+                    system_identifier: 1,
                     timeline: 1 + u32::from(state.failovers),
                 },
             ),
             max_lead_ms: 0,
             upgraded_ms: None,
-            directory: None,
-            file: None,
+            origin: None,
             assignment: Assignment::Registry,
             is_only_copy: false,
         };
         let stored = match state.disk {
             Some(Disk { until_ms, after_log }) if self.fault != Fault::IgnoreDisk => {
                 StoredRecord::Found(Record {
-                    system_identifier: 1,
-                    timeline: context.timeline,
+                    place: Place {
+                        system_identifier: 1,
+                        timeline: context.timeline,
+                        origin: Origin { directory: DIRECTORY, file: None },
+                    },
                     layout: self.layout,
                     until_ms: until_ms
                         - if self.fault == Fault::BeginTooLow { i64::from(TICK_MS) } else { 0 },
@@ -259,9 +265,7 @@ impl World {
                     clock,
                     server_start_us: None,
                     node: None,
-                    log_position: Some(if after_log { LAST_LOGGED } else { LAST_LOGGED - 1 }),
-                    directory: None,
-                    file: None,
+                    log_position: if after_log { LAST_LOGGED } else { LAST_LOGGED - 1 },
                 })
             }
             _ => StoredRecord::Absent,

@@ -3,15 +3,16 @@
 
 use id_gen_core::allocator::{Allocator, RESERVE_AHEAD_MS};
 use id_gen_core::clock::ClockReading;
-use id_gen_core::directory::Directory;
+use id_gen_core::directory::{Directory, Origin};
 use id_gen_core::fleet::{Number, Right};
 use id_gen_core::frontier::{ClaimSize, SequenceStart};
 use id_gen_core::identity::Identity;
+use id_gen_core::kept_file::{Damage, Flaw, Place};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::LeadLimit;
 use id_gen_core::presets;
 use id_gen_core::replicated::{self, Replayed};
-use id_gen_core::reservation::{Damage, Record, RecordedNode, VERSION};
+use id_gen_core::reservation::{Record, RecordedNode};
 use id_gen_core::startup::{
     self, Assignment, StartupContext, StartupError, StoredRecord, UNSEEN_CLOCK_MARGIN_MS,
 };
@@ -25,6 +26,10 @@ const DIRECTORY: Directory =
 const OTHER_DIRECTORY: Directory =
     Directory { inode: 394_022, created_ns: Some(1_794_000_000_000_000_001) };
 const FILE: Directory = Directory { inode: 394_025, created_ns: Some(1_790_000_003_000_000_000) };
+const ORIGIN: Origin = Origin { directory: DIRECTORY, file: Some(FILE) };
+const OTHER_ORIGIN: Origin = Origin { directory: OTHER_DIRECTORY, ..ORIGIN };
+const PLACE: Place =
+    Place { system_identifier: 7_710_208_234_434_893_832, timeline: 1, origin: ORIGIN };
 const NUMBER: Number = Number { datacenter: 1, worker: 7 };
 
 fn layout(name: &str) -> Layout {
@@ -37,24 +42,21 @@ fn clock(wall_ms: i64, mono_ms: u64) -> ClockReading {
 
 fn record() -> Record {
     Record {
-        system_identifier: 7_710_208_234_434_893_832,
-        timeline: 1,
+        place: PLACE,
         layout: layout("default"),
         until_ms: NOW_MS + RESERVE_AHEAD_MS,
         boot: 42,
         clock: clock(NOW_MS, 5_000),
         server_start_us: Some(NOW_MS * 1_000 - 5_000_000),
         node: Some(RecordedNode { worker: 7, datacenter: 1, valid_until_ms: None }),
-        log_position: Some(LOG_POSITION),
-        directory: Some(DIRECTORY),
-        file: Some(FILE),
+        log_position: LOG_POSITION,
     }
 }
 
 fn context() -> StartupContext {
     StartupContext {
-        system_identifier: 7_710_208_234_434_893_832,
-        timeline: 1,
+        system_identifier: PLACE.system_identifier,
+        timeline: PLACE.timeline,
         layout: layout("default"),
         boot: 42,
         clock: clock(NOW_MS + 500, 5_500),
@@ -62,8 +64,7 @@ fn context() -> StartupContext {
         replayed: None,
         max_lead_ms: 5_000,
         upgraded_ms: None,
-        directory: Some(DIRECTORY),
-        file: Some(FILE),
+        origin: Some(ORIGIN),
         assignment: Assignment::Manual(Some(NUMBER)),
         is_only_copy: false,
     }
@@ -75,6 +76,7 @@ fn logged_later(until_ms: i64) -> Option<Replayed> {
         until_ms,
         layout: layout("default"),
         log_position: LOG_POSITION + 1,
+        system_identifier: PLACE.system_identifier,
         timeline: 1,
     })
 }
@@ -86,17 +88,21 @@ fn first_ms(stored: &StoredRecord, context: &StartupContext) -> i64 {
 fn any_record() -> impl Strategy<Value = Record> {
     let numbers = (any::<u64>(), any::<u32>(), any::<i64>(), any::<u128>(), any::<(u64, u64)>());
     let node = any::<Option<(u32, u32, Option<i64>)>>();
-    let place = any::<(Option<u64>, Option<(u64, Option<u64>)>)>();
+    let place = any::<(u64, (u64, Option<u64>), Option<(u64, Option<u64>)>)>();
+    let found = |(inode, created_ns)| Directory { inode, created_ns };
     (numbers, any::<Option<i64>>(), node, place, 0..presets::all().len()).prop_map(
-        |(
+        move |(
             (system_identifier, timeline, until_ms, boot, (wall_ns, mono_ns)),
             server_start_us,
             node,
-            (log_position, directory),
+            (log_position, directory, file),
             preset,
         )| Record {
-            system_identifier,
-            timeline,
+            place: Place {
+                system_identifier,
+                timeline,
+                origin: Origin { directory: found(directory), file: file.map(found) },
+            },
             layout: presets::all()[preset].layout,
             until_ms,
             boot,
@@ -108,37 +114,13 @@ fn any_record() -> impl Strategy<Value = Record> {
                 valid_until_ms,
             }),
             log_position,
-            directory: directory.map(|(inode, created_ns)| Directory { inode, created_ns }),
-            file: directory.map(|(inode, _)| Directory { inode, created_ns: None }),
         },
     )
 }
 
-/// The file of an older version: its lines are the first of today's file, the checksum is of them.
-fn older_file(version: u32, last_line: &str) -> Vec<u8> {
-    let today = String::from_utf8(record().encode()).unwrap();
-    let end = today.find(&format!("\n{last_line} ")).unwrap() + 1;
-    let lines = today[..end].lines().chain(today[end..].lines().take(1));
-    let body: String = lines.map(|line| format!("{line}\n")).collect();
-    let body =
-        body.replacen(&format!("reservation {VERSION}"), &format!("reservation {version}"), 1);
-    format!("{body}crc32 {:08x}\n", crc32fast::hash(body.as_bytes())).into_bytes()
-}
-
-#[test]
-fn files_of_older_versions_are_read() {
-    let fourth = Record { file: None, ..record() };
-    let third = Record { log_position: None, directory: None, ..fourth.clone() };
-    let second = Record { node: None, ..third.clone() };
-    let first = Record { server_start_us: None, ..second.clone() };
-    for (version, last_line, read) in [
-        (1, "clock", first),
-        (2, "started", second),
-        (3, "valid_until", third),
-        (4, "created", fourth),
-    ] {
-        assert_eq!(Record::decode(&older_file(version, last_line)), Ok(read), "version {version}");
-    }
+/// The record, as one of another cluster, timeline or directory.
+fn of(place: Place) -> Record {
+    Record { place, ..record() }
 }
 
 proptest! {
@@ -197,18 +179,16 @@ fn every_cut_is_noticed() {
 
 #[test]
 fn what_is_wrong_is_named() {
-    assert_eq!(Record::decode(b""), Err(Damage::NotARecord));
-    assert_eq!(Record::decode(b"something else altogether"), Err(Damage::NotARecord));
-    assert_eq!(Record::decode(b"id_gen reservation 0\n"), Err(Damage::Version(0)));
-    assert_eq!(Record::decode(b"id_gen reservation 6\n"), Err(Damage::Version(6)));
-    assert_eq!(Record::decode(b"id_gen reservation 5\n"), Err(Damage::CutShort));
-    assert_eq!(Record::decode(b"id_gen reservation 3\n"), Err(Damage::CutShort));
-    assert_eq!(Record::decode(b"id_gen reservation 2\n"), Err(Damage::CutShort));
-    assert_eq!(Record::decode(b"id_gen reservation 1\n"), Err(Damage::CutShort));
-    let unnumbered = String::from_utf8(record().encode()).unwrap().replacen(" 5\n", " five\n", 1);
-    let body = unnumbered.split_once("crc32").unwrap().0;
+    assert_eq!(Record::decode(b""), Err(Flaw::NoName.into()));
+    assert_eq!(Record::decode(b"something else altogether"), Err(Flaw::NoName.into()));
+    assert_eq!(Record::decode(b"id_gen reservation 0\n"), Err(Flaw::NoVersion.into()));
+    let newer = Err(Damage::Newer { found: 2, known: 1 });
+    assert_eq!(Record::decode(b"id_gen reservation 2\n"), newer);
+    assert_eq!(Record::decode(b"id_gen reservation 1\n"), Err(Flaw::CutShort.into()));
+    let other = String::from_utf8(record().encode()).unwrap().replacen("until ", "bound ", 1);
+    let body = other.split_once("crc32").unwrap().0;
     let closed = format!("{body}crc32 {:08x}\n", crc32fast::hash(body.as_bytes()));
-    assert_eq!(Record::decode(closed.as_bytes()), Err(Damage::Line("version")));
+    assert_eq!(Record::decode(closed.as_bytes()), Err(Flaw::Line.into()));
 }
 
 #[test]
@@ -224,9 +204,19 @@ fn a_restart_begins_at_the_reservation() {
 #[test]
 fn a_lost_or_foreign_record_stops_everything() {
     assert_eq!(startup::start_point(&StoredRecord::Lost, &context()), Err(StartupError::Lost));
-    let foreign = Record { system_identifier: 1, ..record() };
-    let other_system = Err(StartupError::OtherSystem { found: 1 });
-    assert_eq!(startup::start_point(&StoredRecord::Found(foreign), &context()), other_system);
+    let foreign = of(Place { system_identifier: 1, ..PLACE });
+    let number = foreign.number();
+    let foreign = StoredRecord::Found(foreign);
+    let other_system = Err(StartupError::OtherSystem { found: 1, number });
+    assert_eq!(startup::start_point(&foreign, &context()), other_system);
+    // As of any copy, by another number, or when a superuser says that it is the only one.
+    let another = Assignment::Manual(Some(Number { datacenter: 0, worker: 9 }));
+    for context in [
+        StartupContext { assignment: another, ..context() },
+        StartupContext { is_only_copy: true, ..context() },
+    ] {
+        assert!(first_ms(&foreign, &context) >= record().until_ms);
+    }
 }
 
 #[test]
@@ -245,8 +235,8 @@ fn a_promoted_server_begins_above_every_clock_it_knows() {
 proptest! {
     #[test]
     fn what_standbys_get_is_what_was_written(until_ms in any::<i64>(), bit in 0..replicated::SIZE * 8) {
-        let mut bytes = replicated::encode(until_ms, &layout("default"));
-        prop_assert_eq!(replicated::decode(&bytes), Some((until_ms, layout("default"))));
+        let mut bytes = replicated::encode(7, until_ms, &layout("default"));
+        prop_assert_eq!(replicated::decode(&bytes), Some((7, until_ms, layout("default"))));
         bytes[bit / 8] ^= 1 << (bit % 8);
         prop_assert_eq!(replicated::decode(&bytes), None);
     }
@@ -258,7 +248,7 @@ proptest! {
         log_position in any::<u64>(),
     ) {
         let replayed_ms = NOW_MS + by_ms;
-        let replayed = Some(Replayed { until_ms: replayed_ms, layout: layout("default"), log_position, timeline: 1 });
+        let replayed = Some(Replayed { until_ms: replayed_ms, layout: layout("default"), log_position, system_identifier: PLACE.system_identifier, timeline: 1 });
         let promoted = StartupContext { timeline: 2, replayed, ..context() };
         let stored = if copied {
             StoredRecord::Found(Record { until_ms: replayed_ms + copied_by_ms, ..record() })
@@ -282,7 +272,7 @@ proptest! {
             replayed: replayed_by_ms.and_then(|by_ms| logged_later(NOW_MS + by_ms)),
             last_replayed_ms: committed_by_ms.map(|by_ms| NOW_MS + by_ms),
             upgraded_ms: upgraded_by_ms.map(|by_ms| NOW_MS + by_ms),
-            directory: Some(if is_only_copy { OTHER_DIRECTORY } else { DIRECTORY }),
+            origin: Some(if is_only_copy { OTHER_ORIGIN } else { ORIGIN }),
             is_only_copy,
             ..context()
         };
@@ -309,7 +299,8 @@ fn bytes_that_standbys_did_not_get_say_nothing() {
 fn a_server_without_a_record_that_replayed_one_of_its_timeline_is_refused_as_a_copy() {
     let until_ms = NOW_MS + 9_000;
     let copy = StartupContext { replayed: logged_later(until_ms), ..context() };
-    let refused = |timeline| Err(StartupError::ReservedByAnother { timeline });
+    let system_identifier = PLACE.system_identifier;
+    let refused = |timeline| Err(StartupError::ReservedByAnother { system_identifier, timeline });
     assert_eq!(startup::start_point(&StoredRecord::Absent, &copy), refused(1));
     let confirmed = StartupContext { is_only_copy: true, ..copy };
     assert_eq!(first_ms(&StoredRecord::Absent, &confirmed), until_ms);
@@ -321,6 +312,26 @@ fn a_server_without_a_record_that_replayed_one_of_its_timeline_is_refused_as_a_c
 }
 
 #[test]
+fn a_cluster_that_was_made_of_a_standby_is_refused_as_a_copy() {
+    let replayed = logged_later(NOW_MS).map(|logged| Replayed { system_identifier: 1, ..logged });
+    // `pg_createsubscriber` promotes it, too.
+    let made = StartupContext { timeline: 2, replayed, ..context() };
+    let refused = Err(StartupError::ReservedByAnother { system_identifier: 1, timeline: 1 });
+    assert_eq!(startup::start_point(&StoredRecord::Absent, &made), refused);
+    let confirmed = StartupContext { is_only_copy: true, ..made };
+    assert!(startup::start_point(&StoredRecord::Absent, &confirmed).is_ok());
+    for timeline in [1, 2] {
+        let own = StoredRecord::Found(of(Place { timeline, ..PLACE }));
+        assert!(startup::start_point(&own, &made).is_ok(), "its own, or its primary's reservation");
+    }
+    let carried = StoredRecord::Found(of(Place { system_identifier: 1, ..PLACE }));
+    let refused = StartupError::OtherSystem { found: 1, number: Some(NUMBER) };
+    assert_eq!(startup::start_point(&carried, &made), Err(refused));
+    let assignment = Assignment::Manual(Some(Number { worker: 8, ..NUMBER }));
+    assert!(startup::start_point(&carried, &StartupContext { assignment, ..made }).is_ok());
+}
+
+#[test]
 fn a_standby_that_followed_a_promotion_is_refused_unless_it_is_promoted() {
     let followed = |timeline, logged_on| StartupContext {
         timeline,
@@ -328,21 +339,23 @@ fn a_standby_that_followed_a_promotion_is_refused_unless_it_is_promoted() {
             until_ms: NOW_MS,
             layout: layout("default"),
             log_position: LOG_POSITION + 1,
+            system_identifier: PLACE.system_identifier,
             timeline: logged_on,
         }),
-        directory: Some(OTHER_DIRECTORY),
+        origin: Some(OTHER_ORIGIN),
         ..context()
     };
-    for directory in [None, Some(DIRECTORY), Some(OTHER_DIRECTORY)] {
-        let stored = StoredRecord::Found(Record { directory, ..record() });
+    for origin in [ORIGIN, OTHER_ORIGIN] {
+        let stored = StoredRecord::Found(of(Place { origin, ..PLACE }));
         let start = |context| startup::start_point(&stored, &context);
-        let refused = Err(StartupError::ReservedByAnother { timeline: 2 });
+        let system_identifier = PLACE.system_identifier;
+        let refused = Err(StartupError::ReservedByAnother { system_identifier, timeline: 2 });
         assert_eq!(start(followed(2, 2)), refused, "its signal file was removed");
         assert!(start(StartupContext { is_only_copy: true, ..followed(2, 2) }).is_ok());
         assert!(start(followed(2, 1)).is_ok(), "promoted to timeline 2");
         assert!(start(followed(3, 2)).is_ok(), "promoted to timeline 3");
     }
-    let own = Record { timeline: 2, directory: Some(OTHER_DIRECTORY), ..record() };
+    let own = of(Place { timeline: 2, origin: OTHER_ORIGIN, ..PLACE });
     let crashed = startup::start_point(&StoredRecord::Found(own), &followed(2, 2));
     assert!(crashed.is_ok(), "its own reservation");
 }
@@ -356,18 +369,16 @@ fn what_was_replayed_before_the_timeline_of_a_file_stays_accounted_for() {
             until_ms,
             layout: layout("default"),
             log_position: LOG_POSITION + 1,
+            system_identifier: PLACE.system_identifier,
             timeline: 1,
         });
         let context = StartupContext { timeline, replayed, ..context() };
         first_ms(&StoredRecord::Found(record), &context)
     };
-    let promoted = Record { timeline: 2, ..record() };
-    let of_older_version = Record { directory: None, log_position: None, ..promoted.clone() };
+    let promoted = of(Place { timeline: 2, ..PLACE });
     assert_eq!(first(2, promoted.clone()), promoted.until_ms);
-    assert_eq!(first(2, of_older_version.clone()), promoted.until_ms);
-    assert!(first(3, promoted.clone()) < until_ms, "promoted again");
-    assert_eq!(first(3, of_older_version), until_ms, "perhaps of another server");
-    let of_other = Record { directory: Some(OTHER_DIRECTORY), ..promoted };
+    assert!(first(3, promoted) < until_ms, "promoted again");
+    let of_other = of(Place { timeline: 2, origin: OTHER_ORIGIN, ..PLACE });
     assert_eq!(first(3, of_other), until_ms);
     assert_eq!(first(2, record()), until_ms, "of the old primary");
 }
@@ -376,34 +387,39 @@ fn what_was_replayed_before_the_timeline_of_a_file_stays_accounted_for() {
 fn a_file_takes_precedence_over_what_was_logged_before_it() {
     let until_ms = NOW_MS + 3_600_000;
     let first = |log_position, record: Record| {
-        let replayed =
-            Some(Replayed { until_ms, layout: layout("default"), log_position, timeline: 1 });
+        let replayed = Some(Replayed {
+            until_ms,
+            layout: layout("default"),
+            log_position,
+            system_identifier: PLACE.system_identifier,
+            timeline: 1,
+        });
         first_ms(&StoredRecord::Found(record), &StartupContext { replayed, ..context() })
     };
     for log_position in [LOG_POSITION - 1, LOG_POSITION] {
         assert_eq!(first(log_position, record()), record().until_ms);
     }
     assert_eq!(first(LOG_POSITION + 1, record()), until_ms);
-    // A file of an older version does not say where it ends, and another cluster's log is another line.
-    assert_eq!(first(LOG_POSITION, Record { log_position: None, ..record() }), until_ms);
+    // Another cluster's log is another line.
     let upgraded = StartupContext {
         timeline: 2,
         replayed: Some(Replayed {
             until_ms,
             layout: layout("default"),
             log_position: LOG_POSITION,
+            system_identifier: PLACE.system_identifier,
             timeline: 1,
         }),
         upgraded_ms: Some(NOW_MS - 60_000),
         ..context()
     };
-    let carried = StoredRecord::Found(Record { system_identifier: 1, ..record() });
+    let carried = StoredRecord::Found(of(Place { system_identifier: 1, ..PLACE }));
     assert_eq!(first_ms(&carried, &upgraded), until_ms);
 }
 
 #[test]
 fn a_copy_with_the_worker_id_of_its_original_is_refused() {
-    let copy = StartupContext { directory: Some(OTHER_DIRECTORY), ..context() };
+    let copy = StartupContext { origin: Some(OTHER_ORIGIN), ..context() };
     let stored = StoredRecord::Found(record());
     let refused =
         StartupError::Copied { number: Some(NUMBER), original: DIRECTORY, copy: OTHER_DIRECTORY };
@@ -420,15 +436,13 @@ fn a_copy_with_the_worker_id_of_its_original_is_refused() {
     assert_eq!(startup::start_point(&stored, &without), Err(refused));
     let of_fleet = StartupContext { assignment: Assignment::Registry, ..copy };
     assert!(is_let_in(stored.clone(), of_fleet));
-    let of_older_version = Record { directory: None, ..record() };
-    assert!(is_let_in(StoredRecord::Found(of_older_version), copy));
     let unnumbered = StoredRecord::Found(Record { node: None, ..record() });
     let refused = StartupError::Copied { number: None, original: DIRECTORY, copy: OTHER_DIRECTORY };
     assert_eq!(startup::start_point(&unnumbered, &copy), Err(refused));
-    assert!(is_let_in(stored.clone(), StartupContext { directory: None, ..copy }));
+    assert!(is_let_in(stored.clone(), StartupContext { origin: None, ..copy }));
     assert!(is_let_in(stored.clone(), StartupContext { timeline: 2, ..copy }), "promoted");
     assert!(is_let_in(stored.clone(), StartupContext { is_only_copy: true, ..copy }));
-    let carried = Record { system_identifier: 1, ..record() };
+    let carried = of(Place { system_identifier: 1, ..PLACE });
     let upgraded = StartupContext { upgraded_ms: Some(NOW_MS - 60_000), ..copy };
     assert!(is_let_in(StoredRecord::Found(carried), upgraded), "filled by pg_upgrade");
     let granted = startup::granted_start_point(&stored, &copy, NOW_MS);
@@ -451,7 +465,8 @@ fn a_promoted_standby_with_the_layout_of_before_is_refused() {
 #[test]
 fn an_earlier_file_in_its_place_is_refused() {
     let put_back = Directory { inode: FILE.inode, created_ns: FILE.created_ns.map(|ns| ns + 1) };
-    let context = StartupContext { file: Some(put_back), ..context() };
+    let origin = Some(Origin { file: Some(put_back), ..ORIGIN });
+    let context = StartupContext { origin, ..context() };
     let stored = StoredRecord::Found(record());
     let refused = StartupError::PutBack { written: FILE, found: put_back };
     assert_eq!(startup::start_point(&stored, &context), Err(refused));
@@ -470,12 +485,8 @@ fn a_copy_with_another_layout_is_refused_if_the_same_ids_are_possible() {
     let stored = StoredRecord::Found(Record { layout: split, ..record() });
     let start = |worker| {
         let assignment = Assignment::Manual(Some(Number { datacenter: 0, worker }));
-        let context = StartupContext {
-            layout: joined,
-            directory: Some(OTHER_DIRECTORY),
-            assignment,
-            ..context()
-        };
+        let context =
+            StartupContext { layout: joined, origin: Some(OTHER_ORIGIN), assignment, ..context() };
         startup::start_point(&stored, &context)
     };
     let same = (NUMBER.datacenter << 5) | NUMBER.worker;
@@ -485,11 +496,11 @@ fn a_copy_with_another_layout_is_refused_if_the_same_ids_are_possible() {
 
 #[test]
 fn the_only_copy_begins_above_what_its_original_did_since() {
-    let copy = StartupContext { directory: Some(OTHER_DIRECTORY), is_only_copy: true, ..context() };
+    let copy = StartupContext { origin: Some(OTHER_ORIGIN), is_only_copy: true, ..context() };
     let margin_ms = i64::from(copy.max_lead_ms) + UNSEEN_CLOCK_MARGIN_MS;
     let stored = StoredRecord::Found(record());
     assert_eq!(first_ms(&stored, &copy), copy.clock.wall_ms() + margin_ms);
-    let moved_back = StartupContext { directory: Some(DIRECTORY), ..copy };
+    let moved_back = StartupContext { origin: Some(ORIGIN), ..copy };
     assert_eq!(first_ms(&stored, &moved_back), record().until_ms, "the original itself");
 }
 
@@ -508,7 +519,7 @@ fn an_upgraded_server_begins_above_what_the_old_one_may_have_issued() {
 fn an_upgraded_server_takes_the_file_of_the_old_one() {
     let upgraded = StartupContext { upgraded_ms: Some(NOW_MS - 60_000), ..context() };
     // Of another cluster, on a timeline of its own.
-    let old = Record { system_identifier: 1, timeline: 3, ..record() };
+    let old = of(Place { system_identifier: 1, timeline: 3, ..PLACE });
     assert_eq!(first_ms(&StoredRecord::Found(old.clone()), &upgraded), old.until_ms);
     let led = Record { until_ms: NOW_MS + 3_600_000, ..old.clone() };
     assert_eq!(first_ms(&StoredRecord::Found(led), &upgraded), NOW_MS + 3_600_000);

@@ -13,11 +13,11 @@ use id_gen_core::fleet::store::{Store, StoreError};
 use id_gen_core::fleet::wire::{self, Options};
 
 use crate::etcd::{Etcd, EtcdOptions};
-use crate::postgresql::{self, LibPq, Postgresql, PostgresqlOptions};
+use crate::postgresql::{LibPq, Postgresql, PostgresqlOptions};
 
 type BoxedStore = Box<dyn Store + Send>;
 
-static TABLE: Driver = Driver { version: VERSION, open, call, close, free, end };
+static TABLE: Driver = Driver { version: VERSION, open, call, close, free };
 
 /// The table of functions.
 // SAFETY: no other library exports this name.
@@ -89,8 +89,4 @@ unsafe extern "C" fn close(store: Handle) {
 unsafe extern "C" fn free(Owned { data, length }: Owned) {
     // SAFETY: bytes that `owned` gave away, and used no more.
     drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(data, length)) });
-}
-
-unsafe extern "C" fn end(patience_ms: u64) {
-    postgresql::close(Duration::from_millis(patience_ms));
 }

@@ -96,10 +96,7 @@ pub fn read(
          WHERE c.oid = $1";
     let column = catalog::column(relation, column_name)?;
     let Column { table, name, number, .. } = &column;
-    let Some(number) = *number else {
-        return Err(Refusal::NoColumn { table: in_error(table), column: in_error(name) }.into());
-    };
-    let place = Place::new(relation, number);
+    let place = Place::new(relation, *number);
     let qualified = in_error(&format!("{table}.{name}"));
     let facts = Spi::connect(|client| {
         let row = client.select(QUERY, Some(1), &place.arguments())?.first();

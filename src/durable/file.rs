@@ -5,7 +5,7 @@
 use std::ffi::c_int;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 
 use pgrx::pg_sys;
 
@@ -48,15 +48,15 @@ pub fn read(path: &str) -> io::Result<Option<Vec<u8>>> {
 
 /// Puts a file in place of another, durably.
 pub fn replace(temporary: &str, path: &str, bytes: &[u8]) -> io::Result<()> {
-    replace_by(temporary, path, |_| Ok(bytes.to_vec()))
+    replace_by(temporary, path, |_| Ok(bytes.to_vec())).map(|_| ())
 }
 
-/// The same, with bytes that tell of the file itself.
+/// The same, with bytes that name the file itself. Returns the old file, if it has another name still.
 pub fn replace_by(
     temporary: &str,
     path: &str,
     bytes: impl FnOnce(&Metadata) -> io::Result<Vec<u8>>,
-) -> io::Result<()> {
+) -> io::Result<Option<File>> {
     let mut file = OpenOptions::new()
         .write(true)
         .create(true)
@@ -65,9 +65,14 @@ pub fn replace_by(
         .open(temporary)?;
     file.write_all(&bytes(&file.metadata()?)?)?;
     flush_file(&file)?;
+    let old = OpenOptions::new().write(true).open(path);
     fs::rename(temporary, path)?;
     flush_file(&file)?;
-    flush_directory(DIRECTORY)
+    flush_directory(DIRECTORY)?;
+    match old {
+        Ok(old) if old.metadata()?.nlink() > 0 => Ok(Some(old)),
+        _ => Ok(None),
+    }
 }
 
 /// Removes a file, durably.

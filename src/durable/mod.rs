@@ -7,6 +7,7 @@
 //! | `upgraded` | when `pg_upgrade` filled this cluster | when it does; removed by the first reservation after it |
 //! | `test` | that the directory is for tests alone, and up to which time ([`test_mark`]) | before the first ID of a server for tests, and once for every hour of its clock |
 //! | `writing` | the next content of one of these | while it is written |
+//! | `pgsql_tmp_settling` | nothing ([`settle`]) | for a moment at each start |
 //! | `pgsql_tmp_number` | which number this server has from its fleet ([`number_file`]) | when it gets one |
 //! | `pgsql_tmp_shards` | which shards this server has ([`shard_file`]) | before it uses one, and before another server may |
 //!
@@ -27,7 +28,8 @@ pub mod shard_file;
 pub mod test_mark;
 pub mod upgrade;
 
+pub use place::settle;
 pub use reservation_file::{
-    boot, clock_tick, directory, file as reservation_file_identity, invalid_layout,
-    layout_of_this_run, read, recorded_directory, write,
+    boot, clock_tick, directory, has_reserved, invalid_layout, layout_of_this_run, origin, read,
+    recorded_origin, write,
 };

@@ -19,6 +19,7 @@ use id_gen_core::fleet::text::{self, KeptFor};
 use id_gen_core::startup::UNKNOWN_BOOT;
 
 use crate::durable::file::{self, DATA_DIRECTORY};
+use crate::durable::place;
 use crate::durable::reservation_file::boot;
 use crate::error::{Error, Reason};
 
@@ -33,7 +34,8 @@ const WITNESS_BYTES: usize = 1024;
 /// The number that this server kept for a fleet.
 pub fn kept(fleet: u128) -> Option<Kept> {
     let text = fs::read_to_string(NUMBER_FILE).ok()?;
-    text::decode_kept(&text, kept_for(fleet).ok()?)
+    place::settle().ok()?;
+    text::decode_kept(&text, KeptFor { fleet, origin: place::origin(NUMBER_FILE).ok()?? })
 }
 
 /// Whether this server has kept a number for any fleet.
@@ -47,9 +49,10 @@ pub fn exists() -> bool {
 /// If the file can't be written.
 pub fn keep(kept: Option<&Kept>, fleet: u128) -> Result<(), Error> {
     let written = match kept {
-        Some(kept) => kept_for(fleet).and_then(|kept_for| {
-            file::make_directory()?;
-            file::replace(TEMPORARY, NUMBER_FILE, text::encode_kept(kept, kept_for).as_bytes())
+        Some(kept) => file::make_directory().and_then(|()| {
+            place::replace(TEMPORARY, NUMBER_FILE, |origin| {
+                text::encode_kept(kept, KeptFor { fleet, origin }).into_bytes()
+            })
         }),
         None => match file::remove(NUMBER_FILE) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -57,10 +60,6 @@ pub fn keep(kept: Option<&Kept>, fleet: u128) -> Result<(), Error> {
         },
     };
     written.map_err(|error| Reason::NumberUnwritten((&error).into()).into())
-}
-
-fn kept_for(fleet: u128) -> io::Result<KeptFor> {
-    Ok(KeptFor { fleet, directory: data_directory()?.ino() })
 }
 
 fn data_directory() -> io::Result<Metadata> {

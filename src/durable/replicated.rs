@@ -14,7 +14,7 @@ use crate::pg::{server, wal};
 pub fn write(until_ms: i64, layout: &Layout) {
     // Where no server can be made from the log, none needs to know.
     if logged_page::is_replicated() {
-        logged_page::log(&encode(until_ms, layout));
+        logged_page::log(&encode(server::system_identifier(), until_ms, layout));
     }
 }
 
@@ -33,9 +33,9 @@ pub fn read() -> Result<Option<Replayed>, Error> {
 }
 
 fn bound_of(page: &ReplayedPage<SIZE>) -> Option<Replayed> {
-    let (until_ms, layout) = decode(&page.bytes)?;
+    let (system_identifier, until_ms, layout) = decode(&page.bytes)?;
     let timeline = wal::timeline_of(page.lsn);
-    Some(Replayed { until_ms, layout, log_position: page.lsn.0, timeline })
+    Some(Replayed { until_ms, layout, log_position: page.lsn.0, system_identifier, timeline })
 }
 
 /// Whether the reservation was written by this server: in this directory, on this timeline. Then it is ahead of all bounds
@@ -43,6 +43,6 @@ fn bound_of(page: &ReplayedPage<SIZE>) -> Option<Replayed> {
 fn has_own_reservation() -> bool {
     let Ok(StoredRecord::Found(record)) = reservation_file::read() else { return false };
     let own = place::directory().ok().flatten();
-    record.timeline == server::timeline()
-        && record.directory.zip(own).is_some_and(|(recorded, own)| recorded.is_same(&own))
+    record.place.timeline == server::timeline()
+        && own.is_some_and(|own| record.place.origin.directory.is_same(&own))
 }

@@ -4,7 +4,8 @@
 
 use std::{fs, io};
 
-use id_gen_core::directory::Directory;
+use id_gen_core::directory::{Directory, Origin};
+use id_gen_core::kept_file::Place;
 use id_gen_core::layout::{Layout, OutsideLayout};
 use id_gen_core::reservation::{RESERVATION_FILE, Record};
 use id_gen_core::startup::{StoredRecord, UNKNOWN_BOOT};
@@ -36,32 +37,26 @@ pub fn read() -> Result<StoredRecord, Error> {
     Ok(if lost { StoredRecord::Lost } else { StoredRecord::Absent })
 }
 
-/// Makes a record durable: with the directory in it, or if it has none, with that in which it is written.
+/// Whether this server, or one that it is a copy of, has reserved anything.
+pub fn has_reserved() -> bool {
+    fs::exists(ISSUED).unwrap_or(true)
+}
+
+/// Makes a record durable: of the place where it is written, or of this one.
 ///
 /// # Errors
 /// If it can't be written.
-pub fn write(record: Record) -> Result<(), Error> {
-    let written = WaitEvent::Reservation.during(|| write_files(record));
-    written.map_err(|error| Reason::Unwritten((&error).into()).into())
+pub fn write(origin: Option<Origin>, record: impl Fn(Place) -> Record) -> Result<(), Error> {
+    WaitEvent::Reservation
+        .during(|| write_files(origin, |origin| record(place::own(origin)).encode()))
+        .map_err(|error| Reason::Unwritten((&error).into()).into())
 }
 
-fn write_files(mut record: Record) -> io::Result<()> {
+fn write_files(origin: Option<Origin>, bytes: impl Fn(Origin) -> Vec<u8>) -> io::Result<()> {
     file::make_directory()?;
-    let is_own = record.directory.is_none();
-    for _ in 0..2 {
-        if is_own {
-            record.directory = place::directory()?;
-        }
-        file::replace_by(TEMPORARY, RESERVATION_FILE, |file| {
-            if is_own {
-                record.file = Some(place::identity(file));
-            }
-            Ok(record.encode())
-        })?;
-        // On overlayfs the first write moves a directory of an image to the container's layer, where it is another one.
-        if !is_own || place::directory()? == record.directory {
-            break;
-        }
+    match origin {
+        Some(origin) => file::replace(TEMPORARY, RESERVATION_FILE, &bytes(origin))?,
+        None => place::replace(TEMPORARY, RESERVATION_FILE, bytes)?,
     }
     if !fs::exists(ISSUED)? {
         // Until the directory's own entry is durable a power cut may take it with all that is in it,
@@ -81,9 +76,9 @@ fn readable() -> Option<Record> {
     }
 }
 
-/// The directory in the record.
-pub fn recorded_directory() -> Option<Directory> {
-    readable()?.directory
+/// The directory in the record, as the place of another record.
+pub fn recorded_origin() -> Option<Origin> {
+    readable().map(|record| Origin { file: None, ..record.place.origin })
 }
 
 /// The layout of the IDs that this server reserved last.
@@ -96,7 +91,7 @@ pub fn last_layout() -> Option<Layout> {
 pub fn layout_of_this_run() -> Option<Layout> {
     let start_us = server::start_us()?;
     readable()
-        .filter(|record| record.system_identifier == server::system_identifier())
+        .filter(|record| record.place.system_identifier == server::system_identifier())
         .filter(|record| record.server_start_us == Some(start_us))
         .map(|record| record.layout)
 }
@@ -129,12 +124,12 @@ pub fn directory() -> Result<Option<Directory>, Error> {
     place::directory().map_err(|error| Reason::Unreadable((&error).into()).into())
 }
 
-/// The identity of the reservation's file, if it exists.
+/// The place of the reservation's file, if it exists.
 ///
 /// # Errors
 /// If it cannot be looked at.
-pub fn file() -> Result<Option<Directory>, Error> {
-    place::found(RESERVATION_FILE).map_err(|error| Reason::Unreadable((&error).into()).into())
+pub fn origin() -> Result<Option<Origin>, Error> {
+    place::origin(RESERVATION_FILE).map_err(|error| Reason::Unreadable((&error).into()).into())
 }
 
 /// This boot of the machine.

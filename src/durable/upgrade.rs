@@ -72,7 +72,8 @@ fn write() -> Result<(), Error> {
 /// # Errors
 /// If there is a note that can't be read.
 pub fn time_ms(now: ClockReading) -> Result<Option<i64>, Error> {
-    let note = file::read(UPGRADE_FILE).map_err(|error| Reason::Unreadable((&error).into()))?;
+    let note =
+        file::read(UPGRADE_FILE).map_err(|error| Reason::UpgradeUnreadable((&error).into()))?;
     Ok(note.map(|note| {
         let written_ms = std::str::from_utf8(&note).ok().and_then(|text| text.trim().parse().ok());
         written_ms.unwrap_or_else(|| now.wall_ms())

@@ -10,13 +10,6 @@ use crate::error::fields::Message;
 pub enum Refusal {
     /// There is no such target.
     UnknownTarget(String),
-    /// There is no such column.
-    NoColumn {
-        /// The table.
-        table: String,
-        /// The column.
-        column: String,
-    },
     /// What the column belongs to is no table of this database.
     NoTable(String),
     /// The column is one of a partition.
@@ -119,11 +112,6 @@ impl Refusal {
             )
             .detail("The targets are snowflake, for bigint, and uuidv7, for uuid.")
             .hint("Omit the target to use the one for the column's type, as in: SELECT * FROM id_gen_convert_plan('customer', 'id');"),
-            Refusal::NoColumn { table, column } => Message::new(
-                Code::ERRCODE_UNDEFINED_COLUMN,
-                format!("column {column} of relation {table} does not exist"),
-            )
-            .hint("Pass the column name without quotes, as in: SELECT * FROM id_gen_convert_plan('\"Order\"', 'orderId');"),
             Refusal::NoTable(column) => Message::new(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
                 format!("column {column} does not belong to a table"),

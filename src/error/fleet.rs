@@ -95,7 +95,7 @@ impl From<&KeysError> for Trouble {
 
 /// The line that names a registry.
 const SET_REGISTRY: &str =
-    "ALTER SYSTEM SET id_gen.registry = 'etcd://host:2379'; SELECT pg_reload_conf();";
+    "ALTER SYSTEM SET id_gen.registry = '<address>'; SELECT pg_reload_conf();";
 
 impl Trouble {
     /// Whether an answer of the registry, whatever it says, ends it.

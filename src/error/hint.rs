@@ -39,18 +39,28 @@ pub const REQUIREMENTS: &str = "Pass your requirements, as in: SELECT * FROM id_
 /// Where a wrong time was reserved.
 pub const TAKE_BACK: &str = "If no stored ID has a time in the future, a superuser can reset the reservation: SELECT id_gen_reservation_reset(above => now());";
 
+/// Where a server of the fleet had a wrong clock and the worker ID, whose end the registry knows.
+pub fn take_back_of_number(Number { datacenter, worker }: Number) -> String {
+    format!(
+        "If a wrong clock set that time, and no stored ID has a time in the future: stop this server; on another server of the fleet, a superuser can lower the bound: SELECT id_gen_fleet_lower(worker_id => {worker}, datacenter_id => {datacenter}); then start this server."
+    )
+}
+
 /// Where a server of the fleet had a wrong clock and the shard, whose end the registry knows.
 fn take_back_of_shard(Number { datacenter, worker: shard }: Number) -> String {
     format!(
-        "If no stored ID of the shard has a time in the future, a superuser can reset it: SELECT id_gen_shard_release({shard}); SELECT id_gen_fleet_lower_shard({shard}, {datacenter}); SELECT id_gen_reservation_reset(above => now()); SELECT id_gen_shard_take({shard});"
+        "If no stored ID of the shard has a time in the future, a superuser can reset it: SELECT id_gen_shard_release({shard}); SELECT id_gen_fleet_lower(shard => {shard}, datacenter_id => {datacenter}); SELECT id_gen_reservation_reset(above => now()); SELECT id_gen_shard_take({shard});"
     )
 }
 
 /// Where the reservation is lost.
-pub const RESET: &str = "If no stored ID is ahead of the clock, a superuser can reset the reservation: SELECT id_gen_reservation_reset(above => now()); otherwise with the time of the newest stored ID in place of now().";
+pub const RESET: &str = "If this server is a copy of another one, first change its worker ID. If no stored ID is ahead of the clock, a superuser can reset the reservation: SELECT id_gen_reservation_reset(above => now()); otherwise with the time of the newest stored ID in place of now().";
 
 /// Where a data directory is a copy: for one that replaces its original.
 pub const ACCEPT_COPY: &str = "If the original is gone and this is the only copy of it in use, a superuser can confirm that: SELECT id_gen_copy_accept(is_only_one => true);";
+
+/// For the only server that a reservation can be of, when that may be an earlier one.
+pub const START_ABOVE: &str = "A superuser can start above the clock: SELECT id_gen_copy_accept(is_only_one => true); or, if stored IDs are ahead of the clock, above the newest: SELECT id_gen_reservation_reset(above => <time of the newest ID>);";
 
 /// Where a layout lacks room for numbers in use.
 pub const SET_LAYOUT_BACK: &str =
@@ -157,7 +167,7 @@ fn usable_presets() -> String {
     usable.map(|preset| preset.name).collect::<Vec<_>>().join(", ")
 }
 
-/// Where the library is not preloaded.
+/// How to preload the library.
 pub fn preload() -> String {
     let others = server::preload_libraries();
     let list = if others.is_empty() { "id_gen".to_owned() } else { format!("{others}, id_gen") };
@@ -166,7 +176,7 @@ pub fn preload() -> String {
     )
 }
 
-/// Where a layout ends.
+/// A successor of a layout that ends.
 pub fn successor(layout: &Layout, now_ms: i64) -> String {
     match plan::successor(layout, now_ms, SUCCESSOR_YEARS) {
         Some(successor) => format!(
@@ -183,7 +193,7 @@ pub const MORE_ROOM: &str = "Spread the load over more servers; or plan a layout
 /// Where a background worker ended and was not started again.
 pub const ENDED_WORKER: &str = "See the server log for the cause. If the extension was reinstalled after the server started, restart the server.";
 
-/// Where a background worker found no place.
+/// How to get a free worker process.
 pub fn more_worker_processes() -> String {
     format!(
         "If it does not start within a few seconds, no worker process is free. Raise the limit and restart the server: ALTER SYSTEM SET max_worker_processes = {};",

@@ -1,13 +1,15 @@
 //! The catalogue of errors: each with its SQLSTATE, the fact in one line, the figures in DETAIL and the
 //! way out in HINT. Logic returns an [`Error`]; only [`crate::error::report`] raises it.
 
+use id_gen_core::directory::Directory;
 use id_gen_core::fleet::Number;
 use id_gen_core::fleet::member::Phase;
 use id_gen_core::identity::IdentityError;
+use id_gen_core::kept_file::Damage;
 use id_gen_core::layout::{Field, Layout, LayoutError, RangeError};
 use id_gen_core::lead::Lead;
 use id_gen_core::presets;
-use id_gen_core::reservation::{Damage, RESERVATION_FILE, UPGRADE_FILE};
+use id_gen_core::reservation::{RESERVATION_FILE, UPGRADE_FILE};
 use id_gen_core::startup::StartupError;
 use id_gen_core::time::{NS_PER_MS, format_duration, format_ms};
 use pgrx::prelude::PgSqlErrorCode as Code;
@@ -176,6 +178,8 @@ pub enum Reason {
     NotBegun {
         /// The Unix millisecond of the first.
         first_ms: i64,
+        /// The worker and datacenter ID, if that time was set when this server acquired them.
+        of_others: Option<Number>,
     },
     /// This server's grant is used up.
     GrantUsedUp {
@@ -190,8 +194,8 @@ pub enum Reason {
     TestServer(test_server::Trouble),
     /// There is no fleet.
     NoRegistry,
-    /// A thread could not be started.
-    NoThread(String),
+    /// There is no registrar to ask it.
+    NoRegistrar,
     /// A fleet can't be made with these terms.
     InvalidTerms(String),
     /// There is a fleet of this name already.
@@ -219,6 +223,8 @@ pub enum Reason {
     },
     /// During `pg_upgrade`: its note can't be written.
     UpgradeUnwritten(FileError),
+    /// The note of an upgrade can't be read.
+    UpgradeUnreadable(FileError),
     /// No room is left for what a transaction that is being prepared has pending.
     TooManyPrepared,
     /// An ID that is observed is too far ahead of the clock.
@@ -302,6 +308,13 @@ pub enum Reason {
     NoSet,
     /// A process that has no slot, because it is not made to run SQL.
     NoSlot,
+    /// A column that does not exist.
+    NoColumn {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
     /// A column that holds no numbers, and so no snowflakes.
     NoNumbers {
         /// The column.
@@ -376,7 +389,8 @@ impl Reason {
             | Reason::TestServer(_)
             | Reason::Damaged(_)
             | Reason::ReplayedDamaged
-            | Reason::Unreadable(_) => Some(6),
+            | Reason::Unreadable(_)
+            | Reason::UpgradeUnreadable(_) => Some(6),
             Reason::Unwritten(_) | Reason::WitnessUnwritten(_) => Some(7),
             _ => None,
         }
@@ -476,7 +490,7 @@ impl Reason {
             Reason::NoGrant { phase, trouble, registrar_runs } => {
                 fleet::no_grant(*phase, trouble.as_ref(), *registrar_runs)
             }
-            Reason::NotBegun { first_ms } => Message::new(
+            Reason::NotBegun { first_ms, of_others } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "this server's worker ID cannot be used yet",
             )
@@ -485,8 +499,11 @@ impl Reason {
                 format_ms(*first_ms)
             ))
             .hint(format!(
-                "Wait until that time. To see the current state: SELECT * FROM id_gen_status(); If a wrong clock of this server reserved that time: {}",
-                hint::TAKE_BACK
+                "Wait until that time. To see the current state: SELECT * FROM id_gen_status(); {}",
+                of_others.map_or_else(
+                    || format!("If a wrong clock of this server reserved that time: {}", hint::TAKE_BACK),
+                    hint::take_back_of_number,
+                )
             )),
             Reason::GrantUsedUp { until_ms, trouble } => {
                 fleet::grant_used_up(*until_ms, trouble.as_ref())
@@ -498,12 +515,13 @@ impl Reason {
                 "this server does not belong to a fleet",
             )
             .detail("The setting id_gen.registry is empty.")
-            .hint("To join a fleet, set its registry: ALTER SYSTEM SET id_gen.registry = 'etcd://host:2379'; SELECT pg_reload_conf();"),
-            Reason::NoThread(error) => Message::new(
-                Code::ERRCODE_INSUFFICIENT_RESOURCES,
-                format!("could not start a thread to ask the fleet's registry: {error}"),
+            .hint("To join a fleet, set its registry: ALTER SYSTEM SET id_gen.registry = '<address>'; SELECT pg_reload_conf();"),
+            Reason::NoRegistrar => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "this server's registrar process is not running",
             )
-            .hint("Allow the server's operating-system user to start more processes and threads (ulimit -u), and call again."),
+            .detail("The registrar is a background worker; only it sends requests to the fleet's registry.")
+            .hint(hint::more_worker_processes()),
             Reason::InvalidTerms(error) => {
                 Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid options for a fleet")
                     .detail(sentence(error))
@@ -631,7 +649,7 @@ impl Reason {
                 Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{RESERVATION_FILE}\" is damaged"))
                     .detail(format!("{} It records the time up to which this server has reserved snowflakes.", sentence(damage)))
                     .hint(match damage {
-                        Damage::Version(_) => "Install the version of id_gen that wrote it, or a newer one, and restart the server.",
+                        Damage::Newer { .. } => "Install the version of id_gen that wrote it, or a newer one, and restart the server.",
                         _ => hint::RESET,
                     })
             }
@@ -659,6 +677,12 @@ impl Reason {
             )
             .detail("It records the time of pg_upgrade, so that new snowflakes are above the old ones.")
             .hint("Free disk space, or allow the server's operating-system user to write to directory \"id_gen\" in the data directory, and run pg_upgrade again."),
+            Reason::UpgradeUnreadable(error) => Message::new(
+                error.sqlstate(),
+                format!("could not read file \"{UPGRADE_FILE}\": {}", error.text()),
+            )
+            .detail("It records the time of pg_upgrade, so that new snowflakes are above the old ones.")
+            .hint("Allow the server's operating-system user to read that file in the data directory. The next call retries."),
             Reason::TooManyPrepared => Message::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 "too many prepared transactions with snowflakes",
@@ -787,6 +811,11 @@ impl Reason {
             )
             .detail("There is one for each session and background worker that the server allowed when the shared memory was created.")
             .hint("Run the statement in a client's session."),
+            Reason::NoColumn { table, column } => Message::new(
+                Code::ERRCODE_UNDEFINED_COLUMN,
+                format!("column \"{column}\" of relation \"{table}\" does not exist"),
+            )
+            .hint("Pass the column name without quotes, as in: SELECT * FROM id_gen_check('\"Order\"', 'orderId');"),
             Reason::NoNumbers { column, type_name } => Message::new(
                 Code::ERRCODE_DATATYPE_MISMATCH,
                 format!("column {column} holds no snowflakes"),
@@ -866,10 +895,10 @@ fn without_field(field: Field, layout: &Layout) -> String {
         [Field::Datacenter, Field::Worker].map(|field| layout.max_number(field));
     match field {
         Field::Datacenter if workers > 0 => format!(
-            "Set it to 0, and a worker ID from 0 to {workers} that no other server has: ALTER SYSTEM SET id_gen.datacenter_id = 0; ALTER SYSTEM SET id_gen.worker_id = <unused worker ID>; SELECT pg_reload_conf();"
+            "Set it to 0, and a worker ID from 0 to {workers} that no other server has: ALTER SYSTEM SET id_gen.datacenter_id = 0; ALTER SYSTEM SET id_gen.worker_id = <worker ID>; SELECT pg_reload_conf();"
         ),
         _ if datacenters > 0 => format!(
-            "Set it to 0, and a datacenter ID from 0 to {datacenters} that no other server has: ALTER SYSTEM SET id_gen.worker_id = 0; ALTER SYSTEM SET id_gen.datacenter_id = <unused datacenter ID>; SELECT pg_reload_conf();"
+            "Set it to 0, and a datacenter ID from 0 to {datacenters} that no other server has: ALTER SYSTEM SET id_gen.worker_id = 0; ALTER SYSTEM SET id_gen.datacenter_id = <datacenter ID>; SELECT pg_reload_conf();"
         ),
         _ => "Only one server can use a layout without these fields. Choose another layout from: SELECT * FROM id_gen_recommend(<IDs per second>, <servers>, <years>);".to_owned(),
     }
@@ -883,43 +912,28 @@ fn startup_message(error: &StartupError, layout: &Layout) -> Message {
         )
         .detail("The file records the time up to which snowflakes are reserved. File \"id_gen/issued\" shows that this server has generated snowflakes.")
         .hint(hint::RESET),
-        StartupError::OtherSystem { found } => Message::new(
-            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            format!("file \"{RESERVATION_FILE}\" belongs to another database cluster"),
-        )
-        .detail(format!("The system identifier in the file is {found}, not this server's."))
-        .hint(hint::RESET),
-        StartupError::Copied {
-            number: Some(Number { worker, datacenter }), original, copy
-        } => Message::new(
-            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            "this data directory is a copy with the worker ID of its original",
-        )
-        .detail(format!(
-            "File \"{RESERVATION_FILE}\" was written by worker {worker} of datacenter {datacenter} in a directory with {original}; this one has {copy}. Both servers would generate the same snowflakes."
-        ))
-        .hint(format!(
-            "If the original or another copy may be used again, {} {}",
-            hint::assign_worker_id(layout.max_number(Field::Worker), hint::UNUSED),
-            hint::ACCEPT_COPY
-        )),
-        StartupError::Copied { number: None, original, copy } => copy_of_unknown(
-            format!(
-                "File \"{RESERVATION_FILE}\" was written without a worker ID in a directory with {original}; this one has {copy}."
-            ),
-            layout,
-        ),
+        StartupError::OtherSystem { found, number } => {
+            copy_of(*number, &format!("in the database cluster with system identifier {found}, not in this one"), layout)
+        }
+        StartupError::Copied { number, original, copy } => {
+            copy_of(*number, &format!("in a directory with {original}; this one has {copy}"), layout)
+        }
         StartupError::PutBack { written, found } => Message::new(
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!("file \"{RESERVATION_FILE}\" is a copy of an earlier one"),
         )
         .detail(format!(
-            "It was written as a file with {written}; this one has {found}. What this server has generated since then would be generated again."
+            "{} What this server has generated since then would be generated again.",
+            if *written == Directory::NOWHERE {
+                "A later one replaced it.".to_owned()
+            } else {
+                format!("It was written as a file with {written}; this one has {found}.")
+            }
         ))
-        .hint("A superuser can start above the clock: SELECT id_gen_copy_accept(is_only_one => true); or, if stored IDs are ahead of the clock, above the newest: SELECT id_gen_reservation_reset(above => <time of the newest ID>);"),
-        StartupError::ReservedByAnother { timeline } => copy_of_unknown(
+        .hint(hint::START_ABOVE),
+        StartupError::ReservedByAnother { system_identifier, timeline } => copy_of_unknown(
             format!(
-                "The write-ahead log has a reservation on timeline {timeline}, but file \"{RESERVATION_FILE}\" has none: another server wrote it, or the file was removed."
+                "The write-ahead log has a reservation of the database cluster with system identifier {system_identifier} on timeline {timeline}, but file \"{RESERVATION_FILE}\" has none: another server wrote it, or the file was removed."
             ),
             layout,
         ),
@@ -934,6 +948,26 @@ fn startup_message(error: &StartupError, layout: &Layout) -> Message {
     }
 }
 
+/// A copy of a server that had this number.
+fn copy_of(number: Option<Number>, place: &str, layout: &Layout) -> Message {
+    let Some(Number { worker, datacenter }) = number else {
+        let found = format!("File \"{RESERVATION_FILE}\" was written without a worker ID {place}.");
+        return copy_of_unknown(found, layout);
+    };
+    Message::new(
+        Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "this data directory is a copy with the worker ID of its original",
+    )
+    .detail(format!(
+        "File \"{RESERVATION_FILE}\" was written by worker {worker} of datacenter {datacenter} {place}. Both servers would generate the same snowflakes."
+    ))
+    .hint(format!(
+        "If the original or another copy may be used again, {} {}",
+        hint::assign_worker_id(layout.max_number(Field::Worker), hint::UNUSED_BY_SHARDS),
+        hint::ACCEPT_COPY
+    ))
+}
+
 /// A copy whose original's worker ID is not known, so that another worker ID alone does not show that they differ.
 fn copy_of_unknown(found: String, layout: &Layout) -> Message {
     Message::new(
@@ -943,7 +977,7 @@ fn copy_of_unknown(found: String, layout: &Layout) -> Message {
     .detail(format!("{found} If both servers have the same worker ID, they generate the same snowflakes."))
     .hint(format!(
         "If the original or another copy may be used again, {} Once no other server has this worker ID, a superuser can confirm that: SELECT id_gen_copy_accept(is_only_one => true);",
-        hint::assign_worker_id(layout.max_number(Field::Worker), hint::UNUSED)
+        hint::assign_worker_id(layout.max_number(Field::Worker), hint::UNUSED_BY_SHARDS)
     ))
 }
 

@@ -127,7 +127,7 @@ pub fn recovery_line(shard: impl Display) -> String {
 /// How to take a shard, by what became of it before.
 fn above_line(shard: u32) -> String {
     format!(
-        "if the shard is new: SELECT id_gen_shard_take({shard}, above => 0); if another server has it, release it there: SELECT id_gen_shard_release({shard}); and pass the returned ID as \"above\"; if that server is lost, and its id_gen.max_lead was not larger than here: {}",
+        "release it on the server that has it, which returns its last ID: SELECT id_gen_shard_release({shard}); and take it here, with 0 only if no server ever had it: SELECT id_gen_shard_take({shard}, above => <last ID>); if that server is lost, and its id_gen.max_lead was not larger than here: {}",
         recovery_line(shard)
     )
 }
@@ -150,6 +150,15 @@ pub fn above_is_of_another(shard: i32, other: Number) -> Message {
     )
     .detail("The shard was taken and starts above the time of that ID.")
     .hint(format!("If that ID is wrong, take the shard again with the correct one, or above its last possible ID: {}", recovery_line(shard.cast_unsigned())))
+}
+
+/// A warning about a shard that this server gives back again.
+pub fn released_before(shard: i32) -> Message {
+    Message::new(Code::ERRCODE_WARNING, format!("this server had already released shard {shard}"))
+        .detail("Another server that took it since may have generated IDs above the returned one.")
+        .hint(format!(
+            "Release it on the last server that had it: SELECT id_gen_shard_release({shard});"
+        ))
 }
 
 impl ShardRefusal {
@@ -292,7 +301,7 @@ impl ShardRefusal {
             ShardRefusal::Unusable(damage) => {
                 let (what, hint) = match damage {
                     Damage::Newer { .. } => ("was written by a newer version of id_gen", "Install the version of id_gen that wrote it, or a newer one, and restart the server; or, as a superuser, forget all shards: SELECT id_gen_shard_reset_all();"),
-                    Damage::Damaged(_) => ("is damaged", "Restore the file and restart the server. Or, as a superuser, forget all shards, and take each again above its last ID: SELECT id_gen_shard_reset_all();"),
+                    Damage::Damaged(_) => ("is damaged", "As a superuser, forget all shards, and take each again above its last ID: SELECT id_gen_shard_reset_all();"),
                 };
                 Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{SHARD_FILE}\" {what}"))
                     .detail(format!("{} The file lists the shards of this server.", sentence(damage)))

@@ -20,7 +20,7 @@ pub fn unfit(unfit: Unfit, name: &str, definition: &Definition) -> Message {
     match unfit {
         Unfit::NoSequence => {
             Message::new(Code::ERRCODE_WRONG_OBJECT_TYPE, format!("{name} is not a sequence"))
-                .detail("A ticket is a number of an ordinary sequence of PostgreSQL's.")
+                .detail("Tickets need an ordinary sequence.")
                 .hint("Create one, as in: CREATE SEQUENCE invoice AS integer;")
         }
         Unfit::Temporary => Message::new(
@@ -41,23 +41,33 @@ pub fn unfit(unfit: Unfit, name: &str, definition: &Definition) -> Message {
                 format!("sequence {name} counts down"),
             )
             .detail(format!("Its increment is {}; tickets count up.", steps.step));
-            if steps.max >= largest_of_type(definition) {
-                return fact.hint("It may have returned any number. Create another sequence, as in: CREATE SEQUENCE invoice;");
-            }
-            // Above all that it may have handed out on its way down.
-            let first = steps.max.saturating_add(1).max(1);
-            fact.hint(format!(
-                "Make it ascending, above the numbers that it has returned: ALTER SEQUENCE {name} INCREMENT BY 1 NO MINVALUE NO MAXVALUE START WITH {first} RESTART WITH {first};"
+            fact.hint(above_all(
+                definition,
+                "It may have returned any number. Create",
+                &format!("Make it ascending, above the numbers that it has returned: ALTER SEQUENCE {name} INCREMENT BY 1 NO MINVALUE"),
             ))
         }
-        Unfit::Cycles => {
-            Message::new(Code::ERRCODE_FEATURE_NOT_SUPPORTED, format!("sequence {name} cycles"))
-                .detail(
-                    "After its end it begins again, and numbers would repeat; tickets never do.",
-                )
-                .hint(format!("Make it end: ALTER SEQUENCE {name} NO CYCLE;"))
-        }
+        Unfit::Cycles => Message::new(
+            Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!("sequence {name} has the option CYCLE"),
+        )
+        .detail("After its end it begins again, and numbers would repeat; tickets never do.")
+        .hint(above_all(
+            definition,
+            &format!("If it has never reached its maximum, disable it: ALTER SEQUENCE {name} NO CYCLE; otherwise, create"),
+            &format!("Disable it, and continue above the numbers that it has returned: ALTER SEQUENCE {name} NO CYCLE"),
+        )),
     }
+}
+
+/// What lets a sequence continue above all that it may have returned; or, if nothing is above, what else.
+fn above_all(definition: &Definition, otherwise: &str, alter: &str) -> String {
+    let max = definition.steps.max;
+    if max >= largest_of_type(definition) {
+        return format!("{otherwise} another sequence, as in: CREATE SEQUENCE invoice;");
+    }
+    let first = max.saturating_add(1).max(1);
+    format!("{alter} NO MAXVALUE START WITH {first} RESTART WITH {first};")
 }
 
 /// A role that may not do so.
@@ -86,7 +96,7 @@ pub fn read_only(recovers: bool) -> Message {
         fact.detail("This server is a standby; the ranges of numbers are the primary's.")
             .hint("Run the statement on the primary.")
     } else {
-        fact.detail("As nextval(), it takes numbers for good.")
+        fact.detail("Like nextval(), it allocates numbers permanently.")
             .hint("Begin a transaction that may write: BEGIN READ WRITE;")
     }
 }
@@ -185,7 +195,7 @@ pub fn refused(
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!("the fleet does not share sequence {name}"),
             format!(
-                "Its registry has no ticket \"{key}\", so nobody knows which numbers other servers have used."
+                "Its registry has no ticket \"{key}\", so the numbers used by other servers are unknown."
             ),
             format!(
                 "A superuser can share it, on the server with the largest number in use: SELECT ticket_share('{typed}');"
@@ -228,7 +238,7 @@ pub fn set_again(name: &str) -> Message {
         format!("other servers continue with their prefetched ranges of sequence {name}"),
     )
     .detail("They drop them when they take the next one.")
-    .hint("Nothing is to be done: the registry gave those numbers to no other server.")
+    .hint("No action is required: the registry assigned those numbers to no other server.")
 }
 
 /// A registry that does not answer in time.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use id_gen_core::fleet::shard::{self, Member, Outcome, Purpose, ShardValue};
 use id_gen_core::fleet::store::{Keys, KeysError};
-use id_gen_core::fleet::wire::Seen;
 use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Registry as _, Right, Terms};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::ticket::shared::{self as ticket, NoRange, Set};
@@ -13,15 +12,13 @@ use id_gen_core::ticket::shared::{self as ticket, NoRange, Set};
 use crate::durable;
 use crate::error::shards::ShardRefusal;
 use crate::error::{Error, Reason};
-use crate::fleet::connection::{self, Connection, Registry};
+use crate::fleet::connection;
 use crate::fleet::numbers;
+use crate::fleet::queue::ask;
 use crate::os::{clock, random};
 use crate::settings;
 use crate::shared::memory;
 
-/// How long a command waits for one request, and for all of its requests.
-const REQUEST: Duration = Duration::from_secs(2);
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How often a release is tried where the holder renews its grant between the reading and the writing.
 const TRIES: usize = 20;
 
@@ -117,15 +114,21 @@ fn wait(patience: Duration) {
     }
 }
 
-/// Lowers where IDs of a shard begin, as [`shard::lower`].
+/// Lowers where IDs of a shard begin, as [`shard::lower`]. `None` if there is no such shard.
 ///
 /// # Errors
 /// As for [`list`]; or this server's clock is behind.
-pub fn lower_shard(shard: Number) -> Result<shard::Lowered, Error> {
+pub fn lower_shard(shard: Number) -> Result<Option<Lowered>, Error> {
     let mut tags = [0; TRIES];
     random::fresh(&mut tags)?;
     let (_, now_ms) = terms_and_latest_ms()?;
-    ask(move |registry| shard::lower(registry.fleet()?, shard, now_ms, &tags))
+    match ask(move |registry| shard::lower(registry.fleet()?, shard, now_ms, &tags))? {
+        shard::Lowered::Done { before_ms, above_ms: until_ms } => {
+            Ok(Some(Lowered { before_ms, until_ms }))
+        }
+        shard::Lowered::Unknown => Ok(None),
+        shard::Lowered::Contended => Err(ShardRefusal::Contended.into()),
+    }
 }
 
 /// Tells the fleet that its registry was restored: numbers acquired from now on make IDs above all that any server may
@@ -230,18 +233,4 @@ fn terms_and_latest_ms() -> Result<(Terms, i64), Error> {
 /// What time it is by the clock that this server trusts.
 fn now_ms() -> Result<i64, Error> {
     Ok(memory::attach()?.lock().trusted_ms(None))
-}
-
-fn ask<T: Send + 'static>(
-    job: impl FnOnce(&mut Registry) -> Result<T, KeysError> + Send + 'static,
-) -> Result<T, Error> {
-    settings::known::catch_up()?;
-    let settings = settings::registry::current().ok_or(Reason::NoRegistry)?;
-    let trouble = |error: KeysError| Error::from(Reason::Fleet((&error).into()));
-    let mut connection = Connection::new(&settings, REQUEST, Seen::default())
-        .map_err(|error| Reason::NoThread(error.to_string()))?;
-    match connection.ask(PATIENCE, job) {
-        Ok(answer) => answer.map_err(trouble),
-        Err(error) => Err(trouble(KeysError::Store(error))),
-    }
 }

@@ -1,14 +1,14 @@
-//! Asking the registry. Requests go to a thread of their own, which may wait for the network; the process that asks
-//! waits on its latch meanwhile, so that an interrupt or the end of the server is not delayed.
+//! The registrar's connection to the registry. Requests go to a thread of their own, which may wait for the network; the
+//! registrar waits on its latch meanwhile, so that an interrupt or the end of the server is not delayed.
 //!
-//! The thread runs nothing of PostgreSQL's and gets no signals. A process that no longer waits drops the connection:
+//! The thread runs nothing of PostgreSQL's and gets no signals. A registrar that no longer waits drops the connection:
 //! the thread ends by itself when its call does, its answer reaches nobody, and it begins no other write ([`WhileAwaited`]).
 
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -16,21 +16,19 @@ use std::time::Duration;
 use id_gen_core::fleet::store::{
     Keys, KeysError, Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness,
 };
-use id_gen_core::fleet::wire::Seen;
+use id_gen_core::fleet::wire::{self, Seen};
 use id_gen_core::fleet::{Answer, Meta, Request, ask};
 use id_gen_core::ticket;
 use id_gen_core::ticket::shared::{Answer as Taken, Wanted};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use crate::fleet::driver;
 use crate::fleet::store::{self, BoxedStore};
-use crate::os::clock;
 use crate::pg::server;
 use crate::pg::wait_event::WaitEvent;
 use crate::settings::registry::RegistrySettings;
 
-/// A registry, as its thread has it.
+/// A registry, as the registrar's thread has it, or as a session has it through the registrar.
 pub struct Registry {
     /// The fleet's name.
     fleet: String,
@@ -61,8 +59,17 @@ enum Opened {
 }
 
 impl Registry {
-    fn new(store: BoxedStore, fleet: String) -> Registry {
+    /// The fleet of that name in a store.
+    pub fn new(store: BoxedStore, fleet: String) -> Registry {
         Registry { fleet, opened: Some(Opened::Store(store)), until_weakness: 0, weakness: None }
+    }
+
+    /// Carries out a session's call.
+    pub fn serve(&mut self, call: &[u8]) -> Vec<u8> {
+        match self.store() {
+            Some((store, _)) => wire::serve(store, call),
+            None => wire::refusal(no_answer()),
+        }
     }
 
     /// The store, and the fleet's name.
@@ -211,7 +218,7 @@ impl<T: Send + 'static> Connection<T> {
         timeout: Duration,
         seen: Seen,
     ) -> io::Result<Connection<T>> {
-        end_with_care();
+        end_at_once();
         let (jobs, todo) = mpsc::channel::<Job<T>>();
         let (done, answers) = mpsc::channel();
         let (ready, mut bell) = UnixStream::pair()?;
@@ -268,27 +275,6 @@ impl<T: Send + 'static> Connection<T> {
     }
 }
 
-impl<T: Send + 'static> Connection<T> {
-    /// Asks, and waits for the answer. Interrupts end the wait.
-    pub fn ask(
-        &mut self,
-        patience: Duration,
-        job: impl FnOnce(&mut Registry) -> T + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let since_ns = clock::mono_ns();
-        self.send(job);
-        loop {
-            let waited = Duration::from_nanos(clock::mono_ns().saturating_sub(since_ns));
-            let Some(left) = patience.checked_sub(waited).filter(|left| !left.is_zero()) else {
-                return Err(no_answer());
-            };
-            if let Waited::Answer(answer) = self.wait(left) {
-                return answer;
-            }
-        }
-    }
-}
-
 /// What is said where no answer came in time.
 pub fn no_answer() -> StoreError {
     StoreError {
@@ -321,21 +307,34 @@ pub fn wait(socket: Option<i32>, patience: Duration) {
     check_for_interrupts!();
 }
 
-/// How long the end of a process waits for a thread to come out of libpq, which it does within microseconds unless it looks
-/// up the name of a host.
-const LAST_CALL: Duration = Duration::from_secs(1);
-
-/// Has this process, when it ends, keep its threads out of libpq before OpenSSL cleans up.
-fn end_with_care() {
+/// Has this process, when it ends, skip what `exit` would run: OpenSSL's and Kerberos' handlers free what a thread of ours may
+/// be using, which would then crash the process, and with it the server.
+fn end_at_once() {
     static REGISTERED: AtomicBool = AtomicBool::new(false);
     if !REGISTERED.swap(true, Relaxed) {
-        // SAFETY: the function matches the callback's type, and uses nothing that is gone by then.
-        unsafe { pg_sys::on_proc_exit(Some(close_libpq), pg_sys::Datum::null()) };
+        // SAFETY: the function matches the callback's type.
+        unsafe { pg_sys::on_proc_exit(Some(skip_exit_handlers), pg_sys::Datum::null()) };
     }
 }
 
-unsafe extern "C-unwind" fn close_libpq(_code: i32, _argument: pg_sys::Datum) {
-    driver::end(LAST_CALL);
+/// The exit status of the process.
+static EXIT_CODE: AtomicI32 = AtomicI32::new(0);
+
+/// Runs before `exit`, whose handlers run in reverse order: the one that is registered now is the first.
+unsafe extern "C-unwind" fn skip_exit_handlers(code: i32, _argument: pg_sys::Datum) {
+    extern "C" fn end() {
+        // SAFETY: PostgreSQL has done all that it does at the end of a process; what libraries have not written yet is.
+        unsafe {
+            libc::fflush(std::ptr::null_mut());
+            libc::_exit(EXIT_CODE.load(Relaxed))
+        }
+    }
+    // Negative where PostgreSQL's own exit handler calls this: another library called `exit`, whose handlers run already.
+    if code >= 0 {
+        EXIT_CODE.store(code, Relaxed);
+        // SAFETY: a function that takes nothing.
+        unsafe { libc::atexit(end) };
+    }
 }
 
 /// Runs something while this thread lets no signal through: a thread that it starts inherits that, and PostgreSQL's

@@ -2,14 +2,14 @@
 //! No other process has code that opens connections or reads secrets.
 //!
 //! It is opened by its place, in the directory that this library was loaded from, and with the system's loader:
-//! PostgreSQL's own asks for what ties a library to one version of PostgreSQL. It is never closed.
+//! PostgreSQL's own asks for what ties a library to one version of PostgreSQL. It is closed only if it is not the one that
+//! belongs to this library: the loader would still answer with it after another was installed.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
-use std::time::Duration;
 
 use id_gen_core::fleet::driver::{Borrowed, Driver, Handle, Owned, SYMBOL, VERSION};
 use id_gen_core::fleet::store::{Store, StoreError, StoreErrorKind};
@@ -57,14 +57,6 @@ pub fn open(options: &Options, seen: Seen) -> Result<impl Store + Send + use<>, 
     ))
 }
 
-/// Lets no thread of this process, which ends, into libpq any more.
-pub fn end(patience: Duration) {
-    if let Some(driver) = DRIVER.get() {
-        // SAFETY: takes a number.
-        unsafe { (driver.end)(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX)) };
-    }
-}
-
 const fn borrowed(bytes: &[u8]) -> Borrowed {
     Borrowed { data: bytes.as_ptr(), length: bytes.len() }
 }
@@ -93,13 +85,16 @@ fn load() -> Result<&'static Driver, StoreError> {
         }
         let symbol = libc::dlsym(library, SYMBOL.as_ptr());
         if symbol.is_null() {
-            return failed(loader_says());
+            let said = loader_says();
+            libc::dlclose(library);
+            return failed(said);
         }
         let table: extern "C" fn() -> *const Driver = std::mem::transmute(symbol);
         let driver: &'static Driver = &*table();
         if driver.version != VERSION {
             let [found, ours] = [driver.version, VERSION]
                 .map(|version| String::from_utf8_lossy(&version).trim_end_matches('\0').to_owned());
+            libc::dlclose(library);
             return failed(format!("its version is {found}, and that of id_gen.so is {ours}"));
         }
         Ok(driver)

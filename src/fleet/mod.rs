@@ -4,9 +4,10 @@
 //! | --- | --- |
 //! | [`registrar`] | the background worker that gets the number and renews its grant |
 //! | [`journal`] | what it makes durable, shows to others and logs of that |
-//! | [`connection`] | asking the registry on a thread of its own, so that nothing here ever waits for a network |
+//! | [`connection`] | the registrar's connection, on a thread of its own, so that nothing here ever waits for a network |
 //! | [`store`] | what opens the registry that the settings name |
-//! | [`driver`] | the library with the registries, which the process that asks one opens |
+//! | [`driver`] | the library with the registries, which the registrar opens |
+//! | [`queue`] | how a session asks: through the registrar |
 //! | [`numbers`] | which numbers this server may take, and who it is |
 //! | [`commands`] | what an administrator's session asks of the registry |
 
@@ -15,5 +16,6 @@ mod connection;
 mod driver;
 mod journal;
 mod numbers;
+mod queue;
 pub mod registrar;
 mod store;

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use id_gen_core::clock::ClockMonitor;
 use id_gen_core::fleet::member::{Event, Numbers, Phase};
-use id_gen_core::fleet::store::{KeysError, StoreErrorKind};
-use id_gen_core::fleet::wire::Seen;
+use id_gen_core::fleet::store::{KeysError, StoreError, StoreErrorKind};
+use id_gen_core::fleet::wire::{self, Seen};
 use id_gen_core::fleet::{self, Local, Member, Meta, Number, Request, Terms};
 use id_gen_core::startup::StoredRecord;
 use id_gen_core::ticket::shared::Answer;
@@ -29,6 +29,7 @@ use crate::pg::worker::Worker;
 use crate::pg::{reload, server};
 use crate::settings;
 use crate::settings::registry::RegistrySettings;
+use crate::shared::requests::Ticket;
 use crate::shared::tickets::Held;
 use crate::shared::{Reader, SharedState, workers};
 
@@ -120,6 +121,16 @@ enum Reply {
     Member(Result<Found, KeysError>),
     /// About a range of numbers.
     Range(Result<Answer, KeysError>),
+    /// To a session's call.
+    Session(Vec<u8>),
+}
+
+/// For whom a request is on its way that is not about this server's worker ID.
+enum AskedFor {
+    /// The place that it wants a range for.
+    Range(Held),
+    /// A session.
+    Session(Ticket),
 }
 
 /// A server that asks for a number with the settings of one time.
@@ -136,8 +147,10 @@ struct Registrar {
     fleet: Option<(Meta, Member)>,
     /// When the request was sent that is on its way.
     asked_boot_ms: Option<u64>,
-    /// The place that it wants a range for, if it does.
-    asked_for: Option<Held>,
+    /// Whom that one is for.
+    asked_for: Option<AskedFor>,
+    /// Answers that sessions have not read to their end.
+    answers: Vec<(Ticket, Vec<u8>)>,
     not_before_boot_ms: u64,
     /// Up to where IDs were reserved when this process started.
     reserved_ms: i64,
@@ -158,6 +171,7 @@ impl Registrar {
         let numbers = allowed_numbers(shared, &settings);
         // What came of requests of an earlier one, or of another registry, nobody knows.
         shared.tickets.drop_all();
+        shared.requests.lose_taken();
         Registrar {
             shared,
             settings,
@@ -168,6 +182,7 @@ impl Registrar {
             fleet: None,
             asked_boot_ms: None,
             asked_for: None,
+            answers: Vec::new(),
             not_before_boot_ms: 0,
             reserved_ms: reserved_ms.unwrap_or(i64::MIN),
             trusted_clocks: stored.and_then(|stored| stored.trusted_clocks(durable::boot())),
@@ -180,7 +195,9 @@ impl Registrar {
         let end = loop {
             self.shared.registrar.heartbeat();
             self.follow_reset();
-            self.ask();
+            self.ask_own();
+            self.ask_for_session();
+            self.answer_sessions();
             self.wait(self.patience());
             if BackgroundWorker::sigterm_received() {
                 break End::Stop;
@@ -241,8 +258,8 @@ impl Registrar {
         true
     }
 
-    /// Asks what is due.
-    fn ask(&mut self) {
+    /// Asks what is due about this server's worker ID, or its tickets.
+    fn ask_own(&mut self) {
         let now_boot_ms = boot_ms();
         if self.asked_boot_ms.is_some() || now_boot_ms < self.not_before_boot_ms {
             return;
@@ -270,17 +287,8 @@ impl Registrar {
             }
             None => None,
         };
-        if self.connection.is_none() {
-            let timeout = Duration::from_millis(self.terms().timeout_ms.into());
-            // An answer that the connection before still gets counts no more.
-            self.seen = self.seen.apart();
-            match Connection::new(&self.settings, timeout, self.seen.clone()) {
-                Ok(connection) => self.connection = Some(connection),
-                Err(error) => {
-                    self.fail(Trouble::new(TroubleKind::Disk, &error.to_string()));
-                    return;
-                }
-            }
+        if !self.connect() {
+            return;
         }
         if let Some((Request::Swap { number, new, .. }, _)) = &request {
             self.journal.requests(*number, new.until_ms);
@@ -296,6 +304,48 @@ impl Registrar {
         }
     }
 
+    /// Sees to it that there is a connection, which is made with its first request.
+    fn connect(&mut self) -> bool {
+        if self.connection.is_none() {
+            let timeout = Duration::from_millis(self.terms().timeout_ms.into());
+            // An answer that the connection before still gets counts no more.
+            self.seen = self.seen.apart();
+            match Connection::new(&self.settings, timeout, self.seen.clone()) {
+                Ok(connection) => self.connection = Some(connection),
+                Err(error) => self.fail(Trouble::new(TroubleKind::Disk, &error.to_string())),
+            }
+        }
+        self.connection.is_some()
+    }
+
+    /// Passes on what a session asks, where nothing else is on its way: also while there is nothing to ask about this
+    /// server's worker ID, or that has failed.
+    fn ask_for_session(&mut self) {
+        if self.asked_boot_ms.is_some() {
+            return;
+        }
+        let Some((ticket, call)) = self.shared.requests.take(self.settings.mark()) else { return };
+        self.asked_for = Some(AskedFor::Session(ticket));
+        if self.connect()
+            && let Some(connection) = &self.connection
+        {
+            connection.send(move |registry| Reply::Session(registry.serve(&call)));
+            self.asked_boot_ms = Some(boot_ms());
+        }
+    }
+
+    /// Gives sessions as much of their answers as there is room for.
+    fn answer_sessions(&mut self) {
+        let requests = &self.shared.requests;
+        self.answers.retain_mut(|(ticket, rest)| match requests.answer(*ticket, rest) {
+            None => false,
+            Some(given) => {
+                rest.drain(..given);
+                !rest.is_empty()
+            }
+        });
+    }
+
     /// Asks for a range of numbers that sessions want, where nothing else is due. What is wrong with one ticket is told to
     /// those who wait for that one.
     fn ask_for_range(&mut self, now_boot_ms: u64) {
@@ -303,13 +353,15 @@ impl Registrar {
         let Some((held, wanted)) = self.shared.tickets.next_wanted() else { return };
         let meta = *meta;
         connection.send(move |registry| Reply::Range(registry.take_range(&meta, &wanted)));
-        (self.asked_boot_ms, self.asked_for) = (Some(now_boot_ms), Some(held));
+        (self.asked_boot_ms, self.asked_for) = (Some(now_boot_ms), Some(AskedFor::Range(held)));
     }
 
-    /// The registry has told of a range, or why there is none; or no answer came.
-    fn end_request_of_range(&mut self, answer: Option<Answer>) {
-        if let Some(held) = self.asked_for.take() {
-            self.shared.tickets.answered(held, answer);
+    /// There is no answer for whom the request on its way was.
+    fn no_answer(&mut self, error: StoreError) {
+        match self.asked_for.take() {
+            Some(AskedFor::Range(held)) => self.shared.tickets.answered(held, None),
+            Some(AskedFor::Session(ticket)) => self.answers.push((ticket, wire::refusal(error))),
+            None => {}
         }
     }
 
@@ -319,6 +371,10 @@ impl Registrar {
 
     /// How long there is nothing to do but wait.
     fn patience(&self) -> Duration {
+        let requests = &self.shared.requests;
+        if self.asked_boot_ms.is_none() && requests.wants(self.settings.mark()) {
+            return Duration::ZERO;
+        }
         let due_boot_ms = match (self.asked_boot_ms, &self.fleet) {
             (Some(asked), _) => asked + u64::from(self.terms().timeout_ms),
             (None, Some((_, member))) => {
@@ -345,13 +401,22 @@ impl Registrar {
             Waited::Answer(Ok(Reply::Range(Ok(answer)))) => {
                 self.asked_boot_ms = None;
                 self.journal.heard_of_range();
-                self.end_request_of_range(Some(answer));
+                if let Some(AskedFor::Range(held)) = self.asked_for.take() {
+                    self.shared.tickets.answered(held, Some(answer));
+                }
+            }
+            Waited::Answer(Ok(Reply::Session(answer))) => {
+                self.asked_boot_ms = None;
+                if let Some(AskedFor::Session(ticket)) = self.asked_for.take() {
+                    self.answers.push((ticket, answer));
+                }
             }
             Waited::Answer(Ok(Reply::Member(Err(error)) | Reply::Range(Err(error)))) => {
                 self.fail((&error).into());
             }
             Waited::Answer(Err(error)) => {
                 self.connection = None;
+                self.no_answer(error.clone());
                 self.fail((&KeysError::Store(error)).into());
             }
             Waited::Woken => {
@@ -440,7 +505,7 @@ impl Registrar {
     /// A request was of no use.
     fn fail(&mut self, trouble: Trouble) {
         self.asked_boot_ms = None;
-        self.end_request_of_range(None);
+        self.no_answer(connection::no_answer());
         let is_other = trouble.kind == TroubleKind::Store(StoreErrorKind::OtherCluster);
         if is_other {
             // The next connection finds out whether all are of one cluster by now, which may be another than before.
@@ -462,7 +527,7 @@ impl Registrar {
     /// Waits no longer for an answer. One that still comes must not be taken for that to another request.
     fn give_up_request(&mut self) {
         self.connection = None;
-        self.end_request_of_range(None);
+        self.no_answer(connection::no_answer());
         if self.asked_boot_ms.take().is_some()
             && let Some((_, member)) = &mut self.fleet
         {
@@ -491,6 +556,7 @@ impl Registrar {
     /// Gives the number back, if the registry takes it at once.
     fn leave(mut self) {
         self.journal.revoke();
+        self.shared.requests.lose_taken();
         let Some((_, member)) = &mut self.fleet else { return };
         member.leave();
         self.asked_for = None;
@@ -506,7 +572,7 @@ impl Registrar {
             if left || patience_ms == 0 || self.not_before_boot_ms > 0 {
                 return;
             }
-            self.ask();
+            self.ask_own();
             self.wait(Duration::from_millis(patience_ms).min(self.patience()));
         }
     }

@@ -90,31 +90,29 @@ pub fn write(
     reservation: Reservation,
 ) -> Result<(), Error> {
     let is_for_tests = shared.test_start().is_some();
-    let record = Record {
-        system_identifier: server::system_identifier(),
-        // No session claims before recovery is over, and the keeper starts after it.
-        timeline: server::timeline(),
+    let number = shared.number_to_record(&shared.lock(), identity);
+    // No session claims before recovery is over, and the keeper starts after it.
+    let record = |place| Record {
+        place,
         layout,
         until_ms: reservation.until_ms,
         // Of no boot, so that the clock of a server for tests is not compared with the machine's later.
         boot: if is_for_tests { UNKNOWN_BOOT } else { durable::boot() },
         clock: reservation.clock,
         server_start_us: server::start_us(),
-        node: shared.number_to_record(&shared.lock(), identity).map(
-            |Number { datacenter, worker }| RecordedNode {
-                worker,
-                datacenter,
-                valid_until_ms: identity.valid_until_ms,
-            },
-        ),
+        node: number.map(|Number { datacenter, worker }| RecordedNode {
+            worker,
+            datacenter,
+            valid_until_ms: identity.valid_until_ms,
+        }),
         // Nothing is logged between this and the write: whoever logs a bound holds this lock.
-        log_position: Some(wal::end().0),
-        // Copies of a server for tests are not refused, and have to be known as copies once their tests end.
-        directory: if is_for_tests { durable::recorded_directory() } else { None },
-        file: None,
+        log_position: wal::end().0,
     };
+    // Copies of a server for tests are not refused, and have to be known as copies once their tests end.
+    let origin = if is_for_tests { durable::recorded_origin() } else { None };
     let since_ns = clock::mono_ns();
-    let written = durable::write(record).and_then(|()| write_witness(shared, reservation.until_ms));
+    let written =
+        durable::write(origin, record).and_then(|()| write_witness(shared, reservation.until_ms));
     let took_ns = clock::mono_ns().saturating_sub(since_ns);
     shared.lock().count_write(took_ns, written.is_ok());
     if written.is_ok() {

@@ -471,11 +471,19 @@ fn check_above(
     Ok((tick_end(layout, layout.position_of(id)), other))
 }
 
-/// Gives a shard back. Returns an ID that is at or above all that this server made of it.
+/// The result of giving a shard back.
+pub struct Released {
+    /// At or above all IDs that this server made of it.
+    pub last_id: i64,
+    /// Whether this server had given it back before, so that another may have generated IDs above.
+    pub is_repeated: bool,
+}
+
+/// Gives a shard back.
 ///
 /// # Errors
 /// If it does not have it, or what could not be written.
-pub fn release(worker: i32) -> Result<i64, Error> {
+pub fn release(worker: i32) -> Result<Released, Error> {
     let backend = backend::attach()?;
     let shared = backend.shared;
     let layout = shared.layout()?;
@@ -503,7 +511,9 @@ pub fn release(worker: i32) -> Result<i64, Error> {
         Ok(_) => None,
         Err(error) => return Err(ShardRefusal::Unreadable(error).into()),
     };
+    // Where somebody only tried to take it, the place has no end.
     let known = shared.shards().places().find(number);
+    let known = known.filter(|place| place.owned().is_some() || place.end() > 0);
     if known.is_none() && on_disk.is_none() && !in_fleet {
         return Err(ShardRefusal::NothingToRelease(number).into());
     }
@@ -550,7 +560,8 @@ pub fn release(worker: i32) -> Result<i64, Error> {
         }
     }
     shard_lock::unlock(number);
-    Ok(shard_list::id_at_end(layout, number, end))
+    let last_id = shard_list::id_at_end(layout, number, end);
+    Ok(Released { last_id, is_repeated: before.is_none() && !in_fleet })
 }
 
 /// What must be as it was for a shard to be kept.

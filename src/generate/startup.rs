@@ -4,7 +4,6 @@
 //! **Locking.** Whoever starts holds the reservation's lock; see [`crate::generate::reserve`].
 
 use id_gen_core::allocator::Allocator;
-use id_gen_core::directory::Directory;
 use id_gen_core::identity::{Identity, IdentitySource};
 use id_gen_core::layout::Layout;
 use id_gen_core::planted::Fault;
@@ -46,8 +45,8 @@ pub struct Started {
     pub ready_ms: i64,
     /// Up to which time IDs had been reserved before, as far as is known.
     pub reserved_until_ms: Option<i64>,
-    /// The directory of the original, if this one is a copy that was reset although its worker ID may be the original's.
-    pub reset_copy_of: Option<Directory>,
+    /// That this directory is a copy, if it was reset although its worker ID may be the original's.
+    pub reset_copy: Option<StartupError>,
 }
 
 /// Starts to make IDs once it may write the reservation, if that is safe without a decision.
@@ -82,6 +81,11 @@ pub fn start(
         state.check_clocks().map_err(|by_ns| state.jumped(by_ns))?;
         (OwnNumber::of(&state), state.settings.max_lead_ms, state.max_jump_ns())
     };
+    durable::settle().map_err(|error| {
+        // Counts like the write that would follow.
+        shared.lock().count_write(0, false);
+        Reason::Unwritten((&error).into())
+    })?;
     let identity = number.identity;
     let context = StartupContext {
         is_only_copy: decision == Decision::AcceptCopy,
@@ -100,10 +104,11 @@ pub fn start(
         && let StoredRecord::Found(record) = &stored
     {
         // Notes that the layout may be used, and leaves it a copy: to accept the copy needs a layout that may be used.
-        durable::write(Record { layout, ..record.clone() })?;
+        durable::write(Some(record.place.origin), |_| Record { layout, ..record.clone() })?;
     }
     let start = start?;
-    let reset_copy_of = if resets { original(&stored, &context) } else { None };
+    let reset_copy =
+        if resets { startup::check_copy(stored.record(), &context).err() } else { None };
     let first_of_shards_ms = first_of_shards(&stored, &start, &context, resets);
     // What shards made within reach of the clock is not forgotten either.
     let resets_to_ms = resets.then(|| startup::above_clocks(&context).first_ms);
@@ -138,7 +143,7 @@ pub fn start(
     shared.put_shards(&mut state);
     let first_ms = allocator.frontier_ms(&layout).max(context.clock.wall_ms());
     let ready_ms = first_ms.saturating_sub(max_lead_ms.into());
-    Ok(Some(Started { first_ms, ready_ms, reserved_until_ms, reset_copy_of }))
+    Ok(Some(Started { first_ms, ready_ms, reserved_until_ms, reset_copy }))
 }
 
 /// Whether a server could start to make IDs of a layout now.
@@ -212,10 +217,13 @@ impl OwnNumber {
 
 /// Whether a start failed because this directory, or the reservation in it, is a copy.
 fn is_of_copy(error: &Error) -> bool {
-    use StartupError::{Copied, PutBack, ReservedByAnother};
+    use StartupError::{Copied, OtherSystem, PutBack, ReservedByAnother};
     matches!(
         error.reason(),
-        Reason::Startup(Copied { .. } | PutBack { .. } | ReservedByAnother { .. }, _)
+        Reason::Startup(
+            OtherSystem { .. } | Copied { .. } | PutBack { .. } | ReservedByAnother { .. },
+            _
+        )
     )
 }
 
@@ -224,14 +232,6 @@ fn read_stored() -> (StoredRecord, Option<Error>) {
     match durable::read() {
         Ok(stored) => (stored, None),
         Err(error) => (StoredRecord::Lost, Some(error)),
-    }
-}
-
-/// The directory of the original, if this one is a copy that may generate the same IDs.
-fn original(stored: &StoredRecord, context: &StartupContext) -> Option<Directory> {
-    match startup::check_copy(stored.record(), context) {
-        Err(StartupError::Copied { original, .. }) => Some(original),
-        _ => None,
     }
 }
 
@@ -326,8 +326,7 @@ fn context(
         max_lead_ms,
         upgraded_ms: durable::upgrade::time_ms(clock)?,
         // Copies of a server for tests generate the same IDs on purpose.
-        directory: if is_for_tests { None } else { durable::directory()? },
-        file: if is_for_tests { None } else { durable::reservation_file_identity()? },
+        origin: if is_for_tests { None } else { durable::origin()? },
         assignment: number.assignment(),
         is_only_copy: false,
     })

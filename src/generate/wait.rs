@@ -5,7 +5,7 @@ use std::time::Duration;
 use id_gen_core::fleet::Number;
 use id_gen_core::layout::Layout;
 use id_gen_core::lead::{Lead, LeadLimit};
-use id_gen_core::time::NS_PER_MS;
+use id_gen_core::time::{NS_PER_MS, unix_ms};
 use pgrx::prelude::*;
 
 use crate::error::{Error, Reason};
@@ -59,20 +59,17 @@ impl Wait {
         position: u64,
         shard: Option<Number>,
     ) -> Result<(), Error> {
-        let (settings, first_granted_ms) = {
+        let (settings, not_begun) = {
             let state = self.backend.shared.lock();
-            (state.settings, state.first_granted_ms(layout))
+            (state.settings, state.not_begun(layout))
         };
         let due_tick = limit.due_tick(layout, position);
         let max_wait_ns = u64::from(settings.max_wait_ms) * NS_PER_MS;
-        if let Err(ahead_ns) = self.until_tick(layout, due_tick, max_wait_ns)? {
-            if let Some(first_ms) = first_granted_ms {
-                return Err(Reason::NotBegun { first_ms }.into());
+        if let Err(now_ns) = self.until_tick(layout, due_tick, max_wait_ns)? {
+            if let Some(reason) = not_begun {
+                return Err(reason.into());
             }
-            let (max_lead_ms, reserve_ms) = (settings.max_lead_ms, limit.reserve_ms(layout));
-            let until_lead_ms = ahead_ns / NS_PER_MS + limit.lead_ms(layout);
-            let lead_ms = until_lead_ms.saturating_sub(reserve_ms.into()).cast_signed();
-            let lead = Lead { lead_ms, max_lead_ms, reserve_ms };
+            let lead = Lead::of(layout, limit, position, unix_ms(now_ns), settings.max_lead_ms);
             let shard = shard.filter(|_| settings.has_registry);
             return Err(Reason::Ahead { lead, max_wait_ms: settings.max_wait_ms, shard }.into());
         }
@@ -84,7 +81,7 @@ impl Wait {
     /// The clock of a server for tests moves by so much instead.
     ///
     /// # Errors
-    /// What forbids that. Within, how far the clock is from the tick, if the wait is over.
+    /// What forbids that. Within, what the clock showed, if the wait is over.
     pub fn until_tick(
         &self,
         layout: &Layout,
@@ -95,11 +92,11 @@ impl Wait {
         let ahead_ns = layout.tick_start_ns(tick).saturating_sub(now_ns);
         if let Some(stream) = test_stream::stream() {
             test_server::wait_until(stream, now_ns + ahead_ns.min(max_wait_ns))?;
-            return Ok(if ahead_ns > max_wait_ns { Err(ahead_ns) } else { Ok(()) });
+            return Ok(if ahead_ns > max_wait_ns { Err(now_ns) } else { Ok(()) });
         }
         let left_ns = max_wait_ns.saturating_sub(self.so_far_ns());
         if left_ns == 0 && ahead_ns > 0 {
-            return Ok(Err(ahead_ns));
+            return Ok(Err(now_ns));
         }
         sleep(ahead_ns.min(left_ns));
         Ok(Ok(()))

@@ -9,8 +9,9 @@ use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 use pgrx::spi::{Error, SpiTupleTable};
 
-use crate::pg::sequence::Definition;
-use crate::pg::text::{Text, in_server_encoding};
+use crate::error::Reason;
+use crate::pg::sequence::{Definition, Unfit};
+use crate::pg::text::{Text, in_error, in_server_encoding};
 
 /// What a query of one row finds.
 fn one_row<T>(
@@ -54,6 +55,8 @@ pub struct FileSetting {
     pub name: String,
     /// The file and its line.
     pub place: String,
+    /// Whether somebody tried to change by `ALTER SYSTEM` what the server's command line sets.
+    pub is_overridden: bool,
 }
 
 /// What the configuration files hold that begins as the names of our parameters do; `None` if the role may not read them.
@@ -61,15 +64,19 @@ pub fn file_settings() -> Result<Option<Vec<FileSetting>>, Error> {
     const MAY_READ: &str =
         "SELECT has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')";
     const QUERY: &str = r"
-        SELECT name, sourcefile || ':' || sourceline
-          FROM pg_show_all_file_settings() WHERE name ILIKE 'id\_gen.%' ORDER BY seqno";
+        SELECT f.name, f.sourcefile || ':' || f.sourceline,
+               f.sourcefile LIKE '%/postgresql.auto.conf' AND s.source = 'command line'
+          FROM pg_show_all_file_settings() f LEFT JOIN pg_settings s ON lower(s.name) = lower(f.name)
+         WHERE f.name ILIKE 'id\_gen.%' ORDER BY f.seqno";
     if !one_row(MAY_READ, &[], |row| row.get_one())?.unwrap_or(false) {
         return Ok(None);
     }
     Spi::connect(|client| {
         let rows = client.select(QUERY, None, &[])?;
-        let settings = rows
-            .map(|row| Ok(FileSetting { name: string(row.get(1)?), place: string(row.get(2)?) }));
+        let settings = rows.map(|row| {
+            let (name, place) = (string(row.get(1)?), string(row.get(2)?));
+            Ok(FileSetting { name, place, is_overridden: row.get(3)?.unwrap_or(false) })
+        });
         settings.collect::<Result<_, Error>>().map(Some)
     })
 }
@@ -87,7 +94,8 @@ pub fn replication() -> Result<Option<String>, Error> {
     one_row(QUERY, &[], |row| row.get_one())
 }
 
-/// What the defaults of columns use of this extension: `p` is its function, `used` the dependency of the default on it.
+/// What the defaults of columns and domains use of this extension: `p` is its function, `used` the dependency of the default
+/// on it.
 pub(super) const USED_BY_DEFAULTS: &str = "
                pg_extension e
           JOIN pg_depend member ON member.refclassid = 'pg_extension'::regclass
@@ -95,13 +103,20 @@ pub(super) const USED_BY_DEFAULTS: &str = "
                AND member.deptype = 'e' AND e.extname = 'id_gen'
           JOIN pg_proc p ON p.oid = member.objid
           JOIN pg_depend used ON used.refclassid = 'pg_proc'::regclass AND used.refobjid = p.oid
-               AND used.classid = 'pg_attrdef'::regclass";
+               AND used.classid IN ('pg_attrdef'::regclass, 'pg_type'::regclass)";
 
-/// The column and the table of such a default: `a` and `c`.
+/// The column and the table of such a default, which is `d`: `a` and `c`. Columns of a domain have its default if they have
+/// none of their own.
 pub(super) const COLUMN_OF_DEFAULT: &str = "
-          JOIN pg_attrdef d ON d.oid = used.objid
+          JOIN LATERAL (
+               SELECT adrelid, adnum, adbin FROM pg_attrdef
+                WHERE used.classid = 'pg_attrdef'::regclass AND pg_attrdef.oid = used.objid
+                UNION ALL
+               SELECT attrelid, attnum, typdefaultbin FROM pg_type JOIN pg_attribute ON atttypid = pg_type.oid
+                WHERE used.classid = 'pg_type'::regclass AND pg_type.oid = used.objid AND NOT atthasdef AND NOT attisdropped)
+               AS d (adrelid, adnum, adbin) ON true
           JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
-          JOIN pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p') AND NOT c.relispartition";
+          JOIN pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p')";
 
 /// A sequence that such a default names: `of` is the dependency on it.
 pub(super) const SEQUENCE_OF_DEFAULT: &str = "
@@ -116,6 +131,8 @@ pub struct TicketSequence {
     pub name: String,
     /// What it is declared as.
     pub definition: Definition,
+    /// Why tickets cannot be of it, if so.
+    pub unfit: Option<Unfit>,
     /// Its last value, if one was taken and the role may see it.
     pub last_value: Option<i64>,
 }
@@ -126,11 +143,11 @@ pub fn ticket_sequences(in_use: Vec<pg_sys::Oid>) -> Result<Vec<TicketSequence>,
         "
         SELECT c.oid, c.oid::regclass::text, s.seqincrement, s.seqmin, s.seqmax, s.seqtypid,
                CASE WHEN has_sequence_privilege(c.oid, 'SELECT') AND has_schema_privilege(c.relnamespace, 'USAGE')
-                    THEN pg_sequence_last_value(c.oid) END
+                    THEN pg_sequence_last_value(c.oid) END, c.relpersistence::text, s.seqcycle
           FROM pg_class c JOIN pg_sequence s ON s.seqrelid = c.oid
-         WHERE c.oid = ANY ($1)
-            OR c.oid IN (SELECT of.refobjid FROM {USED_BY_DEFAULTS} {SEQUENCE_OF_DEFAULT}
-                          WHERE p.proname = 'ticket_next')
+         WHERE NOT pg_is_other_temp_schema(c.relnamespace)
+           AND (c.oid = ANY ($1) OR c.oid IN (
+                    SELECT of.refobjid FROM {USED_BY_DEFAULTS} {SEQUENCE_OF_DEFAULT} WHERE p.proname = 'ticket_next'))
          ORDER BY 2"
     );
     Spi::connect(|client| {
@@ -138,6 +155,8 @@ pub fn ticket_sequences(in_use: Vec<pg_sys::Oid>) -> Result<Vec<TicketSequence>,
             .select(&query, None, &[in_use.into()])?
             .map(|row| {
                 let number = |place| Ok::<i64, Error>(row.get(place)?.unwrap_or(0));
+                let persistence = string(row.get(8)?).bytes().next().unwrap_or(0);
+                let cycles = row.get(9)?.unwrap_or(false);
                 Ok(TicketSequence {
                     oid: row.get(1)?.unwrap_or(pg_sys::InvalidOid),
                     name: string(row.get(2)?),
@@ -145,6 +164,7 @@ pub fn ticket_sequences(in_use: Vec<pg_sys::Oid>) -> Result<Vec<TicketSequence>,
                         steps: Steps { step: number(3)?, min: number(4)?, max: number(5)? },
                         type_oid: row.get::<pg_sys::Oid>(6)?.unwrap_or(pg_sys::InvalidOid).to_u32(),
                     },
+                    unfit: Unfit::of(persistence, number(3)?, cycles),
                     last_value: row.get(7)?,
                 })
             })
@@ -186,8 +206,8 @@ pub struct Column {
     /// Both as the first arguments of a function, with their types: with literals of none, PostgreSQL prefers a function of the
     /// same name that takes text.
     pub arguments: String,
-    /// Its number in the table, if there is such a column.
-    pub number: Option<i16>,
+    /// Its number in the table.
+    pub number: i16,
     /// The schema of what fills it.
     pub generator_schema: String,
     /// The name of its type.
@@ -196,8 +216,14 @@ pub struct Column {
     pub holds: Holds,
 }
 
-/// A column. One that does not exist passes for one of numbers: PostgreSQL itself refuses it.
-pub fn column(relation: pg_sys::Oid, column: DatumWithOid<'_>) -> Result<Column, Error> {
+/// A column.
+///
+/// # Errors
+/// If it does not exist.
+pub fn column(
+    relation: pg_sys::Oid,
+    column: DatumWithOid<'_>,
+) -> Result<Column, crate::error::Error> {
     const QUERY: &str = "
         WITH RECURSIVE type (type, name, category, base) AS (
             SELECT t.oid, format_type(a.atttypid, a.atttypmod), t.typcategory, t.typbasetype
@@ -212,16 +238,17 @@ pub fn column(relation: pg_sys::Oid, column: DatumWithOid<'_>) -> Result<Column,
                (SELECT CASE WHEN type = 'uuid'::regtype THEN 'u' WHEN category <> 'N' THEN 'o' END
                   FROM type WHERE base = 0),
                (SELECT attnum FROM pg_attribute
-                 WHERE attrelid = $1 AND attname = $2 AND attnum > 0 AND NOT attisdropped)";
+                 WHERE attrelid = $1 AND attname = $2 AND attnum > 0 AND NOT attisdropped),
+               (SELECT relname::text FROM pg_class WHERE oid = $1), $2";
     let arguments = [relation.into(), column];
     let generator_schema = schema()?;
-    one_row(QUERY, &arguments, |row| {
+    let (column, names) = one_row(QUERY, &arguments, |row| {
         let text = |place| text(&row, place);
-        Ok(Column {
+        let column = Column {
             table: text(1)?,
             name: text(2)?,
             arguments: text(3)?,
-            number: row.get(6)?,
+            number: row.get(6)?.unwrap_or(0),
             generator_schema,
             type_name: text(4)?,
             holds: match text(5)?.as_str() {
@@ -229,8 +256,16 @@ pub fn column(relation: pg_sys::Oid, column: DatumWithOid<'_>) -> Result<Column,
                 "o" => Holds::Other,
                 _ => Holds::Numbers,
             },
-        })
-    })
+        };
+        Ok((column, [text(7)?, text(8)?]))
+    })?;
+    match (column.number, names.map(|name| in_error(&name))) {
+        (0, [table, _]) if table.is_empty() => {
+            Err(Reason::NoRelation(relation.to_u32().to_string()).into())
+        }
+        (0, [table, column]) => Err(Reason::NoColumn { table, column }.into()),
+        _ => Ok(column),
+    }
 }
 
 /// The largest value of a column of numbers; NULL for an empty table. PostgreSQL itself refuses a table

@@ -9,7 +9,7 @@ use id_gen_core::allocator::Allocator;
 use id_gen_core::directory::Directory;
 use id_gen_core::identity::{Identity, IdentitySource};
 use id_gen_core::layout::{Field, Layout};
-use id_gen_core::lead::{Lead, LeadLevel};
+use id_gen_core::lead::{Lead, LeadLevel, LeadLimit};
 use id_gen_core::planted::Fault;
 use id_gen_core::presets::name_or_text;
 use id_gen_core::shard_file::SHARD_FILE;
@@ -228,9 +228,21 @@ fn names_of_settings() -> Result<CheckResult, Error> {
     let Some(settings) = catalog::file_settings()? else {
         return Ok(Fine("this role may not read the configuration files".to_owned()));
     };
-    let unknown = settings.iter().filter(|setting| !settings::known::is_defined(&setting.name));
-    let unknown: Vec<String> =
-        unknown.map(|FileSetting { name, place }| format!("{name} ({place})")).collect();
+    let listed = |is_meant: &dyn Fn(&FileSetting) -> bool| {
+        let meant = settings.iter().filter(|setting| is_meant(setting));
+        meant.map(|it| format!("{} ({})", it.name, it.place)).collect::<Vec<_>>()
+    };
+    let overridden = listed(&|setting| setting.is_overridden);
+    if !overridden.is_empty() {
+        return Ok(Warning(
+            format!(
+                "set on the server's command line, so ALTER SYSTEM has no effect: {}",
+                overridden.join(", ")
+            ),
+            "Change the command line that starts the server, and restart the server.".to_owned(),
+        ));
+    }
+    let unknown = listed(&|setting| !settings::known::is_defined(&setting.name));
     if unknown.is_empty() {
         return Ok(Fine("the configuration files have no unknown parameter of id_gen".to_owned()));
     }
@@ -352,7 +364,7 @@ fn shards(on: &CheckedServer) -> CheckResult {
             format!("{MAKE_ROOM}, and wait: {TRIES_AGAIN}"),
         );
     }
-    match shard_list::compare(on.shared) {
+    match shard_list::compare(on.shared, &on.layout) {
         Err(error) => return CheckResult::failing(&ShardRefusal::Unreadable(error).into()),
         Ok(differ) => {
             if let Some(number) = differ.first() {
@@ -413,9 +425,7 @@ fn shards(on: &CheckedServer) -> CheckResult {
 }
 
 fn worker_id(on: &CheckedServer) -> Result<CheckResult, Error> {
-    if on.identity.worker.is_none()
-        && !on.settings.has_registry
-        && on.shared.shards().is_any_owned()
+    if on.identity.worker.is_none() && !on.settings.has_registry && shard_list::may_exist(on.shared)
     {
         return Ok(Fine("not set, and not needed for shards".to_owned()));
     }
@@ -449,8 +459,14 @@ fn fleet(on: &CheckedServer) -> CheckResult {
             hint::more_worker_processes(),
         );
     }
-    let Membership { right, trouble, weakness, counts, .. } = on.shared.lock().membership;
-    let left_ms = right.map(|right| right.until_ms.saturating_sub(on.now_ms));
+    let (Membership { right, trouble, weakness, counts, .. }, frontier_ms) = {
+        let state = on.shared.lock();
+        let frontier_ms = state.allocator.map(|allocator| allocator.frontier_ms(&on.layout));
+        (state.membership, frontier_ms.unwrap_or(i64::MIN))
+    };
+    // An ID needs a grant for its own time, which may be ahead of the clock.
+    let left_ms = right
+        .map(|right| right.until_ms.saturating_sub(on.now_ms.max(right.first_ms).max(frontier_ms)));
     let generates = left_ms.is_some_and(|left_ms| left_ms > 0);
     let left = match left_ms {
         None => "no grant".to_owned(),
@@ -555,27 +571,35 @@ fn clock_synchronized() -> CheckResult {
 }
 
 fn lead(on: &CheckedServer) -> CheckResult {
-    let frontier_ms = on.allocator.map_or(0, |allocator| allocator.frontier_ms(&on.layout));
-    let lead = Lead {
-        lead_ms: frontier_ms.saturating_sub(on.now_ms).max(0),
-        max_lead_ms: on.settings.max_lead_ms,
-        reserve_ms: 0,
+    let own = on.allocator.map_or(0, |allocator| allocator.frontier().position());
+    let open = on.shared.shards().in_use().filter(|place| place.is_open());
+    let furthest =
+        open.filter_map(|place| Some((place.end(), place.number()?))).max_by_key(|it| it.0);
+    let (position, shard) = match furthest {
+        Some((end, shard)) if end > own => (end, Some(shard)),
+        _ => (own, None),
     };
+    let max_lead_ms = on.settings.max_lead_ms;
+    let limit = LeadLimit::of_ms(&on.layout, max_lead_ms);
+    let lead = Lead::of(&on.layout, limit, position, on.now_ms, max_lead_ms);
+    let of_shard = shard.map_or_else(String::new, |shard| format!(" of shard {}", shard.worker));
+    let shard = shard.filter(|_| on.settings.has_registry);
     let found = format!(
-        "IDs are {} ahead of the clock; {} are allowed",
-        format_duration(lead.lead_ms.cast_unsigned()),
+        "IDs{of_shard} are {} ahead of the clock; {} are allowed",
+        format_duration(lead.lead_ms.max(0).cast_unsigned()),
         format_duration(lead.max_lead_ms.into())
     );
     match lead.level(&on.layout) {
         LeadLevel::Normal => Fine(found),
-        LeadLevel::High => Warning(found, hint::ahead(&lead, None)),
-        LeadLevel::Exceeded => Wrong(found, hint::ahead(&lead, None)),
+        LeadLevel::High => Warning(found, hint::ahead(&lead, shard)),
+        LeadLevel::Exceeded => Wrong(found, hint::ahead(&lead, shard)),
     }
 }
 
 fn reservation(on: &CheckedServer) -> CheckResult {
     let shared = on.shared;
-    if !on.generates() || server::is_in_recovery() {
+    let may_generate = on.generates() || shard_list::may_exist(shared) || durable::has_reserved();
+    if !may_generate || server::is_in_recovery() {
         return Fine("not needed: this server does not generate".to_owned());
     }
     if on.layout.clock_tick(clock::wall_ns()).is_err() {
@@ -679,10 +703,7 @@ fn column_types() -> Result<CheckResult, Error> {
     }
     let found: Vec<String> =
         narrow.iter().map(|column| format!("{} is {}", column.name, column.type_name)).collect();
-    let mut remedies: Vec<&str> = narrow.iter().map(|column| column.remedy.as_str()).collect();
-    // One for all columns that inherit from another.
-    remedies.sort_unstable();
-    remedies.dedup();
+    let remedies: Vec<&str> = narrow.iter().map(|column| column.remedy.as_str()).collect();
     Ok(Wrong(
         format!("a snowflake needs a bigint: {}", found.join(", ")),
         format!("Change the type, which rewrites the table: {}", remedies.join(" ")),
@@ -699,8 +720,13 @@ fn tickets() -> Result<CheckResult, Error> {
     let (mut ended, mut ending) = (Vec::new(), Vec::new());
     let has_left_fleet = !settings::registry::is_set();
     for sequence in &sequences {
-        let TicketSequence { oid, name, definition, last_value } = sequence;
+        let TicketSequence { oid, name, definition, unfit, last_value } = sequence;
         let Definition { steps, .. } = definition;
+        if let Some(unfit) = unfit {
+            let Message { primary, hint, .. } = ticket::unfit(*unfit, name, definition);
+            ended.push((primary, hint));
+            continue;
+        }
         let Some(last_value) = last_value else { continue };
         let its = in_use.iter().find(|ticket| ticket.key.sequence == oid.to_u32());
         let refused = if has_left_fleet && catalog::is_of_fleet(name)? {
@@ -740,14 +766,23 @@ fn tickets() -> Result<CheckResult, Error> {
         ending.push((words, ticket::longer(name, definition)));
     }
     for column in narrow_columns::of_tickets()? {
-        let NarrowColumn { name, type_name, remedy } = column;
+        let NarrowColumn { name, type_name, remedy, is_full } = column;
+        if is_full {
+            ended.push((
+                format!("column {name} ({type_name}) is too small for its sequence"),
+                remedy,
+            ));
+            continue;
+        }
         ending.push((
             format!("column {name} ({type_name}) ends before its sequence"),
             format!("End the sequence with the column, to be warned in time: {remedy}"),
         ));
     }
     let join = |found: Vec<(String, String)>| {
-        let (words, remedies): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        let (words, mut remedies): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        // One for all columns that are filled from a sequence.
+        remedies.dedup();
         (words.join("; "), remedies.join(" "))
     };
     let evictions = memory::attach().map_or(0, |shared| shared.tickets.evictions.load(Relaxed));

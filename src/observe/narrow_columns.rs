@@ -1,6 +1,9 @@
-//! Columns whose type does not hold all that fills them: by their default, or as references to a column with that default.
+//! Columns whose type does not hold all that fills them: by their default or their domain's, or as references to a column with
+//! that default.
 //!
 //! Called only from functions that set `search_path` to `pg_catalog`.
+
+use std::collections::HashMap;
 
 use id_gen_core::layout::{Layout, SIGNED_BITS};
 use pgrx::datum::DatumWithOid;
@@ -29,6 +32,8 @@ pub struct NarrowColumn {
     pub type_name: String,
     /// What to type about it.
     pub remedy: String,
+    /// Whether its sequence is past what it holds already, or starts there.
+    pub is_full: bool,
 }
 
 /// A column, and the largest number that it gets.
@@ -48,7 +53,7 @@ pub fn of_snowflakes(layout: Option<&Layout>) -> Result<Vec<NarrowColumn>, Error
     let filled = filled(&format!(
         "SELECT c.oid, a.attnum, d.adbin::text, p.oid, {largest}::bigint, 0::oid
            FROM {USED_BY_DEFAULTS} {COLUMN_OF_DEFAULT}
-          WHERE starts_with(p.proname::text, 'snowflake_next')"
+          WHERE starts_with(p.proname::text, 'snowflake_next') AND NOT pg_is_other_temp_schema(c.relnamespace)"
     ))?;
     narrow(&filled)
 }
@@ -59,7 +64,7 @@ pub fn of_tickets() -> Result<Vec<NarrowColumn>, Error> {
         "SELECT c.oid, a.attnum, d.adbin::text, p.oid, s.seqmax, s.seqrelid
            FROM {USED_BY_DEFAULTS} {COLUMN_OF_DEFAULT} {SEQUENCE_OF_DEFAULT}
            JOIN pg_sequence s ON s.seqrelid = of.refobjid
-          WHERE p.proname = 'ticket_next'"
+          WHERE p.proname = 'ticket_next' AND NOT pg_is_other_temp_schema(c.relnamespace)"
     ))?;
     narrow(&filled)
 }
@@ -85,7 +90,8 @@ fn filled(query: &str) -> Result<Vec<Filled>, Error> {
     })
 }
 
-/// Those of these columns, and of the columns that refer to them, whose type does not hold the largest number.
+/// Those of these columns, and of the columns that refer to them, whose type does not hold the largest number. An inherited
+/// column is named where it comes from, and its type can be changed.
 fn narrow(filled: &[Filled]) -> Result<Vec<NarrowColumn>, Error> {
     const QUERY: &str = "
         WITH RECURSIVE filled (relation, number, largest, sequence) AS (
@@ -103,15 +109,17 @@ fn narrow(filled: &[Filled]) -> Result<Vec<NarrowColumn>, Error> {
              UNION ALL
             SELECT t.relation, t.number, t.largest, t.sequence, d.typbasetype, d.typtypmod
               FROM typed t JOIN pg_type d ON d.oid = t.type AND d.typtype = 'd')
-        SELECT c.oid::regclass::text, quote_ident(a.attname), format_type(a.atttypid, a.atttypmod),
-               t.type, t.modifier, t.largest,
-               CASE WHEN t.sequence <> 0 THEN t.sequence::regclass::text END, origin.oid::regclass::text
+        SELECT DISTINCT origin.oid::regclass::text, quote_ident(a.attname), format_type(a.atttypid, a.atttypmod),
+               t.type, t.modifier, t.largest, CASE WHEN t.sequence <> 0 THEN t.sequence::regclass::text END,
+               CASE WHEN has_sequence_privilege(t.sequence, 'SELECT') THEN pg_sequence_last_value(t.sequence) END,
+               greatest(s.seqstart, s.seqmin + 1),
+               CASE WHEN NOT a.atthasdef THEN (SELECT pg_get_expr(typdefaultbin, 0) FROM pg_type WHERE oid = a.atttypid AND typtype = 'd') END
           FROM typed t JOIN pg_type b ON b.oid = t.type AND b.typtype <> 'd'
-          JOIN pg_class c ON c.oid = t.relation AND NOT c.relispartition
           JOIN pg_attribute a ON a.attrelid = t.relation AND a.attnum = t.number
+          LEFT JOIN pg_sequence s ON s.seqrelid = t.sequence
          CROSS JOIN LATERAL (
             WITH RECURSIVE ancestor (oid) AS (
-                SELECT c.oid UNION
+                SELECT t.relation UNION
                 SELECT i.inhparent FROM ancestor x JOIN pg_inherits i ON i.inhrelid = x.oid)
             SELECT x.oid
               FROM ancestor x JOIN pg_attribute o ON o.attrelid = x.oid AND o.attname = a.attname
@@ -125,28 +133,46 @@ fn narrow(filled: &[Filled]) -> Result<Vec<NarrowColumn>, Error> {
     ];
     Spi::connect(|client| {
         let mut found = Vec::new();
+        let mut ends = HashMap::new();
         for row in client.select(QUERY, None, &arguments)? {
             let (table, column) = (string(row.get(1)?), string(row.get(2)?));
             let base = row.get::<pg_sys::Oid>(4)?.unwrap_or(pg_sys::InvalidOid);
             let needed = row.get::<i64>(6)?.unwrap_or(i64::MAX);
             let held = largest_of(base, row.get(5)?.unwrap_or(-1));
             let Some(held) = held.filter(|&held| held < needed) else { continue };
-            let remedy = match row.get::<Text>(7)? {
-                Some(Text(sequence)) => format!("ALTER SEQUENCE {sequence} MAXVALUE {held};"),
-                None => {
-                    let wider = if is_text(base) { "text" } else { "bigint" };
-                    // The type of an inherited column is changed where it comes from.
-                    let origin = string(row.get(8)?);
-                    format!("ALTER TABLE {origin} ALTER COLUMN {column} TYPE {wider};")
-                }
-            };
-            found.push(NarrowColumn {
-                remedy,
+            let last = row.get::<i64>(8)?.unwrap_or(i64::MIN);
+            let least_end = row.get::<i64>(9)?.unwrap_or(i64::MIN);
+            // A sequence cannot end below where it is, or where it starts.
+            let is_full = last >= held || least_end > held;
+            let sequence = row.get::<Text>(7)?.map(|Text(name)| name).filter(|_| !is_full);
+            if let Some(sequence) = &sequence {
+                // It has to end with the narrowest of its columns.
+                let end = ends.entry(sequence.clone()).or_insert(held);
+                *end = held.min(*end);
+            }
+            let wider = if is_text(base) { "text" } else { "bigint" };
+            // A default of the domain goes with it.
+            let default = row.get::<Text>(10)?.map_or_else(String::new, |Text(default)| {
+                format!(", ALTER COLUMN {column} SET DEFAULT {default}")
+            });
+            let column = NarrowColumn {
+                remedy: format!("ALTER TABLE {table} ALTER COLUMN {column} TYPE {wider}{default};"),
                 name: format!("{table}.{column}"),
                 type_name: string(row.get(3)?),
-            });
+                is_full,
+            };
+            found.push((column, sequence));
         }
-        Ok(found)
+        Ok(found
+            .into_iter()
+            .map(|(column, sequence)| match sequence {
+                Some(name) => {
+                    let remedy = format!("ALTER SEQUENCE {name} MAXVALUE {};", ends[&name]);
+                    NarrowColumn { remedy, ..column }
+                }
+                None => column,
+            })
+            .collect())
     })
 }
 

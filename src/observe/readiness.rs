@@ -83,14 +83,10 @@ pub fn check(shared: &SharedState) -> Result<(), Error> {
     let due_ns = layout.tick_start_ns(limit.due_tick(layout, position));
     let patient_until_ns = now.wall_ns + u64::from(settings.max_wait_ms) * NS_PER_MS;
     if due_ns > patient_until_ns {
-        if let Some(first_ms) = shared.lock().first_granted_ms(layout) {
-            return Err(Reason::NotBegun { first_ms }.into());
+        if let Some(reason) = shared.lock().not_begun(layout) {
+            return Err(reason.into());
         }
-        let lead = Lead {
-            lead_ms: allocator.frontier_ms(layout).saturating_sub(now.wall_ms()),
-            max_lead_ms: settings.max_lead_ms,
-            reserve_ms: 0,
-        };
+        let lead = Lead::of(layout, limit, position, now.wall_ms(), settings.max_lead_ms);
         let max_wait_ms = settings.max_wait_ms;
         return Err(Reason::Ahead { lead, max_wait_ms, shard: None }.into());
     }

@@ -179,6 +179,22 @@ impl Call {
         pg_sys::Datum::null()
     }
 
+    /// Returns such rows where it is the statement that declares the row type: refuses one of other types than these.
+    pub fn rows_of<const COLUMNS: usize>(
+        &mut self,
+        types: &str,
+        rows: impl IntoIterator<Item = [Option<pg_sys::Datum>; COLUMNS]>,
+    ) -> pg_sys::Datum {
+        let declared = self.result_set().map_or(std::ptr::null_mut(), |set| set.expectedDesc);
+        // SAFETY: a row type, which may have fewer columns.
+        let is_one =
+            |(place, name)| unsafe { pg_sys::SPI_gettypeid(declared, place) } == type_oid(name);
+        if !declared.is_null() && !(1..).zip(types.split(' ')).all(is_one) {
+            refuse_row_type("Its columns are of other types.".to_owned());
+        }
+        self.rows(rows)
+    }
+
     /// The declared row type, looked up once for each place that calls the function.
     fn row_type(&mut self) -> pg_sys::TupleDesc {
         if self.kept().is_null() {
@@ -249,22 +265,40 @@ use pg_sys::InitMaterializedSRF as init_materialized_set;
 #[cfg(feature = "pg15")]
 use pg_sys::SetSingleFuncCall as init_materialized_set;
 
-/// Refuses a row type that has another number of columns than this library returns: it was declared by
-/// the scripts of another version.
+/// A type of columns, by its name in `pg_type`.
+fn type_oid(name: &str) -> pg_sys::Oid {
+    match name {
+        "float8" => pg_sys::FLOAT8OID,
+        "int4" => pg_sys::INT4OID,
+        "int8" => pg_sys::INT8OID,
+        "_int8" => pg_sys::INT8ARRAYOID,
+        "interval" => pg_sys::INTERVALOID,
+        "oid" => pg_sys::OIDOID,
+        "text" => pg_sys::TEXTOID,
+        "timestamptz" => pg_sys::TIMESTAMPTZOID,
+        "xid" => pg_sys::XIDOID,
+        other => unreachable!("type {other} is not in this table"),
+    }
+}
+
+/// Refuses a row type that has another number of columns than this library returns.
 fn assert_columns<const COLUMNS: usize>(row_type: pg_sys::TupleDesc) {
     // SAFETY: a row type that PostgreSQL has made for this call.
     let declared = usize::try_from(unsafe { (*row_type).natts }).unwrap_or(0);
     if declared == COLUMNS {
         return;
     }
+    refuse_row_type(format!("It has {declared} columns, and this library returns {COLUMNS}."));
+}
+
+/// Refuses a row type that was declared by the scripts of another version, or in a statement.
+fn refuse_row_type(detail: String) {
     ErrorReport::new(
         PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
-        "the function was created by another version of id_gen",
+        "the declared row type is not that of this version of id_gen",
         "",
     )
-    .set_detail(format!(
-        "It is declared to return {declared} columns, and this library returns {COLUMNS}."
-    ))
+    .set_detail(detail)
     .set_hint("Update the extension: ALTER EXTENSION id_gen UPDATE;")
     .report(PgLogLevel::ERROR);
 }

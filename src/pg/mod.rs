@@ -2,6 +2,7 @@
 //! over, shows waits and runs background workers. Nothing here knows of IDs.
 
 pub mod backtrace;
+pub mod condition_variable;
 pub mod expression;
 pub mod fmgr;
 pub mod logged_page;

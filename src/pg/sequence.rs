@@ -83,6 +83,19 @@ pub enum Unfit {
     Cycles,
 }
 
+impl Unfit {
+    /// Why tickets cannot be of a sequence with this persistence (as `pg_class` has it), increment and option `CYCLE`.
+    pub fn of(persistence: u8, step: i64, cycles: bool) -> Option<Unfit> {
+        match persistence {
+            pg_sys::RELPERSISTENCE_TEMP => Some(Unfit::Temporary),
+            pg_sys::RELPERSISTENCE_UNLOGGED => Some(Unfit::Unlogged),
+            _ if step <= 0 => Some(Unfit::CountsDown),
+            _ if cycles => Some(Unfit::Cycles),
+            _ => None,
+        }
+    }
+}
+
 /// What a sequence is called, in the encoding of its database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Names {
@@ -194,13 +207,7 @@ impl Sequence {
             let steps =
                 Steps { step: (*form).seqincrement, min: (*form).seqmin, max: (*form).seqmax };
             found.definition = Definition { steps, type_oid: (*form).seqtypid.to_u32() };
-            found.unfit = match persistence {
-                pg_sys::RELPERSISTENCE_TEMP => Some(Unfit::Temporary),
-                pg_sys::RELPERSISTENCE_UNLOGGED => Some(Unfit::Unlogged),
-                _ if steps.step <= 0 => Some(Unfit::CountsDown),
-                _ if (*form).seqcycle => Some(Unfit::Cycles),
-                _ => None,
-            };
+            found.unfit = Unfit::of(persistence, steps.step, (*form).seqcycle);
             pg_sys::ReleaseSysCache(tuple);
         }
         found

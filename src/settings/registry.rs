@@ -1,7 +1,7 @@
 //! The parameters that name a fleet and its registry, and their values as this process last read them.
 //!
 //! They are text, so unlike the others they are not in shared memory: the registrar, which reads every reload, is the
-//! process that acts on them, and a session that asks the registry for something uses its own.
+//! process that acts on them. What a session asks for waits until the registrar has the same.
 
 use std::ffi::{CStr, CString};
 
@@ -52,13 +52,28 @@ pub fn mark() -> u64 {
     if !is_set() {
         return 0;
     }
-    // FNV-1a's start and prime.
-    let (registry, fleet) = (text(&REGISTRY), text(&FLEET));
-    let bytes = registry.bytes().chain(std::iter::once(0)).chain(fleet.bytes());
+    hash(&[&text(&REGISTRY), &text(&FLEET)])
+}
+
+/// FNV-1a of texts; never zero.
+fn hash(texts: &[&str]) -> u64 {
+    // Its start and its prime.
+    let bytes = texts.iter().flat_map(|text| text.bytes().chain(std::iter::once(0)));
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     hash.max(1)
+}
+
+impl RegistrySettings {
+    /// Tells these settings from others.
+    pub fn mark(&self) -> u64 {
+        let RegistrySettings { registry, fleet, worker_ids, .. } = self;
+        let files =
+            [&self.ca_file, &self.cert_file, &self.key_file, &self.user, &self.password_file];
+        let files = files.map(|file| file.as_deref().unwrap_or_default());
+        hash(&[&[&**registry, fleet, worker_ids], &files[..]].concat())
+    }
 }
 
 /// Where the fleet is; `None` without a registry.

@@ -11,6 +11,7 @@
 //! | [`shard_list`] | which shards this server has, in memory and on disk |
 //! | [`shard_basis`] | on which basis it has them, and when their places are open |
 //! | [`slot`] | what one process owns in it: the rest of its block, its counts |
+//! | [`requests`] | what sessions ask of the fleet's registry, and its answers |
 //! | [`tickets`] | the ranges of numbers of each sequence that is in use |
 //! | [`counters`] | the totals behind the statistics |
 //! | [`write_lock`] | the right to write the reservation |
@@ -21,6 +22,7 @@
 mod counters;
 mod membership;
 pub mod memory;
+pub mod requests;
 mod shard_basis;
 pub mod shard_list;
 pub mod shards;

@@ -6,13 +6,13 @@ use id_gen_core::fleet::Number;
 use id_gen_core::frontier::end_ms;
 use id_gen_core::kept_file::Flaw;
 use id_gen_core::layout::Layout;
-use id_gen_core::shard_file::{Entry, Holding};
+use id_gen_core::shard_file::{Entry, Holding, SHARD_FILE};
 use id_gen_core::shards::{Owned, Place};
 
 use crate::durable;
 use crate::durable::shard_file::{self, Found};
-use crate::error::FileError;
 use crate::error::shards::{Change, ShardRefusal};
+use crate::error::{FileError, report};
 use crate::pg::server;
 use crate::shared::shards::{ABOVE_MARGIN_MS, FileState, ShardState};
 use crate::shared::state::{SharedState, State};
@@ -31,6 +31,11 @@ pub fn load(
     if shared.lock().shards.file == FileState::Unread {
         // If it can't be read, whoever asks for a shard tries again, and gets the error.
         let _ = read_file(shared, layout, guard);
+        if shared.lock().shards.file == FileState::Foreign {
+            // What is not this server's now never is again, also if its directory has its former number after a mount.
+            let _ = write_file(shared, &[], guard);
+            shared.lock().shards.file = FileState::Foreign;
+        }
     }
     let lowered = {
         let mut state = shared.lock();
@@ -80,6 +85,9 @@ pub fn read_file(
 ) -> Result<(), FileError> {
     let recorded = durable::read().ok().and_then(|stored| stored.own_number());
     let found = shard_file::read();
+    if let Ok(Found::Foreign(entries)) = &found {
+        log_forgotten(entries);
+    }
     let mut state = shared.lock();
     state.shards.trusted_number = recorded;
     state.shards.file = match &found {
@@ -88,13 +96,25 @@ pub fn read_file(
             let all = entries.iter().all(|entry| put_entry(shared, layout, entry));
             if all { FileState::Read } else { FileState::Unusable(Flaw::TooMany.into()) }
         }
-        Ok(Found::Foreign) => FileState::Foreign,
+        Ok(Found::Foreign(_)) => FileState::Foreign,
         Ok(Found::Unusable(damage)) => FileState::Unusable(*damage),
         Err(_) => FileState::Unreadable,
     };
     shared.follow_basis(&mut state);
     shared.put_shards(&mut state);
     found.map(|_| ())
+}
+
+/// Says which shards a list had that is not this server's, because it is about to be written over.
+fn log_forgotten(entries: &[Entry]) {
+    let held = entries.iter().filter(|entry| entry.holding != Holding::Released);
+    let shards: Vec<_> = held.map(|entry| entry.number.worker.to_string()).collect();
+    if !shards.is_empty() {
+        report::log_line(format!(
+            "id_gen: file \"{SHARD_FILE}\" belongs to another directory or timeline: shards {} are not on this server",
+            shards.join(", ")
+        ));
+    }
 }
 
 /// Puts what the file says of a shard into its place; whether there was room.
@@ -231,19 +251,30 @@ pub fn write_file(
     written
 }
 
-/// The shards of which the file and the memory say different things.
+/// The shards of which the file and the memory say different things. If somebody removed the file that this server wrote, or
+/// put another in its place, writes it again; reads it, if it could not be read before.
 ///
 /// # Errors
-/// If the file can't be read.
-pub fn compare(shared: &SharedState) -> Result<Vec<Number>, FileError> {
-    let on_disk: Vec<Number> = match shard_file::read()? {
-        Found::Own(entries) => entries
-            .iter()
-            .filter(|entry| entry.holding != Holding::Released)
-            .map(|entry| entry.number)
-            .collect(),
-        _ => Vec::new(),
+/// If the file can't be read, or not be written again.
+pub fn compare(shared: &SharedState, layout: &Layout) -> Result<Vec<Number>, FileError> {
+    if shared.lock().shards.file == FileState::Unreadable {
+        let Some(guard) = shared.write_lock.try_lock() else { return Ok(Vec::new()) };
+        read_file(shared, layout, &guard)?;
+    }
+    let found = shard_file::read()?;
+    let Found::Own(on_disk) = &found else {
+        let Some(guard) = shared.write_lock.try_lock() else { return Ok(Vec::new()) };
+        let state = shared.lock();
+        let is_own = state.shards.file == FileState::Read;
+        let entries = entries(shared, &state, layout);
+        drop(state);
+        if is_own && !(entries.is_empty() && matches!(found, Found::Absent)) {
+            write_file(shared, &entries, &guard)?;
+        }
+        return Ok(Vec::new());
     };
+    let held = on_disk.iter().filter(|entry| entry.holding != Holding::Released);
+    let on_disk: Vec<Number> = held.map(|entry| entry.number).collect();
     let in_memory: Vec<Number> = shared
         .shards()
         .in_use()

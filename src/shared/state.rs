@@ -46,6 +46,7 @@ use crate::pg::{reload, server};
 use crate::settings::{self, Settings, known};
 use crate::shared::counters::{Counters, Counts, Events};
 use crate::shared::membership::Membership;
+use crate::shared::requests::Requests;
 use crate::shared::shards::{ShardSpace, ShardState};
 use crate::shared::slot::Slot;
 use crate::shared::tickets::{PLACES, Tickets};
@@ -57,7 +58,7 @@ pub const NAME: &CStr = c"id_gen";
 
 /// Changes with the meaning of what follows and with the [`SharedBlock`]; a field more or less of the rest
 /// changes [`VERSION`] by itself.
-const FORMAT: usize = 20;
+const FORMAT: usize = 21;
 
 /// On a server where the library is not preloaded, sessions of two versions may attach to one state
 /// after an upgrade.
@@ -93,6 +94,8 @@ pub struct SharedState {
     pub last_moment: CacheAligned<AtomicU64>,
     /// Ranges of numbers, by sequence.
     pub tickets: Tickets,
+    /// What sessions ask of the fleet's registry.
+    pub requests: Requests,
 }
 
 // SAFETY: the layout is written once, under the lock, before any process reads it; all else is made for
@@ -375,10 +378,12 @@ impl State {
     }
 
     /// The Unix millisecond of the first ID with a granted number, as long as none was made.
-    pub fn first_granted_ms(&self, layout: &Layout) -> Option<i64> {
+    pub fn not_begun(&self, layout: &Layout) -> Option<Reason> {
         let (first_ms, allocator) = (self.identity.first_ms?, self.allocator.as_ref()?);
         let first = layout.first_position(layout.tick_from(first_ms));
-        (allocator.frontier().position() <= first).then_some(first_ms)
+        let of_others = self.membership.right.filter(|right| right.others_ms >= first_ms);
+        let reason = Reason::NotBegun { first_ms, of_others: of_others.map(|right| right.number) };
+        (allocator.frontier().position() <= first).then_some(reason)
     }
 
     /// Counts a write of the reservation.
@@ -968,7 +973,7 @@ fn no_layout() -> Error {
 /// that another version of this library finds memory of the size it expects and
 /// [`SharedState::attach`] can say what is wrong.
 pub const fn size(slot_count: usize, prepared_room: usize) -> usize {
-    const STATE_BYTES: usize = 8192 + 1024 * PLACES;
+    const STATE_BYTES: usize = 8192 + 1024 * PLACES + 72 * 1024;
     const SLOT_BYTES: usize = 256;
     const SHARD_BYTES: usize = 768 * 1024;
     const { assert!(size_of::<SharedState>() <= STATE_BYTES && size_of::<Slot>() <= SLOT_BYTES) };
@@ -1027,6 +1032,7 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usiz
         test_stream: CacheAligned(TestStream::default()),
         last_moment: CacheAligned(AtomicU64::new(0)),
         tickets: Tickets::uninitialized(),
+        requests: Requests::uninitialized(),
     };
     let place: *mut SharedState = memory.cast();
     // SAFETY: the caller vouches for the memory. All-zero bytes are a valid, empty slot, a valid entry, and
@@ -1043,4 +1049,5 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usiz
     shared.state.initialize(tranche);
     shared.write_lock.initialize(tranche);
     shared.tickets.initialize(tranche);
+    shared.requests.initialize(tranche);
 }

@@ -2,6 +2,7 @@
 
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::reservation::RESERVATION_FILE;
+use id_gen_core::startup::StartupError;
 use id_gen_core::time::{US_PER_MS, format_duration, format_ms, unix_ms};
 use pgrx::prelude::*;
 
@@ -113,20 +114,23 @@ fn warn_of_repeats(layout: &Layout, started: &Started, function: pg_sys::Oid) {
 
 /// Says that a reset made a copy a server of its own, with a worker ID that its original may have.
 fn warn_of_copy(layout: &Layout, started: &Started, function: pg_sys::Oid) {
-    if let Some(original) = started.reset_copy_of {
-        let warning = Message::new(
-            PgSqlErrorCode::ERRCODE_WARNING,
-            "this data directory is a copy, and may have the worker ID of its original",
-        )
-        .detail(format!(
-            "Before the reset, file \"{RESERVATION_FILE}\" belonged to a directory with {original}."
-        ))
-        .hint(format!(
-            "If the original or another copy may be used again, {}",
-            hint::assign_worker_id(layout.max_number(Field::Worker), hint::UNUSED)
-        ));
-        report::tell(warning, PgLogLevel::WARNING, function);
-    }
+    let original = match started.reset_copy {
+        Some(StartupError::Copied { original, .. }) => format!("a directory with {original}"),
+        Some(StartupError::OtherSystem { found, .. }) => {
+            format!("the database cluster with system identifier {found}")
+        }
+        _ => return,
+    };
+    let warning = Message::new(
+        PgSqlErrorCode::ERRCODE_WARNING,
+        "this data directory is a copy, and may have the worker ID of its original",
+    )
+    .detail(format!("Before the reset, file \"{RESERVATION_FILE}\" belonged to {original}."))
+    .hint(format!(
+        "If the original or another copy may be used again, {}",
+        hint::assign_worker_id(layout.max_number(Field::Worker), hint::UNUSED)
+    ));
+    report::tell(warning, PgLogLevel::WARNING, function);
 }
 
 /// Says for how long there are no IDs after a decision.

@@ -1,26 +1,36 @@
-//! The SQL functions that show what may be wrong with this server, and what to type then.
+//! The SQL function that shows what may be wrong with this server, and what to type then.
 
 use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 
+use crate::error::Message;
 use crate::observe::checks::{self, Row};
 use crate::pg::text::Text;
 use crate::sql::function::sql_function;
 
 sql_function! {
-    /// `id_gen_check() → SETOF record`, a row for each check.
-    fn id_gen_check(call) { Ok(call.rows(checks::all()?.into_iter().map(columns))) }
+    /// `id_gen_check(relation regclass, column_name text) → SETOF record`: a row for each check of the server; or for a
+    /// column, one row: whether the newest ID stored there is above what this server has handed out.
+    fn id_gen_check(call) {
+        let rows = match (call.arg(0), call.arg(1)) {
+            (None, None) => checks::all()?,
+            (Some(_), Some(column)) => {
+                // SAFETY: an argument of type text. It goes on as it is, whatever the encoding of its characters.
+                let column = unsafe { DatumWithOid::new(column, pg_sys::TEXTOID) };
+                vec![checks::stored_ids(call.oid(0), column)?]
+            }
+            _ => return Err(half_a_column().into()),
+        };
+        Ok(call.rows(rows.into_iter().map(columns)))
+    }
 }
 
-sql_function! {
-    /// `id_gen_check(relation regclass, column_name text) → SETOF record`, one row: whether the newest
-    /// ID stored there is above what this server has handed out.
-    fn id_gen_check_stored(call) {
-        let Some(column) = call.arg(1) else { return Ok(call.null()) };
-        // SAFETY: an argument of type text. It goes on as it is, whatever the encoding of its characters.
-        let column = unsafe { DatumWithOid::new(column, pg_sys::TEXTOID) };
-        Ok(call.rows([columns(checks::stored_ids(call.oid(0), column)?)]))
-    }
+fn half_a_column() -> Message {
+    Message::new(
+        PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
+        "relation and column_name must be passed together",
+    )
+    .hint("Pass both, as in: SELECT * FROM id_gen_check('customer', 'id'); or none, to check the server.")
 }
 
 fn columns(Row { name, status, found, remedy }: Row) -> [Option<pg_sys::Datum>; 4] {

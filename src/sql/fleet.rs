@@ -2,13 +2,11 @@
 
 use id_gen_core::fleet::grant::Holder;
 use id_gen_core::fleet::member::Phase;
-use id_gen_core::fleet::shard;
 use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Terms, Waiting};
 use id_gen_core::time::{NS_PER_MS, format_duration, format_ms, unix_ms, unix_us};
 use pgrx::prelude::*;
 
-use crate::error::shards::ShardRefusal;
-use crate::error::{Error, Reason};
+use crate::error::{Error, Message, Reason};
 use crate::fleet::commands::{self, Lowered};
 use crate::os::{clock, random};
 use crate::pg::fmgr::{Call, bigint, int8};
@@ -114,68 +112,58 @@ fn terms(call: &Call) -> Result<Terms, Error> {
 sql_function! {
     /// `id_gen_fleet_release(worker integer, datacenter integer) → timestamptz`
     fn id_gen_fleet_release(call) {
-        let until_ms = of_number(call, commands::release)?;
+        let [worker, datacenter] = [0, 1].map(|index| call.int4(index).unwrap_or_default());
+        let until_ms = of_number(worker, datacenter, commands::release)?
+            .ok_or(Reason::NotHeld { worker, datacenter })?;
         Ok(int8(timestamp::from_unix_ms(until_ms)))
     }
 }
 
 sql_function! {
-    /// `id_gen_fleet_lower(worker integer, datacenter integer) → timestamptz`
+    /// `id_gen_fleet_lower(worker_id integer, datacenter_id integer, shard integer) → timestamptz`, of a worker ID or a shard.
     fn id_gen_fleet_lower(call) {
-        let Lowered { before_ms, until_ms } = of_number(call, commands::lower)?;
+        let [worker, datacenter, shard] = [0, 1, 2].map(|index| call.int4(index));
+        let (lowered, what) = match (worker, datacenter, shard) {
+            (Some(worker), Some(datacenter), None) => (
+                of_number(worker, datacenter, commands::lower)?
+                    .ok_or(Reason::NotHeld { worker, datacenter })?,
+                "the worker ID is released, and its bound is lowered",
+            ),
+            (None, Some(datacenter), Some(shard)) => (
+                of_number(shard, datacenter, commands::lower_shard)?
+                    .ok_or(Reason::ShardUnknown { shard, datacenter })?,
+                "the start of the shard's IDs is lowered",
+            ),
+            _ => return Err(worker_id_or_shard().into()),
+        };
+        let Lowered { before_ms, until_ms } = lowered;
         if until_ms < before_ms {
-            warning!(
-                "the worker ID is released, and its bound is lowered from {} to {}: IDs generated for times in between may be duplicated",
-                format_ms(before_ms),
-                format_ms(until_ms)
-            );
+            let (before, until) = (format_ms(before_ms), format_ms(until_ms));
+            warning!("{what} from {before} to {until}: IDs generated for times in between may be duplicated");
         }
         Ok(int8(timestamp::from_unix_ms(until_ms)))
     }
 }
 
-sql_function! {
-    /// `id_gen_fleet_lower_shard(shard integer, datacenter integer) → timestamptz`
-    fn id_gen_fleet_lower_shard(call) {
-        let [shard, datacenter] = [0, 1].map(|index| call.int4(index).unwrap_or_default());
-        let unknown = || Error::from(Reason::ShardUnknown { shard, datacenter });
-        let number = number(shard, datacenter).ok_or_else(unknown)?;
-        match commands::lower_shard(number)? {
-            shard::Lowered::Done { before_ms, above_ms } => {
-                if above_ms < before_ms {
-                    warning!(
-                        "new IDs of the shard start at {} instead of {}: IDs generated for times in between may be duplicated",
-                        format_ms(above_ms),
-                        format_ms(before_ms)
-                    );
-                }
-                Ok(int8(timestamp::from_unix_ms(above_ms)))
-            }
-            shard::Lowered::Unknown => Err(unknown()),
-            shard::Lowered::Contended => Err(ShardRefusal::Contended.into()),
-        }
-    }
+fn worker_id_or_shard() -> Message {
+    Message::new(
+        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+        "either worker_id or shard must be passed",
+    )
+    .detail("Only one of them can be passed, and datacenter_id must not be null.")
+    .hint("For example: SELECT id_gen_fleet_lower(worker_id => 7); or: SELECT id_gen_fleet_lower(shard => 500);")
 }
 
-/// Does something with the number that the arguments of a STRICT function name.
-///
-/// # Errors
-/// If it was not held, or what comes of it.
+/// Does something with a number, unless there is no such number.
 fn of_number<R>(
-    call: &Call,
+    worker: i32,
+    datacenter: i32,
     command: impl FnOnce(Number) -> Result<Option<R>, Error>,
-) -> Result<R, Error> {
-    let [worker, datacenter] = [0, 1].map(|index| call.int4(index).unwrap_or_default());
-    let done = match number(worker, datacenter) {
-        Some(number) => command(number)?,
-        None => None,
+) -> Result<Option<R>, Error> {
+    let (Ok(worker), Ok(datacenter)) = (u32::try_from(worker), u32::try_from(datacenter)) else {
+        return Ok(None);
     };
-    done.ok_or_else(|| Reason::NotHeld { worker, datacenter }.into())
-}
-
-fn number(worker: i32, datacenter: i32) -> Option<Number> {
-    let (worker, datacenter) = (u32::try_from(worker).ok()?, u32::try_from(datacenter).ok()?);
-    Some(Number { datacenter, worker })
+    command(Number { datacenter, worker })
 }
 
 sql_function! {
@@ -200,29 +188,29 @@ pub fn phase_name(phase: Option<Phase>) -> &'static str {
     }
 }
 
-sql_function! {
-    /// `id_gen_stat_get_fleet() → SETOF record`: the row of `id_gen_stat_fleet`.
-    fn id_gen_stat_get_fleet(call) {
-        let shared: Option<&SharedState> = memory::attach().ok();
-        let with_registry = shared.filter(|shared| shared.lock().settings.has_registry);
-        Ok(call.rows(with_registry.map(|shared| {
-            let Membership { right, phase, trouble, answered_at_ns, counts, .. } =
-                shared.lock().membership;
-            let pid = shared.registrar.running().map(|registrar| registrar.pid);
-            [
-                phase_name(phase).into_datum(),
-                right.and_then(|right| time(right.until_ms)),
-                answered_at_ns.map(|ns| int8(timestamp::from_unix_us(unix_us(ns)))),
-                trouble.map(|trouble| trouble.message().primary).into_datum(),
-                bigint(counts.renewals),
-                bigint(counts.failures),
-                bigint(counts.acquisitions),
-                bigint(counts.fencings),
-                bigint(counts.restorations),
-                ms(counts.last_request_ns),
-                ms(counts.slowest_request_ns),
-                pid.into_datum(),
-            ]
-        })))
-    }
+/// The row of `id_gen_stat_fleet`.
+pub fn statistics(call: &mut Call) -> pg_sys::Datum {
+    let shared: Option<&SharedState> = memory::attach().ok();
+    let with_registry = shared.filter(|shared| shared.lock().settings.has_registry);
+    let row = with_registry.map(|shared| {
+        let Membership { right, phase, trouble, answered_at_ns, counts, .. } =
+            shared.lock().membership;
+        let pid = shared.registrar.running().map(|registrar| registrar.pid);
+        [
+            phase_name(phase).into_datum(),
+            right.and_then(|right| time(right.until_ms)),
+            answered_at_ns.map(|ns| int8(timestamp::from_unix_us(unix_us(ns)))),
+            trouble.map(|trouble| trouble.message().primary).into_datum(),
+            bigint(counts.renewals),
+            bigint(counts.failures),
+            bigint(counts.acquisitions),
+            bigint(counts.fencings),
+            bigint(counts.restorations),
+            ms(counts.last_request_ns),
+            ms(counts.slowest_request_ns),
+            pid.into_datum(),
+        ]
+    });
+    let types = "text timestamptz timestamptz text int8 int8 int8 int8 int8 float8 float8 int4";
+    call.rows_of(types, row)
 }

@@ -7,8 +7,8 @@ use id_gen_core::horizon::Prepared;
 use pgrx::prelude::*;
 
 use crate::generate::horizon::{self, Kept};
-use crate::pg::fmgr::int8;
-use crate::shared::memory;
+use crate::pg::fmgr::{Call, int8};
+use crate::shared::{SharedState, memory};
 use crate::sql::function::{for_new_id, sql_function};
 
 sql_function! {
@@ -38,28 +38,27 @@ sql_function! {
     }
 }
 
-sql_function! {
-    /// `id_gen_stat_get_horizon() → SETOF record`: whose IDs no reader may pass, sessions and prepared transactions.
-    fn id_gen_stat_get_horizon(call) {
-        let Ok(shared) = memory::attach() else { return Ok(call.rows::<4>([])) };
-        let mut rows: Vec<[Option<pg_sys::Datum>; 4]> = Vec::new();
-        for slot in shared.slots() {
-            // A process that ends has given its slot back before its transaction is rolled back.
-            let pid = Some(slot.pid.load(Ordering::Relaxed)).filter(|&pid| pid != 0);
-            let database = slot.database.load(Ordering::Relaxed);
-            if let Some(first_id) = slot.pending.first_id() {
-                rows.push([pid.into_datum(), None, oid(database), Some(int8(first_id))]);
-            }
+/// Whose IDs no reader may pass, sessions and prepared transactions: what `id_gen_stat_horizon` is made of.
+pub fn statistics(call: &mut Call) -> pg_sys::Datum {
+    let shared: Option<&SharedState> = memory::attach().ok();
+    let mut rows: Vec<[Option<pg_sys::Datum>; 4]> = Vec::new();
+    for slot in shared.into_iter().flat_map(SharedState::slots) {
+        // A process that ends has given its slot back before its transaction is rolled back.
+        let pid = Some(slot.pid.load(Ordering::Relaxed)).filter(|&pid| pid != 0);
+        let database = slot.database.load(Ordering::Relaxed);
+        if let Some(first_id) = slot.pending.first_id() {
+            rows.push([pid.into_datum(), None, oid(database), Some(int8(first_id))]);
         }
-        let prepared = shared.prepared(&mut shared.lock()).entries().to_vec();
-        let with_ids = prepared.into_iter().filter(|entry| entry.first_id < Prepared::NO_ID);
-        rows.extend(with_ids.map(|entry| {
-            let known = entry.first_id > i64::MIN;
-            let transaction = Some(pg_sys::Datum::from(entry.transaction as u32));
-            [None, transaction, oid(entry.database), known.then(|| int8(entry.first_id))]
-        }));
-        Ok(call.rows(rows))
     }
+    let prepared =
+        shared.map(|it| it.prepared(&mut it.lock()).entries().to_vec()).unwrap_or_default();
+    let with_ids = prepared.into_iter().filter(|entry| entry.first_id < Prepared::NO_ID);
+    rows.extend(with_ids.map(|entry| {
+        let known = entry.first_id > i64::MIN;
+        let transaction = Some(pg_sys::Datum::from(entry.transaction as u32));
+        [None, transaction, oid(entry.database), known.then(|| int8(entry.first_id))]
+    }));
+    call.rows_of("int4 xid oid int8", rows)
 }
 
 fn oid(oid: u32) -> Option<pg_sys::Datum> {

@@ -17,6 +17,7 @@ mod shards;
 mod snowflake;
 mod snowflake_batch;
 mod sqids;
+mod stat_get;
 mod statistics;
 mod status;
 mod text;
@@ -47,7 +48,8 @@ extension_sql_file!("../../sql/random_id.sql", name = "random_id", requires = ["
 extension_sql_file!("../../sql/text.sql", name = "text", requires = ["random_id"]);
 extension_sql_file!("../../sql/mask.sql", name = "mask", requires = ["text"]);
 extension_sql_file!("../../sql/sqids.sql", name = "sqids", requires = ["mask"]);
-extension_sql_file!("../../sql/horizon.sql", name = "horizon", requires = ["sqids"]);
+extension_sql_file!("../../sql/stat_get.sql", name = "stat_get", requires = ["sqids"]);
+extension_sql_file!("../../sql/horizon.sql", name = "horizon", requires = ["stat_get"]);
 extension_sql_file!("../../sql/observe.sql", name = "observe", requires = ["horizon"]);
 extension_sql_file!("../../sql/plan.sql", name = "plan", requires = ["observe"]);
 extension_sql_file!("../../sql/admin.sql", name = "admin", requires = ["plan"]);

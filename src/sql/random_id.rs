@@ -47,29 +47,14 @@ sql_function! {
 }
 
 sql_function! {
-    /// `id_random_entropy(size integer, alphabet text) → double precision`
-    fn id_random_entropy(call) { Ok(fmgr::float8(alphabet(call, 1)?.bits(size(call, 0)?))) }
-}
-
-sql_function! {
-    /// `id_random_collision_probability(ids double precision, bits double precision) → double precision`
+    /// `id_random_collision_probability(ids double precision, size integer, alphabet text) → double precision`
     fn id_random_collision_probability(call) {
         let ids = call.float8(0).unwrap_or(0.0);
         if ids.is_nan() || ids < 0.0 {
             return Err(bad_ids(ids).into());
         }
-        Ok(fmgr::float8(random_id::collision_chance(ids, bits(call)?)))
-    }
-}
-
-sql_function! {
-    /// `id_random_ids_for_probability(probability double precision, bits double precision) → double precision`
-    fn id_random_ids_for_probability(call) {
-        let chance = call.float8(0).unwrap_or(0.0);
-        if !(0.0..1.0).contains(&chance) {
-            return Err(bad_chance(chance).into());
-        }
-        Ok(fmgr::float8(random_id::collision_ids(chance, bits(call)?)))
+        let bits = alphabet(call, 2)?.bits(size(call, 1)?);
+        Ok(fmgr::float8(random_id::collision_chance(ids, bits)))
     }
 }
 
@@ -84,11 +69,6 @@ fn size(call: &Call, index: usize) -> Result<usize, Error> {
 fn alphabet(call: &Call, index: usize) -> Result<Alphabet<'_>, Error> {
     Alphabet::new(call.bytes(index).unwrap_or_default())
         .map_err(|fault| bad_alphabet(&fault).into())
-}
-
-fn bits(call: &Call) -> Result<f64, Error> {
-    let bits = call.float8(1).unwrap_or(0.0);
-    if bits.is_nan() || bits < 0.0 { Err(bad_bits(bits).into()) } else { Ok(bits) }
 }
 
 fn no_random_id(text: &[u8], fault: String) -> Message {
@@ -117,19 +97,5 @@ fn bad_alphabet(fault: &AlphabetFault) -> Message {
 fn bad_ids(ids: f64) -> Message {
     Message::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "number of IDs is out of range")
         .detail(format!("The number is {ids}; it must be 0 or greater."))
-        .hint("For example: SELECT id_random_collision_probability(1e9, 122);")
-}
-
-fn bad_bits(bits: f64) -> Message {
-    Message::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "number of random bits is out of range")
-        .detail(format!("The number is {bits}; it must be 0 or greater."))
-        .hint(
-            "To compute the bits of a random ID: SELECT id_random_entropy(20, '0123456789ABCDEF');",
-        )
-}
-
-fn bad_chance(chance: f64) -> Message {
-    Message::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "probability is out of range")
-        .detail(format!("The probability is {chance}; it must be at least 0 and less than 1."))
-        .hint("For one in a million: SELECT id_random_ids_for_probability(1e-6, 122);")
+        .hint("For example: SELECT id_random_collision_probability(1e9);")
 }

@@ -8,7 +8,7 @@ use pgrx::prelude::*;
 use crate::error::shards::ShardRefusal;
 use crate::error::{self, Error, counted, report};
 use crate::fleet::commands;
-use crate::generate::shards;
+use crate::generate::shards::{self, Released};
 use crate::pg::fmgr::{Call, bigint, figure, int8};
 use crate::pg::timestamp;
 use crate::shared::{SharedState, memory, shard_list};
@@ -45,7 +45,13 @@ sql_function! {
 sql_function! {
     /// `id_gen_shard_release(shard integer) → bigint`
     fn id_gen_shard_release(call) {
-        shards::release(shard_argument(call)?).map(int8)
+        let shard = shard_argument(call)?;
+        let Released { last_id, is_repeated } = shards::release(shard)?;
+        if is_repeated {
+            let warning = error::shards::released_before(shard);
+            report::tell(warning, PgLogLevel::WARNING, call.function());
+        }
+        Ok(int8(last_id))
     }
 }
 
@@ -58,15 +64,13 @@ sql_function! {
     }
 }
 
-sql_function! {
-    /// `id_gen_stat_get_shards() → SETOF record`: the rows of `id_gen_stat_shards`.
-    fn id_gen_stat_get_shards(call) {
-        let shared: Option<&SharedState> = memory::attach().ok();
-        let rows = shared.into_iter().flat_map(|shared| {
-            shared.shards().in_use().filter_map(|place| row(shared, place))
-        });
-        Ok(call.rows(rows))
-    }
+/// The rows of `id_gen_stat_shards`.
+pub fn statistics(call: &mut Call) -> pg_sys::Datum {
+    let shared: Option<&SharedState> = memory::attach().ok();
+    let rows = shared
+        .into_iter()
+        .flat_map(|shared| shared.shards().in_use().filter_map(|place| row(shared, place)));
+    call.rows_of("int4 int4 text text timestamptz int8 int8 float8", rows)
 }
 
 fn row(shared: &SharedState, place: &Place) -> Option<[Option<pg_sys::Datum>; 8]> {

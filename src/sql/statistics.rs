@@ -1,4 +1,4 @@
-//! SQL functions behind the statistics views. On a server without shared memory the views have no row.
+//! Statistics of snowflakes. On a server without shared memory their views have no row.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -7,7 +7,7 @@ use id_gen_core::time::{NS_PER_MS, unix_us};
 use pgrx::prelude::*;
 
 use crate::observe::readiness;
-use crate::pg::fmgr::{bigint, int8};
+use crate::pg::fmgr::{Call, bigint, int8};
 use crate::pg::timestamp;
 use crate::shared::{Counts, SharedState, State, memory};
 use crate::sql::function::sql_function;
@@ -18,88 +18,72 @@ fn ms(ns: u64) -> Option<pg_sys::Datum> {
     (ns as f64 / NS_PER_MS as f64).into_datum()
 }
 
-sql_function! {
-    /// `id_gen_stat_get() → SETOF record`: the row of `id_gen_stat`.
-    fn id_gen_stat_get(call) {
-        Ok(call.rows(memory::attach().ok().map(|shared| {
-            let Counts { issued, claims, waits, waited_ns, .. } = shared.counts();
-            let lead = readiness::lead_ms(shared);
-            let refusals = shared.events.0.refusals().map(u64::cast_signed).to_vec();
-            let (peaks, totals, reset_at_ns) = {
-                let State { peaks, counters, .. } = &*shared.lock();
-                (*peaks, counters.totals, counters.reset_at_ns)
-            };
-            let layout = shared.layout_if_valid();
-            let peak_lead_ns =
-                layout.map(|layout| peaks.lead_ticks.saturating_mul(layout.tick_ns()));
-            let sequence_use = layout.map(|layout| match peaks.sequence {
-                0 => 0.0,
-                highest => (highest + 1) as f64 / layout.per_tick() as f64,
-            });
+/// The row of `id_gen_stat`, with the causes of refusals as an array.
+pub fn snowflakes(call: &mut Call) -> pg_sys::Datum {
+    let row = memory::attach().ok().map(|shared| {
+        let Counts { issued, claims, waits, waited_ns, .. } = shared.counts();
+        let lead = readiness::lead_ms(shared);
+        let refusals = shared.events.0.refusals().map(u64::cast_signed).to_vec();
+        let (peaks, totals, reset_at_ns) = {
+            let State { peaks, counters, .. } = &*shared.lock();
+            (*peaks, counters.totals, counters.reset_at_ns)
+        };
+        let layout = shared.layout_if_valid();
+        let peak_lead_ns = layout.map(|layout| peaks.lead_ticks.saturating_mul(layout.tick_ns()));
+        let sequence_use = layout.map(|layout| match peaks.sequence {
+            0 => 0.0,
+            highest => (highest + 1) as f64 / layout.per_tick() as f64,
+        });
+        [
+            bigint(issued),
+            bigint(claims),
+            bigint(waits),
+            ms(waited_ns),
+            lead.into_datum(),
+            peak_lead_ns.and_then(ms),
+            sequence_use.into_datum(),
+            bigint(totals.steps_back),
+            ms(totals.largest_step_back_ns),
+            bigint(totals.steps_forward),
+            refusals.into_datum(),
+            bigint(totals.reservation_writes),
+            bigint(totals.reservation_failures),
+            ms(totals.slowest_reservation_write_ns),
+            Some(int8(timestamp::from_unix_us(unix_us(reset_at_ns)))),
+        ]
+    });
+    let types = "int8 int8 int8 float8 float8 float8 float8 int8 float8 int8 _int8 int8 int8 float8 timestamptz";
+    call.rows_of(types, row)
+}
+
+/// The rows of `id_gen_stat_waits`.
+pub fn waits(call: &mut Call) -> pg_sys::Datum {
+    let waits = memory::attach().map(|shared| shared.events.0.waits()).into_iter().flatten();
+    let rows = waits.enumerate().map(|(bucket, waits)| {
+        [(histogram::at_most_us(bucket) / US_PER_MS).into_datum(), bigint(waits)]
+    });
+    call.rows_of("float8 int8", rows)
+}
+
+/// The rows of `id_gen_stat_backends`.
+pub fn backends(call: &mut Call) -> pg_sys::Datum {
+    let slots = memory::attach().ok().map(SharedState::slots).into_iter().flatten();
+    let rows = slots.filter_map(|slot| {
+        let pid = slot.pid.load(Relaxed);
+        let Counts { issued, claims, waits, waited_ns, .. } = slot.counts();
+        (pid != 0).then(|| {
             [
+                pid.into_datum(),
                 bigint(issued),
                 bigint(claims),
                 bigint(waits),
                 ms(waited_ns),
-                lead.into_datum(),
-                peak_lead_ns.and_then(ms),
-                sequence_use.into_datum(),
-                bigint(totals.steps_back),
-                ms(totals.largest_step_back_ns),
-                bigint(totals.steps_forward),
-                refusals.into_datum(),
-                bigint(totals.reservation_writes),
-                bigint(totals.reservation_failures),
-                ms(totals.slowest_reservation_write_ns),
-                Some(int8(timestamp::from_unix_us(unix_us(reset_at_ns)))),
+                bigint(slot.block_size.load(Relaxed)),
+                bigint(slot.block.left()),
             ]
-        })))
-    }
-}
-
-sql_function! {
-    /// `id_gen_stat_get_waits() → SETOF record`: the rows of `id_gen_stat_waits`.
-    fn id_gen_stat_get_waits(call) {
-        let waits = memory::attach().map(|shared| shared.events.0.waits()).into_iter().flatten();
-        Ok(call.rows(waits.enumerate().map(|(bucket, waits)| {
-            [(histogram::at_most_us(bucket) / US_PER_MS).into_datum(), bigint(waits)]
-        })))
-    }
-}
-
-sql_function! {
-    /// `id_gen_stat_wait_percentile(fraction double precision) → double precision`, NULL without waits.
-    fn id_gen_stat_wait_percentile(call) {
-        let waits = memory::attach().map(|shared| shared.events.0.waits());
-        let percentile_us = waits
-            .ok()
-            .zip(call.float8(0))
-            .and_then(|(waits, fraction)| histogram::percentile_us(&waits, fraction));
-        let percentile_ms = percentile_us.map(|us| us / US_PER_MS);
-        Ok(percentile_ms.into_datum().unwrap_or_else(|| call.null()))
-    }
-}
-
-sql_function! {
-    /// `id_gen_stat_get_backends() → SETOF record`: the rows of `id_gen_stat_backends`.
-    fn id_gen_stat_get_backends(call) {
-        let slots = memory::attach().ok().map(SharedState::slots).into_iter().flatten();
-        Ok(call.rows(slots.filter_map(|slot| {
-            let pid = slot.pid.load(Relaxed);
-            let Counts { issued, claims, waits, waited_ns, .. } = slot.counts();
-            (pid != 0).then(|| {
-                [
-                    pid.into_datum(),
-                    bigint(issued),
-                    bigint(claims),
-                    bigint(waits),
-                    ms(waited_ns),
-                    bigint(slot.block_size.load(Relaxed)),
-                    bigint(slot.block.left()),
-                ]
-            })
-        })))
-    }
+        })
+    });
+    call.rows_of("int4 int8 int8 int8 float8 int8 int8", rows)
 }
 
 sql_function! {

@@ -6,7 +6,7 @@ use pgrx::datum::Interval;
 use pgrx::prelude::*;
 
 use crate::error::{report, ticket};
-use crate::pg::fmgr::{bigint, figure, int8};
+use crate::pg::fmgr::{Call, bigint, figure, int8};
 use crate::pg::text::{Text, in_error};
 use crate::shared::memory;
 use crate::shared::tickets::Snapshot;
@@ -35,35 +35,35 @@ sql_function! {
     }
 }
 
-sql_function! {
-    /// `id_gen_stat_get_tickets() → SETOF record`: what this server holds of each ticket.
-    fn id_gen_stat_get_tickets(call) {
-        let tickets = memory::attach().map(|shared| shared.tickets.snapshots()).unwrap_or_default();
-        Ok(call.rows(tickets.into_iter().map(|ticket| {
-            let Snapshot { key, names, steps, counts, .. } = &ticket;
-            let used = ticket.next.or(ticket.last).map(|next| steps.used_below(next));
-            [
-                Some(pg_sys::Datum::from(key.file.database)),
-                Some(pg_sys::Datum::from(key.sequence)),
-                name(&names.schema),
-                name(&names.sequence),
-                ticket.next.map(int8),
-                ticket.last.map(int8),
-                Some(int8(steps.step)),
-                Some(int8(steps.max)),
-                bigint(ticket.taken),
-                bigint(ticket.left),
-                bigint(counts.dropped),
-                bigint(counts.ranges),
-                bigint(ticket.size.into()),
-                Some(figure(ticket.per_second)),
-                bigint(counts.waits),
-                bigint(counts.refusals),
-                used.map(figure),
-                ticket.seconds_left().and_then(interval),
-            ]
-        })))
-    }
+/// What this server holds of each ticket: what `id_gen_stat_tickets` is made of.
+pub fn statistics(call: &mut Call) -> pg_sys::Datum {
+    let tickets = memory::attach().map(|shared| shared.tickets.snapshots()).unwrap_or_default();
+    let rows = tickets.into_iter().map(|ticket| {
+        let Snapshot { key, names, steps, counts, .. } = &ticket;
+        let used = ticket.next.or(ticket.last).map(|next| steps.used_below(next));
+        [
+            Some(pg_sys::Datum::from(key.file.database)),
+            Some(pg_sys::Datum::from(key.sequence)),
+            name(&names.schema),
+            name(&names.sequence),
+            ticket.next.map(int8),
+            ticket.last.map(int8),
+            Some(int8(steps.step)),
+            Some(int8(steps.max)),
+            bigint(ticket.taken),
+            bigint(ticket.left),
+            bigint(counts.dropped),
+            bigint(counts.ranges),
+            bigint(ticket.size.into()),
+            Some(figure(ticket.per_second)),
+            bigint(counts.waits),
+            bigint(counts.refusals),
+            used.map(figure),
+            ticket.seconds_left().and_then(interval),
+        ]
+    });
+    let types = "oid oid text text int8 int8 int8 int8 int8 int8 int8 int8 int8 float8 int8 int8 float8 interval";
+    call.rows_of(types, rows)
 }
 
 /// A name of any database. One that is not of this one's encoding is shown as far as it can be.

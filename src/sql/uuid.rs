@@ -30,14 +30,6 @@ sql_function! {
 }
 
 sql_function! {
-    /// `uuid_extract_variant(uuid) → text`
-    fn uuid_extract_variant(call) {
-        let variant = uuid::variant(&call.uuid(0).unwrap_or_default());
-        Ok(fmgr::text(variant.name().as_bytes()))
-    }
-}
-
-sql_function! {
     /// `uuid_smaller(uuid, uuid) → uuid`
     fn uuid_smaller(call)
     fast { Some(fmgr::uuid(call.uuid(0)?.min(call.uuid(1)?))) }

@@ -35,12 +35,13 @@ sql_function! {
 
 sql_function! {
     /// `uuidv6_timestamp(id uuid) → timestamptz`, NULL for other versions.
-    fn uuidv6_timestamp(call) { Ok(time(call, 6, uuid6::unix_us)) }
-}
-
-sql_function! {
-    /// `uuidv1_timestamp(id uuid) → timestamptz`, NULL for other versions.
-    fn uuidv1_timestamp(call) { Ok(time(call, 1, uuid6::unix_us_of_version_1)) }
+    fn uuidv6_timestamp(call) {
+        let uuid = call.uuid(0).unwrap_or_default();
+        match uuid::version(&uuid) {
+            Some(6) => Ok(int8(timestamp::from_unix_us(uuid6::unix_us(&uuid)))),
+            _ => Ok(call.null()),
+        }
+    }
 }
 
 sql_function! {
@@ -60,12 +61,4 @@ fn bound(call: &Call, of_us: fn(i64) -> [u8; 16]) -> Result<pg_sys::Datum, Error
         return Err(Reason::Uuid6Instant.into());
     }
     Ok(fmgr::uuid(of_us(unix_us)))
-}
-
-fn time(call: &mut Call, version: u8, unix_us: fn(&[u8; 16]) -> i64) -> pg_sys::Datum {
-    let uuid = call.uuid(0).unwrap_or_default();
-    match uuid::version(&uuid) {
-        Some(found) if found == version => int8(timestamp::from_unix_us(unix_us(&uuid))),
-        _ => call.null(),
-    }
 }

@@ -1,11 +1,10 @@
 //! SQL functions of a snowflake and a namespace as one UUIDv8.
 
 use id_gen_core::{uuid, uuid8};
-use pgrx::pg_sys;
 use pgrx::prelude::PgSqlErrorCode as Code;
 
 use crate::error::Message;
-use crate::pg::fmgr::{self, Call, int8};
+use crate::pg::fmgr::{self, int8};
 use crate::sql::function::sql_function;
 
 sql_function! {
@@ -21,19 +20,12 @@ sql_function! {
 
 sql_function! {
     /// `uuidv8_to_snowflake(id uuid) → bigint`, NULL for other versions.
-    fn uuidv8_to_snowflake(call) { Ok(part(call, |(id, _)| id)) }
-}
-
-sql_function! {
-    /// `uuidv8_namespace(id uuid) → bigint`, NULL for other versions.
-    fn uuidv8_namespace(call) { Ok(part(call, |(_, namespace)| namespace)) }
-}
-
-fn part(call: &mut Call, which: fn((u64, u64)) -> u64) -> pg_sys::Datum {
-    let uuid = call.uuid(0).unwrap_or_default();
-    match uuid::version(&uuid) {
-        Some(8) => int8(which(uuid8::parts(&uuid)).cast_signed()),
-        _ => call.null(),
+    fn uuidv8_to_snowflake(call) {
+        let uuid = call.uuid(0).unwrap_or_default();
+        match uuid::version(&uuid) {
+            Some(8) => Ok(int8(uuid8::id(&uuid).cast_signed())),
+            _ => Ok(call.null()),
+        }
     }
 }
 

@@ -120,7 +120,7 @@ class Administrator:
         """Does what the HINT says."""
         hint = refused.hint
         if refused.message == "the clock jumped forward" or "ahead of the clock" in refused.message + refused.detail:
-            self.put_clock_right(node, refused)
+            self.put_clock_right(node, database, refused)
             return
         statements = self.choose(node, hint)
         if line := CONF_LINE.search(hint):
@@ -147,16 +147,17 @@ class Administrator:
             return node.cluster.psql(SET_IN_CATALOG.format(found[1])).splitlines()
         return statements
 
-    def put_clock_right(self, node: Node, refused: Refused) -> None:
+    def put_clock_right(self, node: Node, database: str, refused: Refused) -> None:
         """All machines' clocks are set to the latest time that they showed, which is the right one here; what says that
         they jumped is accepted."""
         if "jumped" in refused.message:
-            self.type(node, node.databases[0], "SELECT id_gen_clock_accept();")
+            for statement in STATEMENT.findall(refused.hint):
+                self.type(node, database, statement)
             return
         if not self._world.wall.behind_s and "or allow the difference: " in refused.hint:
             # They are. Nobody set them back, and somebody asks for more than there are by now.
-            for statement in STATEMENT.findall(refused.hint):
-                self.type(node, node.databases[0], statement)
+            for statement in STATEMENT.findall(refused.hint.partition("or choose ")[0]):
+                self.type(node, database, statement)
             return
         self._world.say("administrator: puts the clocks right")
         if found := re.search(r"(\d+) ms ahead", refused.detail):
@@ -168,6 +169,8 @@ class Administrator:
         if "<worker ID>" in statement:
             statement = statement.replace("<worker ID>", str(self._world.assign(node)))
         statement = statement.replace("<datacenter ID>", "0")
+        # The registry's address is in the configuration file.
+        statement = statement.replace("SET id_gen.registry = '<address>'", "RESET id_gen.registry")
         self._world.say(f"administrator: types on {node}: {statement}")
         try:
             node.cluster.psql(statement, database)

@@ -443,8 +443,11 @@ class FleetAdministrator(Administrator):
             "orrect the clock" in hint or "correct it" in hint or "Wait until that time" in hint
         ):
             world.put_clock_right(member)
-        elif member.clock_was_ahead and not member.clock_ahead and _is_far(refused):
-            self._take_back(member, database)
+        elif any(each.clock_was_ahead for each in world.members) and not member.clock_ahead and _is_far(refused):
+            if found := re.search(r"SELECT id_gen_fleet_lower\(worker_id => (\d+)[^;]*;", hint):
+                self._lower(member, database, int(found[1]), found[0])
+            else:
+                self._take_back(member, database)
         elif not re.search(r"[Cc]all again|Wait |Run the statement again|Connect again|within a few seconds", hint):
             if not (statements := self.choose(member, hint)):
                 raise Finding("way out", f"nothing to type, and nothing to wait for: {refused}")
@@ -470,7 +473,11 @@ class FleetAdministrator(Administrator):
             world._tops.clear()
         shards = member.cluster.psql("SELECT shard FROM id_gen_stat_shards", database).split()
         statements = [
-            *(f"SELECT id_gen_{what}({shard})" for shard in shards for what in ("shard_release", "fleet_lower_shard")),
+            *(
+                f"SELECT id_gen_{call}{shard})"
+                for shard in shards
+                for call in ("shard_release(", "fleet_lower(shard => ")
+            ),
             "SELECT id_gen_reservation_reset(above => now())",
             *(f"SELECT id_gen_shard_take({shard})" for shard in shards),
         ]
@@ -482,6 +489,22 @@ class FleetAdministrator(Administrator):
                 # It is typed again if the call is refused again.
                 if "id_gen_clock_accept" in f"{error}":
                     self.type(member, database, "SELECT id_gen_clock_accept();")
+
+    def _lower(self, member: Member, database: str, worker: int, statement: str) -> None:
+        """What a wrong clock of an earlier holder has set is lowered by another server, while this one is stopped."""
+        world = self._world
+        others = [each for each in world.members if each is not member and each.is_member]
+        if not others:
+            return
+        for each in others:
+            world.resume(each)
+            world.put_clock_right(each)
+        world.stop(member, "fast")
+        world.accept_repeated(worker, time.time() * 1000 + 1000)
+        with suppress(SqlError):
+            world.say(f"administrator: types on {others[0]}: {statement}")
+            others[0].cluster.psql(statement, database)
+        world.start(member)
 
     def _free_numbers(self, member: Member, database: str) -> None:
         """A bound that a wrong clock has set is lowered, which is what docs/operations.md says of it; all others are in
@@ -513,7 +536,7 @@ class FleetAdministrator(Administrator):
         released = re.search(r"SELECT id_gen_shard_release\((\d+)\);", hint)
         if released and (at := re.search(r"server at port (\d+)", refused.detail)):
             self._give_back(int(at[1]), released[1], database, member)
-        if found := re.search(r"SELECT id_gen_shard_take\([^;]*;", hint):
+        if found := re.search(r"SELECT id_gen_shard_take\([^;<]*;", hint):
             with world.passing(member, database) as session:
                 try:
                     session.run(found[0])

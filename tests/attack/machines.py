@@ -10,6 +10,7 @@ from attack.horizon import Horizon
 from attack.managed import Managed
 from attack.masks import Masks
 from attack.offsets import Offsets
+from attack.partitions import Partitions
 from attack.sessions import Sessions
 from attack.shards import Shards
 from attack.surroundings import Surroundings
@@ -17,7 +18,7 @@ from attack.tickets import Tickets
 from attack.ulids import Ulids
 
 
-class Server(Copies, Dumps, Tickets, Shards, Horizon, Sessions, Masks, Ulids):
+class Server(Copies, Dumps, Tickets, Shards, Horizon, Sessions, Masks, Ulids, Partitions):
     """Servers and their copies, with all features that need no other program."""
 
 

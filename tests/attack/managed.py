@@ -20,6 +20,7 @@ from harness.cluster import SqlError
 from harness.managed import OWNER, SCRIPT
 
 MOST = 3
+ACCEPT_CLOCK = "SELECT public.id_gen_clock_accept();"
 COPIED = "this database is a copy"
 NO_NUMBER = "this database has no worker ID"
 AHEAD = "the last snowflake of this database is ahead of the clock"
@@ -79,6 +80,12 @@ class Owner(Administrator):
 
     def examine(self, node: Node, session: Session) -> None:
         """The script has no checks."""
+
+    def type(self, node: Node, database: str, statement: str) -> None:
+        if "clock_accept" in statement:
+            # It is about the server, and `use_extension()` may have taken the extension back with it.
+            database, statement = "postgres", f"CREATE EXTENSION IF NOT EXISTS id_gen SCHEMA public; {ACCEPT_CLOCK}"
+        super().type(node, database, statement)
 
     def follow(self, node: Node, database: str, refused: Refused) -> None:
         if refused.message.startswith((COPIED, NO_NUMBER)):

@@ -254,8 +254,10 @@ class Sessions(Explorer):
     def _compare_settings(self, session: Session, question: str, ids: list[int]) -> None:
         # What changes by itself meanwhile is asked for again.
         for _ in range(TIMES):
-            # Of the same role, as the checks say less to those without privileges.
-            with self.world.passing(session.node, session.database, session.role) as plain:
+            # Of the role that it has by now, as the checks say less to those without privileges.
+            role = session.value("SELECT current_user")
+            role = role.decode() if isinstance(role, bytes) else str(role)
+            with self.world.passing(session.node, session.database, role) as plain:
                 before = plain.run(question, ids)
                 found = session.run(question, ids)
                 after = plain.run(question, ids)

@@ -114,6 +114,45 @@ class Shards(Explorer):
         released.above, released.leaving = again, None
         self._take_shard(released, owner)
 
+    @action("release elsewhere", shard=(0, 1, 2))
+    def release_elsewhere(self, which: int, shard: int, tries_to_take: bool) -> None:
+        """The line of the HINT is typed on a server that does not have the shard. An answer below the shard's last ID
+        comes with a warning."""
+        node, used = self.world.node(which), self._shards[shard]
+        if not used.layout or node is self._owner(used) or not self._has_room_for_a_shard(node):
+            return
+        warned: list[str] = []
+        with self.world.passing(node, DATABASE) as admin:
+            admin.connection.add_notice_handler(lambda notice: warned.append(notice.message_primary or ""))
+            try:
+                if tries_to_take:
+                    admin.run(f"SELECT id_gen_shard_take({used.number})")
+                    raise Finding("shards", f"{node} took shard {used.number}, of which it knows nothing")
+            except Refused:
+                pass
+            try:
+                above = admin.value(f"SELECT id_gen_shard_release({used.number})")
+            except Refused:
+                return
+        if above < self._largest_of(used) and not any("already released" in each for each in warned):
+            raise Finding("shards", f"{node} answered {above} for shard {used.number}, which {self._owner(used)} has")
+
+    @action("list removed")
+    def remove_list(self, which: int) -> None:
+        """Somebody removes the file of a running server's shards; the next check writes it again."""
+        node = self.world.node(which)
+        file = node.cluster.data / "id_gen" / "pgsql_tmp_shards"
+        if not file.exists():
+            return
+        with self.world.passing(node) as admin:
+            if admin.value("SELECT count(*) FROM id_gen_stat_shards") == 0:
+                return
+            self.world.say(f"{node}: rm {file.name}")
+            file.unlink()
+            admin.run("SELECT * FROM id_gen_check()")
+            if not file.exists():
+                raise Finding("shards", f"the list of {node}'s shards was not written again")
+
     def newest_of(self, node: Node) -> int:
         """With the IDs of shards."""
         return max(super().newest_of(node), *map(self._largest_of, self._shards))

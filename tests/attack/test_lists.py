@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from attack.converter import speaks_of_a_job
 from attack.faults import LIST, ROOT, Fault, faults, known_oracles
 from attack.machines import MACHINES, TURNS, overview
 from harness import Server
@@ -42,6 +43,12 @@ def test_only_a_build_for_tests_has_faults() -> None:
 def test_the_readme_shows_all_actions_and_features() -> None:
     wanted = overview()
     assert wanted in (ROOT / "tests/attack/README.md").read_text(), f"put this into tests/attack/README.md:\n{wanted}"
+
+
+def test_each_refusal_of_a_conversion_is_known_as_one() -> None:
+    messages = re.findall(r"MESSAGE = (?:format\()?'([^']*)'", (ROOT / "sql/convert_job.sql").read_text())
+    assert len(messages) > 10
+    assert not [message for message in messages if not speaks_of_a_job(message)]
 
 
 def test_each_machine_has_its_turn() -> None:

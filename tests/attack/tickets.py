@@ -108,6 +108,21 @@ EVENTS = (
     ("reload", "kill9", "other sequence"),
 )  # fmt: skip
 WITH_GAP = ("immediate", "kill9")
+# How a table goes elsewhere with the sequence that it owns, and comes back; a copy calls the sequence of the original.
+MOVES = {
+    "schema": (["ALTER TABLE public.{0} SET SCHEMA archive"], "ALTER TABLE archive.{0} SET SCHEMA public"),
+    "unlogged": (["ALTER TABLE public.{0} SET UNLOGGED"], "ALTER TABLE public.{0} SET LOGGED"),
+    "copy": (
+        [
+            "CREATE TABLE archive.{0} (LIKE public.{0} INCLUDING ALL)",
+            "INSERT INTO archive.{0} SELECT * FROM public.{0}",
+        ],
+        "DROP TABLE archive.{0}",
+    ),
+}
+REWRITE = ["ALTER TABLE public.{0} SET UNLOGGED", "ALTER TABLE public.{0} SET LOGGED"]
+# What a table's default takes there.
+FORMS_ELSEWHERE = (FORMS[1], FORMS[1].replace("{row}", "SELECT FROM generate_series(1, 30)"))
 
 
 @dataclass(frozen=True)
@@ -302,6 +317,51 @@ class Tickets(Explorer):
             finally:
                 admin.run(f"ALTER SEQUENCE {there} {back}")
 
+    @action("move table", sequence=SEQUENCES[:2], how=MOVES, form=FORMS_ELSEWHERE)
+    def move_table(self, which: int, sequence: Sequence, how: str, form: str, beside: list[str], delay_ms: int) -> None:
+        """There and back, with rows that are inserted in between."""
+        node, database, _ = self._place(which, sequence)
+        there, back = MOVES[how]
+        if "archive" in back:
+            form = form.replace("public.", "archive.")
+        with self.crowd(node, beside, delay_ms, database):
+            with self.world.passing(node, database) as admin:
+                if not self._administer(admin, ["BEGIN", *(each.format(sequence.table) for each in there), "COMMIT"]):
+                    return
+                place = admin.value("SELECT relnamespace::regnamespace FROM pg_class WHERE relname = %s", sequence.name)
+            try:
+                self._take(node, database, sequence, form, f"{place}.{sequence.name}")
+            finally:
+                # A HINT may have had the server restarted.
+                self.world.query(node, back.format(sequence.table), database=database)
+        self._take(node, database, sequence, FORMS[1])
+
+    @action("rewrite table", sequence=SEQUENCES[:2], end=("COMMIT", "ROLLBACK"), form=FORMS_ELSEWHERE)
+    def rewrite_table(
+        self, which: int, sequence: Sequence, end: str, form: str, beside: list[str], delay_ms: int
+    ) -> None:
+        """The file of a sequence is another one after the transaction, or is not; numbers that were taken from the one
+        that is gone may come again."""
+        node, database, looked = self._place(which, sequence)
+        # What keeps it from taking any is over before the transaction, which a refusal would end.
+        self._take(node, database, sequence, FORMS[1])
+        if not looked.counts_up:
+            return
+        with self.crowd(node, beside, delay_ms, database), self.world.passing(node, database) as admin:
+            numbers: list[int] = []
+            admin.run("BEGIN")
+            try:
+                if self._administer(admin, [each.format(sequence.table) for each in REWRITE]):
+                    numbers = admin.values(_sql(form, sequence))
+            except Refused as refused:
+                if refused.sqlstate != "2200H":
+                    raise Finding("rewrite", f"{sequence.table} on {node}: {refused}") from refused
+                end = "ROLLBACK"
+            admin.run(end)
+            if end == "COMMIT":
+                self._add(admin, looked.space, numbers)
+        self._take(node, database, sequence, FORMS[1])
+
     @action("many sequences", rounds=(1, 2))
     def use_many(self, which: int, rounds: int) -> None:
         """More than a server has places for, in turn."""
@@ -441,11 +501,11 @@ class Tickets(Explorer):
             raise Finding("increasing", f"{session} was given tickets in another order: {numbers[:100]}")
         self.world.ledger.add(space, numbers, str(session))
 
-    def _take(self, node: Node, database: str, sequence: Sequence, form: str) -> list[int]:
+    def _take(self, node: Node, database: str, sequence: Sequence, form: str, name: str = "") -> list[int]:
         """Takes tickets in a session of its own; none where the database has none, or the server refuses for good."""
         taken: list[int] = []
         with self.world.passing(node, database) as session:
-            call = self._taking(sequence, form)
+            call = self._taking(sequence, form, name)
             self.insist(session, lambda session: taken.extend(call(session)))
         return taken
 

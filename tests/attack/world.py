@@ -442,7 +442,12 @@ class World:
 
     def commit_prepared(self, node: Node) -> None:
         for gid, database in self.prepared(node):
-            self.query(node, f"COMMIT PREPARED '{gid}'", database=database)
+            try:
+                self.query(node, f"COMMIT PREPARED '{gid}'", database=database)
+            except Refused as refused:
+                # A client of a crowd has ended its own meanwhile, or is about to.
+                if refused.sqlstate not in ("42704", "55000"):
+                    raise
 
     # Oracles that need nothing but the world
 

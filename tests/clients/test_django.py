@@ -39,12 +39,14 @@ def manage(cluster: Cluster, *arguments: str, app: str = "shop") -> str:
     return run(cluster, app, "python", "manage.py", *arguments)
 
 
+@pytest.mark.long
 def test_commands_of_the_page(cluster: Cluster) -> None:
     said = run(cluster, "shop", "sh", "-e", "commands.sh")
     assert "No changes detected" in said
     assert re.search(r"^Ran [1-9]\d* tests in .*\n\nOK$", said, re.MULTILINE), said
 
 
+@pytest.mark.long
 def test_inspectdb_lists_only_the_applications_tables(cluster: Cluster) -> None:
     said = manage(cluster, "inspectdb")
     # Of a table that the role may not read, there is only a comment.
@@ -73,6 +75,7 @@ def test_migrations_backwards(cluster: Cluster) -> None:
     assert cluster.psql(extension, "shop") == "1"
 
 
+@pytest.mark.long
 def test_an_app_that_has_migrations(cluster: Cluster) -> None:
     create = (
         "from later.models import Customer, Purchase; "
@@ -86,6 +89,7 @@ def test_an_app_that_has_migrations(cluster: Cluster) -> None:
         assert stored(cluster, table="shop_purchase", dbname="later") == [key]
 
 
+@pytest.mark.long
 def test_a_schema_of_the_extensions_own(cluster: Cluster) -> None:
     create = "from apart.models import Invoice; print(Invoice.objects.create().pk)"
     with cluster.database("apart", "shop"):

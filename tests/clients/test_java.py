@@ -47,6 +47,7 @@ def port_of(cluster: Cluster) -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
+@pytest.mark.long
 def test_jdbc() -> None:
     with shop_server("java") as cluster, port_of(cluster) as port:
         address = {"JDBC_URL": f"jdbc:postgresql://127.0.0.1:{port}/shop?user=shop&sslmode=disable"}

@@ -141,6 +141,8 @@ def test_drizzle(cluster: Cluster, dbname: str, recipes: Path, made_before: bool
     assert "No schema changes" in generated
     push = ("bash", "-c", "npx drizzle-kit push --verbose 2>&1")
     assert "No changes detected" in run_program(cluster, dbname, push, directory, AS_SHOP)
+    if made_before:
+        return
 
     # Without the filter: the server refuses, drizzle-kit stops there and says why, but ends with 0.
     config, schema = directory / "drizzle.config.ts", directory / "schema.ts"

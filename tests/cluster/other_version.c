@@ -9,7 +9,7 @@
 PG_MODULE_MAGIC;
 
 /* The size that every version asks for, so that PostgreSQL takes them for the same shared memory. */
-#define STATE_BYTES (8192 + 1024 * 128)
+#define STATE_BYTES (8192 + 1024 * 128 + 72 * 1024)
 #define SLOT_BYTES 256
 #define PREPARED_BYTES 24
 #define SHARD_BYTES (768 * 1024)

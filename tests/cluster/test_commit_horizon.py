@@ -29,7 +29,10 @@ from harness.horizon import (
 )
 from harness.ids import NEXT, Caller, answer_of, change, error_of, refusal
 
-REMEMBERED = "SELECT count(*) FROM id_gen_stat_get_horizon() WHERE transaction IS NOT NULL"
+REMEMBERED = """
+    SELECT count(transaction) FROM id_gen_stat_get('id_gen_stat_horizon')
+                                AS horizon (pid integer, transaction xid, datid oid, first_id bigint)
+"""
 WRITERS = 16
 READERS = 3
 # For a release, as long as readers poll elsewhere.

@@ -59,6 +59,7 @@ def phases(connection: psycopg.Connection) -> Iterator[str]:
     yield "returned"
 
 
+@pytest.mark.long
 def test_a_dump_is_restored_in_every_phase(server: Cluster, connection: psycopg.Connection) -> None:
     """By psql, with all tables of users, and the job can be undone there."""
     run(connection, SHOP)

@@ -476,6 +476,149 @@ def test_what_is_in_the_way(
     assert dump(server) == before
 
 
+PARTITION = PARTITIONED + "CREATE ROLE reader; CREATE ROLE writer;"
+LABEL = "SET allow_system_table_mods = on; INSERT INTO pg_seclabel SELECT {}, 'pg_class'::regclass, {}, 'x', 'MASKED'"
+SINCE_18 = pytest.mark.since(18)
+
+# What would be lost or changed in silence, and how the refusal begins.
+LOSSES = {
+    "a stored row": (SHOP + "CREATE TABLE history (was customer)", "public.history.was stores rows of public.customer"),
+    "a stored array": (
+        SHOP + "CREATE TABLE history (was purchase[])",
+        "public.history.was stores rows of public.purchase",
+    ),
+    "a stored domain": (
+        SHOP + "CREATE DOMAIN d AS customer; CREATE TYPE c AS (of d[]); CREATE TABLE history (was c)",
+        "public.history.was stores rows of public.customer",
+    ),
+    "a stored row of a partition": (PARTITION + "CREATE TABLE history (was event_1)", "public.history.was stores rows"),
+    "a label of a column": (
+        SHOP + LABEL.format("'purchase'::regclass", 2),
+        "public.purchase.customer_id has a security label",
+    ),
+    "a label of a view": (
+        SHOP + "CREATE VIEW v AS SELECT id FROM customer;" + LABEL.format("'v'::regclass", 0),
+        "view public.v has a security label",
+    ),
+    "a rule of another table": (
+        SHOP + "CREATE TABLE log (id int);"
+        "CREATE RULE r AS ON INSERT TO log DO ALSO UPDATE customer SET name = '' WHERE id = 1",
+        "rule r of public.log uses the column",
+    ),
+    "a trigger that is off on a partition": (
+        PARTITION + "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';"
+        "CREATE TRIGGER t AFTER UPDATE OF customer_id ON event FOR EACH ROW EXECUTE FUNCTION f();"
+        "ALTER TABLE event_1 DISABLE TRIGGER t; COMMENT ON TRIGGER t ON event_2 IS 'of the partition'",
+        "trigger t of public.event_1 is not enabled as that of public.event",
+    ),
+    "privileges of a partition": (
+        PARTITION + "GRANT SELECT (customer_id) ON event_1 TO reader, PUBLIC",
+        "public.event_1.customer_id is a column of a partition with its own privileges",
+    ),
+    "NOT NULL of a partition": (
+        PARTITION + "ALTER TABLE event_1 ALTER customer_id SET NOT NULL",
+        "public.event_1.customer_id is a column of a partition with its own NOT NULL",
+    ),
+    "a default of a partition": (
+        PARTITION + "ALTER TABLE event_1 ALTER customer_id SET DEFAULT 7",
+        "public.event_1.customer_id is a column of a partition with its own default",
+    ),
+    "a comment of a partition": (
+        PARTITION + "COMMENT ON COLUMN event_1.customer_id IS 'mine'",
+        "public.event_1.customer_id is a column of a partition with its own comment",
+    ),
+    "a statistics target of a partition": (
+        PARTITION + "ALTER TABLE event_1 ALTER customer_id SET STATISTICS 700",
+        "public.event_1.customer_id is a column of a partition with its own statistics target",
+    ),
+    "options of a partition": (
+        PARTITION + "ALTER TABLE event_1 ALTER customer_id SET (n_distinct = 5)",
+        "public.event_1.customer_id is a column of a partition with its own options",
+    ),
+    "statistics of a partition": (
+        PARTITION + "CREATE STATISTICS st ON customer_id, at FROM event_1",
+        "statistics object public.st uses the column of a partition",
+    ),
+    "a policy of a partition": (
+        PARTITION + "CREATE POLICY p ON event_1 USING (customer_id > 3)",
+        "policy p on table public.event_1 uses the column of a partition",
+    ),
+    "a view by position": (
+        SHOP + "CREATE VIEW v AS SELECT c.a FROM customer c(a, b)",
+        "view public.v lists names for the columns of public.customer by their position",
+    ),
+    "a view of a join by position": (
+        SHOP + "CREATE VIEW v AS SELECT j.a FROM (customer JOIN pg_am ON true) AS j(a, b)",
+        "view public.v lists names for the columns of a join by their position",
+    ),
+    "a policy by position": (
+        SHOP + "CREATE POLICY p ON purchase USING (EXISTS (SELECT FROM customer AS c(a, b) WHERE c.a = paid_by))",
+        "policy p of public.purchase lists names for the columns of public.customer by their position",
+    ),
+    "a publication of all tables": (
+        SHOP + "CREATE PUBLICATION p FOR ALL TABLES",
+        "publication p publishes all tables, and subscribers lack the new column: drop it",
+    ),
+    "a publication of a schema": (
+        SHOP + "CREATE PUBLICATION p FOR TABLES IN SCHEMA public",
+        "publication p publishes schema public, and subscribers lack the new column: ALTER PUBLICATION p DROP TABLES",
+    ),
+    "a publication of a partition": (
+        PARTITION + "CREATE PUBLICATION p FOR TABLE event",
+        "publication p publishes public.event, and subscribers lack the new column: ALTER PUBLICATION p DROP TABLE",
+    ),
+    "a name of NOT NULL": (
+        "CREATE TABLE customer (id int CONSTRAINT must NOT NULL PRIMARY KEY)",
+        "constraint must of public.customer has a name that would be lost",
+    ),
+    "a comment of NOT NULL": (
+        "CREATE TABLE customer (id int PRIMARY KEY); COMMENT ON CONSTRAINT customer_id_not_null ON customer IS 'must'",
+        "constraint customer_id_not_null of public.customer has a comment",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [pytest.param(*loss, id=name, marks=SINCE_18 if "of NOT NULL" in name else ()) for name, loss in LOSSES.items()],
+)
+def test_what_would_be_lost(connection: psycopg.Connection, make: str, found: str) -> None:
+    """The refusal names it, and the statements that it names are enough; what its HINT offers instead works."""
+    run(connection, make)
+    for function in ("id_gen_convert_plan", "id_gen_convert_start"):
+        with pytest.raises(psycopg.Error) as refused:
+            run(connection, f"SELECT {function}('customer', 'id')")
+        detail = (refused.value.diag.message_detail or "").removeprefix("Obstacles: ").removesuffix(".")
+        assert refused.value.sqlstate == "0A000" and found in detail
+        for statement in re.findall("ALTER TABLE .* TYPE bigint;", refused.value.diag.message_hint or ""):
+            run(connection, "BEGIN", statement, "ROLLBACK")
+    commands = re.findall(r": ((?:ALTER|REVOKE|COMMENT|SECURITY) .*?)(?:, and .*)?(?:;|$)", detail)
+    for command in commands:
+        if "SECURITY" not in command:
+            run(connection, command)
+    if commands and "SECURITY" not in detail:
+        assert planned(connection, "'customer', 'id'")
+
+
+@pytest.mark.since(18)
+def test_a_check_that_is_not_enforced_is_not_in_the_way(connection: psycopg.Connection) -> None:
+    run(connection, "CREATE TABLE customer (id serial PRIMARY KEY, name text CHECK (name <> '') NOT ENFORCED)")
+    run(connection, *planned(connection, "'customer', 'id'"))
+
+
+def test_columns_may_be_called_as_ours(connection: psycopg.Connection) -> None:
+    """Rows whose tick is full, too, get IDs where the table has columns that our statements name."""
+    names = (
+        "sequence, tick, own_tick, free_tick, place, number, job, highest, batch, numbered, timed, used, written, ids"
+    )
+    columns = ", ".join(f"{name} bigint DEFAULT 5" for name in f"{names}, t, p, given, id_, ticks, known".split(", "))
+    make = AT_ONCE.replace("day date)", f"day date, {columns})")
+    run(connection, make)
+    run(connection, *planned(connection, "'customer', 'id', created_at => 'day'"))
+    assert value(connection, "SELECT count(DISTINCT id) FROM customer") == 9503
+    assert value(connection, "SELECT min(id) > 1000000 FROM customer")
+
+
 ARGUMENTS_REFUSED = {
     "no such time": ("created_at => 'name'", "42804"),
     "no such column": ("created_at => 'nothing'", "42804"),

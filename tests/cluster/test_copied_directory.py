@@ -21,6 +21,7 @@ from harness.ids import (
     TOO_FAR_AHEAD,
     assert_rest_works,
     change,
+    first_given,
     first_id,
     next_id,
     refusal,
@@ -114,6 +115,52 @@ def test_a_reservation_of_earlier_is_refused(in_place: bool) -> None:
         assert next_id(server) > last
 
 
+def test_a_reservation_of_earlier_is_refused_also_with_another_worker_id() -> None:
+    """It says nothing of the worker ID that the server has had since."""
+    with Cluster("original", conf=NARROW + PATIENT) as server:
+        server.psql("CREATE EXTENSION id_gen")
+        next_id(server)
+        reservation = Reservation(server)
+        older = reservation.file.read_bytes()
+        change(server, "worker_id", 2)
+        server.poll_until("SELECT worker_id = 2 FROM id_gen_status()")
+        last = run_ahead(server, LEAD_MS)
+        server.stop()
+        reservation.overwrite(older)
+        server.start()
+        error = refusal(server)
+        assert error.message == 'file "id_gen/reservation" is a copy of an earlier one'
+        assert "id_gen.worker_id" not in (error.hint or "")
+        server.psql(ACCEPT)
+        assert first_id(server) > last
+
+
+def test_a_backup_of_when_the_server_had_another_worker_id_starts_above() -> None:
+    """The configuration lies outside of the data directory, and so is not put back with it."""
+    number = "id_gen.worker_id = {}\n"
+    conf = NARROW.replace(number.format(1), "") + PATIENT + "id_gen.max_lead = '60s'\n"
+    with Cluster("original", conf=conf) as server:
+        outside = server.base / "outside.conf"
+        outside.write_text(number.format(1))
+        server.append_conf(f"include '{outside}'")
+        server.reload()
+        server.psql("CREATE EXTENSION id_gen")
+        first_given(server, lambda: next_id(server), "55000")
+        server.stop()
+        backup = server.base / "backup"
+        subprocess.run(["cp", "-a", server.data, backup], check=True)
+        server.start()
+        outside.write_text(number.format(2))
+        server.reload()
+        server.poll_until("SELECT worker_id = 2 FROM id_gen_status()")
+        last = run_ahead(server, 10 * LEAD_MS)
+        server.stop()
+        shutil.rmtree(server.data)
+        backup.rename(server.data)
+        server.start()
+        assert first_id(server) > last
+
+
 @contextmanager
 def replaced_by_a_copy() -> Iterator[tuple[Cluster, int]]:
     """A server that is gone, and a copy that was not started yet: its file is older than its log.
@@ -151,15 +198,6 @@ def test_the_only_copy_begins_above_what_it_replayed() -> None:
         assert_is_refused_as_copy(copy)
         copy.psql(ACCEPT)
         assert_begins_above(copy, given)
-
-
-def test_a_file_of_an_older_version_is_not_refused_and_takes_precedence_over_no_log() -> None:
-    with replaced_by_a_copy() as (copy, given):
-        reservation = Reservation(copy)
-        reservation.forge_version_3()
-        copy.start()
-        assert_begins_above(copy, given)
-        assert reservation.fields["inode"] == str(reservation.directory.stat().st_ino)
 
 
 def test_what_a_superuser_accepted_below_the_log_is_kept_over_crashes() -> None:
@@ -354,3 +392,26 @@ def test_a_copy_of_a_server_for_tests_is_refused_once_its_tests_end() -> None:
             cluster.psql("SELECT id_gen_test_mode_end()")
         assert next_id(original) > 0
         assert_is_refused_as_copy(copy)
+
+
+@pytest.mark.since(17)
+def test_a_subscriber_that_was_a_standby_before_the_first_id_is_refused() -> None:
+    """`pg_createsubscriber` makes it a cluster of its own, without a file; its log has a reservation of the other."""
+    logical = "wal_level = logical\nmax_replication_slots = 10\nmax_wal_senders = 10\n"
+    with (
+        Cluster("publisher", conf=GENERATING + PATIENT + logical) as publisher,
+        Cluster("subscriber", standby_of=publisher) as subscriber,
+    ):
+        publisher.psql("CREATE EXTENSION id_gen")
+        next_id(publisher)
+        publisher.psql("CREATE TABLE item (id bigint)")
+        publisher.wait_for_catchup(subscriber)
+        subscriber.stop()
+        program = publisher.server.bindir / "pg_createsubscriber"
+        where = ["-D", subscriber.data, "-s", subscriber.socket_dir, "-P", publisher.conninfo(), "-d", "postgres"]
+        subprocess.run([program, *where], check=True, capture_output=True, **publisher.server.as_owner)
+        shutil.rmtree(subscriber.data / "id_gen", ignore_errors=True)
+        subscriber.start()
+        assert_is_refused_as_possible_copy(subscriber)
+        subscriber.psql(ACCEPT)
+        next_id(subscriber)

@@ -293,6 +293,7 @@ def written(connection: psycopg.Connection, codec: Codec, ids: Sequence[object])
     ).fetchall()
 
 
+@pytest.mark.long
 @pytest.mark.any_server
 def test_codecs_read_what_they_write_and_keep_the_order(server: Cluster) -> None:
     for codec in codecs(server):
@@ -307,6 +308,7 @@ def test_codecs_read_what_they_write_and_keep_the_order(server: Cluster) -> None
                 assert len(set(texts)) == len(texts), str(codec)
 
 
+@pytest.mark.long
 @pytest.mark.any_server
 def test_codecs_refuse_every_text_that_they_do_not_write(server: Cluster) -> None:
     for codec in codecs(server):

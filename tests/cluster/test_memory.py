@@ -14,7 +14,7 @@ import pytest
 
 from harness import GENERATING, Cluster, effort
 from harness.arguments import LAYOUT, ORDINARY, SHARD, values
-from harness.catalog import functions
+from harness.catalog import functions, views
 from harness.masks import MASKING, write_key_file
 
 CALLS = int(os.environ.get("CALLS") or effort(1_000_000, 400_000))
@@ -137,16 +137,19 @@ def assert_every_function_is_flat(server: Cluster, forms: Sequence[str], sets: b
 
 def affordable(server: Cluster, statement: str) -> int:
     """How many calls there is time for."""
+    of_one = SLOW_SECONDS
     with server.connect() as connection:
-        seconds = []
-        for _ in range(3):
+        for calls in (PILOT_CALLS // 10, PILOT_CALLS, PILOT_CALLS, PILOT_CALLS):
             began = time.monotonic()
-            connection.execute(statement.format(calls=PILOT_CALLS))
-            seconds.append(time.monotonic() - began)
-    of_one = min(seconds) / PILOT_CALLS
+            connection.execute(statement.format(calls=calls))
+            seconds = time.monotonic() - began
+            if seconds > SLOW_SECONDS:
+                return PILOT_CALLS
+            of_one = min(of_one, seconds / calls)
     return CALLS_OF_EACH if of_one < FAST_US / 1e6 else max(PILOT_CALLS, round(SLOW_SECONDS / of_one))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", EXPRESSIONS)
 def test_calls_in_one_statement(server: Cluster, name: str) -> None:
     assert_flat(server, IN_A_STATEMENT.format(expression=EXPRESSIONS[name]), CALLS)
@@ -170,8 +173,12 @@ def test_every_function_in_a_loop(server: Cluster) -> None:
 @pytest.mark.long
 def test_every_set(server: Cluster) -> None:
     assert_every_function_is_flat(server, [IN_A_ROW, STOPPED_EARLY], sets=True)
+    for rows in (*views(server), "id_gen_check()"):
+        statement = f"SELECT count(*) FROM {TENTHS}, LATERAL (SELECT * FROM {rows} OFFSET i * 0) rows"
+        assert_flat(server, statement, affordable(server, statement), rows)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_calls(server: Cluster, name: str) -> None:
     assert_flat(server, REFUSED_IN_A_LOOP.format(expression=REFUSED[name], conditions=CONDITIONS), REFUSALS)

@@ -118,6 +118,7 @@ def test_a_tenant_moves_by_logical_replication(servers: list[Cluster]) -> None:
     assert refused(old, SHARD).sqlstate == NOT_HERE
 
 
+@pytest.mark.long
 def test_a_lost_server_is_replaced(servers: list[Cluster]) -> None:
     """The old server is gone with its disk: the new one starts above all that its clock and its lead allowed."""
     old, new = servers

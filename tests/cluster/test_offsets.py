@@ -369,6 +369,7 @@ def steps(nodes: Nodes, old: int, new: int, above: int) -> Iterator[tuple[int, i
         yield int(step), int(node), statement
 
 
+@pytest.mark.long
 def test_two_servers_become_three_while_clients_write() -> None:
     with ExitStack() as stack:
         nodes = Nodes(stack)

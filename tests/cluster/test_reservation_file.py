@@ -145,8 +145,8 @@ def test_every_flipped_bit_and_every_cut_is_noticed() -> None:
 @pytest.mark.parametrize(
     ("changed", "sqlstate", "message"),
     [
-        ({"id_gen": "reservation 6"}, DAMAGED, 'file "id_gen/reservation" is damaged'),
-        ({"system": "1"}, OTHER_SYSTEM, 'file "id_gen/reservation" belongs to another database cluster'),
+        ({"id_gen": "reservation 2"}, DAMAGED, 'file "id_gen/reservation" is damaged'),
+        ({"system": "1"}, OTHER_SYSTEM, "this data directory is a copy with the worker ID of its original"),
     ],
     ids=["another version", "another cluster"],
 )

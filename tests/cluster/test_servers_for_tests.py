@@ -89,6 +89,7 @@ def run_twice(conf: str = FOR_TESTS) -> tuple[list[str], list[str]]:
     return runs[0], runs[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "more", ["", STRICT, IMPATIENT, "id_gen.layout = 'sonyflake'\n", "id_gen.max_block_size = 1\n"]
 )
@@ -344,6 +345,7 @@ def test_pg_regress_as_documented(tmp_path: Path) -> None:
     assert not regress(GENERATING)[0]
 
 
+@pytest.mark.long
 @pytest.mark.any_server
 def test_snapshots_as_documented(tmp_path: Path) -> None:
     (recipe,) = PAGE.blocks("python")

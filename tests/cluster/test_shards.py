@@ -1,7 +1,9 @@
 """Shards: who may make their IDs, what moves, stops, crashes and damage do to them, and every way out of a refusal."""
 
 import errno
+import os
 import re
+import shutil
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +15,7 @@ from harness import PRELOADED, Cluster, FakeClock, SqlError
 from harness.checks import CHOSEN_WORKER_ID, Check, checks, follow
 from harness.cluster import GENERATING, PRELOAD
 from harness.ids import (
+    IMPATIENT,
     NARROW,
     NARROW_LAYOUT,
     PATIENT,
@@ -46,6 +49,14 @@ def cluster() -> Cluster:
 
 def check_of(cluster: Cluster, name: str) -> Check:
     return checks(cluster)[name]
+
+
+def list_in_file(cluster: Cluster, *shards: int) -> None:
+    """Writes into the server's file that it has these shards and no others."""
+    file = cluster.data / FILE
+    head = file.read_text().splitlines()[:2]
+    body = "\n".join(head + [f"shard 0 {shard} declared 1 0" for shard in shards]) + "\n"
+    file.write_text(f"{body}crc32 {zlib.crc32(body.encode()):08x}\n")
 
 
 def hinted(error: SqlError) -> str:
@@ -143,12 +154,33 @@ def test_a_shard_that_was_given_back_may_be_given_back_again(cluster: Cluster) -
 
 
 @pytest.mark.any_server
+def test_who_gives_a_shard_back_again_is_warned(cluster: Cluster) -> None:
+    """Another server may have had it meanwhile."""
+    take(cluster, SHARD)
+    with cluster.connect() as connection:
+        notices: list[str | None] = []
+        connection.add_notice_handler(lambda notice: notices.append(notice.message_primary))
+        connection.execute(f"SELECT id_gen_shard_release({SHARD})")
+        assert notices == []
+        connection.execute(f"SELECT id_gen_shard_release({SHARD})")
+        assert notices == [f"this server had already released shard {SHARD}"]
+
+
+@pytest.mark.any_server
+def test_a_take_that_was_refused_leaves_nothing_to_release(cluster: Cluster) -> None:
+    """What release would answer could be typed into the line that takes the shard, although another server has it."""
+    refusal(cluster, f"SELECT id_gen_shard_take({SHARD})")
+    assert refusal(cluster, f"SELECT id_gen_shard_release({SHARD})").sqlstate == "42704"
+
+
+@pytest.mark.any_server
 def test_nobody_takes_a_shard_without_a_word_on_how_far_it_is(cluster: Cluster) -> None:
     plainly = f"SELECT id_gen_shard_take({SHARD})"
     error = refusal(cluster, plainly)
     assert (error.sqlstate, error.message) == (NOT_HERE, f"the last ID of shard {SHARD} is unknown to this server")
     assert error.hint and hinted(error) == RECOVER.format(shard=SHARD) + ";"
-    cluster.psql(error.hint.partition(": ")[2].partition(";")[0])
+    assert f"SELECT id_gen_shard_take({SHARD}, above => <last ID>);" in error.hint
+    take(cluster, SHARD, above=0)
     cluster.psql(plainly)  # what it has, it knows
     last = many_of(cluster, SHARD, 100)[-1]
     release(cluster, SHARD)
@@ -318,6 +350,7 @@ def test_a_promoted_standby_has_no_shards_until_it_takes_them(cluster: Cluster) 
 # Files
 
 
+@pytest.mark.long
 @pytest.mark.any_server
 def test_a_damaged_file_refuses_shards_and_a_new_number_and_one_line_leads_out(cluster: Cluster) -> None:
     take(cluster, SHARD)
@@ -339,6 +372,7 @@ def test_a_damaged_file_refuses_shards_and_a_new_number_and_one_line_leads_out(c
     assert check_of(cluster, "shards").status == "ok"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("crash", [False, True], ids=["running", "kill -9"])
 def test_a_number_whose_shard_is_forgotten_starts_above_where_that_could_begin(cluster: Cluster, crash: bool) -> None:
     cluster.psql(f"SELECT id_gen_shard_take({SHARD}, above => snowflake_max(clock_timestamp() + interval '14 s'))")
@@ -355,6 +389,7 @@ def test_a_number_whose_shard_is_forgotten_starts_above_where_that_could_begin(c
     assert next_id(cluster) > bound
 
 
+@pytest.mark.long
 @pytest.mark.any_server
 def test_a_number_that_comes_after_shards_were_forgotten_starts_above_them_too(cluster: Cluster) -> None:
     cluster.psql(f"SELECT id_gen_shard_take({SHARD}, above => snowflake_max(clock_timestamp() + interval '14 s'))")
@@ -398,9 +433,134 @@ def test_a_file_that_cannot_be_read_is_told_and_stays_as_it_is(cluster: Cluster)
         error = refusal(cluster, f"SELECT {call}")
         assert (error.sqlstate, error.message.partition(": ")[0]) == ("42501", f'could not read file "{FILE}"')
         assert error.hint and "The next call retries" in error.hint
+    assert check_of(cluster, "shards").status == "error"
     file.chmod(0o600)
+    assert check_of(cluster, "shards").status == "ok"
     next_of(cluster, SHARD)
     assert "0 8 released" in file.read_text()
+
+
+@pytest.mark.any_server
+@pytest.mark.parametrize("keeps_its_inode", [True, False])
+def test_an_earlier_file_that_is_put_back_does_not_take_back_what_was_released(
+    cluster: Cluster, keeps_its_inode: bool
+) -> None:
+    take(cluster, SHARD)
+    file = cluster.data / FILE
+    earlier, owner = file.read_text(), file.stat()
+    next_of(cluster, SHARD)
+    above = release(cluster, SHARD)
+    cluster.stop()
+    if not keeps_its_inode:
+        file.rename(file.with_suffix(".aside"))
+    file.write_text(earlier)
+    os.chown(file, owner.st_uid, owner.st_gid)
+    cluster.start()
+    assert (refused(cluster, SHARD).sqlstate, owned(cluster)) == (NOT_HERE, set())
+    cluster.psql(f"SELECT id_gen_shard_take({SHARD}, above => {above})")
+    assert next_of(cluster, SHARD) > above
+
+
+def test_a_lost_reservation_of_a_server_without_a_number_is_named_by_its_check() -> None:
+    with Cluster(conf=WITHOUT_NUMBER + PATIENT) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        take(cluster, SHARD)
+        next_of(cluster, SHARD)
+        cluster.stop()
+        (cluster.data / "id_gen/reservation").unlink()
+        cluster.start()
+        error = refused(cluster, SHARD)
+        assert (check_of(cluster, "reservation").status, check_of(cluster, "worker_id").status) == ("error", "ok")
+        assert error.message in check_of(cluster, "reservation").found
+
+
+@pytest.mark.any_server
+def test_an_earlier_file_with_another_name_is_written_over(cluster: Cluster) -> None:
+    """A hard link of it, put back, is not the list of before."""
+    take(cluster, SHARD)
+    file, link = cluster.data / FILE, cluster.data / "linked"
+    os.link(file, link)
+    above = release(cluster, SHARD)
+    cluster.stop()
+    link.replace(file)
+    cluster.start()
+    assert refused(cluster, SHARD).sqlstate == NOT_HERE
+    cluster.psql(f"SELECT id_gen_shard_take({SHARD}, above => {above})")
+    assert next_of(cluster, SHARD) > above
+
+
+@pytest.mark.any_server
+def test_a_list_that_was_of_another_directory_once_stays_so(cluster: Cluster) -> None:
+    """As where a mount gives a directory another number, and a later one the first number again."""
+    take(cluster, SHARD)
+    cluster.stop()
+    file = cluster.data / FILE
+    own, owner = file.read_text(), file.stat()
+    file.write_text(own.replace("shards 1\nplace ", "shards 1\nplace 1"))
+    moved = file.read_text()
+    body = moved[: moved.rindex("crc32")]
+    file.write_text(f"{body}crc32 {zlib.crc32(body.encode()):08x}\n")
+    os.chown(file, owner.st_uid, owner.st_gid)
+    cluster.start()
+    next_id(cluster)
+    assert refused(cluster, SHARD).sqlstate == NOT_HERE
+    assert "belongs to another directory" in check_of(cluster, "shards").found
+    assert "declared" not in file.read_text()
+    assert f"shards {SHARD} are not on this server" in cluster.log()
+
+
+@pytest.mark.any_server
+def test_a_list_that_is_put_in_place_of_a_running_server_s_is_written_over(cluster: Cluster) -> None:
+    take(cluster, SHARD)
+    file = cluster.data / FILE
+    copy = file.with_name("copy")
+    shutil.copy(file, copy)
+    shutil.chown(copy, file.owner(), file.group())
+    copy.replace(file)
+    assert check_of(cluster, "shards").status == "ok"
+    assert f" {file.stat().st_ino} " in file.read_text()
+    cluster.restart()
+    next_of(cluster, SHARD)
+
+
+@pytest.mark.any_server
+def test_a_list_that_is_removed_while_the_server_runs_is_written_again(cluster: Cluster) -> None:
+    take(cluster, SHARD)
+    (cluster.data / FILE).unlink()
+    assert check_of(cluster, "shards").status == "ok"
+    cluster.restart()
+    next_of(cluster, SHARD)
+
+
+@pytest.mark.any_server
+def test_a_copy_of_a_server_with_shards_alone_is_named_by_its_check() -> None:
+    with Cluster(conf=WITHOUT_NUMBER + PATIENT) as original:
+        original.psql("CREATE EXTENSION id_gen")
+        take(original, SHARD)
+        next_of(original, SHARD)
+        with Cluster("copy", clone_of=original) as copy:
+            copy.stop()
+            (copy.data / FILE).unlink()
+            copy.start()
+            error = refusal(copy, f"SELECT id_gen_shard_take({SHARD}, above => 0)")
+            assert checks(copy)["reservation"].status == "error"
+            assert error.message in checks(copy)["reservation"].found
+
+
+@pytest.mark.any_server
+def test_shards_that_are_ahead_of_the_clock_are_told_by_the_check() -> None:
+    clock = FakeClock()
+    with Cluster(conf=NARROW + IMPATIENT, clock=clock) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        take(cluster, SHARD)
+        clock.step(60)
+        next_of(cluster, SHARD)
+        clock.put_right()
+        clock.freeze()
+        error = refused(cluster, SHARD)
+        check = check_of(cluster, "lead")
+        assert (check.status, check.remedy) == ("error", error.hint)
+        assert check.found.startswith(f"IDs of shard {SHARD} are ")
 
 
 @pytest.mark.any_server
@@ -474,11 +634,10 @@ def test_a_shard_of_another_datacenter_is_told_and_given_back(cluster: Cluster) 
 def test_the_disk_and_the_server_are_compared(cluster: Cluster) -> None:
     """As after a take that failed once the file had its new name: the disk has one that the server has not."""
     take(cluster, SHARD)
-    with_shard = (cluster.data / FILE).read_bytes()
     release(cluster, SHARD)
     cluster.restart()
     next_id(cluster)
-    (cluster.data / FILE).write_bytes(with_shard)
+    list_in_file(cluster, SHARD)
     check = check_of(cluster, "shards")
     assert check.status == "error"
     assert f"first shard {SHARD}" in check.found
@@ -533,10 +692,7 @@ def test_a_server_has_room_for_so_many_and_says_so() -> None:
         take(cluster, 2)
         cluster.stop()
         # A file of as many as there is room for, instead of as many writes.
-        file = cluster.data / FILE
-        head = file.read_text().splitlines()[:2]
-        body = "\n".join(head + [f"shard 0 {n} declared 1 0" for n in range(2, 8194)]) + "\n"
-        file.write_text(f"{body}crc32 {zlib.crc32(body.encode()):08x}\n")
+        list_in_file(cluster, *range(2, 8194))
         cluster.start()
         next_of(cluster, 8193)
         error = refusal(cluster, "SELECT id_gen_shard_take(9000, above => 0)")
@@ -584,6 +740,7 @@ def test_a_clock_that_was_set_back_lets_shards_go_on_above() -> None:
         next_of(cluster, SHARD)
 
 
+@pytest.mark.long
 @pytest.mark.any_server
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_reset_takes_back_where_a_wrong_clock_let_a_shard_begin(restarted: bool) -> None:

@@ -3,6 +3,7 @@
 import uuid
 
 import numpy as np
+import pytest
 
 from harness import Cluster
 from harness.clients import INT8, UUID, copy_binary
@@ -14,6 +15,7 @@ BEHIND_US = 3
 POSTGRES_EPOCH_US = 946_684_800_000_000
 
 
+@pytest.mark.long
 def test_five_million_in_one_statement() -> None:
     query = f"SELECT clock_timestamp(), public.uuidv7(), clock_timestamp() FROM generate_series(1, {COUNT})"
     with Cluster() as cluster:

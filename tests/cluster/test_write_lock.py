@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from harness import GENERATING, Cluster
+from harness import GENERATING, Cluster, effort
 from harness.ids import PATIENT, Caller, answer_of, keepers, next_id
 from harness.reservation import Reservation
 from harness.shim import compiled
@@ -20,7 +20,7 @@ FOREIGN_WORKER = Path(__file__).with_name("foreign_worker.c")
 HANGS = "SELECT count(*) > 0 FROM pg_stat_activity WHERE pid = {} AND wait_event_type = 'Extension'"
 # A session that waits for ever is a failure, and says so.
 CONF = f"{GENERATING}{PATIENT}statement_timeout = '30s'\n"
-TERMINATED_WORKERS = 40
+TERMINATED_WORKERS = effort(40, 15)
 LOAD = "SELECT count(snowflake_next()) FROM (SELECT generate_series(1, 100000000)) AS calls"
 USED_UP = "SELECT reserved_until < clock_timestamp() FROM id_gen_status()"
 
@@ -116,6 +116,7 @@ def test_a_worker_that_ends_in_a_signal_handler_anywhere_leaves_no_lock(max_bloc
         assert "terminated by signal" not in cluster.log()
 
 
+@pytest.mark.long
 def test_a_write_that_hangs_holds_up_neither_the_keeper_nor_its_end() -> None:
     with (
         Cluster(conf=CONF) as cluster,

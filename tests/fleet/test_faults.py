@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -317,6 +318,31 @@ def test_a_bound_that_a_wrong_clock_has_set_is_lowered(etcd: Etcd, fleet: str, f
     assert len(notices) == 1 and "its bound is lowered from" in (notices[0] or "")
     assert grants(first)[other] == "released"
     assert refusal(first, "SELECT id_gen_fleet_lower(999)").sqlstate == "42704"
+    for arguments in ("", f"{other}, shard => {other}", f"{other}, NULL", f"shard => {other}, datacenter_id => NULL"):
+        assert refusal(first, f"SELECT id_gen_fleet_lower({arguments})").sqlstate == "22023"
+
+
+@pytest.mark.long
+def test_a_number_that_was_acquired_with_a_wrong_clock_is_lowered_by_the_hint(etcd: Etcd, conf: str) -> None:
+    """In a strict fleet a server waits until others can have made no ID of the time, which is that of its clock."""
+    clock = FakeClock(24 * HOUR)
+    with Cluster("first", conf=conf) as first:
+        create_fleet(first, "strict")
+        await_number(first)
+        with Cluster("second", conf=conf, clock=clock) as second:
+            second.psql("CREATE EXTENSION id_gen")
+            await_holding(second)
+            clock.put_right()
+            second.wait_until(lambda: "the clock was set back" in second.log(), "seeing the right time")
+            error = refusal(second)
+            assert (told := re.search(r"SELECT id_gen_fleet_lower\([^;]*;", error.hint or "")), error.hint
+            second.stop()
+            first.psql(told[0])
+            second.start()
+            await_holding(second)
+            with suppress(SqlError):
+                second.psql("SELECT id_gen_reservation_reset(above => now())")
+            await_number(second)
 
 
 def test_an_endless_bound_is_shown_as_infinite(etcd: Etcd, fleet: str, first: Cluster) -> None:

@@ -35,10 +35,7 @@ from harness.ids import (
 )
 from harness.ports import LOOPBACK
 
-pytestmark = [
-    pytest.mark.every_version("the registrar is a background worker, whose interface differs"),
-    pytest.mark.long,
-]
+pytestmark = pytest.mark.long
 
 NARROW = f"id_gen.layout = '{NARROW_LAYOUT}'\n"
 # So far ahead of the clock that no grant of the fleet reaches there.
@@ -92,6 +89,7 @@ class LosesAnswer:
                 target.sendall(piece)
 
 
+@pytest.mark.every_version("the registrar is a background worker, whose interface differs")
 def test_an_acquisition_without_an_answer(etcd: Etcd, fleet: str) -> None:
     way = LosesAnswer(etcd.members[0].port)
     with Cluster("typed", conf=typed_conf()) as typed:

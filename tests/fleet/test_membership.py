@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import Cluster
+from harness import Cluster, SqlError
 from harness.cluster import PRELOAD
 from harness.etcd import Etcd
 from harness.fleet import (
@@ -26,6 +26,7 @@ from harness.fleet import (
 from harness.ids import change, next_id, refusal
 
 
+@pytest.mark.long
 def test_servers_that_join_get_numbers_of_their_own(first: Cluster, conf: str) -> None:
     with Cluster("second", conf=conf) as second, Cluster("third", conf=conf) as third:
         for cluster in (second, third):
@@ -37,6 +38,7 @@ def test_servers_that_join_get_numbers_of_their_own(first: Cluster, conf: str) -
         assert first.psql("SELECT worker_id_source FROM id_gen_status()") == "fleet"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_a_restart_goes_on_with_its_number_at_once(first: Cluster, mode: str) -> None:
     number = await_number(first)
@@ -67,6 +69,7 @@ def test_without_the_fleet_nothing_is_generated_and_the_error_leads_out(conf: st
         await_number(early)
 
 
+@pytest.mark.long
 def test_a_copy_of_a_running_server_gets_a_number_of_its_own(first: Cluster, conf: str) -> None:
     number = await_number(first)
     with Cluster("copy", copy_of=first) as copy:
@@ -75,6 +78,7 @@ def test_a_copy_of_a_running_server_gets_a_number_of_its_own(first: Cluster, con
         assert first.psql("SELECT fencings FROM id_gen_stat_fleet") == "0"
 
 
+@pytest.mark.long
 def test_a_standby_has_a_number_and_generates_with_it_once_promoted(first: Cluster) -> None:
     number = await_number(first)
     with Cluster("standby", standby_of=first) as standby:
@@ -87,6 +91,7 @@ def test_a_standby_has_a_number_and_generates_with_it_once_promoted(first: Clust
         standby.poll_until("SELECT timeline = 2 FROM id_gen_fleet_members() WHERE this_server")
 
 
+@pytest.mark.long
 def test_a_promoted_standby_makes_ids_above_what_its_primary_observed(first: Cluster) -> None:
     """With a number of its own, which nobody made IDs with."""
     await_number(first)
@@ -102,6 +107,7 @@ def test_a_promoted_standby_makes_ids_above_what_its_primary_observed(first: Clu
         assert next_id(standby) > observed
 
 
+@pytest.mark.long
 def test_a_released_number_is_fenced_and_another_is_taken(first: Cluster) -> None:
     number = await_number(first)
     first.psql(f"SELECT id_gen_fleet_release({number})")
@@ -132,6 +138,7 @@ def test_a_name_that_no_fleet_can_have(first: Cluster, name: str) -> None:
         assert (error.sqlstate, error.message) == ("22023", "the name of the fleet is invalid")
 
 
+@pytest.mark.long
 def test_all_numbers_held(first: Cluster, conf: str) -> None:
     change(first, "worker_id_range", "3")
     await_holding(first)
@@ -143,6 +150,7 @@ def test_all_numbers_held(first: Cluster, conf: str) -> None:
         assert await_number(late) == 3
 
 
+@pytest.mark.long
 def test_a_number_typed_by_hand_that_another_server_holds(first: Cluster, conf: str) -> None:
     number = await_number(first)
     with Cluster("typed", conf=f"{conf}\nid_gen.worker_id = {number}") as typed:
@@ -155,6 +163,7 @@ def test_a_number_typed_by_hand_that_another_server_holds(first: Cluster, conf: 
         assert await_number(typed) != number
 
 
+@pytest.mark.long
 def test_a_server_that_joins_with_a_number_of_another_stops_making_ids(first: Cluster, conf: str) -> None:
     number = await_number(first)
     with Cluster("typed", conf=f"{PRELOAD}id_gen.worker_id = {number}") as typed:
@@ -167,6 +176,7 @@ def test_a_server_that_joins_with_a_number_of_another_stops_making_ids(first: Cl
         assert error.message == "the worker ID in id_gen.worker_id belongs to another server of the fleet"
 
 
+@pytest.mark.long
 def test_a_server_cut_off_while_it_joins_goes_no_further_than_its_grant(first: Cluster, conf: str, etcd: Etcd) -> None:
     with Cluster("typed", conf=f"{PRELOAD}id_gen.worker_id = 9") as typed:
         typed.psql("CREATE EXTENSION id_gen")
@@ -204,6 +214,7 @@ def test_a_server_numbered_by_hand_joins_without_a_gap(etcd: Etcd, conf: str, fi
         assert number_of(typed) == 9
 
 
+@pytest.mark.long
 def test_a_silent_registry_is_felt_when_the_grant_is_used_up(first: Cluster, etcd: Etcd) -> None:
     await_number(first)
     until = first.psql("SELECT granted_until FROM id_gen_status()")
@@ -233,6 +244,7 @@ def test_a_stop_is_not_missed_while_a_number_is_given_back(conf: str, etcd: Etcd
             leaving.stop()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a file of another user")
 def test_a_file_of_another_user_in_the_place_of_the_witness(first: Cluster) -> None:
     await_number(first)
@@ -250,6 +262,7 @@ def test_a_file_of_another_user_in_the_place_of_the_witness(first: Cluster) -> N
         witness.unlink()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a pipe of another user")
 def test_a_pipe_of_another_user_in_the_place_of_the_witness(first: Cluster) -> None:
     await_number(first)
@@ -267,6 +280,7 @@ def test_a_pipe_of_another_user_in_the_place_of_the_witness(first: Cluster) -> N
         witness.unlink()
 
 
+@pytest.mark.long
 def test_numbers_are_typed_by_hand_while_the_registry_is_lost(first: Cluster, etcd: Etcd) -> None:
     await_number(first)
     last = next_id(first)
@@ -294,6 +308,7 @@ def test_a_fleet_is_made_once(first: Cluster) -> None:
     assert refusal(first, "SELECT id_gen_fleet_create(grant_duration => '1 s')").sqlstate == "22023"
 
 
+@pytest.mark.long
 def test_a_restored_registry_is_noticed(first: Cluster, etcd: Etcd) -> None:
     await_number(first)
     etcd.ctl("del", "--prefix", f"/id_gen/{first.psql('SHOW id_gen.fleet_name')}/n/")
@@ -313,6 +328,7 @@ def test_no_registry_no_registrar() -> None:
         )
 
 
+@pytest.mark.long
 def test_the_registrar_may_be_terminated(first: Cluster) -> None:
     number = await_number(first)
     pid = registrar(first)
@@ -322,6 +338,7 @@ def test_the_registrar_may_be_terminated(first: Cluster) -> None:
     assert phase(first) == "holding"
 
 
+@pytest.mark.long
 def test_a_registrar_that_stands_still_is_seen_by_the_check(first: Cluster) -> None:
     """It can note no trouble itself."""
     await_number(first)
@@ -332,6 +349,22 @@ def test_a_registrar_that_stands_still_is_seen_by_the_check(first: Cluster) -> N
         error = refusal(first)
         assert error.message and found.startswith(error.message)
         assert remedy.replace("public.", "") == error.hint
+    finally:
+        os.kill(registrar(first), signal.SIGCONT)
+    await_number(first)
+
+
+def test_a_grant_that_is_used_up_ahead_of_the_clock_is_seen_by_the_check(first: Cluster) -> None:
+    await_number(first)
+    change(first, "max_lead", "1min")
+    first.poll_until("SHOW id_gen.max_lead", expected="1min")
+    os.kill(registrar(first), signal.SIGSTOP)
+    try:
+        for count in (1_000_000, 10_000, 100, 1):
+            with pytest.raises(SqlError, match="this server's grant has expired"):
+                while True:
+                    first.psql(f"SELECT count(*) FROM snowflake_next_batch({count})")
+        assert first.psql("SELECT status FROM id_gen_check() WHERE name = 'fleet'") == "error"
     finally:
         os.kill(registrar(first), signal.SIGCONT)
     await_number(first)

@@ -17,6 +17,7 @@ from harness.shim import compiled
 
 pytestmark = pytest.mark.long
 
+CALLS_EXIT = Path(__file__).with_name("calls_exit.c")
 FOREIGN_LIBPQ = Path(__file__).with_name("foreign_libpq.c")
 
 
@@ -118,6 +119,21 @@ def test_a_registry_that_could_forget_is_a_warning() -> None:
         await_number(member)
         row = "SELECT status || ': ' || remedy FROM id_gen_check() WHERE name = 'fleet'"
         member.poll_until(f"SELECT ({row}) LIKE 'warning: On the server of the registry, make commits wait%'")
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_library_that_ends_a_session_which_has_asked_ends_no_other(status: int) -> None:
+    with Cluster("first", conf=member_conf(f"postgresql://{LOOPBACK}:1/postgres")) as first:
+        library = compiled(CALLS_EXIT, f"-I{first.server.directory('includedir-server')}")
+        first.psql(f"CREATE EXTENSION id_gen; CREATE FUNCTION calls_exit(int) RETURNS int LANGUAGE c AS '{library}'")
+        with first.connect() as other, first.connect() as session:
+            with pytest.raises(psycopg.Error):
+                session.execute("SELECT * FROM id_gen_fleet_members()")
+            with pytest.raises(psycopg.OperationalError):
+                session.execute("SELECT calls_exit(%s)", [status])
+            ended = f"SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = {session.info.backend_pid}"
+            first.poll_until(ended)
+            other.execute("SELECT 1")
 
 
 class TlsServer(Cluster):

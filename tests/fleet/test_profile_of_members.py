@@ -1,5 +1,7 @@
 """Whose IDs a member of a fleet takes for foreign: those with a number that no server of the fleet ever had."""
 
+import pytest
+
 from harness import Cluster
 from harness.etcd import Etcd
 from harness.fleet import await_number, create_fleet, member_conf
@@ -18,6 +20,7 @@ def store(cluster: Cluster, *known: int) -> str:
     return f"0/{other}"
 
 
+@pytest.mark.long
 def test_numbers_of_other_members_are_known(first: Cluster, conf: str) -> None:
     own = await_number(first)
     with Cluster("second", conf=conf) as second:

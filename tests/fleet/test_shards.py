@@ -15,6 +15,7 @@ from harness.clock import FakeClock
 from harness.etcd import Etcd
 from harness.fleet import (
     NO_NUMBER,
+    UNREACHABLE,
     await_holding,
     await_number,
     await_trouble,
@@ -77,6 +78,7 @@ def test_a_shard_moves_by_two_lines_above_all_that_was_made(first: Cluster, seco
     next_of(second, SHARD)
 
 
+@pytest.mark.long
 def test_ids_of_a_shard_that_moves_while_clients_write(first: Cluster, second: Cluster) -> None:
     take(first, SHARD, above=None)
     with Writer([first, second], SHARD) as one, Writer([second, first], SHARD) as other:
@@ -110,6 +112,7 @@ def apart(etcd: Etcd, fleet: str) -> Iterator[tuple[Way, Cluster]]:
         yield way, apart
 
 
+@pytest.mark.long
 def test_a_late_answer_opens_no_shard_that_was_given_back(apart: tuple[Way, Cluster], conf: str) -> None:
     way, server = apart
     with Cluster("second", conf=conf) as second:
@@ -120,11 +123,12 @@ def test_a_late_answer_opens_no_shard_that_was_given_back(apart: tuple[Way, Clus
             take(second, SHARD, above=None)
             next_of(second, SHARD)
             delayed.deliver()
-            assert error_of(late).sqlstate == NO_NUMBER
+            assert error_of(late).sqlstate == UNREACHABLE
         assert refused(server, SHARD).message == f"this server does not have shard {SHARD}"
         next_of(second, SHARD)
 
 
+@pytest.mark.long
 def test_a_late_answer_takes_no_shard_that_was_forgotten(apart: tuple[Way, Cluster]) -> None:
     way, server = apart
     with late_answer(way, server, f"SELECT id_gen_shard_take({SHARD})") as (delayed, late):
@@ -135,6 +139,7 @@ def test_a_late_answer_takes_no_shard_that_was_forgotten(apart: tuple[Way, Clust
     assert refused(server, SHARD).sqlstate == NO_NUMBER
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("move", ["take", "release"])
 def test_a_take_and_a_release_of_one_server_follow_each_other(apart: tuple[Way, Cluster], move: str) -> None:
     way, server = apart
@@ -151,6 +156,7 @@ def test_a_take_and_a_release_of_one_server_follow_each_other(apart: tuple[Way, 
     assert owned(server) == (set() if other == "release" else {SHARD})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_a_restart_asks_the_registry_and_goes_on(first: Cluster, mode: str) -> None:
     await_number(first)
@@ -173,6 +179,7 @@ def test_a_restart_opens_a_shard_without_a_write(etcd: Etcd, fleet: str, first: 
     assert len(etcd.history(f"/id_gen/{name}/s/")) == 1
 
 
+@pytest.mark.long
 def test_a_server_that_loses_its_number_asks_again(first: Cluster) -> None:
     number = await_number(first)
     take(first, SHARD, above=None)
@@ -184,6 +191,7 @@ def test_a_server_that_loses_its_number_asks_again(first: Cluster) -> None:
     assert in_registry(first) == f"held|{number_of(first)}"
 
 
+@pytest.mark.long
 def test_a_paused_owner_makes_nothing_more_once_another_has_the_shard(first: Cluster, second: Cluster) -> None:
     take(first, SHARD, above=None)
     with first.connect() as connection:
@@ -203,6 +211,7 @@ def test_a_paused_owner_makes_nothing_more_once_another_has_the_shard(first: Clu
     assert min(taken) > max(given)
 
 
+@pytest.mark.long
 def test_the_hint_takes_the_shard_of_a_server_that_left_without_its_registry(
     first: Cluster, second: Cluster, etcd: Etcd
 ) -> None:
@@ -220,6 +229,7 @@ def test_the_hint_takes_the_shard_of_a_server_that_left_without_its_registry(
     assert next_of(first, SHARD) > last
 
 
+@pytest.mark.long
 def test_a_silent_registry_ends_in_a_refusal_and_no_session_spins(first: Cluster, etcd: Etcd) -> None:
     await_number(first)
     take(first, SHARD, above=None)
@@ -257,6 +267,7 @@ def test_numbers_for_servers_are_no_shards(first: Cluster) -> None:
     assert hint and "id_gen.worker_id_range = '1-" in hint
 
 
+@pytest.mark.long
 def test_the_number_of_a_shard_is_for_no_server(first: Cluster, conf: str) -> None:
     await_number(first)
     take(first, SHARD, above=None)
@@ -277,6 +288,7 @@ def test_the_number_of_a_shard_is_for_no_server(first: Cluster, conf: str) -> No
     assert made.isdisjoint(many_of(first, SHARD, 1_000))
 
 
+@pytest.mark.long
 def test_a_copy_of_a_member_has_none_of_its_shards(first: Cluster) -> None:
     await_number(first)
     take(first, SHARD, above=None)
@@ -291,6 +303,7 @@ def test_a_copy_of_a_member_has_none_of_its_shards(first: Cluster) -> None:
     next_of(first, SHARD)
 
 
+@pytest.mark.long
 def test_declared_shards_do_not_count_in_a_fleet_nor_the_other_way_round(first: Cluster) -> None:
     await_number(first)
     take(first, SHARD, above=None)
@@ -308,6 +321,7 @@ def test_declared_shards_do_not_count_in_a_fleet_nor_the_other_way_round(first: 
     assert next_of(first, SHARD) > declared
 
 
+@pytest.mark.long
 def test_what_was_declared_before_a_fleet_is_not_had_after_it(first: Cluster, second: Cluster) -> None:
     for server in (first, second):
         await_number(server)
@@ -323,6 +337,7 @@ def test_what_was_declared_before_a_fleet_is_not_had_after_it(first: Cluster, se
     assert made.isdisjoint(many_of(second, SHARD, 1_000))
 
 
+@pytest.mark.long
 def test_a_server_is_no_member_before_it_has_written_down_what_it_gives_up(first: Cluster, second: Cluster) -> None:
     """Or leaving the fleet would bring it back, and another member can have taken it."""
     await_number(first)
@@ -349,6 +364,7 @@ def test_a_server_is_no_member_before_it_has_written_down_what_it_gives_up(first
     assert refused(first, SHARD).message == f"this server does not have shard {SHARD}"
 
 
+@pytest.mark.long
 def test_a_shard_that_is_given_up_is_taken_above_what_led_the_clock(first: Cluster, second: Cluster) -> None:
     """The registry does not know how far it is; the server that gives it up does, and has the line."""
     become(first, ALONE)
@@ -365,6 +381,7 @@ def test_a_shard_that_is_given_up_is_taken_above_what_led_the_clock(first: Clust
     assert first_given(second, lambda: next_of(second, SHARD), NO_NUMBER) > last
 
 
+@pytest.mark.long
 def test_a_server_that_leaves_its_fleet_is_told_what_number_to_take(first: Cluster) -> None:
     await_number(first)
     first.psql("ALTER SYSTEM SET id_gen.registry = ''; SELECT pg_reload_conf()")
@@ -376,6 +393,7 @@ def test_a_server_that_leaves_its_fleet_is_told_what_number_to_take(first: Clust
     first.poll_until("SELECT worker_id FROM id_gen_status()", expected=CHOSEN_WORKER_ID)
 
 
+@pytest.mark.long
 def test_what_is_declared_after_a_fleet_outlives_any_clock(first: Cluster) -> None:
     await_number(first)
     become(first, ALONE)
@@ -386,6 +404,7 @@ def test_what_is_declared_after_a_fleet_outlives_any_clock(first: Cluster) -> No
     next_of(first, SHARD)
 
 
+@pytest.mark.long
 def test_a_shard_that_the_registry_was_not_told_of_is_kept(etcd: Etcd, first: Cluster) -> None:
     await_number(first)
     take(first, SHARD, above=None)
@@ -404,6 +423,7 @@ def test_a_shard_that_the_registry_was_not_told_of_is_kept(etcd: Etcd, first: Cl
         assert owned(first) == set()
 
 
+@pytest.mark.long
 def test_a_shard_of_one_fleet_is_not_had_in_another(first: Cluster) -> None:
     await_number(first)
     take(first, SHARD, above=None)
@@ -432,6 +452,7 @@ def test_a_shard_that_the_registry_took_and_the_disk_did_not(first: Cluster, sec
     next_of(second, SHARD)
 
 
+@pytest.mark.long
 def test_who_is_terminated_in_between_harms_nothing(first: Cluster) -> None:
     await_number(first)
     take(first, SHARD, above=None)
@@ -440,6 +461,7 @@ def test_who_is_terminated_in_between_harms_nothing(first: Cluster) -> None:
     first.poll_until(f"SELECT snowflake_next({SHARD}) > {last}")
 
 
+@pytest.mark.long
 def test_a_shard_of_a_server_whose_clock_was_ahead_is_used_again(first: Cluster, conf: str) -> None:
     """By the statements of the HINT."""
     await_number(first)
@@ -455,9 +477,9 @@ def test_a_shard_of_a_server_whose_clock_was_ahead_is_used_again(first: Cluster,
     hint = refused(first, SHARD).hint or ""
     change(first, "max_wait", "90s")
     statements = re.findall(r"SELECT [^;]+;", hint)
-    assert any("id_gen_fleet_lower_shard" in statement for statement in statements)
+    assert any("id_gen_fleet_lower(shard => " in statement for statement in statements)
     for statement in statements:
         first.psql(statement)
     # It begins as far ahead as a right clock may have put it, which is beyond this server's grant for some seconds.
     first.poll_until(f"SELECT snowflake_next({SHARD}) > 0")
-    assert refusal(first, "SELECT id_gen_fleet_lower_shard(501)").sqlstate == "42704"
+    assert refusal(first, "SELECT id_gen_fleet_lower(shard => 501)").sqlstate == "42704"

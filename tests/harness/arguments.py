@@ -74,9 +74,7 @@ ORDINARY = {
     "typeid_prefix id text": "typeid_encode(uuidv7_max(to_timestamp(i)), 'user')",
     "typeid_timestamp id text": "typeid_encode(uuidv7_max(to_timestamp(i)), 'user')",
     "ulid_decode id text": "ulid_encode(uuidv7_max(to_timestamp(i)))",
-    "uuidv1_timestamp id uuid": "uuidv1()",
     "uuidv6_timestamp id uuid": "uuidv6()",
-    "uuidv8_namespace id uuid": "uuidv8_from_snowflake(i, 1)",
     "uuidv8_to_snowflake id uuid": "uuidv8_from_snowflake(i, 1)",
     "numbers bigint[]": "ARRAY[i, 7]",
     "sqids_decode id text": "sqids_encode(ARRAY[i, 7], 1, '0123456789ABCDEF')",
@@ -225,6 +223,11 @@ HOSTILE = {
     "sortable boolean": ["false", "true"],
     "double precision": ["NULL", "0", "1", "-0.1", "'NaN'", "'Infinity'", "'-Infinity'", "1e308", "5e-324"],
     "regclass": ["NULL", "0", "4294967295", "'pg_class'", "'pg_stat_activity'", "'pg_attribute_relid_attnam_index'"],
+    # In parentheses: a default, with which it may answer.
+    "id_gen_check relation regclass": ["(NULL)", "0", "4294967295", "'pg_class'", "'pg_stat_activity'"],
+    "id_gen_check column_name text": ["(NULL)", *LAYOUTS[1:], "'oid'", "'ctid'", "repeat('x', 1 << 20)"],
+    "id_gen_fleet_lower worker_id integer": ["(NULL)", "0", "1", "-1", "31", "2147483647", "-2147483648"],
+    "id_gen_fleet_lower shard integer": ["(NULL)", str(SHARD), "0", "-1", "31", "2147483647", "-2147483648"],
     "sample_percent double precision": ["NULL", "0", "100", "100.1", "-1", "'NaN'", "'Infinity'", "1e308", "5e-324"],
     "bigint[]": [
         "NULL", "'{}'", "'{1,2,3}'", "'{NULL}'", "'{-1}'", "'{9223372036854775807}'",

@@ -71,8 +71,8 @@ class Function(NamedTuple):
     is_strict: bool
     is_volatile: bool
     is_of_library: bool
-    """Whether a call runs the library alone: it needs no trigger, nor makes objects in the database, as those do that
-    are volatile and may not run beside parallel workers."""
+    """Whether a call runs the library alone: it needs no trigger and no list of columns, nor makes objects in the
+    database, as those do that are volatile and may not run beside parallel workers."""
     is_for_superusers: bool
     """Whether it changes the server's state: then not even monitoring may call it."""
     result: str
@@ -99,7 +99,8 @@ FUNCTIONS = """
               FROM unnest(coalesce(p.proallargtypes, p.proargtypes::oid[]), p.proargnames, p.proargmodes)
                    WITH ORDINALITY AS argument (type, name, mode, place)),
            p.proretset, p.proisstrict, p.provolatile = 'v', l.lanname = 'c' AND p.prorettype <> 'trigger'::regtype
-               AND NOT (p.provolatile = 'v' AND p.proparallel = 'u'),
+               AND NOT (p.provolatile = 'v' AND p.proparallel = 'u')
+               AND NOT (p.prorettype = 'record'::regtype AND p.proallargtypes IS NULL),
            p.provolatile = 'v' AND NOT has_function_privilege('pg_monitor', p.oid, 'EXECUTE'),
            p.prorettype::regtype::text, coalesce(obj_description(p.oid, 'pg_proc'), '')
       FROM pg_proc p

@@ -5,22 +5,19 @@
         clock.step(-3)
         clock.put_right()
 
-libfaketime, preloaded into the server, answers for CLOCK_REALTIME from a file in the cluster's directory that it reads
-on every look. The monotonic clocks are left alone, CLOCK_BOOTTIME among them (seen with libfaketime 0.9.10), and
-nothing outside that server is touched.
+A library that is preloaded into the server answers for CLOCK_REALTIME from a file in the cluster's directory. The other
+clocks are left alone, and nothing outside that server is touched.
 """
 
-import os
-import sysconfig
+import struct
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.shim import EMULATED, compiled, preloading
+from harness.shim import compiled, preloading
 
-PLAIN_SELECT = Path(__file__).with_name("plain_select.c")
-LIBRARY = "faketime/libfaketime.so.1"
-LIBRARY_DIRECTORIES = (f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}", "/usr/lib64", "/usr/lib", "/usr/local/lib")
+SOURCE = Path(__file__).with_name("clock.c")
+# As in that file: which setting is the latest, then the settings.
+LATEST, SETTING, SETTINGS = struct.Struct("=q"), struct.Struct("=qqd"), 64
 
 
 class FakeClock:
@@ -29,59 +26,48 @@ class FakeClock:
     def __init__(self, offset: float = 0) -> None:
         self._file: Path | None = None
         self._offset = offset
-        self._says = _relative(offset)
+        self._settings = 0
+        self._set = _now(offset), 1.0
 
     def environment(self, directory: Path) -> dict[str, str]:
         """What puts a server under this clock, whose file will be in that directory."""
         self._file = directory / "clock"
-        self._write(self._says)
-        return {
-            **preloading(compiled(PLAIN_SELECT), _library()),
-            "FAKETIME_TIMESTAMP_FILE": str(self._file),
-            "FAKETIME_NO_CACHE": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "TZ": "UTC",
-        }
+        self._file.write_bytes(bytes(LATEST.size + SETTING.size * SETTINGS))
+        self._file.chmod(0o644)
+        self._write(*self._set)
+        return preloading(compiled(SOURCE)) | {"ID_GEN_CLOCK": str(self._file)}
 
     def step(self, seconds: float) -> None:
         """Sets the clock forward, or back if negative."""
         self._offset += seconds
-        self._write(_relative(self._offset))
+        self._write(_now(self._offset), 1)
 
     def put_right(self) -> None:
         """Lets the clock run as the real one."""
         self._offset = 0
-        self._write(_relative(0))
+        self._write(_now(0), 1)
 
     def freeze(self) -> None:
         """Stops the clock where it is; `step` and `put_right` let it run again."""
-        now = datetime.fromtimestamp(time.time() + self._offset, UTC)
-        self._write(f"{now:%Y-%m-%d %H:%M:%S.%f}")
+        self._write(_now(self._offset), 0)
 
     def drift(self, rate: float) -> None:
-        """Lets the clock run at another pace; from the server's start, so set it before."""
-        self._write(f"{_relative(self._offset)} x{rate}")
+        """Lets the clock run at another pace from now on."""
+        self._write(_now(self._offset), rate)
 
-    def _write(self, says: str) -> None:
-        self._says = says
+    def _write(self, at: tuple[int, int], rate: float) -> None:
+        self._set = at, rate
         if self._file is not None:
-            # Renamed into place, so that the server never reads half of it.
-            new = self._file.with_suffix(".new")
-            new.write_text(f"{says}\n")
-            new.chmod(0o644)
-            new.rename(self._file)
+            self._settings += 1
+            place = self._settings % SETTINGS
+            with self._file.open("r+b", buffering=0) as file:
+                file.seek(LATEST.size + SETTING.size * place)
+                file.write(SETTING.pack(*at, rate))
+                file.seek(0)
+                file.write(LATEST.pack(place))
 
 
-def _relative(offset: float) -> str:
-    return f"{offset:+.6f}"
-
-
-def _library() -> Path:
-    directories = LIBRARY_DIRECTORIES
-    if EMULATED:
-        # It came with the server.
-        directories = (str(Path(os.environ["ID_GEN_PG_CONFIG"]).parents[3] / EMULATED),)
-    for directory in directories:
-        if (library := Path(directory) / LIBRARY).exists():
-            return library
-    raise FileNotFoundError(f"{LIBRARY} is in none of {', '.join(directories)}: install faketime")
+def _now(offset: float) -> tuple[int, int]:
+    """The time of the machine, and that of a clock with this offset, in microseconds."""
+    real_us = time.time_ns() // 1_000
+    return real_us, real_us + round(offset * 1e6)

@@ -114,6 +114,8 @@ class Cluster:
         self._conf = conf
         self._env = dict(env or {})
         self._initdb = initdb
+        # What the server's command line has in addition, from the next start on.
+        self.arguments: list[str] = []
         self._namespace = namespace
         self._original = standby_of or copy_of
         self._is_standby = standby_of is not None
@@ -188,6 +190,7 @@ class Cluster:
     def start(self) -> None:
         """Starts the server, and waits until it takes connections."""
         postgres = [self.server.bindir / "postgres", "-D", self.data, "-k", self.socket_dir, "-h", self.listens_on]
+        postgres += self.arguments
         env = environment() | self._env
         self._process = self.server.start_as_owner(postgres, self.logfile, env, self._namespace)
         self.wait_until(self._ready, "taking connections")

@@ -9,6 +9,8 @@ While it is cut, connections stay open and nothing passes, as with a cable that 
 not lost but late: it arrives when the way is whole again, also from a client that no longer waits for the answer.
 """
 
+import base64
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -19,8 +21,14 @@ from harness.etcd import Etcd, Member
 from harness.ports import LOOPBACK
 
 CHUNK_BYTES = 65536
-# What a request that may write is sent to.
+# What a request that may write is sent to, and the keys that it names.
 WRITE = b"/v3/kv/txn"
+KEY = re.compile(rb'"key":"([^"]*)"')
+
+
+def is_of_shard(request: bytes) -> bool:
+    """Whether a request names the key of a shard (core/src/fleet/store.rs)."""
+    return any(b"/s/" in base64.b64decode(key) for key in KEY.findall(request))
 
 
 class Delayed:
@@ -90,7 +98,7 @@ class Way:
 
     @contextmanager
     def delaying_a_write(self) -> Iterator[Delayed]:
-        """Keeps the answer to the first write of the clients that connect within the block; all else passes."""
+        """Keeps the answer to the first write of a shard within the block; all else passes."""
         self._delayed = delayed = Delayed()
         try:
             yield delayed
@@ -107,16 +115,14 @@ class Way:
     def _connect(self, client: socket.socket, member: Member) -> None:
         """Lets a client talk to a member, or sees its connection end as it would there."""
         self._requests.wait()
-        delayed = self._delayed
-        writes = False
+        request = b""
 
         def see_request(data: bytes) -> None:
-            nonlocal writes
-            if data.startswith(b"POST "):
-                writes = WRITE in data
+            nonlocal request
+            request = data if data.startswith(b"POST ") else request + data
 
         def see_answer(_: bytes) -> None:
-            if delayed and writes:
+            if (delayed := self._delayed) and WRITE in request and is_of_shard(request):
                 delayed.keep()
 
         with client, suppress(OSError), socket.create_connection((LOOPBACK, member.port)) as server:

@@ -10,6 +10,8 @@ from harness.cluster import Cluster
 
 # The page in which a server replays the bound of its reservation.
 PAGE = "global/8473"
+# What the line of its place says.
+PLACE = ("system", "timeline", "inode", "created", "file_inode", "file_created")
 READ_ONLY = 0o500
 OURS = 0o700
 
@@ -27,9 +29,10 @@ class Reservation:
 
     @property
     def fields(self) -> dict[str, str]:
-        """What the file says, by the first word of each line."""
+        """What the file says, by the first word of each line, and each word of its place by a name of its own."""
         lines = (line.partition(" ") for line in self.file.read_text().splitlines())
-        return {name: value for name, _, value in lines}
+        fields = {name: value for name, _, value in lines}
+        return fields | dict(zip(PLACE, fields["place"].split(), strict=True))
 
     @property
     def until_ms(self) -> int:
@@ -40,15 +43,13 @@ class Reservation:
     def is_being_written(self) -> bool:
         return self._in_the_making.exists()
 
-    def forge(self, **changed: str | None) -> None:
-        """Changes fields, or removes them, and closes the file with the checksum that belongs to them."""
-        fields = self.fields | changed | {"crc32": None}
-        body = "".join(f"{name} {value}\n" for name, value in fields.items() if value is not None)
+    def forge(self, **changed: str) -> None:
+        """Changes fields, and closes the file with the checksum that belongs to them."""
+        fields = self.fields | changed
+        fields["place"] = " ".join(fields.pop(name) for name in PLACE)
+        del fields["crc32"]
+        body = "".join(f"{name} {value}\n" for name, value in fields.items())
         self.overwrite(f"{body}crc32 {zlib.crc32(body.encode()):08x}\n".encode())
-
-    def forge_version_3(self) -> None:
-        """Makes it the file of a version that did not record the directory, nor the end of the log."""
-        self.forge(id_gen="reservation 3", log=None, inode=None, created=None)
 
     def overwrite(self, content: bytes) -> None:
         """Puts other bytes into the file, which stays the server's."""

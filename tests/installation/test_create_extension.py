@@ -20,6 +20,10 @@ ONLY_SUPERUSERS = {
     "id_gen_reservation_reset", "id_gen_stat_reset",
 }  # fmt: skip
 
+# What \df shows at most, without the functions that are to be an extension of their own.
+MOST_FUNCTIONS = 95
+TO_BE_SPLIT_OFF = ("id_gen_convert", "id_gen_offsets", "id_gen_profile", "id_mask", "id_unmask")
+
 # Every row of the catalogs in which an extension leaves traces, without OIDs, which go on.
 TRACES = """
     SELECT 'function ' || oid::regprocedure FROM pg_proc
@@ -66,6 +70,13 @@ def test_dropping_leaves_nothing(cluster: Cluster, owned: str) -> None:
     assert cluster.psql(TRACES, owned) != before
     as_migrator(cluster, owned, "DROP EXTENSION id_gen")
     assert cluster.psql(TRACES, owned) == before
+
+
+def test_one_screen_lists_the_functions(cluster: Cluster, owned: str) -> None:
+    as_migrator(cluster, owned, "CREATE EXTENSION id_gen")
+    listed = [line.split("|")[1] for line in cluster.psql(r"\df", owned).splitlines()]
+    of_core = [name for name in listed if not name.startswith(TO_BE_SPLIT_OFF)]
+    assert 50 < len(of_core) <= MOST_FUNCTIONS, "\n".join(of_core)
 
 
 def test_who_installs_it_is_no_superuser(cluster: Cluster, owned: str) -> None:

@@ -25,6 +25,7 @@ def loads_registry(pid: int) -> bool:
     return "id_gen_registry.so" in Path(f"/proc/{pid}/maps").read_text()
 
 
+@pytest.mark.long
 def test_a_session_that_takes_ids_of_a_fleet_has_no_network_code(etcd: Etcd) -> None:
     with Cluster("member", conf=member_conf(etcd.endpoints, "id_gen.fleet_name = 'of_sessions'")) as member:
         create_fleet(member)
@@ -36,6 +37,7 @@ def test_a_session_that_takes_ids_of_a_fleet_has_no_network_code(etcd: Etcd) -> 
         assert loads_registry(int(registrar))
 
 
+@pytest.mark.long
 def test_without_it_a_fleet_says_what_is_missing_and_goes_on_when_it_is_there(etcd: Etcd) -> None:
     with Server.from_environment().copied() as server:
         library = server.directory("pkglibdir") / "id_gen_registry.so"

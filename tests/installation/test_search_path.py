@@ -36,6 +36,7 @@ def test_without_a_schema_the_servers_own(cluster: Cluster, names: list[str]) ->
         assert cluster.psql(SCHEMA_OF.format(name=name)) == owner, name
 
 
+@pytest.mark.long
 def test_with_pg_catalog_last_the_extensions(cluster: Cluster, names: list[str]) -> None:
     for name in names:
         sql = f"SET search_path = public, pg_catalog; {SCHEMA_OF.format(name=name)}"

@@ -471,6 +471,7 @@ def test_errors_leave_the_number_to_the_administrator(cluster: Cluster, own: str
         cluster.psql(f"DROP DATABASE {dbname}")
 
 
+@pytest.mark.long
 def test_a_copy_goes_on_above_what_the_original_made_ahead_of_the_clock(cluster: Cluster) -> None:
     """Restored on the same start of the same server, whose lanes the dump has as they were."""
     install(cluster, "ahead", max_lead="1 hour")

@@ -42,6 +42,8 @@ NARROW_TABLES = """
     CREATE TABLE derived () INHERITS (base);
     CREATE TABLE further () INHERITS (derived);
     ALTER TABLE derived ALTER COLUMN id SET DEFAULT snowflake_next();
+    CREATE TABLE month (id integer, number integer) PARTITION BY RANGE (number);
+    CREATE TABLE january PARTITION OF month (id DEFAULT snowflake_next()) FOR VALUES FROM (0) TO (10);
     CREATE TABLE odd (
         a smaller DEFAULT snowflake_next(), b numeric(12) DEFAULT snowflake_next(),
         c varchar(10) DEFAULT snowflake_next(), d numeric(20, 2) DEFAULT snowflake_next()::numeric,
@@ -49,8 +51,8 @@ NARROW_TABLES = """
         f char(18) DEFAULT CASE WHEN current_user = 'nobody' THEN '0' ELSE snowflake_next()::text END);
 """
 NARROW_COLUMNS = [
-    "public.derived.id is integer",
-    "public.further.id is integer",
+    "public.base.id is integer",
+    "public.month.id is integer",
     "public.odd.a is public.smaller",
     "public.odd.b is numeric(12,0)",
     "public.odd.c is character varying(10)",
@@ -129,6 +131,18 @@ def test_settings() -> None:
         wait_for(cluster, "settings", "ok")
 
 
+def test_settings_of_the_command_line() -> None:
+    """As in containers; what a HINT says to change by ALTER SYSTEM has no effect then."""
+    with server(GENERATING) as cluster:
+        cluster.arguments = ["-c", "id_gen.worker_id=3"]
+        cluster.restart()
+        assert checks(cluster)["settings"].status == "ok"
+        cluster.psql("ALTER SYSTEM SET id_gen.worker_id = 5")
+        found = wait_for(cluster, "settings", "warning")
+        assert f"id_gen.worker_id ({cluster.data}/postgresql.auto.conf:" in found.found
+        assert cluster.psql("SELECT worker_id FROM id_gen_status()") == "3"
+
+
 def test_recovery() -> None:
     with server(GENERATING) as cluster, Cluster("standby", standby_of=cluster) as standby:
         cluster.wait_for_catchup(standby)
@@ -169,6 +183,7 @@ def test_worker_zero_where_others_copy_the_server() -> None:
         assert "1 replication slot" in remedy(cluster, "worker_id", "warning").found
 
 
+@pytest.mark.long
 def test_a_fleet_whose_registry_is_silent() -> None:
     with Etcd() as etcd, server(member_conf(etcd.endpoints)) as cluster:
         wait_for(cluster, "fleet", "error")
@@ -388,9 +403,20 @@ def test_column_types() -> None:
         cluster.psql(NARROW_TABLES)
         found = remedy(cluster, "column_types", "error").found
         assert found.removeprefix("a snowflake needs a bigint: ").split(", ") == NARROW_COLUMNS
-        # Neither what is calculated from a snowflake, nor a type that holds all of the layout's.
+        # A domain's own default, which the new type would not have.
+        cluster.psql("""
+            CREATE DOMAIN filled AS integer DEFAULT snowflake_next(); CREATE DOMAIN filled_too AS filled;
+            CREATE TABLE by_domain (id filled_too, n integer);
+        """)
+        found = remedy(cluster, "column_types", "error").found
+        assert found == "a snowflake needs a bigint: public.by_domain.id is public.filled_too"
+        cluster.psql("INSERT INTO by_domain (n) VALUES (1); ALTER TABLE by_domain ALTER COLUMN id SET NOT NULL")
+        # Neither what is calculated from a snowflake, nor a type that holds all of the layout's, nor what belongs to
+        # another session.
         cluster.psql(SOUND_COLUMNS)
-        assert checks(cluster)["column_types"].status == "ok"
+        with cluster.connect() as other:
+            other.execute("CREATE TEMPORARY TABLE narrow (id integer DEFAULT snowflake_next())")
+            assert checks(cluster)["column_types"].status == "ok"
 
 
 def test_column_types_for_javascript() -> None:
@@ -414,13 +440,39 @@ def test_columns_shorter_than_a_sequence_of_tickets() -> None:
                 id bigint PRIMARY KEY DEFAULT ticket_next('long'), number number DEFAULT ticket_next('short'),
                 half integer DEFAULT ticket_next('halved') % 2);
             CREATE TABLE line (bill smallint REFERENCES bill);
+            CREATE TABLE page (bill integer REFERENCES bill);
         """)
         found = remedy(cluster, "tickets", "warning").found
         assert found.split("; ") == [
             "column public.bill.number (public.number) ends before its sequence",
             "column public.line.bill (smallint) ends before its sequence",
+            "column public.page.bill (integer) ends before its sequence",
         ]
         assert cluster.psql("SELECT seqmax FROM pg_sequence WHERE seqrelid = 'long'::regclass") == "32767"
+        # A sequence cannot end below its start or its least number.
+        cluster.psql("""
+            CREATE SEQUENCE late START 40000; CREATE SEQUENCE later MINVALUE 32767;
+            CREATE DOMAIN late_number AS smallint DEFAULT ticket_next('late');
+            CREATE TABLE bill_late (number late_number, other smallint DEFAULT ticket_next('later'));
+        """)
+        found = remedy(cluster, "tickets", "error").found
+        assert found.split("; ") == [
+            "column public.bill_late.number (public.late_number) is too small for its sequence",
+            "column public.bill_late.other (smallint) is too small for its sequence",
+        ]
+        cluster.psql("INSERT INTO bill_late DEFAULT VALUES")
+
+
+def test_sequences_that_tickets_cannot_be_of() -> None:
+    with server(GENERATING) as cluster:
+        cluster.psql("""
+            CREATE SEQUENCE round; CREATE SEQUENCE plain;
+            CREATE TABLE bill (id bigint DEFAULT ticket_next('round'), number bigint DEFAULT ticket_next('plain'));
+            ALTER SEQUENCE round CYCLE;
+        """)
+        found = remedy(cluster, "tickets", "error").found
+        assert found == "sequence public.round has the option CYCLE"
+        cluster.psql("INSERT INTO bill DEFAULT VALUES")
 
 
 def test_stored_ids_of_a_column_that_holds_none() -> None:
@@ -430,6 +482,15 @@ def test_stored_ids_of_a_column_that_holds_none() -> None:
             cluster.psql("SELECT * FROM id_gen_check('paid', 'id')")
         assert error.value.sqlstate == "42804"
         assert error.value.message == "column public.paid.id holds no snowflakes"
+        for arguments, refused in {
+            "'paid', 'No'": ("42703", 'column "No" of relation "paid" does not exist'),
+            "0::regclass, 'id'": ("42P01", "relation 0 does not exist"),
+            "'paid'": ("22004", "relation and column_name must be passed together"),
+            "NULL, 'id'": ("22004", "relation and column_name must be passed together"),
+        }.items():
+            with pytest.raises(SqlError) as error:
+                cluster.psql(f"SELECT * FROM id_gen_check({arguments})")
+            assert (error.value.sqlstate, error.value.message) == refused
         cluster.psql("CREATE DATABASE bytes ENCODING 'SQL_ASCII' TEMPLATE template0")
         cluster.psql('CREATE EXTENSION id_gen; CREATE TABLE t ("größe" bigint)', "bytes")
         assert cluster.psql("SELECT status FROM id_gen_check('t', 'größe')", "bytes") == "ok"
@@ -465,7 +526,7 @@ def test_tickets_of_a_schema_that_is_closed_to_the_role() -> None:
         cluster.psql(
             "CREATE SCHEMA hidden; CREATE SEQUENCE hidden.bill; GRANT SELECT ON SEQUENCE hidden.bill TO pg_monitor;"
             "CREATE TABLE hidden.t (id bigint DEFAULT ticket_next('hidden.bill')); INSERT INTO hidden.t DEFAULT VALUES;"
-            "CREATE ROLE watcher IN ROLE pg_monitor; GRANT EXECUTE ON FUNCTION id_gen_check() TO pg_monitor"
+            "CREATE ROLE watcher IN ROLE pg_monitor; GRANT EXECUTE ON FUNCTION id_gen_check TO pg_monitor"
         )
         assert "tickets" in cluster.psql("SET ROLE watcher; SELECT name FROM id_gen_check()").splitlines()
 
@@ -492,6 +553,23 @@ def test_tickets_that_go_on_where_their_column_ends() -> None:
         """)
         found = remedy(cluster, "tickets", "warning").found
         assert found == "column public.t.id (integer) ends before its sequence"
+
+
+def test_tickets_that_are_past_what_their_column_holds() -> None:
+    with server(GENERATING) as cluster:
+        cluster.psql("""
+            CREATE SEQUENCE number START 40000; CREATE TABLE t (id smallint DEFAULT ticket_next('number'));
+        """)
+        cluster.psql("SELECT ticket_next('number')")
+        found = remedy(cluster, "tickets", "error").found
+        assert found == "column public.t.id (smallint) is too small for its sequence"
+        cluster.psql("INSERT INTO t DEFAULT VALUES")
+
+
+def test_temporary_sequences_of_others_are_not_looked_at() -> None:
+    with server(GENERATING) as cluster, cluster.connect() as other:
+        other.execute("CREATE TEMP SEQUENCE number; CREATE TEMP TABLE t (id int DEFAULT ticket_next('number'))")
+        assert checks(cluster)["tickets"].status == "ok"
 
 
 def test_tickets_that_end_within_90_days() -> None:

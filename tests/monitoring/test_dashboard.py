@@ -48,6 +48,7 @@ def says(page: str, what: str) -> int:
     return int(found[1].replace(",", ""))
 
 
+@pytest.mark.long
 def test_a_running_server(tmp_path: Path) -> None:
     with Cluster("shown", conf=NARROW + PATIENT) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
@@ -97,6 +98,7 @@ def test_the_ids_of_a_column(tmp_path: Path) -> None:
     assert again == page
 
 
+@pytest.mark.long
 def test_a_server_that_has_made_nothing(tmp_path: Path) -> None:
     """Without a worker ID there is nothing to see, and without the preload not even counters."""
     with Cluster("idle", conf=GENERATING.replace("worker_id = 1", "worker_id = -1")) as cluster:

@@ -31,6 +31,7 @@ END $$
 """
 
 
+@pytest.mark.long
 def test_a_storm_of_refusals_writes_a_bounded_log() -> None:
     """Each call is a statement of its own, so PostgreSQL by itself would write a line or more for each."""
     with stepped(-3600, NARROW + IMPATIENT) as (cluster, _, _), cluster.connect() as connection:

@@ -134,6 +134,7 @@ def members_scrape(members_exporter: Exporter) -> Samples:
     return members_exporter.scrape()
 
 
+@pytest.mark.long
 def test_every_series_is_there(scrape: Samples, members_scrape: Samples) -> None:
     ours = {name: kind for name, kind in members_scrape.types.items() if name.startswith("id_gen_")}
     assert ours == declared()
@@ -183,6 +184,7 @@ def test_values_are_plausible(server: Cluster, exporter: Exporter) -> None:
     assert 0 <= scrape["id_gen_keeper_heartbeat_age_seconds"] < 30
 
 
+@pytest.mark.long
 def test_values_of_a_member_are_plausible(member: Cluster, members_exporter: Exporter) -> None:
     before = members_exporter.scrape()
     member.poll_until(f"SELECT renewals > {before['id_gen_fleet_renewals_total']} FROM id_gen_stat_fleet")
@@ -350,6 +352,7 @@ def test_every_metric_is_drawn_or_watched() -> None:
         assert seen & {name, *(name + part for part in PARTS_OF_A_HISTOGRAM)}, name
 
 
+@pytest.mark.long
 def test_prometheus_takes_the_rules(prometheus: Prometheus) -> None:
     def evaluated() -> list[dict[str, Any]]:
         rules = [rule for group in prometheus.api("rules")["groups"] for rule in group["rules"]]
@@ -364,6 +367,7 @@ def test_prometheus_takes_the_rules(prometheus: Prometheus) -> None:
         assert rules[name]["state"] == "inactive", rules[name]
 
 
+@pytest.mark.long
 def test_an_alert_comes_when_its_trouble_does(server: Cluster, prometheus: Prometheus) -> None:
     """A lead as large as it may be, kept up: the alert is pending, with its words filled in."""
 
@@ -376,6 +380,7 @@ def test_an_alert_comes_when_its_trouble_does(server: Cluster, prometheus: Prome
     assert re.search(r"^127.0.0.1:\d+: snowflakes run [45]\.?\d*s ahead of the clock$", alert["annotations"]["summary"])
 
 
+@pytest.mark.long
 def test_alerts_come_when_the_fleets_trouble_does(
     member: Cluster, etcd: Etcd, members_exporter: Exporter, prometheus: Prometheus
 ) -> None:

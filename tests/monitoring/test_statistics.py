@@ -1,12 +1,14 @@
 """The statistics views count what happened, also in sessions that ended, and show it to members of pg_monitor."""
 
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from harness import GENERATING, PRELOADED, Cluster, SqlError
 from harness.catalog import views
+from harness.clock import FakeClock
 from harness.ids import (
     IMPATIENT,
     NARROW,
@@ -23,7 +25,8 @@ from harness.ids import (
 
 pytestmark = pytest.mark.every_version("wait events and statistics views differ")
 
-FUNCTIONS = ("id_gen_status()", "id_gen_stat_wait_percentile(0.5)")
+WRONG_COLUMNS = "42804"
+NO_SET = "0A000"
 
 
 def stat(cluster: Cluster, column: str) -> str:
@@ -63,9 +66,11 @@ def test_ids_of_many_sessions_at_once() -> None:
 
 
 def test_each_session_has_a_row_until_it_ends() -> None:
-    with Cluster(conf=GENERATING) as cluster:
+    clock = FakeClock()
+    with Cluster(conf=GENERATING, clock=clock) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         with Caller(cluster) as caller:
+            clock.freeze()  # for blocks to grow in, which they do within a tick
             caller.ask("SELECT count(snowflake_next()) FROM generate_series(1, 300)")
             row = f"SELECT ids, claims > 0, block_size > 1 FROM id_gen_stat_backends WHERE pid = {caller.pid}"
             assert cluster.psql(row) == "300|t|t"
@@ -78,22 +83,13 @@ def test_waits_and_their_histogram() -> None:
         cluster.psql("CREATE EXTENSION id_gen")
         next_id(cluster)
         cluster.psql("SELECT id_gen_stat_reset()")
-        assert cluster.psql("SELECT id_gen_stat_wait_percentile(0.99) IS NULL") == "t"
         run_ahead(cluster, 100)
         waits = int(stat(cluster, "waits"))
         assert waits > 10
         assert cluster.psql("SELECT sum(waits) FROM id_gen_stat_waits") == str(waits)
         # A millisecond's IDs at a time, and so about a millisecond each.
-        p50, p99, p999 = (
-            float(each)
-            for each in cluster.psql(
-                "SELECT string_agg(id_gen_stat_wait_percentile(f)::text, ',' ORDER BY f)"
-                " FROM unnest(ARRAY[.5,.99,.999]) f"
-            ).split(",")
-        )
-        assert 0 < p50 <= p99 <= p999
-        mean = float(stat(cluster, "wait_time / waits"))
-        assert p50 < 4 * mean
+        most = float(cluster.psql("SELECT upper_bound FROM id_gen_stat_waits ORDER BY waits DESC LIMIT 1"))
+        assert 0 < most < 8 * float(stat(cluster, "wait_time / waits"))
         bounds = cluster.psql("SELECT upper_bound FROM id_gen_stat_waits").splitlines()
         assert bounds[:3] == ["0.001", "0.002", "0.004"]
         assert bounds[-1] == "Infinity"
@@ -111,12 +107,14 @@ def test_a_wait_has_a_name() -> None:
 
 
 def test_steps_lead_and_refusals() -> None:
+    began = time.monotonic()
     with stepped(-60, NARROW + IMPATIENT) as (cluster, clock, _):
         for sql in (NEXT, array_of(1)):
             refusal(cluster, sql)
         assert stat(cluster, "clock_steps_back, refused_lead, refused_jump") == "1|2|0"
         assert float(stat(cluster, "largest_clock_step_back")) == pytest.approx(60_000, abs=50)
-        assert float(stat(cluster, "lead")) == pytest.approx(60_000, abs=2_000)
+        lead = float(stat(cluster, "lead"))
+        assert 60_000 - 1_000 * (time.monotonic() - began) < lead < 60_050
         assert cluster.psql("SELECT state FROM id_gen_status()") == "no snowflake is available yet"
         clock.step(60 + 3600)
         refusal(cluster)
@@ -191,6 +189,7 @@ def test_the_keeper_is_seen() -> None:
              WHERE backend_type = 'id_gen keeper' AND keeper_heartbeat_at > now() - interval '5 s'""")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("conf", ["", "id_gen.worker_id = 1\n"])
 def test_a_server_without_preload_has_a_status(conf: str) -> None:
     with Cluster(conf=conf) as cluster:
@@ -204,6 +203,7 @@ def test_a_server_without_preload_has_a_status(conf: str) -> None:
         assert cluster.psql("SELECT count(*) FROM id_gen_stat") == ("1" if has_memory else "0")
 
 
+@pytest.mark.long
 def test_a_standby_has_a_status() -> None:
     with Cluster(conf=GENERATING) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
@@ -213,10 +213,28 @@ def test_a_standby_has_a_status() -> None:
             assert standby.psql("SELECT ids FROM id_gen_stat") == "0"
 
 
+def test_views_take_only_their_own_columns() -> None:
+    """Whoever may read them may also call the function behind them, with any list of columns."""
+    texts = ", ".join(f"a{place} text" for place in range(18))
+    lists = ("a text", "a text, b text", "a bigint, b float8", "a float8, b bigint, c text", texts)
+    with Cluster(conf=GENERATING) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        next_id(cluster)
+        for view in ("nonsense", *(name.rpartition(".")[2] for name in views(cluster))):
+            for columns in lists:
+                error = refusal(cluster, f"SELECT * FROM id_gen_stat_get('{view}') AS rows ({columns})")
+                assert error.sqlstate == WRONG_COLUMNS, f"{view} ({columns})"
+        own = "AS rows (upper_bound float8, waits bigint)"
+        assert cluster.psql(f"SELECT count(*) FROM id_gen_stat_get('id_gen_stat_waits') {own}") == "32"
+        assert cluster.psql(f"SELECT count(*) FROM id_gen_stat_get(NULL) {own}") == "0"
+        assert refusal(cluster, "SELECT id_gen_stat_get('id_gen_stat_waits')").sqlstate == NO_SET
+
+
+@pytest.mark.long
 def test_who_may_read() -> None:
     with Cluster(conf=GENERATING) as cluster:
         cluster.psql("CREATE EXTENSION id_gen; CREATE ROLE outsider; CREATE ROLE monitor IN ROLE pg_monitor")
-        reading = [f"SELECT * FROM {what}" for what in (*views(cluster), *FUNCTIONS)]
+        reading = [f"SELECT * FROM {what}" for what in (*views(cluster), "id_gen_status()")]
         assert len(reading) >= 5
         for sql in reading:
             with pytest.raises(SqlError, match="42501: permission denied"):

@@ -220,7 +220,7 @@ def test_an_upgrade_that_is_only_checked_leaves_no_trace(mode: str) -> None:
         old.stop()
         Reservation(old).forge(system="1")
         old.start()
-        assert "belongs to another database cluster" in str(refusal(old))
+        assert "is a copy with the worker ID" in str(refusal(old))
 
 
 def test_no_upgrade_that_can_not_be_noted() -> None:

@@ -32,6 +32,7 @@ IN_BULK = (
     "SELECT snowflake_next_array(1000)",
     "SELECT count(*) FROM snowflake_next_batch(10000)",
     "SELECT snowflake_parse(snowflake_next()), snowflake_inspect(snowflake_next())",
+    "SELECT * FROM id_gen_check()",
 )
 
 

@@ -58,7 +58,4 @@ pub struct Driver {
     pub close: unsafe extern "C" fn(store: Handle),
     /// Gives bytes back.
     pub free: unsafe extern "C" fn(bytes: Owned),
-    /// Lets no thread into libpq any more, because the process ends, and waits until all are outside, for this many
-    /// milliseconds at most.
-    pub end: unsafe extern "C" fn(patience_ms: u64),
 }

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::directory::Origin;
 use crate::fleet::grant::{Grant, GrantState, Holder, Number, Terms, Waiting};
 use crate::fleet::member::{Kept, Witness};
 use crate::fleet::meta::Meta;
@@ -60,7 +61,7 @@ enum WaitingText {
 #[serde(deny_unknown_fields)]
 struct KeptText {
     fleet: Hex,
-    directory: u64,
+    origin: String,
     datacenter: u32,
     worker: u32,
     nonce: Hex,
@@ -201,24 +202,26 @@ pub fn decode_meta(text: &str) -> Result<Meta, String> {
 pub struct KeptFor {
     /// [`Meta::id`].
     pub fleet: u128,
-    /// The data directory's number in its file system (its inode).
-    pub directory: u64,
+    /// Its directory, and the file itself.
+    pub origin: Origin,
 }
 
 /// What a server's disk says of its number.
 pub fn encode_kept(kept: &Kept, kept_for: KeptFor) -> String {
     let Kept { number: Number { datacenter, worker }, nonce } = *kept;
-    let KeptFor { fleet, directory } = kept_for;
-    to_text(&KeptText { fleet: fleet.into(), directory, datacenter, worker, nonce: nonce.into() })
+    let KeptFor { fleet, origin } = kept_for;
+    let origin = origin.encode();
+    to_text(&KeptText { fleet: fleet.into(), origin, datacenter, worker, nonce: nonce.into() })
 }
 
 /// What [`encode_kept`] wrote, if it was for the same.
 pub fn decode_kept(text: &str, kept_for: KeptFor) -> Option<Kept> {
     let read: KeptText = serde_json::from_str(text).ok()?;
-    let found = KeptFor { fleet: read.fleet.bits().ok()?, directory: read.directory };
+    let is_for = read.fleet.bits().ok()? == kept_for.fleet
+        && Origin::decode(&read.origin)?.is_same(&kept_for.origin);
     let number = Number { datacenter: read.datacenter, worker: read.worker };
     let nonce = read.nonce.bits().ok()?;
-    (found == kept_for).then_some(Kept { number, nonce })
+    is_for.then_some(Kept { number, nonce })
 }
 
 /// What the memory of a boot of the machine says. It is written over what was there, so it ends in a line of its own
@@ -256,6 +259,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::directory::Directory;
     use crate::presets;
 
     prop_compose! {
@@ -295,11 +299,13 @@ mod tests {
     #[test]
     fn what_is_kept_is_for_one_fleet_and_one_directory() {
         let kept = Kept { number: Number { datacenter: 1, worker: 2 }, nonce: 3 };
-        let kept_for = KeptFor { fleet: 4, directory: 5 };
+        let origin =
+            |inode| Origin { directory: Directory { inode, created_ns: None }, file: None };
+        let kept_for = KeptFor { fleet: 4, origin: origin(5) };
         let text = encode_kept(&kept, kept_for);
         assert_eq!(decode_kept(&text, kept_for), Some(kept));
         assert_eq!(decode_kept(&text, KeptFor { fleet: 9, ..kept_for }), None);
-        assert_eq!(decode_kept(&text, KeptFor { directory: 9, ..kept_for }), None);
+        assert_eq!(decode_kept(&text, KeptFor { origin: origin(9), ..kept_for }), None);
         assert_eq!(decode_kept("", kept_for), None);
     }
 

@@ -140,7 +140,6 @@ impl LibPq {
             server: path.display().to_string(),
             detail,
         };
-        let _inside = super::gate::enter();
         let libpq = LibPq::of_file(&path).map_err(|error| refused(error.to_string()))?;
         // SAFETY: the function takes nothing.
         if unsafe { (libpq.is_threadsafe)() } == 0 {

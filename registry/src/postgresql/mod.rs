@@ -5,7 +5,6 @@
 //! | --- | --- |
 //! | `libpq` | libpq, loaded at run time, as safe calls |
 //! | `session` | a connection on which nothing takes longer than it may |
-//! | `gate` | who is inside libpq, so that a process can end meanwhile |
 //! | `error` | what failed, by the way out of it |
 //!
 //! The table is `id_gen_registry`, wherever the connection's `search_path` finds it: `options=-csearch_path=...` chooses
@@ -16,7 +15,6 @@
 //! session sets must last as long as it does, so a pooler in between has to pool sessions, not transactions.
 
 mod error;
-mod gate;
 mod libpq;
 mod session;
 
@@ -28,7 +26,6 @@ use id_gen_core::fleet::store::{
     Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness, WeaknessKind,
 };
 
-pub use gate::close;
 use libpq::Answer;
 pub use libpq::LibPq;
 use session::{Call, PasswordFile, Session};
@@ -147,7 +144,6 @@ impl Postgresql {
             server: "the connection string".to_owned(),
             detail,
         };
-        let _inside = gate::enter();
         let call = Call::new(options.timeout);
         // libpq quotes what it does not understand, which may be half of a password with a space in it.
         let may_hold_password =
@@ -190,7 +186,6 @@ impl Postgresql {
         &mut self,
         work: impl FnOnce(&mut Session, &Call) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let _inside = gate::enter();
         let call = Call::new(self.timeout);
         let kept = self.session.take().and_then(|mut kept| kept.is_open(&call).then_some(kept));
         let mut session = match kept {
@@ -200,15 +195,6 @@ impl Postgresql {
         let done = work(&mut session, &call)?;
         self.session = Some(session);
         Ok(done)
-    }
-}
-
-impl Drop for Postgresql {
-    fn drop(&mut self) {
-        if let Some(session) = self.session.take() {
-            let _inside = gate::enter();
-            drop(session);
-        }
     }
 }
 

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use id_gen_core::fleet::store::{StoreError, StoreErrorKind};
 
+use super::error;
 use super::libpq::{Answer, English, LibPq, Polling, RawConnection};
-use super::{error, gate};
 
 /// TLS hands out a record at a time, so what is left of one may wait in OpenSSL while the socket has nothing to read:
 /// libpq is asked this often in any case.
@@ -380,9 +380,9 @@ fn wait(socket: RawFd, events: libc::c_short, until: Instant) -> io::Result<bool
         let left_ms = until.saturating_duration_since(Instant::now()).as_micros().div_ceil(1_000);
         let mut poll = libc::pollfd { fd: socket, events, revents: 0 };
         // SAFETY: one valid pollfd, of a socket that libpq keeps open meanwhile.
-        let ready = gate::outside(|| unsafe {
+        let ready = unsafe {
             libc::poll(&raw mut poll, 1, libc::c_int::try_from(left_ms).unwrap_or(libc::c_int::MAX))
-        });
+        };
         match ready {
             0 => return Ok(false),
             1.. => return Ok(true),

@@ -15,6 +15,7 @@ mod dependents;
 mod fill;
 mod indexes;
 mod job;
+mod losses;
 mod names;
 mod obstacles;
 mod plan;

@@ -2,6 +2,7 @@
 
 use crate::convert::column::{Kind, Source};
 use crate::convert::online::columns::{Member, query_about};
+use crate::convert::online::losses::LOSSES;
 use crate::convert::online::values::has_old_values;
 use crate::convert::place::rows;
 use crate::error::Error;
@@ -81,7 +82,9 @@ const QUERY: &str = "
         UNION ALL
         SELECT format('constraint %I of %s', conname, conrelid::regclass),
                format('is not valid, so some rows might not be filled: ALTER TABLE %s VALIDATE CONSTRAINT %I', conrelid::regclass, conname)
-          FROM pg_constraint WHERE contype = 'c' AND NOT convalidated AND conrelid IN (SELECT oid FROM relation)
+          FROM pg_constraint WHERE contype IN ('c', 'n') AND NOT convalidated AND conrelid IN (SELECT oid FROM relation)
+           -- One that is not enforced rejects no row.
+           AND coalesce(to_jsonb(pg_constraint) ->> 'conenforced', '') <> 'false'
         UNION ALL
         SELECT format('constraint %I of %s', conname, conrelid::regclass), CASE
                    WHEN confrelid <> p.own THEN format('references the partition %s', confrelid::regclass)
@@ -90,8 +93,15 @@ const QUERY: &str = "
                AND k.conparentid = 0 AND k.conrelid NOT IN (SELECT oid FROM relation WHERE oid <> own)
          WHERE p.relation <> p.own OR EXISTS (SELECT FROM pg_partitioned_table WHERE partrelid = p.relation)
         UNION ALL
-        SELECT DISTINCT format('publication %I', pubname), format('publishes %I.%I, whose subscribers lack the new column: remove the table from it first', schemaname, tablename)
-          FROM relation JOIN pg_publication_tables ON to_regclass(format('%I.%I', schemaname, tablename)) = oid
+        SELECT format('publication %I', pubname), CASE
+                   WHEN puballtables THEN 'publishes all tables, and subscribers lack the new column: drop it, and publish the other tables by their names'
+                   WHEN listed IS NOT NULL THEN format('publishes %1$s, and subscribers lack the new column: ALTER PUBLICATION %2$I DROP TABLE %1$s', listed::regclass, pubname)
+                   ELSE format('publishes schema %1$I, and subscribers lack the new column: ALTER PUBLICATION %2$I DROP TABLES IN SCHEMA %1$I, and publish its other tables by their names', schemaname, pubname) END
+          FROM relation JOIN pg_publication_tables ON to_regclass(format('%I.%I', schemaname, tablename)) = relation.oid
+          JOIN pg_publication USING (pubname)
+          LEFT JOIN LATERAL (
+               SELECT prrelid FROM pg_publication_rel WHERE prpubid = pg_publication.oid AND prrelid IN (relation.oid, own)
+                ORDER BY prrelid = own LIMIT 1) AS rel (listed) ON true
         UNION ALL
         SELECT format('rule %I of %s', rulename, ev_class::regclass), 'may change the rows that are written'
           FROM relation JOIN pg_rewrite ON ev_class = relation.oid
@@ -166,15 +176,33 @@ const QUERY: &str = "
         SELECT format('trigger %I of %s', tgname, tgrelid::regclass), format('would fire for each row that the job writes; to prevent that, a superuser can run: GRANT SET ON PARAMETER session_replication_role TO %I', current_user)
           FROM relation JOIN pg_trigger ON tgrelid = relation.oid JOIN pg_proc p ON p.oid = tgfoid
          WHERE p.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND NOT tgisinternal AND tgtype & 16 <> 0 AND tgenabled <> 'D'
-           AND (tgenabled IN ('A', 'R') OR NOT has_parameter_privilege('session_replication_role', 'SET')))
-    SELECT DISTINCT object, reason FROM obstacle WHERE reason IS NOT NULL ORDER BY 1, 2";
+           AND (tgenabled IN ('A', 'R') OR NOT has_parameter_privilege('session_replication_role', 'SET'))";
+
+/// Whether PostgreSQL itself changes the type of the columns: it does not while these depend on them.
+const CAN_WIDEN: &str = "
+    SELECT NOT EXISTS (
+               SELECT FROM place p JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass
+                      AND d.refobjid = p.relation AND d.refobjsubid = p.number
+                 LEFT JOIN pg_attrdef e ON d.classid = 'pg_attrdef'::regclass AND e.oid = d.objid
+                 LEFT JOIN pg_attribute a ON a.attrelid = e.adrelid AND a.attnum = e.adnum
+                WHERE d.classid = ANY ('{pg_rewrite,pg_trigger,pg_policy}'::regclass[]) OR a.attgenerated <> '')
+       AND NOT EXISTS (
+               SELECT FROM place p JOIN pg_class c ON c.oid = p.relation JOIN pg_type t ON t.oid = c.reltype
+                 JOIN pg_depend d ON d.refclassid = 'pg_type'::regclass AND d.refobjid IN (t.oid, t.typarray) AND d.deptype = 'n')
+       AND NOT EXISTS (
+               SELECT FROM place p JOIN pg_partitioned_table ON partrelid = p.relation AND p.number = ANY (partattrs::smallint[]))";
 
 /// Refuses, if there is anything.
 ///
 /// # Errors
 /// What is in the way.
 pub fn refuse(members: &[Member], source: &Source, new_values: bool) -> Result<(), Error> {
-    let query = query_about(members, QUERY);
+    let query = query_about(
+        members,
+        &format!(
+            "{QUERY} UNION ALL {LOSSES}) SELECT DISTINCT object, reason FROM obstacle WHERE reason IS NOT NULL ORDER BY 1, 2"
+        ),
+    );
     let has_old_values = has_old_values(&members[0], source);
     let found = rows(&query, &[new_values.into(), has_old_values.into()], |row| {
         Ok(in_error(&format!("{} {}", string(row.get(1)?), string(row.get(2)?))))
@@ -184,7 +212,9 @@ pub fn refuse(members: &[Member], source: &Source, new_values: bool) -> Result<(
     }
     let Column { table, name, .. } = &source.column;
     let column = in_error(&format!("{table}.{name}"));
-    let widen = (source.kind == Kind::Narrow && !new_values)
+    let is_narrow = source.kind == Kind::Narrow && !new_values;
+    let can_widen = || rows(&query_about(members, CAN_WIDEN), &[], |row| row.get::<bool>(1));
+    let widen = (is_narrow && can_widen()? == [Some(true)])
         .then(|| in_error(&format!("ALTER TABLE {table} ALTER COLUMN {name} TYPE bigint;")));
     Err(Refusal::InTheWay { column, found, widen }.into())
 }

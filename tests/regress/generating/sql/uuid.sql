@@ -17,11 +17,9 @@ INSERT INTO uuids (what, id) VALUES
 ('Microsoft', '11111111-1111-7111-c111-111111111111'),
 ('no version', '11111111-1111-0111-8111-111111111111'),
 ('NULL', NULL);
-SELECT what, public.uuid_extract_version(id) AS version, uuid_extract_variant(id) AS variant,
-       public.uuid_extract_timestamp(id) AS timestamp
+SELECT what, public.uuid_extract_version(id) AS version, public.uuid_extract_timestamp(id) AS timestamp
 FROM uuids ORDER BY place;
-SELECT DISTINCT public.uuid_extract_version(gen_random_uuid()), uuid_extract_variant(gen_random_uuid()),
-       public.uuid_extract_timestamp(gen_random_uuid());
+SELECT DISTINCT public.uuid_extract_version(gen_random_uuid()), public.uuid_extract_timestamp(gen_random_uuid());
 
 -- minimum and maximum, of rows, of none, of groups, and by an index
 SELECT public.min(id), public.max(id) FROM uuids;

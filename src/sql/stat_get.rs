@@ -1,0 +1,25 @@
+//! The SQL function behind the statistics views.
+
+use pgrx::pg_sys;
+
+use crate::pg::fmgr::Call;
+use crate::sql::function::sql_function;
+use crate::sql::{fleet, horizon, shards, statistics, ticket};
+
+sql_function! {
+    /// `id_gen_stat_get(view text) → SETOF record`: what the view is made of.
+    fn id_gen_stat_get(call) {
+        let rows: fn(&mut Call) -> pg_sys::Datum = match call.bytes(0).unwrap_or_default() {
+            b"id_gen_stat" => statistics::snowflakes,
+            b"id_gen_stat_backends" => statistics::backends,
+            b"id_gen_stat_fleet" => fleet::statistics,
+            b"id_gen_stat_horizon" => horizon::statistics,
+            b"id_gen_stat_shards" => shards::statistics,
+            b"id_gen_stat_tickets" => ticket::statistics,
+            b"id_gen_stat_waits" => statistics::waits,
+            // Of another version's scripts: its columns are not this one's.
+            _ => |call| call.rows::<0>([]),
+        };
+        Ok(rows(call))
+    }
+}

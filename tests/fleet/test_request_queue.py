@@ -1,0 +1,102 @@
+"""Sessions ask the registry through the registrar: what becomes of a request when either goes away or stands still."""
+
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from harness import Cluster
+from harness.fleet import UNREACHABLE, await_number, create_fleet, registrar
+from harness.ids import Caller, answer_of, refusal
+
+MEMBERS = "SELECT count(*) FROM id_gen_fleet_members()"
+# How many sessions can ask at a time (src/shared/requests.rs).
+PLACES = 16
+
+
+@contextmanager
+def standing_still(cluster: Cluster) -> Iterator[int]:
+    """The registrar, which does nothing for as long as the block lasts."""
+    pid = registrar(cluster)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield pid
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def await_request(caller: Caller) -> None:
+    caller.await_wait("Extension")
+
+
+def test_more_sessions_than_places_are_answered_one_after_the_other(first: Cluster) -> None:
+    await_number(first)
+    with ThreadPoolExecutor(40) as pool:
+        with standing_still(first):
+            running = [pool.submit(first.psql, MEMBERS) for _ in range(40)]
+            first.poll_until(
+                "SELECT count(*) = 40 FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND query ~ 'members'"
+            )
+        assert [each.result() for each in running] == ["1"] * 40
+
+
+@pytest.mark.parametrize("how", ["cancel", "terminate"])
+def test_a_session_that_goes_away_frees_its_place(first: Cluster, how: str) -> None:
+    await_number(first)
+    for _ in range(2):
+        callers = [Caller(first) for _ in range(PLACES)]
+        try:
+            with standing_still(first):
+                answers = [caller.begin(MEMBERS) for caller in callers]
+                for caller, answer in zip(callers, answers, strict=True):
+                    await_request(caller)
+                    first.psql(f"SELECT pg_{how}_backend({caller.pid})")
+                    assert isinstance(answer.exception(), psycopg.Error)
+        finally:
+            for caller in callers:
+                caller.__exit__(None, None, None)
+        assert first.psql(MEMBERS) == "1"
+
+
+def test_a_request_outlives_the_registrar_that_has_not_taken_it(first: Cluster) -> None:
+    await_number(first)
+    with Caller(first) as caller:
+        with standing_still(first) as pid:
+            answer = caller.begin(MEMBERS)
+            await_request(caller)
+            first.psql(f"SELECT pg_terminate_backend({pid})")
+        # It may have taken the request before it looked at the signal.
+        try:
+            assert answer_of(answer) == 1
+        except psycopg.Error as error:
+            assert error.sqlstate == UNREACHABLE
+
+
+def test_a_registrar_that_stands_still_is_waited_for_so_long_and_no_longer(first: Cluster) -> None:
+    await_number(first)
+    with standing_still(first):
+        assert refusal(first, MEMBERS).sqlstate == UNREACHABLE
+    assert first.psql(MEMBERS) == "1"
+
+
+def test_without_a_registrar_the_error_names_the_setting(conf: str) -> None:
+    with Cluster("alone", conf=f"{conf}\nmax_worker_processes = 1\n") as alone:
+        alone.psql("CREATE EXTENSION id_gen")
+        error = refusal(alone, MEMBERS)
+        assert (error.sqlstate, error.message) == ("55000", "this server's registrar process is not running")
+        assert "ALTER SYSTEM SET max_worker_processes = 2;" in (error.hint or "")
+
+
+def test_an_answer_of_many_pieces(conf: str) -> None:
+    many = "id_gen.layout = 'instagram'\nid_gen.worker_id_range = '0-15'\n"
+    with Cluster("many", conf=f"{conf}\n{many}") as cluster:
+        create_fleet(cluster)
+        await_number(cluster)
+        cluster.psql("SELECT id_gen_shard_take(shard) FROM generate_series(100, 160) shard")
+        with ThreadPoolExecutor(4) as pool:
+            counts = list(pool.map(cluster.psql, ["SELECT count(*) FROM id_gen_fleet_shards()"] * 8))
+        assert counts == ["61"] * 8
