@@ -496,8 +496,7 @@ def test_a_list_that_was_of_another_directory_once_stays_so(cluster: Cluster) ->
     cluster.stop()
     file = cluster.data / FILE
     own, owner = file.read_text(), file.stat()
-    file.write_text(own.replace("shards 1\nplace ", "shards 1\nplace 1"))
-    moved = file.read_text()
+    moved = re.sub(r"(?<=\nplace )\d+", lambda identifier: str(int(identifier[0]) ^ 1), own)
     body = moved[: moved.rindex("crc32")]
     file.write_text(f"{body}crc32 {zlib.crc32(body.encode()):08x}\n")
     os.chown(file, owner.st_uid, owner.st_gid)
