@@ -38,7 +38,7 @@ faults! {
     StartIgnoresReplayed,
     /// A start ignores a bound that was replayed from the log of an earlier timeline.
     ///
-    /// Action: lower `id_gen.max_lead` on a standby, generate far ahead of the clock on its primary, promote the standby.
+    /// Action: generate far ahead of the clock on a primary, promote its standby.
     /// Oracle: duplicate.
     PromotionIgnoresReplayed,
     /// A start uses the clock and ignores the reservation's file.

@@ -32,6 +32,8 @@ pub enum TroubleKind {
     Setting,
     /// This server can't keep what it has to.
     Disk,
+    /// The system has no thread or no random numbers for a request.
+    System,
 }
 
 /// Trouble, with the figures.
@@ -99,8 +101,11 @@ const SET_REGISTRY: &str =
 
 impl Trouble {
     /// Whether an answer of the registry, whatever it says, ends it.
-    pub const fn is_of_registry(&self) -> bool {
-        matches!(self.kind, TroubleKind::Store(_) | TroubleKind::NoFleet | TroubleKind::Damaged)
+    pub const fn an_answer_ends(&self) -> bool {
+        matches!(
+            self.kind,
+            TroubleKind::Store(_) | TroubleKind::NoFleet | TroubleKind::Damaged | TroubleKind::System
+        )
     }
 
     /// The words of it, for any role: the figures may name hosts and files that only some may know of.
@@ -154,6 +159,11 @@ impl Trouble {
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 "a setting of the fleet is invalid",
                 "Correct it, as in: ALTER SYSTEM SET id_gen.worker_id_range = '0-511'; SELECT pg_reload_conf();".to_owned(),
+            ),
+            TroubleKind::System => (
+                Code::ERRCODE_INSUFFICIENT_RESOURCES,
+                "could not send a request to the registry",
+                "Raise the limits on threads and memory of the server's operating-system user; this server retries by itself.".to_owned(),
             ),
             TroubleKind::Disk => (
                 Code::ERRCODE_IO_ERROR,

@@ -157,6 +157,8 @@ pub enum Reason {
     Damaged(Damage),
     /// What was replayed of another server's reservation is damaged.
     ReplayedDamaged,
+    /// The same can't be read.
+    ReplayedUnreadable(FileError),
     /// The reservation's file can't be read.
     Unreadable(FileError),
     /// The reservation's file can't be written.
@@ -389,6 +391,7 @@ impl Reason {
             | Reason::TestServer(_)
             | Reason::Damaged(_)
             | Reason::ReplayedDamaged
+            | Reason::ReplayedUnreadable(_)
             | Reason::Unreadable(_)
             | Reason::UpgradeUnreadable(_) => Some(6),
             Reason::Unwritten(_) | Reason::WitnessUnwritten(_) => Some(7),
@@ -659,6 +662,12 @@ impl Reason {
             )
             .detail("It records the time up to which the former primary had reserved snowflakes.")
             .hint("A superuser can reset the reservation, above the clock and the newest stored ID: SELECT id_gen_reservation_reset(above => now());"),
+            Reason::ReplayedUnreadable(error) => Message::new(
+                error.sqlstate(),
+                format!("could not read file \"{}\": {}", logged_page::PAGE_FILE, error.text()),
+            )
+            .detail("It records the time up to which the former primary had reserved snowflakes.")
+            .hint("Allow the server's operating-system user to read and write that file in the data directory. The next call retries."),
             Reason::Unreadable(error) => Message::new(
                 error.sqlstate(),
                 format!("could not read file \"{RESERVATION_FILE}\": {}", error.text()),

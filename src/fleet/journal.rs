@@ -56,7 +56,7 @@ impl Journal {
         // That of the disk is over when something was written: see `write`.
         let trouble_before = trouble.take().filter(|it| it.kind != TroubleKind::Disk);
         match event {
-            Event::Quiet => *trouble = trouble_before.filter(|it| !it.is_of_registry()),
+            Event::Quiet => *trouble = trouble_before.filter(|it| !it.an_answer_ends()),
             Event::Renewed => counts.renewals += 1,
             Event::Acquired(number) => {
                 counts.acquisitions += 1;

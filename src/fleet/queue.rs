@@ -39,7 +39,7 @@ pub fn ask<T>(job: impl FnOnce(&mut Registry) -> Result<T, KeysError>) -> Result
     if shared.test_start().is_some() {
         return Err(Trouble::Fleet.into());
     }
-    let queue = Queue { shared, mark: settings.mark(), since_ns: clock::mono_ns() };
+    let queue = Queue { shared, fingerprint: settings.fingerprint(), since_ns: clock::mono_ns() };
     queue.await_registrar()?;
     let store = Remote::new(move |call: &[u8]| queue.pass(call), Seen::default());
     job(&mut Registry::new(Box::new(store), settings.fleet))
@@ -49,7 +49,7 @@ pub fn ask<T>(job: impl FnOnce(&mut Registry) -> Result<T, KeysError>) -> Result
 /// The queue, as one command uses it.
 struct Queue {
     shared: &'static SharedState,
-    mark: u64,
+    fingerprint: u64,
     since_ns: u64,
 }
 
@@ -83,7 +83,7 @@ impl Queue {
             return wire::refusal(wire::unexpected(format!("a request has {} bytes", call.len())));
         }
         let SharedState { requests, registrar, .. } = self.shared;
-        let ticket = self.wait_for(WaitEvent::Registry, || requests.put(self.mark, call));
+        let ticket = self.wait_for(WaitEvent::Registry, || requests.put(self.fingerprint, call));
         let Some(asked) = ticket.map(|ticket| Asked::new(self.shared, ticket)) else {
             return wire::refusal(no_answer());
         };

@@ -125,8 +125,17 @@ enum Reply {
     Session(Vec<u8>),
 }
 
-/// For whom a request is on its way that is not about this server's worker ID.
+/// The request that is on its way.
+struct Asked {
+    /// When it was sent.
+    boot_ms: u64,
+    whom: AskedFor,
+}
+
+/// For whom a request is made.
 enum AskedFor {
+    /// This server's worker ID.
+    Own,
     /// The place that it wants a range for.
     Range(Held),
     /// A session.
@@ -145,10 +154,7 @@ struct Registrar {
     seen: Seen,
     /// The fleet, and this server's place in it, as soon as the registry has told of it.
     fleet: Option<(Meta, Member)>,
-    /// When the request was sent that is on its way.
-    asked_boot_ms: Option<u64>,
-    /// Whom that one is for.
-    asked_for: Option<AskedFor>,
+    asked: Option<Asked>,
     /// Answers that sessions have not read to their end.
     answers: Vec<(Ticket, Vec<u8>)>,
     not_before_boot_ms: u64,
@@ -162,6 +168,12 @@ struct Registrar {
 
 fn boot_ms() -> u64 {
     clock::mono_ns() / NS_PER_MS
+}
+
+impl Asked {
+    fn now(whom: AskedFor) -> Asked {
+        Asked { boot_ms: boot_ms(), whom }
+    }
 }
 
 impl Registrar {
@@ -180,8 +192,7 @@ impl Registrar {
             connection: None,
             seen: Seen::default(),
             fleet: None,
-            asked_boot_ms: None,
-            asked_for: None,
+            asked: None,
             answers: Vec::new(),
             not_before_boot_ms: 0,
             reserved_ms: reserved_ms.unwrap_or(i64::MIN),
@@ -261,7 +272,7 @@ impl Registrar {
     /// Asks what is due about this server's worker ID, or its tickets.
     fn ask_own(&mut self) {
         let now_boot_ms = boot_ms();
-        if self.asked_boot_ms.is_some() || now_boot_ms < self.not_before_boot_ms {
+        if self.asked.is_some() || now_boot_ms < self.not_before_boot_ms {
             return;
         }
         if let Err(wrong) = &self.numbers {
@@ -270,7 +281,7 @@ impl Registrar {
         }
         let mut randoms = [0; 2];
         if let Err(error) = random::fresh(&mut randoms) {
-            self.fail(Trouble::new(TroubleKind::Disk, &error.to_string()));
+            self.fail(Trouble::new(TroubleKind::System, &error.to_string()));
             return;
         }
         let local = self.local();
@@ -280,7 +291,7 @@ impl Registrar {
                 let mut randoms = randoms.into_iter();
                 let Some(request) = member.next(&local, || randoms.next().unwrap_or_default())
                 else {
-                    self.ask_for_range(now_boot_ms);
+                    self.ask_for_range();
                     return;
                 };
                 Some((request, *meta))
@@ -300,7 +311,7 @@ impl Registrar {
         }
         if let Some(connection) = &self.connection {
             connection.send(move |registry| Reply::Member(registry.ask(request)));
-            self.asked_boot_ms = Some(now_boot_ms);
+            self.asked = Some(Asked::now(AskedFor::Own));
         }
     }
 
@@ -312,7 +323,7 @@ impl Registrar {
             self.seen = self.seen.apart();
             match Connection::new(&self.settings, timeout, self.seen.clone()) {
                 Ok(connection) => self.connection = Some(connection),
-                Err(error) => self.fail(Trouble::new(TroubleKind::Disk, &error.to_string())),
+                Err(error) => self.fail(Trouble::new(TroubleKind::System, &error.to_string())),
             }
         }
         self.connection.is_some()
@@ -321,16 +332,15 @@ impl Registrar {
     /// Passes on what a session asks, where nothing else is on its way: also while there is nothing to ask about this
     /// server's worker ID, or that has failed.
     fn ask_for_session(&mut self) {
-        if self.asked_boot_ms.is_some() {
+        if self.asked.is_some() {
             return;
         }
-        let Some((ticket, call)) = self.shared.requests.take(self.settings.mark()) else { return };
-        self.asked_for = Some(AskedFor::Session(ticket));
+        let Some((ticket, call)) = self.shared.requests.take(self.settings.fingerprint()) else { return };
+        self.asked = Some(Asked::now(AskedFor::Session(ticket)));
         if self.connect()
             && let Some(connection) = &self.connection
         {
             connection.send(move |registry| Reply::Session(registry.serve(&call)));
-            self.asked_boot_ms = Some(boot_ms());
         }
     }
 
@@ -348,20 +358,20 @@ impl Registrar {
 
     /// Asks for a range of numbers that sessions want, where nothing else is due. What is wrong with one ticket is told to
     /// those who wait for that one.
-    fn ask_for_range(&mut self, now_boot_ms: u64) {
+    fn ask_for_range(&mut self) {
         let (Some(connection), Some((meta, _))) = (&self.connection, &self.fleet) else { return };
         let Some((held, wanted)) = self.shared.tickets.next_wanted() else { return };
         let meta = *meta;
         connection.send(move |registry| Reply::Range(registry.take_range(&meta, &wanted)));
-        (self.asked_boot_ms, self.asked_for) = (Some(now_boot_ms), Some(AskedFor::Range(held)));
+        self.asked = Some(Asked::now(AskedFor::Range(held)));
     }
 
-    /// There is no answer for whom the request on its way was.
-    fn no_answer(&mut self, error: StoreError) {
-        match self.asked_for.take() {
+    /// Tells whom the request on its way is for that it has no answer.
+    fn end_request(&mut self, error: StoreError) {
+        match self.asked.take().map(|asked| asked.whom) {
             Some(AskedFor::Range(held)) => self.shared.tickets.answered(held, None),
             Some(AskedFor::Session(ticket)) => self.answers.push((ticket, wire::refusal(error))),
-            None => {}
+            Some(AskedFor::Own) | None => {}
         }
     }
 
@@ -372,11 +382,11 @@ impl Registrar {
     /// How long there is nothing to do but wait.
     fn patience(&self) -> Duration {
         let requests = &self.shared.requests;
-        if self.asked_boot_ms.is_none() && requests.wants(self.settings.mark()) {
+        if self.asked.is_none() && requests.wants(self.settings.fingerprint()) {
             return Duration::ZERO;
         }
-        let due_boot_ms = match (self.asked_boot_ms, &self.fleet) {
-            (Some(asked), _) => asked + u64::from(self.terms().timeout_ms),
+        let due_boot_ms = match (&self.asked, &self.fleet) {
+            (Some(asked), _) => asked.boot_ms + u64::from(self.terms().timeout_ms),
             (None, Some((_, member))) => {
                 let wanted = if self.shared.tickets.wants() { 0 } else { u64::MAX };
                 member
@@ -399,15 +409,13 @@ impl Registrar {
         match connection.wait(patience) {
             Waited::Answer(Ok(Reply::Member(Ok(found)))) => self.answered(found),
             Waited::Answer(Ok(Reply::Range(Ok(answer)))) => {
-                self.asked_boot_ms = None;
                 self.journal.heard_of_range();
-                if let Some(AskedFor::Range(held)) = self.asked_for.take() {
+                if let Some(Asked { whom: AskedFor::Range(held), .. }) = self.asked.take() {
                     self.shared.tickets.answered(held, Some(answer));
                 }
             }
             Waited::Answer(Ok(Reply::Session(answer))) => {
-                self.asked_boot_ms = None;
-                if let Some(AskedFor::Session(ticket)) = self.asked_for.take() {
+                if let Some(Asked { whom: AskedFor::Session(ticket), .. }) = self.asked.take() {
                     self.answers.push((ticket, answer));
                 }
             }
@@ -416,12 +424,12 @@ impl Registrar {
             }
             Waited::Answer(Err(error)) => {
                 self.connection = None;
-                self.no_answer(error.clone());
+                self.end_request(error.clone());
                 self.fail((&KeysError::Store(error)).into());
             }
             Waited::Woken => {
-                let late = self.asked_boot_ms.is_some_and(|asked| {
-                    boot_ms().saturating_sub(asked) >= self.terms().timeout_ms.into()
+                let late = self.asked.as_ref().is_some_and(|asked| {
+                    boot_ms().saturating_sub(asked.boot_ms) >= self.terms().timeout_ms.into()
                 });
                 if late {
                     // An answer that still comes must not be taken for that to another request.
@@ -434,7 +442,7 @@ impl Registrar {
 
     fn answered(&mut self, Found { meta, answer, weakness }: Found) {
         self.journal.heard(weakness);
-        let took_ns = journal::since_ns(self.asked_boot_ms.take().unwrap_or_else(boot_ms));
+        let took_ns = journal::since_ns(self.asked.take().map_or_else(boot_ms, |asked| asked.boot_ms));
         let local = self.local();
         let Some(answer) = answer else {
             self.adopt(meta);
@@ -504,8 +512,7 @@ impl Registrar {
 
     /// A request was of no use.
     fn fail(&mut self, trouble: Trouble) {
-        self.asked_boot_ms = None;
-        self.no_answer(connection::no_answer());
+        self.end_request(connection::no_answer());
         let is_other = trouble.kind == TroubleKind::Store(StoreErrorKind::OtherCluster);
         if is_other {
             // The next connection finds out whether all are of one cluster by now, which may be another than before.
@@ -527,12 +534,12 @@ impl Registrar {
     /// Waits no longer for an answer. One that still comes must not be taken for that to another request.
     fn give_up_request(&mut self) {
         self.connection = None;
-        self.no_answer(connection::no_answer());
-        if self.asked_boot_ms.take().is_some()
+        if self.asked.is_some()
             && let Some((_, member)) = &mut self.fleet
         {
             member.unanswered();
         }
+        self.end_request(connection::no_answer());
     }
 
     /// Asks for nothing now, after all.
@@ -559,8 +566,7 @@ impl Registrar {
         self.shared.requests.lose_taken();
         let Some((_, member)) = &mut self.fleet else { return };
         member.leave();
-        self.asked_for = None;
-        if self.asked_boot_ms.take().is_some() {
+        if self.asked.take().is_some() {
             self.connection = None;
         }
         self.not_before_boot_ms = 0;

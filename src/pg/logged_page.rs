@@ -12,8 +12,8 @@
 //! **Locking.** [`log`] raises no error and may be called while locks of ours are held; [`read`] may raise
 //! one, and may not.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read};
 use std::mem::offset_of;
 
 use pgrx::pg_sys;
@@ -132,7 +132,18 @@ impl<const SIZE: usize> ReplayedPage<SIZE> {
     }
 }
 
-/// The page that was replayed last, if one was; zeros, and a warning of PostgreSQL's, if it is
+/// Opens the file as [`read`] does, which raises an error where that fails.
+///
+/// # Errors
+/// If there is a file that can't be opened.
+pub fn try_open() -> io::Result<()> {
+    match OpenOptions::new().read(true).write(true).open(PAGE_FILE) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The page that was replayed last, if one was; zeros if the file is empty or, with a warning of PostgreSQL's, if the page is
 /// damaged. In a process that is in no transaction, this begins one and ends it.
 ///
 /// May raise an error of PostgreSQL's: the file can't be read.
@@ -157,8 +168,11 @@ unsafe fn read_in_transaction<const SIZE: usize>() -> Option<ReplayedPage<SIZE>>
     // pinned and locked, its page is there and nobody writes to it.
     unsafe {
         let file = pg_sys::smgropen(locator(), SHARED);
-        if !pg_sys::smgrexists(file, main) || pg_sys::smgrnblocks(file, main) == 0 {
+        if !pg_sys::smgrexists(file, main) {
             return None;
+        }
+        if pg_sys::smgrnblocks(file, main) == 0 {
+            return Some(ReplayedPage::of(&[0; PAGE_SIZE]));
         }
         let buffer = pg_sys::ReadBufferWithoutRelcache(
             locator(),

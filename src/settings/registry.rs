@@ -67,7 +67,7 @@ fn hash(texts: &[&str]) -> u64 {
 
 impl RegistrySettings {
     /// Tells these settings from others.
-    pub fn mark(&self) -> u64 {
+    pub fn fingerprint(&self) -> u64 {
         let RegistrySettings { registry, fleet, worker_ids, .. } = self;
         let files =
             [&self.ca_file, &self.cert_file, &self.key_file, &self.user, &self.password_file];

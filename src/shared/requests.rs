@@ -34,8 +34,8 @@ struct Place {
     stage: Stage,
     /// The use of the place: another number for each.
     turn: u64,
-    /// [`RegistrySettings::mark`](crate::settings::registry::RegistrySettings::mark) of the session.
-    mark: u64,
+    /// [`RegistrySettings::fingerprint`](crate::settings::registry::RegistrySettings::fingerprint) of the session.
+    fingerprint: u64,
     length: usize,
     bytes: [u8; PIECE_BYTES],
 }
@@ -75,7 +75,7 @@ pub enum Found {
 impl Requests {
     /// A queue whose lock still has to be initialized where it lies.
     pub fn uninitialized() -> Requests {
-        let free = || Place { stage: Stage::Free, turn: 0, mark: 0, length: 0, bytes: [0; _] };
+        let free = || Place { stage: Stage::Free, turn: 0, fingerprint: 0, length: 0, bytes: [0; _] };
         let table = Table { uses: 0, places: std::array::from_fn(|_| free()) };
         Requests {
             table: LwLock::uninitialized(table),
@@ -90,13 +90,13 @@ impl Requests {
     }
 
     /// Puts a request of at most [`PIECE_BYTES`] into a place, if one is free. The registrar is then to be woken.
-    pub fn put(&self, mark: u64, request: &[u8]) -> Option<Ticket> {
+    pub fn put(&self, fingerprint: u64, request: &[u8]) -> Option<Ticket> {
         let mut table = self.table.lock();
         let index = table.places.iter().position(|place| place.stage == Stage::Free)?;
         table.uses += 1;
         let turn = table.uses;
         let place = &mut table.places[index];
-        (place.stage, place.turn, place.mark) = (Stage::Asked, turn, mark);
+        (place.stage, place.turn, place.fingerprint) = (Stage::Asked, turn, fingerprint);
         place.fill(request);
         Some(Ticket { index, turn })
     }
@@ -122,21 +122,21 @@ impl Requests {
     }
 
     /// Takes the oldest request of these settings.
-    pub fn take(&self, mark: u64) -> Option<(Ticket, Vec<u8>)> {
+    pub fn take(&self, fingerprint: u64) -> Option<(Ticket, Vec<u8>)> {
         let mut table = self.table.lock();
         let (index, place) = table
             .places
             .iter_mut()
             .enumerate()
-            .filter(|(_, place)| place.is_asked(mark))
+            .filter(|(_, place)| place.is_asked(fingerprint))
             .min_by_key(|(_, place)| place.turn)?;
         place.stage = Stage::Taken;
         Some((Ticket { index, turn: place.turn }, place.filled().to_vec()))
     }
 
     /// Whether there is a request of these settings.
-    pub fn wants(&self, mark: u64) -> bool {
-        self.table.lock().places.iter().any(|place| place.is_asked(mark))
+    pub fn wants(&self, fingerprint: u64) -> bool {
+        self.table.lock().places.iter().any(|place| place.is_asked(fingerprint))
     }
 
     /// Gives the session that waits as much of the rest of its answer as the place has room for, if it has read what it was
@@ -174,8 +174,8 @@ impl Requests {
 }
 
 impl Place {
-    fn is_asked(&self, mark: u64) -> bool {
-        self.stage == Stage::Asked && self.mark == mark
+    fn is_asked(&self, fingerprint: u64) -> bool {
+        self.stage == Stage::Asked && self.fingerprint == fingerprint
     }
 
     fn fill(&mut self, bytes: &[u8]) {

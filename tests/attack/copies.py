@@ -14,6 +14,10 @@ MODE = st.sampled_from(["fast", "immediate", "kill9"])
 ORIGINAL = st.sampled_from(["stays", "goes", "later"])
 
 
+# How far a server's IDs lead its clock when it is copied, or fails: less than any server takes for a jump.
+AHEAD_S = (0, 3, 45)
+
+
 class Copies(Surroundings):
     """Actions that make servers of servers."""
 
@@ -33,34 +37,78 @@ class Copies(Surroundings):
         self.world.stop(node, mode)
         self.world.retire(node)
 
-    @action("base backup", when=_room, mode=MODE)
-    def start_base_backup(self, which: int, mode: str, original_stays: bool, beside: list[str], delay_ms: int) -> None:
-        """A base backup that is started as a server, while the original goes on or in its place."""
+    def _run_ahead(self, node: Node, seconds: float) -> None:
+        """A server stores an ID that leads its clock by so much."""
+        if seconds:
+            self.world.wall.step(seconds)
+            self.insist(self.world.idle_session(node), self.insert_item)
+            self.world.wall.step(-seconds)
+
+    @action("base backup", when=_room, mode=MODE, ahead_s=AHEAD_S)
+    def start_base_backup(
+        self,
+        which: int,
+        mode: str,
+        original_stays: bool,
+        beside: list[str],
+        delay_ms: int,
+        ahead_s: int,
+        restored: bool,
+    ) -> None:
+        """A base backup that is started as a server, while the original goes on or in its place, and then also with all
+        that the original has logged since."""
         node = self._original(which)
         with self.crowd(node, beside, delay_ms):
             copy = self.world.copy_of(node)
+        self._run_ahead(node, ahead_s)
         if not original_stays:
-            self._gone(node, mode)
+            self.world.stop(node, mode)
+            if restored:
+                self.world.restore_log(copy, node)
+            self.world.retire(node)
         self.world.start(copy)
         self.look_at_first_ids(copy)
 
-    @action("promotion", when=_room, mode=MODE, link=("caught up", "lags", "cut off"), apart_s=(0, 3, 900))
+    @action(
+        "promotion", when=_room, mode=MODE, link=("caught up", "lags", "cut off"), apart_s=(0, 3, 900), ahead_s=AHEAD_S
+    )
     def fail_over(
-        self, which: int, mode: str, beside: list[str], delay_ms: int, link: str, apart_s: int, without_signal: bool
+        self,
+        which: int,
+        mode: str,
+        beside: list[str],
+        delay_ms: int,
+        link: str,
+        apart_s: int,
+        ahead_s: int,
+        without_signal: bool,
     ) -> None:
         """A standby takes over from its primary, which is gone: it is promoted, or somebody removes its signal file."""
         node = self.world.node(which)
-        standby = self._standby_of(node, beside, delay_ms, link, apart_s)
+        standby = self._standby_of(node, beside, delay_ms, link, apart_s, ahead_s)
         self._gone(node, mode)
         # Without a promotion, it starts above what it has replayed.
         if without_signal and link != "cut off":
-            self.world.stop(standby, "fast")
-            (standby.cluster.data / "standby.signal").unlink()
-            self.world.start(standby)
+            self._remove_signal(standby)
         else:
             standby.cluster.promote()
-        standby.is_standby = False
+            standby.is_standby = False
         self.look_at_first_ids(standby)
+
+    @action("signal removed", when=_room)
+    def start_beside_primary(self, which: int, beside: list[str], delay_ms: int) -> None:
+        """Somebody removes the signal file of a standby whose primary goes on."""
+        node = self._original(which)
+        standby = self._standby_of(node, beside, delay_ms, "caught up")
+        self._remove_signal(standby)
+        self.look_at_first_ids(standby)
+        self.look_at_first_ids(node)
+
+    def _remove_signal(self, standby: Node) -> None:
+        self.world.stop(standby, "fast")
+        (standby.cluster.data / "standby.signal").unlink()
+        standby.is_standby = False
+        self.world.start(standby)
 
     @action("two primaries", when=_room, link=("caught up", "lags", "cut off"), apart_s=(0, 3, 900))
     def split(self, which: int, beside: list[str], delay_ms: int, link: str, apart_s: int) -> None:
@@ -75,7 +123,9 @@ class Copies(Surroundings):
             self.look_at_first_ids(standby)
         self.look_at_first_ids(node)
 
-    def _standby_of(self, node: Node, beside: list[str], delay_ms: int, link: str, apart_s: int) -> Node:
+    def _standby_of(
+        self, node: Node, beside: list[str], delay_ms: int, link: str, apart_s: int = 0, ahead_s: int = 0
+    ) -> Node:
         """One that follows a primary up to now, or as long as nobody has cut it off, while clients write."""
         if link == "cut off":
             # What an asynchronous standby has not replayed, it allows for by its own clock and `id_gen.max_lead`. Both
@@ -89,6 +139,8 @@ class Copies(Surroundings):
         with self.crowd(node, beside, delay_ms):
             if link == "cut off":
                 self.world.wall.step(apart_s)
+        if link != "cut off":
+            self._run_ahead(node, ahead_s)
         if link == "caught up" or self.world.wall.behind_s:
             node.cluster.wait_for_catchup(standby.cluster)
         return standby

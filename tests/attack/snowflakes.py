@@ -20,6 +20,8 @@ FORMS = (
     "SELECT unnest(snowflake_next_array(20000))",
     "SELECT careless() FROM generate_series(1, 5)",
 )
+# More than the longest tick of the layouts that servers have here.
+LONGEST_TICK_S = 0.015
 
 
 class Snowflakes(Explorer):
@@ -71,6 +73,23 @@ class Snowflakes(Explorer):
                     raise Finding("strict order", f"{session} was given {given}, after {highest}")
 
             self.ask(self.world.session(number), call)
+
+    @use("order of ticks")
+    def generate_across_ticks(self, which: int) -> None:
+        """What a session generates is above all that others generated more than a tick before, whatever it holds from
+        earlier ticks."""
+        session = self.world.session(which)
+
+        def call(session: Session) -> None:
+            session.generate("SELECT snowflake_next() FROM generate_series(1, 20)")
+            with self.world.passing(session.node, session.database) as other:
+                other.run("SELECT pg_sleep(%s)", LONGEST_TICK_S)
+                [(theirs,)] = other.generate()
+            [(own,)] = session.generate()
+            if own <= theirs:
+                raise Finding("order of ticks", f"{session} was given {own}, after {theirs} of another session")
+
+        self.ask(session, call)
 
     @use("UUIDs", count=(1, 100))
     def uuids(self, which: int, count: int, ordered: bool) -> None:

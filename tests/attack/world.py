@@ -312,6 +312,12 @@ class World:
         node.cluster.init()
         return node
 
+    def restore_log(self, copy: Node, original: Node) -> None:
+        """A base backup that is not started yet gets all segments that its stopped original has."""
+        self.say(f"{copy}: gets the log of {original}")
+        for segment in (original.cluster.data / "pg_wal").glob("[0-9A-F]" * 24):
+            subprocess.run(["cp", "-a", segment, copy.cluster.data / "pg_wal"], check=True)
+
     def clone_of(self, original: Node) -> Node:
         """A copy of the files, as they are, not started yet."""
         node = self._add(original.worker, original)
@@ -455,13 +461,16 @@ class World:
         """What a session was given, in its order."""
         if not ids:
             return
+        node = session.node
+        if node.original is not None and node.worker is not None and node.worker == node.original.worker:
+            raise Finding("accepted", f"{node}, a copy of {node.original}, generates although nobody has accepted it")
         ordered = ids if session.last is None else [session.last, *ids]
         for before, after in zip(ordered, ordered[1:], strict=False):
             if after <= before:
                 raise Finding("increasing", f"{session} was given {after} after {before}")
         session.last = ids[-1]
-        session.node.highest = max(ids[-1], session.node.highest)
-        self.ledger.add(f"the server {session.node.space}", ids, f"{session}")
+        node.highest = max(ids[-1], node.highest)
+        self.ledger.add(f"the server {node.space}", ids, f"{session}")
 
     def look_at_log(self, node: Node) -> None:
         """The log's new lines may not tell of a defect."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from harness import GENERATING, PRELOAD, PRELOADED, Cluster, FakeClock, Server
+from harness.checks import checks
 from harness.ids import PATIENT, TOO_FAR_AHEAD, change, first_id, next_id, refusal, time_of
 from harness.reservation import PAGE, Reservation
 
@@ -175,13 +176,16 @@ def test_a_bound_whose_checksum_is_wrong_is_read() -> None:
         assert_above(standby, given)
 
 
-def test_a_damaged_bound_is_not_guessed() -> None:
+@pytest.mark.parametrize("emptied", [False, True])
+def test_a_damaged_bound_is_not_guessed(emptied: bool) -> None:
     with pair(NEAR) as (primary, standby, _):
         primary.stop()
         standby.stop()
         with (standby.data / PAGE).open("r+b") as file:
+            if emptied:
+                file.truncate()
             file.seek(CONTENT)
-            file.write(b"\xff" * 20)
+            file.write(b"" if emptied else b"\xff" * 20)
         standby.start()
         standby.promote()
         error = refusal(standby)
@@ -192,6 +196,22 @@ def test_a_damaged_bound_is_not_guessed() -> None:
         last = first_id(standby)
         standby.restart("immediate")
         assert first_id(standby) > last
+
+
+def test_a_bound_that_can_not_be_read_is_named_by_the_check() -> None:
+    with pair(NEAR) as (primary, standby, given):
+        primary.stop()
+        standby.stop()
+        file = standby.data / PAGE
+        mode = file.stat().st_mode
+        standby.start()
+        file.chmod(0)
+        standby.promote()
+        error = refusal(standby)
+        assert (error.sqlstate, PAGE in str(error.message)) == ("42501", True)
+        assert str(error.message) in checks(standby)["reservation"].found
+        file.chmod(mode)
+        assert_above(standby, given)
 
 
 @pytest.mark.parametrize("wal_level", ["minimal", "replica", "logical"])

@@ -1,6 +1,7 @@
 """Sessions ask the registry through the registrar: what becomes of a request when either goes away or stands still."""
 
 import os
+import resource
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,8 @@ import psycopg
 import pytest
 
 from harness import Cluster
-from harness.fleet import UNREACHABLE, await_number, create_fleet, registrar
+from harness.etcd import Etcd
+from harness.fleet import UNREACHABLE, await_number, create_fleet, registrar, silent
 from harness.ids import Caller, answer_of, refusal
 
 MEMBERS = "SELECT count(*) FROM id_gen_fleet_members()"
@@ -89,6 +91,21 @@ def test_without_a_registrar_the_error_names_the_setting(conf: str) -> None:
         error = refusal(alone, MEMBERS)
         assert (error.sqlstate, error.message) == ("55000", "this server's registrar process is not running")
         assert "ALTER SYSTEM SET max_worker_processes = 2;" in (error.hint or "")
+
+
+def test_a_registrar_that_gets_no_thread_says_so_and_goes_on(first: Cluster, etcd: Etcd) -> None:
+    await_number(first)
+    pid = registrar(first)
+    before = resource.prlimit(pid, resource.RLIMIT_NPROC, (0, resource.getrlimit(resource.RLIMIT_NPROC)[1]))
+    try:
+        # Without an answer it connects anew, on another thread.
+        with silent(etcd):
+            first.poll_until("SELECT error ~ '^could not send a request to the registry' FROM id_gen_stat_fleet")
+        assert refusal(first, MEMBERS).sqlstate == UNREACHABLE
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NPROC, before)
+    await_number(first)
+    first.poll_until("SELECT error IS NULL FROM id_gen_stat_fleet")
 
 
 def test_an_answer_of_many_pieces(conf: str) -> None:

@@ -3,12 +3,12 @@
 PostgreSQL's server programs refuse to run as root, so root runs them as the user `postgres`.
 """
 
+import functools
 import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,13 +25,14 @@ class Server:
     # Files outside of the tree that the scripts keep, the private servers among them.
     cache: Path
 
-    @classmethod
-    def from_environment(cls) -> "Server":
+    @staticmethod
+    @functools.cache
+    def from_environment() -> "Server":
         """The private server that `scripts/run` has prepared."""
         try:
             cache = Path(os.environ["ID_GEN_CACHE"])
             run_directory = Path(os.environ.get("ID_GEN_RUN", cache / "run"))
-            return cls(Path(os.environ["ID_GEN_PG_CONFIG"]), run_directory, cache)
+            return Server(Path(os.environ["ID_GEN_PG_CONFIG"]), run_directory, cache)
         except KeyError as missing:
             raise RuntimeError(f"{missing} is not set: start through scripts/run, which prepares a server") from None
 
@@ -56,7 +57,7 @@ class Server:
         command = [str(self.pg_config), f"--{name}"]
         return Path(subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout.strip())
 
-    @cached_property
+    @functools.cached_property
     def version(self) -> int:
         """The major version."""
         return int(
@@ -66,19 +67,19 @@ class Server:
             .split()[0]
         )
 
-    @cached_property
+    @functools.cached_property
     def has_tls(self) -> bool:
         return "#define USE_OPENSSL 1" in (self.directory("includedir-server") / "pg_config.h").read_text()
 
-    @cached_property
+    @functools.cached_property
     def bindir(self) -> Path:
         return self.directory("bindir")
 
-    @cached_property
+    @functools.cached_property
     def pg_regress(self) -> Path:
         return self.directory("pkglibdir") / "pgxs/src/test/regress/pg_regress"
 
-    @cached_property
+    @functools.cached_property
     def as_owner(self) -> dict[str, Any]:
         """Arguments for `subprocess` that make a program run as the user who owns the clusters."""
         if os.geteuid() != 0:
