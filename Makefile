@@ -28,7 +28,7 @@ demo-fleet: ## See a fleet on etcd paused, cut off, cloned and failed over under
 dashboard: ## Draw what a server does (DSN='host=... dbname=...', SECONDS=, PROFILE=table.column; RECORDING=file; neither: a made-up load)
 	@scripts/dashboard "$(SECONDS)"
 
-test: ## Run the tests that do not take long (MARKERS='': all; MODE=not-preloaded; WORKERS=1: one after the other)
+test: ## Run the tests that depend on the server (MARKERS='': all; MODE=not-preloaded; WORKERS=1: one after the other)
 	@scripts/test
 
 test-all: ## Run the tests on every supported PostgreSQL, with and without preload

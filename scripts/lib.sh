@@ -25,6 +25,10 @@ VENV=$CACHE/venv
 # Where pgrx looks for its configuration: see need_pgrx.
 export PGRX_HOME=$CACHE/pgrx
 
+# The tests whose result depends on the server, but for those that take long (tests/pytest.ini).
+# shellcheck disable=SC2034 # for the commands
+OF_SERVER="every_version or not (any_server or long)"
+
 # How pytest runs tests side by side: most of them wait most of the time.
 # shellcheck disable=SC2034 # for the commands
 SIDE_BY_SIDE=(--numprocesses "${WORKERS:-$(($(nproc) + 2))}" --dist loadgroup)
