@@ -3,6 +3,7 @@
 import os
 import resource
 import signal
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -29,6 +30,24 @@ def standing_still(cluster: Cluster) -> Iterator[int]:
         yield pid
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+@contextmanager
+def without_threads(cluster: Cluster) -> Iterator[None]:
+    """The registrar can start no thread for as long as the block lasts."""
+    pid = registrar(cluster)
+    # The server has it of this process.
+    limit, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+
+    def set_limit(threads: int) -> None:
+        soft = "unlimited" if threads == resource.RLIM_INFINITY else threads
+        subprocess.run(["prlimit", f"--pid={pid}", f"--nproc={soft}:"], check=True, **cluster.server.as_owner)
+
+    set_limit(0)
+    try:
+        yield
+    finally:
+        set_limit(limit)
 
 
 def await_request(caller: Caller) -> None:
@@ -95,15 +114,11 @@ def test_without_a_registrar_the_error_names_the_setting(conf: str) -> None:
 
 def test_a_registrar_that_gets_no_thread_says_so_and_goes_on(first: Cluster, etcd: Etcd) -> None:
     await_number(first)
-    pid = registrar(first)
-    before = resource.prlimit(pid, resource.RLIMIT_NPROC, (0, resource.getrlimit(resource.RLIMIT_NPROC)[1]))
-    try:
+    with without_threads(first):
         # Without an answer it connects anew, on another thread.
         with silent(etcd):
             first.poll_until("SELECT error ~ '^could not send a request to the registry' FROM id_gen_stat_fleet")
         assert refusal(first, MEMBERS).sqlstate == UNREACHABLE
-    finally:
-        resource.prlimit(pid, resource.RLIMIT_NPROC, before)
     await_number(first)
     first.poll_until("SELECT error IS NULL FROM id_gen_stat_fleet")
 
