@@ -24,7 +24,7 @@ CALLS_OF_EACH = effort(1_000_000, 200_000)
 FAST_US = 4
 SLOW_SECONDS = effort(1_000, 300) / 1_000
 PILOT_CALLS = 200
-REFUSALS = CALLS // 2
+REFUSALS = effort(500_000, 60_000)
 # Less than eleven bytes for each of CALLS_OF_EACH calls: the smallest allocation takes sixteen.
 MOST_BYTES = 2 << 20
 
