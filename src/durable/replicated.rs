@@ -22,7 +22,7 @@ pub fn write(until_ms: i64, layout: &Layout) {
 /// of this one. May raise an error of PostgreSQL's, and so must be called before the right to write the reservation is taken.
 ///
 /// # Errors
-/// If it is damaged, or can't be read.
+/// If it is damaged, or cannot be read.
 pub fn read() -> Result<Option<Replayed>, Error> {
     logged_page::try_open().map_err(|error| Reason::ReplayedUnreadable((&error).into()))?;
     let Some(page) = logged_page::read() else { return Ok(None) };

@@ -104,7 +104,10 @@ impl Trouble {
     pub const fn an_answer_ends(&self) -> bool {
         matches!(
             self.kind,
-            TroubleKind::Store(_) | TroubleKind::NoFleet | TroubleKind::Damaged | TroubleKind::System
+            TroubleKind::Store(_)
+                | TroubleKind::NoFleet
+                | TroubleKind::Damaged
+                | TroubleKind::System
         )
     }
 

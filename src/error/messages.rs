@@ -157,7 +157,7 @@ pub enum Reason {
     Damaged(Damage),
     /// What was replayed of another server's reservation is damaged.
     ReplayedDamaged,
-    /// The same can't be read.
+    /// The same cannot be read.
     ReplayedUnreadable(FileError),
     /// The reservation's file can't be read.
     Unreadable(FileError),

@@ -335,7 +335,9 @@ impl Registrar {
         if self.asked.is_some() {
             return;
         }
-        let Some((ticket, call)) = self.shared.requests.take(self.settings.fingerprint()) else { return };
+        let Some((ticket, call)) = self.shared.requests.take(self.settings.fingerprint()) else {
+            return;
+        };
         self.asked = Some(Asked::now(AskedFor::Session(ticket)));
         if self.connect()
             && let Some(connection) = &self.connection
@@ -442,7 +444,8 @@ impl Registrar {
 
     fn answered(&mut self, Found { meta, answer, weakness }: Found) {
         self.journal.heard(weakness);
-        let took_ns = journal::since_ns(self.asked.take().map_or_else(boot_ms, |asked| asked.boot_ms));
+        let took_ns =
+            journal::since_ns(self.asked.take().map_or_else(boot_ms, |asked| asked.boot_ms));
         let local = self.local();
         let Some(answer) = answer else {
             self.adopt(meta);

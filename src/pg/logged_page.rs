@@ -135,7 +135,7 @@ impl<const SIZE: usize> ReplayedPage<SIZE> {
 /// Opens the file as [`read`] does, which raises an error where that fails.
 ///
 /// # Errors
-/// If there is a file that can't be opened.
+/// If there is a file that cannot be opened.
 pub fn try_open() -> io::Result<()> {
     match OpenOptions::new().read(true).write(true).open(PAGE_FILE) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),

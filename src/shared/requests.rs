@@ -75,7 +75,8 @@ pub enum Found {
 impl Requests {
     /// A queue whose lock still has to be initialized where it lies.
     pub fn uninitialized() -> Requests {
-        let free = || Place { stage: Stage::Free, turn: 0, fingerprint: 0, length: 0, bytes: [0; _] };
+        let free =
+            || Place { stage: Stage::Free, turn: 0, fingerprint: 0, length: 0, bytes: [0; _] };
         let table = Table { uses: 0, places: std::array::from_fn(|_| free()) };
         Requests {
             table: LwLock::uninitialized(table),
