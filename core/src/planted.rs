@@ -51,7 +51,9 @@ faults! {
     CopyNotCompared,
     /// A bound that another server logged on this timeline does not reveal a copy.
     ///
-    /// Action: remove `standby.signal` of a standby and start it while its primary runs. Oracle: accepted, duplicate.
+    /// Action: make a standby of a server that has generated nothing, generate on that, remove `standby.signal` of the standby
+    /// and start it while its primary runs. Oracle: accepted, duplicate.
+    /// Server: not-preloaded.
     StandbyWithoutSignal,
     /// A promoted server starts at its clock, not above what the old primary may have generated since.
     ///

@@ -176,3 +176,6 @@ class Administrator:
             node.cluster.psql(statement, database)
         except SqlError as error:
             raise Finding("way out", f"a hint is refused as typed: {statement}: {error}") from error
+        if "pg_reload_conf()" in statement and node.worker is not None:
+            # Until the server has read the file, it goes on with the number of before.
+            node.cluster.poll_until("SHOW id_gen.worker_id", expected=str(node.worker))

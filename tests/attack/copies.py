@@ -38,11 +38,14 @@ class Copies(Surroundings):
         self.world.retire(node)
 
     def _run_ahead(self, node: Node, seconds: float) -> None:
-        """A server stores an ID that leads its clock by so much."""
+        """A server stores IDs that lead its clock by so much, as far as it may; the last commit is of the time that the
+        clock shows."""
         if seconds:
+            self._set(node, "id_gen.max_lead", f"{AHEAD_S[-1] + 5}s")
             self.world.wall.step(seconds)
             self.insist(self.world.idle_session(node), self.insert_item)
             self.world.wall.step(-seconds)
+            self.insist(self.world.idle_session(node), self.insert_item)
 
     @action("base backup", when=_room, mode=MODE, ahead_s=AHEAD_S)
     def start_base_backup(
@@ -95,11 +98,14 @@ class Copies(Surroundings):
             standby.is_standby = False
         self.look_at_first_ids(standby)
 
-    @action("signal removed", when=_room)
-    def start_beside_primary(self, which: int, beside: list[str], delay_ms: int) -> None:
-        """Somebody removes the signal file of a standby whose primary goes on."""
-        node = self._original(which)
+    @action("signal removed", when=lambda self: len(self.world.nodes) < MOST - 1)
+    def start_beside_primary(self, which: int, beside: list[str], delay_ms: int, young: bool) -> None:
+        """Somebody removes the signal file of a standby whose primary goes on, and had generated nothing, maybe, when the
+        standby was made."""
+        node = self.world.new_node(schema=self.schemas()) if young else self._original(which)
         standby = self._standby_of(node, beside, delay_ms, "caught up")
+        self.insist(self.world.idle_session(node), self.insert_item)
+        node.cluster.wait_for_catchup(standby.cluster)
         self._remove_signal(standby)
         self.look_at_first_ids(standby)
         self.look_at_first_ids(node)

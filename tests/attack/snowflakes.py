@@ -76,20 +76,21 @@ class Snowflakes(Explorer):
 
     @use("order of ticks")
     def generate_across_ticks(self, which: int) -> None:
-        """What a session generates is above all that others generated more than a tick before, whatever it holds from
+        """What a transaction generates is above all that others generated more than a tick before, whatever it holds from
         earlier ticks."""
-        session = self.world.session(which)
 
-        def call(session: Session) -> None:
-            session.generate("SELECT snowflake_next() FROM generate_series(1, 20)")
-            with self.world.passing(session.node, session.database) as other:
+        def call(other: Session) -> None:
+            with self.world.passing(other.node, other.database) as session:
+                session.run("BEGIN")
+                session.generate("SELECT snowflake_next() FROM generate_series(1, 20)")
                 other.run("SELECT pg_sleep(%s)", LONGEST_TICK_S)
                 [(theirs,)] = other.generate()
-            [(own,)] = session.generate()
+                [(own,)] = session.generate()
+                session.run("COMMIT")
             if own <= theirs:
-                raise Finding("order of ticks", f"{session} was given {own}, after {theirs} of another session")
+                raise Finding("order of ticks", f"{session} was given {own}, after {theirs} of {other}")
 
-        self.ask(session, call)
+        self.ask(self.world.session(which), call)
 
     @use("UUIDs", count=(1, 100))
     def uuids(self, which: int, count: int, ordered: bool) -> None:
