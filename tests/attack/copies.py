@@ -100,7 +100,7 @@ class Copies(Surroundings):
 
     @action("signal removed", when=lambda self: len(self.world.nodes) < MOST - 1)
     def start_beside_primary(self, which: int, beside: list[str], delay_ms: int, young: bool) -> None:
-        """Somebody removes the signal file of a standby whose primary goes on, and had generated nothing, maybe, when the
+        """Somebody removes the signal file of a standby whose primary goes on. That may have generated nothing when the
         standby was made."""
         node = self.world.new_node(schema=self.schemas()) if young else self._original(which)
         standby = self._standby_of(node, beside, delay_ms, "caught up")

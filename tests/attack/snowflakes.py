@@ -76,7 +76,7 @@ class Snowflakes(Explorer):
 
     @use("order of ticks")
     def generate_across_ticks(self, which: int) -> None:
-        """What a transaction generates is above all that others generated more than a tick before, whatever it holds from
+        """What a transaction generates is above all that others generated more than a tick before, whatever it holds of
         earlier ticks."""
 
         def call(other: Session) -> None:
