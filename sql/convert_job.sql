@@ -33,8 +33,8 @@ CREATE TABLE id_gen_convert.job (
     -- What depended on the columns when the job began, or after its switch.
     dependents text[],
     -- For snowflakes with the time of their rows: the first ID of the epoch with the number that they get, what the next
-    -- tick and the next in the sequence add, and how many a tick has.
-    node bigint, tick_step bigint, sequence_step bigint, sequence_size bigint,
+    -- tick and the next in the sequence add, how many a tick has, and the layout of all this.
+    node bigint, tick_step bigint, sequence_step bigint, sequence_size bigint, layout text,
     UNIQUE (relation, column_name)
 );
 COMMENT ON TABLE id_gen_convert.job IS 'columns that are being converted';
@@ -535,7 +535,14 @@ DECLARE
     top bigint := (SELECT highest FROM id_gen_convert.fill WHERE job = j.id AND place = f.place);
     new_top bigint;
     is_left boolean;
+    in_use text := (SELECT l.layout FROM @extschema@.snowflake_layouts() l WHERE l.in_use);
 BEGIN
+    IF in_use IS DISTINCT FROM j.layout THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('id_gen.layout has changed since the job of column %I of relation %s began', j.column_name, j.relation),
+            DETAIL = format('The job assigns a worker ID of the layout "%s"; the layout is "%s" now.', j.layout, in_use),
+            HINT = format('To undo the job, and then start it again: CALL id_gen_convert.undo(%s);', id_gen_convert.arguments(j.relation, j.column_name));
+    END IF;
     -- Where rows lie in the order of their times, that is all of them.
     EXECUTE format($statement$
         WITH numbered AS MATERIALIZED (

@@ -50,6 +50,14 @@ fn shown(Source { column, .. }: &Source) -> String {
     in_error(&format!("{}.{}", column.table, column.name))
 }
 
+/// Refuses where stored values are yet to be made.
+///
+/// # Errors
+/// That, or why none are made.
+pub fn refuse_overlap(source: &Source) -> Result<(), Error> {
+    boundary(source).map(|_| ())
+}
+
 /// The lowest snowflake that may be made from now on, which is above all that is stored. It is asked of a server that
 /// makes snowflakes, or every insert would fail as soon as the default has changed.
 fn boundary(source: &Source) -> Result<Boundary, Error> {

@@ -43,7 +43,7 @@ pub fn unfit(unfit: Unfit, name: &str, definition: &Definition) -> Message {
             .detail(format!("Its increment is {}; tickets count up.", steps.step));
             fact.hint(above_all(
                 definition,
-                "It may have returned any number. Create",
+                "It may have returned any number. Create another sequence, as in: CREATE SEQUENCE invoice;",
                 &format!("Make it ascending, above the numbers that it has returned: ALTER SEQUENCE {name} INCREMENT BY 1 NO MINVALUE"),
             ))
         }
@@ -54,7 +54,7 @@ pub fn unfit(unfit: Unfit, name: &str, definition: &Definition) -> Message {
         .detail("After its end it begins again, and numbers would repeat; tickets never do.")
         .hint(above_all(
             definition,
-            &format!("If it has never reached its maximum, disable it: ALTER SEQUENCE {name} NO CYCLE; otherwise, create"),
+            &format!("If it has never reached its maximum, disable it: ALTER SEQUENCE {name} NO CYCLE; otherwise, use another sequence."),
             &format!("Disable it, and continue above the numbers that it has returned: ALTER SEQUENCE {name} NO CYCLE"),
         )),
     }
@@ -64,7 +64,7 @@ pub fn unfit(unfit: Unfit, name: &str, definition: &Definition) -> Message {
 fn above_all(definition: &Definition, otherwise: &str, alter: &str) -> String {
     let max = definition.steps.max;
     if max >= largest_of_type(definition) {
-        return format!("{otherwise} another sequence, as in: CREATE SEQUENCE invoice;");
+        return otherwise.to_owned();
     }
     let first = max.saturating_add(1).max(1);
     format!("{alter} NO MAXVALUE START WITH {first} RESTART WITH {first};")

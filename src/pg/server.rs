@@ -142,6 +142,15 @@ pub fn preload_libraries() -> String {
     list.to_string_lossy().trim().to_owned()
 }
 
+/// The version that runs, as in `server_version_num`: the library may have been built for another minor release.
+pub fn version() -> i32 {
+    // SAFETY: the setting exists, and its value is a string as long as the process runs.
+    let number = unsafe {
+        CStr::from_ptr(pg_sys::GetConfigOption(c"server_version_num".as_ptr(), false, false))
+    };
+    number.to_string_lossy().parse().unwrap_or_default()
+}
+
 /// When the postmaster was started, in Unix microseconds; `None` while it is still starting.
 pub fn start_us() -> Option<i64> {
     // SAFETY: set by the postmaster before it starts any process, and inherited.

@@ -109,13 +109,20 @@ fn has_standby(lsn: Lsn) -> bool {
     lsn <= reached(if waits_for_flush() { FLUSHED } else { WRITTEN })
 }
 
-/// Whether the server has taken note that commits are to wait for standbys.
+/// Whether the server has taken note that commits are to wait for standbys. What this session knows of the setting may be
+/// older: it reads that between statements.
 fn standbys_are_in_force() -> bool {
-    /// `SYNC_STANDBY_DEFINED`; minor releases of before May 2025 have the number 1 for it.
-    const DEFINED: u8 = 2;
     // SAFETY: as above.
     let status = unsafe {
         (&raw const (*pg_sys::WalSndCtl).sync_standbys_status).cast::<u8>().read_volatile()
     };
-    status & DEFINED != 0 || (status == 1 && waits_for_standby())
+    status & standbys_defined(server::version()) != 0
+}
+
+/// `SYNC_STANDBY_DEFINED` of this PostgreSQL: minor releases of before May 2025 had a truth value in its place.
+const fn standbys_defined(version: i32) -> u8 {
+    match version {
+        150_013..160_000 | 160_009..170_000 | 170_005.. => 2,
+        _ => 1,
+    }
 }

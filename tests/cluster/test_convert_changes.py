@@ -312,6 +312,23 @@ def test_default_privileges_do_not_open_the_schema(connection: psycopg.Connectio
             run(owner, attempt)
 
 
+def test_a_job_that_assigns_a_worker_id_ends_with_its_layout() -> None:
+    with Cluster("relaid", conf=GENERATING) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        with cluster.connect() as connection:
+            run(connection, SHOP.replace("CHECK (id > 0)", "at timestamptz DEFAULT now()"))
+            run(connection, planned(connection, f"{COLUMN}, created_at => 'at'")[0])
+        cluster.psql("ALTER SYSTEM SET id_gen.layout = 'epoch=2024-01-01 tick=1ms time:39 worker:8 sequence:16'")
+        cluster.restart()
+        with cluster.connect() as connection:
+            with pytest.raises(Refused, match=r"id_gen\.layout has changed since the job") as refused:
+                run(connection, f"CALL id_gen_convert.run({COLUMN})")
+            run(connection, *hinted(refused.value))
+            assert value(connection, "SELECT count(*) FROM customer") == value(
+                connection, "SELECT count(*) FROM customer WHERE id < 1000000"
+            )
+
+
 # Functions that fit calls of ours better than what is meant, if an argument has no type or the name has no schema.
 PLANTED = {
     "id_gen_convert_start": ["text, text", "regclass, text", "regclass, text, text, text"],

@@ -654,6 +654,19 @@ def test_names_that_are_taken(connection: psycopg.Connection) -> None:
     )
 
 
+def test_values_that_are_yet_to_be_made(connection: psycopg.Connection) -> None:
+    """They stay, beside a reference of another type as without one; where all values change, they do not matter."""
+    run(
+        connection,
+        "CREATE TABLE customer (id bigint PRIMARY KEY DEFAULT 5, at date DEFAULT now())",
+        "CREATE TABLE purchase (customer integer REFERENCES customer)",
+        "INSERT INTO customer VALUES (1), (1::bigint << 62)",
+    )
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="overlap with future snowflakes"):
+        run(connection, "SELECT * FROM id_gen_convert_plan('customer', 'id')")
+    run(connection, "SELECT * FROM id_gen_convert_plan('customer', 'id', created_at => 'at')")
+
+
 def test_nothing_to_fill(connection: psycopg.Connection) -> None:
     run(connection, "CREATE TABLE customer (id bigserial PRIMARY KEY)")
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):

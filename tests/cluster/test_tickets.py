@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from harness import GENERATING, PRELOADED, Cluster, SqlError
-from harness.ids import Caller, error_of, refusal
+from harness.ids import Caller, answer_of, error_of, refusal
 from harness.tickets import assert_distinct, in_crowd, one, take, take_at_once
 
 CLIENTS = 8
@@ -862,6 +862,21 @@ def test_a_failover_to_a_synchronous_standby_repeats_nothing() -> None:
         standby.reload()
         standby.poll_until("SHOW synchronous_standby_names", expected="")
         assert one(standby) > max(numbers)
+
+
+def test_who_waits_for_standbys_goes_on_when_none_is_needed_any_more() -> None:
+    with own_cluster() as primary, Cluster("standby", standby_of=primary) as standby:
+        primary.psql("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        primary.reload()
+        primary.poll_until("SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'")
+        with Caller(primary) as caller:
+            assert hold_the_log(standby)
+            call = caller.begin("SELECT max(ticket_next('invoice')) FROM generate_series(1, 100000)")
+            primary.poll_until(f"SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = {caller.pid}")
+            primary.psql("ALTER SYSTEM SET synchronous_standby_names = ''")
+            primary.reload()
+            assert answer_of(call) == 100_000
+        standby.stop("immediate")
 
 
 def test_a_standby_takes_no_numbers() -> None:

@@ -44,8 +44,10 @@ impl Job {
     /// # Errors
     /// If anything is in the way.
     pub fn new(source: &Source, place: Place, goal: &Goal) -> Result<Job, Error> {
-        if goal.target == Target::Snowflake {
-            readiness::check_but_for_waits(readiness::shared()?)?;
+        match (goal.target, &goal.created_at) {
+            (Target::Snowflake, None) => default_only::refuse_overlap(source)?,
+            (Target::Snowflake, Some(_)) => readiness::check_but_for_waits(readiness::shared()?)?,
+            (Target::Uuidv7, _) => {}
         }
         let names = Names::new()?;
         let members = columns::of(place, &names)?;

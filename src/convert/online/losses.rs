@@ -83,7 +83,7 @@ pub const LOSSES: &str = r#"
                  FROM place p JOIN pg_depend d ON d.classid = 'pg_policy'::regclass AND d.refclassid = 'pg_class'::regclass
                       AND d.refobjid = p.relation AND d.refobjsubid = p.number
                  JOIN pg_policy ON pg_policy.oid = d.objid) AS text (object, definition)
-         WHERE text.definition ~ (regexp_replace(relation.oid::regclass::text, '(\W)', '\\\1', 'g') || ' ("([^"]|"")+"|\w+)\(')
+         WHERE text.definition ~ ('(^|[^\w".])' || regexp_replace(relation.oid::regclass::text, '(\W)', '\\\1', 'g') || ' ("([^"]|"")+"|\w+)\(')
         UNION ALL
         SELECT format('view %s', r.ev_class::regclass), 'lists names for the columns of a join by their position, which changes: recreate it without them'
           FROM seen JOIN pg_class c USING (oid) JOIN pg_rewrite r ON r.ev_class = c.oid AND r.rulename = '_RETURN'

@@ -70,14 +70,17 @@ impl Job {
         let node = match &self.node {
             Some(node) => {
                 let layout = readiness::layout()?;
-                [node.bits, layout.min_of(1), layout.stride(), layout.per_tick()]
-                    .map(|bits| bits.to_string())
-                    .join(", ")
+                let numbers = [node.bits, layout.min_of(1), layout.stride(), layout.per_tick()];
+                format!(
+                    "{}, {}",
+                    numbers.map(|bits| bits.to_string()).join(", "),
+                    literal(&layout.to_string())
+                )
             }
-            None => "NULL, NULL, NULL, NULL".to_owned(),
+            None => "NULL, NULL, NULL, NULL, NULL".to_owned(),
         };
         let mut text = format!(
-            "INSERT INTO id_gen_convert.job (relation, column_name, target, tables, views, node, tick_step, sequence_step, sequence_size) VALUES ({arguments}, {}, {}, {}, {node});",
+            "INSERT INTO id_gen_convert.job (relation, column_name, target, tables, views, node, tick_step, sequence_step, sequence_size, layout) VALUES ({arguments}, {}, {}, {}, {node});",
             literal(self.target.name()),
             tables,
             as_array(&self.views)
