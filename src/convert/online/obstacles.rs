@@ -178,14 +178,21 @@ const QUERY: &str = "
          WHERE p.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND NOT tgisinternal AND tgtype & 16 <> 0 AND tgenabled <> 'D'
            AND (tgenabled IN ('A', 'R') OR NOT has_parameter_privilege('session_replication_role', 'SET'))";
 
-/// Whether PostgreSQL itself changes the type of the columns: it does not while these depend on them.
+/// Whether PostgreSQL itself changes the type of the columns, and nothing is lost: it does not while these depend on them, or
+/// where the type comes from elsewhere, and a domain's constraints would go.
 const CAN_WIDEN: &str = "
     SELECT NOT EXISTS (
                SELECT FROM place p JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass
                       AND d.refobjid = p.relation AND d.refobjsubid = p.number
                  LEFT JOIN pg_attrdef e ON d.classid = 'pg_attrdef'::regclass AND e.oid = d.objid
                  LEFT JOIN pg_attribute a ON a.attrelid = e.adrelid AND a.attnum = e.adnum
-                WHERE d.classid = ANY ('{pg_rewrite,pg_trigger,pg_policy}'::regclass[]) OR a.attgenerated <> '')
+                WHERE d.classid = ANY ('{pg_rewrite,pg_trigger,pg_policy,pg_proc,pg_publication_rel}'::regclass[]) OR a.attgenerated <> '')
+       AND NOT EXISTS (
+               SELECT FROM place p JOIN pg_class c ON c.oid = p.relation JOIN pg_type t ON t.oid = c.reloftype
+                UNION ALL
+               SELECT FROM place p JOIN pg_attribute a ON (a.attrelid, a.attnum) = (p.relation, p.number)
+                 JOIN pg_type t ON t.oid = a.atttypid
+                WHERE t.typtype = 'd' OR p.relation = p.own AND a.attinhcount > 0)
        AND NOT EXISTS (
                SELECT FROM place p JOIN pg_class c ON c.oid = p.relation JOIN pg_type t ON t.oid = c.reltype
                  JOIN pg_depend d ON d.refclassid = 'pg_type'::regclass AND d.refobjid IN (t.oid, t.typarray) AND d.deptype = 'n')
