@@ -1,4 +1,4 @@
-//! The registrar's connection to the registry. Requests go to a thread of their own, which may wait for the network; the
+//! The registrar's connections to the registry. Requests go to a thread of their own, which may wait for the network; the
 //! registrar waits on its latch meanwhile, so that an interrupt or the end of the server is not delayed.
 //!
 //! The thread runs nothing of PostgreSQL's and gets no signals. A registrar that no longer waits drops the connection:
@@ -193,19 +193,27 @@ type Job<T> = Box<dyn FnOnce(&mut Registry) -> T + Send>;
 pub struct Connection<T> {
     jobs: Sender<Job<T>>,
     answers: Receiver<Result<T, StoreError>>,
-    /// Readable when there is an answer, or none will come any more.
-    ready: UnixStream,
     /// What tells the thread that the connection is there.
     _awaits: Arc<()>,
 }
 
-/// What a wait ended with.
-#[derive(Debug)]
-pub enum Waited<T> {
-    /// An answer.
-    Answer(Result<T, StoreError>),
-    /// The time is over, or the latch was set.
-    Woken,
+/// What the threads of all connections wake their process with.
+pub struct Bell {
+    /// Readable once a thread has rung.
+    rung: UnixStream,
+    ring: UnixStream,
+}
+
+impl Bell {
+    /// A bell.
+    ///
+    /// # Errors
+    /// If there is no room for one more file.
+    pub fn new() -> io::Result<Bell> {
+        let (rung, ring) = UnixStream::pair()?;
+        rung.set_nonblocking(true)?;
+        Ok(Bell { rung, ring })
+    }
 }
 
 impl<T: Send + 'static> Connection<T> {
@@ -217,12 +225,12 @@ impl<T: Send + 'static> Connection<T> {
         settings: &RegistrySettings,
         timeout: Duration,
         seen: Seen,
+        bell: &Bell,
     ) -> io::Result<Connection<T>> {
         end_at_once();
         let (jobs, todo) = mpsc::channel::<Job<T>>();
         let (done, answers) = mpsc::channel();
-        let (ready, mut bell) = UnixStream::pair()?;
-        ready.set_nonblocking(true)?;
+        let mut ring = bell.ring.try_clone()?;
         let opener = store::opener(settings, timeout, seen);
         let fleet = settings.fleet.clone();
         let awaits = Arc::new(());
@@ -242,13 +250,13 @@ impl<T: Send + 'static> Connection<T> {
                     };
                     let answer = opened.map(job);
                     // Whoever dropped the connection wants no answer.
-                    if done.send(answer).is_err() || bell.write_all(&[0]).is_err() {
+                    if done.send(answer).is_err() || ring.write_all(&[0]).is_err() {
                         break;
                     }
                 }
             })
         })?;
-        Ok(Connection { jobs, answers, ready, _awaits: awaits })
+        Ok(Connection { jobs, answers, _awaits: awaits })
     }
 
     /// Asks. One request at a time.
@@ -257,16 +265,12 @@ impl<T: Send + 'static> Connection<T> {
         let _ = self.jobs.send(Box::new(job));
     }
 
-    /// Waits for the answer, the latch or the time, whichever comes first.
-    pub fn wait(&mut self, patience: Duration) -> Waited<T> {
-        wait(Some(self.ready.as_raw_fd()), patience);
-        let mut bytes = [0; 1];
-        // How many bytes it is does not matter: the answer does.
-        let _ = self.ready.read(&mut bytes);
+    /// The answer, if there is one, or none will come.
+    pub fn answer(&self) -> Option<Result<T, StoreError>> {
         match self.answers.try_recv() {
-            Ok(answer) => Waited::Answer(answer),
-            Err(TryRecvError::Empty) => Waited::Woken,
-            Err(TryRecvError::Disconnected) => Waited::Answer(Err(StoreError {
+            Ok(answer) => Some(answer),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(Err(StoreError {
                 kind: StoreErrorKind::Unexpected,
                 server: String::new(),
                 detail: "the thread that asks the registry has ended".to_owned(),
@@ -284,8 +288,8 @@ pub fn no_answer() -> StoreError {
     }
 }
 
-/// Waits for a socket, the latch or the time. Interrupts end the wait.
-pub fn wait(socket: Option<i32>, patience: Duration) {
+/// Waits for the bell, the latch or the time. Interrupts end the wait.
+pub fn wait(bell: Option<&Bell>, patience: Duration) {
     let ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX).saturating_add(1);
     let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
     check_for_interrupts!();
@@ -293,16 +297,20 @@ pub fn wait(socket: Option<i32>, patience: Duration) {
     unsafe {
         let latch = server::latch();
         let info = WaitEvent::Registry.info();
-        match socket {
-            Some(socket) => {
+        match bell {
+            Some(bell) => {
                 let events = (events | pg_sys::WL_SOCKET_READABLE) as i32;
-                pg_sys::WaitLatchOrSocket(latch, events, socket, ms, info);
+                pg_sys::WaitLatchOrSocket(latch, events, bell.rung.as_raw_fd(), ms, info);
             }
             None => {
                 pg_sys::WaitLatch(latch, events as i32, ms, info);
             }
         }
         pg_sys::ResetLatch(latch);
+    }
+    if let Some(bell) = bell {
+        // How often it rang does not matter: answers are looked for.
+        let _ = (&bell.rung).read(&mut [0; 64]);
     }
     check_for_interrupts!();
 }

@@ -16,6 +16,6 @@ mod connection;
 mod driver;
 mod journal;
 mod numbers;
-mod queue;
+pub mod queue;
 pub mod registrar;
 mod store;

@@ -46,6 +46,22 @@ pub fn ask<T>(job: impl FnOnce(&mut Registry) -> Result<T, KeysError>) -> Result
         .map_err(|error| Reason::Fleet((&error).into()).into())
 }
 
+/// Waits for a turn to ask, which a session takes that finds nobody else asking the same; `false` where that is done
+/// meanwhile.
+///
+/// # Errors
+/// If others take too long.
+pub fn await_turn(
+    shared: &SharedState,
+    is_done: impl Fn() -> bool,
+    take: impl Fn() -> bool,
+) -> Result<bool, Error> {
+    let turn = shared.requests.changed.wait_for(WaitEvent::Registry, PATIENCE, LOOK_AGAIN, || {
+        if is_done() { Some(false) } else { take().then_some(true) }
+    });
+    turn.ok_or_else(|| Reason::Fleet((&KeysError::Store(no_answer())).into()).into())
+}
+
 /// The queue, as one command uses it.
 struct Queue {
     shared: &'static SharedState,

@@ -4,7 +4,10 @@
 //! It runs wherever `id_gen.registry` is set, on a standby too, so that a promotion waits for nobody. A registry that
 //! is silent holds up nothing but this process: sessions go on to the end of the grant, and the keeper and a stop of the
 //! server never wait for it. What to ask when is decided by [`Member`], and what to write down by [`Journal`].
+//!
+//! What sessions ask goes over a connection of its own, so that it delays no renewal, and fails for itself alone.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -21,7 +24,7 @@ use pgrx::prelude::*;
 
 use crate::durable::{self, number_file};
 use crate::error::fleet::{Trouble, TroubleKind};
-use crate::fleet::connection::{self, Connection, Found, Waited};
+use crate::fleet::connection::{self, Bell, Connection, Found, Registry};
 use crate::fleet::journal::{self, Journal};
 use crate::fleet::numbers;
 use crate::os::{clock, random};
@@ -114,32 +117,67 @@ fn read_reloaded_settings() {
     }
 }
 
-/// What comes of a request. There is one at a time, so its size does not matter.
+/// What comes of this server's own request. There is one at a time, so its size does not matter.
 #[allow(clippy::large_enum_variant)]
 enum Reply {
-    /// About this server's number.
+    /// About its number.
     Member(Result<Found, KeysError>),
     /// About a range of numbers.
     Range(Result<Answer, KeysError>),
-    /// To a session's call.
-    Session(Vec<u8>),
 }
 
-/// The request that is on its way.
-struct Asked {
+/// A connection, and the one request that is on its way there.
+struct Line<T, W> {
+    connection: Option<Connection<T>>,
+    asked: Option<Asked<W>>,
+}
+
+/// A request that is on its way.
+struct Asked<W> {
     /// When it was sent.
     boot_ms: u64,
-    whom: AskedFor,
+    /// Whom it is for.
+    whom: W,
 }
 
-/// For whom a request is made.
-enum AskedFor {
-    /// This server's worker ID.
-    Own,
-    /// The place that it wants a range for.
-    Range(Held),
-    /// A session.
-    Session(Ticket),
+impl<T: Send + 'static, W> Line<T, W> {
+    const fn new() -> Line<T, W> {
+        Line { connection: None, asked: None }
+    }
+
+    /// Sends a request, where there is a connection.
+    fn send(&mut self, whom: W, job: impl FnOnce(&mut Registry) -> T + Send + 'static) {
+        if let Some(connection) = &self.connection {
+            connection.send(job);
+            self.asked = Some(Asked { boot_ms: boot_ms(), whom });
+        }
+    }
+
+    /// The answer to it, or why the connection has ended.
+    fn answer(&mut self) -> Option<Result<T, StoreError>> {
+        let answer = self.connection.as_ref()?.answer()?;
+        if answer.is_err() {
+            self.connection = None;
+        }
+        Some(answer)
+    }
+
+    /// Whether the request has waited so long; then an answer that still comes must not be taken for that to another one.
+    fn is_late(&mut self, timeout_ms: u32) -> bool {
+        let is_late = self
+            .asked
+            .as_ref()
+            .is_some_and(|asked| boot_ms().saturating_sub(asked.boot_ms) >= timeout_ms.into());
+        if is_late {
+            self.connection = None;
+        }
+        is_late
+    }
+
+    /// Whom the request is for, which is over.
+    fn end(&mut self) -> Option<W> {
+        self.asked.take().map(|asked| asked.whom)
+    }
 }
 
 /// A server that asks for a number with the settings of one time.
@@ -149,12 +187,16 @@ struct Registrar {
     /// Those that are allowed, or why none are.
     numbers: Result<Numbers, String>,
     journal: Journal,
-    connection: Option<Connection<Reply>>,
-    /// What the connections have found so far.
+    /// What wakes it when there is an answer.
+    bell: Option<Bell>,
+    /// For its own requests: about a range of numbers, or its worker ID.
+    own: Line<Reply, Option<Held>>,
+    /// For those of sessions.
+    sessions: Line<Vec<u8>, Ticket>,
+    /// What the connections for its own requests have found so far.
     seen: Seen,
     /// The fleet, and this server's place in it, as soon as the registry has told of it.
     fleet: Option<(Meta, Member)>,
-    asked: Option<Asked>,
     /// Answers that sessions have not read to their end.
     answers: Vec<(Ticket, Vec<u8>)>,
     not_before_boot_ms: u64,
@@ -170,12 +212,6 @@ fn boot_ms() -> u64 {
     clock::mono_ns() / NS_PER_MS
 }
 
-impl Asked {
-    fn now(whom: AskedFor) -> Asked {
-        Asked { boot_ms: boot_ms(), whom }
-    }
-}
-
 impl Registrar {
     fn new(shared: &'static SharedState, settings: RegistrySettings) -> Registrar {
         let stored = durable::read().ok();
@@ -189,10 +225,11 @@ impl Registrar {
             settings,
             numbers,
             journal: Journal::new(shared),
-            connection: None,
+            bell: None,
+            own: Line::new(),
+            sessions: Line::new(),
             seen: Seen::default(),
             fleet: None,
-            asked: None,
             answers: Vec::new(),
             not_before_boot_ms: 0,
             reserved_ms: reserved_ms.unwrap_or(i64::MIN),
@@ -245,7 +282,13 @@ impl Registrar {
         if self.shared.keeper.running().is_none() {
             self.shared.adopt_settings(Reader::Session);
         }
-        let Some(settings) = settings::registry::current() else { return false };
+        let settings = settings::registry::current();
+        let fingerprint = settings.as_ref().map(RegistrySettings::fingerprint);
+        if fingerprint != Some(self.settings.fingerprint()) {
+            // No registrar of the former settings will come any more.
+            self.shared.requests.lose_asked(self.settings.fingerprint());
+        }
+        let Some(settings) = settings else { return false };
         let numbers = allowed_numbers(self.shared, &settings);
         if settings.fleet != self.settings.fleet {
             return false;
@@ -262,7 +305,7 @@ impl Registrar {
             RegistrySettings { worker_ids: settings.worker_ids.clone(), ..self.settings.clone() };
         if settings != elsewhere {
             // Another way to the registry. The number and its grant are the same, or will be found not to be.
-            self.give_up_request();
+            self.give_up_requests();
             self.not_before_boot_ms = 0;
         }
         (self.settings, self.numbers) = (settings, numbers);
@@ -272,7 +315,7 @@ impl Registrar {
     /// Asks what is due about this server's worker ID, or its tickets.
     fn ask_own(&mut self) {
         let now_boot_ms = boot_ms();
-        if self.asked.is_some() || now_boot_ms < self.not_before_boot_ms {
+        if self.own.asked.is_some() || now_boot_ms < self.not_before_boot_ms {
             return;
         }
         if let Err(wrong) = &self.numbers {
@@ -309,41 +352,50 @@ impl Registrar {
                 return;
             }
         }
-        if let Some(connection) = &self.connection {
-            connection.send(move |registry| Reply::Member(registry.ask(request)));
-            self.asked = Some(Asked::now(AskedFor::Own));
-        }
+        self.own.send(None, move |registry| Reply::Member(registry.ask(request)));
     }
 
-    /// Sees to it that there is a connection, which is made with its first request.
+    /// Sees to it that there is a connection for its own requests, which is made with the first one.
     fn connect(&mut self) -> bool {
-        if self.connection.is_none() {
-            let timeout = Duration::from_millis(self.terms().timeout_ms.into());
+        if self.own.connection.is_none() {
             // An answer that the connection before still gets counts no more.
             self.seen = self.seen.apart();
-            match Connection::new(&self.settings, timeout, self.seen.clone()) {
-                Ok(connection) => self.connection = Some(connection),
+            match self.connection(self.seen.clone()) {
+                Ok(connection) => self.own.connection = Some(connection),
                 Err(error) => self.fail(Trouble::new(TroubleKind::System, &error.to_string())),
             }
         }
-        self.connection.is_some()
+        self.own.connection.is_some()
     }
 
-    /// Passes on what a session asks, where nothing else is on its way: also while there is nothing to ask about this
-    /// server's worker ID, or that has failed.
+    fn connection<T: Send + 'static>(&mut self, seen: Seen) -> io::Result<Connection<T>> {
+        let timeout = Duration::from_millis(self.terms().timeout_ms.into());
+        let bell = match &mut self.bell {
+            Some(bell) => bell,
+            none => none.insert(Bell::new()?),
+        };
+        Connection::new(&self.settings, timeout, seen, bell)
+    }
+
+    /// Passes on what a session asks, where no other request of a session is on its way.
     fn ask_for_session(&mut self) {
-        if self.asked.is_some() {
+        if self.sessions.asked.is_some() {
             return;
         }
         let Some((ticket, call)) = self.shared.requests.take(self.settings.fingerprint()) else {
             return;
         };
-        self.asked = Some(Asked::now(AskedFor::Session(ticket)));
-        if self.connect()
-            && let Some(connection) = &self.connection
-        {
-            connection.send(move |registry| Reply::Session(registry.serve(&call)));
+        if self.sessions.connection.is_none() {
+            // Who asks for the first time believes what it is told.
+            match self.connection(Seen::default()) {
+                Ok(connection) => self.sessions.connection = Some(connection),
+                Err(error) => {
+                    let refusal = wire::refusal(wire::unexpected(error.to_string()));
+                    self.answers.push((ticket, refusal));
+                }
+            }
         }
+        self.sessions.send(ticket, move |registry| registry.serve(&call));
     }
 
     /// Gives sessions as much of their answers as there is room for.
@@ -361,19 +413,26 @@ impl Registrar {
     /// Asks for a range of numbers that sessions want, where nothing else is due. What is wrong with one ticket is told to
     /// those who wait for that one.
     fn ask_for_range(&mut self) {
-        let (Some(connection), Some((meta, _))) = (&self.connection, &self.fleet) else { return };
+        let Some(meta) = self.fleet.as_ref().map(|(meta, _)| *meta) else { return };
+        if !self.shared.tickets.wants() || !self.connect() {
+            return;
+        }
         let Some((held, wanted)) = self.shared.tickets.next_wanted() else { return };
-        let meta = *meta;
-        connection.send(move |registry| Reply::Range(registry.take_range(&meta, &wanted)));
-        self.asked = Some(Asked::now(AskedFor::Range(held)));
+        self.own
+            .send(Some(held), move |registry| Reply::Range(registry.take_range(&meta, &wanted)));
     }
 
-    /// Tells whom the request on its way is for that it has no answer.
-    fn end_request(&mut self, error: StoreError) {
-        match self.asked.take().map(|asked| asked.whom) {
-            Some(AskedFor::Range(held)) => self.shared.tickets.answered(held, None),
-            Some(AskedFor::Session(ticket)) => self.answers.push((ticket, wire::refusal(error))),
-            Some(AskedFor::Own) | None => {}
+    /// The own request on its way has no answer.
+    fn end_own(&mut self) {
+        if let Some(Some(held)) = self.own.end() {
+            self.shared.tickets.answered(held, None);
+        }
+    }
+
+    /// The session's request on its way has this answer.
+    fn end_session(&mut self, answer: Vec<u8>) {
+        if let Some(ticket) = self.sessions.end() {
+            self.answers.push((ticket, answer));
         }
     }
 
@@ -384,11 +443,14 @@ impl Registrar {
     /// How long there is nothing to do but wait.
     fn patience(&self) -> Duration {
         let requests = &self.shared.requests;
-        if self.asked.is_none() && requests.wants(self.settings.fingerprint()) {
-            return Duration::ZERO;
-        }
-        let due_boot_ms = match (&self.asked, &self.fleet) {
-            (Some(asked), _) => asked.boot_ms + u64::from(self.terms().timeout_ms),
+        let timeout_ms = u64::from(self.terms().timeout_ms);
+        let of_sessions_boot_ms = match &self.sessions.asked {
+            Some(asked) => asked.boot_ms + timeout_ms,
+            None if requests.wants(self.settings.fingerprint()) => 0,
+            None => u64::MAX,
+        };
+        let due_boot_ms = match (&self.own.asked, &self.fleet) {
+            (Some(asked), _) => asked.boot_ms + timeout_ms,
             (None, Some((_, member))) => {
                 let wanted = if self.shared.tickets.wants() { 0 } else { u64::MAX };
                 member
@@ -399,53 +461,44 @@ impl Registrar {
             }
             (None, None) => self.not_before_boot_ms,
         };
+        let due_boot_ms = due_boot_ms.min(of_sessions_boot_ms);
         Duration::from_millis(due_boot_ms.saturating_sub(boot_ms())).min(LONGEST_WAIT)
     }
 
-    /// Waits, and takes note of an answer, or of none.
+    /// Waits, and takes note of answers, or of none.
     fn wait(&mut self, patience: Duration) {
-        let Some(connection) = &mut self.connection else {
-            connection::wait(None, patience);
-            return;
-        };
-        match connection.wait(patience) {
-            Waited::Answer(Ok(Reply::Member(Ok(found)))) => self.answered(found),
-            Waited::Answer(Ok(Reply::Range(Ok(answer)))) => {
+        connection::wait(self.bell.as_ref(), patience);
+        let timeout_ms = self.terms().timeout_ms;
+        match self.own.answer() {
+            Some(Ok(Reply::Member(Ok(found)))) => self.answered(found),
+            Some(Ok(Reply::Range(Ok(answer)))) => {
                 self.journal.heard_of_range();
-                if let Some(Asked { whom: AskedFor::Range(held), .. }) = self.asked.take() {
+                if let Some(Some(held)) = self.own.end() {
                     self.shared.tickets.answered(held, Some(answer));
                 }
             }
-            Waited::Answer(Ok(Reply::Session(answer))) => {
-                if let Some(Asked { whom: AskedFor::Session(ticket), .. }) = self.asked.take() {
-                    self.answers.push((ticket, answer));
-                }
-            }
-            Waited::Answer(Ok(Reply::Member(Err(error)) | Reply::Range(Err(error)))) => {
+            Some(Ok(Reply::Member(Err(error)) | Reply::Range(Err(error)))) => {
                 self.fail((&error).into());
             }
-            Waited::Answer(Err(error)) => {
-                self.connection = None;
-                self.end_request(error.clone());
-                self.fail((&KeysError::Store(error)).into());
+            Some(Err(error)) => self.fail((&KeysError::Store(error)).into()),
+            None if self.own.is_late(timeout_ms) => {
+                self.fail((&KeysError::Store(connection::no_answer())).into());
             }
-            Waited::Woken => {
-                let late = self.asked.as_ref().is_some_and(|asked| {
-                    boot_ms().saturating_sub(asked.boot_ms) >= self.terms().timeout_ms.into()
-                });
-                if late {
-                    // An answer that still comes must not be taken for that to another request.
-                    self.connection = None;
-                    self.fail((&KeysError::Store(connection::no_answer())).into());
-                }
+            None => {}
+        }
+        match self.sessions.answer() {
+            Some(answer) => self.end_session(answer.unwrap_or_else(wire::refusal)),
+            None if self.sessions.is_late(timeout_ms) => {
+                self.end_session(wire::refusal(connection::no_answer()));
             }
+            None => {}
         }
     }
 
     fn answered(&mut self, Found { meta, answer, weakness }: Found) {
         self.journal.heard(weakness);
         let took_ns =
-            journal::since_ns(self.asked.take().map_or_else(boot_ms, |asked| asked.boot_ms));
+            journal::since_ns(self.own.asked.take().map_or_else(boot_ms, |asked| asked.boot_ms));
         let local = self.local();
         let Some(answer) = answer else {
             self.adopt(meta);
@@ -515,11 +568,13 @@ impl Registrar {
 
     /// A request was of no use.
     fn fail(&mut self, trouble: Trouble) {
-        self.end_request(connection::no_answer());
+        self.end_own();
         let is_other = trouble.kind == TroubleKind::Store(StoreErrorKind::OtherCluster);
         if is_other {
             // The next connection finds out whether all are of one cluster by now, which may be another than before.
-            (self.connection, self.seen) = (None, Seen::default());
+            (self.own.connection, self.seen) = (None, Seen::default());
+            self.sessions.connection = None;
+            self.end_session(wire::refusal(connection::no_answer()));
         }
         if let Some((_, member)) = &mut self.fleet {
             member.unanswered();
@@ -534,15 +589,16 @@ impl Registrar {
         self.write();
     }
 
-    /// Waits no longer for an answer. One that still comes must not be taken for that to another request.
-    fn give_up_request(&mut self) {
-        self.connection = None;
-        if self.asked.is_some()
+    /// Waits no longer for answers. One that still comes must not be taken for that to another request.
+    fn give_up_requests(&mut self) {
+        (self.own.connection, self.sessions.connection) = (None, None);
+        if self.own.asked.is_some()
             && let Some((_, member)) = &mut self.fleet
         {
             member.unanswered();
         }
-        self.end_request(connection::no_answer());
+        self.end_own();
+        self.end_session(wire::refusal(connection::no_answer()));
     }
 
     /// Asks for nothing now, after all.
@@ -569,8 +625,9 @@ impl Registrar {
         self.shared.requests.lose_taken();
         let Some((_, member)) = &mut self.fleet else { return };
         member.leave();
-        if self.asked.take().is_some() {
-            self.connection = None;
+        self.sessions = Line::new();
+        if self.own.asked.take().is_some() {
+            self.own.connection = None;
         }
         self.not_before_boot_ms = 0;
         let until_boot_ms = boot_ms() + LAST_REQUEST.as_millis() as u64;

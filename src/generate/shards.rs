@@ -28,7 +28,7 @@ use crate::durable;
 use crate::durable::shard_file::{self, Found};
 use crate::error::shards::{Change, ShardRefusal};
 use crate::error::{Error, Reason};
-use crate::fleet::commands;
+use crate::fleet::{commands, queue};
 use crate::generate::backend::{self, Backend};
 use crate::generate::wait::Wait;
 use crate::generate::{clocks, keeper, reserve, startup, test_server};
@@ -289,6 +289,11 @@ fn open(shared: &SharedState, layout: &Layout, number: Number) -> Result<(), Err
         Some(Basis::Declared) if owned.in_fleet => Err(ShardRefusal::OfFleet(number).into()),
         Some(Basis::Declared) => Ok(()),
         Some(Basis::Fleet(_)) | None => {
+            // One session asks, and opens the place for all.
+            if !queue::await_turn(shared, || place.is_open(), || shard_lock::try_lock(number))? {
+                return Ok(());
+            }
+            // After an error the end of the transaction releases the lock.
             let (basis, first_ms) = ask_fleet(shared, layout, number, Purpose::Confirm)?;
             let mut state = shared.lock();
             let is_late = place.epoch() != epoch && !Fault::LateAnswerOpensShard.is_planted();
@@ -298,6 +303,9 @@ fn open(shared: &SharedState, layout: &Layout, number: Number) -> Result<(), Err
                 let first = layout.first_position(layout.tick_from(first_ms));
                 shared.open_shard(&mut state, layout, place, first);
             }
+            drop(state);
+            shard_lock::unlock(number);
+            shared.requests.changed.wake_all();
             Ok(())
         }
     }

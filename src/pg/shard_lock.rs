@@ -13,6 +13,23 @@ pub fn lock(shard: Number) {
     unsafe { pg_sys::LockSharedObject(class, object, part, pg_sys::ExclusiveLock as _) };
 }
 
+/// Takes the lock, if nobody has it.
+pub fn try_lock(shard: Number) -> bool {
+    let (class, object, part) = tag(shard);
+    let lock = pg_sys::LOCKTAG {
+        locktag_field1: pg_sys::InvalidOid.to_u32(),
+        locktag_field2: class.to_u32(),
+        locktag_field3: object.to_u32(),
+        locktag_field4: part,
+        locktag_type: pg_sys::LockTagType::LOCKTAG_OBJECT as u8,
+        locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
+    };
+    // SAFETY: as above; a lock of the transaction, without a wait.
+    let found =
+        unsafe { pg_sys::LockAcquire(&raw const lock, pg_sys::ExclusiveLock as _, false, true) };
+    found != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
+}
+
 /// Releases the lock before the transaction ends, which may take many shards.
 pub fn unlock(shard: Number) {
     let (class, object, part) = tag(shard);

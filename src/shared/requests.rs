@@ -156,6 +156,16 @@ impl Requests {
         given
     }
 
+    /// Tells the sessions that have put requests of former settings that no answer will come.
+    pub fn lose_asked(&self, fingerprint: u64) {
+        for place in &mut self.table.lock().places {
+            if place.is_asked(fingerprint) {
+                place.stage = Stage::Lost;
+            }
+        }
+        self.changed.wake_all();
+    }
+
     /// Tells the sessions whose requests the last registrar had taken that no answer will come.
     pub fn lose_taken(&self) {
         for place in &mut self.table.lock().places {

@@ -13,8 +13,17 @@ import pytest
 
 from harness import Cluster
 from harness.etcd import Etcd
-from harness.fleet import UNREACHABLE, await_number, create_fleet, registrar, silent
-from harness.ids import Caller, answer_of, refusal
+from harness.fleet import (
+    UNREACHABLE,
+    await_holding,
+    await_number,
+    create_fleet,
+    member_conf,
+    registrar,
+    silent,
+)
+from harness.ids import Caller, answer_of, change, refusal
+from harness.relay import Way
 
 MEMBERS = "SELECT count(*) FROM id_gen_fleet_members()"
 # How many sessions can ask at a time (src/shared/requests.rs).
@@ -121,6 +130,41 @@ def test_a_registrar_that_gets_no_thread_says_so_and_goes_on(first: Cluster, etc
         assert refusal(first, MEMBERS).sqlstate == UNREACHABLE
     await_number(first)
     first.poll_until("SELECT error IS NULL FROM id_gen_stat_fleet")
+
+
+@contextmanager
+def member_by(etcd: Etcd, fleet: str) -> Iterator[tuple[Way, Cluster]]:
+    """A server of the fleet, and its way to the registry."""
+    shards = "id_gen.worker_id_range = '0-15'\nid_gen.layout = 'leaf'\n"
+    with Way(etcd) as way, Cluster("apart", conf=member_conf(way.endpoints, f"{fleet}\n{shards}")) as apart:
+        yield way, apart
+
+
+def test_sessions_whose_answers_are_lost_delay_no_renewal(etcd: Etcd, fleet: str) -> None:
+    with member_by(etcd, fleet) as (way, apart):
+        create_fleet(apart)
+        await_number(apart)
+        apart.psql("SELECT id_gen_shard_take(500)")
+        apart.restart()
+        await_holding(apart)
+        renewals = int(apart.psql("SELECT renewals FROM id_gen_stat_fleet"))
+        with way.delaying_a_write(), ThreadPoolExecutor(2) as pool:
+            refusals = [pool.submit(refusal, apart, "SELECT snowflake_next(500)") for _ in range(2)]
+            apart.poll_until(f"SELECT renewals > {renewals + 8} FROM id_gen_stat_fleet")
+            assert {each.result().sqlstate for each in refusals} == {UNREACHABLE}
+            assert apart.psql("SELECT error IS NULL AND snowflake_next() > 0 FROM id_gen_stat_fleet") == "t"
+
+
+def test_another_way_to_the_registry_is_used_at_once(etcd: Etcd, fleet: str) -> None:
+    """For numbers of a ticket, and for sessions that ask, also where the next renewal is far."""
+    with member_by(etcd, fleet) as (_, apart):
+        apart.psql("CREATE EXTENSION id_gen; CREATE SEQUENCE invoice")
+        apart.psql("SELECT id_gen_fleet_create('normal', '60 s', '20 s', '500 ms')")
+        await_number(apart)
+        apart.psql("SELECT ticket_share('invoice'); SELECT ticket_next('invoice')")
+        change(apart, "registry", etcd.endpoints)
+        assert apart.psql(MEMBERS) == "1"
+        assert apart.psql("SELECT count(ticket_next('invoice')) FROM generate_series(1, 100000)") == "100000"
 
 
 def test_an_answer_of_many_pieces(conf: str) -> None:

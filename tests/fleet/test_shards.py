@@ -179,6 +179,18 @@ def test_a_restart_opens_a_shard_without_a_write(etcd: Etcd, fleet: str, first: 
     assert len(etcd.history(f"/id_gen/{name}/s/")) == 1
 
 
+def test_of_many_sessions_that_find_a_shard_closed_one_asks(etcd: Etcd, fleet: str, first: Cluster) -> None:
+    await_number(first)
+    take(first, SHARD, above=None)
+    first.restart()
+    await_holding(first)
+    with ThreadPoolExecutor(40) as pool:
+        ids = list(pool.map(lambda _: next_of(first, SHARD), range(40)))
+    assert len(set(ids)) == 40
+    name = fleet.split("'")[1]
+    assert len(etcd.history(f"/id_gen/{name}/s/")) == 2
+
+
 @pytest.mark.long
 def test_a_server_that_loses_its_number_asks_again(first: Cluster) -> None:
     number = await_number(first)
