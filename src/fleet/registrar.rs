@@ -126,6 +126,13 @@ enum Reply {
     Range(Result<Answer, KeysError>),
 }
 
+/// An answer that a session has not read to its end.
+struct PartlyGiven {
+    ticket: Ticket,
+    answer: Vec<u8>,
+    given: usize,
+}
+
 /// A connection, and the one request that is on its way there.
 struct Line<T, W> {
     connection: Option<Connection<T>>,
@@ -198,7 +205,7 @@ struct Registrar {
     /// The fleet, and this server's place in it, as soon as the registry has told of it.
     fleet: Option<(Meta, Member)>,
     /// Answers that sessions have not read to their end.
-    answers: Vec<(Ticket, Vec<u8>)>,
+    answers: Vec<PartlyGiven>,
     not_before_boot_ms: u64,
     /// Up to where IDs were reserved when this process started.
     reserved_ms: i64,
@@ -390,8 +397,8 @@ impl Registrar {
             match self.connection(Seen::default()) {
                 Ok(connection) => self.sessions.connection = Some(connection),
                 Err(error) => {
-                    let refusal = wire::refusal(wire::unexpected(error.to_string()));
-                    self.answers.push((ticket, refusal));
+                    let answer = wire::refusal(wire::unexpected(error.to_string()));
+                    self.answers.push(PartlyGiven { ticket, answer, given: 0 });
                 }
             }
         }
@@ -401,12 +408,10 @@ impl Registrar {
     /// Gives sessions as much of their answers as there is room for.
     fn answer_sessions(&mut self) {
         let requests = &self.shared.requests;
-        self.answers.retain_mut(|(ticket, rest)| match requests.answer(*ticket, rest) {
-            None => false,
-            Some(given) => {
-                rest.drain(..given);
-                !rest.is_empty()
-            }
+        self.answers.retain_mut(|PartlyGiven { ticket, answer, given }| {
+            let Some(more) = requests.answer(*ticket, &answer[*given..]) else { return false };
+            *given += more;
+            *given < answer.len()
         });
     }
 
@@ -432,7 +437,7 @@ impl Registrar {
     /// The session's request on its way has this answer.
     fn end_session(&mut self, answer: Vec<u8>) {
         if let Some(ticket) = self.sessions.end() {
-            self.answers.push((ticket, answer));
+            self.answers.push(PartlyGiven { ticket, answer, given: 0 });
         }
     }
 
