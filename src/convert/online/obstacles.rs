@@ -97,7 +97,8 @@ const QUERY: &str = "
                    WHEN puballtables THEN 'publishes all tables, and subscribers lack the new column: drop it, and publish the other tables by their names'
                    WHEN listed IS NOT NULL THEN format('publishes %1$s, and subscribers lack the new column: ALTER PUBLICATION %2$I DROP TABLE %1$s', listed::regclass, pubname)
                    ELSE format('publishes schema %1$I, and subscribers lack the new column: ALTER PUBLICATION %2$I DROP TABLES IN SCHEMA %1$I, and publish its other tables by their names', schemaname, pubname) END
-          FROM relation JOIN pg_publication_tables ON to_regclass(format('%I.%I', schemaname, tablename)) = relation.oid
+          FROM relation JOIN pg_namespace n ON n.oid = relation.relnamespace
+          JOIN pg_publication_tables ON (schemaname, tablename) = (n.nspname, relation.relname)
           JOIN pg_publication USING (pubname)
           LEFT JOIN LATERAL (
                SELECT prrelid FROM pg_publication_rel WHERE prpubid = pg_publication.oid AND prrelid IN (relation.oid, own)
