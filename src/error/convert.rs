@@ -23,13 +23,13 @@ pub enum Refusal {
     Generated(String),
     /// The column gets its values from another one, by a foreign key.
     Reference {
-        /// The column.
+        /// Table and column.
         column: String,
-        /// The constraint.
+        /// Name of the constraint.
         constraint: String,
-        /// The column that it refers to.
+        /// Table and column that it refers to.
         referenced: String,
-        /// The latter as the first arguments of a function.
+        /// The referenced table and column as the first arguments of a function.
         arguments: String,
     },
     /// The column has IDs of ours.
@@ -100,9 +100,9 @@ pub enum Refusal {
     },
     /// The column's type is not that of the target.
     WrongTarget {
-        /// The column.
+        /// Table and column.
         column: String,
-        /// Its type.
+        /// Name of its type.
         type_name: String,
         /// Both names as the first arguments of a function.
         arguments: String,

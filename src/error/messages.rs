@@ -261,7 +261,7 @@ pub enum Reason {
     NoIdColumn {
         /// The function.
         function: &'static str,
-        /// The table.
+        /// Name of the table.
         table: String,
         /// The column.
         column: String,

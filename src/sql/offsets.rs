@@ -489,8 +489,6 @@ fn run(statement: String) -> Result<(), Error> {
 
 const MOST_NODES: i32 = offsets::MOST_NODES.cast_signed();
 
-const EXAMPLE: &str = "SELECT * FROM id_gen_offsets_plan('public', 1, 2);";
-
 fn obstacles(schema: &Schema, refused: &[(&Found, Obstacle)]) -> Message {
     let facts: Vec<String> =
         refused.iter().map(|(found, obstacle)| format!("{}: {obstacle}", found.name)).collect();
@@ -507,7 +505,7 @@ fn obstacles(schema: &Schema, refused: &[(&Found, Obstacle)]) -> Message {
 
 fn null(name: &str) -> Message {
     Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, format!("{name} must not be null"))
-        .hint(format!("For example: {EXAMPLE}"))
+        .hint(format!("Pass a value for {name}."))
 }
 
 fn no_nodes(name: &str, nodes: i32) -> Message {
@@ -516,7 +514,7 @@ fn no_nodes(name: &str, nodes: i32) -> Message {
         format!("{name} must be from 1 to {MOST_NODES}"),
     )
     .detail(format!("The value of {name} is {nodes}."))
-    .hint(format!("Pass the number of servers that use the sequences, as in: {EXAMPLE}"))
+    .hint("Pass the number of servers that use the sequences.")
 }
 
 fn no_node(node: i32, nodes: i32) -> Message {
@@ -524,7 +522,7 @@ fn no_node(node: i32, nodes: i32) -> Message {
         .detail(format!(
             "With {nodes} nodes, their numbers are 1 to {nodes}; each server needs a different one."
         ))
-        .hint(format!("For example: {EXAMPLE}"))
+        .hint(format!("Pass the number of this server, from 1 to {nodes}."))
 }
 
 fn no_schema(oid: pg_sys::Oid) -> Message {
@@ -532,7 +530,7 @@ fn no_schema(oid: pg_sys::Oid) -> Message {
         Code::ERRCODE_INVALID_SCHEMA_NAME,
         format!("schema with OID {} does not exist", oid.to_u32()),
     )
-    .hint(format!("Pass a schema of this database, as in: {EXAMPLE}"))
+    .hint("Pass a schema of this database. To list them: SELECT nspname FROM pg_namespace;")
 }
 
 fn no_sequence(name: &str, schema: &str) -> Message {

@@ -139,7 +139,8 @@ const QUERY: &str = "
           JOIN pg_statistic_ext s ON s.oid = d.objid
         UNION ALL
         SELECT oid::regclass::text, format('is in a schema where you cannot create indexes: GRANT CREATE ON SCHEMA %s TO %I', relnamespace::regnamespace, current_user)
-          FROM relation WHERE NOT has_schema_privilege(relnamespace, 'CREATE')
+          FROM relation
+         WHERE NOT has_schema_privilege(relnamespace, 'CREATE') AND relowner = (SELECT oid FROM pg_roles WHERE rolname = current_user)
         UNION ALL
         SELECT pg_describe_object(d.classid, d.objid, d.objsubid), format('uses the row type of view %s, which must be recreated', c.oid::regclass)
           FROM seen JOIN pg_class c USING (oid) JOIN pg_type t ON t.oid = c.reltype

@@ -274,7 +274,7 @@ fn name(node: Node, layout: &Layout) -> String {
 /// Whether clocks seem to have been set back.
 fn clocks(scan: &Scan, layout: &Layout, source: &Source, rows: &mut Vec<Row>) {
     if !source.has_order {
-        rows.push(report::no_clock_steps(source));
+        rows.push(report::no_clock_steps(source, scan.snowflakes.count));
         return;
     }
     let before = rows.len();
@@ -282,7 +282,7 @@ fn clocks(scan: &Scan, layout: &Layout, source: &Source, rows: &mut Vec<Row>) {
         rows.extend(report::clock(name(counts.node, layout), &counts.order, source));
     }
     if rows.len() == before {
-        rows.push(report::no_clock_steps(source));
+        rows.push(report::no_clock_steps(source, scan.snowflakes.count));
     }
 }
 
