@@ -157,7 +157,7 @@ fn refused(row: &SpiTupleTable, column: &str) -> Result<Option<Refusal>, pgrx::s
 /// Refuses a column that gets its values from another one; not where that one is converted with it, as in a cycle.
 ///
 /// # Errors
-/// With the constraint that says so.
+/// If it does, with the constraint.
 pub fn refuse_reference(source: &Source, place: Place) -> Result<(), Error> {
     const QUERY: &str = "
         SELECT quote_ident(k.conname), format('%s.%I', k.confrelid::regclass, a.attname),

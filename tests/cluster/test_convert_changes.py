@@ -399,6 +399,19 @@ def test_an_insert_by_position_is_refused(connection: psycopg.Connection) -> Non
     assert value(connection, stored.replace("_old", "")) == "6 6,,3 3,7 7"
 
 
+def test_an_undo_names_what_was_added(connection: psycopg.Connection) -> None:
+    """By force it would fail at a view; when that is gone, nothing has to be forced."""
+    run(connection, SHOP)
+    run(connection, *planned(connection, COLUMN))
+    run(connection, "CREATE VIEW late AS SELECT id FROM customer")
+    with pytest.raises(Refused) as refused:
+        run(connection, UNDO)
+    hint = refused.value.diag.message_hint or ""
+    assert "first drop view public.late" in hint and "force" not in hint
+    run(connection, "DROP VIEW late", hint.rpartition(": ")[2])
+    assert value(connection, "SELECT to_regnamespace('id_gen_convert')") is None
+
+
 LATER = {
     "view": "CREATE VIEW late AS SELECT id FROM customer",
     "foreign key": "CREATE TABLE late (customer_id bigint REFERENCES customer)",
