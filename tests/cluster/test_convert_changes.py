@@ -317,7 +317,7 @@ def test_a_job_that_assigns_a_worker_id_ends_with_its_layout() -> None:
         cluster.psql("CREATE EXTENSION id_gen")
         with cluster.connect() as connection:
             run(connection, SHOP.replace("CHECK (id > 0)", "at timestamptz DEFAULT now()"))
-            run(connection, planned(connection, f"{COLUMN}, created_at => 'at'")[0])
+            run(connection, *planned(connection, f"{COLUMN}, created_at => 'at'")[:2])
         cluster.psql("ALTER SYSTEM SET id_gen.layout = 'epoch=2024-01-01 tick=1ms time:39 worker:8 sequence:16'")
         cluster.restart()
         with cluster.connect() as connection:
