@@ -394,6 +394,18 @@ CREATE FUNCTION id_gen_convert.changes(j id_gen_convert.job) RETURNS text
     $$;
 COMMENT ON FUNCTION id_gen_convert.changes(id_gen_convert.job) IS 'dependent objects added, changed or dropped since the job began, or its switch';
 
+-- What of it came since then: an undo cannot revert that. NULL if nothing.
+CREATE FUNCTION id_gen_convert.added(j id_gen_convert.job) RETURNS text
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        WITH named (is_known, name) AS (
+            SELECT false, regexp_replace(unnest(id_gen_convert.dependents(j.id, j.phase <> 'switched')), ' [0-9a-f]{32}$', '')
+             UNION
+            SELECT true, regexp_replace(unnest(j.dependents), ' [0-9a-f]{32}$', ''))
+        SELECT string_agg(name, ', ') FROM named n WHERE NOT is_known AND NOT EXISTS (SELECT FROM named k WHERE k.name = n.name AND is_known)
+    $$;
+COMMENT ON FUNCTION id_gen_convert.added(id_gen_convert.job) IS 'dependent objects added since the job began, or its switch';
+
 -- Runs what comes first in a job that has just been written down.
 CREATE FUNCTION id_gen_convert.start_job(job_id integer) RETURNS void
     LANGUAGE plpgsql @settings@
@@ -751,8 +763,14 @@ BEGIN
     END IF;
     IF j.phase = 'fill' THEN
         IF f.begun_at IS NOT NULL THEN
-            wait := id_gen_convert.fill_some(j, f, max_rows);
-            PERFORM id_gen_convert.wait_for(j, CASE WHEN wait > 0 THEN id_gen_convert.row_holders(f) END);
+            BEGIN
+                wait := id_gen_convert.fill_some(j, f, max_rows);
+                reason := CASE WHEN wait > 0 THEN id_gen_convert.row_holders(f) END;
+            EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+                wait := 0.2;
+                reason := format('a lock on %s', f.relation);
+            END;
+            PERFORM id_gen_convert.wait_for(j, reason);
             IF wait IS NOT NULL THEN
                 PERFORM id_gen_convert.tell(j.id, f.place);
                 RETURN wait;
@@ -812,7 +830,7 @@ BEGIN
         PERFORM pg_catalog.pg_sleep(wait), pg_catalog.pg_sleep_for(pause);
     END LOOP;
 END $$;
-COMMENT ON PROCEDURE id_gen_convert.run(regclass, text, integer, interval, interval, integer) IS 'continue a job until the client has to create indexes, or to the switch';
+COMMENT ON PROCEDURE id_gen_convert.run(regclass, text, integer, interval, interval, integer) IS 'continue a job until the client has to create indexes, or to the switch; not in a transaction block';
 
 CREATE FUNCTION id_gen_convert.pause(relation regclass, column_name text) RETURNS void
     LANGUAGE sql @settings@
@@ -855,7 +873,7 @@ BEGIN
           FROM id_gen_convert.fill f JOIN id_gen_convert.job j ON j.id = f.job
           JOIN id_gen_convert.progress ON progress.filling = f.relation AND progress.relation = j.relation AND progress.column_name = j.column_name
          WHERE f.job = job_id AND f.place = fill_place LIMIT 1;
-        RAISE NOTICE '%: % of about % rows, % %%, % rows/s, % left', p.filling, p.rows_done, p.rows_total, p.percent, p.rows_per_second, p.time_left;
+        RAISE NOTICE '%: % rows filled, % %% of the table read, % rows/s, about % left', p.filling, p.rows_done, p.percent, p.rows_per_second, p.time_left;
     END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.tell(integer, integer) IS 'report the progress';
@@ -929,12 +947,14 @@ BEGIN
     FOR f IN SELECT * FROM id_gen_convert.fill AS of_table WHERE job = j.id AND of_table.relation IN (SELECT oid FROM pg_class) ORDER BY place LOOP
         EXECUTE format('SELECT count(*), count(*) FILTER (WHERE %s), count(*) FILTER (WHERE %s) FROM %s t',
                        CASE WHEN is_switched THEN f.unreturned ELSE f.pending END,
-                       CASE WHEN is_switched THEN 'false' ELSE f.mismatch END, f.relation)
+                       CASE WHEN is_switched THEN 'false' ELSE format('(%s) AND NOT (%s)', f.mismatch, f.pending) END, f.relation)
             INTO rows, pending, wrong;
         is_fine := is_fine AND pending = 0 AND wrong = 0;
         RETURN QUERY SELECT format('rows of %s', f.relation), CASE WHEN pending + wrong = 0 THEN 'ok' ELSE 'error' END,
-            format('rows: %s, without a value: %s, with a wrong value: %s', rows, pending, wrong),
-            CASE WHEN pending > 0 AND NOT is_switched THEN format('UPDATE id_gen_convert.job SET phase = ''fill'' WHERE id = %1$s; UPDATE id_gen_convert.fill SET ended_at = NULL WHERE job = %1$s; CALL id_gen_convert.run(%2$s);', j.id, arguments)
+            CASE WHEN pending > 0 AND f.ended_at IS NULL THEN format('not filled yet: %s of %s rows', pending, rows)
+                 ELSE format('rows: %s, without a value: %s, with a wrong value: %s', rows, pending, wrong) END,
+            CASE WHEN pending > 0 AND f.ended_at IS NULL THEN format('CALL id_gen_convert.run(%s);', arguments)
+                       WHEN pending > 0 AND NOT is_switched THEN format('UPDATE id_gen_convert.job SET phase = ''fill'' WHERE id = %1$s; UPDATE id_gen_convert.fill SET ended_at = NULL WHERE job = %1$s; CALL id_gen_convert.run(%2$s);', j.id, arguments)
                        WHEN pending > 0 THEN format('Set the old values of these rows: SELECT * FROM %s t WHERE %s;', f.relation, f.unreturned)
                        WHEN wrong > 0 THEN format('UPDATE %s t SET %s WHERE %s;', f.relation, f.assignment, f.mismatch) END;
     END LOOP;
@@ -942,7 +962,7 @@ BEGIN
     idle := id_gen_convert.idle_triggers(j);
     is_fine := is_fine AND idle.names IS NULL;
     RETURN QUERY SELECT 'writers', CASE WHEN idle.names IS NULL THEN 'ok' ELSE 'error' END,
-        coalesce('missing or disabled triggers: ' || idle.names, 'all triggers are enabled'),
+        coalesce('triggers that are missing or not ENABLE ALWAYS: ' || idle.names, 'all triggers are enabled'),
         idle.remedy;
 
     IF NOT is_switched THEN
@@ -992,7 +1012,8 @@ BEGIN
     IF j.verified_at IS NULL THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('the new values of column %I of relation %s are not verified', j.column_name, j.relation),
-            HINT = format('Run: SELECT * FROM id_gen_convert.verify(%s);', arguments);
+            DETAIL = 'id_gen_convert.verify() has not been run since the job became ready, or it reported an error.',
+            HINT = format('Run this, and the remedies that it returns, until it returns no row: SELECT * FROM id_gen_convert.verify(%s) WHERE status <> ''ok'';', arguments);
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.views);
     changed := id_gen_convert.changes(j);
@@ -1074,6 +1095,7 @@ DECLARE
     s id_gen_convert.statement;
     missing bigint;
     changed text;
+    added text;
 BEGIN
     IF later IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING
@@ -1094,11 +1116,14 @@ BEGIN
         PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.views);
         changed := id_gen_convert.changes(j);
         IF changed IS NOT NULL AND NOT force THEN
+            added := id_gen_convert.added(j);
             RAISE object_not_in_prerequisite_state USING
                 MESSAGE = format('objects that depend on column %I of relation %s have changed since the switch', j.column_name, j.relation),
                 DETAIL = format('An undo would revert them: %s.', changed),
-                HINT = format('To keep the new column: SELECT id_gen_convert.finish(%1$s); to revert these changes, too: CALL id_gen_convert.undo(%1$s, force => true);',
-                              id_gen_convert.arguments(j.relation, j.column_name));
+                HINT = format('To keep the new column: SELECT id_gen_convert.finish(%1$s); '
+                              || CASE WHEN added IS NULL THEN 'to revert these changes, too: CALL id_gen_convert.undo(%1$s, force => true);'
+                                      ELSE 'to undo, first drop %2$s, and then run: CALL id_gen_convert.undo(%1$s);' END,
+                              id_gen_convert.arguments(j.relation, j.column_name), added);
         END IF;
         IF NOT force THEN
             PERFORM id_gen_convert.check_triggers(j);
@@ -1136,7 +1161,7 @@ BEGIN
         EXIT WHEN NOT is_more;
     END LOOP;
 END $$;
-COMMENT ON PROCEDURE id_gen_convert.undo(regclass, text, boolean) IS 'undo a job in any phase; force: even if dependent objects have changed';
+COMMENT ON PROCEDURE id_gen_convert.undo(regclass, text, boolean) IS 'undo a job in any phase; force: even if dependent objects have changed; not in a transaction block';
 
 CREATE FUNCTION id_gen_convert.finish(relation regclass, column_name text, keep_old boolean DEFAULT false) RETURNS void
     LANGUAGE plpgsql @settings@

@@ -293,6 +293,10 @@ impl Sequence {
         found.extend(ahead.map(Fault::Ahead));
         let limit = self.max.min(self.widest);
         let left = class.count(self.last, limit).saturating_sub(u64::from(self.is_called));
+        // One that counts down has to be made another sequence anyway.
+        if self.increment < 0 {
+            return found;
+        }
         if left == 0 {
             found.push(Fault::UsedUp(limit));
         } else if left < class.count(self.min, limit) / 10 {

@@ -259,4 +259,7 @@ fn faults() {
     // Also of one that has few numbers in all.
     assert_eq!(found(Sequence { max: 5, last: 5, ..good }, None), [Fault::UsedUp(5)]);
     assert_eq!(found(Sequence { max: 100, last: 89, ..good }, None), []);
+    // One that counts down does not go where few are left.
+    let down = Sequence { increment: -1, min: i64::MIN, max: -1, last: -1, start: -1, ..NEW };
+    assert_eq!(found(down, None), [Fault::Increment(-1)]);
 }

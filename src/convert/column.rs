@@ -154,6 +154,28 @@ fn refused(row: &SpiTupleTable, column: &str) -> Result<Option<Refusal>, pgrx::s
     Ok(row.get(3)?.unwrap_or(false).then_some(Refusal::RowSecurity(column)))
 }
 
+/// Refuses a column that gets its values from another one; not where that one is converted with it, as in a cycle.
+///
+/// # Errors
+/// If it does, with the constraint.
+pub fn refuse_reference(source: &Source, place: Place) -> Result<(), Error> {
+    const QUERY: &str = "
+        SELECT quote_ident(k.conname), format('%s.%I', k.confrelid::regclass, a.attname),
+               format('%L::regclass, %L::text', k.confrelid::regclass, a.attname)
+          FROM pg_constraint k CROSS JOIN LATERAL generate_subscripts(k.conkey, 1) AS i
+          JOIN pg_attribute a ON a.attrelid = k.confrelid AND a.attnum = k.confkey[i]
+         WHERE k.contype = 'f' AND k.conrelid = $1 AND k.conkey[i] = $2 AND k.conparentid = 0
+               AND (k.confrelid, k.confkey[i]) NOT IN (SELECT relation, number FROM referring)
+         ORDER BY 1";
+    let found = rows(&format!("{REFERRING}{QUERY}"), &place.arguments(), |row| {
+        Ok([string(row.get(1)?), string(row.get(2)?), string(row.get(3)?)])
+    })?;
+    let Some(texts) = found.first() else { return Ok(()) };
+    let [constraint, referenced, arguments] = texts.each_ref().map(|text| in_error(text));
+    let column = in_error(&format!("{}.{}", source.column.table, source.column.name));
+    Err(Refusal::Reference { column, constraint, referenced, arguments }.into())
+}
+
 /// The tables that inherit the column, and with what default, where that is another.
 fn children(place: Place) -> Result<Vec<(String, Option<String>)>, Error> {
     const QUERY: &str = ", own (oid, value) AS (
@@ -179,16 +201,19 @@ fn has_computed_sequence(place: Place) -> Result<bool, Error> {
     Ok(!found.is_empty())
 }
 
-/// Whether something refers to the column and can't hold what it is to have.
-fn has_narrow_references(place: Place) -> Result<bool, Error> {
-    const QUERY: &str = "
+/// How a query begins that asks for the columns that refer to one, also through others; it is one of them itself.
+const REFERRING: &str = "
         WITH RECURSIVE referring (relation, number) AS (
             SELECT $1, $2
              UNION
             SELECT k.conrelid, k.conkey[i]
               FROM referring r JOIN pg_constraint k ON k.contype = 'f' AND k.confrelid = r.relation,
                    LATERAL generate_subscripts(k.confkey, 1) AS i
-             WHERE k.confkey[i] = r.number),
+             WHERE k.confkey[i] = r.number)";
+
+/// Whether something refers to the column and can't hold what it is to have.
+fn has_narrow_references(place: Place) -> Result<bool, Error> {
+    const QUERY: &str = ",
         type (oid, base) AS (
             SELECT t.oid, t.typbasetype
               FROM referring r JOIN pg_attribute a ON a.attrelid = r.relation AND a.attnum = r.number
@@ -196,6 +221,7 @@ fn has_narrow_references(place: Place) -> Result<bool, Error> {
              UNION
             SELECT t.oid, t.typbasetype FROM type d JOIN pg_type t ON t.oid = d.base)
         SELECT EXISTS (SELECT FROM type WHERE oid IN ('integer'::regtype, 'smallint'::regtype))";
-    let found = rows(QUERY, &place.arguments(), |row| row.get::<bool>(1))?;
+    let query = format!("{REFERRING}{QUERY}");
+    let found = rows(&query, &place.arguments(), |row| row.get::<bool>(1))?;
     Ok(found.contains(&Some(true)))
 }

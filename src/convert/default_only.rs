@@ -219,7 +219,7 @@ pub fn is_left(sequence: &Sequence) -> bool {
 
 /// A sequence that nothing should call any more.
 fn fence(source: &Source, sequence: &Sequence, boundary: &Boundary) -> [Step; 2] {
-    let mut note = "Afterwards nextval() fails (SQLSTATE 2200H), and so does setval() with another\nnumber (22003).".to_owned();
+    let mut note = "Clients that still use the old sequence get an error instead of a small number:\nnextval() fails (SQLSTATE 2200H), and so does setval() with another number (22003).".to_owned();
     if let Some(named_by) = &sequence.named_by {
         note.push_str(&format!("\nThese refer to it: {named_by}."));
     }
@@ -241,7 +241,7 @@ fn fence(source: &Source, sequence: &Sequence, boundary: &Boundary) -> [Step; 2]
             in_transaction: true,
             undo: Some(sequence.restore_comment()),
             note:
-                "Records the first snowflake. Smaller values decode to times at the layout's epoch."
+                "Records the first snowflake. Smaller values are not snowflakes and have no time."
                     .to_owned(),
         },
     ]
@@ -265,7 +265,7 @@ fn record(source: &Source, boundary: &Boundary) -> Option<Step> {
         lock_mode: Some(SHARE_UPDATE_EXCLUSIVE),
         in_transaction: true,
         undo: Some(format!("COMMENT ON COLUMN {table}.{name} IS {}", old.map_or("NULL".to_owned(), literal))),
-        note: "Records the first snowflake. Smaller values decode to times at the layout's epoch.\nIf your migrations compare comments, omit this and record the number elsewhere.".to_owned(),
+        note: "Records the first snowflake. Smaller values are not snowflakes and have no time.\nIf your migrations compare comments, omit this and record the number elsewhere.".to_owned(),
     })
 }
 

@@ -63,10 +63,15 @@ impl Goal {
             (None | Some(Target::Snowflake), Kind::Bigint | Kind::Narrow) => Target::Snowflake,
             (None | Some(Target::Uuidv7), Kind::Uuid) => Target::Uuidv7,
             (Some(Target::Snowflake), Kind::Uuid) => Target::Snowflake,
-            _ => {
+            (_, kind) => {
                 let column = in_error(&format!("{}.{}", source.column.table, source.column.name));
                 let type_name = in_error(&source.declared_type);
-                return Err(Refusal::WrongType { column, type_name }.into());
+                let arguments = in_error(&source.column.arguments);
+                return Err(match kind {
+                    Kind::Other => Refusal::WrongType { column, type_name },
+                    _ => Refusal::WrongTarget { column, type_name, arguments },
+                }
+                .into());
             }
         };
         let created_at = match request.created_at.as_str() {
@@ -102,10 +107,11 @@ fn time_of(source: &Source, place: Place, name: &str, time_zone: &str) -> Result
     let [name_given, time_zone] = [name, time_zone].map(|text| Text(text.to_owned()).into());
     let found =
         rows(QUERY, &[relation, number, name_given, time_zone], |row| Ok(string(row.get(1)?)))?;
+    let (table, column) = (in_error(&source.column.table), in_error(name));
     match found.into_iter().next() {
         Some(expression) if !expression.is_empty() => Ok(expression),
-        _ => Err(Refusal::NoTime { table: in_error(&source.column.table), column: in_error(name) }
-            .into()),
+        Some(_) => Err(Refusal::NoTime { table, column }.into()),
+        None => Err(Reason::NoColumn { table, column }.into()),
     }
 }
 

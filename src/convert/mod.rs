@@ -52,6 +52,7 @@ fn planned(
             Refusal::Started { column, arguments: in_error(&source.column.arguments) }.into()
         );
     }
+    column::refuse_reference(&source, place)?;
     let goal = Goal::new(&source, place, request, time_zone)?;
     if online::is_needed(&source, &goal) {
         let job = Job::new(&source, place, &goal)?;
@@ -88,6 +89,7 @@ fn started(
     if online::is_started(&source)? {
         return Ok(());
     }
+    column::refuse_reference(&source, place)?;
     let goal = Goal::new(&source, place, request, time_zone)?;
     if !online::is_needed(&source, &goal) {
         let column = in_error(&format!("{}.{}", source.column.table, source.column.name));

@@ -21,6 +21,17 @@ pub enum Refusal {
     },
     /// The column is computed from others.
     Generated(String),
+    /// The column gets its values from another one, by a foreign key.
+    Reference {
+        /// Table and column.
+        column: String,
+        /// Name of the constraint.
+        constraint: String,
+        /// Table and column that it refers to.
+        referenced: String,
+        /// The referenced table and column as the first arguments of a function.
+        arguments: String,
+    },
     /// The column has IDs of ours.
     AlreadyOurs {
         /// The column.
@@ -80,12 +91,21 @@ pub enum Refusal {
         /// Whether a fleet gives them to its servers.
         in_fleet: bool,
     },
-    /// The column's type is not that of the target.
+    /// There are no IDs of its type.
     WrongType {
         /// The column.
         column: String,
         /// Its type.
         type_name: String,
+    },
+    /// The column's type is not that of the target.
+    WrongTarget {
+        /// Table and column.
+        column: String,
+        /// Name of its type.
+        type_name: String,
+        /// Both names as the first arguments of a function.
+        arguments: String,
     },
     /// The values that are stored reach into those to come.
     Overlap {
@@ -129,12 +149,18 @@ impl Refusal {
                 format!("column {column} is a generated column"),
             )
             .hint("Pass the column that it is generated from."),
+            Refusal::Reference { column, constraint, referenced, arguments } => Message::new(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!("column {column} references another column"),
+            )
+            .detail(format!("Its values are those of {referenced} (constraint {constraint})."))
+            .hint(format!("Convert the referenced column, and this one is converted with it: SELECT * FROM id_gen_convert_plan({arguments});")),
             Refusal::AlreadyOurs { column, default } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("column {column} already has a default of id_gen"),
             )
-            .detail(format!("The default is {default}."))
-            .hint("To undo the conversion, run the statements in column \"undo\" of the plan, last one first."),
+            .detail(format!("The default is {default}. Only a column with another default, or none, can be converted."))
+            .hint("To undo a conversion, run the statements in column \"undo\" of the plan that it was made with, last one first."),
             Refusal::RowSecurity(column) => Message::new(
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
                 format!("row security hides rows of the table of column {column}"),
@@ -147,7 +173,7 @@ impl Refusal {
             )
             .detail(format!("Obstacles: {}.", found.join("; ")))
             .hint(format!(
-                "Remove the obstacles, and recreate what is still needed after the switch.{}",
+                "Remove the obstacles; what is still needed can be recreated after the conversion.{}",
                 widen.as_ref().map_or(String::new(), |widen| format!(" Or change the type during a downtime: {widen}"))
             )),
             Refusal::Started { column, arguments } => Message::new(
@@ -166,7 +192,7 @@ impl Refusal {
                 format!("permission denied to run a job as role {role} in a session of a superuser"),
             )
             .detail("A job runs functions of the role, which could reset the role and use the privileges of a superuser.")
-            .hint(format!("Log in as {role}. A member of it that is not a superuser can run: SET ROLE {role};")),
+            .hint(format!("Log in as {role}. In a session of a superuser, SET ROLE is not enough; a member of the role that is not a superuser can run: SET ROLE {role};")),
             Refusal::SchemaOfAnother(owner) => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "schema id_gen_convert belongs to another role",
@@ -197,10 +223,16 @@ impl Refusal {
             .hint("Pass a worker ID and a datacenter ID that no server uses, now or later: worker_id => ..., datacenter_id => ..."),
             Refusal::WrongType { column, type_name } => Message::new(
                 Code::ERRCODE_DATATYPE_MISMATCH,
-                format!("type of column {column} does not fit the target"),
+                format!("column {column} cannot be converted because of its type"),
             )
-            .detail(format!("Its type is {type_name}; snowflakes need bigint, and UUIDs need uuid."))
-            .hint("Pass a column of one of these types, and omit the target, as in: SELECT * FROM id_gen_convert_plan('customer', 'id');"),
+            .detail(format!("Its type is {type_name}; only columns of type bigint, integer, smallint and uuid can be converted."))
+            .hint("Pass a column of one of these types."),
+            Refusal::WrongTarget { column, type_name, arguments } => Message::new(
+                Code::ERRCODE_DATATYPE_MISMATCH,
+                format!("column {column} cannot be converted to uuidv7"),
+            )
+            .detail(format!("Its type is {type_name}; numbers can only be converted to snowflakes."))
+            .hint(format!("Omit the target: SELECT * FROM id_gen_convert_plan({arguments});")),
             Refusal::Overlap { column, arguments, largest, first, first_ms } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("values in column {column} overlap with future snowflakes"),
@@ -210,7 +242,7 @@ impl Refusal {
                 format_ms(*first_ms)
             ))
             .hint(format!(
-                "To examine the values: SELECT * FROM id_gen_profile({arguments}); If they are snowflakes of another layout, set id_gen.layout to it."
+                "To examine the values: SELECT * FROM id_gen_profile({arguments}); If they are snowflakes of another layout, set id_gen.layout to it. To give all rows new IDs, pass the column with their time: created_at => ..."
             )),
         }
     }

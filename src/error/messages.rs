@@ -261,6 +261,8 @@ pub enum Reason {
     NoIdColumn {
         /// The function.
         function: &'static str,
+        /// Name of the table.
+        table: String,
         /// The column.
         column: String,
     },
@@ -715,11 +717,11 @@ impl Reason {
                 format!("function {function} must be called by a row trigger for INSERT or UPDATE"),
             )
             .hint(format!("For example: {}", hint::row_trigger(function))),
-            Reason::NoIdColumn { function, column } => Message::new(
+            Reason::NoIdColumn { function, table, column } => Message::new(
                 Code::ERRCODE_UNDEFINED_COLUMN,
-                format!("the table has no column \"{column}\" of type bigint"),
+                format!("table \"{table}\" has no column \"{column}\" of type bigint"),
             )
-            .detail("The argument of the trigger names the column with the snowflakes (default: \"id\").")
+            .detail(format!("The argument of {function}() names the column with the snowflakes (default: \"id\")."))
             .hint(format!("Pass the name of the column, as in: {}", hint::row_trigger(function))),
             Reason::ObservedAhead { id, ahead_ms, max_lead_ms, tick_ms } => Message::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,

@@ -268,6 +268,12 @@ pub fn column(
     }
 }
 
+/// Whether row security hides rows of a table from the role.
+pub fn hides_rows(relation: pg_sys::Oid) -> Result<bool, Error> {
+    let arguments = [relation.into()];
+    one_row("SELECT row_security_active($1)", &arguments, |row| Ok(row.get(1)?.unwrap_or(false)))
+}
+
 /// The largest value of a column of numbers; NULL for an empty table. PostgreSQL itself refuses a table
 /// that the role may not read.
 pub fn newest(column: &Column) -> Result<Option<i64>, Error> {

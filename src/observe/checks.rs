@@ -12,6 +12,7 @@ use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::{Lead, LeadLevel, LeadLimit};
 use id_gen_core::planted::Fault;
 use id_gen_core::presets::name_or_text;
+use id_gen_core::profile::kind::{Kind, Plausibility};
 use id_gen_core::shard_file::SHARD_FILE;
 use id_gen_core::ticket::shared::NoRange;
 use id_gen_core::time::{NS_PER_MS, NS_PER_S, format_duration, format_ms, unix_ms};
@@ -165,7 +166,18 @@ pub fn stored_ids(relation: pg_sys::Oid, column_name: DatumWithOid<'_>) -> Resul
         let column = in_error(&format!("{table}.{name}"));
         return Err(Reason::NoNumbers { column, type_name: in_error(&type_name) }.into());
     };
-    Ok(match catalog::newest(&column)? {
+    let newest = catalog::newest(&column)?;
+    if catalog::hides_rows(relation)? {
+        return Ok(Warning(
+            format!(
+                "row security hides rows of {} from this role, so nothing was checked",
+                column.table
+            ),
+            "Run this as the owner of the table, or as a role with BYPASSRLS.".to_owned(),
+        )
+        .into_row("stored_ids", &column.generator_schema));
+    }
+    Ok(match newest {
         None => Fine(format!("{} is empty", column.table))
             .into_row("stored_ids", &column.generator_schema),
         Some(newest) => newest_stored(&column, newest),
@@ -841,6 +853,11 @@ fn newest_id(on: &CheckedServer, column: &Column, newest: i64) -> CheckResult {
                 "See which server and layout it is of: SELECT * FROM {schema}.snowflake_inspect({newest}); and correct the clock of that server. All such rows: SELECT * FROM {table} WHERE {name} >= {first};"
             ),
         );
+    }
+    if Plausibility::new(*layout, *now_ms).kind(newest) == Kind::Plain {
+        return Fine(format!(
+            "the largest {name} in {table} is {newest}: a small number, as from a sequence, not a snowflake"
+        ));
     }
     Fine(found)
 }

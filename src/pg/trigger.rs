@@ -57,6 +57,14 @@ impl<'a> RowTrigger<'a> {
         }
     }
 
+    /// The name of its table.
+    pub fn table(&self) -> String {
+        // SAFETY: the relation is open as long as the call, and has a name.
+        let name =
+            unsafe { CStr::from_ptr((*(*self.data.tg_relation).rd_rel).relname.data.as_ptr()) };
+        name.to_string_lossy().into_owned()
+    }
+
     /// What a column of the new row holds.
     pub fn bigint(&self, column: &CStr) -> Value {
         self.bigint_of(self.row, column)

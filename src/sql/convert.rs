@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 use crate::convert::{self, Request, Step};
 use crate::pg::fmgr::Call;
 use crate::pg::text::Text;
-use crate::sql::function::sql_function;
+use crate::sql::function::{refuse_on_standby, sql_function};
 
 sql_function! {
     /// `id_gen_convert_plan(relation regclass, column_name text, target text, created_at text, worker_id integer,
@@ -21,6 +21,7 @@ sql_function! {
 sql_function! {
     /// `id_gen_convert_start(…) → void`, with the same arguments.
     fn id_gen_convert_start(call) {
+        refuse_on_standby("id_gen_convert_start")?;
         let (column_name, request) = arguments(call);
         convert::start(call.oid(0), column_name, &request)?;
         Ok(call.void())

@@ -3,9 +3,11 @@
 //! return an [`Error`], raised here and nowhere else.
 
 use pgrx::pg_sys;
+use pgrx::prelude::PgSqlErrorCode;
 
-use crate::error::{Error, Reason, report};
+use crate::error::{Error, Message, Reason, report};
 use crate::pg::fmgr::Call;
+use crate::pg::server;
 use crate::pg::trigger::{RowTrigger, Value};
 
 /// Exports a function that SQL can call.
@@ -75,6 +77,18 @@ pub fn guarded(
     }
 }
 
+/// Refuses a function that writes, by its name, on a standby.
+pub fn refuse_on_standby(function: &str) -> Result<(), Error> {
+    if !server::is_in_recovery() {
+        return Ok(());
+    }
+    let message = Message::new(
+        PgSqlErrorCode::ERRCODE_READ_ONLY_SQL_TRANSACTION,
+        format!("cannot execute {function}() during recovery"),
+    );
+    Err(message.hint("Run the statement on the primary.").into())
+}
+
 /// Runs a trigger function for each row that is inserted or updated. Its argument names the column, `id` without one; an
 /// update that leaves the ID as it is, and a NULL, are nothing to it.
 pub fn for_new_id(
@@ -94,8 +108,8 @@ pub fn for_new_id(
         }
         Value::Bigint(None) => {}
         Value::NoColumn | Value::OtherType => {
-            let column = column.to_string_lossy().into_owned();
-            return Err(Reason::NoIdColumn { function, column }.into());
+            let (table, column) = (trigger.table(), column.to_string_lossy().into_owned());
+            return Err(Reason::NoIdColumn { function, table, column }.into());
         }
     }
     Ok(trigger.unchanged())

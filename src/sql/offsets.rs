@@ -17,7 +17,7 @@ use crate::observe::catalog_queries::string;
 use crate::pg::fmgr::{Call, bigint, int8};
 use crate::pg::schema::qualified_for_caller;
 use crate::pg::text::{Text, in_error, in_server_encoding, literal};
-use crate::sql::function::sql_function;
+use crate::sql::function::{refuse_on_standby, sql_function};
 
 /// A sequence and where its numbers go.
 struct Found {
@@ -71,6 +71,7 @@ sql_function! {
 sql_function! {
     /// `id_gen_offsets_set(…) → SETOF (sequence, first_value, numbers_left)`, with the same arguments.
     fn id_gen_offsets_set(call) {
+        refuse_on_standby("id_gen_offsets_set")?;
         let (schema, class) = (schema(call, 4)?, class(call)?);
         let above = call.int8(3);
         // What is in the way is said before anybody has to wait.
@@ -91,6 +92,7 @@ sql_function! {
 sql_function! {
     /// `id_gen_offsets_fence(schema regnamespace, above bigint, sequences regclass[]) → SETOF (sequence, numbers_left)`
     fn id_gen_offsets_fence(call) {
+        refuse_on_standby("id_gen_offsets_fence")?;
         let schema = schema(call, 2)?;
         let above = call.int8(1).ok_or_else(|| null("above"))?;
         let fence = |found: &Found| found.rule.fenced(above);
@@ -132,7 +134,7 @@ sql_function! {
                 (_, Ok(_)) => {
                     let here = found.rule.highest().unwrap_or(0);
                     Some(format!(
-                        "Continue above the highest number of all nodes, which is {here} here: SELECT * FROM id_gen_offsets_set({}, {}, {}, above => <highest number of all nodes>, sequences => {});",
+                        "On this node, the highest number is {here}. Continue above the highest number of all nodes: SELECT * FROM id_gen_offsets_set({}, {}, {}, above => <highest number of all nodes>, sequences => {});",
                         literal(&schema.name), class.node(), class.nodes(), found.array()
                     ))
                 }
@@ -172,7 +174,7 @@ fn steps(
 ) -> impl Iterator<Item = (i32, i32, String, &'static str)> {
     let ask = (1..=old).map(move |node| {
         let statement = format!("SELECT max(highest) FROM id_gen_offsets_plan({schema}, {node}, {old});");
-        let note = "Shows the highest number of the node.\nChoose \"above\" higher than on all nodes, with room for new rows until step 3.";
+        let note = "Shows the highest number of the node. Then list the remaining steps: run\nid_gen_offsets_grow_plan again with above => a number that is higher than on all\nnodes, with room for new rows until step 3.";
         (1, node, statement, note)
     });
     let schema = schema.to_owned();
@@ -413,7 +415,7 @@ impl Found {
             }
             Obstacle::Cycles => format!("ALTER SEQUENCE {name} NO CYCLE;"),
             Obstacle::Beyond { highest, .. } => format!(
-                "Fence every node at a higher number, and start all nodes above it, including those already started: SELECT * FROM id_gen_offsets_fence({}, {});",
+                "Run this on every node, and then id_gen_offsets_set with the same \"above\" on every node, also where it was run before: SELECT * FROM id_gen_offsets_fence({}, {});",
                 literal(&schema.name),
                 highest.saturating_mul(2).min(self.rule.widest.saturating_sub(1))
             ),
@@ -431,14 +433,17 @@ impl Found {
         let columns = self.columns.iter().map(|Column { table, name }| {
             format!("ALTER TABLE {table} ALTER COLUMN {name} TYPE bigint; ")
         });
-        format!("{}ALTER SEQUENCE {name} AS bigint;", columns.collect::<String>())
+        let columns = columns.collect::<String>();
+        let rewrites =
+            if columns.is_empty() { "" } else { "This rewrites the table under a lock: " };
+        format!("{rewrites}{columns}ALTER SEQUENCE {name} AS bigint;")
     }
 
     /// What takes its largest number away. Where that is a fence, others may have begun above it, and the sequence must not.
     fn unbounded(&self) -> String {
         let Found { name, rule: Sequence { max, .. }, .. } = self;
         format!(
-            "If MAXVALUE {max} was set by id_gen_offsets_fence, remove it only with id_gen_offsets_set(..., above => {max}); to start higher, call that again with a higher \"above\" in the same transaction. Otherwise: ALTER SEQUENCE {name} NO MAXVALUE;"
+            "If id_gen_offsets_fence set MAXVALUE {max} of {name}, only id_gen_offsets_set(..., above => {max}) may remove it; to start higher, call that again with a higher \"above\" in the same transaction. Otherwise: ALTER SEQUENCE {name} NO MAXVALUE;"
         )
     }
 
@@ -484,8 +489,6 @@ fn run(statement: String) -> Result<(), Error> {
 
 const MOST_NODES: i32 = offsets::MOST_NODES.cast_signed();
 
-const EXAMPLE: &str = "SELECT * FROM id_gen_offsets_plan('public', 1, 2);";
-
 fn obstacles(schema: &Schema, refused: &[(&Found, Obstacle)]) -> Message {
     let facts: Vec<String> =
         refused.iter().map(|(found, obstacle)| format!("{}: {obstacle}", found.name)).collect();
@@ -497,12 +500,12 @@ fn obstacles(schema: &Schema, refused: &[(&Found, Obstacle)]) -> Message {
         format!("cannot divide sequences of schema {name}"),
     )
     .detail(in_error(&format!("{}. Nothing was changed.", facts.join("; "))))
-    .hint(in_error(&remedies.join(" ")))
+    .hint(in_error(&remedies.join("\n")))
 }
 
 fn null(name: &str) -> Message {
     Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, format!("{name} must not be null"))
-        .hint(format!("For example: {EXAMPLE}"))
+        .hint(format!("Pass a value for {name}."))
 }
 
 fn no_nodes(name: &str, nodes: i32) -> Message {
@@ -511,7 +514,7 @@ fn no_nodes(name: &str, nodes: i32) -> Message {
         format!("{name} must be from 1 to {MOST_NODES}"),
     )
     .detail(format!("The value of {name} is {nodes}."))
-    .hint(format!("Pass the number of servers that use the sequences, as in: {EXAMPLE}"))
+    .hint("Pass the number of servers that use the sequences.")
 }
 
 fn no_node(node: i32, nodes: i32) -> Message {
@@ -519,7 +522,7 @@ fn no_node(node: i32, nodes: i32) -> Message {
         .detail(format!(
             "With {nodes} nodes, their numbers are 1 to {nodes}; each server needs a different one."
         ))
-        .hint(format!("For example: {EXAMPLE}"))
+        .hint(format!("Pass the number of this server, from 1 to {nodes}."))
 }
 
 fn no_schema(oid: pg_sys::Oid) -> Message {
@@ -527,7 +530,7 @@ fn no_schema(oid: pg_sys::Oid) -> Message {
         Code::ERRCODE_INVALID_SCHEMA_NAME,
         format!("schema with OID {} does not exist", oid.to_u32()),
     )
-    .hint(format!("Pass a schema of this database, as in: {EXAMPLE}"))
+    .hint("Pass a schema of this database. To list them: SELECT nspname FROM pg_namespace;")
 }
 
 fn no_sequence(name: &str, schema: &str) -> Message {

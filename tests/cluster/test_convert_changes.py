@@ -317,7 +317,7 @@ def test_a_job_that_assigns_a_worker_id_ends_with_its_layout() -> None:
         cluster.psql("CREATE EXTENSION id_gen")
         with cluster.connect() as connection:
             run(connection, SHOP.replace("CHECK (id > 0)", "at timestamptz DEFAULT now()"))
-            run(connection, planned(connection, f"{COLUMN}, created_at => 'at'")[0])
+            run(connection, *planned(connection, f"{COLUMN}, created_at => 'at'")[:2])
         cluster.psql("ALTER SYSTEM SET id_gen.layout = 'epoch=2024-01-01 tick=1ms time:39 worker:8 sequence:16'")
         cluster.restart()
         with cluster.connect() as connection:
@@ -397,6 +397,19 @@ def test_an_insert_by_position_is_refused(connection: psycopg.Connection) -> Non
     assert value(connection, stored) == "6 6,,3 3,7 7"
     run(connection, UNDO)
     assert value(connection, stored.replace("_old", "")) == "6 6,,3 3,7 7"
+
+
+def test_an_undo_names_what_was_added(connection: psycopg.Connection) -> None:
+    """By force it would fail at a view; when that is gone, nothing has to be forced."""
+    run(connection, SHOP)
+    run(connection, *planned(connection, COLUMN))
+    run(connection, "CREATE VIEW late AS SELECT id FROM customer")
+    with pytest.raises(Refused) as refused:
+        run(connection, UNDO)
+    hint = refused.value.diag.message_hint or ""
+    assert "first drop view public.late" in hint and "force" not in hint
+    run(connection, "DROP VIEW late", hint.rpartition(": ")[2])
+    assert value(connection, "SELECT to_regnamespace('id_gen_convert')") is None
 
 
 LATER = {

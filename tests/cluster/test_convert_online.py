@@ -600,6 +600,16 @@ def test_what_would_be_lost(connection: psycopg.Connection, make: str, found: st
         assert planned(connection, "'customer', 'id'")
 
 
+def test_a_publication_of_another_table_is_not_in_the_way(
+    connection: psycopg.Connection, owner: psycopg.Connection
+) -> None:
+    """Nor are schemas that the owner may not use."""
+    run(connection, "CREATE SCHEMA closed; CREATE TABLE closed.other (id int PRIMARY KEY)")
+    run(connection, "CREATE PUBLICATION p FOR TABLE closed.other")
+    run(owner, "CREATE TABLE customer (id serial PRIMARY KEY)")
+    run(owner, *planned(owner, "'customer', 'id'"))
+
+
 @pytest.mark.since(18)
 def test_a_check_that_is_not_enforced_is_not_in_the_way(connection: psycopg.Connection) -> None:
     run(connection, "CREATE TABLE customer (id serial PRIMARY KEY, name text CHECK (name <> '') NOT ENFORCED)")
@@ -621,7 +631,7 @@ def test_columns_may_be_called_as_ours(connection: psycopg.Connection) -> None:
 
 ARGUMENTS_REFUSED = {
     "no such time": ("created_at => 'name'", "42804"),
-    "no such column": ("created_at => 'nothing'", "42804"),
+    "no such column": ("created_at => 'nothing'", "42703"),
     "this server's worker": ("created_at => 'at', worker_id => 1, datacenter_id => 0", "55000"),
     "no such worker": ("created_at => 'at', worker_id => 99", "22003"),
     "a target of another type": ("target => 'uuidv7'", "42804"),
@@ -879,6 +889,27 @@ def test_an_open_transaction_holds_up_nobody_else(server: Cluster, connection: p
         run(holder, "INSERT INTO purchase (customer_id) VALUES (1)", "COMMIT")
     run(connection, *statements[2:])
     assert value(connection, "SELECT count(*) FROM purchase p JOIN customer c ON c.id = p.customer_id") == 1002
+
+
+def test_rows_wait_for_a_locked_table(server: Cluster, connection: psycopg.Connection) -> None:
+    """The job continues when the lock is released, and verify says meanwhile that rows are still to be filled."""
+    case = CASES["two references"]
+    run(connection, case.make)
+    statements = plan(connection, case)
+    run(connection, statements[0])
+    step = f"SELECT id_gen_convert.step({arguments(case)})"
+    run(connection, step)
+    verify = f"SELECT found || remedy FROM id_gen_convert.verify({arguments(case)}) WHERE name ~ 'customer'"
+    found = str(value(connection, verify))
+    assert "not filled yet" in found and "CALL id_gen_convert.run" in found
+    with server.connect("shop") as holder:
+        run(holder, "BEGIN; LOCK TABLE customer")
+        assert value(connection, step) == 0.2
+        waiting = "SELECT waiting_for FROM id_gen_convert.job"
+        assert value(connection, waiting) == "a lock on public.customer"
+        run(holder, "ROLLBACK")
+    run(connection, *statements[1:])
+    assert value(connection, "SELECT phase FROM id_gen_convert.job") == "switched"
 
 
 def test_partitions_that_are_gone(server: Cluster, connection: psycopg.Connection) -> None:

@@ -586,6 +586,7 @@ REFUSALS = {
     "a dropped column": ("CREATE TABLE customer (id bigint, a int); ALTER TABLE customer DROP COLUMN id", "42703"),
     "text": ("CREATE TABLE customer (id text)", "42804"),
     "ours already": ("CREATE TABLE customer (id bigint DEFAULT snowflake_next())", "55000"),
+    "a reference": ("CREATE TABLE t (id bigint PRIMARY KEY); CREATE TABLE customer (id bigint REFERENCES t)", "0A000"),
     "values above": ("CREATE TABLE customer (id bigint); INSERT INTO customer VALUES (9223372036854775807)", "55000"),
 }
 
@@ -596,6 +597,22 @@ def test_refusals(server: Cluster, connection: psycopg.Connection, make: str, sq
     before = dump(server, values=True)
     assert refusal(connection, "customer").sqlstate == sqlstate
     assert dump(server, values=True) == before
+
+
+def test_a_reference_gets_no_ids_of_its_own(connection: psycopg.Connection) -> None:
+    """The column that it refers to is converted. Where each refers to the other, both are."""
+    connection.execute(
+        "CREATE TABLE customer (id bigint PRIMARY KEY);"
+        "CREATE TABLE bill (n int, customer_id bigint REFERENCES customer, UNIQUE (n, customer_id));"
+        "CREATE TABLE line (n int, of_customer bigint, FOREIGN KEY (n, of_customer) REFERENCES bill (n, customer_id))"
+    )
+    for relation, column in (("bill", "customer_id"), ("line", "of_customer")):
+        refused = refusal(connection, relation, column)
+        assert refused.sqlstate == "0A000" and "references another column" in str(refused)
+    hint = refusal(connection, "bill", "customer_id").diag.message_hint or ""
+    assert connection.execute(hint.partition(": ")[2].encode()).fetchall()
+    connection.execute("ALTER TABLE customer ADD FOREIGN KEY (id) REFERENCES customer")
+    assert plan(connection)
 
 
 # Tables that take their old IDs and no snowflakes.

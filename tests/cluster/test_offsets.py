@@ -206,6 +206,15 @@ def test_no_number_comes_twice_however_often_it_is_divided(numbers: Cluster) -> 
     assert len(every) == len(set(every))
 
 
+def test_a_standby_divides_nothing(numbers: Cluster) -> None:
+    with Cluster("standby", standby_of=numbers) as standby:
+        numbers.wait_for_catchup(standby)
+        for call in ("set('public', 1, 2)", "fence('public', 100)"):
+            with pytest.raises(SqlError) as refused:
+                standby.psql(f"SELECT * FROM id_gen_offsets_{call}")
+            assert refused.value.sqlstate == "25006" and refused.value.hint
+
+
 def test_each_remedy_helps(server: Cluster) -> None:
     with server.database("remedies") as name:
         server.psql(
@@ -431,10 +440,10 @@ def test_a_fence_holds_until_the_division() -> None:
                 session.execute("INSERT INTO customer DEFAULT VALUES")
         # What is said of the few numbers that are left does not lead through it.
         said = second.psql("SELECT remedy FROM id_gen_offsets_check('public', 2, 2) WHERE status = 'error'")
-        assert said.startswith("If MAXVALUE 50 was set by id_gen_offsets_fence, ")
+        assert said.startswith("If id_gen_offsets_fence set MAXVALUE 50 of ")
         with pytest.raises(SqlError) as refused:
             second.psql(SET.format(2, "3, above => 60"))
-        assert (refused.value.hint or "").startswith("If MAXVALUE 50 was set by id_gen_offsets_fence, ")
+        assert (refused.value.hint or "").startswith("If id_gen_offsets_fence set MAXVALUE 50 of ")
         # Where the figure was too low for another server, the fence holds at or below a higher one, too.
         for cluster in nodes.clusters:
             left = cluster.psql("SELECT numbers_left FROM id_gen_offsets_fence('public', 50)")

@@ -66,7 +66,7 @@ SHUTDOWN_SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate":
 ERROR_REPORT = re.compile(
     r"^(?:psql:.*?: )?(?:ERROR|FATAL):  (?P<sqlstate>\w{5}): (?P<message>.*?)$"
     r"(?:\nDETAIL:  (?P<detail>.*?)$)?"
-    r"(?:\nHINT:  (?P<hint>.*?)$)?",
+    r"(?:\nHINT:  (?P<hint>.*(?:\n(?!CONTEXT:|LOCATION:|psql:).+)*)$)?",
     re.MULTILINE,
 )
 

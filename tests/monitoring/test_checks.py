@@ -503,6 +503,7 @@ def test_stored_ids_of_a_column_that_holds_none() -> None:
         ("snowflake_make(now() + '1 day', 0, 1, 7)", "error"),
         ("snowflake_make(now() + '1 day', 0, 2, 7)", "warning"),
         ("-1", "warning"),
+        ("100", "ok"),
     ],
 )
 def test_stored_ids(newest: str, status: str) -> None:
@@ -518,7 +519,22 @@ def test_stored_ids(newest: str, status: str) -> None:
         if status == "error":
             cluster.poll_until("SELECT worker_id FROM id_gen_status()", expected=CHOSEN_WORKER_ID)
             assert checks(cluster, sql)["stored_ids"].status == "warning"
+        assert ("as from a sequence" in found.found) == (newest == "100")
         assert cluster.psql('SELECT count(*) FROM "Order"') == "1", "no remedy changes a key"
+
+
+def test_stored_ids_behind_row_security() -> None:
+    """An ID that this role does not see may be one that is yet to come."""
+    with server(GENERATING) as cluster:
+        cluster.psql(
+            "CREATE TABLE paid (id bigint); INSERT INTO paid VALUES (snowflake_make(now() + '1 day', 0, 1, 7));"
+            "ALTER TABLE paid ENABLE ROW LEVEL SECURITY; CREATE ROLE clerk LOGIN; GRANT SELECT ON paid TO clerk"
+        )
+        sql = "SELECT status, found FROM id_gen_check('paid', 'id')"
+        assert cluster.psql(sql).startswith("error")
+        with cluster.connect(user="clerk") as clerk:
+            (status, found) = clerk.execute(sql).fetchone()
+        assert status == "warning" and "nothing was checked" in found
 
 
 def test_tickets_of_a_schema_that_is_closed_to_the_role() -> None:

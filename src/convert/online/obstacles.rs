@@ -97,7 +97,8 @@ const QUERY: &str = "
                    WHEN puballtables THEN 'publishes all tables, and subscribers lack the new column: drop it, and publish the other tables by their names'
                    WHEN listed IS NOT NULL THEN format('publishes %1$s, and subscribers lack the new column: ALTER PUBLICATION %2$I DROP TABLE %1$s', listed::regclass, pubname)
                    ELSE format('publishes schema %1$I, and subscribers lack the new column: ALTER PUBLICATION %2$I DROP TABLES IN SCHEMA %1$I, and publish its other tables by their names', schemaname, pubname) END
-          FROM relation JOIN pg_publication_tables ON to_regclass(format('%I.%I', schemaname, tablename)) = relation.oid
+          FROM relation JOIN pg_namespace n ON n.oid = relation.relnamespace
+          JOIN pg_publication_tables ON (schemaname, tablename) = (n.nspname, relation.relname)
           JOIN pg_publication USING (pubname)
           LEFT JOIN LATERAL (
                SELECT prrelid FROM pg_publication_rel WHERE prpubid = pg_publication.oid AND prrelid IN (relation.oid, own)
@@ -138,7 +139,8 @@ const QUERY: &str = "
           JOIN pg_statistic_ext s ON s.oid = d.objid
         UNION ALL
         SELECT oid::regclass::text, format('is in a schema where you cannot create indexes: GRANT CREATE ON SCHEMA %s TO %I', relnamespace::regnamespace, current_user)
-          FROM relation WHERE NOT has_schema_privilege(relnamespace, 'CREATE')
+          FROM relation
+         WHERE NOT has_schema_privilege(relnamespace, 'CREATE') AND relowner = (SELECT oid FROM pg_roles WHERE rolname = current_user)
         UNION ALL
         SELECT pg_describe_object(d.classid, d.objid, d.objsubid), format('uses the row type of view %s, which must be recreated', c.oid::regclass)
           FROM seen JOIN pg_class c USING (oid) JOIN pg_type t ON t.oid = c.reltype

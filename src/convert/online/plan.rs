@@ -50,7 +50,7 @@ impl Job {
             self.statements(&[Phase::Check])
         )));
         steps.extend(self.script.of(Phase::Index).map(|statement| {
-            index(statement, "An index like that of the old column, or, for a primary key, one that undo needs.\nWaits for transactions that began earlier.")
+            index(statement, "If it names the new column: the index that replaces that of the old one. If it names\nthe old column: the index of the primary key after an undo. Waits for transactions that began earlier.")
         }));
         const REST: [Phase; 2] = [Phase::Attach, Phase::Reference];
         let has_rest = REST.iter().any(|&phase| self.script.of(phase).next().is_some());

@@ -109,8 +109,10 @@ pub fn clock(item: String, order: &ClockOrder, source: &Source) -> Option<Row> {
 }
 
 /// What the row says where no clock seems to have been set back.
-pub fn no_clock_steps(source: &Source) -> Row {
-    if source.has_order {
+pub fn no_clock_steps(source: &Source, times: u64) -> Row {
+    if times < 2 {
+        Row::new("clock", "all").fine("there are no two times to compare")
+    } else if source.has_order {
         Row::new("clock", "all")
             .fine("in storage order, the time of the IDs never goes back by a second")
     } else {

@@ -109,7 +109,7 @@ fn kinds(scan: &Scan, source: &Source, ids: u64, now_ms: i64, rows: &mut Vec<Row
         Row::new("kind", "snowflake")
             .ids(scan.snowflakes.count, ids)
             .times(&scan.span)
-            .fine("time in the past"),
+            .fine(if scan.snowflakes.count == 0 { "none" } else { "time in the past" }),
     );
     let reads = |Range { min, max, .. }: Range| {
         format!("SELECT * FROM {table} WHERE {column} BETWEEN {min} AND {max} LIMIT 10;")
@@ -129,7 +129,7 @@ fn kinds(scan: &Scan, source: &Source, ids: u64, now_ms: i64, rows: &mut Vec<Row
     let is_near = scan.future_span.count > 0 && scan.future_span.first_ms < now_ms + NEAR_MS;
     let other_layout = |range: Range| match fitting.first().filter(|_| !is_near) {
         Some((name, span)) => (
-            format!("; IDs that do not fit this layout fit layout {name}: {}", between(span)),
+            format!("; read with layout {name}, their times would be {}", between(span)),
             format!(
                 "If they use that layout, profile them with it: SELECT * FROM id_gen_profile({}, layout => '{name}');",
                 arguments
@@ -256,7 +256,7 @@ fn foreign(row: Row, found: &str, source: &Source, numbers: &[u32]) -> Row {
     row.warning(
         found,
         format!(
-            "Pass your own worker IDs to see only the others: SELECT * FROM id_gen_profile({}, worker_ids => '{{{}}}');",
+            "Find out which server generated these IDs. If all of these worker IDs are those of your servers, pass them: SELECT * FROM id_gen_profile({}, worker_ids => '{{{}}}');",
             source.column.arguments,
             numbers.join(",")
         ),
@@ -274,7 +274,7 @@ fn name(node: Node, layout: &Layout) -> String {
 /// Whether clocks seem to have been set back.
 fn clocks(scan: &Scan, layout: &Layout, source: &Source, rows: &mut Vec<Row>) {
     if !source.has_order {
-        rows.push(report::no_clock_steps(source));
+        rows.push(report::no_clock_steps(source, scan.snowflakes.count));
         return;
     }
     let before = rows.len();
@@ -282,7 +282,7 @@ fn clocks(scan: &Scan, layout: &Layout, source: &Source, rows: &mut Vec<Row>) {
         rows.extend(report::clock(name(counts.node, layout), &counts.order, source));
     }
     if rows.len() == before {
-        rows.push(report::no_clock_steps(source));
+        rows.push(report::no_clock_steps(source, scan.snowflakes.count));
     }
 }
 
@@ -327,7 +327,7 @@ fn remainder(spread: &Spread, cause: &Cause) -> Row {
     let Spread { shards, fullest, count, total } = *spread;
     let row = Row::new("modulo", shards.to_string()).ids(count, total);
     let found = format!(
-        "largest remainder: id % {shards} = {fullest}, {:.2} times its share",
+        "most frequent remainder: id % {shards} = {fullest}, {:.2} times as often as if all were equally frequent",
         spread.excess()
     );
     if !spread.is_uneven() {

@@ -25,7 +25,7 @@ pub fn rows(source: &Source, latest_ms: i64) -> Result<Vec<Row>, Error> {
     kinds(&scan, source, ids, &mut rows);
     let step =
         report::clock("version 7".to_owned(), &scan.order, source).filter(|_| source.has_order);
-    rows.push(step.unwrap_or_else(|| report::no_clock_steps(source)));
+    rows.push(step.unwrap_or_else(|| report::no_clock_steps(source, scan.span.count)));
     rows.extend(report::pace(&mut sorted.pace));
     rows.extend(report::duplicates(&sorted.duplicates, source, ids, literal)?);
     rows.extend(report::timeline(scan.timeline, ids));
