@@ -19,6 +19,13 @@ use crate::os::test_stream;
 pub enum ShardRefusal {
     /// The number of the shard is NULL.
     Null,
+    /// The layout does not have it.
+    OutOfRange {
+        /// The shard.
+        shard: i32,
+        /// The largest one.
+        max: u32,
+    },
     /// This server does not have it.
     NotHere {
         /// The shard.
@@ -183,8 +190,14 @@ impl ShardRefusal {
             ShardRefusal::Null => {
                 Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "shard must not be null")
                     .detail("The shard is the worker ID in its snowflakes.")
-                    .hint("Pass the shard's number, as in: SELECT snowflake_next(7);")
+                    .hint("Pass the shard's number, such as 7.")
             }
+            ShardRefusal::OutOfRange { shard, max } => Message::new(
+                Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+                format!("shard {shard} is out of range"),
+            )
+            .detail(format!("A shard is the worker ID in its snowflakes; this server's layout allows 0 to {max}."))
+            .hint(format!("Pass a number from 0 to {max}.")),
             ShardRefusal::NotHere { number, in_fleet } => {
                 let shard = number.worker;
                 let hint = if *in_fleet {

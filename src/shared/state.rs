@@ -755,6 +755,12 @@ impl SharedState {
         if reserved_until_ms < until_ms || next_ms.max(now_ms) < until_ms {
             return Ok(());
         }
+        if position == 0
+            && now_ms < until_ms
+            && let Some(reason) = state.not_begun(layout)
+        {
+            return Err(reason.into());
+        }
         let trouble = state.membership.trouble;
         drop(state);
         Err(Reason::GrantUsedUp { until_ms, trouble }.into())

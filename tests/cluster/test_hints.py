@@ -106,7 +106,7 @@ def test_a_reset_beyond_what_nanoseconds_can_say_is_refused_in_time() -> None:
             hints: list[str | None] = []
             connection.add_notice_handler(lambda notice: hints.append(notice.message_hint))
             connection.execute(RESET)
-        assert re.search(r"^Replace stored IDs from \d+ on", hints[0] or "")
+        assert re.search(r"^If IDs from \d+ on are stored", hints[0] or "")
         cluster.poll_until("SELECT snowflake_next() > 0")
 
 
