@@ -134,7 +134,9 @@ impl Trouble {
                     "Call again in a few seconds. For the servers that were down, a superuser can run once: SELECT id_gen_fleet_report_restore();".to_owned(),
                 )
             }
-            TroubleKind::Store(kind) => store_words(kind),
+            TroubleKind::Store(kind) => {
+                store_words(kind, self.detail.as_str().starts_with("etcd"))
+            }
             TroubleKind::FleetName => (
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 "the name of the fleet is invalid",
@@ -212,7 +214,7 @@ fn set_numbers(figures: &str) -> &'static str {
 /// Removes the old versions of keys, at the present revision.
 const MAKE_ROOM_IN_ETCD: &str = "etcdctl compact \"$(etcdctl endpoint status -w json | grep -o '\"revision\":[0-9]*' | head -1 | cut -d: -f2)\" && etcdctl defrag";
 
-fn store_words(kind: StoreErrorKind) -> (Code, &'static str, String) {
+fn store_words(kind: StoreErrorKind, is_etcd: bool) -> (Code, &'static str, String) {
     let correct = |what: &str| format!("{what}; or correct the setting: {SET_REGISTRY}");
     match kind {
         StoreErrorKind::Unreachable => (
@@ -233,7 +235,12 @@ fn store_words(kind: StoreErrorKind) -> (Code, &'static str, String) {
         StoreErrorKind::Credentials => (
             Code::ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
             "access to the registry was denied",
-            "Allow the user of the registry to read and write keys below /id_gen/ (etcd) or table id_gen_registry (PostgreSQL). Check id_gen.registry_user and id_gen.registry_password_file (etcd), or the URI in id_gen.registry and its password file (PostgreSQL).".to_owned(),
+            if is_etcd {
+                "Check id_gen.registry_user and id_gen.registry_password_file, and allow that user to read and write keys below /id_gen/."
+            } else {
+                "Check the URI in id_gen.registry and its password file, and allow that user to read and write table id_gen_registry."
+            }
+            .to_owned(),
         ),
         StoreErrorKind::Certificate => (
             Code::ERRCODE_CONNECTION_FAILURE,

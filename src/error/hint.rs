@@ -99,7 +99,7 @@ pub fn observed_ahead(id: i64, ahead_ms: i64) -> String {
         );
     }
     format!(
-        "Correct the clocks of both servers; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{}s'; SELECT pg_reload_conf();",
+        "Correct the clock of this server, or of the server that generated the ID; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{}s'; SELECT pg_reload_conf();",
         ahead_ms / 1000 + 1
     )
 }

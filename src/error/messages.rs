@@ -136,9 +136,9 @@ pub enum Reason {
     },
     /// More IDs were requested at once than there can be without a wait.
     TooManyAtOnce {
-        /// How many.
+        /// The requested number of IDs.
         count: i32,
-        /// How many there can be.
+        /// The largest number that a call can return.
         most: u64,
         /// How far IDs may be ahead of the clock.
         max_lead_ms: u32,
@@ -370,7 +370,7 @@ pub const SMALLEST_SAMPLE_PERCENT: f64 = 0.0001;
 /// What refusals to generate are counted by, as the log names them, in the order of the columns
 /// `refused_*` of `id_gen_stat`.
 pub const REFUSAL_COUNTERS: [&str; REFUSAL_COUNTER_COUNT] = [
-    "worker or datacenter number",
+    "worker or datacenter ID",
     "layout",
     "lead over the clock",
     "clock jumped forward",
@@ -433,7 +433,7 @@ impl Reason {
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "id_gen must be loaded through shared_preload_libraries",
             )
-            .detail("Snowflakes and uuidv7_ordered() need shared memory, which is allocated when the server starts.")
+            .detail("The function needs shared memory, which is allocated when the server starts.")
             .hint(hint::preload()),
             Reason::PlaceholderSetting(name) => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

@@ -21,7 +21,14 @@ use crate::sql::function::sql_function;
 sql_function! {
     /// `id_gen_clock_accept() → void`: the clock is right, although it jumped forward.
     fn id_gen_clock_accept(call) {
-        shared("id_gen_clock_accept()")?.accept_clock();
+        if shared("id_gen_clock_accept()")?.accept_clock() {
+            let notice = Message::new(
+                PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+                "uuidv7_ordered() continues from the clock, below UUIDs that it has returned",
+            )
+            .hint(NO_ACTION);
+            report::tell(notice, PgLogLevel::NOTICE, call.function());
+        }
         Ok(call.void())
     }
 }

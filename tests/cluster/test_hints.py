@@ -93,6 +93,62 @@ def test_a_mistyped_reset_is_reset_again(by: str) -> None:
         assert given == sorted(set(given))
 
 
+def notices(cluster: Cluster, sql: str) -> list[str]:
+    """What a statement says to the client."""
+    said: list[str] = []
+    with cluster.connect() as connection:
+        connection.add_notice_handler(
+            lambda notice: said.append(f"{notice.message_primary}. {notice.message_detail} {notice.message_hint}")
+        )
+        connection.execute(sql)
+    return said
+
+
+def test_a_reset_to_the_clock_proposes_no_other_reset() -> None:
+    with Cluster(conf=GENERATING) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen; SELECT snowflake_next()")
+        said = notices(cluster, RESET)
+        assert "No other action is needed." in " ".join(said)
+        assert "id_gen_reservation_reset" not in " ".join(said)
+
+
+def test_a_decision_that_was_not_needed_says_why_there_are_no_ids() -> None:
+    with Cluster(conf=GENERATING) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen; SELECT snowflake_next()")
+        (said,) = notices(cluster, "SELECT id_gen_copy_accept(is_only_one => true)")
+        assert said.startswith("this data directory is not a copy that has to be accepted: nothing was changed.")
+        assert "for another reason" not in said
+        cluster.psql("ALTER SYSTEM SET id_gen.worker_id = -1; SELECT pg_reload_conf()")
+        cluster.poll_until("SELECT state = 'id_gen.worker_id is not set' FROM id_gen_status()")
+        for decision in ("id_gen_copy_accept(is_only_one => true)", "id_gen_layout_accept()"):
+            (said,) = notices(cluster, f"SELECT {decision}")
+            assert "It does not generate for another reason: id_gen.worker_id is not set." in said
+
+
+def test_a_layout_that_waits_for_a_restart_cannot_be_accepted_yet() -> None:
+    with Cluster(conf=GENERATING) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen; SELECT snowflake_next()")
+        cluster.psql("ALTER SYSTEM SET id_gen.layout = 'epoch=2025-01-01 tick=1ms time:41 worker:10 sequence:12'")
+        cluster.reload()
+        cluster.poll_until("SELECT current_setting('id_gen.layout') LIKE 'epoch=2025%'")
+        (said,) = notices(cluster, "SELECT id_gen_layout_accept()")
+        assert "takes effect when the server is restarted" in said
+
+
+def test_an_array_that_no_call_can_return_names_the_largest() -> None:
+    conf = f"{GENERATING}id_gen.max_lead = '10ms'\nid_gen.max_wait = 0\n"
+    with Cluster(conf=conf) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        array = "SELECT cardinality(snowflake_next_array({}))"
+        error = refusal(cluster, array.format(3_000_000))
+        assert (error.sqlstate, error.message) == (TOO_FAR_AHEAD, "too many snowflakes for one call")
+        (most,) = re.findall(r"Request at most (\d+) in one call", error.hint or "")
+        cluster.poll_until(array.format(most), expected=most)
+        assert refusal(cluster, array.format(int(most) + 1)).message == error.message
+        follow(cluster, error.hint or "")
+        cluster.poll_until(array.format(3_000_000), expected="3000000")
+
+
 def test_a_reset_beyond_what_nanoseconds_can_say_is_refused_in_time() -> None:
     """A clock in nanoseconds since 1970 ends in the year 2554; this layout lasts longer."""
     conf = f"{GENERATING}id_gen.layout = '{LONG}'\nid_gen.max_wait = '100ms'\nstatement_timeout = '30s'\n"

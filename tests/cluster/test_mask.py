@@ -243,7 +243,8 @@ def test_files_that_cannot_be_used(server: Cluster) -> None:
             assert error.sqlstate == sqlstate
             assert message in (error.message or "")
             assert detail is None or (error.detail or "").startswith(detail), error
-            assert error.hint
+            # Of that version is the key of masks that exist, perhaps.
+            assert error.hint and 'echo "1 ' not in error.hint
             # A session with keys refuses as well once it is told to reload, and gives the same reason.
             server.reload()
 
