@@ -679,8 +679,9 @@ fn sequence(on: &CheckedServer) -> CheckResult {
     };
     let capacity = on.layout.per_second();
     let found = format!(
-        "the busiest second of the last minute used {:.1} % of {capacity} IDs per second",
-        share * 100.0
+        "in the busiest second of the last minute, sessions claimed {:.1} % of the {capacity} IDs of a second{}",
+        share * 100.0,
+        if share > 1.0 { "; more than 100 % need id_gen.max_lead, or a wait" } else { "" }
     );
     if share < MOSTLY {
         return Fine(found);
