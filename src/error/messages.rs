@@ -1031,7 +1031,7 @@ fn range_message(error: &RangeError, layout: &Layout) -> Message {
             "Layout \"{layout}\" has {bits} bits: 0 to {}.",
             u64::MAX >> (u64::BITS - bits)
         ))
-        .hint("Pass the layout that generated the ID. To list the layouts: SELECT name, layout FROM snowflake_layouts();"),
+        .hint("Pass an ID of this layout, or the layout that generated the ID. To list the layouts: SELECT name, layout FROM snowflake_layouts();"),
         RangeError::Number { max: 0, .. } => Message::new(
             Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
             error.to_string(),
