@@ -133,7 +133,7 @@ fn of_another(owner: u32, own: u32) -> Message {
         "the file in id_gen.mask_key_file must be owned by the database user or root",
     )
     .detail(format!("Its owner is user ID {owner}, and the server runs as user ID {own}."))
-    .hint(format!("Run as root, with the path that a superuser sees with SHOW id_gen.mask_key_file: chown {own} <path> The next call retries."))
+    .hint(format!("Run as root, with the path that a superuser sees with SHOW id_gen.mask_key_file: chown {own} <path>; The next call retries."))
 }
 
 fn open_to_others(mode: u32, owner: u32) -> Message {
@@ -144,7 +144,7 @@ fn open_to_others(mode: u32, owner: u32) -> Message {
         "the file in id_gen.mask_key_file has group or world access",
     )
     .detail(format!("Its mode is {mode:04o} and its owner is user ID {owner}. The mode must be 0600 or less if the database user owns the file, or 0640 or less if root owns it."))
-    .hint("Run this with the path that a superuser sees with SHOW id_gen.mask_key_file: chmod 600 <path> The next call retries. If other users may have read the file, add a new key with a higher version.")
+    .hint("Run this with the path that a superuser sees with SHOW id_gen.mask_key_file: chmod 600 <path>; The next call retries. If other users may have read the file, add a new key with a higher version.")
 }
 
 fn unusable(fault: &KeyFault) -> Message {
@@ -154,7 +154,7 @@ fn unusable(fault: &KeyFault) -> Message {
     )
     .detail(sentence(fault))
     .hint(match fault {
-        KeyFault::Empty => "If IDs were masked before, restore the file: another key of the same version unmasks them to wrong IDs. Otherwise add a key, a line with a version and 64 hexadecimal digits, with the path that a superuser sees with SHOW id_gen.mask_key_file: echo \"7 $(openssl rand -hex 32)\" >> <path> The next call retries.",
+        KeyFault::Empty => "If IDs were masked before, restore the file: another key of the same version unmasks them to wrong IDs. Otherwise add a key, a line with a version and 64 hexadecimal digits, with the path that a superuser sees with SHOW id_gen.mask_key_file: echo \"7 $(openssl rand -hex 32)\" >> <path>; The next call retries.",
         KeyFault::TooLarge => "Set a file that contains only keys. A superuser can show the current path: SHOW id_gen.mask_key_file;",
         _ => "Correct or remove that line. The next call retries. A new key needs a version that was never used, such as 7, with the path that a superuser sees with SHOW id_gen.mask_key_file: echo \"7 $(openssl rand -hex 32)\" >> <path>",
     })

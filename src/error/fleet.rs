@@ -98,7 +98,7 @@ impl From<&KeysError> for Trouble {
 
 /// The line that names a registry.
 const SET_REGISTRY: &str =
-    "ALTER SYSTEM SET id_gen.registry = 'etcd://<host>:<port>'; SELECT pg_reload_conf();";
+    "ALTER SYSTEM SET id_gen.registry = '<address>'; SELECT pg_reload_conf();";
 
 impl Trouble {
     /// Whether an answer of the registry, whatever it says, ends it.
@@ -215,7 +215,11 @@ fn set_numbers(figures: &str) -> &'static str {
 const MAKE_ROOM_IN_ETCD: &str = "etcdctl compact \"$(etcdctl endpoint status -w json | grep -o '\"revision\":[0-9]*' | head -1 | cut -d: -f2)\" && etcdctl defrag";
 
 fn store_words(kind: StoreErrorKind, is_etcd: bool) -> (Code, &'static str, String) {
-    let correct = |what: &str| format!("{what}; or correct the setting: {SET_REGISTRY}");
+    let correct = |what: &str| {
+        format!(
+            "{what}; or correct the address (etcd://host:port or postgresql://user@host/database): {SET_REGISTRY}"
+        )
+    };
     match kind {
         StoreErrorKind::Unreachable => (
             Code::ERRCODE_CONNECTION_FAILURE,
@@ -357,13 +361,17 @@ pub fn grant_used_up(until_ms: i64, trouble: Option<&Trouble>) -> Message {
         ),
     };
     // An ID needs a grant for its own time, which may be ahead of the clock.
-    let (primary, ends) = if until_ms > unix_ms(clock::wall_ns()) {
-        ("this server's grant ends before the time of its next ID", "It ends at")
+    let (primary, ends, not_renewed) = if until_ms > unix_ms(clock::wall_ns()) {
+        (
+            "this server's grant ends before the time of its next ID",
+            "ends",
+            "has not been renewed yet",
+        )
     } else {
-        ("this server's grant has expired", "It ended at")
+        ("this server's grant has expired", "ended", "was not renewed")
     };
     Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, primary)
-        .detail(format!("{ends} {} and was not renewed{because}", format_ms(until_ms)))
+        .detail(format!("It {ends} at {} and {not_renewed}{because}", format_ms(until_ms)))
         .hint(hint)
 }
 

@@ -533,7 +533,7 @@ impl Reason {
                 "this server does not belong to a fleet",
             )
             .detail("The setting id_gen.registry is empty.")
-            .hint("To join a fleet, set its registry: ALTER SYSTEM SET id_gen.registry = 'etcd://<host>:<port>'; SELECT pg_reload_conf();"),
+            .hint("To join a fleet, set the address of its registry (etcd://host:port or postgresql://user@host/database): ALTER SYSTEM SET id_gen.registry = '<address>'; SELECT pg_reload_conf();"),
             Reason::NoRegistrar => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "this server's registrar process is not running",

@@ -100,14 +100,12 @@ const NO_ACTION: &str = "No other action is needed.";
 
 /// What a reset is followed by: another one only where that would shorten the wait.
 fn reset_again(is_ahead: bool) -> &'static str {
-    match is_ahead {
-        false => NO_ACTION,
-        true if test_stream::stream().is_some() => {
-            "If that time is wrong, reset again, to the test clock: SELECT id_gen_reservation_reset(above => to_timestamp(0));"
-        }
-        true => {
-            "If that time is wrong, reset again: SELECT id_gen_reservation_reset(above => now());"
-        }
+    if !is_ahead {
+        NO_ACTION
+    } else if test_stream::stream().is_some() {
+        "If that time is wrong, reset again, to the test clock: SELECT id_gen_reservation_reset(above => to_timestamp(0));"
+    } else {
+        "If that time is wrong, reset again: SELECT id_gen_reservation_reset(above => now());"
     }
 }
 
@@ -127,7 +125,7 @@ fn announce_no_change(fact: &str, function: pg_sys::Oid) {
     let report = match readiness::shared().and_then(readiness::check) {
         Err(error) => {
             let Message { primary, hint, .. } = error.message();
-            notice.detail(format!("It does not generate for another reason: {primary}.")).hint(hint)
+            notice.detail(format!("This server cannot generate for another reason: {primary}.")).hint(hint)
         }
         Ok(()) if settings::layout().ok().as_ref() != in_force.as_ref() => notice.hint("The new id_gen.layout takes effect when the server is restarted. Restart it; then call again if snowflakes cannot be generated."),
         Ok(()) => notice.hint(NO_ACTION),

@@ -170,7 +170,7 @@ class Administrator:
             statement = statement.replace("<worker ID>", str(self._world.assign(node)))
         statement = statement.replace("<datacenter ID>", "0")
         # The registry's address is in the configuration file.
-        statement = statement.replace("SET id_gen.registry = 'etcd://<host>:<port>'", "RESET id_gen.registry")
+        statement = statement.replace("SET id_gen.registry = '<address>'", "RESET id_gen.registry")
         self._world.say(f"administrator: types on {node}: {statement}")
         try:
             node.cluster.psql(statement, database)

@@ -124,7 +124,7 @@ def test_a_decision_that_was_not_needed_says_why_there_are_no_ids() -> None:
         cluster.poll_until("SELECT state = 'id_gen.worker_id is not set' FROM id_gen_status()")
         for decision in ("id_gen_copy_accept(is_only_one => true)", "id_gen_layout_accept()"):
             (said,) = notices(cluster, f"SELECT {decision}")
-            assert "It does not generate for another reason: id_gen.worker_id is not set." in said
+            assert "This server cannot generate for another reason: id_gen.worker_id is not set." in said
 
 
 def test_a_layout_that_waits_for_a_restart_cannot_be_accepted_yet() -> None:
