@@ -8,6 +8,7 @@ import pytest
 
 from harness import GENERATING, Cluster
 from harness.checks import checks, follow, remedy, wait_for
+from harness.clock import FakeClock
 from harness.ids import PATIENT, TOO_FAR_AHEAD, first_id, next_id, refusal
 from harness.reservation import Reservation
 
@@ -107,8 +108,10 @@ def notices(cluster: Cluster, sql: str) -> list[str]:
 
 
 def test_a_reset_to_the_clock_proposes_no_other_reset() -> None:
-    with Cluster(conf=f"{GENERATING}id_gen.max_lead = 0\n") as cluster:
+    clock = FakeClock()
+    with Cluster(conf=GENERATING, clock=clock) as cluster:
         cluster.psql("CREATE EXTENSION id_gen; SELECT snowflake_next()")
+        clock.step(-30)
         said = notices(cluster, RESET)
         assert "No other action is needed." in " ".join(said)
         assert "id_gen_reservation_reset" not in " ".join(said)
@@ -146,7 +149,6 @@ def test_an_array_that_no_call_can_return_names_the_largest() -> None:
         assert (error.sqlstate, error.message) == (TOO_FAR_AHEAD, "too many snowflakes for one call")
         (most,) = re.findall(r"Request at most (\d+) in one call", error.hint or "")
         cluster.poll_until(array.format(most), expected=most)
-        assert refusal(cluster, array.format(int(most) + 1)).message == error.message
         follow(cluster, error.hint or "")
         cluster.poll_until(array.format(3_000_000), expected="3000000")
 
