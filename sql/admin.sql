@@ -5,7 +5,7 @@ CREATE FUNCTION @extschema@.id_gen_clock_accept() RETURNS void
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_clock_accept() FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_clock_accept() IS
-    'accept the current time after a clock jump beyond id_gen.max_clock_jump';
+    'accept the current time after a clock jump beyond id_gen.max_clock_jump; uuidv7_ordered() continues from it, if it was ahead of the clock';
 
 CREATE FUNCTION @extschema@.id_gen_layout_accept() RETURNS void
     AS 'MODULE_PATHNAME', 'id_gen_layout_accept'
@@ -26,7 +26,7 @@ CREATE FUNCTION @extschema@.id_gen_reservation_reset(above timestamptz) RETURNS 
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_reservation_reset(timestamptz) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_reservation_reset(timestamptz) IS
-    'replace the reservation: snowflakes start above the clock and the given time';
+    'discard the reservation: snowflakes start above the clock and the given time';
 
 CREATE FUNCTION @extschema@.id_gen_test_mode_end() RETURNS void
     AS 'MODULE_PATHNAME', 'id_gen_test_mode_end'

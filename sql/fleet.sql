@@ -38,7 +38,7 @@ CREATE FUNCTION @extschema@.id_gen_fleet_lower(
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_lower(integer, integer, integer) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_lower(integer, integer, integer) IS
-    'lower the bound of a worker ID (and release it), or of a shard, that a wrong clock set too high';
+    'allow IDs of a worker ID (which is released), or of a shard, from an earlier time again, after a wrong clock';
 
 CREATE FUNCTION @extschema@.id_gen_fleet_report_restore() RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'id_gen_fleet_report_restore'

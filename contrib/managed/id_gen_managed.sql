@@ -398,7 +398,7 @@ BEGIN
             USING ERRCODE = 'numeric_value_out_of_range',
                   DETAIL = format('Layout "%s" has %s bits: 0 to %s.', layout, l.total_bits,
                                   trunc(2::numeric ^ l.total_bits - 1)),
-                  HINT = 'Pass the layout that generated the ID. To list the layouts: SELECT name, layout FROM snowflake_layouts();';
+                  HINT = 'Pass an ID of this layout, or the layout that generated the ID. To list the layouts: SELECT name, layout FROM snowflake_layouts();';
     END IF;
     RETURN (id >> l.time_shift) & ~((-1)::bigint << l.time_bits);
 END $$;

@@ -237,7 +237,7 @@ impl Kind {
         let one_server = wish.servers() == 1;
         match self {
             Kind::SnowflakeOfShard if wish.shards == 0 => {
-                return Some("The requirements have no shards.");
+                return Some("No shards were requested.");
             }
             Kind::SnowflakeOfShard => {}
             _ if wish.shards > 0 => return Some("An ID does not contain its shard."),
@@ -271,9 +271,9 @@ impl Kind {
             _ => Some("The IDs have gaps."),
         };
         let beyond_js = match self {
-            Kind::MaskedSnowflake => {
-                Some("A mask has 64 bits.\nIf JavaScript can read it as text: js_safe => false")
-            }
+            Kind::MaskedSnowflake => Some(
+                "A masked ID needs 64 bits; a number in JavaScript has 53.\nIf JavaScript can read it as text: js_safe => false",
+            ),
             _ => None,
         };
         [

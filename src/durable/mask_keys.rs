@@ -100,7 +100,7 @@ fn no_file() -> Message {
         "id_gen.mask_key_file is not set",
     )
     .detail("IDs are masked and unmasked with keys from this file.")
-    .hint("As the server's operating-system user, create a key file outside the data directory, because base backups copy that: (umask 077; echo \"1 $(openssl rand -hex 32)\" >> /etc/postgresql/mask.keys); then, as a superuser (if id_gen is not preloaded, run LOAD 'id_gen'; first): ALTER SYSTEM SET id_gen.mask_key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf();")
+    .hint("If IDs were masked before, set the file with their keys. Otherwise create one as the server's operating-system user, outside the data directory, because base backups copy that: (umask 077; set -C; echo \"1 $(openssl rand -hex 32)\" > /etc/postgresql/mask.keys); then, as a superuser (if id_gen is not preloaded, run LOAD 'id_gen'; first): ALTER SYSTEM SET id_gen.mask_key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf();")
 }
 
 fn unreadable(error: &io::Error) -> Message {
@@ -110,7 +110,13 @@ fn unreadable(error: &io::Error) -> Message {
         format!("could not read the file in id_gen.mask_key_file: {error}"),
     )
     .detail("IDs cannot be masked or unmasked without its keys.")
-    .hint("Allow the server's operating-system user to read the file; a superuser can show its path: SHOW id_gen.mask_key_file; A relative path starts in the data directory, and \"~\" is not expanded. Or set another file: ALTER SYSTEM SET id_gen.mask_key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf(); The next call retries.")
+    .hint(format!(
+        "{}; a superuser can show its path: SHOW id_gen.mask_key_file; A relative path starts in the data directory, and \"~\" is not expanded. Or set another file: ALTER SYSTEM SET id_gen.mask_key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf(); The next call retries.",
+        match error.kind() {
+            io::ErrorKind::NotFound => "Restore the file",
+            _ => "Allow the server's operating-system user to read the file",
+        }
+    ))
 }
 
 fn no_regular_file() -> Message {
@@ -127,7 +133,7 @@ fn of_another(owner: u32, own: u32) -> Message {
         "the file in id_gen.mask_key_file must be owned by the database user or root",
     )
     .detail(format!("Its owner is user ID {owner}, and the server runs as user ID {own}."))
-    .hint(format!("Run as root, with the path that a superuser sees with SHOW id_gen.mask_key_file: chown {own} mask.keys; The next call retries."))
+    .hint(format!("Run as root, with the path that a superuser sees with SHOW id_gen.mask_key_file: chown {own} <path>; The next call retries."))
 }
 
 fn open_to_others(mode: u32, owner: u32) -> Message {
@@ -138,7 +144,7 @@ fn open_to_others(mode: u32, owner: u32) -> Message {
         "the file in id_gen.mask_key_file has group or world access",
     )
     .detail(format!("Its mode is {mode:04o} and its owner is user ID {owner}. The mode must be 0600 or less if the database user owns the file, or 0640 or less if root owns it."))
-    .hint("Run this with the path that a superuser sees with SHOW id_gen.mask_key_file: chmod 600 mask.keys; The next call retries. If other users may have read the file, add a new key with a higher version.")
+    .hint("Run this with the path that a superuser sees with SHOW id_gen.mask_key_file: chmod 600 <path>; The next call retries. If other users may have read the file, add a new key with a higher version.")
 }
 
 fn unusable(fault: &KeyFault) -> Message {
@@ -148,8 +154,8 @@ fn unusable(fault: &KeyFault) -> Message {
     )
     .detail(sentence(fault))
     .hint(match fault {
-        KeyFault::Empty => "Add a key, a line with a version and 64 hexadecimal digits, with the path of the file: echo \"1 $(openssl rand -hex 32)\" >> mask.keys; The next call retries.",
+        KeyFault::Empty => "If IDs were masked before, restore the file: another key of the same version unmasks them to wrong IDs. Otherwise add a key, a line with a version and 64 hexadecimal digits, with the path that a superuser sees with SHOW id_gen.mask_key_file: echo \"7 $(openssl rand -hex 32)\" >> <path>; The next call retries.",
         KeyFault::TooLarge => "Set a file that contains only keys. A superuser can show the current path: SHOW id_gen.mask_key_file;",
-        _ => "Correct or remove that line. The next call retries. A new key needs a version that was never used, such as 7: echo \"7 $(openssl rand -hex 32)\" >> mask.keys",
+        _ => "Correct or remove that line. The next call retries. A new key needs a version that was never used, such as 7, with the path that a superuser sees with SHOW id_gen.mask_key_file: echo \"7 $(openssl rand -hex 32)\" >> <path>",
     })
 }

@@ -4,11 +4,12 @@
 //! It is told by the registrar, through shared memory, so the figures are a text of fixed room.
 
 use id_gen_core::fleet::member::Phase;
-use id_gen_core::fleet::store::{KeysError, StoreErrorKind, WeaknessKind};
-use id_gen_core::time::format_ms;
+use id_gen_core::fleet::store::{KeysError, RESTORED, StoreErrorKind, WeaknessKind};
+use id_gen_core::time::{format_ms, unix_ms};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
 use crate::error::fields::Message;
+use crate::os::clock;
 use crate::pg::server;
 
 /// What keeps this server from a number, or from renewing its grant.
@@ -124,7 +125,18 @@ impl Trouble {
     /// The words of it.
     pub fn message(&self) -> Message {
         let (sqlstate, primary, hint) = match self.kind {
-            TroubleKind::Store(kind) => store_words(kind),
+            TroubleKind::Store(StoreErrorKind::OtherCluster)
+                if self.detail.as_str().contains(RESTORED) =>
+            {
+                (
+                    Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                    "etcd was restored to an older state",
+                    "Call again in a few seconds. For the servers that were down, a superuser can run once: SELECT id_gen_fleet_report_restore();".to_owned(),
+                )
+            }
+            TroubleKind::Store(kind) => {
+                store_words(kind, self.detail.as_str().starts_with("etcd"))
+            }
             TroubleKind::FleetName => (
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 "the name of the fleet is invalid",
@@ -133,7 +145,7 @@ impl Trouble {
             TroubleKind::NoFleet => (
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 "the registry has no such fleet",
-                "A superuser can create it: SELECT id_gen_fleet_create(); or correct the name: ALTER SYSTEM SET id_gen.fleet_name = 'default'; SELECT pg_reload_conf();".to_owned(),
+                "If servers were in it before, restore the registry from its backup. For a new fleet, a superuser can run: SELECT id_gen_fleet_create(); To correct the name: ALTER SYSTEM SET id_gen.fleet_name = 'default'; SELECT pg_reload_conf();".to_owned(),
             ),
             TroubleKind::OtherLayout => (
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -146,7 +158,12 @@ impl Trouble {
             TroubleKind::Damaged => (
                 Code::ERRCODE_DATA_CORRUPTED,
                 "a value in the fleet's registry is invalid",
-                "Restore the old value; or, if no server ever held that worker ID, remove the key.".to_owned(),
+                if self.detail.as_str().contains("/meta\"") {
+                    "Restore the value of that key, which describes the fleet, from a backup of the registry; do not remove it. Servers continue until their grants end."
+                } else {
+                    "Restore the old value; or, if it is the key of a worker ID that no server ever held, remove the key."
+                }
+                .to_owned(),
             ),
             TroubleKind::NoFreeNumber => (
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
@@ -161,7 +178,7 @@ impl Trouble {
             TroubleKind::Setting => (
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 "a setting of the fleet is invalid",
-                "Correct it, as in: ALTER SYSTEM SET id_gen.worker_id_range = '0-511'; SELECT pg_reload_conf();".to_owned(),
+                set_numbers(self.detail.as_str()).to_owned(),
             ),
             TroubleKind::System => (
                 Code::ERRCODE_INSUFFICIENT_RESOURCES,
@@ -178,11 +195,31 @@ impl Trouble {
     }
 }
 
+/// The line for the number of a server that does not fit, by the parameter that the figures begin with.
+fn set_numbers(figures: &str) -> &'static str {
+    match figures.split(' ').next() {
+        Some("id_gen.worker_id_range") => {
+            "Set a range that the layout has: ALTER SYSTEM SET id_gen.worker_id_range = '<first>-<last>'; SELECT pg_reload_conf();"
+        }
+        Some("id_gen.worker_id") => {
+            "Have the fleet assign one: ALTER SYSTEM SET id_gen.worker_id = -1; SELECT pg_reload_conf();"
+        }
+        Some("id_gen.datacenter_id") => {
+            "Set the ID of this server's datacenter: ALTER SYSTEM SET id_gen.datacenter_id = <datacenter ID>; SELECT pg_reload_conf();"
+        }
+        _ => "Correct id_gen.layout and restart the server.",
+    }
+}
+
 /// Removes the old versions of keys, at the present revision.
 const MAKE_ROOM_IN_ETCD: &str = "etcdctl compact \"$(etcdctl endpoint status -w json | grep -o '\"revision\":[0-9]*' | head -1 | cut -d: -f2)\" && etcdctl defrag";
 
-fn store_words(kind: StoreErrorKind) -> (Code, &'static str, String) {
-    let correct = |what: &str| format!("{what}; or correct the setting: {SET_REGISTRY}");
+fn store_words(kind: StoreErrorKind, is_etcd: bool) -> (Code, &'static str, String) {
+    let correct = |what: &str| {
+        format!(
+            "{what}; or correct the address (etcd://host:port or postgresql://user@host/database): {SET_REGISTRY}"
+        )
+    };
     match kind {
         StoreErrorKind::Unreachable => (
             Code::ERRCODE_CONNECTION_FAILURE,
@@ -197,12 +234,17 @@ fn store_words(kind: StoreErrorKind) -> (Code, &'static str, String) {
         StoreErrorKind::Setting => (
             Code::ERRCODE_INVALID_PARAMETER_VALUE,
             "the setting of the fleet's registry is invalid",
-            correct("Allow the server to read the files in the settings"),
+            correct("Correct the user, password and certificates in the settings id_gen.registry_*, and allow the server to read their files"),
         ),
         StoreErrorKind::Credentials => (
             Code::ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
             "access to the registry was denied",
-            "Allow the user of the registry to read and write keys below /id_gen/ (etcd) or table id_gen_registry (PostgreSQL). Check id_gen.registry_user and id_gen.registry_password_file (etcd), or the URI in id_gen.registry and its password file (PostgreSQL).".to_owned(),
+            if is_etcd {
+                "Check id_gen.registry_user and id_gen.registry_password_file, and allow that user to read and write keys below /id_gen/."
+            } else {
+                "Check the URI in id_gen.registry and its password file, and allow that user to read and write table id_gen_registry."
+            }
+            .to_owned(),
         ),
         StoreErrorKind::Certificate => (
             Code::ERRCODE_CONNECTION_FAILURE,
@@ -273,10 +315,10 @@ fn phase_words(phase: Option<Phase>) -> &'static str {
             "It is requesting a worker ID from the registry."
         }
         Some(Phase::Waiting) => {
-            "It has acquired a worker ID, and waits until other servers could have reported that the registry was restored."
+            "It was just acquired. IDs start once other servers could have reported that the registry was restored, within seconds."
         }
         Some(Phase::Unsettled) => "It is reading the state of the registry.",
-        Some(Phase::Holding) => "It has just acquired a worker ID.",
+        Some(Phase::Holding) => "It was just acquired.",
         Some(Phase::Leaving | Phase::Left) => {
             "It has released its worker ID, because the server is shutting down."
         }
@@ -289,7 +331,10 @@ pub fn no_grant(phase: Option<Phase>, trouble: Option<&Trouble>, registrar_runs:
         Some(trouble) => trouble.public_message(),
         None if registrar_runs => Message::new(
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            "this server has not acquired a worker ID yet",
+            match phase {
+                Some(Phase::Waiting | Phase::Holding) => "this server's worker ID cannot be used yet",
+                _ => "this server has not acquired a worker ID yet",
+            },
         )
         .detail(phase_words(phase))
         .hint("Call again in a few seconds. To see the current state: SELECT * FROM id_gen_status();"),
@@ -315,8 +360,18 @@ pub fn grant_used_up(until_ms: i64, trouble: Option<&Trouble>) -> Message {
                 .to_owned(),
         ),
     };
-    Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "this server's grant has expired")
-        .detail(format!("It ended at {} and was not renewed{because}", format_ms(until_ms)))
+    // An ID needs a grant for its own time, which may be ahead of the clock.
+    let (primary, ends, not_renewed) = if until_ms > unix_ms(clock::wall_ns()) {
+        (
+            "this server's grant ends before the time of its next ID",
+            "ends",
+            "has not been renewed yet",
+        )
+    } else {
+        ("this server's grant has expired", "ended", "was not renewed")
+    };
+    Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, primary)
+        .detail(format!("It {ends} at {} and {not_renewed}{because}", format_ms(until_ms)))
         .hint(hint)
 }
 

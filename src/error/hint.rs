@@ -66,22 +66,27 @@ pub const START_ABOVE: &str = "A superuser can start above the clock: SELECT id_
 pub const SET_LAYOUT_BACK: &str =
     "Set id_gen.layout back to the one before and restart the server.";
 
+/// The longest wait that is proposed: a day.
+const LONGEST_WAIT_MS: i64 = 86_400_000;
+
 /// Where IDs are far ahead of the clock: names the setting that allows the lead and leaves some of it, if the setting
 /// goes that far. Errors and checks have the same line.
 pub fn ahead(lead: &Lead, shard: Option<Number>) -> String {
     let behind_ms = lead.excess_ms();
-    let wait = if behind_ms > 0 {
-        format!("Wait {} s until the clock reaches that time", behind_ms / 1000 + 1)
-    } else {
-        "Request fewer IDs".to_owned()
+    let wait = match behind_ms {
+        ..=0 => "If that lasts, request fewer IDs. ".to_owned(),
+        1..=LONGEST_WAIT_MS => {
+            format!("Wait {} s until the clock reaches that time. ", behind_ms / 1000 + 1)
+        }
+        _ => String::new(),
     };
     match lead.allowing_max_lead_s() {
         None => {
             let take_back = shard.map_or_else(|| TAKE_BACK.to_owned(), take_back_of_shard);
-            format!("{wait}. If the clock was set back, correct it. {take_back}")
+            format!("{wait}If the clock was set back, correct it. {take_back}")
         }
         Some(max_lead_s) => format!(
-            "{wait}. If the clock was set back, correct it; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{max_lead_s}s'; SELECT pg_reload_conf();"
+            "{wait}If the clock was set back, correct it; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{max_lead_s}s'; SELECT pg_reload_conf();"
         ),
     }
 }
@@ -94,7 +99,7 @@ pub fn observed_ahead(id: i64, ahead_ms: i64) -> String {
         );
     }
     format!(
-        "Correct the clocks of both servers; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{}s'; SELECT pg_reload_conf();",
+        "Correct the clock of this server, or of the server that generated the ID; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{}s'; SELECT pg_reload_conf();",
         ahead_ms / 1000 + 1
     )
 }
@@ -124,9 +129,12 @@ pub fn usable_layout(last: Option<&Layout>) -> String {
 
 /// Where the clock shows a time before the layout's.
 pub fn before_epoch(layout: &Layout, last: Option<&Layout>) -> String {
-    let usable = usable_layout(last.filter(|last| *last != layout));
+    let last = last.filter(|last| *last != layout);
+    let is_default = presets::by_name(presets::DEFAULT).is_some_and(|it| it.layout == *layout);
+    let usable = usable_layout(last);
     match test_stream::stream() {
         Some(_) => begin_after(layout).unwrap_or(usable),
+        None if last.is_none() && is_default => "Correct the clock.".to_owned(),
         None => {
             let usable = usable.replacen("Set", "set", 1);
             format!("Correct the clock. If the current time is correct, {usable}")

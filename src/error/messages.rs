@@ -11,7 +11,7 @@ use id_gen_core::lead::Lead;
 use id_gen_core::presets;
 use id_gen_core::reservation::{RESERVATION_FILE, UPGRADE_FILE};
 use id_gen_core::startup::StartupError;
-use id_gen_core::time::{NS_PER_MS, format_duration, format_ms};
+use id_gen_core::time::{NS_PER_MS, format_duration, format_ms, unix_ms};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
 use crate::error::convert::Refusal;
@@ -20,6 +20,7 @@ use crate::error::file::FileError;
 use crate::error::fleet::{self, Trouble};
 use crate::error::shards::ShardRefusal;
 use crate::error::{hint, test_server};
+use crate::os::clock;
 use crate::pg::logged_page;
 
 /// Why a call fails. One pointer, so that a result that holds an ID costs nothing more for it.
@@ -132,6 +133,17 @@ pub enum Reason {
         max_wait_ms: u32,
         /// The shard of a fleet, if the ID would be one of a shard.
         shard: Option<Number>,
+    },
+    /// More IDs were requested at once than there can be without a wait.
+    TooManyAtOnce {
+        /// The requested number of IDs.
+        count: i32,
+        /// The largest number that a call can return.
+        most: u64,
+        /// How far IDs may be ahead of the clock.
+        max_lead_ms: u32,
+        /// How long the call may wait.
+        max_wait_ms: u32,
     },
     /// The clock went forward further than is trusted.
     Jumped {
@@ -360,7 +372,7 @@ pub const SMALLEST_SAMPLE_PERCENT: f64 = 0.0001;
 /// What refusals to generate are counted by, as the log names them, in the order of the columns
 /// `refused_*` of `id_gen_stat`.
 pub const REFUSAL_COUNTERS: [&str; REFUSAL_COUNTER_COUNT] = [
-    "worker or datacenter number",
+    "worker or datacenter ID",
     "layout",
     "lead over the clock",
     "clock jumped forward",
@@ -385,7 +397,9 @@ impl Reason {
             | Reason::GrantUsedUp { .. } => Some(0),
             Reason::Shard(refusal) if refusal.is_counted() => Some(0),
             Reason::InvalidLayoutSetting { .. } | Reason::LayoutNeedsRestart => Some(1),
-            Reason::Ahead { .. } | Reason::ObservedAhead { .. } => Some(2),
+            Reason::Ahead { .. } | Reason::TooManyAtOnce { .. } | Reason::ObservedAhead { .. } => {
+                Some(2)
+            }
             Reason::Jumped { .. } => Some(3),
             Reason::BeforeEpoch { .. } => Some(4),
             Reason::Exhausted(_) | Reason::AllReserved(_) => Some(5),
@@ -421,7 +435,7 @@ impl Reason {
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "id_gen must be loaded through shared_preload_libraries",
             )
-            .detail("Snowflakes and uuidv7_ordered() need shared memory, which is allocated when the server starts.")
+            .detail("The function needs shared memory, which is allocated when the server starts.")
             .hint(hint::preload()),
             Reason::PlaceholderSetting(name) => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -500,15 +514,16 @@ impl Reason {
                 "this server's worker ID cannot be used yet",
             )
             .detail(format!(
-                "Snowflakes start at {}. Until then, another server may still use the worker ID.",
-                format_ms(*first_ms)
+                "Snowflakes start at {}. {}",
+                format_ms(*first_ms),
+                match of_others {
+                    Some(_) => "Until then, another server may still use the worker ID.",
+                    None => "This server has reserved the times before.",
+                }
             ))
             .hint(format!(
                 "Wait until that time. To see the current state: SELECT * FROM id_gen_status(); {}",
-                of_others.map_or_else(
-                    || format!("If a wrong clock of this server reserved that time: {}", hint::TAKE_BACK),
-                    hint::take_back_of_number,
-                )
+                of_others.map_or_else(|| hint::TAKE_BACK.to_owned(), hint::take_back_of_number)
             )),
             Reason::GrantUsedUp { until_ms, trouble } => {
                 fleet::grant_used_up(*until_ms, trouble.as_ref())
@@ -520,7 +535,7 @@ impl Reason {
                 "this server does not belong to a fleet",
             )
             .detail("The setting id_gen.registry is empty.")
-            .hint("To join a fleet, set its registry: ALTER SYSTEM SET id_gen.registry = '<address>'; SELECT pg_reload_conf();"),
+            .hint("To join a fleet, set the address of its registry (etcd://host:port or postgresql://user@host/database): ALTER SYSTEM SET id_gen.registry = '<address>'; SELECT pg_reload_conf();"),
             Reason::NoRegistrar => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "this server's registrar process is not running",
@@ -615,6 +630,18 @@ impl Reason {
                 ))
                 .hint(hint::ahead(lead, *shard))
             }
+            Reason::TooManyAtOnce { count, most, max_lead_ms, max_wait_ms } => Message::new(
+                Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                "too many snowflakes for one call",
+            )
+            .detail(format!(
+                "The call requested {count}. Without a wait there are at most {most} (id_gen.max_lead is {}), and a wait of {} does not suffice for more (id_gen.max_wait).",
+                format_duration((*max_lead_ms).into()),
+                format_duration((*max_wait_ms).into())
+            ))
+            .hint(format!(
+                "Request at most {most} in one call; or allow calls to wait: ALTER SYSTEM SET id_gen.max_wait = '1s'; SELECT pg_reload_conf();"
+            )),
             Reason::Jumped { by_ns, max_jump_ms } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "the clock jumped forward",
@@ -629,7 +656,11 @@ impl Reason {
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "the clock shows a time before the layout's epoch",
             )
-            .detail(format!("The layout starts at {}.", format_ms(layout.epoch_ms())))
+            .detail(format!(
+                "The clock shows {}; the layout starts at {}.",
+                format_ms(unix_ms(clock::wall_ns())),
+                format_ms(layout.epoch_ms())
+            ))
             .hint(hint::before_epoch(layout, last.as_ref())),
             Reason::Exhausted(layout) => Message::new(
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
@@ -637,7 +668,7 @@ impl Reason {
             )
             .detail(format!("Its time field ended at {}.", format_ms(layout.runs_out_ms())))
             .hint(format!(
-                "If the clock is wrong, correct it. {}",
+                "If the clock is wrong, correct it. If id_gen.layout was changed, restore the old layout and restart the server. {}",
                 hint::successor(layout, layout.runs_out_ms())
             )),
             Reason::AllReserved(layout) => Message::new(
@@ -826,7 +857,7 @@ impl Reason {
                 Code::ERRCODE_UNDEFINED_COLUMN,
                 format!("column \"{column}\" of relation \"{table}\" does not exist"),
             )
-            .hint("Pass the column name without quotes, as in: SELECT * FROM id_gen_check('\"Order\"', 'orderId');"),
+            .hint("Pass the column name as it is stored, without double quotes, such as 'orderId'."),
             Reason::NoNumbers { column, type_name } => Message::new(
                 Code::ERRCODE_DATATYPE_MISMATCH,
                 format!("column {column} holds no snowflakes"),
@@ -1002,7 +1033,7 @@ fn range_message(error: &RangeError, layout: &Layout) -> Message {
             "Layout \"{layout}\" has {bits} bits: 0 to {}.",
             u64::MAX >> (u64::BITS - bits)
         ))
-        .hint("Pass the layout that generated the ID. To list the layouts: SELECT name, layout FROM snowflake_layouts();"),
+        .hint("Pass an ID of this layout, or the layout that generated the ID. To list the layouts: SELECT name, layout FROM snowflake_layouts();"),
         RangeError::Number { max: 0, .. } => Message::new(
             Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
             error.to_string(),

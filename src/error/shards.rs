@@ -6,7 +6,7 @@ use id_gen_core::fleet::Number;
 use id_gen_core::fleet::shard::ShardValue;
 use id_gen_core::kept_file::Damage;
 use id_gen_core::shard_file::SHARD_FILE;
-use id_gen_core::time::format_ms;
+use id_gen_core::time::{format_duration, format_ms};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
 use crate::error::fields::{Message, sentence};
@@ -19,6 +19,13 @@ use crate::os::test_stream;
 pub enum ShardRefusal {
     /// The number of the shard is NULL.
     Null,
+    /// The layout does not have it.
+    OutOfRange {
+        /// The number that was passed.
+        shard: i32,
+        /// The largest number of a shard.
+        max: u32,
+    },
     /// This server does not have it.
     NotHere {
         /// The shard.
@@ -183,8 +190,14 @@ impl ShardRefusal {
             ShardRefusal::Null => {
                 Message::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, "shard must not be null")
                     .detail("The shard is the worker ID in its snowflakes.")
-                    .hint("Pass the shard's number, as in: SELECT snowflake_next(7);")
+                    .hint("Pass the shard's number, such as 7.")
             }
+            ShardRefusal::OutOfRange { shard, max } => Message::new(
+                Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+                format!("shard {shard} is out of range"),
+            )
+            .detail(format!("A shard is the worker ID in its snowflakes; this server's layout allows 0 to {max}."))
+            .hint(format!("Pass a number from 0 to {max}.")),
             ShardRefusal::NotHere { number, in_fleet } => {
                 let shard = number.worker;
                 let hint = if *in_fleet {
@@ -211,7 +224,7 @@ impl ShardRefusal {
                     .hint(hint)
             }
             ShardRefusal::OwnNumberIsShard { number, max } => {
-                let release = format!("elease the shard on all servers: SELECT id_gen_shard_release({});", number.worker);
+                let release = format!("elease the shard: SELECT id_gen_shard_release({});", number.worker);
                 let hint = match max {
                     Some(max) => format!("To keep the shard, {} Or r{release}", hint::assign_worker_id(*max, hint::UNUSED_BY_SHARDS)),
                     None => format!("R{release}"),
@@ -227,7 +240,7 @@ impl ShardRefusal {
             .detail(format!("The file \"{SHARD_FILE}\" cannot be used; when it was last used, the server had another worker ID."))
             .hint("Correct the file or the worker ID. Or, as a superuser, forget all shards and take each again above its last ID: SELECT id_gen_shard_reset_all();"),
             ShardRefusal::MayBeGranted { number, granted, own, max } => {
-                let what = if *granted { "A server of the fleet has or had it as its worker ID" } else { "The registry may assign it to a server, because it is in id_gen.worker_id_range" };
+                let what = if *granted { "A server of the fleet has or had it as its worker ID" } else { "The registry may assign it to a server, because id_gen.worker_id_range allows it (if empty, all worker IDs)" };
                 let hint = if *granted {
                     format!("Choose another shard number; {WHICH_SERVERS_HAD}")
                 } else {
@@ -254,7 +267,10 @@ impl ShardRefusal {
                 "\"above\" is too far ahead of the clock",
             )
             .detail(format!("Its time is {}; the latest allowed time is {} (the clock, id_gen.max_lead and 10 s).", format_ms(*above_ms), format_ms(*limit_ms)))
-            .hint(format!("Correct the clock, or pass the ID that id_gen_shard_release({shard}) returned on the previous server of the shard. If it is that ID, call again later.")),
+            .hint(format!(
+                "Correct the clock, or pass the ID that id_gen_shard_release({shard}) returned on the previous server of the shard. If it is that ID, call again in {}.",
+                format_duration((above_ms - limit_ms).unsigned_abs())
+            )),
             ShardRefusal::Elsewhere(number, value) => {
                 let at = format!("the server at port {} of host {}", value.port, value.host);
                 let detail = if value.held {

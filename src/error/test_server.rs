@@ -77,9 +77,9 @@ impl Trouble {
         match self {
             Trouble::InvalidStart => Message::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
-                "invalid value for parameter \"id_gen.test_start\"",
+                "the server was started with an invalid id_gen.test_start",
             )
-            .detail("The server was started with this value. It must be a time with an offset from UTC, such as +00 or Z.")
+            .detail("The value must be a time with an offset from UTC, such as +00 or Z.")
             .hint("Set a time and restart the server: ALTER SYSTEM SET id_gen.test_start = '2024-06-01 00:00:00+00';"),
             Trouble::NotPreloaded => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

@@ -36,9 +36,11 @@ pub fn allowed(layout: &Layout, typed: &Identity, worker_ids: &str) -> Result<Nu
         }
     };
     if last > max_worker {
-        return Err(format!(
-            "worker {last} is out of range; layout \"{layout}\" has room for 0 to {max_worker}"
-        ));
+        let setting = match typed.worker {
+            Some(_) => format!("id_gen.worker_id is {last}"),
+            None => format!("id_gen.worker_id_range is \"{}\"", worker_ids.trim()),
+        };
+        return Err(format!("{setting}; layout \"{layout}\" has room for 0 to {max_worker}"));
     }
     Ok(Numbers { datacenter, first, last })
 }

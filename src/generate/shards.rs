@@ -208,9 +208,10 @@ impl Datacenter {
 }
 
 fn number_in(layout: &Layout, worker: i32) -> Result<u32, Error> {
+    let max = layout.max_number(Field::Worker);
     layout
         .number(Field::Worker, worker.into())
-        .map_err(|error| Reason::Range(error, *layout).into())
+        .map_err(|_| ShardRefusal::OutOfRange { shard: worker, max }.into())
 }
 
 /// Reads settings and clocks anew, once the server has started to make IDs.

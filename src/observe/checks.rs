@@ -471,10 +471,10 @@ fn fleet(on: &CheckedServer) -> CheckResult {
             hint::more_worker_processes(),
         );
     }
-    let (Membership { right, trouble, weakness, counts, .. }, frontier_ms) = {
+    let (Membership { right, trouble, weakness, counts, .. }, frontier_ms, not_begun) = {
         let state = on.shared.lock();
         let frontier_ms = state.allocator.map(|allocator| allocator.frontier_ms(&on.layout));
-        (state.membership, frontier_ms.unwrap_or(i64::MIN))
+        (state.membership, frontier_ms.unwrap_or(i64::MIN), state.not_begun(&on.layout))
     };
     // An ID needs a grant for its own time, which may be ahead of the clock.
     let left_ms = right
@@ -485,6 +485,9 @@ fn fleet(on: &CheckedServer) -> CheckResult {
         Some(left_ms) if generates => {
             format!("the grant is valid for {}", format_duration(left_ms.unsigned_abs()))
         }
+        Some(_) if right.is_some_and(|right| right.until_ms > on.now_ms) => {
+            "the grant ends before the time of the next ID".to_owned()
+        }
         Some(_) => "the grant has expired".to_owned(),
     };
     if let Some(trouble) = trouble {
@@ -493,9 +496,9 @@ fn fleet(on: &CheckedServer) -> CheckResult {
         return if generates { Warning(found, hint) } else { Wrong(found, hint) };
     }
     if let Some(right) = right.filter(|_| !generates) {
-        return CheckResult::failing(
-            &Reason::GrantUsedUp { until_ms: right.until_ms, trouble: None }.into(),
-        );
+        let used_up = Reason::GrantUsedUp { until_ms: right.until_ms, trouble: None };
+        let reason = not_begun.filter(|_| right.until_ms > on.now_ms).unwrap_or(used_up);
+        return CheckResult::failing(&reason.into());
     }
     if let Some((kind, detail)) = weakness {
         let (danger, remedy) = error::fleet::danger(kind);
@@ -583,6 +586,9 @@ fn clock_synchronized() -> CheckResult {
 }
 
 fn lead(on: &CheckedServer) -> CheckResult {
+    if on.layout.clock_tick(clock::wall_ns()).is_err() {
+        return Fine("not checked: the clock is outside the range of the layout".to_owned());
+    }
     let own = on.allocator.map_or(0, |allocator| allocator.frontier().position());
     let open = on.shared.shards().in_use().filter(|place| place.is_open());
     let furthest =
@@ -685,8 +691,9 @@ fn sequence(on: &CheckedServer) -> CheckResult {
     };
     let capacity = on.layout.per_second();
     let found = format!(
-        "the busiest second of the last minute used {:.1} % of {capacity} IDs per second",
-        share * 100.0
+        "in the busiest second of the last minute, sessions claimed {:.1} % of the {capacity} IDs of a second{}",
+        share * 100.0,
+        if share > 1.0 { "; more than 100 % need id_gen.max_lead, or a wait" } else { "" }
     );
     if share < MOSTLY {
         return Fine(found);

@@ -672,8 +672,8 @@ impl SharedState {
     }
 
     /// Trusts the clock as it is now: an administrator's answer to [`Reason::Jumped`], and to UUIDs in strict order that
-    /// lead it too far.
-    pub fn accept_clock(&self) {
+    /// lead it too far. Returns whether there were such.
+    pub fn accept_clock(&self) -> bool {
         let max_lead_ms = {
             let mut state = self.lock();
             // A step that no process has noticed yet is counted, and will be logged, before it is trusted.
@@ -687,9 +687,11 @@ impl SharedState {
             }
             state.settings.max_lead_ms
         };
-        if self.ordered_lead_ms() > max_lead_ms.into() {
+        let led = self.ordered_lead_ms() > max_lead_ms.into();
+        if led {
             self.last_moment.0.store(0, Ordering::Relaxed);
         }
+        led
     }
 
     /// How far UUIDs in strict order lead the clock, in milliseconds; zero or less if they do not.
@@ -754,6 +756,12 @@ impl SharedState {
         let next_ms = if position > 0 { position_ms } else { allocator.frontier_ms(layout) };
         if reserved_until_ms < until_ms || next_ms.max(now_ms) < until_ms {
             return Ok(());
+        }
+        if position == 0
+            && now_ms < until_ms
+            && let Some(reason) = state.not_begun(layout)
+        {
+            return Err(reason.into());
         }
         let trouble = state.membership.trouble;
         drop(state);

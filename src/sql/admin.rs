@@ -11,15 +11,24 @@ use crate::error::{Error, Message, Reason, hint, report};
 use crate::generate::backend;
 use crate::generate::startup::{self, Decision, Started};
 use crate::generate::test_server;
-use crate::os::clock;
+use crate::observe::readiness;
+use crate::os::{clock, test_stream};
 use crate::pg::timestamp;
+use crate::settings;
 use crate::shared::SharedState;
 use crate::sql::function::sql_function;
 
 sql_function! {
     /// `id_gen_clock_accept() → void`: the clock is right, although it jumped forward.
     fn id_gen_clock_accept(call) {
-        shared()?.accept_clock();
+        if shared("id_gen_clock_accept()")?.accept_clock() {
+            let notice = Message::new(
+                PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+                "uuidv7_ordered() continues from the clock, below UUIDs that it has returned",
+            )
+            .hint(NO_ACTION);
+            report::tell(notice, PgLogLevel::NOTICE, call.function());
+        }
         Ok(call.void())
     }
 }
@@ -28,8 +37,8 @@ sql_function! {
     /// `id_gen_layout_accept() → void`: the new layout may be used, although its IDs may repeat or
     /// go below those of the old one.
     fn id_gen_layout_accept(call) {
-        if start(Decision::AcceptLayout)?.is_none() {
-            notice!("this server already generates: nothing was changed");
+        if start(Decision::AcceptLayout, "id_gen_layout_accept()")?.is_none() {
+            announce_no_change("no change of the layout stops this server", call.function());
         }
         Ok(call.void())
     }
@@ -42,9 +51,9 @@ sql_function! {
         if call.bool(0) != Some(true) {
             return Err(Reason::CopyNotConfirmed.into());
         }
-        match start(Decision::AcceptCopy)? {
-            Some(started) => announce_wait(&started, "Run the statement again at that time.", call.function()),
-            None => notice!("this server already generates: nothing was changed"),
+        match start(Decision::AcceptCopy, "id_gen_copy_accept()")? {
+            Some(started) => announce_wait(&started, NO_ACTION, call.function()),
+            None => announce_no_change("this data directory is not a copy that has to be accepted", call.function()),
         }
         Ok(call.void())
     }
@@ -54,21 +63,23 @@ sql_function! {
     /// `id_gen_reservation_reset(above timestamptz) → void`: start again above the clock and above
     /// this time, whatever was reserved before.
     fn id_gen_reservation_reset(call) {
+        const NAME: &str = "id_gen_reservation_reset()";
         let above_ms = match call.int8(0) {
-            Some(above) => timestamp::unix_ms(above).ok_or(Reason::Infinite)?,
+            Some(above) => timestamp::unix_ms(above).ok_or_else(infinite)?,
             None => return Err(Reason::NullTime.into()),
         };
-        let layout = *shared()?.layout()?;
+        let layout = *shared(NAME)?.layout()?;
+        let is_ahead = above_ms > unix_ms(clock::wall_ns());
         if above_ms >= layout.epoch_ms() {
             let above_us = above_ms.saturating_mul(US_PER_MS);
             layout.tick_at(above_us).map_err(|error| Reason::Range(error, layout))?;
         }
-        if let Some(started) = start(Decision::Reset { above_ms })? {
+        if let Some(started) = start(Decision::Reset { above_ms }, NAME)? {
             // What this server reserved before binds it no more in its fleet either.
-            shared()?.registrar.wake();
+            shared(NAME)?.registrar.wake();
             warn_of_repeats(&layout, &started, call.function());
             warn_of_copy(&layout, &started, call.function());
-            announce_wait(&started, "If that time is wrong, reset again: SELECT id_gen_reservation_reset(above => now());", call.function());
+            announce_wait(&started, reset_again(is_ahead), call.function());
         }
         Ok(call.void())
     }
@@ -77,15 +88,53 @@ sql_function! {
 sql_function! {
     /// `id_gen_test_mode_end() → void`: the data directory was for tests, and its server makes IDs for real from now on.
     fn id_gen_test_mode_end(call) {
-        if !test_server::end(shared()?)? {
+        if !test_server::end(shared("id_gen_test_mode_end()")?)? {
             notice!("this data directory is not in test mode: nothing was changed");
         }
         Ok(call.void())
     }
 }
 
-fn start(decision: Decision) -> Result<Option<Started>, Error> {
-    let shared = shared()?;
+/// Where IDs come after a wait.
+const NO_ACTION: &str = "No other action is needed.";
+
+/// What a reset is followed by: another one only where that would shorten the wait.
+fn reset_again(is_ahead: bool) -> &'static str {
+    if !is_ahead {
+        NO_ACTION
+    } else if test_stream::stream().is_some() {
+        "If that time is wrong, reset again, to the test clock: SELECT id_gen_reservation_reset(above => to_timestamp(0));"
+    } else {
+        "If that time is wrong, reset again: SELECT id_gen_reservation_reset(above => now());"
+    }
+}
+
+fn infinite() -> Error {
+    Message::new(PgSqlErrorCode::ERRCODE_DATETIME_FIELD_OVERFLOW, "timestamp must be finite")
+        .hint("Pass the time of the newest ID in use, or now().")
+        .into()
+}
+
+/// Says that a decision was not needed, and what else keeps the server from generating.
+fn announce_no_change(fact: &str, function: pg_sys::Oid) {
+    let notice = Message::new(
+        PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+        format!("{fact}: nothing was changed"),
+    );
+    let in_force = readiness::layout().ok();
+    let report = match readiness::shared().and_then(readiness::check) {
+        Err(error) => {
+            let Message { primary, hint, .. } = error.message();
+            notice.detail(format!("This server cannot generate for another reason: {primary}.")).hint(hint)
+        }
+        Ok(()) if settings::layout().ok().as_ref() != in_force.as_ref() => notice.hint("The new id_gen.layout takes effect when the server is restarted. Restart it; then call again if snowflakes cannot be generated."),
+        Ok(()) => notice.hint(NO_ACTION),
+    };
+    report::tell(report, PgLogLevel::NOTICE, function);
+}
+
+fn start(decision: Decision, name: &str) -> Result<Option<Started>, Error> {
+    let shared = shared(name)?;
     let replayed = match decision {
         Decision::Reset { .. } => None,
         Decision::None | Decision::AcceptLayout | Decision::AcceptCopy => replicated::read()?,
@@ -107,7 +156,7 @@ fn warn_of_repeats(layout: &Layout, started: &Started, function: pg_sys::Oid) {
             format_ms(first_ms),
             format_ms(until_ms)
         ))
-        .hint(format!("Replace stored IDs from {first_id} on before the clock reaches their times. If a table gives the commit horizon to other servers, lower it: UPDATE horizon SET id = (SELECT snowflake_commit_horizon());"));
+        .hint(format!("If IDs from {first_id} on are stored, replace them before the clock reaches their times. If a table gives the commit horizon to other servers, lower it, as in: UPDATE horizon SET id = (SELECT snowflake_commit_horizon());"));
         report::tell(warning, PgLogLevel::WARNING, function);
     }
 }
@@ -156,6 +205,16 @@ fn announce_wait(started: &Started, hint: &str, function: pg_sys::Oid) {
 const LONG_WAIT_MS: i64 = 60_000;
 
 /// The shared state, with this process attached: a decision is for a server that may generate.
-fn shared() -> Result<&'static SharedState, Error> {
-    Ok(backend::attach()?.shared)
+fn shared(name: &str) -> Result<&'static SharedState, Error> {
+    match backend::attach() {
+        Ok(backend) => Ok(backend.shared),
+        Err(error) if matches!(error.reason(), Reason::Recovery) => Err(Message::new(
+            PgSqlErrorCode::ERRCODE_READ_ONLY_SQL_TRANSACTION,
+            format!("cannot execute {name} during recovery"),
+        )
+        .detail("A standby generates no snowflakes.")
+        .hint("Run it on this server after its promotion, if snowflakes cannot be generated then.")
+        .into()),
+        Err(error) => Err(error),
+    }
 }

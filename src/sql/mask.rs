@@ -216,8 +216,8 @@ fn unknown_version(version: i32) -> Message {
         Code::ERRCODE_INVALID_PARAMETER_VALUE,
         format!("mask key version {version} does not exist"),
     )
-    .detail("IDs can be unmasked only with the key that masked them.")
-    .hint("If the file in id_gen.mask_key_file has that version, reload it: SELECT pg_reload_conf(); otherwise restore its line first. To list the versions: SELECT * FROM id_mask_keys();")
+    .detail("The file in id_gen.mask_key_file has no key of this version; IDs can be unmasked only with the key that masked them.")
+    .hint("If the file was changed, reload it: SELECT pg_reload_conf(); If its line was removed, restore it first. To list the versions: SELECT * FROM id_mask_keys();")
 }
 
 fn no_masked_id<T: Id>(text: &[u8], fault: &TextFault) -> Message {

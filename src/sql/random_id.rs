@@ -91,7 +91,7 @@ fn bad_size(size: i32) -> Message {
 fn bad_alphabet(fault: &AlphabetFault) -> Message {
     Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid alphabet")
         .detail(sentence(fault))
-        .hint("Use each character once, as in: SELECT id_random('BIZ', 20, '0123456789ABCDEF');")
+        .hint("Use 2 to 94 different printable ASCII characters, as in: SELECT id_random('BIZ', 20, '0123456789ABCDEF');")
 }
 
 fn bad_ids(ids: f64) -> Message {

@@ -4,12 +4,14 @@ use std::mem::MaybeUninit;
 
 use id_gen_core::frontier::{ClaimSize, Run};
 use id_gen_core::layout::Layout;
+use id_gen_core::lead::{Lead, LeadLimit};
 use pgrx::prelude::*;
 
 use crate::error::{Error, Reason};
 use crate::generate::backend;
 use crate::generate::claim::{self, Claim};
 use crate::pg::fmgr::{Call, int8};
+use crate::shared::{SharedState, memory};
 use crate::sql::function::sql_function;
 
 /// How many IDs a set claims at a time: enough to forget the lock, few enough that a reader who
@@ -31,7 +33,7 @@ sql_function! {
         }
         // The first claim comes before the memory, so that a call that is refused costs nothing.
         let mut remaining = u64::from(count.unsigned_abs());
-        let mut part = claim::next_batch(ClaimSize::Batch { remaining, chunk: remaining })?;
+        let mut part = next_part(remaining, count)?;
         let (array, mut elements) = new_array(count);
         loop {
             remaining -= part.run.count;
@@ -41,9 +43,26 @@ sql_function! {
             if remaining == 0 {
                 return Ok(array);
             }
-            part = claim::next_batch(ClaimSize::Batch { remaining, chunk: remaining })?;
+            part = next_part(remaining, count)?;
         }
     }
+}
+
+/// A part of an array. If the whole needs more time than the settings give, the error says that, as no later call succeeds.
+fn next_part(remaining: u64, count: i32) -> Result<Claim, Error> {
+    claim::next_batch(ClaimSize::Batch { remaining, chunk: remaining }).map_err(|error| {
+        let &Reason::Ahead { lead: Lead { max_lead_ms, .. }, max_wait_ms, .. } = error.reason()
+        else {
+            return error;
+        };
+        let Ok(layout) = memory::attach().and_then(SharedState::layout) else { return error };
+        let most = LeadLimit::of_ms(layout, max_lead_ms).for_bulk(layout).end(layout, 0);
+        // Each part may wait, so a wait of a tick or more suffices for any number of them.
+        if u64::from(count.unsigned_abs()) <= most || max_wait_ms >= layout.tick_ms() {
+            return error;
+        }
+        Reason::TooManyAtOnce { count, most, max_lead_ms, max_wait_ms }.into()
+    })
 }
 
 /// Writes the IDs of a claim: tick by tick, so that within a tick there is only an addition.

@@ -50,11 +50,12 @@ fn numbers(call: &Call) -> Result<Vec<u64>, Error> {
     if array.len() > MOST_NUMBERS {
         return Err(too_many(array.len()).into());
     }
-    array
-        .iter()
-        .map(|number| number.and_then(|number| u64::try_from(number).ok()))
-        .collect::<Option<Vec<u64>>>()
-        .ok_or_else(|| bad_number().into())
+    let number = |(place, number): (usize, Option<i64>)| {
+        number
+            .and_then(|number| u64::try_from(number).ok())
+            .ok_or_else(|| bad_number(place + 1, number).into())
+    };
+    array.iter().enumerate().map(number).collect()
 }
 
 /// The numbers of a text.
@@ -145,9 +146,10 @@ fn long_text(bytes: usize) -> Message {
         .hint("Pass a text from sqids_encode, as in: SELECT sqids_decode('86Rf07');")
 }
 
-fn bad_number() -> Message {
+fn bad_number(place: usize, number: Option<i64>) -> Message {
+    let number = number.map_or_else(|| "null".to_owned(), |number| number.to_string());
     Message::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "number is out of range for a sqid")
-        .detail("The numbers must be 0 or more, and none may be null.")
+        .detail(format!("Element {place} is {number}; all must be 0 or more."))
         .hint(EXAMPLE)
 }
 

@@ -1,7 +1,9 @@
 //! The SQL function behind the statistics views.
 
 use pgrx::pg_sys;
+use pgrx::prelude::PgSqlErrorCode;
 
+use crate::error::Message;
 use crate::pg::fmgr::Call;
 use crate::sql::function::sql_function;
 use crate::sql::{fleet, horizon, shards, statistics, ticket};
@@ -17,8 +19,14 @@ sql_function! {
             b"id_gen_stat_shards" => shards::statistics,
             b"id_gen_stat_tickets" => ticket::statistics,
             b"id_gen_stat_waits" => statistics::waits,
-            // Of another version's scripts: its columns are not this one's.
-            _ => |call| call.rows::<0>([]),
+            view => {
+                return Err(Message::new(
+                    PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
+                    format!("there is no statistics view \"{}\"", String::from_utf8_lossy(view)),
+                )
+                .hint("Query a view, as in: SELECT * FROM id_gen_stat; If a view of id_gen raised this error, update the extension: ALTER EXTENSION id_gen UPDATE;")
+                .into());
+            }
         };
         Ok(rows(call))
     }

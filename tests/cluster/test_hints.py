@@ -8,6 +8,7 @@ import pytest
 
 from harness import GENERATING, Cluster
 from harness.checks import checks, follow, remedy, wait_for
+from harness.clock import FakeClock
 from harness.ids import PATIENT, TOO_FAR_AHEAD, first_id, next_id, refusal
 from harness.reservation import Reservation
 
@@ -41,6 +42,8 @@ def test_a_future_epoch_reserves_nothing() -> None:
         cluster.psql("CREATE EXTENSION id_gen")
         error = refusal(cluster)
         assert error.sqlstate == NOT_YET
+        # Nobody is to wait for years until the layout begins.
+        assert checks(cluster)["lead"].status == "ok"
         rounds_of_keeper(cluster)
         assert not Reservation(cluster).file.exists()
         follow(cluster, error.hint or "")
@@ -93,6 +96,63 @@ def test_a_mistyped_reset_is_reset_again(by: str) -> None:
         assert given == sorted(set(given))
 
 
+def notices(cluster: Cluster, sql: str) -> list[str]:
+    """What a statement says to the client."""
+    said: list[str] = []
+    with cluster.connect() as connection:
+        connection.add_notice_handler(
+            lambda notice: said.append(f"{notice.message_primary}. {notice.message_detail} {notice.message_hint}")
+        )
+        connection.execute(sql)
+    return said
+
+
+def test_a_reset_to_the_clock_proposes_no_other_reset() -> None:
+    clock = FakeClock()
+    with Cluster(conf=GENERATING, clock=clock) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen; SELECT snowflake_next()")
+        clock.step(-30)
+        said = notices(cluster, RESET)
+        assert "No other action is needed." in " ".join(said)
+        assert "id_gen_reservation_reset" not in " ".join(said)
+
+
+def test_a_decision_that_was_not_needed_says_why_there_are_no_ids() -> None:
+    with Cluster(conf=GENERATING) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen; SELECT snowflake_next()")
+        (said,) = notices(cluster, "SELECT id_gen_copy_accept(is_only_one => true)")
+        assert said.startswith("this data directory is not a copy that has to be accepted: nothing was changed.")
+        assert "for another reason" not in said
+        cluster.psql("ALTER SYSTEM SET id_gen.worker_id = -1; SELECT pg_reload_conf()")
+        cluster.poll_until("SELECT state = 'id_gen.worker_id is not set' FROM id_gen_status()")
+        for decision in ("id_gen_copy_accept(is_only_one => true)", "id_gen_layout_accept()"):
+            (said,) = notices(cluster, f"SELECT {decision}")
+            assert "This server cannot generate for another reason: id_gen.worker_id is not set." in said
+
+
+def test_a_layout_that_waits_for_a_restart_cannot_be_accepted_yet() -> None:
+    with Cluster(conf=GENERATING) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen; SELECT snowflake_next()")
+        cluster.psql("ALTER SYSTEM SET id_gen.layout = 'epoch=2025-01-01 tick=1ms time:41 worker:10 sequence:12'")
+        cluster.reload()
+        cluster.poll_until("SELECT current_setting('id_gen.layout') LIKE 'epoch=2025%'")
+        (said,) = notices(cluster, "SELECT id_gen_layout_accept()")
+        assert "takes effect when the server is restarted" in said
+
+
+def test_an_array_that_no_call_can_return_names_the_largest() -> None:
+    conf = f"{GENERATING}id_gen.max_lead = '10ms'\nid_gen.max_wait = 0\n"
+    with Cluster(conf=conf) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        array = "SELECT cardinality(snowflake_next_array({}))"
+        error = refusal(cluster, array.format(3_000_000))
+        assert (error.sqlstate, error.message) == (TOO_FAR_AHEAD, "too many snowflakes for one call")
+        (most,) = re.findall(r"Request at most (\d+) in one call", error.hint or "")
+        cluster.poll_until(array.format(most), expected=most)
+        follow(cluster, error.hint or "")
+        cluster.poll_until(array.format(3_000_000), expected="3000000")
+
+
 def test_a_reset_beyond_what_nanoseconds_can_say_is_refused_in_time() -> None:
     """A clock in nanoseconds since 1970 ends in the year 2554; this layout lasts longer."""
     conf = f"{GENERATING}id_gen.layout = '{LONG}'\nid_gen.max_wait = '100ms'\nstatement_timeout = '30s'\n"
@@ -106,7 +166,7 @@ def test_a_reset_beyond_what_nanoseconds_can_say_is_refused_in_time() -> None:
             hints: list[str | None] = []
             connection.add_notice_handler(lambda notice: hints.append(notice.message_hint))
             connection.execute(RESET)
-        assert re.search(r"^Replace stored IDs from \d+ on", hints[0] or "")
+        assert re.search(r"^If IDs from \d+ on are stored", hints[0] or "")
         cluster.poll_until("SELECT snowflake_next() > 0")
 
 

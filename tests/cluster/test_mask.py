@@ -243,7 +243,8 @@ def test_files_that_cannot_be_used(server: Cluster) -> None:
             assert error.sqlstate == sqlstate
             assert message in (error.message or "")
             assert detail is None or (error.detail or "").startswith(detail), error
-            assert error.hint
+            # Of that version is the key of masks that exist, perhaps.
+            assert error.hint and 'echo "1 ' not in error.hint
             # A session with keys refuses as well once it is told to reload, and gives the same reason.
             server.reload()
 
@@ -317,9 +318,8 @@ def test_no_file_is_named(server: Cluster) -> None:
         assert stat.S_IMODE(keys.stat().st_mode) == 0o600
         # Typed again, as where only the setting was lost, it takes no key away.
         first = keys.read_text()
-        subprocess.run(["bash", "-c", command], check=True, **server.server.as_owner)
-        assert keys.read_text().startswith(first)
-        keys.write_text(first)
+        assert subprocess.run(["bash", "-c", command], check=False, **server.server.as_owner).returncode
+        assert keys.read_text() == first
         server.psql(statement)
         server.poll_until("SELECT id_unmask(id_mask(1, 'orders'), 'orders') = 1")
         server.wait_until(lambda: connection.execute(MASK).fetchone() != (KNOWN,), "masking with the new key")

@@ -90,6 +90,17 @@ def test_a_standby_refuses_snowflakes_only() -> None:
         both.primary.wait_for_catchup(both.standby)
         for sql in (NEXT, array_of(1), "SELECT snowflake_next_batch(1)"):
             assert refusal(both.standby, sql).sqlstate == RECOVERY
+        for decision in (
+            "clock_accept()",
+            "layout_accept()",
+            "copy_accept(is_only_one => true)",
+            "reservation_reset(above => now())",
+        ):
+            error = refusal(both.standby, f"SELECT id_gen_{decision}")
+            assert error.sqlstate == RECOVERY
+            assert error.message == f"cannot execute id_gen_{decision.partition('(')[0]}() during recovery"
+            # It is about this server, so the primary is not the place to run it.
+            assert "primary" not in (error.hint or "")
         assert_rest_works(both.standby)
 
 

@@ -361,12 +361,37 @@ def test_a_grant_that_is_used_up_ahead_of_the_clock_is_seen_by_the_check(first: 
     os.kill(registrar(first), signal.SIGSTOP)
     try:
         for count in (1_000_000, 10_000, 100, 1):
-            with pytest.raises(SqlError, match="this server's grant has expired"):
+            with pytest.raises(SqlError, match="this server's grant (has expired|ends before the time of its next ID)"):
                 while True:
                     first.psql(f"SELECT count(*) FROM snowflake_next_batch({count})")
         assert first.psql("SELECT status FROM id_gen_check() WHERE name = 'fleet'") == "error"
     finally:
         os.kill(registrar(first), signal.SIGCONT)
+    await_number(first)
+
+
+def test_a_number_that_cannot_be_used_yet_has_no_grant_that_expired(conf: str) -> None:
+    """The first ID is of a later time than the grant so far, which is renewed until then."""
+    with Cluster("strict", conf=conf) as strict:
+        create_fleet(strict, waiting="strict")
+        refusal(strict)
+        await_phase(strict, "holding")
+        error = refusal(strict)
+        found, remedy = strict.psql("SELECT found, remedy FROM id_gen_check() WHERE name = 'fleet'").split("|")
+        assert error.message == "this server's worker ID cannot be used yet"
+        assert found.startswith(error.message)
+        assert remedy.replace("public.", "") == error.hint
+        assert strict.psql("SELECT state FROM id_gen_status()") == error.message
+
+
+def test_a_range_beyond_the_layout_is_named(first: Cluster) -> None:
+    await_number(first)
+    change(first, "worker_id_range", "5000")
+    first.poll_until("SELECT error FROM id_gen_stat_fleet", expected="a setting of the fleet is invalid")
+    error = await_trouble(first)
+    assert error.detail and error.detail.startswith('id_gen.worker_id_range is "5000"; layout ')
+    assert error.hint and "id_gen.worker_id_range" in error.hint
+    change(first, "worker_id_range", "")
     await_number(first)
 
 

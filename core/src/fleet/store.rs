@@ -158,6 +158,9 @@ pub struct StoreError {
     pub detail: String,
 }
 
+/// How the detail of [`StoreErrorKind::OtherCluster`] ends if it is the same cluster, in an older state.
+pub const RESTORED: &str = "it was restored from an older state";
+
 /// Kinds of trouble with a store, each with another way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StoreErrorKind {

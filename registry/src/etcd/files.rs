@@ -38,12 +38,21 @@ impl Files {
         let client = match (&options.cert_file, &options.key_file) {
             (Some(certificate), Some(key)) => Some((certificate.clone(), key.clone())),
             (None, None) => None,
-            (Some(_), None) => return Err("a certificate is named, but no key".to_owned()),
-            (None, Some(_)) => return Err("a key is named, but no certificate".to_owned()),
+            (Some(_), None) => {
+                return Err(
+                    "id_gen.registry_cert_file is set, but not id_gen.registry_key_file".to_owned()
+                );
+            }
+            (None, Some(_)) => {
+                return Err(
+                    "id_gen.registry_key_file is set, but not id_gen.registry_cert_file".to_owned()
+                );
+            }
         };
         if options.ca_file.is_none() && options.endpoints.iter().any(|endpoint| endpoint.tls) {
             return Err(
-                "etcds:// needs a file with the certificate of the servers' authority".to_owned()
+                "etcds:// needs id_gen.registry_ca_file, the certificate of the servers' authority"
+                    .to_owned(),
             );
         }
         Ok(Files { ca: options.ca_file.clone(), client })

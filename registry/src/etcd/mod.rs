@@ -16,7 +16,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use id_gen_core::fleet::store::{Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness};
+use id_gen_core::fleet::store::{
+    RESTORED, Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness,
+};
 use serde::Serialize;
 
 use connection::{Connection, Failure, Reply};
@@ -83,7 +85,7 @@ fn note(seen: &mut Option<Header>, found: Header) -> Result<(), Failure> {
             found.cluster_id, known.cluster_id
         ),
         Some(known) if known.revision > found.revision => format!(
-            "its revision is {}, and was {} before: it was restored from an older state",
+            "its revision is {}, and was {} before: {RESTORED}",
             found.revision, known.revision
         ),
         _ => {
@@ -154,10 +156,14 @@ impl Etcd {
             }
             (None, None) => Login::None,
             (Some(_), None) => {
-                return Err(setting("a user is named, but no file with the password".to_owned()));
+                return Err(setting(
+                    "id_gen.registry_user is set, but not id_gen.registry_password_file".to_owned(),
+                ));
             }
             (None, Some(_)) => {
-                return Err(setting("a file with a password is named, but no user".to_owned()));
+                return Err(setting(
+                    "id_gen.registry_password_file is set, but not id_gen.registry_user".to_owned(),
+                ));
             }
         };
         Ok(Etcd { options, files, connection: None, login, first: 0, seen: None })
