@@ -197,7 +197,7 @@ pub struct Connection<T> {
     _awaits: Arc<()>,
 }
 
-/// What the threads of all connections wake their process with.
+/// Rung by the threads of all connections to wake their process.
 pub struct Bell {
     /// Readable once a thread has rung.
     rung: UnixStream,

@@ -5,7 +5,7 @@
 //! is silent holds up nothing but this process: sessions go on to the end of the grant, and the keeper and a stop of the
 //! server never wait for it. What to ask when is decided by [`Member`], and what to write down by [`Journal`].
 //!
-//! What sessions ask goes over a connection of its own, so that it delays no renewal, and fails for itself alone.
+//! Requests of sessions go over a connection of their own, so they neither delay a renewal nor fail one.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -143,7 +143,7 @@ struct Line<T, W> {
 struct Asked<W> {
     /// When it was sent.
     boot_ms: u64,
-    /// Whom it is for.
+    /// The place or session that it is for.
     whom: W,
 }
 
@@ -181,7 +181,7 @@ impl<T: Send + 'static, W> Line<T, W> {
         is_late
     }
 
-    /// Whom the request is for, which is over.
+    /// Ends the request, and returns the one it was for.
     fn end(&mut self) -> Option<W> {
         self.asked.take().map(|asked| asked.whom)
     }
@@ -194,13 +194,13 @@ struct Registrar {
     /// Those that are allowed, or why none are.
     numbers: Result<Numbers, String>,
     journal: Journal,
-    /// What wakes it when there is an answer.
+    /// Rung when there is an answer.
     bell: Option<Bell>,
     /// For its own requests: about a range of numbers, or its worker ID.
     own: Line<Reply, Option<Held>>,
     /// For those of sessions.
     sessions: Line<Vec<u8>, Ticket>,
-    /// What the connections for its own requests have found so far.
+    /// The state of the registry, as connections for its own requests have found it.
     seen: Seen,
     /// The fleet, and this server's place in it, as soon as the registry has told of it.
     fleet: Option<(Meta, Member)>,
@@ -393,7 +393,7 @@ impl Registrar {
             return;
         };
         if self.sessions.connection.is_none() {
-            // Who asks for the first time believes what it is told.
+            // There is nothing yet to compare the registry with.
             match self.connection(Seen::default()) {
                 Ok(connection) => self.sessions.connection = Some(connection),
                 Err(error) => {
