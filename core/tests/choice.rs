@@ -172,7 +172,7 @@ fn the_first_for_each_wish() {
 #[test]
 fn reasons() {
     let said = |wish: Wish, kind, text: &str| assert_eq!(reason(&wish, kind), text);
-    said(USUAL, Kind::SnowflakeOfShard, "The requirements have no shards.");
+    said(USUAL, Kind::SnowflakeOfShard, "No shards were requested.");
     said(
         USUAL,
         Kind::Ticket,
@@ -187,7 +187,7 @@ fn reasons() {
     said(
         Wish { secret: true, requirements: in_js, ..USUAL },
         Kind::MaskedSnowflake,
-        "A mask has 64 bits.\nIf JavaScript can read it as text: js_safe => false",
+        "A masked ID needs 64 bits; a number in JavaScript has 53.\nIf JavaScript can read it as text: js_safe => false",
     );
     said(
         Wish { shards: 81_921, ..USUAL },
