@@ -54,7 +54,7 @@ pub fn unfit(unfit: Unfit, name: &str, definition: &Definition) -> Message {
         .detail("After its end it begins again, and numbers would repeat; tickets never do.")
         .hint(above_all(
             definition,
-            &format!("If it has never reached its maximum, disable it: ALTER SEQUENCE {name} NO CYCLE; otherwise, use another sequence."),
+            &format!("Use another sequence; or, if this one has never reached its maximum, disable the option: ALTER SEQUENCE {name} NO CYCLE;"),
             &format!("Disable it, and continue above the numbers that it has returned: ALTER SEQUENCE {name} NO CYCLE"),
         )),
     }

@@ -127,7 +127,7 @@ def test_a_registrar_that_gets_no_thread_says_so_and_goes_on(first: Cluster, etc
         # Without an answer it connects anew, on another thread.
         with silent(etcd):
             first.poll_until("SELECT error ~ '^could not send a request to the registry' FROM id_gen_stat_fleet")
-        assert refusal(first, MEMBERS).sqlstate == UNREACHABLE
+            assert refusal(first, MEMBERS).sqlstate == UNREACHABLE
     await_number(first)
     first.poll_until("SELECT error IS NULL FROM id_gen_stat_fleet")
 
@@ -148,8 +148,8 @@ def test_sessions_whose_answers_are_lost_delay_no_renewal(etcd: Etcd, fleet: str
         apart.restart()
         await_holding(apart)
         renewals = int(apart.psql("SELECT renewals FROM id_gen_stat_fleet"))
-        with way.delaying_a_write(), ThreadPoolExecutor(2) as pool:
-            refusals = [pool.submit(refusal, apart, "SELECT snowflake_next(500)") for _ in range(2)]
+        with way.delaying_a_write(every=True), ThreadPoolExecutor(2) as pool:
+            refusals = [pool.submit(refusal, apart, "SELECT snowflake_next(500)") for _ in range(8)]
             apart.poll_until(f"SELECT renewals > {renewals + 8} FROM id_gen_stat_fleet")
             assert {each.result().sqlstate for each in refusals} == {UNREACHABLE}
             assert apart.psql("SELECT error IS NULL AND snowflake_next() > 0 FROM id_gen_stat_fleet") == "t"

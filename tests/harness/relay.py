@@ -34,7 +34,8 @@ def is_of_shard(request: bytes) -> bool:
 class Delayed:
     """The answer to a write that is kept from the client that asked for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, every: bool) -> None:
+        self._every = every
         self._kept, self._passes = threading.Event(), threading.Event()
 
     def await_it(self) -> None:
@@ -47,8 +48,8 @@ class Delayed:
         self._passes.set()
 
     def keep(self) -> None:
-        """Holds the first answer up, and no other."""
-        if not self._kept.is_set():
+        """Holds the first answer up, or every one."""
+        if self._every or not self._kept.is_set():
             self._kept.set()
             self._passes.wait()
 
@@ -97,9 +98,9 @@ class Way:
             self._answers.set()
 
     @contextmanager
-    def delaying_a_write(self) -> Iterator[Delayed]:
-        """Keeps the answer to the first write of a shard within the block; all else passes."""
-        self._delayed = delayed = Delayed()
+    def delaying_a_write(self, every: bool = False) -> Iterator[Delayed]:
+        """Keeps the answer to the first write of a shard within the block, or to every one; all else passes."""
+        self._delayed = delayed = Delayed(every)
         try:
             yield delayed
         finally:
