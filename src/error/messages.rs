@@ -144,6 +144,8 @@ pub enum Reason {
         max_lead_ms: u32,
         /// How long the call may wait.
         max_wait_ms: u32,
+        /// How long it would have to be allowed to wait.
+        needed_wait_ms: u32,
     },
     /// The clock went forward further than is trusted.
     Jumped {
@@ -630,7 +632,7 @@ impl Reason {
                 ))
                 .hint(hint::ahead(lead, *shard))
             }
-            Reason::TooManyAtOnce { count, most, max_lead_ms, max_wait_ms } => Message::new(
+            Reason::TooManyAtOnce { count, most, max_lead_ms, max_wait_ms, needed_wait_ms } => Message::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 "too many snowflakes for one call",
             )
@@ -640,7 +642,7 @@ impl Reason {
                 format_duration((*max_wait_ms).into())
             ))
             .hint(format!(
-                "Request at most {most} in one call; or allow calls to wait: ALTER SYSTEM SET id_gen.max_wait = '1s'; SELECT pg_reload_conf();"
+                "Request at most {most} in one call; or allow calls to wait: ALTER SYSTEM SET id_gen.max_wait = '{needed_wait_ms}ms'; SELECT pg_reload_conf();"
             )),
             Reason::Jumped { by_ns, max_jump_ms } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

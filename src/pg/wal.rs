@@ -1,5 +1,7 @@
 //! When what was inserted into the write-ahead log outlives a crash, and a failover to a synchronous standby.
 
+use std::time::Duration;
+
 use id_gen_core::startup::FIRST_TIMELINE;
 use pgrx::pg_sys;
 
@@ -91,9 +93,19 @@ pub fn make_durable(lsn: Lsn) -> Result<(), Cancelled> {
         pg_sys::InterruptHoldoffCount -= 1;
     }
     pgrx::check_for_interrupts!();
-    // PostgreSQL ends the wait also where it is cancelled, and then tells that to the client alone.
-    if has_standby(lsn) || !standbys_are_in_force() { Ok(()) } else { Err(Cancelled) }
+    // PostgreSQL ends the wait also where it is cancelled, and then tells that to the client alone. Where no standby is needed any
+    // more, it ends the waits a moment before it notes that.
+    for _ in 0..A_MOMENT_MS {
+        if has_standby(lsn) || !standbys_are_in_force() {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Err(Cancelled)
 }
+
+/// Far more than PostgreSQL takes between the two, which are in one critical section.
+const A_MOMENT_MS: u32 = 100;
 
 const WRITTEN: usize = 0; // SYNC_REP_WAIT_WRITE
 const FLUSHED: usize = 1; // SYNC_REP_WAIT_FLUSH

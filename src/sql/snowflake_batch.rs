@@ -48,6 +48,9 @@ sql_function! {
     }
 }
 
+/// The least wait that is proposed: the default of `id_gen.max_wait`.
+const LEAST_PROPOSED_WAIT_MS: u32 = 1000;
+
 /// A part of an array. If the whole needs more time than the settings give, the error says that, as no later call succeeds.
 fn next_part(remaining: u64, count: i32) -> Result<Claim, Error> {
     claim::next_batch(ClaimSize::Batch { remaining, chunk: remaining }).map_err(|error| {
@@ -61,7 +64,8 @@ fn next_part(remaining: u64, count: i32) -> Result<Claim, Error> {
         if u64::from(count.unsigned_abs()) <= most || max_wait_ms >= layout.tick_ms() {
             return error;
         }
-        Reason::TooManyAtOnce { count, most, max_lead_ms, max_wait_ms }.into()
+        let needed_wait_ms = layout.tick_ms().max(LEAST_PROPOSED_WAIT_MS);
+        Reason::TooManyAtOnce { count, most, max_lead_ms, max_wait_ms, needed_wait_ms }.into()
     })
 }
 

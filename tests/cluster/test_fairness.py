@@ -121,7 +121,7 @@ def test_a_refused_load_is_told_true_figures(max_lead_ms: int) -> None:
     with Cluster(conf=f"{COARSE}id_gen.max_lead = {max_lead_ms}\n") as cluster, cluster.connect() as connection:
         connection.execute("CREATE EXTENSION id_gen")
         with pytest.raises(psycopg.Error, match="no snowflake is available yet") as refusal:
-            connection.execute(LOADS["arrays"])
+            connection.execute(LOADS["sets"])
 
     assert refusal.value.sqlstate == TOO_FAR_AHEAD
     detail, hint = refusal.value.diag.message_detail or "", refusal.value.diag.message_hint or ""
