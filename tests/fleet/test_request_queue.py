@@ -123,11 +123,10 @@ def test_without_a_registrar_the_error_names_the_setting(conf: str) -> None:
 
 def test_a_registrar_that_gets_no_thread_says_so_and_goes_on(first: Cluster, etcd: Etcd) -> None:
     await_number(first)
-    with without_threads(first):
-        # Without an answer it connects anew, on another thread.
-        with silent(etcd):
-            first.poll_until("SELECT error ~ '^could not send a request to the registry' FROM id_gen_stat_fleet")
-            assert refusal(first, MEMBERS).sqlstate == UNREACHABLE
+    # Without an answer it connects anew, on another thread.
+    with without_threads(first), silent(etcd):
+        first.poll_until("SELECT error ~ '^could not send a request to the registry' FROM id_gen_stat_fleet")
+        assert refusal(first, MEMBERS).sqlstate == UNREACHABLE
     await_number(first)
     first.poll_until("SELECT error IS NULL FROM id_gen_stat_fleet")
 
