@@ -169,16 +169,11 @@ impl<T: Send + 'static, W> Line<T, W> {
         Some(answer)
     }
 
-    /// Whether the request has waited so long; then an answer that still comes must not be taken for that to another one.
-    fn is_late(&mut self, timeout_ms: u32) -> bool {
-        let is_late = self
-            .asked
+    /// Whether the request has waited so long.
+    fn is_late(&self, timeout_ms: u32) -> bool {
+        self.asked
             .as_ref()
-            .is_some_and(|asked| boot_ms().saturating_sub(asked.boot_ms) >= timeout_ms.into());
-        if is_late {
-            self.connection = None;
-        }
-        is_late
+            .is_some_and(|asked| boot_ms().saturating_sub(asked.boot_ms) >= timeout_ms.into())
     }
 
     /// Ends the request, and returns the one it was for.
@@ -487,15 +482,15 @@ impl Registrar {
             }
             Some(Err(error)) => self.fail((&KeysError::Store(error)).into()),
             None if self.own.is_late(timeout_ms) => {
+                // An answer that still comes must not be taken for that to another request.
+                self.own.connection = None;
                 self.fail((&KeysError::Store(connection::no_answer())).into());
             }
             None => {}
         }
         match self.sessions.answer() {
             Some(answer) => self.end_session(answer.unwrap_or_else(wire::refusal)),
-            None if self.sessions.is_late(timeout_ms) => {
-                self.end_session(wire::refusal(connection::no_answer()));
-            }
+            None if self.sessions.is_late(timeout_ms) => self.give_up_session(),
             None => {}
         }
     }
@@ -578,8 +573,7 @@ impl Registrar {
         if is_other {
             // The next connection finds out whether all are of one cluster by now, which may be another than before.
             (self.own.connection, self.seen) = (None, Seen::default());
-            self.sessions.connection = None;
-            self.end_session(wire::refusal(connection::no_answer()));
+            self.give_up_session();
         }
         if let Some((_, member)) = &mut self.fleet {
             member.unanswered();
@@ -596,13 +590,19 @@ impl Registrar {
 
     /// Waits no longer for answers. One that still comes must not be taken for that to another request.
     fn give_up_requests(&mut self) {
-        (self.own.connection, self.sessions.connection) = (None, None);
+        self.own.connection = None;
         if self.own.asked.is_some()
             && let Some((_, member)) = &mut self.fleet
         {
             member.unanswered();
         }
         self.end_own();
+        self.give_up_session();
+    }
+
+    /// Waits no longer for the answer to a session's request, nor on that connection for any.
+    fn give_up_session(&mut self) {
+        self.sessions.connection = None;
         self.end_session(wire::refusal(connection::no_answer()));
     }
 
