@@ -28,6 +28,7 @@ begin_run() {
     [[ -z ${PG_CONFIG:-} ]] || fail "PG_CONFIG names one server" "For all tests on that one, type: make test PG_CONFIG=$PG_CONFIG"
     if [[ -n ${ID_GEN_BUILDS:-} ]]; then
         part_of_another=yes
+        trap end_run EXIT
         return
     fi
     begin_beside
@@ -61,7 +62,7 @@ end_run() {
     for each in "${beside[@]}"; do
         kill -- "-${each%% *}" 2>/dev/null || true
     done
-    rm -rf "$ID_GEN_BUILDS"
+    [[ -n $part_of_another ]] || rm -rf "$ID_GEN_BUILDS"
 }
 
 # run_script NAME COMMAND...: runs a command and keeps what it says in the end: its last paragraph, if that has counts.

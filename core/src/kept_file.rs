@@ -57,7 +57,7 @@ pub enum Flaw {
     #[error("it is not text")]
     NoText,
     /// It begins otherwise.
-    #[error("it does not begin with its name and a version")]
+    #[error("it does not begin as a file of id_gen does")]
     NoName,
     /// Its version is below the first.
     #[error("its version never was one")]

@@ -971,7 +971,7 @@ fn startup_message(error: &StartupError, layout: &Layout) -> Message {
             if *written == Directory::NOWHERE {
                 "A later one replaced it.".to_owned()
             } else {
-                format!("It was written as a file with {written}; this one has {found}.")
+                format!("It was restored or copied: it was written as a file with {written}; this one has {found}.")
             }
         ))
         .hint(hint::START_ABOVE),

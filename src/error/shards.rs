@@ -134,7 +134,7 @@ pub fn recovery_line(shard: impl Display) -> String {
 /// How to take a shard, by what became of it before.
 fn above_line(shard: u32) -> String {
     format!(
-        "release it on the server that has it, which returns its last ID: SELECT id_gen_shard_release({shard}); and take it here, with 0 only if no server ever had it: SELECT id_gen_shard_take({shard}, above => <last ID>); if that server is lost, and its id_gen.max_lead was not larger than here: {}",
+        "release it on the server that has it, which returns its last ID: SELECT id_gen_shard_release({shard}); then take it here above that ID: SELECT id_gen_shard_take({shard}, above => <last ID>); Pass 0 for a shard that no server ever had. If the server is lost, and its id_gen.max_lead was not larger than here: {}",
         recovery_line(shard)
     )
 }
@@ -238,7 +238,7 @@ impl ShardRefusal {
                 format!("this server's worker ID {worker} may be one of its shards"),
             )
             .detail(format!("The file \"{SHARD_FILE}\" cannot be used; when it was last used, the server had another worker ID."))
-            .hint("Correct the file or the worker ID. Or, as a superuser, forget all shards and take each again above its last ID: SELECT id_gen_shard_reset_all();"),
+            .hint("Correct the file or the worker ID. Or, as a superuser, forget all shards and take each again above the largest stored ID of it: SELECT id_gen_shard_reset_all();"),
             ShardRefusal::MayBeGranted { number, granted, own, max } => {
                 let what = if *granted { "A server of the fleet has or had it as its worker ID" } else { "The registry may assign it to a server, because id_gen.worker_id_range allows it (if empty, all worker IDs)" };
                 let hint = if *granted {
@@ -317,7 +317,7 @@ impl ShardRefusal {
             ShardRefusal::Unusable(damage) => {
                 let (what, hint) = match damage {
                     Damage::Newer { .. } => ("was written by a newer version of id_gen", "Install the version of id_gen that wrote it, or a newer one, and restart the server; or, as a superuser, forget all shards: SELECT id_gen_shard_reset_all();"),
-                    Damage::Damaged(_) => ("is damaged", "As a superuser, forget all shards, and take each again above its last ID: SELECT id_gen_shard_reset_all();"),
+                    Damage::Damaged(_) => ("is damaged", "As a superuser, forget all shards, and take each again above the largest stored ID of it: SELECT id_gen_shard_reset_all();"),
                 };
                 Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{SHARD_FILE}\" {what}"))
                     .detail(format!("{} The file lists the shards of this server.", sentence(damage)))

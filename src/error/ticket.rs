@@ -128,7 +128,7 @@ pub fn longer(name: &str, definition: &Definition) -> String {
         )
     } else if largest < i64::MAX {
         format!(
-            "Change its columns to bigint, then extend it, up to the largest number that JavaScript keeps exactly: ALTER SEQUENCE {name} AS bigint MAXVALUE {LARGEST_EXACT};"
+            "Change its columns to bigint, then extend it (JavaScript programs keep numbers exactly up to this one): ALTER SEQUENCE {name} AS bigint MAXVALUE {LARGEST_EXACT};"
         )
     } else {
         "No bigint is larger. Plan a new key for the tables.".to_owned()
@@ -237,7 +237,7 @@ pub fn set_again(name: &str) -> Message {
         Code::ERRCODE_SUCCESSFUL_COMPLETION,
         format!("other servers continue with their prefetched ranges of sequence {name}"),
     )
-    .detail("They drop them when they take the next one.")
+    .detail("Each server discards what is left of its ranges when it takes the next one from the registry.")
     .hint("No action is required: the registry assigned those numbers to no other server.")
 }
 

@@ -80,6 +80,20 @@ class Surroundings(Snowflakes):
         self.world.start(node)
         self.look_at_first_ids(node)
 
+    @action("crash with a clock ahead", mode=("immediate", "kill9"), ahead_s=(5, 50))
+    def crash_ahead(self, which: int, mode: str, ahead_s: int) -> None:
+        """Clocks that are ahead, by less than is distrusted, are corrected while a server is down after a crash."""
+        node = self.world.node(which)
+        session = self.world.idle_session(node)
+        self.world.say(f"the clocks step by {ahead_s} s")
+        self.world.wall.step(ahead_s)
+        self.ask(session, self.insert_item)
+        self.world.stop(node, mode)
+        self.world.say(f"the clocks step by {-ahead_s} s")
+        self.world.wall.step(-ahead_s)
+        self.world.start(node)
+        self.look_at_first_ids(node)
+
     @action("kill", whom=("client", "keeper"))
     def kill(self, which: int, whom: str, beside: list[str], delay_ms: int) -> None:
         """SIGKILL of a process, after which PostgreSQL starts all others anew."""

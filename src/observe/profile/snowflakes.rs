@@ -267,7 +267,7 @@ fn name(node: Node, layout: &Layout) -> String {
     if layout.bits(Field::Datacenter) == 0 {
         node.worker.to_string()
     } else {
-        format!("{}/{}", node.datacenter, node.worker)
+        format!("{} of datacenter {}", node.worker, node.datacenter)
     }
 }
 
