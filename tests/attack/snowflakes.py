@@ -20,7 +20,8 @@ FORMS = (
     "SELECT unnest(snowflake_next_array(20000))",
     "SELECT careless() FROM generate_series(1, 5)",
     # One at a time and several at once, within a tick.
-    "SELECT CASE i % 5 WHEN 0 THEN (snowflake_next_array(3))[3] ELSE snowflake_next() END FROM generate_series(1, 60) i",
+    "SELECT CASE WHEN i % 5 = 0 THEN (snowflake_next_array(3))[3] ELSE snowflake_next() END"
+    " FROM generate_series(1, 60) i",
 )
 # More than the longest tick of the layouts that servers have here.
 LONGEST_TICK_S = 0.015
