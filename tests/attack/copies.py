@@ -37,11 +37,15 @@ class Copies(Surroundings):
         self.world.stop(node, mode)
         self.world.retire(node)
 
-    def _run_ahead(self, node: Node, seconds: float) -> None:
-        """A server stores IDs that lead its clock by so much, as far as it may; the last commit is of the time that the
-        clock shows."""
+    def _allow_lead(self, node: Node, seconds: float) -> None:
+        """A server may lead its clock by so much. A copy that is accepted goes by its own setting, so one that was made
+        before has to be set likewise: docs/operations.md."""
         if seconds:
             self._set(node, "id_gen.max_lead", f"{AHEAD_S[-1] + 5}s")
+
+    def _run_ahead(self, node: Node, seconds: float) -> None:
+        """A server stores IDs that lead its clock by so much; the last commit is of the time that the clock shows."""
+        if seconds:
             self.world.wall.step(seconds)
             self.insist(self.world.idle_session(node), self.insert_item)
             self.world.wall.step(-seconds)
@@ -61,6 +65,7 @@ class Copies(Surroundings):
         """A base backup that is started as a server, while the original goes on or in its place, and then also with all
         that the original has logged since."""
         node = self._original(which)
+        self._allow_lead(node, ahead_s)
         with self.crowd(node, beside, delay_ms):
             copy = self.world.copy_of(node)
         self._run_ahead(node, ahead_s)
@@ -146,6 +151,7 @@ class Copies(Surroundings):
             if link == "cut off":
                 self.world.wall.step(apart_s)
         if link != "cut off":
+            self._allow_lead(node, ahead_s)
             self._run_ahead(node, ahead_s)
         if link == "caught up" or self.world.wall.behind_s:
             node.cluster.wait_for_catchup(standby.cluster)
