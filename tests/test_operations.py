@@ -86,7 +86,7 @@ def test_sql_of_fleets_runs() -> None:
                 run(member, f"ALTER SYSTEM SET {name} = '{etcd.endpoints if name == 'id_gen.registry' else ''}'")
                 run(member, "SELECT pg_reload_conf()")
             if member.psql("SHOW id_gen.registry"):
-                member.poll_until("SELECT error IS NULL OR error LIKE '%no such fleet' FROM id_gen_stat_fleet")
+                member.poll_until("SELECT error IS NULL OR error LIKE '%not have this server%' FROM id_gen_stat_fleet")
             if "fleet_create" in sql or "worker_id = " in sql:
                 await_number(member)
                 assert number in ("", str(number_of(member)))

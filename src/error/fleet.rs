@@ -144,8 +144,8 @@ impl Trouble {
             ),
             TroubleKind::NoFleet => (
                 Code::ERRCODE_UNDEFINED_OBJECT,
-                "the registry has no such fleet",
-                "If servers were in it before, restore the registry from its backup. For a new fleet, a superuser can run: SELECT id_gen_fleet_create(); To correct the name: ALTER SYSTEM SET id_gen.fleet_name = 'default'; SELECT pg_reload_conf();".to_owned(),
+                "the registry does not have this server's fleet",
+                "To check the name: SHOW id_gen.fleet_name; If servers were in the fleet before, restore the registry from its backup. For a new fleet, a superuser can run: SELECT id_gen_fleet_create();".to_owned(),
             ),
             TroubleKind::OtherLayout => (
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

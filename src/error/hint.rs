@@ -36,8 +36,13 @@ pub const UNUSED_BY_FLEET: &str =
 /// To have a layout proposed.
 pub const REQUIREMENTS: &str = "Pass your requirements, as in: SELECT * FROM id_gen_recommend(ids_per_second => 10000, servers => 10, years => 30);";
 
-/// Where a wrong time was reserved.
-pub const TAKE_BACK: &str = "If no stored ID has a time in the future, a superuser can reset the reservation: SELECT id_gen_reservation_reset(above => now());";
+/// Where a wrong time was reserved. A server for tests has a clock of its own.
+pub fn take_back() -> String {
+    let above = if test_stream::stream().is_some() { "to_timestamp(0)" } else { "now()" };
+    format!(
+        "If no stored ID has a time in the future, a superuser can reset the reservation: SELECT id_gen_reservation_reset(above => {above});"
+    )
+}
 
 /// Where a server of the fleet had a wrong clock and the worker ID, whose end the registry knows.
 pub fn take_back_of_number(Number { datacenter, worker }: Number) -> String {
@@ -82,7 +87,7 @@ pub fn ahead(lead: &Lead, shard: Option<Number>) -> String {
     };
     match lead.allowing_max_lead_s() {
         None => {
-            let take_back = shard.map_or_else(|| TAKE_BACK.to_owned(), take_back_of_shard);
+            let take_back = shard.map_or_else(take_back, take_back_of_shard);
             format!("{wait}If the clock was set back, correct it. {take_back}")
         }
         Some(max_lead_s) => format!(

@@ -520,12 +520,12 @@ impl Reason {
                 format_ms(*first_ms),
                 match of_others {
                     Some(_) => "Until then, another server may still use the worker ID.",
-                    None => "This server has reserved the times before.",
+                    None => "This server may already have generated IDs of earlier times.",
                 }
             ))
             .hint(format!(
                 "Wait until that time. To see the current state: SELECT * FROM id_gen_status(); {}",
-                of_others.map_or_else(|| hint::TAKE_BACK.to_owned(), hint::take_back_of_number)
+                of_others.map_or_else(hint::take_back, hint::take_back_of_number)
             )),
             Reason::GrantUsedUp { until_ms, trouble } => {
                 fleet::grant_used_up(*until_ms, trouble.as_ref())
@@ -681,7 +681,7 @@ impl Reason {
                 "All times up to its end, {}, are reserved, although the clock has not reached it.",
                 format_ms(layout.runs_out_ms())
             ))
-            .hint(hint::TAKE_BACK),
+            .hint(hint::take_back()),
             Reason::Startup(error, layout) => startup_message(error, layout),
             Reason::Damaged(damage) => {
                 Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{RESERVATION_FILE}\" is damaged"))

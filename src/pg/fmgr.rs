@@ -299,7 +299,7 @@ fn refuse_row_type(detail: String) {
         "",
     )
     .set_detail(detail)
-    .set_hint("Update the extension: ALTER EXTENSION id_gen UPDATE;")
+    .set_hint("If the query has a column list of its own, correct it. Otherwise update the extension: ALTER EXTENSION id_gen UPDATE;")
     .report(PgLogLevel::ERROR);
 }
 

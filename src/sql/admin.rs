@@ -26,7 +26,7 @@ sql_function! {
                 PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
                 "uuidv7_ordered() continues from the clock, below UUIDs that it has returned",
             )
-            .hint(NO_ACTION);
+            .hint("uuidv7_ordered() needs no other action. To see whether snowflakes do: SELECT state FROM id_gen_status();");
             report::tell(notice, PgLogLevel::NOTICE, call.function());
         }
         Ok(call.void())

@@ -87,10 +87,10 @@ fn terms(call: &Call) -> Result<Terms, Error> {
     match call.text(0).as_deref() {
         Some("normal") => {}
         Some("strict") => terms.waiting = Waiting::Strict,
-        None => return Err(invalid("the argument waiting is null".to_owned())),
+        None => return Err(invalid("\"waiting\" must not be null".to_owned())),
         Some(other) => {
             return Err(invalid(format!(
-                "the argument waiting is \"{other}\"; it must be \"normal\" or \"strict\""
+                "\"waiting\" is \"{other}\"; it must be \"normal\" or \"strict\""
             )));
         }
     }

@@ -152,7 +152,7 @@ def test_members_of_two_clusters_in_one_list() -> None:
         first.poll_until("SELECT error FROM id_gen_stat_fleet", expected=trouble)
         assert trouble in (refusal(first, "SELECT * FROM id_gen_fleet_members()").message or "")
         change(first, "registry", other.endpoints)
-        first.poll_until("SELECT error = 'the registry has no such fleet' FROM id_gen_stat_fleet")
+        first.poll_until("SELECT error = 'the registry does not have this server''s fleet' FROM id_gen_stat_fleet")
         change(first, "registry", one.endpoints)
         await_holding(first)
         first.poll_until("SELECT snowflake_next() > 0")

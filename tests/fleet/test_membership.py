@@ -63,7 +63,7 @@ def test_without_the_fleet_nothing_is_generated_and_the_error_leads_out(conf: st
     with Cluster("early", conf=conf) as early:
         early.psql("CREATE EXTENSION id_gen")
         error = await_trouble(early)
-        assert error.message == "the registry has no such fleet"
+        assert error.message == "the registry does not have this server's fleet"
         assert error.hint and "SELECT id_gen_fleet_create();" in error.hint
         create_fleet(early)
         await_number(early)

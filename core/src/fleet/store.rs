@@ -204,7 +204,7 @@ pub enum KeysError {
     )]
     FleetName(String),
     /// The fleet is not there. Nothing was written.
-    #[error("the registry has no fleet of this name")]
+    #[error("no fleet of the registry has the name in id_gen.fleet_name")]
     NoFleet,
     /// The fleet is not the one that this server knows. Nothing was written.
     #[error("the fleet was created again or has different options")]
