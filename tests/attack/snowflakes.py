@@ -19,10 +19,12 @@ FORMS = (
     "INSERT INTO item (made_by) SELECT 'many' FROM generate_series(1, 300) RETURNING id",
     "SELECT unnest(snowflake_next_array(20000))",
     "SELECT careless() FROM generate_series(1, 5)",
-    # One at a time and several at once, within a tick.
-    "SELECT CASE WHEN i % 5 = 0 THEN (snowflake_next_array(3))[3] ELSE snowflake_next() END"
-    " FROM generate_series(1, 60) i",
 )
+# One by one, and now and then many at once.
+ONE_AND_MANY = """
+SELECT CASE WHEN i % 5 = 0 THEN (snowflake_next_array(3))[3] ELSE snowflake_next() END
+  FROM generate_series(1, 60) i
+"""
 # More than the longest tick of the layouts that servers have here.
 LONGEST_TICK_S = 0.015
 
@@ -76,6 +78,21 @@ class Snowflakes(Explorer):
                     raise Finding("strict order", f"{session} was given {given}, after {highest}")
 
             self.ask(self.world.session(number), call)
+
+    @use("strict order")
+    def generate_within_a_tick(self, which: int) -> None:
+        """While the clocks stand still, a session that generates one by one and many at once goes up; and where
+        `id_gen.max_block_size` is 1, so do all sessions together."""
+        node = self.world.session(which).node
+        with self.world.passing(node) as session, self.world.passing(node) as other, suppress(Refused):
+            session.generate()
+            with self.world.wall.standing_still():
+                session.generate(ONE_AND_MANY)
+                [(theirs,)] = other.generate()
+                [(own,)] = session.generate()
+            in_order = node.in_order and other.value("SHOW id_gen.max_block_size") == "1"
+            if in_order and own <= theirs:
+                raise Finding("strict order", f"{session} was given {own}, after {theirs} of {other}")
 
     @use("order of ticks")
     def generate_across_ticks(self, which: int) -> None:

@@ -9,8 +9,8 @@ import re
 import subprocess
 import threading
 import time
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -104,6 +104,16 @@ class Wall:
             # That of a server which is gone has no file any more.
             with suppress(FileNotFoundError):
                 clock.step(seconds)
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        for clock in self._clocks:
+            with suppress(FileNotFoundError):
+                clock.freeze()
+        try:
+            yield
+        finally:
+            self.step(0)
 
     @property
     def behind_s(self) -> float:
