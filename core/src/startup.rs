@@ -299,6 +299,11 @@ fn copied(record: &Record, context: &StartupContext) -> Option<StartupError> {
     (!written.is_same(&found)).then_some(StartupError::PutBack { written, found })
 }
 
+/// Whether a record was copied, so that it says nothing of what was made here since.
+pub fn is_copied(record: &Record, context: &StartupContext) -> bool {
+    copied(record, context).is_some()
+}
+
 /// Refuses a copy that may generate with the worker ID of its original, now or once it has a worker ID: a server that has
 /// started is not checked again.
 ///
@@ -356,7 +361,7 @@ fn after(record: &Record, context: &StartupContext) -> StartPoint {
     let same_system = record.place.system_identifier == context.system_identifier;
     let is_promoted = same_system && record.place.timeline != context.timeline;
     let is_copy =
-        copied(record, context).is_some() || reserved_by_another(Some(record), context).is_some();
+        is_copied(record, context) || reserved_by_another(Some(record), context).is_some();
     if is_promoted || is_copy {
         // Written by the server that this one was copied from, which continued without it, perhaps with the number that this
         // one has now. Its commits that arrived here came with a bound; the clocks cover those that did not.

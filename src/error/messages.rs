@@ -167,6 +167,8 @@ pub enum Reason {
     AllReserved(Layout),
     /// No ID can be made before an administrator decides; for this layout.
     Startup(StartupError, Layout),
+    /// A copy cannot be accepted, because its layout was changed, too; for this layout.
+    CopyOfOtherLayout(StartupError, Layout),
     /// The reservation's file is damaged.
     Damaged(Damage),
     /// What was replayed of another server's reservation is damaged.
@@ -406,6 +408,7 @@ impl Reason {
             Reason::BeforeEpoch { .. } => Some(4),
             Reason::Exhausted(_) | Reason::AllReserved(_) => Some(5),
             Reason::Startup(..)
+            | Reason::CopyOfOtherLayout(..)
             | Reason::TestServer(_)
             | Reason::Damaged(_)
             | Reason::ReplayedDamaged
@@ -682,7 +685,8 @@ impl Reason {
                 format_ms(layout.runs_out_ms())
             ))
             .hint(hint::take_back()),
-            Reason::Startup(error, layout) => startup_message(error, layout),
+            Reason::Startup(error, layout) => startup_message(error, layout, ACCEPT_LAYOUT),
+            Reason::CopyOfOtherLayout(error, layout) => startup_message(error, layout, RESET_COPY),
             Reason::Damaged(damage) => {
                 Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{RESERVATION_FILE}\" is damaged"))
                     .detail(format!("{} It records the time up to which this server has reserved snowflakes.", sentence(damage)))
@@ -948,7 +952,12 @@ fn without_field(field: Field, layout: &Layout) -> String {
     }
 }
 
-fn startup_message(error: &StartupError, layout: &Layout) -> Message {
+/// How a superuser accepts a lower layout.
+const ACCEPT_LAYOUT: &str = "run: SELECT id_gen_layout_accept();";
+/// The same on a copy that is to be accepted, too.
+const RESET_COPY: &str = "reset the reservation, above the clock and the newest stored ID: SELECT id_gen_reservation_reset(above => now());";
+
+fn startup_message(error: &StartupError, layout: &Layout, accept_layout: &str) -> Message {
     match error {
         StartupError::Lost => Message::new(
             Code::ERRCODE_UNDEFINED_FILE,
@@ -988,7 +997,7 @@ fn startup_message(error: &StartupError, layout: &Layout) -> Message {
         .detail(format!(
             "This server has issued IDs up to {highest_old} with layout \"{old}\"; the next one with layout \"{layout}\" would be {lowest_new}."
         ))
-        .hint(format!("Restore the old layout and restart the server: ALTER SYSTEM SET id_gen.layout = '{old}'; Or, if duplicates are acceptable, a superuser can run: SELECT id_gen_layout_accept();")),
+        .hint(format!("Restore the old layout and restart the server: ALTER SYSTEM SET id_gen.layout = '{old}'; Or, if duplicates are acceptable, a superuser can {accept_layout}")),
     }
 }
 

@@ -100,7 +100,7 @@ fn round(shared: &'static SharedState) -> Result<(), Error> {
             reserve::extend(shared, &guard)?;
             shard_list::write_again(shared, shared.layout()?, &guard)?;
         } else {
-            startup::start(shared, replayed, &guard, Decision::None)?;
+            startup::start(shared, replayed, &guard, Decision::InAdvance)?;
         }
     }
     // A jump is worth a line.

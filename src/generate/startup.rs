@@ -8,7 +8,6 @@ use id_gen_core::identity::{Identity, IdentitySource};
 use id_gen_core::layout::Layout;
 use id_gen_core::planted::Fault;
 use id_gen_core::replicated::Replayed;
-use id_gen_core::reservation::Record;
 use id_gen_core::startup::{
     self, Assignment, StartPoint, StartupContext, StartupError, StoredRecord,
 };
@@ -25,6 +24,9 @@ use crate::shared::{SharedState, State, WriteGuard, shard_list};
 pub enum Decision {
     /// Nothing: start if it is safe.
     None,
+    /// Nothing, and nobody generates yet. A copy is left as it is until somebody does: it may get its original's worker ID
+    /// back, and its reservation alone tells that it is a copy.
+    InAdvance,
     /// IDs of the new layout may repeat or go below those of the old one.
     AcceptLayout,
     /// This directory is a copy, and the only one that is in use: neither its original nor another copy is.
@@ -97,16 +99,12 @@ pub fn start(
     // may be written.
     let old = if resets { shared.take_allocator() } else { None };
     let (stored, unreadable) = read_stored();
-    let start = start_point(&stored, unreadable, &context, &number, old.as_ref(), decision);
-    if decision == Decision::AcceptLayout
-        && let Err(error) = &start
-        && is_of_copy(error)
-        && let StoredRecord::Found(record) = &stored
+    if decision == Decision::InAdvance
+        && stored.record().is_some_and(|record| startup::is_copied(record, &context))
     {
-        // Notes that the layout may be used, and leaves it a copy: to accept the copy needs a layout that may be used.
-        durable::write(Some(record.place.origin), |_| Record { layout, ..record.clone() })?;
+        return Ok(None);
     }
-    let start = start?;
+    let start = start_point(&stored, unreadable, &context, &number, old.as_ref(), decision)?;
     let reset_copy =
         if resets { startup::check_copy(stored.record(), &context).err() } else { None };
     let first_of_shards_ms = first_of_shards(&stored, &start, &context, resets);
@@ -115,7 +113,7 @@ pub fn start(
     shard_list::load(shared, &layout, first_of_shards_ms, resets_to_ms, guard);
     let reserved_until_ms = match old {
         Some(old) => Some(old.reserved_until_ms(&layout)),
-        None => stored.reserved_until_ms(),
+        None => stored.reserved_until_ms().max(startup::replayed_ms(stored.record(), &context)),
     };
     // The last run may have left the clocks of this boot, which tell whether to trust the clock now.
     let mut allocator = Allocator::new(&layout, &start);
@@ -215,18 +213,6 @@ impl OwnNumber {
     }
 }
 
-/// Whether a start failed because this directory, or the reservation in it, is a copy.
-fn is_of_copy(error: &Error) -> bool {
-    use StartupError::{Copied, OtherSystem, PutBack, ReservedByAnother};
-    matches!(
-        error.reason(),
-        Reason::Startup(
-            OtherSystem { .. } | Copied { .. } | PutBack { .. } | ReservedByAnother { .. },
-            _
-        )
-    )
-}
-
 /// The reservation of the last run: lost if it cannot be read, with the reason.
 fn read_stored() -> (StoredRecord, Option<Error>) {
     match durable::read() {
@@ -282,7 +268,13 @@ fn start_point(
         }
         None => startup::start_point(&stored, context),
     };
-    start.map_err(|error| Reason::Startup(error, context.layout).into())
+    start.map_err(|error| match error {
+        // To accept the layout would fail again, because it is a copy.
+        StartupError::LayoutBelow { .. } if decision == Decision::AcceptCopy => {
+            Reason::CopyOfOtherLayout(error, context.layout).into()
+        }
+        error => Reason::Startup(error, context.layout).into(),
+    })
 }
 
 /// Where IDs of shards may go on, in Unix milliseconds. A number that was granted begins above all that anybody made with

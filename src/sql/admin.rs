@@ -136,8 +136,9 @@ fn announce_no_change(fact: &str, function: pg_sys::Oid) {
 fn start(decision: Decision, name: &str) -> Result<Option<Started>, Error> {
     let shared = shared(name)?;
     let replayed = match decision {
-        Decision::Reset { .. } => None,
-        Decision::None | Decision::AcceptLayout | Decision::AcceptCopy => replicated::read()?,
+        // One that is damaged tells nothing, and keeps nobody from a reset.
+        Decision::Reset { .. } => replicated::read().unwrap_or_default(),
+        _ => replicated::read()?,
     };
     startup::start(shared, replayed, &shared.write_lock.lock(), decision)
 }
@@ -161,12 +162,29 @@ fn warn_of_repeats(layout: &Layout, started: &Started, function: pg_sys::Oid) {
     }
 }
 
-/// Says that a reset made a copy a server of its own, with a worker ID that its original may have.
+/// Says that a reset made a copy a server of its own, with a worker ID that its original may have; or that nobody knows what
+/// this server generated before it.
 fn warn_of_copy(layout: &Layout, started: &Started, function: pg_sys::Oid) {
-    let original = match started.reset_copy {
-        Some(StartupError::Copied { original, .. }) => format!("a directory with {original}"),
-        Some(StartupError::OtherSystem { found, .. }) => {
-            format!("the database cluster with system identifier {found}")
+    let found = match started.reset_copy {
+        Some(StartupError::Copied { original, .. }) => {
+            format!(
+                "Before the reset, file \"{RESERVATION_FILE}\" belonged to a directory with {original}."
+            )
+        }
+        Some(StartupError::OtherSystem { found, .. }) => format!(
+            "Before the reset, file \"{RESERVATION_FILE}\" belonged to the database cluster with system identifier {found}."
+        ),
+        Some(StartupError::ReservedByAnother { system_identifier, timeline }) => format!(
+            "The write-ahead log has a reservation of the database cluster with system identifier {system_identifier} on timeline {timeline}, and this server had none."
+        ),
+        Some(StartupError::PutBack { .. }) => {
+            let warning = Message::new(
+                PgSqlErrorCode::ERRCODE_WARNING,
+                "stored snowflakes may be duplicated",
+            )
+            .detail(format!("Before the reset, file \"{RESERVATION_FILE}\" was a copy of an earlier one, so it is not known up to what time this server had generated."))
+            .hint("If stored snowflakes are above the next one, reset again above the newest: SELECT id_gen_reservation_reset(above => <time of the newest ID>);");
+            return report::tell(warning, PgLogLevel::WARNING, function);
         }
         _ => return,
     };
@@ -174,7 +192,7 @@ fn warn_of_copy(layout: &Layout, started: &Started, function: pg_sys::Oid) {
         PgSqlErrorCode::ERRCODE_WARNING,
         "this data directory is a copy, and may have the worker ID of its original",
     )
-    .detail(format!("Before the reset, file \"{RESERVATION_FILE}\" belonged to {original}."))
+    .detail(found)
     .hint(format!(
         "If the original or another copy may be used again, {}",
         hint::assign_worker_id(layout.max_number(Field::Worker), hint::UNUSED)

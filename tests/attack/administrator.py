@@ -140,8 +140,8 @@ class Administrator:
             # Whether its original is gone, only a person knows.
             other = [each for each in statements if "copy_accept" not in each]
             return [each for each in statements if "copy_accept" in each] if node.original is None else other
-        if "id_gen_layout_accept" in hint:
-            return [each for each in statements if "layout_accept" not in each]
+        if "if duplicates are acceptable" in hint:
+            return STATEMENT.findall(hint.partition("if duplicates are acceptable")[0])
         if found := RESET.search(hint):
             # Of which role or database it is, a person looks up. It may be the connection's own.
             return node.cluster.psql(SET_IN_CATALOG.format(found[1])).splitlines()

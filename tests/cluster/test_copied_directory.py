@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import GENERATING, PRELOAD, Cluster, SqlError
+from harness import GENERATING, PRELOAD, PRELOADED, Cluster, SqlError
 from harness.checks import checks, wait_for
 from harness.ids import (
     NARROW,
@@ -307,7 +307,9 @@ def test_a_standby_that_followed_a_promotion_and_lost_its_signal_file_is_refused
             assert next_id(standby) > last
 
 
-def test_a_standby_that_was_made_before_the_first_id_and_lost_its_signal_file_is_refused() -> None:
+@contextmanager
+def standby_from_before_the_first_id() -> Iterator[tuple[Cluster, Cluster]]:
+    """A primary, and its standby, which has no reservation of it but in the log."""
     with Cluster("primary", conf=NARROW.replace("id_gen.worker_id = 1", "") + PATIENT) as primary:
         primary.psql("CREATE EXTENSION id_gen; CREATE TABLE item (id bigint)")
         with Cluster("standby", standby_of=primary, conf=f"{PATIENT}id_gen.worker_id = 1\n") as standby:
@@ -315,13 +317,18 @@ def test_a_standby_that_was_made_before_the_first_id_and_lost_its_signal_file_is
             primary.poll_until("SELECT snowflake_next() > 0")
             primary.psql("INSERT INTO item VALUES (1)")
             primary.wait_for_catchup(standby)
-            start_without_signal_file(standby)
-            assert not Reservation(standby).file.exists()
-            assert_is_refused_as_possible_copy(standby)
-            last = next_id(primary)
-            primary.stop()
-            standby.psql(ACCEPT)
-            assert next_id(standby) > last
+            yield primary, standby
+
+
+def test_a_standby_that_was_made_before_the_first_id_and_lost_its_signal_file_is_refused() -> None:
+    with standby_from_before_the_first_id() as (primary, standby):
+        start_without_signal_file(standby)
+        assert not Reservation(standby).file.exists()
+        assert_is_refused_as_possible_copy(standby)
+        last = next_id(primary)
+        primary.stop()
+        standby.psql(ACCEPT)
+        assert next_id(standby) > last
 
 
 def test_a_bound_that_a_superuser_lowered_stays_lowered_over_a_second_promotion() -> None:
@@ -358,17 +365,84 @@ def test_a_copy_whose_worker_id_is_removed_stays_a_copy() -> None:
         assert_is_refused_as_copy(copy)
 
 
-def test_a_copy_with_a_lower_layout_is_accepted_once_both_are() -> None:
+def assert_a_reset_leads_out(copy: Cluster) -> None:
+    """Of a copy that has a lower layout, too: to accept the one or the other would fail for the other."""
+    way_out = (refusal(copy, ACCEPT).hint or "").rpartition(": ")[2]
+    assert way_out == "SELECT id_gen_reservation_reset(above => now());"
+    copy.psql(way_out)
+    assert next_id(copy) > 0
+
+
+def test_a_copy_with_a_lower_layout_is_reset() -> None:
     with copied() as (original, copy):
         original.stop()
         copy.psql(f"ALTER SYSTEM SET id_gen.layout = '{OTHER_LAYOUT}'")
         copy.restart()
         assert refusal(copy).message == REFUSED
-        assert "id_gen_layout_accept()" in (refusal(copy, ACCEPT).hint or "")
         assert refusal(copy, "SELECT id_gen_layout_accept()").message == REFUSED
-        assert refusal(copy).message == REFUSED
-        copy.psql(ACCEPT)
-        assert next_id(copy) > 0
+        assert_a_reset_leads_out(copy)
+
+
+def test_a_standby_with_a_lower_layout_that_lost_its_signal_file_is_reset() -> None:
+    with standby_from_before_the_first_id() as (_, standby):
+        standby.append_conf(f"id_gen.layout = '{OTHER_LAYOUT}'")
+        start_without_signal_file(standby)
+        assert refusal(standby).message == REFUSED_AS_POSSIBLE
+        assert refusal(standby, "SELECT id_gen_layout_accept()").message == REFUSED_AS_POSSIBLE
+        assert_a_reset_leads_out(standby)
+
+
+def warnings(cluster: Cluster, statement: str) -> list[str | None]:
+    said: list[str | None] = []
+    with cluster.connect() as connection:
+        connection.add_notice_handler(lambda notice: said.append(notice.message_primary))
+        connection.execute(statement)
+    return said
+
+
+def test_a_reset_of_a_standby_that_lost_its_signal_file_warns() -> None:
+    with standby_from_before_the_first_id() as (_, standby):
+        start_without_signal_file(standby)
+        assert refusal(standby).message == REFUSED_AS_POSSIBLE
+        assert REFUSED_AS_POSSIBLE in warnings(standby, "SELECT id_gen_reservation_reset(above => now())")
+
+
+def test_a_reset_after_a_promotion_warns_of_what_was_replayed() -> None:
+    with (
+        Cluster("primary", conf=GENERATING + FAR) as primary,
+        Cluster("standby", standby_of=primary, conf=NEAR) as standby,
+    ):
+        primary.psql("CREATE EXTENSION id_gen")
+        next_id(primary)
+        primary.psql(HOUR_AHEAD)
+        next_id(primary)
+        primary.wait_for_catchup(standby)
+        primary.stop()
+        standby.promote()
+        said = warnings(standby, "SELECT id_gen_reservation_reset(above => now())")
+        assert "stored snowflakes with later times may be duplicated" in said
+
+
+def await_round(cluster: Cluster) -> None:
+    """Awaits that the keeper has gone through a round that began after this call."""
+    for _ in range(2):
+        seen = cluster.psql("SELECT keeper_heartbeat_at FROM id_gen_status()")
+        cluster.poll_until(f"SELECT keeper_heartbeat_at > '{seen}' FROM id_gen_status()")
+
+
+def test_a_copy_that_has_generated_nothing_stays_a_copy() -> None:
+    with Cluster("original", conf=GENERATING) as original:
+        original.psql("CREATE EXTENSION id_gen")
+        next_id(original)
+        with Cluster("copy", clone_of=original, conf=PATIENT + "id_gen.worker_id = 2\n") as copy:
+            if PRELOADED:
+                await_round(copy)
+            change(copy, "worker_id", 1)
+            copy.poll_until("SHOW id_gen.worker_id", expected="1")
+            assert_is_refused_as_copy(copy)
+            change(copy, "worker_id", 2)
+            copy.poll_until("SHOW id_gen.worker_id", expected="2")
+            assert next_id(copy) > 0
 
 
 def test_a_reset_of_a_copy_names_the_directory_of_its_original() -> None:
