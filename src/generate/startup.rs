@@ -25,7 +25,7 @@ pub enum Decision {
     /// Nothing: start if it is safe.
     None,
     /// Nothing, and nobody generates yet. A copy is left as it is until somebody does: it may get its original's worker ID
-    /// back, and its reservation alone tells that it is a copy.
+    /// back, and only its reservation shows that it is a copy.
     InAdvance,
     /// IDs of the new layout may repeat or go below those of the old one.
     AcceptLayout,

@@ -136,7 +136,7 @@ fn announce_no_change(fact: &str, function: pg_sys::Oid) {
 fn start(decision: Decision, name: &str) -> Result<Option<Started>, Error> {
     let shared = shared(name)?;
     let replayed = match decision {
-        // One that is damaged tells nothing, and keeps nobody from a reset.
+        // A damaged one prevents no reset.
         Decision::Reset { .. } => replicated::read().unwrap_or_default(),
         _ => replicated::read()?,
     };
