@@ -139,7 +139,8 @@ CHANGES = {
         "constraint late on table trade.customer", False,
     ),
     "unique index": Change(
-        "CREATE UNIQUE INDEX latest ON trade.customer (name, id)", "DROP INDEX trade.latest", "index trade.latest", False
+        "CREATE UNIQUE INDEX latest ON trade.customer (name, id)", "DROP INDEX trade.latest", "index trade.latest",
+        False,
     ),
     "trigger off": Change(
         f"{CUSTOMER} DISABLE TRIGGER noted", f"{CUSTOMER} ENABLE TRIGGER noted", "trigger noted on table trade.customer"

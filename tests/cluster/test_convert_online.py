@@ -824,6 +824,18 @@ def test_partitions_there_and_back_and_there(connection: psycopg.Connection, def
     assert value(connection, "SELECT count(*) FROM event WHERE id_old IS NULL") == 2
 
 
+def test_the_planner_has_statistics_after_the_switch(connection: psycopg.Connection) -> None:
+    run(connection, "CREATE TABLE customer (id serial PRIMARY KEY) WITH (autovacuum_enabled = off)")
+    run(
+        connection, "CREATE TABLE purchase (n int, customer_id int REFERENCES customer) WITH (autovacuum_enabled = off)"
+    )
+    run(connection, "INSERT INTO customer SELECT FROM generate_series(1, 100)")
+    run(connection, "INSERT INTO purchase SELECT n, 1 + n % 3 FROM generate_series(1, 1000) n", "ANALYZE")
+    run(connection, *planned(connection, "'customer', 'id'"))
+    distinct = "SELECT n_distinct FROM pg_stats WHERE tablename = 'purchase' AND attname = 'customer_id'"
+    assert value(connection, distinct) == 3
+
+
 def test_a_partitioned_key_keeps_its_options(server: Cluster, connection: psycopg.Connection) -> None:
     make = PARTITIONED.replace("PRIMARY KEY (id, at)", "PRIMARY KEY (id, at) WITH (fillfactor = 70)")
     run(connection, make)

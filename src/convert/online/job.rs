@@ -176,6 +176,9 @@ impl Job {
         let lock = Some((vec![table.clone()], "ACCESS EXCLUSIVE"));
         script.add_made(Phase::Check, table, &check, lock, add);
         script.add(Phase::Check, 1, format!("ALTER TABLE {table} VALIDATE CONSTRAINT {check}"));
+        // The planner knows as much of it after the switch as it knew of the old one.
+        let lock = (vec![table.clone()], "SHARE UPDATE EXCLUSIVE");
+        script.add_locked(Phase::Check, 2, lock, format!("ANALYZE {table} ({new})"));
         script.add(
             Phase::Switch,
             rank::RULES,
