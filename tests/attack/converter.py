@@ -100,7 +100,8 @@ class Change(NamedTuple):
     back: str
     # How a refusal names it, where it is about what depends on the columns of the job of customers.
     shown: str = ""
-    # Whether an undo by force reverts it.
+    # Whether an undo by force reverts it: it rejects what was added, and
+    # known: fails at what was dropped.
     is_reverted: bool = True
 
 
@@ -135,15 +136,15 @@ CHANGES = {
     ),
     "check": Change(
         f"{CUSTOMER} ADD CONSTRAINT late CHECK (id <> -70)", f"{CUSTOMER} DROP CONSTRAINT late",
-        "constraint late on table trade.customer",
+        "constraint late on table trade.customer", False,
     ),
     "unique index": Change(
-        "CREATE UNIQUE INDEX latest ON trade.customer (name, id)", "DROP INDEX trade.latest", "index trade.latest"
+        "CREATE UNIQUE INDEX latest ON trade.customer (name, id)", "DROP INDEX trade.latest", "index trade.latest",
+        False,
     ),
     "trigger off": Change(
         f"{CUSTOMER} DISABLE TRIGGER noted", f"{CUSTOMER} ENABLE TRIGGER noted", "trigger noted on table trade.customer"
     ),
-    # known: an undo by force does not revert these, although its HINT says so, but fails at them.
     "new view": Change(
         "CREATE VIEW trade.late AS SELECT whose FROM trade.named", "DROP VIEW trade.late", "view trade.late", False
     ),
