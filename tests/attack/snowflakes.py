@@ -23,7 +23,7 @@ FORMS = (
 # One by one, and now and then many at once.
 ONE_AND_MANY = """
 SELECT CASE WHEN i % 5 = 0 THEN (snowflake_next_array(3))[3] ELSE snowflake_next() END
-  FROM generate_series(1, 60) i
+  FROM generate_series(1, 63) i
 """
 # More than the longest tick of the layouts that servers have here.
 LONGEST_TICK_S = 0.015
