@@ -136,7 +136,7 @@ fn set_usable_layout(last: Option<&Layout>) -> Option<String> {
     Some(format!("Set {which} and restart the server: ALTER SYSTEM SET id_gen.layout = '{name}';"))
 }
 
-/// Where layouts cannot be set because of the clock.
+/// The remedy if the clock is the reason that no layout can be set.
 fn correct_clock() -> String {
     format!("Correct the clock, which shows {}.", format_ms(unix_ms(clock::wall_ns())))
 }

@@ -159,7 +159,7 @@ pub fn try_layout(shared: &SharedState, layout: Layout) -> Result<(), Error> {
     can_start(&context, &number)
 }
 
-/// Whether a claim could rely on the reservation now; from where on it would make IDs. Where the last write failed, this
+/// Whether a claim could rely on the reservation now; and from where on it would generate. Where the last write failed, this
 /// tries again, as a claim would; otherwise it writes nothing.
 ///
 /// # Errors
@@ -177,20 +177,20 @@ pub fn check_reservation(shared: &SharedState) -> Result<Outlook, Error> {
     outlook(shared)
 }
 
-/// From where on a server makes IDs: as it does, or as it would if it started now. A server without an allocator does not
+/// From where on a server generates: as it does, or as it would if it started now. A server without an allocator does not
 /// begin at its clock, and whoever looks at it learns only here where it does.
 #[derive(Clone, Copy)]
 pub struct Outlook {
-    /// Of the server's own number.
+    /// The allocator of the server's own number.
     pub allocator: Allocator,
-    /// No shard goes on below this position.
+    /// No shard starts below this position.
     pub first_of_shards: u64,
 }
 
-/// What a server makes IDs from, or would if it started now. Nothing is changed.
+/// From where on a server generates, or would if it started now. Nothing is changed.
 ///
 /// # Errors
-/// Why it could not start.
+/// The reason that keeps it from starting.
 pub fn outlook(shared: &SharedState) -> Result<Outlook, Error> {
     let layout = *shared.layout()?;
     let (number, max_lead_ms) = {
@@ -230,7 +230,7 @@ fn can_start(context: &StartupContext, number: &OwnNumber) -> Result<(), Error> 
     undecided_start(context, number).map(|_| ())
 }
 
-/// What is stored, and where a server would start with that.
+/// The stored record, and the start point that follows from it.
 fn undecided_start(
     context: &StartupContext,
     number: &OwnNumber,

@@ -107,7 +107,7 @@ struct CheckedServer {
     settings: Settings,
     identity: Identity,
     layout: Layout,
-    /// From where on it makes IDs; `None` where it makes none.
+    /// Its next IDs; `None` where it does not generate.
     outlook: Option<Outlook>,
     now_ms: i64,
 }
@@ -126,7 +126,7 @@ impl CheckedServer {
         self.identity.node_bits(&self.layout).is_ok()
     }
 
-    /// The lowest position that it has never handed out; zero where it makes no IDs.
+    /// The lowest position that it has never allocated; zero where it does not generate.
     fn next_position(&self) -> u64 {
         self.outlook.map_or(0, |outlook| outlook.allocator.frontier().position())
     }
@@ -731,7 +731,7 @@ fn column_types() -> Result<CheckResult, Error> {
     }
     let found: Vec<String> =
         narrow.iter().map(|column| format!("{} is {}", column.name, column.type_name)).collect();
-    // What can be run as it stands comes first.
+    // Statements that can be run as they stand come first.
     let (mut remedies, rest): (Vec<&str>, Vec<&str>) =
         narrow.iter().map(|it| it.remedy.as_str()).partition(|remedy| remedy.starts_with("ALTER"));
     let colon = if remedies.is_empty() { "." } else { ":" };
@@ -877,7 +877,7 @@ fn newest_id(on: &CheckedServer, column: &Column, newest: i64) -> CheckResult {
     let number = Number { datacenter: parts.datacenter, worker: parts.worker };
     let shards = shard_list::owned(on.shared, layout);
     let of_shard = shards.iter().find(|(shard, _)| *shard == number);
-    // The lowest position that this server has never handed out with the number of the ID.
+    // The lowest position that this server has never allocated with the number of the ID.
     let next = outlook.and_then(|Outlook { allocator, first_of_shards }| match of_shard {
         Some((_, end)) => Some(first_of_shards.max(*end)),
         None => (identity.number() == Some(number)).then(|| allocator.frontier().position()),
@@ -896,7 +896,7 @@ fn newest_id(on: &CheckedServer, column: &Column, newest: i64) -> CheckResult {
             },
         );
     }
-    // What it has handed out itself says nothing of another server's clock.
+    // An ID of its own says nothing of another server's clock.
     if parts.tick > reached && next.is_none_or(|next| position >= next) {
         let first = Layout::to_bigint(layout.min_of(reached.saturating_add(1)));
         return Warning(

@@ -128,10 +128,10 @@ pub fn usable_clock(shared: &SharedState, layout: &Layout) -> Result<ClockReadin
     Ok(now)
 }
 
-/// From where on this server makes IDs.
+/// The next IDs of this server.
 ///
 /// # Errors
-/// Why it makes none before somebody has done something.
+/// The reason that keeps it from generating until somebody has done something.
 pub fn outlook(shared: &SharedState) -> Result<Outlook, Error> {
     if server::is_in_recovery() {
         return Err(Reason::Recovery.into());

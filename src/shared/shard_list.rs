@@ -148,8 +148,8 @@ pub fn entries(shared: &SharedState, state: &State, layout: &Layout) -> Vec<Entr
     shared.shards().in_use().filter_map(entry).collect()
 }
 
-/// The shards that this server has, each with the lowest position that it has never handed out, as far as is known of the
-/// shard alone. Before the server has started to make IDs, the file says which.
+/// The shards that this server has, each with the lowest position that it has never allocated, as far as the list
+/// says. Before the server has started to generate, the file says which.
 pub fn owned(shared: &SharedState, layout: &Layout) -> Vec<(Number, u64)> {
     let position = |ms| layout.first_position(layout.tick_from(ms));
     let is_read = shared.lock().shards.file != FileState::Unread;

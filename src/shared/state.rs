@@ -292,7 +292,7 @@ impl State {
     /// As [`State::check_clocks`], but nothing is noted or counted: for whoever only looks.
     ///
     /// # Errors
-    /// As there.
+    /// By how many nanoseconds the clock jumped.
     pub fn look_at_clocks(&self) -> Result<ClockReading, u64> {
         let reading = clock::both();
         let monitor = self.allocator.map(|allocator| allocator.monitor).or(self.early_clocks);
@@ -300,12 +300,12 @@ impl State {
         jumped_ns.map_or(Ok(reading), Err)
     }
 
-    /// The clocks that an administrator has accepted before this server started to make IDs.
+    /// The clocks that an administrator has accepted before this server started to generate.
     pub fn accepted_clocks(&self) -> Option<ClockMonitor> {
         self.early_clocks.filter(|_| self.early_clocks_accepted)
     }
 
-    /// Puts in force what IDs are made with from now on.
+    /// Puts in force what this server generates with from now on.
     pub fn put_allocator(&mut self, allocator: Allocator) {
         self.allocator = Some(allocator);
         // It has taken over what was accepted.
@@ -786,7 +786,7 @@ impl SharedState {
     /// The same for an allocator that is or would be this server's; the position of a shard's ID, or zero.
     ///
     /// # Errors
-    /// As there.
+    /// If all of it is used up.
     pub fn check_grant_of(
         &self,
         layout: &Layout,
