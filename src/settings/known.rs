@@ -34,30 +34,36 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Why the file's values were discarded when the library was loaded, and [`reload::time`] then.
 static DISCARDED: PerProcess<Option<(Reason, pg_sys::TimestampTz)>> = PerProcess::new(None);
 
+/// Names of ours that were set before the library was loaded. Which of them are of parameters is known afterwards: PostgreSQL
+/// itself removes the others, with a warning, and they have replaced nothing.
+static SET_BEFORE: PerProcess<Vec<String>> = PerProcess::new(Vec::new());
+
 /// In a parallel worker that loads the library: the file's values, before it takes over its leader's.
 static OF_FILE: PerProcess<Option<Vec<Value>>> = PerProcess::new(None);
 
 /// Finds out whether the file's values will be discarded. Must be called before the parameters are defined.
 pub fn before_definition() {
     let is_parallel = transaction::is_parallel() && !server::is_starting_parallel_worker();
-    let reason = if is_parallel {
-        // Where there is no value, the default is the server's.
-        let has_values = own().next().is_some() && !Fault::DefaultsInParallel.is_planted();
-        has_values.then_some(Reason::LoadedInParallel)
-    } else {
-        own()
-            .find(|parameter| parameter.reset_source > pg_sys::GucSource::PGC_S_ARGV)
-            .map(|parameter| Reason::PlaceholderSetting(name_of(parameter)))
-    };
-    if is_parallel && reason.is_some() {
+    if !is_parallel {
+        let is_set = |it: &&pg_sys::config_generic| it.reset_source > pg_sys::GucSource::PGC_S_ARGV;
+        SET_BEFORE.with(|names| *names = own().filter(is_set).map(name_of).collect());
+        return;
+    }
+    // Where there is no value, the default is the server's.
+    if own().next().is_some() && !Fault::DefaultsInParallel.is_planted() {
         // The session reads the file again before its next statement.
         reload::request();
+        DISCARDED.with(|discarded| *discarded = Some((Reason::LoadedInParallel, reload::time())));
     }
-    DISCARDED.with(|discarded| *discarded = reason.map(|reason| (reason, reload::time())));
 }
 
 /// Keeps the values of the file where others are about to replace them. Must be called once the parameters are defined.
 pub fn after_definition() {
+    let overridden = SET_BEFORE.with(std::mem::take).into_iter().find(|name| is_defined(name));
+    if let Some(name) = overridden {
+        let reason = Reason::PlaceholderSetting(name);
+        DISCARDED.with(|discarded| *discarded = Some((reason, reload::time())));
+    }
     if server::is_starting_parallel_worker() {
         OF_FILE.with(|of_file| *of_file = Some(values()));
     }
