@@ -81,7 +81,7 @@ pub fn ahead(lead: &Lead, shard: Option<Number>) -> String {
     let wait = match behind_ms {
         ..=0 => "If that lasts, request fewer IDs. ".to_owned(),
         1..=LONGEST_WAIT_MS => {
-            format!("Wait {} s until the clock reaches that time. ", behind_ms / 1000 + 1)
+            format!("Wait {} s, until it is at most id_gen.max_lead ahead. ", behind_ms / 1000 + 1)
         }
         _ => String::new(),
     };

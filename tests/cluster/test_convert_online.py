@@ -581,7 +581,7 @@ LOSSES = {
     ),
     "a stored row with a default": (
         SHOP + "CREATE TABLE history (was customer DEFAULT ROW(1, 'x')::customer)",
-        "public.history.was stores rows of public.customer, which would lose the old column",
+        "public.history.was stores rows of public.customer; they would lose the old column",
     ),
     "the state of a foreign key": (
         SHOP + "ALTER TABLE customer DISABLE TRIGGER ALL",

@@ -13,7 +13,7 @@ pub const LOSSES: &str = r#"
                   LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relkind = 'c'
                  WHERE d.classid = 'pg_type'::regclass OR c.oid IS NOT NULL)
             SELECT format('%s.%I', c.oid::regclass, a.attname),
-                   format('stores rows of %s, which would lose the old column', s.origin::regclass)
+                   format('stores rows of %s; they would lose the old column', s.origin::regclass)
                    || CASE WHEN c.relkind IN ('r', 'p') AND NOT a.atthasdef
                                 AND NOT EXISTS (SELECT FROM pg_depend WHERE refclassid = 'pg_class'::regclass AND refobjid = c.oid AND refobjsubid = a.attnum)
                            THEN format(': ALTER TABLE %1$s ALTER COLUMN %2$I TYPE jsonb USING to_jsonb(%2$I)', c.oid::regclass, a.attname) ELSE '' END
