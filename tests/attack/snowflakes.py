@@ -69,14 +69,16 @@ class Snowflakes(Explorer):
     @use("strict order")
     def generate_in_turn(self, which: int, other: int) -> None:
         """While `id_gen.max_block_size` is 1, what is generated later is larger, in whichever session."""
+        last: dict[Node, int] = {}
+
+        def call(session: Session) -> None:
+            before = last.get(session.node, 0)
+            [(given,)] = session.generate()
+            if session.node.in_order and given <= before:
+                raise Finding("strict order", f"{session} was given {given}, after {before}")
+            last[session.node] = given
+
         for number in (which, other):
-
-            def call(session: Session) -> None:
-                highest = session.node.highest
-                [(given,)] = session.generate()
-                if session.node.in_order and given <= highest:
-                    raise Finding("strict order", f"{session} was given {given}, after {highest}")
-
             self.ask(self.world.session(number), call)
 
     @use("strict order")
