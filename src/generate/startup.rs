@@ -99,12 +99,12 @@ pub fn start(
     // may be written.
     let old = if resets { shared.take_allocator() } else { None };
     let (stored, unreadable) = read_stored();
+    let start = start_point(&stored, unreadable, &context, &number, old.as_ref(), decision)?;
     if decision == Decision::InAdvance
         && stored.record().is_some_and(|record| startup::is_copied(record, &context))
     {
         return Ok(None);
     }
-    let start = start_point(&stored, unreadable, &context, &number, old.as_ref(), decision)?;
     let reset_copy =
         if resets { startup::check_copy(stored.record(), &context).err() } else { None };
     let first_of_shards_ms = first_of_shards(&stored, &start, &context, resets);
