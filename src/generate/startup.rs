@@ -156,7 +156,7 @@ pub fn try_layout(shared: &SharedState, layout: Layout) -> Result<(), Error> {
             .node_bits(own.datacenter.into(), own.worker.into())
             .map_err(|error| Reason::NumberOutOfRange(error, layout))?;
     }
-    can_start(&context, &number)
+    undecided_start(&context, &number).map(|_| ())
 }
 
 /// Whether a claim could rely on the reservation now; and from where on it would generate. Where the last write failed, this
@@ -224,10 +224,6 @@ fn first_allocator(
         allocator.raise(end);
     }
     allocator
-}
-
-fn can_start(context: &StartupContext, number: &OwnNumber) -> Result<(), Error> {
-    undecided_start(context, number).map(|_| ())
 }
 
 /// The stored record, and the start point that follows from it.

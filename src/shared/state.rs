@@ -770,8 +770,7 @@ impl SharedState {
     /// # Errors
     /// If all of it is used up.
     pub fn check_grant(&self, layout: &Layout) -> Result<(), Error> {
-        let allocator = self.lock().allocator;
-        allocator.map_or(Ok(()), |allocator| self.check_grant_of(layout, &allocator, 0))
+        self.check_grant_at(layout, 0)
     }
 
     /// The same for an ID of a shard, at this position or later.
