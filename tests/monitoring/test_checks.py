@@ -278,10 +278,8 @@ def test_ordered_uuids() -> None:
 
 
 def test_test_server() -> None:
-    with Cluster(conf=PRELOAD) as cluster:
-        cluster.psql("ALTER SYSTEM SET id_gen.worker_id = 1")
-        cluster.psql("CREATE EXTENSION id_gen; ALTER SYSTEM SET id_gen.test_start = '2024-06-01 00:00:00+00'")
-        cluster.restart()
+    with Cluster(conf=f"{PRELOAD}id_gen.worker_id = 1\nid_gen.test_start = '2024-06-01 00:00:00+00'\n") as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
         next_id(cluster)
         found = wait_for(cluster, "test_server", "warning")
         assert "its test clock shows 2024-06-01T00:00:00" in found.found
