@@ -110,7 +110,7 @@ fn round(shared: &'static SharedState) -> Result<Found, Error> {
         reserve::extend(shared, &guard)?;
         shard_list::write_again(shared, shared.layout()?, &guard)?;
     } else {
-        startup::start(shared, replayed, &guard, Decision::InAdvance)?;
+        startup::start(shared, replayed, &guard, Decision::None)?;
     }
     // A jump is worth a line.
     checked.map(|_| Found::NothingWrong)
