@@ -6,15 +6,15 @@
 use crate::fleet::Number;
 use crate::layout::Layout;
 
-/// How many originals a directory can have: it is a copy of a copy, each of which generated with another number.
+/// How many originals a directory can have: it is a copy of a copy, and each has generated with another number.
 pub const MOST: usize = 16;
 
 /// A server that may still generate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Original {
-    /// Its layout.
+    /// The layout of its IDs.
     pub layout: Layout,
-    /// Its worker and datacenter ID.
+    /// The worker and datacenter ID in its IDs.
     pub number: Number,
 }
 
@@ -33,15 +33,15 @@ impl Original {
     }
 }
 
-/// All of them.
+/// All originals of a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Originals([Option<Original>; MOST]);
 
 impl Originals {
-    /// Of a directory that is no copy.
+    /// The originals of a directory that is not a copy: none.
     pub const NONE: Originals = Originals([None; MOST]);
 
-    /// Each of them.
+    /// The originals, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &Original> {
         self.0.iter().flatten()
     }

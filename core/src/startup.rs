@@ -142,7 +142,7 @@ pub enum StartupError {
         /// The directory of this server.
         copy: Directory,
     },
-    /// The worker ID may be that of a server of which this directory was copied before, and of which it has got another since.
+    /// The worker ID may be that of a server whose directory this one is a copy of. It has had another one since it was copied.
     CopiedBefore {
         /// That server's worker and datacenter ID.
         number: Number,
@@ -352,7 +352,7 @@ pub fn check_copy(record: Option<&Record>, context: &StartupContext) -> Result<(
     check_original(&record.originals, &context.layout, number)
 }
 
-/// Refuses a number with which the server of which this directory was copied before may generate.
+/// Refuses a number whose IDs an original may generate.
 ///
 /// # Errors
 /// [`StartupError::CopiedBefore`].

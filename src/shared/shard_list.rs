@@ -163,7 +163,7 @@ pub fn owned(shared: &SharedState, layout: &Layout) -> Vec<(Number, u64)> {
     held.map(|entry| (entry.number, position(entry.above_ms))).collect()
 }
 
-/// The position below which this server has made IDs of a shard that has become its own number, as far as the file says
+/// The position below which this server has generated IDs of a shard that has become its own number, as far as the file says
 /// before the server has started to generate.
 ///
 /// # Errors

@@ -547,7 +547,7 @@ impl SharedState {
         }
         state.rules = ClaimRules::new(self.layout_if_valid(), &identity, &state.settings);
         if self.refused_number(state, &identity).is_some() {
-            // A shard or another server would make the same IDs.
+            // A shard or another server would generate the same IDs.
             state.rules.node_bits = None;
         }
         state.identity = identity;
@@ -768,7 +768,7 @@ impl SharedState {
         }
     }
 
-    /// Why this server may not make IDs with the numbers that it has, because others may make the same: its shards, or a
+    /// Why this server may not generate with the numbers that it has, because others may generate the same IDs: its shards, or a
     /// server that it is a copy of.
     pub fn refused_number(&self, state: &State, identity: &Identity) -> Option<Error> {
         let number = identity.number()?;
@@ -776,7 +776,7 @@ impl SharedState {
             return Some(refused.into());
         }
         let layout = self.layout_if_valid()?;
-        // A registry grants a number to one server alone.
+        // A registry grants each number to one server only.
         let typed = (identity.source == IdentitySource::Setting).then_some(number);
         let refused = startup::check_original(&state.originals, layout, typed).err()?;
         Some(Reason::Startup(refused, *layout).into())

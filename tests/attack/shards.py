@@ -84,7 +84,7 @@ class Shards(Explorer):
     @action("move shard", shard=(0, 1, 2), ahead_ms=(0, 4000))
     def move_shard(self, to: int, shard: int, beside: list[str], delay_ms: int, crowded: bool, ahead_ms: int) -> None:
         """A server gives a shard back, beside clients that generate its IDs, maybe far ahead of its clock, and another
-        one takes it and goes on above them."""
+        one takes it, and continues above them."""
         moved = self._shards[shard]
         owner, target = self._owner(moved), self.world.node(to)
         if owner is not None:
