@@ -46,7 +46,7 @@ impl Originals {
         self.0.iter().flatten()
     }
 
-    /// With one more; `None` if there is no room.
+    /// These, and one more; `None` if there is no room.
     pub fn with(mut self, original: Original) -> Option<Originals> {
         if !self.iter().any(|known| *known == original) {
             *self.0.iter_mut().find(|place| place.is_none())? = Some(original);
@@ -54,7 +54,7 @@ impl Originals {
         Some(self)
     }
 
-    /// The one whose IDs a number in a layout may be.
+    /// The original whose IDs a number in a layout may be.
     pub fn of_same_ids(&self, layout: &Layout, number: Number) -> Option<&Original> {
         self.iter().find(|original| original.may_make(layout, number))
     }

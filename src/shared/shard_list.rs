@@ -167,7 +167,7 @@ pub fn owned(shared: &SharedState, layout: &Layout) -> Vec<(Number, u64)> {
 /// before the server has started to generate.
 ///
 /// # Errors
-/// Why it will not generate with that number.
+/// The reason that it will not generate with that number.
 pub fn end_before_start(
     shared: &SharedState,
     layout: &Layout,
