@@ -48,13 +48,13 @@ pub fn role_name(role: pg_sys::Oid) -> String {
     }
 }
 
-/// The role that this session logged in as, as one types it.
+/// The role that this session logged in as, as an SQL identifier.
 pub fn login_role() -> String {
     // SAFETY: a variable of this process.
     role_name(unsafe { pg_sys::GetAuthenticatedUserId() })
 }
 
-/// This session's database, as one types it.
+/// This session's database, as an SQL identifier.
 pub fn database_name() -> String {
     // SAFETY: a string that PostgreSQL allocates; a session's database stays.
     unsafe {
