@@ -223,7 +223,7 @@ fn usable_presets() -> String {
     usable.map(|preset| preset.name).collect::<Vec<_>>().join(", ")
 }
 
-/// Where a parameter of ours was set before the library was loaded: removes it there.
+/// Where a parameter of id_gen's was set before the library was loaded: removes it there.
 pub fn remove_setting(name: &str, source: pg_sys::GucSource::Type) -> String {
     use pg_sys::GucSource::{PGC_S_DATABASE, PGC_S_DATABASE_USER, PGC_S_GLOBAL, PGC_S_USER};
 
