@@ -20,6 +20,9 @@
 -- `max_lead` ahead of the clock, and the first call after a start, a crash or a promotion moves all lanes past that:
 -- so those are not repeated either, unless the clock goes back as well.
 
+-- Calls of functions here pass all arguments, with the very types of the function: such a call cannot resolve to another
+-- function in the schema that fits it better.
+
 -- What is parsed here and not when it is called, such as the body of a function in SQL, shall not find another role's
 -- function or operator in the path. The path comes back at the end. Until it is set, and where it is not, every name here
 -- says where it is.
@@ -60,6 +63,116 @@ BEGIN
                   HINT = format('If this script created the schema, run it as role %I. Otherwise: '
                                 'DROP SCHEMA id_gen_managed CASCADE;', schema_owner);
     END IF;
+END $$;
+
+DO $$
+BEGIN
+    IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
+        RETURN; -- not in one transaction, as was said
+    END IF;
+    -- Existing objects keep their privileges, such as a USAGE that was revoked from PUBLIC and granted to some roles only. A
+    -- schema that was made for the script is new.
+    PERFORM set_config('id_gen_managed.existing', array_agg(format('%s.%s', o.tableoid, o.oid))::text, true)
+       FROM (SELECT n.tableoid, n.oid FROM pg_namespace n WHERE n.nspname = 'id_gen_managed'
+              UNION ALL
+             SELECT c.tableoid, c.oid FROM pg_class c WHERE c.relnamespace = to_regnamespace('id_gen_managed')
+              UNION ALL
+             SELECT p.tableoid, p.oid FROM pg_proc p WHERE p.pronamespace = to_regnamespace('id_gen_managed')) o
+      WHERE to_regclass('id_gen_managed.given_to') IS NOT NULL;
+    CREATE SCHEMA IF NOT EXISTS id_gen_managed;
+END $$;
+COMMENT ON SCHEMA id_gen_managed IS 'id_gen without its library: what its functions need';
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Privileges
+-- ---------------------------------------------------------------------------------------------------------------------
+
+CREATE OR REPLACE FUNCTION id_gen_managed.restricted(
+        OUT object text, OUT kind text, OUT name text, OUT owner oid, OUT acl aclitem[])
+    RETURNS SETOF record LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT format('%s.%s', n.tableoid, n.oid), 'SCHEMA', n.oid::regnamespace::text, n.nspowner, n.nspacl
+      FROM pg_namespace n WHERE n.nspname = 'id_gen_managed'
+     UNION ALL
+    SELECT format('%s.%s', c.tableoid, c.oid), CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END,
+           c.oid::regclass::text, c.relowner, c.relacl
+      FROM pg_class c WHERE c.relnamespace = 'id_gen_managed'::regnamespace AND c.relkind IN ('r', 'S')
+     UNION ALL
+    -- What moves lanes, and what an administrator decides. `allocate` runs as its owner.
+    SELECT format('%s.%s', p.tableoid, p.oid), 'FUNCTION', p.oid::regprocedure::text, p.proowner,
+           coalesce(p.proacl, acldefault('f', p.proowner))
+      FROM pg_proc p
+     WHERE p.pronamespace = 'id_gen_managed'::regnamespace AND p.proparallel = 'u'
+       AND p.proname !~ '^(snowflake|uuid)' AND p.proname <> 'allocate'
+$$;
+COMMENT ON FUNCTION id_gen_managed.restricted() IS 'the objects that only their owner may use, with their privileges';
+
+-- What is created gets the default privileges of its owner, and those open it to other roles. Existing objects are left as
+-- they are: what they have beyond their owner's privileges was granted.
+CREATE OR REPLACE FUNCTION id_gen_managed.revoke_defaults(existing text[]) RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    each record;
+BEGIN
+    FOR each IN
+        SELECT DISTINCT r.kind, r.name,
+               CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END AS role
+          FROM id_gen_managed.restricted() r, aclexplode(r.acl) x
+         WHERE r.object <> ALL (existing) AND x.grantee <> r.owner
+    LOOP
+        EXECUTE format('REVOKE ALL ON %s %s FROM %s CASCADE', each.kind, each.name, each.role);
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.revoke_defaults(text[]) IS
+    'revoke from other roles what default privileges have granted on new objects';
+
+-- Code of another role in the schema would run as whoever calls the script's functions: a function whose arguments fit a call
+-- better, or a trigger. So only the owner creates anything there, whatever default privileges have granted: those of a schema
+-- that was made before the script was run, or of a database in which a dump was restored. Such a restore makes all objects anew,
+-- and the table of the dump names another OID than its own.
+CREATE OR REPLACE FUNCTION id_gen_managed.close_schema() RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    own CONSTANT pg_namespace := (SELECT n FROM pg_namespace n WHERE n.oid = 'id_gen_managed'::regnamespace);
+    other record;
+BEGIN
+    FOR other IN
+        SELECT DISTINCT CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END AS role
+          FROM aclexplode(own.nspacl) x WHERE x.privilege_type = 'CREATE' AND x.grantee <> own.nspowner
+    LOOP
+        EXECUTE format('REVOKE CREATE ON SCHEMA id_gen_managed FROM %s CASCADE', other.role);
+    END LOOP;
+    SELECT named.type, named.identity, pg_get_userbyid(s.refobjid) AS role INTO other
+      FROM (SELECT d.classid, d.objid, d.classid AS code_class, d.objid AS code
+              FROM pg_depend d WHERE (d.refclassid, d.refobjid) = ('pg_namespace'::regclass, own.oid)
+             UNION ALL
+            SELECT 'pg_trigger'::regclass, t.oid, 'pg_proc'::regclass, t.tgfoid
+              FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE c.relnamespace = own.oid) o
+      JOIN pg_shdepend s ON (s.classid, s.objid, s.deptype) = (o.code_class, o.code, 'o') AND s.refobjid <> own.nspowner
+       AND s.dbid = (SELECT b.oid FROM pg_database b WHERE b.datname = current_database())
+     CROSS JOIN pg_identify_object(o.classid, o.objid, 0) named
+     LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'the schema id_gen_managed holds code of another role'
+            USING ERRCODE = 'insufficient_privilege',
+                  DETAIL = format('The %s %s belongs to %I. It could run with the privileges of this session.', other.type,
+                                  other.identity, other.role),
+                  HINT = format('Drop it: DROP %s %s;', upper(other.type), other.identity);
+    END IF;
+    IF to_regclass('id_gen_managed.given_to') IS NOT NULL THEN
+        IF EXISTS (SELECT FROM id_gen_managed.given_to g WHERE g.own_table <> 'id_gen_managed.given_to'::regclass) THEN
+            PERFORM id_gen_managed.revoke_defaults(ARRAY(SELECT r.object FROM id_gen_managed.restricted() r WHERE r.kind = 'SCHEMA'));
+        END IF;
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.close_schema() IS
+    'closes the schema and, after a restore, its objects to other roles; raises an error if another role has code there';
+
+DO $$
+BEGIN
+    IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
+        RETURN; -- not in one transaction, as was said
+    END IF;
+    PERFORM id_gen_managed.close_schema();
     IF to_regprocedure('id_gen_managed.is_moved()') IS NOT NULL THEN
         IF id_gen_managed.is_moved() THEN
             RAISE EXCEPTION 'this database has moved to the extension id_gen'
@@ -76,21 +189,9 @@ BEGIN
     END IF;
 END $$;
 
-DO $$
-BEGIN
-    IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
-        RETURN; -- not in one transaction, as was said
-    END IF;
-    -- Existing objects keep their privileges, such as a USAGE that was revoked from PUBLIC and granted to some roles only.
-    PERFORM set_config('id_gen_managed.existing', array_agg(format('%s.%s', o.tableoid, o.oid))::text, true)
-       FROM (SELECT n.tableoid, n.oid FROM pg_namespace n WHERE n.nspname = 'id_gen_managed'
-              UNION ALL
-             SELECT c.tableoid, c.oid FROM pg_class c WHERE c.relnamespace = to_regnamespace('id_gen_managed')
-              UNION ALL
-             SELECT p.tableoid, p.oid FROM pg_proc p WHERE p.pronamespace = to_regnamespace('id_gen_managed')) o;
-    CREATE SCHEMA IF NOT EXISTS id_gen_managed;
-END $$;
-COMMENT ON SCHEMA id_gen_managed IS 'id_gen without its library: what its functions need';
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Tables
+-- ---------------------------------------------------------------------------------------------------------------------
 
 -- One row.
 CREATE TABLE IF NOT EXISTS id_gen_managed.installation (
@@ -164,48 +265,6 @@ BEGIN
         EXECUTE format('ALTER TABLE %s ENABLE REPLICA TRIGGER keep_own_rows', state);
     END LOOP;
 END $$;
-
--- ---------------------------------------------------------------------------------------------------------------------
--- Privileges
--- ---------------------------------------------------------------------------------------------------------------------
-
-CREATE OR REPLACE FUNCTION id_gen_managed.restricted(
-        OUT object text, OUT kind text, OUT name text, OUT owner oid, OUT acl aclitem[])
-    RETURNS SETOF record LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT format('%s.%s', n.tableoid, n.oid), 'SCHEMA', n.oid::regnamespace::text, n.nspowner, n.nspacl
-      FROM pg_namespace n WHERE n.nspname = 'id_gen_managed'
-     UNION ALL
-    SELECT format('%s.%s', c.tableoid, c.oid), CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END,
-           c.oid::regclass::text, c.relowner, c.relacl
-      FROM pg_class c WHERE c.relnamespace = 'id_gen_managed'::regnamespace AND c.relkind IN ('r', 'S')
-     UNION ALL
-    -- What moves lanes, and what an administrator decides. `allocate` runs as its owner.
-    SELECT format('%s.%s', p.tableoid, p.oid), 'FUNCTION', p.oid::regprocedure::text, p.proowner,
-           coalesce(p.proacl, acldefault('f', p.proowner))
-      FROM pg_proc p
-     WHERE p.pronamespace = 'id_gen_managed'::regnamespace AND p.proparallel = 'u'
-       AND p.proname !~ '^(snowflake|uuid)' AND p.proname <> 'allocate'
-$$;
-COMMENT ON FUNCTION id_gen_managed.restricted() IS 'the objects that only their owner may use, with their privileges';
-
--- What is created gets the default privileges of its owner, and those open it to other roles. Existing objects are left as
--- they are: what they have beyond their owner's privileges was granted.
-CREATE OR REPLACE FUNCTION id_gen_managed.revoke_defaults(existing text[]) RETURNS void
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    each record;
-BEGIN
-    FOR each IN
-        SELECT DISTINCT r.kind, r.name,
-               CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END AS role
-          FROM id_gen_managed.restricted() r, aclexplode(r.acl) x
-         WHERE r.object <> ALL (existing) AND x.grantee <> r.owner
-    LOOP
-        EXECUTE format('REVOKE ALL ON %s %s FROM %s', each.kind, each.name, each.role);
-    END LOOP;
-END $$;
-COMMENT ON FUNCTION id_gen_managed.revoke_defaults(text[]) IS
-    'revoke from other roles what default privileges have granted on new objects';
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Layouts
@@ -426,7 +485,7 @@ BEGIN
     IF since_us < 0 OR since_us >= 2::numeric ^ l.time_bits * l.tick_ms * 1000 THEN
         RAISE EXCEPTION 'timestamp is out of range for the layout'
             USING ERRCODE = 'datetime_field_overflow',
-                  DETAIL = format('Layout "%s" has timestamps from %s to %s.', layout, id_gen_managed.text_of_ms(l.epoch_ms),
+                  DETAIL = format('Layout "%s" has timestamps from %s to %s.', layout, id_gen_managed.text_of_ms(l.epoch_ms::numeric),
                                   id_gen_managed.text_of_ms(l.epoch_ms + 2::numeric ^ l.time_bits * l.tick_ms - 1)),
                   HINT = 'Use a timestamp in that range, or another layout.';
     END IF;
@@ -779,7 +838,7 @@ COMMENT ON FUNCTION id_gen_managed.is_copy() IS
 -- Only the administrator knows which worker IDs are in use elsewhere, so the command leaves the number out: pasted as it
 -- is, it fails. The fields that the layout has no room for stay 0.
 CREATE OR REPLACE FUNCTION id_gen_managed.number_hint(
-        layout text, command text DEFAULT 'configure', unused_by text DEFAULT 'no other database or server uses')
+        layout text, command text, unused_by text)
     RETURNS text LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     l CONSTANT record := id_gen_managed.layout_of(layout);
@@ -800,6 +859,11 @@ END $$;
 COMMENT ON FUNCTION id_gen_managed.number_hint(text, text, text) IS
     'the range of worker IDs and the command that sets one, for the hints of errors';
 
+CREATE OR REPLACE FUNCTION id_gen_managed.configure_hint(layout text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN id_gen_managed.number_hint(layout, 'configure', 'no other database or server uses');
+COMMENT ON FUNCTION id_gen_managed.configure_hint(text) IS 'the same for a database that has not moved to the extension';
+
 -- The name of the extension's schema as the catalog has it. The text of a regnamespace is quoted where that is needed, and
 -- with quote_all_identifiers everywhere.
 CREATE OR REPLACE FUNCTION id_gen_managed.extension_schema() RETURNS name
@@ -816,7 +880,7 @@ BEGIN
     RAISE EXCEPTION 'this database has no worker ID'
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'Each database needs a unique worker ID; otherwise two databases could generate the same ID.',
-              HINT = 'Choose ' || id_gen_managed.number_hint(id_gen_managed.layout());
+              HINT = 'Choose ' || id_gen_managed.configure_hint(id_gen_managed.layout());
 END $$;
 COMMENT ON FUNCTION id_gen_managed.refuse_without_number() IS 'raises the error for a database without a worker ID';
 
@@ -849,7 +913,7 @@ BEGIN
                   DETAIL = format('If both databases use worker ID %s, they could generate the same snowflakes.',
                                   own.worker_id),
                   HINT = format('Choose %s Or set the same worker ID again, if no other database uses it now.',
-                                id_gen_managed.number_hint(own.layout));
+                                id_gen_managed.configure_hint(own.layout));
     END IF;
     PERFORM id_gen_managed.renew_lanes(own);
     RETURN set_config('id_gen_managed.session', (pg_backend_pid() & 63)::text, false);
@@ -978,12 +1042,12 @@ BEGIN
     IF now_tick < 0 THEN
         RAISE EXCEPTION 'the clock shows a time before the layout''s epoch'
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  DETAIL = format('The layout starts at %s.', id_gen_managed.text_of_ms(l.epoch_ms)),
+                  DETAIL = format('The layout starts at %s.', id_gen_managed.text_of_ms(l.epoch_ms::numeric)),
                   HINT = 'Correct the clock. If the current time is correct: SELECT id_gen_managed.configure(layout => ''default'');';
     ELSIF now_tick >= ticks THEN
         RAISE EXCEPTION 'the layout is exhausted'
             USING ERRCODE = 'sequence_generator_limit_exceeded',
-                  DETAIL = format('Its time field ended at %s.', id_gen_managed.text_of_ms(l.epoch_ms + ticks * l.tick_ms)),
+                  DETAIL = format('Its time field ended at %s.', id_gen_managed.text_of_ms((l.epoch_ms + ticks * l.tick_ms)::numeric)),
                   HINT = 'If the clock is wrong, correct it. Otherwise the tables need a new key.';
     END IF;
     RAISE EXCEPTION 'no snowflake is available yet'
@@ -993,7 +1057,7 @@ BEGIN
               HINT = format('Wait %s s until the clock reaches that time. If the clock was set back, correct it; or allow the '
                             'difference: SELECT id_gen_managed.configure(max_lead => ''%s s''); or choose %s',
                             (lead_ms - max_lead_ms) / 1000 + 1, lead_ms / 1000 + 1,
-                            id_gen_managed.number_hint(own.layout));
+                            id_gen_managed.configure_hint(own.layout));
 END $$;
 COMMENT ON FUNCTION id_gen_managed.refuse(bigint, bigint) IS 'raises the error of a snowflake that cannot be made';
 
@@ -1066,6 +1130,7 @@ BEGIN
     FOR tries_left IN REVERSE 500..0 LOOP
         BEGIN
             PERFORM pg_advisory_xact_lock(id_gen_managed.lock_class(), -2);
+            PERFORM id_gen_managed.close_schema();
             LOCK TABLE id_gen_managed.configuration IN SHARE ROW EXCLUSIVE MODE;
             -- The lanes are those of now, whatever this transaction's snapshot shows.
             IF to_regclass('id_gen_managed.lane_0') IS DISTINCT FROM (id_gen_managed.lane_sequences())[1] THEN
@@ -1312,7 +1377,7 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION id_gen_managed.snowflake_next() RETURNS bigint
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE RETURN id_gen_managed.allocate(1);
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE RETURN id_gen_managed.allocate(1::bigint);
 COMMENT ON FUNCTION id_gen_managed.snowflake_next() IS
     'next snowflake: unique, and greater than all earlier ones of this session';
 
@@ -1409,13 +1474,13 @@ COMMENT ON FUNCTION id_gen_managed.uuidv7_timestamp(uuid) IS
 
 CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7_min(ts timestamptz) RETURNS uuid
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    RETURN id_gen_managed.uuid_of(id_gen_managed.uuid_ms(ts), 0, '8000000000000000');
+    RETURN id_gen_managed.uuid_of(id_gen_managed.uuid_ms(ts), 0::bigint, '8000000000000000');
 COMMENT ON FUNCTION id_gen_managed.uuidv7_min(timestamptz) IS
     'smallest UUID version 7 of the millisecond that contains ts';
 
 CREATE OR REPLACE FUNCTION id_gen_managed.uuidv7_max(ts timestamptz) RETURNS uuid
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    RETURN id_gen_managed.uuid_of(id_gen_managed.uuid_ms(ts), 4095, 'bfffffffffffffff');
+    RETURN id_gen_managed.uuid_of(id_gen_managed.uuid_ms(ts), 4095::bigint, 'bfffffffffffffff');
 COMMENT ON FUNCTION id_gen_managed.uuidv7_max(timestamptz) IS
     'largest UUID version 7 of the millisecond that contains ts';
 
@@ -1656,7 +1721,7 @@ BEGIN
     IF NOT id_gen_managed.is_moved() THEN
         RAISE EXCEPTION 'this database already uses the script'
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  HINT = 'To give it another one, choose ' || id_gen_managed.number_hint(id_gen_managed.layout());
+                  HINT = 'To give it another one, choose ' || id_gen_managed.configure_hint(id_gen_managed.layout());
     END IF;
     its_schema := id_gen_managed.extension_schema();
     EXECUTE format('SELECT layout FROM %I.snowflake_layouts() WHERE in_use', its_schema) INTO its_layout;
@@ -1664,7 +1729,8 @@ BEGIN
     PERFORM id_gen_managed.publish(of_extension => false);
     PERFORM id_gen_managed.configure(
         worker_id => use_script.worker_id, datacenter_id => use_script.datacenter_id,
-        layout => coalesce((SELECT p.name FROM id_gen_managed.presets() p WHERE p.layout = its_layout), its_layout));
+        layout => coalesce((SELECT p.name FROM id_gen_managed.presets() p WHERE p.layout = its_layout), its_layout),
+        max_lead => NULL::interval, lanes => NULL::integer, accept_layout => false);
 END $$;
 COMMENT ON FUNCTION id_gen_managed.use_script(integer, integer) IS
     'generate IDs with this script again, with its own worker ID; changes no table';

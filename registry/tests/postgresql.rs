@@ -87,6 +87,76 @@ fn every_call_says_what_happened() {
     assert_eq!((durability.standbys, durability.physical_slots), (0, 0));
 }
 
+/// Plants a copy of every function, operator and view of PostgreSQL's that others can make, and of a type.
+const PLANT: &str = "
+    CREATE SCHEMA planted;
+    DO $plant$
+    DECLARE
+        each record;
+    BEGIN
+        FOR each IN
+            SELECT format('CREATE FUNCTION planted.%I(%s) RETURNS %s LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION ''planted''; END$$',
+                          p.proname, pg_get_function_identity_arguments(p.oid), pg_get_function_result(p.oid)) AS statement
+              FROM pg_proc p WHERE p.pronamespace = 'pg_catalog'::regnamespace
+             UNION ALL
+            SELECT 'CREATE FUNCTION planted.quote_ident(name) RETURNS text LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION ''planted''; END$$'
+             UNION ALL
+            SELECT format('CREATE OPERATOR planted.%s (LEFTARG = %s, RIGHTARG = %s, FUNCTION = planted.%I)',
+                          o.oprname, o.oprleft::regtype, o.oprright::regtype, p.proname)
+              FROM pg_operator o JOIN pg_proc p ON p.oid = o.oprcode WHERE o.oprleft <> 0
+             UNION ALL
+            SELECT format('CREATE VIEW planted.%I AS SELECT', c.relname)
+              FROM pg_class c WHERE c.relnamespace = 'pg_catalog'::regnamespace AND c.relkind IN ('r', 'v')
+             UNION ALL
+            SELECT 'CREATE DOMAIN planted.text AS integer'
+        LOOP
+            BEGIN EXECUTE each.statement; EXCEPTION WHEN OTHERS THEN NULL; END;
+        END LOOP;
+    END
+    $plant$";
+
+#[test]
+fn no_function_operator_or_table_of_another_role_is_used() {
+    let server = Server::start("");
+    server.psql(PLANT);
+    let planted =
+        "SELECT count(*) > 2000 FROM pg_proc WHERE pronamespace = 'planted'::regnamespace";
+    assert_eq!(server.psql(planted), "t");
+    server.psql("CREATE SCHEMA \"of $$'s\"; ALTER ROLE postgres SET search_path = \"of $$'s\", planted, pg_catalog");
+    let mut store = server.registry();
+    store.durability().unwrap();
+    fails(store.get("a"), StoreErrorKind::NoTable);
+    store.create_table().unwrap();
+    assert_eq!(put(&mut store, "a", None, "1"), Swapped::Done);
+    assert_eq!(put(&mut store, "a", Some("1"), "2"), Swapped::Done);
+    assert_eq!(put(&mut store, "a", Some("1"), "2"), differs(Some("2")));
+    assert_eq!(store.list("a").unwrap(), [("a".to_owned(), "2".to_owned())]);
+    let mut nowhere =
+        registry(&(server.conninfo("postgres") + " options=-csearch_path=none"), PATIENCE);
+    fails(nowhere.create_table(), StoreErrorKind::Setting);
+}
+
+#[test]
+fn a_table_that_no_fleet_uses_is_closed_to_other_roles() {
+    let server = Server::start("");
+    let privileges = || {
+        server.psql("SELECT count(*) FROM pg_class c, aclexplode(c.relacl) x WHERE c.relname = 'id_gen_registry' AND x.grantee <> c.relowner")
+    };
+    let grant = "GRANT SELECT, INSERT ON id_gen_registry TO PUBLIC, guest";
+    server
+        .psql("CREATE ROLE guest; CREATE TABLE id_gen_registry (key text PRIMARY KEY, value text)");
+    server.psql(grant);
+    assert_eq!(privileges(), "4");
+    let mut store = server.registry();
+    store.create_table().unwrap();
+    assert_eq!(privileges(), "0");
+    // Servers of one fleet may be several roles.
+    put(&mut store, "a", None, "1");
+    server.psql(grant);
+    store.create_table().unwrap();
+    assert_eq!(privileges(), "4");
+}
+
 #[test]
 fn no_swap_is_lost_and_none_outlives_its_fleet() {
     const THREADS: usize = 8;

@@ -4,8 +4,10 @@
 use id_gen_core::fleet::Number;
 use id_gen_core::layout::Layout;
 use id_gen_core::lead::{LARGEST_MAX_LEAD_MS, Lead};
+use id_gen_core::plan::{self, Requirements};
+use id_gen_core::presets;
 use id_gen_core::time::{format_ms, unix_ms};
-use id_gen_core::{plan, presets};
+use pgrx::pg_sys;
 
 use crate::os::{clock, test_stream};
 use crate::pg::server;
@@ -120,25 +122,53 @@ pub fn row_trigger(function: &str) -> String {
 /// Where the setting holds no layout, or one that no ID can be made with: the layout of this server's
 /// last IDs, if there are any, lets it go on where it was.
 pub fn usable_layout(last: Option<&Layout>) -> String {
-    set_usable_layout(last).unwrap_or_else(correct_clock)
+    match set_usable_layout(last) {
+        None => correct_clock(),
+        Some(usable) if last.is_none() && usable_presets().is_empty() => {
+            let usable = usable.replacen("Set", "set", 1);
+            format!("{} If the current time is correct, {usable}", correct_clock())
+        }
+        Some(usable) => usable,
+    }
 }
 
 /// How to set such a layout; `None` if `ALTER SYSTEM` would refuse it at the time that the clock shows.
 fn set_usable_layout(last: Option<&Layout>) -> Option<String> {
-    let default = presets::by_name(presets::DEFAULT).map(|preset| preset.layout);
-    let layout = last.copied().or(default)?;
+    let layout = match last {
+        Some(last) => *last,
+        None => usable_default()?,
+    };
     layout.check_at(unix_ms(clock::wall_ns())).ok()?;
+    let name = presets::name_or_text(&layout);
     let which = match last {
         Some(_) => "the layout of this server's last IDs",
-        None => "a valid layout, such as the default,",
+        None if name == presets::DEFAULT => "a valid layout, such as the default,",
+        None => "a valid layout",
     };
-    let name = presets::name_or_text(&layout);
     Some(format!("Set {which} and restart the server: ALTER SYSTEM SET id_gen.layout = '{name}';"))
 }
 
 /// The remedy if the clock is the reason that no layout can be set.
 fn correct_clock() -> String {
-    format!("Correct the clock, which shows {}.", format_ms(unix_ms(clock::wall_ns())))
+    format!("Correct the clock, which shows {}.", clock::wall_text())
+}
+
+/// A layout that IDs can be made with at the time that the clock shows: the default, or one that is proposed for that time.
+/// `None` before 1970, where no ID can be made.
+fn usable_default() -> Option<Layout> {
+    let default = presets::by_name(presets::DEFAULT).map(|preset| preset.layout);
+    let now_ms = unix_ms(clock::wall_ns());
+    let proposed = || {
+        let requirements = Requirements {
+            ids_per_second: 10_000,
+            servers: 10,
+            regions: 1,
+            years: SUCCESSOR_YEARS,
+            js_safe: false,
+        };
+        plan::propose(&requirements, now_ms).ok().filter(|_| !clock::is_before_1970())
+    };
+    default.filter(|layout| layout.check_at(now_ms).is_ok()).or_else(proposed)
 }
 
 /// Where the clock shows a time before the layout's.
@@ -172,13 +202,16 @@ fn begin_after(layout: &Layout) -> Option<String> {
 /// Where a value of `id_gen.layout` is refused.
 pub fn layout_value() -> String {
     let usable = usable_presets();
+    let Some(example) = usable_default() else { return correct_clock() };
+    let text = format!("a layout text such as \"{example}\".");
     if usable.is_empty() {
-        return correct_clock();
+        format!("{} If the current time is correct, use {text}", correct_clock())
+    } else {
+        format!("Use a named layout ({usable}) or {text}")
     }
-    format!("Use a named layout ({usable}) or a layout text such as \"{}\".", example_layout())
 }
 
-/// A layout text to copy from.
+/// A layout text to copy from, for a function that decodes: of any time.
 pub fn example_layout() -> String {
     presets::by_name(presets::DEFAULT).map_or_else(String::new, |preset| preset.layout.to_string())
 }
@@ -188,6 +221,27 @@ fn usable_presets() -> String {
     let now_ms = unix_ms(clock::wall_ns());
     let usable = presets::all().iter().filter(|preset| preset.layout.check_at(now_ms).is_ok());
     usable.map(|preset| preset.name).collect::<Vec<_>>().join(", ")
+}
+
+/// Where a parameter of id_gen's was set before the library was loaded: removes it there.
+pub fn remove_setting(name: &str, source: pg_sys::GucSource::Type) -> String {
+    use pg_sys::GucSource::{PGC_S_DATABASE, PGC_S_DATABASE_USER, PGC_S_GLOBAL, PGC_S_USER};
+
+    let (role, database) = (server::login_role(), server::database_name());
+    let whose = match source {
+        PGC_S_GLOBAL => "ROLE ALL".to_owned(),
+        PGC_S_DATABASE => format!("DATABASE {database}"),
+        PGC_S_USER => format!("ROLE {role}"),
+        PGC_S_DATABASE_USER => format!("ROLE {role} IN DATABASE {database}"),
+        _ => {
+            return format!(
+                "Remove {name} from the options of the connection (PGOPTIONS, or options in the connection string), then connect again."
+            );
+        }
+    };
+    format!(
+        "In a new session, before calling a function of id_gen, run: ALTER {whose} RESET {name}; Then connect again. If session_preload_libraries loads id_gen, a superuser must first connect with PGOPTIONS='-c session_preload_libraries='."
+    )
 }
 
 /// How to preload the library.

@@ -11,7 +11,8 @@ use id_gen_core::lead::Lead;
 use id_gen_core::presets;
 use id_gen_core::reservation::{RESERVATION_FILE, UPGRADE_FILE};
 use id_gen_core::startup::StartupError;
-use id_gen_core::time::{NS_PER_MS, format_duration, format_ms, unix_ms};
+use id_gen_core::time::{NS_PER_MS, format_duration, format_ms};
+use pgrx::pg_sys;
 use pgrx::prelude::PgSqlErrorCode as Code;
 
 use crate::error::convert::Refusal;
@@ -90,8 +91,8 @@ pub enum Reason {
     /// The library was not preloaded, so there is no shared memory.
     #[cfg(not(feature = "named_dsm"))]
     NotPreloaded,
-    /// A placeholder of this name has replaced the server's setting in this session.
-    PlaceholderSetting(String),
+    /// A placeholder of this name, which was set there, has replaced the server's setting in this session.
+    PlaceholderSetting(String, pg_sys::GucSource::Type),
     /// The library was loaded during a parallel operation, so this process has no settings of the file.
     LoadedInParallel,
     /// The library was loaded during a parallel operation that has ended, and the file was not read since.
@@ -442,14 +443,12 @@ impl Reason {
             )
             .detail("The function needs shared memory, which is allocated when the server starts.")
             .hint(hint::preload()),
-            Reason::PlaceholderSetting(name) => Message::new(
+            Reason::PlaceholderSetting(name, source) => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("parameter \"{name}\" is overridden in this session"),
             )
             .detail("The role, the database or the connection set it before id_gen was loaded.")
-            .hint(format!(
-                "In a new session, before calling a function of id_gen, run ALTER ROLE ... RESET {name} or ALTER DATABASE ... RESET {name}; then connect again. If session_preload_libraries loads id_gen, a superuser must first connect with PGOPTIONS='-c session_preload_libraries='."
-            )),
+            .hint(hint::remove_setting(name, *source)),
             Reason::LoadedInParallel => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "settings of id_gen are unknown during this parallel operation",
@@ -663,7 +662,7 @@ impl Reason {
             )
             .detail(format!(
                 "The clock shows {}; the layout starts at {}.",
-                format_ms(unix_ms(clock::wall_ns())),
+                clock::wall_text(),
                 format_ms(layout.epoch_ms())
             ))
             .hint(hint::before_epoch(layout, last.as_ref())),

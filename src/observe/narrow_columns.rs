@@ -90,10 +90,83 @@ fn filled(query: &str) -> Result<Vec<Filled>, Error> {
     })
 }
 
+/// What has to be dropped before the type of a column can change: `whole` has the column in all tables that change with it.
+///
+/// What uses the column, and stored columns of the tables' row types; then whatever uses a view that is dropped, or its row
+/// type. `ALTER TABLE` makes indexes, constraints and statistics again from their text, unless that calls a function which the
+/// new type does not fit. A table that inherits the column from elsewhere, too, keeps the type of that.
+const USERS: &str = "
+    WITH RECURSIVE uses (classid, objid, number, depth, is_dropped) AS (
+        (SELECT 'pg_class'::regclass::oid, tree.oid, tree.number::integer, 0, false
+           FROM unnest(whole.oids, whole.numbers) AS tree (oid, number)
+          UNION ALL
+         SELECT 'pg_type'::regclass, c.reltype, 0, 0, false FROM pg_class c WHERE c.oid = ANY (whole.oids)
+          UNION ALL
+         SELECT 'pg_type'::regclass, top.reloftype, 0, 0, false WHERE top.reloftype <> 0)
+         UNION
+        SELECT next.classid, next.objid, next.number, x.depth + 1, next.is_dropped
+          FROM uses x
+          JOIN pg_depend u ON u.refclassid = x.classid AND u.refobjid = x.objid AND x.number IN (0, u.refobjsubid)
+          LEFT JOIN pg_rewrite r ON u.classid = 'pg_rewrite'::regclass AND r.oid = u.objid
+          LEFT JOIN pg_attrdef g ON u.classid = 'pg_attrdef'::regclass AND g.oid = u.objid
+          LEFT JOIN pg_class c ON u.classid = 'pg_class'::regclass AND c.oid = u.objid
+         CROSS JOIN LATERAL (
+            SELECT 'pg_class'::regclass, r.ev_class, 0, true
+             WHERE r.rulename = '_RETURN' AND r.ev_class <> x.objid AND (x.number <> 0 OR x.is_dropped)
+             UNION ALL
+            SELECT 'pg_class'::regclass, g.adrelid, g.adnum::integer, true
+             WHERE g.adrelid <> x.objid OR g.adnum <> x.number AND x.number <> 0
+             UNION ALL
+            SELECT u.classid, u.objid, 0, true
+             WHERE (r.rulename <> '_RETURN'
+                 OR u.classid IN ('pg_policy'::regclass, 'pg_trigger'::regclass, 'pg_proc'::regclass,
+                                  'pg_publication_rel'::regclass))
+               AND (x.number <> 0 OR x.is_dropped AND u.deptype = 'n' AND r.ev_class IS DISTINCT FROM x.objid)
+             UNION ALL
+            SELECT u.classid, u.objid, 0, x.is_dropped WHERE u.classid = 'pg_type'::regclass
+             UNION ALL
+            SELECT u.classid, u.objid, CASE c.relkind WHEN 'm' THEN 0 ELSE u.objsubid END, true
+             WHERE x.classid = 'pg_type'::regclass AND u.objsubid > 0 AND c.relkind NOT IN ('c', 'v')
+             UNION ALL
+            SELECT 'pg_type'::regclass, c.reltype, 0, x.is_dropped
+             WHERE x.classid = 'pg_type'::regclass AND u.objsubid > 0 AND c.relkind IN ('c', 'v')
+         ) AS next (classid, objid, number, is_dropped))
+    SELECT string_agg(obstacle.name, ', ' ORDER BY obstacle.depth DESC, obstacle.name)
+      FROM (SELECT pg_describe_object(x.classid, x.objid, x.number) AS name, max(x.depth) AS depth
+              FROM uses x
+              LEFT JOIN pg_type d ON x.classid = 'pg_type'::regclass AND d.oid = x.objid
+              LEFT JOIN pg_class c ON c.oid = d.typrelid
+             WHERE x.depth > 0 AND (d.oid IS NULL OR x.is_dropped AND (d.typtype = 'd' OR c.relkind = 'c'))
+             GROUP BY 1
+             UNION ALL
+            SELECT DISTINCT CASE WHEN k.oid IS NULL THEN pg_describe_object(u.classid, u.objid, 0)
+                                 ELSE pg_describe_object('pg_constraint'::regclass, k.oid, 0) END, 0
+              FROM unnest(whole.oids, whole.numbers) AS tree (oid, number)
+              JOIN pg_depend u ON u.refclassid = 'pg_class'::regclass AND (u.refobjid, u.refobjsubid) = (tree.oid, tree.number)
+              LEFT JOIN pg_index i ON u.classid = 'pg_class'::regclass AND i.indexrelid = u.objid
+              LEFT JOIN pg_statistic_ext s ON u.classid = 'pg_statistic_ext'::regclass AND s.oid = u.objid
+              LEFT JOIN pg_constraint k ON u.classid = 'pg_constraint'::regclass AND k.oid = u.objid
+                                        OR k.contype = 'x' AND k.conindid = i.indexrelid
+             CROSS JOIN regexp_matches(concat(i.indexprs, i.indpred, k.conbin, s.stxexprs), ':funcid (\\d+)', 'g') AS called
+              JOIN pg_proc f ON f.oid = called[1]::oid AND t.type = ANY (f.proargtypes)
+             CROSS JOIN (SELECT CASE WHEN t.type IN ('varchar'::regtype, 'bpchar'::regtype) THEN 'text'::regtype
+                                     ELSE 'bigint'::regtype END) AS wider (type)
+             WHERE coalesce(k.coninhcount, 0) = 0
+               AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = i.indexrelid AND c.relispartition)
+               AND NOT EXISTS (SELECT FROM pg_cast c WHERE c.castfunc = f.oid
+                                  OR (c.castsource, c.casttarget, c.castcontext) = (wider.type, t.type, 'i'))
+               AND NOT EXISTS (SELECT FROM pg_proc o WHERE (o.proname, o.pronamespace, o.pronargs)
+                                                         = (f.proname, f.pronamespace, f.pronargs)
+                                                      AND wider.type = ANY (o.proargtypes))
+             UNION ALL
+            SELECT format('the inheritance of table %s from table %s', i.inhrelid::regclass, i.inhparent::regclass), 0
+              FROM pg_inherits i JOIN pg_attribute o ON o.attrelid = i.inhparent AND o.attname = a.attname
+             WHERE i.inhrelid = ANY (whole.oids) AND i.inhparent <> ALL (whole.oids)) AS obstacle";
+
 /// Those of these columns, and of the columns that refer to them, whose type does not hold the largest number. An inherited
 /// column is named where it comes from, and its type can be changed.
 fn narrow(filled: &[Filled]) -> Result<Vec<NarrowColumn>, Error> {
-    const QUERY: &str = "
+    let query = format!("
         WITH RECURSIVE filled (relation, number, largest, sequence) AS (
             SELECT relation, number, largest, sequence
               FROM unnest($1::oid[], $2::smallint[], $3::bigint[], $4::oid[])
@@ -120,17 +193,7 @@ fn narrow(filled: &[Filled]) -> Result<Vec<NarrowColumn>, Error> {
                         JOIN pg_partitioned_table k ON k.partrelid = tree.oid
                         JOIN pg_depend u ON u.classid = 'pg_class'::regclass AND u.objid = tree.oid AND u.objsubid = tree.number
                              AND u.refclassid = u.classid AND u.refobjid = tree.oid AND u.refobjsubid = 0),
-               (SELECT string_agg(DISTINCT CASE
-                           WHEN r.rulename = '_RETURN' THEN pg_describe_object('pg_class'::regclass, r.ev_class, 0)
-                           WHEN g.oid IS NOT NULL THEN pg_describe_object('pg_class'::regclass, g.adrelid, g.adnum)
-                           ELSE pg_describe_object(u.classid, u.objid, 0) END, ', ')
-                  FROM unnest(whole.oids, whole.numbers) AS tree (oid, number)
-                  JOIN pg_depend u ON u.refclassid = 'pg_class'::regclass AND u.refobjid = tree.oid AND u.refobjsubid = tree.number
-                  LEFT JOIN pg_rewrite r ON u.classid = 'pg_rewrite'::regclass AND r.oid = u.objid
-                  LEFT JOIN pg_attrdef g ON u.classid = 'pg_attrdef'::regclass AND g.oid = u.objid
-                 WHERE u.classid IN ('pg_rewrite'::regclass, 'pg_policy'::regclass, 'pg_trigger'::regclass, 'pg_proc'::regclass,
-                                     'pg_publication_rel'::regclass)
-                    OR g.adnum <> tree.number)
+               users.list
           FROM typed t JOIN pg_type b ON b.oid = t.type AND b.typtype <> 'd'
           JOIN pg_attribute a ON a.attrelid = t.relation AND a.attnum = t.number
           LEFT JOIN pg_sequence s ON s.seqrelid = t.sequence
@@ -140,15 +203,16 @@ fn narrow(filled: &[Filled]) -> Result<Vec<NarrowColumn>, Error> {
                 SELECT i.inhparent FROM ancestor x JOIN pg_inherits i ON i.inhrelid = x.oid)
             SELECT x.oid
               FROM ancestor x JOIN pg_attribute o ON o.attrelid = x.oid AND o.attname = a.attname
-             WHERE o.attinhcount = 0 LIMIT 1) AS origin
+             WHERE o.attinhcount = 0 ORDER BY x.oid <> ALL ($1), x.oid LIMIT 1) AS origin
           JOIN pg_class top ON top.oid = origin.oid
          CROSS JOIN LATERAL (
             WITH RECURSIVE below (oid) AS (
-                SELECT origin.oid UNION
+                (SELECT origin.oid UNION SELECT c.oid FROM pg_class c WHERE c.reloftype = nullif(top.reloftype, 0)) UNION
                 SELECT i.inhrelid FROM below x JOIN pg_inherits i ON i.inhparent = x.oid)
             SELECT array_agg(x.oid) AS oids, array_agg(o.attnum) AS numbers
               FROM below x JOIN pg_attribute o ON o.attrelid = x.oid AND o.attname = a.attname) AS whole
-         ORDER BY 1, 2";
+         CROSS JOIN LATERAL ({USERS}) AS users (list)
+         ORDER BY 1, 2");
     let arguments: [DatumWithOid; 4] = [
         filled.iter().map(|column| column.relation).collect::<Vec<_>>().into(),
         filled.iter().map(|column| column.number).collect::<Vec<_>>().into(),
@@ -158,7 +222,7 @@ fn narrow(filled: &[Filled]) -> Result<Vec<NarrowColumn>, Error> {
     Spi::connect(|client| {
         let mut found = Vec::new();
         let mut ends = HashMap::new();
-        for row in client.select(QUERY, None, &arguments)? {
+        for row in client.select(&query, None, &arguments)? {
             let (table, column) = (string(row.get(1)?), string(row.get(2)?));
             let base = row.get::<pg_sys::Oid>(4)?.unwrap_or(pg_sys::InvalidOid);
             let needed = row.get::<i64>(6)?.unwrap_or(i64::MAX);
@@ -180,25 +244,26 @@ fn narrow(filled: &[Filled]) -> Result<Vec<NarrowColumn>, Error> {
                 format!(", ALTER COLUMN {column} SET DEFAULT {default}")
             });
             let kind = string(row.get(11)?);
-            let alter =
-                format!("ALTER {kind} {table} ALTER COLUMN {column} TYPE {wider}{default};");
             let text = |place| Ok::<_, Error>(row.get::<Text>(place)?.map(|text| text.0));
+            let alter = match text(12)? {
+                Some(of_type) => {
+                    format!("ALTER TYPE {of_type} ALTER ATTRIBUTE {column} TYPE {wider} CASCADE;")
+                }
+                None => {
+                    format!("ALTER {kind} {table} ALTER COLUMN {column} TYPE {wider}{default};")
+                }
+            };
             let column = NarrowColumn {
                 remedy: if row.get(13)?.unwrap_or(false) {
                     format!(
                         "The type of a partition key cannot change: create a new table in place of {table}, with {wider} for {column}, and copy the rows."
                     )
                 } else {
-                    match (text(12)?, text(14)?) {
-                        (Some(of_type), _) => {
-                            format!(
-                                "ALTER TYPE {of_type} ALTER ATTRIBUTE {column} TYPE {wider} CASCADE;"
-                            )
-                        }
-                        (None, Some(users)) => format!(
+                    match text(14)? {
+                        Some(users) => format!(
                             "First drop {users}; create again afterwards what is dropped: {alter}"
                         ),
-                        (None, None) => alter,
+                        None => alter,
                     }
                 },
                 name: format!("{table}.{column}"),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use id_gen_core::clock::ClockReading;
-use id_gen_core::time::NS_PER_S;
+use id_gen_core::time::{NS_PER_S, format_ms, unix_ms};
 
 use crate::os::test_stream;
 
@@ -13,13 +13,19 @@ const TOGETHER_NS: u64 = 1_000_000;
 /// How often to try for that on a machine that keeps interrupting.
 const TRIES: usize = 10;
 
-/// Whole seconds, and nanoseconds below one.
 #[inline(always)]
-fn read(clock: libc::clockid_t) -> (u64, u32) {
+fn time_of(clock: libc::clockid_t) -> libc::timespec {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec to write to. The call fails only for a clock the system
     // lacks, and then leaves the zero.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time
+}
+
+/// Whole seconds, and nanoseconds below one.
+#[inline(always)]
+fn read(clock: libc::clockid_t) -> (u64, u32) {
+    let time = time_of(clock);
     // Times before 1970 read as zero, which every layout refuses.
     (u64::try_from(time.tv_sec).unwrap_or(0), time.tv_nsec as u32)
 }
@@ -43,6 +49,20 @@ pub fn wall_ns() -> u64 {
 #[inline(always)]
 pub fn machine_ns() -> u64 {
     read_ns(libc::CLOCK_REALTIME)
+}
+
+/// Whether the wall clock shows a time before 1970, which the other functions read as zero.
+pub fn is_before_1970() -> bool {
+    test_stream::stream().is_none() && time_of(libc::CLOCK_REALTIME).tv_sec < 0
+}
+
+/// The wall clock as messages show it.
+pub fn wall_text() -> String {
+    if is_before_1970() {
+        format_ms(time_of(libc::CLOCK_REALTIME).tv_sec.saturating_mul(1_000))
+    } else {
+        format_ms(unix_ms(wall_ns()))
+    }
 }
 
 /// Wall clock, time since the Unix epoch.

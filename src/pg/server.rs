@@ -48,6 +48,21 @@ pub fn role_name(role: pg_sys::Oid) -> String {
     }
 }
 
+/// The role that this session logged in as, as an SQL identifier.
+pub fn login_role() -> String {
+    // SAFETY: a variable of this process.
+    role_name(unsafe { pg_sys::GetAuthenticatedUserId() })
+}
+
+/// This session's database, as an SQL identifier.
+pub fn database_name() -> String {
+    // SAFETY: a string that PostgreSQL allocates; a session's database stays.
+    unsafe {
+        let name = pg_sys::get_database_name(pg_sys::MyDatabaseId);
+        CStr::from_ptr(pg_sys::quote_identifier(name)).to_string_lossy().into_owned()
+    }
+}
+
 /// Whether the server is a standby or still recovers.
 pub fn is_in_recovery() -> bool {
     // SAFETY: callable by any process that can run SQL.

@@ -36,7 +36,7 @@ static DISCARDED: PerProcess<Option<(Reason, pg_sys::TimestampTz)>> = PerProcess
 
 /// Names of ours that were set before the library was loaded. Which of them are of parameters is known afterwards: PostgreSQL
 /// itself removes the others, with a warning, and they have replaced nothing.
-static SET_BEFORE: PerProcess<Vec<String>> = PerProcess::new(Vec::new());
+static SET_BEFORE: PerProcess<Vec<(String, pg_sys::GucSource::Type)>> = PerProcess::new(Vec::new());
 
 /// In a parallel worker that loads the library: the file's values, before it takes over its leader's.
 static OF_FILE: PerProcess<Option<Vec<Value>>> = PerProcess::new(None);
@@ -46,7 +46,8 @@ pub fn before_definition() {
     let is_parallel = transaction::is_parallel() && !server::is_starting_parallel_worker();
     if !is_parallel {
         let is_set = |it: &&pg_sys::config_generic| it.reset_source > pg_sys::GucSource::PGC_S_ARGV;
-        SET_BEFORE.with(|names| *names = own().filter(is_set).map(name_of).collect());
+        let set = own().filter(is_set).map(|it| (name_of(it), it.reset_source));
+        SET_BEFORE.with(|before| *before = set.collect());
         return;
     }
     // Where there is no value, the default is the server's.
@@ -59,9 +60,9 @@ pub fn before_definition() {
 
 /// Keeps the values of the file where others are about to replace them. Must be called once the parameters are defined.
 pub fn after_definition() {
-    let overridden = SET_BEFORE.with(std::mem::take).into_iter().find(|name| is_defined(name));
-    if let Some(name) = overridden {
-        let reason = Reason::PlaceholderSetting(name);
+    let mut set = SET_BEFORE.with(std::mem::take).into_iter();
+    if let Some((name, source)) = set.find(|(name, _)| is_defined(name)) {
+        let reason = Reason::PlaceholderSetting(name, source);
         DISCARDED.with(|discarded| *discarded = Some((reason, reload::time())));
     }
     if server::is_starting_parallel_worker() {

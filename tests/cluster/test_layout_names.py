@@ -1,11 +1,14 @@
 """A layout that is none is refused with what is wrong with it, and with the names of those that there are."""
 
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
 from harness import GENERATING, Cluster
-from harness.ids import refusal
+from harness.clock import FakeClock
+from harness.ids import next_id, refusal
 
 UNDEFINED_OBJECT = "42704"
 INVALID_VALUE = "22023"
@@ -45,6 +48,38 @@ def test_a_setting_that_is_no_layout(cluster: Cluster, layout: str) -> None:
     assert error.detail == MISTAKES[layout]
     usable = names(cluster, "exhausted_at > now()")
     assert error.hint == f'Use a named layout ({usable}) or a layout text such as "{TEXT}".'
+
+
+@pytest.mark.parametrize("year", [2006, 2096, 2276])
+def test_the_layouts_of_a_hint_can_be_set_at_the_time_of_the_clock(year: int) -> None:
+    """Also before all named layouts, and after them, where a clock is wrong more often than not."""
+    clock = FakeClock((datetime(year, 7, 1, tzinfo=UTC) - datetime.now(UTC)).total_seconds())
+    with Cluster(conf=GENERATING, clock=clock) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        mistake = "LOAD 'id_gen'; ALTER SYSTEM SET id_gen.layout = 'nonsense'"
+        hint = refusal(cluster, mistake).hint or ""
+        assert hint.startswith(
+            "Use a named layout (" if year == 2096 else f"Correct the clock, which shows {year}-07-01T"
+        )
+        for layout in re.findall(r'"([^"]+)"', hint):
+            cluster.psql(f"LOAD 'id_gen'; ALTER SYSTEM SET id_gen.layout = '{layout}'")
+        cluster.restart()
+        assert next_id(cluster) > 0
+        # In the file, where nothing refuses it.
+        cluster.psql("ALTER SYSTEM RESET id_gen.layout")
+        cluster.append_conf("id_gen.layout = 'nonsense'")
+        cluster.restart()
+        assert "ALTER SYSTEM SET id_gen.layout = " in (refusal(cluster).hint or "")
+
+
+def test_a_clock_before_1970_is_shown_as_it_is() -> None:
+    with Cluster(conf=GENERATING, clock=FakeClock(-60 * 365.25 * 86400)) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        year = cluster.psql("SELECT extract(year FROM now())")
+        assert year.startswith("196")
+        error = refusal(cluster, "LOAD 'id_gen'; ALTER SYSTEM SET id_gen.layout = 'nonsense'")
+        assert re.fullmatch(f"Correct the clock, which shows {year}-[^ ]*Z[.]", error.hint or "")
+        assert f"The clock shows {year}-" in (refusal(cluster).detail or "")
 
 
 def test_an_argument_that_names_no_layout(cluster: Cluster) -> None:

@@ -88,9 +88,10 @@ def test_a_session_s_own_setting_does_not_count(role: str) -> None:
         ("ALTER ROLE app SET id_gen.layout = 'default'", {}),
         ("ALTER ROLE ALL SET id_gen.worker_id = 4", {}),
         ("ALTER DATABASE postgres SET id_gen.max_block_size = 4", {}),
+        ("ALTER ROLE app IN DATABASE postgres SET id_gen.worker_id = 4", {}),
         ("", {"options": "-c id_gen.worker_id=4"}),
     ],
-    ids=["role", "all roles", "database", "connection"],
+    ids=["role", "all roles", "database", "role in a database", "connection"],
 )
 def test_a_session_with_settings_of_its_own_does_not_initialize_shared_memory(statement: str, options: dict) -> None:
     """Whatever replaced the file's values before the library was loaded; it may use what another one initialized."""
@@ -105,9 +106,13 @@ def test_a_session_with_settings_of_its_own_does_not_initialize_shared_memory(st
                     connection.execute(sql)
                 assert refused.value.sqlstate == UNSET
                 assert "is overridden in this session" in str(refused.value)
-            if "ALL" in statement:
-                assert "ALTER ROLE ... RESET id_gen.worker_id" in str(refused.value.diag.message_hint)
-                cluster.psql("ALTER ROLE ALL RESET id_gen.worker_id")
+            hint = str(refused.value.diag.message_hint)
+            if statement:
+                (reset,) = re.findall(r"ALTER [^;]*;", hint)
+                assert reset == re.sub(" SET ([^ ]*) = .*", r" RESET \1;", statement)
+                cluster.psql(reset)
+            else:
+                assert "Remove id_gen.worker_id from the options of the connection" in hint
             assert cluster.psql(WORKER, dbname="other") == "1"
             assert connection.execute(WORKER).fetchone() == (1,)
             assert connection.execute("SELECT name FROM snowflake_layouts() WHERE in_use").fetchone() == ("wide",)

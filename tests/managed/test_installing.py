@@ -81,6 +81,51 @@ OPENED = """
      WHERE x.grantee <> r.owner AND (r.kind, x.grantee, x.privilege_type) <> ('SCHEMA', 0, 'USAGE') ORDER BY 1, 2, 3
 """
 
+# For each function of the script others that fit some calls better: one argument of another type, or without defaults.
+PLANT = """
+    DO $plant$
+    DECLARE
+        given record;
+        arguments text;
+    BEGIN
+        FOR given IN
+            SELECT p.oid, p.proname, place, other.type,
+                   ARRAY(SELECT format('%%I %%s', p.proargnames[n], format_type(p.proargtypes[n - 1], NULL))
+                           FROM generate_series(1, p.pronargs) n) AS arguments
+              FROM pg_proc p
+             CROSS JOIN generate_series(1, p.pronargs) place
+             CROSS JOIN unnest('{NULL,smallint,integer,bigint,numeric,float8,text,varchar,name,timestamptz,timestamp,
+                                 date,interval,oid,regclass}'::text[]) other (type)
+             WHERE p.pronamespace = 'id_gen_managed'::regnamespace AND p.proname ~ '%s'
+               AND (other.type IS NOT NULL OR place > p.pronargs - p.pronargdefaults)
+        LOOP
+            arguments := array_to_string(given.arguments[:given.place - 1], ', ');
+            IF given.type IS NOT NULL THEN
+                given.arguments[given.place] := split_part(given.arguments[given.place], ' ', 1) || ' ' || given.type;
+                arguments := array_to_string(given.arguments, ', ');
+            END IF;
+            BEGIN
+                EXECUTE format('CREATE FUNCTION id_gen_managed.%%I(%%s) RETURNS %%s LANGUAGE plpgsql AS '
+                               '$$BEGIN RAISE EXCEPTION ''planted''; END$$',
+                               given.proname, arguments, pg_get_function_result(given.oid));
+            EXCEPTION WHEN duplicate_function OR invalid_function_definition THEN NULL;
+            END;
+        END LOOP;
+    END
+    $plant$
+"""
+# Code of another role that would run as the owner, where default privileges let that role make it.
+CLERKS_OWN = """
+    CREATE SCHEMA clerk AUTHORIZATION clerk;
+    CREATE FUNCTION clerk.trap() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+    ALTER FUNCTION clerk.trap() OWNER TO clerk;
+"""
+PLANTED = (
+    "CREATE FUNCTION id_gen_managed.text_of_ms(bigint) RETURNS text LANGUAGE sql RETURN NULL::text",
+    "CREATE SEQUENCE id_gen_managed.lane_99",
+    "CREATE TRIGGER trap BEFORE UPDATE ON id_gen_managed.installation EXECUTE FUNCTION clerk.trap()",
+)
+
 # Settings on which texts, and what literals mean, depend.
 ODD_SETTINGS = """
     SET quote_all_identifiers = on;
@@ -216,6 +261,106 @@ def test_default_privileges_open_nothing(cluster: Cluster) -> None:
         as_owner(cluster, "SELECT id_gen_managed.uninstall()", "opened")
         cluster.psql("DROP OWNED BY deputy; DROP OWNED BY clerk", "opened")
     cluster.psql("DROP ROLE deputy")
+
+
+def open_by_default(cluster: Cluster, dbname: str) -> None:
+    for role in (OWNER, "postgres"):
+        for kind in KINDS:
+            cluster.psql(f"SET SESSION AUTHORIZATION {role}; {GRANT_BY_DEFAULT.format(kind)}", dbname)
+
+
+def test_a_schema_that_was_made_before_is_closed(cluster: Cluster) -> None:
+    with cluster.database("made_before", OWNER):
+        open_by_default(cluster, "made_before")
+        as_owner(cluster, "CREATE SCHEMA id_gen_managed", "made_before")
+        run_script(cluster, "made_before")
+        configure(cluster, "made_before", worker_id=9)
+        assert cluster.psql(OPENED, "made_before") == ""
+        cluster.psql("CREATE ROLE passer_by")
+        assert cluster.psql(f"SET SESSION AUTHORIZATION passer_by; {NEXT}", "made_before")
+        cluster.psql("DROP OWNED BY clerk", "made_before")
+    cluster.psql("DROP ROLE passer_by")
+
+
+@pytest.mark.parametrize("again", ["the script", "a worker ID"])
+def test_a_restore_opens_nothing(cluster: Cluster, again: str) -> None:
+    """The defaults of a database grant on what a dump makes in it; what clerk makes with that is not called."""
+    with cluster.database("dumped", OWNER), cluster.database("restored", OWNER):
+        run_script(cluster, "dumped")
+        configure(cluster, "dumped", worker_id=9)
+        revoke = "REVOKE USAGE ON SCHEMA id_gen_managed FROM PUBLIC; GRANT USAGE ON SCHEMA id_gen_managed TO clerk"
+        as_owner(cluster, revoke, "dumped")
+        open_by_default(cluster, "restored")
+        cluster.psql(cluster.run("pg_dump", dbname="dumped"), "restored")
+        assert "create_lanes(integer,bigint)|clerk|EXECUTE" in cluster.psql(OPENED, "restored")
+        cluster.psql(CLERKS_OWN, "restored")
+
+        def run_again() -> None:
+            if again == "the script":
+                run_script(cluster, "restored")
+            else:
+                configure(cluster, "restored", worker_id=10)
+
+        for planted in PLANTED:
+            cluster.psql(f"SET SESSION AUTHORIZATION clerk; {planted}", "restored")
+            with pytest.raises(SqlError) as refused:
+                run_again()
+            assert refused.value.sqlstate == NOT_ALLOWED
+            assert "clerk" in (refused.value.detail or "")
+            cluster.psql((refused.value.hint or "").partition(": ")[2], "restored")
+        run_again()
+        assert cluster.psql(OPENED, "restored") == "id_gen_managed|clerk|USAGE"
+        configure(cluster, "restored", worker_id=10)
+        assert cluster.psql(f"SET SESSION AUTHORIZATION clerk; {NEXT}", "restored")
+        # What is granted from now on is meant.
+        as_owner(cluster, "GRANT SELECT ON id_gen_managed.configuration TO clerk", "restored")
+        opened = cluster.psql(OPENED, "restored")
+        run_script(cluster, "restored")
+        configure(cluster, "restored", worker_id=11)
+        assert cluster.psql(OPENED, "restored") == opened
+        for dbname in ("dumped", "restored"):
+            cluster.psql("DROP OWNED BY clerk", dbname)
+
+
+def test_no_call_fits_another_function_better(cluster: Cluster) -> None:
+    """None of the script's own calls, whether they are parsed when it is installed or when they are made."""
+    with cluster.database("overloaded", OWNER):
+        run_script(cluster, "overloaded")
+        configure(cluster, "overloaded", worker_id=9)
+        as_owner(cluster, PLANT % "^(?!(snowflake|uuidv7|published|configure|use_))", "overloaded")
+        run_script(cluster, "overloaded")
+        as_owner(cluster, PLANT % "^(snowflake|uuidv7|configure$|use_)", "overloaded")
+        every = "worker_id => {}, datacenter_id => {}, layout => {}, max_lead => {}, lanes => {}, accept_layout => {}"
+        typed = every.format("{}::integer", "{}::integer", "{}::text", "{}::interval", "{}::integer", "{}::boolean")
+        configured = "SELECT id_gen_managed.configure(" + typed.format(10, 0, "'js'", "'1 s'", 4, "true") + ")"
+        for sql in (
+            configured,
+            NEXT,
+            "SELECT snowflake_next_batch(3000)",
+            "SELECT snowflake_next_array(3)",
+            "SELECT snowflake_parse(snowflake_next())",
+            "SELECT snowflake_timestamp(1), snowflake_worker_id(1), snowflake_datacenter_id(1), snowflake_max(now())",
+            "SELECT snowflake_make(now(), 0, 1, 2), snowflake_min(now(), 'js'), snowflake_layouts()",
+            "SELECT public.uuidv7(), public.uuidv7('1 h'::interval), uuidv7_min(now()), uuidv7_max(now())",
+            "SELECT uuidv7_timestamp(public.uuidv7()), uuidv7_time_decoder(public.uuidv7()::text)",
+        ):
+            assert as_owner(cluster, sql, "overloaded") or sql == configured
+        for sql in (
+            "SELECT snowflake_min('1990-01-01')",
+            "SELECT snowflake_make(now(), 0, 1000, 2)",
+            "SELECT snowflake_timestamp(1, 'nonsense')",
+            "SELECT snowflake_timestamp(1, 'time:1')",
+            "SELECT id_gen_managed.configure(" + typed.format(1000, 0, "'js'", "'1 s'", 4, "true") + ")",
+            "SELECT id_gen_managed.configure(" + typed.format(10, 0, "'js'", "'1 s'", 3, "true") + ")",
+            "SELECT id_gen_managed.use_script(1::integer, 0::integer)",
+            "SELECT id_gen_managed.refuse(1::bigint, -1::bigint)",
+            "SELECT id_gen_managed.refuse(1::bigint, (2^50)::bigint)",
+            "SELECT id_gen_managed.refuse((2^30)::bigint, 1::bigint)",
+            "SELECT id_gen_managed.refuse_without_number()",
+        ):
+            refused = refusal(cluster, f"SET SESSION AUTHORIZATION {OWNER}; {sql}", "overloaded")
+            assert "planted" not in str(refused), sql
+            assert refused.hint, sql
 
 
 def test_no_setting_of_a_session_changes_what_is_made(cluster: Cluster) -> None:

@@ -491,6 +491,43 @@ OBSTACLES = {
         "First drop function public.f();",
         "DROP FUNCTION f()",
     ),
+    "a view of a view, and what uses its row type": (
+        "CREATE TABLE t (id integer DEFAULT snowflake_next()); CREATE VIEW v AS SELECT id FROM t;"
+        "CREATE MATERIALIZED VIEW m AS SELECT id FROM v; CREATE FUNCTION f(v) RETURNS integer LANGUAGE sql RETURN 1;"
+        "CREATE DOMAIN d AS v; CREATE TABLE u (v d, n integer)",
+        "First drop column v of table public.u, function public.f(public.v), type public.d,"
+        " materialized view public.m, view public.v;",
+        "ALTER TABLE u DROP v; DROP FUNCTION f; DROP MATERIALIZED VIEW m; DROP DOMAIN d; DROP VIEW v",
+    ),
+    "columns of its row type": (
+        "CREATE TABLE t (id integer DEFAULT snowflake_next()); CREATE TYPE pair AS (a t);"
+        "CREATE TABLE u (r t[], s pair); CREATE VIEW v AS SELECT r FROM u;"
+        "CREATE FUNCTION f(t) RETURNS integer LANGUAGE sql RETURN 1",
+        "First drop view public.v, column r of table public.u, column s of table public.u;",
+        "DROP VIEW v; ALTER TABLE u DROP r, DROP s",
+    ),
+    "another parent": (
+        "CREATE TABLE t (id integer DEFAULT snowflake_next()); CREATE TABLE u (id integer);"
+        "CREATE TABLE child () INHERITS (u, t)",
+        "First drop the inheritance of table public.child from table public.u;",
+        "ALTER TABLE child NO INHERIT u",
+    ),
+    "functions of integers": (
+        "CREATE TABLE t (id integer DEFAULT snowflake_next(), EXCLUDE USING gist (int4range(id, id + 1) WITH &&));"
+        "CREATE FUNCTION f(integer) RETURNS integer IMMUTABLE LANGUAGE sql RETURN 1;"
+        "ALTER TABLE t ADD CONSTRAINT c CHECK (f(id) > 0); CREATE INDEX i ON t (f(id));"
+        "CREATE STATISTICS s ON (f(id)) FROM t; CREATE INDEX ON t (abs(id));"
+        "CREATE INDEX ON t ((id::bigint)) WHERE id > 0",
+        "First drop constraint c on table public.t, constraint t_int4range_excl on table public.t, index public.i,"
+        " statistics object public.s;",
+        "ALTER TABLE t DROP CONSTRAINT c, DROP CONSTRAINT t_int4range_excl; DROP INDEX i; DROP STATISTICS s",
+    ),
+    "a type with a view": (
+        "CREATE TYPE made AS (id integer); CREATE TABLE t OF made (id DEFAULT snowflake_next());"
+        "CREATE TABLE u OF made; CREATE VIEW v AS SELECT id FROM u; CREATE TABLE w (r made)",
+        "First drop column r of table public.w, view public.v;",
+        "DROP VIEW v; ALTER TABLE w DROP r",
+    ),
     "a type": (
         "CREATE TYPE made AS (id integer); CREATE TABLE t OF made (id DEFAULT snowflake_next())",
         "ALTER TYPE",

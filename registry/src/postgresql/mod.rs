@@ -8,8 +8,11 @@
 //! | `error` | what failed, by the way out of it |
 //!
 //! The table is `id_gen_registry`, wherever the connection's `search_path` finds it: `options=-csearch_path=...` chooses
-//! a schema. Each call is one statement that commits by itself, and a swap is acknowledged only after its commit, with
-//! synchronous replication after that of the standby. Only a server that takes writes is ever asked.
+//! a schema. That path is used for nothing else, since other roles may create functions and operators in its schemas: a
+//! session finds the table, then sets a path of its own, and statements name the table with its schema.
+//!
+//! Each call is one statement that commits by itself, and a swap is acknowledged only after its commit, with synchronous
+//! replication after that of the standby. Only a server that takes writes is ever asked.
 //!
 //! A connection is kept from one call to the next, and closed when a call fails; the next one makes another. What a
 //! session sets must last as long as it does, so a pooler in between has to pool sessions, not transactions.
@@ -18,7 +21,7 @@ mod error;
 mod libpq;
 mod session;
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::fmt;
 use std::time::Duration;
 
@@ -84,52 +87,60 @@ pub struct Durability {
 }
 
 /// Half a page stays free for the next version of its rows, which are written anew every few seconds and have no index
-/// on what changes: so they are replaced in place. Default privileges of its owner do not open it. A table found through `search_path` is never shadowed by another one.
-const CREATE_TABLE: &CStr = c"
+/// on what changes: so they are replaced in place. Default privileges of its owner do not open it. What other roles may do
+/// with a table that is in use was granted to them.
+const CREATE_TABLE: &str = "
     DO $$
     DECLARE
+        registry CONSTANT text := current_setting('id_gen_registry.table');
+        is_in_use boolean;
         other text;
     BEGIN
-        IF to_regclass('id_gen_registry') IS NULL THEN
-            CREATE TABLE id_gen_registry (key text PRIMARY KEY COLLATE \"C\", value text NOT NULL)
-                WITH (fillfactor = 50);
-            COMMENT ON TABLE id_gen_registry IS
-                'Worker numbers that servers with id_gen hold. Only they and its commands write here.';
-            FOR other IN
-                SELECT DISTINCT CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END
-                  FROM pg_class c, aclexplode(c.relacl) x WHERE c.oid = to_regclass('id_gen_registry') AND x.grantee <> c.relowner
-            LOOP
-                EXECUTE format('REVOKE ALL ON id_gen_registry FROM %s', other);
-            END LOOP;
+        IF to_regclass(registry) IS NULL THEN
+            EXECUTE format('CREATE TABLE %s (key text PRIMARY KEY COLLATE \"C\", value text NOT NULL) '
+                           'WITH (fillfactor = 50)', registry);
+            EXECUTE format('COMMENT ON TABLE %s IS %L', registry,
+                           'Worker numbers that servers with id_gen hold. Only they and its commands write here.');
         END IF;
+        EXECUTE format('SELECT EXISTS (SELECT FROM %s)', registry) INTO is_in_use;
+        FOR other IN
+            SELECT DISTINCT CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END
+              FROM pg_class c, aclexplode(c.relacl) x
+             WHERE c.oid = registry::regclass AND pg_get_userbyid(c.relowner) = current_user
+               AND x.grantee <> c.relowner AND NOT is_in_use
+        LOOP
+            EXECUTE format('REVOKE ALL ON %s FROM %s', registry, other);
+        END LOOP;
     END
     $$";
 
-const LIST: &CStr =
-    c"SELECT key, value FROM id_gen_registry WHERE starts_with(key, $1) ORDER BY key";
+/// Tells `CREATE_TABLE`, which takes no parameters, where the table is.
+const NAME_TABLE: &str = "SELECT set_config('id_gen_registry.table', $1, false)";
 
-const GET: &CStr = c"SELECT value FROM id_gen_registry WHERE key = $1";
+const LIST: &str = "SELECT key, value FROM {table} WHERE starts_with(key, $1) ORDER BY key";
+
+const GET: &str = "SELECT value FROM {table} WHERE key = $1";
 
 /// READ COMMITTED looks at the row anew after it has waited for another one that writes it. It would not do so for the
 /// row of `only_if`, which is therefore locked first and stays as it is until the commit.
-const UPDATE: &CStr = c"
-    WITH only_if AS MATERIALIZED (SELECT FROM id_gen_registry WHERE key = $4 AND value = $5 FOR SHARE)
-    UPDATE id_gen_registry SET value = $3
+const UPDATE: &str = "
+    WITH only_if AS MATERIALIZED (SELECT FROM {table} WHERE key = $4 AND value = $5 FOR SHARE)
+    UPDATE {table} SET value = $3
      WHERE key = $1 AND value = $2 AND ($4 IS NULL OR EXISTS (SELECT FROM only_if))";
 
 /// The same for a key that is not there yet. Where another session is about to give it a value, this waits for that.
-const INSERT: &CStr = c"
-    WITH only_if AS MATERIALIZED (SELECT FROM id_gen_registry WHERE key = $3 AND value = $4 FOR SHARE)
-    INSERT INTO id_gen_registry (key, value)
+const INSERT: &str = "
+    WITH only_if AS MATERIALIZED (SELECT FROM {table} WHERE key = $3 AND value = $4 FOR SHARE)
+    INSERT INTO {table} (key, value)
     SELECT $1, $2 WHERE $3 IS NULL OR EXISTS (SELECT FROM only_if)
         ON CONFLICT (key) DO NOTHING";
 
 /// Both values as of one moment.
-const BOTH: &CStr = c"
-    SELECT (SELECT value FROM id_gen_registry WHERE key = $1), (SELECT value FROM id_gen_registry WHERE key = $2)";
+const BOTH: &str = "
+    SELECT (SELECT value FROM {table} WHERE key = $1), (SELECT value FROM {table} WHERE key = $2)";
 
 /// Without the right to see more, a connected standby is a row that says nothing else.
-const DURABILITY: &CStr = c"
+const DURABILITY: &str = "
     SELECT ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int8,
            current_setting('synchronous_commit'),
            current_setting('synchronous_standby_names'),
@@ -174,7 +185,11 @@ impl Postgresql {
     /// # Errors
     /// If no answer came, or the user may not do that.
     pub fn create_table(&mut self) -> Result<(), StoreError> {
-        self.in_session(|session, call| session.run(CREATE_TABLE, &[], call).map(|_| ()))
+        self.in_session(|session, call| {
+            let table = session.table.clone();
+            session.run(NAME_TABLE, &[Some(&table)], call)?;
+            session.run(CREATE_TABLE, &[], call).map(|_| ())
+        })
     }
 
     /// What would become of its values if the server was lost.
@@ -295,7 +310,7 @@ fn why_not(
 /// The rows of an answer, each of `N` columns.
 fn rows<const N: usize>(
     session: &mut Session,
-    statement: &CStr,
+    statement: &str,
     parameters: &[Option<&str>],
     call: &Call,
 ) -> Result<Vec<[Option<String>; N]>, StoreError> {
@@ -310,7 +325,7 @@ fn rows<const N: usize>(
 
 fn one_row<const N: usize>(
     session: &mut Session,
-    statement: &CStr,
+    statement: &str,
     parameters: &[Option<&str>],
     call: &Call,
 ) -> Result<[Option<String>; N], StoreError> {

@@ -19,16 +19,30 @@ use super::libpq::{Answer, English, LibPq, Polling, RawConnection};
 /// libpq is asked this often in any case.
 const TLS_INTERVAL: Duration = Duration::from_millis(10);
 
+/// Finds the registry's table, and pins the path: the user's own may have schemas in which other roles create functions
+/// and operators, and a call would resolve to one of those wherever it fits the arguments better. So until then all names
+/// have their schema. A table that is not there yet is made in the first schema.
+const FIND_TABLE: &str = "
+    WITH found AS MATERIALIZED (
+        SELECT coalesce((SELECT n.nspname
+                           FROM pg_catalog.pg_class c
+                           JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+                          WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass('id_gen_registry')),
+                        pg_catalog.current_schema()) AS schema)
+    SELECT pg_catalog.format('%I.id_gen_registry', schema),
+           pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)
+      FROM found WHERE schema IS NOT NULL";
+
 /// What a session sets for itself, so that no default of a role or a database is in the way. Settings that the server
 /// does not have yet are left out. A commit is never acknowledged earlier than `synchronous_commit = on` does it, and
 /// the warning that takes that back is not hidden.
-const SETTINGS: &CStr = c"
+const SETTINGS: &str = "
     SELECT set_config(name, wanted, false)
       FROM (VALUES ('statement_timeout', $1), ('lock_timeout', $1), ('idle_in_transaction_session_timeout', $1),
                    ('default_transaction_isolation', 'read committed'), ('client_min_messages', 'warning'),
                    ('synchronous_commit', CASE current_setting('synchronous_commit')
                                           WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END)) w (name, wanted)
-      JOIN pg_catalog.pg_settings USING (name)";
+      JOIN pg_settings USING (name)";
 
 /// How long a call may take, and what libpq needs meanwhile.
 pub struct Call {
@@ -63,6 +77,8 @@ impl Call {
 pub struct Session {
     raw: RawConnection,
     server: String,
+    /// The registry's table, with its schema.
+    pub table: String,
 }
 
 impl Session {
@@ -85,7 +101,14 @@ impl Session {
                 detail: on_one_line(&raw.message()),
             });
         }
-        let mut session = Session { raw, server };
+        let mut session = Session { raw, server, table: String::new() };
+        let Answer::Rows(found) = session.run(FIND_TABLE, &[], call)? else {
+            return Err(session.error(StoreErrorKind::Unexpected, "the server returned no rows"));
+        };
+        let Some(table) = found.into_iter().flatten().next().flatten() else {
+            return Err(session.error(StoreErrorKind::Setting, "no schema of search_path exists"));
+        };
+        session.table = table;
         // Zero would be none.
         let timeout_ms = call.timeout.as_millis().max(1).to_string();
         session.run(SETTINGS, &[Some(&timeout_ms)], call)?;
@@ -104,13 +127,13 @@ impl Session {
         false
     }
 
-    /// Runs one statement and returns all that the server said to it.
+    /// Runs one statement, in which `{table}` is the registry's, and returns all that the server said to it.
     ///
     /// # Errors
     /// Of every kind. After one, the session is of no more use.
     pub fn run(
         &mut self,
-        statement: &CStr,
+        statement: &str,
         parameters: &[Option<&str>],
         call: &Call,
     ) -> Result<Answer, StoreError> {
@@ -118,7 +141,9 @@ impl Session {
             parameters.iter().map(|parameter| parameter.map(CString::new).transpose()).collect();
         let texts =
             texts.map_err(|error| self.error(StoreErrorKind::Unexpected, &error.to_string()))?;
-        if !self.raw.send(statement, &texts, &call.english) {
+        let statement = CString::new(statement.replace("{table}", &self.table))
+            .map_err(|error| self.error(StoreErrorKind::Unexpected, &error.to_string()))?;
+        if !self.raw.send(&statement, &texts, &call.english) {
             return Err(self.broken());
         }
         while !self.raw.flush(&call.english).map_err(|()| self.broken())? {
