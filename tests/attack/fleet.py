@@ -29,7 +29,7 @@ from attack.fleet_world import (
     snowflakes,
     tickets,
 )
-from attack.world import DATABASE, Refused, Session
+from attack.world import DATABASE, Client, Refused, Session
 from harness.etcd import wait_until
 from harness.ids import keepers
 
@@ -451,9 +451,13 @@ class Fleet(Explorer):
                 if restarts:
                     self.world.stop(owner, "fast")
                     self.world.start(owner)
-                with self.crowd(owner, [ids_of_shard(shard, 1)]):
+                asking = Client(self.world, owner, DATABASE, ids_of_shard(shard, 1))
+                try:
                     self._move(one, other, shard)
-                self._ask(self.world.able(other), ids_of_shard(shard, 1))
+                    self._ask(self.world.able(other), ids_of_shard(shard, 1))
+                finally:
+                    asking.stop()
+                asking.judge()
 
     @action("backup of registry", when=lambda self: self.world.registry.answers and self.world.times_left_back > 0)
     def save_registry(self) -> None:
