@@ -3,7 +3,7 @@
 use id_gen_core::time::format_ms;
 use pgrx::prelude::PgSqlErrorCode as Code;
 
-use crate::error::fields::Message;
+use crate::error::Message;
 
 /// Why it can't be done. Names are as one types them.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use id_gen_core::fleet::store::{KeysError, RESTORED, StoreErrorKind, WeaknessKin
 use id_gen_core::time::{format_ms, unix_ms};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
-use crate::error::fields::Message;
+use crate::error::Message;
 use crate::os::clock;
 use crate::pg::server;
 

@@ -9,9 +9,8 @@ use id_gen_core::shard_file::SHARD_FILE;
 use id_gen_core::time::{format_duration, format_ms};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
-use crate::error::fields::{Message, sentence};
-use crate::error::file::FileError;
 use crate::error::hint;
+use crate::error::{FileError, Message, sentence};
 use crate::os::test_stream;
 
 /// Why.

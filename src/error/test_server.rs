@@ -4,9 +4,8 @@ use id_gen_core::test_server::MARK_FILE;
 use id_gen_core::time::format_ms;
 use pgrx::prelude::PgSqlErrorCode as Code;
 
-use crate::error::fields::Message;
-use crate::error::file::FileError;
 use crate::error::hint;
+use crate::error::{FileError, Message};
 
 /// What is wrong.
 #[derive(Clone, Debug)]

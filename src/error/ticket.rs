@@ -5,7 +5,7 @@ use id_gen_core::ticket::shared::NoRange;
 use pgrx::pg_sys;
 use pgrx::prelude::PgSqlErrorCode as Code;
 
-use crate::error::fields::Message;
+use crate::error::Message;
 use crate::error::fleet::Trouble;
 use crate::error::hint;
 use crate::pg::sequence::{Definition, Unfit};

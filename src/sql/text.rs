@@ -9,7 +9,7 @@ use crate::error::{Error, Message, sentence};
 use crate::pg::fmgr::{self, Call};
 use crate::pg::text::excerpt;
 use crate::sql::function::sql_function;
-use crate::sql::id::Id;
+use id_gen_base::call::id::Id;
 
 sql_function! {
     /// `id_encode(id bigint, format text) → text`
