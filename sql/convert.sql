@@ -21,4 +21,4 @@ CREATE FUNCTION @extschema@.id_gen_convert_start(
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp;
 COMMENT ON FUNCTION @extschema@.id_gen_convert_start(regclass, text, text, text, integer, integer) IS
-    'start a job that converts a column; id_gen_convert_plan() lists the statements to run';
+    'start a job that converts a column, as id_gen_convert_plan() proposes; id_gen_convert.todo() then lists what remains';

@@ -360,7 +360,9 @@ CREATE FUNCTION id_gen_convert.dependents(job_id integer, with_inherited boolean
               FROM id_gen_convert.member m JOIN pg_class c ON c.oid = m.relation WHERE m.job = job_id
              UNION ALL
             SELECT pg_describe_object(d.classid, d.objid, 0),
-                   concat_ws(' ', pg_get_constraintdef(k.oid), pg_get_indexdef(c.oid), pg_get_triggerdef(t.oid), t.tgenabled,
+                   concat_ws(' ', pg_get_constraintdef(k.oid), pg_get_indexdef(c.oid), i.indisclustered, c.relispartition AND i.indisreplident,
+                             (SELECT spcname FROM pg_tablespace WHERE oid = (SELECT reltablespace FROM pg_class WHERE oid = i.indexrelid)), pg_get_triggerdef(t.oid), t.tgenabled,
+                             pg_get_userbyid(s.stxowner), to_jsonb(s) ->> 'stxstattarget',
                              pg_get_statisticsobjdef(s.oid), pg_get_ruledef(r.oid),
                              p.polpermissive, p.polcmd, pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid),
                              (SELECT string_agg(pg_get_userbyid(role), ', ' ORDER BY pg_get_userbyid(role)) FROM unnest(p.polroles) AS role),
@@ -368,6 +370,7 @@ CREATE FUNCTION id_gen_convert.dependents(job_id integer, with_inherited boolean
               FROM used d
               LEFT JOIN pg_constraint k ON d.classid = 'pg_constraint'::regclass AND k.oid = d.objid
               LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relkind IN ('i', 'I')
+              LEFT JOIN pg_index i ON i.indexrelid = coalesce(c.oid, CASE WHEN k.contype IN ('p', 'u') THEN k.conindid END)
               LEFT JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid
               LEFT JOIN pg_policy p ON d.classid = 'pg_policy'::regclass AND p.oid = d.objid
               LEFT JOIN pg_statistic_ext s ON d.classid = 'pg_statistic_ext'::regclass AND s.oid = d.objid
@@ -405,6 +408,14 @@ CREATE FUNCTION id_gen_convert.added(j id_gen_convert.job) RETURNS text
         SELECT string_agg(name, ', ') FROM named n WHERE NOT is_known AND NOT EXISTS (SELECT FROM named k WHERE k.name = n.name AND is_known)
     $$;
 COMMENT ON FUNCTION id_gen_convert.added(id_gen_convert.job) IS 'dependent objects added since the job began, or its switch';
+
+-- What a switch, or an undo of it, would lose or break: the plan refuses the same. NULL if nothing.
+CREATE FUNCTION id_gen_convert.losses(job_id integer) RETURNS text
+    LANGUAGE sql STABLE @settings@
+    AS $losses$
+        SELECT string_agg(DISTINCT object || ' ' || reason, '; ') FROM (@losses@) AS lost (object, reason)
+    $losses$;
+COMMENT ON FUNCTION id_gen_convert.losses(integer) IS 'objects that a switch or an undo would lose or break, and the remedies';
 
 -- Runs what comes first in a job that has just been written down.
 CREATE FUNCTION id_gen_convert.start_job(job_id integer) RETURNS void
@@ -991,6 +1002,12 @@ BEGIN
             CASE WHEN strangers IS NOT NULL THEN format('Revert these changes until after the switch, or undo the job and start again: CALL id_gen_convert.undo(%s);', arguments) END;
         is_fine := is_fine AND strangers IS NULL;
 
+        strangers := id_gen_convert.losses(j.id);
+        RETURN QUERY SELECT 'losses', CASE WHEN strangers IS NULL THEN 'ok' ELSE 'error' END,
+            coalesce('would be lost: ' || strangers, 'the switch loses nothing'),
+            CASE WHEN strangers IS NOT NULL THEN format('Remove the obstacles; what is still needed can be recreated after the conversion. To undo the job: CALL id_gen_convert.undo(%s);', arguments) END;
+        is_fine := is_fine AND strangers IS NULL;
+
         is_fine := is_fine AND j.phase = 'ready';
         UPDATE id_gen_convert.job SET verified_at = CASE WHEN is_fine THEN clock_timestamp() END, verified_triggers = triggers
          WHERE id = j.id;
@@ -1022,6 +1039,13 @@ BEGIN
             MESSAGE = format('objects that depend on column %I of relation %s have changed', j.column_name, j.relation),
             DETAIL = format('Added, changed or dropped since the job began: %s.', changed),
             HINT = format('Revert these changes until after the switch, or undo the job and start again: CALL id_gen_convert.undo(%s);', arguments);
+    END IF;
+    changed := id_gen_convert.losses(j.id);
+    IF changed IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('the switch would lose or break objects that depend on column %I of relation %s', j.column_name, j.relation),
+            DETAIL = format('Obstacles: %s.', changed),
+            HINT = format('Remove the obstacles; what is still needed can be recreated after the conversion. To undo the job: CALL id_gen_convert.undo(%s);', arguments);
     END IF;
     PERFORM id_gen_convert.check_triggers(j);
     IF j.verified_triggers IS DISTINCT FROM id_gen_convert.trigger_versions(j) THEN
@@ -1059,6 +1083,20 @@ EXCEPTION WHEN dependent_objects_still_exist THEN
         HINT = 'Drop these objects, and then the schema: DROP SCHEMA id_gen_convert CASCADE;';
 END $$;
 COMMENT ON FUNCTION id_gen_convert.drop_schema() IS 'drop the schema of the jobs, unless other objects use it';
+
+-- Partitions may have a NOT NULL of their own: the key of each has made one, from PostgreSQL 18 on.
+CREATE FUNCTION id_gen_convert.drop_not_null(table_name text, column_name text) RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    each regclass;
+BEGIN
+    FOR each IN SELECT to_regclass(table_name) WHERE to_regclass(table_name) IS NOT NULL
+                UNION ALL SELECT id_gen_convert.parts(to_regclass(table_name)) LOOP
+        EXECUTE format('ALTER TABLE %s ALTER COLUMN %I DROP NOT NULL', each, column_name);
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.drop_not_null(text, text) IS 'drop NOT NULL of a table and of its partitions';
 
 -- Ends a job; the last one takes the schema with it.
 CREATE FUNCTION id_gen_convert.forget(job_id integer) RETURNS void
@@ -1115,8 +1153,8 @@ BEGIN
         END LOOP;
         PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.views);
         changed := id_gen_convert.changes(j);
-        IF changed IS NOT NULL AND NOT force THEN
-            added := id_gen_convert.added(j);
+        added := id_gen_convert.added(j);
+        IF changed IS NOT NULL AND NOT force OR added IS NOT NULL THEN
             RAISE object_not_in_prerequisite_state USING
                 MESSAGE = format('objects that depend on column %I of relation %s have changed since the switch', j.column_name, j.relation),
                 DETAIL = format('An undo would revert them: %s.', changed),
@@ -1126,6 +1164,13 @@ BEGIN
                               id_gen_convert.arguments(j.relation, j.column_name), added);
         END IF;
         IF NOT force THEN
+            changed := id_gen_convert.losses(j.id);
+            IF changed IS NOT NULL THEN
+                RAISE object_not_in_prerequisite_state USING
+                    MESSAGE = format('the undo would lose or break objects that depend on column %I of relation %s', j.column_name, j.relation),
+                    DETAIL = format('Obstacles: %s.', changed),
+                    HINT = format('Remove the obstacles; what is still needed can be recreated after the undo. To keep the new column: SELECT id_gen_convert.finish(%s);', id_gen_convert.arguments(j.relation, j.column_name));
+            END IF;
             PERFORM id_gen_convert.check_triggers(j);
         END IF;
         PERFORM id_gen_convert.execute_all(j.id, 'unswitch');

@@ -68,6 +68,3 @@ COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.restorations IS 'number of times
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.last_request IS 'duration of the last request that the registry answered';
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.slowest_request IS 'longest duration of a request that the registry answered';
 COMMENT ON COLUMN @extschema@.id_gen_stat_fleet.registrar_pid IS 'process ID of the background worker that queries the registry';
-
-REVOKE SELECT ON @extschema@.id_gen_stat_fleet FROM PUBLIC;
-GRANT SELECT ON @extschema@.id_gen_stat_fleet TO pg_read_all_stats;

@@ -31,5 +31,3 @@ COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.database IS 'database whose ho
 COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.first_id IS 'lowest ID of the transaction; NULL if unknown, and the horizon is then 0';
 COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.xact_start IS 'start of the transaction, or time of its PREPARE';
 COMMENT ON COLUMN @extschema@.id_gen_stat_horizon.state IS 'state as in pg_stat_activity, or prepared, or ending (process is exiting)';
-
-GRANT SELECT ON @extschema@.id_gen_stat_horizon TO pg_read_all_stats;

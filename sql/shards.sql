@@ -55,6 +55,3 @@ COMMENT ON COLUMN @extschema@.id_gen_stat_shards.taken_at IS 'time at which this
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.last_id IS 'last ID generated since the server started';
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.issued IS 'IDs generated since the server started';
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.per_second IS 'IDs generated per second, averaged over the last 30 to 60 seconds';
-
-REVOKE SELECT ON @extschema@.id_gen_stat_shards FROM PUBLIC;
-GRANT SELECT ON @extschema@.id_gen_stat_shards TO pg_read_all_stats;

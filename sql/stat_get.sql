@@ -4,6 +4,5 @@ CREATE FUNCTION @extschema@.id_gen_stat_get(view text) RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'id_gen_stat_get'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 10;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_get(text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION @extschema@.id_gen_stat_get(text) TO pg_read_all_stats;
 COMMENT ON FUNCTION @extschema@.id_gen_stat_get(text) IS
     'data of a statistics view; query the view instead';

@@ -70,6 +70,3 @@ COMMENT ON FUNCTION @extschema@.id_gen_stat_reset() IS
     'reset the statistics of id_gen_stat and id_gen_stat_waits';
 
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_stat_reset() FROM PUBLIC;
-GRANT SELECT ON
-    @extschema@.id_gen_stat, @extschema@.id_gen_stat_waits, @extschema@.id_gen_stat_backends
-    TO pg_read_all_stats;

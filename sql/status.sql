@@ -16,7 +16,6 @@ COMMENT ON FUNCTION @extschema@.id_gen_status() IS
     'whether this server generates snowflakes, why not, and its settings and state';
 
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_status() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION @extschema@.id_gen_status() TO pg_read_all_stats;
 
 CREATE FUNCTION @extschema@.id_gen_version() RETURNS text
     AS 'MODULE_PATHNAME', 'id_gen_version'

@@ -47,5 +47,3 @@ COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.waits IS 'calls that waited fo
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.refused IS 'calls that failed because no number was available';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.used IS 'used share of the sequence''s numbers, from 0 to 1';
 COMMENT ON COLUMN @extschema@.id_gen_stat_tickets.time_left IS 'estimated time until the sequence is exhausted, at its average rate';
-
-GRANT SELECT ON @extschema@.id_gen_stat_tickets TO pg_read_all_stats;

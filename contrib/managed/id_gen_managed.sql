@@ -81,11 +81,14 @@ BEGIN
     IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
         RETURN; -- not in one transaction, as was said
     END IF;
-    -- An existing schema keeps its privileges: USAGE may have been revoked from PUBLIC and granted to some roles only.
-    IF to_regnamespace('id_gen_managed') IS NULL THEN
-        CREATE SCHEMA id_gen_managed;
-        GRANT USAGE ON SCHEMA id_gen_managed TO PUBLIC;
-    END IF;
+    -- Existing objects keep their privileges, such as a USAGE that was revoked from PUBLIC and granted to some roles only.
+    PERFORM set_config('id_gen_managed.existing', array_agg(format('%s.%s', o.tableoid, o.oid))::text, true)
+       FROM (SELECT n.tableoid, n.oid FROM pg_namespace n WHERE n.nspname = 'id_gen_managed'
+              UNION ALL
+             SELECT c.tableoid, c.oid FROM pg_class c WHERE c.relnamespace = to_regnamespace('id_gen_managed')
+              UNION ALL
+             SELECT p.tableoid, p.oid FROM pg_proc p WHERE p.pronamespace = to_regnamespace('id_gen_managed')) o;
+    CREATE SCHEMA IF NOT EXISTS id_gen_managed;
 END $$;
 COMMENT ON SCHEMA id_gen_managed IS 'id_gen without its library: what its functions need';
 
@@ -161,6 +164,48 @@ BEGIN
         EXECUTE format('ALTER TABLE %s ENABLE REPLICA TRIGGER keep_own_rows', state);
     END LOOP;
 END $$;
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Privileges
+-- ---------------------------------------------------------------------------------------------------------------------
+
+CREATE OR REPLACE FUNCTION id_gen_managed.restricted(
+        OUT object text, OUT kind text, OUT name text, OUT owner oid, OUT acl aclitem[])
+    RETURNS SETOF record LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT format('%s.%s', n.tableoid, n.oid), 'SCHEMA', n.oid::regnamespace::text, n.nspowner, n.nspacl
+      FROM pg_namespace n WHERE n.nspname = 'id_gen_managed'
+     UNION ALL
+    SELECT format('%s.%s', c.tableoid, c.oid), CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END,
+           c.oid::regclass::text, c.relowner, c.relacl
+      FROM pg_class c WHERE c.relnamespace = 'id_gen_managed'::regnamespace AND c.relkind IN ('r', 'S')
+     UNION ALL
+    -- What moves lanes, and what an administrator decides. `allocate` runs as its owner.
+    SELECT format('%s.%s', p.tableoid, p.oid), 'FUNCTION', p.oid::regprocedure::text, p.proowner,
+           coalesce(p.proacl, acldefault('f', p.proowner))
+      FROM pg_proc p
+     WHERE p.pronamespace = 'id_gen_managed'::regnamespace AND p.proparallel = 'u'
+       AND p.proname !~ '^(snowflake|uuid)' AND p.proname <> 'allocate'
+$$;
+COMMENT ON FUNCTION id_gen_managed.restricted() IS 'the objects that only their owner may use, with their privileges';
+
+-- What is created gets the default privileges of its owner, and those open it to other roles. Existing objects are left as
+-- they are: what they have beyond their owner's privileges was granted.
+CREATE OR REPLACE FUNCTION id_gen_managed.revoke_defaults(existing text[]) RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    each record;
+BEGIN
+    FOR each IN
+        SELECT DISTINCT r.kind, r.name,
+               CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END AS role
+          FROM id_gen_managed.restricted() r, aclexplode(r.acl) x
+         WHERE r.object <> ALL (existing) AND x.grantee <> r.owner
+    LOOP
+        EXECUTE format('REVOKE ALL ON %s %s FROM %s', each.kind, each.name, each.role);
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.revoke_defaults(text[]) IS
+    'revoke from other roles what default privileges have granted on new objects';
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Layouts
@@ -1021,6 +1066,11 @@ BEGIN
     FOR tries_left IN REVERSE 500..0 LOOP
         BEGIN
             PERFORM pg_advisory_xact_lock(id_gen_managed.lock_class(), -2);
+            LOCK TABLE id_gen_managed.configuration IN SHARE ROW EXCLUSIVE MODE;
+            -- The lanes are those of now, whatever this transaction's snapshot shows.
+            IF to_regclass('id_gen_managed.lane_0') IS DISTINCT FROM (id_gen_managed.lane_sequences())[1] THEN
+                RAISE undefined_table;
+            END IF;
             -- Who went back to a savepoint has given back the gate, but uses the lanes to the transaction's end, and may
             -- come again: so the gate is opened for a moment. Not for ever, as there may always be one.
             EXIT WHEN tries_left = 0 OR NOT EXISTS (
@@ -1029,8 +1079,12 @@ BEGIN
                    AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
                    AND l.pid IS DISTINCT FROM pg_backend_pid());
             RAISE SQLSTATE 'IDGEN';
-        EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
-            PERFORM pg_sleep(0.01);
+        EXCEPTION
+            WHEN SQLSTATE 'IDGEN' THEN
+                PERFORM pg_sleep(0.01);
+            WHEN undefined_table OR undefined_function OR invalid_schema_name THEN
+                RAISE EXCEPTION 'the worker ID was changed during this transaction'
+                    USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
         END;
     END LOOP;
 END $$;
@@ -1064,6 +1118,20 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.close_number() IS 'ends the use of the number and its lanes';
+
+-- Whoever calls this: allocate() runs as its own owner, and the lanes are that role's.
+CREATE OR REPLACE FUNCTION id_gen_managed.create_lanes(lanes integer, last bigint) RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    existing CONSTANT text[] := ARRAY(SELECT r.object FROM id_gen_managed.restricted() r);
+BEGIN
+    FOR lane IN 0..lanes - 1 LOOP
+        EXECUTE format('CREATE SEQUENCE id_gen_managed.lane_%s MINVALUE 0', lane);
+        PERFORM setval(format('id_gen_managed.lane_%s', lane), last);
+    END LOOP;
+    PERFORM id_gen_managed.revoke_defaults(existing);
+END $$;
+COMMENT ON FUNCTION id_gen_managed.create_lanes(integer, bigint) IS 'creates the sequences of the lanes, all with the same value';
 
 -- Where the extension is in this database, others make IDs with it: with the server's number, with those of its shards, and
 -- in a fleet with whichever the registry gives it next. What this role can't see, the administrator has to know.
@@ -1139,8 +1207,6 @@ DECLARE
     own id_gen_managed.configuration%ROWTYPE;
     new id_gen_managed.configuration%ROWTYPE;
     former id_gen_managed.configuration%ROWTYPE;
-    taker CONSTANT name := (SELECT pg_get_userbyid(proowner) FROM pg_proc
-                             WHERE oid = 'id_gen_managed.allocate(bigint)'::regprocedure);
     was_copy boolean;
     unused_from timestamptz;
     its_until timestamptz;
@@ -1151,7 +1217,6 @@ DECLARE
     lowest_new numeric;
 BEGIN
     PERFORM id_gen_managed.close_gate();
-    LOCK TABLE id_gen_managed.configuration IN SHARE ROW EXCLUSIVE MODE;
     IF id_gen_managed.is_moved() THEN
         RAISE EXCEPTION 'this database has moved to the extension id_gen'
             USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -1225,12 +1290,7 @@ BEGIN
         END IF;
     END LOOP;
 
-    FOR lane IN 0..new.lanes - 1 LOOP
-        EXECUTE format('CREATE SEQUENCE id_gen_managed.lane_%s MINVALUE 0', lane);
-        -- Whoever typed this: allocate() runs as its own owner.
-        EXECUTE format('ALTER SEQUENCE id_gen_managed.lane_%s OWNER TO %I', lane, taker);
-        PERFORM setval(format('id_gen_managed.lane_%s', lane), first - 1);
-    END LOOP;
+    PERFORM id_gen_managed.create_lanes(new.lanes, first - 1);
     INSERT INTO id_gen_managed.configuration SELECT new.*
         ON CONFLICT ON CONSTRAINT configuration_pkey DO UPDATE
        SET (layout, lanes, max_lead, in_use, used_until)
@@ -1454,8 +1514,9 @@ BEGIN
                                       pg_get_userbyid(wrapper.proowner)),
                       HINT = 'Install the script with another schema first in search_path: CREATE SCHEMA ids; SET search_path = ids;';
         ELSIF wrapper.oid IS NULL THEN
-            IF home IS NULL THEN
-                RAISE EXCEPTION 'no schema has been selected to create in'
+            IF home IS NULL OR home = pg_my_temp_schema() THEN
+                RAISE EXCEPTION '%', CASE WHEN home IS NULL THEN 'no schema has been selected to create in'
+                                          ELSE 'cannot create the functions in a temporary schema' END
                     USING ERRCODE = 'invalid_schema_name',
                           HINT = 'Install the script with a schema first in search_path: CREATE SCHEMA ids; SET search_path = ids;';
             END IF;
@@ -1550,7 +1611,6 @@ BEGIN
                   HINT = format('Set the same layout on the server and restart it: ALTER SYSTEM SET id_gen.layout = %L;',
                                 id_gen_managed.layout());
     END IF;
-    LOCK TABLE id_gen_managed.configuration IN SHARE ROW EXCLUSIVE MODE;
     used_until := clock_timestamp();
     IF EXISTS (SELECT FROM id_gen_managed.configuration n WHERE n.in_use) THEN
         PERFORM id_gen_managed.close_number();
@@ -1640,18 +1700,16 @@ COMMENT ON FUNCTION id_gen_managed.uninstall() IS
 
 DO $$
 DECLARE
-    internal regprocedure;
+    existing text[];
 BEGIN
     IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
         RETURN; -- not in one transaction, as was said
     END IF;
-    -- What moves lanes, and what an administrator decides. `allocate` runs as its owner.
-    FOR internal IN
-        SELECT oid FROM pg_proc WHERE pronamespace = 'id_gen_managed'::regnamespace AND proparallel = 'u'
-           AND proname !~ '^(snowflake|uuid)' AND proname <> 'allocate'
-    LOOP
-        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', internal);
-    END LOOP;
+    existing := coalesce(nullif(current_setting('id_gen_managed.existing'), ''), '{}');
+    PERFORM id_gen_managed.revoke_defaults(existing);
+    IF existing = '{}' THEN
+        GRANT USAGE ON SCHEMA id_gen_managed TO PUBLIC;
+    END IF;
 END $$;
 
 DO $$

@@ -30,6 +30,11 @@ pub fn rename_column(statement: &str, from: &str, to: &str) -> String {
     renamed
 }
 
+/// Number of places where [`rename_column`] would change a name.
+pub fn count_column(statement: &str, name: &str) -> usize {
+    (statement.len() - rename_column(statement, name, "").len()) / name.len()
+}
+
 /// Where a text stands in a statement outside of quotes and names; `None` if it does not.
 pub fn find(statement: &str, text: &str) -> Option<usize> {
     let mut place = 0;
@@ -116,6 +121,7 @@ mod tests {
             "(\"Id_new\", id, \"Id\"\"\")"
         );
         assert_eq!(rename_column("(größe, größer)", "größe", "neu"), "(neu, größer)");
+        assert_eq!(count_column("btree (id, (id + 1), lower('id')) INCLUDE (id)", "id"), 3);
         let timed = "(((at)::timestamp with time zone), zone)";
         assert_eq!(rename_column(timed, "zone", "z"), "(((at)::timestamp with time zone), z)");
     }

@@ -95,4 +95,3 @@ CREATE FUNCTION @extschema@.id_mask_keys(OUT key_version integer, OUT is_current
 COMMENT ON FUNCTION @extschema@.id_mask_keys() IS
     'versions of the mask keys of this session, the current one first';
 REVOKE EXECUTE ON FUNCTION @extschema@.id_mask_keys() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION @extschema@.id_mask_keys() TO pg_monitor;

@@ -64,6 +64,18 @@ pub struct Source {
     pub setters: Option<String>,
 }
 
+impl Source {
+    /// Whether its values are the numbers of a sequence as they are.
+    pub fn is_from_sequence(&self) -> bool {
+        let is_plain = |default: &str| {
+            default.starts_with("nextval(")
+                && default.ends_with("::regclass)")
+                && default.matches("nextval(").count() == 1
+        };
+        self.identity.is_some() || self.default.as_deref().is_some_and(is_plain)
+    }
+}
+
 /// Reads it.
 ///
 /// # Errors

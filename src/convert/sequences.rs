@@ -49,6 +49,23 @@ impl Sequence {
 
     /// The statement that fences it.
     pub fn fence(&self) -> String {
+        self.fence_after("")
+    }
+
+    /// The same, unless it is gone or fills another column by then.
+    pub fn fence_unless_used(&self) -> String {
+        let name = literal(&self.name);
+        self.fence_after(&format!(
+            "
+    IF pg_catalog.to_regclass({name}) IS NULL OR EXISTS (
+        SELECT FROM pg_catalog.pg_depend WHERE refobjid = pg_catalog.to_regclass({name})
+           AND classid IN ('pg_catalog.pg_attrdef'::regclass, 'pg_catalog.pg_type'::regclass)) THEN
+        RETURN;
+    END IF;"
+        ))
+    }
+
+    fn fence_after(&self, first: &str) -> String {
         let Sequence { name, min, max, .. } = self;
         // Zero is before the first value of most sequences, and within the type of all. One that goes below has a bound there.
         let (low, high) = if self.increment > 0 {
@@ -59,7 +76,7 @@ impl Sequence {
             (low.clone(), format!("{low} + 1"))
         };
         let body = format!(
-            "BEGIN
+            "BEGIN{first}
     ALTER SEQUENCE {name} INCREMENT BY {FENCED} NO CYCLE;
     PERFORM pg_catalog.setval(tableoid::regclass, last_value) FROM {name} WHERE NOT is_called;
     EXECUTE (SELECT pg_catalog.format('ALTER SEQUENCE %s MINVALUE %s MAXVALUE %s START WITH %s',
@@ -91,6 +108,18 @@ END"
     pub fn restore_comment(&self) -> String {
         let comment = self.comment.as_deref().map_or("NULL".to_owned(), literal);
         format!("COMMENT ON SEQUENCE {} IS {comment}", self.name)
+    }
+
+    /// The statement that brings it to the values of a column, where others than it have given them.
+    pub fn catch_up(&self, table: &str, column: &str) -> String {
+        let Sequence { name, min, max, .. } = self;
+        let (furthest, _) = self.furthest();
+        let (beyond, bound) = if self.increment > 0 { (">=", "least") } else { ("<=", "greatest") };
+        let limit = if self.increment > 0 { max } else { min };
+        format!(
+            "SELECT pg_catalog.setval({}, {bound}({furthest}({column}), {limit})) FROM {table} HAVING {furthest}({column}) {beyond} (SELECT last_value FROM {name})",
+            literal(name)
+        )
     }
 
     /// The aggregate that finds the value a sequence of this direction has come to, and what compares two such values.

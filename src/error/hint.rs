@@ -81,7 +81,7 @@ pub fn ahead(lead: &Lead, shard: Option<Number>) -> String {
     let wait = match behind_ms {
         ..=0 => "If that lasts, request fewer IDs. ".to_owned(),
         1..=LONGEST_WAIT_MS => {
-            format!("Wait {} s until the clock reaches that time. ", behind_ms / 1000 + 1)
+            format!("Wait {} s, until it is at most id_gen.max_lead ahead. ", behind_ms / 1000 + 1)
         }
         _ => String::new(),
     };
@@ -120,27 +120,37 @@ pub fn row_trigger(function: &str) -> String {
 /// Where the setting holds no layout, or one that no ID can be made with: the layout of this server's
 /// last IDs, if there are any, lets it go on where it was.
 pub fn usable_layout(last: Option<&Layout>) -> String {
-    match last {
-        Some(last) => format!(
-            "Set the layout of this server's last IDs and restart the server: ALTER SYSTEM SET id_gen.layout = '{}';",
-            presets::name_or_text(last)
-        ),
-        None => format!(
-            "Set a valid layout, such as the default, and restart the server: ALTER SYSTEM SET id_gen.layout = '{}';",
-            presets::DEFAULT
-        ),
-    }
+    set_usable_layout(last).unwrap_or_else(correct_clock)
+}
+
+/// How to set such a layout; `None` if `ALTER SYSTEM` would refuse it at the time that the clock shows.
+fn set_usable_layout(last: Option<&Layout>) -> Option<String> {
+    let default = presets::by_name(presets::DEFAULT).map(|preset| preset.layout);
+    let layout = last.copied().or(default)?;
+    layout.check_at(unix_ms(clock::wall_ns())).ok()?;
+    let which = match last {
+        Some(_) => "the layout of this server's last IDs",
+        None => "a valid layout, such as the default,",
+    };
+    let name = presets::name_or_text(&layout);
+    Some(format!("Set {which} and restart the server: ALTER SYSTEM SET id_gen.layout = '{name}';"))
+}
+
+/// The remedy if the clock is the reason that no layout can be set.
+fn correct_clock() -> String {
+    format!("Correct the clock, which shows {}.", format_ms(unix_ms(clock::wall_ns())))
 }
 
 /// Where the clock shows a time before the layout's.
 pub fn before_epoch(layout: &Layout, last: Option<&Layout>) -> String {
     let last = last.filter(|last| *last != layout);
     let is_default = presets::by_name(presets::DEFAULT).is_some_and(|it| it.layout == *layout);
-    let usable = usable_layout(last);
-    match test_stream::stream() {
-        Some(_) => begin_after(layout).unwrap_or(usable),
-        None if last.is_none() && is_default => "Correct the clock.".to_owned(),
-        None => {
+    if test_stream::stream().is_some() {
+        return begin_after(layout).unwrap_or_else(|| usable_layout(last));
+    }
+    match set_usable_layout(last).filter(|_| last.is_some() || !is_default) {
+        None => "Correct the clock.".to_owned(),
+        Some(usable) => {
             let usable = usable.replacen("Set", "set", 1);
             format!("Correct the clock. If the current time is correct, {usable}")
         }
@@ -161,11 +171,11 @@ fn begin_after(layout: &Layout) -> Option<String> {
 
 /// Where a value of `id_gen.layout` is refused.
 pub fn layout_value() -> String {
-    format!(
-        "Use a named layout ({}) or a layout text such as \"{}\".",
-        usable_presets(),
-        example_layout()
-    )
+    let usable = usable_presets();
+    if usable.is_empty() {
+        return correct_clock();
+    }
+    format!("Use a named layout ({usable}) or a layout text such as \"{}\".", example_layout())
 }
 
 /// A layout text to copy from.

@@ -71,14 +71,22 @@ pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
         let released = reserve::release(shared, &guard);
         released.and(written.map_err(Error::from))
     });
-    log.note(released);
+    log.note(released.map(|()| Found::NothingWrong));
     ticket_stop::hand_back(&shared.tickets);
     // The postmaster never starts a worker again that ended with status 0, not even one that was only terminated.
     // SAFETY: ends this process, which holds nothing any more.
     unsafe { pg_sys::proc_exit(1) }
 }
 
-fn round(shared: &'static SharedState) -> Result<(), Error> {
+/// What a round has found, unless something is wrong.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    NothingWrong,
+    /// Another process did the work meanwhile, and knows how it went.
+    Nothing,
+}
+
+fn round(shared: &'static SharedState) -> Result<Found, Error> {
     shared.keeper.heartbeat();
     registrar::start_if_missing(shared);
     log_limit::log_overdue();
@@ -89,22 +97,23 @@ fn round(shared: &'static SharedState) -> Result<(), Error> {
     };
     if !has_number && !shard_list::may_exist(shared) {
         // Nobody generates here: nothing to reserve, and nothing to complain about.
-        return Ok(());
+        return Ok(Found::NothingWrong);
     }
     let checked = clocks::check(shared);
     let replayed = if started { None } else { replicated::read()? };
     // Another process that writes does what this one would.
-    if let Some(guard) = shared.write_lock.try_lock() {
-        if started {
-            // After a jump the reservation stays where it is, since nobody claims.
-            reserve::extend(shared, &guard)?;
-            shard_list::write_again(shared, shared.layout()?, &guard)?;
-        } else {
-            startup::start(shared, replayed, &guard, Decision::InAdvance)?;
-        }
+    let Some(guard) = shared.write_lock.try_lock() else {
+        return checked.map(|_| Found::Nothing);
+    };
+    if started {
+        // After a jump the reservation stays where it is, since nobody claims.
+        reserve::extend(shared, &guard)?;
+        shard_list::write_again(shared, shared.layout()?, &guard)?;
+    } else {
+        startup::start(shared, replayed, &guard, Decision::InAdvance)?;
     }
     // A jump is worth a line.
-    checked.map(|_| ())
+    checked.map(|_| Found::NothingWrong)
 }
 
 /// Logs what a reload has left to do: a number that does not fit; and that what a running server keeps was changed, and
@@ -134,9 +143,10 @@ fn log_reload(shared: &SharedState) {
 struct IncidentLog(Option<std::mem::Discriminant<Reason>>);
 
 impl IncidentLog {
-    fn note(&mut self, outcome: Result<(), Error>) {
+    fn note(&mut self, outcome: Result<Found, Error>) {
         match outcome {
-            Ok(()) => self.0 = None,
+            Ok(Found::NothingWrong) => self.0 = None,
+            Ok(Found::Nothing) => {}
             Err(error) => {
                 let kind = std::mem::discriminant(error.reason());
                 if self.0.replace(kind) != Some(kind) {

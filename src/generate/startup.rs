@@ -99,12 +99,12 @@ pub fn start(
     // may be written.
     let old = if resets { shared.take_allocator() } else { None };
     let (stored, unreadable) = read_stored();
+    let start = start_point(&stored, unreadable, &context, &number, old.as_ref(), decision)?;
     if decision == Decision::InAdvance
         && stored.record().is_some_and(|record| startup::is_copied(record, &context))
     {
         return Ok(None);
     }
-    let start = start_point(&stored, unreadable, &context, &number, old.as_ref(), decision)?;
     let reset_copy =
         if resets { startup::check_copy(stored.record(), &context).err() } else { None };
     let first_of_shards_ms = first_of_shards(&stored, &start, &context, resets);
@@ -115,11 +115,7 @@ pub fn start(
         Some(old) => Some(old.reserved_until_ms(&layout)),
         None => stored.reserved_until_ms().max(startup::replayed_ms(stored.record(), &context)),
     };
-    // The last run may have left the clocks of this boot, which tell whether to trust the clock now.
-    let mut allocator = Allocator::new(&layout, &start);
-    if let Some(end) = identity.number().and_then(|number| shared.end_as_shard(&layout, number)) {
-        allocator.raise(end);
-    }
+    let mut allocator = first_allocator(shared, &layout, &start, &identity);
     let mut first =
         allocator.next_reservation(&layout, &identity, context.clock, max_lead_ms, max_jump_ns);
     first.until_ms = first.until_ms.max(shared.shards_reserved_until_ms(&shared.lock(), &layout));
@@ -136,7 +132,7 @@ pub fn start(
         allocator.change_node(&layout, &state.identity);
     }
     shared.start_horizon(&mut state, &layout, &allocator, &prepared, resets)?;
-    state.allocator = Some(allocator);
+    state.put_allocator(allocator);
     shared.shards().ceiling().raise(allocator.reserved_end());
     shared.put_shards(&mut state);
     let first_ms = allocator.frontier_ms(&layout).max(context.clock.wall_ms());
@@ -160,35 +156,84 @@ pub fn try_layout(shared: &SharedState, layout: Layout) -> Result<(), Error> {
             .node_bits(own.datacenter.into(), own.worker.into())
             .map_err(|error| Reason::NumberOutOfRange(error, layout))?;
     }
-    can_start(&context, &number)
+    undecided_start(&context, &number).map(|_| ())
 }
 
-/// Whether a claim could rely on the reservation now. Where the last write failed, this tries again, as
-/// a claim would; otherwise it writes nothing.
+/// Whether a claim could rely on the reservation now; and from where on it would generate. Where the last write failed, this
+/// tries again, as a claim would; otherwise it writes nothing.
 ///
 /// # Errors
 /// What the claim would be refused with.
-pub fn check_reservation(shared: &SharedState) -> Result<(), Error> {
-    let (started, failing, max_lead_ms) = {
+pub fn check_reservation(shared: &SharedState) -> Result<Outlook, Error> {
+    let (started, failing) = {
         let state = shared.lock();
-        (state.allocator.is_some(), state.write_failing, state.settings.max_lead_ms)
+        (state.allocator.is_some(), state.write_failing)
     };
     match (started, failing) {
-        (true, false) => Ok(()),
-        (true, true) => reserve::extend(shared, &shared.write_lock.lock()),
-        (false, true) => start_undecided(shared),
-        (false, false) => {
-            let number = OwnNumber::of(&shared.lock());
-            let layout = *shared.layout()?;
-            let context = context(layout, max_lead_ms, replicated::read()?, &number)?;
-            can_start(&context, &number)
-        }
+        (_, false) => {}
+        (true, true) => reserve::extend(shared, &shared.write_lock.lock())?,
+        (false, true) => start_undecided(shared)?,
     }
+    outlook(shared)
 }
 
-fn can_start(context: &StartupContext, number: &OwnNumber) -> Result<(), Error> {
+/// From where on a server generates: as it does, or as it would if it started now. A server without an allocator does not
+/// begin at its clock, and whoever looks at it learns only here where it does.
+#[derive(Clone, Copy)]
+pub struct Outlook {
+    /// The allocator of the server's own number.
+    pub allocator: Allocator,
+    /// No shard starts below this position.
+    pub first_of_shards: u64,
+}
+
+/// From where on a server generates, or would if it started now. Nothing is changed.
+///
+/// # Errors
+/// The reason that keeps it from starting.
+pub fn outlook(shared: &SharedState) -> Result<Outlook, Error> {
+    let layout = *shared.layout()?;
+    let (number, max_lead_ms) = {
+        let state = shared.lock();
+        if let Some(allocator) = state.allocator {
+            return Ok(Outlook { allocator, first_of_shards: state.shards.start });
+        }
+        (OwnNumber::of(&state), state.settings.max_lead_ms)
+    };
+    let context = context(layout, max_lead_ms, replicated::read()?, &number)?;
+    let (stored, start) = undecided_start(&context, &number)?;
+    let first_of_shards_ms = first_of_shards(&stored, &start, &context, false);
+    Ok(Outlook {
+        allocator: first_allocator(shared, &layout, &start, &number.identity),
+        first_of_shards: layout.first_position(layout.tick_from(first_of_shards_ms)),
+    })
+}
+
+/// The allocator that a server starts with, with nothing reserved. The last run may have left the clocks of this boot, which
+/// tell whether to trust the clock now, unless an administrator has said so.
+fn first_allocator(
+    shared: &SharedState,
+    layout: &Layout,
+    start: &StartPoint,
+    identity: &Identity,
+) -> Allocator {
+    let accepted = shared.lock().accepted_clocks();
+    let monitor = accepted.unwrap_or(start.monitor);
+    let mut allocator = Allocator::new(layout, &StartPoint { monitor, ..*start });
+    if let Some(end) = identity.number().and_then(|number| shared.end_as_shard(layout, number)) {
+        allocator.raise(end);
+    }
+    allocator
+}
+
+/// The stored record, and the start point that follows from it.
+fn undecided_start(
+    context: &StartupContext,
+    number: &OwnNumber,
+) -> Result<(StoredRecord, StartPoint), Error> {
     let (stored, unreadable) = read_stored();
-    start_point(&stored, unreadable, context, number, None, Decision::None).map(|_| ())
+    let start = start_point(&stored, unreadable, context, number, None, Decision::None)?;
+    Ok((stored, start))
 }
 
 /// What this server makes IDs with.

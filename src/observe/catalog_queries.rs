@@ -116,7 +116,7 @@ pub(super) const COLUMN_OF_DEFAULT: &str = "
                 WHERE used.classid = 'pg_type'::regclass AND pg_type.oid = used.objid AND NOT atthasdef AND NOT attisdropped)
                AS d (adrelid, adnum, adbin) ON true
           JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
-          JOIN pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p')";
+          JOIN pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p', 'f')";
 
 /// A sequence that such a default names: `of` is the dependency on it.
 pub(super) const SEQUENCE_OF_DEFAULT: &str = "

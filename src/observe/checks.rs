@@ -5,8 +5,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use id_gen_core::allocator::Allocator;
 use id_gen_core::directory::Directory;
+use id_gen_core::fleet::Number;
 use id_gen_core::identity::{Identity, IdentitySource};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::{Lead, LeadLevel, LeadLimit};
@@ -24,7 +24,8 @@ use crate::error::shards::{MAKE_ROOM, ShardRefusal, TRIES_AGAIN, UNWRITTEN, reco
 use crate::error::test_server::{ON_COMMAND_LINE, UNSET};
 use crate::error::{self, Error, Message, Reason, counted, hint, ticket};
 use crate::fleet::commands;
-use crate::generate::{startup, test_server};
+use crate::generate::startup::{self, Outlook};
+use crate::generate::test_server;
 use crate::observe::catalog_queries::{
     self as catalog, Column, FileSetting, Holds, TicketSequence,
 };
@@ -35,7 +36,7 @@ use crate::pg::sequence::Definition;
 use crate::pg::text::in_error;
 use crate::pg::{schema, server};
 use crate::settings::{self, Settings};
-use crate::shared::shards::{Basis, FileState, ShardState};
+use crate::shared::shards::{ABOVE_MARGIN_MS, Basis, FileState, ShardState};
 use crate::shared::tickets::PLACES;
 use crate::shared::worker_place::Missing;
 use crate::shared::{Counts, FleetCounts, Membership, SharedState, memory, shard_list};
@@ -106,7 +107,8 @@ struct CheckedServer {
     settings: Settings,
     identity: Identity,
     layout: Layout,
-    allocator: Option<Allocator>,
+    /// Its next IDs; `None` where it does not generate.
+    outlook: Option<Outlook>,
     now_ms: i64,
 }
 
@@ -114,14 +116,19 @@ impl CheckedServer {
     fn new(shared: &'static SharedState) -> Result<CheckedServer, Error> {
         let layout = *shared.layout()?;
         let now_ms = unix_ms(clock::wall_ns());
-        let state = shared.lock();
-        let (settings, identity, allocator) = (state.settings, state.identity, state.allocator);
-        Ok(CheckedServer { shared, settings, identity, layout, allocator, now_ms })
+        let outlook = readiness::outlook(shared).ok();
+        let (settings, identity) = readiness::settings_of(Some(shared));
+        Ok(CheckedServer { shared, settings, identity, layout, outlook, now_ms })
     }
 
     /// Whether this server is meant to generate and could, as far as its numbers go.
     fn generates(&self) -> bool {
         self.identity.node_bits(&self.layout).is_ok()
+    }
+
+    /// The lowest position that it has never allocated; zero where it does not generate.
+    fn next_position(&self) -> u64 {
+        self.outlook.map_or(0, |outlook| outlook.allocator.frontier().position())
     }
 
     /// How to assign another worker ID, as the end of a sentence.
@@ -471,10 +478,12 @@ fn fleet(on: &CheckedServer) -> CheckResult {
             hint::more_worker_processes(),
         );
     }
-    let (Membership { right, trouble, weakness, counts, .. }, frontier_ms, not_begun) = {
+    let allocator = on.outlook.map(|outlook| outlook.allocator);
+    let frontier_ms = allocator.map_or(i64::MIN, |allocator| allocator.frontier_ms(&on.layout));
+    let (Membership { right, trouble, weakness, counts, .. }, not_begun) = {
         let state = on.shared.lock();
-        let frontier_ms = state.allocator.map(|allocator| allocator.frontier_ms(&on.layout));
-        (state.membership, frontier_ms.unwrap_or(i64::MIN), state.not_begun(&on.layout))
+        let not_begun = allocator.and_then(|allocator| state.not_begun_of(&on.layout, &allocator));
+        (state.membership, not_begun)
     };
     // An ID needs a grant for its own time, which may be ahead of the clock.
     let left_ms = right
@@ -589,7 +598,7 @@ fn lead(on: &CheckedServer) -> CheckResult {
     if on.layout.clock_tick(clock::wall_ns()).is_err() {
         return Fine("not checked: the clock is outside the range of the layout".to_owned());
     }
-    let own = on.allocator.map_or(0, |allocator| allocator.frontier().position());
+    let own = on.next_position();
     let open = on.shared.shards().in_use().filter(|place| place.is_open());
     let furthest =
         open.filter_map(|place| Some((place.end(), place.number()?))).max_by_key(|it| it.0);
@@ -722,10 +731,14 @@ fn column_types() -> Result<CheckResult, Error> {
     }
     let found: Vec<String> =
         narrow.iter().map(|column| format!("{} is {}", column.name, column.type_name)).collect();
-    let remedies: Vec<&str> = narrow.iter().map(|column| column.remedy.as_str()).collect();
+    // Statements that can be run as they stand come first.
+    let (mut remedies, rest): (Vec<&str>, Vec<&str>) =
+        narrow.iter().map(|it| it.remedy.as_str()).partition(|remedy| remedy.starts_with("ALTER"));
+    let colon = if remedies.is_empty() { "." } else { ":" };
+    remedies.extend(rest);
     Ok(Wrong(
         format!("a snowflake needs a bigint: {}", found.join(", ")),
-        format!("Change the type, which rewrites the table: {}", remedies.join(" ")),
+        format!("Change the type, which rewrites the table{colon} {}", remedies.join(" ")),
     ))
 }
 
@@ -830,8 +843,22 @@ fn tickets() -> Result<CheckResult, Error> {
     })
 }
 
+/// Where a shard of this server will come to an ID that is stored: it can be taken above one that is not far ahead.
+fn above_shard(on: &CheckedServer, shard: Number, column: &Column, newest: i64, ms: i64) -> String {
+    let Column { table, name, generator_schema: schema, .. } = column;
+    if ms > on.now_ms + i64::from(on.settings.max_lead_ms) + ABOVE_MARGIN_MS {
+        return format!(
+            "Before it does, replace that ID. To see the rows: SELECT * FROM {table} WHERE {name} = {newest};"
+        );
+    }
+    format!(
+        "Before it does, start the shard above that ID: SELECT {schema}.id_gen_shard_take({}, above => {newest});",
+        shard.worker
+    )
+}
+
 fn newest_id(on: &CheckedServer, column: &Column, newest: i64) -> CheckResult {
-    let CheckedServer { layout, identity, allocator, now_ms, .. } = on;
+    let CheckedServer { layout, identity, outlook, now_ms, .. } = on;
     let Column { table, name, generator_schema: schema, .. } = column;
     let found = format!("the newest {name} in {table} is {newest}");
     let Ok(id) = layout.from_bigint(newest) else {
@@ -841,18 +868,36 @@ fn newest_id(on: &CheckedServer, column: &Column, newest: i64) -> CheckResult {
         );
     };
     let parts = layout.unpack(id);
-    let made = format_ms(layout.tick_start_ms(parts.tick));
+    let made_ms = layout.tick_start_ms(parts.tick);
+    let made = format_ms(made_ms);
     let found = format!("{found}, generated at {made} by worker {}", parts.worker);
-    let frontier = allocator.map_or(0, |allocator| allocator.frontier().position());
-    let reached = layout.tick_of(frontier).max(layout.tick_from(*now_ms));
-    let own = (Some(parts.worker), parts.datacenter) == (identity.worker, identity.datacenter);
-    if own && layout.position_of(id) >= frontier && parts.tick >= reached {
+    if server::is_in_recovery() {
+        return Fine(format!("{found}; not compared: a standby generates no snowflakes"));
+    }
+    let number = Number { datacenter: parts.datacenter, worker: parts.worker };
+    let shards = shard_list::owned(on.shared, layout);
+    let of_shard = shards.iter().find(|(shard, _)| *shard == number);
+    // The lowest position that this server has never allocated with the number of the ID.
+    let next = outlook.and_then(|Outlook { allocator, first_of_shards }| match of_shard {
+        Some((_, end)) => Some(first_of_shards.max(*end)),
+        None => (identity.number() == Some(number)).then(|| allocator.frontier().position()),
+    });
+    let position = layout.position_of(id);
+    let reached = layout.tick_of(on.next_position()).max(layout.tick_from(*now_ms));
+    if let Some(next) = next
+        && position >= next
+        && parts.tick >= reached
+    {
         return Wrong(
             format!("{found}: this server will generate the same ID"),
-            format!("Before it does, {}", on.assign_another_worker_id()),
+            match of_shard {
+                None => format!("Before it does, {}", on.assign_another_worker_id()),
+                Some((shard, _)) => above_shard(on, *shard, column, newest, made_ms),
+            },
         );
     }
-    if parts.tick > reached {
+    // An ID of its own says nothing of another server's clock.
+    if parts.tick > reached && next.is_none_or(|next| position >= next) {
         let first = Layout::to_bigint(layout.min_of(reached.saturating_add(1)));
         return Warning(
             format!("{found}, which is ahead of this server's clock; new IDs will be lower"),

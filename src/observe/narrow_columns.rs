@@ -113,7 +113,24 @@ fn narrow(filled: &[Filled]) -> Result<Vec<NarrowColumn>, Error> {
                t.type, t.modifier, t.largest, CASE WHEN t.sequence <> 0 THEN t.sequence::regclass::text END,
                CASE WHEN has_sequence_privilege(t.sequence, 'SELECT') THEN pg_sequence_last_value(t.sequence) END,
                greatest(s.seqstart, s.seqmin + 1),
-               CASE WHEN NOT a.atthasdef THEN (SELECT pg_get_expr(typdefaultbin, 0) FROM pg_type WHERE oid = a.atttypid AND typtype = 'd') END
+               CASE WHEN NOT a.atthasdef THEN (SELECT pg_get_expr(typdefaultbin, 0) FROM pg_type WHERE oid = a.atttypid AND typtype = 'd') END,
+               CASE WHEN top.relkind = 'f' THEN 'FOREIGN TABLE' ELSE 'TABLE' END,
+               CASE WHEN top.reloftype <> 0 THEN top.reloftype::regtype::text END,
+               EXISTS (SELECT FROM unnest(whole.oids, whole.numbers) AS tree (oid, number)
+                        JOIN pg_partitioned_table k ON k.partrelid = tree.oid
+                        JOIN pg_depend u ON u.classid = 'pg_class'::regclass AND u.objid = tree.oid AND u.objsubid = tree.number
+                             AND u.refclassid = u.classid AND u.refobjid = tree.oid AND u.refobjsubid = 0),
+               (SELECT string_agg(DISTINCT CASE
+                           WHEN r.rulename = '_RETURN' THEN pg_describe_object('pg_class'::regclass, r.ev_class, 0)
+                           WHEN g.oid IS NOT NULL THEN pg_describe_object('pg_class'::regclass, g.adrelid, g.adnum)
+                           ELSE pg_describe_object(u.classid, u.objid, 0) END, ', ')
+                  FROM unnest(whole.oids, whole.numbers) AS tree (oid, number)
+                  JOIN pg_depend u ON u.refclassid = 'pg_class'::regclass AND u.refobjid = tree.oid AND u.refobjsubid = tree.number
+                  LEFT JOIN pg_rewrite r ON u.classid = 'pg_rewrite'::regclass AND r.oid = u.objid
+                  LEFT JOIN pg_attrdef g ON u.classid = 'pg_attrdef'::regclass AND g.oid = u.objid
+                 WHERE u.classid IN ('pg_rewrite'::regclass, 'pg_policy'::regclass, 'pg_trigger'::regclass, 'pg_proc'::regclass,
+                                     'pg_publication_rel'::regclass)
+                    OR g.adnum <> tree.number)
           FROM typed t JOIN pg_type b ON b.oid = t.type AND b.typtype <> 'd'
           JOIN pg_attribute a ON a.attrelid = t.relation AND a.attnum = t.number
           LEFT JOIN pg_sequence s ON s.seqrelid = t.sequence
@@ -124,6 +141,13 @@ fn narrow(filled: &[Filled]) -> Result<Vec<NarrowColumn>, Error> {
             SELECT x.oid
               FROM ancestor x JOIN pg_attribute o ON o.attrelid = x.oid AND o.attname = a.attname
              WHERE o.attinhcount = 0 LIMIT 1) AS origin
+          JOIN pg_class top ON top.oid = origin.oid
+         CROSS JOIN LATERAL (
+            WITH RECURSIVE below (oid) AS (
+                SELECT origin.oid UNION
+                SELECT i.inhrelid FROM below x JOIN pg_inherits i ON i.inhparent = x.oid)
+            SELECT array_agg(x.oid) AS oids, array_agg(o.attnum) AS numbers
+              FROM below x JOIN pg_attribute o ON o.attrelid = x.oid AND o.attname = a.attname) AS whole
          ORDER BY 1, 2";
     let arguments: [DatumWithOid; 4] = [
         filled.iter().map(|column| column.relation).collect::<Vec<_>>().into(),
@@ -155,8 +179,28 @@ fn narrow(filled: &[Filled]) -> Result<Vec<NarrowColumn>, Error> {
             let default = row.get::<Text>(10)?.map_or_else(String::new, |Text(default)| {
                 format!(", ALTER COLUMN {column} SET DEFAULT {default}")
             });
+            let kind = string(row.get(11)?);
+            let alter =
+                format!("ALTER {kind} {table} ALTER COLUMN {column} TYPE {wider}{default};");
+            let text = |place| Ok::<_, Error>(row.get::<Text>(place)?.map(|text| text.0));
             let column = NarrowColumn {
-                remedy: format!("ALTER TABLE {table} ALTER COLUMN {column} TYPE {wider}{default};"),
+                remedy: if row.get(13)?.unwrap_or(false) {
+                    format!(
+                        "The type of a partition key cannot change: create a new table in place of {table}, with {wider} for {column}, and copy the rows."
+                    )
+                } else {
+                    match (text(12)?, text(14)?) {
+                        (Some(of_type), _) => {
+                            format!(
+                                "ALTER TYPE {of_type} ALTER ATTRIBUTE {column} TYPE {wider} CASCADE;"
+                            )
+                        }
+                        (None, Some(users)) => format!(
+                            "First drop {users}; create again afterwards what is dropped: {alter}"
+                        ),
+                        (None, None) => alter,
+                    }
+                },
                 name: format!("{table}.{column}"),
                 type_name: string(row.get(3)?),
                 is_full,

@@ -11,7 +11,8 @@ use id_gen_core::time::{NS_PER_MS, NS_PER_S};
 
 use crate::durable;
 use crate::error::{Error, Reason};
-use crate::generate::{startup, test_server};
+use crate::generate::startup::{self, Outlook};
+use crate::generate::test_server;
 use crate::os::clock;
 use crate::pg::server;
 #[cfg(not(feature = "named_dsm"))]
@@ -73,8 +74,8 @@ pub fn check(shared: &SharedState) -> Result<(), Error> {
     shared.check_number(layout)?;
     let now = usable_clock(shared, layout)?;
     shared.check_grant(layout)?;
-    startup::check_reservation(shared)?;
-    let Some(allocator) = shared.lock().allocator else { return Ok(()) };
+    let Outlook { allocator, .. } = startup::check_reservation(shared)?;
+    shared.check_grant_of(layout, &allocator, 0)?;
     let position = allocator.frontier().position();
     if layout.tick_of(position) >= layout.ticks() {
         return Err(Reason::AllReserved(*layout).into());
@@ -83,7 +84,7 @@ pub fn check(shared: &SharedState) -> Result<(), Error> {
     let due_ns = layout.tick_start_ns(limit.due_tick(layout, position));
     let patient_until_ns = now.wall_ns + u64::from(settings.max_wait_ms) * NS_PER_MS;
     if due_ns > patient_until_ns {
-        if let Some(reason) = shared.lock().not_begun(layout) {
+        if let Some(reason) = shared.lock().not_begun_of(layout, &allocator) {
             return Err(reason.into());
         }
         let lead = Lead::of(layout, limit, position, now.wall_ms(), settings.max_lead_ms);
@@ -111,17 +112,31 @@ pub fn check_but_for_waits(shared: &SharedState) -> Result<(), Error> {
 /// # Errors
 /// If the wall clock jumped, or is outside the layout's time.
 pub fn usable_clock(shared: &SharedState, layout: &Layout) -> Result<ClockReading, Error> {
-    let now = clock::both();
-    {
+    let (now, started, max_jump_ns) = {
         let state = shared.lock();
-        if let Some(Allocator { mut monitor, .. }) = state.allocator
-            && let Some(by_ns) = monitor.check(now, state.max_jump_ns()).jumped_ns
-        {
-            return Err(state.jumped(by_ns));
-        }
-    }
+        let looked = state.look_at_clocks().map_err(|by_ns| state.jumped(by_ns));
+        (looked?, state.allocator.is_some(), state.max_jump_ns())
+    };
     durable::clock_tick(layout, now.wall_ns)?;
+    // A start compares the clock with what the last run knew of it.
+    if !started
+        && let Ok(Outlook { allocator: Allocator { mut monitor, .. }, .. }) = outlook(shared)
+        && let Some(by_ns) = monitor.check(now, max_jump_ns).jumped_ns
+    {
+        return Err(shared.lock().jumped(by_ns));
+    }
     Ok(now)
+}
+
+/// The next IDs of this server.
+///
+/// # Errors
+/// The reason that keeps it from generating until somebody has done something.
+pub fn outlook(shared: &SharedState) -> Result<Outlook, Error> {
+    if server::is_in_recovery() {
+        return Err(Reason::Recovery.into());
+    }
+    startup::outlook(shared)
 }
 
 /// How far the next ID is ahead of the clock, in milliseconds; zero if it is not.

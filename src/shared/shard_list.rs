@@ -148,6 +148,21 @@ pub fn entries(shared: &SharedState, state: &State, layout: &Layout) -> Vec<Entr
     shared.shards().in_use().filter_map(entry).collect()
 }
 
+/// The shards that this server has, each with the lowest position that it has never allocated, as far as the list
+/// says. Before the server has started to generate, the file says which.
+pub fn owned(shared: &SharedState, layout: &Layout) -> Vec<(Number, u64)> {
+    let position = |ms| layout.first_position(layout.tick_from(ms));
+    let is_read = shared.lock().shards.file != FileState::Unread;
+    if is_read {
+        let end = |place: &Place, owned: Owned| place.end().max(position(owned.first_ms));
+        let owned = |place: &Place| Some((place.number()?, end(place, place.owned()?)));
+        return shared.shards().in_use().filter_map(owned).collect();
+    }
+    let Ok(Found::Own(entries)) = shard_file::read() else { return Vec::new() };
+    let held = entries.iter().filter(|entry| entry.holding != Holding::Released);
+    held.map(|entry| (entry.number, position(entry.above_ms))).collect()
+}
+
 /// Gives up what an administrator declared, before this server makes IDs as a member of a fleet, whose other members do not
 /// know of it; first on disk, so that nothing brings it back. Returns which shards that were, and the last ID that each can
 /// have made.

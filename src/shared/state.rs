@@ -58,7 +58,7 @@ pub const NAME: &CStr = c"id_gen";
 
 /// Changes with the meaning of what follows and with the [`SharedBlock`]; a field more or less of the rest
 /// changes [`VERSION`] by itself.
-const FORMAT: usize = 21;
+const FORMAT: usize = 22;
 
 /// On a server where the library is not preloaded, sessions of two versions may attach to one state
 /// after an upgrade.
@@ -130,6 +130,8 @@ pub struct State {
     pub allocator: Option<Allocator>,
     /// The clocks as they were trusted until then.
     early_clocks: Option<ClockMonitor>,
+    /// Whether an administrator has accepted them, so that they count for more than what the last run knew.
+    early_clocks_accepted: bool,
     /// What a claim needs to know of settings and identity.
     pub rules: ClaimRules,
     /// The settings in force for all processes.
@@ -287,6 +289,29 @@ impl State {
         checked.jumped_ns.map_or(Ok(reading), Err)
     }
 
+    /// As [`State::check_clocks`], but nothing is noted or counted: for whoever only looks.
+    ///
+    /// # Errors
+    /// By how many nanoseconds the clock jumped.
+    pub fn look_at_clocks(&self) -> Result<ClockReading, u64> {
+        let reading = clock::both();
+        let monitor = self.allocator.map(|allocator| allocator.monitor).or(self.early_clocks);
+        let jumped_ns = monitor.and_then(|mut it| it.check(reading, self.max_jump_ns()).jumped_ns);
+        jumped_ns.map_or(Ok(reading), Err)
+    }
+
+    /// The clocks that an administrator has accepted before this server started to generate.
+    pub fn accepted_clocks(&self) -> Option<ClockMonitor> {
+        self.early_clocks.filter(|_| self.early_clocks_accepted)
+    }
+
+    /// Puts in force what this server generates with from now on.
+    pub fn put_allocator(&mut self, allocator: Allocator) {
+        self.allocator = Some(allocator);
+        // It has taken over what was accepted.
+        self.early_clocks_accepted = false;
+    }
+
     /// The clock that bounds in a registry are made of and other servers' bounds are compared with, in Unix milliseconds: the
     /// wall clock, or one that goes on from where that was trusted last. Before this server has started to make IDs,
     /// `before_start` says where that was, or where it was when a process first asked.
@@ -305,7 +330,7 @@ impl State {
         }
         // If the clock jumped, what was trusted before stays.
         self.check_clocks().ok();
-        before_start.or(self.early_clocks)
+        self.accepted_clocks().or(before_start).or(self.early_clocks)
     }
 
     /// How many times an administrator has made the server start again.
@@ -379,7 +404,12 @@ impl State {
 
     /// The Unix millisecond of the first ID with a granted number, as long as none was made.
     pub fn not_begun(&self, layout: &Layout) -> Option<Reason> {
-        let (first_ms, allocator) = (self.identity.first_ms?, self.allocator.as_ref()?);
+        self.not_begun_of(layout, self.allocator.as_ref()?)
+    }
+
+    /// The same for an allocator that is or would be this server's.
+    pub fn not_begun_of(&self, layout: &Layout, allocator: &Allocator) -> Option<Reason> {
+        let first_ms = self.identity.first_ms?;
         let first = layout.first_position(layout.tick_from(first_ms));
         let of_others = self.membership.right.filter(|right| right.others_ms >= first_ms);
         let reason = Reason::NotBegun { first_ms, of_others: of_others.map(|right| right.number) };
@@ -682,7 +712,10 @@ impl SharedState {
             if !Fault::AcceptClockForgotten.is_planted() {
                 match &mut state.allocator {
                     Some(allocator) => allocator.monitor = accepted,
-                    None => state.early_clocks = Some(accepted),
+                    None => {
+                        state.early_clocks = Some(accepted);
+                        state.early_clocks_accepted = true;
+                    }
                 }
             }
             state.settings.max_lead_ms
@@ -745,12 +778,23 @@ impl SharedState {
     /// # Errors
     /// As there.
     pub fn check_grant_at(&self, layout: &Layout, position: u64) -> Result<(), Error> {
+        let allocator = self.lock().allocator;
+        allocator.map_or(Ok(()), |allocator| self.check_grant_of(layout, &allocator, position))
+    }
+
+    /// The same for an allocator that is or would be this server's; the position of a shard's ID, or zero.
+    ///
+    /// # Errors
+    /// If all of it is used up.
+    pub fn check_grant_of(
+        &self,
+        layout: &Layout,
+        allocator: &Allocator,
+        position: u64,
+    ) -> Result<(), Error> {
         let position_ms = layout.tick_start_ms(layout.tick_of(position));
         let state = self.lock();
-        let (Some(until_ms), Some(allocator)) = (state.identity.valid_until_ms, &state.allocator)
-        else {
-            return Ok(());
-        };
+        let Some(until_ms) = state.identity.valid_until_ms else { return Ok(()) };
         let now_ms = unix_ms(clock::wall_ns());
         let reserved_until_ms = allocator.reserved_until_ms(layout);
         let next_ms = if position > 0 { position_ms } else { allocator.frontier_ms(layout) };
@@ -759,7 +803,7 @@ impl SharedState {
         }
         if position == 0
             && now_ms < until_ms
-            && let Some(reason) = state.not_begun(layout)
+            && let Some(reason) = state.not_begun_of(layout, allocator)
         {
             return Err(reason.into());
         }
@@ -1013,6 +1057,7 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usiz
             blocks_held: false,
             allocator: None,
             early_clocks: None,
+            early_clocks_accepted: false,
             rules: ClaimRules::new(None, &Identity::NONE, &Settings::NONE),
             peaks: Peaks::default(),
             settings: Settings::NONE,

@@ -100,8 +100,11 @@ fn terms(call: &Call) -> Result<Terms, Error> {
         (3, "max_clock_skew", &mut terms.clock_difference_ms),
     ];
     for (index, name, place) in places {
-        let ms = call.interval_ms(index).ok_or_else(|| invalid(format!("{name} is null")))?;
-        *place = u32::try_from(ms).map_err(|_| invalid(format!("{name} is {ms} ms")))?;
+        let ms = call
+            .interval_ms(index)
+            .ok_or_else(|| invalid(format!("\"{name}\" must not be null")))?;
+        *place = u32::try_from(ms)
+            .map_err(|_| invalid(format!("\"{name}\" is {ms} ms; it must be from 0 to one day")))?;
     }
     // A request may take as long as leaves room for three between two renewals.
     terms.timeout_ms = terms.timeout_ms.min(terms.renewal_ms);

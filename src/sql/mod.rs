@@ -59,3 +59,4 @@ extension_sql_file!("../../sql/profile.sql", name = "profile", requires = ["chec
 extension_sql_file!("../../sql/convert.sql", name = "convert", requires = ["profile"]);
 extension_sql_file!("../../sql/offsets.sql", name = "offsets", requires = ["convert"]);
 extension_sql_file!("../../sql/ticket.sql", name = "ticket", requires = ["offsets"]);
+extension_sql_file!("../../sql/privileges.sql", name = "privileges", requires = ["ticket"]);

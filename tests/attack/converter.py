@@ -100,7 +100,8 @@ class Change(NamedTuple):
     back: str
     # How a refusal names it, where it is about what depends on the columns of the job of customers.
     shown: str = ""
-    # Whether an undo by force reverts it.
+    # Whether an undo by force reverts it: it rejects what was added, and
+    # known: fails at what was dropped.
     is_reverted: bool = True
 
 
@@ -135,15 +136,15 @@ CHANGES = {
     ),
     "check": Change(
         f"{CUSTOMER} ADD CONSTRAINT late CHECK (id <> -70)", f"{CUSTOMER} DROP CONSTRAINT late",
-        "constraint late on table trade.customer",
+        "constraint late on table trade.customer", False,
     ),
     "unique index": Change(
-        "CREATE UNIQUE INDEX latest ON trade.customer (name, id)", "DROP INDEX trade.latest", "index trade.latest"
+        "CREATE UNIQUE INDEX latest ON trade.customer (name, id)", "DROP INDEX trade.latest", "index trade.latest",
+        False,
     ),
     "trigger off": Change(
         f"{CUSTOMER} DISABLE TRIGGER noted", f"{CUSTOMER} ENABLE TRIGGER noted", "trigger noted on table trade.customer"
     ),
-    # known: an undo by force does not revert these, although its HINT says so, but fails at them.
     "new view": Change(
         "CREATE VIEW trade.late AS SELECT whose FROM trade.named", "DROP VIEW trade.late", "view trade.late", False
     ),
@@ -185,6 +186,8 @@ PROGRESS = """
            (SELECT sum(next_block) FROM id_gen_convert.part)
       FROM id_gen_convert.job j JOIN id_gen_convert.fill ON job = j.id GROUP BY j.id ORDER BY 1
 """
+# Why a job does not go on that makes IDs out of the times of rows.
+OTHER_LAYOUT = "id_gen.layout has changed since the job"
 LAYOUT = "SELECT layout FROM snowflake_layouts() WHERE in_use"
 # Those in which steps are left.
 UNDER_WAY = ("fill", "check", "index", "attach", "reference")
@@ -344,7 +347,6 @@ class Converter(Snowflakes):
         shop, key = pick([(shop, key) for shop in self._able() for key in shop.jobs], which)
         if key not in self._look_for_jobs(shop):
             raise Skipped
-        # known: a job goes on with the numbers of the old layout then, so that rows get those of another worker.
         if shop.layout and shop.layout != self._query(shop, LAYOUT):
             shop.layout = None
         return shop, key
@@ -465,6 +467,10 @@ class Converter(Snowflakes):
     def _explain(self, key: str, shop: Shop, refused: Refused) -> None:
         """A refusal names all changes of others, and there is none without."""
         if refused.sqlstate == NOT_LOCKED:
+            return
+        if refused.message.startswith(OTHER_LAYOUT):
+            if shop.layout == self._query(shop, LAYOUT):
+                raise Finding("conversion", f"the layout is the one before: {refused}")
             return
         outstanding = shop.outstanding(key)
         is_named = all(CHANGES[each].shown in refused.detail for each in outstanding)

@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import psycopg
@@ -86,6 +87,20 @@ class Horizon(Explorer):
         """A session reads, in whatever transaction it is."""
         polled = "outbox" if form == 2 else table
         self.ask(self.world.session(which), lambda session: self._poll(session, polled, POLLS[form]))
+
+    @use("readers")
+    def read_within_a_tick(self, which: int) -> None:
+        """While the clocks stand still: also what a transaction generates in the tick of others is pending."""
+        node = self.world.session(which).node
+        with self.world.passing(node) as other, self.world.passing(node) as writer, suppress(Refused):
+            with self.world.wall.standing_still():
+                other.generate()
+                writer.run("BEGIN")
+                [(own,)] = writer.generate()
+                horizon = other.value("SELECT snowflake_commit_horizon()")
+                writer.run("COMMIT")
+            if own < horizon:
+                raise Finding("readers", f"the horizon was {horizon} while {own} of {writer} was pending")
 
     @use("readers", table=TABLES, count=(0, 1, 5))
     def read_by_cursor(self, which: int, writer: int, table: str, count: int, hold: bool) -> None:

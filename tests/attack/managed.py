@@ -39,6 +39,15 @@ TABLES = f"""
         id bigint PRIMARY KEY DEFAULT snowflake_next(), name text, token uuid DEFAULT public.uuidv7());
     ALTER TABLE customer OWNER TO {OWNER};
 """
+# What new objects of the owner are open to, unless the script closes them; and what of the script's is open.
+DEFAULTS = "; ".join(
+    f"ALTER DEFAULT PRIVILEGES FOR ROLE {OWNER} GRANT ALL ON {kind} TO clerk"
+    for kind in ("SCHEMAS", "TABLES", "SEQUENCES", "FUNCTIONS")
+)
+OPENED = """
+    SELECT r.name, x.privilege_type FROM id_gen_managed.restricted() r, aclexplode(r.acl) x
+     WHERE x.grantee = 'clerk'::regrole
+"""
 # What of a database an owner may set, in the layout that it has.
 LEFT = """
     SELECT oid::regprocedure::text FROM pg_proc
@@ -112,6 +121,7 @@ class Managed(Explorer):
     def _install(self, node: Node) -> Rented:
         rented = Rented(node, f"rented_{next(self._names)}")
         node.cluster.psql(f"CREATE DATABASE {rented.name} OWNER {OWNER} TEMPLATE template0")
+        node.cluster.psql(DEFAULTS, rented.name)
         self._run_script(rented)
         self._number(rented, self.world.unused_worker())
         node.cluster.psql(TABLES, rented.name)
@@ -318,7 +328,7 @@ class Managed(Explorer):
         self.world.ledger.add(f"the server {session.node.space}", ids, f"{session}")
 
     def _look_at(self, rented: Rented) -> None:
-        """It generates, with its number."""
+        """It generates, with its number, and is open to nobody else."""
 
         def call(session: Session) -> None:
             query = "SELECT id, (public.snowflake_parse(id)).worker_id FROM public.snowflake_next() AS n (id)"
@@ -327,6 +337,8 @@ class Managed(Explorer):
                 raise Finding("managed", f"{rented.name} generates as worker {worker}, not {rented.worker}")
 
         self.insist(self._open(rented), call)
+        if opened := self.world.query(rented.node, OPENED, database=rented.name):
+            raise Finding("managed", f"the clerk has privileges in {rented.name}: {opened}")
 
 
 def without_names(written: str) -> str:

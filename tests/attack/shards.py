@@ -60,6 +60,7 @@ class Shards(Explorer):
     def observe_before(self, which: int, shard: int, ahead_ms: int) -> None:
         """Once a server has observed an ID from elsewhere, those of its shards are above it."""
         used = self._shards[shard]
+        self._begin_with(used, self.world.node(which))
         owner = self._owner(used)
         if owner is None or not owner.running:
             return

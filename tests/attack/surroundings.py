@@ -58,10 +58,18 @@ MAINTENANCE = {
 class Surroundings(Snowflakes):
     """Actions on servers."""
 
-    @initialize(layout=st.sampled_from(["default", SLOW, "js"]), max_lead=st.sampled_from(["5s", "30s"]))
-    def settle(self, layout: str, max_lead: str) -> None:
+    @initialize(
+        layout=st.sampled_from(["default", SLOW, "js"]),
+        max_lead=st.sampled_from(["5s", "30s"]),
+        block_size=st.sampled_from(["", "1"]),
+    )
+    def settle(self, layout: str, max_lead: str, block_size: str) -> None:
         """The first server, and its settings from the beginning."""
-        self.world.new_node(f"id_gen.layout = '{layout}'\nid_gen.max_lead = '{max_lead}'", self.schemas())
+        conf = f"id_gen.layout = '{layout}'\nid_gen.max_lead = '{max_lead}'\n"
+        if block_size:
+            conf += f"id_gen.max_block_size = {block_size}\n"
+        node = self.world.new_node(conf, self.schemas())
+        node.in_order = block_size == "1"
 
     def prepare(self) -> None:
         """Nothing is there yet."""

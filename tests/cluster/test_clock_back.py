@@ -67,7 +67,7 @@ def test_the_hint_leads_out(seconds: float) -> None:
     with stepped(-seconds, NARROW + IMPATIENT) as (cluster, _, before):
         hint = refusal(cluster).hint or ""
         # Nobody is told to wait for more than a day.
-        wait = r"Wait \d+ s until the clock reaches that time. " if seconds < DAY else ""
+        wait = r"Wait \d+ s, until it is at most id_gen.max_lead ahead. " if seconds < DAY else ""
         assert re.match(f"{wait}If the clock was set back, correct it", hint)
         _, found, command = hint.partition("ALTER SYSTEM")
         assert bool(found) == (seconds < DAY) != ("a superuser can reset the reservation" in hint)

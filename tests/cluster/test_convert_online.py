@@ -3,6 +3,7 @@ their rows. There, and back from every phase; what is in the way is refused befo
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import psycopg
@@ -476,7 +477,14 @@ def test_what_is_in_the_way(
     assert dump(server) == before
 
 
-PARTITION = PARTITIONED + "CREATE ROLE reader; CREATE ROLE writer;"
+ROLES = "CREATE ROLE reader; CREATE ROLE writer;"
+PARTITION = PARTITIONED + ROLES
+VIEW = SHOP + "CREATE VIEW v AS SELECT id, name FROM customer;"
+ACTIVE = (
+    SHOP + "CREATE FUNCTION active() RETURNS SETOF customer LANGUAGE sql STABLE AS 'SELECT * FROM public.customer';"
+)
+NO_TRIGGER = "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';"
+BY_CODE = "CREATE TABLE customer (id serial UNIQUE, code text, name text, {} (code) INCLUDE (id));"
 LABEL = "SET allow_system_table_mods = on; INSERT INTO pg_seclabel SELECT {}, 'pg_class'::regclass, {}, 'x', 'MASKED'"
 SINCE_18 = pytest.mark.since(18)
 
@@ -555,6 +563,140 @@ LOSSES = {
         SHOP + "CREATE POLICY p ON purchase USING (EXISTS (SELECT FROM customer AS c(a, b) WHERE c.a = paid_by))",
         "policy p of public.purchase lists names for the columns of public.customer by their position",
     ),
+    "NOT NULL of a partition's key": (
+        "CREATE TABLE customer (id int, at date) PARTITION BY RANGE (at);"
+        "CREATE TABLE customer_1 PARTITION OF customer FOR VALUES FROM ('2026-01-01') TO ('2026-06-01');"
+        "ALTER TABLE customer_1 ADD PRIMARY KEY (id)",
+        "public.customer_1.id is a column of a partition with its own NOT NULL",
+    ),
+    "privileges of a partition that were granted on": (
+        PARTITION + "GRANT SELECT (customer_id) ON event_1 TO reader WITH GRANT OPTION;"
+        "SET ROLE reader; GRANT SELECT (customer_id) ON event_1 TO writer; RESET ROLE",
+        "public.event_1.customer_id is a column of a partition with its own privileges",
+    ),
+    "a comment of a partition's check": (
+        PARTITION + "ALTER TABLE event ADD CONSTRAINT plus CHECK (customer_id > 0);"
+        "COMMENT ON CONSTRAINT plus ON event_1 IS 'of the partition'",
+        "constraint plus of public.event_1 has a comment",
+    ),
+    "a stored row with a default": (
+        SHOP + "CREATE TABLE history (was customer DEFAULT ROW(1, 'x')::customer)",
+        "public.history.was stores rows of public.customer; they would lose the old column",
+    ),
+    "the state of a foreign key": (
+        SHOP + "ALTER TABLE customer DISABLE TRIGGER ALL",
+        "is not enabled as usual",
+    ),
+    "a statistics target of an index": (
+        SHOP + "ALTER INDEX lower_id ALTER COLUMN 1 SET STATISTICS 1000",
+        "index public.lower_id has a statistics target",
+    ),
+    "an index that is not valid": (
+        SHOP + "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'lower_id'::regclass",
+        "index public.lower_id is not valid and would be lost",
+    ),
+    "what an index depends on": (
+        SHOP + "ALTER INDEX lower_id DEPENDS ON EXTENSION plpgsql",
+        "index public.lower_id depends on extension plpgsql",
+    ),
+    "what a trigger depends on": (
+        SHOP + NO_TRIGGER + "CREATE TRIGGER t AFTER UPDATE OF id ON customer FOR EACH ROW EXECUTE FUNCTION f();"
+        "ALTER TRIGGER t ON customer DEPENDS ON EXTENSION plpgsql",
+        "trigger t on table public.customer depends on extension plpgsql",
+    ),
+    "what the owner of a view may not do": (
+        VIEW + "REVOKE INSERT ON v FROM CURRENT_USER",
+        "view public.v lacks privileges of its owner",
+    ),
+    "a grantor of a view": (
+        VIEW + ROLES + "GRANT SELECT ON v TO reader WITH GRANT OPTION;"
+        "SET ROLE reader; GRANT SELECT ON v TO writer; RESET ROLE",
+        "view public.v has privileges that reader granted",
+    ),
+    "a grantor of a column": (
+        SHOP + ROLES + "GRANT SELECT (id) ON customer TO reader WITH GRANT OPTION;"
+        "SET ROLE reader; GRANT SELECT (id) ON customer TO writer; RESET ROLE",
+        "public.customer.id has privileges that reader granted",
+    ),
+    "a comment of a view's type": (
+        VIEW + "COMMENT ON TYPE v IS 'type of v'",
+        "type public.v has a comment",
+    ),
+    "privileges of a view's type": (
+        VIEW + "REVOKE USAGE ON TYPE v FROM PUBLIC",
+        "type public.v has privileges",
+    ),
+    "a role that brings its keys": (
+        SHOP + ROLES + "GRANT INSERT, SELECT ON customer TO writer",
+        "sequence public.customer_id_seq cannot be used by writer, which may insert into public.customer",
+    ),
+    "a role that brings its keys through a view": (
+        VIEW + ROLES + "GRANT INSERT (id) ON v TO PUBLIC",
+        "sequence public.customer_id_seq cannot be used by PUBLIC, which may insert into public.v",
+    ),
+    "a sequence of another table": (
+        SHOP + "CREATE TABLE other (id int DEFAULT nextval('customer_id_seq'))",
+        "default value for column id of table public.other uses sequence public.customer_id_seq",
+    ),
+    "a trigger that sets the key": (
+        SHOP + "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$BEGIN NEW.id := nextval('public.customer_id_seq'); RETURN NEW; END$$;"
+        "CREATE TRIGGER numbers BEFORE INSERT ON customer FOR EACH ROW EXECUTE FUNCTION f()",
+        "trigger numbers of public.customer sets the key",
+    ),
+    "a check of a range": (
+        SHOP + "ALTER TABLE customer ADD CONSTRAINT small CHECK (id BETWEEN 1 AND 999999)",
+        "constraint small of public.customer rejects new IDs",
+    ),
+    "a check of a range, the other way round": (
+        "CREATE TABLE customer (id serial PRIMARY KEY);"
+        "CREATE TABLE r (c bigint REFERENCES customer CONSTRAINT small CHECK (1000000 > c))",
+        "constraint small of public.r rejects new IDs",
+    ),
+    "a view of a function": (
+        ACTIVE + "CREATE VIEW v AS SELECT a.number FROM active() AS a(number, called)",
+        "view public.v reads the columns of function public.active() by their position",
+    ),
+    "a view of a function without names": (
+        ACTIVE + "CREATE VIEW v AS SELECT id, name FROM active()",
+        "view public.v reads the columns of function public.active() by their position",
+    ),
+    "a policy of a function": (
+        ACTIVE + "CREATE POLICY p ON purchase USING (EXISTS (SELECT FROM active() a WHERE a.id = paid_by))",
+        "policy p of public.purchase reads the columns of function public.active() by their position",
+    ),
+    "a row in a view": (
+        SHOP + "CREATE VIEW v AS SELECT ROW(1, 'x')::customer AS c",
+        "view public.v makes a row of public.customer",
+    ),
+    "a row in a default": (
+        SHOP + "CREATE FUNCTION f(c customer DEFAULT ROW(1, 'x')::customer) RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "makes a row of public.customer",
+    ),
+    "a row from a document": (
+        SHOP + "CREATE TABLE doc (j jsonb); CREATE VIEW v AS "
+        "SELECT r.id, r.name FROM doc, jsonb_populate_recordset(NULL::customer, j) AS r",
+        "view public.v makes a row of public.customer",
+    ),
+    "an index of whole rows": (
+        SHOP + "CREATE FUNCTION f(customer) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT $1.name';"
+        "CREATE INDEX whole ON customer (f(customer.*))",
+        "index public.whole uses whole rows",
+    ),
+    "a check of whole rows": (
+        "CREATE TABLE customer (id serial PRIMARY KEY, name text NOT NULL);"
+        "ALTER TABLE customer ADD CONSTRAINT whole CHECK (customer.* IS NOT NULL)",
+        "constraint whole of public.customer uses whole rows",
+    ),
+    "a foreign key to another column": (
+        BY_CODE.format("CONSTRAINT by_code UNIQUE")
+        + "CREATE TABLE r (code text CONSTRAINT named REFERENCES customer (code))",
+        "constraint named of public.r uses index public.by_code",
+    ),
+    "a view that needs a key": (
+        BY_CODE.format("PRIMARY KEY") + "CREATE VIEW v AS SELECT code, name, count(*) FROM customer GROUP BY code",
+        "view public.v depends on constraint customer_pkey",
+    ),
     "a publication of all tables": (
         SHOP + "CREATE PUBLICATION p FOR ALL TABLES",
         "publication p publishes all tables, and subscribers lack the new column: drop it",
@@ -571,10 +713,27 @@ LOSSES = {
         "CREATE TABLE customer (id int CONSTRAINT must NOT NULL PRIMARY KEY)",
         "constraint must of public.customer has a name that would be lost",
     ),
+    "a name like PostgreSQL's of NOT NULL": (
+        "CREATE TABLE customer (id int CONSTRAINT their_not_null NOT NULL PRIMARY KEY)",
+        "constraint their_not_null of public.customer has a name that would be lost",
+    ),
+    "inheritance of NOT NULL": (
+        "CREATE TABLE customer (id serial PRIMARY KEY);"
+        "CREATE TABLE r (c int REFERENCES customer, CONSTRAINT r_c_not_null NOT NULL c NO INHERIT)",
+        "constraint r_c_not_null of public.r is NO INHERIT",
+    ),
     "a comment of NOT NULL": (
         "CREATE TABLE customer (id int PRIMARY KEY); COMMENT ON CONSTRAINT customer_id_not_null ON customer IS 'must'",
         "constraint customer_id_not_null of public.customer has a comment",
     ),
+}  # fmt: skip
+
+
+# Those that may come while a job runs, too.
+LATE = {
+    "a stored row", "a comment of a partition", "privileges of a partition",
+    "a statistics target of an index", "what an index depends on", "what the owner of a view may not do",
+    "a role that brings its keys", "a trigger that sets the key", "an index of whole rows",
 }  # fmt: skip
 
 
@@ -592,12 +751,164 @@ def test_what_would_be_lost(connection: psycopg.Connection, make: str, found: st
         assert refused.value.sqlstate == "0A000" and found in detail
         for statement in re.findall("ALTER TABLE .* TYPE bigint;", refused.value.diag.message_hint or ""):
             run(connection, "BEGIN", statement, "ROLLBACK")
-    commands = re.findall(r": ((?:ALTER|REVOKE|COMMENT|SECURITY) .*?)(?:, and .*)?(?:;|$)", detail)
+    commands = re.findall(r": ((?:ALTER|REVOKE|GRANT|DROP|COMMENT|SECURITY) .*?)(?:, and .*)?(?:;|$)", detail)
     for command in commands:
         if "SECURITY" not in command:
             run(connection, command)
     if commands and "SECURITY" not in detail:
         assert planned(connection, "'customer', 'id'")
+
+
+@pytest.mark.parametrize("name", sorted(LOSSES.keys() & LATE))
+def test_what_would_be_lost_is_found_before_the_switch(connection: psycopg.Connection, name: str) -> None:
+    """What came after the start is named as in the plan, and its remedy is enough."""
+    make, found = LOSSES[name]
+    base = next(base for base in (PARTITION, ACTIVE, VIEW, SHOP) if make.startswith(base))
+    run(connection, base)
+    statements = planned(connection, "'customer', 'id'")
+    run(connection, *statements[:-1], make.removeprefix(base))
+    for _ in range(2):
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+            run(connection, statements[-1])
+        assert found in (refused.value.diag.message_detail or "")
+    (row,) = [
+        row
+        for row in connection.execute(b"SELECT * FROM id_gen_convert.verify('customer', 'id')")
+        if row[0] == "losses"
+    ]
+    assert row[1] == "error" and found in row[2]
+    for command in re.findall(
+        r": ((?:ALTER|REVOKE|GRANT|DROP|COMMENT) .*?)(?:;|$)", row[2].removeprefix("would be lost: ")
+    ):
+        run(connection, command)
+    run(connection, *statements[-2:])
+
+
+def test_numbers_that_the_sequence_did_not_give(connection: psycopg.Connection) -> None:
+    """Clients may have brought their keys: after the switch, old values still differ."""
+    for key in ("serial", "int GENERATED BY DEFAULT AS IDENTITY"):
+        run(connection, f"CREATE TABLE customer (id {key} PRIMARY KEY, name text)")
+        run(connection, "INSERT INTO customer SELECT n, 'x' FROM generate_series(1, 100) n")
+        statements = planned(connection, "'customer', 'id'")
+        run(connection, *statements[:-1], "INSERT INTO customer VALUES (101, 'before the switch')", statements[-1])
+        for insert in ("INSERT INTO customer (name) VALUES ('default')", "INSERT INTO customer (id) VALUES (150)"):
+            run(connection, insert)
+        assert value(connection, "SELECT array_agg(id_old ORDER BY id_old) FROM customer WHERE id_old > 100") == [
+            101,
+            102,
+            103,
+        ]
+        run(connection, "CALL id_gen_convert.undo('customer', 'id')", "DROP TABLE customer")
+
+
+@pytest.mark.parametrize("default", ["", "GENERATED ALWAYS AS IDENTITY"])
+def test_partitions_there_and_back_and_there(connection: psycopg.Connection, default: str) -> None:
+    """Rows have no old value when the job is finished, or have none from the switch on."""
+    make = PARTITIONED.replace("id int GENERATED ALWAYS AS IDENTITY", f"id int {default}")
+    if not default:
+        make = make.replace("INTO event (at, customer_id) SELECT", "INTO event (id, at, customer_id) SELECT n,")
+    run(connection, make)
+    for _ in range(2):
+        run(connection, *planned(connection, "'event', 'id'"))
+        if not default:
+            run(connection, "INSERT INTO event (customer_id) VALUES (3)", "DELETE FROM event WHERE id_old IS NULL")
+        run(connection, "CALL id_gen_convert.undo('event', 'id')")
+    run(connection, *planned(connection, "'event', 'id'"))
+    if default:
+        run(connection, "SELECT id_gen_convert.finish('event', 'id', keep_old => true)")
+    run(
+        connection,
+        "INSERT INTO event (customer_id) VALUES (3)",
+        "INSERT INTO event (at, customer_id) VALUES ('2026-08-02', 4)",
+    )
+    assert value(connection, "SELECT count(*) FROM event WHERE id_old IS NULL") == 2
+
+
+def test_the_planner_has_statistics_after_the_switch(connection: psycopg.Connection) -> None:
+    run(connection, "CREATE TABLE customer (id serial PRIMARY KEY) WITH (autovacuum_enabled = off)")
+    run(
+        connection, "CREATE TABLE purchase (n int, customer_id int REFERENCES customer) WITH (autovacuum_enabled = off)"
+    )
+    run(connection, "INSERT INTO customer SELECT FROM generate_series(1, 100)")
+    run(connection, "INSERT INTO purchase SELECT n, 1 + n % 3 FROM generate_series(1, 1000) n", "ANALYZE")
+    run(connection, *planned(connection, "'customer', 'id'"))
+    distinct = "SELECT n_distinct FROM pg_stats WHERE tablename = 'purchase' AND attname = 'customer_id'"
+    assert value(connection, distinct) == 3
+
+
+def test_a_partitioned_key_keeps_its_options(server: Cluster, connection: psycopg.Connection) -> None:
+    make = PARTITIONED.replace("PRIMARY KEY (id, at)", "PRIMARY KEY (id, at) WITH (fillfactor = 70)")
+    run(connection, make)
+    before = dump(server)
+    run(connection, *planned(connection, "'event', 'id'"))
+    assert value(connection, """SELECT reloptions FROM pg_class WHERE relname = 'Key'""") == ["fillfactor=70"]
+    run(connection, "CALL id_gen_convert.undo('event', 'id')")
+    assert dump(server) == before
+
+
+def test_a_sequence_that_another_table_uses_by_then_is_not_fenced(connection: psycopg.Connection) -> None:
+    run(connection, "CREATE SEQUENCE s; CREATE TABLE customer (id int PRIMARY KEY DEFAULT nextval('s'))")
+    run(connection, "CREATE SEQUENCE t; CREATE TABLE purchase (id int PRIMARY KEY DEFAULT nextval('t'))")
+    for table in ("customer", "purchase"):
+        run(connection, *planned(connection, f"'{table}', 'id'"))
+    run(
+        connection, "CREATE TABLE other (id int DEFAULT nextval('s'))", "SELECT id_gen_convert.finish('customer', 'id')"
+    )
+    run(connection, "INSERT INTO other DEFAULT VALUES")
+    run(connection, "SELECT id_gen_convert.finish('purchase', 'id')")
+    with pytest.raises(psycopg.errors.SequenceGeneratorLimitExceeded):
+        for _ in range(2):
+            run(connection, "SELECT nextval('t')")
+
+
+# Columns that are called like something else in a definition.
+AMBIGUOUS = {
+    "hash": "CREATE INDEX ON customer USING hash (hash)",
+    "btree": "",
+    "fillfactor": "CREATE INDEX ON customer (fillfactor) WITH (fillfactor = 70)",
+    "year": "ALTER TABLE customer ADD CHECK ('1'::interval year > '0' OR year > 0)",
+    "el": "ALTER TABLE customer ADD CHECK (xmlelement(name el, el)::text <> 'x')",
+}
+
+
+@pytest.mark.parametrize("name", AMBIGUOUS)
+def test_a_column_that_is_called_like_something_else(connection: psycopg.Connection, name: str) -> None:
+    run(connection, f"CREATE TABLE customer ({name} serial PRIMARY KEY)", AMBIGUOUS[name])
+    details = []
+    # From PostgreSQL 18 on, the name of NOT NULL has to follow that of the column.
+    for column in (name, f"{name}_key"):
+        with suppress(psycopg.errors.FeatureNotSupported):
+            run(connection, f"SELECT id_gen_convert_plan('customer', '{column}')")
+            break
+        with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+            planned(connection, f"'customer', '{column}'")
+        details.append((refused.value.diag.message_detail or "").removesuffix("."))
+        run(connection, details[-1].rpartition(": ")[2])
+    assert "has the name of the column for something else, too" in details[0]
+    key = f"'customer', '{name}_key'"
+    run(connection, *planned(connection, key), f"CALL id_gen_convert.undo({key})")
+
+
+def test_view_names_of_tables_alike(connection: psycopg.Connection) -> None:
+    """Names by position of another table, and a constant that looks so, are not in the way."""
+    run(connection, "CREATE SCHEMA shop; CREATE SCHEMA workshop; CREATE TABLE workshop.item (id int, n int)")
+    run(connection, "CREATE TABLE shop.item (id serial PRIMARY KEY)")
+    run(
+        connection,
+        "CREATE VIEW shop.v AS SELECT i.id, w.a, 'shop.item c(a)' FROM shop.item i"
+        " JOIN workshop.item AS w(a, b) ON w.b = i.id",
+    )
+    run(connection, *planned(connection, "'shop.item', 'id'"))
+
+
+def test_a_trigger_that_fires_always_is_named_with_its_remedy(connection: psycopg.Connection) -> None:
+    run(connection, f"CREATE TABLE customer (id serial PRIMARY KEY, n int); {NO_TRIGGER}")
+    run(connection, "CREATE TRIGGER t BEFORE UPDATE ON customer FOR EACH ROW EXECUTE FUNCTION f()")
+    run(connection, "ALTER TABLE customer ENABLE ALWAYS TRIGGER t")
+    with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+        planned(connection, "'customer', 'id'")
+    run(connection, (refused.value.diag.message_detail or "").removesuffix(".").rpartition(": ")[2])
+    assert planned(connection, "'customer', 'id'")
 
 
 def test_a_publication_of_another_table_is_not_in_the_way(
@@ -848,6 +1159,7 @@ def test_what_is_written_down_is_nobody_elses(connection: psycopg.Connection, ow
     run(
         connection,
         "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO owner",
+        "ALTER DEFAULT PRIVILEGES GRANT USAGE ON SEQUENCES TO owner",
         "ALTER DEFAULT PRIVILEGES GRANT USAGE ON SCHEMAS TO owner",
     )
     run(connection, "CREATE TABLE customer (id serial PRIMARY KEY)", "SELECT id_gen_convert_start('customer', 'id')")

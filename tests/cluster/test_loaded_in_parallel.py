@@ -134,6 +134,23 @@ def test_workers_of_a_leader_that_loaded_the_library_too_late(cluster: Cluster) 
         assert_read_as_js(cluster, session)
 
 
+@pytest.mark.since(17)
+def test_the_source_of_the_worker_id_in_a_worker_that_loads_the_library(cluster: Cluster) -> None:
+    """It knows the server's worker ID from shared memory, and not where the server has that from."""
+    cluster.psql("""
+        SELECT snowflake_next();
+        CREATE OR REPLACE FUNCTION source(bigint) RETURNS text LANGUAGE plpgsql PARALLEL SAFE AS $$
+        BEGIN RETURN (SELECT concat_ws(' from ', worker_id, worker_id_source) FROM id_gen_status()); END $$""")
+    with cluster.connect() as session:
+        for name, value in PARALLEL.items():
+            session.execute(f"SET {name} = {value}")
+        query = "SELECT max(source(id)) FROM item WHERE id = 1::bigint << 30"
+        assert session.execute(query).fetchone() == ("1",)
+        session.execute("SET max_parallel_workers = 0; SELECT snowflake_next()")
+        (known,) = session.execute(query).fetchone()
+        assert known.startswith(f"1 from {cluster.data}/postgresql.conf:")
+
+
 def test_workers_of_a_leader_whose_client_set_what_the_file_sets(cluster: Cluster) -> None:
     with parallel_session(cluster, options="-c id_gen.layout=default") as session:
         refused(session, DIRECT)

@@ -106,7 +106,9 @@ def contexts(connection: psycopg.Connection) -> int:
     return connection.execute("SELECT sum(total_bytes)::bigint FROM pg_backend_memory_contexts").fetchone()[0]
 
 
-def assert_flat(server: Cluster, statement: str, calls: int, what: str = "the statement") -> None:
+def assert_flat(
+    server: Cluster, statement: str, calls: int, what: str = "the statement", most: int = MOST_BYTES
+) -> None:
     with server.connect() as connection:
         pid = connection.info.backend_pid
         for _ in range(2):
@@ -119,7 +121,7 @@ def assert_flat(server: Cluster, statement: str, calls: int, what: str = "the st
         at_most = status(pid, "VmHWM") - resident
         kept = contexts(connection) - allocated
         print(f"\n{what}, {calls:,} calls: {at_most:,} bytes more at the most, {kept:,} kept in memory contexts")
-        assert at_most < MOST_BYTES, f"grew while {what} ran"
+        assert at_most < most, f"grew while {what} ran"
         assert kept < MOST_BYTES // 8, f"grew for good by {what}"
 
 
@@ -173,9 +175,10 @@ def test_every_function_in_a_loop(server: Cluster) -> None:
 @pytest.mark.long
 def test_every_set(server: Cluster) -> None:
     assert_every_function_is_flat(server, [IN_A_ROW, STOPPED_EARLY], sets=True)
-    for rows in (*views(server), "id_gen_check()"):
+    # To plan the queries of the check's catalogs takes 2.2 MB for a moment, in every call.
+    for rows, most in (*((view, MOST_BYTES) for view in views(server)), ("id_gen_check()", 2 * MOST_BYTES)):
         statement = f"SELECT count(*) FROM {TENTHS}, LATERAL (SELECT * FROM {rows} OFFSET i * 0) rows"
-        assert_flat(server, statement, affordable(server, statement), rows)
+        assert_flat(server, statement, affordable(server, statement), rows, most)
 
 
 @pytest.mark.long

@@ -116,6 +116,19 @@ def test_a_session_with_settings_of_its_own_does_not_initialize_shared_memory(st
             assert connection.execute(WORKER).fetchone() == (2,), "a reload gives it the file's values"
 
 
+def test_a_name_that_is_of_no_parameter_replaces_nothing() -> None:
+    """PostgreSQL says that there is no such parameter, and the session goes on with the server's settings."""
+    with Cluster(conf=CONF) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen; CREATE ROLE app LOGIN")
+        cluster.psql("ALTER ROLE app SET id_gen.workerid = 9")
+        with cluster.connect(user="app") as connection:
+            said: list[str | None] = []
+            connection.add_notice_handler(lambda notice: said.append(notice.message_primary))
+            assert connection.execute(WORKER).fetchone() == (1,)
+            assert said == ['invalid configuration parameter name "id_gen.workerid", removing it']
+            assert connection.execute(IN_USE).fetchone() == ("wide",)
+
+
 def test_a_setting_of_all_roles_is_removed_though_every_session_loads_the_library() -> None:
     with Cluster(conf=CONF + "session_preload_libraries = 'id_gen'\n") as cluster:
         remove = "ALTER ROLE ALL RESET id_gen.worker_id"

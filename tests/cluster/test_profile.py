@@ -54,6 +54,11 @@ def profile(connection: psycopg.Connection, arguments: str) -> Profile:
     return {(section, item): Found(*rest) for section, item, *rest in connection.execute(query)}
 
 
+def worker(worker_id: int, datacenter_id: int = 0) -> str:
+    """The item of its row."""
+    return f"{worker_id} of datacenter {datacenter_id}"
+
+
 def findings(found: Profile) -> set[tuple[str, str]]:
     """What there is to look at."""
     return {place for place, row in found.items() if row.status in ("warning", "error")}
@@ -95,7 +100,7 @@ def test_a_sound_table_has_no_finding(connection: psycopg.Connection) -> None:
     assert found["column", "rows"].ids == 5000
     assert found["column", "rows"].found == "all rows of column id in public.stored, layout default"
     assert kinds(found) == {"snowflake": 5000}
-    assert found["worker", "0/1"].found == "this server's worker ID"
+    assert found["worker", worker(1)].found == "this server's worker ID"
     assert found["pace", "busiest_second"].ids == 1000
     assert ("column", "null") not in found
     for row in found.values():
@@ -125,14 +130,16 @@ def test_an_empty_table_and_nulls(connection: psycopg.Connection) -> None:
 
 def test_workers_that_this_server_is_not(connection: psycopg.Connection) -> None:
     found = stored(connection, ids(50, worker="7 + i % 2", sequence="i"))
-    assert {("worker", "0/7"), ("worker", "0/8")} == {place for place in findings(found) if place[0] == "worker"}
-    named = found["worker", "0/7"].to_type()
+    assert {("worker", worker(7)), ("worker", worker(8))} == {
+        place for place in findings(found) if place[0] == "worker"
+    }
+    named = found["worker", worker(7)].to_type()
     assert "'{7,8}'" in named
     every = connection.execute(named).fetchall()
     assert {row[6] for row in every if row[0] == "worker"} == {"ok"}
     found = profile(connection, "'stored', 'id', worker_ids => '{7}'")
-    assert found["worker", "0/7"].status == "ok"
-    assert found["worker", "0/8"].found == "not in worker_ids"
+    assert found["worker", worker(7)].status == "ok"
+    assert found["worker", worker(8)].found == "not in worker_ids"
 
 
 def test_more_workers_than_are_told_apart(connection: psycopg.Connection) -> None:
@@ -193,10 +200,10 @@ def test_numbers_that_the_layout_does_not_have(connection: psycopg.Connection) -
 def test_a_clock_that_was_set_back(connection: psycopg.Connection) -> None:
     set_back = f"{THEN} + (i - CASE WHEN i > 5000 THEN 3000 ELSE 0 END) * interval '1 ms'"
     found = stored(connection, ids(9000, set_back, sequence="i % 64"))
-    assert findings(found) == {("clock", "0/1")}
-    assert found["clock", "0/1"].ids == 1
-    assert found["clock", "0/1"].found == "in storage order, the time of the IDs goes back by up to 2 s 999 ms"
-    assert connection.execute(found["clock", "0/1"].to_type()).fetchall()
+    assert findings(found) == {("clock", worker(1))}
+    assert found["clock", worker(1)].ids == 1
+    assert found["clock", worker(1)].found == "in storage order, the time of the IDs goes back by up to 2 s 999 ms"
+    assert connection.execute(found["clock", worker(1)].to_type()).fetchall()
 
 
 def test_each_worker_has_its_own_clock(connection: psycopg.Connection) -> None:
@@ -210,7 +217,7 @@ def test_rows_are_read_as_they_are_stored_whatever_index_there_is(connection: ps
     connection.execute(f"CREATE TABLE indexed AS SELECT *, repeat('x', 1000) AS wide FROM ({backwards}) AS ids")
     connection.execute("CREATE INDEX ON indexed (id)")
     connection.execute("VACUUM ANALYZE indexed")
-    assert profile(connection, "'indexed', 'id'")["clock", "0/1"].ids == 999
+    assert profile(connection, "'indexed', 'id'")["clock", worker(1)].ids == 999
 
 
 def test_a_load_that_used_up_ticks(connection: psycopg.Connection) -> None:
@@ -218,7 +225,7 @@ def test_a_load_that_used_up_ticks(connection: psycopg.Connection) -> None:
     found = stored(connection, three_ticks)
     assert found["burst", "used_up_ticks"].ids == 3
     assert found["burst", "used_up_ticks"].status == "ok"
-    assert "fullest tick: 4096 of 4096 IDs, worker 0/1," in found["burst", "used_up_ticks"].found
+    assert "fullest tick: 4096 of 4096 IDs, worker 1 of datacenter 0," in found["burst", "used_up_ticks"].found
 
 
 def test_a_load_that_used_up_ticks_for_long(connection: psycopg.Connection) -> None:
@@ -375,7 +382,7 @@ def test_names_and_types_of_all_kinds(connection: psycopg.Connection) -> None:
     connection.execute(f'INSERT INTO "Odd Schema"."O\'Table" SELECT id FROM ({ids(2, worker=3)}) AS ids')
     found = profile(connection, "'\"Odd Schema\".\"O''Table\"', 'The \"ID\"'")
     assert found["duplicate", "values"].ids == 1
-    for place in (("duplicate", "values"), ("worker", "0/3")):
+    for place in (("duplicate", "values"), ("worker", worker(3))):
         assert connection.execute(found[place].to_type()).fetchall()
     connection.execute("CREATE TABLE small AS SELECT generate_series(1, 10)::smallint AS id")
     connection.execute("CREATE MATERIALIZED VIEW kept AS SELECT id::bigint FROM small")
@@ -394,7 +401,7 @@ def test_names_in_every_encoding(server: Cluster, encoding: str, letter: str) ->
             connection.execute(f'INSERT INTO "T{letter}" SELECT id FROM ({ids(2, worker=3)}) AS ids')
             found = profile(connection, f"'\"T{letter}\"', '{letter}'")
             assert letter in found["column", "rows"].found
-            assert findings(found) == {("worker", "0/3"), ("duplicate", "values")}
+            assert findings(found) == {("worker", worker(3)), ("duplicate", "values")}
             for place in findings(found):
                 assert connection.execute(found[place].to_type()).fetchall()
             value = next(item for section, item in found if section == "duplicate" and item != "values")
@@ -490,7 +497,7 @@ def test_what_is_to_be_typed_works_wherever_the_extension_is(connection: psycopg
     query = """SELECT remedy FROM "Of IDs".id_gen_profile('stored', 'id') WHERE section = 'worker'"""
     (remedy,) = connection.execute(query).fetchone()
     (statement,) = STATEMENT.findall(remedy)
-    assert ("worker", "0/3", "ok") in {(row[0], row[1], row[6]) for row in connection.execute(statement)}
+    assert ("worker", worker(3), "ok") in {(row[0], row[1], row[6]) for row in connection.execute(statement)}
 
 
 def test_it_can_be_cancelled(server: Cluster, connection: psycopg.Connection) -> None:
@@ -545,5 +552,5 @@ def test_a_server_without_a_number() -> None:
         cluster.psql("CREATE EXTENSION id_gen")
         with cluster.connect() as connection:
             found = stored(connection, ids(1))
-    assert found["worker", "0/1"].status is None
+    assert found["worker", worker(1)].status is None
     assert findings(found) == set()

@@ -38,6 +38,19 @@ OTHER_SYSTEM = "55000"
 # What is added to the latest known time when nothing else of the past is known: id_gen.max_lead and 3 s.
 ANEW_MS = 5_000 + 3_000
 RESET = "SELECT id_gen_reservation_reset(above => {above})"
+# Until it is canceled.
+REFUSED_AGAIN_AND_AGAIN = """
+DO $$
+BEGIN
+    LOOP
+        BEGIN
+            PERFORM snowflake_next();
+        EXCEPTION WHEN data_corrupted THEN
+        END;
+    END LOOP;
+END
+$$
+"""
 
 
 @contextmanager
@@ -59,15 +72,19 @@ def refuse_everywhere(cluster: Cluster, sqlstate: str) -> SqlError:
     assert first.sqlstate == sqlstate
     assert first.message and first.hint
     assert_rest_works(cluster)
-    line = f"LOG:  {re.escape(first.message)}"
-    cluster.wait_for_log(line)
-    wait_for_keeper_rounds(cluster)
-    log_of_this_run = cluster.log().rpartition("LOG:  starting PostgreSQL")[2]
-    assert len(re.findall(line, log_of_this_run)) == 1
+    assert_keeper_logs_once(cluster, first.message)
     return first
 
 
-def wait_for_keeper_rounds(cluster: Cluster, rounds: int = 3) -> None:
+def assert_keeper_logs_once(cluster: Cluster, message: str, rounds: int = 3) -> None:
+    line = f"LOG:  {re.escape(message)}"
+    cluster.wait_for_log(line)
+    wait_for_keeper_rounds(cluster, rounds)
+    log_of_this_run = cluster.log().rpartition("LOG:  starting PostgreSQL")[2]
+    assert len(re.findall(line, log_of_this_run)) == 1
+
+
+def wait_for_keeper_rounds(cluster: Cluster, rounds: int) -> None:
     """The keeper runs after every reload, and logs that the layout waits for a restart."""
     line = 'LOG:  parameter "id_gen.layout" takes effect'
     cluster.psql("ALTER SYSTEM SET id_gen.layout = 'wide'")
@@ -140,6 +157,19 @@ def test_every_flipped_bit_and_every_cut_is_noticed() -> None:
                 assert getattr(error, "sqlstate", None) == DAMAGED, f"{content!r} gave {error!r}"
         reservation.overwrite(good)
         assert_goes_on_above(cluster, last)
+
+
+def test_the_keeper_logs_it_once_also_while_sessions_read_it() -> None:
+    """A round in which a session does the keeper's work is no round without trouble."""
+    with stopped_after_ids() as (cluster, reservation, _):
+        reservation.overwrite(b"")
+        cluster.start()
+        error = refusal(cluster)
+        assert error.message
+        with Caller(cluster) as one, Caller(cluster) as other:
+            one.begin(REFUSED_AGAIN_AND_AGAIN)
+            other.begin(REFUSED_AGAIN_AND_AGAIN)
+            assert_keeper_logs_once(cluster, error.message, 20)
 
 
 @pytest.mark.parametrize(

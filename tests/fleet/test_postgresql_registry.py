@@ -1,5 +1,6 @@
 """A PostgreSQL server as the registry, which may be one of the fleet's servers itself."""
 
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -45,6 +46,19 @@ def test_servers_get_numbers_and_only_the_registry_has_the_table(registry: Clust
         tables = "SELECT relnamespace::regnamespace FROM pg_class WHERE relname = 'id_gen_registry'"
         assert registry.psql(tables) == "ids"
         assert first.psql(tables) == ""
+
+
+def test_default_privileges_do_not_open_the_table(registry: Cluster) -> None:
+    with registry.database("opened"):
+        registry.psql("CREATE ROLE stranger", "opened")
+        registry.psql("ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO stranger, PUBLIC", "opened")
+        with Cluster("first", conf=member_conf(uri(registry, database="opened"))) as first:
+            create_fleet(first)
+            await_number(first)
+        privileges = "SELECT unnest(relacl) FROM pg_class WHERE relname = 'id_gen_registry'"
+        assert re.fullmatch("postgres=[^\n]*", registry.psql(privileges, "opened"))
+        registry.psql("DROP OWNED BY stranger", "opened")
+    registry.psql("DROP ROLE stranger")
 
 
 def test_a_library_with_functions_named_like_those_of_libpq(registry: Cluster) -> None:

@@ -17,21 +17,25 @@ def store(cluster: Cluster, *known: int) -> str:
     cluster.psql("CREATE TABLE stored (id bigint)")
     for worker in (*known, other):
         cluster.psql(f"INSERT INTO stored VALUES (snowflake_make(now() - interval '1 h', 0, {worker}, 0))")
-    return f"0/{other}"
+    return f"{other} of datacenter 0"
 
 
 @pytest.mark.long
 def test_numbers_of_other_members_are_known(first: Cluster, conf: str) -> None:
     own = await_number(first)
-    with Cluster("second", conf=conf) as second:
+    shard = 4 if own != 4 else 3
+    with Cluster("second", conf=f"{conf}id_gen.worker_id_range = '5-31'\n") as second:
         second.psql("CREATE EXTENSION id_gen")
         other = await_number(second)
+        # So do those of shards, whichever member has them.
+        second.psql(f"SELECT id_gen_shard_take({shard})")
     # Its number stays known when the server has gone.
-    foreign = store(first, own, other)
+    foreign = store(first, own, other, shard)
     with first.connect() as connection:
         assert {item: rest for item, *rest in connection.execute(WORKERS)} == {
-            f"0/{own}": ["ok", "a worker ID of this fleet"],
-            f"0/{other}": ["ok", "a worker ID of this fleet"],
+            f"{own} of datacenter 0": ["ok", "a worker ID of this fleet"],
+            f"{other} of datacenter 0": ["ok", "a worker ID of this fleet"],
+            f"{shard} of datacenter 0": ["ok", "a shard of this fleet"],
             foreign: ["warning", "not a worker ID of this fleet"],
         }
         # Who may not see the fleet hears of this server alone.
@@ -39,8 +43,9 @@ def test_numbers_of_other_members_are_known(first: Cluster, conf: str) -> None:
         connection.execute("GRANT SELECT ON stored TO clerk")
         connection.execute("SET ROLE clerk")
         assert {item: status for item, status, _ in connection.execute(WORKERS)} == {
-            f"0/{own}": "ok",
-            f"0/{other}": "warning",
+            f"{own} of datacenter 0": "ok",
+            f"{other} of datacenter 0": "warning",
+            f"{shard} of datacenter 0": "warning",
             foreign: "warning",
         }
 
@@ -54,5 +59,5 @@ def test_a_registry_that_does_not_answer() -> None:
         with member.connect() as connection:
             found = {item: rest for item, *rest in connection.execute(WORKERS)}
     assert found["fleet"][0] == "warning"
-    assert found[f"0/{own}"] == ["ok", "this server's worker ID"]
+    assert found[f"{own} of datacenter 0"] == ["ok", "this server's worker ID"]
     assert found[foreign] == ["warning", "not this server's worker ID"]

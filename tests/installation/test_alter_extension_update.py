@@ -32,6 +32,8 @@ ADDED_FUNCTION = re.compile(r"CREATE FUNCTION @extschema@\.uuidv7_max\(.*?COMMEN
     if not path.name.startswith("id_gen--") and "CREATE VIEW @extschema@.id_gen_stat AS" in path.read_text()
 )
 
+ADDED_GRANT = re.compile(r"GRANT SELECT ON\s+@extschema@\.id_gen_stat,.*?;\n", re.DOTALL)
+
 # What is wrong with a script, and the words that make it so.
 FAULTS = {
     "nothing": ("", ""),
@@ -108,10 +110,14 @@ def made_up_version(
     """The made-up version, and a script that leads from it; with words replaced by others in one of them."""
     version = current(cluster)
     today = (directory(cluster) / f"id_gen--{version}.sql").read_text()
-    function = ADDED_FUNCTION.search(today)
-    assert function and ADDED_FILE in today
-    before = replaced(today.replace(function[0], "").replace(ADDED_FILE, ""), *old)
-    with scripts(cluster, **{MADE_UP: before, f"{MADE_UP}--{version}": replaced(function[0] + ADDED_FILE, *new)}):
+    function, grant = ADDED_FUNCTION.search(today), ADDED_GRANT.search(today)
+    assert function and grant and ADDED_FILE in today
+    added = (function[0], ADDED_FILE, grant[0])
+    before = today
+    for each in added:
+        before = before.replace(each, "")
+    update_to_today = replaced("\n".join(added), *new)
+    with scripts(cluster, **{MADE_UP: replaced(before, *old), f"{MADE_UP}--{version}": update_to_today}):
         yield
 
 

@@ -39,6 +39,19 @@ TRACES = """
 """
 
 
+# Whatever is not for everybody, and for whom it is.
+RESTRICTED = """
+    SELECT i.identity, coalesce(p.proacl, c.relacl)
+      FROM pg_extension e
+      JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'
+      CROSS JOIN pg_identify_object(d.classid, d.objid, 0) i
+      LEFT JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
+      LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
+     WHERE e.extname = 'id_gen' AND coalesce(p.proacl, c.relacl) IS NOT NULL
+"""
+KINDS = ("FUNCTIONS", "TABLES", "SEQUENCES")
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """A server with a role that owns a database and is nobody beyond."""
@@ -106,6 +119,27 @@ def test_who_installs_it_does_not_own_its_functions(cluster: Cluster, owned: str
 def test_who_may_not_create_in_the_database_may_not_install_it(cluster: Cluster, owned: str) -> None:
     error = refusal_of(cluster, owned, "SET SESSION AUTHORIZATION colleague; CREATE EXTENSION id_gen")
     assert error.sqlstate == NOT_PERMITTED
+
+
+def test_default_privileges_open_nothing(cluster: Cluster, owned: str) -> None:
+    """Whether a superuser installs it or not, its objects are a superuser's."""
+    as_migrator(cluster, owned, "CREATE EXTENSION id_gen")
+    restricted = {*cluster.psql(RESTRICTED, owned).splitlines()}
+    assert len(restricted) > 30
+    as_migrator(cluster, owned, "DROP EXTENSION id_gen")
+    for kind in KINDS:
+        for schema in ("", "IN SCHEMA public"):
+            default = f"ALTER DEFAULT PRIVILEGES {schema} GRANT ALL ON {kind} TO"
+            cluster.psql(f"{default} colleague, PUBLIC; {default} pg_monitor WITH GRANT OPTION", owned)
+    for role in ("migrator", "postgres"):
+        cluster.psql(f"SET SESSION AUTHORIZATION {role}; CREATE EXTENSION id_gen", owned)
+        assert restricted <= {*cluster.psql(RESTRICTED, owned).splitlines()}, role
+        reset = "SELECT id_gen_reservation_reset(above => now())"
+        for caller in ("migrator", "colleague"):
+            error = refusal_of(cluster, owned, f"SET SESSION AUTHORIZATION {caller}; {reset}")
+            assert error.sqlstate == NOT_PERMITTED
+        assert int(cluster.psql("SET SESSION AUTHORIZATION colleague; SELECT snowflake_next()", owned)) > 0
+        cluster.psql("DROP EXTENSION id_gen", owned)
 
 
 def refusal_of(cluster: Cluster, dbname: str, sql: str) -> SqlError:

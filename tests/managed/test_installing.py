@@ -4,6 +4,7 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -66,6 +67,18 @@ PRIVILEGES = """
     SELECT oid::regprocedure::text, proacl::text FROM pg_proc
      WHERE pronamespace IN ('public'::regnamespace, 'id_gen_managed'::regnamespace) AND proacl IS NOT NULL
      ORDER BY 1
+"""
+
+# What new objects get from it, whoever creates them: the owner, or one who configures the script.
+GRANT_BY_DEFAULT = (
+    "ALTER DEFAULT PRIVILEGES GRANT ALL ON {0} TO clerk WITH GRANT OPTION;"
+    "ALTER DEFAULT PRIVILEGES GRANT ALL ON {0} TO PUBLIC"
+)
+KINDS = ("SCHEMAS", "TABLES", "SEQUENCES", "FUNCTIONS")
+# Of whatever in the script's schema is not for everybody: whom it is open to.
+OPENED = """
+    SELECT r.name, pg_get_userbyid(x.grantee), x.privilege_type FROM id_gen_managed.restricted() r, aclexplode(r.acl) x
+     WHERE x.grantee <> r.owner AND (r.kind, x.grantee, x.privilege_type) <> ('SCHEMA', 0, 'USAGE') ORDER BY 1, 2, 3
 """
 
 # Settings on which texts, and what literals mean, depend.
@@ -166,6 +179,43 @@ def test_running_it_again_grants_nothing(cluster: Cluster) -> None:
     run_script(cluster, "restricted")
     configure(cluster, "restricted", worker_id=9)
     assert cluster.psql(PRIVILEGES, "restricted") == before
+
+
+def test_default_privileges_open_nothing(cluster: Cluster) -> None:
+    """Of none who creates something: the owner with the script, and whoever creates the lanes."""
+    cluster.psql("CREATE ROLE deputy LOGIN")
+    with cluster.database("opened", OWNER):
+        cluster.psql(f"GRANT {OWNER} TO deputy", "opened")
+        for role in (OWNER, "deputy", "postgres"):
+            for kind in KINDS:
+                cluster.psql(f"SET SESSION AUTHORIZATION {role}; {GRANT_BY_DEFAULT.format(kind)}", "opened")
+        run_script(cluster, "opened")
+        for role in (OWNER, "deputy", "postgres"):
+            cluster.psql(f"SET SESSION AUTHORIZATION {role}; SELECT id_gen_managed.configure(worker_id => 9)", "opened")
+            assert cluster.psql(OPENED, "opened") == "", role
+        for attempt in (
+            "SELECT setval('id_gen_managed.lane_0', 1)",
+            "SELECT nextval('id_gen_managed.incarnation')",
+            "UPDATE id_gen_managed.configuration SET max_lead = '1 day'",
+            "CREATE FUNCTION id_gen_managed.configure() RETURNS void LANGUAGE sql AS ''",
+            "SELECT id_gen_managed.configure(worker_id => 8)",
+        ):
+            attacked = refusal(cluster, f"SET SESSION AUTHORIZATION clerk; {attempt}", "opened")
+            assert attacked.sqlstate == NOT_ALLOWED, attempt
+        assert cluster.psql(f"SET SESSION AUTHORIZATION clerk; {NEXT}", "opened")
+        # What was granted since then was meant.
+        granted = """
+            GRANT SELECT ON id_gen_managed.configuration TO clerk;
+            GRANT EXECUTE ON FUNCTION id_gen_managed.uninstall TO clerk;
+        """
+        as_owner(cluster, granted, "opened")
+        opened = cluster.psql(OPENED, "opened")
+        assert len(opened.splitlines()) == 2
+        run_script(cluster, "opened")
+        assert cluster.psql(OPENED, "opened") == opened
+        as_owner(cluster, "SELECT id_gen_managed.uninstall()", "opened")
+        cluster.psql("DROP OWNED BY deputy; DROP OWNED BY clerk", "opened")
+    cluster.psql("DROP ROLE deputy")
 
 
 def test_no_setting_of_a_session_changes_what_is_made(cluster: Cluster) -> None:
@@ -324,6 +374,21 @@ def test_a_function_of_that_name_is_left_alone(cluster: Cluster) -> None:
     assert as_owner(cluster, "SELECT ids.uuidv7() IS NOT NULL", "named") == "t"
 
 
+def test_a_temporary_schema_is_refused(cluster: Cluster) -> None:
+    """It would take the functions with it when the session ends."""
+    with cluster.database("temporary", OWNER):
+        for path in ("pg_temp, public", "pg_temp"):
+            with pytest.raises(SqlError) as refused:
+                run_script(cluster, "temporary", f"SET LOCAL search_path = {path};")
+            assert refused.value.sqlstate == "3F000"
+            assert "temporary" in refused.value.message
+        schema, _, path = (refused.value.hint or "").partition(": ")[2].partition("; ")
+        as_owner(cluster, f"{schema};", "temporary")
+        run_script(cluster, "temporary", path)
+        # Updating it creates nothing there.
+        run_script(cluster, "temporary", "SET LOCAL search_path = pg_temp;")
+
+
 def test_beside_the_extension(cluster: Cluster) -> None:
     cluster.psql(f"CREATE DATABASE beside OWNER {OWNER} TEMPLATE template0")
     as_owner(cluster, "CREATE EXTENSION id_gen", "beside")
@@ -375,13 +440,14 @@ def test_settings_that_cannot_be(cluster: Cluster, settings: str, sqlstate: str)
     assert int(as_owner(cluster, NEXT)) != before
 
 
-@pytest.mark.parametrize("role", ["member", "postgres"])
+@pytest.mark.parametrize("role", ["member", "unset_member", "postgres"])
 def test_a_number_given_by_another_than_the_owner(cluster: Cluster, role: str) -> None:
     """By a member of the role that owns the database, or by an administrator: for everybody, as ever."""
     dbname = f"given_by_{role}"
     install(cluster, dbname)
-    if role == "member":
-        cluster.psql(f"CREATE ROLE member LOGIN IN ROLE {OWNER}")
+    if role != "postgres":
+        cannot_set = "WITH SET FALSE" if role == "unset_member" and cluster.server.version >= 16 else ""
+        cluster.psql(f"CREATE ROLE {role} LOGIN; GRANT {OWNER} TO {role} {cannot_set}")
     cluster.psql(f"SET SESSION AUTHORIZATION {role}; SELECT id_gen_managed.configure(worker_id => 9)", dbname)
     for caller in ("clerk", OWNER, role):
         worker = "SELECT worker_id FROM snowflake_parse(snowflake_next())"
@@ -408,6 +474,37 @@ def test_a_sequence_of_the_lanes_takes_no_call_that_was_under_way(cluster: Clust
         configure(cluster, "renumbered", worker_id=8)
         row = session.execute("SELECT worker_id FROM snowflake_parse(snowflake_next())").fetchone()
         assert row == (8,)
+
+
+@pytest.mark.parametrize(
+    ("change", "waiting"),
+    [
+        ("configure(worker_id => 9)", "configure(worker_id => 8)"),
+        ("configure(worker_id => 9)", "configure(max_lead => '2 s')"),
+        ("configure(worker_id => 9)", "uninstall()"),
+        ("uninstall()", "uninstall()"),
+    ],
+)
+@pytest.mark.parametrize("numbered", [True, False])
+def test_a_change_beside_another(cluster: Cluster, change: str, waiting: str, numbered: bool) -> None:
+    """One that began before the other ended, and does not see what that has changed, begins again."""
+    with cluster.database("raced", OWNER):
+        run_script(cluster, "raced")
+        if numbered:
+            configure(cluster, "raced", worker_id=WORKER)
+        with cluster.connect("raced") as first, cluster.connect("raced") as second, ThreadPoolExecutor(1) as pool:
+            second.execute("SET default_transaction_isolation = 'repeatable read'")
+            first.execute("BEGIN")
+            first.execute(f"SELECT id_gen_managed.{change}")
+            call = pool.submit(second.execute, f"SELECT id_gen_managed.{waiting}")
+            waits = f"SELECT wait_event FROM pg_stat_activity WHERE pid = {second.info.backend_pid}"
+            cluster.poll_until(waits, expected="advisory")
+            first.execute("COMMIT")
+            with pytest.raises(psycopg.errors.SerializationFailure) as refused:
+                call.result()
+            assert refused.value.diag.message_hint == "Run the transaction again."
+            if change != "uninstall()":
+                second.execute(f"SELECT id_gen_managed.{waiting}")
 
 
 @pytest.mark.parametrize("way", ["dump", "template"])

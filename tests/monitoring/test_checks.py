@@ -8,18 +8,21 @@ from contextlib import contextmanager, suppress
 from datetime import date, timedelta
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from harness import GENERATING, PRELOAD, PRELOADED, Cluster, FakeClock, SqlError
 from harness.checks import CHECKS, CHOSEN_WORKER_ID, STATEMENT, checks, follow, remedy, wait_for
 from harness.etcd import Etcd
 from harness.fleet import await_number, create_fleet, member_conf, silent
-from harness.ids import IMPATIENT, NARROW, PATIENT, array_of, next_id, refusal, run_ahead, stepped
+from harness.ids import IMPATIENT, NARROW, PATIENT, PER_MS, array_of, next_id, refusal, run_ahead, stepped
 from harness.reservation import Reservation
 from harness.shim import compiled
 
 HOUR = 3600
 PRELOADING = PRELOAD if PRELOADED else ""
+
+STATE = "SELECT state FROM id_gen_status()"
 
 # On a server with nothing wrong; whether a time service runs is the machine's business.
 NOT_OURS = {"clock_synchronized"}
@@ -233,6 +236,36 @@ def test_clock_jump_beside_an_unset_worker() -> None:
         assert next_id(cluster) > before
 
 
+@pytest.mark.parametrize(("hours", "name"), [(2, "clock_jump"), (-2, "lead")])
+def test_a_clock_that_was_set_while_the_server_was_down(hours: int, name: str) -> None:
+    """What the first call will find is reported before it, and the remedy helps before it, too."""
+    with stepped(0, GENERATING) as (cluster, clock, before):
+        cluster.stop()
+        clock.step(hours * HOUR)
+        cluster.start()
+        state = {"clock_jump": "the clock jumped forward", "lead": "no snowflake is available yet"}[name]
+        assert cluster.psql(STATE) == state
+        remedy(cluster, name, "error")
+        assert cluster.psql(STATE) == "ready"
+        assert next_id(cluster) > before
+
+
+def test_a_server_started_before_the_epoch() -> None:
+    clock = FakeClock(-40 * 365 * 24 * HOUR)
+    with server(GENERATING, clock) as cluster:
+        assert cluster.psql(STATE) == refusal(cluster).message
+        assert checks(cluster)["clock_jump"].status == "error"
+        # No layout can be set then, whatever its name is.
+        refused = refusal(cluster, "LOAD 'id_gen'; ALTER SYSTEM SET id_gen.layout = 'default'")
+        hints = [refused.hint or "", *re.findall(r"HINT: .*", cluster.log())]
+        assert [hint for hint in hints if "Correct the clock" not in hint] == []
+        clock.put_right()
+        assert cluster.psql(STATE) == refusal(cluster).message == "the clock jumped forward"
+        remedy(cluster, "clock_jump", "error")
+        assert cluster.psql(STATE) == "ready"
+        assert next_id(cluster)
+
+
 def test_ordered_uuids() -> None:
     with stepped(0, GENERATING) as (cluster, clock, _):
         clock.step(10 * 365 * 24 * HOUR)
@@ -245,10 +278,8 @@ def test_ordered_uuids() -> None:
 
 
 def test_test_server() -> None:
-    with Cluster(conf=PRELOAD) as cluster:
-        cluster.psql("ALTER SYSTEM SET id_gen.worker_id = 1")
-        cluster.psql("CREATE EXTENSION id_gen; ALTER SYSTEM SET id_gen.test_start = '2024-06-01 00:00:00+00'")
-        cluster.restart()
+    with Cluster(conf=f"{PRELOAD}id_gen.worker_id = 1\nid_gen.test_start = '2024-06-01 00:00:00+00'\n") as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
         next_id(cluster)
         found = wait_for(cluster, "test_server", "warning")
         assert "its test clock shows 2024-06-01T00:00:00" in found.found
@@ -419,6 +450,96 @@ def test_column_types() -> None:
             assert checks(cluster)["column_types"].status == "ok"
 
 
+# Columns whose type ALTER TABLE alone does not change: what makes them, what the remedy says, what drops the obstacle.
+OBSTACLES = {
+    "a view": (
+        "CREATE TABLE t (id integer DEFAULT snowflake_next()); CREATE VIEW v AS SELECT id FROM t",
+        "First drop view public.v;",
+        "DROP VIEW v",
+    ),
+    "views of a child": (
+        "CREATE TABLE t (id integer DEFAULT snowflake_next()); CREATE TABLE child (note text) INHERITS (t);"
+        "CREATE MATERIALIZED VIEW m AS SELECT id FROM child; CREATE VIEW v AS SELECT id FROM child",
+        "First drop materialized view public.m, view public.v;",
+        "DROP MATERIALIZED VIEW m; DROP VIEW v",
+    ),
+    "a policy": (
+        "CREATE TABLE t (id integer DEFAULT snowflake_next()); CREATE POLICY p ON t USING (id > 0)",
+        "First drop policy p on table public.t;",
+        "DROP POLICY p ON t",
+    ),
+    "a trigger": (
+        "CREATE TABLE t (id integer DEFAULT snowflake_next()); CREATE TRIGGER g BEFORE UPDATE OF id ON t"
+        " FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+        "First drop trigger g on table public.t;",
+        "DROP TRIGGER g ON t",
+    ),
+    "a generated column": (
+        "CREATE TABLE t (id integer DEFAULT snowflake_next(), g integer GENERATED ALWAYS AS (id + 1) STORED)",
+        "First drop column g of table public.t;",
+        "ALTER TABLE t DROP g",
+    ),
+    "a publication": (
+        "CREATE TABLE t (id integer PRIMARY KEY DEFAULT snowflake_next());"
+        "CREATE PUBLICATION sent FOR TABLE t WHERE (id > 1)",
+        "First drop publication of table public.t in publication sent;",
+        "DROP PUBLICATION sent",
+    ),
+    "a function": (
+        "CREATE TABLE t (id integer DEFAULT snowflake_next());"
+        "CREATE FUNCTION f() RETURNS bigint BEGIN ATOMIC SELECT max(id) FROM t; END",
+        "First drop function public.f();",
+        "DROP FUNCTION f()",
+    ),
+    "a type": (
+        "CREATE TYPE made AS (id integer); CREATE TABLE t OF made (id DEFAULT snowflake_next())",
+        "ALTER TYPE",
+        "",
+    ),
+    "a foreign table": (
+        "CREATE FOREIGN DATA WRAPPER w; CREATE SERVER s FOREIGN DATA WRAPPER w;"
+        "CREATE FOREIGN TABLE t (id integer DEFAULT snowflake_next()) SERVER s",
+        "ALTER FOREIGN TABLE",
+        "",
+    ),
+    "an array": ("CREATE TABLE t (id integer DEFAULT (snowflake_next_array(1))[1])", "ALTER TABLE", ""),
+}
+
+
+def test_column_types_that_alter_table_does_not_change() -> None:
+    with server(GENERATING) as cluster:
+        for name, (made, said, dropped) in OBSTACLES.items():
+            with cluster.database("checked") as database, cluster.connect(database) as session:
+                session.execute(f"CREATE EXTENSION id_gen; {made}")
+
+                def found(session: psycopg.Connection = session) -> tuple[str, str]:
+                    sql = "SELECT found, remedy FROM id_gen_check() WHERE name = 'column_types'"
+                    return session.execute(sql).fetchone()
+
+                wrong, remedy = found()
+                assert wrong == "a snowflake needs a bigint: public.t.id is integer", name
+                assert said in remedy, name
+                (alter,) = STATEMENT.findall(remedy)
+                if dropped:
+                    with pytest.raises(psycopg.Error):
+                        session.execute(alter)
+                session.execute(dropped)
+                session.execute(alter)
+                assert found()[0] == "all columns filled with snowflakes are bigint", name
+
+
+def test_column_types_of_a_partition_key() -> None:
+    with server(GENERATING) as cluster:
+        cluster.psql(
+            "CREATE TABLE t (id integer DEFAULT snowflake_next()) PARTITION BY RANGE (id);"
+            "CREATE TABLE u (id integer DEFAULT snowflake_next()) PARTITION BY RANGE ((id + 1))"
+        )
+        found = checks(cluster)["column_types"]
+        assert STATEMENT.findall(found.remedy or "") == []
+        for table in "tu":
+            assert f"create a new table in place of public.{table}, with bigint for id" in (found.remedy or "")
+
+
 def test_column_types_for_javascript() -> None:
     """All IDs of 53 bits are doubles, and have 16 digits at most."""
     with server(f"{GENERATING}id_gen.layout = 'js'\n") as cluster:
@@ -521,6 +642,70 @@ def test_stored_ids(newest: str, status: str) -> None:
             assert checks(cluster, sql)["stored_ids"].status == "warning"
         assert ("as from a sequence" in found.found) == (newest == "100")
         assert cluster.psql('SELECT count(*) FROM "Order"') == "1", "no remedy changes a key"
+
+
+STORED = "SELECT * FROM id_gen_check('paid', 'id')"
+FAR_AHEAD = f"{NARROW}id_gen.max_lead = '60s'\n"
+PAID = f"CREATE TABLE paid (id bigint); INSERT INTO paid SELECT unnest(snowflake_next_array({5_000 * PER_MS}))"
+
+
+@pytest.mark.parametrize("how", ["restart", "kill"])
+def test_stored_ids_before_the_first_id_after_a_start(how: str) -> None:
+    """A server goes on above what it has reserved, not at its clock, also before it has read what that is."""
+    clock = FakeClock()
+    with server(FAR_AHEAD, clock) as cluster:
+        clock.freeze()
+        cluster.psql(PAID)
+        if how == "kill":
+            cluster.kill9()
+            cluster.start()
+        else:
+            cluster.restart()
+        assert checks(cluster, STORED)["stored_ids"].status == "ok"
+        assert not checks(cluster)["lead"].found.startswith("IDs are 0 ms")
+        assert cluster.psql("SELECT snowflake_next() > max(id) FROM paid") == "t"
+        assert checks(cluster, STORED)["stored_ids"].status == "ok"
+
+
+def test_stored_ids_on_a_standby() -> None:
+    """It generates none, whatever its clock shows: nothing is compared before it is promoted."""
+    with server(FAR_AHEAD + PATIENT) as cluster, Cluster("standby", standby_of=cluster, clock=FakeClock(-1)) as standby:
+        cluster.psql(PAID)
+        cluster.wait_for_catchup(standby)
+        found = checks(standby, STORED)["stored_ids"]
+        assert found.status == "ok" and "a standby generates no snowflakes" in found.found
+        profiled = "SELECT status FROM id_gen_profile('paid', 'id') WHERE item = 'stored_ids'"
+        assert standby.psql(profiled) == "ok"
+        cluster.stop()
+        standby.promote()
+        standby.poll_until("SELECT NOT pg_is_in_recovery()")
+        assert checks(standby, STORED)["stored_ids"].status == "ok"
+        assert standby.psql("SELECT snowflake_next() > max(id) FROM paid") == "t"
+
+
+def test_stored_ids_of_a_shard_of_this_server() -> None:
+    """They are its own: below what it makes next, or an ID that it will make again."""
+    clock = FakeClock()
+    with server(FAR_AHEAD, clock) as cluster:
+        clock.freeze()
+        cluster.psql("CREATE TABLE paid (id bigint); SELECT id_gen_shard_take(7, above => 0)")
+        cluster.psql(f"INSERT INTO paid SELECT snowflake_next(7) FROM generate_series(1, {2_000 * PER_MS})")
+        profiled = (
+            "SELECT item, status, found FROM id_gen_profile('paid', 'id')"
+            " WHERE section = 'worker' OR item = 'stored_ids' ORDER BY section"
+        )
+        for _ in range(2):
+            assert checks(cluster, STORED)["stored_ids"].status == "ok"
+            stored, worker = (row.split("|") for row in cluster.psql(profiled).splitlines())
+            assert stored[:2] == ["stored_ids", "ok"]
+            assert worker == ["7 of datacenter 0", "ok", "a shard of this server"]
+            cluster.restart()
+        for when, ends in {"30 seconds": "ok", "1 day": "error"}.items():
+            cluster.psql(f"INSERT INTO paid SELECT snowflake_make(now() + '{when}', 0, 7, 0)")
+            found = checks(cluster, STORED)["stored_ids"]
+            assert found.status == "error" and "will generate the same ID" in found.found
+            follow(cluster, found.remedy or "")
+            assert checks(cluster, STORED)["stored_ids"].status == ends
 
 
 def test_stored_ids_behind_row_security() -> None:

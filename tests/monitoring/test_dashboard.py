@@ -89,7 +89,7 @@ def test_the_ids_of_a_column(tmp_path: Path) -> None:
     assert page.count("<svg") == uuids.count("<svg") == 2
     for part in ("IDs stored in &quot;Shop&quot;.customer.id", "IDs in 1 h", "IDs by worker", "Fullest of n shards"):
         assert part in page, part
-    assert re.search(r'<td>worker 0/0</td><td class="warning">warning</td><td>25</td><td>not this server', page)
+    assert re.search(r'<td>worker 0 of datacenter 0</td><td class="warning">warning</td><td>25</td><td>not this', page)
     assert "no worker is told" in uuids
     assert refused.returncode == 1
     assert 'relation "nowhere" does not exist' in refused.stderr

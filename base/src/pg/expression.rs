@@ -40,6 +40,10 @@ unsafe fn is_result(node: *mut pg_sys::Node, function: pg_sys::Oid) -> bool {
             Tag::T_CoerceViaIO => {
                 is_result((*node.cast::<pg_sys::CoerceViaIO>()).arg.cast(), function)
             }
+            // One of those that it returned.
+            Tag::T_SubscriptingRef => {
+                is_result((*node.cast::<pg_sys::SubscriptingRef>()).refexpr.cast(), function)
+            }
             Tag::T_CoerceToDomain => {
                 is_result((*node.cast::<pg_sys::CoerceToDomain>()).arg.cast(), function)
             }

@@ -53,6 +53,9 @@ pub struct OwnSettings {
     library: &'static str,
     /// A statement that loads the library, for everybody.
     load: &'static str,
+    /// Names that were set before the library was loaded. Which of them are of parameters is known afterwards: PostgreSQL
+    /// itself removes the others, with a warning, and they have replaced nothing.
+    set_before: PerProcess<Vec<String>>,
     /// Why the file's values were discarded when the library was loaded, and [`reload::time`] then.
     discarded: PerProcess<Option<(Reason, pg_sys::TimestampTz)>>,
     /// In a parallel worker that loads the library: the file's values, before it takes over its leader's.
@@ -65,6 +68,7 @@ impl OwnSettings {
         OwnSettings {
             library,
             load,
+            set_before: PerProcess::new(Vec::new()),
             discarded: PerProcess::new(None),
             of_file: PerProcess::new(None),
         }
@@ -73,28 +77,35 @@ impl OwnSettings {
     /// Finds out whether the file's values will be discarded. Must be called before the parameters are defined.
     pub fn before_definition(&self) {
         let is_parallel = transaction::is_parallel() && !server::is_starting_parallel_worker();
-        let reason = if is_parallel {
-            // Where there is no value, the default is the server's.
-            let has_values = self.own().next().is_some() && !Fault::DefaultsInParallel.is_planted();
-            has_values.then_some(Reason::LoadedInParallel)
-        } else {
-            self.own()
-                .find(|parameter| parameter.reset_source > pg_sys::GucSource::PGC_S_ARGV)
-                .map(|parameter| Reason::Placeholder(name_of(parameter)))
-        };
-        if is_parallel && reason.is_some() {
+        if !is_parallel {
+            let is_set =
+                |it: &&pg_sys::config_generic| it.reset_source > pg_sys::GucSource::PGC_S_ARGV;
+            let names = self.own().filter(is_set).map(name_of).collect();
+            self.set_before.with(|set_before| *set_before = names);
+            return;
+        }
+        // Where there is no value, the default is the server's.
+        if self.own().next().is_some() && !Fault::DefaultsInParallel.is_planted() {
             // The session reads the file again before its next statement.
             reload::request();
+            self.discard(Reason::LoadedInParallel);
         }
-        self.discarded.with(|discarded| *discarded = reason.map(|reason| (reason, reload::time())));
     }
 
     /// Keeps the values of the file where others are about to replace them. Must be called once the parameters are
     /// defined.
     pub fn after_definition(&self) {
+        let set_before = self.set_before.with(std::mem::take);
+        if let Some(name) = set_before.into_iter().find(|name| self.has(name)) {
+            self.discard(Reason::Placeholder(name));
+        }
         if server::is_starting_parallel_worker() {
             self.of_file.with(|of_file| *of_file = Some(self.values()));
         }
+    }
+
+    fn discard(&self, reason: Reason) {
+        self.discarded.with(|discarded| *discarded = Some((reason, reload::time())));
     }
 
     /// Whether the settings of this process are the server's.

@@ -84,15 +84,23 @@ pub struct Durability {
 }
 
 /// Half a page stays free for the next version of its rows, which are written anew every few seconds and have no index
-/// on what changes: so they are replaced in place. A table found through `search_path` is never shadowed by another one.
+/// on what changes: so they are replaced in place. Default privileges of its owner do not open it. A table found through `search_path` is never shadowed by another one.
 const CREATE_TABLE: &CStr = c"
     DO $$
+    DECLARE
+        other text;
     BEGIN
         IF to_regclass('id_gen_registry') IS NULL THEN
             CREATE TABLE id_gen_registry (key text PRIMARY KEY COLLATE \"C\", value text NOT NULL)
                 WITH (fillfactor = 50);
             COMMENT ON TABLE id_gen_registry IS
                 'Worker numbers that servers with id_gen hold. Only they and its commands write here.';
+            FOR other IN
+                SELECT DISTINCT CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END
+                  FROM pg_class c, aclexplode(c.relacl) x WHERE c.oid = to_regclass('id_gen_registry') AND x.grantee <> c.relowner
+            LOOP
+                EXECUTE format('REVOKE ALL ON id_gen_registry FROM %s', other);
+            END LOOP;
         END IF;
     END
     $$";

@@ -236,16 +236,25 @@ impl Servers {
         String::from_utf8(done.stdout).unwrap()
     }
 
+    /// Which server leads. While they elect one, none does.
     pub fn leader(&self) -> usize {
+        let mut leader = None;
+        wait_until("one leads", || {
+            leader = self.seen_leader();
+            leader.is_some()
+        });
+        leader.unwrap()
+    }
+
+    fn seen_leader(&self) -> Option<usize> {
         let status: serde_json::Value =
             serde_json::from_str(&self.etcdctl(&["endpoint", "status", "--write-out=json"]))
                 .unwrap();
         let is_leader = |one: &serde_json::Value| {
             one["Status"]["leader"] == one["Status"]["header"]["member_id"]
         };
-        let leader = status.as_array().unwrap().iter().find(|one| is_leader(one)).unwrap();
-        let url = leader["Endpoint"].as_str().unwrap();
-        self.members.iter().position(|member| url.ends_with(&format!(":{}", member.port))).unwrap()
+        let url = status.as_array()?.iter().find(|one| is_leader(one))?["Endpoint"].as_str()?;
+        self.members.iter().position(|member| url.ends_with(&format!(":{}", member.port)))
     }
 
     /// Users `root` and `app`, whose password is "secret" and who may use keys that begin with /id_gen/.

@@ -1,11 +1,14 @@
 //! The columns that are moved over together: the one that was named, and all that refer to it by foreign keys, also through
 //! others.
 
+use id_gen_core::sql_text::count_column;
+
 use crate::convert::online::names::Names;
 use crate::convert::place::{Place, rows};
 use crate::error::Error;
+use crate::error::convert::Refusal;
 use crate::observe::catalog_queries::string;
-use crate::pg::text::{Text, literal, quoted};
+use crate::pg::text::{Text, in_error, literal, quoted};
 
 /// One of them.
 pub struct Member {
@@ -15,8 +18,6 @@ pub struct Member {
     pub number: i16,
     /// The table as one types it.
     pub table: String,
-    /// The table's partitions.
-    pub partitions: Vec<String>,
     /// Its name as it is stored.
     pub name: String,
     /// What the column with the new values is called before the switch.
@@ -77,9 +78,7 @@ pub fn of(place: Place, names: &Names) -> Result<Vec<Member>, Error> {
           JOIN pg_attribute a ON a.attrelid = m.relation AND a.attnum = m.number
           LEFT JOIN pg_attrdef d ON d.adrelid = m.relation AND d.adnum = m.number
          ORDER BY (m.relation, m.number) = ($1, $2) DESC, 3, 2";
-    const PARTITIONS: &str = "
-        SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = $1 AND $2 IS NOT NULL ORDER BY 1";
-    let mut members = rows(QUERY, &place.arguments(), |row| {
+    rows(QUERY, &place.arguments(), |row| {
         let name = string(row.get(4)?);
         let number = row.get::<i16>(2)?.unwrap_or(0);
         let distinct = u32::from(number.unsigned_abs());
@@ -87,7 +86,6 @@ pub fn of(place: Place, names: &Names) -> Result<Vec<Member>, Error> {
         let (new_name, old_name) = names.of_column(relation, &name, distinct);
         Ok(Member {
             relation,
-            partitions: Vec::new(),
             number,
             table: string(row.get(3)?),
             new_name,
@@ -97,12 +95,7 @@ pub fn of(place: Place, names: &Names) -> Result<Vec<Member>, Error> {
             default: row.get::<Text>(6)?.map(|text| text.0),
             has_triggers: row.get(7)?.unwrap_or(false),
         })
-    })?;
-    for member in &mut members {
-        let place = Place::new(member.relation.into(), member.number);
-        member.partitions = rows(PARTITIONS, &place.arguments(), |row| Ok(string(row.get(1)?)))?;
-    }
-    Ok(members)
+    })
 }
 
 /// The beginning of a query about them: `member` has them, and `place (relation, number, own)` has them and the same columns
@@ -123,8 +116,58 @@ pub fn query_about(members: &[Member], query: &str) -> String {
             )
         })
         .collect();
+    query_from(&format!("VALUES {}", rows.join(", ")), query)
+}
+
+/// Refuses a definition in which the name of a column stands for something else, too: giving the column another name would change that.
+/// `uses` is how often it uses the columns.
+///
+/// # Errors
+/// If a name has another meaning.
+pub fn refuse_other_meaning(
+    members: &[Member],
+    relation: u32,
+    what: &str,
+    definition: &str,
+    uses: i64,
+) -> Result<(), Error> {
+    let of_table = || members.iter().filter(|member| member.relation == relation);
+    let found: usize = of_table().map(|member| count_column(definition, &member.typed())).sum();
+    if i64::try_from(found) == Ok(uses) {
+        return Ok(());
+    }
+    let found = of_table().filter(|member| count_column(definition, &member.typed()) > 0);
+    let rename = |Member { table, name, .. }: &Member| {
+        let other = quoted(&format!("{name}_key"));
+        in_error(&format!("ALTER TABLE {table} RENAME COLUMN {} TO {other}", quoted(name)))
+    };
+    let remedies = found.map(rename).collect::<Vec<_>>().join(", ");
+    let reason = format!("has the name of the column for something else, too: {remedies}");
+    let (Member { table, .. }, name) = (&members[0], members[0].typed());
+    Err(Refusal::InTheWay {
+        column: in_error(&format!("{table}.{name}")),
+        found: vec![format!("{} {reason}", in_error(what))],
+        widen: None,
+    }
+    .into())
+}
+
+/// The same query about the columns of a recorded job, for a function of its schema with the parameter `job_id`. The columns are
+/// found by name, so after the switch they are the new ones.
+pub fn query_of_job(query: &str) -> String {
+    query_from(
+        "
+            SELECT m.relation::oid, a.attnum, a.attname, m.new_name::name, m.old_name::name
+              FROM id_gen_convert.member m JOIN id_gen_convert.job j ON j.id = m.job
+              JOIN pg_attribute a ON a.attrelid = m.relation AND a.attname = m.column_name
+             WHERE m.job = job_id ORDER BY (m.relation, m.column_name) = (j.relation, j.column_name) DESC, 1, 2",
+        query,
+    )
+}
+
+fn query_from(members: &str, query: &str) -> String {
     format!(
-        "WITH RECURSIVE member (relation, number, name, new_name, old_name) AS (VALUES {}),
+        "WITH RECURSIVE member (relation, number, name, new_name, old_name) AS ({members}),
         part (relation, own) AS (
             SELECT relation, relation FROM member
              UNION
@@ -141,7 +184,6 @@ pub fn query_about(members: &[Member], query: &str) -> String {
                                    AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number)
                     AND NOT EXISTS (SELECT FROM place k WHERE k.relation = i.indrelid
                                        AND k.number = ANY ((i.indkey::smallint[])[0:i.indnkeyatts - 1]))))
-        {query}",
-        rows.join(", ")
+        {query}"
     )
 }

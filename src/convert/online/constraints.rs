@@ -6,7 +6,7 @@
 
 use id_gen_core::sql_text::{find, rename_column};
 
-use crate::convert::online::columns::{Member, query_about};
+use crate::convert::online::columns::{Member, query_about, refuse_other_meaning};
 use crate::convert::online::names::Names;
 use crate::convert::online::script::{Phase, Script, rank};
 use crate::convert::place::rows;
@@ -27,6 +27,8 @@ struct Constraint {
     /// For a foreign key of a partitioned table: the partitions, and the names of their parts of it.
     parts: Vec<(String, String)>,
     is_partitioned: bool,
+    /// For a check: how often it uses the columns.
+    uses: i64,
 }
 
 impl Constraint {
@@ -100,6 +102,9 @@ pub fn write(
         if constraint.referenced.is_some() {
             write_reference(&constraint, &new, &definition, script);
         } else {
+            let Constraint { table, name, relation, definition: text, uses, .. } = &constraint;
+            let what = format!("constraint {} of {table}", quoted(name));
+            refuse_other_meaning(members, *relation, &what, text, *uses)?;
             let old = names.of_old(&constraint.name, distinct);
             write_check(&constraint, &new, &old, &definition, has_old_values, script);
         }
@@ -226,7 +231,8 @@ fn of(members: &[Member]) -> Result<Vec<Constraint>, Error> {
     const QUERY: &str = "
         SELECT DISTINCT k.oid::bigint, k.conrelid::regclass::text, k.conrelid::bigint, k.conname::text, pg_get_constraintdef(k.oid),
                obj_description(k.oid, 'pg_constraint'), nullif(k.confrelid, 0)::bigint, nullif(k.confrelid, 0)::regclass::text,
-               (SELECT relkind = 'p' FROM pg_class WHERE oid = k.conrelid)
+               (SELECT relkind = 'p' FROM pg_class WHERE oid = k.conrelid),
+               (SELECT sum(regexp_count(k.conbin::text, ':varattno ' || q.number || '\\M')) FROM member q WHERE q.relation = k.conrelid)
           FROM member m
           JOIN pg_constraint k ON k.conparentid = 0 AND k.contype IN ('c', 'f')
                AND (k.conrelid = m.relation AND m.number = ANY (k.conkey) OR k.confrelid = m.relation AND m.number = ANY (k.confkey))
@@ -246,6 +252,7 @@ fn of(members: &[Member]) -> Result<Vec<Constraint>, Error> {
             comment: row.get::<Text>(6)?.map(|text| text.0),
             referenced: oid(7)?.zip(row.get::<Text>(8)?.map(|text| text.0)),
             is_partitioned: row.get(9)?.unwrap_or(false),
+            uses: row.get(10)?.unwrap_or(0),
             parts: Vec::new(),
         })
     })?;

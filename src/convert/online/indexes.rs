@@ -7,7 +7,7 @@
 
 use id_gen_core::sql_text::{find, rename_column};
 
-use crate::convert::online::columns::{Member, query_about};
+use crate::convert::online::columns::{Member, query_about, refuse_other_meaning};
 use crate::convert::online::names::Names;
 use crate::convert::online::script::{Phase, Script, rank};
 use crate::convert::place::rows;
@@ -45,6 +45,8 @@ struct Index {
     tablespace: Option<String>,
     /// The number of the table among the members.
     relation: u32,
+    /// How often it uses the columns.
+    uses: i64,
 }
 
 impl Index {
@@ -117,6 +119,8 @@ pub fn write(
     let indexes = of(members, names)?;
     let root = &members[0];
     for index in &indexes {
+        let what = format!("index {}.{}", index.schema, quoted(&index.name));
+        refuse_other_meaning(members, index.relation, &what, &index.body, index.uses)?;
         let body = index.new_body(members);
         let finds_values = index.relation == root.relation
             && index.is_unique
@@ -254,10 +258,18 @@ fn of(members: &[Member], names: &Names) -> Result<Vec<Index>, Error> {
         SELECT c.oid::bigint, i.indrelid::regclass::text, c.relkind = 'I',
                coalesce((SELECT inhparent FROM pg_inherits WHERE inhrelid = c.oid), 0)::bigint,
                c.relname::text, c.relnamespace::regnamespace::text, pg_get_indexdef(c.oid), i.indisunique,
-               k.contype::text, pg_get_constraintdef(k.oid), i.indisreplident,
+               k.contype::text,
+               -- That of a partitioned table makes the index.
+               pg_get_constraintdef(k.oid) || CASE c.relkind WHEN 'I' THEN concat(
+                   ' WITH (' || array_to_string(c.reloptions, ', ') || ')',
+                   ' USING INDEX TABLESPACE ' || (SELECT quote_ident(spcname) FROM pg_tablespace WHERE oid = c.reltablespace)) ELSE '' END,
+               i.indisreplident,
                obj_description(c.oid, 'pg_class'), u.own::bigint, i.indisclustered, obj_description(k.oid, 'pg_constraint'),
                (SELECT quote_ident(spcname) FROM pg_tablespace WHERE oid = c.reltablespace),
-               i.indexrelid IN (SELECT index FROM strict)
+               i.indexrelid IN (SELECT index FROM strict),
+               (SELECT count(*) FILTER (WHERE key = p.number) FROM place p, unnest(i.indkey::smallint[]) AS key WHERE p.relation = i.indrelid)
+               + (SELECT sum(regexp_count(concat(i.indexprs::text, i.indpred::text), ':varattno ' || p.number || '\\M'))::bigint
+                    FROM place p WHERE p.relation = i.indrelid)
           FROM used u JOIN pg_index i USING (indexrelid) JOIN pg_class c ON c.oid = i.indexrelid
           LEFT JOIN pg_constraint k ON k.conindid = c.oid AND k.contype IN ('p', 'u')
          WHERE i.indisvalid
@@ -287,6 +299,7 @@ fn of(members: &[Member], names: &Names) -> Result<Vec<Index>, Error> {
             is_clustered: row.get(14)?.unwrap_or(false),
             constraint_comment: row.get::<Text>(15)?.map(|text| text.0),
             tablespace: row.get::<Text>(16)?.map(|text| text.0),
+            uses: number(18)?,
         })
     })
 }

@@ -16,7 +16,7 @@ use crate::convert::step::Target;
 use crate::error::Error;
 use crate::error::convert::Refusal;
 use crate::observe::readiness;
-use crate::pg::text::in_error;
+use crate::pg::text::{in_error, literal};
 
 /// What a job consists of.
 pub struct Job {
@@ -36,6 +36,8 @@ pub struct Job {
     pub target: Target,
     /// Whose snowflakes old rows get, if they get new ones.
     pub node: Option<Node>,
+    /// What may set the column, and what refers to its sequences.
+    pub users: Vec<String>,
 }
 
 impl Job {
@@ -63,6 +65,10 @@ impl Job {
             arguments: source.column.arguments.clone(),
             target: goal.target,
             node: goal.node,
+            users: (source.setters.iter())
+                .chain(source.sequences.iter().filter_map(|sequence| sequence.named_by.as_ref()))
+                .cloned()
+                .collect(),
         };
         job.write_columns(source, goal)?;
         indexes::write(&job.members, &names, goal.node.is_some(), &mut job.script)?;
@@ -81,9 +87,16 @@ impl Job {
                 job.script.add(way, rank::DEPENDENTS, text.clone());
             }
         }
+        if source.is_from_sequence() {
+            let root = &job.members[0];
+            for sequence in source.sequences.iter().filter(|sequence| !sequence.is_fenced()) {
+                let catch_up = sequence.catch_up(&root.table, &root.typed_old());
+                job.script.add(Phase::Switch, rank::DEFAULTS, catch_up);
+            }
+        }
         for sequence in source.sequences.iter().filter(|sequence| default_only::is_left(sequence)) {
             for phase in [Phase::Finish, Phase::Keep] {
-                job.script.add(phase, 1, sequence.fence());
+                job.script.add(phase, rank::FENCES, sequence.fence_unless_used());
             }
         }
         Ok(job)
@@ -163,6 +176,9 @@ impl Job {
         let lock = Some((vec![table.clone()], "ACCESS EXCLUSIVE"));
         script.add_made(Phase::Check, table, &check, lock, add);
         script.add(Phase::Check, 1, format!("ALTER TABLE {table} VALIDATE CONSTRAINT {check}"));
+        // The planner knows as much of it after the switch as it knew of the old one.
+        let lock = (vec![table.clone()], "SHARE UPDATE EXCLUSIVE");
+        script.add_locked(Phase::Check, 2, lock, format!("ANALYZE {table} ({new})"));
         script.add(
             Phase::Switch,
             rank::RULES,
@@ -195,16 +211,11 @@ impl Job {
             // The check of both columns shows that no row has to be looked at, so it goes after this.
             script.add(Phase::Switch, rank::COLUMNS, alter(&name, "SET NOT NULL"));
             // It is still there for a while, and nobody gives it a value. By then it is no replica identity any more.
-            script.add(Phase::Unswitch, rank::DEFAULTS, alter(&new, "DROP NOT NULL"));
-            // The key of a partition has made one of the partition's own, from PostgreSQL 18 on.
-            for part in &member.partitions {
-                let drop = format!("ALTER TABLE {part} ALTER COLUMN {new} DROP NOT NULL");
-                script.add(Phase::Unswitch, rank::DEFAULTS, drop);
-            }
+            script.add(Phase::Unswitch, rank::DEFAULTS, drop_not_null(table, &member.new_name));
         }
         // Without a default there is nothing that old values of new rows could come from.
         if *not_null && !values.has_old_values && !Fault::OldNotNullKept.is_planted() {
-            script.add(Phase::Switch, rank::RULES, alter(&old, "DROP NOT NULL"));
+            script.add(Phase::Switch, rank::RULES, drop_not_null(table, &member.old_name));
             script.add(Phase::Unswitch, rank::RULES, alter(&name, "SET NOT NULL"));
         }
         if let Some(default) = &values.default {
@@ -242,12 +253,12 @@ impl Job {
         if values.is_root && source.identity.is_some() {
             left.push("DROP IDENTITY");
         }
-        if *not_null && values.has_old_values {
-            left.push("DROP NOT NULL");
-        }
         left.push("DROP DEFAULT");
         for what in left {
             add(Phase::Keep, format!("ALTER COLUMN {old} {what}"));
+        }
+        if *not_null && values.has_old_values {
+            self.script.add(Phase::Keep, 3, drop_not_null(table, &member.old_name));
         }
     }
 }
@@ -255,6 +266,11 @@ impl Job {
 /// The constraint that holds both columns together.
 fn check_of(member: &Member) -> String {
     format!("id_gen_convert_{}", member.number)
+}
+
+/// The statement that drops NOT NULL of a column of a table and of its partitions.
+fn drop_not_null(table: &str, column: &str) -> String {
+    format!("SELECT id_gen_convert.drop_not_null({}, {})", literal(table), literal(column))
 }
 
 /// Whether a column's values have to change, or its type.

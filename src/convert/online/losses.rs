@@ -1,7 +1,8 @@
 //! What would be lost or changed in silence: what a column has that the one in its place would not get, and what follows the
 //! place of a column and not its name.
 
-/// Further rows of the obstacles, in terms of theirs.
+/// Further rows of the obstacles, in terms of theirs. The switch and an undo look again (`id_gen_convert.losses()`), so they have no
+/// parameters.
 pub const LOSSES: &str = r#"
         SELECT object, reason FROM (
             WITH RECURSIVE stored (origin, type) AS (
@@ -12,11 +13,13 @@ pub const LOSSES: &str = r#"
                   LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relkind = 'c'
                  WHERE d.classid = 'pg_type'::regclass OR c.oid IS NOT NULL)
             SELECT format('%s.%I', c.oid::regclass, a.attname),
-                   format('stores rows of %s, which would lose the old column', s.origin::regclass)
-                   || CASE WHEN c.relkind IN ('r', 'p') THEN format(': ALTER TABLE %1$s ALTER COLUMN %2$I TYPE jsonb USING to_jsonb(%2$I)', c.oid::regclass, a.attname) ELSE '' END
+                   format('stores rows of %s; they would lose the old column', s.origin::regclass)
+                   || CASE WHEN c.relkind IN ('r', 'p') AND NOT a.atthasdef
+                                AND NOT EXISTS (SELECT FROM pg_depend WHERE refclassid = 'pg_class'::regclass AND refobjid = c.oid AND refobjsubid = a.attnum)
+                           THEN format(': ALTER TABLE %1$s ALTER COLUMN %2$I TYPE jsonb USING to_jsonb(%2$I)', c.oid::regclass, a.attname) ELSE '' END
               FROM stored s JOIN pg_depend d ON d.refclassid = 'pg_type'::regclass AND d.refobjid = s.type AND d.classid = 'pg_class'::regclass
               JOIN pg_class c ON c.oid = d.objid AND c.relkind IN ('r', 'p', 'm', 'f') AND NOT c.relispartition
-              JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.objsubid AND NOT a.attisdropped) AS rows (object, reason)
+              JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.objsubid AND NOT a.attisdropped AND a.attinhcount = 0) AS rows (object, reason)
         UNION ALL
         SELECT format('%s.%I', p.relation::regclass, a.attname),
                format('has a security label, which the new column would lack: SECURITY LABEL FOR %I ON COLUMN %s.%I IS NULL', l.provider, p.relation::regclass, a.attname)
@@ -58,8 +61,10 @@ pub const LOSSES: &str = r#"
                LATERAL (VALUES
                    (cardinality(a.attacl) > 0, 'privileges',
                     format('REVOKE ALL (%I) ON %s FROM ', a.attname, a.attrelid::regclass)
-                    || (SELECT string_agg(DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END, ', ') FROM aclexplode(a.attacl))),
-                   (a.attnotnull AND NOT o.attnotnull, 'NOT NULL', has.alter || 'DROP NOT NULL'),
+                    || (SELECT string_agg(DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END, ', ') FROM aclexplode(a.attacl)) || ' CASCADE'),
+                   (a.attnotnull AND NOT o.attnotnull, 'NOT NULL',
+                    (SELECT format('ALTER TABLE %s ', a.attrelid::regclass) || coalesce(string_agg(format('DROP CONSTRAINT %I, ', conname), ''), '') || format('ALTER COLUMN %I DROP NOT NULL', a.attname)
+                       FROM pg_constraint WHERE conrelid = a.attrelid AND contype = 'p' AND a.attnum = ANY (conkey) AND conparentid = 0)),
                    -- The key gets another default anyway, also where a partition has none.
                    (has.by_default IS DISTINCT FROM has.parents AND NOT (has.by_default IS NULL AND m.relation = (SELECT relation FROM member LIMIT 1)), 'default',
                     has.alter || coalesce('SET DEFAULT ' || has.parents, 'DROP DEFAULT')),
@@ -75,23 +80,138 @@ pub const LOSSES: &str = r#"
                AND d.refobjid = p.relation AND d.refobjsubid = p.number
          WHERE p.relation <> p.own
         UNION ALL
-        SELECT text.object, format('lists names for the columns of %s by their position, which changes: recreate it without them', relation.oid::regclass)
-          FROM relation, (
-               SELECT format('view %s', c.oid::regclass), pg_get_viewdef(c.oid) FROM seen JOIN pg_class c USING (oid) WHERE c.relkind = 'v'
-                UNION ALL
-               SELECT format('policy %I of %s', polname, polrelid::regclass), concat_ws(' ', pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid))
-                 FROM place p JOIN pg_depend d ON d.classid = 'pg_policy'::regclass AND d.refclassid = 'pg_class'::regclass
-                      AND d.refobjid = p.relation AND d.refobjsubid = p.number
-                 JOIN pg_policy ON pg_policy.oid = d.objid) AS text (object, definition)
-         WHERE text.definition ~ ('(^|[^\w".])' || regexp_replace(relation.oid::regclass::text, '(\W)', '\\\1', 'g') || ' ("([^"]|"")+"|\w+)\(')
+        SELECT text.object, CASE
+                   WHEN text.tree ~ (listed.pattern || '0 :relid (' || (SELECT string_agg(oid::text, '|') FROM relation) || ')\M')
+                        THEN format('lists names for the columns of %s by their position, which changes: recreate it without them',
+                             (SELECT oid::regclass FROM relation WHERE text.tree ~ (listed.pattern || '0 :relid ' || oid || '\M') LIMIT 1))
+                   WHEN text.is_view AND text.tree ~ (listed.pattern || '2\M') THEN 'lists names for the columns of a join by their position, which changes: recreate it without them'
+                   -- PostgreSQL writes down the columns of a function by their position, also where nobody named them.
+                   WHEN text.tree ~ ':rtekind 3\M' THEN
+                        (SELECT format('reads the columns of function %s by their position, which changes: %s', f.oid::regprocedure, text.remedy)
+                           FROM pg_depend d JOIN pg_proc f ON d.refclassid = 'pg_proc'::regclass AND f.oid = d.refobjid
+                           JOIN relation ON relation.reltype = f.prorettype
+                          WHERE (d.classid, d.objid) = (text.classid, text.objid) LIMIT 1) END
+          FROM (SELECT format('view %s', c.oid::regclass), r.ev_action::text, true, format('DROP VIEW %s CASCADE', c.oid::regclass), 'pg_rewrite'::regclass, r.oid
+                  FROM seen JOIN pg_class c USING (oid) JOIN pg_rewrite r ON r.ev_class = c.oid AND r.rulename = '_RETURN' WHERE c.relkind = 'v'
+                 UNION ALL
+                SELECT format('policy %I of %s', polname, polrelid::regclass), concat(polqual::text, polwithcheck::text), false,
+                       format('DROP POLICY %I ON %s', polname, polrelid::regclass), d.classid, d.objid
+                  FROM place p JOIN pg_depend d ON d.classid = 'pg_policy'::regclass AND d.refclassid = 'pg_class'::regclass
+                       AND d.refobjid = p.relation AND d.refobjsubid = p.number
+                  JOIN pg_policy ON pg_policy.oid = d.objid) AS text (object, tree, is_view, remedy, classid, objid),
+               (VALUES (':alias \{ALIAS :aliasname (\\.|[^\s\\])* :colnames \((\\.|[^\\)])*\)\} :eref \{ALIAS :aliasname (\\.|[^\s\\])* :colnames \((\\.|[^\\)])*\)\} :rtekind ')) AS listed (pattern)
         UNION ALL
-        SELECT format('view %s', r.ev_class::regclass), 'lists names for the columns of a join by their position, which changes: recreate it without them'
-          FROM seen JOIN pg_class c USING (oid) JOIN pg_rewrite r ON r.ev_class = c.oid AND r.rulename = '_RETURN'
-         WHERE c.relkind = 'v'
-           AND r.ev_action::text ~ ':alias \{ALIAS :aliasname (\\.|[^\s\\])* :colnames \((\\.|[^\\)])*\)\} :eref \{ALIAS :aliasname (\\.|[^\s\\])* :colnames \((\\.|[^\\)])*\)\} :rtekind 2\M'
+        SELECT pg_describe_object(d.classid, d.objid, 0), format('makes a row of %s from columns by their position, which changes: recreate it after the switch', relation.oid::regclass)
+          FROM relation JOIN pg_type t ON t.oid = relation.reltype
+          JOIN pg_depend d ON d.refclassid = 'pg_type'::regclass AND d.refobjid IN (t.oid, t.typarray)
+          LEFT JOIN pg_proc f ON d.classid = 'pg_proc'::regclass AND f.oid = d.objid
+         WHERE d.classid IN ('pg_rewrite'::regclass, 'pg_policy'::regclass)
+            OR concat(f.proargdefaults::text, f.prosqlbody::text) ~ format(':row_typeid %s\M', t.oid)
+        UNION ALL
+        SELECT format('index %s', i.indexrelid::regclass), format('uses whole rows, which change: DROP INDEX %s', i.indexrelid::regclass)
+          FROM relation JOIN pg_index i ON i.indrelid = relation.oid
+         WHERE concat(i.indexprs::text, i.indpred::text) ~ ':varattno 0\M'
+        UNION ALL
+        SELECT format('constraint %I of %s', conname, conrelid::regclass), format('uses whole rows, which change: ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname)
+          FROM relation JOIN pg_constraint k ON k.conrelid = relation.oid AND k.coninhcount = 0
+         WHERE k.conbin::text ~ ':varattno 0\M'
         UNION ALL
         SELECT format('constraint %I of %s', conname, conrelid::regclass), CASE
                    WHEN obj_description(k.oid, 'pg_constraint') IS NOT NULL THEN format('has a comment, which would be lost: COMMENT ON CONSTRAINT %I ON %s IS NULL', conname, conrelid::regclass)
-                   WHEN conname !~ '_not_null[0-9]*$' AND coninhcount = 0 THEN format('has a name that would be lost: ALTER TABLE %s RENAME CONSTRAINT %I TO %I', conrelid::regclass, conname, c.relname || '_' || a.attname || '_not_null') END
+                   WHEN connoinherit THEN format('is NO INHERIT, which would be lost: ALTER TABLE %s ALTER CONSTRAINT %I INHERIT', conrelid::regclass, conname)
+                   -- Names that PostgreSQL has to cut are left out.
+                   WHEN coninhcount = 0 AND octet_length(c.relname || a.attname) < 50
+                        AND regexp_replace(conname, '[0-9]+$', '') <> c.relname || '_' || a.attname || '_not_null'
+                        THEN format('has a name that would be lost: ALTER TABLE %s RENAME CONSTRAINT %I TO %I', conrelid::regclass, conname, c.relname || '_' || a.attname || '_not_null') END
           FROM place p JOIN pg_constraint k ON k.contype = 'n' AND k.conrelid = p.relation AND p.number = ANY (k.conkey)
-          JOIN pg_class c ON c.oid = p.relation JOIN pg_attribute a ON a.attrelid = p.relation AND a.attnum = p.number"#;
+          JOIN pg_class c ON c.oid = p.relation JOIN pg_attribute a ON a.attrelid = p.relation AND a.attnum = p.number
+        UNION ALL
+        SELECT format('constraint %I of %s', conname, conrelid::regclass), format('has a comment, which would be lost: COMMENT ON CONSTRAINT %I ON %s IS NULL', conname, conrelid::regclass)
+          FROM place p JOIN pg_constraint k ON k.contype IN ('c', 'f') AND k.conrelid = p.relation AND p.number = ANY (k.conkey)
+         WHERE p.relation <> p.own AND obj_description(k.oid, 'pg_constraint') IS NOT NULL
+        UNION ALL
+        SELECT format('trigger %I of %s', t.tgname, t.tgrelid::regclass),
+               format('belongs to foreign key %I and is not enabled as usual, which would be lost; a superuser can run: ALTER TABLE %s ENABLE TRIGGER %I', k.conname, t.tgrelid::regclass, t.tgname)
+          FROM place p JOIN pg_constraint k ON k.contype = 'f'
+               AND (k.conrelid = p.relation AND p.number = ANY (k.conkey) OR k.confrelid = p.relation AND p.number = ANY (k.confkey))
+          JOIN pg_trigger t ON t.tgconstraint = k.oid AND t.tgenabled <> 'O'
+        UNION ALL
+        SELECT format('index %s', i.indexrelid::regclass), CASE
+                   WHEN NOT i.indisvalid THEN format('is not valid and would be lost: DROP INDEX %s', i.indexrelid::regclass)
+                   WHEN a.attnum IS NOT NULL THEN format('has a statistics target, which would be lost: ALTER INDEX %s ALTER COLUMN %s SET STATISTICS -1', i.indexrelid::regclass, a.attnum) END
+          FROM indexed JOIN pg_index i USING (indexrelid)
+          LEFT JOIN pg_attribute a ON a.attrelid = i.indexrelid AND a.attstattarget >= 0
+        UNION ALL
+        SELECT pg_describe_object(x.classid, x.objid, 0), format('depends on extension %I, which would be lost: ALTER %s NO DEPENDS ON EXTENSION %1$I', e.extname,
+                   CASE WHEN t.oid IS NULL THEN format('INDEX %s', x.objid::regclass) ELSE format('TRIGGER %I ON %s', t.tgname, t.tgrelid::regclass) END)
+          FROM (SELECT 'pg_class'::regclass, indexrelid FROM indexed
+                 UNION
+                SELECT d.classid, d.objid FROM place p JOIN pg_depend d ON d.classid = 'pg_trigger'::regclass AND d.refclassid = 'pg_class'::regclass
+                       AND d.refobjid = p.relation AND d.refobjsubid = p.number) AS made_again (classid, objid)
+          JOIN pg_depend x USING (classid, objid) JOIN pg_extension e ON x.deptype = 'x' AND e.oid = x.refobjid
+          LEFT JOIN pg_trigger t ON x.classid = 'pg_trigger'::regclass AND t.oid = x.objid
+        UNION ALL
+        SELECT granted.object, CASE
+                   WHEN x.grantor <> granted.owner THEN format('has privileges that %1$I granted, whose grantor would be another role: REVOKE %2$s ON %3$s FROM %1$I CASCADE',
+                        pg_get_userbyid(x.grantor), x.privilege_type || granted.columns, granted.relation)
+                   WHEN granted.columns = '' AND EXISTS (
+                        SELECT privilege_type FROM aclexplode(acldefault('r', granted.owner))
+                        EXCEPT SELECT privilege_type FROM aclexplode(granted.acl) WHERE grantee = granted.owner)
+                        THEN format('lacks privileges of its owner, which would be granted: GRANT ALL ON %s TO %I', granted.relation, pg_get_userbyid(granted.owner)) END
+          FROM (SELECT format('view %s', c.oid::regclass), c.oid::regclass, '', c.relowner, c.relacl FROM seen JOIN pg_class c USING (oid) WHERE c.relkind = 'v'
+                 UNION ALL
+                SELECT format('%s.%I', c.oid::regclass, a.attname), c.oid::regclass, format(' (%I)', a.attname), c.relowner, a.attacl
+                  FROM (SELECT oid, NULL::smallint FROM seen UNION ALL SELECT relation, number FROM member) AS given (oid, number)
+                  JOIN pg_class c USING (oid) JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = coalesce(given.number, a.attnum)) AS granted (object, relation, columns, owner, acl),
+               aclexplode(granted.acl) AS x
+        UNION ALL
+        SELECT format('type %s', c.oid::regclass), CASE
+                   WHEN obj_description(t.oid, 'pg_type') IS NOT NULL THEN format('has a comment, which would be lost: COMMENT ON TYPE %s IS NULL', c.oid::regclass)
+                   WHEN NOT (t.typacl @> acldefault('T', t.typowner) AND t.typacl <@ acldefault('T', t.typowner))
+                        THEN format('has privileges, which would be lost: DROP VIEW %s', c.oid::regclass) END
+          FROM seen JOIN pg_class c USING (oid) JOIN pg_type t ON t.oid = c.reltype WHERE c.relkind = 'v'
+        UNION ALL
+        -- A row that is inserted with a key gets an old value from the sequence, too.
+        SELECT format('sequence %s', f.sequence::regclass),
+               format('cannot be used by %s, which may insert into %s: GRANT USAGE ON SEQUENCE %s TO %1$s', x.role, c.oid::regclass, f.sequence::regclass)
+          FROM filling f, pg_class c,
+               LATERAL (SELECT grantee, privilege_type FROM aclexplode(c.relacl)
+                         UNION SELECT b.grantee, b.privilege_type FROM pg_attribute a, aclexplode(a.attacl) AS b WHERE a.attrelid = c.oid) AS granted,
+               LATERAL (SELECT CASE granted.grantee WHEN 0 THEN 'public' ELSE pg_get_userbyid(granted.grantee) END,
+                               CASE granted.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(granted.grantee)) END) AS x (name, role)
+         WHERE c.oid IN (SELECT relation FROM place WHERE own = f.own UNION SELECT oid FROM seen WHERE pg_relation_is_updatable(oid, false) & 8 = 8)
+           AND granted.privilege_type = 'INSERT' AND NOT has_sequence_privilege(x.name, f.sequence, 'USAGE, UPDATE')
+           AND NOT EXISTS (SELECT FROM pg_roles WHERE rolname = x.name AND pg_has_role(oid, c.relowner, 'USAGE'))
+        UNION ALL
+        SELECT pg_describe_object(d.classid, d.objid, 0), format('uses sequence %s, which is dropped with the old column', o.objid::regclass)
+                   || CASE o.deptype WHEN 'a' THEN format(': ALTER SEQUENCE %s OWNED BY NONE', o.objid::regclass) ELSE '' END
+          FROM place p JOIN pg_depend o ON o.classid = 'pg_class'::regclass AND o.refclassid = 'pg_class'::regclass AND o.refobjid = p.relation
+               AND o.refobjsubid = p.number AND o.deptype IN ('a', 'i')
+          JOIN pg_class s ON s.oid = o.objid AND s.relkind = 'S'
+          JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = s.oid AND d.deptype = 'n'
+         WHERE NOT EXISTS (SELECT FROM pg_attrdef e JOIN place q ON (q.relation, q.number) = (e.adrelid, e.adnum) WHERE d.classid = 'pg_attrdef'::regclass AND e.oid = d.objid)
+        UNION ALL
+        SELECT format('trigger %I of %s', t.tgname, t.tgrelid::regclass), format('sets the key, so new rows would not get new IDs: ALTER TABLE %s DISABLE TRIGGER %I', t.tgrelid::regclass, t.tgname)
+          FROM (SELECT * FROM member LIMIT 1) AS m JOIN place p ON p.own = m.relation
+          JOIN pg_trigger t ON t.tgrelid = p.relation AND t.tgparentid = 0 AND NOT t.tgisinternal AND t.tgenabled <> 'D' AND t.tgtype & 7 = 7
+          JOIN pg_proc f ON f.oid = t.tgfoid,
+               LATERAL (SELECT '\mnew\s*\.\s*"?' || regexp_replace(m.name, '(\W)', '\\\1', 'g') || '"?\s*') AS key (pattern)
+         WHERE f.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert')
+           AND f.prosrc ~* (key.pattern || ':=|(;|\mbegin|\mthen|\melse|\mloop)\s*' || key.pattern || '=|\minto\s+(strict\s+)?' || key.pattern)
+        UNION ALL
+        SELECT format('constraint %I of %s', conname, conrelid::regclass), format('rejects new IDs, which are larger: ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname)
+          FROM place p JOIN pg_constraint k ON k.contype = 'c' AND k.conrelid = p.relation AND p.number = ANY (k.conkey) AND k.coninhcount = 0
+          JOIN pg_attribute a ON a.attrelid = p.relation AND a.attnum = p.number,
+               LATERAL (SELECT regexp_replace(quote_ident(a.attname), '(\W)', '\\\1', 'g')) AS key (pattern)
+         WHERE pg_get_constraintdef(k.oid) ~ ('(^|[^\w".])' || key.pattern || '\)?(::\w+)? <=? ''?[0-9]{1,18}\M|\m[0-9]{1,18}''?(::\w+)? >=? \(?' || key.pattern || '($|[^\w"])')
+        UNION ALL
+        SELECT format('constraint %I of %s', conname, conrelid::regclass),
+               format('uses index %s, which has the column and is replaced: ALTER TABLE %s DROP CONSTRAINT %I', conindid::regclass, conrelid::regclass, conname)
+          FROM indexed JOIN pg_constraint k ON k.contype = 'f' AND k.conindid = indexrelid
+         WHERE NOT EXISTS (SELECT FROM place p WHERE p.relation = k.confrelid AND p.number = ANY (k.confkey))
+        UNION ALL
+        SELECT pg_describe_object(d.classid, d.objid, 0), format('depends on constraint %I of %s, which is replaced: recreate it after the switch', conname, conrelid::regclass)
+          FROM indexed JOIN pg_constraint k ON k.contype IN ('p', 'u') AND k.conindid = indexrelid
+          JOIN pg_depend d ON d.refclassid = 'pg_constraint'::regclass AND d.refobjid = k.oid AND d.classid IN ('pg_rewrite'::regclass, 'pg_proc'::regclass)
+          LEFT JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
+         WHERE r.ev_class IS NULL OR r.ev_class NOT IN (SELECT oid FROM seen)"#;

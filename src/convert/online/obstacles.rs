@@ -10,11 +10,9 @@ use crate::error::convert::Refusal;
 use crate::observe::catalog_queries::{Column, string};
 use crate::pg::text::in_error;
 
-/// Each row is a reason: the object that is in the way, and why.
-///
-/// Columns are looked at in partitions, too, where they have numbers of their own. What depends on a view that is made
-/// again is made again with it, or is in the way like what depends on the column.
-const QUERY: &str = "
+/// What the queries here have in common: the tables with their partitions, the views that are made again (`seen`), the indexes that
+/// are replaced, and the sequences that give the key its values.
+pub const CONTEXT: &str = "
     , relation AS (
         SELECT DISTINCT c.*, p.own FROM place p JOIN pg_class c ON c.oid = p.relation),
     seen (oid) AS (
@@ -26,7 +24,23 @@ const QUERY: &str = "
         SELECT r.ev_class FROM seen s
           JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = s.oid
           JOIN pg_rewrite r ON r.oid = d.objid),
-    obstacle (object, reason) AS (
+    indexed AS (
+        SELECT DISTINCT i.indexrelid FROM place p JOIN pg_index i ON i.indrelid = p.relation
+         WHERE p.number = ANY (i.indkey::smallint[])
+            OR EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
+                          AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number)),
+    filling AS (
+        SELECT DISTINCT c.oid AS sequence, p.own FROM (SELECT relation FROM member LIMIT 1) AS m JOIN place p ON p.own = m.relation
+          JOIN pg_attrdef e ON e.adrelid = p.relation AND e.adnum = p.number
+          JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = e.oid AND d.refclassid = 'pg_class'::regclass
+          JOIN pg_class c ON c.oid = d.refobjid AND c.relkind = 'S')";
+
+/// Each row is a reason: the object that is in the way, and why.
+///
+/// Columns are looked at in partitions, too, where they have numbers of their own. What depends on a view that is made
+/// again is made again with it, or is in the way like what depends on the column.
+const QUERY: &str = "
+    , obstacle (object, reason) AS (
         SELECT oid::regclass::text, CASE
                    WHEN relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user) THEN format('belongs to another role: log in as %I', pg_get_userbyid(relowner))
                    WHEN relpersistence = 't' THEN 'is temporary'
@@ -125,6 +139,30 @@ const QUERY: &str = "
                    WHEN NOT has_schema_privilege(c.relnamespace, 'CREATE') THEN format('is in a schema where you cannot recreate it: GRANT CREATE ON SCHEMA %s TO %I', c.relnamespace::regnamespace, current_user) END
           FROM seen JOIN pg_class c USING (oid) WHERE c.relkind = 'v'
         UNION ALL
+        SELECT format('view %s', c.oid::regclass), CASE
+                   WHEN NOT has_schema_privilege(c.relowner, c.relnamespace, 'CREATE') THEN format('is in a schema where its owner cannot create it: GRANT CREATE ON SCHEMA %s TO %I', c.relnamespace::regnamespace, pg_get_userbyid(c.relowner))
+                   -- That privilege is of PostgreSQL 16 and later.
+                   WHEN NOT pg_has_role(c.relowner, CASE WHEN current_setting('server_version_num')::integer >= 160000 THEN 'SET' ELSE 'USAGE' END)
+                        THEN format('belongs to a role that you cannot make its owner: GRANT %I TO %I WITH SET TRUE', pg_get_userbyid(c.relowner), current_user) END
+          FROM seen JOIN pg_class c USING (oid) WHERE c.relkind = 'v' AND c.relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
+        UNION ALL
+        SELECT format('view %s', r.ev_class::regclass), format('reads a schema that you cannot use: GRANT USAGE ON SCHEMA %s TO %I', used.namespace::regnamespace, current_user)
+          FROM seen JOIN pg_rewrite r ON r.ev_class = seen.oid JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+          LEFT JOIN pg_class c ON d.refclassid = 'pg_class'::regclass AND c.oid = d.refobjid
+          LEFT JOIN pg_proc f ON d.refclassid = 'pg_proc'::regclass AND f.oid = d.refobjid,
+               LATERAL (SELECT coalesce(c.relnamespace, f.pronamespace)) AS used (namespace)
+         WHERE NOT has_schema_privilege(used.namespace, 'USAGE')
+        UNION ALL
+        SELECT format('trigger %I of %s', t.tgname, t.tgrelid::regclass), CASE
+                   WHEN NOT has_schema_privilege(f.pronamespace, 'USAGE') THEN format('has a function in a schema that you cannot use: GRANT USAGE ON SCHEMA %s TO %I', f.pronamespace::regnamespace, current_user)
+                   WHEN NOT has_function_privilege(f.oid, 'EXECUTE') THEN format('has a function that you cannot use: GRANT EXECUTE ON FUNCTION %s TO %I', f.oid::regprocedure, current_user) END
+          FROM place p JOIN pg_depend d ON d.classid = 'pg_trigger'::regclass AND d.refclassid = 'pg_class'::regclass
+               AND d.refobjid = p.relation AND d.refobjsubid = p.number
+          JOIN pg_trigger t ON t.oid = d.objid AND t.tgparentid = 0 AND NOT t.tgisinternal JOIN pg_proc f ON f.oid = t.tgfoid
+        UNION ALL
+        SELECT format('sequence %s', oid::regclass), format('belongs to another role: ALTER SEQUENCE %s OWNER TO %I', oid::regclass, current_user)
+          FROM filling JOIN pg_class ON oid = sequence WHERE NOT pg_has_role(relowner, 'USAGE')
+        UNION ALL
         SELECT format('policy %I of %s', polname, c.oid::regclass), 'is on a table of another role'
           FROM place p JOIN pg_depend d ON d.classid = 'pg_policy'::regclass AND d.refclassid = 'pg_class'::regclass
                AND d.refobjid = p.relation AND d.refobjsubid = p.number
@@ -133,6 +171,7 @@ const QUERY: &str = "
         UNION ALL
         SELECT format('statistics object %s.%I', stxnamespace::regnamespace, stxname), CASE
                    WHEN NOT pg_has_role(stxowner, 'USAGE') THEN 'belongs to another role'
+                   WHEN NOT has_schema_privilege(stxowner, stxnamespace, 'CREATE') THEN format('is in a schema where its owner cannot create it: GRANT CREATE ON SCHEMA %s TO %I', stxnamespace::regnamespace, pg_get_userbyid(stxowner))
                    WHEN NOT has_schema_privilege(stxnamespace, 'CREATE') THEN format('is in a schema where you cannot recreate it: GRANT CREATE ON SCHEMA %s TO %I', stxnamespace::regnamespace, current_user) END
           FROM place p JOIN pg_depend d ON d.classid = 'pg_statistic_ext'::regclass AND d.refclassid = 'pg_class'::regclass
                AND d.refobjid = p.relation AND d.refobjsubid = p.number
@@ -175,7 +214,9 @@ const QUERY: &str = "
            -- For each row, before it is inserted or updated.
            AND tgtype & 3 = 3 AND tgtype & 20 <> 0
         UNION ALL
-        SELECT format('trigger %I of %s', tgname, tgrelid::regclass), format('would fire for each row that the job writes; to prevent that, a superuser can run: GRANT SET ON PARAMETER session_replication_role TO %I', current_user)
+        SELECT format('trigger %I of %s', tgname, tgrelid::regclass), 'would fire for each row that the job writes'
+               || CASE WHEN tgenabled IN ('A', 'R') THEN format(': ALTER TABLE %s ENABLE TRIGGER %I', tgrelid::regclass, tgname)
+                       ELSE format('; to prevent that, a superuser can run: GRANT SET ON PARAMETER session_replication_role TO %I', current_user) END
           FROM relation JOIN pg_trigger ON tgrelid = relation.oid JOIN pg_proc p ON p.oid = tgfoid
          WHERE p.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND NOT tgisinternal AND tgtype & 16 <> 0 AND tgenabled <> 'D'
            AND (tgenabled IN ('A', 'R') OR NOT has_parameter_privilege('session_replication_role', 'SET'))";
@@ -199,7 +240,14 @@ const CAN_WIDEN: &str = "
                SELECT FROM place p JOIN pg_class c ON c.oid = p.relation JOIN pg_type t ON t.oid = c.reltype
                  JOIN pg_depend d ON d.refclassid = 'pg_type'::regclass AND d.refobjid IN (t.oid, t.typarray) AND d.deptype = 'n')
        AND NOT EXISTS (
-               SELECT FROM place p JOIN pg_partitioned_table ON partrelid = p.relation AND p.number = ANY (partattrs::smallint[]))";
+               SELECT FROM place p JOIN pg_partitioned_table ON partrelid = p.relation AND p.number = ANY (partattrs::smallint[]))
+       -- It makes the indexes again, too.
+       AND NOT EXISTS (
+               SELECT FROM indexed JOIN pg_constraint k ON k.contype IN ('p', 'u') AND k.conindid = indexrelid
+                 JOIN pg_depend d ON d.refclassid = 'pg_constraint'::regclass AND d.refobjid = k.oid AND d.classid IN ('pg_rewrite'::regclass, 'pg_proc'::regclass)
+                UNION ALL
+               SELECT FROM indexed JOIN pg_constraint k ON k.contype = 'f' AND k.conindid = indexrelid
+                WHERE NOT EXISTS (SELECT FROM place p WHERE p.relation = k.confrelid AND p.number = ANY (k.confkey)))";
 
 /// Refuses, if there is anything.
 ///
@@ -209,7 +257,7 @@ pub fn refuse(members: &[Member], source: &Source, new_values: bool) -> Result<(
     let query = query_about(
         members,
         &format!(
-            "{QUERY} UNION ALL {LOSSES}) SELECT DISTINCT object, reason FROM obstacle WHERE reason IS NOT NULL ORDER BY 1, 2"
+            "{CONTEXT}{QUERY} UNION ALL {LOSSES}) SELECT DISTINCT object, reason FROM obstacle WHERE reason IS NOT NULL ORDER BY 1, 2"
         ),
     );
     let has_old_values = has_old_values(&members[0], source);
@@ -222,7 +270,10 @@ pub fn refuse(members: &[Member], source: &Source, new_values: bool) -> Result<(
     let Column { table, name, .. } = &source.column;
     let column = in_error(&format!("{table}.{name}"));
     let is_narrow = source.kind == Kind::Narrow && !new_values;
-    let can_widen = || rows(&query_about(members, CAN_WIDEN), &[], |row| row.get::<bool>(1));
+    let can_widen = || {
+        let query = query_about(members, &format!("{CONTEXT}{CAN_WIDEN}"));
+        rows(&query, &[], |row| row.get::<bool>(1))
+    };
     let widen = (is_narrow && can_widen()? == [Some(true)])
         .then(|| in_error(&format!("ALTER TABLE {table} ALTER COLUMN {name} TYPE bigint;")));
     Err(Refusal::InTheWay { column, found, widen }.into())

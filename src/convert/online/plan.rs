@@ -67,13 +67,18 @@ impl Job {
             Some("ACCESS SHARE"),
             "Reads all rows and checks their new values, the indexes, constraints and triggers.\nThe switch requires it.".to_owned(),
         ));
+        let users = if self.users.is_empty() {
+            String::new()
+        } else {
+            format!("\nThese may set the column or use its sequence: {}.", self.users.join(", "))
+        };
         steps.push(Step {
             undo: Some(format!("CALL id_gen_convert.undo({arguments})")),
             ..call(
                 format!("SELECT id_gen_convert.switch({arguments})"),
                 Some("ACCESS EXCLUSIVE"),
                 format!(
-                    "Switches to the new column in one transaction ({}).\nNew rows then get IDs of id_gen. Old values are kept for an undo until you run:\nSELECT id_gen_convert.finish({arguments})",
+                    "Switches to the new column in one transaction ({}).\nNew rows then get IDs of id_gen. Old values are kept for an undo until you run:\nSELECT id_gen_convert.finish({arguments}){users}",
                     self.statements(&[Phase::Switch])
                 ),
             )

@@ -4,8 +4,10 @@ use id_gen_core::planted::Fault;
 use pgrx::prelude::*;
 
 use crate::convert::column::Source;
-use crate::convert::online::columns::Member;
+use crate::convert::online::columns::{self, Member};
 use crate::convert::online::job::Job;
+use crate::convert::online::losses::LOSSES;
+use crate::convert::online::obstacles::CONTEXT;
 use crate::convert::online::script::Statement;
 use crate::convert::place::rows;
 use crate::convert::texts;
@@ -22,6 +24,8 @@ const EXTENSION_SCHEMA: &str = "@extschema@";
 const EXTENSION_SCHEMA_AS_TEXT: &str = "@extschema_text@";
 /// What each function of the schema is declared with.
 const SETTINGS: &str = "@settings@";
+/// The query for what a switch would lose, in the function that looks again.
+const LOST: &str = "@losses@";
 
 impl Job {
     /// Writes the job down and runs what comes first.
@@ -35,6 +39,7 @@ impl Job {
                 refuse_without_create()?;
                 let mut script = JOB_SQL
                     .replace(SETTINGS, &texts::as_clauses())
+                    .replace(LOST, &columns::query_of_job(&format!("{CONTEXT} {LOSSES}")))
                     .replace(EXTENSION_SCHEMA_AS_TEXT, &literal(schema))
                     .replace(EXTENSION_SCHEMA, schema);
                 if Fault::UndoComparesNothing.is_planted() {

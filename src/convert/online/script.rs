@@ -78,6 +78,8 @@ pub mod rank {
     pub const TRIGGERS: u32 = 11;
     /// Views, policies, triggers and statistics come.
     pub const DEPENDENTS: u32 = 12;
+    /// In [`Phase::Finish`] and [`Phase::Keep`]: sequences that are left behind, when no default uses them any more.
+    pub const FENCES: u32 = 13;
 }
 
 /// The tables that are locked, and how.

@@ -22,6 +22,7 @@ use crate::observe::profile::report::{self, Row, between};
 use crate::observe::profile::source::Source;
 use crate::observe::readiness;
 use crate::settings::{self, registry};
+use crate::shared::{memory, shard_list};
 
 /// Ticks in a row that a load has to use up for it to be more than one statement's, in milliseconds.
 const LONG_BURST_MS: u64 = 1_000;
@@ -37,11 +38,21 @@ enum Expected {
     /// Those that the caller named.
     Named(Vec<u32>),
     /// Those that this server's fleet ever had.
-    Fleet(Vec<Node>),
+    Fleet(Known),
     /// This server alone.
-    Own(Node),
+    Own(Known),
     /// Nothing is known.
     Unknown,
+}
+
+/// The numbers of servers, and those of shards.
+struct Known {
+    servers: Vec<Node>,
+    shards: Vec<Node>,
+}
+
+fn node(Number { datacenter, worker }: Number) -> Node {
+    Node { datacenter, worker }
 }
 
 /// The rows of the profile.
@@ -79,7 +90,7 @@ pub fn rows(
     kinds(&scan, source, ids, now_ms, &mut rows);
     let rounded = scan.rounding.found();
     rows.extend(rounded.map(|rounded| rounded_row(rounded, &scan, ids)));
-    let expected = expected(workers, is_servers_own, &identity, &mut rows)?;
+    let expected = expected(workers, &layout, is_servers_own, &identity, &mut rows)?;
     nodes(&scan, &layout, source, &expected, &mut rows);
     clocks(&scan, &layout, source, &mut rows);
     rows.extend(report::pace(&mut sorted.pace));
@@ -183,6 +194,7 @@ fn range(Range { min, max, .. }: Range) -> String {
 /// Which workers are expected. Only who may see the fleet has it asked.
 fn expected(
     workers: &[i32],
+    layout: &Layout,
     is_servers_own: bool,
     identity: &Identity,
     rows: &mut Vec<Row>,
@@ -196,10 +208,12 @@ fn expected(
         return Ok(Expected::Unknown);
     }
     if registry::is_set() && catalog::reader()?.0 {
-        match commands::list() {
-            Ok((_, grants)) => {
-                let node = |&(Number { datacenter, worker }, _): &_| Node { datacenter, worker };
-                return Ok(Expected::Fleet(grants.iter().map(node).collect()));
+        match commands::list().and_then(|(_, grants)| Ok((grants, commands::shards()?))) {
+            Ok((grants, shards)) => {
+                return Ok(Expected::Fleet(Known {
+                    servers: grants.into_iter().map(|(number, _)| node(number)).collect(),
+                    shards: shards.into_iter().map(|(number, _)| node(number)).collect(),
+                }));
             }
             Err(error) => {
                 let message = error.message();
@@ -207,9 +221,14 @@ fn expected(
             }
         }
     }
-    Ok(identity.worker.map_or(Expected::Unknown, |worker| {
-        Expected::Own(Node { datacenter: identity.datacenter, worker })
-    }))
+    let servers: Vec<Node> = identity.number().into_iter().map(node).collect();
+    let shards = memory::attach().map(|shared| shard_list::owned(shared, layout));
+    let shards: Vec<Node> =
+        shards.unwrap_or_default().into_iter().map(|(shard, _)| node(shard)).collect();
+    Ok(match (servers.is_empty(), shards.is_empty()) {
+        (true, true) => Expected::Unknown,
+        _ => Expected::Own(Known { servers, shards }),
+    })
 }
 
 /// What each worker made.
@@ -226,10 +245,18 @@ fn nodes(scan: &Scan, layout: &Layout, source: &Source, expected: &Expected, row
             Row::new("worker", name(node, layout)).ids(counts.span.count, ids).times(&counts.span);
         rows.push(match expected {
             Expected::Named(workers) if workers.contains(&node.worker) => row.fine("expected"),
-            Expected::Fleet(numbers) if numbers.contains(&node) => {
+            Expected::Fleet(known) if known.servers.contains(&node) => {
                 row.fine("a worker ID of this fleet")
             }
-            Expected::Own(own) if *own == node => row.fine("this server's worker ID"),
+            Expected::Fleet(known) if known.shards.contains(&node) => {
+                row.fine("a shard of this fleet")
+            }
+            Expected::Own(known) if known.servers.contains(&node) => {
+                row.fine("this server's worker ID")
+            }
+            Expected::Own(known) if known.shards.contains(&node) => {
+                row.fine("a shard of this server")
+            }
             Expected::Unknown => row,
             Expected::Named(_) => foreign(row, "not in worker_ids"),
             Expected::Fleet(_) => foreign(row, "not a worker ID of this fleet"),
