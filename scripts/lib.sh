@@ -325,23 +325,22 @@ build_extension() (
 
 # install_scripts DIRECTORY: the control file of each extension, the script that creates it, and those that update it.
 install_scripts() {
-    local version scripts
-    version=$(of_cargo version)
     mkdir -p "$1"
-    # In the order in which the sources name them.
-    mapfile -t scripts < <(sed -nE 's|^extension_sql_file!\("../../(sql/[^"]+)".*|\1|p' src/sql/mod.rs)
-    install_script "$1" id_gen . "${scripts[@]}"
-    install_script "$1" id_gen_mask id_gen_mask id_gen_mask/sql/*.sql
+    install_scripts_of id_gen . src/sql/mod.rs "$1"
+    install_scripts_of id_gen_mask id_gen_mask id_gen_mask/src/lib.rs "$1"
 }
 
-# install_script DIRECTORY EXTENSION SOURCES SCRIPT...
-install_script() {
-    sed "s/@CARGO_VERSION@/$version/" "$3/$2.control" >"$1/$2.control"
+# install_scripts_of EXTENSION FOLDER SOURCE DIRECTORY: those of one, in the order in which the source names its SQL files.
+install_scripts_of() {
+    local version files
+    version=$(of_cargo version)
+    mapfile -t files < <(sed -nE 's|^extension_sql_file!\("([^"]+)".*|\1|p' "$3")
+    sed "s/@CARGO_VERSION@/$version/" "$2/$1.control" >"$4/$1.control"
     {
-        printf '%s\n' "\\echo Use \"CREATE EXTENSION $2\" to load this file. \\quit"
-        cat "${@:4}"
-    } >"$1/$2--$version.sql"
-    find "$3/sql" -name "$2--*--*.sql" -exec cp {} "$1" \;
+        printf '%s\n' "\\echo Use \"CREATE EXTENSION $1\" to load this file. \\quit"
+        sed "s/@EXTENSION@/$1/" "${files[@]/#/$(dirname "$3")/}"
+    } >"$4/$1--$version.sql"
+    find "$2/sql" -name "$1--*--*.sql" -exec cp {} "$4" \;
 }
 
 # without_paths: from here on compilers name other people's sources by their crates' names. Those of the project cargo names

@@ -102,7 +102,7 @@ fn no_file() -> Message {
         "id_gen_mask.key_file is not set",
     )
     .detail("IDs are masked and unmasked with keys from this file.")
-    .hint("If IDs were masked before, set the file with their keys. Otherwise create one as the server's operating-system user, outside the data directory, because base backups copy that: (umask 077; set -C; echo \"1 $(openssl rand -hex 32)\" > /etc/postgresql/mask.keys); then, as a superuser (in a session that has not used it, run LOAD 'id_gen_mask'; first): ALTER SYSTEM SET id_gen_mask.key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf();")
+    .hint("If IDs were masked before, set the file with their keys. Otherwise create one as the server's operating-system user, outside the data directory, because base backups copy that: (umask 077; set -C; echo \"1 $(openssl rand -hex 32)\" > /etc/postgresql/mask.keys); then, as a superuser: LOAD 'id_gen_mask'; ALTER SYSTEM SET id_gen_mask.key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf();")
 }
 
 fn unreadable(error: &io::Error) -> Message {

@@ -12,7 +12,7 @@ use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 use pgrx::pg_sys;
 
 /// The parameters that begin with `id_gen_mask.`
-pub static OWN: OwnSettings = OwnSettings::new("id_gen_mask", "LOAD 'id_gen_mask';");
+pub static OWN: OwnSettings = OwnSettings::new("id_gen_mask", None);
 
 static KEY_FILE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 

@@ -15,7 +15,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// The parameters that begin with `id_gen.`
 pub static OWN: OwnSettings =
-    OwnSettings::new("id_gen", "SELECT count(*) FROM snowflake_layouts();");
+    OwnSettings::new("id_gen", Some("SELECT count(*) FROM snowflake_layouts();"));
 
 /// Whether the settings of this process are the server's.
 ///

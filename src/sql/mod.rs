@@ -59,4 +59,5 @@ extension_sql_file!("../../sql/profile.sql", name = "profile", requires = ["chec
 extension_sql_file!("../../sql/convert.sql", name = "convert", requires = ["profile"]);
 extension_sql_file!("../../sql/offsets.sql", name = "offsets", requires = ["convert"]);
 extension_sql_file!("../../sql/ticket.sql", name = "ticket", requires = ["offsets"]);
-extension_sql_file!("../../sql/privileges.sql", name = "privileges", requires = ["ticket"]);
+extension_sql_file!("../../base/sql/restrict.sql", name = "restrict", requires = ["ticket"]);
+extension_sql_file!("../../sql/privileges.sql", name = "privileges", requires = ["restrict"]);

@@ -32,7 +32,7 @@ type Value = (String, String);
 pub struct Unknown {
     reason: Reason,
     library: &'static str,
-    load: &'static str,
+    load: Option<&'static str>,
 }
 
 #[derive(Clone, Debug)]
@@ -51,8 +51,8 @@ enum Reason {
 pub struct OwnSettings {
     /// The library's name, by which the names of its parameters begin.
     library: &'static str,
-    /// A statement that loads the library, for everybody.
-    load: &'static str,
+    /// A statement that loads the library, if there is one that everybody may run.
+    load: Option<&'static str>,
     /// Names that were set before the library was loaded. Which of them are of parameters is known afterwards: PostgreSQL
     /// itself removes the others, with a warning, and they have replaced nothing.
     set_before: PerProcess<Vec<String>>,
@@ -64,7 +64,7 @@ pub struct OwnSettings {
 
 impl OwnSettings {
     /// Those of a library.
-    pub const fn new(library: &'static str, load: &'static str) -> OwnSettings {
+    pub const fn new(library: &'static str, load: Option<&'static str>) -> OwnSettings {
         OwnSettings {
             library,
             load,
@@ -171,9 +171,10 @@ impl Report for Unknown {
         let message =
             |primary: String| Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, primary);
         let load_first = || {
-            format!(
-                "Call a function of {library} first, then run the statement again in the same session: {load}"
-            )
+            let then = format!(
+                "Call a function of {library} first, then run the statement again in the same session"
+            );
+            load.map_or_else(|| format!("{then}."), |load| format!("{then}: {load}"))
         };
         match reason {
             Reason::Placeholder(name) => message(format!("parameter \"{name}\" is overridden in this session"))
