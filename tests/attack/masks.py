@@ -34,6 +34,8 @@ def key(version: int) -> str:
 class Masks(Explorer):
     """Uses of masks."""
 
+    schema = "CREATE EXTENSION id_gen_mask;\n"
+
     def __init__(self) -> None:
         self._masks: dict[tuple[int, str, int, str], int | str] = {}
         super().__init__()
@@ -126,5 +128,5 @@ class Masks(Explorer):
             admin.run("LOAD 'id_gen_mask'")
             admin.run(f"ALTER SYSTEM SET id_gen_mask.key_file = '{KEY_FILE}'")
             admin.run("SELECT pg_reload_conf()")
-        node.cluster.poll_until("SHOW id_gen_mask.key_file", DATABASE, KEY_FILE)
+        node.cluster.poll_until("LOAD 'id_gen_mask'; SHOW id_gen_mask.key_file", DATABASE, KEY_FILE)
         return versions

@@ -168,8 +168,6 @@ impl OwnSettings {
 impl Report for Unknown {
     fn message(&self) -> Message {
         let Unknown { reason, library, load } = self;
-        let message =
-            |primary: String| Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, primary);
         let load_first = || {
             let then = format!(
                 "Call a function of {library} first, then run the statement again in the same session"
@@ -177,20 +175,32 @@ impl Report for Unknown {
             load.map_or_else(|| format!("{then}."), |load| format!("{then}: {load}"))
         };
         match reason {
-            Reason::Placeholder(name) => message(format!("parameter \"{name}\" is overridden in this session"))
-                .detail(format!("The role, the database or the connection set it before {library} was loaded."))
-                .hint(format!(
-                    "In a new session, before calling a function of {library}, run ALTER ROLE ... RESET {name} or ALTER DATABASE ... RESET {name}; then connect again. If session_preload_libraries loads {library}, a superuser must first connect with PGOPTIONS='-c session_preload_libraries='."
-                )),
-            Reason::LoadedInParallel => message(format!("settings of {library} are unknown during this parallel operation"))
-                .detail("The library was loaded after the operation began, when PostgreSQL cannot set parameters.")
-                .hint(load_first()),
-            Reason::NotReloaded => message(format!("settings of {library} are unknown in this session"))
-                .detail("The session loaded the library during a parallel operation and has not read the configuration file since. An error in the file prevents that.")
-                .hint("Connect again. A superuser can list the errors in the file: SELECT sourcefile, sourceline, name, error FROM pg_file_settings WHERE error IS NOT NULL;"),
-            Reason::OtherThanLeader => message(format!("settings of {library} in this parallel worker differ from the server's"))
-                .detail("Its leader has not read the configuration file since the last reload, or loaded the library during a parallel operation.")
-                .hint(load_first()),
+            Reason::Placeholder(name) => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("parameter \"{name}\" is overridden in this session"),
+            )
+            .detail(format!("The role, the database or the connection set it before {library} was loaded."))
+            .hint(format!(
+                "In a new session, before calling a function of {library}, run ALTER ROLE ... RESET {name} or ALTER DATABASE ... RESET {name}; then connect again. If session_preload_libraries loads {library}, a superuser must first connect with PGOPTIONS='-c session_preload_libraries='."
+            )),
+            Reason::LoadedInParallel => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("settings of {library} are unknown during this parallel operation"),
+            )
+            .detail("The library was loaded after the operation began, when PostgreSQL cannot set parameters.")
+            .hint(load_first()),
+            Reason::NotReloaded => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("settings of {library} are unknown in this session"),
+            )
+            .detail("The session loaded the library during a parallel operation and has not read the configuration file since. An error in the file prevents that.")
+            .hint("Connect again. A superuser can list the errors in the file: SELECT sourcefile, sourceline, name, error FROM pg_file_settings WHERE error IS NOT NULL;"),
+            Reason::OtherThanLeader => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("settings of {library} in this parallel worker differ from the server's"),
+            )
+            .detail("Its leader has not read the configuration file since the last reload, or loaded the library during a parallel operation.")
+            .hint(load_first()),
         }
     }
 }
