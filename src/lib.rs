@@ -26,6 +26,7 @@
 
 #![warn(clippy::undocumented_unsafe_blocks, clippy::missing_safety_doc)]
 
+use id_gen_base::os;
 use pgrx::prelude::*;
 
 mod convert;
@@ -39,8 +40,6 @@ mod settings;
 mod shared;
 mod sql;
 mod tickets;
-
-use id_gen_base::os;
 
 use error::{log_limit, report};
 use fleet::registrar;

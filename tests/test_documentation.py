@@ -107,7 +107,15 @@ def test_reference_is_current(untouched: Cluster) -> None:
 
 def test_reference_is_complete() -> None:
     """A table whose query finds nothing would be current, too."""
-    for title in ("Settings", "Layouts", "Functions", "Setting of masks", "Functions of masks", "`id_gen_stat`", "Errors"):
+    for title in (
+        "Settings",
+        "Layouts",
+        "Functions",
+        "Setting of masks",
+        "Functions of masks",
+        "`id_gen_stat`",
+        "Errors",
+    ):
         assert REFERENCE.table(title), title
 
 

@@ -1,4 +1,5 @@
--- What the files before this one restrict is the owner's alone. Files after it grant it. The build puts in the extension's name.
+-- Only its owner may use what the files before this one restrict, until files after it grant it. The build puts in the
+-- extension's name.
 
 -- What is created gets the default privileges of its owner, and REVOKE ... FROM PUBLIC leaves those of other roles. So they are
 -- taken from all views, and from the functions on which a REVOKE was run: PostgreSQL keeps the privileges that an extension's

@@ -3,7 +3,7 @@
 use id_gen_base::error::{Message, Report};
 use id_gen_base::settings::known::Unknown;
 
-/// Why a call fails.
+/// An error of a call, in PostgreSQL's parts.
 pub struct Error(Message);
 
 impl Report for Error {

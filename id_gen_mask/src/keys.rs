@@ -2,7 +2,7 @@
 //!
 //! A file that can't be read after a reload leaves the session without keys: it refuses rather than go on with those of
 //! before. No error tells anything of what is in the file but the numbers of lines, and none tells its path, which only
-//! superusers may see. There is no lock: what was read belongs to this process alone.
+//! superusers may see once the library is loaded. There is no lock: what was read belongs to this process alone.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};

@@ -1,7 +1,7 @@
 //! The catalogue of errors: each with its SQLSTATE, the fact in one line, the figures in DETAIL and the
 //! way out in HINT. Logic returns an [`Error`]; only [`crate::error::report`] raises it.
 
-use id_gen_base::error::{FileError, Message, Report, sentence};
+use id_gen_base::error::{FileError, Message, Report as _, sentence};
 use id_gen_base::settings::known::Unknown;
 use id_gen_core::directory::Directory;
 use id_gen_core::fleet::Number;
@@ -19,7 +19,7 @@ use pgrx::prelude::PgSqlErrorCode as Code;
 use crate::error::convert::Refusal;
 use crate::error::fleet::{self, Trouble};
 use crate::error::shards::ShardRefusal;
-use crate::error::{hint, log_limit, test_server};
+use crate::error::{hint, test_server};
 use crate::os::clock;
 use crate::pg::logged_page;
 
@@ -36,16 +36,6 @@ impl Error {
     /// The error in PostgreSQL's parts.
     pub fn message(&self) -> Message {
         self.0.message()
-    }
-}
-
-impl Report for Error {
-    fn message(&self) -> Message {
-        self.message()
-    }
-
-    fn note(&self, primary: &str) {
-        log_limit::note_raised(self.reason().counter(), primary);
     }
 }
 

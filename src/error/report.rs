@@ -1,11 +1,23 @@
 //! Raising errors, and writing their words to the log without raising them.
 
-use id_gen_base::error::raise;
+use id_gen_base::error::Message;
 pub use id_gen_base::error::raise::tell;
+use id_gen_base::error::raise::{self, Report};
 use id_gen_core::clock::UnloggedSteps;
 use pgrx::prelude::*;
 
+use crate::error::log_limit;
 use crate::error::messages::Error;
+
+impl Report for Error {
+    fn message(&self) -> Message {
+        self.message()
+    }
+
+    fn note(&self, primary: &str) {
+        log_limit::note_raised(self.reason().counter(), primary);
+    }
+}
 
 /// Raises an error, in no function of ours.
 pub fn raise(error: Error) -> ! {

@@ -1,4 +1,4 @@
-//! PostgreSQL's conventions: those that all extensions share, and what this one needs beside: logging ahead, pages of
+//! PostgreSQL's conventions: those that all extensions share, and what only this one needs: logging ahead, pages of
 //! sequences, shards' locks, rows that are handed over, waits that are shown and background workers. Nothing here knows of
 //! IDs.
 

@@ -6,11 +6,11 @@ use std::ffi::CStr;
 
 use std::time::{Duration, Instant};
 
+use id_gen_base::pg::server;
 use pgrx::prelude::*;
 
 #[cfg(feature = "named_dsm")]
 use crate::os::process::PerProcess;
-use crate::pg::server;
 
 /// How often a wait for a reload looks again: every 5 ms.
 const LOOK_AGAIN_MS: u64 = 5;

@@ -28,7 +28,9 @@ def test_the_list_is_complete() -> None:
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_has_a_switch_and_an_oracle(fault: Fault) -> None:
     """Who moves code must not lose the switch in it: the attack would search for nothing."""
-    sources = [path for place in ("base/src", "core/src", "src") for path in (ROOT / place).rglob("*.rs") if path != LIST]
+    sources = [
+        path for place in ("base/src", "core/src", "src") for path in (ROOT / place).rglob("*.rs") if path != LIST
+    ]
     switch = f"Fault::{fault.name}.is_planted()"
     assert any(switch in path.read_text() for path in sources), f"no {switch}"
     assert set(fault.oracles) <= known_oracles()

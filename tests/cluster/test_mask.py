@@ -131,7 +131,9 @@ def without_id_gen() -> Iterator[Cluster]:
     """A server that preloads nothing, with a role that may mask, in a schema that nobody has in the path."""
     with Cluster("masks_only", conf=MASKING) as cluster:
         write_key_file(cluster)
-        cluster.psql('CREATE SCHEMA "Of masks"; CREATE EXTENSION id_gen_mask SCHEMA "Of masks"; CREATE ROLE ordinary LOGIN')
+        cluster.psql(
+            'CREATE SCHEMA "Of masks"; CREATE EXTENSION id_gen_mask SCHEMA "Of masks"; CREATE ROLE ordinary LOGIN'
+        )
         cluster.psql('GRANT USAGE ON SCHEMA "Of masks" TO PUBLIC')
         cluster.psql('GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA "Of masks" TO ordinary')
         yield cluster
@@ -147,6 +149,20 @@ def test_it_needs_neither_id_gen_nor_a_preload(without_id_gen: Cluster) -> None:
         assert connection.execute(MASK_WITH_SCHEMA).fetchone() == (KNOWN,)
         maps = Path(f"/proc/{connection.info.backend_pid}/maps").read_text()
     assert "/id_gen_mask.so" in maps and "/id_gen.so" not in maps
+
+
+def test_a_preload_hides_the_path() -> None:
+    """Until a session has loaded the library, the path is a setting like others."""
+    with Cluster(conf=MASKING) as cluster:
+        write_key_file(cluster)
+        cluster.psql("CREATE EXTENSION id_gen_mask; CREATE ROLE ordinary LOGIN")
+        shown = "SET ROLE ordinary; SHOW id_gen_mask.key_file"
+        assert cluster.psql(shown) == KEY_FILE
+        assert refusal(cluster, f"LOAD 'id_gen_mask'; {shown}").sqlstate == NOT_ALLOWED
+        cluster.append_conf("shared_preload_libraries = 'id_gen_mask'")
+        cluster.restart()
+        assert refusal(cluster, shown).sqlstate == NOT_ALLOWED
+        assert int(cluster.psql(MASK)) == KNOWN
 
 
 def test_a_session_s_own_setting_is_void(without_id_gen: Cluster) -> None:
@@ -175,7 +191,9 @@ def test_a_setting_that_replaced_the_files_is_not_followed(
             with pytest.raises(psycopg.Error) as refused:
                 connection.execute(MASK_WITH_SCHEMA)
             assert refused.value.sqlstate == UNSET
-            assert refused.value.diag.message_primary == 'parameter "id_gen_mask.key_file" is overridden in this session'
+            assert (
+                refused.value.diag.message_primary == 'parameter "id_gen_mask.key_file" is overridden in this session'
+            )
             assert "before id_gen_mask was loaded" in (refused.value.diag.message_detail or "")
             without_id_gen.reload()
             without_id_gen.wait_until(
@@ -187,7 +205,9 @@ def test_a_setting_that_replaced_the_files_is_not_followed(
 
 def test_a_parallel_operation_loads_the_library(without_id_gen: Cluster) -> None:
     """PostgreSQL sets no parameter then, so the next statement is the first that knows the file."""
-    without_id_gen.psql("CREATE TABLE item AS SELECT n::bigint AS id FROM generate_series(1, 10000) n; GRANT SELECT ON item TO ordinary")
+    without_id_gen.psql(
+        "CREATE TABLE item AS SELECT n::bigint AS id FROM generate_series(1, 10000) n; GRANT SELECT ON item TO ordinary"
+    )
     without_id_gen.psql(
         """
         CREATE FUNCTION shown(bigint) RETURNS bigint LANGUAGE plpgsql PARALLEL RESTRICTED

@@ -1,4 +1,4 @@
-"""What the catalogs say of the extensions: the members of each as text that can be compared, and their functions as values.
+"""What the catalogs say of the extensions: members of each as text that can be compared, functions as values.
 
 The text holds in every database: no OIDs, and the schema left open.
 """

@@ -156,7 +156,9 @@ def test_default_privileges_open_nothing(cluster: Cluster, owned: str, extension
 
 def test_installing_the_other_takes_no_privilege(cluster: Cluster, owned: str) -> None:
     """What was granted on one extension stays granted when the other is installed."""
-    cluster.psql(f"{CREATE_ALL}; GRANT EXECUTE ON FUNCTION id_gen_stat_reset(), id_mask(bigint, text) TO colleague", owned)
+    cluster.psql(
+        f"{CREATE_ALL}; GRANT EXECUTE ON FUNCTION id_gen_stat_reset(), id_mask(bigint, text) TO colleague", owned
+    )
     for again in EXTENSIONS:
         (other,) = set(EXTENSIONS) - {again}
         before = cluster.psql(RESTRICTED.format(extension=other), owned)

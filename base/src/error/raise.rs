@@ -3,7 +3,7 @@
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use crate::error::Message;
+use crate::error::fields::Message;
 use crate::pg::schema;
 
 /// An error that goes up as a value, until it is raised.
