@@ -9,8 +9,8 @@ use crate::error::raise::{self, Report};
 ///
 /// `fast`, if given, is tried first and outside the guard that turns panics and PostgreSQL's errors
 /// into each other: it must neither panic nor call anything of PostgreSQL's that can raise an error,
-/// except for [`UuidPlace`](crate::pg::fmgr::UuidPlace) and [`TextPlace`](crate::pg::fmgr::TextPlace) while it has nothing to drop, and returns `None` to leave
-/// the call to the body, which may do both.
+/// except for [`UuidPlace`](crate::pg::fmgr::UuidPlace) and [`TextPlace`](crate::pg::fmgr::TextPlace)
+/// while it has nothing to drop, and returns `None` to leave the call to the body, which may do both.
 #[macro_export]
 #[allow(clippy::crate_in_macro_def)] // The error of the crate that exports the function.
 macro_rules! sql_function {
@@ -53,6 +53,7 @@ macro_rules! sql_function {
         };
     };
 }
+
 /// Runs a fast path as it stands.
 #[inline(always)]
 pub fn unguarded(fast: impl FnOnce() -> Option<pg_sys::Datum>) -> Option<pg_sys::Datum> {

@@ -15,12 +15,6 @@ pub trait Report {
     fn note(&self, _primary: &str) {}
 }
 
-impl Report for Message {
-    fn message(&self) -> Message {
-        self.clone()
-    }
-}
-
 /// Raises an error, in no function of ours.
 pub fn raise(error: &impl Report) -> ! {
     raise_from(error, pg_sys::InvalidOid)
