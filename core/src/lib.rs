@@ -26,6 +26,7 @@
 //! | [`fleet`] | numbers that servers get from a registry |
 //! | [`allocator`] | frontier, reservation and clocks of one worker, and the order of steps between them |
 //! | [`reservation`] | the record that is written ahead of use, and its file |
+//! | [`originals`] | the servers whose data directory this one is a copy of |
 //! | [`replicated`] | what standbys get of that record |
 //! | [`startup`] | the lowest time that a server may make IDs of when it starts |
 //! | [`clock`] | telling a clock that runs from a clock that was set |
@@ -80,6 +81,7 @@ pub mod lead;
 pub mod observe;
 pub mod offsets;
 pub mod ordered;
+pub mod originals;
 pub mod plan;
 pub mod planted;
 pub mod presets;

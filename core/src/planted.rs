@@ -177,7 +177,7 @@ faults! {
     ///
     /// Action: generate IDs of a shard, release it, generate. Oracle: accepted, duplicate.
     ReleasedShardOpen,
-    /// A registry's answer opens a shard that was released meanwhile.
+    /// A shard is released while a session asks for it, and the registry's answer to that opens it.
     ///
     /// Action: in a fleet with a slow registry, restart, ask for an ID of a shard and release it at the same time.
     /// Oracle: accepted, duplicate.

@@ -5,13 +5,14 @@
 //! one end, whatever happens to memory. The bound is a time, not a position, so that it holds across a
 //! change of layout.
 //!
-//! The file is a [`kept_file`], in lines of fixed order. Any other file is damaged, and nothing is guessed from it.
+//! The file is a [`kept_file`], in lines of fixed order, with a line for each original at the end. Any other file is damaged, and nothing is guessed from it.
 
 use crate::clock::ClockReading;
 use crate::directory::{optional, or_none};
 use crate::fleet::Number;
 use crate::kept_file::{self, Damage, Flaw, Kind, Place};
 use crate::layout::Layout;
+use crate::originals::{Original, Originals};
 
 /// Where the file is, from the server's data directory.
 pub const RESERVATION_FILE: &str = "id_gen/reservation";
@@ -43,6 +44,8 @@ pub struct Record {
     /// The end of the write-ahead log when it was written. Its bound takes precedence over all bounds that were logged up
     /// to here: it is above them, or a superuser has accepted that it is not.
     pub log_position: u64,
+    /// The servers that this one is a copy of.
+    pub originals: Originals,
 }
 
 /// The numbers under which a reservation was made.
@@ -72,7 +75,10 @@ impl Record {
             format!("valid_until {}", or_none(node.and_then(|node| node.valid_until_ms))),
             format!("log {}", self.log_position),
         ];
-        kept_file::encode(KIND, &self.place, lines.into_iter()).into_bytes()
+        let originals = self.originals.iter().map(|Original { layout, number }| {
+            format!("original {} {} {layout}", number.worker, number.datacenter)
+        });
+        kept_file::encode(KIND, &self.place, lines.into_iter().chain(originals)).into_bytes()
     }
 
     /// The worker and datacenter ID of the server that wrote it, if it had them.
@@ -112,6 +118,13 @@ fn record_of<'a>(place: Place, mut lines: impl Iterator<Item = &'a str>) -> Opti
             })
         },
         log_position: value("log")?.parse().ok()?,
+        originals: Originals::NONE,
     };
-    lines.next().is_none().then_some(record)
+    let originals = lines.try_fold(Originals::NONE, |all, line| {
+        let mut words = line.strip_prefix("original ")?.splitn(3, ' ');
+        let (worker, datacenter) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let number = Number { datacenter, worker };
+        all.with(Original { layout: words.next()?.parse().ok()?, number })
+    })?;
+    Some(Record { originals, ..record })
 }

@@ -8,6 +8,7 @@ use crate::clock::{ClockMonitor, ClockReading};
 use crate::directory::{Directory, Origin};
 use crate::fleet::Number;
 use crate::layout::Layout;
+use crate::originals::{Original, Originals};
 use crate::planted::Fault;
 use crate::replicated::Replayed;
 use crate::reservation::Record;
@@ -141,6 +142,11 @@ pub enum StartupError {
         /// The directory of this server.
         copy: Directory,
     },
+    /// The worker ID may be that of a server whose directory this one is a copy of. It has had another one since it was copied.
+    CopiedBefore {
+        /// That server's worker and datacenter ID.
+        number: Number,
+    },
     /// The record was written in another file. Each write makes a new one, so this one was put back.
     PutBack {
         /// The file in the record.
@@ -257,18 +263,21 @@ fn is_own_of_earlier_timeline(record: &Record, context: &StartupContext) -> bool
         && context.origin.is_some_and(|own| record.place.origin.directory.is_same(&own.directory))
 }
 
-/// Why a server that has no record of this timeline is a copy, by what it replayed: another server reserved IDs on this
-/// timeline, or in the cluster whose standby this one was before `pg_createsubscriber` made it a cluster of its own. What
-/// this one reserves is in its record before it is in the log.
+/// Why a server is a copy, by what it replayed: another server reserved IDs on this timeline, or in the cluster whose standby
+/// this one was before `pg_createsubscriber` made it a cluster of its own. What this one reserves is in its record before it
+/// is in the log, with the same bound.
 fn reserved_by_another(record: Option<&Record>, context: &StartupContext) -> Option<StartupError> {
-    if Fault::StandbyWithoutSignal.is_planted()
-        || record.is_some_and(|record| is_same_timeline(record, context))
-    {
+    if Fault::StandbyWithoutSignal.is_planted() {
         return None;
     }
-    let Replayed { system_identifier, timeline, .. } = context.replayed?;
+    let Replayed { system_identifier, timeline, log_position, until_ms, .. } = context.replayed?;
     let own = context.system_identifier;
-    let is_of_another = if system_identifier == own {
+    let of_timeline = record.filter(|record| is_same_timeline(record, context));
+    let is_of_another = if let Some(record) = of_timeline {
+        (system_identifier, timeline) == (own, context.timeline)
+            && log_position > record.log_position
+            && until_ms != record.until_ms
+    } else if system_identifier == own {
         timeline == context.timeline
     } else {
         // Whoever has reserved in this cluster has been told of what came from the other.
@@ -299,44 +308,61 @@ fn copied(record: &Record, context: &StartupContext) -> Option<StartupError> {
     (!written.is_same(&found)).then_some(StartupError::PutBack { written, found })
 }
 
-/// Whether a record was copied, so that it says nothing of what was made here since.
-pub fn is_copied(record: &Record, context: &StartupContext) -> bool {
-    copied(record, context).is_some()
+/// The servers that this one is a copy of, once it has started.
+pub fn originals(record: Option<&Record>, context: &StartupContext) -> Originals {
+    let Some(record) = record.filter(|_| !context.is_only_copy) else { return Originals::NONE };
+    with_recorded(record, context).unwrap_or(record.originals)
 }
 
-/// Refuses a copy that may generate with the worker ID of its original, now or once it has a worker ID: a server that has
-/// started is not checked again.
+/// The originals in a record, and the server that wrote it, if that is another one; `None` if they are too many.
+fn with_recorded(record: &Record, context: &StartupContext) -> Option<Originals> {
+    match (copied(record, context), record.number()) {
+        (None | Some(StartupError::PutBack { .. }), _) | (_, None) => Some(record.originals),
+        (_, Some(number)) => record.originals.with(Original { layout: record.layout, number }),
+    }
+}
+
+/// Refuses a copy that may generate with the worker ID of its original, now or once it has a worker ID.
 ///
 /// # Errors
-/// [`StartupError::OtherSystem`], [`StartupError::Copied`], [`StartupError::PutBack`] or
+/// [`StartupError::OtherSystem`], [`StartupError::Copied`], [`StartupError::CopiedBefore`], [`StartupError::PutBack`] or
 /// [`StartupError::ReservedByAnother`].
 pub fn check_copy(record: Option<&Record>, context: &StartupContext) -> Result<(), StartupError> {
     let Assignment::Manual(number) = context.assignment else { return Ok(()) };
     if context.is_only_copy {
         return Ok(());
     }
-    if let Some(record) = record
-        && let Some(error) = copied(record, context)
-    {
+    let Some(record) = record else {
+        return reserved_by_another(None, context).map_or(Ok(()), Err);
+    };
+    if let Some(error) = copied(record, context) {
         // Another version of a file of this very directory may be of any number that the server had since.
         let is_own = matches!(error, StartupError::PutBack { .. });
-        let is_refused = is_own || may_repeat(record, number, context);
-        return if is_refused { Err(error) } else { Ok(()) };
+        // A server without a number may get any, and what cannot be recorded would be forgotten.
+        let is_other = record.number().zip(number).is_some_and(|(recorded, number)| {
+            let original = Original { layout: record.layout, number: recorded };
+            !original.may_make(&context.layout, number)
+        }) && with_recorded(record, context).is_some();
+        if is_own || !is_other {
+            return Err(error);
+        }
+    } else if let Some(error) = reserved_by_another(Some(record), context) {
+        return Err(error);
     }
-    reserved_by_another(record, context).map_or(Ok(()), Err)
+    check_original(&record.originals, &context.layout, number)
 }
 
-/// Whether IDs of a number in this server's layout may be those of the server that wrote a record.
-fn may_repeat(record: &Record, number: Option<Number>, context: &StartupContext) -> bool {
-    // A server without a number may get any.
-    let Some((recorded, number)) = record.number().zip(number) else { return true };
-    let node_bits = |layout: &Layout, Number { datacenter, worker }| {
-        layout.node_bits(datacenter.into(), worker.into())
-    };
-    let bits = (node_bits(&record.layout, recorded), node_bits(&context.layout, number));
-    let (Ok(recorded_bits), Ok(own_bits)) = bits else { return true };
-    let shared = record.layout.node_mask() & context.layout.node_mask();
-    recorded == number || (recorded_bits ^ own_bits) & shared == 0
+/// Refuses a number whose IDs an original may generate.
+///
+/// # Errors
+/// [`StartupError::CopiedBefore`].
+pub fn check_original(
+    originals: &Originals,
+    layout: &Layout,
+    number: Option<Number>,
+) -> Result<(), StartupError> {
+    let original = number.and_then(|number| originals.of_same_ids(layout, number));
+    original.map_or(Ok(()), |it| Err(StartupError::CopiedBefore { number: it.number }))
 }
 
 /// Above the IDs of a server whose clock may have shown this time.
@@ -361,7 +387,7 @@ fn after(record: &Record, context: &StartupContext) -> StartPoint {
     let same_system = record.place.system_identifier == context.system_identifier;
     let is_promoted = same_system && record.place.timeline != context.timeline;
     let is_copy =
-        is_copied(record, context) || reserved_by_another(Some(record), context).is_some();
+        copied(record, context).is_some() || reserved_by_another(Some(record), context).is_some();
     if is_promoted || is_copy {
         // Written by the server that this one was copied from, which continued without it, perhaps with the number that this
         // one has now. Its commits that arrived here came with a bound; the clocks cover those that did not.

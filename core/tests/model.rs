@@ -21,6 +21,7 @@ use id_gen_core::kept_file::Place;
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::LeadLimit;
 use id_gen_core::observe::{Denied, first_above};
+use id_gen_core::originals::Originals;
 use id_gen_core::replicated::Replayed;
 use id_gen_core::reservation::Record;
 use id_gen_core::startup::{self, Assignment, StartPoint, StartupContext, StoredRecord};
@@ -266,6 +267,7 @@ impl World {
                     server_start_us: None,
                     node: None,
                     log_position: if after_log { LAST_LOGGED } else { LAST_LOGGED - 1 },
+                    originals: Originals::NONE,
                 })
             }
             _ => StoredRecord::Absent,

@@ -10,6 +10,7 @@ use id_gen_core::identity::Identity;
 use id_gen_core::kept_file::{Damage, Flaw, Place};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::LeadLimit;
+use id_gen_core::originals::{MOST, Original, Originals};
 use id_gen_core::presets;
 use id_gen_core::replicated::{self, Replayed};
 use id_gen_core::reservation::{Record, RecordedNode};
@@ -50,6 +51,7 @@ fn record() -> Record {
         server_start_us: Some(NOW_MS * 1_000 - 5_000_000),
         node: Some(RecordedNode { worker: 7, datacenter: 1, valid_until_ms: None }),
         log_position: LOG_POSITION,
+        originals: Originals::NONE,
     }
 }
 
@@ -89,14 +91,16 @@ fn any_record() -> impl Strategy<Value = Record> {
     let numbers = (any::<u64>(), any::<u32>(), any::<i64>(), any::<u128>(), any::<(u64, u64)>());
     let node = any::<Option<(u32, u32, Option<i64>)>>();
     let place = any::<(u64, (u64, Option<u64>), Option<(u64, Option<u64>)>)>();
+    let originals = prop::collection::vec((any::<(u32, u32)>(), 0..presets::all().len()), 0..=MOST);
     let found = |(inode, created_ns)| Directory { inode, created_ns };
-    (numbers, any::<Option<i64>>(), node, place, 0..presets::all().len()).prop_map(
+    (numbers, any::<Option<i64>>(), node, place, 0..presets::all().len(), originals).prop_map(
         move |(
             (system_identifier, timeline, until_ms, boot, (wall_ns, mono_ns)),
             server_start_us,
             node,
             (log_position, directory, file),
             preset,
+            originals,
         )| Record {
             place: Place {
                 system_identifier,
@@ -114,6 +118,14 @@ fn any_record() -> impl Strategy<Value = Record> {
                 valid_until_ms,
             }),
             log_position,
+            originals: originals.into_iter().fold(
+                Originals::NONE,
+                |all, ((datacenter, worker), preset)| {
+                    let layout = presets::all()[preset].layout;
+                    let number = Number { datacenter, worker };
+                    all.with(Original { layout, number }).unwrap()
+                },
+            ),
         },
     )
 }
@@ -266,16 +278,17 @@ proptest! {
         replayed_by_ms in proptest::option::of(-1_000_000i64..1_000_000),
         committed_by_ms in proptest::option::of(-1_000_000i64..1_000_000),
         upgraded_by_ms in proptest::option::of(-1_000_000i64..1_000_000),
-        is_only_copy in any::<bool>(),
+        is_elsewhere in any::<bool>(),
     ) {
         let start = StartupContext {
             replayed: replayed_by_ms.and_then(|by_ms| logged_later(NOW_MS + by_ms)),
             last_replayed_ms: committed_by_ms.map(|by_ms| NOW_MS + by_ms),
             upgraded_ms: upgraded_by_ms.map(|by_ms| NOW_MS + by_ms),
-            origin: Some(if is_only_copy { OTHER_ORIGIN } else { ORIGIN }),
-            is_only_copy,
+            origin: Some(if is_elsewhere { OTHER_ORIGIN } else { ORIGIN }),
+            is_only_copy: true,
             ..context()
         };
+        let is_copy = is_elsewhere || replayed_by_ms.is_some_and(|by_ms| by_ms != file_by_ms);
         let margin_ms = i64::from(start.max_lead_ms) + UNSEEN_CLOCK_MARGIN_MS;
         let stored = StoredRecord::Found(Record { until_ms: NOW_MS + file_by_ms, ..record() });
         let sources = [
@@ -283,7 +296,7 @@ proptest! {
             start.replayed.map(|replayed| replayed.until_ms),
             start.last_replayed_ms.map(|ms| ms + margin_ms),
             start.upgraded_ms.map(|ms| ms + margin_ms),
-            is_only_copy.then_some(start.clock.wall_ms() + margin_ms),
+            is_copy.then_some(start.clock.wall_ms() + margin_ms),
         ];
         prop_assert_eq!(Some(first_ms(&stored, &start)), sources.into_iter().flatten().max());
     }
@@ -355,7 +368,8 @@ fn a_standby_that_followed_a_promotion_is_refused_unless_it_is_promoted() {
         assert!(start(followed(2, 1)).is_ok(), "promoted to timeline 2");
         assert!(start(followed(3, 2)).is_ok(), "promoted to timeline 3");
     }
-    let own = of(Place { timeline: 2, origin: OTHER_ORIGIN, ..PLACE });
+    let place = Place { timeline: 2, origin: OTHER_ORIGIN, ..PLACE };
+    let own = Record { until_ms: NOW_MS, ..of(place) };
     let crashed = startup::start_point(&StoredRecord::Found(own), &followed(2, 2));
     assert!(crashed.is_ok(), "its own reservation");
 }
@@ -394,7 +408,9 @@ fn a_file_takes_precedence_over_what_was_logged_before_it() {
             system_identifier: PLACE.system_identifier,
             timeline: 1,
         });
-        first_ms(&StoredRecord::Found(record), &StartupContext { replayed, ..context() })
+        // Another server has logged the later one.
+        let context = StartupContext { replayed, is_only_copy: true, ..context() };
+        first_ms(&StoredRecord::Found(record), &context)
     };
     for log_position in [LOG_POSITION - 1, LOG_POSITION] {
         assert_eq!(first(log_position, record()), record().until_ms);
@@ -447,6 +463,53 @@ fn a_copy_with_the_worker_id_of_its_original_is_refused() {
     assert!(is_let_in(StoredRecord::Found(carried), upgraded), "filled by pg_upgrade");
     let granted = startup::granted_start_point(&stored, &copy, NOW_MS);
     assert_eq!(granted.map(|start| start.first_ms), Ok(NOW_MS), "a member of a fleet");
+}
+
+#[test]
+fn a_copy_stays_one_of_all_its_originals() {
+    let numbered = |worker| Assignment::Manual(Some(Number { worker, ..NUMBER }));
+    let mut stored = record();
+    for worker in 8..8 + 16 {
+        let copy = StartupContext {
+            origin: Some(OTHER_ORIGIN),
+            assignment: numbered(worker),
+            ..context()
+        };
+        assert_eq!(startup::check_copy(Some(&stored), &copy), Ok(()), "{worker}");
+        let originals = startup::originals(Some(&stored), &copy);
+        let node = Some(RecordedNode { worker, datacenter: 1, valid_until_ms: None });
+        stored = Record { originals, node, ..record() };
+        // In its own directory, it has any number but those of its originals.
+        for other in 0..=31 {
+            let own = StartupContext { assignment: numbered(other), ..context() };
+            let refused = startup::check_copy(Some(&stored), &own).err();
+            let is_original = (7..worker).contains(&other);
+            let number = Number { worker: other, ..NUMBER };
+            assert_eq!(refused, is_original.then_some(StartupError::CopiedBefore { number }));
+            let only = StartupContext { is_only_copy: true, ..own };
+            assert_eq!(startup::check_copy(Some(&stored), &only), Ok(()));
+            assert_eq!(startup::originals(Some(&stored), &only), Originals::NONE);
+            let of_fleet = StartupContext { assignment: Assignment::Registry, ..own };
+            assert_eq!(startup::check_copy(Some(&stored), &of_fleet), Ok(()));
+        }
+        let reset = originals.without(&layout("default"), NUMBER);
+        assert_eq!(reset.iter().count(), originals.iter().count() - 1);
+    }
+    // One more could not be recorded.
+    let copy = StartupContext { origin: Some(OTHER_ORIGIN), assignment: numbered(31), ..context() };
+    let refused = startup::check_copy(Some(&stored), &copy);
+    assert!(matches!(refused, Err(StartupError::Copied { .. })), "{refused:?}");
+}
+
+#[test]
+fn a_bound_of_another_server_on_the_own_timeline_is_noticed() {
+    let stored = StoredRecord::Found(record());
+    let start = |replayed| startup::start_point(&stored, &StartupContext { replayed, ..context() });
+    assert!(start(logged_later(record().until_ms)).is_ok(), "its own, logged after the file");
+    let other = logged_later(record().until_ms + 1);
+    assert!(matches!(start(other), Err(StartupError::ReservedByAnother { .. })));
+    let earlier = other.map(|logged| Replayed { log_position: LOG_POSITION, ..logged });
+    assert!(start(earlier).is_ok(), "its own, logged before the file");
 }
 
 #[test]

@@ -943,6 +943,10 @@ fn startup_message(error: &StartupError, layout: &Layout, accept_layout: &str) -
         StartupError::Copied { number, original, copy } => {
             copy_of(*number, &format!("in a directory with {original}; this one has {copy}"), layout)
         }
+        StartupError::CopiedBefore { number: Number { worker, datacenter } } => copy_of_numbered(
+            &format!("This data directory was copied from a server that is worker {worker} of datacenter {datacenter}."),
+            layout,
+        ),
         StartupError::PutBack { written, found } => Message::new(
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!("file \"{RESERVATION_FILE}\" is a copy of an earlier one"),
@@ -967,7 +971,7 @@ fn startup_message(error: &StartupError, layout: &Layout, accept_layout: &str) -
             "the new id_gen.layout could duplicate snowflakes of the old one",
         )
         .detail(format!(
-            "This server has issued IDs up to {highest_old} with layout \"{old}\"; the next one with layout \"{layout}\" would be {lowest_new}."
+            "This server may have issued IDs up to {highest_old} with layout \"{old}\"; the next one with layout \"{layout}\" would be {lowest_new}."
         ))
         .hint(format!("Restore the old layout and restart the server: ALTER SYSTEM SET id_gen.layout = '{old}'; Or, if duplicates are acceptable, a superuser can {accept_layout}")),
     }
@@ -979,13 +983,18 @@ fn copy_of(number: Option<Number>, place: &str, layout: &Layout) -> Message {
         let found = format!("File \"{RESERVATION_FILE}\" was written without a worker ID {place}.");
         return copy_of_unknown(found, layout);
     };
+    let found = format!(
+        "File \"{RESERVATION_FILE}\" was written by worker {worker} of datacenter {datacenter} {place}."
+    );
+    copy_of_numbered(&found, layout)
+}
+
+fn copy_of_numbered(found: &str, layout: &Layout) -> Message {
     Message::new(
         Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
         "this data directory is a copy with the worker ID of its original",
     )
-    .detail(format!(
-        "File \"{RESERVATION_FILE}\" was written by worker {worker} of datacenter {datacenter} {place}. Both servers would generate the same snowflakes."
-    ))
+    .detail(format!("{found} Both servers would generate the same snowflakes."))
     .hint(format!(
         "If the original or another copy may be used again, {} {}",
         hint::assign_worker_id(layout.max_number(Field::Worker), hint::UNUSED_BY_SHARDS),

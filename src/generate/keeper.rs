@@ -78,7 +78,7 @@ pub extern "C-unwind" fn id_gen_keeper(_argument: pg_sys::Datum) {
     unsafe { pg_sys::proc_exit(1) }
 }
 
-/// What a round has found, unless something is wrong.
+/// The findings of a round, unless something is wrong.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
     NothingWrong,
@@ -110,7 +110,7 @@ fn round(shared: &'static SharedState) -> Result<Found, Error> {
         reserve::extend(shared, &guard)?;
         shard_list::write_again(shared, shared.layout()?, &guard)?;
     } else {
-        startup::start(shared, replayed, &guard, Decision::InAdvance)?;
+        startup::start(shared, replayed, &guard, Decision::None)?;
     }
     // A jump is worth a line.
     checked.map(|_| Found::NothingWrong)

@@ -90,7 +90,10 @@ pub fn write(
     reservation: Reservation,
 ) -> Result<(), Error> {
     let is_for_tests = shared.test_start().is_some();
-    let number = shared.number_to_record(&shared.lock(), identity);
+    let (number, originals) = {
+        let state = shared.lock();
+        (shared.number_to_record(&state, identity), state.originals)
+    };
     // No session claims before recovery is over, and the keeper starts after it.
     let record = |place| Record {
         place,
@@ -107,6 +110,7 @@ pub fn write(
         }),
         // Nothing is logged between this and the write: whoever logs a bound holds this lock.
         log_position: wal::end().0,
+        originals,
     };
     // Copies of a server for tests are not refused, and have to be known as copies once their tests end.
     let origin = if is_for_tests { durable::recorded_origin() } else { None };

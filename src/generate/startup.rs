@@ -6,6 +6,7 @@
 use id_gen_core::allocator::Allocator;
 use id_gen_core::identity::{Identity, IdentitySource};
 use id_gen_core::layout::Layout;
+use id_gen_core::originals::Originals;
 use id_gen_core::planted::Fault;
 use id_gen_core::replicated::Replayed;
 use id_gen_core::startup::{
@@ -24,9 +25,6 @@ use crate::shared::{SharedState, State, WriteGuard, shard_list};
 pub enum Decision {
     /// Nothing: start if it is safe.
     None,
-    /// Nothing, and nobody generates yet. A copy is left as it is until somebody does: it may get its original's worker ID
-    /// back, and only its reservation shows that it is a copy.
-    InAdvance,
     /// IDs of the new layout may repeat or go below those of the old one.
     AcceptLayout,
     /// This directory is a copy, and the only one that is in use: neither its original nor another copy is.
@@ -60,8 +58,8 @@ pub fn start_undecided(shared: &SharedState) -> Result<(), Error> {
     start(shared, replayed, &shared.write_lock.lock(), Decision::None).map(|_| ())
 }
 
-/// Starts to make IDs. A server that has started is started again only by [`Decision::Reset`]; for any
-/// other decision it stays as it is, and the result is `None`.
+/// Starts to make IDs. A server that has started is started again only by [`Decision::Reset`], and by
+/// [`Decision::AcceptCopy`] if it is a copy; for any other decision it stays as it is, and the result is `None`.
 ///
 /// # Errors
 /// Why it is not safe, or why the file can't be read or written.
@@ -74,14 +72,16 @@ pub fn start(
     test_server::mark(shared, guard)?;
     let layout = *shared.layout()?;
     let resets = matches!(decision, Decision::Reset { .. });
-    let (number, max_lead_ms, max_jump_ns) = {
+    let (number, max_lead_ms, max_jump_ns, restarts) = {
         let mut state = shared.lock();
-        if state.allocator.is_some() && !resets {
+        let is_copy = decision == Decision::AcceptCopy && state.originals != Originals::NONE;
+        let restarts = resets || is_copy;
+        if state.allocator.is_some() && !restarts {
             return Ok(None);
         }
         // Starting trusts the clock: whether it may, where it has jumped since, is a decision of its own.
         state.check_clocks().map_err(|by_ns| state.jumped(by_ns))?;
-        (OwnNumber::of(&state), state.settings.max_lead_ms, state.max_jump_ns())
+        (OwnNumber::of(&state), state.settings.max_lead_ms, state.max_jump_ns(), restarts)
     };
     durable::settle().map_err(|error| {
         // Counts like the write that would follow.
@@ -97,16 +97,16 @@ pub fn start(
     durable::clock_tick(&context.layout, context.clock.wall_ns)?;
     // From here on nothing is claimed, so that it is known where the old IDs end, and a smaller bound
     // may be written.
-    let old = if resets { shared.take_allocator() } else { None };
+    let old = if restarts { shared.take_allocator() } else { None };
     let (stored, unreadable) = read_stored();
     let start = start_point(&stored, unreadable, &context, &number, old.as_ref(), decision)?;
-    if decision == Decision::InAdvance
-        && stored.record().is_some_and(|record| startup::is_copied(record, &context))
-    {
-        return Ok(None);
-    }
     let reset_copy =
         if resets { startup::check_copy(stored.record(), &context).err() } else { None };
+    let originals = startup::originals(stored.record(), &context);
+    shared.lock().originals = match identity.number().filter(|_| resets) {
+        Some(number) => originals.without(&layout, number),
+        None => originals,
+    };
     let first_of_shards_ms = first_of_shards(&stored, &start, &context, resets);
     // What shards made within reach of the clock is not forgotten either.
     let resets_to_ms = resets.then(|| startup::above_clocks(&context).first_ms);
@@ -131,7 +131,7 @@ pub fn start(
         // As in `reserve::extend`.
         allocator.change_node(&layout, &state.identity);
     }
-    shared.start_horizon(&mut state, &layout, &allocator, &prepared, resets)?;
+    shared.start_horizon(&mut state, &layout, &allocator, &prepared, restarts)?;
     state.put_allocator(allocator);
     shared.shards().ceiling().raise(allocator.reserved_end());
     shared.put_shards(&mut state);
@@ -203,8 +203,12 @@ pub fn outlook(shared: &SharedState) -> Result<Outlook, Error> {
     let context = context(layout, max_lead_ms, replicated::read()?, &number)?;
     let (stored, start) = undecided_start(&context, &number)?;
     let first_of_shards_ms = first_of_shards(&stored, &start, &context, false);
+    let mut allocator = first_allocator(shared, &layout, &start, &number.identity);
+    if let Some(own) = number.identity.number() {
+        allocator.raise(shard_list::end_before_start(shared, &layout, own)?);
+    }
     Ok(Outlook {
-        allocator: first_allocator(shared, &layout, &start, &number.identity),
+        allocator,
         first_of_shards: layout.first_position(layout.tick_from(first_of_shards_ms)),
     })
 }
@@ -313,7 +317,13 @@ fn start_point(
         }
         None => startup::start_point(&stored, context),
     };
-    start.map_err(|error| match error {
+    // Its original may have gone on since this copy started.
+    let least_ms = match (decision, old) {
+        (Decision::AcceptCopy, Some(_)) => startup::above_clocks(context).first_ms,
+        _ => i64::MIN,
+    };
+    let above = |start: StartPoint| StartPoint { first_ms: start.first_ms.max(least_ms), ..start };
+    start.map(above).map_err(|error| match error {
         // To accept the layout would fail again, because it is a copy.
         StartupError::LayoutBelow { .. } if decision == Decision::AcceptCopy => {
             Reason::CopyOfOtherLayout(error, context.layout).into()

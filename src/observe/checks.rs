@@ -811,22 +811,9 @@ fn tickets() -> Result<CheckResult, Error> {
             format!("End the sequence with the column, to be warned in time: {remedy}"),
         ));
     }
-    let join = |found: Vec<(String, String)>| {
-        let (words, mut remedies): (Vec<_>, Vec<_>) = found.into_iter().unzip();
-        // One for all columns that are filled from a sequence.
-        remedies.dedup();
-        (words.join("; "), remedies.join(" "))
-    };
     let evictions = memory::attach().map_or(0, |shared| shared.tickets.evictions.load(Relaxed));
-    let is_crowded = evictions > 0 && live == PLACES;
-    Ok(if !ended.is_empty() {
-        let (words, remedies) = join(ended);
-        Wrong(words, remedies)
-    } else if !ending.is_empty() {
-        let (words, remedies) = join(ending);
-        Warning(words, remedies)
-    } else if is_crowded {
-        Warning(
+    if evictions > 0 && live == PLACES {
+        ending.push((
             format!(
                 "sequences were removed from the cache {}: it has room for {PLACES}",
                 times(evictions)
@@ -834,7 +821,17 @@ fn tickets() -> Result<CheckResult, Error> {
             format!(
                 "Each removal costs a write, and a gap if the sequences are in different databases. Use tickets for at most {PLACES} sequences, and nextval() for others."
             ),
-        )
+        ));
+    }
+    let is_wrong = !ended.is_empty();
+    let (words, mut remedies): (Vec<_>, Vec<_>) = ended.into_iter().chain(ending).unzip();
+    // One for all columns that are filled from a sequence.
+    remedies.dedup();
+    let (words, remedies) = (words.join("; "), remedies.join("\n"));
+    Ok(if is_wrong {
+        Wrong(words, remedies)
+    } else if !words.is_empty() {
+        Warning(words, remedies)
     } else {
         Fine(format!(
             "{} with tickets; all have enough numbers left",

@@ -76,7 +76,7 @@ impl SharedState {
     pub fn number_to_record(&self, state: &State, identity: &Identity) -> Option<Number> {
         let number = identity.number()?;
         match self.refused_as_own(state, number) {
-            None => Some(number),
+            None => self.refused_number(state, identity).is_none().then_some(number),
             Some(ShardRefusal::OwnNumberUnsure(_)) => state.shards.trusted_number,
             Some(_) => None,
         }

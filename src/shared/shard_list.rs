@@ -163,6 +163,42 @@ pub fn owned(shared: &SharedState, layout: &Layout) -> Vec<(Number, u64)> {
     held.map(|entry| (entry.number, position(entry.above_ms))).collect()
 }
 
+/// The position below which this server has generated IDs of a shard that has become its own number, as far as the file says
+/// before the server has started to generate.
+///
+/// # Errors
+/// The reason that it will not generate with that number.
+pub fn end_before_start(
+    shared: &SharedState,
+    layout: &Layout,
+    number: Number,
+) -> Result<u64, ShardRefusal> {
+    let max = {
+        let state = shared.lock();
+        if state.shards.file != FileState::Unread {
+            return Ok(0);
+        }
+        shared.largest_typed_number(&state)
+    };
+    match shard_file::read() {
+        Ok(Found::Absent | Found::Foreign(_)) => Ok(0),
+        Ok(Found::Own(entries)) => match entries.iter().find(|entry| entry.number == number) {
+            None => Ok(0),
+            Some(Entry { holding: Holding::Released, above_ms, .. }) => {
+                Ok(layout.first_position(layout.tick_from(*above_ms)))
+            }
+            Some(_) => Err(ShardRefusal::OwnNumberIsShard { number, max }),
+        },
+        Ok(Found::Unusable(_)) | Err(_) => {
+            let recorded = durable::read().ok().and_then(|stored| stored.own_number());
+            match recorded == Some(number) {
+                true => Ok(0),
+                false => Err(ShardRefusal::OwnNumberUnsure(number.worker)),
+            }
+        }
+    }
+}
+
 /// Gives up what an administrator declared, before this server makes IDs as a member of a fleet, whose other members do not
 /// know of it; first on disk, so that nothing brings it back. Returns which shards that were, and the last ID that each can
 /// have made.

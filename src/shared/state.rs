@@ -28,10 +28,12 @@ use id_gen_core::horizon::{self, Floor, Look, Outdated, Prepared, PreparedTable}
 use id_gen_core::identity::{Identity, IdentityError, IdentitySource};
 use id_gen_core::layout::Layout;
 use id_gen_core::lead::LeadLimit;
+use id_gen_core::originals::Originals;
 use id_gen_core::planted::Fault;
 use id_gen_core::rate_limit::RateLimit;
 use id_gen_core::rate_window::{RateWindow, Sample};
 use id_gen_core::shared_block::SharedBlock;
+use id_gen_core::startup;
 use id_gen_core::test_server::{TestStart, TestStream};
 use id_gen_core::time::{NS_PER_MS, format_ms, unix_ms};
 use id_gen_core::uuid7;
@@ -142,6 +144,8 @@ pub struct State {
     typed: Identity,
     /// Its place in its fleet.
     pub membership: Membership,
+    /// The servers that this one is a copy of, and with whose numbers it generates nothing. Known with the first allocator.
+    pub originals: Originals,
     /// When settings and identity were read from the configuration file, on the monotonic clock.
     settings_read_mono_ns: u64,
     /// The same on the wall clock, as it was then, in Unix microseconds: what a file's time is compared with.
@@ -542,8 +546,8 @@ impl SharedState {
             }
         }
         state.rules = ClaimRules::new(self.layout_if_valid(), &identity, &state.settings);
-        if identity.number().is_some_and(|number| self.refused_as_own(state, number).is_some()) {
-            // A shard would make the same IDs.
+        if self.refused_number(state, &identity).is_some() {
+            // A shard or another server would generate the same IDs.
             state.rules.node_bits = None;
         }
         state.identity = identity;
@@ -748,12 +752,11 @@ impl SharedState {
     pub fn check_number(&self, layout: &Layout) -> Result<(), Error> {
         let (identity, Membership { phase, trouble, .. }, refused) = {
             let state = self.lock();
-            let number = state.identity.number();
-            let refused = number.and_then(|number| self.refused_as_own(&state, number));
+            let refused = self.refused_number(&state, &state.identity);
             (state.identity, state.membership, refused)
         };
         match identity.node_bits(layout) {
-            Ok(_) => refused.map_or(Ok(()), |refused| Err(refused.into())),
+            Ok(_) => refused.map_or(Ok(()), Err),
             Err(IdentityError::Unset) if identity.source == IdentitySource::Registry => {
                 let registrar_runs = self.registrar.is_running();
                 Err(Reason::NoGrant { phase, trouble, registrar_runs }.into())
@@ -763,6 +766,20 @@ impl SharedState {
             }
             Err(error) => Err(Reason::identity(error, layout).into()),
         }
+    }
+
+    /// Why this server may not generate with the numbers that it has, because others may generate the same IDs: its shards, or a
+    /// server that it is a copy of.
+    pub fn refused_number(&self, state: &State, identity: &Identity) -> Option<Error> {
+        let number = identity.number()?;
+        if let Some(refused) = self.refused_as_own(state, number) {
+            return Some(refused.into());
+        }
+        let layout = self.layout_if_valid()?;
+        // A registry grants each number to one server only.
+        let typed = (identity.source == IdentitySource::Setting).then_some(number);
+        let refused = startup::check_original(&state.originals, layout, typed).err()?;
+        Some(Reason::Startup(refused, *layout).into())
     }
 
     /// Whether there is time left of this server's right to its number.
@@ -1064,6 +1081,7 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usiz
             identity: Identity::NONE,
             typed: Identity::NONE,
             membership: Membership::default(),
+            originals: Originals::NONE,
             settings_read_mono_ns: 0,
             settings_read_us: 0,
             initialized: false,

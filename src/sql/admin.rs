@@ -171,6 +171,10 @@ fn warn_of_copy(layout: &Layout, started: &Started, function: pg_sys::Oid) {
                 "Before the reset, file \"{RESERVATION_FILE}\" belonged to a directory with {original}."
             )
         }
+        Some(StartupError::CopiedBefore { number }) => format!(
+            "This data directory was copied from a server that is worker {} of datacenter {}.",
+            number.worker, number.datacenter
+        ),
         Some(StartupError::OtherSystem { found, .. }) => format!(
             "Before the reset, file \"{RESERVATION_FILE}\" belonged to the database cluster with system identifier {found}."
         ),

@@ -456,7 +456,8 @@ class Converter(Snowflakes):
         if phase == "switched":
             if shop.outstanding(key):
                 raise Finding("conversion", f"the switch of {key} reverts {shop.outstanding(key)}")
-            shop.baseline = set(shop.applied)
+            if KEYS[key].group == "shop":
+                shop.baseline = set(shop.applied)
             self._compare_values(before, self._values(shop, key, "id_old"), f"switch of {key}")
             if key == "visit" and shop.layout is not None and (wrong := self._query(shop, WRONG_IDS)):
                 raise Finding("conversion", f"snowflakes of another time or worker: {wrong}")

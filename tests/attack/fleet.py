@@ -304,13 +304,26 @@ class Fleet(Explorer):
     # Clocks
 
     @action("clock", when=lambda self: not self.world.was_restored, seconds=(1.0, -1.0, 3.0, -3.0, HOUR, -HOUR))
-    def step_clock(self, which: int, seconds: float) -> None:
-        """Of one server, whether it runs or not."""
+    def step_clock(self, which: int, seconds: float, is_renewed: bool) -> None:
+        """Of one server, whether it runs or not; maybe nobody sees it before it should have renewed its grant."""
         member = self._some(which)
         if not member.running and abs(seconds) > 10:
             # What a server writes that starts with such a clock is to be lowered: see below.
             return
         self.world.step_clock(member, seconds)
+        if is_renewed and member.is_member and self.world.registry.answers:
+            self._await_renewal(member)
+
+    def _await_renewal(self, member: Member) -> None:
+        """One whose clock is not trusted renews nothing."""
+        worker = member.cluster.psql("SELECT coalesce(worker_id, -1) FROM id_gen_status()", DATABASE)
+
+        def bounds() -> list[int]:
+            return self.world.registry.bounds(self.world.fleet).get((member.port, int(worker)), [])
+
+        before, until = bounds(), time.monotonic() + GRANT_SECONDS
+        while bounds() == before and time.monotonic() < until:
+            time.sleep(0.1)
 
     @action("clock")
     def put_clock_right(self, which: int) -> None:
@@ -429,11 +442,17 @@ class Fleet(Explorer):
         self.world.registry.put_right()
 
     @action("registry slow", when=lambda self: self.world.registry.answers, shard=SHARD)
-    def slow_registry(self, which: int, to: int, shard: int) -> None:
-        """It stands still most of the time, while the shard goes to and fro."""
+    def slow_registry(self, which: int, to: int, shard: int, restarts: bool) -> None:
+        """It stands still most of the time, while the shard goes to and fro beside a client of it. A server that has
+        just started asks whether it still has the shard."""
         with self.world.registry.etcd.stuttering():
             for one, other in ((which, to), (to, which)):
-                self._move(one, other, shard)
+                owner = self.world.able(one)
+                if restarts:
+                    self.world.stop(owner, "fast")
+                    self.world.start(owner)
+                with self.crowd(owner, [ids_of_shard(shard, 1)]):
+                    self._move(one, other, shard)
                 self._ask(self.world.able(other), ids_of_shard(shard, 1))
 
     @action("backup of registry", when=lambda self: self.world.registry.answers and self.world.times_left_back > 0)

@@ -62,8 +62,10 @@ class Shards(Explorer):
         used = self._shards[shard]
         self._begin_with(used, self.world.node(which))
         owner = self._owner(used)
-        if owner is None or not owner.running:
-            return
+        if owner is not None and owner.running:
+            self._generate_above(used, owner, ahead_ms)
+
+    def _generate_above(self, used: Shard, owner: Node, ahead_ms: int) -> None:
         with self.world.passing(owner, DATABASE) as session:
             try:
                 query = "SELECT snowflake_make(clock_timestamp() + %s * interval '1 ms', 0, 1, 0)"
@@ -79,14 +81,17 @@ class Shards(Explorer):
             self._begin_with(self._shards[0], session.node)
         self._generating(self._shards[0], FORMS[4])(session)
 
-    @action("move shard", shard=(0, 1, 2))
-    def move_shard(self, to: int, shard: int, beside: list[str], delay_ms: int, crowded: bool) -> None:
-        """A server gives a shard back, beside clients that generate its IDs, and another one takes it."""
+    @action("move shard", shard=(0, 1, 2), ahead_ms=(0, 4000))
+    def move_shard(self, to: int, shard: int, beside: list[str], delay_ms: int, crowded: bool, ahead_ms: int) -> None:
+        """A server gives a shard back, beside clients that generate its IDs, maybe far ahead of its clock, and another
+        one takes it, and continues above them."""
         moved = self._shards[shard]
         owner, target = self._owner(moved), self.world.node(to)
         if owner is not None:
             if not owner.running or not self._has_room_for_a_shard(owner):
                 return
+            if ahead_ms:
+                self._generate_above(moved, owner, ahead_ms)
             with (
                 self.crowd(owner, [*beside, *(["shards"] if crowded and shard == 0 else [])], delay_ms),
                 self.world.passing(owner) as admin,
@@ -99,6 +104,8 @@ class Shards(Explorer):
             if moved.above < self._largest_of(moved):
                 raise Finding("shards", f"{owner} gave shard {moved.number} back at {moved.above}, and went on")
         self._take_shard(moved, target)
+        if self._owner(moved) is target:
+            self.ask(self.world.idle_session(target), self._generating(moved, FORMS[0]))
 
     @action("release again", shard=(0, 1, 2))
     def release_again(self, shard: int) -> None:

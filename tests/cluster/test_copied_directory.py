@@ -6,7 +6,7 @@ And whatever is started from an older file and a newer log begins above both.
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -48,9 +48,7 @@ def assert_is_refused_as_copy(cluster: Cluster) -> SqlError:
     assert (error.sqlstate, error.message) == ("55000", REFUSED)
     assert "ALTER SYSTEM SET id_gen.worker_id = <worker ID>;" in (error.hint or "")
     assert f"{ACCEPT};" in (error.hint or "")
-    check = checks(cluster)["reservation"]
-    assert check.status == "error"
-    assert check.found.startswith(REFUSED)
+    assert [each.status for each in checks(cluster).values() if each.found.startswith(REFUSED)] == ["error"]
     return error
 
 
@@ -307,6 +305,30 @@ def test_a_standby_that_followed_a_promotion_and_lost_its_signal_file_is_refused
             assert next_id(standby) > last
 
 
+def test_a_primary_that_followed_its_standby_on_their_timeline_and_lost_its_signal_file_is_refused() -> None:
+    with Cluster("primary", conf=NARROW + PATIENT) as primary:
+        primary.psql("CREATE EXTENSION id_gen")
+        next_id(primary)
+        with Cluster("standby", standby_of=primary, conf=PATIENT) as standby:
+            primary.wait_for_catchup(standby)
+            primary.stop()
+            start_without_signal_file(standby)
+            standby.psql(ACCEPT)
+            next_id(standby)
+            signal_file = primary.data / "standby.signal"
+            signal_file.touch()
+            shutil.chown(signal_file, primary.data.owner(), primary.data.group())
+            primary.start()
+            follow(primary, standby)
+            last = next_id(standby)
+            standby.wait_for_catchup(primary)
+            start_without_signal_file(primary)
+            assert_is_refused_as_possible_copy(primary)
+            standby.stop()
+            primary.psql(ACCEPT)
+            assert first_id(primary) > last
+
+
 @contextmanager
 def standby_from_before_the_first_id() -> Iterator[tuple[Cluster, Cluster]]:
     """A primary, and its standby, which has no reservation of it but in the log."""
@@ -430,19 +452,66 @@ def await_round(cluster: Cluster) -> None:
         cluster.poll_until(f"SELECT keeper_heartbeat_at > '{seen}' FROM id_gen_status()")
 
 
-def test_a_copy_that_has_generated_nothing_stays_a_copy() -> None:
-    with Cluster("original", conf=GENERATING) as original:
-        original.psql("CREATE EXTENSION id_gen")
-        next_id(original)
-        with Cluster("copy", clone_of=original, conf=PATIENT + "id_gen.worker_id = 2\n") as copy:
-            if PRELOADED:
-                await_round(copy)
-            change(copy, "worker_id", 1)
-            copy.poll_until("SHOW id_gen.worker_id", expected="1")
+def set_worker_id(cluster: Cluster, worker_id: int) -> None:
+    change(cluster, "worker_id", worker_id)
+    cluster.poll_until("SHOW id_gen.worker_id", expected=str(worker_id))
+
+
+# What makes a server start, and whether it is refused itself.
+STARTS = {
+    "nothing": None,
+    "an ID": "SELECT snowflake_next()",
+    "the horizon": "BEGIN READ ONLY; SELECT snowflake_commit_horizon(); COMMIT",
+    "a shard": "SELECT id_gen_shard_take(9)",
+    "a layout": "SELECT id_gen_layout_accept()",
+    "a check": "SELECT * FROM id_gen_check()",
+}
+
+
+@pytest.mark.parametrize("sql", STARTS.values(), ids=STARTS)
+def test_a_copy_with_another_worker_id_stays_a_copy(sql: str | None) -> None:
+    with copied() as (original, copy):
+        set_worker_id(copy, 2)
+        if PRELOADED:
+            await_round(copy)
+        if sql is not None:
+            with suppress(SqlError):
+                copy.psql(sql)
+        for end in ("fast", "immediate"):
+            set_worker_id(copy, 1)
             assert_is_refused_as_copy(copy)
-            change(copy, "worker_id", 2)
-            copy.poll_until("SHOW id_gen.worker_id", expected="2")
+            copy.restart(end)
+            assert_is_refused_as_copy(copy)
+            set_worker_id(copy, 2)
             assert next_id(copy) > 0
+        with Cluster("copy_of_copy", clone_of=copy) as second:
+            set_worker_id(second, 3)
+            last = next_id(second)
+            for worker_id in (1, 2):
+                set_worker_id(second, worker_id)
+                assert_is_refused_as_copy(second)
+            original.stop()
+            copy.stop()
+            second.psql(ACCEPT)
+            second.restart("immediate")
+            for worker_id in (2, 1):
+                set_worker_id(second, worker_id)
+                before, last = last, first_id(second)
+                assert last > before
+
+
+def test_a_reset_of_a_copy_that_has_generated_leads_out_for_its_number_alone() -> None:
+    with copied() as (_, copy):
+        set_worker_id(copy, 2)
+        next_id(copy)
+        with Cluster("copy_of_copy", clone_of=copy) as second:
+            set_worker_id(second, 3)
+            next_id(second)
+            set_worker_id(second, 1)
+            second.psql("SELECT id_gen_reservation_reset(above => now())")
+            assert next_id(second) > 0
+            set_worker_id(second, 2)
+            assert_is_refused_as_copy(second)
 
 
 def test_a_reset_of_a_copy_names_the_directory_of_its_original() -> None:

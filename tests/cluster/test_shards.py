@@ -35,6 +35,7 @@ from harness.shim import compiled, preloading
 SHIM = Path(__file__).with_name("directory_fsync.c")
 SHARD = 7
 YEAR = 365 * 24 * 3600
+STATE = "SELECT state FROM id_gen_status()"
 FILE = "id_gen/pgsql_tmp_shards"
 WITHOUT_NUMBER = PRELOAD if PRELOADED else ""
 INSTAGRAM = f"{GENERATING}id_gen.layout = 'instagram'\n"
@@ -232,6 +233,8 @@ def test_a_servers_number_is_no_shard_and_a_shard_not_its_number(cluster: Cluste
     error = refusal(cluster)
     assert error.message == f"this server's worker ID {SHARD} is one of its shards"
     assert check_of(cluster, "worker_id").status == "error"
+    cluster.restart()
+    assert cluster.psql(STATE) == error.message, "before anybody generates, too"
     shard_ids = set(many_of(cluster, SHARD, 100))
     release(cluster, SHARD)
     assert next_id(cluster) > max(shard_ids)
@@ -413,7 +416,9 @@ def test_a_number_that_was_refused_is_not_known_to_be_the_servers_after_a_restar
     change(cluster, "worker_id", SHARD)
     cluster.poll_until(f"SELECT worker_id = {SHARD} FROM id_gen_status()")
     for _ in range(2):
-        assert refusal(cluster).message == f"this server's worker ID {SHARD} may be one of its shards"
+        expected = f"this server's worker ID {SHARD} may be one of its shards"
+        assert cluster.psql(STATE) == expected
+        assert refusal(cluster).message == expected
         cluster.restart()
     change(cluster, "worker_id", 1)
     cluster.poll_until("SELECT worker_id = 1 FROM id_gen_status()")

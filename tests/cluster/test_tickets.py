@@ -13,6 +13,7 @@ import pytest
 
 from harness import GENERATING, PRELOADED, Cluster, SqlError
 from harness.ids import Caller, answer_of, error_of, refusal
+from harness.page import Page
 from harness.tickets import assert_distinct, in_crowd, one, take, take_at_once
 
 CLIENTS = 8
@@ -1013,3 +1014,22 @@ def test_what_was_dropped_is_not_shown(cluster: Cluster) -> None:
         assert cluster.psql(shown) == "1"
         cluster.psql(drop)
         assert cluster.psql(shown) == "0"
+
+
+def test_the_pages_way_from_an_identity_and_back_skips_no_number() -> None:
+    """Nobody has inserted before it, or somebody has; the way back comes after a clean restart, as the page says."""
+    page = Page(Path(__file__).parents[2] / "docs/tickets.md")
+    _, there, back = page.blocks("sql", "From a sequence, and back")
+    create, there = there.split("\n", 1)
+    insert = "INSERT INTO parcel DEFAULT VALUES RETURNING id"
+    for before in (0, 2):
+        with own_cluster() as cluster:
+            cluster.psql(create)
+            ids = [cluster.psql(insert) for _ in range(before)]
+            cluster.psql(there)
+            ids += [cluster.psql(insert) for _ in range(2)]
+            cluster.restart()
+            cluster.psql(back)
+            ids += [cluster.psql(insert) for _ in range(2)]
+            assert ids == [str(each) for each in range(1, before + 5)]
+            assert cluster.psql("TRUNCATE parcel RESTART IDENTITY; " + insert) == "1"

@@ -576,11 +576,19 @@ def test_columns_shorter_than_a_sequence_of_tickets() -> None:
             CREATE DOMAIN late_number AS smallint DEFAULT ticket_next('late');
             CREATE TABLE bill_late (number late_number, other smallint DEFAULT ticket_next('later'));
         """)
-        found = remedy(cluster, "tickets", "error").found
-        assert found.split("; ") == [
+        # What is only about to end is told beside it.
+        cluster.psql("CREATE SEQUENCE next AS bigint; CREATE TABLE next_bill (id integer DEFAULT ticket_next('next'))")
+        full, ends = checks(cluster)["tickets"], "column public.next_bill.id (integer) ends before its sequence"
+        assert full.status == "error"
+        assert full.found.split("; ") == [
             "column public.bill_late.number (public.late_number) is too small for its sequence",
             "column public.bill_late.other (smallint) is too small for its sequence",
+            ends,
         ]
+        remedies = (full.remedy or "").splitlines()
+        for each in remedies[:-1]:
+            follow(cluster, each)
+        assert remedy(cluster, "tickets", "warning").found == ends
         cluster.psql("INSERT INTO bill_late DEFAULT VALUES")
 
 
