@@ -16,6 +16,7 @@ from rich.progress import track
 from timing import paired
 
 from harness import Cluster
+from harness.catalog import CREATE_ALL
 from harness.masks import MASKING, write_key_file
 
 FORMATS = {"crockford": (13, 26), "base32hex": (13, 26), "base36": (13, 25), "base58": (11, 22), "base62": (11, 22)}
@@ -125,7 +126,7 @@ def costs(conf: str, calls: int, rounds: int) -> tuple[Section, list[Target]]:
     rows = calls // 4
     with Cluster("family", conf=conf + MASKING) as cluster, cluster.connect() as connection:
         write_key_file(cluster)
-        connection.execute('CREATE EXTENSION id_gen; CREATE EXTENSION "uuid-ossp"')
+        connection.execute(f'{CREATE_ALL}; CREATE EXTENSION "uuid-ossp"')
         table_rows = fill(connection, rows)
         found = kinds()
         pairs = {name: (name, f"empty beside {name}") for name in found}

@@ -1,16 +1,17 @@
-"""Every function, view and column of a view of the extension says what it is in psql's `\\d` commands: one without a
+"""Every function, view and column of a view of the extensions says what it is in psql's `\\d` commands: one without a
 COMMENT fails the lint."""
 
 import sys
 
 from harness import Cluster
+from harness.catalog import CREATE_ALL, OURS
 
-WITHOUT_COMMENT = """
+WITHOUT_COMMENT = f"""
     WITH member AS (
         SELECT classid, objid
           FROM pg_extension e
           JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'
-         WHERE e.extname = 'id_gen')
+         WHERE {OURS})
     SELECT objid::regprocedure::text
       FROM member
      WHERE classid = 'pg_proc'::regclass AND obj_description(objid, 'pg_proc') IS NULL
@@ -23,7 +24,7 @@ WITHOUT_COMMENT = """
 """
 
 with Cluster("lint") as cluster:
-    cluster.psql("CREATE EXTENSION id_gen")
+    cluster.psql(CREATE_ALL)
     missing = cluster.psql(WITHOUT_COMMENT)
 
 if missing:

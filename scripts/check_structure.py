@@ -1,5 +1,6 @@
 """Imports go one way: in src/ a folder uses those below it in the table of src/lib.rs, never those above, and files use
-each other in no circle, there, in core/src or in registry/src.
+each other in no circle, there or in another crate. A crate uses those that CRATES gives it, and leaves to others what
+OWNED gives to them.
 
 Prints what is wrong, and where; `--list` prints every import instead.
 """
@@ -11,6 +12,31 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+
+# The project's other crates that each uses, and of `core` only these modules.
+CRATES = {
+    "base": {"id_gen_core::clock", "id_gen_core::horizon", "id_gen_core::planted", "id_gen_core::test_server",
+             "id_gen_core::time", "id_gen_core::tsc"},
+    "core": set(),
+    "id_gen_mask": {"id_gen_base", "id_gen_mask_rules"},
+    "id_gen_mask/rules": {"id_gen_core::digits", "id_gen_core::text"},
+    "registry": {"id_gen_core"},
+    ".": {"id_gen_base", "id_gen_core"},
+}  # fmt: skip
+USED = re.compile(r"(?<![\w:.])(id_gen_\w+)::(\w+|\{)")
+# What only one crate may have: a second one would have it a second time, in each process that loads both.
+OWNED = {
+    "shared memory": (
+        ".",
+        re.compile(r"\b(?:ShmemInitStruct|GetNamedDSMSegment|RequestAddinShmemSpace|shmem_request_hook)\b"),
+    ),
+    "settings that begin with id_gen.": (".", re.compile(r'c"id_gen\.')),
+    "settings that begin with id_gen_mask.": ("id_gen_mask", re.compile(r'c"id_gen_mask\.')),
+    "a hook of the log": (".", re.compile(r"\bemit_log_hook\b")),
+}
+# What base and the pure crates do not have: a function that SQL calls is one extension's.
+EXPORTED = re.compile(r"^(?:sql_function! \{|extension_sql_file!|#\[pg_extern)", re.MULTILINE)
+WITHOUT_FUNCTIONS = ("base", "core", "id_gen_mask/rules", "registry")
 
 # The folders of src/, as the table of src/lib.rs lists them.
 LISTED = re.compile(r"^//! \| \[`(\w+)`\] \|", re.MULTILINE)
@@ -87,8 +113,27 @@ def circle(graph: dict[Path, set[Path]]) -> Iterator[str]:
         )
 
 
+def code(crate: str) -> Iterator[tuple[Path, str]]:
+    """The files of a crate, without comments and tests."""
+    for file in sorted((ROOT / crate / "src").rglob("*.rs")):
+        yield file.relative_to(ROOT), COMMENT.sub("", TESTS.sub("", file.read_text()))
+
+
+def foreign(crate: str, allowed: set[str]) -> Iterator[str]:
+    """What a crate uses and should not."""
+    for file, text in code(crate):
+        for name, module in USED.findall(text):
+            if not {name, f"{name}::{module}"} & allowed:
+                yield f"{file} uses {name}::{module}, which is not for {crate}"
+        for what, (owner, pattern) in OWNED.items():
+            if owner != crate and (found := pattern.search(text)):
+                yield f"{file} has {what}, which is for {owner} only: {found[0]}"
+        if crate in WITHOUT_FUNCTIONS and (found := EXPORTED.search(text)):
+            yield f"{file} exports to SQL: {found[0]}"
+
+
 def main() -> None:
-    source, libraries = ROOT / "src", [ROOT / name / "src" for name in ("core", "registry")]
+    source, libraries = ROOT / "src", [ROOT / name / "src" for name in CRATES if name != "."]
     order = LISTED.findall((source / "lib.rs").read_text())
     unlisted = {path.stem for path in source.iterdir() if path.name != "lib.rs"} ^ set(order)
     graph = arrows(source)
@@ -101,7 +146,8 @@ def main() -> None:
     if unlisted:
         sys.exit(f"the table of src/lib.rs and the folders of src/ differ: {', '.join(sorted(unlisted))}")
     circles = (found for each in (graph, *map(arrows, libraries)) for found in circle(each))
-    wrong = [*upward(graph, source, order), *circles]
+    crates = (found for crate, allowed in CRATES.items() for found in foreign(crate, allowed))
+    wrong = [*upward(graph, source, order), *circles, *crates]
     if wrong:
         sys.exit("\n".join(wrong))
 

@@ -294,6 +294,9 @@ make_private_server() {
     echo "$copy$("$source" --bindir)/pg_config"
 }
 
+# What is built and installed together: the extensions, and the library that talks to a fleet's registry.
+LIBRARIES=(id_gen id_gen_mask id_gen_registry)
+
 # build_extension PG_CONFIG DIRECTORY [OPTION...]: the one release build, for the server that pg_config describes, with
 # these options of cargo. Its files come to lie under the directory as they are to lie under /. The same sources and
 # compilers give the same bytes, wherever they lie.
@@ -311,28 +314,33 @@ build_extension() (
     mkdir -p "$built"
     exec 9>"$built/.id_gen_build"
     flock 9
-    PGRX_PG_CONFIG_PATH=$1 cargo build --release --lib --package id_gen --package id_gen_registry --locked \
+    PGRX_PG_CONFIG_PATH=$1 cargo build --release --lib "${LIBRARIES[@]/#/--package=}" --locked \
         --ignore-rust-version --no-default-features --features "pg$major $FEATURES" "${@:3}" >&2
     [[ " ${*:3} " != *" --target "* ]] || built+=/$ARM64
-    for library in id_gen id_gen_registry; do
+    for library in "${LIBRARIES[@]}"; do
         install -D --mode=755 "$built/release/lib$library.so" "$2$("$1" --pkglibdir)/$library.so"
     done
     install_scripts "$2$("$1" --sharedir)/extension"
 )
 
-# install_scripts DIRECTORY: the control file, the script that creates the extension, and those that update it.
+# install_scripts DIRECTORY: the control file of each extension, the script that creates it, and those that update it.
 install_scripts() {
-    local version scripts
-    version=$(of_cargo version)
     mkdir -p "$1"
-    sed "s/@CARGO_VERSION@/$version/" id_gen.control >"$1/id_gen.control"
-    # In the order in which the sources name them.
-    mapfile -t scripts < <(sed -nE 's|^extension_sql_file!\("../../(sql/[^"]+)".*|\1|p' src/sql/mod.rs)
+    install_scripts_of id_gen . src/sql/mod.rs "$1"
+    install_scripts_of id_gen_mask id_gen_mask id_gen_mask/src/lib.rs "$1"
+}
+
+# install_scripts_of EXTENSION FOLDER SOURCE DIRECTORY: those of one, in the order in which the source names its SQL files.
+install_scripts_of() {
+    local version files
+    version=$(of_cargo version)
+    mapfile -t files < <(sed -nE 's|^extension_sql_file!\("([^"]+)".*|\1|p' "$3")
+    sed "s/@CARGO_VERSION@/$version/" "$2/$1.control" >"$4/$1.control"
     {
-        printf '%s\n' "\\echo Use \"CREATE EXTENSION id_gen\" to load this file. \\quit"
-        cat "${scripts[@]}"
-    } >"$1/id_gen--$version.sql"
-    find sql -name 'id_gen--*--*.sql' -exec cp {} "$1" \;
+        printf '%s\n' "\\echo Use \"CREATE EXTENSION $1\" to load this file. \\quit"
+        sed "s/@EXTENSION@/$1/" "${files[@]/#/$(dirname "$3")/}"
+    } >"$4/$1--$version.sql"
+    find "$2/sql" -name "$1--*--*.sql" -exec cp {} "$4" \;
 }
 
 # without_paths: from here on compilers name other people's sources by their crates' names. Those of the project cargo names

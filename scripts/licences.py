@@ -13,11 +13,11 @@ from typing import Any
 Package = dict[str, Any]
 
 INTRODUCTION = """\
-The library of id_gen holds code of the Rust crates below: they are linked into it, or are macros that have written
+The libraries of id_gen hold code of the Rust crates below: they are linked into one, or are macros that have written
 some of its code. Each is listed with the licence that it offers, and after the list comes the text of the licence that
 is made use of; where a crate leaves the choice, that is MIT. The project's own licence is in the file LICENSE.
 
-The library also holds parts of the Rust standard library, which comes with the compiler: Copyright The Rust Project
+The libraries also hold parts of the Rust standard library, which comes with the compiler: Copyright The Rust Project
 Developers (see https://thanks.rust-lang.org), licensed as MIT OR Apache-2.0, with parts under licences of their own
 that the compiler's documentation names (COPYRIGHT-library.html).
 

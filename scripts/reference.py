@@ -12,24 +12,28 @@ from pathlib import Path
 from typing import Any
 
 from harness import Cluster
+from harness.catalog import CREATE_ALL
 
 ROOT = Path(__file__).parent.parent
 TEMPLATE = ROOT / "scripts/reference.md"
 PAGE = ROOT / "docs/reference.md"
 
-# Where the template takes a table.
-PLACE = re.compile(r"^<!-- (\w+) -->$", re.MULTILINE)
+# What has messages of errors.
+SOURCES = ("src", "id_gen_mask", "base/src", "core/src")
+
+# Where the template takes a table, and of which extension: of id_gen if it names none.
+PLACE = re.compile(r"^<!-- (\w+)(?: of (\w+))? -->$", re.MULTILINE)
 
 UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1_000}
 
 # A session knows the settings once it has loaded the library, and shows a default as it would be typed.
 SETTINGS = r"""
-LOAD 'id_gen';
+LOAD '%(extension)s';
 SELECT json_build_object(
            'name', name, 'default', current_setting(name), 'unit', coalesce(unit, ''), 'low', min_val, 'high', max_val,
            'values', enumvals, 'does', concat_ws(' ', short_desc, extra_desc))
   FROM pg_settings
- WHERE name LIKE 'id\_gen.%'
+ WHERE split_part(name, '.', 1) = '%(extension)s'
  ORDER BY name
 """
 
@@ -46,7 +50,7 @@ FUNCTIONS = r"""
 SELECT json_build_object(
            'name', p.proname,
            'arguments', regexp_replace(pg_get_function_arguments(p.oid), '(^|, )OUT .*', ''),
-           'columns', (SELECT string_agg(format('%s %s', name, type::regtype), ', ' ORDER BY place)
+           'columns', (SELECT string_agg(concat_ws(' ', name, type::regtype), ', ' ORDER BY place)
                          FROM unnest(p.proargnames, p.proallargtypes, p.proargmodes)
                               WITH ORDINALITY AS argument (name, type, mode, place)
                         WHERE mode IN ('o', 't')),
@@ -61,8 +65,8 @@ SELECT json_build_object(
                         WHERE grantee <> p.proowner))
   FROM pg_proc p
   JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
-  JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND e.oid = d.refobjid AND e.extname = 'id_gen'
- ORDER BY p.proname LIKE 'id\_gen%', p.proname, p.pronargs, pg_get_function_arguments(p.oid)
+  JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND e.oid = d.refobjid AND e.extname = '%(extension)s'
+ ORDER BY starts_with(p.proname, 'id_gen'), p.proname, p.pronargs, pg_get_function_arguments(p.oid)
 """
 
 VIEWS = """
@@ -144,9 +148,9 @@ def with_unit(value: str, unit: str) -> str:
     return f"{value}ms"
 
 
-def settings(cluster: Cluster) -> str:
+def settings(cluster: Cluster, extension: str) -> str:
     rows = []
-    for each in asked(cluster, SETTINGS):
+    for each in asked(cluster, SETTINGS % {"extension": extension}):
         bounds = ""
         if each["values"]:
             bounds = ", ".join(map(code, each["values"]))
@@ -156,7 +160,7 @@ def settings(cluster: Cluster) -> str:
     return table(["Name", "Default", "Unit", "Range", "What it does"], rows)
 
 
-def layouts(cluster: Cluster) -> str:
+def layouts(cluster: Cluster, _: str) -> str:
     rows = []
     for each in asked(cluster, LAYOUTS):
         words = each["layout"].split()
@@ -188,9 +192,9 @@ def layouts(cluster: Cluster) -> str:
     return table(heads, rows)
 
 
-def functions(cluster: Cluster) -> str:
+def functions(cluster: Cluster, extension: str) -> str:
     rows = []
-    for each in asked(cluster, FUNCTIONS):
+    for each in asked(cluster, FUNCTIONS % {"extension": extension}):
         several = "rows: " if each["rows"] else "row: " if each["columns"] else ""
         strict = " STRICT" if each["strict"] else ""
         rows.append(
@@ -205,7 +209,7 @@ def functions(cluster: Cluster) -> str:
     return table(["Function", "Result", "What it does", "Marked", "Who may call it"], rows)
 
 
-def views(cluster: Cluster) -> str:
+def views(cluster: Cluster, _: str) -> str:
     parts = []
     for view in asked(cluster, VIEWS):
         rows = [[code(column["name"]), code(column["type"]), column["does"]] for column in view["columns"]]
@@ -215,8 +219,8 @@ def views(cluster: Cluster) -> str:
     return "\n\n".join(parts)
 
 
-def errors(cluster: Cluster) -> str:
-    sources = [path.read_text() for folder in ("src", "core/src") for path in sorted((ROOT / folder).rglob("*.rs"))]
+def errors(cluster: Cluster, _: str) -> str:
+    sources = [path.read_text() for folder in SOURCES for path in sorted((ROOT / folder).rglob("*.rs"))]
     messages: dict[str, list[str]] = {}
     for condition, message in messages_in(sources):
         messages.setdefault(condition, []).append(message)
@@ -267,11 +271,11 @@ TABLES = {"settings": settings, "layouts": layouts, "functions": functions, "vie
 
 
 def reference(cluster: Cluster) -> str:
-    """The page, by a server that has the extension and no setting of it."""
-    return PLACE.sub(lambda place: TABLES[place[1]](cluster), TEMPLATE.read_text())
+    """The page, by a server that has the extensions and no setting of theirs."""
+    return PLACE.sub(lambda place: TABLES[place[1]](cluster, place[2] or "id_gen"), TEMPLATE.read_text())
 
 
 if __name__ == "__main__":
     with Cluster("reference") as cluster:
-        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql(CREATE_ALL)
         PAGE.write_text(reference(cluster))

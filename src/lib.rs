@@ -16,7 +16,8 @@
 //! | [`settings`] | the `id_gen.*` parameters |
 //! | [`error`] | the catalogue of errors, and how they are raised and logged |
 //! | [`pg`] | PostgreSQL's conventions |
-//! | [`os`] | the operating system |
+//!
+//! Below them is [`id_gen_base`], which the other extensions are built on, too.
 //!
 //! Generating goes one way: SQL function, block, (now and then) claim, frontier. So does decoding: SQL
 //! function, layout.
@@ -25,6 +26,7 @@
 
 #![warn(clippy::undocumented_unsafe_blocks, clippy::missing_safety_doc)]
 
+use id_gen_base::os;
 use pgrx::prelude::*;
 
 mod convert;
@@ -33,7 +35,6 @@ mod error;
 mod fleet;
 mod generate;
 mod observe;
-mod os;
 mod pg;
 mod settings;
 mod shared;
@@ -56,9 +57,9 @@ use shared::memory;
 pub extern "C-unwind" fn _PG_init() {
     backtrace::disable();
     durable::upgrade::notice_creations();
-    settings::known::before_definition();
+    settings::known::OWN.before_definition();
     settings::define();
-    settings::known::after_definition();
+    settings::known::OWN.after_definition();
     // A parallel worker is about to get its leader's value.
     if !server::is_starting_parallel_worker()
         && let Err(invalid) = settings::check_starting_layout()

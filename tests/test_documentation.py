@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness import Cluster
+from harness.catalog import CREATE_ALL, OURS
 from harness.page import FENCED, HEADING, Page, in_code
 
 ROOT = Path(__file__).parent.parent
@@ -39,18 +40,19 @@ WITH_SQL = [path for path in PAGES if Page(path).blocks("sql") and path not in R
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 
-# The functions of the extension, and whether what one does depends on more than its arguments.
-FUNCTIONS = """
+# The functions of the extensions, and whether what one does depends on more than its arguments.
+FUNCTIONS = f"""
 SELECT p.oid::regprocedure, p.provolatile = 'v', p.proparallel = 's'
   FROM pg_proc p
   JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
   JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND e.oid = d.refobjid
- WHERE e.extname = 'id_gen'
+ WHERE {OURS}
 """
 
 # The settings that are not as the reference introduces them: at their default here, and the server's alone.
 OTHER_SETTINGS = r"""
-SELECT name FROM pg_settings WHERE name LIKE 'id\_gen.%' AND (source, context) <> ('default', 'sighup')
+LOAD 'id_gen_mask';
+SELECT name FROM pg_settings WHERE name ~ '^id_gen(_mask)?[.]' AND (source, context) <> ('default', 'sighup')
 """
 
 
@@ -60,9 +62,9 @@ def name(path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def untouched() -> Iterator[Cluster]:
-    """A server with the library and no setting of it."""
+    """A server with the extensions and no setting of theirs."""
     with Cluster("reference", conf="".join(README.blocks("ini"))) as cluster:
-        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql(CREATE_ALL)
         yield cluster
 
 
@@ -105,7 +107,15 @@ def test_reference_is_current(untouched: Cluster) -> None:
 
 def test_reference_is_complete() -> None:
     """A table whose query finds nothing would be current, too."""
-    for title in ("Settings", "Layouts", "Functions", "`id_gen_stat`", "Errors"):
+    for title in (
+        "Settings",
+        "Layouts",
+        "Functions",
+        "Setting of masks",
+        "Functions of masks",
+        "`id_gen_stat`",
+        "Errors",
+    ):
         assert REFERENCE.table(title), title
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness import GENERATING, Cluster, Server
+from harness.catalog import EXTENSIONS
 
 # What is looked at is the same for every server.
 pytestmark = pytest.mark.any_server
@@ -22,6 +23,7 @@ CARGO = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
 META = json.loads((ROOT / "META.json").read_text())
 
 TOP = f"id_gen-{CARGO['version']}"
+SOURCES = ("base", "core", "id_gen_mask", "registry", "src")
 PACKED = ("META.json", "Cargo.lock", "LICENSE", "THIRD-PARTY-LICENSES", "scripts/install")
 
 # What version 1.0.0 of the PGXN Meta Spec wants: https://pgxn.org/spec
@@ -36,36 +38,39 @@ def test_version_is_the_same_everywhere() -> None:
     lock = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
     changelog = re.match(r"## (\S+)", (ROOT / "CHANGELOG.md").read_text())
     extensions = Server.from_environment().directory("sharedir") / "extension"
-    control = re.search(r"^default_version = '(.*)'$", (extensions / "id_gen.control").read_text(), re.MULTILINE)
-    assert changelog and control
-    versions = {
-        "META.json": META["version"],
-        "META.json, provides": META["provides"]["id_gen"]["version"],
-        "Cargo.lock": next(package["version"] for package in lock if package["name"] == "id_gen"),
-        "CHANGELOG.md": changelog[1],
-        "id_gen.control, as installed": control[1],
-    }
+    assert changelog
+    versions = {"META.json": META["version"], "CHANGELOG.md": changelog[1]}
+    for name in EXTENSIONS:
+        control = re.search(r"^default_version = '(.*)'$", (extensions / f"{name}.control").read_text(), re.MULTILINE)
+        assert control
+        versions |= {
+            f"META.json, provides {name}": META["provides"][name]["version"],
+            f"Cargo.lock, {name}": next(package["version"] for package in lock if package["name"] == name),
+            f"{name}.control, as installed": control[1],
+        }
+        assert (extensions / f"{name}--{CARGO['version']}.sql").exists()
     assert versions == dict.fromkeys(versions, CARGO["version"])
-    assert (extensions / f"id_gen--{CARGO['version']}.sql").exists()
 
 
 def test_the_library_names_no_place_of_this_machine() -> None:
     server = Server.from_environment()
     libraries = [file.read_bytes() for file in server.directory("pkglibdir").glob("id_gen*.so")]
-    assert len(libraries) == 2
-    sources = [ROOT / name for name in ("core", "registry", "src", "target", "vendor")]
+    assert len(libraries) == 3
+    sources = [ROOT / name for name in (*SOURCES, "target", "vendor")]
     cargo_home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
     places = [f"{place}/".encode() for place in (*sources, cargo_home, server.cache)]
     assert [place for place in places if any(place in library for library in libraries)] == []
 
 
-def test_what_every_session_loads_has_no_code_of_a_network_protocol() -> None:
-    library, registry = (
+def test_what_every_session_loads_has_no_code_of_a_network_protocol_and_no_secrets() -> None:
+    library, registry, masks = (
         (Server.from_environment().directory("pkglibdir") / f"{name}.so").read_bytes()
-        for name in ("id_gen", "id_gen_registry")
+        for name in ("id_gen", "id_gen_registry", "id_gen_mask")
     )
     for word in (b"rustls", b"/v3/kv/range", b"HTTP/1.1", b"PQconnectStartParams"):
-        assert word in registry and word not in library, word
+        assert word in registry and word not in library and word not in masks, word
+    for word in (b"has group or world access", b"id_mask_bigint"):
+        assert word in masks and word not in library, word
 
 
 def test_meta_follows_the_spec() -> None:
@@ -122,7 +127,7 @@ def test_licences_of_all_crates_and_no_others() -> None:
 @pytest.mark.long
 def test_licences_that_are_not_of_these_crates_are_noticed(tmp_path: Path) -> None:
     """By what `make lint` runs, for a crate that is missing, one too many, and one of another version."""
-    for name in ("Cargo.toml", "Cargo.lock", "core", "registry", "scripts", "src", "THIRD-PARTY-LICENSES"):
+    for name in ("Cargo.toml", "Cargo.lock", *SOURCES, "scripts", "THIRD-PARTY-LICENSES"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, tmp_path / name)
     file = tmp_path / "THIRD-PARTY-LICENSES"
@@ -233,6 +238,7 @@ def builds_and_installs(server: Server, directory: Path, env: dict[str, str], *b
     with Cluster(conf=GENERATING, server=server) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         assert int(cluster.psql("SELECT snowflake_next()")) > 0
+        cluster.psql("CREATE EXTENSION id_gen_mask; LOAD 'id_gen_mask'")
     return library.read_bytes()
 
 

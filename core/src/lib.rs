@@ -54,7 +54,6 @@
 //! | [`random_id`] | random IDs of any alphabet, and how likely two are alike |
 //! | [`digits`] | numbers as text of a fixed width |
 //! | [`text`] | `bigint` and `uuid` as short text |
-//! | [`mask`] | `bigint` and `uuid` under a key, so that they tell nothing |
 //!
 //! Units are in the names: `_ms`, `_us` and `_ns` count from the Unix epoch unless they are durations,
 //! a *tick* counts a layout's time unit from the layout's epoch, and a *position* is
@@ -79,7 +78,6 @@ pub mod kept_file;
 pub mod layout;
 pub mod layout_text;
 pub mod lead;
-pub mod mask;
 pub mod observe;
 pub mod offsets;
 pub mod ordered;

@@ -73,7 +73,7 @@ pub fn start(
 ) -> Result<(), Error> {
     let time_zone = goal::session_time_zone()?;
     // One after the other, and each sees what the one before it has made, above all the schema of the jobs.
-    transaction::hold_extension();
+    transaction::hold_extension(c"id_gen");
     transaction::under_new_snapshot(|| {
         texts::under_pinned_settings(|| started(relation, column_name, request, &time_zone))
     })

@@ -11,15 +11,12 @@
 //! | `pgsql_tmp_number` | which number this server has from its fleet ([`number_file`]) | when it gets one |
 //! | `pgsql_tmp_shards` | which shards this server has ([`shard_file`]) | before it uses one, and before another server may |
 //!
-//! The keys of masks are in a file that an administrator makes, and that is only read ([`mask_keys`]).
-//!
 //! The bound of `reservation` also goes to the standbys, with the write-ahead log ([`replicated`]).
 //!
 //! **Locking.** None here: who writes the reservation holds its write lock
 //! ([`crate::shared::WriteGuard`]).
 
 mod file;
-pub mod mask_keys;
 pub mod number_file;
 mod place;
 pub mod replicated;

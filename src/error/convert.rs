@@ -1,9 +1,8 @@
 //! Why a column can't be moved over to IDs of ours, and what leads on.
 
+use id_gen_base::error::Message;
 use id_gen_core::time::format_ms;
 use pgrx::prelude::PgSqlErrorCode as Code;
-
-use crate::error::fields::Message;
 
 /// Why it can't be done. Names are as one types them.
 #[derive(Clone, Debug)]

@@ -3,12 +3,12 @@
 //!
 //! It is told by the registrar, through shared memory, so the figures are a text of fixed room.
 
+use id_gen_base::error::Message;
 use id_gen_core::fleet::member::Phase;
 use id_gen_core::fleet::store::{KeysError, RESTORED, StoreErrorKind, WeaknessKind};
 use id_gen_core::time::{format_ms, unix_ms};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
-use crate::error::fields::Message;
 use crate::os::clock;
 use crate::pg::server;
 

@@ -7,7 +7,6 @@ use id_gen_core::lead::{LARGEST_MAX_LEAD_MS, Lead};
 use id_gen_core::plan::{self, Requirements};
 use id_gen_core::presets;
 use id_gen_core::time::{format_ms, unix_ms};
-use pgrx::pg_sys;
 
 use crate::os::{clock, test_stream};
 use crate::pg::server;
@@ -221,27 +220,6 @@ fn usable_presets() -> String {
     let now_ms = unix_ms(clock::wall_ns());
     let usable = presets::all().iter().filter(|preset| preset.layout.check_at(now_ms).is_ok());
     usable.map(|preset| preset.name).collect::<Vec<_>>().join(", ")
-}
-
-/// Where a parameter of id_gen's was set before the library was loaded: removes it there.
-pub fn remove_setting(name: &str, source: pg_sys::GucSource::Type) -> String {
-    use pg_sys::GucSource::{PGC_S_DATABASE, PGC_S_DATABASE_USER, PGC_S_GLOBAL, PGC_S_USER};
-
-    let (role, database) = (server::login_role(), server::database_name());
-    let whose = match source {
-        PGC_S_GLOBAL => "ROLE ALL".to_owned(),
-        PGC_S_DATABASE => format!("DATABASE {database}"),
-        PGC_S_USER => format!("ROLE {role}"),
-        PGC_S_DATABASE_USER => format!("ROLE {role} IN DATABASE {database}"),
-        _ => {
-            return format!(
-                "Remove {name} from the options of the connection (PGOPTIONS, or options in the connection string), then connect again."
-            );
-        }
-    };
-    format!(
-        "In a new session, before calling a function of id_gen, run: ALTER {whose} RESET {name}; Then connect again. If session_preload_libraries loads id_gen, a superuser must first connect with PGOPTIONS='-c session_preload_libraries='."
-    )
 }
 
 /// How to preload the library.

@@ -9,11 +9,11 @@
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
+use id_gen_base::error::{FILE_NAME, counted};
 use id_gen_core::rate_limit::RateLimit;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use crate::error::fields;
 use crate::error::messages::{REFUSAL_COUNTER_COUNT, REFUSAL_COUNTERS};
 use crate::os::clock;
 use crate::os::process::PerProcess;
@@ -63,7 +63,7 @@ pub fn log_overdue() {
                 PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
                 format!(
                     "id_gen: {} not logged individually: {name}",
-                    fields::counted(suppressed, "more error")
+                    counted(suppressed, "more error")
                 )
             );
         }
@@ -106,8 +106,7 @@ fn limit(line: &mut pg_sys::ErrorData) {
                 let detail = unsafe { CStr::from_ptr(line.detail) };
                 format!("{} ", detail.to_string_lossy())
             };
-            let text =
-                format!("{detail}{} not logged.", fields::counted(suppressed, "more such error"));
+            let text = format!("{detail}{} not logged.", counted(suppressed, "more such error"));
             if let Ok(text) = CString::new(text) {
                 // SAFETY: the copy lives in the memory that the line itself lives in.
                 line.detail_log = unsafe { pg_sys::pstrdup(text.as_ptr()) };
@@ -125,6 +124,6 @@ fn is_ours(line: &pg_sys::ErrorData, primary: &str) -> bool {
     // SAFETY: constant or copied strings.
     let (file, message) =
         unsafe { (CStr::from_ptr(line.filename).to_bytes(), CStr::from_ptr(line.message)) };
-    let our_file = fields::FILE_NAME.as_bytes().rsplit(|&byte| byte == b'/').next();
+    let our_file = FILE_NAME.as_bytes().rsplit(|&byte| byte == b'/').next();
     our_file == Some(file) && message.to_bytes() == primary.as_bytes()
 }

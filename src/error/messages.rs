@@ -1,6 +1,8 @@
 //! The catalogue of errors: each with its SQLSTATE, the fact in one line, the figures in DETAIL and the
 //! way out in HINT. Logic returns an [`Error`]; only [`crate::error::report`] raises it.
 
+use id_gen_base::error::{FileError, Message, Report as _, sentence};
+use id_gen_base::settings::known::Unknown;
 use id_gen_core::directory::Directory;
 use id_gen_core::fleet::Number;
 use id_gen_core::fleet::member::Phase;
@@ -12,12 +14,9 @@ use id_gen_core::presets;
 use id_gen_core::reservation::{RESERVATION_FILE, UPGRADE_FILE};
 use id_gen_core::startup::StartupError;
 use id_gen_core::time::{NS_PER_MS, format_duration, format_ms};
-use pgrx::pg_sys;
 use pgrx::prelude::PgSqlErrorCode as Code;
 
 use crate::error::convert::Refusal;
-use crate::error::fields::{Message, sentence};
-use crate::error::file::FileError;
 use crate::error::fleet::{self, Trouble};
 use crate::error::shards::ShardRefusal;
 use crate::error::{hint, test_server};
@@ -73,6 +72,12 @@ impl From<Message> for Error {
     }
 }
 
+impl From<Unknown> for Error {
+    fn from(unknown: Unknown) -> Error {
+        Reason::Settings(unknown).into()
+    }
+}
+
 impl From<pgrx::spi::Error> for Error {
     fn from(error: pgrx::spi::Error) -> Error {
         Reason::Catalog(error.to_string()).into()
@@ -91,14 +96,8 @@ pub enum Reason {
     /// The library was not preloaded, so there is no shared memory.
     #[cfg(not(feature = "named_dsm"))]
     NotPreloaded,
-    /// A placeholder of this name, which was set there, has replaced the server's setting in this session.
-    PlaceholderSetting(String, pg_sys::GucSource::Type),
-    /// The library was loaded during a parallel operation, so this process has no settings of the file.
-    LoadedInParallel,
-    /// The library was loaded during a parallel operation that has ended, and the file was not read since.
-    NotReloaded,
-    /// The leader of this parallel worker has other settings than the configuration file.
-    OtherThanLeader,
+    /// The settings of this process are not the server's.
+    Settings(Unknown),
     /// The server's settings have changed since this statement began.
     ReloadPending,
     /// The server's settings may have changed since this process began.
@@ -368,9 +367,6 @@ pub enum Reason {
     NoRandomness(String),
 }
 
-/// Where parallel workers need the library before their leader.
-const LOAD_FIRST: &str = "Call a function of id_gen first, then run the statement again in the same session: SELECT count(*) FROM snowflake_layouts();";
-
 /// The smallest sample that is taken, in percent: of a thousand million rows, a thousand.
 pub const SMALLEST_SAMPLE_PERCENT: f64 = 0.0001;
 
@@ -443,30 +439,7 @@ impl Reason {
             )
             .detail("The function needs shared memory, which is allocated when the server starts.")
             .hint(hint::preload()),
-            Reason::PlaceholderSetting(name, source) => Message::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("parameter \"{name}\" is overridden in this session"),
-            )
-            .detail("The role, the database or the connection set it before id_gen was loaded.")
-            .hint(hint::remove_setting(name, *source)),
-            Reason::LoadedInParallel => Message::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "settings of id_gen are unknown during this parallel operation",
-            )
-            .detail("The library was loaded after the operation began, when PostgreSQL cannot set parameters.")
-            .hint(LOAD_FIRST),
-            Reason::NotReloaded => Message::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "settings of id_gen are unknown in this session",
-            )
-            .detail("The session loaded the library during a parallel operation and has not read the configuration file since. An error in the file prevents that.")
-            .hint("Connect again. A superuser can list the errors in the file: SELECT sourcefile, sourceline, name, error FROM pg_file_settings WHERE error IS NOT NULL;"),
-            Reason::OtherThanLeader => Message::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "settings of id_gen in this parallel worker differ from the server's",
-            )
-            .detail("Its leader has not read the configuration file since the last reload, or loaded the library during a parallel operation.")
-            .hint(LOAD_FIRST),
+            Reason::Settings(unknown) => unknown.message(),
             Reason::ReloadPending => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "the server's settings were reloaded during this statement",

@@ -3,8 +3,6 @@
 //! An [`Error`] goes up as a value. Only [`report`] turns it into an error of PostgreSQL's.
 
 pub mod convert;
-mod fields;
-mod file;
 pub mod fleet;
 pub mod hint;
 pub mod log_limit;
@@ -14,6 +12,5 @@ pub mod shards;
 pub mod test_server;
 pub mod ticket;
 
-pub use fields::{Message, counted, sentence};
-pub use file::FileError;
+pub use id_gen_base::error::{FileError, Message, counted, sentence};
 pub use messages::{Error, REFUSAL_COUNTER_COUNT, Reason, SMALLEST_SAMPLE_PERCENT};

@@ -1,32 +1,27 @@
 //! Raising errors, and writing their words to the log without raising them.
 
+use id_gen_base::error::Message;
+pub use id_gen_base::error::raise::tell;
+use id_gen_base::error::raise::{self, Report};
 use id_gen_core::clock::UnloggedSteps;
-use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use crate::error::fields::Message;
 use crate::error::log_limit;
 use crate::error::messages::Error;
-use crate::pg::schema;
+
+impl Report for Error {
+    fn message(&self) -> Message {
+        self.message()
+    }
+
+    fn note(&self, primary: &str) {
+        log_limit::note_raised(self.reason().counter(), primary);
+    }
+}
 
 /// Raises an error, in no function of ours.
 pub fn raise(error: Error) -> ! {
-    raise_from(error, pg_sys::InvalidOid)
-}
-
-/// Raises an error out of one of our functions. The hint names its schema where that has to be typed.
-pub fn raise_from(error: Error, function: pg_sys::Oid) -> ! {
-    let message = error.message();
-    let hint = schema::qualified_for_caller(&message.hint, function);
-    log_limit::note_raised(error.reason().counter(), &message.primary);
-    Message { hint, ..message }.into_report().report(PgLogLevel::ERROR);
-    unreachable!("an ERROR does not return")
-}
-
-/// Tells the client of one of our functions something. The hint names its schema where that has to be typed.
-pub fn tell(message: Message, level: PgLogLevel, function: pg_sys::Oid) {
-    let hint = schema::qualified_for_caller(&message.hint, function);
-    Message { hint, ..message }.into_report().report(level);
+    raise::raise(&error)
 }
 
 /// Writes the words of an error to the log.

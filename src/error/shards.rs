@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use id_gen_base::error::{FileError, Message, sentence};
 use id_gen_core::fleet::Number;
 use id_gen_core::fleet::shard::ShardValue;
 use id_gen_core::kept_file::Damage;
@@ -9,8 +10,6 @@ use id_gen_core::shard_file::SHARD_FILE;
 use id_gen_core::time::{format_duration, format_ms};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
-use crate::error::fields::{Message, sentence};
-use crate::error::file::FileError;
 use crate::error::hint;
 use crate::os::test_stream;
 

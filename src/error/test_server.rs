@@ -1,11 +1,10 @@
 //! The catalogue of what is wrong with a server for tests, or with one that is not.
 
+use id_gen_base::error::{FileError, Message};
 use id_gen_core::test_server::MARK_FILE;
 use id_gen_core::time::format_ms;
 use pgrx::prelude::PgSqlErrorCode as Code;
 
-use crate::error::fields::Message;
-use crate::error::file::FileError;
 use crate::error::hint;
 
 /// What is wrong.

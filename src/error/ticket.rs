@@ -1,11 +1,11 @@
 //! Why there is no ticket, and what leads on. Names are as one types them, in the encoding of an error.
 
+use id_gen_base::error::Message;
 use id_gen_core::ticket::Steps;
 use id_gen_core::ticket::shared::NoRange;
 use pgrx::pg_sys;
 use pgrx::prelude::PgSqlErrorCode as Code;
 
-use crate::error::fields::Message;
 use crate::error::fleet::Trouble;
 use crate::error::hint;
 use crate::pg::sequence::{Definition, Unfit};

@@ -13,7 +13,7 @@ use crate::generate::backend::Backend;
 use crate::generate::test_server;
 use crate::os::{clock, test_stream};
 use crate::pg::reload;
-use crate::pg::wait_event::WaitEvent;
+use crate::pg::wait_event::{self, WaitEvent};
 use crate::shared::Slot;
 
 /// Shorter waits are slept through; longer ones wait on the latch, which is precise to 1 ms.
@@ -120,7 +120,7 @@ pub fn for_number(backend: Backend, layout: &Layout) -> Result<(), Error> {
         return checked;
     }
     let _counted = Wait::new(backend);
-    reload::wait_while(is_outdated, max_wait);
+    wait_event::await_reload_while(is_outdated, max_wait);
     shared.check_number(layout)
 }
 

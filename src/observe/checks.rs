@@ -261,7 +261,7 @@ fn names_of_settings() -> Result<CheckResult, Error> {
             "Change the command line that starts the server, and restart the server.".to_owned(),
         ));
     }
-    let unknown = listed(&|setting| !settings::known::is_defined(&setting.name));
+    let unknown = listed(&|setting| !settings::known::OWN.has(&setting.name));
     if unknown.is_empty() {
         return Ok(Fine("the configuration files have no unknown parameter of id_gen".to_owned()));
     }

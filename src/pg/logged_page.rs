@@ -16,10 +16,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::mem::offset_of;
 
+use id_gen_base::pg::lwlock::BlockedSigterm;
+use id_gen_base::pg::transaction;
 use pgrx::pg_sys;
 
-use crate::pg::lwlock::BlockedSigterm;
-use crate::pg::transaction;
 use crate::pg::wal::Lsn;
 
 /// The file is `global/8473`. PostgreSQL gives no relation a number from 8000 to 9999: catalogs of a release

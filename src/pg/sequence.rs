@@ -12,12 +12,12 @@ use std::ffi::CStr;
 use std::mem::{offset_of, size_of};
 use std::ops::Deref;
 
+use id_gen_base::pg::lwlock::BlockedSigterm;
+use id_gen_base::pg::server;
+use id_gen_base::pg::text::in_error;
 use id_gen_core::ticket::{Counter, Steps};
 use pgrx::pg_sys;
 
-use crate::pg::lwlock::BlockedSigterm;
-use crate::pg::server;
-use crate::pg::text::in_error;
 use crate::pg::wal::Lsn;
 
 #[cfg(feature = "pg15")]

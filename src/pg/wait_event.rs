@@ -4,11 +4,24 @@
 #[cfg(feature = "named_dsm")]
 use std::ffi::CStr;
 
+use std::time::{Duration, Instant};
+
+use id_gen_base::pg::server;
 use pgrx::prelude::*;
 
 #[cfg(feature = "named_dsm")]
 use crate::os::process::PerProcess;
-use crate::pg::server;
+
+/// How often a wait for a reload looks again: every 5 ms.
+const LOOK_AGAIN_MS: u64 = 5;
+
+/// Waits while a reload is yet to arrive, but no longer than `max_wait`. What interrupts the statement interrupts it.
+pub fn await_reload_while(is_awaited: impl Fn() -> bool, max_wait: Duration) {
+    let since = Instant::now();
+    while is_awaited() && since.elapsed() < max_wait {
+        WaitEvent::Reload.wait_on_latch(LOOK_AGAIN_MS);
+    }
+}
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

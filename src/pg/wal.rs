@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use id_gen_base::pg::server;
 use id_gen_core::startup::FIRST_TIMELINE;
 use pgrx::pg_sys;
-
-use crate::pg::server;
 
 /// A place in the log: what was inserted up to here. Zero: nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

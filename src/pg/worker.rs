@@ -9,12 +9,12 @@
 
 use std::time::{Duration, Instant};
 
+use id_gen_base::pg::server;
 use pgrx::bgworkers::{
     BackgroundWorkerBuilder, BackgroundWorkerStatus, BgWorkerStartTime, DynamicBackgroundWorker,
 };
 use pgrx::prelude::*;
 
-use crate::pg::server;
 use crate::pg::wait_event::WaitEvent;
 
 const LIBRARY: &str = "id_gen";

@@ -8,7 +8,6 @@
 mod check_hook;
 pub mod known;
 mod layout_check_hook;
-mod mask;
 mod number_check_hook;
 mod parameters;
 pub mod registry;
@@ -18,6 +17,5 @@ pub use layout_check_hook::{
     InvalidLayout, RESTART_NOTICE, check_starting_layout, layout, layout_in_force,
     set_layout_in_force,
 };
-pub use mask::key_file as mask_key_file;
 pub use parameters::{Settings, current, define, identity};
 pub use test_start::{TEST_START_NOTICE, set_test_start_in_force, test_start, test_start_in_force};

@@ -8,7 +8,7 @@ use id_gen_core::lead::LARGEST_MAX_LEAD_MS;
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 use pgrx::pg_sys;
 
-use crate::settings::{layout_check_hook, mask, number_check_hook, registry, test_start};
+use crate::settings::{layout_check_hook, number_check_hook, registry, test_start};
 
 /// The value of `id_gen.worker_id` that means "not set".
 const UNSET: i32 = -1;
@@ -196,7 +196,6 @@ pub fn define() {
         GucFlags::empty(),
     );
     registry::define();
-    mask::define();
     test_start::define();
     // SAFETY: a constant string; PostgreSQL copies it.
     unsafe { pg_sys::MarkGUCPrefixReserved(c"id_gen".as_ptr()) };

@@ -1,81 +1,14 @@
-//! Exporting functions to SQL in PostgreSQL's own calling convention (version 1), without a wrapper's
-//! cost. Their SQL is in `sql/`, in the file of the same name as the one that exports them. Bodies
-//! return an [`Error`], raised here and nowhere else.
+//! What functions of several families refuse, or do for each row. A file of functions has its SQL in `sql/`, in the file
+//! of the same name.
 
+pub use id_gen_base::sql_function;
 use pgrx::pg_sys;
 use pgrx::prelude::PgSqlErrorCode;
 
-use crate::error::{Error, Message, Reason, report};
+use crate::error::{Error, Message, Reason};
 use crate::pg::fmgr::Call;
 use crate::pg::server;
 use crate::pg::trigger::{RowTrigger, Value};
-
-/// Exports a function that SQL can call.
-///
-/// `fast`, if given, is tried first and outside the guard that turns panics and PostgreSQL's errors
-/// into each other: it must neither panic nor call anything of PostgreSQL's that can raise an error,
-/// except for [`crate::pg::fmgr::UuidPlace`] and [`crate::pg::fmgr::TextPlace`] while it has nothing to drop, and returns `None` to leave
-/// the call to the body, which may do both.
-macro_rules! sql_function {
-    (
-        $(#[$meta:meta])*
-        fn $name:ident($call:ident) $(fast $fast:block)? $body:block
-    ) => {
-        $(#[$meta])*
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name(
-            fcinfo: ::pgrx::pg_sys::FunctionCallInfo,
-        ) -> ::pgrx::pg_sys::Datum {
-            // A function of its own, so that a fast path has no frame to set up for it.
-            #[inline(never)]
-            fn in_full($call: &mut $crate::pg::fmgr::Call) -> ::pgrx::pg_sys::Datum {
-                $crate::sql::function::guarded($call.function(), || $body)
-            }
-
-            // SAFETY: PostgreSQL passes a call that is valid until it returns, and no other
-            // reference to it exists meanwhile.
-            let $call = unsafe { &mut *fcinfo.cast::<$crate::pg::fmgr::Call>() };
-            $(
-                if let Some(datum) = $crate::sql::function::unguarded(|| $fast) {
-                    return datum;
-                }
-            )?
-            in_full($call)
-        }
-
-        const _: () = {
-            #[unsafe(export_name = concat!("pg_finfo_", stringify!($name)))]
-            extern "C-unwind" fn finfo() -> &'static ::pgrx::pg_sys::Pg_finfo_record {
-                const VERSION_1: ::pgrx::pg_sys::Pg_finfo_record =
-                    ::pgrx::pg_sys::Pg_finfo_record { api_version: 1 };
-                &VERSION_1
-            }
-        };
-    };
-}
-pub(crate) use sql_function;
-
-/// Runs a fast path as it stands.
-#[inline(always)]
-pub fn unguarded(fast: impl FnOnce() -> Option<pg_sys::Datum>) -> Option<pg_sys::Datum> {
-    fast()
-}
-
-/// Runs the body of a function where panics and PostgreSQL's errors are turned into each other, and
-/// raises the error that it returns.
-#[inline(always)]
-pub fn guarded(
-    function: pg_sys::Oid,
-    body: impl FnOnce() -> Result<pg_sys::Datum, Error>,
-) -> pg_sys::Datum {
-    // SAFETY: called on PostgreSQL's own thread, directly below its function manager.
-    unsafe {
-        pg_sys::panic::pgrx_extern_c_guard(|| match body() {
-            Ok(datum) => datum,
-            Err(error) => report::raise_from(error, function),
-        })
-    }
-}
 
 /// Refuses a function that writes, by its name, on a standby.
 pub fn refuse_on_standby(function: &str) -> Result<(), Error> {

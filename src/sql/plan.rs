@@ -122,7 +122,7 @@ fn advice(kind: Kind, wish: &Wish, layout: Option<&Layout>, schema: &str) -> Str
             servers - 1
         ),
         Kind::MaskedSnowflake => format!(
-            "{set}\n{worker_ids}\nUse the same id_gen.mask_key_file on all servers.\nShow id_mask(id, 'orders'), or as text id_mask_text(id, 'orders').\nSearch with WHERE id = id_unmask($1::bigint, 'orders')."
+            "{set}\n{worker_ids}\nMasks are an extension: CREATE EXTENSION id_gen_mask;\nUse the same id_gen_mask.key_file on all servers.\nShow id_mask(id, 'orders'), or as text id_mask_text(id, 'orders').\nSearch with WHERE id = id_unmask($1::bigint, 'orders')."
         ),
         Kind::Sequence if servers == 1 => {
             "A feature of PostgreSQL. When a second server is added, run:\nSELECT * FROM id_gen_offsets_set('public', 1, 2);".to_owned()

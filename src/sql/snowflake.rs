@@ -187,7 +187,7 @@ fn layout_argument(call: &Call, index: usize) -> Result<Layout, Error> {
 /// one.
 #[inline(always)]
 fn fast_layout(call: &Call) -> Option<&'static Layout> {
-    if call.len() != 1 || Fault::DecodesByDefault.is_planted() {
+    if call.argument_count() != 1 || Fault::DecodesByDefault.is_planted() {
         return None;
     }
     memory::attached()?.layout_if_valid()

@@ -1,5 +1,6 @@
 //! SQL functions of IDs as short text, and back.
 
+use id_gen_base::call::id::Id;
 use id_gen_core::digits::Fault;
 use id_gen_core::text::{Format, LONGEST};
 use pgrx::pg_sys;
@@ -9,7 +10,6 @@ use crate::error::{Error, Message, sentence};
 use crate::pg::fmgr::{self, Call};
 use crate::pg::text::excerpt;
 use crate::sql::function::sql_function;
-use crate::sql::id::Id;
 
 sql_function! {
     /// `id_encode(id bigint, format text) → text`

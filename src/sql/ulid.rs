@@ -20,7 +20,7 @@ sql_function! {
     /// `ulid() → uuid`
     fn ulid(_call)
     fast {
-        let place = UuidPlace::new();
+        let place = UuidPlace::allocate();
         let (random, further) = (random::seeded_bits()?, random::seeded_bits()?);
         let payload = GENERATOR.with(|generator| generator.next(step(), random));
         Some(place.put(ulid::of(payload, further)))

@@ -11,7 +11,7 @@ sql_function! {
     /// `uuidv4() → uuid`
     fn uuidv4(_call)
     fast {
-        let place = UuidPlace::new();
+        let place = UuidPlace::allocate();
         Some(place.put(uuid4::of(random::seeded_bits()?, random::seeded_bits()?)))
     }
     {

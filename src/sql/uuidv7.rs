@@ -67,7 +67,7 @@ sql_function! {
     fn uuidv7(_call)
     fast {
         // Taken before the time is read, which the processor does only when it has done all else.
-        let place = UuidPlace::new();
+        let place = UuidPlace::allocate();
         let payload = payload(|| random::seeded_bits().ok_or(())).ok()?;
         Some(place.put(uuid7::of(payload)))
     }
@@ -161,7 +161,7 @@ sql_function! {
     fast {
         let shared = memory::attached()?;
         let random = random::seeded_bits()?;
-        let place = UuidPlace::new();
+        let place = UuidPlace::allocate();
         // A process that has seeded its random bits is no server's for tests.
         let moment = next_moment(shared, clock::machine_since_epoch());
         Some(place.put(uuid7::of_moment(moment, random)))

@@ -34,6 +34,8 @@ def key(version: int) -> str:
 class Masks(Explorer):
     """Uses of masks."""
 
+    schema = "CREATE EXTENSION id_gen_mask;\n"
+
     def __init__(self) -> None:
         self._masks: dict[tuple[int, str, int, str], int | str] = {}
         super().__init__()
@@ -123,8 +125,8 @@ class Masks(Explorer):
     def _write_keys(self, node: Node, versions: list[int]) -> list[int]:
         write_key_file(node.cluster, "".join(f"{version} {key(version)}\n" for version in versions))
         with self.world.passing(node, DATABASE) as admin:
-            admin.run("LOAD 'id_gen'")
-            admin.run(f"ALTER SYSTEM SET id_gen.mask_key_file = '{KEY_FILE}'")
+            admin.run("LOAD 'id_gen_mask'")
+            admin.run(f"ALTER SYSTEM SET id_gen_mask.key_file = '{KEY_FILE}'")
             admin.run("SELECT pg_reload_conf()")
-        node.cluster.poll_until("SHOW id_gen.mask_key_file", DATABASE, KEY_FILE)
+        node.cluster.poll_until("LOAD 'id_gen_mask'; SHOW id_gen_mask.key_file", DATABASE, KEY_FILE)
         return versions

@@ -14,7 +14,7 @@ import pytest
 from clients.shop import shop_server
 from harness import Cluster
 from harness.arguments import ORDINARY, SHARD, values
-from harness.catalog import Function, functions
+from harness.catalog import CREATE_ALL, Function, functions
 from harness.masks import MASKING, write_key_file
 from harness.recipe import CACHE, run_recipe
 
@@ -33,7 +33,7 @@ def is_kind(function: Function) -> bool:
 def cluster() -> Iterator[Cluster]:
     with shop_server("kinds", MASKING) as cluster:
         write_key_file(cluster)
-        cluster.psql("CREATE EXTENSION id_gen", "shop")
+        cluster.psql(CREATE_ALL, "shop")
         cluster.psql(f"SELECT id_gen_shard_take({SHARD}, above => 0)", "shop")
         yield cluster
 

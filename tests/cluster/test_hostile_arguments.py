@@ -15,7 +15,7 @@ import pytest
 
 from harness import GENERATING, Cluster, SqlError, effort
 from harness.arguments import HOSTILE, HOSTILE_SINCE_17, SHARD, values
-from harness.catalog import Function, functions
+from harness.catalog import CREATE_ALL, Function, functions
 from harness.etcd import Etcd
 from harness.fleet import await_number, create_fleet, member_conf
 from harness.ids import PATIENT, change, refusal
@@ -84,7 +84,7 @@ def member() -> Iterator[Cluster]:
 def test_hostile_arguments() -> None:
     with Cluster(conf=GENERATING + PATIENT + MASKING) as cluster, member() as of_fleet:
         write_key_file(cluster)
-        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql(CREATE_ALL)
         cluster.psql(ATTEMPT)
         hostile = HOSTILE_SINCE_17 if cluster.server.version >= 17 else HOSTILE
         options = "-c client_min_messages=error -c search_path=public,pg_catalog"

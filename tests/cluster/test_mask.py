@@ -15,7 +15,8 @@ import psycopg
 import pytest
 
 from harness import GENERATING, PRELOADED, Cluster, SqlError
-from harness.ids import Caller, change, error_of, refusal
+from harness.catalog import CREATE_ALL
+from harness.ids import Caller, error_of, refusal
 from harness.masks import FIRST_KEYS, KEY_FILE, MASKING, lines, write_key_file
 from harness.page import FENCED, Page
 
@@ -48,8 +49,14 @@ KNOWN = -5455972975114960709
 def server() -> Iterator[Cluster]:
     with Cluster(conf=GENERATING + MASKING) as cluster:
         write_key_file(cluster)
-        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql(CREATE_ALL)
         yield cluster
+
+
+def change_file(server: Cluster, path: str) -> None:
+    """Names another file of keys; a session knows the setting once it has loaded the library."""
+    server.psql(f"LOAD 'id_gen_mask'; ALTER SYSTEM SET id_gen_mask.key_file = '{path}'")
+    server.reload()
 
 
 def test_every_value_comes_back(server: Cluster) -> None:
@@ -119,17 +126,107 @@ def test_it_stays_over_sessions_and_restarts_and_on_standbys(server: Cluster) ->
         assert refusal(standby, MASK).sqlstate == NO_FILE
 
 
-@pytest.mark.skipif(not PRELOADED, reason="the other mode is the one that this compares with")
-def test_it_needs_no_preload() -> None:
+@pytest.fixture(scope="module")
+def without_id_gen() -> Iterator[Cluster]:
+    """A server that preloads nothing, with a role that may mask, in a schema that nobody has in the path."""
+    with Cluster("masks_only", conf=MASKING) as cluster:
+        write_key_file(cluster)
+        cluster.psql(
+            'CREATE SCHEMA "Of masks"; CREATE EXTENSION id_gen_mask SCHEMA "Of masks"; CREATE ROLE ordinary LOGIN'
+        )
+        cluster.psql('GRANT USAGE ON SCHEMA "Of masks" TO PUBLIC')
+        cluster.psql('GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA "Of masks" TO ordinary')
+        yield cluster
+
+
+MASK_WITH_SCHEMA = MASK.replace("id_mask", '"Of masks".id_mask')
+
+
+def test_it_needs_neither_id_gen_nor_a_preload(without_id_gen: Cluster) -> None:
+    assert int(without_id_gen.psql(MASK_WITH_SCHEMA)) == KNOWN
+    assert without_id_gen.psql("SELECT extname FROM pg_extension WHERE extname ~ '^id_gen'") == "id_gen_mask"
+    with without_id_gen.connect(user="ordinary") as connection:
+        assert connection.execute(MASK_WITH_SCHEMA).fetchone() == (KNOWN,)
+        maps = Path(f"/proc/{connection.info.backend_pid}/maps").read_text()
+    assert "/id_gen_mask.so" in maps and "/id_gen.so" not in maps
+
+
+def test_a_preload_hides_the_path() -> None:
+    """Until a session has loaded the library, the path is a setting like others."""
     with Cluster(conf=MASKING) as cluster:
         write_key_file(cluster)
-        cluster.psql("CREATE EXTENSION id_gen; CREATE ROLE ordinary LOGIN")
-        cluster.psql("GRANT EXECUTE ON FUNCTION id_mask(bigint, text) TO ordinary")
+        cluster.psql("CREATE EXTENSION id_gen_mask; CREATE ROLE ordinary LOGIN")
+        shown = "SET ROLE ordinary; SHOW id_gen_mask.key_file"
+        assert cluster.psql(shown) == KEY_FILE
+        assert refusal(cluster, f"LOAD 'id_gen_mask'; {shown}").sqlstate == NOT_ALLOWED
+        cluster.append_conf("shared_preload_libraries = 'id_gen_mask'")
+        cluster.restart()
+        assert refusal(cluster, shown).sqlstate == NOT_ALLOWED
         assert int(cluster.psql(MASK)) == KNOWN
-        # Until the library is loaded, anybody may set what has its name: that is void.
-        with cluster.connect(user="ordinary") as connection:
-            connection.execute("SET id_gen.mask_key_file = '/tmp/own.keys'")
-            assert connection.execute(MASK).fetchone() == (KNOWN,)
+
+
+def test_a_session_s_own_setting_is_void(without_id_gen: Cluster) -> None:
+    """A name that belongs to no loaded library can be set by anyone."""
+    with without_id_gen.connect(user="ordinary") as connection:
+        connection.execute("SET id_gen_mask.key_file = '/tmp/own.keys'")
+        assert connection.execute(MASK_WITH_SCHEMA).fetchone() == (KNOWN,)
+
+
+@pytest.mark.parametrize(
+    ("statement", "options"),
+    [
+        ("ALTER ROLE ordinary {} id_gen_mask.key_file{}", {}),
+        ("ALTER DATABASE postgres {} id_gen_mask.key_file{}", {}),
+        ("", {"options": "-c id_gen_mask.key_file=own.keys"}),
+    ],
+    ids=["role", "database", "connection"],
+)
+def test_a_setting_that_replaced_the_files_is_not_followed(
+    without_id_gen: Cluster, statement: str, options: dict[str, str]
+) -> None:
+    """PostgreSQL has then discarded both: nobody masks with keys of their own choice, nor with none."""
+    without_id_gen.psql(statement.format("SET", " = 'own.keys'"))
+    try:
+        with without_id_gen.connect(user="ordinary", **options) as connection:
+            with pytest.raises(psycopg.Error) as refused:
+                connection.execute(MASK_WITH_SCHEMA)
+            assert refused.value.sqlstate == UNSET
+            assert (
+                refused.value.diag.message_primary == 'parameter "id_gen_mask.key_file" is overridden in this session'
+            )
+            assert "before id_gen_mask was loaded" in (refused.value.diag.message_detail or "")
+            without_id_gen.reload()
+            without_id_gen.wait_until(
+                lambda: sqlstate_of(connection, MASK_WITH_SCHEMA) is None, "masking after a reload"
+            )
+    finally:
+        without_id_gen.psql(statement.format("RESET", ""))
+
+
+def test_a_parallel_operation_loads_the_library(without_id_gen: Cluster) -> None:
+    """PostgreSQL sets no parameter then, so the next statement is the first that knows the file."""
+    without_id_gen.psql(
+        "CREATE TABLE item AS SELECT n::bigint AS id FROM generate_series(1, 10000) n; GRANT SELECT ON item TO ordinary"
+    )
+    without_id_gen.psql(
+        """
+        CREATE FUNCTION shown(bigint) RETURNS bigint LANGUAGE plpgsql PARALLEL RESTRICTED
+            AS $$ BEGIN RETURN "Of masks".id_mask($1, 'orders'); END $$
+        """
+    )
+    with without_id_gen.connect(user="ordinary") as connection:
+        for name in ("parallel_setup_cost", "parallel_tuple_cost", "min_parallel_table_scan_size"):
+            connection.execute(f"SET {name} = 0")
+        query = "SELECT shown(min(id)) FROM item"
+        plan = connection.execute(f"EXPLAIN {query}").fetchall()
+        assert any("Gather" in line for (line,) in plan), plan
+        with pytest.raises(psycopg.Error) as refused:
+            connection.execute(query)
+        assert refused.value.sqlstate == UNSET
+        assert (
+            refused.value.diag.message_primary == "settings of id_gen_mask are unknown during this parallel operation"
+        )
+        assert connection.execute(query).fetchone() == (KNOWN,)
 
 
 def versions(connection: psycopg.Connection) -> list[tuple[int, bool]]:
@@ -192,7 +289,7 @@ def bad_files(server: Cluster) -> Iterator[tuple[str, str, str | None]]:
     clear(path)
     yield (
         NO_FILE,
-        "could not read the file in id_gen.mask_key_file: No such file or directory",
+        "could not read the file in id_gen_mask.key_file: No such file or directory",
         "IDs cannot be masked or unmasked without its keys.",
     )
     write_key_file(server)
@@ -202,7 +299,7 @@ def bad_files(server: Cluster) -> Iterator[tuple[str, str, str | None]]:
     clear(path)
     path.mkdir(mode=0o700)
     shutil.chown(path, own)
-    yield BAD_FILE, "the path in id_gen.mask_key_file is not a regular file", None
+    yield BAD_FILE, "the path in id_gen_mask.key_file is not a regular file", None
     clear(path)
     contents: list[tuple[str | bytes, str]] = [
         ("", "The file has no keys."),
@@ -225,10 +322,10 @@ def bad_files(server: Cluster) -> Iterator[tuple[str, str, str | None]]:
         yield BAD_FILE, "is invalid", detail
 
 
-def sqlstate_of(connection: psycopg.Connection) -> str | None:
+def sqlstate_of(connection: psycopg.Connection, statement: str = MASK) -> str | None:
     """What a session answers that is to mask: nothing, or an SQLSTATE."""
     try:
-        connection.execute(MASK)
+        connection.execute(statement)
     except psycopg.Error as error:
         return error.sqlstate
     return None
@@ -265,7 +362,7 @@ def test_a_pipe_that_nobody_writes_to_holds_up_no_session(server: Cluster) -> No
         try:
             error = error_of(call)
             assert error.sqlstate == BAD_FILE
-            assert error.diag.message_primary == "the path in id_gen.mask_key_file is not a regular file"
+            assert error.diag.message_primary == "the path in id_gen_mask.key_file is not a regular file"
         finally:
             # Lets go a session that waits for a writer.
             with suppress(OSError):
@@ -302,12 +399,12 @@ def test_whose_the_file_may_be(server: Cluster) -> None:
 def test_no_file_is_named(server: Cluster) -> None:
     with server.connect() as connection:
         assert connection.execute(MASK).fetchone() == (KNOWN,)
-        change(server, "mask_key_file", "")
-        server.poll_until("SELECT setting = '' FROM pg_file_settings WHERE name = 'id_gen.mask_key_file' AND applied")
+        change_file(server, "")
+        server.poll_until("SELECT setting = '' FROM pg_file_settings WHERE name = 'id_gen_mask.key_file' AND applied")
         error = refusal(server, MASK)
-        assert (error.sqlstate, error.message) == (UNSET, "id_gen.mask_key_file is not set")
+        assert (error.sqlstate, error.message) == (UNSET, "id_gen_mask.key_file is not set")
         # Following the hint, as the user that it names.
-        make = re.search(r"base backups copy that: (.*?); then, as a superuser.*?: (ALTER SYSTEM.*)$", error.hint or "")
+        make = re.search(r"base backups copy that: (.*?); then, as a superuser: (LOAD .*)$", error.hint or "")
         assert make
         directory = server.base / "elsewhere"
         directory.mkdir()
@@ -326,7 +423,7 @@ def test_no_file_is_named(server: Cluster) -> None:
 
 
 def test_the_error_names_the_schema_where_it_is_needed(server: Cluster) -> None:
-    server.psql("DROP EXTENSION id_gen; CREATE SCHEMA app; CREATE EXTENSION id_gen SCHEMA app")
+    server.psql("DROP EXTENSION id_gen_mask; CREATE SCHEMA app; CREATE EXTENSION id_gen_mask SCHEMA app")
     error = refusal(server, "SELECT app.id_mask(1, 'orders', 9)")
     assert "SELECT * FROM app.id_mask_keys();" in (error.hint or "")
 
@@ -392,29 +489,29 @@ def test_what_roles_may_do(server: Cluster) -> None:
         server.psql("GRANT EXECUTE ON FUNCTION id_mask(bigint, text) TO ordinary")
         assert connection.execute(MASK).fetchone() == (KNOWN,)
         for statement in (
-            "SHOW id_gen.mask_key_file",
+            "SHOW id_gen_mask.key_file",
             "SELECT * FROM id_mask_keys()",
-            "SET id_gen.mask_key_file = 'own.keys'",
-            "ALTER SYSTEM SET id_gen.mask_key_file = 'own.keys'",
-            "ALTER ROLE ordinary SET id_gen.mask_key_file = 'own.keys'",
+            "SET id_gen_mask.key_file = 'own.keys'",
+            "ALTER SYSTEM SET id_gen_mask.key_file = 'own.keys'",
+            "ALTER ROLE ordinary SET id_gen_mask.key_file = 'own.keys'",
         ):
             with pytest.raises(psycopg.Error) as refused:
                 connection.execute(statement)
             assert refused.value.sqlstate in (NOT_ALLOWED, "55P02"), statement
-        assert connection.execute("SELECT * FROM pg_settings WHERE name ~ 'mask_key_file'").fetchall() == []
+        assert connection.execute("SELECT * FROM pg_settings WHERE name = 'id_gen_mask.key_file'").fetchall() == []
         (server.data / KEY_FILE).unlink()
     # The path is no ordinary role's business, so no error has it.
     with server.connect(user="ordinary") as connection:
-        change(server, "mask_key_file", "/nowhere/at/all.keys")
-        server.poll_until("SHOW id_gen.mask_key_file", expected="/nowhere/at/all.keys")
+        change_file(server, "/nowhere/at/all.keys")
+        server.poll_until("SHOW id_gen_mask.key_file", expected="/nowhere/at/all.keys")
         with pytest.raises(psycopg.Error) as refused:
             connection.execute(MASK)
         assert refused.value.sqlstate == NO_FILE
         assert "nowhere" not in str(refused.value)
     write_key_file(server)
-    change(server, "mask_key_file", KEY_FILE)
+    change_file(server, KEY_FILE)
     with server.connect(user="watcher") as connection:
-        server.wait_until(lambda: connection.execute("SHOW id_gen.mask_key_file").fetchone() == (KEY_FILE,), "reloaded")
+        server.wait_until(lambda: connection.execute("SHOW id_gen_mask.key_file").fetchone() == (KEY_FILE,), "reloaded")
         assert versions(connection) == [(1, True)]
 
 

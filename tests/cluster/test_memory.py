@@ -14,7 +14,7 @@ import pytest
 
 from harness import GENERATING, Cluster, effort
 from harness.arguments import LAYOUT, ORDINARY, SHARD, values
-from harness.catalog import functions, views
+from harness.catalog import CREATE_ALL, functions, views
 from harness.masks import MASKING, write_key_file
 
 CALLS = int(os.environ.get("CALLS") or effort(1_000_000, 400_000))
@@ -89,7 +89,7 @@ CONDITIONS = "data_exception OR undefined_object OR invalid_parameter_value"
 def server() -> Iterator[Cluster]:
     with Cluster(conf=GENERATING + MASKING + CONF) as cluster:
         write_key_file(cluster)
-        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql(CREATE_ALL)
         cluster.psql(f"SELECT id_gen_shard_take({SHARD}, above => 0)")
         cluster.psql("CREATE TABLE stored (id bigint, layout text)")
         cluster.psql(f"INSERT INTO stored VALUES (1, '{LAYOUT}' || repeat(' ', 2500))")

@@ -1,4 +1,4 @@
-"""What the catalogs say of the extension: its members as text that can be compared, and its functions as values.
+"""What the catalogs say of the extensions: members of each as text that can be compared, functions as values.
 
 The text holds in every database: no OIDs, and the schema left open.
 """
@@ -8,11 +8,16 @@ from typing import NamedTuple
 
 from harness.cluster import Cluster
 
+# Each can be installed without the other.
+EXTENSIONS = ("id_gen", "id_gen_mask")
+CREATE_ALL = "; ".join(f"CREATE EXTENSION {name}" for name in EXTENSIONS)
+OURS = f"e.extname IN {EXTENSIONS}"
+
 # Every object that belongs to the extension, and all that its kind has: a function its row, a view its query and its
 # columns, and each its privileges. Names come with their schema, so that it can be left open.
 MEMBERS = """
     SET search_path = '';
-    WITH extension AS (SELECT * FROM pg_catalog.pg_extension WHERE extname = 'id_gen')
+    WITH extension AS (SELECT * FROM pg_catalog.pg_extension WHERE extname = '{extension}')
     SELECT replace(line, schema || '.', '@extschema@.')
       FROM (
         SELECT quote_ident(e.extnamespace::regnamespace::text) AS schema,
@@ -40,16 +45,16 @@ MEMBERS = """
 """
 
 
-def installed(cluster: Cluster, dbname: str = "postgres") -> list[str]:
-    """The extension as it is installed in a database: a line for each of its objects, and one for itself."""
-    return cluster.psql(MEMBERS, dbname).splitlines()
+def installed(cluster: Cluster, dbname: str = "postgres", extension: str = "id_gen") -> list[str]:
+    """An extension as it is installed in a database: a line for each of its objects, and one for itself."""
+    return cluster.psql(MEMBERS.format(extension=extension), dbname).splitlines()
 
 
-def fresh(cluster: Cluster) -> list[str]:
-    """The extension as this server installs it today."""
+def fresh(cluster: Cluster, extension: str = "id_gen") -> list[str]:
+    """An extension as this server installs it today."""
     with cluster.database("fresh") as dbname:
-        cluster.psql("CREATE EXTENSION id_gen", dbname)
-        return installed(cluster, dbname)
+        cluster.psql(f"CREATE EXTENSION {extension}", dbname)
+        return installed(cluster, dbname, extension)
 
 
 class Argument(NamedTuple):
@@ -60,7 +65,7 @@ class Argument(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A function of the extension, as pg_proc has it."""
+    """A function of an extension, as pg_proc has it."""
 
     name: str
     """With its schema, as a call needs it where PostgreSQL has a function of the same name."""
@@ -92,7 +97,7 @@ class Function(NamedTuple):
 
 
 # All arguments, in order: name, type and mode.
-FUNCTIONS = """
+FUNCTIONS = f"""
     SELECT format('%I.%I', n.nspname, p.proname),
            (SELECT coalesce(jsonb_agg(jsonb_build_array(coalesce(name, ''), type::regtype, coalesce(mode, 'i'))
                                       ORDER BY place), '[]')
@@ -107,26 +112,26 @@ FUNCTIONS = """
       JOIN pg_language l ON l.oid = p.prolang
       JOIN pg_namespace n ON n.oid = p.pronamespace
       JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
-      JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'id_gen'
+      JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND {OURS}
      ORDER BY p.oid::regprocedure::text COLLATE "C"
 """
 
-VIEWS = """
+VIEWS = f"""
     SELECT format('%I.%I', n.nspname, c.relname)
       FROM pg_class c
       JOIN pg_namespace n ON n.oid = c.relnamespace
       JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'
-      JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'id_gen'
+      JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND {OURS}
      WHERE c.relkind = 'v'
      ORDER BY 1
 """
 
 
-TWINS = """
+TWINS = f"""
     SELECT format('%s(%s)', p.proname, oidvectortypes(p.proargtypes))
       FROM pg_proc p
       JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
-      JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'id_gen'
+      JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND {OURS}
       JOIN pg_proc own ON (own.pronamespace, own.proname, own.proargtypes, own.prorettype)
                         = ('pg_catalog'::regnamespace, p.proname, p.proargtypes, p.prorettype)
      ORDER BY 1
@@ -134,10 +139,10 @@ TWINS = """
 
 
 def functions(cluster: Cluster, dbname: str = "postgres") -> list[Function]:
-    """Every function of the extension as it is installed in a database."""
+    """Every function of the extensions that are installed in a database."""
     with cluster.connect(dbname) as connection:
         found = [_function(*row) for row in connection.execute(FUNCTIONS)]
-    assert found, "the extension has no function"
+    assert found, "no function of an extension"
     return found
 
 
@@ -148,10 +153,10 @@ def _function(name: str, arguments: list[tuple[str, str, str]], *properties: boo
 
 
 def views(cluster: Cluster) -> list[str]:
-    """Every view of the extension as it is installed, with its schema."""
+    """Every view of the extensions that are installed, with its schema."""
     return cluster.psql(VIEWS).splitlines()
 
 
 def twins(cluster: Cluster) -> list[str]:
-    """The extension's functions that this PostgreSQL has too: with the same name, arguments and result."""
+    """The extensions' functions that this PostgreSQL has too: with the same name, arguments and result."""
     return cluster.psql(TWINS).splitlines()

@@ -8,7 +8,7 @@ from harness.cluster import Cluster
 
 # Relative, so in the data directory.
 KEY_FILE = "mask.keys"
-MASKING = f"id_gen.mask_key_file = '{KEY_FILE}'\n"
+MASKING = f"id_gen_mask.key_file = '{KEY_FILE}'\n"
 
 FIRST_KEYS = {1: "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"}
 

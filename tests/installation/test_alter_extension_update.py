@@ -1,11 +1,12 @@
-"""ALTER EXTENSION id_gen UPDATE leads from every released version to exactly what is installed afresh.
+"""ALTER EXTENSION ... UPDATE leads from every released version to exactly what is installed afresh.
 
-`sql/id_gen--A.sql` is the install script of released version A, as it was; `sql/id_gen--A--B.sql` leads from A to B. A
-version before the first is made up here, so that the way is walked before there is a release, and by faulty scripts.
+`sql/id_gen--A.sql` is the install script of released version A, as it was; `sql/id_gen--A--B.sql` leads from A to B.
+Those of id_gen_mask are in its own folder. A version of id_gen before the first is made up here, so that the way is
+walked before there is a release, and by faulty scripts.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,12 +18,18 @@ from harness.catalog import fresh, installed
 # What the catalogs hold is the same, and nothing is preloaded here. Scripts come to lie beside the installed ones.
 pytestmark = pytest.mark.xdist_group("installed files")
 
-SQL = Path(__file__).parents[2] / "sql"
+ROOT = Path(__file__).parents[2]
+SQL = ROOT / "sql"
+# The install scripts, by extension and version.
 RELEASED = {
-    path.stem.removeprefix("id_gen--"): path for path in SQL.glob("id_gen--*.sql") if path.stem.count("--") == 1
+    (extension, path.stem.removeprefix(f"{extension}--")): path
+    for extension, folder in (("id_gen", SQL), ("id_gen_mask", ROOT / "id_gen_mask/sql"))
+    for path in folder.glob(f"{extension}--*.sql")
+    if path.stem.count("--") == 1
 }
 
 MADE_UP = "0.0.0"
+EACH = pytest.mark.parametrize(("extension", "version"), [("id_gen", MADE_UP), *RELEASED])
 # What the made-up version lacks, and a script to the current one brings: a function, and the statistics, which have
 # views and privileges.
 ADDED_FUNCTION = re.compile(r"CREATE FUNCTION @extschema@\.uuidv7_max\(.*?COMMENT ON FUNCTION.*?';\n", re.DOTALL)
@@ -55,8 +62,8 @@ SIGNATURES = """
     SELECT prosrc, proargtypes::regtype[], proallargtypes::regtype[], proargmodes, prorettype::regtype, proretset
       FROM pg_proc JOIN pg_language l ON l.oid = prolang
       JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = pg_proc.oid AND d.deptype = 'e'
-      JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'id_gen'
-     WHERE lanname = 'c'
+      JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
+     WHERE e.extname = '{extension}' AND lanname = 'c'
 """
 
 TOMORROW = """
@@ -88,9 +95,9 @@ def current(cluster: Cluster) -> str:
 
 
 @contextmanager
-def scripts(cluster: Cluster, **contents: str) -> Iterator[None]:
-    """Scripts of the server, which is the tests' own, by what follows the extension's name in theirs."""
-    files = {directory(cluster) / f"id_gen--{name}.sql": content for name, content in contents.items()}
+def scripts(cluster: Cluster, contents: Mapping[tuple[str, str], str]) -> Iterator[None]:
+    """Scripts of the server, which is the tests' own, by the extension's name and what follows it in theirs."""
+    files = {directory(cluster) / f"{'--'.join(name)}.sql": content for name, content in contents.items()}
     try:
         for file, content in files.items():
             # Renamed into place: other servers may run from the same files, and read one of that name.
@@ -117,7 +124,8 @@ def made_up_version(
     for each in added:
         before = before.replace(each, "")
     update_to_today = replaced("\n".join(added), *new)
-    with scripts(cluster, **{MADE_UP: replaced(before, *old), f"{MADE_UP}--{version}": update_to_today}):
+    contents = {MADE_UP: replaced(before, *old), f"{MADE_UP}--{version}": update_to_today}
+    with scripts(cluster, {("id_gen", name): content for name, content in contents.items()}):
         yield
 
 
@@ -126,22 +134,31 @@ def replaced(script: str, words: str, by: str) -> str:
     return script.replace(words, by) if words else script
 
 
-def signatures(cluster: Cluster, dbname: str) -> set[str]:
-    return set(cluster.psql(SIGNATURES, dbname).splitlines())
+@contextmanager
+def earlier_versions(cluster: Cluster) -> Iterator[None]:
+    """The made-up version and all released ones."""
+    frozen = {name: path.read_text() for name, path in RELEASED.items()}
+    with made_up_version(cluster), scripts(cluster, frozen):
+        yield
 
 
-def update(cluster: Cluster, dbname: str, version: str) -> None:
-    cluster.psql(f"CREATE EXTENSION id_gen VERSION '{version}'", dbname)
-    assert installed(cluster, dbname) != fresh(cluster)
-    cluster.psql("ALTER EXTENSION id_gen UPDATE", dbname)
+def signatures(cluster: Cluster, dbname: str, extension: str = "id_gen") -> set[str]:
+    return set(cluster.psql(SIGNATURES.format(extension=extension), dbname).splitlines())
 
 
-@pytest.mark.parametrize("version", [MADE_UP, *RELEASED])
-def test_an_update_is_as_good_as_a_new_installation(cluster: Cluster, updated: str, version: str) -> None:
-    frozen = {version: path.read_text() for version, path in RELEASED.items()}
-    with made_up_version(cluster), scripts(cluster, **frozen):
-        update(cluster, updated, version)
-        assert installed(cluster, updated) == fresh(cluster)
+def update(cluster: Cluster, dbname: str, version: str, extension: str = "id_gen") -> None:
+    cluster.psql(f"CREATE EXTENSION {extension} VERSION '{version}'", dbname)
+    assert installed(cluster, dbname, extension) != fresh(cluster, extension)
+    cluster.psql(f"ALTER EXTENSION {extension} UPDATE", dbname)
+
+
+@EACH
+def test_an_update_is_as_good_as_a_new_installation(
+    cluster: Cluster, updated: str, extension: str, version: str
+) -> None:
+    with earlier_versions(cluster):
+        update(cluster, updated, version, extension)
+        assert installed(cluster, updated, extension) == fresh(cluster, extension)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -151,15 +168,16 @@ def test_a_faulty_update_is_noticed(cluster: Cluster, updated: str, fault: str) 
         assert (installed(cluster, updated) == fresh(cluster)) == (fault == "nothing")
 
 
-@pytest.mark.parametrize("version", [MADE_UP, *RELEASED])
-def test_the_library_goes_on_with_older_sql(cluster: Cluster, updated: str, version: str) -> None:
+@EACH
+def test_the_library_goes_on_with_older_sql(cluster: Cluster, updated: str, extension: str, version: str) -> None:
     """As between the new package and the update: what is installed works, and is called as the library expects."""
-    frozen = {version: path.read_text() for version, path in RELEASED.items()}
-    with made_up_version(cluster), scripts(cluster, **frozen), cluster.database("today") as today:
-        cluster.psql("CREATE EXTENSION id_gen", today)
-        cluster.psql(f"CREATE EXTENSION id_gen VERSION '{version}'", updated)
-        assert signatures(cluster, updated) <= signatures(cluster, today)
-        assert cluster.psql("SELECT public.uuidv7() IS NOT NULL, snowflake_timestamp(1) IS NOT NULL", updated) == "t|t"
+    with earlier_versions(cluster), cluster.database("today") as today:
+        cluster.psql(f"CREATE EXTENSION {extension}", today)
+        cluster.psql(f"CREATE EXTENSION {extension} VERSION '{version}'", updated)
+        assert signatures(cluster, updated, extension) <= signatures(cluster, today, extension)
+        if extension == "id_gen":
+            works = "SELECT public.uuidv7() IS NOT NULL, snowflake_timestamp(1) IS NOT NULL"
+            assert cluster.psql(works, updated) == "t|t"
 
 
 def test_what_older_sql_lacks_is_said_by_name(cluster: Cluster, updated: str) -> None:
@@ -187,7 +205,7 @@ def test_sql_that_is_newer_than_the_library(cluster: Cluster, updated: str) -> N
     version = current(cluster)
     cluster.psql("CREATE EXTENSION id_gen", updated)
     before = installed(cluster, updated)
-    with scripts(cluster, **{f"{version}--tomorrow": TOMORROW}), pytest.raises(SqlError) as refused:
+    with scripts(cluster, {("id_gen", f"{version}--tomorrow"): TOMORROW}), pytest.raises(SqlError) as refused:
         cluster.psql("ALTER EXTENSION id_gen UPDATE TO 'tomorrow'", updated)
     assert_names_function_and_file(refused.value)
     assert installed(cluster, updated) == before

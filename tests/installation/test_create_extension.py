@@ -7,7 +7,7 @@ import pytest
 
 from harness import GENERATING, Cluster, SqlError
 from harness.arguments import ORDINARY, values
-from harness.catalog import functions
+from harness.catalog import CREATE_ALL, EXTENSIONS, functions
 
 pytestmark = pytest.mark.every_version("extension scripts and their search path differ")
 
@@ -22,7 +22,7 @@ ONLY_SUPERUSERS = {
 
 # What \df shows at most, without the functions that are to be an extension of their own.
 MOST_FUNCTIONS = 95
-TO_BE_SPLIT_OFF = ("id_gen_convert", "id_gen_offsets", "id_gen_profile", "id_mask", "id_unmask")
+TO_BE_SPLIT_OFF = ("id_gen_convert", "id_gen_offsets", "id_gen_profile")
 
 # Every row of the catalogs in which an extension leaves traces, without OIDs, which go on.
 TRACES = """
@@ -47,9 +47,10 @@ RESTRICTED = """
       CROSS JOIN pg_identify_object(d.classid, d.objid, 0) i
       LEFT JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
       LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
-     WHERE e.extname = 'id_gen' AND coalesce(p.proacl, c.relacl) IS NOT NULL
+     WHERE e.extname = '{extension}' AND coalesce(p.proacl, c.relacl) IS NOT NULL
 """
 KINDS = ("FUNCTIONS", "TABLES", "SEQUENCES")
+EACH = pytest.mark.parametrize("extension", EXTENSIONS)
 
 
 @pytest.fixture(scope="module")
@@ -77,11 +78,12 @@ def assert_not_permitted(cluster: Cluster, dbname: str, sql: str) -> None:
     assert refused.value.sqlstate == NOT_PERMITTED, sql
 
 
-def test_dropping_leaves_nothing(cluster: Cluster, owned: str) -> None:
+@EACH
+def test_dropping_leaves_nothing(cluster: Cluster, owned: str, extension: str) -> None:
     before = cluster.psql(TRACES, owned)
-    as_migrator(cluster, owned, "CREATE EXTENSION id_gen")
+    as_migrator(cluster, owned, f"CREATE EXTENSION {extension}")
     assert cluster.psql(TRACES, owned) != before
-    as_migrator(cluster, owned, "DROP EXTENSION id_gen")
+    as_migrator(cluster, owned, f"DROP EXTENSION {extension}")
     assert cluster.psql(TRACES, owned) == before
 
 
@@ -116,30 +118,55 @@ def test_who_installs_it_does_not_own_its_functions(cluster: Cluster, owned: str
     assert int(as_migrator(cluster, owned, "SELECT snowflake_next()")) > 0
 
 
-def test_who_may_not_create_in_the_database_may_not_install_it(cluster: Cluster, owned: str) -> None:
-    error = refusal_of(cluster, owned, "SET SESSION AUTHORIZATION colleague; CREATE EXTENSION id_gen")
+@EACH
+def test_who_may_not_create_in_the_database_may_not_install_it(cluster: Cluster, owned: str, extension: str) -> None:
+    error = refusal_of(cluster, owned, f"SET SESSION AUTHORIZATION colleague; CREATE EXTENSION {extension}")
     assert error.sqlstate == NOT_PERMITTED
 
 
-def test_default_privileges_open_nothing(cluster: Cluster, owned: str) -> None:
+# A call that is a superuser's, or of whom that superuser grants it to.
+RESTRICTED_CALLS = {
+    "id_gen": "SELECT id_gen_reservation_reset(above => now())",
+    "id_gen_mask": "SELECT id_mask(1, 'orders')",
+}
+
+
+@EACH
+def test_default_privileges_open_nothing(cluster: Cluster, owned: str, extension: str) -> None:
     """Whether a superuser installs it or not, its objects are a superuser's."""
-    as_migrator(cluster, owned, "CREATE EXTENSION id_gen")
-    restricted = {*cluster.psql(RESTRICTED, owned).splitlines()}
-    assert len(restricted) > 30
-    as_migrator(cluster, owned, "DROP EXTENSION id_gen")
+    restricted_in = RESTRICTED.format(extension=extension)
+    as_migrator(cluster, owned, f"CREATE EXTENSION {extension}")
+    restricted = {*cluster.psql(restricted_in, owned).splitlines()}
+    assert len(restricted) > 10
+    as_migrator(cluster, owned, f"DROP EXTENSION {extension}")
     for kind in KINDS:
         for schema in ("", "IN SCHEMA public"):
             default = f"ALTER DEFAULT PRIVILEGES {schema} GRANT ALL ON {kind} TO"
             cluster.psql(f"{default} colleague, PUBLIC; {default} pg_monitor WITH GRANT OPTION", owned)
     for role in ("migrator", "postgres"):
-        cluster.psql(f"SET SESSION AUTHORIZATION {role}; CREATE EXTENSION id_gen", owned)
-        assert restricted <= {*cluster.psql(RESTRICTED, owned).splitlines()}, role
-        reset = "SELECT id_gen_reservation_reset(above => now())"
+        cluster.psql(f"SET SESSION AUTHORIZATION {role}; CREATE EXTENSION {extension}", owned)
+        assert restricted <= {*cluster.psql(restricted_in, owned).splitlines()}, role
         for caller in ("migrator", "colleague"):
-            error = refusal_of(cluster, owned, f"SET SESSION AUTHORIZATION {caller}; {reset}")
-            assert error.sqlstate == NOT_PERMITTED
-        assert int(cluster.psql("SET SESSION AUTHORIZATION colleague; SELECT snowflake_next()", owned)) > 0
-        cluster.psql("DROP EXTENSION id_gen", owned)
+            call = f"SET SESSION AUTHORIZATION {caller}; {RESTRICTED_CALLS[extension]}"
+            assert refusal_of(cluster, owned, call).sqlstate == NOT_PERMITTED
+        if extension == "id_gen":
+            assert int(cluster.psql("SET SESSION AUTHORIZATION colleague; SELECT snowflake_next()", owned)) > 0
+        cluster.psql(f"DROP EXTENSION {extension}", owned)
+
+
+def test_installing_the_other_takes_no_privilege(cluster: Cluster, owned: str) -> None:
+    """What was granted on one extension stays granted when the other is installed."""
+    cluster.psql(
+        f"{CREATE_ALL}; GRANT EXECUTE ON FUNCTION id_gen_stat_reset(), id_mask(bigint, text) TO colleague", owned
+    )
+    for again in EXTENSIONS:
+        (other,) = set(EXTENSIONS) - {again}
+        before = cluster.psql(RESTRICTED.format(extension=other), owned)
+        assert "colleague" in before
+        cluster.psql(f"BEGIN; DROP EXTENSION {again}; CREATE EXTENSION {again}; COMMIT", owned)
+        assert cluster.psql(RESTRICTED.format(extension=other), owned) == before
+        grant = {"id_gen": "id_gen_stat_reset()", "id_gen_mask": "id_mask(bigint, text)"}[again]
+        cluster.psql(f"GRANT EXECUTE ON FUNCTION {grant} TO colleague", owned)
 
 
 def refusal_of(cluster: Cluster, dbname: str, sql: str) -> SqlError:

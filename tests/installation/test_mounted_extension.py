@@ -82,6 +82,7 @@ def test_it_works_where_it_is_mounted(mounted: Path, bare: Server) -> None:
         cluster.restart()
         cluster.psql("INSERT INTO t SELECT FROM generate_series(1, 1000)")
         assert cluster.psql("SELECT count(*), count(DISTINCT id) FROM t") == "2000|2000"
+        cluster.psql("CREATE EXTENSION id_gen_mask; LOAD 'id_gen_mask'")
         # The keeper is loaded by its library's name, too.
         cluster.poll_until("SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'id_gen keeper'")
 
@@ -91,9 +92,12 @@ def test_the_tree_is_as_the_image_must_be(tree: Path) -> None:
     version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     assert files >= {
         "lib/id_gen.so",
+        "lib/id_gen_mask.so",
         "lib/id_gen_registry.so",
         "share/extension/id_gen.control",
         f"share/extension/id_gen--{version}.sql",
+        "share/extension/id_gen_mask.control",
+        f"share/extension/id_gen_mask--{version}.sql",
         "licenses/LICENSE",
         "licenses/THIRD-PARTY-LICENSES",
     }

@@ -13,7 +13,7 @@ from harness.shim import compiled
 
 FOREIGN_ERROR = Path(__file__).with_name("foreign_error.c")
 # The source file that our errors come from, as PostgreSQL reports it.
-OUR_FILE = Path(__file__).parents[2] / "src/error/fields.rs"
+OUR_FILE = Path(__file__).parents[2] / "base/src/error/fields.rs"
 CALLS = 20_000
 REFUSED = re.compile(r"ERROR:  no snowflake is available yet")
 STEP = re.compile(r"LOG:  id_gen: the clock was set")

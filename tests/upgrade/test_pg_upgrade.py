@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from harness import GENERATING, PRELOAD, Cluster, FakeClock, Server
-from harness.catalog import fresh, installed
+from harness.catalog import CREATE_ALL, EXTENSIONS, fresh, installed
 from harness.ids import IMPATIENT, NARROW, TOO_FAR_AHEAD, first_id, next_id, refusal, run_ahead, time_of
 from harness.managed import DATABASE, install
+from harness.masks import MASKING, write_key_file
 from harness.reservation import Reservation
 
 PATH = Server.upgrade_path()
@@ -30,8 +31,8 @@ UUIDS = 1_000
 HOUR = 3_600
 
 # What names our functions in every way that a dump carries.
-SCHEMA = """
-    CREATE EXTENSION id_gen;
+SCHEMA = f"""
+    {CREATE_ALL};
     CREATE TABLE item (id bigint PRIMARY KEY DEFAULT snowflake_next());
     CREATE TABLE event (
         id uuid PRIMARY KEY DEFAULT public.uuidv7(),
@@ -39,7 +40,9 @@ SCHEMA = """
     );
     CREATE INDEX ON event (public.uuid_extract_timestamp(id));
     CREATE VIEW event_time AS SELECT public.uuid_extract_timestamp(id) AS at FROM event;
+    CREATE VIEW shown AS SELECT id_mask(id, 'item') AS id FROM item;
 """
+MASK = "SELECT id_mask(1, 'item')"
 
 # The function behind a column's default, as the dependencies know it, and the default in the words of a dump.
 DEFAULT = """
@@ -91,12 +94,17 @@ def assert_defaults_are_ours(cluster: Cluster) -> None:
 @MODES
 @pytest.mark.parametrize("old", [OLDEST, PATH[-2]], ids=lambda server: str(server.version))
 def test_a_million_ids_before_and_after(old: Server, mode: str) -> None:
-    with Cluster("old", server=old, conf=settings(old, mode)) as cluster:
+    with Cluster("old", server=old, conf=settings(old, mode) + MASKING) as cluster:
         cluster.psql(SCHEMA)
+        write_key_file(cluster)
+        masked = cluster.psql(MASK)
         insert(cluster, IDS, UUIDS)
         assert_defaults_are_ours(cluster)
         highest = int(cluster.psql("SELECT max(id) FROM item"))
-        with upgraded(cluster, NEWEST, conf=settings(NEWEST, mode)) as new:
+        with upgraded(cluster, NEWEST, conf=settings(NEWEST, mode) + MASKING) as new:
+            write_key_file(new)
+            assert new.psql(MASK) == masked
+            assert new.psql("SELECT count(DISTINCT id) FROM shown") == str(IDS)
             assert first_id(new) > highest
             insert(new, IDS, UUIDS)
             assert new.psql(f"SELECT count(*) FROM item WHERE id > {highest}") == str(IDS)
@@ -129,7 +137,8 @@ def test_a_dump_of_the_oldest_in_the_newest(mode: str, tmp_path: Path) -> None:
         dump = tmp_path / "dump"
         new.run("pg_dump", "--format=custom", f"--file={dump}", f"--dbname={old.conninfo()}")
         new.run("pg_restore", "--exit-on-error", "--dbname=postgres", dump)
-        assert installed(new) == fresh(new)
+        for extension in EXTENSIONS:
+            assert installed(new, extension=extension) == fresh(new, extension)
         assert_defaults_are_ours(new)
         insert(new, UUIDS, UUIDS)
         for table in ("item", "event"):

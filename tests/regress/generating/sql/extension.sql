@@ -7,14 +7,13 @@ WHERE e.extname = 'id_gen';
 SELECT count(*) > 30 AS many FROM member;
 SELECT oid::regprocedure AS not_immutable_though_all_is_given FROM member
 WHERE provolatile <> 'i' AND 'layout' = ANY (proargnames[1:pronargs]);
--- (what masks goes by a file, and has a suite of its own; what divides sequences goes by a schema's name)
-SELECT oid::regprocedure AS takes_the_servers_layout FROM member WHERE provolatile = 's' AND proname NOT LIKE '%mask%'
+-- (what divides sequences goes by a schema's name)
+SELECT oid::regprocedure AS takes_the_servers_layout FROM member WHERE provolatile = 's'
 AND proname NOT IN ('id_gen_offsets_grow_plan', 'id_gen_version')
 ORDER BY oid::regprocedure::text COLLATE "C";
 SELECT oid::regprocedure AS is_a_constant FROM member WHERE provolatile = 'i' AND pronargs = 0;
 SELECT oid::regprocedure AS may_be_parallel FROM member WHERE provolatile = 'v' AND proparallel = 's';
-SELECT oid::regprocedure AS may_not_be_parallel FROM member WHERE provolatile <> 'v' AND proparallel <> 's'
-AND proname NOT LIKE '%mask%';
+SELECT oid::regprocedure AS may_not_be_parallel FROM member WHERE provolatile <> 'v' AND proparallel <> 's';
 SELECT oid::regprocedure AS calculates_with_null FROM member WHERE provolatile <> 'v' AND NOT proisstrict AND prokind = 'f';
 SELECT oid::regprocedure AS without_comment FROM member WHERE obj_description(oid, 'pg_proc') IS NULL;
 

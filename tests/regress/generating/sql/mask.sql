@@ -1,5 +1,6 @@
 -- Masks, where no file of keys is set: what is refused, in which order, and what the functions promise the planner. What
 -- they return under keys: tests/cluster/test_mask.py.
+CREATE EXTENSION id_gen_mask;
 SELECT id_mask(1, 'orders');
 \echo SQLSTATE :SQLSTATE
 SELECT id_unmask(1, 'orders', 1);
@@ -48,7 +49,7 @@ SELECT count(*), count(*) FILTER (WHERE provolatile = 's' AND proisstrict AND pr
 FROM pg_proc WHERE proname IN ('id_mask', 'id_unmask', 'id_mask_text',
                                'id_unmask_text_bigint', 'id_unmask_text_uuid', 'id_mask_keys');
 
--- everybody may mask; which keys there are is for monitoring
+-- only superusers may mask before it is granted; which keys there are is for monitoring
 CREATE ROLE ordinary;
 CREATE ROLE monitor IN ROLE pg_monitor;
 SET ROLE ordinary;
@@ -58,17 +59,18 @@ SELECT * FROM id_mask_keys();
 \echo SQLSTATE :SQLSTATE
 -- (PostgreSQL's versions word this one differently)
 \set VERBOSITY sqlstate
-SHOW id_gen.mask_key_file;
+SHOW id_gen_mask.key_file;
 \set VERBOSITY default
-SELECT count(*) FROM pg_settings WHERE name = 'id_gen.mask_key_file';
-ALTER SYSTEM SET id_gen.mask_key_file = 'own.keys';
+SELECT count(*) FROM pg_settings WHERE name = 'id_gen_mask.key_file';
+ALTER SYSTEM SET id_gen_mask.key_file = 'own.keys';
 \echo SQLSTATE :SQLSTATE
-SET id_gen.mask_key_file = 'own.keys';
+SET id_gen_mask.key_file = 'own.keys';
 \echo SQLSTATE :SQLSTATE
 SET ROLE monitor;
 SELECT * FROM id_mask_keys();
 \echo SQLSTATE :SQLSTATE
 RESET ROLE;
-SET id_gen.mask_key_file = 'own.keys';
+SET id_gen_mask.key_file = 'own.keys';
 \echo SQLSTATE :SQLSTATE
 DROP ROLE ordinary, monitor;
+DROP EXTENSION id_gen_mask;

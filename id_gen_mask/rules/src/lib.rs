@@ -5,6 +5,8 @@
 //! the domain's name as the tweak. Keys have versions, and are read from a text with a key in each line; new IDs are
 //! masked with the key of the highest version. Key bytes are erased from memory where this code has put them.
 
+#![forbid(unsafe_code)]
+
 use std::rc::Rc;
 
 use aes::Aes256Enc;
@@ -16,8 +18,8 @@ use fpe::ff1::{FF1, NumeralString, Operations};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use crate::digits::Fault;
-use crate::text::{Format, LONGEST as LONGEST_NUMBER};
+use id_gen_core::digits::Fault;
+use id_gen_core::text::{Format, LONGEST as LONGEST_NUMBER};
 
 /// Bytes of the largest text that is read as keys.
 pub const LARGEST_KEY_FILE: usize = 64 << 10;

@@ -1,16 +1,19 @@
 //! SQL functions of masked IDs: what others see of a `bigint` or a `uuid`, as such or as text that names the key, and
 //! back. The domain's name counts as the bytes that the database has.
 
-use id_gen_core::mask::{self, Domain, DomainFault, Key, KeyRing, LONGEST_TEXT, TextFault};
+use id_gen_base::call::id::Id;
+use id_gen_base::error::{Message, sentence};
+use id_gen_base::pg::fmgr::{self, Call};
+use id_gen_base::pg::text::excerpt;
+use id_gen_base::sql_function;
+use id_gen_mask_rules::{
+    self as rules, Domain, DomainFault, Key, KeyRing, LONGEST_TEXT, TextFault,
+};
 use pgrx::prelude::PgSqlErrorCode as Code;
 use pgrx::prelude::*;
 
-use crate::durable::mask_keys;
-use crate::error::{Error, Message, sentence};
-use crate::pg::fmgr::{self, Call};
-use crate::pg::text::excerpt;
-use crate::sql::function::sql_function;
-use crate::sql::id::Id;
+use crate::error::Error;
+use crate::keys;
 
 sql_function! {
     /// `id_mask(id bigint, domain text [, key_version integer]) → bigint`
@@ -71,7 +74,7 @@ sql_function! {
 sql_function! {
     /// `id_mask_keys() → SETOF record`, the current key first.
     fn id_mask_keys(call) {
-        let versions = mask_keys::with(|ring| {
+        let versions = keys::with(|ring| {
             let current = ring.current().version();
             let of_key = |key: &Key| (key.version(), key.version() == current);
             ring.newest_first().map(of_key).collect::<Vec<_>>()
@@ -142,9 +145,8 @@ fn domain(call: &Call) -> Result<Domain<'_>, Message> {
 #[inline(always)]
 fn permute_fast<T: Id>(call: &Call, permutation: Permutation<T>) -> Option<pg_sys::Datum> {
     let (id, domain) = (T::argument(call)?, domain_fast(call)?);
-    let permuted = mask_keys::with_loaded(|ring| {
-        key(ring, version(call)).map(|key| permutation(id, key, domain))
-    });
+    let permuted =
+        keys::with_loaded(|ring| key(ring, version(call)).map(|key| permutation(id, key, domain)));
     Some(permuted??.datum())
 }
 
@@ -157,14 +159,14 @@ fn permute<T: Id>(call: &Call, permutation: Permutation<T>) -> Result<pg_sys::Da
 fn mask_text_fast<T: Masked>(call: &Call) -> Option<pg_sys::Datum> {
     let (id, domain) = (T::argument(call)?, domain_fast(call)?);
     let mut place = [0; LONGEST_TEXT];
-    let text = mask_keys::with_loaded(|ring| text_of(id, ring.current(), domain, &mut place))?;
+    let text = keys::with_loaded(|ring| text_of(id, ring.current(), domain, &mut place))?;
     Some(fmgr::text(text))
 }
 
 fn mask_text<T: Masked>(call: &Call) -> Result<pg_sys::Datum, Error> {
     let (id, domain) = (T::argument(call).unwrap_or_default(), domain(call)?);
     let mut place = [0; LONGEST_TEXT];
-    let text = mask_keys::with(|ring| text_of(id, ring.current(), domain, &mut place))?;
+    let text = keys::with(|ring| text_of(id, ring.current(), domain, &mut place))?;
     Ok(fmgr::text(text))
 }
 
@@ -176,14 +178,14 @@ fn text_of<'place, T: Masked>(
     domain: Domain<'_>,
     place: &'place mut [u8; LONGEST_TEXT],
 ) -> &'place [u8] {
-    mask::write_text(key.version(), id.masked(key, domain).into(), T::BITS, place)
+    rules::write_text(key.version(), id.masked(key, domain).into(), T::BITS, place)
 }
 
 #[inline(always)]
 fn unmask_text_fast<T: Masked>(call: &Call) -> Option<pg_sys::Datum> {
-    let (version, masked) = mask::read_text(call.stored_bytes(0)?, T::BITS).ok()?;
+    let (version, masked) = rules::read_text(call.stored_bytes(0)?, T::BITS).ok()?;
     let domain = domain_fast(call)?;
-    let id = mask_keys::with_loaded(|ring| {
+    let id = keys::with_loaded(|ring| {
         let key = ring.of_version(version.into())?;
         Some(T::of_number(masked).unmasked(key, domain))
     });
@@ -193,7 +195,7 @@ fn unmask_text_fast<T: Masked>(call: &Call) -> Option<pg_sys::Datum> {
 fn unmask_text<T: Masked>(call: &Call) -> Result<pg_sys::Datum, Error> {
     let text = call.bytes(0).unwrap_or_default();
     let (version, masked) =
-        mask::read_text(text, T::BITS).map_err(|fault| no_masked_id::<T>(text, &fault))?;
+        rules::read_text(text, T::BITS).map_err(|fault| no_masked_id::<T>(text, &fault))?;
     let domain = domain(call)?;
     let unmask = |key: &Key| T::of_number(masked).unmasked(key, domain);
     by_version(Some(version.into()), unmask).map(T::datum)
@@ -201,7 +203,7 @@ fn unmask_text<T: Masked>(call: &Call) -> Result<pg_sys::Datum, Error> {
 
 /// Does something with the key of a version, or with the current one.
 fn by_version<R>(version: Option<i32>, body: impl FnOnce(&Key) -> R) -> Result<R, Error> {
-    let done = mask_keys::with(|ring| key(ring, version).map(body))?;
+    let done = keys::with(|ring| key(ring, version).map(body))?;
     done.ok_or_else(|| unknown_version(version.unwrap_or_default()).into())
 }
 
@@ -216,7 +218,7 @@ fn unknown_version(version: i32) -> Message {
         Code::ERRCODE_INVALID_PARAMETER_VALUE,
         format!("mask key version {version} does not exist"),
     )
-    .detail("The file in id_gen.mask_key_file has no key of this version; IDs can be unmasked only with the key that masked them.")
+    .detail("The file in id_gen_mask.key_file has no key of this version; IDs can be unmasked only with the key that masked them.")
     .hint("If the file was changed, reload it: SELECT pg_reload_conf(); If its line was removed, restore it first. To list the versions: SELECT * FROM id_mask_keys();")
 }
 

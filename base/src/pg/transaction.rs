@@ -1,5 +1,7 @@
 //! Transactions and snapshots of PostgreSQL's, as safe calls.
 
+use std::ffi::CStr;
+
 use id_gen_core::horizon::{Prepared, Snapshot};
 use pgrx::pg_sys;
 
@@ -106,11 +108,11 @@ pub fn run<T>(call: impl FnOnce() -> T) -> T {
 }
 
 /// Waits for every other transaction of this database that has called this, and lets later ones wait until the end of this one.
-/// Nobody else waits for it, but who drops the extension.
-pub fn hold_extension() {
+/// Nobody else waits for it, except for a session that drops this extension.
+pub fn hold_extension(name: &CStr) {
     // SAFETY: the name is a string; without the extension nothing would be locked that is there. Waiting can be canceled.
     unsafe {
-        let extension = pg_sys::get_extension_oid(c"id_gen".as_ptr(), true);
+        let extension = pg_sys::get_extension_oid(name.as_ptr(), true);
         let mode = pg_sys::ShareUpdateExclusiveLock as pg_sys::LOCKMODE;
         pg_sys::LockDatabaseObject(pg_sys::ExtensionRelationId, extension, 0, mode);
     }

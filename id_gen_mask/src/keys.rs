@@ -2,21 +2,22 @@
 //!
 //! A file that can't be read after a reload leaves the session without keys: it refuses rather than go on with those of
 //! before. No error tells anything of what is in the file but the numbers of lines, and none tells its path, which only
-//! superusers may see. There is no lock: what was read belongs to this process alone.
+//! superusers may see once the library is loaded. There is no lock: what was read belongs to this process alone.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 
-use id_gen_core::mask::{KeyFault, KeyRing, LARGEST_KEY_FILE};
+use id_gen_base::error::{FileError, Message, sentence};
+use id_gen_base::os::process::PerProcess;
+use id_gen_base::pg::reload;
+use id_gen_mask_rules::{KeyFault, KeyRing, LARGEST_KEY_FILE};
 use pgrx::pg_sys;
 use pgrx::prelude::PgSqlErrorCode as Code;
 use zeroize::Zeroizing;
 
-use crate::error::{Error, FileError, Message, sentence};
-use crate::os::process::PerProcess;
-use crate::pg::reload;
-use crate::settings::{self, known};
+use crate::error::Error;
+use crate::setting;
 
 /// The keys, and [`reload::time`] when they were read.
 static KEYS: PerProcess<Option<(KeyRing, pg_sys::TimestampTz)>> = PerProcess::new(None);
@@ -47,8 +48,9 @@ pub fn with<R>(body: impl FnOnce(&KeyRing) -> R) -> Result<R, Error> {
 }
 
 fn read() -> Result<KeyRing, Error> {
-    let Some(path) = settings::mask_key_file() else {
-        return Err(known::check().err().unwrap_or_else(|| no_file().into()));
+    let Some(path) = setting::key_file() else {
+        setting::OWN.check()?;
+        return Err(no_file().into());
     };
     // What is opened is looked at before it is read. That it does not block, and is no terminal of this process, is for
     // what turns out to be no file.
@@ -97,21 +99,21 @@ fn check_permissions(found: &Metadata) -> Result<(), Message> {
 fn no_file() -> Message {
     Message::new(
         Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-        "id_gen.mask_key_file is not set",
+        "id_gen_mask.key_file is not set",
     )
     .detail("IDs are masked and unmasked with keys from this file.")
-    .hint("If IDs were masked before, set the file with their keys. Otherwise create one as the server's operating-system user, outside the data directory, because base backups copy that: (umask 077; set -C; echo \"1 $(openssl rand -hex 32)\" > /etc/postgresql/mask.keys); then, as a superuser (if id_gen is not preloaded, run LOAD 'id_gen'; first): ALTER SYSTEM SET id_gen.mask_key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf();")
+    .hint("If IDs were masked before, set the file with their keys. Otherwise create one as the server's operating-system user, outside the data directory, because base backups copy that: (umask 077; set -C; echo \"1 $(openssl rand -hex 32)\" > /etc/postgresql/mask.keys); then, as a superuser: LOAD 'id_gen_mask'; ALTER SYSTEM SET id_gen_mask.key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf();")
 }
 
 fn unreadable(error: &io::Error) -> Message {
     let file_error = FileError::from(error);
     Message::new(
         file_error.sqlstate(),
-        format!("could not read the file in id_gen.mask_key_file: {error}"),
+        format!("could not read the file in id_gen_mask.key_file: {error}"),
     )
     .detail("IDs cannot be masked or unmasked without its keys.")
     .hint(format!(
-        "{}; a superuser can show its path: SHOW id_gen.mask_key_file; A relative path starts in the data directory, and \"~\" is not expanded. Or set another file: ALTER SYSTEM SET id_gen.mask_key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf(); The next call retries.",
+        "{}; a superuser can show its path: SHOW id_gen_mask.key_file; A relative path starts in the data directory, and \"~\" is not expanded. Or set another file: ALTER SYSTEM SET id_gen_mask.key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf(); The next call retries.",
         match error.kind() {
             io::ErrorKind::NotFound => "Restore the file",
             _ => "Allow the server's operating-system user to read the file",
@@ -122,18 +124,18 @@ fn unreadable(error: &io::Error) -> Message {
 fn no_regular_file() -> Message {
     Message::new(
         Code::ERRCODE_CONFIG_FILE_ERROR,
-        "the path in id_gen.mask_key_file is not a regular file",
+        "the path in id_gen_mask.key_file is not a regular file",
     )
-    .hint("Set a file: ALTER SYSTEM SET id_gen.mask_key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf();")
+    .hint("Set a file: ALTER SYSTEM SET id_gen_mask.key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf();")
 }
 
 fn of_another(owner: u32, own: u32) -> Message {
     Message::new(
         Code::ERRCODE_CONFIG_FILE_ERROR,
-        "the file in id_gen.mask_key_file must be owned by the database user or root",
+        "the file in id_gen_mask.key_file must be owned by the database user or root",
     )
     .detail(format!("Its owner is user ID {owner}, and the server runs as user ID {own}."))
-    .hint(format!("Run as root, with the path that a superuser sees with SHOW id_gen.mask_key_file: chown {own} <path>; The next call retries."))
+    .hint(format!("Run as root, with the path that a superuser sees with SHOW id_gen_mask.key_file: chown {own} <path>; The next call retries."))
 }
 
 fn open_to_others(mode: u32, owner: u32) -> Message {
@@ -141,21 +143,21 @@ fn open_to_others(mode: u32, owner: u32) -> Message {
     let mode = mode & PERMISSIONS;
     Message::new(
         Code::ERRCODE_CONFIG_FILE_ERROR,
-        "the file in id_gen.mask_key_file has group or world access",
+        "the file in id_gen_mask.key_file has group or world access",
     )
     .detail(format!("Its mode is {mode:04o} and its owner is user ID {owner}. The mode must be 0600 or less if the database user owns the file, or 0640 or less if root owns it."))
-    .hint("Run this with the path that a superuser sees with SHOW id_gen.mask_key_file: chmod 600 <path>; The next call retries. If other users may have read the file, add a new key with a higher version.")
+    .hint("Run this with the path that a superuser sees with SHOW id_gen_mask.key_file: chmod 600 <path>; The next call retries. If other users may have read the file, add a new key with a higher version.")
 }
 
 fn unusable(fault: &KeyFault) -> Message {
     Message::new(
         Code::ERRCODE_CONFIG_FILE_ERROR,
-        "the file in id_gen.mask_key_file is invalid",
+        "the file in id_gen_mask.key_file is invalid",
     )
     .detail(sentence(fault))
     .hint(match fault {
-        KeyFault::Empty => "If IDs were masked before, restore the file: another key of the same version unmasks them to wrong IDs. Otherwise add a key, a line with a version and 64 hexadecimal digits, with the path that a superuser sees with SHOW id_gen.mask_key_file: echo \"7 $(openssl rand -hex 32)\" >> <path>; The next call retries.",
-        KeyFault::TooLarge => "Set a file that contains only keys. A superuser can show the current path: SHOW id_gen.mask_key_file;",
-        _ => "Correct or remove that line. The next call retries. A new key needs a version that was never used, such as 7, with the path that a superuser sees with SHOW id_gen.mask_key_file: echo \"7 $(openssl rand -hex 32)\" >> <path>",
+        KeyFault::Empty => "If IDs were masked before, restore the file: another key of the same version unmasks them to wrong IDs. Otherwise add a key, a line with a version and 64 hexadecimal digits, with the path that a superuser sees with SHOW id_gen_mask.key_file: echo \"7 $(openssl rand -hex 32)\" >> <path>; The next call retries.",
+        KeyFault::TooLarge => "Set a file that contains only keys. A superuser can show the current path: SHOW id_gen_mask.key_file;",
+        _ => "Correct or remove that line. The next call retries. A new key needs a version that was never used, such as 7, with the path that a superuser sees with SHOW id_gen_mask.key_file: echo \"7 $(openssl rand -hex 32)\" >> <path>",
     })
 }

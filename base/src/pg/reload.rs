@@ -3,20 +3,16 @@
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use id_gen_core::time::unix_us;
 use pgrx::pg_sys;
 
 use crate::os::clock;
-use crate::pg::wait_event::WaitEvent;
 use crate::pg::{server, timestamp};
 
 /// Where `ALTER SYSTEM` writes, in the data directory, where every process of a server works.
 const AUTO_CONF: &str = "postgresql.auto.conf";
-
-/// How often a wait for a reload looks again: every 5 ms.
-const LOOK_AGAIN_MS: u64 = 5;
 
 /// When PostgreSQL last loaded the configuration file in this process; changes with every reload.
 #[inline(always)]
@@ -80,14 +76,6 @@ pub fn are_files_newer(read_us: i64) -> bool {
 fn changed_us(file: &Path) -> Option<i64> {
     let changed = file.metadata().ok()?.modified().ok()?;
     i64::try_from(changed.duration_since(UNIX_EPOCH).ok()?.as_micros()).ok()
-}
-
-/// Waits while a reload is yet to arrive, but no longer than `max_wait`. What interrupts the statement interrupts it.
-pub fn wait_while(is_awaited: impl Fn() -> bool, max_wait: Duration) {
-    let since = Instant::now();
-    while is_awaited() && since.elapsed() < max_wait {
-        WaitEvent::Reload.wait_on_latch(LOOK_AGAIN_MS);
-    }
 }
 
 /// Whether the postmaster tells this process of reloads. A parallel worker takes its leader's settings; the postmaster and a

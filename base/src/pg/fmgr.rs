@@ -23,14 +23,14 @@ impl Call {
 
     /// How many arguments the function was declared with.
     #[inline(always)]
-    pub fn len(&self) -> usize {
+    pub fn argument_count(&self) -> usize {
         usize::from(self.0.nargs.cast_unsigned())
     }
 
     /// An argument, or `None` if it is NULL. Functions declared `STRICT` never see one.
     #[inline(always)]
     pub fn arg(&self, index: usize) -> Option<pg_sys::Datum> {
-        if index >= self.len() {
+        if index >= self.argument_count() {
             return None;
         }
         // SAFETY: `nargs` arguments follow the structure.
@@ -330,7 +330,7 @@ pub struct UuidPlace(*mut [u8; 16]);
 impl UuidPlace {
     /// Takes the memory. Its callers must have nothing to drop: see [`palloc`].
     #[inline(always)]
-    pub fn new() -> UuidPlace {
+    pub fn allocate() -> UuidPlace {
         // SAFETY: returns so many bytes or raises an error.
         UuidPlace(unsafe { palloc(size_of::<[u8; 16]>()) }.cast())
     }
@@ -347,7 +347,7 @@ impl UuidPlace {
 /// A `uuid` result.
 #[inline(always)]
 pub fn uuid(bytes: [u8; 16]) -> pg_sys::Datum {
-    UuidPlace::new().put(bytes)
+    UuidPlace::allocate().put(bytes)
 }
 
 /// Bytes before those of a text.

@@ -7,7 +7,12 @@ use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use id_gen_base::settings::known::OwnSettings;
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
+use pgrx::pg_sys;
+
+/// The parameters that begin with `id_gen_mask.`
+pub static OWN: OwnSettings = OwnSettings::new("id_gen_mask", None);
 
 static KEY_FILE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 
@@ -20,12 +25,16 @@ pub fn key_file() -> Option<PathBuf> {
 
 /// Defines the parameter. Called once, when the library is loaded.
 pub fn define() {
+    OWN.before_definition();
     GucRegistry::define_string_guc(
-        c"id_gen.mask_key_file",
+        c"id_gen_mask.key_file",
         c"Sets the file of the keys for masking IDs.",
         c"Each line is a version and 64 hexadecimal digits. A relative path is relative to the data directory. Empty: IDs cannot be masked.",
         &KEY_FILE,
         GucContext::Sighup,
         GucFlags::SUPERUSER_ONLY,
     );
+    // SAFETY: a name that lasts; no parameter but those of this library begin with it.
+    unsafe { pg_sys::MarkGUCPrefixReserved(c"id_gen_mask".as_ptr()) };
+    OWN.after_definition();
 }

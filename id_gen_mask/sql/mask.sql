@@ -1,6 +1,6 @@
 -- Masked IDs: what others see of a bigint or a uuid, under a key.
 --
--- They follow the file that id_gen.mask_key_file names, so they are STABLE. A parallel worker would read that file by
+-- They follow the file that id_gen_mask.key_file names, so they are STABLE. A parallel worker would read that file by
 -- itself, and in the middle of a rotation could find other keys than its leader has, so they are PARALLEL RESTRICTED.
 -- Nobody but superusers may mask and unmask before it is granted: either tells what masks hide.
 

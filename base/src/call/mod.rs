@@ -1,0 +1,4 @@
+//! How SQL calls functions.
+
+pub mod function;
+pub mod id;

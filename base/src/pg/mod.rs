@@ -1,0 +1,15 @@
+//! PostgreSQL's conventions: how it calls functions, locks, tells the time, names schemas and begins transactions. Nothing
+//! here knows of IDs.
+
+pub mod backtrace;
+pub mod expression;
+pub mod fmgr;
+pub mod lwlock;
+pub mod reload;
+pub mod schema;
+pub mod server;
+pub mod settings;
+pub mod text;
+pub mod timestamp;
+pub mod transaction;
+pub mod trigger;

@@ -1,0 +1,3 @@
+//! Parameters of a library that sessions may load late.
+
+pub mod known;
