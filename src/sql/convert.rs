@@ -48,6 +48,6 @@ fn columns((number, step): (i32, Step)) -> [Option<pg_sys::Datum>; 6] {
         lock_mode.into_datum(),
         in_transaction.into_datum(),
         undo.map(Text).into_datum(),
-        Text(wrapped(note, NOTE_WIDTH)).into_datum(),
+        Text(note).into_datum(),
     ]
 }
