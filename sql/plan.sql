@@ -4,9 +4,8 @@ CREATE FUNCTION @extschema@.id_gen_recommend(
         ids_per_second bigint, servers integer, years integer, js_safe boolean DEFAULT false,
         regions integer DEFAULT 1, shards integer DEFAULT 0, secret boolean DEFAULT false,
         sortable boolean DEFAULT NULL, dense boolean DEFAULT false,
-        OUT kind text, OUT suitable boolean, OUT reason text, OUT layout text, OUT nodes bigint, OUT ids_per_second bigint,
-        OUT headroom double precision, OUT exhausted_at timestamptz, OUT key_column text, OUT table_bytes double precision,
-        OUT index_bytes double precision, OUT bytes_per_billion bigint, OUT relative_size double precision, OUT advice text)
+        OUT kind text, OUT suitable boolean, OUT layout text, OUT headroom double precision, OUT exhausted_at timestamptz,
+        OUT key_column text, OUT key_bytes double precision, OUT advice text)
     RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'id_gen_recommend'
     LANGUAGE c STABLE PARALLEL SAFE ROWS 12;

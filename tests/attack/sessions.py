@@ -100,7 +100,7 @@ QUESTIONS = (
               extract(epoch FROM uuidv7_timestamp(uuidv7_min(snowflake_timestamp(id))))
          FROM unnest(%s::bigint[]) id""",
     "SELECT name, status FROM id_gen_check() WHERE %s::bigint[] IS NOT NULL ORDER BY 1",
-    """SELECT kind, suitable, reason, layout, nodes, ids_per_second
+    """SELECT kind, suitable, layout, headroom, key_bytes, advice
          FROM id_gen_recommend(10000, 4, 30) WHERE %s::bigint[] IS NOT NULL""",
 )
 # The server's layout, and whether it is the one that is set.
