@@ -185,7 +185,7 @@ BEGIN
      WHERE p.job = j.id AND (i.inhrelid IS NULL OR c.oid::regclass::text <> p.name);
     IF gone IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('partitions have been detached or renamed since the switch of column %I of relation %s', j.column_name, j.relation),
+            MESSAGE = format('partitions have been detached or renamed since the job of column %I of relation %s switched', j.column_name, j.relation),
             DETAIL = format('Changed partitions: %s.', gone),
             HINT = 'Attach them again and rename them back with ALTER TABLE, or drop them, and run the command again.';
     END IF;
@@ -1274,7 +1274,7 @@ BEGIN
             EXECUTE format('SELECT count(*) FROM (SELECT FROM %s t WHERE %s LIMIT 1000) AS other', f.relation, f.diverged) INTO missing;
             IF missing > 0 AND NOT force THEN
                 RAISE object_not_in_prerequisite_state USING
-                    MESSAGE = format('rows of %s have old values of other rows than those that they reference', f.relation),
+                    MESSAGE = format('old values in rows of %s do not match the rows that they reference', f.relation),
                     DETAIL = format('At least %s such rows exist.', missing),
                     HINT = format('To set these values: UPDATE %s t SET %s WHERE %s; to undo with the old values as they are: CALL id_gen_convert.undo(%s, force => true);', f.relation, f.restoring, f.diverged, arguments);
             END IF;
