@@ -53,7 +53,7 @@ CREATE TABLE id_gen_convert.statement (
     statement text NOT NULL,
     -- What is locked before it runs, and how.
     tables text[], lock_mode text,
-    -- The index or constraint that it makes, and of which table.
+    -- The index or constraint that it makes, and of which table; in phase unswitch, the one that it needs.
     made_on regclass, made text,
     PRIMARY KEY (job, phase, place)
 );
@@ -73,8 +73,9 @@ CREATE TABLE id_gen_convert.fill (
     -- Which rows have a value that is not the one of the old value, and which lack an old value after the switch.
     mismatch text NOT NULL,
     unreturned text NOT NULL,
-    -- Whether the table has triggers of others that a written row would set off.
-    has_triggers boolean NOT NULL,
+    -- Rows that have another old value than the row that they reference, after the switch; and the assignment of that value.
+    diverged text NOT NULL,
+    restoring text,
     begun_at timestamptz, ended_at timestamptz, told_at timestamptz,
     rows_total bigint NOT NULL DEFAULT 0, rows_done bigint NOT NULL DEFAULT 0,
     -- How many blocks a batch has.
@@ -100,6 +101,14 @@ CREATE TABLE id_gen_convert.part (
     FOREIGN KEY (job, place) REFERENCES id_gen_convert.fill ON DELETE CASCADE
 );
 COMMENT ON TABLE id_gen_convert.part IS 'progress of each table or partition';
+
+-- Partitions may be created and dropped after a switch. A detached one would keep both columns.
+CREATE TABLE id_gen_convert.partition (
+    job integer REFERENCES id_gen_convert.job ON DELETE CASCADE,
+    relation regclass, parent regclass, name text NOT NULL,
+    PRIMARY KEY (job, relation)
+);
+COMMENT ON TABLE id_gen_convert.partition IS 'partitions of each job at its switch';
 
 CREATE TABLE id_gen_convert.full_tick (
     job integer REFERENCES id_gen_convert.job ON DELETE CASCADE,
@@ -161,6 +170,27 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.check_names(id_gen_convert.job) IS 'reject a job whose tables have been renamed';
+
+-- Partitions that were detached would keep both columns, and statements of a job use the names that partitions had.
+CREATE FUNCTION id_gen_convert.check_partitions(j id_gen_convert.job) RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    gone text;
+BEGIN
+    SELECT string_agg(format('%s of %s is %s %s', p.name, p.parent, CASE WHEN i.inhrelid IS NULL THEN 'detached as' ELSE 'renamed to' END, c.oid::regclass), ', ' ORDER BY p.name)
+      INTO gone
+      FROM id_gen_convert.partition p JOIN pg_class c ON c.oid = p.relation
+      LEFT JOIN pg_inherits i ON (i.inhrelid, i.inhparent) = (p.relation, p.parent)
+     WHERE p.job = j.id AND (i.inhrelid IS NULL OR c.oid::regclass::text <> p.name);
+    IF gone IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('partitions have been detached or renamed since the job of column %I of relation %s switched', j.column_name, j.relation),
+            DETAIL = format('Changed partitions: %s.', gone),
+            HINT = 'Attach them again and rename them back with ALTER TABLE, or drop them, and run the command again.';
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.check_partitions(id_gen_convert.job) IS 'reject a job whose partitions have been detached or renamed since its switch';
 
 -- The job of a column, locked.
 CREATE FUNCTION id_gen_convert.locked_job(relation regclass, column_name text) RETURNS id_gen_convert.job
@@ -269,14 +299,21 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.execute_all(integer, text) IS 'run the statements of a phase';
 
+-- Whether a table has the index or constraint of a statement.
+CREATE FUNCTION id_gen_convert.is_made(s id_gen_convert.statement) RETURNS boolean
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        SELECT EXISTS (SELECT FROM pg_constraint WHERE conrelid = s.made_on AND conname = s.made)
+            OR EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = s.made_on AND c.relname = s.made)
+    $$;
+COMMENT ON FUNCTION id_gen_convert.is_made(id_gen_convert.statement) IS 'whether the index or constraint of a statement exists';
 
 -- Runs one statement, with the locks that it takes; unless what it makes is there, as where a job is sent back to fill rows.
 CREATE FUNCTION id_gen_convert.execute_one(s id_gen_convert.statement) RETURNS void
     LANGUAGE plpgsql @settings@
     AS $$
 BEGIN
-    IF EXISTS (SELECT FROM pg_constraint WHERE conrelid = s.made_on AND conname = s.made)
-       OR EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = s.made_on AND c.relname = s.made) THEN
+    IF id_gen_convert.is_made(s) THEN
         RETURN;
     END IF;
     IF s.lock_mode IS NOT NULL THEN
@@ -314,53 +351,56 @@ END $$;
 COMMENT ON FUNCTION id_gen_convert.revoke_defaults(regclass) IS 'revoke the default privileges of other roles on a view';
 
 -- What depends on the columns of a job, with its definition, and what the columns have besides values; without what the job
--- itself has made. What partitions have from their table counts only up to the switch: from then on partitions come and go.
+-- itself has made. What partitions have from their table is marked, as partitions come and go after the switch.
 -- Definitions have no OIDs in them: what has been made again, or restored from a dump, is the same.
-CREATE FUNCTION id_gen_convert.dependents(job_id integer, with_inherited boolean) RETURNS text[]
+CREATE FUNCTION id_gen_convert.dependents(job_id integer) RETURNS text[]
     LANGUAGE sql STABLE @settings@
     AS $$
         WITH RECURSIVE place (relation, number) AS (
             SELECT a.attrelid, a.attnum FROM id_gen_convert.member m JOIN pg_attribute a
-                ON a.attname = m.column_name AND (a.attrelid = m.relation OR a.attrelid IN (SELECT id_gen_convert.parts(m.relation)))
+                ON a.attname IN (m.column_name, m.new_name)
+               AND (a.attrelid = m.relation OR a.attrelid IN (SELECT id_gen_convert.parts(m.relation)))
              WHERE m.job = job_id),
         direct AS (
             SELECT DISTINCT d.classid, d.objid FROM place p
               JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number),
         view (oid) AS (
-            SELECT r.ev_class FROM direct d JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
+            SELECT r.ev_class FROM direct d JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid AND r.rulename = '_RETURN'
              UNION
             SELECT r.ev_class FROM view v
               JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = v.oid
-              JOIN pg_rewrite r ON r.oid = d.objid),
+              JOIN pg_rewrite r ON r.oid = d.objid AND r.rulename = '_RETURN'),
         used (classid, objid) AS (
             SELECT classid, objid FROM direct
              UNION
             SELECT d.classid, d.objid FROM view v
               JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = v.oid AND d.deptype IN ('n', 'a')),
-        found (what, definition) AS (
-            SELECT 'view ' || c.oid::regclass,
+        found (what, is_inherited, definition) AS (
+            SELECT CASE c.relkind WHEN 'm' THEN 'materialized view ' ELSE 'view ' END || c.oid::regclass, false,
                    concat_ws(' ', pg_get_viewdef(c.oid), pg_get_userbyid(c.relowner), id_gen_convert.privileges(c.relacl, c.relowner),
                              c.reloptions::text, obj_description(c.oid, 'pg_class'),
                              (SELECT string_agg(concat_ws(' ', attname, id_gen_convert.privileges(attacl, c.relowner), col_description(c.oid, attnum)), ', ' ORDER BY attnum)
                                 FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0))
               FROM view JOIN pg_class c USING (oid)
              UNION ALL
-            SELECT format('column %s.%I', c.oid::regclass, a.attname),
+            SELECT format('column %s.%I', c.oid::regclass, a.attname), false,
                    -- Options that begin with pg_ are those of PostgreSQL, such as the version of the attribute.
                    concat_ws(' ', a.attnotnull, (SELECT string_agg(name, ', ' ORDER BY name) FROM unnest(a.attoptions) AS name WHERE name !~ '^pg_'),
                              a.attstattarget, pg_get_expr(e.adbin, e.adrelid),
                              id_gen_convert.privileges(a.attacl, c.relowner), col_description(c.oid, a.attnum))
               FROM id_gen_convert.member m JOIN pg_class c ON c.oid = m.relation
-              JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = m.column_name
+              JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname IN (m.column_name, m.new_name)
               LEFT JOIN pg_attrdef e ON e.adrelid = c.oid AND e.adnum = a.attnum
              WHERE m.job = job_id
              UNION ALL
-            SELECT format('replica identity of %s', c.oid::regclass),
+            SELECT format('replica identity of %s', c.oid::regclass), false,
                    concat_ws(' ', c.relreplident, (SELECT i.indexrelid::regclass FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident))
               FROM id_gen_convert.member m JOIN pg_class c ON c.oid = m.relation WHERE m.job = job_id
              UNION ALL
             SELECT pg_describe_object(d.classid, d.objid, 0),
-                   concat_ws(' ', pg_get_constraintdef(k.oid), pg_get_indexdef(c.oid), i.indisclustered, c.relispartition AND i.indisreplident,
+                   coalesce(k.coninhcount > 0, c.relispartition, t.tgparentid <> 0,
+                            e.adrelid NOT IN (SELECT m.relation FROM id_gen_convert.member m WHERE m.job = job_id), false),
+                   concat_ws(' ', pg_get_constraintdef(k.oid), pg_get_indexdef(i.indexrelid), obj_description(i.indexrelid, 'pg_class'), i.indisclustered, c.relispartition AND i.indisreplident,
                              (SELECT spcname FROM pg_tablespace WHERE oid = (SELECT reltablespace FROM pg_class WHERE oid = i.indexrelid)), pg_get_triggerdef(t.oid), t.tgenabled,
                              pg_get_userbyid(s.stxowner), to_jsonb(s) ->> 'stxstattarget',
                              pg_get_statisticsobjdef(s.oid), pg_get_ruledef(r.oid),
@@ -377,37 +417,48 @@ CREATE FUNCTION id_gen_convert.dependents(job_id integer, with_inherited boolean
               LEFT JOIN pg_attrdef e ON d.classid = 'pg_attrdef'::regclass AND e.oid = d.objid
               LEFT JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
              WHERE r.rulename IS DISTINCT FROM '_RETURN'
-               AND NOT EXISTS (SELECT FROM id_gen_convert.statement s WHERE s.job = job_id AND s.made IN (k.conname, c.relname))
-               AND NOT EXISTS (SELECT FROM pg_proc f WHERE f.oid = t.tgfoid AND f.pronamespace = 'id_gen_convert'::regnamespace)
-               AND (with_inherited OR NOT coalesce(
-                   k.coninhcount > 0, c.relispartition, t.tgparentid <> 0,
-                   e.adrelid NOT IN (SELECT m.relation FROM id_gen_convert.member m WHERE m.job = job_id), false)))
-        SELECT coalesce(array_agg(what || ' ' || md5(coalesce(definition, ''))), '{}') FROM found
+               AND NOT EXISTS (SELECT FROM id_gen_convert.statement s WHERE s.job = job_id AND s.phase <> 'unswitch' AND s.made IN (k.conname, c.relname))
+               AND NOT EXISTS (SELECT FROM pg_proc f WHERE f.oid = t.tgfoid AND f.pronamespace = 'id_gen_convert'::regnamespace))
+        SELECT coalesce(array_agg(concat_ws(' ', what, md5(coalesce(definition, '')), CASE WHEN is_inherited THEN 'inherited' END)), '{}') FROM found
     $$;
-COMMENT ON FUNCTION id_gen_convert.dependents(integer, boolean) IS 'objects that depend on the columns of a job, each with a hash of its definition';
+COMMENT ON FUNCTION id_gen_convert.dependents(integer) IS 'objects that depend on the columns of a job, each with a hash of its definition';
 
--- What of it came, changed or went since the job began, or since its switch; NULL if nothing.
-CREATE FUNCTION id_gen_convert.changes(j id_gen_convert.job) RETURNS text
+-- What of it came, changed or went since the job began, or since its switch; what came, which an undo cannot revert; and of that,
+-- what may have had another name before. Each is NULL if there is nothing.
+CREATE FUNCTION id_gen_convert.changes(j id_gen_convert.job, OUT changed text, OUT added text, OUT renamed text)
     LANGUAGE sql STABLE @settings@
     AS $$
-        WITH now_there (each) AS (SELECT unnest(id_gen_convert.dependents(j.id, j.phase <> 'switched'))),
-        known (each) AS (SELECT unnest(j.dependents)),
-        changed AS ((TABLE now_there EXCEPT TABLE known) UNION (TABLE known EXCEPT TABLE now_there))
-        SELECT string_agg(DISTINCT regexp_replace(each, ' [0-9a-f]{32}$', ''), ', ') FROM changed
+        WITH entry (text, is_known) AS (
+            SELECT unnest(id_gen_convert.dependents(j.id)), false UNION ALL SELECT unnest(j.dependents), true),
+        object AS (
+            SELECT name, split_part(name, ' ', 1) AS kind, bool_and(is_known) AS is_gone, NOT bool_or(is_known) AS is_added
+              FROM entry, regexp_replace(text, ' [0-9a-f]{32}( inherited)?$', '') AS name
+             GROUP BY name
+            -- After the switch, partitions come and go, with what they have from their table.
+            HAVING NOT (j.phase = 'switched' AND bool_and(text ~ ' inherited$') AND bool_and(is_known) = bool_or(is_known))
+               AND array_agg(text ORDER BY text) FILTER (WHERE is_known) IS DISTINCT FROM array_agg(text ORDER BY text) FILTER (WHERE NOT is_known))
+        SELECT string_agg(name, ', ' ORDER BY name),
+               string_agg(name, ', ' ORDER BY name) FILTER (WHERE is_added),
+               string_agg(name, ', ' ORDER BY name) FILTER (WHERE is_added AND EXISTS (SELECT FROM object g WHERE g.is_gone AND g.kind = object.kind))
+          FROM object
     $$;
 COMMENT ON FUNCTION id_gen_convert.changes(id_gen_convert.job) IS 'dependent objects added, changed or dropped since the job began, or its switch';
 
--- What of it came since then: an undo cannot revert that. NULL if nothing.
-CREATE FUNCTION id_gen_convert.added(j id_gen_convert.job) RETURNS text
+-- Columns, constraints and indexes without which a job that has switched cannot be undone, and which are not there any more. Those of
+-- tables that are gone are not needed. NULL if there are none.
+CREATE FUNCTION id_gen_convert.lacking(job_id integer) RETURNS text
     LANGUAGE sql STABLE @settings@
     AS $$
-        WITH named (is_known, name) AS (
-            SELECT false, regexp_replace(unnest(id_gen_convert.dependents(j.id, j.phase <> 'switched')), ' [0-9a-f]{32}$', '')
-             UNION
-            SELECT true, regexp_replace(unnest(j.dependents), ' [0-9a-f]{32}$', ''))
-        SELECT string_agg(name, ', ') FROM named n WHERE NOT is_known AND NOT EXISTS (SELECT FROM named k WHERE k.name = n.name AND is_known)
+        SELECT string_agg(what, ', ' ORDER BY what)
+          FROM (SELECT format('column %I of %s', name, m.relation)
+                  FROM id_gen_convert.member m JOIN pg_class ON oid = m.relation, unnest(ARRAY[m.column_name, m.old_name]) AS name
+                 WHERE m.job = job_id AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = m.relation AND attname = name)
+                 UNION
+                SELECT format('constraint or index %I of %s', s.made, s.made_on)
+                  FROM id_gen_convert.statement s JOIN pg_class ON oid = s.made_on
+                 WHERE s.job = job_id AND s.phase = 'unswitch' AND NOT id_gen_convert.is_made(s)) AS needed (what)
     $$;
-COMMENT ON FUNCTION id_gen_convert.added(id_gen_convert.job) IS 'dependent objects added since the job began, or its switch';
+COMMENT ON FUNCTION id_gen_convert.lacking(integer) IS 'columns, constraints and indexes that an undo of a switch needs and that are not there';
 
 -- What a switch, or an undo of it, would lose or break: the plan refuses the same. NULL if nothing.
 CREATE FUNCTION id_gen_convert.losses(job_id integer) RETURNS text
@@ -416,6 +467,14 @@ CREATE FUNCTION id_gen_convert.losses(job_id integer) RETURNS text
         SELECT string_agg(DISTINCT object || ' ' || reason, '; ') FROM (@losses@) AS lost (object, reason)
     $losses$;
 COMMENT ON FUNCTION id_gen_convert.losses(integer) IS 'objects that a switch or an undo would lose or break, and the remedies';
+
+-- Triggers of others that would fire for each row that a job writes. NULL if there are none.
+CREATE FUNCTION id_gen_convert.firing(job_id integer) RETURNS text
+    LANGUAGE sql STABLE @settings@
+    AS $firing$
+        SELECT string_agg(DISTINCT object || ' ' || reason, '; ') FROM (@firing@) AS firing (object, reason)
+    $firing$;
+COMMENT ON FUNCTION id_gen_convert.firing(integer) IS 'triggers that would fire for each row that a job writes, and the remedies';
 
 -- Runs what comes first in a job that has just been written down.
 CREATE FUNCTION id_gen_convert.start_job(job_id integer) RETURNS void
@@ -445,7 +504,7 @@ BEGIN
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
     PERFORM id_gen_convert.execute_all(job_id, 'prepare');
-    UPDATE id_gen_convert.job SET dependents = id_gen_convert.dependents(job_id, true) WHERE id = job_id;
+    UPDATE id_gen_convert.job SET dependents = id_gen_convert.dependents(job_id) WHERE id = job_id;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.start_job(integer) IS 'run the first statements of a job';
 
@@ -512,7 +571,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.todo(regclass, text) IS 'remaining statements up to the switch, for \gexec of psql; also after a crash';
 
--- What a job waits for, if it shall not go on now.
+-- The reason for a job to wait; NULL if there is none.
 CREATE FUNCTION id_gen_convert.throttle(max_lag interval, max_archive integer) RETURNS text
     LANGUAGE plpgsql @settings@
     AS $$
@@ -626,12 +685,26 @@ CREATE FUNCTION id_gen_convert.write_rows(j id_gen_convert.job, f id_gen_convert
     AS $$
 DECLARE
     written bigint;
+    fires boolean;
+    firing text;
 BEGIN
-    IF f.has_triggers THEN
+    PERFORM set_config('lock_timeout', '100ms', true);
+    -- Prevents changes of triggers.
+    EXECUTE format('LOCK TABLE ONLY %s IN ROW EXCLUSIVE MODE', part);
+    fires := EXISTS (SELECT FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
+                      WHERE t.tgrelid = part AND t.tgtype & 16 <> 0 AND t.tgenabled <> 'D' AND NOT t.tgisinternal
+                        AND p.pronamespace <> 'id_gen_convert'::regnamespace);
+    IF fires THEN
+        firing := id_gen_convert.firing(j.id);
+        IF firing IS NOT NULL THEN
+            RAISE object_not_in_prerequisite_state USING
+                MESSAGE = format('triggers would fire for each row that the job of column %I of relation %s writes', j.column_name, j.relation),
+                DETAIL = format('Obstacles: %s.', firing),
+                HINT = format('Remove the obstacles, and then continue the job: CALL id_gen_convert.run(%s);', id_gen_convert.arguments(j.relation, j.column_name));
+        END IF;
         -- What others have put on the table is for changes of theirs.
         PERFORM set_config('session_replication_role', 'replica', true);
     END IF;
-    PERFORM set_config('lock_timeout', '100ms', true);
     BEGIN
         IF f.assignment IS NULL THEN
             written := id_gen_convert.allot(j, f, part, which, '');
@@ -650,7 +723,7 @@ BEGIN
             GET DIAGNOSTICS written = ROW_COUNT;
         END IF;
     END;
-    IF f.has_triggers THEN
+    IF fires THEN
         PERFORM set_config('session_replication_role', 'origin', true);
     END IF;
     RETURN written;
@@ -958,7 +1031,7 @@ BEGIN
     FOR f IN SELECT * FROM id_gen_convert.fill AS of_table WHERE job = j.id AND of_table.relation IN (SELECT oid FROM pg_class) ORDER BY place LOOP
         EXECUTE format('SELECT count(*), count(*) FILTER (WHERE %s), count(*) FILTER (WHERE %s) FROM %s t',
                        CASE WHEN is_switched THEN f.unreturned ELSE f.pending END,
-                       CASE WHEN is_switched THEN 'false' ELSE format('(%s) AND NOT (%s)', f.mismatch, f.pending) END, f.relation)
+                       CASE WHEN is_switched THEN f.diverged ELSE format('(%s) AND NOT (%s)', f.mismatch, f.pending) END, f.relation)
             INTO rows, pending, wrong;
         is_fine := is_fine AND pending = 0 AND wrong = 0;
         RETURN QUERY SELECT format('rows of %s', f.relation), CASE WHEN pending + wrong = 0 THEN 'ok' ELSE 'error' END,
@@ -966,6 +1039,7 @@ BEGIN
                  ELSE format('rows: %s, without a value: %s, with a wrong value: %s', rows, pending, wrong) END,
             CASE WHEN pending > 0 AND f.ended_at IS NULL THEN format('CALL id_gen_convert.run(%s);', arguments)
                        WHEN pending > 0 AND NOT is_switched THEN format('UPDATE id_gen_convert.job SET phase = ''fill'' WHERE id = %1$s; UPDATE id_gen_convert.fill SET ended_at = NULL WHERE job = %1$s; CALL id_gen_convert.run(%2$s);', j.id, arguments)
+                       WHEN wrong > 0 AND is_switched THEN format('UPDATE %s t SET %s WHERE %s;', f.relation, f.restoring, f.diverged)
                        WHEN pending > 0 THEN format('Set the old values of these rows: SELECT * FROM %s t WHERE %s;', f.relation, f.unreturned)
                        WHEN wrong > 0 THEN format('UPDATE %s t SET %s WHERE %s;', f.relation, f.assignment, f.mismatch) END;
     END LOOP;
@@ -996,18 +1070,23 @@ BEGIN
                        WHEN pending > 0 THEN format('CALL id_gen_convert.undo(%s);', arguments) END;
         is_fine := is_fine AND pending = 0;
 
-        strangers := id_gen_convert.changes(j);
+        strangers := (id_gen_convert.changes(j)).changed;
         RETURN QUERY SELECT 'schema', CASE WHEN strangers IS NULL THEN 'ok' ELSE 'error' END,
             coalesce('dependent objects added, changed or dropped since the job began: ' || strangers, 'no dependent object has changed'),
             CASE WHEN strangers IS NOT NULL THEN format('Revert these changes until after the switch, or undo the job and start again: CALL id_gen_convert.undo(%s);', arguments) END;
         is_fine := is_fine AND strangers IS NULL;
+    END IF;
 
+    IF j.phase <> 'returned' THEN
         strangers := id_gen_convert.losses(j.id);
         RETURN QUERY SELECT 'losses', CASE WHEN strangers IS NULL THEN 'ok' ELSE 'error' END,
-            coalesce('would be lost: ' || strangers, 'the switch loses nothing'),
-            CASE WHEN strangers IS NOT NULL THEN format('Remove the obstacles; what is still needed can be recreated after the conversion. To undo the job: CALL id_gen_convert.undo(%s);', arguments) END;
+            coalesce('would be lost: ' || strangers, CASE WHEN is_switched THEN 'an undo loses nothing' ELSE 'the switch loses nothing' END),
+            CASE WHEN strangers IS NOT NULL THEN 'Remove the obstacles; what is still needed can be recreated after the conversion.'
+                || CASE WHEN is_switched THEN '' ELSE format(' To undo the job: CALL id_gen_convert.undo(%s);', arguments) END END;
         is_fine := is_fine AND strangers IS NULL;
+    END IF;
 
+    IF NOT is_switched THEN
         is_fine := is_fine AND j.phase = 'ready';
         UPDATE id_gen_convert.job SET verified_at = CASE WHEN is_fine THEN clock_timestamp() END, verified_triggers = triggers
          WHERE id = j.id;
@@ -1033,7 +1112,7 @@ BEGIN
             HINT = format('Run this, and the remedies that it returns, until it returns no row: SELECT * FROM id_gen_convert.verify(%s) WHERE status <> ''ok'';', arguments);
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.views);
-    changed := id_gen_convert.changes(j);
+    changed := (id_gen_convert.changes(j)).changed;
     IF changed IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('objects that depend on column %I of relation %s have changed', j.column_name, j.relation),
@@ -1055,7 +1134,10 @@ BEGIN
             HINT = format('Run: SELECT * FROM id_gen_convert.verify(%s);', arguments);
     END IF;
     PERFORM id_gen_convert.execute_all(j.id, 'switch');
-    UPDATE id_gen_convert.job SET phase = 'switched', done = 0, dependents = id_gen_convert.dependents(j.id, false) WHERE id = j.id;
+    UPDATE id_gen_convert.job SET phase = 'switched', done = 0, dependents = id_gen_convert.dependents(j.id) WHERE id = j.id;
+    INSERT INTO id_gen_convert.partition
+    SELECT DISTINCT j.id, i.inhrelid::regclass, i.inhparent::regclass, i.inhrelid::regclass::text
+      FROM id_gen_convert.member m JOIN pg_inherits i ON i.inhparent = m.relation WHERE m.job = j.id;
     RAISE NOTICE '%: switched; to undo: CALL id_gen_convert.undo(%); to keep the new column: SELECT id_gen_convert.finish(%);', j.relation, arguments, arguments;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.switch(regclass, text) IS 'replace the old values with the verified new ones; the old ones are kept';
@@ -1073,7 +1155,7 @@ BEGIN
     END LOOP;
     DROP VIEW id_gen_convert.progress;
     DROP TABLE id_gen_convert.job, id_gen_convert.member, id_gen_convert.statement, id_gen_convert.fill,
-               id_gen_convert.trigger_of, id_gen_convert.part, id_gen_convert.full_tick;
+               id_gen_convert.trigger_of, id_gen_convert.part, id_gen_convert.partition, id_gen_convert.full_tick;
     DROP SCHEMA id_gen_convert;
 EXCEPTION WHEN dependent_objects_still_exist THEN
     GET STACKED DIAGNOSTICS users = PG_EXCEPTION_DETAIL;
@@ -1097,6 +1179,49 @@ BEGIN
     END LOOP;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.drop_not_null(text, text) IS 'drop NOT NULL of a table and of its partitions';
+
+-- The next number of a sequence's own series that is beyond all values of a column; NULL if the sequence is already beyond them.
+-- Values in the last thousandth of its range are ignored, or those without a number beyond them: most are markers such as the
+-- largest integer, and would leave no numbers for new rows.
+CREATE FUNCTION id_gen_convert.next_beyond(sequence regclass, relation regclass, column_name text) RETURNS bigint
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    s pg_sequence;
+    room numeric;
+    next numeric;
+    furthest numeric;
+BEGIN
+    SELECT * INTO s FROM pg_sequence WHERE seqrelid = sequence;
+    room := greatest(abs(s.seqincrement), trunc((s.seqmax::numeric - s.seqmin) / 1000));
+    EXECUTE format('SELECT last_value::numeric + CASE WHEN is_called THEN %s ELSE 0 END FROM %s', s.seqincrement, sequence) INTO next;
+    IF s.seqincrement > 0 THEN
+        EXECUTE format('SELECT max(t.%1$I) FROM %2$s t WHERE t.%1$I <= $1', column_name, relation) INTO furthest USING (s.seqmax - room)::bigint;
+    ELSE
+        EXECUTE format('SELECT min(t.%1$I) FROM %2$s t WHERE t.%1$I >= $1', column_name, relation) INTO furthest USING (s.seqmin + room)::bigint;
+    END IF;
+    RETURN CASE WHEN (furthest - next) * sign(s.seqincrement) >= 0 THEN next + (div(furthest - next, s.seqincrement) + 1) * s.seqincrement END;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.next_beyond(regclass, regclass, text) IS 'number that a sequence has to continue with to be beyond the values of a column';
+
+-- Clients may have inserted values without the sequence. Unlike setval(), ALTER SEQUENCE is rolled back with its transaction.
+CREATE FUNCTION id_gen_convert.catch_up(sequence regclass, relation regclass, column_name text) RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    next bigint;
+BEGIN
+    IF id_gen_convert.next_beyond(sequence, relation, column_name) IS NULL THEN
+        RETURN;
+    END IF;
+    -- Changes nothing, but locks the sequence: no other session calls it meanwhile.
+    EXECUTE (SELECT format('ALTER SEQUENCE %s CACHE %s', sequence, seqcache) FROM pg_sequence WHERE seqrelid = sequence);
+    next := id_gen_convert.next_beyond(sequence, relation, column_name);
+    IF next IS NOT NULL THEN
+        EXECUTE format('ALTER SEQUENCE %s RESTART %s', sequence, next);
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.catch_up(regclass, regclass, text) IS 'continue a sequence beyond the values of a column';
 
 -- Ends a job; the last one takes the schema with it.
 CREATE FUNCTION id_gen_convert.forget(job_id integer) RETURNS void
@@ -1133,7 +1258,9 @@ DECLARE
     s id_gen_convert.statement;
     missing bigint;
     changed text;
-    added text;
+    c record;
+    lacking text;
+    arguments text := id_gen_convert.arguments(j.relation, j.column_name);
 BEGIN
     IF later IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING
@@ -1141,8 +1268,16 @@ BEGIN
             HINT = format('Undo that job first: CALL id_gen_convert.undo(%s);', later);
     END IF;
     IF j.phase = 'switched' THEN
-        -- Before the lock: from the switch on, no row has come without one.
-        FOR f IN SELECT * FROM id_gen_convert.fill AS of_table WHERE job = j.id AND of_table.relation IN (SELECT oid FROM pg_class) LOOP
+        -- Before the lock, since reading all rows takes time: from the switch on, triggers set both.
+        lacking := id_gen_convert.lacking(j.id);
+        FOR f IN SELECT * FROM id_gen_convert.fill AS of_table WHERE job = j.id AND of_table.relation IN (SELECT oid FROM pg_class) AND lacking IS NULL LOOP
+            EXECUTE format('SELECT count(*) FROM (SELECT FROM %s t WHERE %s LIMIT 1000) AS other', f.relation, f.diverged) INTO missing;
+            IF missing > 0 AND NOT force THEN
+                RAISE object_not_in_prerequisite_state USING
+                    MESSAGE = format('old values in rows of %s do not match the rows that they reference', f.relation),
+                    DETAIL = format('At least %s such rows exist.', missing),
+                    HINT = format('To set these values: UPDATE %s t SET %s WHERE %s; to undo with the old values as they are: CALL id_gen_convert.undo(%s, force => true);', f.relation, f.restoring, f.diverged, arguments);
+            END IF;
             EXECUTE format('SELECT count(*) FROM (SELECT FROM %s t WHERE %s LIMIT 1000) AS lacking', f.relation, f.unreturned) INTO missing;
             IF missing > 0 THEN
                 RAISE object_not_in_prerequisite_state USING
@@ -1152,16 +1287,19 @@ BEGIN
             END IF;
         END LOOP;
         PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.views);
-        changed := id_gen_convert.changes(j);
-        added := id_gen_convert.added(j);
-        IF changed IS NOT NULL AND NOT force OR added IS NOT NULL THEN
+        PERFORM id_gen_convert.check_partitions(j);
+        c := id_gen_convert.changes(j);
+        lacking := id_gen_convert.lacking(j.id);
+        IF c.changed IS NOT NULL AND NOT force OR c.added IS NOT NULL OR lacking IS NOT NULL THEN
             RAISE object_not_in_prerequisite_state USING
                 MESSAGE = format('objects that depend on column %I of relation %s have changed since the switch', j.column_name, j.relation),
-                DETAIL = format('An undo would revert them: %s.', changed),
+                DETAIL = concat_ws(' ', 'An undo would revert them: ' || c.changed || '.', 'An undo needs ' || lacking || '.'),
                 HINT = format('To keep the new column: SELECT id_gen_convert.finish(%1$s); '
-                              || CASE WHEN added IS NULL THEN 'to revert these changes, too: CALL id_gen_convert.undo(%1$s, force => true);'
-                                      ELSE 'to undo, first drop %2$s, and then run: CALL id_gen_convert.undo(%1$s);' END,
-                              id_gen_convert.arguments(j.relation, j.column_name), added);
+                              || CASE WHEN c.renamed IS NOT NULL THEN 'to undo, first rename back what was renamed, if any of these was: %2$s; and then run: CALL id_gen_convert.undo(%1$s);'
+                                      WHEN c.added IS NOT NULL THEN 'to undo, first drop %3$s, and then run: CALL id_gen_convert.undo(%1$s);'
+                                      WHEN lacking IS NOT NULL THEN 'to undo, first rename back or recreate %4$s, and then run: CALL id_gen_convert.undo(%1$s);'
+                                      ELSE 'to revert these changes, too: CALL id_gen_convert.undo(%1$s, force => true);' END,
+                              arguments, c.renamed, c.added, lacking);
         END IF;
         IF NOT force THEN
             changed := id_gen_convert.losses(j.id);
@@ -1169,7 +1307,7 @@ BEGIN
                 RAISE object_not_in_prerequisite_state USING
                     MESSAGE = format('the undo would lose or break objects that depend on column %I of relation %s', j.column_name, j.relation),
                     DETAIL = format('Obstacles: %s.', changed),
-                    HINT = format('Remove the obstacles; what is still needed can be recreated after the undo. To keep the new column: SELECT id_gen_convert.finish(%s);', id_gen_convert.arguments(j.relation, j.column_name));
+                    HINT = format('Remove the obstacles; what is still needed can be recreated after the undo. To keep the new column: SELECT id_gen_convert.finish(%s);', arguments);
             END IF;
             PERFORM id_gen_convert.check_triggers(j);
         END IF;
@@ -1225,6 +1363,7 @@ BEGIN
             HINT = format('Finish that job first: SELECT id_gen_convert.finish(%1$s); or undo it: CALL id_gen_convert.undo(%1$s);', later);
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
+    PERFORM id_gen_convert.check_partitions(j);
     PERFORM id_gen_convert.execute_all(j.id, CASE WHEN keep_old THEN 'keep' ELSE 'finish' END);
     PERFORM id_gen_convert.forget(j.id);
 END $$;

@@ -110,18 +110,6 @@ END"
         format!("COMMENT ON SEQUENCE {} IS {comment}", self.name)
     }
 
-    /// The statement that brings it to the values of a column, where others than it have given them.
-    pub fn catch_up(&self, table: &str, column: &str) -> String {
-        let Sequence { name, min, max, .. } = self;
-        let (furthest, _) = self.furthest();
-        let (beyond, bound) = if self.increment > 0 { (">=", "least") } else { ("<=", "greatest") };
-        let limit = if self.increment > 0 { max } else { min };
-        format!(
-            "SELECT pg_catalog.setval({}, {bound}({furthest}({column}), {limit})) FROM {table} HAVING {furthest}({column}) {beyond} (SELECT last_value FROM {name})",
-            literal(name)
-        )
-    }
-
     /// The aggregate that finds the value a sequence of this direction has come to, and what compares two such values.
     pub fn furthest(&self) -> (&'static str, &'static str) {
         if self.increment > 0 { ("max", "greatest") } else { ("min", "least") }

@@ -195,7 +195,7 @@ BACK = {"back": "CALL id_gen_convert.undo({})", "finish": "SELECT id_gen_convert
 # A job that does not go on here and now.
 REFUSED, NOT_LOCKED = "55000", "55P03"
 # Each message of the converter has one of them, and no other message has.
-WORDS_OF_JOBS = ("job", "conver", "depend on column", "not verified", "no old value", "could not lock")
+WORDS_OF_JOBS = ("job", "conver", "depend on column", "not verified", "old value", "could not lock")
 
 NAMES = "SELECT name FROM trade.customer UNION SELECT name FROM trade.visit"
 # Rows that are never deleted: customers, their purchases by two ways, and stays by their visits.

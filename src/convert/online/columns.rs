@@ -28,8 +28,6 @@ pub struct Member {
     pub not_null: bool,
     /// Its default, as an expression.
     pub default: Option<String>,
-    /// Whether an UPDATE of a row sets off triggers of others.
-    pub has_triggers: bool,
 }
 
 impl Member {
@@ -69,11 +67,7 @@ pub fn of(place: Place, names: &Names) -> Result<Vec<Member>, Error> {
                    LATERAL generate_subscripts(k.confkey, 1) AS i
              WHERE k.confkey[i] = m.number)
         SELECT m.relation::bigint, m.number, m.relation::regclass::text, a.attname::text, a.attnotnull,
-               CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END,
-               EXISTS (SELECT FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid
-                        WHERE f.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND NOT t.tgisinternal
-                           AND t.tgrelid IN (SELECT m.relation UNION SELECT inhrelid FROM pg_inherits WHERE inhparent = m.relation)
-                           AND t.tgtype & 16 <> 0 AND t.tgenabled IN ('O', 'A'))
+               CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END
           FROM member m
           JOIN pg_attribute a ON a.attrelid = m.relation AND a.attnum = m.number
           LEFT JOIN pg_attrdef d ON d.adrelid = m.relation AND d.adnum = m.number
@@ -93,7 +87,6 @@ pub fn of(place: Place, names: &Names) -> Result<Vec<Member>, Error> {
             name,
             not_null: row.get(5)?.unwrap_or(false),
             default: row.get::<Text>(6)?.map(|text| text.0),
-            has_triggers: row.get(7)?.unwrap_or(false),
         })
     })
 }

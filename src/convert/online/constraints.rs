@@ -149,7 +149,8 @@ fn write_check(
     }
     if has_old_values {
         script.add(Phase::Switch, rank::NAMES_GO, Constraint::rename(table, name, old));
-        script.add(Phase::Unswitch, rank::CONSTRAINTS, Constraint::rename(table, old, name));
+        let rename = Constraint::rename(table, old, name);
+        script.add_back(rank::CONSTRAINTS, table, old, rename);
         script.add(Phase::Keep, rank::NAMES_GO, Constraint::drop(table, old));
     } else {
         script.add(Phase::Switch, rank::NAMES_GO, Constraint::drop(table, name));
@@ -160,7 +161,7 @@ fn write_check(
         }
     }
     script.add(Phase::Switch, rank::CONSTRAINTS, Constraint::rename(table, new, name));
-    script.add(Phase::Unswitch, rank::NAMES_GO, Constraint::rename(table, name, new));
+    script.add_back(rank::NAMES_GO, table, name, Constraint::rename(table, name, new));
 }
 
 /// The old foreign key goes in the switch, since it needs the primary key that goes then.
@@ -171,7 +172,7 @@ fn write_reference(constraint: &Constraint, new: &str, definition: &str, script:
         let referenced = referenced.iter().map(|(_, table)| table.clone());
         referenced.chain([table.to_owned()]).collect::<Vec<_>>()
     };
-    let drop = format!("ALTER TABLE {table} DROP CONSTRAINT {}", quoted(name));
+    let drop = Constraint::drop(table, name);
     let mut add_new = |table: &str| {
         let add = Constraint::add(table, new, &format!("{definition} NOT VALID"));
         script.add_made(

@@ -16,8 +16,10 @@ pub struct Fill {
     pub mismatch: String,
     /// Which rows lack an old value after the switch.
     pub unreturned: String,
-    /// Whether triggers of others would be set off.
-    pub has_triggers: bool,
+    /// Rows that have another old value than the row that they reference, after the switch.
+    pub diverged: String,
+    /// The assignment of that value.
+    pub restoring: Option<String>,
 }
 
 impl Fill {
@@ -36,11 +38,16 @@ impl Fill {
             (&mut self.pending, other.pending),
             (&mut self.mismatch, other.mismatch),
             (&mut self.unreturned, other.unreturned),
+            (&mut self.diverged, other.diverged),
         ] {
             *own = format!("({own}) OR ({others})");
         }
-        if let (Some(own), Some(others)) = (&mut self.assignment, other.assignment) {
-            own.push_str(&format!(", {others}"));
+        for (own, others) in
+            [(&mut self.assignment, other.assignment), (&mut self.restoring, other.restoring)]
+        {
+            if let (Some(own), Some(others)) = (own, others) {
+                own.push_str(&format!(", {others}"));
+            }
         }
     }
 }

@@ -145,16 +145,14 @@ fn write_one(index: &Index, all: &[Index], body: &str, phase: Phase, script: &mu
             quoted(&index.name),
             index.definition
         );
+        script.add(Phase::Switch, rank::NAMES_GO, index.drop_constraint());
+        script.add_back(rank::NAMES_GO, &index.table, &index.name, index.drop_constraint());
+        for part in parts() {
+            script.add(Phase::Switch, rank::INDEXES, part.adopt(&part.new_name));
+            let adopt = part.adopt(&part.old_name);
+            script.add_back(rank::INDEXES, &part.table, &part.old_name, adopt);
+        }
         for way in [Phase::Switch, Phase::Unswitch] {
-            script.add(way, rank::NAMES_GO, index.drop_constraint());
-            for part in parts() {
-                let from = if way == Phase::Switch {
-                    part.new_name.as_str()
-                } else {
-                    part.old_name.as_str()
-                };
-                script.add(way, rank::INDEXES, part.adopt(from));
-            }
             script.add(way, rank::CONSTRAINTS, add.clone());
         }
     } else if index.is_partitioned {
@@ -191,8 +189,8 @@ fn write_one(index: &Index, all: &[Index], body: &str, phase: Phase, script: &mu
             if !is_part_of_constraint {
                 script.add(Phase::Switch, rank::NAMES_GO, index.drop_constraint());
                 script.add(Phase::Switch, rank::INDEXES, index.adopt(&new));
-                script.add(Phase::Unswitch, rank::NAMES_GO, index.drop_constraint());
-                script.add(Phase::Unswitch, rank::INDEXES, index.adopt(&old));
+                script.add_back(rank::NAMES_GO, &index.table, &index.name, index.drop_constraint());
+                script.add_back(rank::INDEXES, &index.table, &old, index.adopt(&old));
             }
         } else if index.constraint.is_some() {
             if index.may_reject_null {
@@ -202,8 +200,9 @@ fn write_one(index: &Index, all: &[Index], body: &str, phase: Phase, script: &mu
             }
             script.add(Phase::Switch, rank::NAMES_GO, index.rename_constraint(&index.name, &old));
             script.add(Phase::Switch, rank::INDEXES, index.adopt(&new));
-            script.add(Phase::Unswitch, rank::NAMES_GO, index.drop_constraint());
-            script.add(Phase::Unswitch, rank::INDEXES, index.rename_constraint(&old, &index.name));
+            script.add_back(rank::NAMES_GO, &index.table, &index.name, index.drop_constraint());
+            let rename = index.rename_constraint(&old, &index.name);
+            script.add_back(rank::INDEXES, &index.table, &old, rename);
         } else {
             swap(index, &new, &old, script);
         }
@@ -222,7 +221,7 @@ fn swap(index: &Index, new: &str, old: &str, script: &mut Script) {
     script.add(Phase::Switch, rank::NAMES_GO, index.rename(&index.name, old));
     script.add(Phase::Switch, rank::INDEXES, index.rename(new, &index.name));
     script.add(Phase::Unswitch, rank::NAMES_GO, index.rename(&index.name, new));
-    script.add(Phase::Unswitch, rank::INDEXES, index.rename(old, &index.name));
+    script.add_back(rank::INDEXES, &index.table, old, index.rename(old, &index.name));
 }
 
 /// What is said of an index, and what it is for beside finding rows.

@@ -54,7 +54,7 @@ impl Job {
         let names = Names::new()?;
         let members = columns::of(place, &names)?;
         let column = in_error(&format!("{}.{}", source.column.table, source.column.name));
-        obstacles::refuse(&members, source, goal.created_at.is_some())?;
+        obstacles::refuse(&members, source, goal)?;
         let has_old_values = values::has_old_values(&members[0], source);
         let mut job = Job {
             members,
@@ -90,7 +90,9 @@ impl Job {
         if source.is_from_sequence() {
             let root = &job.members[0];
             for sequence in source.sequences.iter().filter(|sequence| !sequence.is_fenced()) {
-                let catch_up = sequence.catch_up(&root.table, &root.typed_old());
+                let arguments =
+                    [&sequence.name, &root.table, &root.old_name].map(|text| literal(text));
+                let catch_up = format!("SELECT id_gen_convert.catch_up({})", arguments.join(", "));
                 job.script.add(Phase::Switch, rank::DEFAULTS, catch_up);
             }
         }
@@ -155,7 +157,8 @@ impl Job {
             allotted: values.allotted_at.clone().map(|at| (member.new_name.clone(), at)),
             mismatch: values.mismatch.clone(),
             unreturned: format!("t.{old} IS NULL AND t.{name} IS NOT NULL"),
-            has_triggers: member.has_triggers,
+            diverged: values.diverged.clone(),
+            restoring: values.restored.clone().map(|value| format!("{old} = {value}")),
         });
     }
 
@@ -215,7 +218,8 @@ impl Job {
         }
         // Without a default there is nothing that old values of new rows could come from.
         if *not_null && !values.has_old_values && !Fault::OldNotNullKept.is_planted() {
-            script.add(Phase::Switch, rank::RULES, drop_not_null(table, &member.old_name));
+            // After the replica identity has moved to the other column.
+            script.add(Phase::Switch, rank::DEFAULTS, drop_not_null(table, &member.old_name));
             script.add(Phase::Unswitch, rank::RULES, alter(&name, "SET NOT NULL"));
         }
         if let Some(default) = &values.default {
@@ -248,7 +252,7 @@ impl Job {
         let old = member.typed_old();
         let mut add =
             |phase, what: String| self.script.add(phase, 3, format!("ALTER TABLE {table} {what}"));
-        add(Phase::Finish, format!("DROP COLUMN {old}"));
+        add(Phase::Finish, format!("DROP COLUMN IF EXISTS {old}"));
         let mut left = Vec::new();
         if values.is_root && source.identity.is_some() {
             left.push("DROP IDENTITY");

@@ -1,8 +1,7 @@
 //! What would be lost or changed in silence: what a column has that the one in its place would not get, and what follows the
 //! place of a column and not its name.
 
-/// Further rows of the obstacles, in terms of theirs. The switch and an undo look again (`id_gen_convert.losses()`), so they have no
-/// parameters.
+/// Further rows of the obstacles, in terms of theirs.
 pub const LOSSES: &str = r#"
         SELECT object, reason FROM (
             WITH RECURSIVE stored (origin, type) AS (

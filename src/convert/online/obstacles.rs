@@ -1,6 +1,7 @@
 //! What makes it impossible to let another column take the place of one: found before anything is changed.
 
 use crate::convert::column::{Kind, Source};
+use crate::convert::goal::Goal;
 use crate::convert::online::columns::{Member, query_about};
 use crate::convert::online::losses::LOSSES;
 use crate::convert::online::values::has_old_values;
@@ -29,20 +30,26 @@ pub const CONTEXT: &str = "
          WHERE p.number = ANY (i.indkey::smallint[])
             OR EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
                           AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number)),
+    -- Their operator classes that no type has by itself.
+    classed AS (
+        SELECT i.indexrelid, o.opcname, o.opcintype FROM place p JOIN pg_index i ON i.indrelid = p.relation,
+               LATERAL unnest(i.indkey::smallint[], i.indclass::oid[]) AS key (number, class)
+          JOIN pg_opclass o ON o.oid = key.class AND NOT o.opcdefault
+         WHERE key.number = p.number),
     filling AS (
         SELECT DISTINCT c.oid AS sequence, p.own FROM (SELECT relation FROM member LIMIT 1) AS m JOIN place p ON p.own = m.relation
           JOIN pg_attrdef e ON e.adrelid = p.relation AND e.adnum = p.number
           JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = e.oid AND d.refclassid = 'pg_class'::regclass
           JOIN pg_class c ON c.oid = d.refobjid AND c.relkind = 'S')";
 
-/// Each row is a reason: the object that is in the way, and why.
+/// Each row is an obstacle: the object, and the reason. The switch and an undo look again (`id_gen_convert.losses()`), so they
+/// have no parameters.
 ///
 /// Columns are looked at in partitions, too, where they have numbers of their own. What depends on a view that is made
 /// again is made again with it, or is in the way like what depends on the column.
-const QUERY: &str = "
-    , obstacle (object, reason) AS (
+pub const OBSTACLES: &str = "
         SELECT oid::regclass::text, CASE
-                   WHEN relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user) THEN format('belongs to another role: log in as %I', pg_get_userbyid(relowner))
+                   WHEN NOT pg_has_role(relowner, 'USAGE') THEN format('belongs to another role: log in as %I', pg_get_userbyid(relowner))
                    WHEN relpersistence = 't' THEN 'is temporary'
                    WHEN row_security_active(oid) THEN 'has row security that hides rows from you'
                    WHEN relkind NOT IN ('r', 'p') THEN 'is not an ordinary table'
@@ -84,11 +91,9 @@ const QUERY: &str = "
         SELECT format('constraint %I of %s', conname, conrelid::regclass), CASE
                    WHEN contype = 'x' THEN 'is an exclusion constraint on the column'
                    WHEN contype IN ('p', 'u') AND condeferrable THEN 'is deferrable, which its replacement cannot be before the switch'
-                   WHEN contype = 'f' AND $1 AND NOT convalidated THEN 'is not valid, so referenced rows may be missing'
                    WHEN contype = 'c' AND conrelid <> p.own AND coninhcount = 0 THEN 'exists only on a partition'
                    WHEN to_jsonb(k) ->> 'conperiod' = 'true' THEN 'is a temporal constraint'
                    WHEN to_jsonb(k) ->> 'conenforced' = 'false' THEN 'is not enforced'
-                   WHEN contype = 'c' AND $1 THEN 'depends on the old values'
                    WHEN contype = 'f' AND EXISTS (SELECT FROM generate_subscripts(conkey, 1) i
                         WHERE conkey[i] = p.number AND (confrelid, confkey[i]) NOT IN (SELECT relation, number FROM member))
                         THEN format('references %s: convert the column of that table, and this one is converted with it', confrelid::regclass) END
@@ -97,6 +102,9 @@ const QUERY: &str = "
         SELECT format('constraint %I of %s', conname, conrelid::regclass),
                format('is not valid, so some rows might not be filled: ALTER TABLE %s VALIDATE CONSTRAINT %I', conrelid::regclass, conname)
           FROM pg_constraint WHERE contype IN ('c', 'n') AND NOT convalidated AND conrelid IN (SELECT oid FROM relation)
+           -- Those of the new columns are validated in their time.
+           AND NOT EXISTS (SELECT FROM member m JOIN pg_attribute a ON a.attrelid = m.relation AND a.attname = m.new_name
+                            WHERE m.relation = conrelid AND a.attnum = ANY (conkey))
            -- One that is not enforced rejects no row.
            AND coalesce(to_jsonb(pg_constraint) ->> 'conenforced', '') <> 'false'
         UNION ALL
@@ -191,12 +199,49 @@ const QUERY: &str = "
          WHERE d.classid NOT IN ('pg_attrdef'::regclass, 'pg_class'::regclass, 'pg_constraint'::regclass, 'pg_policy'::regclass,
                                  'pg_publication_rel'::regclass, 'pg_rewrite'::regclass, 'pg_statistic_ext'::regclass, 'pg_trigger'::regclass)
         UNION ALL
+        SELECT format('trigger %I of %s', t.tgname, t.tgrelid::regclass), 'exists only on a partition'
+          FROM place p JOIN pg_depend d ON d.classid = 'pg_trigger'::regclass AND d.refclassid = 'pg_class'::regclass
+               AND d.refobjid = p.relation AND d.refobjsubid = p.number
+          JOIN pg_trigger t ON t.oid = d.objid AND t.tgparentid = 0 AND t.tgrelid <> p.own
+        UNION ALL
+        SELECT format('trigger %I of %s', tgname, tgrelid::regclass), format('fires after the triggers of the job, which would miss its changes: rename it to sort before zz_id_gen_, with ALTER TRIGGER %I ON %s RENAME TO ...', tgname, tgrelid::regclass)
+          FROM relation JOIN pg_trigger ON tgrelid = relation.oid JOIN pg_proc p ON p.oid = tgfoid
+         WHERE p.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND NOT tgisinternal AND tgparentid = 0
+           AND tgname > 'zz_id_gen_' AND tgenabled <> 'D'
+           -- For each row, before it is inserted or updated.
+           AND tgtype & 3 = 3 AND tgtype & 20 <> 0
+        UNION ALL
+        SELECT format('constraint %I of %s', conname, conrelid::regclass),
+               format('references no row where %1$I is NULL: ALTER TABLE %2$s ALTER COLUMN %1$I SET NOT NULL', a.attname, conrelid::regclass)
+          FROM place p JOIN pg_constraint k ON k.contype = 'f' AND k.conrelid = p.relation AND p.number = ANY (k.conkey)
+               AND k.confmatchtype = 's' AND k.conparentid = 0
+          JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = ANY (k.conkey) AND a.attnum <> p.number AND NOT a.attnotnull";
+
+/// Triggers that would fire for each row that the job writes. Each batch looks again.
+pub const FIRING: &str = "
+        SELECT format('trigger %I of %s', tgname, tgrelid::regclass), 'would fire for each row that the job writes'
+               || CASE WHEN tgenabled IN ('A', 'R') THEN format(': ALTER TABLE %s ENABLE TRIGGER %I', tgrelid::regclass, tgname)
+                       ELSE format('; to prevent that, a superuser can run: GRANT SET ON PARAMETER session_replication_role TO %I', current_user) END
+          FROM relation JOIN pg_trigger ON tgrelid = relation.oid JOIN pg_proc p ON p.oid = tgfoid
+         WHERE p.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND NOT tgisinternal AND tgtype & 16 <> 0 AND tgenabled <> 'D'
+           AND (tgenabled IN ('A', 'R') OR NOT has_parameter_privilege('session_replication_role', 'SET'))";
+
+/// Further obstacles to the start of a job. Parameters: whether old rows get new values, whether new rows get an old value after the
+/// switch, and the new type.
+const OF_START: &str = "
+        SELECT oid::regclass::text, format('belongs to another role: log in as %I', pg_get_userbyid(relowner))
+          FROM relation WHERE relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
+        UNION ALL
+        SELECT format('constraint %I of %s', conname, conrelid::regclass), CASE contype
+                   WHEN 'f' THEN CASE WHEN NOT convalidated THEN 'is not valid, so referenced rows may be missing' END
+                   WHEN 'c' THEN 'depends on the old values' END
+          FROM place p JOIN pg_constraint k ON k.conrelid = p.relation AND p.number = ANY (k.conkey) AND k.conparentid = 0
+         WHERE $1
+        UNION ALL
         SELECT pg_describe_object(d.classid, d.objid, 0), CASE
-                   WHEN t.tgrelid <> p.own THEN 'exists only on a partition'
                    WHEN $1 AND d.classid = 'pg_policy'::regclass THEN 'depends on the old values'
                    WHEN $1 AND pg_get_expr(i.indpred, i.indrelid) !~ '^[(][^()]* IS (NOT )?NULL[)]$' THEN 'has a condition on the old values' END
           FROM place p JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number
-          LEFT JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid AND t.tgparentid = 0
           LEFT JOIN pg_index i ON d.classid = 'pg_class'::regclass AND i.indexrelid = d.objid
         UNION ALL
         SELECT format('default of %s.%I', p.relation::regclass, a.attname), 'is an old value'
@@ -207,19 +252,18 @@ const QUERY: &str = "
         SELECT format('unique index %s', index::regclass), 'might reject new rows after the switch, which have no old value, because the key has no default'
           FROM strict WHERE NOT $2
         UNION ALL
-        SELECT format('trigger %I of %s', tgname, tgrelid::regclass), format('fires after the triggers of the job, which would miss its changes: rename it to sort before zz_id_gen_, with ALTER TRIGGER %I ON %s RENAME TO ...', tgname, tgrelid::regclass)
-          FROM relation JOIN pg_trigger ON tgrelid = relation.oid JOIN pg_proc p ON p.oid = tgfoid
-         WHERE p.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND NOT tgisinternal AND tgparentid = 0
-           AND tgname > 'zz_id_gen_' AND tgenabled <> 'D'
-           -- For each row, before it is inserted or updated.
-           AND tgtype & 3 = 3 AND tgtype & 20 <> 0
+        SELECT format('index %s', indexrelid::regclass), format('has operator class %s, which does not fit the new type: DROP INDEX %s', opcname, indexrelid::regclass)
+          FROM classed WHERE opcintype <> $3::regtype
         UNION ALL
-        SELECT format('trigger %I of %s', tgname, tgrelid::regclass), 'would fire for each row that the job writes'
-               || CASE WHEN tgenabled IN ('A', 'R') THEN format(': ALTER TABLE %s ENABLE TRIGGER %I', tgrelid::regclass, tgname)
-                       ELSE format('; to prevent that, a superuser can run: GRANT SET ON PARAMETER session_replication_role TO %I', current_user) END
-          FROM relation JOIN pg_trigger ON tgrelid = relation.oid JOIN pg_proc p ON p.oid = tgfoid
-         WHERE p.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert') AND NOT tgisinternal AND tgtype & 16 <> 0 AND tgenabled <> 'D'
-           AND (tgenabled IN ('A', 'R') OR NOT has_parameter_privilege('session_replication_role', 'SET'))";
+        SELECT format('sequence %s', s.seqrelid::regclass),
+               format('is used up, and new rows need a number of it: ALTER TABLE %s ALTER COLUMN %I DROP %s', m.relation::regclass, m.name, CASE d.deptype WHEN 'i' THEN 'IDENTITY' ELSE 'DEFAULT' END)
+          FROM (SELECT * FROM member LIMIT 1) AS m
+          JOIN pg_sequence s ON NOT s.seqcycle
+          LEFT JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = s.seqrelid AND d.deptype = 'i'
+               AND d.refclassid = 'pg_class'::regclass AND d.refobjid = m.relation AND d.refobjsubid = m.number
+         WHERE (d.objid IS NOT NULL OR s.seqrelid IN (SELECT sequence FROM filling))
+           AND CASE WHEN has_sequence_privilege(s.seqrelid, 'USAGE, SELECT')
+                    THEN pg_sequence_last_value(s.seqrelid)::numeric + s.seqincrement NOT BETWEEN s.seqmin AND s.seqmax END";
 
 /// Whether PostgreSQL itself changes the type of the columns, and nothing is lost: it does not while these depend on them, or
 /// where the type comes from elsewhere, and a domain's constraints would go.
@@ -242,6 +286,7 @@ const CAN_WIDEN: &str = "
        AND NOT EXISTS (
                SELECT FROM place p JOIN pg_partitioned_table ON partrelid = p.relation AND p.number = ANY (partattrs::smallint[]))
        -- It makes the indexes again, too.
+       AND NOT EXISTS (SELECT FROM classed WHERE opcintype <> 'bigint'::regtype)
        AND NOT EXISTS (
                SELECT FROM indexed JOIN pg_constraint k ON k.contype IN ('p', 'u') AND k.conindid = indexrelid
                  JOIN pg_depend d ON d.refclassid = 'pg_constraint'::regclass AND d.refobjid = k.oid AND d.classid IN ('pg_rewrite'::regclass, 'pg_proc'::regclass)
@@ -253,15 +298,21 @@ const CAN_WIDEN: &str = "
 ///
 /// # Errors
 /// What is in the way.
-pub fn refuse(members: &[Member], source: &Source, new_values: bool) -> Result<(), Error> {
+pub fn refuse(members: &[Member], source: &Source, goal: &Goal) -> Result<(), Error> {
+    let new_values = goal.created_at.is_some();
     let query = query_about(
         members,
         &format!(
-            "{CONTEXT}{QUERY} UNION ALL {LOSSES}) SELECT DISTINCT object, reason FROM obstacle WHERE reason IS NOT NULL ORDER BY 1, 2"
+            "{CONTEXT} SELECT DISTINCT object, reason FROM ({OBSTACLES} UNION ALL {LOSSES} UNION ALL {FIRING} UNION ALL {OF_START}) AS obstacle (object, reason)
+              WHERE reason IS NOT NULL ORDER BY 1, 2"
         ),
     );
-    let has_old_values = has_old_values(&members[0], source);
-    let found = rows(&query, &[new_values.into(), has_old_values.into()], |row| {
+    let arguments = [
+        new_values.into(),
+        has_old_values(&members[0], source).into(),
+        goal.target.type_name().into(),
+    ];
+    let found = rows(&query, &arguments, |row| {
         Ok(in_error(&format!("{} {}", string(row.get(1)?), string(row.get(2)?))))
     })?;
     if found.is_empty() {

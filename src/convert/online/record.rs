@@ -7,7 +7,7 @@ use crate::convert::column::Source;
 use crate::convert::online::columns::{self, Member};
 use crate::convert::online::job::Job;
 use crate::convert::online::losses::LOSSES;
-use crate::convert::online::obstacles::CONTEXT;
+use crate::convert::online::obstacles::{CONTEXT, FIRING, OBSTACLES};
 use crate::convert::online::script::Statement;
 use crate::convert::place::rows;
 use crate::convert::texts;
@@ -24,8 +24,9 @@ const EXTENSION_SCHEMA: &str = "@extschema@";
 const EXTENSION_SCHEMA_AS_TEXT: &str = "@extschema_text@";
 /// What each function of the schema is declared with.
 const SETTINGS: &str = "@settings@";
-/// The query for what a switch would lose, in the function that looks again.
+/// The queries for obstacles and losses, and for triggers that would fire, in the functions that check again.
 const LOST: &str = "@losses@";
+const FIRED: &str = "@firing@";
 
 impl Job {
     /// Writes the job down and runs what comes first.
@@ -37,13 +38,16 @@ impl Job {
         match schema_owner()? {
             None => {
                 refuse_without_create()?;
+                let of_job = |query: String| columns::query_of_job(&format!("{CONTEXT} {query}"));
                 let mut script = JOB_SQL
-                    .replace(SETTINGS, &texts::as_clauses())
-                    .replace(LOST, &columns::query_of_job(&format!("{CONTEXT} {LOSSES}")))
+                    // Rows that are hidden would be left out in silence; so PostgreSQL raises an error.
+                    .replace(SETTINGS, &format!("{} SET row_security = off", texts::as_clauses()))
+                    .replace(LOST, &of_job(format!("{OBSTACLES} UNION ALL {LOSSES}")))
+                    .replace(FIRED, &of_job(FIRING.to_owned()))
                     .replace(EXTENSION_SCHEMA_AS_TEXT, &literal(schema))
                     .replace(EXTENSION_SCHEMA, schema);
                 if Fault::UndoComparesNothing.is_planted() {
-                    const COMPARED: &str = "changed IS NOT NULL AND NOT force";
+                    const COMPARED: &str = "c.changed IS NOT NULL AND NOT force";
                     assert!(script.contains(COMPARED), "undo_step() compares in other words");
                     script = script.replace(COMPARED, "false");
                 }
@@ -115,7 +119,7 @@ impl Job {
         for (index, fill) in self.fills.iter().enumerate() {
             let allotted = fill.allotted.as_ref();
             text.push_str(&format!(
-                "INSERT INTO id_gen_convert.fill (job, place, relation, synchronize, pending, assignment, allotted_column, allotted_at, mismatch, unreturned, has_triggers) VALUES ({job}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});",
+                "INSERT INTO id_gen_convert.fill (job, place, relation, synchronize, pending, assignment, allotted_column, allotted_at, mismatch, unreturned, diverged, restoring) VALUES ({job}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});",
                 index + 1,
                 literal(&fill.table),
                 as_array(&fill.synchronize),
@@ -125,7 +129,8 @@ impl Job {
                 or_null(allotted.map(|(_, at)| at.as_str())),
                 literal(&fill.mismatch),
                 literal(&fill.unreturned),
-                fill.has_triggers
+                literal(&fill.diverged),
+                or_null(fill.restoring.as_deref())
             ));
         }
         for (table, name, is_backward) in &self.triggers {

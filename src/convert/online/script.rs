@@ -91,7 +91,7 @@ pub struct Statement {
     pub text: String,
     /// Which tables are locked before it runs, and how.
     pub lock: Option<Lock>,
-    /// The table that it makes an index or constraint of, and the name of that.
+    /// The table that it makes an index or constraint of, and the name of that; in [`Phase::Unswitch`], what it needs.
     pub made: Option<(String, String)>,
 }
 
@@ -123,9 +123,17 @@ impl Script {
         self.push(phase, 1, Statement { text, lock, made });
     }
 
-    /// A way back has to be open whatever has been dropped meanwhile.
+    /// Adds a statement of the way back, with the constraint or index of a table without which it fails.
+    pub fn add_back(&mut self, rank: u32, table: &str, needed: &str, text: String) {
+        let made = Some((table.to_owned(), needed.to_owned()));
+        self.push(Phase::Unswitch, rank, Statement { text, lock: None, made });
+    }
+
+    /// A way back, or to the end, has to be open whatever has been dropped meanwhile.
     fn push(&mut self, phase: Phase, rank: u32, mut statement: Statement) {
-        if matches!(phase, Phase::Unswitch | Phase::Revalidate | Phase::Clean) {
+        let leads_out =
+            [Phase::Unswitch, Phase::Revalidate, Phase::Clean, Phase::Finish, Phase::Keep];
+        if leads_out.contains(&phase) {
             for kind in [
                 "ALTER TABLE ",
                 "ALTER INDEX ",

@@ -22,6 +22,10 @@ pub struct Values {
     pub allotted_at: Option<String>,
     /// Which rows have a wrong value.
     pub mismatch: String,
+    /// Rows that have another old value than the row that they reference, after the switch.
+    pub diverged: String,
+    /// The old value of the row that they reference.
+    pub restored: Option<String>,
     /// What new rows get after the switch, if they name no value.
     pub default: Option<String>,
     /// Whether new rows get an old value after the switch.
@@ -42,6 +46,18 @@ impl Values {
             format!("(SELECT p.{of} FROM {} p WHERE p.{by} = {at})", root.table)
         };
         let lookup = of_root(&root.typed_new(), &root.typed(), &format!("t.{name}"));
+        let restored =
+            (!is_root).then(|| of_root(&root.typed_old(), &root.typed(), &format!("t.{name}")));
+        let diverged = if is_root {
+            "false".to_owned()
+        } else {
+            let (table, by) = (&root.table, root.typed());
+            let (of_root, own) = (root.typed_old(), member.typed_old());
+            // A row whose key refers to nothing keeps its old value.
+            format!(
+                "EXISTS (SELECT FROM {table} p WHERE p.{by} = t.{name} AND p.{of_root} IS DISTINCT FROM t.{own})"
+            )
+        };
         let forward = |body, insert, update| Trigger {
             member: member.key(),
             number: member.number,
@@ -86,6 +102,8 @@ impl Values {
             allotted_at: goal.created_at.clone().filter(|_| is_root && assignment.is_none()),
             assignment,
             mismatch,
+            diverged,
+            restored,
             default: if is_root { Some(generator) } else { member.default.clone() },
             has_old_values,
         }
