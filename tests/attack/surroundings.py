@@ -148,8 +148,16 @@ class Surroundings(Snowflakes):
         # Which one sessions have, is open until the reload.
         node.worker = None
         self._set(node, "id_gen.worker_id", str(worker))
-        node.cluster.poll_until("SHOW id_gen.worker_id", expected=str(worker))
+        node.cluster.wait_until(lambda: self._is_in_force(node, worker), f"worker {worker}")
         node.worker = worker
+
+    def _is_in_force(self, node: Node, worker: int) -> bool:
+        """Sessions read a reload before the keeper may have put it in force."""
+        try:
+            return self.world.query(node, "SELECT worker_id FROM id_gen_status()") == [(worker,)]
+        except Refused:
+            # The extension is not there, so nobody is asked for its IDs.
+            return True
 
     @action("maintenance", how=MAINTENANCE)
     def maintain(self, which: int, how: str, beside: list[str], delay_ms: int) -> None:
