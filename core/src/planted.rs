@@ -49,6 +49,11 @@ faults! {
     ///
     /// Action: start a copy of a data directory while its original runs. Oracle: accepted, duplicate.
     CopyNotCompared,
+    /// A copy that has generated with another worker ID no longer knows its original's.
+    ///
+    /// Action: start a copy with another worker ID, generate, assign its original's worker ID to it. Oracle: accepted,
+    /// duplicate.
+    OriginalForgotten,
     /// A bound that another server logged on this timeline does not reveal a copy.
     ///
     /// Action: make a standby of a server that has generated nothing, generate on that, remove `standby.signal` of the standby

@@ -310,7 +310,8 @@ fn copied(record: &Record, context: &StartupContext) -> Option<StartupError> {
 
 /// The servers that this one is a copy of, once it has started.
 pub fn originals(record: Option<&Record>, context: &StartupContext) -> Originals {
-    let Some(record) = record.filter(|_| !context.is_only_copy) else { return Originals::NONE };
+    let is_forgotten = context.is_only_copy || Fault::OriginalForgotten.is_planted();
+    let Some(record) = record.filter(|_| !is_forgotten) else { return Originals::NONE };
     with_recorded(record, context).unwrap_or(record.originals)
 }
 

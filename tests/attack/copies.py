@@ -3,8 +3,9 @@
 from hypothesis import strategies as st
 
 from attack.action import action
+from attack.finding import Finding
 from attack.surroundings import Surroundings
-from attack.world import Node
+from attack.world import Node, Refused
 from harness.cluster import PRELOADED
 
 # How many servers there are at most.
@@ -158,7 +159,9 @@ class Copies(Surroundings):
         return standby
 
     @action("copied directory", when=_room, original=ORIGINAL)
-    def copy_directory(self, which: int, paused: bool, original: str, beside: list[str], delay_ms: int) -> None:
+    def copy_directory(
+        self, which: int, paused: bool, original: str, beside: list[str], delay_ms: int, is_renumbered: bool
+    ) -> None:
         """`cp -a` of a stopped server, or of one that a snapshot paused."""
         node = self._original(which)
         if not paused:
@@ -175,6 +178,27 @@ class Copies(Surroundings):
         if original == "later" and not paused:
             self.world.start(node)
             self.look_at_first_ids(node)
+        if is_renumbered and original != "goes":
+            self._assign_number_of(node, copy)
+
+    def _assign_number_of(self, original: Node, copy: Node) -> None:
+        """Somebody assigns to a copy that has generated the worker ID of its original, which is still in use."""
+        own, number = copy.worker, original.worker
+        if own is None or number is None or own == number:
+            return
+        self.world.forget_sessions(copy)
+        for worker in (number, own):
+            copy.worker = None
+            self._set(copy, "id_gen.worker_id", str(worker))
+            self._await_number(copy, worker)
+            if worker == number:
+                with self.world.passing(copy) as session:
+                    try:
+                        session.value("SELECT snowflake_next()")
+                    except Refused:
+                        continue
+                raise Finding("accepted", f"{copy} generates with worker ID {number} of its original, {original}")
+        copy.worker = own
 
     @action("loss", when=lambda self: len(self.world.running()) > 1)
     def lose(self, which: int) -> None:

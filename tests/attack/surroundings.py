@@ -148,8 +148,11 @@ class Surroundings(Snowflakes):
         # Which one sessions have, is open until the reload.
         node.worker = None
         self._set(node, "id_gen.worker_id", str(worker))
-        node.cluster.wait_until(lambda: self._is_in_force(node, worker), f"worker {worker}")
+        self._await_number(node, worker)
         node.worker = worker
+
+    def _await_number(self, node: Node, worker: int) -> None:
+        node.cluster.wait_until(lambda: self._is_in_force(node, worker), f"worker {worker}")
 
     def _is_in_force(self, node: Node, worker: int) -> bool:
         """Sessions read a reload before the keeper may have put it in force."""
