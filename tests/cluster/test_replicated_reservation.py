@@ -11,7 +11,7 @@ import pytest
 
 from harness import GENERATING, PRELOAD, PRELOADED, Cluster, FakeClock, Server
 from harness.checks import checks
-from harness.ids import PATIENT, TOO_FAR_AHEAD, change, first_id, next_id, refusal, time_of
+from harness.ids import PATIENT, TOO_FAR_AHEAD, await_refusal, change, first_id, next_id, refusal, time_of
 from harness.reservation import PAGE, Reservation
 
 pytestmark = pytest.mark.every_version("the format of WAL records and of pages differs")
@@ -75,7 +75,7 @@ def promote(primary: Cluster, standby: Cluster) -> None:
 
 def assert_above(server: Cluster, given: int) -> None:
     """It refuses to lead its clock by more than its setting; with a larger one, it goes on above that ID."""
-    server.wait_until(lambda: refusal(server).sqlstate == TOO_FAR_AHEAD, "refusing until its clock is right")
+    await_refusal(server, TOO_FAR_AHEAD)
     change(server, "max_lead", "2h")
     assert first_id(server) > given
 

@@ -21,6 +21,7 @@ from harness.ids import (
     PATIENT,
     PER_MS,
     Caller,
+    await_refusal,
     change,
     error_of,
     first_id,
@@ -229,9 +230,7 @@ def test_a_servers_number_is_no_shard_and_a_shard_not_its_number(cluster: Cluste
         assert refusal(cluster, f"SELECT {call}").message == "worker ID 1 is this server's own"
     take(cluster, SHARD)
     change(cluster, "worker_id", SHARD)
-    cluster.wait_until(lambda: refusal(cluster).message is not None, "refusing")
-    error = refusal(cluster)
-    assert error.message == f"this server's worker ID {SHARD} is one of its shards"
+    error = await_refusal(cluster, f"this server's worker ID {SHARD} is one of its shards")
     assert check_of(cluster, "worker_id").status == "error"
     cluster.restart()
     assert cluster.psql(STATE) == error.message, "before anybody generates, too"
@@ -246,8 +245,7 @@ def test_a_hint_leaves_the_worker_id_to_the_administrator(cluster: Cluster, call
     take(cluster, SHARD)
     if "take" not in call:
         change(cluster, "worker_id", SHARD)
-        cluster.wait_until(lambda: refusal(cluster).message is not None, "refusing")
-    error = refusal(cluster, "SELECT " + call.format(number=1))
+    error = await_refusal(cluster, "", "SELECT " + call.format(number=1))
     assert "a worker ID from 0 to 31 that no shard and no other server uses" in (error.hint or "")
     follow(cluster, (error.hint or "").partition(" Or release")[0])
     first_id(cluster)

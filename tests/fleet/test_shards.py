@@ -25,7 +25,7 @@ from harness.fleet import (
     registrar,
     silent,
 )
-from harness.ids import PATIENT, Caller, Value, answer_of, change, error_of, first_given, refusal
+from harness.ids import PATIENT, Caller, Value, answer_of, await_refusal, change, error_of, first_given, refusal
 from harness.relay import Delayed, Way
 from harness.shards import RECOVER, Writer, many_of, next_of, owned, refused, release, take
 
@@ -274,8 +274,7 @@ def test_numbers_for_servers_are_no_shards(first: Cluster) -> None:
     change(first, "worker_id_range", "0-7")
     take_first = "SELECT id_gen_shard_take(0)"
     reserved = "is reserved as a worker ID of servers"
-    first.wait_until(lambda: reserved in refusal(first, take_first).message, "allowed number 0")
-    hint = refusal(first, take_first).hint
+    hint = await_refusal(first, reserved, take_first).hint
     assert hint and "id_gen.worker_id_range = '1-" in hint
 
 
@@ -292,7 +291,7 @@ def test_the_number_of_a_shard_is_for_no_server(first: Cluster, conf: str) -> No
         assert trouble.hint and "SELECT * FROM id_gen_fleet_shards();" in trouble.hint
         release(first, SHARD)
         change(late, "worker_id", str(SHARD))
-        late.wait_until(lambda: f"ID {SHARD} belongs to a shard" in (refusal(late).detail or ""), "refusing")
+        await_refusal(late, f"ID {SHARD} belongs to a shard")
         take(first, SHARD, above=None)
         late.psql("ALTER SYSTEM RESET id_gen.worker_id")
         change(late, "worker_id_range", f"0-{SHARD}")
@@ -397,7 +396,7 @@ def test_a_shard_that_is_given_up_is_taken_above_what_led_the_clock(first: Clust
 def test_a_server_that_leaves_its_fleet_is_told_what_number_to_take(first: Cluster) -> None:
     await_number(first)
     first.psql("ALTER SYSTEM SET id_gen.registry = ''; SELECT pg_reload_conf()")
-    first.wait_until(lambda: "is not set" in (refusal(first, "SELECT snowflake_next()").message or ""), "left alone")
+    await_refusal(first, "is not set")
     error = refusal(first, "SELECT snowflake_next()")
     assert error.detail and "The fleet may assign that worker ID to another server." in error.detail
     assert error.hint and "id_gen.worker_id_range" in error.hint

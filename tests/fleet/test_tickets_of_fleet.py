@@ -14,7 +14,7 @@ from harness import Cluster
 from harness.checks import follow
 from harness.etcd import Etcd
 from harness.fleet import create_fleet, registrar, silent
-from harness.ids import Caller, change, error_of, first_given, refusal
+from harness.ids import Caller, await_refusal, change, error_of, first_given, refusal
 from harness.tickets import assert_distinct, in_crowd, one, take, take_at_once
 
 # The same with every server.
@@ -69,8 +69,7 @@ def own_pair() -> Iterator[tuple[Etcd, Cluster, Cluster]]:
 def test_what_is_not_shared_is_refused_until_it_is(first: Cluster) -> None:
     first.psql('CREATE SEQUENCE "Rech\'nung"')
     call = "SELECT ticket_next('\"Rech''nung\"')"
-    first.wait_until(lambda: "does not share" in (refusal(first, call).message or ""), "answered by the registry")
-    error = refusal(first, call)
+    error = await_refusal(first, "does not share", call)
     assert error.sqlstate == NOT_YET
     follow(first, error.hint or "")
     assert first.psql(call) == "1"
@@ -271,7 +270,7 @@ def test_another_fleet(first: Cluster, fleet: str) -> None:
     change(first, "fleet_name", "another")
     first.poll_until("SELECT prefetched = 0 FROM id_gen_stat_tickets")
     create_fleet(first)
-    first.wait_until(lambda: "does not share" in (refusal(first, NEXT).message or ""), "of the other fleet")
+    await_refusal(first, "does not share", NEXT)
     first.psql(SHARE)
     assert await_ticket(first) > max(numbers)
 
@@ -333,7 +332,7 @@ def test_a_crash_and_a_clone(pair: tuple[Cluster, Cluster], conf: str) -> None:
 def test_other_increments_are_refused(pair: tuple[Cluster, Cluster]) -> None:
     _, second = pair
     second.psql("ALTER SEQUENCE invoice INCREMENT BY 2")
-    second.wait_until(lambda: "increment" in (refusal(second, NEXT).message or ""), "answered by the registry")
+    await_refusal(second, "increment", NEXT)
     hint = refusal(second, NEXT).hint or ""
     assert (found := re.search(r"ALTER SEQUENCE [^;]*;", hint))
     second.psql(found[0])

@@ -90,6 +90,22 @@ def refusal(cluster: Cluster, sql: str = NEXT, dbname: str = "postgres") -> SqlE
     raise AssertionError(f"not refused: {sql!r} answered {answer!r}")
 
 
+def await_refusal(cluster: Cluster, part: str, sql: str = NEXT) -> SqlError:
+    """The error of a statement, once its report has that part; until then it may succeed, or fail otherwise."""
+    errors: list[SqlError] = []
+
+    def refused() -> bool:
+        try:
+            cluster.psql(sql)
+        except SqlError as error:
+            errors.append(error)
+            return part in str(error)
+        return False
+
+    cluster.wait_until(refused, f"refusing with {part!r}", lambda: f"its last error: {errors[-1:]}")
+    return errors[-1]
+
+
 def change(cluster: Cluster, name: str, value: object) -> None:
     """Changes a setting by ALTER SYSTEM and a reload; sessions follow soon."""
     cluster.psql(f"ALTER SYSTEM SET id_gen.{name} = '{value}'")
