@@ -314,6 +314,17 @@ class Fleet(Explorer):
         if is_renewed and member.is_member and self.world.registry.answers:
             self._await_renewal(member)
 
+    @action("clock", when=lambda self: not self.world.was_restored)
+    def jump(self, which: int) -> None:
+        """A clock that is wrong for as long as a grant is not in the registry."""
+        member = self.world.able(which)
+        if member.clock_ahead or not self.world.registry.answers:
+            return
+        self.world.step_clock(member, HOUR)
+        self._await_renewal(member)
+        self.world.look_at_bounds()
+        self.world.put_clock_right(member)
+
     def _await_renewal(self, member: Member) -> None:
         """One whose clock is not trusted renews nothing."""
         worker = member.cluster.psql("SELECT coalesce(worker_id, -1) FROM id_gen_status()", DATABASE)
@@ -445,19 +456,31 @@ class Fleet(Explorer):
     def slow_registry(self, which: int, to: int, shard: int, restarts: bool) -> None:
         """It stands still most of the time, while the shard goes to and fro beside a client of it. A server that has
         just started asks whether it still has the shard."""
-        with self.world.registry.etcd.stuttering():
-            for one, other in ((which, to), (to, which)):
-                owner = self.world.able(one)
-                if restarts:
-                    self.world.stop(owner, "fast")
-                    self.world.start(owner)
+        for one, other in ((which, to), (to, which)):
+            owner = self.world.able(one)
+            self.insist(self.world.idle_session(owner), _take(shard))
+            if restarts:
+                self.world.stop(owner, "fast")
+                self.world.start(owner)
+                self.insist(self.world.idle_session(owner), NEXT)
+            with self.world.registry.etcd.stuttering():
                 asking = Client(self.world, owner, DATABASE, ids_of_shard(shard, 1))
                 try:
+                    self._await_question(owner, asking, shard)
                     self._move(one, other, shard)
                     self._ask(self.world.able(other), ids_of_shard(shard, 1))
                 finally:
                     asking.stop()
                 asking.judge()
+
+    def _await_question(self, owner: Member, asking: Client, shard: int) -> None:
+        """Until a client's call for an ID of a shard is under way, or has ended."""
+        calls = f"SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT snowflake_next({shard})%'"
+
+        def is_under_way() -> bool:
+            return asking.begun.is_set() or owner.cluster.psql(calls) != "0"
+
+        owner.cluster.wait_until(is_under_way, "asked for an ID of a shard")
 
     @action("backup of registry", when=lambda self: self.world.registry.answers and self.world.times_left_back > 0)
     def save_registry(self) -> None:

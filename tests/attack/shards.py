@@ -87,6 +87,9 @@ class Shards(Explorer):
         one takes it, and continues above them."""
         moved = self._shards[shard]
         owner, target = self._owner(moved), self.world.node(to)
+        if owner is target and ahead_ms and len(self.world.nodes) == 1:
+            # One that knows nothing of the shard.
+            target = self.world.new_node(f"id_gen.layout = '{moved.layout}'", self.schemas())
         if owner is not None:
             if not owner.running or not self._has_room_for_a_shard(owner):
                 return

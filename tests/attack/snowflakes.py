@@ -83,13 +83,15 @@ class Snowflakes(Explorer):
 
     @use("strict order")
     def generate_within_a_tick(self, which: int) -> None:
-        """While the clocks stand still, a session that generates one by one and many at once goes up; and where
+        """While the clocks stand still, a transaction that generates one by one and many at once goes up; and where
         `id_gen.max_block_size` is 1, so do all sessions together."""
         node = self.world.session(which).node
         with self.world.passing(node) as session, self.world.passing(node) as other, suppress(Refused):
-            session.generate()
+            session.run("BEGIN")
             with self.world.wall.standing_still():
                 session.generate(ONE_AND_MANY)
+                # Now it may hold a block, which many at once, or the end of the transaction, would have ended.
+                session.generate()
                 [(theirs,)] = other.generate()
                 [(own,)] = session.generate()
             in_order = node.in_order and other.value("SHOW id_gen.max_block_size") == "1"
@@ -116,19 +118,19 @@ class Snowflakes(Explorer):
 
     @use("UUIDs", count=(1, 100))
     def uuids(self, which: int, count: int, ordered: bool) -> None:
-        function = "uuidv7_ordered" if ordered else "public.uuidv7"
+        function = "uuidv7_ordered" if ordered else "uuidv7"
+        self.ask(self.world.session(which), lambda session: self._make_uuids(session, function, count))
 
-        def call(session: Session) -> None:
-            values = session.values(f"SELECT {function}() FROM generate_series(1, {count})")
-            if values != sorted(values):
-                raise Finding("increasing", f"UUIDs of {session} decrease: {values}")
-            self.world.ledger.add("UUIDs", values, str(session))
-
-        self.ask(self.world.session(which), call)
+    def _make_uuids(self, session: Session, function: str, count: int) -> None:
+        values = session.values(f"SELECT public.{function}() FROM generate_series(1, {count})")
+        if values != sorted(values):
+            raise Finding("increasing", f"UUIDs of {session} decrease: {values}")
+        self.world.ledger.add("UUIDs", values, str(session))
 
     @client("UUIDs")
     def insert_token(self, session: Session) -> None:
         self.world.ledger.add("UUIDs", session.values("INSERT INTO token DEFAULT VALUES RETURNING id"), str(session))
+        self._make_uuids(session, "uuidv7_ordered", 10)
 
     @use("decoding")
     def decode(self, which: int) -> None:
