@@ -100,8 +100,8 @@ QUESTIONS = (
               extract(epoch FROM uuidv7_timestamp(uuidv7_min(snowflake_timestamp(id))))
          FROM unnest(%s::bigint[]) id""",
     "SELECT name, status FROM id_gen_check() WHERE %s::bigint[] IS NOT NULL ORDER BY 1",
-    # A session may ask for names in quotes.
-    """SELECT kind, suitable, layout, headroom, key_bytes, replace(advice, '"', '')
+    # A session may ask for names in quotes, and for fewer digits.
+    """SELECT kind, suitable, layout, headroom::numeric, key_bytes::numeric, replace(advice, '"', '')
          FROM id_gen_recommend(10000, 4, 30) WHERE %s::bigint[] IS NOT NULL""",
 )
 # The server's layout, and whether it is the one that is set.
