@@ -1,7 +1,7 @@
 //! The servers whose data directory this one is a copy of: what they generate must not be generated here.
 //!
 //! A copy that has another worker ID than its original is a server of its own, and writes a reservation of its own. So that it
-//! stays known as a copy, the reservation names the originals until a superuser says that none is in use.
+//! stays known as a copy, the reservation names each original until a superuser says that its worker ID is this server's.
 
 use crate::fleet::Number;
 use crate::layout::Layout;
@@ -54,16 +54,17 @@ impl Originals {
         Some(self)
     }
 
-    /// The original whose IDs a number in a layout may be.
-    pub fn of_same_ids(&self, layout: &Layout, number: Number) -> Option<&Original> {
-        self.iter().find(|original| original.may_make(layout, number))
+    /// The original whose IDs a number in a layout may be. `is_accepted` says that the number is this server's in that
+    /// layout, whatever originals have in other layouts.
+    pub fn of_same_ids(&self, own: Original, is_accepted: bool) -> Option<&Original> {
+        let may_make = |it: &Original| !is_accepted && it.may_make(&own.layout, own.number);
+        self.iter().find(|it| **it == own || may_make(it))
     }
 
-    /// Without those whose IDs a number in a layout may be.
-    pub fn without(mut self, layout: &Layout, number: Number) -> Originals {
-        let is_of_same = |original: &mut Original| original.may_make(layout, number);
+    /// Without the one that has a number in a layout: it is this server's.
+    pub fn without(mut self, own: Original) -> Originals {
         for place in &mut self.0 {
-            place.take_if(is_of_same);
+            place.take_if(|original| *original == own);
         }
         self
     }

@@ -39,10 +39,10 @@ pub struct Record {
     /// When the server (the postmaster) that wrote it was started, in Unix microseconds: it survives
     /// a crash of one of its processes, and so do the settings that it was started with.
     pub server_start_us: Option<i64>,
-    /// The numbers of the server that wrote it, if it had them.
+    /// The numbers of the server that wrote it: those that IDs were made with last.
     pub node: Option<RecordedNode>,
-    /// The end of the write-ahead log when it was written. Its bound takes precedence over all bounds that were logged up
-    /// to here: it is above them, or a superuser has accepted that it is not.
+    /// Up to where the write-ahead log was flushed when it was written, so that no crash leads back behind it. Its bound takes
+    /// precedence over all bounds that were logged up to here: it is above them, or a superuser has accepted that it is not.
     pub log_position: u64,
     /// The servers that this one is a copy of.
     pub originals: Originals,

@@ -10,7 +10,7 @@ use crate::fleet::Number;
 use crate::layout::Layout;
 use crate::originals::{Original, Originals};
 use crate::planted::Fault;
-use crate::replicated::Replayed;
+use crate::replicated::{Bound, Replayed};
 use crate::reservation::Record;
 
 /// How far a promoted or upgraded server stays above the clocks it knows, beyond the lead that its
@@ -94,11 +94,13 @@ pub struct StartupContext {
     pub max_lead_ms: u32,
     /// When `pg_upgrade` filled this cluster, if it did and no ID was reserved here since.
     pub upgraded_ms: Option<i64>,
-    /// Where its reservation is, if there is one and IDs must not be generated twice in that directory.
+    /// Where its reservation is, if there is one.
     pub origin: Option<Origin>,
+    /// Whether it is for tests: copies of it generate the same IDs on purpose.
+    pub is_for_tests: bool,
     /// Its worker and datacenter ID, as far as no other copy of it may have them.
     pub assignment: Assignment,
-    /// Whether a superuser confirmed that no other copy of its data directory is in use, and its original is not either.
+    /// Whether a superuser confirmed that no other copy of its data directory, nor its original, has its worker ID.
     pub is_only_copy: bool,
 }
 
@@ -161,6 +163,8 @@ pub enum StartupError {
         system_identifier: u64,
         /// That server's timeline.
         timeline: u32,
+        /// That server's worker and datacenter ID, if it had them.
+        number: Option<Number>,
     },
     /// IDs of the new layout would not be above all IDs of the old one.
     LayoutBelow {
@@ -237,14 +241,22 @@ pub fn replayed_ms(record: Option<&Record>, context: &StartupContext) -> Option<
         return None;
     }
     let is_accounted = record.is_some_and(|record| is_accounted(record, replayed, context));
-    (!is_accounted).then_some(replayed.until_ms)
+    (!is_accounted).then_some(replayed.bound.until_ms)
 }
 
 /// Whether a record was written with knowledge of a bound that was replayed here.
 fn is_accounted(record: &Record, replayed: Replayed, context: &StartupContext) -> bool {
     // Positions in the log of another timeline or cluster cannot be compared.
     let is_same_timeline = is_same_timeline(record, context);
-    let is_later = record.log_position >= replayed.log_position;
+    // A server writes its file before it logs the bound, and a crash may lose the bound alone. An earlier file that was put
+    // in its place reveals itself, if the file system tells files apart.
+    let is_by_same = context.origin.is_some_and(|own| {
+        own.directory.is_same(&replayed.bound.directory)
+            && record.place.origin.is_same(&own)
+            && record.place.origin.file.is_some()
+            && own.file.is_some()
+    });
+    let is_later = is_by_same || record.log_position >= replayed.log_position;
     // A timeline begins with a server that has replayed all that came before.
     let is_of_history = is_same_timeline || is_own_of_earlier_timeline(record, context);
     (is_same_timeline && is_later) || (is_of_history && replayed.timeline < record.place.timeline)
@@ -264,26 +276,24 @@ fn is_own_of_earlier_timeline(record: &Record, context: &StartupContext) -> bool
 }
 
 /// Why a server is a copy, by what it replayed: another server reserved IDs on this timeline, or in the cluster whose standby
-/// this one was before `pg_createsubscriber` made it a cluster of its own. What this one reserves is in its record before it
-/// is in the log, with the same bound.
+/// this one was before `pg_createsubscriber` made it a cluster of its own.
 fn reserved_by_another(record: Option<&Record>, context: &StartupContext) -> Option<StartupError> {
     if Fault::StandbyWithoutSignal.is_planted() {
         return None;
     }
-    let Replayed { system_identifier, timeline, log_position, until_ms, .. } = context.replayed?;
+    let Replayed { bound, timeline, log_position } = context.replayed?;
+    let Bound { system_identifier, number, directory, .. } = bound;
     let own = context.system_identifier;
-    let of_timeline = record.filter(|record| is_same_timeline(record, context));
-    let is_of_another = if let Some(record) = of_timeline {
-        (system_identifier, timeline) == (own, context.timeline)
-            && log_position > record.log_position
-            && until_ms != record.until_ms
-    } else if system_identifier == own {
+    let is_of_another = if system_identifier == own {
+        let of_timeline = record.filter(|record| is_same_timeline(record, context));
         timeline == context.timeline
+            && context.origin.is_none_or(|own| !own.directory.is_same(&directory))
+            && of_timeline.is_none_or(|record| log_position > record.log_position)
     } else {
         // Whoever has reserved in this cluster has been told of what came from the other.
         record.is_none_or(|record| record.place.system_identifier != own)
     };
-    is_of_another.then_some(StartupError::ReservedByAnother { system_identifier, timeline })
+    is_of_another.then_some(StartupError::ReservedByAnother { system_identifier, timeline, number })
 }
 
 /// Why a record says nothing of what was made here since: it is of another cluster, or of this timeline, and was written in
@@ -308,19 +318,51 @@ fn copied(record: &Record, context: &StartupContext) -> Option<StartupError> {
     (!written.is_same(&found)).then_some(StartupError::PutBack { written, found })
 }
 
-/// The servers that this one is a copy of, once it has started.
-pub fn originals(record: Option<&Record>, context: &StartupContext) -> Originals {
-    let is_forgotten = context.is_only_copy || Fault::OriginalForgotten.is_planted();
-    let Some(record) = record.filter(|_| !is_forgotten) else { return Originals::NONE };
-    with_recorded(record, context).unwrap_or(record.originals)
+/// The servers that this one is a copy of, as far as what it found was written by them: how that shows, and with which number
+/// each generates, if it is known.
+fn found_originals(
+    record: Option<&Record>,
+    context: &StartupContext,
+) -> impl Iterator<Item = (StartupError, Option<Original>)> {
+    // Another version of a file of this very directory is of this server.
+    let by_file = record.and_then(|record| {
+        let error = copied(record, context)?;
+        let is_own = matches!(error, StartupError::PutBack { .. });
+        let original = |number| Original { layout: record.layout, number };
+        (!is_own).then_some((error, record.number().map(original)))
+    });
+    let by_log = reserved_by_another(record, context).zip(context.replayed).map(|(error, it)| {
+        let original = |number| Original { layout: it.bound.layout, number };
+        (error, it.bound.number.map(original))
+    });
+    [by_file, by_log].into_iter().flatten()
 }
 
-/// The originals in a record, and the server that wrote it, if that is another one; `None` if they are too many.
-fn with_recorded(record: &Record, context: &StartupContext) -> Option<Originals> {
-    match (copied(record, context), record.number()) {
-        (None | Some(StartupError::PutBack { .. }), _) | (_, None) => Some(record.originals),
-        (_, Some(number)) => record.originals.with(Original { layout: record.layout, number }),
+/// The servers that this one is a copy of, once it has started: those in its record, and those that left it or a bound here;
+/// `None` if they are too many. A number that a superuser has confirmed or reset is this server's.
+pub fn originals(
+    record: Option<&Record>,
+    context: &StartupContext,
+    confirmed: Option<Number>,
+) -> Option<Originals> {
+    let layout = context.layout;
+    let own = confirmed.map(|number| Original { layout, number });
+    let of_others = |originals: Originals| own.map_or(originals, |own| originals.without(own));
+    let recorded = record.map_or(Originals::NONE, |record| record.originals);
+    if Fault::OriginalForgotten.is_planted() {
+        return Some(Originals::NONE);
     }
+    found_originals(record, context)
+        .filter_map(|(_, original)| original)
+        .filter(|original| Some(*original) != own)
+        .try_fold(of_others(recorded), Originals::with)
+}
+
+/// The number in a record that IDs of the layout were generated with here.
+pub fn recorded_number(record: Option<&Record>, context: &StartupContext) -> Option<Number> {
+    let is_of_another = found_originals(record, context).next().is_some();
+    let own = record.filter(|it| it.layout == context.layout && !is_of_another);
+    own.and_then(Record::number)
 }
 
 /// Refuses a copy that may generate with the worker ID of its original, now or once it has a worker ID.
@@ -330,30 +372,30 @@ fn with_recorded(record: &Record, context: &StartupContext) -> Option<Originals>
 /// [`StartupError::ReservedByAnother`].
 pub fn check_copy(record: Option<&Record>, context: &StartupContext) -> Result<(), StartupError> {
     let Assignment::Manual(number) = context.assignment else { return Ok(()) };
-    if context.is_only_copy {
+    if context.is_only_copy || context.is_for_tests {
         return Ok(());
     }
-    let Some(record) = record else {
-        return reserved_by_another(None, context).map_or(Ok(()), Err);
-    };
-    if let Some(error) = copied(record, context) {
-        // Another version of a file of this very directory may be of any number that the server had since.
-        let is_own = matches!(error, StartupError::PutBack { .. });
-        // A server without a number may get any, and what cannot be recorded would be forgotten.
-        let is_other = record.number().zip(number).is_some_and(|(recorded, number)| {
-            let original = Original { layout: record.layout, number: recorded };
-            !original.may_make(&context.layout, number)
-        }) && with_recorded(record, context).is_some();
-        if is_own || !is_other {
-            return Err(error);
-        }
-    } else if let Some(error) = reserved_by_another(Some(record), context) {
+    let put_back = record.and_then(|record| copied(record, context));
+    if let Some(error @ StartupError::PutBack { .. }) = put_back {
         return Err(error);
     }
-    check_original(&record.originals, &context.layout, number)
+    // An original that cannot be recorded would be forgotten.
+    let has_room = originals(record, context, None).is_some();
+    for (error, original) in found_originals(record, context) {
+        // A server without a number may get any.
+        let is_other = original.zip(number).is_some_and(|(original, number)| {
+            has_room && !original.may_make(&context.layout, number)
+        });
+        if !is_other {
+            return Err(error);
+        }
+    }
+    let recorded = record.map_or(Originals::NONE, |record| record.originals);
+    let accepted = recorded_number(record, context);
+    check_original(&recorded, &context.layout, number, accepted)
 }
 
-/// Refuses a number whose IDs an original may generate.
+/// Refuses a number whose IDs an original may generate, unless it is the one that IDs of the layout were generated with here.
 ///
 /// # Errors
 /// [`StartupError::CopiedBefore`].
@@ -361,8 +403,12 @@ pub fn check_original(
     originals: &Originals,
     layout: &Layout,
     number: Option<Number>,
+    accepted: Option<Number>,
 ) -> Result<(), StartupError> {
-    let original = number.and_then(|number| originals.of_same_ids(layout, number));
+    let original = number.and_then(|number| {
+        let own = Original { layout: *layout, number };
+        originals.of_same_ids(own, accepted == Some(number))
+    });
     original.map_or(Ok(()), |it| Err(StartupError::CopiedBefore { number: it.number }))
 }
 
@@ -389,7 +435,7 @@ fn after(record: &Record, context: &StartupContext) -> StartPoint {
     let is_promoted = same_system && record.place.timeline != context.timeline;
     let is_copy =
         copied(record, context).is_some() || reserved_by_another(Some(record), context).is_some();
-    if is_promoted || is_copy {
+    if is_promoted || is_copy && !context.is_for_tests {
         // Written by the server that this one was copied from, which continued without it, perhaps with the number that this
         // one has now. Its commits that arrived here came with a bound; the clocks cover those that did not.
         return above_clocks(context);
@@ -413,7 +459,7 @@ fn check_replayed_layout(
         .is_some_and(|record| is_same_timeline(record, context) && record.layout == context.layout);
     match context.replayed {
         Some(replayed) if !is_recorded && replayed_ms(record, context).is_some() => {
-            check_layout(replayed.layout, context, first_ms)
+            check_layout(replayed.bound.layout, context, first_ms)
         }
         _ => Ok(()),
     }

@@ -22,7 +22,7 @@ use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::LeadLimit;
 use id_gen_core::observe::{Denied, first_above};
 use id_gen_core::originals::Originals;
-use id_gen_core::replicated::Replayed;
+use id_gen_core::replicated::{Bound, Replayed};
 use id_gen_core::reservation::Record;
 use id_gen_core::startup::{self, Assignment, StartPoint, StartupContext, StoredRecord};
 use stateright::{Checker, HasDiscoveries, Model, Property};
@@ -238,10 +238,14 @@ impl World {
             last_replayed_ms: None,
             replayed: state.replayed_until_ms.filter(|_| self.fault != Fault::IgnoreReplayed).map(
                 |until_ms| Replayed {
-                    until_ms,
-                    layout: self.layout,
+                    bound: Bound {
+                        system_identifier: 1,
+                        until_ms,
+                        layout: self.layout,
+                        number: None,
+                        directory: DIRECTORY,
+                    },
                     log_position: LAST_LOGGED,
-                    system_identifier: 1,
                     timeline: 1 + u32::from(state.failovers),
                 },
             ),
@@ -249,6 +253,7 @@ impl World {
             upgraded_ms: None,
             origin: None,
             assignment: Assignment::Registry,
+            is_for_tests: false,
             is_only_copy: false,
         };
         let stored = match state.disk {

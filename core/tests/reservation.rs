@@ -12,7 +12,7 @@ use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::LeadLimit;
 use id_gen_core::originals::{MOST, Original, Originals};
 use id_gen_core::presets;
-use id_gen_core::replicated::{self, Replayed};
+use id_gen_core::replicated::{self, Bound, Replayed};
 use id_gen_core::reservation::{Record, RecordedNode};
 use id_gen_core::startup::{
     self, Assignment, StartupContext, StartupError, StoredRecord, UNSEEN_CLOCK_MARGIN_MS,
@@ -26,6 +26,8 @@ const DIRECTORY: Directory =
     Directory { inode: 394_021, created_ns: Some(1_790_000_000_123_456_789) };
 const OTHER_DIRECTORY: Directory =
     Directory { inode: 394_022, created_ns: Some(1_794_000_000_000_000_001) };
+const THIRD_DIRECTORY: Directory =
+    Directory { inode: 394_023, created_ns: Some(1_794_000_000_000_000_002) };
 const FILE: Directory = Directory { inode: 394_025, created_ns: Some(1_790_000_003_000_000_000) };
 const ORIGIN: Origin = Origin { directory: DIRECTORY, file: Some(FILE) };
 const OTHER_ORIGIN: Origin = Origin { directory: OTHER_DIRECTORY, ..ORIGIN };
@@ -68,19 +70,29 @@ fn context() -> StartupContext {
         upgraded_ms: None,
         origin: Some(ORIGIN),
         assignment: Assignment::Manual(Some(NUMBER)),
+        is_for_tests: false,
         is_only_copy: false,
     }
 }
 
-/// A bound that was logged after the file of [`record`] was written.
-fn logged_later(until_ms: i64) -> Option<Replayed> {
-    Some(Replayed {
+/// A bound of a server with the number of [`record`]'s, in another directory.
+fn bound(until_ms: i64) -> Bound {
+    Bound {
+        system_identifier: PLACE.system_identifier,
         until_ms,
         layout: layout("default"),
-        log_position: LOG_POSITION + 1,
-        system_identifier: PLACE.system_identifier,
-        timeline: 1,
-    })
+        number: Some(NUMBER),
+        directory: THIRD_DIRECTORY,
+    }
+}
+
+/// The same, logged after the file of [`record`] was written.
+fn logged_later(until_ms: i64) -> Option<Replayed> {
+    Some(Replayed { bound: bound(until_ms), log_position: LOG_POSITION + 1, timeline: 1 })
+}
+
+fn numbered(worker: u32) -> Assignment {
+    Assignment::Manual(Some(Number { worker, ..NUMBER }))
 }
 
 fn first_ms(stored: &StoredRecord, context: &StartupContext) -> i64 {
@@ -246,11 +258,17 @@ fn a_promoted_server_begins_above_every_clock_it_knows() {
 
 proptest! {
     #[test]
-    fn what_standbys_get_is_what_was_written(until_ms in any::<i64>(), bit in 0..replicated::SIZE * 8) {
-        let mut bytes = replicated::encode(7, until_ms, &layout("default"));
-        prop_assert_eq!(replicated::decode(&bytes), Some((7, until_ms, layout("default"))));
+    fn what_standbys_get_is_what_was_written(
+        until_ms in any::<i64>(), number in any::<Option<(u32, u32)>>(), inode in any::<u64>(),
+        created_ns in any::<Option<u64>>(), bit in 0..replicated::SIZE * 8,
+    ) {
+        let number = number.map(|(datacenter, worker)| Number { datacenter, worker });
+        let directory = Directory { inode, created_ns };
+        let bound = Bound { number, directory, ..bound(until_ms) };
+        let mut bytes = bound.encode();
+        prop_assert_eq!(Bound::decode(&bytes), Some(bound));
         bytes[bit / 8] ^= 1 << (bit % 8);
-        prop_assert_eq!(replicated::decode(&bytes), None);
+        prop_assert_eq!(Bound::decode(&bytes), None);
     }
 
     /// Whatever its own clocks and settings say, and whatever file it has of the old primary.
@@ -260,7 +278,7 @@ proptest! {
         log_position in any::<u64>(),
     ) {
         let replayed_ms = NOW_MS + by_ms;
-        let replayed = Some(Replayed { until_ms: replayed_ms, layout: layout("default"), log_position, system_identifier: PLACE.system_identifier, timeline: 1 });
+        let replayed = Some(Replayed { bound: bound(replayed_ms), log_position, timeline: 1 });
         let promoted = StartupContext { timeline: 2, replayed, ..context() };
         let stored = if copied {
             StoredRecord::Found(Record { until_ms: replayed_ms + copied_by_ms, ..record() })
@@ -288,12 +306,12 @@ proptest! {
             is_only_copy: true,
             ..context()
         };
-        let is_copy = is_elsewhere || replayed_by_ms.is_some_and(|by_ms| by_ms != file_by_ms);
+        let is_copy = is_elsewhere || replayed_by_ms.is_some();
         let margin_ms = i64::from(start.max_lead_ms) + UNSEEN_CLOCK_MARGIN_MS;
         let stored = StoredRecord::Found(Record { until_ms: NOW_MS + file_by_ms, ..record() });
         let sources = [
             Some(NOW_MS + file_by_ms),
-            start.replayed.map(|replayed| replayed.until_ms),
+            start.replayed.map(|replayed| replayed.bound.until_ms),
             start.last_replayed_ms.map(|ms| ms + margin_ms),
             start.upgraded_ms.map(|ms| ms + margin_ms),
             is_copy.then_some(start.clock.wall_ms() + margin_ms),
@@ -304,8 +322,8 @@ proptest! {
 
 #[test]
 fn bytes_that_standbys_did_not_get_say_nothing() {
-    assert_eq!(replicated::decode(&[0; replicated::SIZE]), None);
-    assert_eq!(replicated::decode(&[0xff; replicated::SIZE]), None);
+    assert_eq!(Bound::decode(&[0; replicated::SIZE]), None);
+    assert_eq!(Bound::decode(&[0xff; replicated::SIZE]), None);
 }
 
 #[test]
@@ -313,8 +331,12 @@ fn a_server_without_a_record_that_replayed_one_of_its_timeline_is_refused_as_a_c
     let until_ms = NOW_MS + 9_000;
     let copy = StartupContext { replayed: logged_later(until_ms), ..context() };
     let system_identifier = PLACE.system_identifier;
-    let refused = |timeline| Err(StartupError::ReservedByAnother { system_identifier, timeline });
-    assert_eq!(startup::start_point(&StoredRecord::Absent, &copy), refused(1));
+    let number = Some(NUMBER);
+    let refused = StartupError::ReservedByAnother { system_identifier, timeline: 1, number };
+    assert_eq!(startup::start_point(&StoredRecord::Absent, &copy), Err(refused));
+    let other = StartupContext { assignment: numbered(8), ..copy };
+    assert!(startup::start_point(&StoredRecord::Absent, &other).is_ok());
+    assert!(startup::originals(None, &other, None).unwrap().iter().any(|it| it.number == NUMBER));
     let confirmed = StartupContext { is_only_copy: true, ..copy };
     assert_eq!(first_ms(&StoredRecord::Absent, &confirmed), until_ms);
     let low = StartupContext { replayed: logged_later(NOW_MS), ..confirmed };
@@ -326,11 +348,13 @@ fn a_server_without_a_record_that_replayed_one_of_its_timeline_is_refused_as_a_c
 
 #[test]
 fn a_cluster_that_was_made_of_a_standby_is_refused_as_a_copy() {
-    let replayed = logged_later(NOW_MS).map(|logged| Replayed { system_identifier: 1, ..logged });
+    let bound = Bound { system_identifier: 1, ..bound(NOW_MS) };
+    let replayed = logged_later(NOW_MS).map(|logged| Replayed { bound, ..logged });
     // `pg_createsubscriber` promotes it, too.
     let made = StartupContext { timeline: 2, replayed, ..context() };
-    let refused = Err(StartupError::ReservedByAnother { system_identifier: 1, timeline: 1 });
-    assert_eq!(startup::start_point(&StoredRecord::Absent, &made), refused);
+    let number = Some(NUMBER);
+    let refused = StartupError::ReservedByAnother { system_identifier: 1, timeline: 1, number };
+    assert_eq!(startup::start_point(&StoredRecord::Absent, &made), Err(refused));
     let confirmed = StartupContext { is_only_copy: true, ..made };
     assert!(startup::start_point(&StoredRecord::Absent, &confirmed).is_ok());
     for timeline in [1, 2] {
@@ -340,21 +364,15 @@ fn a_cluster_that_was_made_of_a_standby_is_refused_as_a_copy() {
     let carried = StoredRecord::Found(of(Place { system_identifier: 1, ..PLACE }));
     let refused = StartupError::OtherSystem { found: 1, number: Some(NUMBER) };
     assert_eq!(startup::start_point(&carried, &made), Err(refused));
-    let assignment = Assignment::Manual(Some(Number { worker: 8, ..NUMBER }));
-    assert!(startup::start_point(&carried, &StartupContext { assignment, ..made }).is_ok());
+    let other = StartupContext { assignment: numbered(8), ..made };
+    assert!(startup::start_point(&carried, &other).is_ok());
 }
 
 #[test]
 fn a_standby_that_followed_a_promotion_is_refused_unless_it_is_promoted() {
     let followed = |timeline, logged_on| StartupContext {
         timeline,
-        replayed: Some(Replayed {
-            until_ms: NOW_MS,
-            layout: layout("default"),
-            log_position: LOG_POSITION + 1,
-            system_identifier: PLACE.system_identifier,
-            timeline: logged_on,
-        }),
+        replayed: logged_later(NOW_MS).map(|logged| Replayed { timeline: logged_on, ..logged }),
         origin: Some(OTHER_ORIGIN),
         ..context()
     };
@@ -362,16 +380,19 @@ fn a_standby_that_followed_a_promotion_is_refused_unless_it_is_promoted() {
         let stored = StoredRecord::Found(of(Place { origin, ..PLACE }));
         let start = |context| startup::start_point(&stored, &context);
         let system_identifier = PLACE.system_identifier;
-        let refused = Err(StartupError::ReservedByAnother { system_identifier, timeline: 2 });
-        assert_eq!(start(followed(2, 2)), refused, "its signal file was removed");
+        let number = Some(NUMBER);
+        let refused = StartupError::ReservedByAnother { system_identifier, timeline: 2, number };
+        assert_eq!(start(followed(2, 2)), Err(refused), "its signal file was removed");
         assert!(start(StartupContext { is_only_copy: true, ..followed(2, 2) }).is_ok());
         assert!(start(followed(2, 1)).is_ok(), "promoted to timeline 2");
         assert!(start(followed(3, 2)).is_ok(), "promoted to timeline 3");
     }
     let place = Place { timeline: 2, origin: OTHER_ORIGIN, ..PLACE };
-    let own = Record { until_ms: NOW_MS, ..of(place) };
-    let crashed = startup::start_point(&StoredRecord::Found(own), &followed(2, 2));
-    assert!(crashed.is_ok(), "its own reservation");
+    let bound = Bound { directory: OTHER_DIRECTORY, ..bound(NOW_MS) };
+    let replayed = followed(2, 2).replayed.map(|logged| Replayed { bound, ..logged });
+    let crashed = StartupContext { replayed, ..followed(2, 2) };
+    let own = StoredRecord::Found(of(place));
+    assert!(startup::start_point(&own, &crashed).is_ok(), "its own reservation");
 }
 
 /// A superuser may have lowered a bound that was replayed before.
@@ -379,14 +400,7 @@ fn a_standby_that_followed_a_promotion_is_refused_unless_it_is_promoted() {
 fn what_was_replayed_before_the_timeline_of_a_file_stays_accounted_for() {
     let until_ms = NOW_MS + 3_600_000;
     let first = |timeline, record: Record| {
-        let replayed = Some(Replayed {
-            until_ms,
-            layout: layout("default"),
-            log_position: LOG_POSITION + 1,
-            system_identifier: PLACE.system_identifier,
-            timeline: 1,
-        });
-        let context = StartupContext { timeline, replayed, ..context() };
+        let context = StartupContext { timeline, replayed: logged_later(until_ms), ..context() };
         first_ms(&StoredRecord::Found(record), &context)
     };
     let promoted = of(Place { timeline: 2, ..PLACE });
@@ -401,14 +415,8 @@ fn what_was_replayed_before_the_timeline_of_a_file_stays_accounted_for() {
 fn a_file_takes_precedence_over_what_was_logged_before_it() {
     let until_ms = NOW_MS + 3_600_000;
     let first = |log_position, record: Record| {
-        let replayed = Some(Replayed {
-            until_ms,
-            layout: layout("default"),
-            log_position,
-            system_identifier: PLACE.system_identifier,
-            timeline: 1,
-        });
-        // Another server has logged the later one.
+        let replayed = Some(Replayed { bound: bound(until_ms), log_position, timeline: 1 });
+        // Another server has logged it.
         let context = StartupContext { replayed, is_only_copy: true, ..context() };
         first_ms(&StoredRecord::Found(record), &context)
     };
@@ -416,14 +424,17 @@ fn a_file_takes_precedence_over_what_was_logged_before_it() {
         assert_eq!(first(log_position, record()), record().until_ms);
     }
     assert_eq!(first(LOG_POSITION + 1, record()), until_ms);
+    // Its own, of before a crash in which the log lost the lower bound of the file.
+    let own = Bound { directory: DIRECTORY, ..bound(until_ms) };
+    let replayed = logged_later(until_ms).map(|logged| Replayed { bound: own, ..logged });
+    let crashed = StartupContext { replayed, ..context() };
+    assert_eq!(first_ms(&StoredRecord::Found(record()), &crashed), record().until_ms);
     // Another cluster's log is another line.
     let upgraded = StartupContext {
         timeline: 2,
         replayed: Some(Replayed {
-            until_ms,
-            layout: layout("default"),
+            bound: bound(until_ms),
             log_position: LOG_POSITION,
-            system_identifier: PLACE.system_identifier,
             timeline: 1,
         }),
         upgraded_ms: Some(NOW_MS - 60_000),
@@ -455,7 +466,7 @@ fn a_copy_with_the_worker_id_of_its_original_is_refused() {
     let unnumbered = StoredRecord::Found(Record { node: None, ..record() });
     let refused = StartupError::Copied { number: None, original: DIRECTORY, copy: OTHER_DIRECTORY };
     assert_eq!(startup::start_point(&unnumbered, &copy), Err(refused));
-    assert!(is_let_in(stored.clone(), StartupContext { origin: None, ..copy }));
+    assert!(is_let_in(stored.clone(), StartupContext { is_for_tests: true, ..copy }));
     assert!(is_let_in(stored.clone(), StartupContext { timeline: 2, ..copy }), "promoted");
     assert!(is_let_in(stored.clone(), StartupContext { is_only_copy: true, ..copy }));
     let carried = of(Place { system_identifier: 1, ..PLACE });
@@ -467,7 +478,6 @@ fn a_copy_with_the_worker_id_of_its_original_is_refused() {
 
 #[test]
 fn a_copy_stays_one_of_all_its_originals() {
-    let numbered = |worker| Assignment::Manual(Some(Number { worker, ..NUMBER }));
     let mut stored = record();
     for worker in 8..8 + 16 {
         let copy = StartupContext {
@@ -476,7 +486,7 @@ fn a_copy_stays_one_of_all_its_originals() {
             ..context()
         };
         assert_eq!(startup::check_copy(Some(&stored), &copy), Ok(()), "{worker}");
-        let originals = startup::originals(Some(&stored), &copy);
+        let originals = startup::originals(Some(&stored), &copy, None).unwrap();
         let node = Some(RecordedNode { worker, datacenter: 1, valid_until_ms: None });
         stored = Record { originals, node, ..record() };
         // In its own directory, it has any number but those of its originals.
@@ -488,12 +498,12 @@ fn a_copy_stays_one_of_all_its_originals() {
             assert_eq!(refused, is_original.then_some(StartupError::CopiedBefore { number }));
             let only = StartupContext { is_only_copy: true, ..own };
             assert_eq!(startup::check_copy(Some(&stored), &only), Ok(()));
-            assert_eq!(startup::originals(Some(&stored), &only), Originals::NONE);
+            let left = startup::originals(Some(&stored), &only, Some(number)).unwrap();
+            let known = originals.iter().filter(|it| it.number != number);
+            assert!(left.iter().eq(known), "a number is this server's, those of others stay");
             let of_fleet = StartupContext { assignment: Assignment::Registry, ..own };
             assert_eq!(startup::check_copy(Some(&stored), &of_fleet), Ok(()));
         }
-        let reset = originals.without(&layout("default"), NUMBER);
-        assert_eq!(reset.iter().count(), originals.iter().count() - 1);
     }
     // One more could not be recorded.
     let copy = StartupContext { origin: Some(OTHER_ORIGIN), assignment: numbered(31), ..context() };
@@ -505,17 +515,60 @@ fn a_copy_stays_one_of_all_its_originals() {
 fn a_bound_of_another_server_on_the_own_timeline_is_noticed() {
     let stored = StoredRecord::Found(record());
     let start = |replayed| startup::start_point(&stored, &StartupContext { replayed, ..context() });
-    assert!(start(logged_later(record().until_ms)).is_ok(), "its own, logged after the file");
-    let other = logged_later(record().until_ms + 1);
-    assert!(matches!(start(other), Err(StartupError::ReservedByAnother { .. })));
-    let earlier = other.map(|logged| Replayed { log_position: LOG_POSITION, ..logged });
-    assert!(start(earlier).is_ok(), "its own, logged before the file");
+    let by = |bound| logged_later(NOW_MS).map(|logged| Replayed { bound, ..logged });
+    let own = Bound { directory: DIRECTORY, ..bound(NOW_MS) };
+    assert!(start(by(own)).is_ok(), "its own, logged after the file");
+    for number in [Some(NUMBER), None] {
+        let other = by(Bound { number, ..bound(NOW_MS) });
+        assert!(matches!(start(other), Err(StartupError::ReservedByAnother { .. })), "{number:?}");
+        let earlier = other.map(|logged| Replayed { log_position: LOG_POSITION, ..logged });
+        assert!(start(earlier).is_ok(), "before this directory was one of its own");
+    }
+}
+
+/// The file names the worker ID that the original had when it was copied, the log the one that it has got since.
+#[test]
+fn a_copy_has_neither_number_of_an_original_that_has_changed_its_own() {
+    let number = Some(Number { worker: 8, ..NUMBER });
+    let logged = Replayed { bound: Bound { number, ..bound(NOW_MS) }, ..logged_later(0).unwrap() };
+    for origin in [OTHER_ORIGIN, ORIGIN] {
+        let copy = StartupContext { origin: Some(origin), replayed: Some(logged), ..context() };
+        let check = |worker| {
+            let copy = StartupContext { assignment: numbered(worker), ..copy };
+            startup::check_copy(Some(&record()), &copy)
+        };
+        assert!(matches!(check(8), Err(StartupError::ReservedByAnother { .. })));
+        assert_eq!(check(7).is_err(), origin == OTHER_ORIGIN, "its own, if it wrote the file");
+        assert_eq!(check(9), Ok(()));
+        let originals = startup::originals(Some(&record()), &copy, None).unwrap();
+        assert_eq!(originals.iter().count(), if origin == OTHER_ORIGIN { 2 } else { 1 });
+    }
+}
+
+/// A number that was confirmed in a layout is this server's there, though an original has it in another layout.
+#[test]
+fn a_number_that_generated_here_is_compared_with_numbers_of_its_layout_alone() {
+    let layout_of = |text: &str| text.parse::<Layout>().unwrap();
+    let of_original = layout_of("epoch=2024-01-01 tick=1ms time:41 worker:10 sequence:6");
+    let own = layout_of("epoch=2024-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:6");
+    let number = Number { datacenter: 0, worker: (NUMBER.datacenter << 5) | NUMBER.worker };
+    let original = Original { layout: of_original, number };
+    let originals = Originals::NONE.with(original).unwrap();
+    let refused = |layout: &Layout, number, accepted| {
+        startup::check_original(&originals, layout, Some(number), accepted).is_err()
+    };
+    assert!(refused(&own, NUMBER, None));
+    assert!(!refused(&own, NUMBER, Some(NUMBER)));
+    assert!(refused(&of_original, number, Some(number)), "the original's own");
+    let confirmed = Original { layout: own, number: NUMBER };
+    assert_eq!(originals.without(confirmed), originals, "it may still be in use in its layout");
 }
 
 #[test]
 fn a_promoted_standby_with_the_layout_of_before_is_refused() {
     let later = layout("epoch=2020-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:12");
-    let replayed = logged_later(NOW_MS).map(|logged| Replayed { layout: later, ..logged });
+    let bound = Bound { layout: later, ..bound(NOW_MS) };
+    let replayed = logged_later(NOW_MS).map(|logged| Replayed { bound, ..logged });
     let context = StartupContext { timeline: 2, replayed, ..context() };
     for stored in [StoredRecord::Found(record()), StoredRecord::Absent] {
         let refused = startup::start_point(&stored, &context);

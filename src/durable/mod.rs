@@ -28,5 +28,5 @@ pub mod upgrade;
 pub use place::settle;
 pub use reservation_file::{
     boot, clock_tick, directory, has_reserved, invalid_layout, layout_of_this_run, origin, read,
-    recorded_origin, write,
+    write,
 };

@@ -1,8 +1,7 @@
-//! The bound of the reservation as the standbys of this server get it: with the write-ahead log, ahead of
+//! The bound of the reservation as the standbys and copies of this server get it: with the write-ahead log, ahead of
 //! every commit that may hold such an ID. A server reads what it replayed when it starts to generate.
 
-use id_gen_core::layout::Layout;
-use id_gen_core::replicated::{Replayed, SIZE, decode, encode};
+use id_gen_core::replicated::{Bound, Replayed, SIZE};
 use id_gen_core::startup::StoredRecord;
 
 use crate::durable::{place, reservation_file};
@@ -10,11 +9,11 @@ use crate::error::{Error, Reason};
 use crate::pg::logged_page::{self, ReplayedPage};
 use crate::pg::{server, wal};
 
-/// Tells the standbys a bound, in Unix milliseconds, and the layout of the IDs below it. Raises no error.
-pub fn write(until_ms: i64, layout: &Layout) {
+/// Tells the standbys a bound. Raises no error.
+pub fn write(bound: &Bound) {
     // Where no server can be made from the log, none needs to know.
     if logged_page::is_replicated() {
-        logged_page::log(&encode(server::system_identifier(), until_ms, layout));
+        logged_page::log(&bound.encode());
     }
 }
 
@@ -34,9 +33,8 @@ pub fn read() -> Result<Option<Replayed>, Error> {
 }
 
 fn bound_of(page: &ReplayedPage<SIZE>) -> Option<Replayed> {
-    let (system_identifier, until_ms, layout) = decode(&page.bytes)?;
-    let timeline = wal::timeline_of(page.lsn);
-    Some(Replayed { until_ms, layout, log_position: page.lsn.0, system_identifier, timeline })
+    let bound = Bound::decode(&page.bytes)?;
+    Some(Replayed { bound, log_position: page.lsn.0, timeline: wal::timeline_of(page.lsn) })
 }
 
 /// Whether the reservation was written by this server: in this directory, on this timeline. Then it is ahead of all bounds

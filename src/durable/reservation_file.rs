@@ -42,22 +42,19 @@ pub fn has_reserved() -> bool {
     fs::exists(ISSUED).unwrap_or(true)
 }
 
-/// Makes a record durable: of the place where it is written, or of this one.
+/// Makes a record of the place where it is written durable.
 ///
 /// # Errors
 /// If it can't be written.
-pub fn write(origin: Option<Origin>, record: impl Fn(Place) -> Record) -> Result<(), Error> {
+pub fn write(record: impl Fn(Place) -> Record) -> Result<(), Error> {
     WaitEvent::Reservation
-        .during(|| write_files(origin, |origin| record(place::own(origin)).encode()))
+        .during(|| write_files(|origin| record(place::own(origin)).encode()))
         .map_err(|error| Reason::Unwritten((&error).into()).into())
 }
 
-fn write_files(origin: Option<Origin>, bytes: impl Fn(Origin) -> Vec<u8>) -> io::Result<()> {
+fn write_files(bytes: impl Fn(Origin) -> Vec<u8>) -> io::Result<()> {
     file::make_directory()?;
-    match origin {
-        Some(origin) => file::replace(TEMPORARY, RESERVATION_FILE, &bytes(origin))?,
-        None => place::replace(TEMPORARY, RESERVATION_FILE, bytes)?,
-    }
+    place::replace(TEMPORARY, RESERVATION_FILE, bytes)?;
     if !fs::exists(ISSUED)? {
         // Until the directory's own entry is durable a power cut may take it with all that is in it,
         // which would read as "never issued". The process that made the directory may have died or
@@ -74,11 +71,6 @@ fn readable() -> Option<Record> {
         Ok(StoredRecord::Found(record)) => Some(record),
         _ => None,
     }
-}
-
-/// The directory in the record, as the place of another record.
-pub fn recorded_origin() -> Option<Origin> {
-    readable().map(|record| Origin { file: None, ..record.place.origin })
 }
 
 /// The layout of the IDs that this server reserved last.

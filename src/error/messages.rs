@@ -10,6 +10,7 @@ use id_gen_core::identity::IdentityError;
 use id_gen_core::kept_file::Damage;
 use id_gen_core::layout::{Field, Layout, LayoutError, RangeError};
 use id_gen_core::lead::Lead;
+use id_gen_core::originals;
 use id_gen_core::presets;
 use id_gen_core::reservation::{RESERVATION_FILE, UPGRADE_FILE};
 use id_gen_core::startup::StartupError;
@@ -169,6 +170,7 @@ pub enum Reason {
     Startup(StartupError, Layout),
     /// A copy cannot be accepted, because its layout was changed, too; for this layout.
     CopyOfOtherLayout(StartupError, Layout),
+    TooManyOriginals,
     /// The reservation's file is damaged.
     Damaged(Damage),
     /// What was replayed of another server's reservation is damaged.
@@ -406,6 +408,7 @@ impl Reason {
             Reason::Exhausted(_) | Reason::AllReserved(_) => Some(5),
             Reason::Startup(..)
             | Reason::CopyOfOtherLayout(..)
+            | Reason::TooManyOriginals
             | Reason::TestServer(_)
             | Reason::Damaged(_)
             | Reason::ReplayedDamaged
@@ -659,6 +662,12 @@ impl Reason {
             .hint(hint::take_back()),
             Reason::Startup(error, layout) => startup_message(error, layout, ACCEPT_LAYOUT),
             Reason::CopyOfOtherLayout(error, layout) => startup_message(error, layout, RESET_COPY),
+            Reason::TooManyOriginals => Message::new(
+                Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                "this data directory is a copy of too many servers",
+            )
+            .detail(format!("File \"{RESERVATION_FILE}\" names at most {} servers whose worker IDs this one may not have.", originals::MOST))
+            .hint("Assign the worker ID of one of them that is not in use any more, and confirm that: SELECT id_gen_copy_accept(is_only_one => true);"),
             Reason::Damaged(damage) => {
                 Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{RESERVATION_FILE}\" is damaged"))
                     .detail(format!("{} It records the time up to which this server has reserved snowflakes.", sentence(damage)))
@@ -960,9 +969,13 @@ fn startup_message(error: &StartupError, layout: &Layout, accept_layout: &str) -
             }
         ))
         .hint(hint::START_ABOVE),
-        StartupError::ReservedByAnother { system_identifier, timeline } => copy_of_unknown(
+        StartupError::ReservedByAnother { number: Some(Number { worker, datacenter }), .. } => copy_of_numbered(
+            &format!("The write-ahead log has a reservation that worker {worker} of datacenter {datacenter} wrote in another directory."),
+            layout,
+        ),
+        StartupError::ReservedByAnother { system_identifier, timeline, number: None } => copy_of_unknown(
             format!(
-                "The write-ahead log has a reservation of the database cluster with system identifier {system_identifier} on timeline {timeline}, but file \"{RESERVATION_FILE}\" has none: another server wrote it, or the file was removed."
+                "The write-ahead log has a reservation of the database cluster with system identifier {system_identifier} on timeline {timeline} that was written in another directory, without a worker ID."
             ),
             layout,
         ),

@@ -4,11 +4,13 @@
 //! and to let claims use what was written, never during the write.
 
 use id_gen_core::allocator::Reservation;
+use id_gen_core::directory::Directory;
 use id_gen_core::fleet::Number;
 use id_gen_core::fleet::member::Witness;
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::Layout;
 use id_gen_core::planted::Fault;
+use id_gen_core::replicated::Bound;
 use id_gen_core::reservation::{Record, RecordedNode};
 use id_gen_core::startup::UNKNOWN_BOOT;
 
@@ -108,23 +110,34 @@ pub fn write(
             datacenter,
             valid_until_ms: identity.valid_until_ms,
         }),
-        // Nothing is logged between this and the write: whoever logs a bound holds this lock.
-        log_position: wal::end().0,
+        // No bound is logged between this and the write: whoever logs one holds this lock.
+        log_position: wal::flushed().0,
         originals,
     };
-    // Copies of a server for tests are not refused, and have to be known as copies once their tests end.
-    let origin = if is_for_tests { durable::recorded_origin() } else { None };
     let since_ns = clock::mono_ns();
-    let written =
-        durable::write(origin, record).and_then(|()| write_witness(shared, reservation.until_ms));
+    let written = durable::write(record)
+        .and_then(|()| write_witness(shared, reservation.until_ms))
+        .and_then(|()| durable::directory());
     let took_ns = clock::mono_ns().saturating_sub(since_ns);
-    shared.lock().count_write(took_ns, written.is_ok());
-    if written.is_ok() {
-        // Before claims may use it, so that no commit with such an ID is replayed without it. Where the bound
-        // was lowered, they could not use the rest any more before this.
-        durable::replicated::write(reservation.until_ms, &layout);
+    {
+        let mut state = shared.lock();
+        state.count_write(took_ns, written.is_ok());
+        if written.is_ok() {
+            // A number that was granted for a time is another server's later.
+            state.recorded = number.filter(|_| identity.valid_until_ms.is_none());
+        }
     }
-    written
+    let directory = written?.unwrap_or(Directory::NOWHERE);
+    // Before claims may use it, so that no commit with such an ID is replayed without it. Where the bound
+    // was lowered, they could not use the rest any more before this.
+    durable::replicated::write(&Bound {
+        system_identifier: server::system_identifier(),
+        until_ms: reservation.until_ms,
+        layout,
+        number,
+        directory,
+    });
+    Ok(())
 }
 
 /// The memory of this boot has to know of the reservation before claims use it: the disk may be rolled back.

@@ -4,9 +4,10 @@
 //! **Locking.** Whoever starts holds the reservation's lock; see [`crate::generate::reserve`].
 
 use id_gen_core::allocator::Allocator;
+use id_gen_core::fleet::Number;
 use id_gen_core::identity::{Identity, IdentitySource};
 use id_gen_core::layout::Layout;
-use id_gen_core::originals::Originals;
+use id_gen_core::originals::Original;
 use id_gen_core::planted::Fault;
 use id_gen_core::replicated::Replayed;
 use id_gen_core::startup::{
@@ -27,7 +28,7 @@ pub enum Decision {
     None,
     /// IDs of the new layout may repeat or go below those of the old one.
     AcceptLayout,
-    /// This directory is a copy, and the only one that is in use: neither its original nor another copy is.
+    /// This directory is a copy, and the only one that is in use with its worker ID: neither its original nor another copy is.
     AcceptCopy,
     /// Start again above the clock, and above this time, whatever is on disk.
     Reset {
@@ -72,10 +73,11 @@ pub fn start(
     test_server::mark(shared, guard)?;
     let layout = *shared.layout()?;
     let resets = matches!(decision, Decision::Reset { .. });
+    let accepts_copy = decision == Decision::AcceptCopy;
     let (number, max_lead_ms, max_jump_ns, restarts) = {
         let mut state = shared.lock();
-        let is_copy = decision == Decision::AcceptCopy && state.originals != Originals::NONE;
-        let restarts = resets || is_copy;
+        let restarts =
+            resets || accepts_copy && shared.original_of(&state, &state.identity).is_some();
         if state.allocator.is_some() && !restarts {
             return Ok(None);
         }
@@ -90,7 +92,7 @@ pub fn start(
     })?;
     let identity = number.identity;
     let context = StartupContext {
-        is_only_copy: decision == Decision::AcceptCopy,
+        is_only_copy: accepts_copy,
         ..context(layout, max_lead_ms, replayed, &number)?
     };
     // Where no ID can be made, none may be reserved: a reservation binds whoever comes after.
@@ -102,11 +104,8 @@ pub fn start(
     let start = start_point(&stored, unreadable, &context, &number, old.as_ref(), decision)?;
     let reset_copy =
         if resets { startup::check_copy(stored.record(), &context).err() } else { None };
-    let originals = startup::originals(stored.record(), &context);
-    shared.lock().originals = match identity.number().filter(|_| resets) {
-        Some(number) => originals.without(&layout, number),
-        None => originals,
-    };
+    let confirmed = identity.number().filter(|_| resets || accepts_copy);
+    keep_originals(shared, &stored, &context, confirmed)?;
     let first_of_shards_ms = first_of_shards(&stored, &start, &context, resets);
     // What shards made within reach of the clock is not forgotten either.
     let resets_to_ms = resets.then(|| startup::above_clocks(&context).first_ms);
@@ -138,6 +137,28 @@ pub fn start(
     let first_ms = allocator.frontier_ms(&layout).max(context.clock.wall_ms());
     let ready_ms = first_ms.saturating_sub(max_lead_ms.into());
     Ok(Some(Started { first_ms, ready_ms, reserved_until_ms, reset_copy }))
+}
+
+/// Takes note of the servers that this one is a copy of, also of those that a file names no more which was lost since the
+/// server started; and of the number that is this server's, whatever they have.
+fn keep_originals(
+    shared: &SharedState,
+    stored: &StoredRecord,
+    context: &StartupContext,
+    confirmed: Option<Number>,
+) -> Result<(), Error> {
+    let layout = context.layout;
+    let found = startup::originals(stored.record(), context, confirmed);
+    let mut state = shared.lock();
+    let all = found.and_then(|found| {
+        let own = confirmed.map(|number| Original { layout, number });
+        let known = state.originals;
+        known.iter().filter(|it| Some(**it) != own).try_fold(found, |all, it| all.with(*it))
+    });
+    // Before a number is confirmed, that they are too many was refused before this.
+    state.originals = all.ok_or(Reason::TooManyOriginals)?;
+    state.recorded = confirmed.or_else(|| startup::recorded_number(stored.record(), context));
+    Ok(())
 }
 
 /// Whether a server could start to make IDs of a layout now.
@@ -298,7 +319,7 @@ fn start_point(
             record.layout = context.layout;
         }
         if let Some(replayed) = &mut context.replayed {
-            replayed.layout = context.layout;
+            replayed.bound.layout = context.layout;
         }
     }
     let context = &context;
@@ -372,8 +393,8 @@ fn context(
         replayed,
         max_lead_ms,
         upgraded_ms: durable::upgrade::time_ms(clock)?,
-        // Copies of a server for tests generate the same IDs on purpose.
-        origin: if is_for_tests { None } else { durable::origin()? },
+        origin: durable::origin()?,
+        is_for_tests,
         assignment: number.assignment(),
         is_only_copy: false,
     })

@@ -10,10 +10,10 @@ use pgrx::pg_sys;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lsn(pub u64);
 
-/// The end of the log: whatever is inserted later ends above it. Only for a server that has left recovery.
-pub fn end() -> Lsn {
-    // SAFETY: only reads shared memory.
-    Lsn(unsafe { pg_sys::GetXLogInsertRecPtr() })
+/// Up to where the log outlives a crash. Only for a server that has left recovery.
+pub fn flushed() -> Lsn {
+    // SAFETY: only reads shared memory, and tells no timeline where none is asked for.
+    Lsn(unsafe { pg_sys::GetFlushRecPtr(std::ptr::null_mut()) })
 }
 
 /// The timeline on which a record was logged that ends here and was replayed by this server. May raise an error of

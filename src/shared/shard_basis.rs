@@ -72,14 +72,15 @@ impl SharedState {
     }
 
     /// The number of the server's own that the reservation names: after a restart it is taken for one that is no shard, even
-    /// if the file can't be used then. So it has to be one that IDs were made with.
+    /// if the file can't be used then. So it has to be one that IDs were made with: the last one.
     pub fn number_to_record(&self, state: &State, identity: &Identity) -> Option<Number> {
-        let number = identity.number()?;
-        match self.refused_as_own(state, number) {
+        let own = identity.number().and_then(|number| match self.refused_as_own(state, number) {
             None => self.refused_number(state, identity).is_none().then_some(number),
             Some(ShardRefusal::OwnNumberUnsure(_)) => state.shards.trusted_number,
             Some(_) => None,
-        }
+        });
+        let is_none = |number: &Number| self.refused_as_own(state, *number).is_none();
+        own.or_else(|| state.recorded.filter(is_none))
     }
 
     /// From which position on the place of a shard may go on: above all that the server has made with this number, also

@@ -33,7 +33,7 @@ use id_gen_core::planted::Fault;
 use id_gen_core::rate_limit::RateLimit;
 use id_gen_core::rate_window::{RateWindow, Sample};
 use id_gen_core::shared_block::SharedBlock;
-use id_gen_core::startup;
+use id_gen_core::startup::{self, StartupError};
 use id_gen_core::test_server::{TestStart, TestStream};
 use id_gen_core::time::{NS_PER_MS, format_ms, unix_ms};
 use id_gen_core::uuid7;
@@ -146,6 +146,8 @@ pub struct State {
     pub membership: Membership,
     /// The servers that this one is a copy of, and with whose numbers it generates nothing. Known with the first allocator.
     pub originals: Originals,
+    /// The number in the reservation, if it is this server's in this layout.
+    pub recorded: Option<Number>,
     /// When settings and identity were read from the configuration file, on the monotonic clock.
     settings_read_mono_ns: u64,
     /// The same on the wall clock, as it was then, in Unix microseconds: what a file's time is compared with.
@@ -776,10 +778,17 @@ impl SharedState {
             return Some(refused.into());
         }
         let layout = self.layout_if_valid()?;
-        // A registry grants each number to one server only.
-        let typed = (identity.source == IdentitySource::Setting).then_some(number);
-        let refused = startup::check_original(&state.originals, layout, typed).err()?;
-        Some(Reason::Startup(refused, *layout).into())
+        Some(Reason::Startup(self.original_of(state, identity)?, *layout).into())
+    }
+
+    /// That a server which this one is a copy of may generate IDs with the number that an administrator has assigned here.
+    pub fn original_of(&self, state: &State, identity: &Identity) -> Option<StartupError> {
+        // A registry grants each number to one server only, and copies of a server for tests generate the same IDs on purpose.
+        let is_compared =
+            identity.source == IdentitySource::Setting && test_stream::stream().is_none();
+        let typed = identity.number().filter(|_| is_compared);
+        let layout = self.layout_if_valid()?;
+        startup::check_original(&state.originals, layout, typed, state.recorded).err()
     }
 
     /// Whether there is time left of this server's right to its number.
@@ -1082,6 +1091,7 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usiz
             typed: Identity::NONE,
             membership: Membership::default(),
             originals: Originals::NONE,
+            recorded: None,
             settings_read_mono_ns: 0,
             settings_read_us: 0,
             initialized: false,

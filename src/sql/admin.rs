@@ -178,7 +178,7 @@ fn warn_of_copy(layout: &Layout, started: &Started, function: pg_sys::Oid) {
         Some(StartupError::OtherSystem { found, .. }) => format!(
             "Before the reset, file \"{RESERVATION_FILE}\" belonged to the database cluster with system identifier {found}."
         ),
-        Some(StartupError::ReservedByAnother { system_identifier, timeline }) => format!(
+        Some(StartupError::ReservedByAnother { system_identifier, timeline, .. }) => format!(
             "The write-ahead log has a reservation of the database cluster with system identifier {system_identifier} on timeline {timeline}, and this server had none."
         ),
         Some(StartupError::PutBack { .. }) => {

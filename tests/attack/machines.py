@@ -37,7 +37,10 @@ class Dividing(Offsets):
 MACHINES: dict[str, type[Explorer]] = {each.__name__: each for each in (Server, Fleet, Converting, Managing, Dividing)}
 
 # Whose turn comes, one after the other: most defects there were of servers and fleets.
-TURNS = ("Server", "Fleet", "Server", "Converting", "Server", "Fleet", "Managing", "Server", "Converting", "Dividing")
+TURNS = (
+    "Server", "Fleet", "Converting", "Server", "Fleet", "Converting", "Server", "Managing", "Server", "Converting",
+    "Dividing",
+)  # fmt: skip
 
 
 def steps(machine: type[Explorer], kind: str) -> list[str]:
