@@ -35,7 +35,7 @@ pub struct Bound {
 /// A bound that was replayed from the write-ahead log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replayed {
-    /// The bound.
+    /// The bound, with the server that logged it.
     pub bound: Bound,
     /// The position in the log where its record ends.
     pub log_position: u64,

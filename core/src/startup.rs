@@ -94,7 +94,7 @@ pub struct StartupContext {
     pub max_lead_ms: u32,
     /// When `pg_upgrade` filled this cluster, if it did and no ID was reserved here since.
     pub upgraded_ms: Option<i64>,
-    /// Where its reservation is, if there is one.
+    /// The place of its reservation, if there is one.
     pub origin: Option<Origin>,
     /// Whether it is for tests: copies of it generate the same IDs on purpose.
     pub is_for_tests: bool,
@@ -248,7 +248,7 @@ pub fn replayed_ms(record: Option<&Record>, context: &StartupContext) -> Option<
 fn is_accounted(record: &Record, replayed: Replayed, context: &StartupContext) -> bool {
     // Positions in the log of another timeline or cluster cannot be compared.
     let is_same_timeline = is_same_timeline(record, context);
-    // A server writes its file before it logs the bound, and a crash may lose the bound alone. An earlier file that was put
+    // A server writes its file before it logs the bound, and a crash may lose only the bound. An earlier file that was put
     // in its place reveals itself, if the file system tells files apart.
     let is_by_same = context.origin.is_some_and(|own| {
         own.directory.is_same(&replayed.bound.directory)
