@@ -4,6 +4,7 @@
 #![warn(clippy::undocumented_unsafe_blocks, clippy::missing_safety_doc)]
 
 pub mod call;
+pub mod catalog;
 pub mod error;
 pub mod os;
 pub mod pg;

@@ -106,7 +106,7 @@ pub fn read(
           JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = $2
           LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
          WHERE c.oid = $1";
-    let column = catalog::column(relation, column_name)?;
+    let column = catalog::column::<Error>(relation, column_name)?;
     let Column { table, name, number, .. } = &column;
     let place = Place::new(relation, *number);
     let qualified = in_error(&format!("{table}.{name}"));

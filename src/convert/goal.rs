@@ -111,7 +111,7 @@ fn time_of(source: &Source, place: Place, name: &str, time_zone: &str) -> Result
     match found.into_iter().next() {
         Some(expression) if !expression.is_empty() => Ok(expression),
         Some(_) => Err(Refusal::NoTime { table, column }.into()),
-        None => Err(Reason::NoColumn { table, column }.into()),
+        None => Err(id_gen_base::catalog::no_column(&table, &column).into()),
     }
 }
 

@@ -13,4 +13,4 @@ pub mod test_server;
 pub mod ticket;
 
 pub use id_gen_base::error::{FileError, Message, counted, sentence};
-pub use messages::{Error, REFUSAL_COUNTER_COUNT, Reason, SMALLEST_SAMPLE_PERCENT};
+pub use messages::{Error, REFUSAL_COUNTER_COUNT, Reason};

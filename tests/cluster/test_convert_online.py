@@ -1167,7 +1167,7 @@ def test_waits(server: Cluster, connection: psycopg.Connection) -> None:
 def test_waits_for_standby_and_archive() -> None:
     conf = f"{GENERATING}archive_mode = on\narchive_command = 'false'\n"
     with Cluster("archived", conf=conf) as cluster, Cluster("standby", standby_of=cluster) as standby:
-        cluster.psql("CREATE EXTENSION id_gen; CREATE TABLE customer (id serial PRIMARY KEY)")
+        cluster.psql("CREATE EXTENSION id_gen_tools CASCADE; CREATE TABLE customer (id serial PRIMARY KEY)")
         cluster.psql("SELECT id_gen_convert_start('customer', 'id'); SELECT pg_switch_wal()")
         throttle = "SELECT id_gen_convert.throttle('{}', 64) LIKE '{}%'"
         cluster.poll_until(throttle.format("1 day", "archiving"))

@@ -5,10 +5,11 @@
 use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 
-use crate::error::{Error, Reason, SMALLEST_SAMPLE_PERCENT};
-use crate::observe::catalog_queries::{Column, Holds, string};
-use crate::pg::row_stream::{self, Values};
-use crate::pg::text::{Text, in_error, in_server_encoding};
+use crate::error::Error;
+use crate::profile::refusal::{self, SMALLEST_SAMPLE_PERCENT};
+use crate::profile::row_stream::{self, Values};
+use id_gen_base::catalog::{Column, Holds, string};
+use id_gen_base::pg::text::{Text, in_error, in_server_encoding};
 
 /// How many parts of a whole a sample by hash is taken in.
 const HASH_PARTS: f64 = (1u32 << 30) as f64;
@@ -65,11 +66,11 @@ impl Source {
         others: DatumWithOid<'_>,
     ) -> Result<Source, Error> {
         if !(SMALLEST_SAMPLE_PERCENT..=100.0).contains(&sample_percent) {
-            return Err(Reason::BadSample(sample_percent).into());
+            return Err(refusal::bad_sample(sample_percent).into());
         }
         let relations = relations(relation, others)?;
         if let Some(again) = relations.iter().find_map(|relation| relation.again.as_ref()) {
-            return Err(Reason::GivenTwice(in_error(again)).into());
+            return Err(refusal::given_twice(&in_error(again)).into());
         }
         let type_name = if let Holds::Uuids = column.holds { "uuid" } else { "bigint" };
         let part = |relation: &Relation| {
@@ -249,7 +250,7 @@ fn relations(relation: pg_sys::Oid, others: DatumWithOid<'_>) -> Result<Vec<Rela
     });
     let found = found?;
     match found.iter().find(|relation| relation.kind == NO_RELATION) {
-        Some(none) => Err(Reason::NoRelation(none.name.clone()).into()),
+        Some(none) => Err(refusal::no_relation(&none.name).into()),
         None => Ok(found),
     }
 }

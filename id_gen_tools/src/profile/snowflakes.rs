@@ -1,8 +1,9 @@
 //! The profile of a column of snowflakes.
 
+use id_gen_base::catalog::Column;
+use id_gen_base::error::counted;
+use id_gen_base::error::layout::MORE_ROOM;
 use id_gen_core::fleet::Number;
-use id_gen_core::frontier::SequenceStart;
-use id_gen_core::identity::Identity;
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::presets::name_or_text;
 use id_gen_core::profile::bursts::BurstCounts;
@@ -14,15 +15,10 @@ use id_gen_core::profile::snowflakes::{Range, Scan, Sorted};
 use id_gen_core::time::format_ms;
 use pgrx::pg_sys;
 
-use crate::error::{Error, counted, hint};
-use crate::fleet::commands;
-use crate::observe::catalog_queries::{self as catalog, Column};
-use crate::observe::checks;
-use crate::observe::profile::report::{self, Row, between};
-use crate::observe::profile::source::Source;
-use crate::observe::readiness;
-use crate::settings::{self, registry};
-use crate::shared::{memory, shard_list};
+use crate::error::Error;
+use crate::profile::report::{self, Row, between};
+use crate::profile::source::Source;
+use crate::server::{Checked, Fleet, Server};
 
 /// Ticks in a row that a load has to use up for it to be more than one statement's, in milliseconds.
 const LONG_BURST_MS: u64 = 1_000;
@@ -51,8 +47,9 @@ struct Known {
     shards: Vec<Node>,
 }
 
-fn node(Number { datacenter, worker }: Number) -> Node {
-    Node { datacenter, worker }
+fn nodes_of(numbers: impl IntoIterator<Item = Number>) -> Vec<Node> {
+    let node = |Number { datacenter, worker }| Node { datacenter, worker };
+    numbers.into_iter().map(node).collect()
 }
 
 /// The rows of the profile.
@@ -61,17 +58,16 @@ fn node(Number { datacenter, worker }: Number) -> Node {
 /// If there is no layout, or what is to be read can't be.
 pub fn rows(
     source: &Source,
+    server: &Server,
     layout: Option<Layout>,
     workers: &[i32],
-    now_ms: i64,
     latest_ms: i64,
 ) -> Result<Vec<Row>, Error> {
-    let servers_own = readiness::layout();
     let layout = match layout {
         Some(layout) => layout,
-        None => servers_own.clone()?,
+        None => server.layout()?,
     };
-    let is_servers_own = servers_own.is_ok_and(|own| own == layout);
+    let is_servers_own = server.layout_if_valid() == Some(layout);
     let plausibility = Plausibility::new(layout, latest_ms);
 
     let mut scan = Scan::new(plausibility);
@@ -83,19 +79,24 @@ pub fn rows(
 
     let named = format!(", layout {}", name_or_text(&layout));
     let mut rows = report::what_was_read(source, counts, &named);
-    let (_, identity) = readiness::settings_of(readiness::shared().ok());
-    if is_servers_own && let Some(newest) = scan.largest() {
-        rows.extend(newest_row(source, newest));
+    if is_servers_own
+        && server.has_shared_memory
+        && let Some(newest) = scan.largest()
+    {
+        rows.push(newest_row(server, source, newest)?);
     }
-    kinds(&scan, source, ids, now_ms, &mut rows);
+    kinds(&scan, source, ids, server.now_ms, &mut rows);
     let rounded = scan.rounding.found();
     rows.extend(rounded.map(|rounded| rounded_row(rounded, &scan, ids)));
-    let expected = expected(workers, &layout, is_servers_own, &identity, &mut rows)?;
+    let expected = expected(workers, server, is_servers_own, &mut rows)?;
     nodes(&scan, &layout, source, &expected, &mut rows);
     clocks(&scan, &layout, source, &mut rows);
     rows.extend(report::pace(&mut sorted.pace));
     rows.extend(burst(&sorted.bursts.counts(), &layout, is_servers_own));
-    let cause = Cause { rounded: rounded.is_some(), is_servers_own };
+    let cause = Cause {
+        rounded: rounded.is_some(),
+        starts_at_zero: is_servers_own && server.starts_at_zero,
+    };
     rows.extend(scan.remainders.spreads().iter().map(|spread| remainder(spread, &cause)));
     rows.extend(report::duplicates(&sorted.duplicates, source, ids, |id| id.to_string())?);
     rows.extend(report::timeline(scan.timeline, ids));
@@ -107,10 +108,9 @@ fn bigint(value: pg_sys::Datum) -> i64 {
 }
 
 /// What `id_gen_check()` says of the newest ID.
-fn newest_row(source: &Source, newest: i64) -> Option<Row> {
-    readiness::shared().ok()?;
-    let checks::Row { name, status, found, remedy } = checks::newest_stored(&source.column, newest);
-    Some(Row { status: Some(status), found: Some(found), remedy, ..Row::new("column", name) })
+fn newest_row(server: &Server, source: &Source, newest: i64) -> Result<Row, Error> {
+    let Checked { name, status, found, remedy } = server.check_newest(&source.column, newest)?;
+    Ok(Row { status: Some(status), found: Some(found), remedy, ..Row::new("column", name) })
 }
 
 /// What the numbers can be.
@@ -194,9 +194,8 @@ fn range(Range { min, max, .. }: Range) -> String {
 /// Which workers are expected. Only who may see the fleet has it asked.
 fn expected(
     workers: &[i32],
-    layout: &Layout,
+    server: &Server,
     is_servers_own: bool,
-    identity: &Identity,
     rows: &mut Vec<Row>,
 ) -> Result<Expected, Error> {
     if !workers.is_empty() {
@@ -207,24 +206,18 @@ fn expected(
     if !is_servers_own {
         return Ok(Expected::Unknown);
     }
-    if registry::is_set() && catalog::reader()?.0 {
-        match commands::list().and_then(|(_, grants)| Ok((grants, commands::shards()?))) {
-            Ok((grants, shards)) => {
-                return Ok(Expected::Fleet(Known {
-                    servers: grants.into_iter().map(|(number, _)| node(number)).collect(),
-                    shards: shards.into_iter().map(|(number, _)| node(number)).collect(),
-                }));
-            }
-            Err(error) => {
-                let message = error.message();
-                rows.push(Row::new("column", "fleet").warning(message.primary, message.hint));
-            }
+    match server.fleet()? {
+        Some(Ok(Fleet { servers, shards })) => {
+            let (servers, shards) = (nodes_of(servers), nodes_of(shards));
+            return Ok(Expected::Fleet(Known { servers, shards }));
         }
+        Some(Err(caught)) => {
+            rows.push(Row::new("column", "fleet").warning(caught.primary, caught.hint));
+        }
+        None => {}
     }
-    let servers: Vec<Node> = identity.number().into_iter().map(node).collect();
-    let shards = memory::attach().map(|shared| shard_list::owned(shared, layout));
-    let shards: Vec<Node> =
-        shards.unwrap_or_default().into_iter().map(|(shard, _)| node(shard)).collect();
+    let servers = nodes_of(server.number());
+    let shards = nodes_of(server.shards.iter().copied());
     Ok(match (servers.is_empty(), shards.is_empty()) {
         (true, true) => Expected::Unknown,
         _ => Expected::Own(Known { servers, shards }),
@@ -334,7 +327,7 @@ fn burst(counts: &BurstCounts, layout: &Layout, is_servers_own: bool) -> Option<
         return Some(row.fine(found));
     }
     let remedy = if is_servers_own {
-        hint::MORE_ROOM
+        MORE_ROOM
     } else {
         "Spread the load over more workers of the system that generated them."
     };
@@ -345,8 +338,8 @@ fn burst(counts: &BurstCounts, layout: &Layout, is_servers_own: bool) -> Option<
 struct Cause {
     /// Whether the last digits were lost.
     rounded: bool,
-    /// Whether the IDs are of this server's layout, so that its settings matter.
-    is_servers_own: bool,
+    /// Whether the IDs are of this server's layout, and its settings let the sequence start at zero in each tick.
+    starts_at_zero: bool,
 }
 
 /// How evenly the IDs spread.
@@ -364,8 +357,7 @@ fn remainder(spread: &Spread, cause: &Cause) -> Row {
         return row.warning(found, "Restore the lost digits first; see row \"rounded\".");
     }
     let by_hash = format!("Choose the shard by a hash: abs(hashint8(id) % {shards})");
-    let starts_at_zero = settings::current().sequence_start == SequenceStart::Zero;
-    let remedy = if cause.is_servers_own && starts_at_zero {
+    let remedy = if cause.starts_at_zero {
         format!(
             "{by_hash}; or spread the last bits of new IDs: ALTER SYSTEM SET id_gen.sequence_start = 'spread'; SELECT pg_reload_conf();"
         )

@@ -3,12 +3,14 @@
 use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 
-use crate::error::{Error, Reason};
-use crate::observe::profile::{self, Request, Row};
-use crate::pg::fmgr::{bigint, int8};
-use crate::pg::text::Text;
-use crate::pg::timestamp;
-use crate::sql::function::sql_function;
+use crate::error::Error;
+use crate::profile::report::Row;
+use crate::profile::request::{self, Request};
+use id_gen_base::error::layout;
+use id_gen_base::pg::fmgr::{bigint, int8};
+use id_gen_base::pg::text::Text;
+use id_gen_base::pg::timestamp;
+use id_gen_base::sql_function;
 
 sql_function! {
     /// `id_gen_profile(relation regclass, column_name text, sample_percent double precision, layout text,
@@ -27,11 +29,11 @@ sql_function! {
         };
         let layout = call.text(3).filter(|layout| !layout.is_empty());
         let layout = layout.map(|layout| layout.parse()).transpose();
-        let rows = profile::profile(Request {
+        let rows = request::profile(Request {
             relation: call.oid(0),
             column_name,
             sample_percent: call.float8(2).unwrap_or(100.0),
-            layout: layout.map_err(|error| Error::from(Reason::InvalidLayout(error)))?,
+            layout: layout.map_err(|error| Error::from(layout::invalid_layout(&error)))?,
             workers: workers.unwrap_or_default().into_iter().flatten().collect(),
             others,
         })?;

@@ -5,9 +5,9 @@ use id_gen_core::uuid7;
 use pgrx::pg_sys;
 
 use crate::error::Error;
-use crate::observe::catalog_queries::Column;
-use crate::observe::profile::report::{self, Row};
-use crate::observe::profile::source::Source;
+use crate::profile::report::{self, Row};
+use crate::profile::source::Source;
+use id_gen_base::catalog::Column;
 
 /// The rows of the profile.
 ///

@@ -7,8 +7,9 @@ use id_gen_core::profile::span::Span;
 use id_gen_core::profile::timeline::Timeline;
 use id_gen_core::time::{format_duration, format_ms};
 
-use crate::error::{Error, counted};
-use crate::observe::profile::source::{Counts, Source};
+use crate::error::Error;
+use crate::profile::source::{Counts, Source};
+use id_gen_base::error::counted;
 
 /// Shares are told to a millionth.
 const SHARE_PARTS: f64 = 1e6;
