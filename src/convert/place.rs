@@ -26,7 +26,6 @@ macro_rules! by_default {
          WHERE d.refclassid = 'pg_class'::regclass),"
     };
 }
-pub(crate) use by_default;
 
 /// How a query about a column begins: the tables that have it, by inheritance or as partitions (`member`), where each has
 /// it (`place`), those tables and all views on them (`above`), which columns of the database get their value from which

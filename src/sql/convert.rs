@@ -6,7 +6,8 @@ use pgrx::prelude::*;
 use crate::convert::{self, Request, Step};
 use crate::pg::fmgr::Call;
 use crate::pg::text::Text;
-use crate::sql::function::{refuse_on_standby, sql_function};
+use crate::sql::function::sql_function;
+use id_gen_base::call::function::refuse_on_standby;
 
 sql_function! {
     /// `id_gen_convert_plan(relation regclass, column_name text, target text, created_at text, worker_id integer,

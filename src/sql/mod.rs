@@ -7,7 +7,6 @@ mod fleet;
 mod function;
 mod horizon;
 mod observe;
-mod offsets;
 mod plan;
 mod random_id;
 mod shards;
@@ -55,7 +54,6 @@ extension_sql_file!("../../sql/fleet.sql", name = "fleet", requires = ["status"]
 extension_sql_file!("../../sql/shards.sql", name = "shards", requires = ["fleet"]);
 extension_sql_file!("../../sql/check.sql", name = "check", requires = ["shards"]);
 extension_sql_file!("../../sql/convert.sql", name = "convert", requires = ["check"]);
-extension_sql_file!("../../sql/offsets.sql", name = "offsets", requires = ["convert"]);
-extension_sql_file!("../../sql/ticket.sql", name = "ticket", requires = ["offsets"]);
+extension_sql_file!("../../sql/ticket.sql", name = "ticket", requires = ["convert"]);
 extension_sql_file!("../../base/sql/restrict.sql", name = "restrict", requires = ["ticket"]);
 extension_sql_file!("../../sql/privileges.sql", name = "privileges", requires = ["restrict"]);
