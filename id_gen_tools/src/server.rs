@@ -100,6 +100,14 @@ impl Server {
         self.worker.map(|worker| Number { datacenter: self.datacenter, worker })
     }
 
+    /// Refuses a server that makes no snowflakes, and will make none until somebody does something.
+    ///
+    /// # Errors
+    /// What `snowflake_next()` would be refused with, in the words of `id_gen`.
+    pub fn check_ready(&self) -> Result<(), Error> {
+        rows(&format!("SELECT {}.id_gen_ready()", self.schema), &[], |_| Ok(())).map(|_| ())
+    }
+
     /// What `id_gen_check()` says of the newest ID of a column.
     ///
     /// # Errors

@@ -16,7 +16,6 @@ use id_gen_core::startup::StartupError;
 use id_gen_core::time::{NS_PER_MS, format_duration, format_ms};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
-use crate::error::convert::Refusal;
 use crate::error::fleet::{self, Trouble};
 use crate::error::shards::ShardRefusal;
 use crate::error::{hint, test_server};
@@ -43,12 +42,6 @@ impl From<Reason> for Error {
     #[cold]
     fn from(reason: Reason) -> Error {
         Error(Box::new(reason))
-    }
-}
-
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Error {
-        Reason::Convert(refusal).into()
     }
 }
 
@@ -337,8 +330,6 @@ pub enum Reason {
     },
     /// An ID of a shard can't be made, or a shard not be taken or given back.
     Shard(ShardRefusal),
-    /// A column can't be moved over.
-    Convert(Refusal),
     /// An ID of some kind can't be read or made: in the words of that kind's functions.
     OfKind(Message),
     /// The operating system gave no random seed.
@@ -805,7 +796,6 @@ impl Reason {
             .detail(format!("Its type is {type_name}; snowflakes are bigint."))
             .hint("Pass a column of snowflakes, as in: SELECT * FROM id_gen_check('customer', 'id');"),
             Reason::Shard(refusal) => refusal.message(),
-            Reason::Convert(refusal) => refusal.message(),
             Reason::OfKind(message) => message.clone(),
             Reason::NoRandomness(error) => Message::new(
                 Code::ERRCODE_INTERNAL_ERROR,

@@ -2,7 +2,6 @@
 //!
 //! An [`Error`] goes up as a value. Only [`report`] turns it into an error of PostgreSQL's.
 
-pub mod convert;
 pub mod fleet;
 pub mod hint;
 pub mod log_limit;

@@ -1,16 +1,16 @@
 //! The SQL function that tells how the IDs of a column were made.
 
+use id_gen_base::error::layout;
+use id_gen_base::pg::fmgr::{bigint, int8};
+use id_gen_base::pg::text::Text;
+use id_gen_base::pg::timestamp;
+use id_gen_base::sql_function;
 use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 
 use crate::error::Error;
 use crate::profile::report::Row;
 use crate::profile::request::{self, Request};
-use id_gen_base::error::layout;
-use id_gen_base::pg::fmgr::{bigint, int8};
-use id_gen_base::pg::text::Text;
-use id_gen_base::pg::timestamp;
-use id_gen_base::sql_function;
 
 sql_function! {
     /// `id_gen_profile(relation regclass, column_name text, sample_percent double precision, layout text,

@@ -1,5 +1,6 @@
 //! A row of a profile, and what snowflakes and UUIDs have alike in theirs.
 
+use id_gen_base::error::counted;
 use id_gen_core::profile::clock_order::ClockOrder;
 use id_gen_core::profile::duplicates::Duplicates;
 use id_gen_core::profile::pace::Pace;
@@ -9,7 +10,6 @@ use id_gen_core::time::{format_duration, format_ms};
 
 use crate::error::Error;
 use crate::profile::source::{Counts, Source};
-use id_gen_base::error::counted;
 
 /// Shares are told to a millionth.
 const SHARE_PARTS: f64 = 1e6;

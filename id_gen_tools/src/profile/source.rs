@@ -2,14 +2,14 @@
 //!
 //! PostgreSQL refuses what does not exist or what the role may not read, as for any query of the caller's.
 
+use id_gen_base::catalog::{Column, Holds, string};
+use id_gen_base::pg::text::{Text, in_error, in_server_encoding};
 use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 
 use crate::error::Error;
 use crate::profile::refusal::{self, SMALLEST_SAMPLE_PERCENT};
 use crate::profile::row_stream::{self, Values};
-use id_gen_base::catalog::{Column, Holds, string};
-use id_gen_base::pg::text::{Text, in_error, in_server_encoding};
 
 /// How many parts of a whole a sample by hash is taken in.
 const HASH_PARTS: f64 = (1u32 << 30) as f64;

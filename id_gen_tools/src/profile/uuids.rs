@@ -1,5 +1,6 @@
 //! The profile of a column of UUIDs.
 
+use id_gen_base::catalog::Column;
 use id_gen_core::profile::uuids::{Scan, Sorted, VERSION_WITH_TIME};
 use id_gen_core::uuid7;
 use pgrx::pg_sys;
@@ -7,7 +8,6 @@ use pgrx::pg_sys;
 use crate::error::Error;
 use crate::profile::report::{self, Row};
 use crate::profile::source::Source;
-use id_gen_base::catalog::Column;
 
 /// The rows of the profile.
 ///

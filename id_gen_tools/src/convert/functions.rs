@@ -1,20 +1,22 @@
 //! The SQL functions that plan how a column is moved over, and that start a job where its values change.
 
+use id_gen_base::call::function::refuse_on_standby;
+use id_gen_base::pg::fmgr::Call;
+use id_gen_base::pg::text::Text;
+use id_gen_base::sql_function;
 use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 
-use crate::convert::{self, Request, Step};
-use crate::pg::fmgr::Call;
-use crate::pg::text::Text;
-use crate::sql::function::sql_function;
-use id_gen_base::call::function::refuse_on_standby;
+use crate::convert::goal::Request;
+use crate::convert::planning;
+use crate::convert::step::Step;
 
 sql_function! {
     /// `id_gen_convert_plan(relation regclass, column_name text, target text, created_at text, worker_id integer,
     /// datacenter_id integer) → SETOF record`; all of them are given.
     fn id_gen_convert_plan(call) {
         let (column_name, request) = arguments(call);
-        let steps = convert::plan(call.oid(0), column_name, &request)?;
+        let steps = planning::plan(call.oid(0), column_name, &request)?;
         Ok(call.rows((1i32..).zip(steps).map(columns)))
     }
 }
@@ -24,7 +26,7 @@ sql_function! {
     fn id_gen_convert_start(call) {
         refuse_on_standby("id_gen_convert_start")?;
         let (column_name, request) = arguments(call);
-        convert::start(call.oid(0), column_name, &request)?;
+        planning::start(call.oid(0), column_name, &request)?;
         Ok(call.void())
     }
 }

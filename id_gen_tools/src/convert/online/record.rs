@@ -1,5 +1,7 @@
 //! Writing a job down in the schema of the jobs, which the first one makes; and whose that schema is.
 
+use id_gen_base::catalog::string;
+use id_gen_base::pg::text::{in_error, in_server_encoding, literal};
 use id_gen_core::planted::Fault;
 use pgrx::prelude::*;
 
@@ -9,15 +11,13 @@ use crate::convert::online::job::Job;
 use crate::convert::online::losses::LOSSES;
 use crate::convert::online::obstacles::{CONTEXT, FIRING, OBSTACLES};
 use crate::convert::online::script::Statement;
-use crate::convert::place::rows;
+use crate::convert::refusal::Refusal;
 use crate::convert::texts;
 use crate::error::Error;
-use crate::error::convert::Refusal;
-use crate::observe::catalog_queries::string;
-use crate::observe::readiness;
-use crate::pg::text::{in_error, in_server_encoding, literal};
+use crate::query::rows;
+use crate::server::Server;
 
-/// The schema of the jobs, with the extension's in place of a word.
+/// The schema of the jobs, with that of `id_gen` in place of a word.
 const JOB_SQL: &str = include_str!("../../../sql/convert_job.sql");
 const EXTENSION_SCHEMA: &str = "@extschema@";
 /// The same, as a string.
@@ -78,7 +78,7 @@ impl Job {
         let tables = as_array(tables);
         let node = match &self.node {
             Some(node) => {
-                let layout = readiness::layout()?;
+                let layout = Server::ask()?.layout()?;
                 let numbers = [node.bits, layout.min_of(1), layout.stride(), layout.per_tick()];
                 format!(
                     "{}, {}",

@@ -1,10 +1,12 @@
 //! What a row may come in through besides the table itself: views that have a default of their own for the column, and
 //! triggers and rules that may set it.
 
-use crate::convert::place::{Place, RELATED, rows};
+use id_gen_base::catalog::string;
+use id_gen_base::pg::text::Text;
+
+use crate::convert::place::{Place, RELATED};
 use crate::error::Error;
-use crate::observe::catalog_queries::string;
-use crate::pg::text::Text;
+use crate::query::rows;
 
 /// A column of a view, as one types it.
 pub struct ViewColumn {

@@ -1,11 +1,11 @@
 //! What a column has beside its values: comment, grants, options of statistics. The one with the new values gets the same.
 
+use id_gen_base::catalog::string;
 use id_gen_core::planted::Fault;
 
 use crate::convert::online::columns::{Member, query_about};
-use crate::convert::place::rows;
 use crate::error::Error;
-use crate::observe::catalog_queries::string;
+use crate::query::rows;
 
 /// The statements that give it to the columns with the new values, before the switch.
 ///

@@ -4,15 +4,15 @@
 //! A foreign key between partitions can't be added so before PostgreSQL 18; there each partition gets one, and that of the
 //! partitioned table is made from them.
 
+use id_gen_base::catalog::string;
+use id_gen_base::pg::text::{Text, literal, quoted};
 use id_gen_core::sql_text::{find, rename_column};
 
 use crate::convert::online::columns::{Member, query_about, refuse_other_meaning};
 use crate::convert::online::names::Names;
 use crate::convert::online::script::{Phase, Script, rank};
-use crate::convert::place::rows;
 use crate::error::Error;
-use crate::observe::catalog_queries::string;
-use crate::pg::text::{Text, literal, quoted};
+use crate::query::rows;
 
 /// A constraint that names one of the columns.
 struct Constraint {

@@ -5,15 +5,15 @@
 //! second index on the old column beforehand. Of a partitioned table the parent's index is made from those of the
 //! partitions.
 
+use id_gen_base::catalog::string;
+use id_gen_base::pg::text::{Text, literal, quoted};
 use id_gen_core::sql_text::{find, rename_column};
 
 use crate::convert::online::columns::{Member, query_about, refuse_other_meaning};
 use crate::convert::online::names::Names;
 use crate::convert::online::script::{Phase, Script, rank};
-use crate::convert::place::rows;
 use crate::error::Error;
-use crate::observe::catalog_queries::string;
-use crate::pg::text::{Text, literal, quoted};
+use crate::query::rows;
 
 /// An index that has one of the columns.
 struct Index {

@@ -1,6 +1,6 @@
 -- The schema that the first job makes and the last one drops: what is known of each job that moves a column over while the
 -- table is in use, and the functions that carry it on. None of it belongs to the extension; whoever starts the first job
--- owns it. `@extschema@` is the extension's schema, and `@settings@` the settings that texts of the catalogs depend on: every
+-- owns it. `@extschema@` is the schema of `id_gen`, and `@settings@` the settings that texts of the catalogs depend on: every
 -- function reads, compares and runs them under the same ones, whatever those of its session are.
 --
 -- Which statements a job consists of is written down when it starts, for its administrator to read. What is done is

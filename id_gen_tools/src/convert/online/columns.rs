@@ -1,14 +1,15 @@
 //! The columns that are moved over together: the one that was named, and all that refer to it by foreign keys, also through
 //! others.
 
+use id_gen_base::catalog::string;
+use id_gen_base::pg::text::{Text, in_error, literal, quoted};
 use id_gen_core::sql_text::count_column;
 
 use crate::convert::online::names::Names;
-use crate::convert::place::{Place, rows};
+use crate::convert::place::Place;
+use crate::convert::refusal::Refusal;
 use crate::error::Error;
-use crate::error::convert::Refusal;
-use crate::observe::catalog_queries::string;
-use crate::pg::text::{Text, in_error, literal, quoted};
+use crate::query::rows;
 
 /// One of them.
 pub struct Member {

@@ -1,31 +1,11 @@
-//! Where a column is, and asking the catalogs about it.
+//! Where a column is, and how queries of the catalogs about it begin.
 //!
-//! Called only from functions that set `search_path` to `pg_catalog`, so every name has its schema. Queries only read, and
-//! say so, or a standby would refuse them.
+//! Called only from functions that set `search_path` to `pg_catalog`, so every name has its schema.
 
 use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
-use pgrx::spi::{Error as SpiError, SpiHeapTupleData};
 
-use crate::error::Error;
-use crate::pg::text::in_server_encoding;
-
-/// Which columns of the database get their value from which sequence, by their own default or their domain's, and a comma.
-macro_rules! by_default {
-    () => {
-        "
-    by_default (sequence, relation, number) AS (
-        SELECT d.refobjid, a.adrelid, a.adnum
-          FROM pg_depend d JOIN pg_attrdef a ON d.classid = 'pg_attrdef'::regclass AND a.oid = d.objid
-         WHERE d.refclassid = 'pg_class'::regclass
-         UNION
-        SELECT d.refobjid, a.attrelid, a.attnum
-          FROM pg_depend d JOIN pg_attribute a ON d.classid = 'pg_type'::regclass AND a.atttypid = d.objid
-               AND NOT a.atthasdef AND NOT a.attisdropped
-          JOIN pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p', 'f', 'v')
-         WHERE d.refclassid = 'pg_class'::regclass),"
-    };
-}
+use crate::query::by_default;
 
 /// How a query about a column begins: the tables that have it, by inheritance or as partitions (`member`), where each has
 /// it (`place`), those tables and all views on them (`above`), which columns of the database get their value from which
@@ -72,17 +52,4 @@ impl Place {
     pub fn arguments(self) -> [DatumWithOid<'static>; 2] {
         [self.relation.into(), self.number.into()]
     }
-}
-
-/// What a query finds.
-pub fn rows<T>(
-    query: &str,
-    arguments: &[DatumWithOid],
-    read: impl Fn(&SpiHeapTupleData) -> Result<T, SpiError>,
-) -> Result<Vec<T>, Error> {
-    let query = in_server_encoding(query.to_owned());
-    let found: Result<Vec<T>, SpiError> = Spi::connect(|client| {
-        client.select(query.as_c_str(), None, arguments)?.map(|row| read(&row)).collect()
-    });
-    Ok(found?)
 }

@@ -1,5 +1,6 @@
 //! What a job consists of, worked out from the catalogs: the statements of each phase, and the tables to fill.
 
+use id_gen_base::pg::text::{in_error, literal};
 use id_gen_core::planted::Fault;
 
 use crate::convert::column::{Kind, Source};
@@ -12,11 +13,10 @@ use crate::convert::online::script::{Phase, Script, rank};
 use crate::convert::online::values::Values;
 use crate::convert::online::{attributes, constraints, dependents, indexes, obstacles, values};
 use crate::convert::place::Place;
+use crate::convert::refusal::Refusal;
 use crate::convert::step::Target;
 use crate::error::Error;
-use crate::error::convert::Refusal;
-use crate::observe::readiness;
-use crate::pg::text::{in_error, literal};
+use crate::server::Server;
 
 /// What a job consists of.
 pub struct Job {
@@ -48,7 +48,7 @@ impl Job {
     pub fn new(source: &Source, place: Place, goal: &Goal) -> Result<Job, Error> {
         match (goal.target, &goal.created_at) {
             (Target::Snowflake, None) => default_only::refuse_overlap(source)?,
-            (Target::Snowflake, Some(_)) => readiness::check_but_for_waits(readiness::shared()?)?,
+            (Target::Snowflake, Some(_)) => Server::ask()?.check_ready()?,
             (Target::Uuidv7, _) => {}
         }
         let names = Names::new()?;

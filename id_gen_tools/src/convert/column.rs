@@ -2,17 +2,18 @@
 //!
 //! Called only from functions that set `search_path` to `pg_catalog`, so every name has its schema.
 
+use id_gen_base::catalog::{self, Column, string};
+use id_gen_base::pg::text::{Text, in_error};
 use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 use pgrx::spi::SpiTupleTable;
 
-use crate::convert::place::{Place, RELATED, rows};
+use crate::convert::place::{Place, RELATED};
+use crate::convert::refusal::Refusal;
 use crate::convert::sequences::{self, Sequence};
 use crate::convert::views::{self, ViewColumn};
 use crate::error::Error;
-use crate::error::convert::Refusal;
-use crate::observe::catalog_queries::{self as catalog, Column, string};
-use crate::pg::text::{Text, in_error};
+use crate::query::rows;
 
 /// What its values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

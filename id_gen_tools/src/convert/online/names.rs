@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use id_gen_base::catalog::string;
 use id_gen_core::sql_text::with_suffix;
 
-use crate::convert::place::rows;
 use crate::error::Error;
-use crate::observe::catalog_queries::string;
+use crate::query::rows;
 
 /// The suffixes of what has the new values, before the switch, and the old ones, after it.
 const NEW: &str = "_new";

@@ -1,17 +1,17 @@
 //! Where values stay as they are: the column gets another default, and what filled it before is fenced.
 
+use id_gen_base::catalog;
+use id_gen_base::pg::text::{in_error, literal};
 use id_gen_core::layout::Layout;
-use id_gen_core::time::{format_ms, unix_ms};
+use id_gen_core::time::format_ms;
 
 use crate::convert::column::{Identity, Source};
+use crate::convert::refusal::Refusal;
 use crate::convert::sequences::Sequence;
 use crate::convert::step::{Step, Target};
 use crate::convert::views::ViewColumn;
 use crate::error::Error;
-use crate::error::convert::Refusal;
-use crate::observe::{catalog_queries as catalog, readiness};
-use crate::os::clock;
-use crate::pg::text::{in_error, literal};
+use crate::server::Server;
 
 const ACCESS_EXCLUSIVE: &str = "ACCESS EXCLUSIVE";
 const SHARE_ROW_EXCLUSIVE: &str = "SHARE ROW EXCLUSIVE";
@@ -61,10 +61,10 @@ pub fn refuse_overlap(source: &Source) -> Result<(), Error> {
 /// The lowest snowflake that may be made from now on, which is above all that is stored. It is asked of a server that
 /// makes snowflakes, or every insert would fail as soon as the default has changed.
 fn boundary(source: &Source) -> Result<Boundary, Error> {
-    let shared = readiness::shared()?;
-    readiness::check_but_for_waits(shared)?;
-    let layout = shared.layout()?;
-    let first_ms = unix_ms(clock::wall_ns());
+    let server = Server::ask()?;
+    server.check_ready()?;
+    let layout = server.layout()?;
+    let first_ms = server.now_ms;
     let first = Layout::to_bigint(layout.min_of(layout.tick_from(first_ms)));
     match catalog::newest(&source.column)? {
         Some(largest) if largest >= first => Err(Refusal::Overlap {

@@ -1,29 +1,18 @@
 //! Moving a column over to IDs of ours: the plan that `id_gen_convert_plan()` gives, as statements for somebody to read
 //! and to run; and the start of a job, where values change.
 
-mod column;
-mod default_only;
-mod goal;
-mod online;
-pub mod place;
-mod sequences;
-mod step;
-mod texts;
-mod views;
-
+use id_gen_base::pg::text::{in_error, literal};
+use id_gen_base::pg::{extension, transaction};
 use pgrx::datum::DatumWithOid;
 use pgrx::pg_sys;
 
 use crate::convert::column::Source;
-use crate::convert::goal::Goal;
-use crate::convert::online::Job;
+use crate::convert::goal::{self, Goal, Request};
+use crate::convert::online::{self, Job};
+use crate::convert::refusal::Refusal;
+use crate::convert::step::Step;
+use crate::convert::{column, default_only, texts};
 use crate::error::Error;
-use crate::error::convert::Refusal;
-use crate::pg::text::{in_error, literal};
-use crate::pg::transaction;
-
-pub use goal::Request;
-pub use step::Step;
 
 /// The statements that let a column have IDs of ours, in their order. `start` is the one that starts a job like this, which
 /// is a part of it where values change.
@@ -56,7 +45,7 @@ fn planned(
     let goal = Goal::new(&source, place, request, time_zone)?;
     if online::is_needed(&source, &goal) {
         let job = Job::new(&source, place, &goal)?;
-        Ok(job.steps(start_statement(&source, request)))
+        Ok(job.steps(start_statement(&source, request)?))
     } else {
         default_only::plan(&source, goal.target)
     }
@@ -73,7 +62,7 @@ pub fn start(
 ) -> Result<(), Error> {
     let time_zone = goal::session_time_zone()?;
     // One after the other, and each sees what the one before it has made, above all the schema of the jobs.
-    transaction::hold_extension(c"id_gen");
+    transaction::hold_extension(c"id_gen_tools");
     transaction::under_new_snapshot(|| {
         texts::under_pinned_settings(|| started(relation, column_name, request, &time_zone))
     })
@@ -101,12 +90,13 @@ fn started(
 
 /// The call that starts the job of a request. It has all arguments, and their types, so that PostgreSQL prefers no other
 /// function of the same name.
-fn start_statement(source: &Source, request: &Request) -> String {
+fn start_statement(source: &Source, request: &Request) -> Result<String, Error> {
     let Request { target, created_at, worker, datacenter } = request;
     let (target, created_at) = (literal(target), literal(created_at));
     let arguments = format!(
         "{}, {target}::text, {created_at}::text, {worker}::integer, {datacenter}::integer",
         source.column.arguments
     );
-    format!("SELECT {}.id_gen_convert_start(\n    {arguments})", source.column.generator_schema)
+    let schema = extension::schema_of("id_gen_tools")?.unwrap_or_default();
+    Ok(format!("SELECT {schema}.id_gen_convert_start(\n    {arguments})"))
 }

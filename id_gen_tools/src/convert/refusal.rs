@@ -4,6 +4,8 @@ use id_gen_base::error::Message;
 use id_gen_core::time::format_ms;
 use pgrx::prelude::PgSqlErrorCode as Code;
 
+use crate::error::Error;
+
 /// Why it can't be done. Names are as one types them.
 #[derive(Clone, Debug)]
 pub enum Refusal {
@@ -121,9 +123,16 @@ pub enum Refusal {
     },
 }
 
+impl From<Refusal> for Error {
+    #[cold]
+    fn from(refusal: Refusal) -> Error {
+        refusal.message().into()
+    }
+}
+
 impl Refusal {
     /// The error in PostgreSQL's parts.
-    pub fn message(&self) -> Message {
+    fn message(&self) -> Message {
         match self {
             Refusal::UnknownTarget(target) => Message::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,

@@ -6,10 +6,12 @@
 //! all others, such as the one above the largest ID. Bounds that tight can only be found while nobody calls the sequence:
 //! the statement locks it first, and takes its last value then, which stays as it is.
 
-use crate::convert::place::{Place, RELATED, rows};
+use id_gen_base::catalog::string;
+use id_gen_base::pg::text::{Text, literal};
+
+use crate::convert::place::{Place, RELATED};
 use crate::error::Error;
-use crate::observe::catalog_queries::string;
-use crate::pg::text::{Text, literal};
+use crate::query::rows;
 
 /// The increment of a fence, which tells that it is one.
 const FENCED: i64 = i64::MAX;

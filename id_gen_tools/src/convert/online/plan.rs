@@ -1,9 +1,10 @@
 //! The plan of a job: what a client types, in order.
 
+use id_gen_base::error::counted;
+
 use crate::convert::online::job::Job;
 use crate::convert::online::script::{Phase, Statement};
 use crate::convert::step::Step;
-use crate::error::counted;
 
 impl Job {
     /// The plan of it: what a client types, in order.

@@ -1,10 +1,11 @@
 //! What names the column and is made again in the switch, from its own definition: that goes by names, so it comes to mean
 //! the column with the new values, and after an undo the one with the old values again.
 
+use id_gen_base::catalog::string;
+
 use crate::convert::online::columns::{Member, query_about};
-use crate::convert::place::rows;
 use crate::error::Error;
-use crate::observe::catalog_queries::string;
+use crate::query::rows;
 
 /// The statements that drop them, and those that make them again.
 pub struct Dependents {

@@ -5,9 +5,8 @@
 
 use std::ffi::CStr;
 
+use id_gen_base::pg::settings;
 use id_gen_core::planted::Fault;
-
-use crate::pg::settings;
 
 /// The settings, and the value that each has while definitions are read, compared and run.
 const PINNED: [(&CStr, &CStr); 13] = [

@@ -1,17 +1,17 @@
 //! What a column is to have, from the arguments of the functions.
 
+use id_gen_base::catalog::{no_column, string};
+use id_gen_base::error::layout::out_of_range;
+use id_gen_base::pg::text::{Text, in_error};
 use id_gen_core::layout::Field;
 
 use crate::convert::column::{Kind, Source};
-use crate::convert::place::{Place, rows};
+use crate::convert::place::Place;
+use crate::convert::refusal::Refusal;
 use crate::convert::step::Target;
-use crate::error::convert::Refusal;
-use crate::error::{Error, Reason};
-use crate::observe::catalog_queries::string;
-use crate::observe::readiness;
-use crate::pg::text::{Text, in_error};
-use crate::settings;
-use crate::shared::memory;
+use crate::error::Error;
+use crate::query::rows;
+use crate::server::Server;
 
 /// The arguments, as they are given.
 pub struct Request {
@@ -111,24 +111,24 @@ fn time_of(source: &Source, place: Place, name: &str, time_zone: &str) -> Result
     match found.into_iter().next() {
         Some(expression) if !expression.is_empty() => Ok(expression),
         Some(_) => Err(Refusal::NoTime { table, column }.into()),
-        None => Err(id_gen_base::catalog::no_column(&table, &column).into()),
+        None => Err(no_column(&table, &column).into()),
     }
 }
 
 /// The node of the arguments, which must be no server's.
 fn node(request: &Request) -> Result<Node, Error> {
-    let layout = readiness::layout()?;
+    let server = Server::ask()?;
+    let layout = server.layout()?;
     let number = |value: i32, field| {
         let value = if value < 0 { layout.max_number(field).into() } else { i64::from(value) };
-        layout.number(field, value).map_err(|error| Error::from(Reason::Range(error, layout)))
+        layout.number(field, value).map_err(|error| Error::from(out_of_range(&error, &layout)))
     };
     let worker = number(request.worker, Field::Worker)?;
     let datacenter = number(request.datacenter, Field::Datacenter)?;
-    let (_, own) = readiness::settings_of(memory::attach().ok());
-    let in_fleet = settings::registry::is_set() && datacenter == own.datacenter;
-    if in_fleet || (own.worker, own.datacenter) == (Some(worker), datacenter) {
+    let in_fleet = server.in_fleet && datacenter == server.datacenter;
+    if in_fleet || (server.worker, server.datacenter) == (Some(worker), datacenter) {
         return Err(Refusal::NodeInUse { worker, datacenter, in_fleet }.into());
     }
     let bits = layout.node_bits(datacenter.into(), worker.into());
-    Ok(Node { bits: bits.map_err(|error| Error::from(Reason::Range(error, layout)))? })
+    Ok(Node { bits: bits.map_err(|error| Error::from(out_of_range(&error, &layout)))? })
 }

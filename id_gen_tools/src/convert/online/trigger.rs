@@ -1,7 +1,8 @@
 //! What keeps rows in step while there are two columns: triggers, and the function that they call.
 
+use id_gen_base::pg::text::literal;
+
 use crate::convert::online::columns::Member;
-use crate::pg::text::literal;
 
 /// What keeps rows in step: a function, and when it is called.
 pub struct Trigger {

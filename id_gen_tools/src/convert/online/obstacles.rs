@@ -1,15 +1,16 @@
 //! What makes it impossible to let another column take the place of one: found before anything is changed.
 
+use id_gen_base::catalog::{Column, string};
+use id_gen_base::pg::text::in_error;
+
 use crate::convert::column::{Kind, Source};
 use crate::convert::goal::Goal;
 use crate::convert::online::columns::{Member, query_about};
 use crate::convert::online::losses::LOSSES;
 use crate::convert::online::values::has_old_values;
-use crate::convert::place::rows;
+use crate::convert::refusal::Refusal;
 use crate::error::Error;
-use crate::error::convert::Refusal;
-use crate::observe::catalog_queries::{Column, string};
-use crate::pg::text::in_error;
+use crate::query::rows;
 
 /// What the queries here have in common: the tables with their partitions, the views that are made again (`seen`), the indexes that
 /// are replaced, and the sequences that give the key its values.
