@@ -1,7 +1,8 @@
 """Runs each suite in tests/regress/ through the server's own pg_regress, on a cluster of its own.
 
 A suite is a directory with sql/, expected/ and a postgresql.conf that is added to the cluster's. The extensions
-id_gen and id_gen_tools are created before its first file runs. With an empty file `standby` beside them it runs on a hot standby of such a server.
+id_gen and id_gen_tools are created before its first file runs. With an empty file `standby` beside them it runs on a
+hot standby of such a server.
 """
 
 import subprocess

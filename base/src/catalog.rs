@@ -13,7 +13,7 @@ use crate::error::{Message, WithoutHint};
 use crate::pg::extension;
 use crate::pg::text::{Text, in_error, in_server_encoding};
 
-/// What a query of one row finds.
+/// Runs a query and reads its first row.
 pub fn one_row<T>(
     query: &str,
     arguments: &[DatumWithOid],
@@ -28,17 +28,17 @@ pub fn text(row: &SpiTupleTable, place: usize) -> Result<String, Error> {
     Ok(string(row.get(place)?))
 }
 
-/// What a column of text holds; empty if it is NULL.
+/// The value of a column of text; empty if it is NULL.
 pub fn string(text: Option<Text>) -> String {
     text.map_or_else(String::new, |text| text.0)
 }
 
-/// The schema of extension id_gen in this database, as one types it; empty without the extension.
+/// The schema of extension id_gen in this database, quoted if necessary; empty without the extension.
 pub fn schema() -> Result<String, Error> {
     Ok(extension::schema_of("id_gen")?.unwrap_or_default())
 }
 
-/// What a column holds.
+/// The kind of IDs that a column can hold.
 pub enum Holds {
     /// Numbers.
     Numbers,
@@ -50,9 +50,9 @@ pub enum Holds {
 
 /// A column of a table, as one types them.
 pub struct Column {
-    /// The table.
+    /// The qualified name of its table.
     pub table: String,
-    /// The column.
+    /// Its name.
     pub name: String,
     /// Both as the first arguments of a function, with their types: with literals of none, PostgreSQL prefers a function of the
     /// same name that takes text.
@@ -63,7 +63,7 @@ pub struct Column {
     pub generator_schema: String,
     /// The name of its type.
     pub type_name: String,
-    /// What that is.
+    /// The kind of IDs in it.
     pub holds: Holds,
 }
 
@@ -127,7 +127,7 @@ pub fn newest(column: &Column) -> Result<Option<i64>, Error> {
     one_row(&query, &[], |row| row.get_one())
 }
 
-/// A relation that does not exist, by its name or number as one reads it.
+/// A relation that does not exist, by its name or OID.
 pub fn no_relation(relation: &str) -> WithoutHint {
     Message::new(Code::ERRCODE_UNDEFINED_TABLE, format!("relation {relation} does not exist"))
         .detail("The arguments must be tables or views of this database, and not NULL.")

@@ -1,8 +1,8 @@
-//! `id_gen_tools`: what is done with stored IDs now and then. It profiles the IDs of a column, moves columns
-//! over to IDs of ours, and divides sequences among servers.
+//! `id_gen_tools`: profiles of the IDs in a column, conversion of columns to snowflakes and UUIDs, and division of sequences
+//! among servers.
 //!
 //! It is built on [`id_gen_base`] and [`id_gen_core`]. What it has to know of the server it asks the functions of `id_gen`,
-//! in [`server`] alone.
+//! only in [`server`].
 
 #![warn(clippy::undocumented_unsafe_blocks, clippy::missing_safety_doc)]
 

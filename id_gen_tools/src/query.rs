@@ -28,7 +28,7 @@ macro_rules! by_default {
 }
 pub(crate) use by_default;
 
-/// What a query finds.
+/// Runs a query and reads its rows.
 pub fn rows<T>(
     query: &str,
     arguments: &[DatumWithOid],

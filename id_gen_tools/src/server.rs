@@ -15,21 +15,21 @@ use crate::query::rows;
 
 /// This server, as every role may know it.
 pub struct Server {
-    /// The schema of `id_gen`, as one types it.
+    /// The schema of `id_gen`, quoted if necessary.
     pub schema: String,
     /// The layout of its IDs, if it has a valid one.
     layout: Option<Layout>,
-    /// Its own datacenter number.
+    /// Its datacenter ID.
     pub datacenter: u32,
-    /// Its own worker number, if it has one.
+    /// Its worker ID, if it has one.
     pub worker: Option<u32>,
-    /// Whether a fleet's registry gives the numbers of its datacenter.
+    /// Whether a registry assigns the worker IDs of its datacenter.
     pub in_fleet: bool,
     /// The shards that it has.
     pub shards: Vec<Number>,
-    /// What its clock shows, in Unix milliseconds. That of a server for tests is its own.
+    /// What its clock shows, in Unix milliseconds. A server for tests has a clock of its own.
     pub now_ms: i64,
-    /// Whether there is anything that it can generate with.
+    /// Whether this session has the shared memory that it needs to generate.
     pub has_shared_memory: bool,
     /// How far this session's IDs may be ahead of the clock.
     pub max_lead_ms: i64,
@@ -84,7 +84,7 @@ impl Server {
     /// The layout of its IDs.
     ///
     /// # Errors
-    /// Why it has none, in the words of `id_gen`.
+    /// The error that `id_gen` raises without a valid layout.
     pub fn layout(&self) -> Result<Layout, Error> {
         if let Some(layout) = self.layout {
             return Ok(layout);
@@ -95,23 +95,23 @@ impl Server {
         Server::ask()?.layout.ok_or_else(|| pgrx::spi::Error::InvalidPosition.into())
     }
 
-    /// Its own number, if it has one.
+    /// Its worker ID with its datacenter ID, if it has one.
     pub fn number(&self) -> Option<Number> {
         self.worker.map(|worker| Number { datacenter: self.datacenter, worker })
     }
 
-    /// Refuses a server that makes no snowflakes, and will make none until somebody does something.
+    /// Refuses a server that generates no snowflakes until somebody solves a problem.
     ///
     /// # Errors
-    /// What `snowflake_next()` would be refused with, in the words of `id_gen`.
+    /// The error that `snowflake_next()` would raise, except for a wait.
     pub fn check_ready(&self) -> Result<(), Error> {
         rows(&format!("SELECT {}.id_gen_ready()", self.schema), &[], |_| Ok(())).map(|_| ())
     }
 
-    /// What `id_gen_check()` says of the newest ID of a column.
+    /// Checks the newest ID of a column by `id_gen_check()`.
     ///
     /// # Errors
-    /// If that can't be asked.
+    /// If the query fails.
     pub fn check_newest(&self, column: &Column, newest: i64) -> Result<Checked, Error> {
         let Server { schema, .. } = self;
         let query = format!(
@@ -132,10 +132,10 @@ impl Server {
         })?)
     }
 
-    /// The numbers of its fleet, if it is in one, and the role may have the registry asked.
+    /// The worker IDs and shards of its fleet, if it is in one and the role may ask the registry.
     ///
     /// # Errors
-    /// If that can't be found out.
+    /// If the query for the privileges fails.
     pub fn fleet(&self) -> Result<Option<Result<Fleet, Caught>>, Error> {
         let Server { schema, in_fleet, .. } = self;
         let [members, shards] =
@@ -170,20 +170,20 @@ impl Server {
 
 /// A row of `id_gen_check()`.
 pub struct Checked {
-    /// The check.
+    /// The name of the check.
     pub name: String,
     /// `ok`, `warning` or `error`.
     pub status: &'static str,
-    /// What was found.
+    /// The result in words.
     pub found: String,
-    /// What to do.
+    /// The remedy, unless the status is `ok`.
     pub remedy: Option<String>,
 }
 
-/// The numbers that were ever held in a fleet.
+/// The worker IDs that a fleet ever had.
 pub struct Fleet {
-    /// Those of servers.
+    /// IDs that servers had.
     pub servers: Vec<Number>,
-    /// Those of shards.
+    /// IDs of shards.
     pub shards: Vec<Number>,
 }

@@ -1,4 +1,4 @@
-//! An error of a call that is no more than its words: for extensions that look into no error of theirs.
+//! An error of a call that holds only its message, for extensions that never look into one.
 
 use pgrx::prelude::PgSqlErrorCode;
 use pgrx::spi;
@@ -6,7 +6,7 @@ use pgrx::spi;
 use crate::error::{Message, Report};
 use crate::settings::known::Unknown;
 
-/// Why a call fails, in PostgreSQL's parts.
+/// The message of a call that fails.
 pub struct CallError(Message);
 
 impl Report for CallError {

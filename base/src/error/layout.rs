@@ -1,4 +1,4 @@
-//! What is no layout, what does not fit one, and one that lacks room.
+//! Invalid layouts, values out of a layout's range, and layouts that lack room.
 
 use id_gen_core::layout::{Layout, LayoutError, RangeError};
 use id_gen_core::presets;
@@ -11,7 +11,7 @@ use crate::error::fields::{Message, sentence};
 /// the same time, on any server that shares a table, so none is proposed to be set by a line.
 pub const MORE_ROOM: &str = "Spread the load over more servers; or plan a layout with more room, and change to it on all servers that share a table at once, with all of them stopped (docs/operations.md, Changing the layout): SELECT * FROM id_gen_recommend(<IDs per second>, <servers>, <years>);";
 
-/// An argument that is no layout.
+/// An argument that is not a layout.
 pub fn invalid_layout(error: &LayoutError) -> Message {
     if let LayoutError::UnknownName(_) = error {
         return Message::new(Code::ERRCODE_UNDEFINED_OBJECT, error.to_string())

@@ -1,15 +1,15 @@
-//! Where extensions are.
+//! The schemas of installed extensions.
 
 use pgrx::prelude::*;
 use pgrx::spi::Error;
 
 use crate::pg::text::Text;
 
-/// The schema of an extension in this database, as one types it; `None` without the extension. Nothing in the session's
+/// The schema of an extension in this database, quoted if necessary; `None` without the extension. Nothing in the session's
 /// `search_path` changes what is found.
 ///
 /// # Errors
-/// If the catalog can't be read.
+/// If the query fails.
 pub fn schema_of(extension: &str) -> Result<Option<String>, Error> {
     const QUERY: &str = "
         SELECT pg_catalog.quote_ident(n.nspname)

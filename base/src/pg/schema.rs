@@ -1,4 +1,4 @@
-//! The schemas of our extensions in statements that somebody is to type.
+//! The schemas of the extensions in statements that somebody is to type.
 
 use std::ffi::CStr;
 
@@ -10,8 +10,8 @@ const ID_GEN: &str = "id_gen";
 const TOOLS: &str = "id_gen_tools";
 const MASK: &str = "id_gen_mask";
 
-/// How the names of our functions and views begin, as far as statements that are to be typed have them, and whose they are;
-/// the first that fits counts.
+/// How the names of functions and views begin, as far as statements that are to be typed have them, and their extension; the
+/// first that matches counts.
 const FAMILIES: [(&str, &str); 12] = [
     ("id_gen_convert_", TOOLS),
     ("id_gen_offsets_", TOOLS),
@@ -27,14 +27,14 @@ const FAMILIES: [(&str, &str); 12] = [
     ("uuidv8_", ID_GEN),
 ];
 
-/// The extension that has a function or view of this name, if it is one of ours.
+/// The extension that has a function or view of this name, if one of them has.
 fn extension_of(name: &str) -> Option<&'static str> {
     let family = FAMILIES.iter().find(|(start, _)| name.starts_with(start));
     family.map(|&(_, extension)| extension)
 }
 
 /// Statements to be typed by who called this function of ours: with the schema in front of functions of its extension, if
-/// they are not found without it, and always in front of those of other extensions of ours that are there.
+/// they are not found without it, and always in front of those of the other extensions, if they are installed.
 pub fn qualified_for_caller(statements: &str, function: pg_sys::Oid) -> String {
     if function == pg_sys::InvalidOid {
         return statements.to_owned();

@@ -8,19 +8,19 @@ use pgrx::prelude::*;
 
 use crate::pg::transaction;
 
-/// What was caught.
+/// The message of an error that was caught.
 pub struct Caught {
-    /// The fact, in one line.
+    /// Its primary message.
     pub primary: String,
-    /// The way out; empty if the error names none.
+    /// Its hint; empty without one.
     pub hint: String,
 }
 
-/// Runs a call in a subtransaction. A cancellation is not caught, nor a panic; and nothing is while the session has parallel
+/// Runs a call in a subtransaction. A query cancel is not caught, nor a panic; and nothing is while the session has parallel
 /// workers, which before PostgreSQL 17 forbid subtransactions.
 ///
 /// # Errors
-/// What the call raises.
+/// If the call raises an error.
 pub fn attempt<T>(call: impl FnOnce() -> T) -> Result<T, Caught> {
     if transaction::is_parallel() {
         return Ok(call());

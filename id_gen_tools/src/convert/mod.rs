@@ -1,4 +1,4 @@
-//! Moving a column over to IDs of ours: `id_gen_convert_plan()` and `id_gen_convert_start()`.
+//! Conversion of columns to snowflakes and UUIDs: `id_gen_convert_plan()` and `id_gen_convert_start()`.
 
 mod column;
 mod default_only;

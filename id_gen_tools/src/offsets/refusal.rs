@@ -1,4 +1,4 @@
-//! Why sequences can't be divided, and what to do. Names are as one types them.
+//! Errors of offsets: why sequences cannot be divided, and what to do. Names are quoted if necessary.
 
 use id_gen_base::error::Message;
 use id_gen_base::pg::text::{in_error, literal};
@@ -15,7 +15,7 @@ pub fn null(name: &str) -> Message {
         .hint(format!("Pass a value for {name}."))
 }
 
-/// A number of nodes that there can't be.
+/// A number of nodes out of range.
 pub fn no_nodes(name: &str, nodes: i32) -> Message {
     Message::new(
         Code::ERRCODE_INVALID_PARAMETER_VALUE,
@@ -25,7 +25,7 @@ pub fn no_nodes(name: &str, nodes: i32) -> Message {
     .hint("Pass the number of servers that use the sequences.")
 }
 
-/// A node that there is not.
+/// A node out of range.
 pub fn no_node(node: i32, nodes: i32) -> Message {
     Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, format!("node {node} does not exist"))
         .detail(format!(
@@ -43,7 +43,7 @@ pub fn no_schema(oid: pg_sys::Oid) -> Message {
     .hint("Pass a schema of this database. To list them: SELECT nspname FROM pg_namespace;")
 }
 
-/// What is no sequence of the schema.
+/// A relation that is not a sequence of the schema.
 pub fn no_sequence(name: &str, schema: &str) -> Message {
     let (name, schema) = (in_error(name), in_error(schema));
     Message::new(
@@ -56,7 +56,7 @@ pub fn no_sequence(name: &str, schema: &str) -> Message {
     ))
 }
 
-/// No more nodes than before.
+/// A new number of nodes that is not greater than the old one.
 pub fn too_few(schema: &str, old: i32, new: i32) -> Message {
     let fact = Message::new(
         Code::ERRCODE_INVALID_PARAMETER_VALUE,
@@ -93,7 +93,7 @@ pub fn row_security(column: &str) -> Message {
     .hint("Run this as the owner of the table, or as a role with BYPASSRLS.")
 }
 
-/// Sequences that can't be divided: what keeps each from it, and what leads on.
+/// Sequences that cannot be divided: the obstacle of each, and its remedy.
 pub fn obstacles(schema: &str, facts: &[String], remedies: &[String]) -> Message {
     let name = in_error(schema);
     Message::new(

@@ -18,7 +18,7 @@ use crate::query::{by_default, rows};
 
 /// A sequence and where its numbers go.
 pub struct Found {
-    /// Its number.
+    /// Its OID.
     pub oid: pg_sys::Oid,
     /// As one types it.
     pub name: String,
@@ -30,9 +30,9 @@ pub struct Found {
 
 /// A column that gets its numbers from a sequence. Both names are as one types them.
 pub struct Column {
-    /// The table.
+    /// Its table.
     pub table: String,
-    /// The column.
+    /// Its name.
     pub name: String,
 }
 
@@ -40,7 +40,7 @@ pub struct Column {
 pub struct Schema {
     /// As one types it.
     pub name: String,
-    /// Its number.
+    /// Its OID.
     pub oid: pg_sys::Oid,
     /// An array, or `None` for all.
     pub chosen: Option<pg_sys::Datum>,
@@ -280,7 +280,7 @@ impl Column {
 /// Runs a statement.
 ///
 /// # Errors
-/// If it is none.
+/// If SPI refuses it.
 pub fn run(statement: String) -> Result<(), Error> {
     let statement = in_server_encoding(statement);
     Ok(Spi::connect_mut(|client| client.update(statement.as_c_str(), None, &[]).map(|_| ()))?)

@@ -1,4 +1,4 @@
-//! Why a column can't be profiled, and what to pass instead. Names are as one reads them.
+//! Errors of profiles: why a column cannot be profiled, and what to pass instead.
 
 use id_gen_base::catalog;
 use id_gen_base::error::Message;
@@ -26,7 +26,7 @@ pub fn bad_sample(percent: f64) -> Message {
     .hint("Omit it to read all rows; or, to read one row in a hundred: SELECT * FROM id_gen_profile('customer', 'id', 1);")
 }
 
-/// What is to be profiled and does not exist: its number, or `NULL`.
+/// A relation to be profiled that does not exist: its OID, or `NULL`.
 pub fn no_relation(relation: &str) -> Message {
     catalog::no_relation(relation).hint(
         "For example: SELECT * FROM id_gen_profile('customer', 'id', others => '{customer_2023}');",
