@@ -8,4 +8,4 @@ CREATE FUNCTION @extschema@.id_gen_check(
     LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 16
     SET search_path = pg_catalog, pg_temp;
 COMMENT ON FUNCTION @extschema@.id_gen_check(regclass, text, bigint) IS
-    'check this server; or, if a column is given, that its newest ID (read, if not given) is below the next one of this server';
+    'check this server; or, if a column is given, that its newest ID (read, if omitted) is below the next one of this server';

@@ -273,7 +273,10 @@ fn record(source: &Source, boundary: &Boundary) -> Option<Step> {
 fn check(source: &Source) -> Step {
     let catalog::Column { arguments, generator_schema, .. } = &source.column;
     Step {
-        statement: format!("SELECT * FROM {generator_schema}.id_gen_check({arguments})"),
+        // With all arguments, and their types, so that PostgreSQL prefers no other function of the same name.
+        statement: format!(
+            "SELECT * FROM {generator_schema}.id_gen_check({arguments}, NULL::bigint)"
+        ),
         lock_mode: Some(ACCESS_SHARE),
         in_transaction: true,
         undo: None,
