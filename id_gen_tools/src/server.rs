@@ -5,6 +5,7 @@
 //! no other one of the same name.
 
 use id_gen_base::catalog::{self, Column, one_row, text};
+use id_gen_base::error::layout::invalid_layout;
 use id_gen_base::pg::subtransaction::{self, Caught};
 use id_gen_base::pg::text::{Text, literal};
 use id_gen_core::fleet::Number;
@@ -16,14 +17,14 @@ use crate::query::rows;
 /// This server, as every role may know it.
 pub struct Server {
     /// The schema of `id_gen`, quoted if necessary.
-    pub schema: String,
+    schema: String,
     /// The layout of its IDs, if it has a valid one.
     layout: Option<Layout>,
     /// Its datacenter ID.
     pub datacenter: u32,
     /// Its worker ID, if it has one.
     pub worker: Option<u32>,
-    /// Whether a registry assigns the worker IDs of its datacenter.
+    /// Whether a registry assigns worker IDs of its datacenter.
     pub in_fleet: bool,
     /// The shards that it has.
     pub shards: Vec<Number>,
@@ -53,15 +54,15 @@ impl Server {
                    current_setting('id_gen.sequence_start') = 'zero'
               FROM {schema}.id_gen_server_info()"
         );
-        let server = one_row(&query, &[], |row| {
+        let (layout, server) = one_row(&query, &[], |row| {
             let number = |place| row.get::<i32>(place).map(|it| it.map(i32::cast_unsigned));
             let numbers = |place| row.get::<Vec<i32>>(place).map(Option::unwrap_or_default);
             let shard = |(worker, datacenter): (i32, i32)| Number {
                 datacenter: datacenter.cast_unsigned(),
                 worker: worker.cast_unsigned(),
             };
-            Ok(Server {
-                layout: text(&row, 1)?.parse().ok(),
+            let server = Server {
+                layout: None,
                 datacenter: number(2)?.unwrap_or(0),
                 worker: number(3)?,
                 in_fleet: row.get(4)?.unwrap_or(false),
@@ -71,9 +72,12 @@ impl Server {
                 max_lead_ms: row.get(9)?.unwrap_or(0),
                 starts_at_zero: row.get(10)?.unwrap_or(false),
                 schema: schema.clone(),
-            })
+            };
+            Ok((text(&row, 1)?, server))
         })?;
-        Ok(server)
+        let layout = (!layout.is_empty()).then(|| layout.parse()).transpose();
+        let layout = layout.map_err(|error| Error::from(invalid_layout(&error)))?;
+        Ok(Server { layout, ..server })
     }
 
     /// The layout of its IDs, if it has a valid one.
@@ -92,7 +96,7 @@ impl Server {
         let refused = format!("SELECT {}.snowflake_timestamp(0::bigint)", self.schema);
         rows(&refused, &[], |_| Ok(()))?;
         // It has one now.
-        Server::ask()?.layout.ok_or_else(|| pgrx::spi::Error::InvalidPosition.into())
+        Server::ask()?.layout()
     }
 
     /// Its worker ID with its datacenter ID, if it has one.

@@ -13,12 +13,12 @@ sql_function! {
     /// server; or for a column, one row: whether the newest ID stored there, if it is not given, is above what this server has
     /// handed out.
     fn id_gen_check(call) {
-        let rows = match (call.arg(0), call.arg(1)) {
-            (None, None) => checks::all()?,
-            (Some(_), Some(column)) => {
+        let rows = match (call.arg(0), call.arg(1), call.int8(2)) {
+            (None, None, None) => checks::all()?,
+            (Some(_), Some(column), newest) => {
                 // SAFETY: an argument of type text. It goes on as it is, whatever the encoding of its characters.
                 let column = unsafe { DatumWithOid::new(column, pg_sys::TEXTOID) };
-                vec![checks::stored_ids(call.oid(0), column, call.int8(2))?]
+                vec![checks::stored_ids(call.oid(0), column, newest)?]
             }
             _ => return Err(half_a_column().into()),
         };

@@ -39,12 +39,15 @@ pub fn qualified_for_caller(statements: &str, function: pg_sys::Oid) -> String {
     if function == pg_sys::InvalidOid {
         return statements.to_owned();
     }
-    let own = name_of(function).as_deref().and_then(extension_of);
-    let schema_of = |extension| match own {
-        Some(own) if own == extension => schema_if_needed(function),
-        _ => extension::schema_of(extension).ok().flatten(),
-    };
-    qualified_by(statements, schema_of)
+    // Whatever has the name of no family, such as uuidv7(), is a function of id_gen.
+    let own = name_of(function).as_deref().and_then(extension_of).unwrap_or(ID_GEN);
+    qualified_by(statements, |extension| {
+        if extension == own {
+            schema_if_needed(function)
+        } else {
+            extension::schema_of(extension).ok().flatten()
+        }
+    })
 }
 
 /// Statements with the schema of its extension in front of each of our functions, and of each view of ours that is read.
