@@ -87,7 +87,7 @@ def inserts(connection: psycopg.Connection, rows: int) -> tuple[float, float]:
 def measure(conf: str, rows: int, rounds: int) -> tuple[Section, list[Target]]:
     table, targets = [], []
     with Cluster("moving", conf=conf) as cluster, cluster.connect() as connection:
-        connection.execute("CREATE EXTENSION id_gen")
+        connection.execute("CREATE EXTENSION id_gen_tools CASCADE")
         for name, (arguments, column, update) in track(KINDS.items(), description="moving     ", transient=True):
             ours, by_hand = [], []
             for _ in range(rounds):

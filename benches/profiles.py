@@ -24,7 +24,7 @@ BOUND = 1.5
 def measure(conf: str, rows: int, rounds: int) -> tuple[Section, list[Target]]:
     table, targets = [], []
     with Cluster("profile", conf=conf + CONF) as cluster, cluster.connect() as connection:
-        connection.execute("CREATE EXTENSION id_gen")
+        connection.execute("CREATE EXTENSION id_gen_tools CASCADE")
         made = f"SELECT snowflake_next() AS id, i, repeat('x', 30) AS more FROM generate_series(1, {rows}) i"
         connection.execute(f"CREATE TABLE stored AS {made}")
         for name in ("no index", "an index"):

@@ -114,7 +114,7 @@ def made_up_server(seconds: float) -> Iterator[Cluster]:
     """A throwaway server under that load."""
     clock = FakeClock()
     with Cluster("dashboard", conf=CONF, clock=clock) as cluster:
-        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql("CREATE EXTENSION id_gen_tools CASCADE")
         cluster.psql("CREATE UNLOGGED TABLE made_up (id bigint)")
         first_id(cluster)
         with Load(cluster, clock, seconds).running():

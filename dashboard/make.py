@@ -44,6 +44,10 @@ def watch(dsn: str, file: Path, seconds: float, column: str) -> None:
     with psycopg.connect(dsn, autocommit=True, application_name="id_gen dashboard") as connection:
         if not connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'id_gen'").fetchone():
             sys.exit(f"There is no id_gen in database {connection.info.dbname}: name one that has it, or create it.")
+        if column and not connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'id_gen_tools'").fetchone():
+            sys.exit(
+                f"A profile needs an extension in database {connection.info.dbname}: CREATE EXTENSION id_gen_tools;"
+            )
         console.print(f"Watching for {seconds:.0f} s; Ctrl-C draws what there is so far.")
         record(connection, file, seconds, progress if console.is_terminal else lambda _: None)
         if column:

@@ -15,11 +15,12 @@ ROOT = Path(__file__).parent.parent
 
 # The project's other crates that each uses, and of `core` only these modules.
 CRATES = {
-    "base": {"id_gen_core::clock", "id_gen_core::horizon", "id_gen_core::planted", "id_gen_core::test_server",
-             "id_gen_core::time", "id_gen_core::tsc"},
+    "base": {"id_gen_core::clock", "id_gen_core::horizon", "id_gen_core::layout", "id_gen_core::planted",
+             "id_gen_core::presets", "id_gen_core::test_server", "id_gen_core::time", "id_gen_core::tsc"},
     "core": set(),
     "id_gen_mask": {"id_gen_base", "id_gen_mask_rules"},
     "id_gen_mask/rules": {"id_gen_core::digits", "id_gen_core::text"},
+    "id_gen_tools": {"id_gen_base", "id_gen_core"},
     "registry": {"id_gen_core"},
     ".": {"id_gen_base", "id_gen_core"},
 }  # fmt: skip
@@ -34,6 +35,9 @@ OWNED = {
     "settings that begin with id_gen_mask.": ("id_gen_mask", re.compile(r'c"id_gen_mask\.')),
     "a hook of the log": (".", re.compile(r"\bemit_log_hook\b")),
 }
+# What id_gen_tools asks of id_gen, by SQL; only this file knows it.
+ASKS = "id_gen_tools/src/server.rs"
+ASKED = re.compile(r"current_setting\('id_gen|\.id_gen_(?:server_info|ready|status|fleet_\w+)\(")
 # What base and the pure crates do not have: a function that SQL calls is one extension's.
 EXPORTED = re.compile(r"^(?:sql_function! \{|extension_sql_file!|#\[pg_extern)", re.MULTILINE)
 WITHOUT_FUNCTIONS = ("base", "core", "id_gen_mask/rules", "registry")
@@ -128,6 +132,8 @@ def foreign(crate: str, allowed: set[str]) -> Iterator[str]:
         for what, (owner, pattern) in OWNED.items():
             if owner != crate and (found := pattern.search(text)):
                 yield f"{file} has {what}, which is for {owner} only: {found[0]}"
+        if crate == "id_gen_tools" and str(file) != ASKS and (found := ASKED.search(text)):
+            yield f"{file} asks id_gen, which is for {ASKS}: {found[0]}"
         if crate in WITHOUT_FUNCTIONS and (found := EXPORTED.search(text)):
             yield f"{file} exports to SQL: {found[0]}"
 

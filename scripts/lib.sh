@@ -295,7 +295,7 @@ make_private_server() {
 }
 
 # What is built and installed together: the extensions, and the library that talks to a fleet's registry.
-LIBRARIES=(id_gen id_gen_mask id_gen_registry)
+LIBRARIES=(id_gen id_gen_mask id_gen_tools id_gen_registry)
 
 # build_extension PG_CONFIG DIRECTORY [OPTION...]: the one release build, for the server that pg_config describes, with
 # these options of cargo. Its files come to lie under the directory as they are to lie under /. The same sources and
@@ -328,6 +328,7 @@ install_scripts() {
     mkdir -p "$1"
     install_scripts_of id_gen . src/sql/mod.rs "$1"
     install_scripts_of id_gen_mask id_gen_mask id_gen_mask/src/lib.rs "$1"
+    install_scripts_of id_gen_tools id_gen_tools id_gen_tools/src/lib.rs "$1"
 }
 
 # install_scripts_of EXTENSION FOLDER SOURCE DIRECTORY: those of one, in the order in which the source names its SQL files.

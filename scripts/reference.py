@@ -19,7 +19,7 @@ TEMPLATE = ROOT / "scripts/reference.md"
 PAGE = ROOT / "docs/reference.md"
 
 # What has messages of errors.
-SOURCES = ("src", "id_gen_mask", "base/src", "core/src")
+SOURCES = ("src", "id_gen_mask", "id_gen_tools", "base/src", "core/src")
 
 # Where the template takes a table, and of which extension: of id_gen if it names none.
 PLACE = re.compile(r"^<!-- (\w+)(?: of (\w+))? -->$", re.MULTILINE)

@@ -6,7 +6,6 @@
 //! | folder | what it holds |
 //! | --- | --- |
 //! | [`sql`] | what SQL can call, a file for each family of functions |
-//! | [`convert`] | the plan that moves a column over to IDs of ours |
 //! | [`observe`] | whether a server generates, and what may be wrong with it |
 //! | [`tickets`] | numbers of PostgreSQL's sequences, out of ranges |
 //! | [`generate`] | from a used-up block to the next one |
@@ -29,7 +28,6 @@
 use id_gen_base::os;
 use pgrx::prelude::*;
 
-mod convert;
 mod durable;
 mod error;
 mod fleet;

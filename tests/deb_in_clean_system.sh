@@ -37,11 +37,14 @@ works() {
         --command "SELECT 'installed', extversion FROM pg_extension WHERE extname = 'id_gen'" \
         --command 'CREATE EXTENSION id_gen_mask' \
         --command "SELECT 'masks', extversion FROM pg_extension WHERE extname = 'id_gen_mask'" \
+        --command 'CREATE EXTENSION id_gen_tools' \
+        --command "SELECT 'tools', extversion FROM pg_extension WHERE extname = 'id_gen_tools'" \
         --command "SELECT 'snowflake', s, p.worker_id FROM snowflake_next() s, snowflake_parse(s) p" \
         --command "SELECT 'uuid', u, now() - uuidv7_timestamp(u) < interval '1 minute' FROM public.uuidv7() u")
     echo "$ids"
     grep -qFx "installed|${version%-*}" <<<"$ids" || fail "the extension is not of the package's version, $version"
     grep -qFx "masks|${version%-*}" <<<"$ids" || fail "id_gen_mask is not of the package's version, $version"
+    grep -qFx "tools|${version%-*}" <<<"$ids" || fail "id_gen_tools is not of the package's version, $version"
     grep -qEx 'snowflake\|[0-9]+\|1' <<<"$ids" || fail "no snowflake of worker 1"
     grep -qEx 'uuid\|[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\|t' <<<"$ids" || fail "no UUIDv7 of now"
 }

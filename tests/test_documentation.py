@@ -111,6 +111,7 @@ def test_reference_is_complete() -> None:
         "Settings",
         "Layouts",
         "Functions",
+        "Tools",
         "Setting of masks",
         "Functions of masks",
         "`id_gen_stat`",

@@ -23,7 +23,7 @@ CARGO = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
 META = json.loads((ROOT / "META.json").read_text())
 
 TOP = f"id_gen-{CARGO['version']}"
-SOURCES = ("base", "core", "id_gen_mask", "registry", "src")
+SOURCES = ("base", "core", "id_gen_mask", "id_gen_tools", "registry", "src")
 PACKED = ("META.json", "Cargo.lock", "LICENSE", "THIRD-PARTY-LICENSES", "scripts/install")
 
 # What version 1.0.0 of the PGXN Meta Spec wants: https://pgxn.org/spec
@@ -55,7 +55,7 @@ def test_version_is_the_same_everywhere() -> None:
 def test_the_library_names_no_place_of_this_machine() -> None:
     server = Server.from_environment()
     libraries = [file.read_bytes() for file in server.directory("pkglibdir").glob("id_gen*.so")]
-    assert len(libraries) == 3
+    assert len(libraries) == len(EXTENSIONS) + 1
     sources = [ROOT / name for name in (*SOURCES, "target", "vendor")]
     cargo_home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
     places = [f"{place}/".encode() for place in (*sources, cargo_home, server.cache)]
@@ -63,14 +63,26 @@ def test_the_library_names_no_place_of_this_machine() -> None:
 
 
 def test_what_every_session_loads_has_no_code_of_a_network_protocol_and_no_secrets() -> None:
-    library, registry, masks = (
+    library, registry, masks, tools = (
         (Server.from_environment().directory("pkglibdir") / f"{name}.so").read_bytes()
-        for name in ("id_gen", "id_gen_registry", "id_gen_mask")
+        for name in ("id_gen", "id_gen_registry", "id_gen_mask", "id_gen_tools")
     )
     for word in (b"rustls", b"/v3/kv/range", b"HTTP/1.1", b"PQconnectStartParams"):
-        assert word in registry and word not in library and word not in masks, word
+        assert word in registry and not any(word in other for other in (library, masks, tools)), word
     for word in (b"has group or world access", b"id_mask_bigint"):
-        assert word in masks and word not in library, word
+        assert word in masks and word not in library and word not in tools, word
+
+
+def test_what_every_session_loads_has_no_tool() -> None:
+    """And tools have neither settings nor memory of the server: they ask it by SQL."""
+    library, tools = (
+        (Server.from_environment().directory("pkglibdir") / f"{name}.so").read_bytes()
+        for name in ("id_gen", "id_gen_tools")
+    )
+    for word in (b"CREATE SCHEMA id_gen_convert", b"cannot divide sequences", b"TABLESAMPLE", b"cannot be converted online"):
+        assert word in tools and word not in library, word
+    for word in (b"DefineCustomIntVariable", b"ShmemInitStruct", b"LWLockAcquire"):
+        assert word in library and word not in tools, word
 
 
 def test_meta_follows_the_spec() -> None:
@@ -238,7 +250,7 @@ def builds_and_installs(server: Server, directory: Path, env: dict[str, str], *b
     with Cluster(conf=GENERATING, server=server) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
         assert int(cluster.psql("SELECT snowflake_next()")) > 0
-        cluster.psql("CREATE EXTENSION id_gen_mask; LOAD 'id_gen_mask'")
+        cluster.psql("CREATE EXTENSION id_gen_mask; LOAD 'id_gen_mask'; CREATE EXTENSION id_gen_tools")
     return library.read_bytes()
 
 

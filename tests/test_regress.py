@@ -1,7 +1,8 @@
 """Runs each suite in tests/regress/ through the server's own pg_regress, on a cluster of its own.
 
-A suite is a directory with sql/, expected/ and a postgresql.conf that is added to the cluster's. The extension is
-created before its first file runs. With an empty file `standby` beside them it runs on a hot standby of such a server.
+A suite is a directory with sql/, expected/ and a postgresql.conf that is added to the cluster's. The extensions
+id_gen and id_gen_tools are created before its first file runs. With an empty file `standby` beside them it runs on a
+hot standby of such a server.
 """
 
 import subprocess
@@ -57,10 +58,10 @@ def test_suite(suite: Path) -> None:
         conf = conf.replace(PRELOAD, "")
     with Cluster(suite.name, conf=conf) as cluster:
         if not (suite / "standby").exists():
-            run_pg_regress(cluster, suite, "--load-extension=id_gen")
+            run_pg_regress(cluster, suite, "--load-extension=id_gen", "--load-extension=id_gen_tools")
             return
         cluster.psql(f"CREATE DATABASE {DBNAME}")
-        cluster.psql("CREATE EXTENSION id_gen", DBNAME)
+        cluster.psql("CREATE EXTENSION id_gen_tools CASCADE", DBNAME)
         with Cluster(f"{suite.name}_standby", standby_of=cluster) as standby:
             cluster.wait_for_catchup(standby)
             run_pg_regress(standby, suite, "--use-existing")

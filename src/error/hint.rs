@@ -210,11 +210,6 @@ pub fn layout_value() -> String {
     }
 }
 
-/// A layout text to copy from, for a function that decodes: of any time.
-pub fn example_layout() -> String {
-    presets::by_name(presets::DEFAULT).map_or_else(String::new, |preset| preset.layout.to_string())
-}
-
 /// The names of the presets that IDs can be made with today.
 fn usable_presets() -> String {
     let now_ms = unix_ms(clock::wall_ns());
@@ -240,10 +235,6 @@ pub fn successor(layout: &Layout, now_ms: i64) -> String {
         None => "No layout of 63 bits has larger IDs. Plan a new key for the tables, with a layout from: SELECT * FROM id_gen_recommend(100000, 32, 50);".to_owned(),
     }
 }
-
-/// Where one worker's sequence is nearly used up. A layout that has another meaning below the time must not meet the old one at
-/// the same time, on any server that shares a table, so none is proposed to be set by a line.
-pub const MORE_ROOM: &str = "Spread the load over more servers; or plan a layout with more room, and change to it on all servers that share a table at once, with all of them stopped (docs/operations.md, Changing the layout): SELECT * FROM id_gen_recommend(<IDs per second>, <servers>, <years>);";
 
 /// Where a background worker ended and was not started again.
 pub const ENDED_WORKER: &str = "See the server log for the cause. If the extension was reinstalled after the server started, restart the server.";

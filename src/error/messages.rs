@@ -1,7 +1,8 @@
 //! The catalogue of errors: each with its SQLSTATE, the fact in one line, the figures in DETAIL and the
 //! way out in HINT. Logic returns an [`Error`]; only [`crate::error::report`] raises it.
 
-use id_gen_base::error::{FileError, Message, Report as _, sentence};
+use id_gen_base::call::error::unread_catalogs;
+use id_gen_base::error::{FileError, Message, Report as _, layout, sentence};
 use id_gen_base::settings::known::Unknown;
 use id_gen_core::directory::Directory;
 use id_gen_core::fleet::Number;
@@ -11,13 +12,11 @@ use id_gen_core::kept_file::Damage;
 use id_gen_core::layout::{Field, Layout, LayoutError, RangeError};
 use id_gen_core::lead::Lead;
 use id_gen_core::originals;
-use id_gen_core::presets;
 use id_gen_core::reservation::{RESERVATION_FILE, UPGRADE_FILE};
 use id_gen_core::startup::StartupError;
 use id_gen_core::time::{NS_PER_MS, format_duration, format_ms};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
-use crate::error::convert::Refusal;
 use crate::error::fleet::{self, Trouble};
 use crate::error::shards::ShardRefusal;
 use crate::error::{hint, test_server};
@@ -44,12 +43,6 @@ impl From<Reason> for Error {
     #[cold]
     fn from(reason: Reason) -> Error {
         Error(Box::new(reason))
-    }
-}
-
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Error {
-        Reason::Convert(refusal).into()
     }
 }
 
@@ -81,7 +74,7 @@ impl From<Unknown> for Error {
 
 impl From<pgrx::spi::Error> for Error {
     fn from(error: pgrx::spi::Error) -> Error {
-        Reason::Catalog(error.to_string()).into()
+        unread_catalogs(&error).into()
     }
 }
 
@@ -330,13 +323,6 @@ pub enum Reason {
     NoSet,
     /// A process that has no slot, because it is not made to run SQL.
     NoSlot,
-    /// A column that does not exist.
-    NoColumn {
-        /// The table.
-        table: String,
-        /// The column.
-        column: String,
-    },
     /// A column that holds no numbers, and so no snowflakes.
     NoNumbers {
         /// The column.
@@ -344,33 +330,13 @@ pub enum Reason {
         /// Its type.
         type_name: String,
     },
-    /// A column that holds no IDs of a kind that can be profiled.
-    NoIds {
-        /// The column.
-        column: String,
-        /// Its type.
-        type_name: String,
-    },
-    /// A sample of too few or too many rows, in percent.
-    BadSample(f64),
-    /// What is to be profiled and does not exist: its number, or `NULL`.
-    NoRelation(String),
-    /// A table that is to be profiled twice, by itself or with its parent.
-    GivenTwice(String),
     /// An ID of a shard can't be made, or a shard not be taken or given back.
     Shard(ShardRefusal),
-    /// A column can't be moved over.
-    Convert(Refusal),
     /// An ID of some kind can't be read or made: in the words of that kind's functions.
     OfKind(Message),
-    /// A query on the catalogs failed.
-    Catalog(String),
     /// The operating system gave no random seed.
     NoRandomness(String),
 }
-
-/// The smallest sample that is taken, in percent: of a thousand million rows, a thousand.
-pub const SMALLEST_SAMPLE_PERCENT: f64 = 0.0001;
 
 /// What refusals to generate are counted by, as the log names them, in the order of the columns
 /// `refused_*` of `id_gen_stat`.
@@ -580,15 +546,7 @@ impl Reason {
             )
             .detail("It has been set to a valid layout since; a running server keeps the layout it was started with.")
             .hint("Restart the server."),
-            Reason::InvalidLayout(error @ LayoutError::UnknownName(_)) => {
-                Message::new(Code::ERRCODE_UNDEFINED_OBJECT, error.to_string())
-                    .hint(format!("The named layouts are {}.", presets::names()))
-            }
-            Reason::InvalidLayout(error) => {
-                Message::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, "invalid layout")
-                    .detail(sentence(error))
-                    .hint(format!("For example: \"{}\"", hint::example_layout()))
-            }
+            Reason::InvalidLayout(error) => layout::invalid_layout(error),
             Reason::Ahead { lead, max_wait_ms, shard } => {
                 let Lead { lead_ms, max_lead_ms, reserve_ms } = lead;
                 let less = match reserve_ms {
@@ -769,10 +727,10 @@ impl Reason {
             )
             .detail(format!("Readers may have read up to {floor}, and would miss this row."))
             .hint("Generate the ID in the transaction that stores it: SELECT snowflake_next();"),
-            Reason::Range(error, layout) => range_message(error, layout),
+            Reason::Range(error, layout) => layout::out_of_range(error, layout),
             Reason::OtherLayout(error, layout) => {
                 let hint = "Pass an ID of this server's layout. To list the layouts: SELECT name, layout FROM snowflake_layouts();";
-                Message { hint: hint.to_owned(), ..range_message(error, layout) }
+                Message { hint: hint.to_owned(), ..layout::out_of_range(error, layout) }
             }
             Reason::Infinite => Message::new(
                 Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
@@ -840,51 +798,14 @@ impl Reason {
             )
             .detail("There is one for each session and background worker that the server allowed when the shared memory was created.")
             .hint("Run the statement in a client's session."),
-            Reason::NoColumn { table, column } => Message::new(
-                Code::ERRCODE_UNDEFINED_COLUMN,
-                format!("column \"{column}\" of relation \"{table}\" does not exist"),
-            )
-            .hint("Pass the column name as it is stored, without double quotes, such as 'orderId'."),
             Reason::NoNumbers { column, type_name } => Message::new(
                 Code::ERRCODE_DATATYPE_MISMATCH,
                 format!("column {column} holds no snowflakes"),
             )
             .detail(format!("Its type is {type_name}; snowflakes are bigint."))
             .hint("Pass a column of snowflakes, as in: SELECT * FROM id_gen_check('customer', 'id');"),
-            Reason::NoIds { column, type_name } => Message::new(
-                Code::ERRCODE_DATATYPE_MISMATCH,
-                format!("column {column} holds no IDs"),
-            )
-            .detail(format!("Its type is {type_name}; snowflakes are bigint, and UUIDs are uuid."))
-            .hint("Pass a column of IDs, as in: SELECT * FROM id_gen_profile('customer', 'id');"),
-            Reason::BadSample(percent) => Message::new(
-                Code::ERRCODE_INVALID_TABLESAMPLE_ARGUMENT,
-                "sample_percent is out of range",
-            )
-            .detail(format!(
-                "The value is {percent}; it must be from {SMALLEST_SAMPLE_PERCENT} to 100."
-            ))
-            .hint("Omit it to read all rows; or, to read one row in a hundred: SELECT * FROM id_gen_profile('customer', 'id', 1);"),
-            Reason::NoRelation(relation) => Message::new(
-                Code::ERRCODE_UNDEFINED_TABLE,
-                format!("relation {relation} does not exist"),
-            )
-            .detail("The arguments must be tables or views of this database, and not NULL.")
-            .hint("For example: SELECT * FROM id_gen_profile('customer', 'id', others => '{customer_2023}');"),
-            Reason::GivenTwice(table) => Message::new(
-                Code::ERRCODE_INVALID_PARAMETER_VALUE,
-                format!("table {table} would be read twice"),
-            )
-            .detail("A table is read with its partitions and child tables, so its rows would count as duplicates.")
-            .hint("Pass each table once, without its partitions and child tables."),
             Reason::Shard(refusal) => refusal.message(),
-            Reason::Convert(refusal) => refusal.message(),
             Reason::OfKind(message) => message.clone(),
-            Reason::Catalog(error) => Message::new(
-                Code::ERRCODE_INTERNAL_ERROR,
-                format!("could not read the catalogs: {error}"),
-            )
-            .hint("Run the statement again; if that does not help, report it."),
             Reason::NoRandomness(error) => Message::new(
                 Code::ERRCODE_INTERNAL_ERROR,
                 format!("could not get random bits from the operating system: {error}"),
@@ -896,7 +817,7 @@ impl Reason {
 
 fn identity_message(error: &RangeError, layout: &Layout) -> Message {
     let RangeError::Number { field, value, max } = *error else {
-        return range_message(error, layout);
+        return layout::out_of_range(error, layout);
     };
     let setting =
         if field == Field::Datacenter { "id_gen.datacenter_id" } else { "id_gen.worker_id" };
@@ -1026,40 +947,4 @@ fn copy_of_unknown(found: String, layout: &Layout) -> Message {
         "If the original or another copy may be used again, {} Once no other server has this worker ID, a superuser can confirm that: SELECT id_gen_copy_accept(is_only_one => true);",
         hint::assign_worker_id(layout.max_number(Field::Worker), hint::UNUSED_BY_SHARDS)
     ))
-}
-
-fn range_message(error: &RangeError, layout: &Layout) -> Message {
-    match *error {
-        RangeError::Id { bits, .. } => Message::new(
-            Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
-            error.to_string(),
-        )
-        .detail(format!(
-            "Layout \"{layout}\" has {bits} bits: 0 to {}.",
-            u64::MAX >> (u64::BITS - bits)
-        ))
-        .hint("Pass an ID of this layout, or the layout that generated the ID. To list the layouts: SELECT name, layout FROM snowflake_layouts();"),
-        RangeError::Number { max: 0, .. } => Message::new(
-            Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
-            error.to_string(),
-        )
-        .detail(format!("Layout \"{layout}\" has no such field, so the value must be 0."))
-        .hint("Pass 0, or another layout."),
-        RangeError::Number { max, .. } => Message::new(
-            Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
-            error.to_string(),
-        )
-        .detail(format!("Layout \"{layout}\" allows 0 to {max}."))
-        .hint("Pass a number in that range, or another layout."),
-        RangeError::Instant { first_ms, last_ms } => Message::new(
-            Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
-            error.to_string(),
-        )
-        .detail(format!(
-            "Layout \"{layout}\" has timestamps from {} to {}.",
-            format_ms(first_ms),
-            format_ms(last_ms)
-        ))
-        .hint("Use a timestamp in that range, or another layout."),
-    }
 }

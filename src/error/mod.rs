@@ -2,7 +2,6 @@
 //!
 //! An [`Error`] goes up as a value. Only [`report`] turns it into an error of PostgreSQL's.
 
-pub mod convert;
 pub mod fleet;
 pub mod hint;
 pub mod log_limit;
@@ -13,4 +12,4 @@ pub mod test_server;
 pub mod ticket;
 
 pub use id_gen_base::error::{FileError, Message, counted, sentence};
-pub use messages::{Error, REFUSAL_COUNTER_COUNT, Reason, SMALLEST_SAMPLE_PERCENT};
+pub use messages::{Error, REFUSAL_COUNTER_COUNT, Reason};

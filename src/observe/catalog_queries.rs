@@ -4,34 +4,13 @@
 //! Called only from functions that set `search_path` to `pg_catalog`. Queries only read, and say so,
 //! or a standby would refuse them.
 
+pub use id_gen_base::catalog::{Column, Holds, column, newest, string};
+use id_gen_base::catalog::{one_row, text};
 use id_gen_core::ticket::Steps;
-use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
-use pgrx::spi::{Error, SpiTupleTable};
+use pgrx::spi::Error;
 
-use crate::error::Reason;
 use crate::pg::sequence::{Definition, Unfit};
-use crate::pg::text::{Text, in_error, in_server_encoding};
-
-/// What a query of one row finds.
-fn one_row<T>(
-    query: &str,
-    arguments: &[DatumWithOid],
-    read: impl FnOnce(SpiTupleTable) -> Result<T, Error>,
-) -> Result<T, Error> {
-    let query = in_server_encoding(query.to_owned());
-    Spi::connect(|client| read(client.select(query.as_c_str(), Some(1), arguments)?.first()))
-}
-
-/// A column of text; empty if it is NULL.
-fn text(row: &SpiTupleTable, place: usize) -> Result<String, Error> {
-    Ok(string(row.get(place)?))
-}
-
-/// What a column of text holds; empty if it is NULL.
-pub fn string(text: Option<Text>) -> String {
-    text.map_or_else(String::new, |text| text.0)
-}
 
 /// Whether the role may read this server's statistics, and its name.
 pub fn reader() -> Result<(bool, String), Error> {
@@ -180,103 +159,8 @@ pub fn is_of_fleet(name: &str) -> Result<bool, Error> {
     })
 }
 
-/// The extension's schema in this database, as one types it.
-pub fn schema() -> Result<String, Error> {
-    const QUERY: &str =
-        "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'id_gen'";
-    one_row(QUERY, &[], |row| text(&row, 1))
-}
-
-/// What a column holds.
-pub enum Holds {
-    /// Numbers.
-    Numbers,
-    /// UUIDs.
-    Uuids,
-    /// Something else.
-    Other,
-}
-
-/// A column of a table, as one types them.
-pub struct Column {
-    /// The table.
-    pub table: String,
-    /// The column.
-    pub name: String,
-    /// Both as the first arguments of a function, with their types: with literals of none, PostgreSQL prefers a function of the
-    /// same name that takes text.
-    pub arguments: String,
-    /// Its number in the table.
-    pub number: i16,
-    /// The schema of what fills it.
-    pub generator_schema: String,
-    /// The name of its type.
-    pub type_name: String,
-    /// What that is.
-    pub holds: Holds,
-}
-
-/// A column.
-///
-/// # Errors
-/// If it does not exist.
-pub fn column(
-    relation: pg_sys::Oid,
-    column: DatumWithOid<'_>,
-) -> Result<Column, crate::error::Error> {
-    const QUERY: &str = "
-        WITH RECURSIVE type (type, name, category, base) AS (
-            SELECT t.oid, format_type(a.atttypid, a.atttypmod), t.typcategory, t.typbasetype
-              FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-             WHERE a.attrelid = $1 AND a.attname = $2 AND NOT a.attisdropped
-             UNION ALL
-            SELECT t.oid, d.name, t.typcategory, t.typbasetype
-              FROM type d JOIN pg_type t ON t.oid = d.base)
-        SELECT $1::regclass::text, quote_ident($2),
-               format('%L::regclass, %L::text', $1::regclass, $2),
-               (SELECT name FROM type WHERE base = 0),
-               (SELECT CASE WHEN type = 'uuid'::regtype THEN 'u' WHEN category <> 'N' THEN 'o' END
-                  FROM type WHERE base = 0),
-               (SELECT attnum FROM pg_attribute
-                 WHERE attrelid = $1 AND attname = $2 AND attnum > 0 AND NOT attisdropped),
-               (SELECT relname::text FROM pg_class WHERE oid = $1), $2";
-    let arguments = [relation.into(), column];
-    let generator_schema = schema()?;
-    let (column, names) = one_row(QUERY, &arguments, |row| {
-        let text = |place| text(&row, place);
-        let column = Column {
-            table: text(1)?,
-            name: text(2)?,
-            arguments: text(3)?,
-            number: row.get(6)?.unwrap_or(0),
-            generator_schema,
-            type_name: text(4)?,
-            holds: match text(5)?.as_str() {
-                "u" => Holds::Uuids,
-                "o" => Holds::Other,
-                _ => Holds::Numbers,
-            },
-        };
-        Ok((column, [text(7)?, text(8)?]))
-    })?;
-    match (column.number, names.map(|name| in_error(&name))) {
-        (0, [table, _]) if table.is_empty() => {
-            Err(Reason::NoRelation(relation.to_u32().to_string()).into())
-        }
-        (0, [table, column]) => Err(Reason::NoColumn { table, column }.into()),
-        _ => Ok(column),
-    }
-}
-
 /// Whether row security hides rows of a table from the role.
 pub fn hides_rows(relation: pg_sys::Oid) -> Result<bool, Error> {
     let arguments = [relation.into()];
     one_row("SELECT row_security_active($1)", &arguments, |row| Ok(row.get(1)?.unwrap_or(false)))
-}
-
-/// The largest value of a column of numbers; NULL for an empty table. PostgreSQL itself refuses a table
-/// that the role may not read.
-pub fn newest(column: &Column) -> Result<Option<i64>, Error> {
-    let query = format!("SELECT max({})::bigint FROM {}", column.name, column.table);
-    one_row(&query, &[], |row| row.get_one())
 }

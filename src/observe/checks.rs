@@ -5,6 +5,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use id_gen_base::error::layout::MORE_ROOM;
 use id_gen_core::directory::Directory;
 use id_gen_core::fleet::Number;
 use id_gen_core::identity::{Identity, IdentitySource};
@@ -89,14 +90,14 @@ impl CheckResult {
     }
 
     /// The functions that show checks have a search path of their own, so what a remedy says to type
-    /// names the extension's schema.
-    fn into_row(self, name: &'static str, schema: &str) -> Row {
+    /// names the schemas of our extensions.
+    fn into_row(self, name: &'static str) -> Row {
         let (status, found, remedy) = match self {
             Fine(found) => ("ok", found, None),
             Warning(found, remedy) => ("warning", found, Some(remedy)),
             Wrong(found, remedy) => ("error", found, Some(remedy)),
         };
-        let remedy = remedy.map(|remedy| schema::qualified(&remedy, schema));
+        let remedy = remedy.map(|remedy| schema::qualified(&remedy));
         Row { name, status, found, remedy }
     }
 }
@@ -158,21 +159,27 @@ pub fn all() -> Result<Vec<Row>, Error> {
     if may_read {
         checks.push(("tickets", tickets()?));
     }
-    let schema = catalog::schema()?;
-    Ok(checks.into_iter().map(|(name, result)| result.into_row(name, &schema)).collect())
+    Ok(checks.into_iter().map(|(name, result)| result.into_row(name)).collect())
 }
 
-/// Whether the newest ID stored in a column is above what this server has handed out.
+/// Whether the newest ID stored in a column, which a caller may have read already, is above what this server has handed out.
 ///
 /// # Errors
 /// If there is no such column that can be read, or it holds no numbers.
-pub fn stored_ids(relation: pg_sys::Oid, column_name: DatumWithOid<'_>) -> Result<Row, Error> {
-    let column = catalog::column(relation, column_name)?;
+pub fn stored_ids(
+    relation: pg_sys::Oid,
+    column_name: DatumWithOid<'_>,
+    newest: Option<i64>,
+) -> Result<Row, Error> {
+    let column = catalog::column::<Error>(relation, column_name)?;
     let Holds::Numbers = column.holds else {
         let Column { table, name, type_name, .. } = column;
         let column = in_error(&format!("{table}.{name}"));
         return Err(Reason::NoNumbers { column, type_name: in_error(&type_name) }.into());
     };
+    if let Some(newest) = newest {
+        return Ok(newest_stored(&column, newest));
+    }
     let newest = catalog::newest(&column)?;
     if catalog::hides_rows(relation)? {
         return Ok(Warning(
@@ -182,22 +189,21 @@ pub fn stored_ids(relation: pg_sys::Oid, column_name: DatumWithOid<'_>) -> Resul
             ),
             "Run this as the owner of the table, or as a role with BYPASSRLS.".to_owned(),
         )
-        .into_row("stored_ids", &column.generator_schema));
+        .into_row("stored_ids"));
     }
     Ok(match newest {
-        None => Fine(format!("{} is empty", column.table))
-            .into_row("stored_ids", &column.generator_schema),
+        None => Fine(format!("{} is empty", column.table)).into_row("stored_ids"),
         Some(newest) => newest_stored(&column, newest),
     })
 }
 
-/// Whether the newest ID of a column is above what this server has handed out.
-pub fn newest_stored(column: &Column, newest: i64) -> Row {
+/// The same of this one.
+fn newest_stored(column: &Column, newest: i64) -> Row {
     let result = match readiness::shared().and_then(CheckedServer::new) {
         Err(error) => CheckResult::failing(&error),
         Ok(server) => newest_id(&server, column, newest),
     };
-    result.into_row("stored_ids", &column.generator_schema)
+    result.into_row("stored_ids")
 }
 
 fn of_server(
@@ -707,7 +713,7 @@ fn sequence(on: &CheckedServer) -> CheckResult {
     if share < MOSTLY {
         return Fine(found);
     }
-    Warning(found, hint::MORE_ROOM.to_owned())
+    Warning(found, MORE_ROOM.to_owned())
 }
 
 fn max_lead(on: &CheckedServer) -> CheckResult {

@@ -4,7 +4,6 @@
 pub mod catalog_queries;
 pub mod checks;
 mod narrow_columns;
-pub mod profile;
 pub mod readiness;
 
 use id_gen_core::identity::{Identity, IdentitySource};

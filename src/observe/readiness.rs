@@ -15,6 +15,7 @@ use crate::generate::startup::{self, Outlook};
 use crate::generate::test_server;
 use crate::os::clock;
 use crate::pg::server;
+
 #[cfg(not(feature = "named_dsm"))]
 use crate::settings::known;
 use crate::settings::{self, Settings};

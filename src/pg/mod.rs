@@ -1,12 +1,10 @@
 //! PostgreSQL's conventions: those that all extensions share, and what only this one needs: logging ahead, pages of
-//! sequences, shards' locks, rows that are handed over, waits that are shown and background workers. Nothing here knows of
-//! IDs.
+//! sequences, shards' locks, waits that are shown and background workers. Nothing here knows of IDs.
 
 pub use id_gen_base::pg::*;
 
 pub mod condition_variable;
 pub mod logged_page;
-pub mod row_stream;
 pub mod sequence;
 pub mod shard_lock;
 pub mod wait_event;

@@ -9,15 +9,16 @@ use crate::pg::text::Text;
 use crate::sql::function::sql_function;
 
 sql_function! {
-    /// `id_gen_check(relation regclass, column_name text) → SETOF record`: a row for each check of the server; or for a
-    /// column, one row: whether the newest ID stored there is above what this server has handed out.
+    /// `id_gen_check(relation regclass, column_name text, newest bigint) → SETOF record`: a row for each check of the
+    /// server; or for a column, one row: whether the newest ID stored there, if it is not given, is above what this server has
+    /// handed out.
     fn id_gen_check(call) {
-        let rows = match (call.arg(0), call.arg(1)) {
-            (None, None) => checks::all()?,
-            (Some(_), Some(column)) => {
+        let rows = match (call.arg(0), call.arg(1), call.int8(2)) {
+            (None, None, None) => checks::all()?,
+            (Some(_), Some(column), newest) => {
                 // SAFETY: an argument of type text. It goes on as it is, whatever the encoding of its characters.
                 let column = unsafe { DatumWithOid::new(column, pg_sys::TEXTOID) };
-                vec![checks::stored_ids(call.oid(0), column)?]
+                vec![checks::stored_ids(call.oid(0), column, newest)?]
             }
             _ => return Err(half_a_column().into()),
         };

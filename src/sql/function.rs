@@ -1,26 +1,12 @@
-//! What functions of several families refuse, or do for each row. A file of functions has its SQL in `sql/`, in the file
+//! What functions of several families do for each row. A file of functions has its SQL in `sql/`, in the file
 //! of the same name.
 
 pub use id_gen_base::sql_function;
 use pgrx::pg_sys;
-use pgrx::prelude::PgSqlErrorCode;
 
-use crate::error::{Error, Message, Reason};
+use crate::error::{Error, Reason};
 use crate::pg::fmgr::Call;
-use crate::pg::server;
 use crate::pg::trigger::{RowTrigger, Value};
-
-/// Refuses a function that writes, by its name, on a standby.
-pub fn refuse_on_standby(function: &str) -> Result<(), Error> {
-    if !server::is_in_recovery() {
-        return Ok(());
-    }
-    let message = Message::new(
-        PgSqlErrorCode::ERRCODE_READ_ONLY_SQL_TRANSACTION,
-        format!("cannot execute {function}() during recovery"),
-    );
-    Err(message.hint("Run the statement on the primary.").into())
-}
 
 /// Runs a trigger function for each row that is inserted or updated. Its argument names the column, `id` without one; an
 /// update that leaves the ID as it is, and a NULL, are nothing to it.

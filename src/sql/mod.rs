@@ -2,14 +2,11 @@
 
 mod admin;
 mod check;
-mod convert;
 mod fleet;
 mod function;
 mod horizon;
 mod observe;
-mod offsets;
 mod plan;
-mod profile;
 mod random_id;
 mod shards;
 mod snowflake;
@@ -55,9 +52,6 @@ extension_sql_file!("../../sql/status.sql", name = "status", requires = ["statis
 extension_sql_file!("../../sql/fleet.sql", name = "fleet", requires = ["status"]);
 extension_sql_file!("../../sql/shards.sql", name = "shards", requires = ["fleet"]);
 extension_sql_file!("../../sql/check.sql", name = "check", requires = ["shards"]);
-extension_sql_file!("../../sql/profile.sql", name = "profile", requires = ["check"]);
-extension_sql_file!("../../sql/convert.sql", name = "convert", requires = ["profile"]);
-extension_sql_file!("../../sql/offsets.sql", name = "offsets", requires = ["convert"]);
-extension_sql_file!("../../sql/ticket.sql", name = "ticket", requires = ["offsets"]);
+extension_sql_file!("../../sql/ticket.sql", name = "ticket", requires = ["check"]);
 extension_sql_file!("../../base/sql/restrict.sql", name = "restrict", requires = ["ticket"]);
 extension_sql_file!("../../sql/privileges.sql", name = "privileges", requires = ["restrict"]);

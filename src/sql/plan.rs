@@ -117,10 +117,10 @@ fn advice(kind: Kind, wish: &Wish, layout: Option<&Layout>, schema: &str) -> Str
             "{set}\n{worker_ids}\nMasks are an extension: CREATE EXTENSION id_gen_mask;\nUse the same id_gen_mask.key_file on all servers.\nShow id_mask(id, 'orders'), or id_mask_text(id, 'orders').\nSearch with WHERE id = id_unmask($1::bigint, 'orders')."
         ),
         Kind::Sequence if servers == 1 => {
-            "A feature of PostgreSQL. When a second server is added, run:\nSELECT * FROM id_gen_offsets_set('public', 1, 2);".to_owned()
+            "A feature of PostgreSQL. When a second server is added, run:\nCREATE EXTENSION id_gen_tools;\nSELECT * FROM id_gen_offsets_set('public', 1, 2);".to_owned()
         }
         Kind::Sequence => format!(
-            "Run on each server, with its own node number from 1:\nSELECT * FROM id_gen_offsets_set('public', <node>, {servers});"
+            "Run on each server, with its own node number from 1:\nCREATE EXTENSION id_gen_tools;\nSELECT * FROM id_gen_offsets_set('public', <node>, {servers});"
         ),
         Kind::Ticket if servers == 1 => {
             "First run: CREATE SEQUENCE invoice_number;\nA crash leaves a gap. To avoid gaps, count in a table\nunder its lock.".to_owned()

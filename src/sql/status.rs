@@ -1,6 +1,7 @@
-//! The SQL function that shows whether this server generates, and what it generates with.
+//! The SQL functions that show whether this server generates, and what it generates with.
 
 use id_gen_core::allocator::Allocator;
+use id_gen_core::fleet::Number;
 use id_gen_core::layout::Layout;
 use id_gen_core::presets::name_or_text;
 use id_gen_core::time::{NS_PER_S, US_PER_MS, unix_ms};
@@ -11,7 +12,8 @@ use crate::observe::{self, readiness};
 use crate::os::clock;
 use crate::pg::fmgr::{figure, int8};
 use crate::pg::timestamp;
-use crate::shared::{SharedState, memory};
+use crate::settings::registry;
+use crate::shared::{SharedState, memory, shard_list};
 use crate::sql::fleet::phase_name;
 use crate::sql::function::sql_function;
 
@@ -75,5 +77,41 @@ sql_function! {
             fleet_state.into_datum(),
             identity.valid_until_ms.and_then(time),
         ]]))
+    }
+}
+
+sql_function! {
+    /// `id_gen_ready() → void`: raises what keeps this server from generating, until somebody does something.
+    fn id_gen_ready(call) {
+        readiness::check_but_for_waits(readiness::shared()?)?;
+        Ok(call.void())
+    }
+}
+
+sql_function! {
+    /// `id_gen_server_info() → record`: what the extension id_gen_tools knows of this server.
+    fn id_gen_server_info(call) {
+        let shared = readiness::shared().ok();
+        let layout = readiness::layout().ok();
+        let (_, identity) = readiness::settings_of(shared);
+        let shards: Vec<Number> = match (shared, layout) {
+            (Some(shared), Some(layout)) => {
+                shard_list::owned(shared, &layout).into_iter().map(|(shard, _)| shard).collect()
+            }
+            _ => Vec::new(),
+        };
+        let numbers = |of: fn(&Number) -> u32| {
+            shards.iter().map(|shard| of(shard).cast_signed()).collect::<Vec<i32>>().into_datum()
+        };
+        Ok(call.row([
+            layout.map(|layout| layout.to_string()).into_datum(),
+            identity.datacenter.cast_signed().into_datum(),
+            identity.worker.map(u32::cast_signed).into_datum(),
+            registry::is_set().into_datum(),
+            numbers(|shard| shard.worker),
+            numbers(|shard| shard.datacenter),
+            time(unix_ms(clock::wall_ns())),
+            shared.is_some().into_datum(),
+        ]))
     }
 }

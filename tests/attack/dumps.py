@@ -223,7 +223,7 @@ class Dumps(Snowflakes):
             "DROP EXTENSION id_gen CASCADE",
             *([f"CREATE SCHEMA IF NOT EXISTS {schema} AUTHORIZATION {BUILDER}"] if schema != "public" else []),
             f"SET ROLE {role}",
-            f"CREATE EXTENSION id_gen SCHEMA {schema}",
+            f"CREATE EXTENSION id_gen_tools SCHEMA {schema} CASCADE",
             "RESET ROLE",
             # The functions move, and not the sequences that stand in quotes.
             *(f"{alter} {MOVED.sub(f'{schema}.', expression)}" for alter, expression in defaults),

@@ -15,7 +15,7 @@ from attack.world import Node, Refused, Session
 
 MOST = 5
 PARTS = """
-    CREATE EXTENSION id_gen;
+    CREATE EXTENSION id_gen_tools CASCADE;
     CREATE SCHEMA part;
     CREATE TABLE part.customer (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n integer);
     CREATE TABLE part.parcel (id serial PRIMARY KEY, n integer);

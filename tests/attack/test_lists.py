@@ -29,7 +29,10 @@ def test_the_list_is_complete() -> None:
 def test_a_fault_has_a_switch_and_an_oracle(fault: Fault) -> None:
     """Who moves code must not lose the switch in it: the attack would search for nothing."""
     sources = [
-        path for place in ("base/src", "core/src", "src") for path in (ROOT / place).rglob("*.rs") if path != LIST
+        path
+        for place in ("base/src", "core/src", "id_gen_tools/src", "src")
+        for path in (ROOT / place).rglob("*.rs")
+        if path != LIST
     ]
     switch = f"Fault::{fault.name}.is_planted()"
     assert any(switch in path.read_text() for path in sources), f"no {switch}"
@@ -49,7 +52,7 @@ def test_the_readme_shows_all_actions_and_features() -> None:
 
 
 def test_each_refusal_of_a_conversion_is_known_as_one() -> None:
-    messages = re.findall(r"MESSAGE = (?:format\()?'([^']*)'", (ROOT / "sql/convert_job.sql").read_text())
+    messages = re.findall(r"MESSAGE = (?:format\()?'([^']*)'", (ROOT / "id_gen_tools/sql/convert_job.sql").read_text())
     assert len(messages) > 10
     assert not [message for message in messages if not speaks_of_a_job(message)]
 

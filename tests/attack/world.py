@@ -45,7 +45,7 @@ statement_timeout = {HANG_SECONDS}s
 # What every database of a server has. The tables' keys are an oracle of their own: a value that is stored already is
 # refused.
 SCHEMA = """
-CREATE EXTENSION id_gen;
+CREATE EXTENSION id_gen_tools CASCADE;
 CREATE TABLE item (id bigint PRIMARY KEY DEFAULT snowflake_next(), made_by text DEFAULT session_user);
 CREATE TABLE token (id uuid PRIMARY KEY DEFAULT uuidv7(), made_by text DEFAULT session_user);
 GRANT SELECT, INSERT ON item, token TO clerk;

@@ -180,6 +180,7 @@ def test_the_partitions_are_shown(connection: psycopg.Connection) -> None:
     assert [(str(begin)[:19], str(end)[:19]) for _, begin, end in shown] == [
         (begin[:19], end[:19]) for begin, end in times(connection, TABLES[UUID])
     ]
+    connection.execute("CREATE EXTENSION IF NOT EXISTS id_gen_tools")
     (found,) = connection.execute(
         "SELECT found FROM id_gen_profile('event', 'id') WHERE (section, item) = ('column', 'rows')"
     ).fetchone()

@@ -12,7 +12,7 @@ from harness import Cluster
 def connection(server: Cluster) -> Iterator[psycopg.Connection]:
     """A superuser's, to a database for one test."""
     with server.database("shop") as dbname:
-        server.psql("CREATE EXTENSION id_gen", dbname)
+        server.psql("CREATE EXTENSION id_gen_tools CASCADE", dbname)
         with server.connect(dbname) as connection:
             yield connection
 

@@ -406,7 +406,7 @@ def test_default_privileges_do_not_open_the_schema(connection: psycopg.Connectio
 
 def test_a_job_that_assigns_a_worker_id_ends_with_its_layout() -> None:
     with Cluster("relaid", conf=GENERATING) as cluster:
-        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql("CREATE EXTENSION id_gen_tools CASCADE")
         with cluster.connect() as connection:
             run(connection, SHOP.replace("CHECK (id > 0)", "at timestamptz DEFAULT now()"))
             run(connection, *planned(connection, f"{COLUMN}, created_at => 'at'")[:2])
@@ -424,7 +424,7 @@ def test_a_job_that_assigns_a_worker_id_ends_with_its_layout() -> None:
 # Functions that fit calls of ours better than what is meant, if an argument has no type or the name has no schema.
 PLANTED = {
     "id_gen_convert_start": ["text, text", "regclass, text", "regclass, text, text, text"],
-    "id_gen_check": ["text, text"],
+    "id_gen_check": ["text, text", "text, text, bigint", "regclass, text"],
     "snowflake_timestamp": ["integer"],
     "setval": ["text, bigint", "oid, bigint"],
     "format": ["text, oid, bigint, bigint, bigint", "text, regclass, bigint, bigint, bigint"],

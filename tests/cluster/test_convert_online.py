@@ -238,6 +238,23 @@ def test_back_from_each_step(server: Cluster, connection: psycopg.Connection, ca
         assert (dump(server), rows(connection)) == (schema, before), f"after step {step}"
 
 
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_job_goes_on_without_the_extension(server: Cluster, connection: psycopg.Connection, case: Case) -> None:
+    """It was started by a function of it, and is carried on by its own."""
+    run(connection, case.make)
+    schema, before = dump(server), rows(connection)
+    started, *statements = plan(connection, case)
+    run(connection, started, "DROP EXTENSION id_gen_tools")
+    for statement in statements:
+        run(connection, statement, "CREATE EXTENSION id_gen_tools", "DROP EXTENSION id_gen_tools")
+    assert not connection.execute(
+        f"SELECT * FROM id_gen_convert.verify({arguments(case)}) WHERE status <> 'ok'".encode()
+    ).fetchall()
+    undo(connection, case)
+    run(connection, "CREATE EXTENSION id_gen_tools")
+    assert (dump(server), rows(connection)) == (schema, before)
+
+
 def grants_and_comments(server: Cluster) -> set[str]:
     """What the columns with new values have to have, too."""
     return {line for line in dump(server).splitlines() if line.startswith(("GRANT ", "COMMENT "))}
@@ -1167,7 +1184,7 @@ def test_waits(server: Cluster, connection: psycopg.Connection) -> None:
 def test_waits_for_standby_and_archive() -> None:
     conf = f"{GENERATING}archive_mode = on\narchive_command = 'false'\n"
     with Cluster("archived", conf=conf) as cluster, Cluster("standby", standby_of=cluster) as standby:
-        cluster.psql("CREATE EXTENSION id_gen; CREATE TABLE customer (id serial PRIMARY KEY)")
+        cluster.psql("CREATE EXTENSION id_gen_tools CASCADE; CREATE TABLE customer (id serial PRIMARY KEY)")
         cluster.psql("SELECT id_gen_convert_start('customer', 'id'); SELECT pg_switch_wal()")
         throttle = "SELECT id_gen_convert.throttle('{}', 64) LIKE '{}%'"
         cluster.poll_until(throttle.format("1 day", "archiving"))

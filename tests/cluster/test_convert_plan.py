@@ -566,7 +566,7 @@ def test_a_standby_plans_no_snowflakes(server: Cluster, connection: psycopg.Conn
 
 def test_a_wait_for_the_clock_is_no_reason_to_refuse() -> None:
     with stepped(-3600, GENERATING) as (server, _, _):
-        server.psql("CREATE TABLE customer (id bigserial)")
+        server.psql("CREATE EXTENSION id_gen_tools; CREATE TABLE customer (id bigserial)")
         with server.connect() as connection:
             with pytest.raises(psycopg.Error) as refused:
                 connection.execute("SELECT snowflake_next()")

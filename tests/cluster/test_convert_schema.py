@@ -103,7 +103,7 @@ def test_a_schema_there_and_back(tmp_path: Path) -> None:
         Cluster("schema", conf=GENERATING + "max_wal_size = 4GB\nshared_buffers = 512MB\n") as cluster,
         cluster.database("shop"),
     ):
-        cluster.psql(f"CREATE EXTENSION id_gen; {SHOP}", "shop")
+        cluster.psql(f"CREATE EXTENSION id_gen_tools CASCADE; {SHOP}", "shop")
         schema = dump(cluster)
         old = "SELECT count(*) FROM customer WHERE name <> 'new'"
         before = cluster.psql(old, "shop")

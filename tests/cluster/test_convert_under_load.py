@@ -144,7 +144,7 @@ def until_done(cluster: Cluster, work: Callable[[Cluster], None], ended: threadi
 @pytest.fixture
 def shop() -> Iterator[Cluster]:
     with Cluster("load", conf=GENERATING + "max_wal_size = 2GB\n") as cluster, cluster.database("shop"):
-        cluster.psql(f"CREATE EXTENSION id_gen; {SHOP}", "shop")
+        cluster.psql(f"CREATE EXTENSION id_gen_tools CASCADE; {SHOP}", "shop")
         yield cluster
 
 

@@ -395,7 +395,7 @@ def test_names_and_types_of_all_kinds(connection: psycopg.Connection) -> None:
 def test_names_in_every_encoding(server: Cluster, encoding: str, letter: str) -> None:
     server.psql(f"CREATE DATABASE encoded ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
     try:
-        server.psql("CREATE EXTENSION id_gen", "encoded")
+        server.psql("CREATE EXTENSION id_gen_tools CASCADE", "encoded")
         with server.connect("encoded", client_encoding="utf8") as connection:
             connection.execute(f'CREATE TABLE "T{letter}" ("{letter}" bigint, note text)')
             connection.execute(f'INSERT INTO "T{letter}" SELECT id FROM ({ids(2, worker=3)}) AS ids')
@@ -489,12 +489,12 @@ def test_it_does_not_see_what_its_own_statement_does(connection: psycopg.Connect
     assert profile(connection, "'stored', 'id'")["column", "rows"].ids == 200
 
 
-def test_what_is_to_be_typed_works_wherever_the_extension_is(connection: psycopg.Connection) -> None:
+def test_what_is_to_be_typed_works_wherever_the_extensions_are(connection: psycopg.Connection) -> None:
     stored(connection, ids(1, worker=3))
-    connection.execute("DROP EXTENSION id_gen")
-    connection.execute('CREATE SCHEMA "Of IDs"')
-    connection.execute('CREATE EXTENSION id_gen SCHEMA "Of IDs"')
-    query = """SELECT remedy FROM "Of IDs".id_gen_profile('stored', 'id') WHERE section = 'worker'"""
+    connection.execute("DROP EXTENSION id_gen CASCADE")
+    connection.execute('CREATE SCHEMA "Of IDs"; CREATE SCHEMA "Of tools"')
+    connection.execute('CREATE EXTENSION id_gen SCHEMA "Of IDs"; CREATE EXTENSION id_gen_tools SCHEMA "Of tools"')
+    query = """SELECT remedy FROM "Of tools".id_gen_profile('stored', 'id') WHERE section = 'worker'"""
     (remedy,) = connection.execute(query).fetchone()
     (statement,) = STATEMENT.findall(remedy)
     assert ("worker", worker(3), "ok") in {(row[0], row[1], row[6]) for row in connection.execute(statement)}
@@ -537,7 +537,7 @@ def test_memory_does_not_grow_with_the_rows(connection: psycopg.Connection) -> N
 
 def test_on_a_standby() -> None:
     with Cluster("primary", conf=GENERATING) as primary:
-        primary.psql("CREATE EXTENSION id_gen")
+        primary.psql("CREATE EXTENSION id_gen_tools CASCADE")
         with primary.connect() as connection:
             stored(connection, steady(100))
         with Cluster("standby", standby_of=primary) as standby, standby.connect() as connection:
@@ -549,7 +549,7 @@ def test_on_a_standby() -> None:
 @pytest.mark.skipif(not PRELOADED, reason="another server says so in another way")
 def test_a_server_without_a_number() -> None:
     with Cluster("numberless", conf=GENERATING.replace("worker_id = 1", "worker_id = -1")) as cluster:
-        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql("CREATE EXTENSION id_gen_tools CASCADE")
         with cluster.connect() as connection:
             found = stored(connection, ids(1))
     assert found["worker", worker(1)].status is None

@@ -14,7 +14,7 @@ SELECT item, status, found FROM id_gen_profile('stored', 'id') WHERE section = '
 def store(cluster: Cluster, *known: int) -> str:
     """Makes a table with IDs of these workers and of another one, and returns that as a profile names it."""
     other = min(set(range(32)) - set(known))
-    cluster.psql("CREATE TABLE stored (id bigint)")
+    cluster.psql("CREATE EXTENSION id_gen_tools; CREATE TABLE stored (id bigint)")
     for worker in (*known, other):
         cluster.psql(f"INSERT INTO stored VALUES (snowflake_make(now() - interval '1 h', 0, {worker}, 0))")
     return f"{other} of datacenter 0"

@@ -226,6 +226,7 @@ HOSTILE = {
     # In parentheses: a default, with which it may answer.
     "id_gen_check relation regclass": ["(NULL)", "0", "4294967295", "'pg_class'", "'pg_stat_activity'"],
     "id_gen_check column_name text": ["(NULL)", *LAYOUTS[1:], "'oid'", "'ctid'", "repeat('x', 1 << 20)"],
+    "id_gen_check newest bigint": ["(NULL)", "0", "-1", "9223372036854775807", "-9223372036854775808"],
     "id_gen_fleet_lower worker_id integer": ["(NULL)", "0", "1", "-1", "31", "2147483647", "-2147483648"],
     "id_gen_fleet_lower shard integer": ["(NULL)", str(SHARD), "0", "-1", "31", "2147483647", "-2147483648"],
     "sample_percent double precision": ["NULL", "0", "100", "100.1", "-1", "'NaN'", "'Infinity'", "1e308", "5e-324"],

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from harness.cluster import Cluster
 
-# Each can be installed without the other.
-EXTENSIONS = ("id_gen", "id_gen_mask")
+# In an order in which they can be installed: id_gen_tools requires id_gen.
+EXTENSIONS = ("id_gen", "id_gen_mask", "id_gen_tools")
 CREATE_ALL = "; ".join(f"CREATE EXTENSION {name}" for name in EXTENSIONS)
 OURS = f"e.extname IN {EXTENSIONS}"
 
@@ -53,7 +53,7 @@ def installed(cluster: Cluster, dbname: str = "postgres", extension: str = "id_g
 def fresh(cluster: Cluster, extension: str = "id_gen") -> list[str]:
     """An extension as this server installs it today."""
     with cluster.database("fresh") as dbname:
-        cluster.psql(f"CREATE EXTENSION {extension}", dbname)
+        cluster.psql(f"CREATE EXTENSION {extension} CASCADE", dbname)
         return installed(cluster, dbname, extension)
 
 

@@ -1,8 +1,8 @@
 """ALTER EXTENSION ... UPDATE leads from every released version to exactly what is installed afresh.
 
 `sql/id_gen--A.sql` is the install script of released version A, as it was; `sql/id_gen--A--B.sql` leads from A to B.
-Those of id_gen_mask are in its own folder. A version of id_gen before the first is made up here, so that the way is
-walked before there is a release, and by faulty scripts.
+Those of the other extensions are in their own folders. A version of id_gen before the first is made up here, so that
+the way is walked before there is a release, and by faulty scripts.
 """
 
 import re
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness import Cluster, SqlError
-from harness.catalog import fresh, installed
+from harness.catalog import EXTENSIONS, fresh, installed
 
 # What the catalogs hold is the same, and nothing is preloaded here. Scripts come to lie beside the installed ones.
 pytestmark = pytest.mark.xdist_group("installed files")
@@ -23,7 +23,7 @@ SQL = ROOT / "sql"
 # The install scripts, by extension and version.
 RELEASED = {
     (extension, path.stem.removeprefix(f"{extension}--")): path
-    for extension, folder in (("id_gen", SQL), ("id_gen_mask", ROOT / "id_gen_mask/sql"))
+    for extension, folder in (("id_gen", SQL), *((name, ROOT / name / "sql") for name in EXTENSIONS[1:]))
     for path in folder.glob(f"{extension}--*.sql")
     if path.stem.count("--") == 1
 }
@@ -147,7 +147,7 @@ def signatures(cluster: Cluster, dbname: str, extension: str = "id_gen") -> set[
 
 
 def update(cluster: Cluster, dbname: str, version: str, extension: str = "id_gen") -> None:
-    cluster.psql(f"CREATE EXTENSION {extension} VERSION '{version}'", dbname)
+    cluster.psql(f"CREATE EXTENSION {extension} VERSION '{version}' CASCADE", dbname)
     assert installed(cluster, dbname, extension) != fresh(cluster, extension)
     cluster.psql(f"ALTER EXTENSION {extension} UPDATE", dbname)
 
@@ -172,8 +172,8 @@ def test_a_faulty_update_is_noticed(cluster: Cluster, updated: str, fault: str) 
 def test_the_library_goes_on_with_older_sql(cluster: Cluster, updated: str, extension: str, version: str) -> None:
     """As between the new package and the update: what is installed works, and is called as the library expects."""
     with earlier_versions(cluster), cluster.database("today") as today:
-        cluster.psql(f"CREATE EXTENSION {extension}", today)
-        cluster.psql(f"CREATE EXTENSION {extension} VERSION '{version}'", updated)
+        cluster.psql(f"CREATE EXTENSION {extension} CASCADE", today)
+        cluster.psql(f"CREATE EXTENSION {extension} VERSION '{version}' CASCADE", updated)
         assert signatures(cluster, updated, extension) <= signatures(cluster, today, extension)
         if extension == "id_gen":
             works = "SELECT public.uuidv7() IS NOT NULL, snowflake_timestamp(1) IS NOT NULL"

@@ -82,7 +82,8 @@ def test_it_works_where_it_is_mounted(mounted: Path, bare: Server) -> None:
         cluster.restart()
         cluster.psql("INSERT INTO t SELECT FROM generate_series(1, 1000)")
         assert cluster.psql("SELECT count(*), count(DISTINCT id) FROM t") == "2000|2000"
-        cluster.psql("CREATE EXTENSION id_gen_mask; LOAD 'id_gen_mask'")
+        cluster.psql("CREATE EXTENSION id_gen_mask; LOAD 'id_gen_mask'; CREATE EXTENSION id_gen_tools")
+        assert cluster.psql("SELECT ids FROM id_gen_profile('t', 'id') WHERE item = 'rows'") == "2000"
         # The keeper is loaded by its library's name, too.
         cluster.poll_until("SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'id_gen keeper'")
 
@@ -94,10 +95,13 @@ def test_the_tree_is_as_the_image_must_be(tree: Path) -> None:
         "lib/id_gen.so",
         "lib/id_gen_mask.so",
         "lib/id_gen_registry.so",
+        "lib/id_gen_tools.so",
         "share/extension/id_gen.control",
         f"share/extension/id_gen--{version}.sql",
         "share/extension/id_gen_mask.control",
         f"share/extension/id_gen_mask--{version}.sql",
+        "share/extension/id_gen_tools.control",
+        f"share/extension/id_gen_tools--{version}.sql",
         "licenses/LICENSE",
         "licenses/THIRD-PARTY-LICENSES",
     }

@@ -31,7 +31,7 @@ NOT_OURS = {"clock_synchronized"}
 @contextmanager
 def server(conf: str, clock: FakeClock | None = None) -> Iterator[Cluster]:
     with Cluster(conf=conf, clock=clock) as cluster:
-        cluster.psql("CREATE EXTENSION id_gen")
+        cluster.psql("CREATE EXTENSION id_gen_tools CASCADE")
         yield cluster
 
 

@@ -77,10 +77,13 @@ def test_the_ids_of_a_column(tmp_path: Path) -> None:
     """Its profile is recorded, drawn, and drawn again from the recording."""
     with Cluster("stored", conf=GENERATING) as cluster:
         cluster.psql("CREATE EXTENSION id_gen")
+        where = f"--dsn={cluster.conninfo()}"
+        without = draw(tmp_path / "without", where, "--seconds=1", "--profile=nowhere.id")
+        assert without.returncode == 1 and "CREATE EXTENSION id_gen_tools;" in without.stderr
+        cluster.psql("CREATE EXTENSION id_gen_tools")
         cluster.psql('CREATE SCHEMA "Shop"; CREATE TABLE "Shop".customer (id bigint, u uuid)')
         made = "snowflake_make(now() - i * interval '1 h', 0, i % 2, 0)"
         cluster.psql(f'INSERT INTO "Shop".customer SELECT {made}, uuidv7_min(now()) FROM generate_series(1, 50) i')
-        where = f"--dsn={cluster.conninfo()}"
         page, (*_, stored) = drawn(tmp_path, where, "--seconds=1", '--profile="Shop".customer.id')
         uuids, _ = drawn(tmp_path / "uuids", where, "--seconds=1", '--profile="Shop".customer.u')
         refused = draw(tmp_path / "refused", where, "--seconds=1", "--profile=nowhere.id")

@@ -2,8 +2,11 @@
 //! cost. Bodies return the error that their crate has at `crate::error::Error`, raised here and nowhere else.
 
 use pgrx::pg_sys;
+use pgrx::prelude::PgSqlErrorCode;
 
+use crate::error::Message;
 use crate::error::raise::{self, Report};
+use crate::pg::server;
 
 /// Exports a function that SQL can call.
 ///
@@ -74,4 +77,16 @@ pub fn guarded<E: Report>(
             Err(error) => raise::raise_from(&error, function),
         })
     }
+}
+
+/// Refuses a function that writes, by its name, on a standby.
+pub fn refuse_on_standby(function: &str) -> Result<(), Message> {
+    if !server::is_in_recovery() {
+        return Ok(());
+    }
+    let message = Message::new(
+        PgSqlErrorCode::ERRCODE_READ_ONLY_SQL_TRANSACTION,
+        format!("cannot execute {function}() during recovery"),
+    );
+    Err(message.hint("Run the statement on the primary."))
 }

@@ -1,4 +1,5 @@
 //! How SQL calls functions.
 
+pub mod error;
 pub mod function;
 pub mod id;

@@ -2,6 +2,7 @@
 
 mod fields;
 mod file;
+pub mod layout;
 pub mod raise;
 
 pub use fields::{FILE_NAME, Message, WithoutHint, counted, sentence};

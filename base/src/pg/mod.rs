@@ -3,12 +3,14 @@
 
 pub mod backtrace;
 pub mod expression;
+pub mod extension;
 pub mod fmgr;
 pub mod lwlock;
 pub mod reload;
 pub mod schema;
 pub mod server;
 pub mod settings;
+pub mod subtransaction;
 pub mod text;
 pub mod timestamp;
 pub mod transaction;

@@ -3,7 +3,7 @@
 CREATE TEMP VIEW member AS
 SELECT p.* FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass
 JOIN pg_extension e ON e.oid = d.refobjid AND d.deptype = 'e'
-WHERE e.extname = 'id_gen';
+WHERE e.extname IN ('id_gen', 'id_gen_tools');
 SELECT count(*) > 30 AS many FROM member;
 SELECT oid::regprocedure AS not_immutable_though_all_is_given FROM member
 WHERE provolatile <> 'i' AND 'layout' = ANY (proargnames[1:pronargs]);

@@ -1,0 +1,60 @@
+//! A call whose error is caught, with what it did undone, as by a block with EXCEPTION in PL/pgSQL.
+
+use std::panic::AssertUnwindSafe;
+
+use pgrx::pg_sys::PgTryBuilder;
+use pgrx::pg_sys::panic::CaughtError;
+use pgrx::prelude::*;
+
+use crate::pg::transaction;
+
+/// The message of an error that was caught.
+pub struct Caught {
+    /// Its primary message.
+    pub primary: String,
+    /// Its hint; empty without one.
+    pub hint: String,
+}
+
+/// Runs a call in a subtransaction. A query cancel is not caught, nor a panic; and nothing is while the session has parallel
+/// workers, which before PostgreSQL 17 forbid subtransactions.
+///
+/// # Errors
+/// If the call raises an error.
+pub fn attempt<T>(call: impl FnOnce() -> T) -> Result<T, Caught> {
+    if transaction::is_parallel() {
+        return Ok(call());
+    }
+    // SAFETY: in a transaction, as every function that SQL calls. The context and the owner of resources outlive the
+    // subtransaction, which ends below, or with the transaction after an error that is not caught.
+    let (context, owner) = unsafe {
+        let outer = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
+        pg_sys::BeginInternalSubTransaction(std::ptr::null());
+        pg_sys::MemoryContextSwitchTo(outer.0);
+        outer
+    };
+    let caught = |error| match error {
+        CaughtError::PostgresError(error)
+        | CaughtError::ErrorReport(error)
+        | CaughtError::RustPanic { ereport: error, .. } => Err(Caught {
+            primary: error.message().to_owned(),
+            hint: error.hint().unwrap_or_default().to_owned(),
+        }),
+    };
+    let call = AssertUnwindSafe(call);
+    let result = PgTryBuilder::new(|| Ok({ call }.0()))
+        .catch_when(PgSqlErrorCode::ERRCODE_QUERY_CANCELED, |error| error.rethrow())
+        .catch_others(caught)
+        .execute();
+    // SAFETY: ends the subtransaction that was begun above; whatever the call has begun in it ends with it.
+    unsafe {
+        pg_sys::MemoryContextSwitchTo(context);
+        match result {
+            Ok(_) => pg_sys::ReleaseCurrentSubTransaction(),
+            Err(_) => pg_sys::RollbackAndReleaseCurrentSubTransaction(),
+        }
+        pg_sys::MemoryContextSwitchTo(context);
+        pg_sys::CurrentResourceOwner = owner;
+    }
+    result
+}

@@ -1,0 +1,129 @@
+//! What keeps rows in step while there are two columns: triggers, and the function that they call.
+
+use id_gen_base::pg::text::literal;
+
+use crate::convert::online::columns::Member;
+
+/// What keeps rows in step: a function, and when it is called.
+pub struct Trigger {
+    /// Tells its function apart.
+    pub member: String,
+    /// The column's number.
+    pub number: i16,
+    /// Before the switch, or after it.
+    pub direction: &'static str,
+    /// The one of the column that others refer to is called first: they may refer to the same row.
+    pub order: u8,
+    /// The variables that it needs for that.
+    pub declarations: String,
+    /// What it does with a row.
+    pub body: String,
+    /// Whether it reads a table that whoever writes here need not be allowed to read.
+    pub reads: bool,
+    /// Whether it has to do that with a row that is inserted, and with one that is updated: conditions that PostgreSQL
+    /// evaluates by itself, so that rows which are in step, as those that are filled, cost no call.
+    pub insert: String,
+    /// As above.
+    pub update: Option<String>,
+}
+
+impl Trigger {
+    /// One that gives a column the value which belongs to the one that the member refers to. Before the switch, a row that has no
+    /// value yet is one that is not there yet. After it, a row may have none for ever: that of a key without a default.
+    pub fn that_follows(
+        member: &Member,
+        direction: &'static str,
+        to: &str,
+        of: &str,
+        root: &Member,
+    ) -> Trigger {
+        let (name, table, by) = (member.typed(), &root.table, root.typed());
+        let message = literal(&format!("referenced row of {table} does not exist yet"));
+        let is_missing = match direction {
+            "forward" => format!("NEW.{to} IS NULL"),
+            _ => "NOT FOUND".to_owned(),
+        };
+        let to_itself = if member.relation == root.relation {
+            format!("ELSIF NEW.{name} = NEW.{by} THEN NEW.{to} := NEW.{of}; ")
+        } else {
+            String::new()
+        };
+        Trigger {
+            member: member.key(),
+            number: member.number,
+            direction,
+            order: 2,
+            declarations: String::new(),
+            body: format!(
+                "IF NEW.{name} IS NULL THEN NEW.{to} := NULL; {to_itself}ELSE \
+                 SELECT p.{of} INTO NEW.{to} FROM {table} p WHERE p.{by} = NEW.{name}; \
+                 IF {is_missing} THEN RAISE foreign_key_violation USING MESSAGE = {message}, \
+                 DETAIL = format('The referenced value is %s.', NEW.{name}), \
+                 HINT = 'While the table is being converted, insert referenced rows first; in REPEATABLE READ, retry the transaction.'; \
+                 END IF; END IF;"
+            ),
+            reads: true,
+            insert: format!("NEW.{name} IS NOT NULL OR NEW.{to} IS NOT NULL"),
+            update: Some(format!(
+                "NEW.{name} IS DISTINCT FROM OLD.{name} OR (NEW.{to} IS NULL) <> (NEW.{name} IS NULL)"
+            )),
+        }
+    }
+
+    /// Also refuses an inserted row that has a value of its own for the column, unless it is the one that belongs there. A client
+    /// that inserts by position names the column so without knowing.
+    pub fn that_refuses_others(mut self, member: &Member, to: &str) -> Trigger {
+        let (table, name) = (&member.table, member.typed());
+        let message = literal(&format!("column {to} of relation {table} cannot have this value"));
+        // The name is part of a format.
+        let name = name.replace('%', "%%");
+        let detail =
+            literal(&format!("The value is %s; %s belongs to the value of column {name}."));
+        let hint = literal(&format!(
+            "Use INSERT with a column list without {to}. While the table is being converted, the order of its columns is different."
+        ));
+        self.declarations = format!(
+            "DECLARE given {table}.{to}%TYPE := CASE TG_OP WHEN 'INSERT' THEN NEW.{to} END; "
+        );
+        self.body.push_str(&format!(
+            " IF given IS NOT NULL AND given IS DISTINCT FROM NEW.{to} THEN RAISE generated_always USING MESSAGE = {message}, \
+             DETAIL = format({detail}, given, coalesce(NEW.{to}::text, 'NULL')), HINT = {hint}; END IF;"
+        ));
+        self
+    }
+
+    fn function(&self) -> String {
+        format!("id_gen_convert.{}_{}", self.direction, self.member)
+    }
+
+    /// The triggers, and when each calls the function. PostgreSQL fires triggers in the order of their names, and these shall
+    /// see what others have set.
+    pub fn triggers(&self) -> impl Iterator<Item = (String, &'static str, &str)> {
+        let name =
+            |event| format!("zz_id_gen_{}_{}_{}_{event}", self.direction, self.order, self.number);
+        let update = self.update.as_deref().map(|when| (name("update"), "UPDATE", when));
+        std::iter::once((name("insert"), "INSERT", self.insert.as_str())).chain(update)
+    }
+
+    /// The statements that make them.
+    pub fn create(&self, table: &str) -> Vec<String> {
+        let function = self.function();
+        let body = literal(&format!("{}BEGIN {} RETURN NEW; END", self.declarations, self.body));
+        let rights =
+            if self.reads { " SECURITY DEFINER SET search_path = pg_catalog, pg_temp" } else { "" };
+        let mut statements = vec![format!(
+            "CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql{rights} AS {body}"
+        )];
+        for (name, event, when) in self.triggers() {
+            statements.push(format!("CREATE TRIGGER {name} BEFORE {event} ON {table} FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION {function}()"));
+            // Also for what replication or a restore writes.
+            statements.push(format!("ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}"));
+        }
+        statements
+    }
+
+    /// The statement that drops them all; in an undo, there may be none yet.
+    pub fn drop(&self) -> String {
+        format!("DROP FUNCTION IF EXISTS {}() CASCADE", self.function())
+    }
+}
