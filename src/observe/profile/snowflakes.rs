@@ -224,7 +224,7 @@ fn expected(
     let servers: Vec<Node> = identity.number().into_iter().map(node).collect();
     let shards = memory::attach().map(|shared| shard_list::owned(shared, layout));
     let shards: Vec<Node> =
-        shards.unwrap_or_default().into_iter().map(|(shard, _)| node(shard)).collect();
+        shards.unwrap_or_default().into_iter().map(|it| node(it.number)).collect();
     Ok(match (servers.is_empty(), shards.is_empty()) {
         (true, true) => Expected::Unknown,
         _ => Expected::Own(Known { servers, shards }),
