@@ -158,6 +158,40 @@ fn a_table_that_no_fleet_uses_is_closed_to_other_roles() {
 }
 
 #[test]
+fn what_another_role_made_first_is_not_taken() {
+    let server = Server::start("");
+    server.psql(
+        "CREATE ROLE stranger; CREATE ROLE fleet LOGIN; GRANT CREATE ON SCHEMA public TO stranger, fleet; SET ROLE stranger; \
+         CREATE FUNCTION public.trap() RETURNS text LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'trap'; END$$; \
+         CREATE VIEW public.id_gen_registry AS SELECT public.trap() AS key, ''::text AS value",
+    );
+    let superuser = server.conninfo("postgres");
+    let user = superuser.replace("user=postgres", "user=fleet");
+    for conninfo in [&superuser, &user] {
+        let mut store = registry(conninfo, PATIENCE);
+        let error = fails(store.get("a"), StoreErrorKind::Setting);
+        assert_eq!(error.detail, "public.id_gen_registry is not a table");
+        fails(store.create_table(), StoreErrorKind::Setting);
+    }
+    server.psql(
+        "SET ROLE stranger; DROP VIEW public.id_gen_registry; \
+         CREATE TABLE public.id_gen_registry (key text PRIMARY KEY, value text); \
+         GRANT ALL ON public.id_gen_registry TO PUBLIC",
+    );
+    for conninfo in [&superuser, &user] {
+        let error = fails(registry(conninfo, PATIENCE).create_table(), StoreErrorKind::Credentials);
+        assert!(error.detail.contains("belongs to role stranger, not to role"), "{error}");
+    }
+    server.psql(
+        "SET ROLE stranger; ALTER TABLE public.id_gen_registry ENABLE ROW LEVEL SECURITY; \
+         CREATE POLICY trap ON public.id_gen_registry USING (public.trap() = key); \
+         INSERT INTO public.id_gen_registry VALUES ('a', '1')",
+    );
+    let error = fails(registry(&user, PATIENCE).get("a"), StoreErrorKind::Credentials);
+    assert!(error.detail.contains("row-level security"), "{error}");
+}
+
+#[test]
 fn no_swap_is_lost_and_none_outlives_its_fleet() {
     const THREADS: usize = 8;
     const ROUNDS: usize = 50;

@@ -37,11 +37,21 @@ pub const UNUSED_BY_FLEET: &str =
 /// To have a layout proposed.
 pub const REQUIREMENTS: &str = "Pass your requirements, as in: SELECT * FROM id_gen_recommend(ids_per_second => 10000, servers => 10, years => 30);";
 
-/// Where a wrong time was reserved. A server for tests has a clock of its own.
+/// The present time, above which a reservation is reset. A server for tests has a clock of its own, which is behind now().
+fn present() -> &'static str {
+    if test_stream::stream().is_some() { "to_timestamp(0)" } else { "now()" }
+}
+
+/// The line that resets the reservation at the present time.
+pub fn reset_at_present() -> String {
+    format!("SELECT id_gen_reservation_reset(above => {});", present())
+}
+
+/// Where a wrong time was reserved.
 pub fn take_back() -> String {
-    let above = if test_stream::stream().is_some() { "to_timestamp(0)" } else { "now()" };
     format!(
-        "If no stored ID has a time in the future, a superuser can reset the reservation: SELECT id_gen_reservation_reset(above => {above});"
+        "If no stored ID has a time in the future, a superuser can reset the reservation: {}",
+        reset_at_present()
     )
 }
 
@@ -60,7 +70,13 @@ fn take_back_of_shard(Number { datacenter, worker: shard }: Number) -> String {
 }
 
 /// Where the reservation is lost.
-pub const RESET: &str = "If this server is a copy of another one, first change its worker ID. If no stored ID is ahead of the clock, a superuser can reset the reservation: SELECT id_gen_reservation_reset(above => now()); otherwise with the time of the newest stored ID in place of now().";
+pub fn reset() -> String {
+    format!(
+        "If this server is a copy of another one, first change its worker ID. If no stored ID is ahead of the clock, a superuser can reset the reservation: {} otherwise with the time of the newest stored ID in place of {}.",
+        reset_at_present(),
+        present()
+    )
+}
 
 /// Where a data directory is a copy: for one that replaces its original.
 pub const ACCEPT_COPY: &str = "If the original is gone and this is the only copy of it in use, a superuser can confirm that: SELECT id_gen_copy_accept(is_only_one => true);";

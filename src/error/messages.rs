@@ -391,6 +391,17 @@ impl Reason {
         matches!(self, Reason::WorkerUnset(_) | Reason::LeftFleet(_) | Reason::NumberOutOfRange(..))
     }
 
+    /// Whether the server's number is in the way, because a shard or the original of this copy has it, too.
+    pub const fn is_of_others_number(&self) -> bool {
+        matches!(
+            self,
+            Reason::Startup(StartupError::CopiedBefore { .. }, _)
+                | Reason::Shard(
+                    ShardRefusal::OwnNumberIsShard { .. } | ShardRefusal::OwnNumberUnsure(_)
+                )
+        )
+    }
+
     /// Why a server can't generate with its numbers.
     pub const fn identity(error: IdentityError, layout: &Layout) -> Reason {
         match error {
@@ -619,7 +630,7 @@ impl Reason {
             ))
             .hint(hint::take_back()),
             Reason::Startup(error, layout) => startup_message(error, layout, ACCEPT_LAYOUT),
-            Reason::CopyOfOtherLayout(error, layout) => startup_message(error, layout, RESET_COPY),
+            Reason::CopyOfOtherLayout(error, layout) => startup_message(error, layout, &reset_above_stored()),
             Reason::TooManyOriginals => Message::new(
                 Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
                 "this data directory is a copy of too many servers",
@@ -630,8 +641,8 @@ impl Reason {
                 Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{RESERVATION_FILE}\" is damaged"))
                     .detail(format!("{} It records the time up to which this server has reserved snowflakes.", sentence(damage)))
                     .hint(match damage {
-                        Damage::Newer { .. } => "Install the version of id_gen that wrote it, or a newer one, and restart the server.",
-                        _ => hint::RESET,
+                        Damage::Newer { .. } => "Install the version of id_gen that wrote it, or a newer one, and restart the server.".to_owned(),
+                        _ => hint::reset(),
                     })
             }
             Reason::ReplayedDamaged => Message::new(
@@ -639,7 +650,7 @@ impl Reason {
                 format!("file \"{}\" is damaged", logged_page::PAGE_FILE),
             )
             .detail("It records the time up to which the former primary had reserved snowflakes.")
-            .hint("A superuser can reset the reservation, above the clock and the newest stored ID: SELECT id_gen_reservation_reset(above => now());"),
+            .hint(format!("A superuser can {}", reset_above_stored())),
             Reason::ReplayedUnreadable(error) => Message::new(
                 error.sqlstate(),
                 format!("could not read file \"{}\": {}", logged_page::PAGE_FILE, error.text()),
@@ -856,8 +867,13 @@ fn without_field(field: Field, layout: &Layout) -> String {
 
 /// How a superuser accepts a lower layout.
 const ACCEPT_LAYOUT: &str = "run: SELECT id_gen_layout_accept();";
-/// The same on a copy that is to be accepted, too.
-const RESET_COPY: &str = "reset the reservation, above the clock and the newest stored ID: SELECT id_gen_reservation_reset(above => now());";
+/// How a superuser starts above all IDs, whatever made them: also where a copy of another layout is to be accepted.
+fn reset_above_stored() -> String {
+    format!(
+        "reset the reservation, above the clock and the newest stored ID: {}",
+        hint::reset_at_present()
+    )
+}
 
 fn startup_message(error: &StartupError, layout: &Layout, accept_layout: &str) -> Message {
     match error {
@@ -866,7 +882,7 @@ fn startup_message(error: &StartupError, layout: &Layout, accept_layout: &str) -
             format!("file \"{RESERVATION_FILE}\" is missing"),
         )
         .detail("The file records the time up to which snowflakes are reserved. File \"id_gen/issued\" shows that this server has generated snowflakes.")
-        .hint(hint::RESET),
+        .hint(hint::reset()),
         StartupError::OtherSystem { found, number } => {
             copy_of(*number, &format!("in the database cluster with system identifier {found}, not in this one"), layout)
         }

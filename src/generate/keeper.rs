@@ -15,7 +15,7 @@ use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::prelude::*;
 
 use crate::durable::replicated;
-use crate::error::{Error, Reason, log_limit, report};
+use crate::error::{Error, log_limit, report};
 use crate::fleet::registrar;
 use crate::generate::startup::Decision;
 use crate::generate::{clocks, reserve, startup, test_server, ticket_stop};
@@ -90,18 +90,20 @@ fn round(shared: &'static SharedState) -> Result<Found, Error> {
     shared.keeper.heartbeat();
     registrar::start_if_missing(shared);
     log_limit::log_overdue();
-    shared.layout()?;
+    let layout = shared.layout()?;
     if shared.test_start().is_some() {
         // Only its sessions reserve: what they generate may not depend on when a round comes.
         return test_server::check(shared).map(|()| Found::NothingWrong);
     }
-    let (has_number, started) = {
+    let (number, has_number, started) = {
         let state = shared.lock();
-        (state.rules.node_bits.is_some(), state.allocator.is_some())
+        (state.identity.number(), state.rules.node_bits.is_some(), state.allocator.is_some())
     };
+    // One that is refused is worth a line; none at all is nothing to complain about.
+    let refused = number.map_or(Ok(()), |_| shared.check_number(layout));
     if !has_number && !shard_list::may_exist(shared) {
-        // Nobody generates here: nothing to reserve, and nothing to complain about.
-        return Ok(Found::NothingWrong);
+        // Nobody generates here: nothing to reserve.
+        return refused.map(|()| Found::NothingWrong);
     }
     let checked = clocks::check(shared);
     let replayed = if started { None } else { replicated::read()? };
@@ -112,23 +114,17 @@ fn round(shared: &'static SharedState) -> Result<Found, Error> {
     if started {
         // After a jump the reservation stays where it is, since nobody claims.
         reserve::extend(shared, &guard)?;
-        shard_list::write_again(shared, shared.layout()?, &guard)?;
+        shard_list::write_again(shared, layout, &guard)?;
     } else {
         startup::start(shared, replayed, &guard, Decision::None)?;
     }
     // A jump is worth a line.
-    checked.map(|_| Found::NothingWrong)
+    checked.and(refused).map(|()| Found::NothingWrong)
 }
 
-/// Logs what a reload has left to do: a number that does not fit; and that what a running server keeps was changed, and
-/// waits for a restart, with what will be wrong with a new layout then.
+/// Logs that what a running server keeps was changed by a reload, and waits for a restart, with what will be wrong with a
+/// new layout then.
 fn log_reload(shared: &SharedState) {
-    if let Some(layout) = shared.layout_if_valid()
-        && let Err(error) = shared.check_number(layout)
-        && matches!(error.reason(), Reason::NumberOutOfRange(..))
-    {
-        report::log(&error, PgLogLevel::WARNING);
-    }
     if settings::test_start() != shared.test_start() {
         report::log_line(settings::TEST_START_NOTICE);
     }
@@ -142,9 +138,10 @@ fn log_reload(shared: &SharedState) {
     }
 }
 
-/// What went wrong last, so that it is logged once and not every second.
+/// The primary message of what went wrong last, so that it is logged once and not every second: its figures, in
+/// DETAIL, may differ each time.
 #[derive(Default)]
-struct IncidentLog(Option<std::mem::Discriminant<Reason>>);
+struct IncidentLog(Option<String>);
 
 impl IncidentLog {
     fn note(&mut self, outcome: Result<Found, Error>) {
@@ -152,8 +149,9 @@ impl IncidentLog {
             Ok(Found::NothingWrong) => self.0 = None,
             Ok(Found::Nothing) => {}
             Err(error) => {
-                let kind = std::mem::discriminant(error.reason());
-                if self.0.replace(kind) != Some(kind) {
+                let primary = error.message().primary;
+                if self.0.as_ref() != Some(&primary) {
+                    self.0 = Some(primary);
                     report::log(&error, PgLogLevel::LOG);
                 }
             }

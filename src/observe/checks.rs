@@ -37,10 +37,11 @@ use crate::pg::sequence::Definition;
 use crate::pg::text::in_error;
 use crate::pg::{schema, server};
 use crate::settings::{self, Settings};
+use crate::shared::shard_list::{self, OwnedShard};
 use crate::shared::shards::{ABOVE_MARGIN_MS, Basis, FileState, ShardState};
 use crate::shared::tickets::PLACES;
 use crate::shared::worker_place::Missing;
-use crate::shared::{Counts, FleetCounts, Membership, SharedState, memory, shard_list};
+use crate::shared::{Counts, FleetCounts, Membership, SharedState, memory};
 
 const MS_PER_YEAR: i64 = 31_556_952_000;
 /// A layout that ends sooner is worth planning for: 5 years.
@@ -108,8 +109,8 @@ struct CheckedServer {
     settings: Settings,
     identity: Identity,
     layout: Layout,
-    /// Its next IDs; `None` where it does not generate.
-    outlook: Option<Outlook>,
+    /// Its next IDs, or why it does not generate.
+    outlook: Result<Outlook, Error>,
     now_ms: i64,
 }
 
@@ -117,7 +118,7 @@ impl CheckedServer {
     fn new(shared: &'static SharedState) -> Result<CheckedServer, Error> {
         let layout = *shared.layout()?;
         let now_ms = unix_ms(clock::wall_ns());
-        let outlook = readiness::outlook(shared).ok();
+        let outlook = readiness::outlook(shared);
         let (settings, identity) = readiness::settings_of(Some(shared));
         Ok(CheckedServer { shared, settings, identity, layout, outlook, now_ms })
     }
@@ -129,7 +130,7 @@ impl CheckedServer {
 
     /// The lowest position that it has never allocated; zero where it does not generate.
     fn next_position(&self) -> u64 {
-        self.outlook.map_or(0, |outlook| outlook.allocator.frontier().position())
+        self.outlook.as_ref().map_or(0, |outlook| outlook.allocator.frontier().position())
     }
 
     /// How to assign another worker ID, as the end of a sentence.
@@ -356,15 +357,19 @@ fn pending_layout(shared: &SharedState, wanted: &Layout, in_force: &Layout) -> C
 
 /// The shards of this server: what keeps it from making their IDs, now or after a restart.
 fn shards(on: &CheckedServer) -> CheckResult {
-    let (ShardState { file, unwritten, .. }, basis, datacenter) = {
+    if server::is_in_recovery() {
+        return Fine("not needed on a standby".to_owned());
+    }
+    let (ShardState { file: in_memory, unwritten, .. }, basis, datacenter) = {
         let state = on.shared.lock();
         (state.shards, state.shard_basis(), state.typed_datacenter())
     };
-    match file {
-        FileState::Unusable(damage) => {
+    match shard_list::file_state(on.shared) {
+        Err(error) => return CheckResult::failing(&ShardRefusal::Unreadable(error).into()),
+        Ok(FileState::Unusable(damage)) => {
             return CheckResult::failing(&ShardRefusal::Unusable(damage).into());
         }
-        FileState::Foreign => {
+        Ok(FileState::Foreign) => {
             return Warning(
                 format!(
                     "file \"{SHARD_FILE}\" belongs to another directory or timeline: this server has no shards"
@@ -375,13 +380,7 @@ fn shards(on: &CheckedServer) -> CheckResult {
                 ),
             );
         }
-        FileState::Unread | FileState::Read | FileState::Unreadable => {}
-    }
-    if file == FileState::Unread && !server::is_in_recovery() {
-        return Fine("not checked before the first ID since the server started".to_owned());
-    }
-    if server::is_in_recovery() {
-        return Fine("not needed on a standby".to_owned());
+        Ok(FileState::Unread | FileState::Read | FileState::Unreadable) => {}
     }
     if unwritten {
         return Wrong(
@@ -389,7 +388,12 @@ fn shards(on: &CheckedServer) -> CheckResult {
             format!("{MAKE_ROOM}, and wait: {TRIES_AGAIN}"),
         );
     }
-    match shard_list::compare(on.shared, &on.layout) {
+    // Before the first ID the memory says nothing yet.
+    let differ = match in_memory {
+        FileState::Unread => Ok(Vec::new()),
+        _ => shard_list::compare(on.shared, &on.layout),
+    };
+    match differ {
         Err(error) => return CheckResult::failing(&ShardRefusal::Unreadable(error).into()),
         Ok(differ) => {
             if let Some(number) = differ.first() {
@@ -407,22 +411,21 @@ fn shards(on: &CheckedServer) -> CheckResult {
             }
         }
     }
-    let owned = || {
-        let in_use = on.shared.shards().in_use();
-        in_use.filter_map(|place| Some((place, place.number()?, place.owned()?)))
-    };
-    if let Some((_, number, _)) = owned().find(|(place, ..)| !on.shared.has_room(&on.layout, place))
-    {
+    let owned = shard_list::owned(on.shared, &on.layout);
+    let has_room = |it: Number| on.layout.node_bits(it.datacenter.into(), it.worker.into()).is_ok();
+    if let Some(OwnedShard { number, .. }) = owned.iter().find(|it| !has_room(it.number)) {
         return Wrong(
             format!(
                 "layout \"{}\" has no room for shard {}",
                 name_or_text(&on.layout),
                 number.worker
             ),
-            error::shards::without_room(number),
+            error::shards::without_room(*number),
         );
     }
-    if let Some((_, number, _)) = owned().find(|(_, number, _)| number.datacenter != datacenter) {
+    if let Some(OwnedShard { number, .. }) =
+        owned.iter().find(|it| it.number.datacenter != datacenter)
+    {
         return Wrong(
             format!(
                 "shard {} is in datacenter {}, but this server is in datacenter {datacenter}",
@@ -434,19 +437,19 @@ fn shards(on: &CheckedServer) -> CheckResult {
             ),
         );
     }
-    let of_fleet = owned().find(|(_, _, owned)| owned.in_fleet);
-    if let (Some(Basis::Declared), Some((_, number, _))) = (basis, of_fleet) {
-        return CheckResult::failing(&ShardRefusal::OfFleet(number).into());
+    let of_fleet = owned.iter().find(|it| it.in_fleet);
+    if let (Some(Basis::Declared), Some(OwnedShard { number, .. })) = (basis, of_fleet) {
+        return CheckResult::failing(&ShardRefusal::OfFleet(*number).into());
     }
     if on.settings.has_registry {
-        let granted = owned().find_map(|(_, number, _)| {
-            commands::check_shard_number(&on.layout, number, on.identity.number()).err()
+        let granted = owned.iter().find_map(|it| {
+            commands::check_shard_number(&on.layout, it.number, on.identity.number()).err()
         });
         if let Some(error) = granted {
             return CheckResult::failing(&error);
         }
     }
-    Fine(format!("this server has {}", counted(owned().count() as u64, "shard")))
+    Fine(format!("this server has {}", counted(owned.len() as u64, "shard")))
 }
 
 fn worker_id(on: &CheckedServer) -> Result<CheckResult, Error> {
@@ -454,8 +457,12 @@ fn worker_id(on: &CheckedServer) -> Result<CheckResult, Error> {
     {
         return Ok(Fine("not set, and not needed for shards".to_owned()));
     }
-    if let Err(error) = on.shared.check_number(&on.layout) {
-        return Ok(CheckResult::failing(&error));
+    let refused = on.shared.check_number(&on.layout).err();
+    // Before the server starts to generate, the outlook tells whether others have its number.
+    let at_start =
+        || on.outlook.as_ref().err().filter(|error| error.reason().is_of_others_number());
+    if let Some(error) = refused.as_ref().or_else(at_start) {
+        return Ok(CheckResult::failing(error));
     }
     let Identity { worker, datacenter, .. } = on.identity;
     let worker = worker.unwrap_or(0);
@@ -484,7 +491,7 @@ fn fleet(on: &CheckedServer) -> CheckResult {
             hint::more_worker_processes(),
         );
     }
-    let allocator = on.outlook.map(|outlook| outlook.allocator);
+    let allocator = on.outlook.as_ref().ok().map(|outlook| outlook.allocator);
     let frontier_ms = allocator.map_or(i64::MIN, |allocator| allocator.frontier_ms(&on.layout));
     let (Membership { right, trouble, weakness, counts, .. }, not_begun) = {
         let state = on.shared.lock();
@@ -638,7 +645,9 @@ fn reservation(on: &CheckedServer) -> CheckResult {
     if on.layout.clock_tick(clock::wall_ns()).is_err() {
         return Fine("not reserved: the clock is outside the range of the layout".to_owned());
     }
-    if let Err(error) = startup::check_reservation(shared) {
+    if let Err(error) = startup::check_reservation(shared)
+        && !error.reason().is_of_others_number()
+    {
         return CheckResult::failing(&error);
     }
     let totals = shared.lock().counters.totals;
@@ -879,12 +888,13 @@ fn newest_id(on: &CheckedServer, column: &Column, newest: i64) -> CheckResult {
     }
     let number = Number { datacenter: parts.datacenter, worker: parts.worker };
     let shards = shard_list::owned(on.shared, layout);
-    let of_shard = shards.iter().find(|(shard, _)| *shard == number);
+    let of_shard = shards.iter().find(|it| it.number == number);
     // The lowest position that this server has never allocated with the number of the ID.
-    let next = outlook.and_then(|Outlook { allocator, first_of_shards }| match of_shard {
-        Some((_, end)) => Some(first_of_shards.max(*end)),
-        None => (identity.number() == Some(number)).then(|| allocator.frontier().position()),
-    });
+    let next =
+        outlook.as_ref().ok().and_then(|Outlook { allocator, first_of_shards }| match of_shard {
+            Some(shard) => Some((*first_of_shards).max(shard.end)),
+            None => (identity.number() == Some(number)).then(|| allocator.frontier().position()),
+        });
     let position = layout.position_of(id);
     let reached = layout.tick_of(on.next_position()).max(layout.tick_from(*now_ms));
     if let Some(next) = next
@@ -895,7 +905,7 @@ fn newest_id(on: &CheckedServer, column: &Column, newest: i64) -> CheckResult {
             format!("{found}: this server will generate the same ID"),
             match of_shard {
                 None => format!("Before it does, {}", on.assign_another_worker_id()),
-                Some((shard, _)) => above_shard(on, *shard, column, newest, made_ms),
+                Some(shard) => above_shard(on, shard.number, column, newest, made_ms),
             },
         );
     }

@@ -85,24 +85,53 @@ pub fn read_file(
 ) -> Result<(), FileError> {
     let recorded = durable::read().ok().and_then(|stored| stored.own_number());
     let found = shard_file::read();
-    if let Ok(Found::Foreign(entries)) = &found {
-        log_forgotten(entries);
+    let (file, error, entries) = match found.map(understand) {
+        Ok((file, entries)) => (file, None, entries),
+        Err(error) => (FileState::Unreadable, Some(error), Vec::new()),
+    };
+    if file == FileState::Foreign {
+        log_forgotten(&entries);
     }
     let mut state = shared.lock();
     state.shards.trusted_number = recorded;
-    state.shards.file = match &found {
-        Ok(Found::Absent) => FileState::Read,
-        Ok(Found::Own(entries)) => {
-            let all = entries.iter().all(|entry| put_entry(shared, layout, entry));
-            if all { FileState::Read } else { FileState::Unusable(Flaw::TooMany.into()) }
+    state.shards.file = match file {
+        FileState::Read if !entries.iter().all(|entry| put_entry(shared, layout, entry)) => {
+            FileState::Unusable(Flaw::TooMany.into())
         }
-        Ok(Found::Foreign(_)) => FileState::Foreign,
-        Ok(Found::Unusable(damage)) => FileState::Unusable(*damage),
-        Err(_) => FileState::Unreadable,
+        file => file,
     };
     shared.follow_basis(&mut state);
     shared.put_shards(&mut state);
-    found.map(|_| ())
+    error.map_or(Ok(()), Err)
+}
+
+/// In which state a file is that was read, and what it lists.
+fn understand(found: Found) -> (FileState, Vec<Entry>) {
+    match found {
+        Found::Absent => (FileState::Read, Vec::new()),
+        Found::Own(entries) => (FileState::Read, entries),
+        Found::Foreign(entries) => (FileState::Foreign, entries),
+        Found::Unusable(damage) => (FileState::Unusable(damage), Vec::new()),
+    }
+}
+
+/// The file as the server will find it when it starts to generate; `None` if it has read it.
+///
+/// # Errors
+/// If it cannot be read.
+fn unread(shared: &SharedState) -> Result<Option<(FileState, Vec<Entry>)>, FileError> {
+    if shared.lock().shards.file != FileState::Unread {
+        return Ok(None);
+    }
+    shard_file::read().map(|found| Some(understand(found)))
+}
+
+/// The state of the file, also before the server has read it.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn file_state(shared: &SharedState) -> Result<FileState, FileError> {
+    Ok(unread(shared)?.map_or_else(|| shared.lock().shards.file, |(file, _)| file))
 }
 
 /// Says which shards a list had that is not this server's, because it is about to be written over.
@@ -148,19 +177,40 @@ pub fn entries(shared: &SharedState, state: &State, layout: &Layout) -> Vec<Entr
     shared.shards().in_use().filter_map(entry).collect()
 }
 
-/// The shards that this server has, each with the lowest position that it has never allocated, as far as the list
-/// says. Before the server has started to generate, the file says which.
-pub fn owned(shared: &SharedState, layout: &Layout) -> Vec<(Number, u64)> {
+/// A shard that this server has.
+#[derive(Clone, Copy)]
+pub struct OwnedShard {
+    /// Datacenter and worker ID.
+    pub number: Number,
+    /// The lowest position that it has never allocated, as far as the list says.
+    pub end: u64,
+    /// Whether it is a fleet's.
+    pub in_fleet: bool,
+}
+
+/// The shards that this server has. Before the server has started to generate, the file says which.
+pub fn owned(shared: &SharedState, layout: &Layout) -> Vec<OwnedShard> {
     let position = |ms| layout.first_position(layout.tick_from(ms));
-    let is_read = shared.lock().shards.file != FileState::Unread;
-    if is_read {
-        let end = |place: &Place, owned: Owned| place.end().max(position(owned.first_ms));
-        let owned = |place: &Place| Some((place.number()?, end(place, place.owned()?)));
-        return shared.shards().in_use().filter_map(owned).collect();
+    match unread(shared) {
+        Ok(None) => {
+            let owned = |place: &Place| {
+                let Owned { first_ms, in_fleet, .. } = place.owned()?;
+                let end = place.end().max(position(first_ms));
+                Some(OwnedShard { number: place.number()?, end, in_fleet })
+            };
+            shared.shards().in_use().filter_map(owned).collect()
+        }
+        Ok(Some((FileState::Read, entries))) => {
+            let held = entries.iter().filter(|entry| entry.holding != Holding::Released);
+            let owned = |entry: &Entry| OwnedShard {
+                number: entry.number,
+                end: position(entry.above_ms),
+                in_fleet: entry.holding == Holding::Fleet,
+            };
+            held.map(owned).collect()
+        }
+        Ok(Some(_)) | Err(_) => Vec::new(),
     }
-    let Ok(Found::Own(entries)) = shard_file::read() else { return Vec::new() };
-    let held = entries.iter().filter(|entry| entry.holding != Holding::Released);
-    held.map(|entry| (entry.number, position(entry.above_ms))).collect()
 }
 
 /// The position below which this server has generated IDs of a shard that has become its own number, as far as the file says
@@ -173,23 +223,21 @@ pub fn end_before_start(
     layout: &Layout,
     number: Number,
 ) -> Result<u64, ShardRefusal> {
-    let max = {
-        let state = shared.lock();
-        if state.shards.file != FileState::Unread {
-            return Ok(0);
-        }
-        shared.largest_typed_number(&state)
-    };
-    match shard_file::read() {
-        Ok(Found::Absent | Found::Foreign(_)) => Ok(0),
-        Ok(Found::Own(entries)) => match entries.iter().find(|entry| entry.number == number) {
-            None => Ok(0),
-            Some(Entry { holding: Holding::Released, above_ms, .. }) => {
-                Ok(layout.first_position(layout.tick_from(*above_ms)))
+    match unread(shared) {
+        Ok(Some((FileState::Read, entries))) => {
+            match entries.iter().find(|entry| entry.number == number) {
+                None => Ok(0),
+                Some(Entry { holding: Holding::Released, above_ms, .. }) => {
+                    Ok(layout.first_position(layout.tick_from(*above_ms)))
+                }
+                Some(_) => {
+                    let max = shared.largest_typed_number(&shared.lock());
+                    Err(ShardRefusal::OwnNumberIsShard { number, max })
+                }
             }
-            Some(_) => Err(ShardRefusal::OwnNumberIsShard { number, max }),
-        },
-        Ok(Found::Unusable(_)) | Err(_) => {
+        }
+        Ok(None | Some((FileState::Unread | FileState::Foreign, _))) => Ok(0),
+        Ok(Some((FileState::Unusable(_) | FileState::Unreadable, _))) | Err(_) => {
             let recorded = durable::read().ok().and_then(|stored| stored.own_number());
             match recorded == Some(number) {
                 true => Ok(0),

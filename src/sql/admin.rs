@@ -12,7 +12,7 @@ use crate::generate::backend;
 use crate::generate::startup::{self, Decision, Started};
 use crate::generate::test_server;
 use crate::observe::readiness;
-use crate::os::{clock, test_stream};
+use crate::os::clock;
 use crate::pg::timestamp;
 use crate::settings;
 use crate::shared::SharedState;
@@ -79,7 +79,7 @@ sql_function! {
             shared(NAME)?.registrar.wake();
             warn_of_repeats(&layout, &started, call.function());
             warn_of_copy(&layout, &started, call.function());
-            announce_wait(&started, reset_again(is_ahead), call.function());
+            announce_wait(&started, &reset_again(is_ahead), call.function());
         }
         Ok(call.void())
     }
@@ -99,14 +99,11 @@ sql_function! {
 const NO_ACTION: &str = "No other action is needed.";
 
 /// What a reset is followed by: another one only where that would shorten the wait.
-fn reset_again(is_ahead: bool) -> &'static str {
+fn reset_again(is_ahead: bool) -> String {
     if !is_ahead {
-        NO_ACTION
-    } else if test_stream::stream().is_some() {
-        "If that time is wrong, reset again, to the test clock: SELECT id_gen_reservation_reset(above => to_timestamp(0));"
-    } else {
-        "If that time is wrong, reset again: SELECT id_gen_reservation_reset(above => now());"
+        return NO_ACTION.to_owned();
     }
+    format!("If that time is wrong, reset again: {}", hint::reset_at_present())
 }
 
 fn infinite() -> Error {

@@ -3,6 +3,7 @@
 And whatever is started from an older file and a newer log begins above both.
 """
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -376,6 +377,34 @@ def test_a_copy_whose_worker_id_is_removed_stays_a_copy() -> None:
         change(copy, "worker_id", 1)
         copy.poll_until("SHOW id_gen.worker_id", expected="1")
         assert_is_refused_as_copy(copy)
+
+
+def test_the_worker_id_of_an_original_is_an_error_of_that_and_has_a_line_in_the_log() -> None:
+    with copied() as (_, copy):
+        set_worker_id(copy, 2)
+        next_id(copy)
+        began = copy.log_position
+        set_worker_id(copy, 1)
+        copy.wait_for_log(f"LOG:  {REFUSED}", began)
+        for _ in range(2):
+            assert_is_refused_as_copy(copy)
+            assert checks(copy)["worker_id"].status == "error"
+            # As it was found before anybody generates.
+            copy.restart()
+
+
+def test_each_reason_that_keeps_a_server_from_generating_has_a_line_in_the_log() -> None:
+    with copied() as (_, copy):
+        copy.psql(f"ALTER SYSTEM SET id_gen.layout = '{OTHER_LAYOUT}'")
+        copy.restart()
+        began = copy.log_position
+        assert refusal(copy).message == REFUSED
+        copy.wait_for_log(f"LOG:  {REFUSED}")
+        set_worker_id(copy, 2)
+        copy.wait_for_log(f"LOG:  {re.escape(str(refusal(copy).message))}", began)
+        began = copy.log_position
+        set_worker_id(copy, 99)
+        copy.wait_for_log("LOG:  .* is out of range", began)
 
 
 def assert_a_reset_leads_out(copy: Cluster) -> None:

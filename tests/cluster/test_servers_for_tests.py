@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness import PRELOAD, Cluster
-from harness.ids import IMPATIENT, NEXT, STRICT, change, next_id, refusal
+from harness.checks import follow
+from harness.ids import IMPATIENT, NEXT, PATIENT, STRICT, change, next_id, refusal
 from harness.page import Page
 
 PAGE = Page(Path(__file__).parents[2] / "docs/test-servers.md")
@@ -297,6 +298,17 @@ def test_a_damaged_mark_is_refused_either_way(content: str) -> None:
             cluster.start()
             for sql in ANY:
                 assert refusal(cluster, sql).sqlstate == "XX001"
+
+
+@pytest.mark.any_server
+def test_a_lost_reservation_is_reset_to_the_clock_for_tests() -> None:
+    with Cluster(conf=FOR_TESTS + PATIENT) as cluster:
+        cluster.psql("CREATE EXTENSION id_gen; SELECT snowflake_next()")
+        cluster.stop()
+        (cluster.data / "id_gen/reservation").unlink()
+        cluster.start()
+        follow(cluster, refusal(cluster).hint or "")
+        assert next_id(cluster) > 0
 
 
 @pytest.mark.any_server

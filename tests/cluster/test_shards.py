@@ -234,6 +234,8 @@ def test_a_servers_number_is_no_shard_and_a_shard_not_its_number(cluster: Cluste
     assert check_of(cluster, "worker_id").status == "error"
     cluster.restart()
     assert cluster.psql(STATE) == error.message, "before anybody generates, too"
+    assert check_of(cluster, "worker_id").found.startswith(error.message)
+    assert check_of(cluster, "reservation").status == "ok"
     shard_ids = set(many_of(cluster, SHARD, 100))
     release(cluster, SHARD)
     assert next_id(cluster) > max(shard_ids)

@@ -396,9 +396,12 @@ def test_shards() -> None:
     with server(GENERATING) as cluster:
         cluster.psql("SELECT id_gen_shard_take(7, above => 0)")
         assert checks(cluster)["shards"].found == "this server has 1 shard"
+        cluster.restart()
+        assert checks(cluster)["shards"].found == "this server has 1 shard", "before the first ID"
         cluster.stop()
         (cluster.data / "id_gen/pgsql_tmp_shards").write_text("id_gen shards 1\n")
         cluster.start()
+        assert checks(cluster)["shards"].status == "error", "before the first ID"
         # Unless it is preloaded, the library lies elsewhere in a process that has taken much memory before: here in the
         # one that finds the damage, and not in those that tell of it.
         with cluster.connect() as elsewhere:

@@ -87,12 +87,14 @@ pub struct Durability {
 }
 
 /// Half a page stays free for the next version of its rows, which are written anew every few seconds and have no index
-/// on what changes: so they are replaced in place. Default privileges of its owner do not open it. What other roles may do
-/// with a table that is in use was granted to them.
+/// on what changes: so they are replaced in place. A table that another role made is not taken: triggers of its owner would
+/// run as this user. Default privileges of its owner do not open it. What other roles may do with a table that is in use
+/// was granted to them.
 const CREATE_TABLE: &str = "
     DO $$
     DECLARE
         registry CONSTANT text := current_setting('id_gen_registry.table');
+        owner name;
         is_in_use boolean;
         other text;
     BEGIN
@@ -102,12 +104,16 @@ const CREATE_TABLE: &str = "
             EXECUTE format('COMMENT ON TABLE %s IS %L', registry,
                            'Worker numbers that servers with id_gen hold. Only they and its commands write here.');
         END IF;
+        SELECT pg_get_userbyid(relowner) INTO owner FROM pg_class WHERE oid = registry::regclass;
+        IF owner <> current_user THEN
+            RAISE EXCEPTION 'table % belongs to role %, not to role %', registry, quote_ident(owner), quote_ident(current_user)
+                USING ERRCODE = 'insufficient_privilege';
+        END IF;
         EXECUTE format('SELECT EXISTS (SELECT FROM %s)', registry) INTO is_in_use;
         FOR other IN
             SELECT DISTINCT CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END
               FROM pg_class c, aclexplode(c.relacl) x
-             WHERE c.oid = registry::regclass AND pg_get_userbyid(c.relowner) = current_user
-               AND x.grantee <> c.relowner AND NOT is_in_use
+             WHERE c.oid = registry::regclass AND x.grantee <> c.relowner AND NOT is_in_use
         LOOP
             EXECUTE format('REVOKE ALL ON %s FROM %s', registry, other);
         END LOOP;
@@ -183,7 +189,7 @@ impl Postgresql {
     /// Creates the table, if the connection's `search_path` has none, in the first schema of that.
     ///
     /// # Errors
-    /// If no answer came, or the user may not do that.
+    /// If no answer came, the user may not do that, or another role owns the table.
     pub fn create_table(&mut self) -> Result<(), StoreError> {
         self.in_session(|session, call| {
             let table = session.table.clone();

@@ -21,25 +21,28 @@ const TLS_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Finds the registry's table, and pins the path: the user's own may have schemas in which other roles create functions
 /// and operators, and a call would resolve to one of those wherever it fits the arguments better. So until then all names
-/// have their schema. A table that is not there yet is made in the first schema.
+/// have their schema. A table that is not there yet is made in the first schema. The third value is false if it is no table:
+/// a view calls functions of its owner's choice.
 const FIND_TABLE: &str = "
     WITH found AS MATERIALIZED (
-        SELECT coalesce((SELECT n.nspname
-                           FROM pg_catalog.pg_class c
-                           JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
-                          WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass('id_gen_registry')),
-                        pg_catalog.current_schema()) AS schema)
+        SELECT coalesce(n.nspname, pg_catalog.current_schema()) AS schema,
+               c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}'::pg_catalog.\"char\"[]) AS is_table
+          FROM pg_catalog.to_regclass('id_gen_registry') named (id)
+          LEFT JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) named.id
+          LEFT JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace)
     SELECT pg_catalog.format('%I.id_gen_registry', schema),
-           pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)
+           pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false),
+           is_table
       FROM found WHERE schema IS NOT NULL";
 
 /// What a session sets for itself, so that no default of a role or a database is in the way. Settings that the server
 /// does not have yet are left out. A commit is never acknowledged earlier than `synchronous_commit = on` does it, and
-/// the warning that takes that back is not hidden.
+/// the warning that takes that back is not hidden. A policy of the table's owner, which may call any function, is an error.
 const SETTINGS: &str = "
     SELECT set_config(name, wanted, false)
       FROM (VALUES ('statement_timeout', $1), ('lock_timeout', $1), ('idle_in_transaction_session_timeout', $1),
                    ('default_transaction_isolation', 'read committed'), ('client_min_messages', 'warning'),
+                   ('row_security', 'off'),
                    ('synchronous_commit', CASE current_setting('synchronous_commit')
                                           WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END)) w (name, wanted)
       JOIN pg_settings USING (name)";
@@ -105,9 +108,14 @@ impl Session {
         let Answer::Rows(found) = session.run(FIND_TABLE, &[], call)? else {
             return Err(session.error(StoreErrorKind::Unexpected, "the server returned no rows"));
         };
-        let Some(table) = found.into_iter().flatten().next().flatten() else {
+        let mut found = found.into_iter().flatten();
+        let Some(table) = found.next().flatten() else {
             return Err(session.error(StoreErrorKind::Setting, "no schema of search_path exists"));
         };
+        if found.nth(1).flatten().as_deref() == Some("f") {
+            let detail = format!("{table} is not a table");
+            return Err(session.error(StoreErrorKind::Setting, &detail));
+        }
         session.table = table;
         // Zero would be none.
         let timeout_ms = call.timeout.as_millis().max(1).to_string();
