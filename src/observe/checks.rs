@@ -458,7 +458,7 @@ fn worker_id(on: &CheckedServer) -> Result<CheckResult, Error> {
         return Ok(Fine("not set, and not needed for shards".to_owned()));
     }
     let refused = on.shared.check_number(&on.layout).err();
-    // Before the server starts to generate, the outlook tells whether others have its number.
+    // Before the server starts to generate, the outlook shows whether others have its number.
     let at_start =
         || on.outlook.as_ref().err().filter(|error| error.reason().is_of_others_number());
     if let Some(error) = refused.as_ref().or_else(at_start) {

@@ -96,7 +96,7 @@ sql_function! {
         let (_, identity) = readiness::settings_of(shared);
         let shards: Vec<Number> = match (shared, layout) {
             (Some(shared), Some(layout)) => {
-                shard_list::owned(shared, &layout).into_iter().map(|(shard, _)| shard).collect()
+                shard_list::owned(shared, &layout).into_iter().map(|shard| shard.number).collect()
             }
             _ => Vec::new(),
         };
