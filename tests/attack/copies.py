@@ -105,11 +105,17 @@ class Copies(Surroundings):
         self.look_at_first_ids(standby)
 
     @action("signal removed", when=lambda self: len(self.world.nodes) < MOST - 1)
-    def start_beside_primary(self, which: int, beside: list[str], delay_ms: int, young: bool) -> None:
+    def start_beside_primary(
+        self, which: int, beside: list[str], delay_ms: int, young: bool, is_renumbered: bool
+    ) -> None:
         """Somebody removes the signal file of a standby whose primary goes on. That may have generated nothing when the
-        standby was made."""
+        standby was made, or have got another worker ID since, which the standby has, too."""
         node = self.world.new_node(schema=self.schemas()) if young else self._original(which)
         standby = self._standby_of(node, beside, delay_ms, "caught up")
+        if is_renumbered:
+            self.give_number(node)
+            self._set(standby, "id_gen.worker_id", str(node.worker))
+            standby.worker = node.worker
         self.insist(self.world.idle_session(node), self.insert_item)
         node.cluster.wait_for_catchup(standby.cluster)
         self._remove_signal(standby)
