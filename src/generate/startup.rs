@@ -155,7 +155,7 @@ fn keep_originals(
         let known = state.originals;
         known.iter().filter(|it| Some(**it) != own).try_fold(found, |all, it| all.with(*it))
     });
-    // Before a number is confirmed, that they are too many was refused before this.
+    // Where no number is confirmed, check_copy() has refused too many.
     state.originals = all.ok_or(Reason::TooManyOriginals)?;
     state.recorded = confirmed.or_else(|| startup::recorded_number(stored.record(), context));
     Ok(())
