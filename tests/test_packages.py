@@ -79,7 +79,12 @@ def test_what_every_session_loads_has_no_tool() -> None:
         (Server.from_environment().directory("pkglibdir") / f"{name}.so").read_bytes()
         for name in ("id_gen", "id_gen_tools")
     )
-    for word in (b"CREATE SCHEMA id_gen_convert", b"cannot divide sequences", b"TABLESAMPLE", b"cannot be converted online"):
+    for word in (
+        b"CREATE SCHEMA id_gen_convert",
+        b"cannot divide sequences",
+        b"TABLESAMPLE",
+        b"cannot be converted online",
+    ):
         assert word in tools and word not in library, word
     for word in (b"DefineCustomIntVariable", b"ShmemInitStruct", b"LWLockAcquire"):
         assert word in library and word not in tools, word
