@@ -386,7 +386,7 @@ CREATE FUNCTION id_gen_convert.dependents(job_id integer) RETURNS text[]
             SELECT format('column %s.%I', c.oid::regclass, a.attname), false,
                    -- Options that begin with pg_ are those of PostgreSQL, such as the version of the attribute.
                    concat_ws(' ', a.attnotnull, (SELECT string_agg(name, ', ' ORDER BY name) FROM unnest(a.attoptions) AS name WHERE name !~ '^pg_'),
-                             a.attstattarget, pg_get_expr(e.adbin, e.adrelid),
+                             nullif(a.attstattarget, -1), pg_get_expr(e.adbin, e.adrelid),
                              id_gen_convert.privileges(a.attacl, c.relowner), col_description(c.oid, a.attnum))
               FROM id_gen_convert.member m JOIN pg_class c ON c.oid = m.relation
               JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname IN (m.column_name, m.new_name)
@@ -417,6 +417,8 @@ CREATE FUNCTION id_gen_convert.dependents(job_id integer) RETURNS text[]
               LEFT JOIN pg_attrdef e ON d.classid = 'pg_attrdef'::regclass AND e.oid = d.objid
               LEFT JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
              WHERE r.rulename IS DISTINCT FROM '_RETURN'
+               -- PostgreSQL 18 makes one of each column that is NOT NULL, also where a dump of an older one is restored.
+               AND k.contype IS DISTINCT FROM 'n'
                AND NOT EXISTS (SELECT FROM id_gen_convert.statement s WHERE s.job = job_id AND s.phase <> 'unswitch' AND s.made IN (k.conname, c.relname))
                AND NOT EXISTS (SELECT FROM pg_proc f WHERE f.oid = t.tgfoid AND f.pronamespace = 'id_gen_convert'::regnamespace))
         SELECT coalesce(array_agg(concat_ws(' ', what, md5(coalesce(definition, '')), CASE WHEN is_inherited THEN 'inherited' END)), '{}') FROM found
@@ -1017,7 +1019,7 @@ CREATE FUNCTION id_gen_convert.verify(relation regclass, column_name text)
 DECLARE
     j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
     arguments text := id_gen_convert.arguments(j.relation, j.column_name);
-    is_switched boolean := j.phase IN ('switched', 'returned');
+    is_switched boolean := j.phase = 'switched';
     -- Before any row is read: what is changed from here on is found by the switch.
     triggers text := id_gen_convert.trigger_versions(j);
     f id_gen_convert.fill;
@@ -1028,6 +1030,9 @@ DECLARE
     strangers text;
     idle record;
 BEGIN
+    IF j.phase = 'returned' THEN
+        PERFORM id_gen_convert.wrong_phase(j, 'fill, check, index, attach, reference, ready or switched');
+    END IF;
     FOR f IN SELECT * FROM id_gen_convert.fill AS of_table WHERE job = j.id AND of_table.relation IN (SELECT oid FROM pg_class) ORDER BY place LOOP
         EXECUTE format('SELECT count(*), count(*) FILTER (WHERE %s), count(*) FILTER (WHERE %s) FROM %s t',
                        CASE WHEN is_switched THEN f.unreturned ELSE f.pending END,

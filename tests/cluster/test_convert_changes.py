@@ -77,6 +77,15 @@ def test_a_dump_is_restored_in_every_phase(server: Cluster, connection: psycopg.
     assert seen == ["fill", "check", "index", "attach", "reference", "ready", "switched", "returned"]
 
 
+def test_a_job_that_is_halfway_back_is_not_verified(connection: psycopg.Connection) -> None:
+    run(connection, SHOP)
+    assert list(phases(connection))[-1] == "returned"
+    with pytest.raises(Refused, match="is in phase returned") as caught:
+        run(connection, f"SELECT * FROM id_gen_convert.verify({COLUMN})")
+    run(connection, *hinted(caught.value))
+    assert value(connection, "SELECT to_regclass('id_gen_convert.job') IS NULL")
+
+
 TEXTS = """
     CREATE TABLE customer (
         id serial PRIMARY KEY, price float8, day date, at timestamptz, span interval, picture bytea, tags text[],
