@@ -908,7 +908,7 @@ BEGIN
             RAISE EXCEPTION 'the worker ID was changed during this transaction'
                 USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
         END IF;
-        RAISE EXCEPTION 'this database is a copy of the one that its worker ID was assigned to'
+        RAISE EXCEPTION 'this database is a copy with the worker ID of its original'
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = format('If both databases use worker ID %s, they could generate the same snowflakes.',
                                   own.worker_id),
@@ -1052,9 +1052,9 @@ BEGIN
     END IF;
     RAISE EXCEPTION 'no snowflake is available yet'
         USING ERRCODE = 'configuration_limit_exceeded',
-              DETAIL = format('The next one in this session''s lane would be %s ms ahead of the clock; max_lead allows '
-                              '%s ms. Calls wait for up to 1000 ms.', lead_ms, max_lead_ms),
-              HINT = format('Wait %s s until the clock reaches that time. If the clock was set back, correct it; or allow the '
+              DETAIL = format('The next one of this session would be %s s ahead of the clock; max_lead allows '
+                              '%s ms. Calls wait for up to 1000 ms.', round(lead_ms / 1000.0, 1), max_lead_ms),
+              HINT = format('Wait %s s. If the clock was set back, correct it. Or allow the '
                             'difference: SELECT id_gen_managed.configure(max_lead => ''%s s''); or choose %s',
                             (lead_ms - max_lead_ms) / 1000 + 1, lead_ms / 1000 + 1,
                             id_gen_managed.configure_hint(own.layout));
@@ -1345,7 +1345,7 @@ BEGIN
         highest_old := ((extract(epoch FROM former.used_until) * 1000 - old.epoch_ms) / old.tick_ms)
             * 2::numeric ^ old.time_shift;
         IF lowest_new < highest_old THEN
-            RAISE EXCEPTION 'the new layout could duplicate snowflakes of the old one'
+            RAISE EXCEPTION 'the layout was changed to one with lower snowflakes'
                 USING ERRCODE = 'object_not_in_prerequisite_state',
                       DETAIL = format('This database has generated IDs up to %s with layout "%s"; the next one with layout '
                                       '"%s" would be %s.', trunc(highest_old) - 1, former.layout, new.layout,

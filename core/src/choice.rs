@@ -240,7 +240,9 @@ impl Kind {
                 return Some("No shards were requested.");
             }
             Kind::SnowflakeOfShard => {}
-            _ if wish.shards > 0 => return Some("An ID does not contain its shard."),
+            _ if wish.shards > 0 => {
+                return Some("You asked for shards; IDs of this kind contain none.");
+            }
             _ => {}
         }
         let not_secret = match self {
@@ -325,8 +327,7 @@ impl Kind {
         let chance = collision_chance(ids as f64, self.random_bits(wish)?);
         (chance > MOST_COLLISION_CHANCE).then(|| {
             format!(
-                "{:.1e} random IDs collide with probability {}.",
-                ids as f64,
+                "Too many random IDs: two of them are equal\nwith a probability of {}.",
                 probability(chance)
             )
         })
@@ -335,7 +336,10 @@ impl Kind {
 
 /// A probability as a person reads it.
 fn probability(chance: f64) -> String {
-    if chance < 0.01 { format!("{chance:.0e}") } else { format!("{:.0} %", chance * 100.0) }
+    let percent = chance * 100.0;
+    // One figure that is not zero.
+    let decimals = (-percent.log10().floor()).clamp(0.0, 9.0) as usize;
+    format!("{percent:.decimals$} %")
 }
 
 impl Choice {

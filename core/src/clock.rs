@@ -8,7 +8,7 @@
 use std::fmt;
 
 use crate::planted::Fault;
-use crate::time::{NS_PER_MS, unix_ms};
+use crate::time::{NS_PER_MS, format_duration, unix_ms};
 
 /// Both clocks, read at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -138,7 +138,9 @@ impl fmt::Display for UnloggedSteps {
         let set: Vec<String> = directions
             .into_iter()
             .filter(|&(_, by_ns)| by_ns > 0)
-            .map(|(direction, by_ns)| format!("{direction} by {} ms", by_ns / NS_PER_MS))
+            .map(|(direction, by_ns)| {
+                format!("{direction} by {}", format_duration(by_ns / NS_PER_MS))
+            })
             .collect();
         write!(f, "set {}", set.join(" and "))?;
         if self.steps > 1 { write!(f, ", in {} steps", self.steps) } else { Ok(()) }
@@ -228,12 +230,9 @@ mod tests {
         steps.note(0);
         assert!(steps.is_empty());
         steps.note(-3_600_000_000_000);
-        assert_eq!(steps.to_string(), "set back by 3600000 ms");
+        assert_eq!(steps.to_string(), "set back by 1 h");
         steps.note(3_600_000_000_000);
-        assert_eq!(
-            steps.to_string(),
-            "set back by 3600000 ms and forward by 3600000 ms, in 2 steps"
-        );
+        assert_eq!(steps.to_string(), "set back by 1 h and forward by 1 h, in 2 steps");
         steps.note(i64::MIN);
         steps.note(i64::MIN);
         steps.note(i64::MIN);

@@ -11,7 +11,7 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Fault {
     /// It is too short or too long.
-    #[error("it has {found} bytes instead of {expected}")]
+    #[error("it has {} instead of {expected}", characters(*.found))]
     Length {
         /// Its bytes.
         found: usize,
@@ -29,6 +29,11 @@ pub enum Fault {
     /// The number is larger than what it stands for.
     #[error("its value has more than {0} bits")]
     TooLarge(u32),
+}
+
+/// A length, in characters: of a text that is not ASCII, in bytes.
+pub fn characters(count: usize) -> String {
+    format!("{count} character{}", if count == 1 { "" } else { "s" })
 }
 
 /// Only what can be seen is shown.

@@ -53,11 +53,14 @@ pub enum Damage {
 /// What is wrong with a damaged file. No text: that lies elsewhere in each process, and this is kept in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
+    /// It has no bytes.
+    #[error("the file is empty")]
+    Empty,
     /// Its bytes are not UTF-8.
     #[error("it is not text")]
     NoText,
     /// It begins otherwise.
-    #[error("it does not begin as a file of id_gen does")]
+    #[error("the file was not written by id_gen")]
     NoName,
     /// Its version is below the first.
     #[error("its version never was one")]
@@ -104,6 +107,9 @@ pub fn encode(kind: Kind, place: &Place, lines: impl Iterator<Item = String>) ->
 /// If that is not to be known.
 pub fn decode(kind: Kind, bytes: &[u8]) -> Result<(Place, impl Iterator<Item = &str>), Damage> {
     let Kind { name, version: known } = kind;
+    if bytes.is_empty() {
+        return Err(Flaw::Empty.into());
+    }
     let text = std::str::from_utf8(bytes).map_err(|_| Flaw::NoText)?;
     let first = text.lines().next().and_then(|line| line.strip_prefix(name));
     match first.and_then(|rest| rest.trim().parse().ok()) {

@@ -197,7 +197,7 @@ fn reasons() {
     said(
         Wish { shards: 9, secret: true, ..USUAL },
         Kind::Uuid7,
-        "An ID does not contain its shard.",
+        "You asked for shards; IDs of this kind contain none.",
     );
     said(Wish { secret: true, ..USUAL }, Kind::Snowflake, "An ID reveals its time and its server.");
     said(Wish { dense: true, ..USUAL }, Kind::Snowflake, "The IDs have gaps.");
@@ -223,7 +223,7 @@ fn reasons() {
         said(
             Wish { sortable: false, requirements: much, ..USUAL },
             kind,
-            "9.5e21 random IDs collide with probability 100 %.",
+            "Too many random IDs: two of them are equal\nwith a probability of 100 %.",
         );
     }
     // With servers of their own, those in order differ by their moments, as far as there are some.

@@ -203,7 +203,7 @@ fn every_cut_is_noticed() {
 
 #[test]
 fn what_is_wrong_is_named() {
-    assert_eq!(Record::decode(b""), Err(Flaw::NoName.into()));
+    assert_eq!(Record::decode(b""), Err(Flaw::Empty.into()));
     assert_eq!(Record::decode(b"something else altogether"), Err(Flaw::NoName.into()));
     assert_eq!(Record::decode(b"id_gen reservation 0\n"), Err(Flaw::NoVersion.into()));
     let newer = Err(Damage::Newer { found: 2, known: 1 });

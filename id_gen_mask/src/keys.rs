@@ -102,14 +102,14 @@ fn no_file() -> Message {
         "id_gen_mask.key_file is not set",
     )
     .detail("IDs are masked and unmasked with keys from this file.")
-    .hint("If IDs were masked before, set the file with their keys. Otherwise create one as the server's operating-system user, outside the data directory, because base backups copy that: (umask 077; set -C; echo \"1 $(openssl rand -hex 32)\" > /etc/postgresql/mask.keys); then, as a superuser: LOAD 'id_gen_mask'; ALTER SYSTEM SET id_gen_mask.key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf();")
+    .hint("If IDs were masked before, set the path of that file. Otherwise create one (not in the data directory, which base backups copy). In a shell, as the user that runs PostgreSQL: (umask 077; set -C; echo \"1 $(openssl rand -hex 32)\" > /etc/postgresql/mask.keys) In SQL, as a superuser: LOAD 'id_gen_mask'; ALTER SYSTEM SET id_gen_mask.key_file = '/etc/postgresql/mask.keys'; SELECT pg_reload_conf();")
 }
 
 fn unreadable(error: &io::Error) -> Message {
     let file_error = FileError::from(error);
     Message::new(
         file_error.sqlstate(),
-        format!("could not read the file in id_gen_mask.key_file: {error}"),
+        format!("could not read the file in id_gen_mask.key_file: {}", file_error.text()),
     )
     .detail("IDs cannot be masked or unmasked without its keys.")
     .hint(format!(
@@ -158,6 +158,6 @@ fn unusable(fault: &KeyFault) -> Message {
     .hint(match fault {
         KeyFault::Empty => "If IDs were masked before, restore the file: another key of the same version unmasks them to wrong IDs. Otherwise add a key, a line with a version and 64 hexadecimal digits, with the path that a superuser sees with SHOW id_gen_mask.key_file: echo \"7 $(openssl rand -hex 32)\" >> <path>; The next call retries.",
         KeyFault::TooLarge => "Set a file that contains only keys. A superuser can show the current path: SHOW id_gen_mask.key_file;",
-        _ => "Correct or remove that line. The next call retries. A new key needs a version that was never used, such as 7, with the path that a superuser sees with SHOW id_gen_mask.key_file: echo \"7 $(openssl rand -hex 32)\" >> <path>",
+        _ => "To see the path: SHOW id_gen_mask.key_file; Correct or remove that line. The next call retries. A new key needs a version that was never used, such as 7: echo \"7 $(openssl rand -hex 32)\" >> <path>",
     })
 }

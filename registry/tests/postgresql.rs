@@ -399,7 +399,7 @@ fn passwords_are_found_and_never_told() {
     let refused = |conninfo: &str| {
         let options = PostgresqlOptions { conninfo: conninfo.to_owned(), timeout: PATIENCE };
         assert!(!format!("{options:?}").contains("horse"));
-        fails(Postgresql::new(server::libpq(), options), StoreErrorKind::Setting)
+        fails(Postgresql::new(server::libpq(), options), StoreErrorKind::Address)
     };
     assert!(!refused("host=a password=right horse").detail.contains("horse"));
     assert!(!refused("postgresql://u:right horse@[a").detail.contains("horse"));

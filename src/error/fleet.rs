@@ -231,6 +231,11 @@ fn store_words(kind: StoreErrorKind, is_etcd: bool) -> (Code, &'static str, Stri
             "the fleet's registry does not answer in time",
             "Check the load of the registry and the network.".to_owned(),
         ),
+        StoreErrorKind::Address => (
+            Code::ERRCODE_INVALID_PARAMETER_VALUE,
+            "invalid value for parameter \"id_gen.registry\"",
+            format!("Set the address (etcd://host:port or postgresql://user@host/database): {SET_REGISTRY}"),
+        ),
         StoreErrorKind::Setting => (
             Code::ERRCODE_INVALID_PARAMETER_VALUE,
             "the setting of the fleet's registry is invalid",
@@ -279,7 +284,7 @@ fn store_words(kind: StoreErrorKind, is_etcd: bool) -> (Code, &'static str, Stri
         StoreErrorKind::NoTable => (
             Code::ERRCODE_UNDEFINED_TABLE,
             "the PostgreSQL server in id_gen.registry has no table id_gen_registry",
-            "A superuser can create the table and the fleet: SELECT id_gen_fleet_create(); or set the schema in the URI: options=-csearch_path%3Dname".to_owned(),
+            "A superuser can create the table and the fleet: SELECT id_gen_fleet_create(); If the table is in another schema, add to id_gen.registry: ?options=-csearch_path%3D<schema>".to_owned(),
         ),
         StoreErrorKind::ReadOnly => (
             Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
@@ -315,10 +320,10 @@ fn phase_words(phase: Option<Phase>) -> &'static str {
             "It is requesting a worker ID from the registry."
         }
         Some(Phase::Waiting) => {
-            "It was just acquired. IDs start once other servers could have reported that the registry was restored, within seconds."
+            "The server got it a moment ago. It waits a few seconds, in case another server reports that the registry was restored from a backup."
         }
         Some(Phase::Unsettled) => "It is reading the state of the registry.",
-        Some(Phase::Holding) => "It was just acquired.",
+        Some(Phase::Holding) => "The server got it a moment ago.",
         Some(Phase::Leaving | Phase::Left) => {
             "It has released its worker ID, because the server is shutting down."
         }

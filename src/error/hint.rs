@@ -1,12 +1,13 @@
 //! Remedies: the HINTs that depend on the case, for errors and for the rows of `id_gen_check()`. Each
 //! ends, where there is one, in the line to type.
 
+use id_gen_base::error::FileError;
 use id_gen_core::fleet::Number;
 use id_gen_core::layout::Layout;
 use id_gen_core::lead::{LARGEST_MAX_LEAD_MS, Lead};
 use id_gen_core::plan::{self, Requirements};
 use id_gen_core::presets;
-use id_gen_core::time::{format_ms, unix_ms};
+use id_gen_core::time::{format_duration, format_ms, unix_ms};
 
 use crate::os::{clock, test_stream};
 use crate::pg::server;
@@ -72,9 +73,8 @@ fn take_back_of_shard(Number { datacenter, worker: shard }: Number) -> String {
 /// Where the reservation is lost.
 pub fn reset() -> String {
     format!(
-        "If this server is a copy of another one, first change its worker ID. If no stored ID is ahead of the clock, a superuser can reset the reservation: {} otherwise with the time of the newest stored ID in place of {}.",
-        reset_at_present(),
-        present()
+        "If this server is a copy of another one, first change its worker ID. If no stored ID is ahead of the clock, a superuser can reset the reservation: {} Otherwise: SELECT id_gen_reservation_reset(above => <time of the newest stored ID>);",
+        reset_at_present()
     )
 }
 
@@ -82,12 +82,25 @@ pub fn reset() -> String {
 pub const ACCEPT_COPY: &str = "If the original is gone and this is the only copy of it in use, a superuser can confirm that: SELECT id_gen_copy_accept(is_only_one => true);";
 
 /// For the only server that a reservation can be of, when that may be an earlier one.
-pub const START_ABOVE: &str = "A superuser can start above the clock: SELECT id_gen_copy_accept(is_only_one => true); or, if stored IDs are ahead of the clock, above the newest: SELECT id_gen_reservation_reset(above => <time of the newest ID>);";
+pub const START_ABOVE: &str = "If no stored ID has a later time than now, a superuser can run: SELECT id_gen_copy_accept(is_only_one => true); Otherwise: SELECT id_gen_reservation_reset(above => <time of the newest stored ID>);";
+
+/// Where a file cannot be read.
+pub fn make_readable(error: &FileError, file: &str) -> String {
+    if error.is_of_directory() {
+        return "Remove or rename that directory, and restore the file; then call again."
+            .to_owned();
+    }
+    format!(
+        "Allow the server's operating-system user to read and write {file}. The next call retries."
+    )
+}
 
 /// Where a layout lacks room for numbers in use.
 pub const SET_LAYOUT_BACK: &str =
     "Set id_gen.layout back to the one before and restart the server.";
 
+/// A wait so short that nothing else is proposed: a minute.
+const SHORT_WAIT_MS: i64 = 60_000;
 /// The longest wait that is proposed: a day.
 const LONGEST_WAIT_MS: i64 = 86_400_000;
 
@@ -98,17 +111,19 @@ pub fn ahead(lead: &Lead, shard: Option<Number>) -> String {
     let wait = match behind_ms {
         ..=0 => "If that lasts, request fewer IDs. ".to_owned(),
         1..=LONGEST_WAIT_MS => {
-            format!("Wait {} s, until it is at most id_gen.max_lead ahead. ", behind_ms / 1000 + 1)
+            let whole_s = behind_ms.cast_unsigned() / 1000 + 1;
+            format!("Wait {}. ", format_duration(whole_s * 1000))
         }
         _ => String::new(),
     };
     match lead.allowing_max_lead_s() {
+        _ if (1..SHORT_WAIT_MS).contains(&behind_ms) => wait.trim_end().to_owned(),
         None => {
             let take_back = shard.map_or_else(take_back, take_back_of_shard);
             format!("{wait}If the clock was set back, correct it. {take_back}")
         }
         Some(max_lead_s) => format!(
-            "{wait}If the clock was set back, correct it; or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{max_lead_s}s'; SELECT pg_reload_conf();"
+            "{wait}If the clock was set back, correct it. Or allow the difference: ALTER SYSTEM SET id_gen.max_lead = '{max_lead_s}s'; SELECT pg_reload_conf();"
         ),
     }
 }

@@ -564,16 +564,17 @@ impl Reason {
                     0 => String::new(),
                     _ => format!(" ({} less for batches)", format_duration((*reserve_ms).into())),
                 };
-                let in_units = match lead_ms {
-                    ..10_000 => String::new(),
-                    _ => format!(" ({})", format_duration((*lead_ms).cast_unsigned())),
+                // In one unit, so that a difference from id_gen.max_lead shows.
+                let ahead = match lead_ms {
+                    ..10_000 => format!("{lead_ms} ms"),
+                    _ => format_duration((*lead_ms).cast_unsigned()),
                 };
                 Message::new(
                     Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                     "no snowflake is available yet",
                 )
                 .detail(format!(
-                    "The next one would be {lead_ms} ms ahead of the clock{in_units}; id_gen.max_lead allows {}{less}. The call waited for {} (id_gen.max_wait).",
+                    "The next one would be {ahead} ahead of the clock; id_gen.max_lead allows {}{less}. The call waited for {} (id_gen.max_wait).",
                     format_duration((*max_lead_ms).into()),
                     format_duration((*max_wait_ms).into())
                 ))
@@ -656,13 +657,13 @@ impl Reason {
                 format!("could not read file \"{}\": {}", logged_page::PAGE_FILE, error.text()),
             )
             .detail("It records the time up to which the former primary had reserved snowflakes.")
-            .hint("Allow the server's operating-system user to read and write that file in the data directory. The next call retries."),
+            .hint(hint::make_readable(error, "that file in the data directory")),
             Reason::Unreadable(error) => Message::new(
                 error.sqlstate(),
                 format!("could not read file \"{RESERVATION_FILE}\": {}", error.text()),
             )
             .detail("It records the time up to which this server has reserved snowflakes.")
-            .hint("Allow the server's operating-system user to read that file in the data directory. The next call retries."),
+            .hint(hint::make_readable(error, "that file in the data directory")),
             Reason::Unwritten(error) => Message::new(
                 error.sqlstate(),
                 format!("could not write file \"{RESERVATION_FILE}\": {}", error.text()),
@@ -680,7 +681,7 @@ impl Reason {
                 format!("could not read file \"{UPGRADE_FILE}\": {}", error.text()),
             )
             .detail("It records the time of pg_upgrade, so that new snowflakes are above the old ones.")
-            .hint("Allow the server's operating-system user to read that file in the data directory. The next call retries."),
+            .hint(hint::make_readable(error, "that file in the data directory")),
             Reason::TooManyPrepared => Message::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 "too many prepared transactions with snowflakes",
@@ -895,14 +896,14 @@ fn startup_message(error: &StartupError, layout: &Layout, accept_layout: &str) -
         ),
         StartupError::PutBack { written, found } => Message::new(
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            format!("file \"{RESERVATION_FILE}\" is a copy of an earlier one"),
+            format!("file \"{RESERVATION_FILE}\" was replaced by an older copy"),
         )
         .detail(format!(
-            "{} What this server has generated since then would be generated again.",
+            "{} IDs generated after the copy was made could be generated again.",
             if *written == Directory::NOWHERE {
-                "A later one replaced it.".to_owned()
+                "The server had replaced it with a later file.".to_owned()
             } else {
-                format!("It was restored or copied: it was written as a file with {written}; this one has {found}.")
+                format!("The server wrote a file with {written}; the file now has {found}.")
             }
         ))
         .hint(hint::START_ABOVE),
@@ -918,12 +919,12 @@ fn startup_message(error: &StartupError, layout: &Layout, accept_layout: &str) -
         ),
         StartupError::LayoutBelow { old, highest_old, lowest_new } => Message::new(
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            "the new id_gen.layout could duplicate snowflakes of the old one",
+            "id_gen.layout was changed to one with lower snowflakes",
         )
         .detail(format!(
             "This server may have issued IDs up to {highest_old} with layout \"{old}\"; the next one with layout \"{layout}\" would be {lowest_new}."
         ))
-        .hint(format!("Restore the old layout and restart the server: ALTER SYSTEM SET id_gen.layout = '{old}'; Or, if duplicates are acceptable, a superuser can {accept_layout}")),
+        .hint(format!("To keep the previous layout, restart with: ALTER SYSTEM SET id_gen.layout = '{old}'; If no IDs of the previous layout are stored, a superuser can {accept_layout}")),
     }
 }
 

@@ -133,7 +133,7 @@ pub fn recovery_line(shard: impl Display) -> String {
 /// How to take a shard, by what became of it before.
 fn above_line(shard: u32) -> String {
     format!(
-        "release it on the server that has it, which returns its last ID: SELECT id_gen_shard_release({shard}); then take it here above that ID: SELECT id_gen_shard_take({shard}, above => <last ID>); Pass 0 for a shard that no server ever had. If the server is lost, and its id_gen.max_lead was not larger than here: {}",
+        "Moving it: release it on the server that has it, which returns its last ID: SELECT id_gen_shard_release({shard}); then take it here above that ID: SELECT id_gen_shard_take({shard}, above => <last ID>); New shard, which no server ever had: SELECT id_gen_shard_take({shard}, above => 0); Lost server, whose id_gen.max_lead was not larger than here: {}",
         recovery_line(shard)
     )
 }
@@ -202,7 +202,7 @@ impl ShardRefusal {
                 let hint = if *in_fleet {
                     format!("Connect to the server that has the shard. Or, as a superuser, take it here, which fails while another server has it: SELECT id_gen_shard_take({shard});")
                 } else {
-                    format!("Connect to the server that has the shard, or take it here as a superuser. {}", capitalized(&above_line(shard)))
+                    format!("Connect to the server that has the shard, or take it here as a superuser. {}", above_line(shard))
                 };
                 Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("this server does not have {}", name(*number)))
                     .detail("Only one server at a time generates the IDs of a shard. To see the shards of this server: SELECT * FROM id_gen_stat_shards;")
@@ -239,7 +239,7 @@ impl ShardRefusal {
             .detail(format!("The file \"{SHARD_FILE}\" cannot be used; when it was last used, the server had another worker ID."))
             .hint("Correct the file or the worker ID. Or, as a superuser, forget all shards and take each again above the largest stored ID of it: SELECT id_gen_shard_reset_all();"),
             ShardRefusal::MayBeGranted { number, granted, own, max } => {
-                let what = if *granted { "A server of the fleet has or had it as its worker ID" } else { "The registry may assign it to a server, because id_gen.worker_id_range allows it (if empty, all worker IDs)" };
+                let what = if *granted { "A server of the fleet has or had it as its worker ID" } else { "id_gen.worker_id_range includes this number (an empty range includes all worker IDs), so a server of the fleet could get it" };
                 let hint = if *granted {
                     format!("Choose another shard number; {WHICH_SERVERS_HAD}")
                 } else {
@@ -265,7 +265,7 @@ impl ShardRefusal {
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 "\"above\" is too far ahead of the clock",
             )
-            .detail(format!("Its time is {}; the latest allowed time is {} (the clock, id_gen.max_lead and 10 s).", format_ms(*above_ms), format_ms(*limit_ms)))
+            .detail(format!("Its time is {}; the latest allowed time is {} (the clock + id_gen.max_lead + 10 s).", format_ms(*above_ms), format_ms(*limit_ms)))
             .hint(format!(
                 "Correct the clock, or pass the ID that id_gen_shard_release({shard}) returned on the previous server of the shard. If it is that ID, call again in {}.",
                 format_duration((above_ms - limit_ms).unsigned_abs())
@@ -298,7 +298,7 @@ impl ShardRefusal {
                 format!("the last ID of {} is unknown to this server", name(*number)),
             )
             .detail("Without a fleet, this server cannot find out whether another server has generated IDs of the shard.")
-            .hint(capitalized(&above_line(number.worker))),
+            .hint(above_line(number.worker)),
             ShardRefusal::NotHolding => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "this server's state in the registry has changed",
@@ -327,7 +327,7 @@ impl ShardRefusal {
                 format!("could not read file \"{SHARD_FILE}\": {}", error.text()),
             )
             .detail("The file lists the shards of this server.")
-            .hint("Allow the server's operating-system user to read and write directory \"id_gen\" in the data directory. The next call retries."),
+            .hint(hint::make_readable(error, "directory \"id_gen\" in the data directory")),
             ShardRefusal::Unwritten { change, error } => {
                 let (detail, hint) = match change {
                     Change::Taken(number) => (

@@ -46,17 +46,16 @@ pub enum Trouble {
     },
 }
 
-/// Unsets the setting wherever a file sets it: one that is only reset would be read from postgresql.conf again.
-pub const UNSET: &str = "ALTER SYSTEM SET id_gen.test_start = '';";
 const NEW_DIRECTORY: &str =
     "Restore the file. Or create a new data directory with initdb, and load a dump of this one.";
 
-/// Where else it may be set.
-pub const ON_COMMAND_LINE: &str = "also on the server's command line";
+/// The steps that unset the setting, before the last one. An empty value unsets it wherever a file sets it: one that is only
+/// reset would be read from postgresql.conf again.
+pub const UNSET: &str = "run: ALTER SYSTEM SET id_gen.test_start = ''; also remove it from the server's command line, restart the server,";
 
 fn for_real() -> String {
     format!(
-        "To generate unique IDs, unset id_gen.test_start, {ON_COMMAND_LINE}, and restart the server: {UNSET} For tests, create a new data directory with initdb."
+        "To generate unique IDs, {UNSET} and call again. For tests, create a new data directory with initdb."
     )
 }
 
@@ -111,13 +110,13 @@ impl Trouble {
             }
             Trouble::IsForTests => Message::new(Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "this server is in test mode")
                 .detail("id_gen.test_start was set when the server started.")
-                .hint(format!("Unset the parameter, {ON_COMMAND_LINE}, and restart the server; then call again: {UNSET}")),
+                .hint(format!("To end test mode, {UNSET} and call this function again.")),
             Trouble::Unreadable(error) => Message::new(
                 error.sqlstate(),
                 format!("could not determine whether the data directory is in test mode: {}", error.text()),
             )
             .detail(format!("This is recorded in file \"{MARK_FILE}\"."))
-            .hint("Allow the server's operating-system user to read the data directory. The next call retries."),
+            .hint(hint::make_readable(error, "that file in the data directory")),
             Trouble::Unwritten(error) => Message::new(
                 error.sqlstate(),
                 format!("could not write file \"{MARK_FILE}\": {}", error.text()),

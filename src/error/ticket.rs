@@ -51,7 +51,7 @@ pub fn unfit(unfit: Unfit, name: &str, definition: &Definition) -> Message {
             Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             format!("sequence {name} has the option CYCLE"),
         )
-        .detail("After its end it begins again, and numbers would repeat; tickets never do.")
+        .detail("It would return the same numbers again.")
         .hint(above_all(
             definition,
             &format!("Use another sequence; or, if this one has never reached its maximum, disable the option: ALTER SEQUENCE {name} NO CYCLE;"),

@@ -526,8 +526,12 @@ pub fn release(worker: i32) -> Result<Released, Error> {
     // Where somebody only tried to take it, the place has no end.
     let known = shared.shards().places().find(number);
     let known = known.filter(|place| place.owned().is_some() || place.end() > 0);
+    let nothing = || {
+        let own = check_own_number(shared, &shared.lock(), number);
+        own.err().unwrap_or_else(|| ShardRefusal::NothingToRelease(number).into())
+    };
     if known.is_none() && on_disk.is_none() && !in_fleet {
-        return Err(ShardRefusal::NothingToRelease(number).into());
+        return Err(nothing());
     }
     let (end, entries, before) = {
         let mut state = shared.lock();
@@ -568,7 +572,7 @@ pub fn release(worker: i32) -> Result<Released, Error> {
             }
         })?;
         if !was_held && known.is_none() && on_disk.is_none() {
-            return Err(ShardRefusal::NothingToRelease(number).into());
+            return Err(nothing());
         }
     }
     if !is_beside {

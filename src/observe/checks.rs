@@ -22,7 +22,7 @@ use pgrx::pg_sys;
 
 use crate::durable;
 use crate::error::shards::{MAKE_ROOM, ShardRefusal, TRIES_AGAIN, UNWRITTEN, recovery_line};
-use crate::error::test_server::{ON_COMMAND_LINE, UNSET};
+use crate::error::test_server::UNSET;
 use crate::error::{self, Error, Message, Reason, counted, hint, ticket};
 use crate::fleet::commands;
 use crate::generate::startup::{self, Outlook};
@@ -306,7 +306,7 @@ fn for_tests(shared: &SharedState) -> CheckResult {
                 format_ms(unix_ms(clock::wall_ns()))
             ),
             format!(
-                "Do not mix its data with that of other servers. For unique IDs, create a new data directory; or unset id_gen.test_start, {ON_COMMAND_LINE}, restart, and call id_gen_test_mode_end(): {UNSET}"
+                "Do not mix its data with that of other servers. For unique IDs, create a new data directory; or {UNSET} and run: SELECT id_gen_test_mode_end();"
             ),
         ),
     }
@@ -371,11 +371,9 @@ fn shards(on: &CheckedServer) -> CheckResult {
         }
         Ok(FileState::Foreign) => {
             return Warning(
+                "this data directory was copied or promoted: shards of its original are not taken over".to_owned(),
                 format!(
-                    "file \"{SHARD_FILE}\" belongs to another directory or timeline: this server has no shards"
-                ),
-                format!(
-                    "Take each shard of this server again, after its previous server stopped generating its IDs: {}",
+                    "If the original is still in use, no action is needed. If it is gone, take each of its shards here: {}",
                     recovery_line("<shard>")
                 ),
             );
@@ -503,7 +501,7 @@ fn fleet(on: &CheckedServer) -> CheckResult {
         .map(|right| right.until_ms.saturating_sub(on.now_ms.max(right.first_ms).max(frontier_ms)));
     let generates = left_ms.is_some_and(|left_ms| left_ms > 0);
     let left = match left_ms {
-        None => "no grant".to_owned(),
+        None => "no worker ID".to_owned(),
         Some(left_ms) if generates => {
             format!("the grant is valid for {}", format_duration(left_ms.unsigned_abs()))
         }
@@ -568,7 +566,7 @@ fn ordered_uuids(on: &CheckedServer) -> CheckResult {
     }
     Warning(
         format!("uuidv7_ordered() is {} ahead of the clock, which was set back", format_duration(lead_ms.unsigned_abs())),
-        "If the current time is correct, a superuser can make new UUIDs start at it, below recent ones: SELECT id_gen_clock_accept();".to_owned(),
+        "If the current time is correct, a superuser can let new UUIDs start at the current time, which is below recent ones: SELECT id_gen_clock_accept();".to_owned(),
     )
 }
 
@@ -608,6 +606,9 @@ fn clock_synchronized() -> CheckResult {
 }
 
 fn lead(on: &CheckedServer) -> CheckResult {
+    if let Err(error) = test_server::check(on.shared) {
+        return Fine(format!("not checked: {}", error.message().primary));
+    }
     if on.layout.clock_tick(clock::wall_ns()).is_err() {
         return Fine("not checked: the clock is outside the range of the layout".to_owned());
     }
@@ -913,9 +914,13 @@ fn newest_id(on: &CheckedServer, column: &Column, newest: i64) -> CheckResult {
     if parts.tick > reached && next.is_none_or(|next| position >= next) {
         let first = Layout::to_bigint(layout.min_of(reached.saturating_add(1)));
         return Warning(
-            format!("{found}, which is ahead of this server's clock; new IDs will be lower"),
             format!(
-                "See which server and layout it is of: SELECT * FROM {schema}.snowflake_inspect({newest}); and correct the clock of that server. All such rows: SELECT * FROM {table} WHERE {name} >= {first};"
+                "the newest {name} in {table} has a time in the future: {newest}, {made}, worker {}",
+                parts.worker
+            ),
+            format!(
+                "If worker {} is a server of yours, correct its clock. To examine the ID: SELECT * FROM {schema}.snowflake_inspect({newest}); To list all such rows: SELECT * FROM {table} WHERE {name} >= {first};",
+                parts.worker
             ),
         );
     }

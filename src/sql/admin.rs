@@ -154,7 +154,7 @@ fn warn_of_repeats(layout: &Layout, started: &Started, function: pg_sys::Oid) {
             format_ms(first_ms),
             format_ms(until_ms)
         ))
-        .hint(format!("If IDs from {first_id} on are stored, replace them before the clock reaches their times. If a table gives the commit horizon to other servers, lower it, as in: UPDATE horizon SET id = (SELECT snowflake_commit_horizon());"));
+        .hint(format!("If IDs from {first_id} on are stored, replace them before the clock reaches their times. If you store results of snowflake_commit_horizon() in a table, replace them too, as in: UPDATE horizon SET id = (SELECT snowflake_commit_horizon());"));
         report::tell(warning, PgLogLevel::WARNING, function);
     }
 }
@@ -183,8 +183,8 @@ fn warn_of_copy(layout: &Layout, started: &Started, function: pg_sys::Oid) {
                 PgSqlErrorCode::ERRCODE_WARNING,
                 "stored snowflakes may be duplicated",
             )
-            .detail(format!("Before the reset, file \"{RESERVATION_FILE}\" was a copy of an earlier one, so it is not known up to what time this server had generated."))
-            .hint("If stored snowflakes are above the next one, reset again above the newest: SELECT id_gen_reservation_reset(above => <time of the newest ID>);");
+            .detail(format!("Before the reset, file \"{RESERVATION_FILE}\" was replaced by an older copy, so it is not known up to what time this server had generated."))
+            .hint("If stored snowflakes are above the next one, reset again above the newest: SELECT id_gen_reservation_reset(above => <time of the newest stored ID>);");
             return report::tell(warning, PgLogLevel::WARNING, function);
         }
         _ => return,

@@ -118,6 +118,9 @@ sql_function! {
         let [worker, datacenter] = [0, 1].map(|index| call.int4(index).unwrap_or_default());
         let until_ms = of_number(worker, datacenter, commands::release)?
             .ok_or(Reason::NotHeld { worker, datacenter })?;
+        if until_ms > unix_ms(clock::wall_ns()) {
+            notice!("a server that still uses worker ID {worker} loses it when it next renews its grant, and acquires another");
+        }
         Ok(int8(timestamp::from_unix_ms(until_ms)))
     }
 }
@@ -173,7 +176,7 @@ sql_function! {
     /// `id_gen_fleet_report_restore() → timestamptz`
     fn id_gen_fleet_report_restore(_call) {
         let floor_ms = commands::restored()?;
-        notice!("snowflakes with worker IDs acquired from now on start at {}", format_ms(floor_ms));
+        notice!("worker IDs acquired from now on generate snowflakes from {} on", format_ms(floor_ms));
         Ok(int8(timestamp::from_unix_ms(floor_ms)))
     }
 }

@@ -123,7 +123,7 @@ fn advice(kind: Kind, wish: &Wish, layout: Option<&Layout>, schema: &str) -> Str
             "Run on each server, with its own node number from 1:\nCREATE EXTENSION id_gen_tools;\nSELECT * FROM id_gen_offsets_set('public', <node>, {servers});"
         ),
         Kind::Ticket if servers == 1 => {
-            "First run: CREATE SEQUENCE invoice_number;\nA crash leaves a gap. To avoid gaps, count in a table\nunder its lock.".to_owned()
+            "First run: CREATE SEQUENCE invoice_number;\nA crash leaves a gap. For numbers without gaps,\ncount in a row of a table instead.".to_owned()
         }
         Kind::Ticket => {
             "The servers must be a fleet (id_gen.registry), or they return\nthe same numbers.\nRun on each server: CREATE SEQUENCE invoice_number;\nRun on one of them: SELECT ticket_share('invoice_number');".to_owned()

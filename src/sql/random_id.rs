@@ -1,5 +1,6 @@
 //! SQL functions of random IDs, which are text, and of how likely it is that two are alike.
 
+use id_gen_core::digits::characters;
 use id_gen_core::random_id::{self, Alphabet, AlphabetFault};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
@@ -34,8 +35,8 @@ sql_function! {
             return Err(no_random_id(text, format!("It does not begin with \"{}\".", excerpt(prefix))).into());
         };
         if random.len() != expected {
-            let found = random.len();
-            let fault = format!("After the prefix, it has {found} bytes instead of {expected}.");
+            let found = characters(random.len());
+            let fault = format!("After the prefix, it has {found} instead of {expected}.");
             return Err(no_random_id(text, fault).into());
         }
         if let Some(place) = alphabet.foreign(random) {

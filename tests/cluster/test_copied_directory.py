@@ -97,7 +97,8 @@ def test_a_reservation_of_earlier_is_refused(in_place: bool) -> None:
             beside.rename(reservation.file)
         server.start()
         error = refusal(server)
-        assert (error.sqlstate, error.message) == ("55000", 'file "id_gen/reservation" is a copy of an earlier one')
+        assert (error.sqlstate, error.message) == ("55000", 'file "id_gen/reservation" was replaced by an older copy')
+        assert "IDs generated after the copy was made could be generated again." in (error.detail or "")
         assert checks(server)["reservation"].status == "error"
         server.psql(f"SELECT id_gen_reservation_reset(above => snowflake_timestamp({last}) + '1 s')")
         assert first_id(server) > last
@@ -119,7 +120,7 @@ def test_a_reservation_of_earlier_is_refused_also_with_another_worker_id() -> No
         reservation.overwrite(older)
         server.start()
         error = refusal(server)
-        assert error.message == 'file "id_gen/reservation" is a copy of an earlier one'
+        assert error.message == 'file "id_gen/reservation" was replaced by an older copy'
         assert "id_gen.worker_id" not in (error.hint or "")
         server.psql(ACCEPT)
         assert first_id(server) > last

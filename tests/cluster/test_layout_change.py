@@ -59,8 +59,13 @@ def test_a_layout_with_lower_ids_is_refused_until_it_is_set_back() -> None:
         for mode in ("fast", "immediate"):
             restart_with(cluster, LOWER, mode)
             error = refusal(cluster)
-            assert error.sqlstate == LAYOUT_BELOW
-            assert ACCEPT in (error.hint or "")
+            assert (error.sqlstate, error.message) == (
+                LAYOUT_BELOW,
+                "id_gen.layout was changed to one with lower snowflakes",
+            )
+            assert ACCEPT in (error.hint or "") and f"restart with: ALTER SYSTEM SET id_gen.layout = '{MIDDLE}'" in (
+                error.hint or ""
+            )
             assert LOWER in (error.detail or "") and MIDDLE in (error.detail or "")
             assert_rest_works(cluster)
         restart_with(cluster, MIDDLE)

@@ -304,18 +304,18 @@ def bad_files(server: Cluster) -> Iterator[tuple[str, str, str | None]]:
     contents: list[tuple[str | bytes, str]] = [
         ("", "The file has no keys."),
         ("# nothing\n\n", "The file has no keys."),
-        (f"1 {key[1:]}", "The key in line 1 has 63 bytes instead of 64 hexadecimal digits."),
-        (f"\n1 {key}0", "The key in line 2 has 65 bytes instead of 64 hexadecimal digits."),
+        (f"1 {key[1:]}", "The key in line 1 has 63 characters; it must have 64."),
+        (f"\n1 {key}0", "The key in line 2 has 65 characters; it must have 64."),
         (f"1 {key[:-1]}g", "The key in line 1 is not hexadecimal."),
         (f"1 {key}\n2 {SECOND_KEY}\n1 {SECOND_KEY}", "Line 3 has the same version as line 1."),
-        (f"0 {key}", "Line 1 does not begin with a version from 1 to 32767."),
-        (f"32768 {key}", "Line 1 does not begin with a version from 1 to 32767."),
-        (f"{key} 1", "Line 1 does not begin with a version from 1 to 32767."),
-        (key, "Line 1 is not a version, a space and a key."),
-        (f"1 {key} {SECOND_KEY}", "Line 1 is not a version, a space and a key."),
+        (f"0 {key}", "Line 1 must begin with a version from 1 to 32767."),
+        (f"32768 {key}", "Line 1 must begin with a version from 1 to 32767."),
+        (f"{key} 1", "Line 1 must begin with a version from 1 to 32767."),
+        (key, "Line 1 must be a version, a space and a key."),
+        (f"1 {key} {SECOND_KEY}", "Line 1 must be a version, a space and a key."),
         (f"1 {key}\n" + "#" * 100_000, "The file has more than 65536 bytes."),
         (random.Random(2).randbytes(4096), "Line 1 "),
-        (bytes.fromhex(key), "Line 1 is not a version, a space and a key."),
+        (bytes.fromhex(key), "Line 1 must be a version, a space and a key."),
     ]
     for content, detail in contents:
         write_key_file(server, content)
@@ -404,7 +404,9 @@ def test_no_file_is_named(server: Cluster) -> None:
         error = refusal(server, MASK)
         assert (error.sqlstate, error.message) == (UNSET, "id_gen_mask.key_file is not set")
         # Following the hint, as the user that it names.
-        make = re.search(r"base backups copy that: (.*?); then, as a superuser: (LOAD .*)$", error.hint or "")
+        make = re.search(
+            r"as the user that runs PostgreSQL: (.*?) In SQL, as a superuser: (LOAD .*)$", error.hint or ""
+        )
         assert make
         directory = server.base / "elsewhere"
         directory.mkdir()

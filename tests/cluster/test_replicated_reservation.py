@@ -62,7 +62,7 @@ def test_a_promoted_standby_with_the_layout_of_before_is_refused() -> None:
             promote(primary, standby)
             error = refusal(standby)
             assert error.sqlstate == "55000"
-            assert error.message == "the new id_gen.layout could duplicate snowflakes of the old one"
+            assert error.message == "id_gen.layout was changed to one with lower snowflakes"
             standby.psql(f"ALTER SYSTEM SET {earlier}")
             standby.restart()
             assert first_id(standby) > given

@@ -4,6 +4,7 @@ Whatever is wrong with it, the server starts, and what makes no snowflakes works
 """
 
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -165,7 +166,7 @@ def test_the_keeper_logs_it_once_also_while_sessions_read_it() -> None:
         reservation.overwrite(b"")
         cluster.start()
         error = refusal(cluster)
-        assert error.message
+        assert error.message and (error.detail or "").startswith("The file is empty. It records")
         with Caller(cluster) as one, Caller(cluster) as other:
             one.begin(REFUSED_AGAIN_AND_AGAIN)
             other.begin(REFUSED_AGAIN_AND_AGAIN)
@@ -195,6 +196,21 @@ def test_unreadable_until_it_is_readable_again() -> None:
         cluster.start()
         refuse_everywhere(cluster, UNREADABLE)
         reservation.file.chmod(OWNER_ONLY)
+        assert_goes_on_above(cluster, last)
+
+
+def test_a_directory_in_its_place() -> None:
+    with stopped_after_ids() as (cluster, reservation, last):
+        beside = reservation.file.with_name("beside")
+        reservation.file.rename(beside)
+        reservation.file.mkdir()
+        shutil.chown(reservation.file, beside.owner(), beside.group())
+        cluster.start()
+        error = refusal(cluster)
+        assert error.message == 'could not read file "id_gen/reservation": Is a directory'
+        assert error.hint == "Remove or rename that directory, and restore the file; then call again."
+        reservation.file.rmdir()
+        beside.rename(reservation.file)
         assert_goes_on_above(cluster, last)
 
 

@@ -202,6 +202,8 @@ def test_a_directory_that_made_ids_for_real_never_makes_them_for_tests() -> None
         cluster.psql("ALTER SYSTEM SET id_gen.test_start = '2024-06-01 00:00:00+00'")
         cluster.restart()
         hint = assert_makes_none(cluster, "this data directory cannot be used in test mode")
+        lead = cluster.psql("SELECT status, found FROM id_gen_check() WHERE name = 'lead'")
+        assert lead == "ok|not checked: this data directory cannot be used in test mode"
         cluster.psql(re.findall(r"ALTER SYSTEM [^;]*;", hint)[0])
         cluster.restart()
         assert next_id(cluster) > made
@@ -230,7 +232,7 @@ def test_a_directory_for_tests_makes_none_for_real_until_a_superuser_ends_the_te
         error = refusal(cluster, "SELECT id_gen_test_mode_end()")
         assert (error.sqlstate, error.message) == (NOT_READY, "this server is in test mode")
         assert error.hint
-        cluster.psql(error.hint.rpartition(": ")[2])  # although postgresql.conf sets it
+        cluster.psql(re.findall(r"ALTER SYSTEM [^;]*;", error.hint)[0])  # although postgresql.conf sets it
         cluster.restart()
         hint = assert_makes_none(cluster, "this data directory is in test mode")
         cluster.psql("CREATE ROLE app")

@@ -133,7 +133,8 @@ def test_the_check_warns_before_etcd_is_full() -> None:
 
 def test_what_is_no_registry_is_named_to_who_may_see_it(first: Cluster) -> None:
     change(first, "registry", "zookeeper://host:1")
-    first.poll_until("SELECT error LIKE 'the setting of%' FROM id_gen_stat_fleet")
+    wrong = 'invalid value for parameter "id_gen.registry"'
+    first.poll_until("SELECT error FROM id_gen_stat_fleet", expected=wrong)
     # The grant goes on to its end.
     next_id(first)
     first.poll_until("SELECT state LIKE '%grant has expired' FROM id_gen_status()")

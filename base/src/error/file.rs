@@ -13,7 +13,13 @@ pub struct FileError {
 
 impl From<&std::io::Error> for FileError {
     fn from(error: &std::io::Error) -> FileError {
-        FileError { kind: error.kind(), text: error.to_string() }
+        // Without the number that Rust adds: "Is a directory (os error 21)".
+        let text = error.to_string();
+        let words = match text.rsplit_once(" (os error ") {
+            Some((words, _)) => words.to_owned(),
+            None => text,
+        };
+        FileError { kind: error.kind(), text: words }
     }
 }
 
@@ -21,6 +27,11 @@ impl FileError {
     /// What the operating system said.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Whether there is a directory in place of the file.
+    pub const fn is_of_directory(&self) -> bool {
+        matches!(self.kind, ErrorKind::IsADirectory)
     }
 
     /// As PostgreSQL's `errcode_for_file_access()`.

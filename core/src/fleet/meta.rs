@@ -24,15 +24,22 @@ pub enum TermsError {
     Zero,
     /// A grant ends before a renewal that failed twice could have been repeated.
     #[error(
-        "grant_duration is {}; it must be longer than {} (renewal_interval, three timeouts and max_clock_skew)",
+        "grant_duration is {}; it must be longer than {} (renewal_interval {} + max_clock_skew {} + {} for requests to the registry)",
         format_duration((*.ahead_ms).into()),
-        format_duration(*.needed_ms)
+        format_duration(requests_ms + u64::from(*.renewal_ms) + u64::from(*.clock_difference_ms)),
+        format_duration((*.renewal_ms).into()),
+        format_duration((*.clock_difference_ms).into()),
+        format_duration(*.requests_ms)
     )]
     TooShort {
         /// How far a grant reaches.
         ahead_ms: u32,
-        /// What it must exceed.
-        needed_ms: u64,
+        /// How often it is renewed.
+        renewal_ms: u32,
+        /// How far clocks may differ.
+        clock_difference_ms: u32,
+        /// How long the requests of a renewal may take.
+        requests_ms: u64,
     },
     /// A day is as long as anything may be.
     #[error("no duration can be longer than one day")]
@@ -57,10 +64,15 @@ impl Terms {
         if all.into_iter().any(|ms| ms > LONGEST_MS) {
             return Err(TermsError::TooLong);
         }
-        let needed_ms =
-            u64::from(renewal_ms) + 3 * u64::from(timeout_ms) + u64::from(clock_difference_ms);
+        let requests_ms = 3 * u64::from(timeout_ms);
+        let needed_ms = u64::from(renewal_ms) + requests_ms + u64::from(clock_difference_ms);
         if u64::from(ahead_ms) <= needed_ms {
-            return Err(TermsError::TooShort { ahead_ms, needed_ms });
+            return Err(TermsError::TooShort {
+                ahead_ms,
+                renewal_ms,
+                clock_difference_ms,
+                requests_ms,
+            });
         }
         Ok(())
     }
@@ -80,7 +92,12 @@ mod tests {
         let short = Terms { ahead_ms: 14_000, ..Terms::DEFAULT };
         assert_eq!(
             short.check(),
-            Err(TermsError::TooShort { ahead_ms: 14_000, needed_ms: 14_000 })
+            Err(TermsError::TooShort {
+                ahead_ms: 14_000,
+                renewal_ms: 5_000,
+                clock_difference_ms: 3_000,
+                requests_ms: 6_000,
+            })
         );
         assert_eq!(Terms { renewal_ms: 0, ..Terms::DEFAULT }.check(), Err(TermsError::Zero));
         assert_eq!(

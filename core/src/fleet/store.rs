@@ -168,7 +168,9 @@ pub enum StoreErrorKind {
     Unreachable,
     /// No answer in time.
     TimedOut,
-    /// The setting that names it can't be understood, or a file that it names can't be read.
+    /// `id_gen.registry` can't be understood.
+    Address,
+    /// Another setting can't be used, or a file that one names can't be read.
     Setting,
     /// The library with the stores cannot be loaded, or is of another version.
     Driver,

@@ -50,13 +50,13 @@ pub enum KeyFault {
     #[error("the file has more than {LARGEST_KEY_FILE} bytes")]
     TooLarge,
     /// A line has too few or too many words.
-    #[error("line {0} is not a version, a space and a key")]
+    #[error("line {0} must be a version, a space and a key")]
     Words(usize),
     /// A line begins with no version.
-    #[error("line {0} does not begin with a version from 1 to {LAST_VERSION}")]
+    #[error("line {0} must begin with a version from 1 to {LAST_VERSION}")]
     Version(usize),
     /// A key is too short or too long.
-    #[error("the key in line {line} has {found} bytes instead of {HEX_DIGITS} hexadecimal digits")]
+    #[error("the key in line {line} has {found} characters; it must have {HEX_DIGITS}")]
     Length {
         /// The line.
         line: usize,

@@ -21,14 +21,18 @@ pub struct Endpoint {
 impl Endpoint {
     pub(super) fn parse(text: &str) -> Result<Endpoint, StoreError> {
         let wrong = |detail: &str| StoreError {
-            kind: StoreErrorKind::Setting,
+            kind: StoreErrorKind::Address,
             server: format!("\"{text}\""),
             detail: detail.to_owned(),
         };
         let (tls, address) = match (text.strip_prefix("etcd://"), text.strip_prefix("etcds://")) {
             (Some(address), _) => (false, address),
             (_, Some(address)) => (true, address),
-            (None, None) => return Err(wrong("an endpoint begins with etcd:// or etcds://")),
+            (None, None) => {
+                return Err(wrong(
+                    "the address must begin with etcd://, etcds:// or postgresql://",
+                ));
+            }
         };
         let (host, port) = if let Some(rest) = address.strip_prefix('[') {
             let (host, port) =
@@ -103,7 +107,7 @@ mod tests {
             ["etcd://u:secret@a", "etcd://u:secret,b@a", "etcd://a,etcd://b:secret/@c", "secret@"]
         {
             let error = EtcdOptions::parse_endpoints(text).unwrap_err();
-            assert_eq!(error.kind, StoreErrorKind::Setting);
+            assert_eq!(error.kind, StoreErrorKind::Address);
             assert!(!error.to_string().contains("secret"), "{error}");
         }
     }
@@ -133,7 +137,7 @@ mod tests {
             "ETCD://a",
         ] {
             let error = EtcdOptions::parse_endpoints(text).unwrap_err();
-            assert_eq!(error.kind, StoreErrorKind::Setting, "{text}: {error}");
+            assert_eq!(error.kind, StoreErrorKind::Address, "{text}: {error}");
         }
     }
 }

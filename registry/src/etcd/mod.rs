@@ -63,12 +63,12 @@ impl EtcdOptions {
     /// HTTPS. The default port is 2379; an IPv6 address is written in brackets.
     ///
     /// # Errors
-    /// [`StoreErrorKind::Setting`] if the list is empty or one can't be understood.
+    /// [`StoreErrorKind::Address`] if the list is empty or one can't be understood.
     pub fn parse_endpoints(text: &str) -> Result<Vec<Endpoint>, StoreError> {
         if text.contains('@') {
             // Any part of it may be one of a password, so nothing of it is said.
             return Err(StoreError {
-                kind: StoreErrorKind::Setting,
+                kind: StoreErrorKind::Address,
                 server: "the list of endpoints".to_owned(),
                 detail: "an endpoint is a host and a port; the user and the file with the password have parameters of their own: id_gen.registry_user and id_gen.registry_password_file".to_owned(),
             });

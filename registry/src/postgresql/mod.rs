@@ -162,10 +162,10 @@ impl Postgresql {
     /// A registry that a connection string names. Nothing is connected yet.
     ///
     /// # Errors
-    /// `Setting` if libpq does not understand the string.
+    /// `Address` if libpq does not understand the string.
     pub fn new(libpq: LibPq, options: PostgresqlOptions) -> Result<Postgresql, StoreError> {
         let refused = |detail: String| StoreError {
-            kind: StoreErrorKind::Setting,
+            kind: StoreErrorKind::Address,
             server: "the connection string".to_owned(),
             detail,
         };
