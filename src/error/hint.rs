@@ -99,8 +99,6 @@ pub fn make_readable(error: &FileError, file: &str) -> String {
 pub const SET_LAYOUT_BACK: &str =
     "Set id_gen.layout back to the one before and restart the server.";
 
-/// A wait so short that nothing else is proposed: a minute.
-const SHORT_WAIT_MS: i64 = 60_000;
 /// The longest wait that is proposed: a day.
 const LONGEST_WAIT_MS: i64 = 86_400_000;
 
@@ -117,7 +115,6 @@ pub fn ahead(lead: &Lead, shard: Option<Number>) -> String {
         _ => String::new(),
     };
     match lead.allowing_max_lead_s() {
-        _ if (1..SHORT_WAIT_MS).contains(&behind_ms) => wait.trim_end().to_owned(),
         None => {
             let take_back = shard.map_or_else(take_back, take_back_of_shard);
             format!("{wait}If the clock was set back, correct it. {take_back}")

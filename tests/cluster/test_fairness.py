@@ -126,7 +126,7 @@ def test_a_refused_load_is_told_true_figures(max_lead_ms: int) -> None:
     assert refusal.value.sqlstate == TOO_FAR_AHEAD
     detail, hint = refusal.value.diag.message_detail or "", refusal.value.diag.message_hint or ""
     figures = re.search(
-        r"would be (\d+ ms) ahead of the clock(?: \(.+?\))?; "
+        r"would be (.+?) ahead of the clock; "
         r"id_gen.max_lead allows ([^(.]+?)(?: \((.+) less for batches\))?\. The call waited for 100 ms",
         detail,
     )
