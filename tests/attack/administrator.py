@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from attack.finding import Finding
 from attack.world import Node, Refused, Session, World
+from harness.clock import ahead_ms
 from harness.cluster import SqlError
 
 Result = TypeVar("Result")
@@ -135,13 +136,14 @@ class Administrator:
 
     def choose(self, node: Node, hint: str) -> list[str]:
         """The statements of the alternative that is true."""
-        statements = STATEMENT.findall(hint)
+        # What needs the time of an ID is for another case.
+        statements = [each for each in STATEMENT.findall(hint) if "<time of" not in each]
         if "id_gen_copy_accept" in hint:
             # Whether its original is gone, only a person knows.
             other = [each for each in statements if "copy_accept" not in each]
             return [each for each in statements if "copy_accept" in each] if node.original is None else other
-        if "if duplicates are acceptable" in hint:
-            return STATEMENT.findall(hint.partition("if duplicates are acceptable")[0])
+        if "id_gen_layout_accept" in hint:
+            return [each for each in statements if "layout_accept" not in each]
         if found := RESET.search(hint):
             # Of which role or database it is, a person looks up. It may be the connection's own.
             return node.cluster.psql(SET_IN_CATALOG.format(found[1])).splitlines()
@@ -154,15 +156,15 @@ class Administrator:
             for statement in STATEMENT.findall(refused.hint):
                 self.type(node, database, statement)
             return
-        if not self._world.wall.behind_s and "or allow the difference: " in refused.hint:
+        if not self._world.wall.behind_s and "Or allow the difference: " in refused.hint:
             # They are. Nobody set them back, and somebody asks for more than there are by now.
             for statement in STATEMENT.findall(refused.hint.partition("or choose ")[0]):
                 self.type(node, database, statement)
             return
         self._world.say("administrator: puts the clocks right")
-        if found := re.search(r"(\d+) ms ahead", refused.detail):
+        if ahead := ahead_ms(refused.detail):
             # A step that no server takes for a jump.
-            self._world.wall.step(min(int(found[1]) / 1000, 500))
+            self._world.wall.step(min(ahead / 1000, 500))
 
     def type(self, node: Node, database: str, statement: str) -> None:
         """Runs a statement of a HINT."""

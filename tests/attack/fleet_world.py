@@ -28,7 +28,7 @@ from attack.administrator import is_answer as is_answer_of_server
 from attack.finding import Finding
 from attack.registry import PASSWORD, Registry
 from attack.world import CONF, DATABASE, SCHEMA, Client, Node, Refused, Session, World
-from harness.clock import FakeClock
+from harness.clock import FakeClock, ahead_ms
 from harness.cluster import Cluster, SqlError
 
 # Terms by which a server that has acquired a number waits for 1 s, and one that was forgotten is over after 5 s.
@@ -345,8 +345,8 @@ def _around(bounds: list[int], time_ms: int) -> list[int]:
 
 def _is_far(refused: Refused) -> bool:
     """Whether it is for a time so far ahead that a wrong clock has set it."""
-    if found := re.search(r"(\d+) ms ahead", refused.detail):
-        return int(found[1]) > LONG_SECONDS * 1000
+    if ahead := ahead_ms(refused.detail):
+        return ahead > LONG_SECONDS * 1000
     found = re.search(r"\d{4}-\d\d-\d\dT[0-9:.]+Z", refused.detail)
     return bool(found) and datetime.fromisoformat(found[0]).timestamp() > time.time() + LONG_SECONDS
 

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from harness import GENERATING, Cluster
+from harness.clock import milliseconds
 from harness.ids import NARROW, NEXT, TOO_FAR_AHEAD, change, first_id, stepped
 
 LOADERS = 4
@@ -106,13 +107,6 @@ def test_what_the_hint_says_lets_bulk_requests_go_on() -> None:
         change(cluster, "max_lead", value)
         assert first_id(cluster) > before
         cluster.psql(bulk)
-
-
-def milliseconds(text: str) -> int:
-    """A length of time as messages show it."""
-    units = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000, "ms": 1}
-    words = text.split()
-    return sum(int(count) * units[unit] for count, unit in zip(words[::2], words[1::2], strict=True))
 
 
 @pytest.mark.parametrize("max_lead_ms", [0, 3000])

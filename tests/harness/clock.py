@@ -9,6 +9,7 @@ A library that is preloaded into the server answers for CLOCK_REALTIME from a fi
 clocks are left alone, and nothing outside that server is touched.
 """
 
+import re
 import struct
 import time
 from pathlib import Path
@@ -71,3 +72,16 @@ def _now(offset: float) -> tuple[int, int]:
     """The time of the machine, and that of a clock with this offset, in microseconds."""
     real_us = time.time_ns() // 1_000
     return real_us, real_us + round(offset * 1e6)
+
+
+def milliseconds(text: str) -> int:
+    """A length of time as messages show it."""
+    units = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000, "ms": 1}
+    words = text.split()
+    return sum(int(count) * units[unit] for count, unit in zip(words[::2], words[1::2], strict=True))
+
+
+def ahead_ms(detail: str | None) -> int:
+    """About how far the next ID would be ahead of the clock, by a DETAIL; 0 if that is not the reason."""
+    found = re.search(r"((?:\d+ (?:d|h|min|s|ms) )+)ahead", detail or "")
+    return milliseconds(found[1]) if found else 0

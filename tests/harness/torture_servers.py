@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import psycopg
 
-from harness.clock import FakeClock
+from harness.clock import FakeClock, ahead_ms
 from harness.cluster import GENERATING, Cluster
 from harness.torture_clients import TABLE, Journal, connect
 from harness.torture_schedule import Incident
@@ -316,8 +316,8 @@ class Servers:
         while (error := self._answer()) is not None:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{self._primary.name} has not generated for {SETTLE_SECONDS:.0f} s: {error}")
-            if error.sqlstate == AHEAD and (lead := re.search(r"(\d+) ms ahead", error.diag.message_detail or "")):
-                self._step(int(lead[1]) / 1000, counted=False)
+            if error.sqlstate == AHEAD and (lead := ahead_ms(error.diag.message_detail)):
+                self._step(lead / 1000, counted=False)
                 self.count["more steps, to catch up"] += 1
             elif JUMPED in str(error):
                 self.wrong.append(f"a jump was refused that nobody made: {error}")
