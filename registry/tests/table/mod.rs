@@ -80,7 +80,7 @@ fn what_is_no_registry_is_not_opened() {
     for options in
         [options("zookeeper://host:1", None), options("etcd://h:1", Some("?".to_owned()))]
     {
-        assert!(matches!(open(&options).unwrap_err().kind, Kind::Setting | Kind::Unexpected));
+        assert!(matches!(open(&options).unwrap_err().kind, Kind::Address | Kind::Unexpected));
     }
     assert_eq!(open(b"").unwrap_err().kind, Kind::Unexpected);
     let store = open(&options("etcd://127.0.0.1:1", None)).unwrap();
