@@ -60,12 +60,4 @@ impl Originals {
         let may_make = |it: &Original| !is_accepted && it.may_make(&own.layout, own.number);
         self.iter().find(|it| **it == own || may_make(it))
     }
-
-    /// Without the one that has a number in a layout: it is this server's.
-    pub fn without(mut self, own: Original) -> Originals {
-        for place in &mut self.0 {
-            place.take_if(|original| *original == own);
-        }
-        self
-    }
 }

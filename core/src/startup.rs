@@ -338,24 +338,28 @@ fn found_originals(
     [by_file, by_log].into_iter().flatten()
 }
 
-/// The servers that this one is a copy of, once it has started: those in its record, and those that left it or a bound here;
-/// `None` if they are too many. A number that a superuser has confirmed or reset is this server's.
+/// The servers that this one is a copy of, once it has started: those in its record, those that left it or a bound here, and
+/// those that the server knew while it ran; `None` if they are too many. A number that a superuser has confirmed or reset is
+/// this server's.
 pub fn originals(
     record: Option<&Record>,
     context: &StartupContext,
+    known: Originals,
     confirmed: Option<Number>,
 ) -> Option<Originals> {
-    let layout = context.layout;
-    let own = confirmed.map(|number| Original { layout, number });
-    let of_others = |originals: Originals| own.map_or(originals, |own| originals.without(own));
-    let recorded = record.map_or(Originals::NONE, |record| record.originals);
     if Fault::OriginalForgotten.is_planted() {
         return Some(Originals::NONE);
     }
-    found_originals(record, context)
-        .filter_map(|(_, original)| original)
+    let own = confirmed.map(|number| Original { layout: context.layout, number });
+    let recorded = record.map_or(Originals::NONE, |record| record.originals);
+    let found = found_originals(record, context).filter_map(|(_, original)| original);
+    recorded
+        .iter()
+        .chain(known.iter())
+        .copied()
+        .chain(found)
         .filter(|original| Some(*original) != own)
-        .try_fold(of_others(recorded), Originals::with)
+        .try_fold(Originals::NONE, Originals::with)
 }
 
 /// The number in a record that IDs of the layout were generated with here.
@@ -380,7 +384,7 @@ pub fn check_copy(record: Option<&Record>, context: &StartupContext) -> Result<(
         return Err(error);
     }
     // An original that cannot be recorded would be forgotten.
-    let has_room = originals(record, context, None).is_some();
+    let has_room = originals(record, context, Originals::NONE, None).is_some();
     for (error, original) in found_originals(record, context) {
         // A server without a number may get any.
         let is_other = original.zip(number).is_some_and(|(original, number)| {

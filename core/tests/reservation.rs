@@ -336,7 +336,12 @@ fn a_server_without_a_record_that_replayed_one_of_its_timeline_is_refused_as_a_c
     assert_eq!(startup::start_point(&StoredRecord::Absent, &copy), Err(refused));
     let other = StartupContext { assignment: numbered(8), ..copy };
     assert!(startup::start_point(&StoredRecord::Absent, &other).is_ok());
-    assert!(startup::originals(None, &other, None).unwrap().iter().any(|it| it.number == NUMBER));
+    assert!(
+        startup::originals(None, &other, Originals::NONE, None)
+            .unwrap()
+            .iter()
+            .any(|it| it.number == NUMBER)
+    );
     let confirmed = StartupContext { is_only_copy: true, ..copy };
     assert_eq!(first_ms(&StoredRecord::Absent, &confirmed), until_ms);
     let low = StartupContext { replayed: logged_later(NOW_MS), ..confirmed };
@@ -486,7 +491,7 @@ fn a_copy_stays_one_of_all_its_originals() {
             ..context()
         };
         assert_eq!(startup::check_copy(Some(&stored), &copy), Ok(()), "{worker}");
-        let originals = startup::originals(Some(&stored), &copy, None).unwrap();
+        let originals = startup::originals(Some(&stored), &copy, Originals::NONE, None).unwrap();
         let node = Some(RecordedNode { worker, datacenter: 1, valid_until_ms: None });
         stored = Record { originals, node, ..record() };
         // In its own directory, it has any number but those of its originals.
@@ -498,7 +503,8 @@ fn a_copy_stays_one_of_all_its_originals() {
             assert_eq!(refused, is_original.then_some(StartupError::CopiedBefore { number }));
             let only = StartupContext { is_only_copy: true, ..own };
             assert_eq!(startup::check_copy(Some(&stored), &only), Ok(()));
-            let left = startup::originals(Some(&stored), &only, Some(number)).unwrap();
+            let left =
+                startup::originals(Some(&stored), &only, Originals::NONE, Some(number)).unwrap();
             let known = originals.iter().filter(|it| it.number != number);
             assert!(left.iter().eq(known), "a number is this server's, those of others stay");
             let of_fleet = StartupContext { assignment: Assignment::Registry, ..own };
@@ -540,7 +546,7 @@ fn a_copy_has_neither_number_of_an_original_that_has_changed_its_own() {
         assert!(matches!(check(8), Err(StartupError::ReservedByAnother { .. })));
         assert_eq!(check(7).is_err(), origin == OTHER_ORIGIN, "its own, if it wrote the file");
         assert_eq!(check(9), Ok(()));
-        let originals = startup::originals(Some(&record()), &copy, None).unwrap();
+        let originals = startup::originals(Some(&record()), &copy, Originals::NONE, None).unwrap();
         assert_eq!(originals.iter().count(), if origin == OTHER_ORIGIN { 2 } else { 1 });
     }
 }
@@ -560,8 +566,9 @@ fn a_number_that_generated_here_is_compared_with_numbers_of_its_layout_alone() {
     assert!(refused(&own, NUMBER, None));
     assert!(!refused(&own, NUMBER, Some(NUMBER)));
     assert!(refused(&of_original, number, Some(number)), "the original's own");
-    let confirmed = Original { layout: own, number: NUMBER };
-    assert_eq!(originals.without(confirmed), originals, "it may still be in use in its layout");
+    let server = StartupContext { layout: own, ..context() };
+    let left = startup::originals(None, &server, originals, Some(NUMBER));
+    assert_eq!(left, Some(originals), "it may still be in use in its layout");
 }
 
 #[test]

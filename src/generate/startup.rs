@@ -7,7 +7,6 @@ use id_gen_core::allocator::Allocator;
 use id_gen_core::fleet::Number;
 use id_gen_core::identity::{Identity, IdentitySource};
 use id_gen_core::layout::Layout;
-use id_gen_core::originals::Original;
 use id_gen_core::planted::Fault;
 use id_gen_core::replicated::Replayed;
 use id_gen_core::startup::{
@@ -147,14 +146,8 @@ fn keep_originals(
     context: &StartupContext,
     confirmed: Option<Number>,
 ) -> Result<(), Error> {
-    let layout = context.layout;
-    let found = startup::originals(stored.record(), context, confirmed);
     let mut state = shared.lock();
-    let all = found.and_then(|found| {
-        let own = confirmed.map(|number| Original { layout, number });
-        let known = state.originals;
-        known.iter().filter(|it| Some(**it) != own).try_fold(found, |all, it| all.with(*it))
-    });
+    let all = startup::originals(stored.record(), context, state.originals, confirmed);
     // Where no number is confirmed, check_copy() has refused too many.
     state.originals = all.ok_or(Reason::TooManyOriginals)?;
     state.recorded = confirmed.or_else(|| startup::recorded_number(stored.record(), context));
