@@ -78,10 +78,10 @@ def milliseconds(text: str) -> int:
     """A length of time as messages show it."""
     units = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000, "ms": 1}
     words = text.split()
-    return sum(int(count) * units[unit] for count, unit in zip(words[::2], words[1::2], strict=True))
+    return round(sum(float(count) * units[unit] for count, unit in zip(words[::2], words[1::2], strict=True)))
 
 
 def ahead_ms(detail: str | None) -> int:
     """About how far the next ID would be ahead of the clock, by a DETAIL; 0 if that is not the reason."""
-    found = re.search(r"((?:\d+ (?:d|h|min|s|ms) )+)ahead", detail or "")
+    found = re.search(r"((?:[\d.]+ (?:d|h|min|s|ms) )+)ahead", detail or "")
     return milliseconds(found[1]) if found else 0
