@@ -29,7 +29,7 @@ CREATE FUNCTION @extschema@.id_gen_fleet_release(worker_id integer, datacenter_i
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_release(integer, integer) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_release(integer, integer) IS
-    'release the worker ID of a lost server; returns when it can be acquired again';
+    'release the worker ID of a lost server; returns the time from which it can be acquired again';
 
 CREATE FUNCTION @extschema@.id_gen_fleet_lower(
         worker_id integer DEFAULT NULL, datacenter_id integer DEFAULT 0, shard integer DEFAULT NULL)

@@ -49,4 +49,4 @@ CREATE FUNCTION @extschema@.uuidv7_ordered() RETURNS uuid
     AS 'MODULE_PATHNAME', 'uuidv7_ordered'
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.uuidv7_ordered() IS
-    'new UUID version 7, greater than all earlier ones of this server';
+    'new UUID version 7, greater than all earlier ones of uuidv7_ordered() on this server';

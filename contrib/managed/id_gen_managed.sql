@@ -1439,7 +1439,7 @@ BEGIN
         RAISE EXCEPTION 'timestamp is out of range for UUID version 7'
             USING ERRCODE = 'datetime_field_overflow',
                   DETAIL = 'Timestamps of UUID version 7 are from 1970-01-01T00:00:00Z to the year 10889.',
-                  HINT = 'Use a timestamp or an interval within that range.';
+                  HINT = 'Use a time within that range.';
     END IF;
     RETURN floor(extract(epoch FROM ts) * 1000);
 END $$;

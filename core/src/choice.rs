@@ -327,8 +327,9 @@ impl Kind {
         let chance = collision_chance(ids as f64, self.random_bits(wish)?);
         (chance > MOST_COLLISION_CHANCE).then(|| {
             format!(
-                "Too many random IDs: two of them are equal\nwith a probability of {}.",
-                probability(chance)
+                "Too many random IDs: two of them are equal\nwith a probability of {}; at most {} is proposed.",
+                probability(chance),
+                probability(MOST_COLLISION_CHANCE)
             )
         })
     }

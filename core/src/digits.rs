@@ -13,7 +13,7 @@ pub enum Fault {
     /// It is too short or too long.
     #[error("it has {} instead of {expected}", characters(*.found))]
     Length {
-        /// Its bytes.
+        /// Its characters.
         found: usize,
         /// What they must be.
         expected: usize,
@@ -31,7 +31,15 @@ pub enum Fault {
     TooLarge(u32),
 }
 
-/// A length, in characters: of a text that is not ASCII, in bytes.
+/// Why a text of another length than expected can't be read. Only characters of ASCII are as many as their bytes.
+pub fn wrong_length(text: &[u8], expected: usize) -> Fault {
+    match text.iter().position(|byte| !byte.is_ascii()) {
+        Some(place) => Fault::Symbol { place: place + 1, byte: text[place] },
+        None => Fault::Length { found: text.len(), expected },
+    }
+}
+
+/// A number of characters.
 pub fn characters(count: usize) -> String {
     format!("{count} character{}", if count == 1 { "" } else { "s" })
 }
@@ -139,7 +147,7 @@ impl<const RADIX: usize> Digits<RADIX> {
     pub fn read(&self, text: &[u8], bits: u32) -> Result<u128, Fault> {
         let expected = Self::width(bits);
         if text.len() != expected {
-            return Err(Fault::Length { found: text.len(), expected });
+            return Err(wrong_length(text, expected));
         }
         let (head, chunks) = text[..expected].split_at(expected % Self::CHUNK);
         let (head, mut seen) = self.read_chunk(head);

@@ -3,6 +3,8 @@
 
 use thiserror::Error;
 
+use crate::digits::characters;
+
 /// Characters of the longest random part.
 pub const LONGEST: usize = 1024;
 
@@ -13,7 +15,7 @@ const MOST_SYMBOLS: usize = 94;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AlphabetFault {
     /// Too few or too many symbols.
-    #[error("the alphabet has {0} characters; it must have 2 to 94")]
+    #[error("the alphabet has {}; it must have 2 to 94", characters(*.0))]
     Size(usize),
     /// A byte is not to be seen, or beyond ASCII.
     #[error("byte {0} of the alphabet is not a printable ASCII character")]

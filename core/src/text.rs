@@ -2,7 +2,7 @@
 //! that texts sort as the IDs do when they are compared by bytes. A `bigint` is written as 64 bits without a sign, so
 //! negative ones, which are those of 64-bit layouts, come after the others.
 
-use crate::digits::{Digits, Fault};
+use crate::digits::{Digits, Fault, wrong_length};
 
 /// Crockford's base 32: no I, L, O, U (<https://www.crockford.com/base32.html>).
 pub(crate) static CROCKFORD: Digits<32> = Digits::new(b"0123456789ABCDEFGHJKMNPQRSTVWXYZ");
@@ -109,7 +109,7 @@ fn read_base32hex(text: &[u8], bits: u32) -> Result<u128, Fault> {
     let expected = Digits::<32>::width(bits);
     let (last, rest) = match text.split_last() {
         Some(parts) if text.len() == expected => parts,
-        _ => return Err(Fault::Length { found: text.len(), expected }),
+        _ => return Err(wrong_length(text, expected)),
     };
     let spare = expected as u32 * BASE32_BITS - bits;
     let in_last = BASE32_BITS - spare;

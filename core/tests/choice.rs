@@ -223,7 +223,7 @@ fn reasons() {
         said(
             Wish { sortable: false, requirements: much, ..USUAL },
             kind,
-            "Too many random IDs: two of them are equal\nwith a probability of 100 %.",
+            "Too many random IDs: two of them are equal\nwith a probability of 100 %; at most 0.0001 % is proposed.",
         );
     }
     // With servers of their own, those in order differ by their moments, as far as there are some.

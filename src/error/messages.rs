@@ -756,13 +756,13 @@ impl Reason {
             .detail(format!(
                 "Timestamps of {kind} are from 1970-01-01T00:00:00Z to the year 10889."
             ))
-            .hint("Use a timestamp or an interval within that range."),
+            .hint("Use a time within that range."),
             Reason::Uuid6Instant => Message::new(
                 Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
                 "timestamp is out of range for UUID version 6",
             )
             .detail("Timestamps of UUID version 6 are from 1582-10-15T00:00:00Z to the year 5236.")
-            .hint("Use a timestamp within that range."),
+            .hint("Use a time within that range."),
             Reason::BadCount(count) => Message::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 "count must be greater than zero",

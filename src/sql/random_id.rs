@@ -34,13 +34,13 @@ sql_function! {
         let Some(random) = text.strip_prefix(prefix) else {
             return Err(no_random_id(text, format!("It does not begin with \"{}\".", excerpt(prefix))).into());
         };
+        if let Some(place) = alphabet.foreign(random) {
+            let fault = format!("After the prefix, byte {place} is not in the alphabet.");
+            return Err(no_random_id(text, fault).into());
+        }
         if random.len() != expected {
             let found = characters(random.len());
             let fault = format!("After the prefix, it has {found} instead of {expected}.");
-            return Err(no_random_id(text, fault).into());
-        }
-        if let Some(place) = alphabet.foreign(random) {
-            let fault = format!("After the prefix, byte {place} is not in the alphabet.");
             return Err(no_random_id(text, fault).into());
         }
         Ok(fmgr::text(random))

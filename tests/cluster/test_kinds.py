@@ -26,8 +26,8 @@ SEATS = [DATABASES[number % len(DATABASES)] for number in range(CLIENTS)]
 EACH = effort(1_000_000, 100_000)
 
 # What a comment promises.
-IN_ORDER = re.compile("greater than all earlier ones of this (session|server)")
-IN_ORDER_OVER_THE_SERVER = re.compile("greater than all earlier ones of this server")
+IN_ORDER = re.compile("greater than all earlier ones of (this session|.* on this server)")
+IN_ORDER_OVER_THE_SERVER = re.compile("greater than all earlier ones of .* on this server")
 
 # Bytes of what a generator returns; of text as many as its first ID has.
 WIDTHS = {"bigint": 8, "uuid": 16}

@@ -85,7 +85,9 @@ pub struct DomainFault(pub usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TextFault {
     /// It does not begin as it must.
-    #[error("it does not begin with a key version and an underscore")]
+    #[error(
+        "it does not begin with a key version (1 to 32767, without leading zeros) and an underscore"
+    )]
     Version,
     /// What follows can't be read.
     #[error("the part after the underscore is invalid: {0}")]
