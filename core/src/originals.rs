@@ -1,12 +1,14 @@
 //! The servers whose data directory this one is a copy of: what they generate must not be generated here.
 //!
 //! A copy that has another worker ID than its original is a server of its own, and writes a reservation of its own. So that it
-//! stays known as a copy, the reservation names each original until a superuser says that its worker ID is this server's.
+//! stays known as a copy, the reservation lists the numbers of its originals, and beside them those that a superuser has said
+//! are this server's. What nobody has said is not inferred: that IDs were made with a number shows nothing, as a member of a
+//! fleet and a server for tests make them without a comparison. Of a copy of the copy, all of these are others' numbers.
 
 use crate::fleet::Number;
 use crate::layout::Layout;
 
-/// How many originals a directory can have: it is a copy of a copy, and each has generated with another number.
+/// How many numbers are listed.
 pub const MOST: usize = 16;
 
 /// A server that may still generate.
@@ -33,31 +35,104 @@ impl Original {
     }
 }
 
-/// All originals of a directory.
+/// Whose a listed number is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Another server's, to which an administrator assigned it.
+    Assigned,
+    /// Another server's, to which a registry granted it, so that no other member of its fleet gets it.
+    Granted,
+    /// This server's: a superuser said so, whatever others have.
+    Accepted,
+}
+
+/// All listed numbers of a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Originals([Option<Original>; MOST]);
+pub struct Originals {
+    listed: [Option<(Original, Claim)>; MOST],
+    /// There are originals that are not listed, so that any number may be one of theirs.
+    pub has_more: bool,
+}
 
 impl Originals {
-    /// The originals of a directory that is not a copy: none.
-    pub const NONE: Originals = Originals([None; MOST]);
+    /// Those of a directory that is not a copy: none.
+    pub const NONE: Originals = Originals { listed: [None; MOST], has_more: false };
 
-    /// The originals, in the order in which they were added.
-    pub fn iter(&self) -> impl Iterator<Item = &Original> {
-        self.0.iter().flatten()
+    /// The listed numbers.
+    pub fn iter(&self) -> impl Iterator<Item = &(Original, Claim)> {
+        self.listed.iter().flatten()
     }
 
-    /// These, and one more; `None` if there is no room.
-    pub fn with(mut self, original: Original) -> Option<Originals> {
-        if !self.iter().any(|known| *known == original) {
-            *self.0.iter_mut().find(|place| place.is_none())? = Some(original);
+    /// These, and one more.
+    pub fn with(mut self, original: Original, claim: Claim) -> Originals {
+        let has_it = |place: &&mut Option<_>| place.is_some_and(|(listed, _)| listed == original);
+        if let Some(place) = self.listed.iter_mut().find(has_it) {
+            *place = Some((original, claim));
+        } else if let Some(place) = self.listed.iter_mut().find(|place| place.is_none()) {
+            *place = Some((original, claim));
+        } else {
+            self.has_more = true;
         }
-        Some(self)
+        self
     }
 
-    /// The original whose IDs a number in a layout may be. `is_accepted` says that the number is this server's in that
-    /// layout, whatever originals have in other layouts.
-    pub fn of_same_ids(&self, own: Original, is_accepted: bool) -> Option<&Original> {
-        let may_make = |it: &Original| !is_accepted && it.may_make(&own.layout, own.number);
-        self.iter().find(|it| **it == own || may_make(it))
+    /// These, and those of others that are not among them.
+    pub fn and(self, others: &Originals) -> Originals {
+        let has_more = self.has_more || others.has_more;
+        let is_new = |other: &&(Original, Claim)| self.iter().all(|(listed, _)| *listed != other.0);
+        others
+            .iter()
+            .filter(is_new)
+            .fold(Originals { has_more, ..self }, |all, (original, claim)| {
+                all.with(*original, *claim)
+            })
+    }
+
+    /// The numbers in a layout that administrators assigned to others, and that no registry knows of.
+    pub fn assigned(&self, layout: &Layout) -> [Option<Number>; MOST] {
+        self.listed.map(|place| {
+            let is_assigned =
+                |(it, claim): &(Original, Claim)| it.layout == *layout && *claim == Claim::Assigned;
+            place.filter(is_assigned).map(|(original, _)| original.number)
+        })
+    }
+
+    /// These, as a copy of this directory knows them: what was this server's is another's there.
+    pub fn of_copy(mut self) -> Originals {
+        for (_, claim) in self.listed.iter_mut().flatten() {
+            if *claim == Claim::Accepted {
+                *claim = Claim::Assigned;
+            }
+        }
+        self
+    }
+
+    /// These, once a superuser has said that a number is this server's. One that is nobody else's is not listed.
+    pub fn accept(mut self, own: Original) -> Originals {
+        if self.refuse(own).is_none() {
+            return self;
+        }
+        let all = self.with(own, Claim::Accepted);
+        if all.refuse(own).is_none() {
+            return all;
+        }
+        // No room: one of the others is known no more by its number.
+        let is_other =
+            |place: &Option<(_, Claim)>| place.is_some_and(|(_, it)| it != Claim::Accepted);
+        let place = self.listed.iter().rposition(is_other).unwrap_or(0);
+        self.listed[place] = Some((own, Claim::Accepted));
+        Originals { has_more: true, ..self }
+    }
+
+    /// The number of another server for which a number in a layout is refused; that number itself, if the other is not listed.
+    pub fn refuse(&self, own: Original) -> Option<Number> {
+        if self.iter().any(|it| *it == (own, Claim::Accepted)) {
+            return None;
+        }
+        let may_make = |(original, claim): &&(Original, Claim)| {
+            *claim != Claim::Accepted && original.may_make(&own.layout, own.number)
+        };
+        let unlisted = self.has_more.then_some(own.number);
+        self.iter().find(may_make).map(|(original, _)| original.number).or(unlisted)
     }
 }

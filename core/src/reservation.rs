@@ -12,7 +12,7 @@ use crate::directory::{optional, or_none};
 use crate::fleet::Number;
 use crate::kept_file::{self, Damage, Flaw, Kind, Place};
 use crate::layout::Layout;
-use crate::originals::{Original, Originals};
+use crate::originals::{Claim, Original, Originals};
 
 /// Where the file is, from the server's data directory.
 pub const RESERVATION_FILE: &str = "id_gen/reservation";
@@ -75,10 +75,12 @@ impl Record {
             format!("valid_until {}", or_none(node.and_then(|node| node.valid_until_ms))),
             format!("log {}", self.log_position),
         ];
-        let originals = self.originals.iter().map(|Original { layout, number }| {
-            format!("original {} {} {layout}", number.worker, number.datacenter)
+        let originals = self.originals.iter().map(|(Original { layout, number }, claim)| {
+            format!("{} {} {} {layout}", name_of(*claim), number.worker, number.datacenter)
         });
-        kept_file::encode(KIND, &self.place, lines.into_iter().chain(originals)).into_bytes()
+        let more = self.originals.has_more.then(|| MORE_ORIGINALS.to_owned());
+        let lines = lines.into_iter().chain(originals).chain(more);
+        kept_file::encode(KIND, &self.place, lines).into_bytes()
     }
 
     /// The worker and datacenter ID of the server that wrote it, if it had them.
@@ -94,6 +96,21 @@ impl Record {
         let (place, lines) = kept_file::decode(KIND, bytes)?;
         record_of(place, lines).ok_or(Damage::Damaged(Flaw::Line))
     }
+}
+
+/// Says that there are originals without a line.
+const MORE_ORIGINALS: &str = "more originals";
+
+const fn name_of(claim: Claim) -> &'static str {
+    match claim {
+        Claim::Assigned => "original",
+        Claim::Granted => "granted",
+        Claim::Accepted => "accepted",
+    }
+}
+
+fn claim_of(name: &str) -> Option<Claim> {
+    [Claim::Assigned, Claim::Granted, Claim::Accepted].into_iter().find(|it| name_of(*it) == name)
 }
 
 fn record_of<'a>(place: Place, mut lines: impl Iterator<Item = &'a str>) -> Option<Record> {
@@ -120,11 +137,17 @@ fn record_of<'a>(place: Place, mut lines: impl Iterator<Item = &'a str>) -> Opti
         log_position: value("log")?.parse().ok()?,
         originals: Originals::NONE,
     };
-    let originals = lines.try_fold(Originals::NONE, |all, line| {
-        let mut words = line.strip_prefix("original ")?.splitn(3, ' ');
+    let originals = lines.try_fold(Originals::NONE, |mut all, line| {
+        if line == MORE_ORIGINALS && !all.has_more {
+            all.has_more = true;
+            return Some(all);
+        }
+        let mut words = line.splitn(4, ' ');
+        let claim = claim_of(words.next()?)?;
         let (worker, datacenter) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         let number = Number { datacenter, worker };
-        all.with(Original { layout: words.next()?.parse().ok()?, number })
+        let listed = all.with(Original { layout: words.next()?.parse().ok()?, number }, claim);
+        (listed.has_more == all.has_more).then_some(listed)
     })?;
     Some(Record { originals, ..record })
 }

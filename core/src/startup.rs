@@ -8,7 +8,7 @@ use crate::clock::{ClockMonitor, ClockReading};
 use crate::directory::{Directory, Origin};
 use crate::fleet::Number;
 use crate::layout::Layout;
-use crate::originals::{Original, Originals};
+use crate::originals::{Claim, Original, Originals};
 use crate::planted::Fault;
 use crate::replicated::{Bound, Replayed};
 use crate::reservation::Record;
@@ -113,6 +113,17 @@ pub enum Assignment {
     Manual(Option<Number>),
 }
 
+impl StartupContext {
+    /// Its number, if it has one, unless no other server's is compared with it: a registry grants it to this one alone, or
+    /// copies of a server for tests generate the same IDs on purpose.
+    pub fn compared(&self) -> Option<Option<Number>> {
+        match self.assignment {
+            Assignment::Manual(number) if !self.is_for_tests => Some(number),
+            Assignment::Manual(_) | Assignment::Registry => None,
+        }
+    }
+}
+
 /// Where a server starts to make IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StartPoint {
@@ -188,7 +199,7 @@ pub fn start_point(
     match stored {
         StoredRecord::Lost => Err(StartupError::Lost),
         StoredRecord::Absent => {
-            check_copy(None, context)?;
+            check_found(None, context)?;
             let is_new =
                 context.timeline == FIRST_TIMELINE && reserved_by_another(None, context).is_none();
             let start = if is_new {
@@ -202,7 +213,7 @@ pub fn start_point(
             Ok(start)
         }
         StoredRecord::Found(record) => {
-            check_copy(Some(record), context)?;
+            check_found(Some(record), context)?;
             let start = above_all_sources(after(record, context), Some(record), context);
             // What was replayed since has the layout that followed the record's, or that a superuser accepted there.
             if replayed_ms(Some(record), context).is_none() {
@@ -338,28 +349,40 @@ fn found_originals(
     [by_file, by_log].into_iter().flatten()
 }
 
-/// The servers that this one is a copy of, once it has started: those in its record, those that left it or a bound here, and
-/// those that the server knew while it ran; `None` if they are too many. A number that a superuser has confirmed or reset is
-/// this server's.
+/// The numbers of the servers that this one is a copy of, once it has started: those in its record, those of servers that left
+/// it or a bound here, and those that it knew while it ran; and which of them a superuser has confirmed or reset.
 pub fn originals(
     record: Option<&Record>,
     context: &StartupContext,
     known: Originals,
     confirmed: Option<Number>,
-) -> Option<Originals> {
+) -> Originals {
     if Fault::OriginalForgotten.is_planted() {
-        return Some(Originals::NONE);
+        return Originals::NONE;
     }
-    let own = confirmed.map(|number| Original { layout: context.layout, number });
     let recorded = record.map_or(Originals::NONE, |record| record.originals);
+    // What was accepted for the server that wrote the file, is not for a copy of it.
+    let is_of_another = record
+        .and_then(|record| copied(record, context))
+        .is_some_and(|error| !matches!(error, StartupError::PutBack { .. }));
+    let all = known.and(&if is_of_another { recorded.of_copy() } else { recorded });
+    let is_granted = record.and_then(|it| it.node).is_some_and(|it| it.valid_until_ms.is_some());
+    let claim = if is_granted { Claim::Granted } else { Claim::Assigned };
     let found = found_originals(record, context).filter_map(|(_, original)| original);
-    recorded
-        .iter()
-        .chain(known.iter())
-        .copied()
-        .chain(found)
-        .filter(|original| Some(*original) != own)
-        .try_fold(Originals::NONE, Originals::with)
+    let all = found.fold(all, |all, original| all.with(original, claim));
+    let confirmed = confirmed.map(|number| Original { layout: context.layout, number });
+    inherited(record, context).into_iter().chain(confirmed).fold(all, Originals::accept)
+}
+
+/// The number of the server that this one was a standby of: what was refused to that one it would not have reserved with.
+fn inherited(record: Option<&Record>, context: &StartupContext) -> Option<Original> {
+    let (record, bound) = (record?, context.replayed?.bound);
+    let is_promoted = record.place.timeline != context.timeline
+        && record.place.system_identifier == context.system_identifier
+        && bound.system_identifier == context.system_identifier;
+    let is_by_writer = record.place.origin.directory.is_same(&bound.directory);
+    let number = bound.number.filter(|_| is_promoted && is_by_writer && !context.is_for_tests)?;
+    Some(Original { layout: bound.layout, number })
 }
 
 /// The number in a record that IDs of the layout were generated with here.
@@ -369,51 +392,44 @@ pub fn recorded_number(record: Option<&Record>, context: &StartupContext) -> Opt
     own.and_then(Record::number)
 }
 
-/// Refuses a copy that may generate with the worker ID of its original, now or once it has a worker ID.
+/// Refuses a copy of a server that may have its number: the server does not start, as it is not known where its original is.
+fn check_found(record: Option<&Record>, context: &StartupContext) -> Result<(), StartupError> {
+    let Some(number) = context.compared().filter(|_| !context.is_only_copy) else { return Ok(()) };
+    let put_back = record.and_then(|record| copied(record, context));
+    if let Some(error @ StartupError::PutBack { .. }) = put_back {
+        return Err(error);
+    }
+    for (error, original) in found_originals(record, context) {
+        // A server without a number may get any.
+        let is_other = original
+            .zip(number)
+            .is_some_and(|(original, number)| !original.may_make(&context.layout, number));
+        if !is_other {
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a copy that may generate with the worker ID of an original, now or once it has a worker ID.
 ///
 /// # Errors
 /// [`StartupError::OtherSystem`], [`StartupError::Copied`], [`StartupError::CopiedBefore`], [`StartupError::PutBack`] or
 /// [`StartupError::ReservedByAnother`].
 pub fn check_copy(record: Option<&Record>, context: &StartupContext) -> Result<(), StartupError> {
-    let Assignment::Manual(number) = context.assignment else { return Ok(()) };
-    if context.is_only_copy || context.is_for_tests {
-        return Ok(());
-    }
-    let put_back = record.and_then(|record| copied(record, context));
-    if let Some(error @ StartupError::PutBack { .. }) = put_back {
-        return Err(error);
-    }
-    // An original that cannot be recorded would be forgotten.
-    let has_room = originals(record, context, Originals::NONE, None).is_some();
-    for (error, original) in found_originals(record, context) {
-        // A server without a number may get any.
-        let is_other = original.zip(number).is_some_and(|(original, number)| {
-            has_room && !original.may_make(&context.layout, number)
-        });
-        if !is_other {
-            return Err(error);
-        }
-    }
-    let recorded = record.map_or(Originals::NONE, |record| record.originals);
-    let accepted = recorded_number(record, context);
-    check_original(&recorded, &context.layout, number, accepted)
+    check_found(record, context)?;
+    let number = context.compared().flatten().filter(|_| !context.is_only_copy);
+    let own = number.map(|number| Original { layout: context.layout, number });
+    check_original(&originals(record, context, Originals::NONE, None), own)
 }
 
-/// Refuses a number whose IDs an original may generate, unless it is the one that IDs of the layout were generated with here.
+/// Refuses a number whose IDs an original may generate. A server that has started makes no IDs with it, but those of its shards.
 ///
 /// # Errors
 /// [`StartupError::CopiedBefore`].
-pub fn check_original(
-    originals: &Originals,
-    layout: &Layout,
-    number: Option<Number>,
-    accepted: Option<Number>,
-) -> Result<(), StartupError> {
-    let original = number.and_then(|number| {
-        let own = Original { layout: *layout, number };
-        originals.of_same_ids(own, accepted == Some(number))
-    });
-    original.map_or(Ok(()), |it| Err(StartupError::CopiedBefore { number: it.number }))
+pub fn check_original(originals: &Originals, own: Option<Original>) -> Result<(), StartupError> {
+    let refused = own.and_then(|own| originals.refuse(own));
+    refused.map_or(Ok(()), |number| Err(StartupError::CopiedBefore { number }))
 }
 
 /// Above the IDs of a server whose clock may have shown this time.

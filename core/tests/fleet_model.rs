@@ -11,6 +11,7 @@ use std::fmt::Debug;
 use id_gen_core::fleet::grant::{Grant, GrantState, Holder, Number, Terms, Waiting};
 use id_gen_core::fleet::member::{Event, Kept, Local, Member, Numbers, Phase, Witness};
 use id_gen_core::fleet::registry::{Answer, Listing, Registry, Request, ask};
+use id_gen_core::originals::MOST;
 use stateright::{Checker, Chooser, Expectation, HasDiscoveries, Model, Property, UniformChooser};
 
 /// Unix milliseconds and the clock of the boot, for one tick of the model.
@@ -229,7 +230,8 @@ impl World {
     }
 
     fn numbers(&self) -> Numbers {
-        Numbers { datacenter: 0, first: 0, last: u32::try_from(self.numbers).unwrap() - 1 }
+        let last = u32::try_from(self.numbers).unwrap() - 1;
+        Numbers { datacenter: 0, first: 0, last, others: [None; MOST] }
     }
 
     fn ask(&self, state: &mut State, server: usize, choice: usize) -> Option<()> {

@@ -10,7 +10,7 @@ use id_gen_core::identity::Identity;
 use id_gen_core::kept_file::{Damage, Flaw, Place};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::LeadLimit;
-use id_gen_core::originals::{MOST, Original, Originals};
+use id_gen_core::originals::{Claim, MOST, Original, Originals};
 use id_gen_core::presets;
 use id_gen_core::replicated::{self, Bound, Replayed};
 use id_gen_core::reservation::{Record, RecordedNode};
@@ -103,7 +103,11 @@ fn any_record() -> impl Strategy<Value = Record> {
     let numbers = (any::<u64>(), any::<u32>(), any::<i64>(), any::<u128>(), any::<(u64, u64)>());
     let node = any::<Option<(u32, u32, Option<i64>)>>();
     let place = any::<(u64, (u64, Option<u64>), Option<(u64, Option<u64>)>)>();
-    let originals = prop::collection::vec((any::<(u32, u32)>(), 0..presets::all().len()), 0..=MOST);
+    let claims = [Claim::Assigned, Claim::Granted, Claim::Accepted];
+    let original =
+        (any::<(u32, u32)>(), 0..presets::all().len(), prop::sample::select(claims.to_vec()));
+    // One more than there is room for.
+    let originals = prop::collection::vec(original, 0..=MOST + 1);
     let found = |(inode, created_ns)| Directory { inode, created_ns };
     (numbers, any::<Option<i64>>(), node, place, 0..presets::all().len(), originals).prop_map(
         move |(
@@ -132,10 +136,10 @@ fn any_record() -> impl Strategy<Value = Record> {
             log_position,
             originals: originals.into_iter().fold(
                 Originals::NONE,
-                |all, ((datacenter, worker), preset)| {
+                |all, ((datacenter, worker), preset, claim)| {
                     let layout = presets::all()[preset].layout;
                     let number = Number { datacenter, worker };
-                    all.with(Original { layout, number }).unwrap()
+                    all.with(Original { layout, number }, claim)
                 },
             ),
         },
@@ -338,9 +342,8 @@ fn a_server_without_a_record_that_replayed_one_of_its_timeline_is_refused_as_a_c
     assert!(startup::start_point(&StoredRecord::Absent, &other).is_ok());
     assert!(
         startup::originals(None, &other, Originals::NONE, None)
-            .unwrap()
             .iter()
-            .any(|it| it.number == NUMBER)
+            .any(|(it, _)| it.number == NUMBER)
     );
     let confirmed = StartupContext { is_only_copy: true, ..copy };
     assert_eq!(first_ms(&StoredRecord::Absent, &confirmed), until_ms);
@@ -491,7 +494,7 @@ fn a_copy_stays_one_of_all_its_originals() {
             ..context()
         };
         assert_eq!(startup::check_copy(Some(&stored), &copy), Ok(()), "{worker}");
-        let originals = startup::originals(Some(&stored), &copy, Originals::NONE, None).unwrap();
+        let originals = startup::originals(Some(&stored), &copy, Originals::NONE, None);
         let node = Some(RecordedNode { worker, datacenter: 1, valid_until_ms: None });
         stored = Record { originals, node, ..record() };
         // In its own directory, it has any number but those of its originals.
@@ -503,18 +506,94 @@ fn a_copy_stays_one_of_all_its_originals() {
             assert_eq!(refused, is_original.then_some(StartupError::CopiedBefore { number }));
             let only = StartupContext { is_only_copy: true, ..own };
             assert_eq!(startup::check_copy(Some(&stored), &only), Ok(()));
-            let left =
-                startup::originals(Some(&stored), &only, Originals::NONE, Some(number)).unwrap();
-            let known = originals.iter().filter(|it| it.number != number);
-            assert!(left.iter().eq(known), "a number is this server's, those of others stay");
+            let accepted = startup::originals(Some(&stored), &only, Originals::NONE, Some(number));
+            for each in 0..=31 {
+                let layout = own.layout;
+                let each = Original { layout, number: Number { worker: each, ..NUMBER } };
+                let expected = originals.refuse(each).filter(|_| each.number != number);
+                assert_eq!(accepted.refuse(each), expected, "one is this server's, no other");
+            }
             let of_fleet = StartupContext { assignment: Assignment::Registry, ..own };
             assert_eq!(startup::check_copy(Some(&stored), &of_fleet), Ok(()));
         }
     }
-    // One more could not be recorded.
+    // There is no room for one more: any number may be that one's, until it is confirmed.
     let copy = StartupContext { origin: Some(OTHER_ORIGIN), assignment: numbered(31), ..context() };
-    let refused = startup::check_copy(Some(&stored), &copy);
-    assert!(matches!(refused, Err(StartupError::Copied { .. })), "{refused:?}");
+    let number = Number { worker: 31, ..NUMBER };
+    let refused = Err(StartupError::CopiedBefore { number });
+    assert_eq!(startup::check_copy(Some(&stored), &copy), refused);
+    let originals = startup::originals(Some(&stored), &copy, Originals::NONE, Some(number));
+    stored = Record { originals, ..record() };
+    let own = StartupContext { assignment: numbered(31), ..context() };
+    assert_eq!(startup::check_copy(Some(&stored), &own), Ok(()));
+    let other = StartupContext { assignment: numbered(30), ..own };
+    assert!(startup::check_copy(Some(&stored), &other).is_err());
+}
+
+/// What a superuser says of one directory is said of no copy of it, however that starts.
+#[test]
+fn what_was_confirmed_for_a_server_is_refused_to_its_copies() {
+    let original = Original { layout: record().layout, number: NUMBER };
+    let originals = Originals::NONE.with(original, Claim::Assigned).accept(original);
+    let stored = Record { originals, ..record() };
+    assert_eq!(startup::check_copy(Some(&stored), &context()), Ok(()));
+    for (assignment, is_for_tests) in
+        [(numbered(8), false), (Assignment::Registry, false), (numbered(7), true)]
+    {
+        let origin = Some(OTHER_ORIGIN);
+        let copy = StartupContext { origin, assignment, is_for_tests, ..context() };
+        let originals = startup::originals(Some(&stored), &copy, Originals::NONE, None);
+        assert_eq!(originals.refuse(original), Some(NUMBER), "{assignment:?}");
+    }
+}
+
+/// A member of a fleet and a server for tests make IDs with a number that nobody has compared.
+#[test]
+fn a_number_that_ids_were_made_with_is_not_confirmed_by_that() {
+    let original = Original { layout: record().layout, number: NUMBER };
+    let originals = Originals::NONE.with(original, Claim::Assigned);
+    let stored = Record { originals, ..record() };
+    let refused = Err(StartupError::CopiedBefore { number: NUMBER });
+    assert_eq!(startup::check_copy(Some(&stored), &context()), refused);
+    let layout = layout("epoch=2024-01-01 tick=1ms time:41 worker:10 sequence:12");
+    let other = Record { layout, ..stored.clone() };
+    let number = Number { datacenter: 0, worker: (NUMBER.datacenter << 5) | NUMBER.worker };
+    let assignment = Assignment::Manual(Some(number));
+    let relaid = StartupContext { layout, assignment, ..context() };
+    let made = other.node.map(|node| RecordedNode {
+        worker: number.worker,
+        datacenter: number.datacenter,
+        ..node
+    });
+    assert!(startup::check_copy(Some(&Record { node: made, ..other }), &relaid).is_err());
+    // Nor is the number of the server that left a file which a fleet granted it to.
+    let node = stored.node.map(|node| RecordedNode { valid_until_ms: Some(NOW_MS), ..node });
+    let member = Record { node, originals: Originals::NONE, ..stored };
+    let copy = StartupContext { origin: Some(OTHER_ORIGIN), assignment: numbered(8), ..context() };
+    let of_copy = startup::originals(Some(&member), &copy, Originals::NONE, None);
+    assert_eq!(of_copy.refuse(original), Some(NUMBER));
+    assert_eq!(of_copy.assigned(&original.layout), [None; MOST], "a fleet may grant it again");
+    assert!(originals.assigned(&original.layout).contains(&Some(NUMBER)));
+}
+
+/// A standby is promoted to what its primary was, although its file is older.
+#[test]
+fn a_standby_has_the_number_that_was_confirmed_on_its_primary_since_it_was_made() {
+    let original = Original { layout: record().layout, number: NUMBER };
+    let originals = Originals::NONE.with(original, Claim::Assigned);
+    let stored = Record { originals, ..record() };
+    let by_primary = Bound { directory: DIRECTORY, ..bound(NOW_MS) };
+    let promoted = StartupContext {
+        timeline: 2,
+        origin: Some(OTHER_ORIGIN),
+        replayed: logged_later(NOW_MS).map(|it| Replayed { bound: by_primary, ..it }),
+        ..context()
+    };
+    assert_eq!(startup::check_copy(Some(&stored), &promoted), Ok(()));
+    let by_other = Bound { number: None, ..by_primary };
+    let replayed = promoted.replayed.map(|it| Replayed { bound: by_other, ..it });
+    let refused = StartupContext { replayed, ..promoted };
+    assert!(startup::check_copy(Some(&stored), &refused).is_err());
 }
 
 #[test]
@@ -546,29 +625,29 @@ fn a_copy_has_neither_number_of_an_original_that_has_changed_its_own() {
         assert!(matches!(check(8), Err(StartupError::ReservedByAnother { .. })));
         assert_eq!(check(7).is_err(), origin == OTHER_ORIGIN, "its own, if it wrote the file");
         assert_eq!(check(9), Ok(()));
-        let originals = startup::originals(Some(&record()), &copy, Originals::NONE, None).unwrap();
+        let originals = startup::originals(Some(&record()), &copy, Originals::NONE, None);
         assert_eq!(originals.iter().count(), if origin == OTHER_ORIGIN { 2 } else { 1 });
     }
 }
 
 /// A number that was confirmed in a layout is this server's there, though an original has it in another layout.
 #[test]
-fn a_number_that_generated_here_is_compared_with_numbers_of_its_layout_alone() {
+fn a_confirmed_number_is_compared_with_numbers_of_its_layout_alone() {
     let layout_of = |text: &str| text.parse::<Layout>().unwrap();
     let of_original = layout_of("epoch=2024-01-01 tick=1ms time:41 worker:10 sequence:6");
-    let own = layout_of("epoch=2024-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:6");
+    let layout = layout_of("epoch=2024-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:6");
     let number = Number { datacenter: 0, worker: (NUMBER.datacenter << 5) | NUMBER.worker };
     let original = Original { layout: of_original, number };
-    let originals = Originals::NONE.with(original).unwrap();
-    let refused = |layout: &Layout, number, accepted| {
-        startup::check_original(&originals, layout, Some(number), accepted).is_err()
-    };
-    assert!(refused(&own, NUMBER, None));
-    assert!(!refused(&own, NUMBER, Some(NUMBER)));
-    assert!(refused(&of_original, number, Some(number)), "the original's own");
-    let server = StartupContext { layout: own, ..context() };
-    let left = startup::originals(None, &server, originals, Some(NUMBER));
-    assert_eq!(left, Some(originals), "it may still be in use in its layout");
+    let own = Original { layout, number: NUMBER };
+    let originals = Originals::NONE.with(original, Claim::Assigned);
+    assert_eq!(originals.refuse(own), Some(number));
+    let server = StartupContext { layout, ..context() };
+    let accepted = startup::originals(None, &server, originals, Some(NUMBER));
+    assert_eq!(accepted.refuse(own), None);
+    assert_eq!(accepted.refuse(original), Some(number), "it may still be in use in its layout");
+    // For good: another number, and the same again.
+    let again = startup::originals(None, &server, accepted, Some(Number { worker: 9, ..NUMBER }));
+    assert_eq!(again.refuse(own), None);
 }
 
 #[test]

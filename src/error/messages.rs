@@ -11,7 +11,6 @@ use id_gen_core::identity::IdentityError;
 use id_gen_core::kept_file::Damage;
 use id_gen_core::layout::{Field, Layout, LayoutError, RangeError};
 use id_gen_core::lead::Lead;
-use id_gen_core::originals;
 use id_gen_core::reservation::{RESERVATION_FILE, UPGRADE_FILE};
 use id_gen_core::startup::StartupError;
 use id_gen_core::time::{NS_PER_MS, format_duration, format_ms};
@@ -163,7 +162,6 @@ pub enum Reason {
     Startup(StartupError, Layout),
     /// A copy cannot be accepted, because its layout was changed, too; for this layout.
     CopyOfOtherLayout(StartupError, Layout),
-    TooManyOriginals,
     /// The reservation's file is damaged.
     Damaged(Damage),
     /// What was replayed of another server's reservation is damaged.
@@ -374,7 +372,6 @@ impl Reason {
             Reason::Exhausted(_) | Reason::AllReserved(_) => Some(5),
             Reason::Startup(..)
             | Reason::CopyOfOtherLayout(..)
-            | Reason::TooManyOriginals
             | Reason::TestServer(_)
             | Reason::Damaged(_)
             | Reason::ReplayedDamaged
@@ -632,12 +629,6 @@ impl Reason {
             .hint(hint::take_back()),
             Reason::Startup(error, layout) => startup_message(error, layout, ACCEPT_LAYOUT),
             Reason::CopyOfOtherLayout(error, layout) => startup_message(error, layout, &reset_above_stored()),
-            Reason::TooManyOriginals => Message::new(
-                Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-                "this data directory is a copy of too many servers",
-            )
-            .detail(format!("File \"{RESERVATION_FILE}\" names at most {} servers whose worker IDs this one may not have.", originals::MOST))
-            .hint("Assign the worker ID of one of them that is not in use any more, and confirm that: SELECT id_gen_copy_accept(is_only_one => true);"),
             Reason::Damaged(damage) => {
                 Message::new(Code::ERRCODE_DATA_CORRUPTED, format!("file \"{RESERVATION_FILE}\" is damaged"))
                     .detail(format!("{} It records the time up to which this server has reserved snowflakes.", sentence(damage)))

@@ -2,19 +2,26 @@
 
 use std::ffi::CStr;
 
+use id_gen_core::fleet::Number;
 use id_gen_core::fleet::grant::Holder;
 use id_gen_core::fleet::member::Numbers;
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::{Field, Layout};
+use id_gen_core::originals::MOST;
 
 use crate::pg::server;
 
 /// The numbers that the settings allow: the one that is typed, or those of `id_gen.worker_id_range`, or all that the layout
-/// has.
+/// has; but those that others may have outside of the fleet.
 ///
 /// # Errors
 /// What is wrong with the settings, if they can't be understood or go beyond the layout.
-pub fn allowed(layout: &Layout, typed: &Identity, worker_ids: &str) -> Result<Numbers, String> {
+pub fn allowed(
+    layout: &Layout,
+    typed: &Identity,
+    worker_ids: &str,
+    others: [Option<Number>; MOST],
+) -> Result<Numbers, String> {
     let max = |field| layout.max_number(field);
     let (max_worker, max_datacenter) = (max(Field::Worker), max(Field::Datacenter));
     let datacenter = typed.datacenter;
@@ -42,7 +49,15 @@ pub fn allowed(layout: &Layout, typed: &Identity, worker_ids: &str) -> Result<Nu
         };
         return Err(format!("{setting}; layout \"{layout}\" has room for 0 to {max_worker}"));
     }
-    Ok(Numbers { datacenter, first, last })
+    let numbers = Numbers { datacenter, first, last, others };
+    if let Some(worker) = typed.worker
+        && !numbers.contain(Number { datacenter, worker })
+    {
+        return Err(format!(
+            "id_gen.worker_id is {worker}; a server that this data directory is a copy of may have it"
+        ));
+    }
+    Ok(numbers)
 }
 
 /// Who this server is for the others.

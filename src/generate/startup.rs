@@ -7,6 +7,7 @@ use id_gen_core::allocator::Allocator;
 use id_gen_core::fleet::Number;
 use id_gen_core::identity::{Identity, IdentitySource};
 use id_gen_core::layout::Layout;
+use id_gen_core::originals::MOST;
 use id_gen_core::planted::Fault;
 use id_gen_core::replicated::Replayed;
 use id_gen_core::startup::{
@@ -103,8 +104,15 @@ pub fn start(
     let start = start_point(&stored, unreadable, &context, &number, old.as_ref(), decision)?;
     let reset_copy =
         if resets { startup::check_copy(stored.record(), &context).err() } else { None };
-    let confirmed = identity.number().filter(|_| resets || accepts_copy);
-    keep_originals(shared, &stored, &context, confirmed)?;
+    // A number that is not compared is not the one that a superuser has looked at.
+    let confirmed = context.compared().flatten().filter(|_| resets || accepts_copy);
+    {
+        let mut state = shared.lock();
+        // Also those that a file names no more which was lost since the server started.
+        let known = state.originals;
+        state.originals = startup::originals(stored.record(), &context, known, confirmed);
+        state.recorded = confirmed.or_else(|| startup::recorded_number(stored.record(), &context));
+    }
     let first_of_shards_ms = first_of_shards(&stored, &start, &context, resets);
     // What shards made within reach of the clock is not forgotten either.
     let resets_to_ms = resets.then(|| startup::above_clocks(&context).first_ms);
@@ -138,20 +146,21 @@ pub fn start(
     Ok(Some(Started { first_ms, ready_ms, reserved_until_ms, reset_copy }))
 }
 
-/// Takes note of the servers that this one is a copy of, also of those that a file names no more which was lost since the
-/// server started; and of the number that is this server's, whatever they have.
-fn keep_originals(
-    shared: &SharedState,
-    stored: &StoredRecord,
-    context: &StartupContext,
-    confirmed: Option<Number>,
-) -> Result<(), Error> {
-    let mut state = shared.lock();
-    let all = startup::originals(stored.record(), context, state.originals, confirmed);
-    // Where no number is confirmed, check_copy() has refused too many.
-    state.originals = all.ok_or(Reason::TooManyOriginals)?;
-    state.recorded = confirmed.or_else(|| startup::recorded_number(stored.record(), context));
-    Ok(())
+/// The numbers of servers that this one is a copy of and that no registry knows of: no fleet may give them to this one.
+pub fn numbers_of_originals(shared: &SharedState, layout: &Layout) -> [Option<Number>; MOST] {
+    let (known, started, max_lead_ms, number) = {
+        let state = shared.lock();
+        let number = OwnNumber::of(&state);
+        (state.originals, state.allocator.is_some(), state.settings.max_lead_ms, number)
+    };
+    // Its files tell of them before it starts.
+    let found = || {
+        let replayed = replicated::read().ok()?;
+        let context = context(*layout, max_lead_ms, replayed, &number).ok()?;
+        Some(startup::originals(read_stored().0.record(), &context, known, None))
+    };
+    let all = if started { known } else { found().unwrap_or(known) };
+    all.assigned(layout)
 }
 
 /// Whether a server could start to make IDs of a layout now.
@@ -251,6 +260,8 @@ fn undecided_start(
 ) -> Result<(StoredRecord, StartPoint), Error> {
     let (stored, unreadable) = read_stored();
     let start = start_point(&stored, unreadable, context, number, None, Decision::None)?;
+    startup::check_copy(stored.record(), context)
+        .map_err(|error| Reason::Startup(error, context.layout))?;
     Ok((stored, start))
 }
 

@@ -28,7 +28,7 @@ use id_gen_core::horizon::{self, Floor, Look, Outdated, Prepared, PreparedTable}
 use id_gen_core::identity::{Identity, IdentityError, IdentitySource};
 use id_gen_core::layout::Layout;
 use id_gen_core::lead::LeadLimit;
-use id_gen_core::originals::Originals;
+use id_gen_core::originals::{Original, Originals};
 use id_gen_core::planted::Fault;
 use id_gen_core::rate_limit::RateLimit;
 use id_gen_core::rate_window::{RateWindow, Sample};
@@ -788,7 +788,8 @@ impl SharedState {
             identity.source == IdentitySource::Setting && test_stream::stream().is_none();
         let typed = identity.number().filter(|_| is_compared);
         let layout = self.layout_if_valid()?;
-        startup::check_original(&state.originals, layout, typed, state.recorded).err()
+        let own = typed.map(|number| Original { layout: *layout, number });
+        startup::check_original(&state.originals, own).err()
     }
 
     /// Whether there is time left of this server's right to its number.

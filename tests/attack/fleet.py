@@ -312,7 +312,7 @@ class Fleet(Explorer):
             return
         self.world.step_clock(member, seconds)
         if is_renewed and member.is_member and self.world.registry.answers:
-            self._await_renewal(member)
+            self._await_renewal(member, self._worker_of(member))
 
     @action("clock", when=lambda self: not self.world.was_restored)
     def jump(self, which: int) -> None:
@@ -320,17 +320,24 @@ class Fleet(Explorer):
         member = self.world.able(which)
         if member.clock_ahead or not self.world.registry.answers:
             return
+        worker = self._worker_of(member)
+        if worker is None:
+            # It may not have looked at the clock yet, which then is wrong from the start.
+            return
         self.world.step_clock(member, HOUR)
-        self._await_renewal(member)
+        self._await_renewal(member, worker)
         self.world.look_at_bounds()
         self.world.put_clock_right(member)
 
-    def _await_renewal(self, member: Member) -> None:
+    def _worker_of(self, member: Member) -> int | None:
+        worker = member.cluster.psql("SELECT worker_id FROM id_gen_status()", DATABASE)
+        return int(worker) if worker else None
+
+    def _await_renewal(self, member: Member, worker: int | None) -> None:
         """One whose clock is not trusted renews nothing."""
-        worker = member.cluster.psql("SELECT coalesce(worker_id, -1) FROM id_gen_status()", DATABASE)
 
         def bounds() -> list[int]:
-            return self.world.registry.bounds(self.world.fleet).get((member.port, int(worker)), [])
+            return self.world.registry.bounds(self.world.fleet).get((member.port, worker), [])
 
         before, until = bounds(), time.monotonic() + GRANT_SECONDS
         while bounds() == before and time.monotonic() < until:

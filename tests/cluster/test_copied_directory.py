@@ -616,6 +616,50 @@ def test_a_reset_of_a_copy_names_the_directory_of_its_original() -> None:
         assert REFUSED_AS_POSSIBLE not in dict(said), "it is its own now"
 
 
+def test_shards_of_a_copy_go_on_after_a_restart_while_its_number_is_refused() -> None:
+    with copied() as (_, copy):
+        set_worker_id(copy, 2)
+        copy.psql("SELECT id_gen_shard_take(9)")
+        set_worker_id(copy, 1)
+        assert_is_refused_as_copy(copy)
+        last = int(copy.psql("SELECT snowflake_next(9)"))
+        for end in ("fast", "immediate"):
+            copy.restart(end)
+            assert_is_refused_as_copy(copy)
+            before, last = last, first_given(copy, "SELECT snowflake_next(9)")
+            assert last > before
+            assert_is_refused_as_copy(copy)
+
+
+def test_a_standby_has_the_number_that_was_confirmed_on_its_primary_since_it_was_made() -> None:
+    with copied() as (original, copy):
+        set_worker_id(copy, 2)
+        next_id(copy)
+        with Cluster("standby", standby_of=copy, conf=PATIENT) as standby:
+            original.stop()
+            set_worker_id(copy, 1)
+            assert_is_refused_as_copy(copy)
+            copy.psql(ACCEPT)
+            last = next_id(copy)
+            copy.wait_for_catchup(standby)
+            copy.stop()
+            standby.append_conf("id_gen.worker_id = 1\n")
+            standby.promote()
+            assert first_id(standby) > last
+
+
+@pytest.mark.parametrize("decision", [ACCEPT, "SELECT id_gen_reservation_reset(above => '2024-06-01')"])
+def test_nothing_is_confirmed_of_a_copy_while_it_is_for_tests(decision: str) -> None:
+    with copied(f"{NARROW}{PRELOAD}{PATIENT}id_gen.test_start = '2025-01-01 00:00:00+00'\n") as (_, copy):
+        with suppress(SqlError):
+            copy.psql(decision)
+        next_id(copy)
+        copy.append_conf("id_gen.test_start = ''")
+        copy.restart()
+        copy.psql("SELECT id_gen_test_mode_end()")
+        assert_is_refused_as_copy(copy)
+
+
 @pytest.mark.parametrize("own", [1, 2])
 def test_a_copy_of_a_server_for_tests_is_refused_once_its_tests_end(own: int) -> None:
     with copied(f"{NARROW}{PRELOAD}{PATIENT}id_gen.test_start = '2025-01-01 00:00:00+00'\n") as (original, copy):

@@ -29,6 +29,8 @@ from harness.ids import (
     Caller,
     answer_of,
     array_of,
+    await_refusal,
+    change,
     first_given,
     next_id,
     refusal,
@@ -186,3 +188,22 @@ def test_a_fleet_is_made_right_after_the_reload_that_names_it(etcd: Etcd) -> Non
                 os.kill(cluster.pid, signal.SIGCONT)
             answer_of(answer)
             assert caller.ask("SHOW id_gen.fleet_name") == fleet
+
+
+def test_a_copy_gets_no_number_of_its_original_which_no_registry_knows(etcd: Etcd) -> None:
+    fleet = "id_gen.fleet_name = 'copies'\nid_gen.worker_id_range = '9-10'\n"
+    with Cluster("original", conf=typed_conf() + PATIENT) as original:
+        original.psql("CREATE EXTENSION id_gen")
+        next_id(original)
+        with Cluster("copy", clone_of=original) as copy:
+            copy.append_conf(f"id_gen.registry = '{etcd.endpoints}'\n{fleet}")
+            copy.reload()
+            create_fleet(copy)
+            await_refusal(copy, "data directory is a copy")
+            found = "SELECT found LIKE '%server that this data directory is a copy of may have it%' FROM id_gen_check()"
+            copy.poll_until(f"{found} WHERE name = 'fleet'")
+            change(copy, "worker_id", -1)
+            assert await_number(copy) == 10, "it has the other one of two"
+            change(copy, "registry", "''")
+            change(copy, "worker_id", 9)
+            await_refusal(copy, "55000: this data directory is a copy with the worker ID of its original")

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 
 use crate::fleet::grant::{Grant, GrantState, Holder, Number, Terms, Waiting};
 use crate::fleet::registry::{Answer, Listing, Request};
+use crate::originals::MOST;
 use crate::planted::Fault;
 
 /// What a server knows without the registry.
@@ -130,6 +131,8 @@ pub struct Numbers {
     pub first: u32,
     /// The last worker number.
     pub last: u32,
+    /// But not these: servers outside of the fleet may have them, which this one is a copy of.
+    pub others: [Option<Number>; MOST],
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -787,12 +790,15 @@ impl Member {
 impl Numbers {
     /// Whether this is one of them.
     pub fn contain(self, number: Number) -> bool {
-        number.datacenter == self.datacenter && (self.first..=self.last).contains(&number.worker)
+        number.datacenter == self.datacenter
+            && (self.first..=self.last).contains(&number.worker)
+            && !self.others.contains(&Some(number))
     }
 
     fn all(self) -> impl Iterator<Item = Number> {
-        let Numbers { datacenter, first, last } = self;
-        (first..=last).map(move |worker| Number { datacenter, worker })
+        let Numbers { datacenter, first, last, .. } = self;
+        let numbers = (first..=last).map(move |worker| Number { datacenter, worker });
+        numbers.filter(move |number| self.contain(*number))
     }
 }
 
@@ -829,7 +835,7 @@ mod tests {
     const LOCAL: Local = Local { wall_ms: 1_000, boot_ms: 1_000, frontier_ms: 0, reserved_ms: 0 };
 
     fn outside(kept: Option<Kept>) -> Member {
-        let numbers = Numbers { datacenter: 0, first: 5, last: 6 };
+        let numbers = Numbers { datacenter: 0, first: 5, last: 6, others: [None; MOST] };
         Member::new(Terms::DEFAULT, numbers, Holder::default(), kept, None)
     }
 
