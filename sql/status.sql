@@ -24,6 +24,6 @@ CREATE FUNCTION @extschema@.id_gen_server_info(
         OUT shards integer[], OUT shard_datacenter_ids integer[],
         OUT clock timestamptz, OUT has_shared_memory boolean, OUT library_version text)
     AS 'MODULE_PATHNAME', 'id_gen_server_info'
-    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.id_gen_server_info(boolean) IS
     'layout, worker ID, shards, clock and library of this server; must_generate: raise what keeps it from generating';
