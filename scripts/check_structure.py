@@ -39,7 +39,7 @@ OWNED = {
 ASKS = "id_gen_tools/src/server.rs"
 ASKED = re.compile(r"current_setting\('id_gen|\.id_gen_(?:server_info|ready|status|fleet_\w+)\(")
 # What base and the pure crates do not have: a function that SQL calls is one extension's.
-EXPORTED = re.compile(r"^(?:sql_function! \{|extension_sql_file!|#\[pg_extern)", re.MULTILINE)
+EXPORTED = re.compile(r"^(?:sql_function! \{|#\[pg_extern)", re.MULTILINE)
 WITHOUT_FUNCTIONS = ("base", "core", "id_gen_mask/rules", "registry")
 
 # The folders of src/, as the table of src/lib.rs lists them.

@@ -326,22 +326,23 @@ build_extension() (
 # install_scripts DIRECTORY: the control file of each extension, the script that creates it, and those that update it.
 install_scripts() {
     mkdir -p "$1"
-    install_scripts_of id_gen . src/sql/mod.rs "$1"
-    install_scripts_of id_gen_mask id_gen_mask id_gen_mask/src/lib.rs "$1"
-    install_scripts_of id_gen_tools id_gen_tools id_gen_tools/src/lib.rs "$1"
+    install_scripts_of id_gen . "$1"
+    install_scripts_of id_gen_mask id_gen_mask "$1"
+    install_scripts_of id_gen_tools id_gen_tools "$1"
 }
 
-# install_scripts_of EXTENSION FOLDER SOURCE DIRECTORY: those of one, in the order in which the source names its SQL files.
+# install_scripts_of EXTENSION FOLDER DIRECTORY: those of one, made of SQL files in the order that FOLDER/sql/order lists.
+# pgrx's extension_sql_file! would put them all into the library, which reads none.
 install_scripts_of() {
     local version files
     version=$(of_cargo version)
-    mapfile -t files < <(sed -nE 's|^extension_sql_file!\("([^"]+)".*|\1|p' "$3")
-    sed "s/@CARGO_VERSION@/$version/" "$2/$1.control" >"$4/$1.control"
+    mapfile -t files <"$2/sql/order"
+    sed "s/@CARGO_VERSION@/$version/" "$2/$1.control" >"$3/$1.control"
     {
         printf '%s\n' "\\echo Use \"CREATE EXTENSION $1\" to load this file. \\quit"
-        sed "s/@EXTENSION@/$1/" "${files[@]/#/$(dirname "$3")/}"
-    } >"$4/$1--$version.sql"
-    find "$2/sql" -name "$1--*--*.sql" -exec cp {} "$4" \;
+        sed "s/@EXTENSION@/$1/" "${files[@]/#/$2/sql/}"
+    } >"$3/$1--$version.sql"
+    find "$2/sql" -name "$1--*--*.sql" -exec cp {} "$3" \;
 }
 
 # without_paths: from here on compilers name other people's sources by their crates' names. Those of the project cargo names

@@ -1,5 +1,5 @@
 -- Whether a server generates, and what with: for members of pg_read_all_stats. What every role can learn from settings and
--- from new IDs is for every role: the version, and what id_gen_tools works with.
+-- from new IDs is for every role: what id_gen_tools works with.
 
 CREATE FUNCTION @extschema@.id_gen_status(
         OUT state text, OUT datacenter_id integer, OUT worker_id integer, OUT worker_id_source text,
@@ -18,23 +18,12 @@ COMMENT ON FUNCTION @extschema@.id_gen_status() IS
 
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_status() FROM PUBLIC;
 
-CREATE FUNCTION @extschema@.id_gen_version() RETURNS text
-    AS 'MODULE_PATHNAME', 'id_gen_version'
-    LANGUAGE c STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.id_gen_version() IS
-    'version of the library in use; the version of the SQL objects is in pg_extension';
-
-CREATE FUNCTION @extschema@.id_gen_ready() RETURNS void
-    AS 'MODULE_PATHNAME', 'id_gen_ready'
-    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
-COMMENT ON FUNCTION @extschema@.id_gen_ready() IS
-    'raise the error that snowflake_next() would raise until somebody solves its cause';
-
 CREATE FUNCTION @extschema@.id_gen_server_info(
+        must_generate boolean DEFAULT false,
         OUT layout text, OUT datacenter_id integer, OUT worker_id integer, OUT in_fleet boolean,
         OUT shards integer[], OUT shard_datacenter_ids integer[],
-        OUT clock timestamptz, OUT has_shared_memory boolean)
+        OUT clock timestamptz, OUT has_shared_memory boolean, OUT library_version text)
     AS 'MODULE_PATHNAME', 'id_gen_server_info'
-    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
-COMMENT ON FUNCTION @extschema@.id_gen_server_info() IS
-    'layout, worker ID, shards and clock of this server, for every role';
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION @extschema@.id_gen_server_info(boolean) IS
+    'layout, worker ID, shards, clock and library of this server; must_generate: raise what keeps it from generating';

@@ -24,6 +24,8 @@ apt-get update -q
 apt-get install -y -q --no-install-recommends "$deb"
 rm "$deb"
 dpkg --verify "$package"
+library=/usr/lib/postgresql/$major/lib/id_gen.so
+(($(stat --format %s "$library") <= 3000000)) || fail "$library, which every session loads, is larger than 3 MB"
 doc=/usr/share/doc/$package
 [[ -s $doc/THIRD-PARTY-LICENSES ]] || fail "no licences of the crates in the libraries"
 grep -qF "$doc/THIRD-PARTY-LICENSES" "$doc/copyright" || fail "the copyright file does not mention them"

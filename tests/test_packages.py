@@ -73,6 +73,11 @@ def test_what_every_session_loads_has_no_code_of_a_network_protocol_and_no_secre
         assert word in masks and word not in library and word not in tools, word
 
 
+def test_no_library_holds_the_scripts_that_create_it() -> None:
+    for library in Server.from_environment().directory("pkglibdir").glob("id_gen*.so"):
+        assert b"CREATE FUNCTION @extschema@" not in library.read_bytes(), library
+
+
 def test_what_every_session_loads_has_no_tool() -> None:
     """And tools have neither settings nor memory of the server: they ask it by SQL."""
     library, tools = (

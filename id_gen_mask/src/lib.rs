@@ -15,10 +15,6 @@ use pgrx::prelude::*;
 
 ::pgrx::pg_module_magic!(name, version);
 
-extension_sql_file!("../sql/mask.sql", name = "mask");
-extension_sql_file!("../../base/sql/restrict.sql", name = "restrict", requires = ["mask"]);
-extension_sql_file!("../sql/privileges.sql", name = "privileges", requires = ["restrict"]);
-
 /// Called once per process that loads the library.
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {

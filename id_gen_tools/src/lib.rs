@@ -18,10 +18,6 @@ use pgrx::prelude::*;
 
 ::pgrx::pg_module_magic!(name, version);
 
-extension_sql_file!("../sql/profile.sql", name = "profile");
-extension_sql_file!("../sql/convert.sql", name = "convert", requires = ["profile"]);
-extension_sql_file!("../sql/offsets.sql", name = "offsets", requires = ["convert"]);
-
 /// Called once per process that loads the library.
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {

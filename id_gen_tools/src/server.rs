@@ -5,14 +5,19 @@
 //! no other one of the same name.
 
 use id_gen_base::catalog::{self, Column, one_row, text};
+use id_gen_base::error::Message;
 use id_gen_base::error::layout::invalid_layout;
 use id_gen_base::pg::subtransaction::{self, Caught};
 use id_gen_base::pg::text::{Text, literal};
 use id_gen_core::fleet::Number;
 use id_gen_core::layout::Layout;
+use pgrx::prelude::PgSqlErrorCode as Code;
 
 use crate::error::Error;
 use crate::query::rows;
+
+/// The version of this library.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// This server, as every role may know it.
 pub struct Server {
@@ -44,6 +49,12 @@ impl Server {
     /// # Errors
     /// If the extension `id_gen` is not there as this version needs it.
     pub fn ask() -> Result<Server, Error> {
+        // What another version answers may have another meaning, or other columns.
+        let installed = "SELECT extversion FROM pg_extension WHERE extname = 'id_gen'";
+        let installed = one_row(installed, &[], |row| text(&row, 1))?;
+        if installed != VERSION {
+            return Err(other_version(&installed).into());
+        }
         let schema = catalog::schema()?;
         // The settings are there once the function's library is.
         let query = format!(
@@ -109,7 +120,8 @@ impl Server {
     /// # Errors
     /// The error that `snowflake_next()` would raise, except for a wait.
     pub fn check_ready(&self) -> Result<(), Error> {
-        rows(&format!("SELECT {}.id_gen_ready()", self.schema), &[], |_| Ok(())).map(|_| ())
+        rows(&format!("SELECT {}.id_gen_server_info(true)", self.schema), &[], |_| Ok(()))
+            .map(|_| ())
     }
 
     /// Checks the newest ID of a column by `id_gen_check()`.
@@ -170,6 +182,16 @@ impl Server {
             Err(caught) => Ok(Some(Err(caught))),
         }
     }
+}
+
+/// A version of the extension `id_gen` that this library does not know.
+fn other_version(installed: &str) -> Message {
+    Message::new(
+        Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("id_gen_tools {VERSION} needs id_gen {VERSION}"),
+    )
+    .detail(format!("This database has id_gen {installed}."))
+    .hint("Update the extension: ALTER EXTENSION id_gen UPDATE; If it is up to date, start a new session, which loads the installed library.")
 }
 
 /// A row of `id_gen_check()`.

@@ -26,13 +26,6 @@ fn interval(ms: i64) -> Option<pg_sys::Datum> {
 }
 
 sql_function! {
-    /// `id_gen_version() → text`, of the library that this session has loaded.
-    fn id_gen_version(call) {
-        Ok(env!("CARGO_PKG_VERSION").into_datum().unwrap_or_else(|| call.null()))
-    }
-}
-
-sql_function! {
     /// `id_gen_status() → SETOF record`, one row. Its first column is what `snowflake_next()` would say.
     fn id_gen_status(call) {
         let found = readiness::shared();
@@ -81,17 +74,14 @@ sql_function! {
 }
 
 sql_function! {
-    /// `id_gen_ready() → void`: raises what keeps this server from generating, until somebody does something.
-    fn id_gen_ready(call) {
-        readiness::check_but_for_waits(readiness::shared()?)?;
-        Ok(call.void())
-    }
-}
-
-sql_function! {
-    /// `id_gen_server_info() → record`: what the extension id_gen_tools knows of this server.
+    /// `id_gen_server_info(must_generate boolean) → record`: what the extension id_gen_tools knows of this server. If it
+    /// must generate, what keeps it from that, until somebody does something, is raised.
     fn id_gen_server_info(call) {
-        let shared = readiness::shared().ok();
+        let found = readiness::shared();
+        if call.bool(0) == Some(true) {
+            found.clone().and_then(readiness::check_but_for_waits)?;
+        }
+        let shared = found.ok();
         let layout = readiness::layout().ok();
         let (_, identity) = readiness::settings_of(shared);
         let shards: Vec<Number> = match (shared, layout) {
@@ -112,6 +102,7 @@ sql_function! {
             numbers(|shard| shard.datacenter),
             time(unix_ms(clock::wall_ns())),
             shared.is_some().into_datum(),
+            env!("CARGO_PKG_VERSION").into_datum(),
         ]))
     }
 }

@@ -190,6 +190,17 @@ def test_what_older_sql_lacks_is_said_by_name(cluster: Cluster, updated: str) ->
         cluster.psql("ALTER EXTENSION id_gen UPDATE; SELECT uuidv7_max(now())", updated)
 
 
+def test_tools_need_an_id_gen_of_their_version(cluster: Cluster, updated: str) -> None:
+    profiled = "SELECT count(*) > 1 FROM id_gen_profile('item', 'id')"
+    with made_up_version(cluster):
+        cluster.psql(f"CREATE EXTENSION id_gen VERSION '{MADE_UP}'; CREATE EXTENSION id_gen_tools", updated)
+        cluster.psql("CREATE TABLE item AS SELECT 7::bigint AS id", updated)
+        with pytest.raises(SqlError) as refused:
+            cluster.psql(profiled, updated)
+        assert refused.value.message == f"id_gen_tools {current(cluster)} needs id_gen {current(cluster)}"
+        assert cluster.psql(f"ALTER EXTENSION id_gen UPDATE; {profiled}", updated) == "t"
+
+
 def test_another_signature_of_the_same_symbol_is_noticed(cluster: Cluster, updated: str) -> None:
     """A function takes its arguments as today's SQL passes them, so one that changes needs a new symbol."""
     declared, otherwise = (f"uuidv7_min(ts timestamptz) RETURNS {result}\n" for result in ("uuid", "text"))

@@ -21,7 +21,7 @@ ONLY_SUPERUSERS = {
 }  # fmt: skip
 
 # What \df shows at most.
-MOST_FUNCTIONS = 97
+MOST_FUNCTIONS = 95
 
 # Every row of the catalogs in which an extension leaves traces, without OIDs, which go on.
 TRACES = """

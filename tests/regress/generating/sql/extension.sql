@@ -9,7 +9,7 @@ SELECT oid::regprocedure AS not_immutable_though_all_is_given FROM member
 WHERE provolatile <> 'i' AND 'layout' = ANY (proargnames[1:pronargs]);
 -- (what divides sequences goes by a schema's name)
 SELECT oid::regprocedure AS takes_the_servers_layout FROM member WHERE provolatile = 's'
-AND proname NOT IN ('id_gen_offsets_grow_plan', 'id_gen_version')
+AND proname <> 'id_gen_offsets_grow_plan'
 ORDER BY oid::regprocedure::text COLLATE "C";
 SELECT oid::regprocedure AS is_a_constant FROM member WHERE provolatile = 'i' AND pronargs = 0;
 SELECT oid::regprocedure AS may_be_parallel FROM member WHERE provolatile = 'v' AND proparallel = 's';
@@ -18,8 +18,8 @@ SELECT oid::regprocedure AS calculates_with_null FROM member WHERE provolatile <
 SELECT oid::regprocedure AS without_comment FROM member WHERE obj_description(oid, 'pg_proc') IS NULL;
 
 -- the library and the SQL objects are of one version, three numbers with points between them
-SELECT id_gen_version() = extversion AS same_version, id_gen_version() ~ '^\d+\.\d+\.\d+$' AS three_numbers
-FROM pg_extension WHERE extname = 'id_gen';
+SELECT library_version = extversion AS same_version, library_version ~ '^\d+\.\d+\.\d+$' AS three_numbers
+FROM id_gen_server_info(), pg_extension WHERE extname = 'id_gen';
 
 -- whoever owns a database installs it, in the schema of their choice
 CREATE ROLE migrator LOGIN;
