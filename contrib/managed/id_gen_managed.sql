@@ -125,8 +125,8 @@ END $$;
 COMMENT ON FUNCTION id_gen_managed.revoke_defaults(text[]) IS
     'revoke from other roles what default privileges have granted on new objects';
 
--- An object that is part of another, such as a member of an extension or the multirange type of a range, is dropped with it.
--- The owner of the schema may drop whatever is in it; of what is elsewhere, only the owner's own.
+-- A part of another object, such as a member of an extension or the multirange type of a range, is dropped with the whole.
+-- The owner of the schema may drop every object in it, and elsewhere only objects of its own.
 CREATE OR REPLACE FUNCTION id_gen_managed.how_to_drop(class oid, object oid) RETURNS text
     LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
     WITH RECURSIVE part (classid, objid, depth) AS (
@@ -156,8 +156,8 @@ COMMENT ON FUNCTION id_gen_managed.how_to_drop(oid, oid) IS 'a HINT for an objec
 -- that was made before the script was run, or of a database in which a dump was restored. Such a restore makes all objects anew,
 -- and the table of the dump names another OID than its own.
 --
--- No call of the script's meets what else depends on the schema: default privileges and publications, which go with it,
--- statistics, a range's multirange type, which is made of PostgreSQL's own functions, and an extension, other than its objects.
+-- Other dependents of the schema cannot run. Default privileges and publications are dropped with it. A multirange type has no
+-- functions but PostgreSQL's. Statistics and extensions have none at all: the objects of an extension have their own owners.
 CREATE OR REPLACE FUNCTION id_gen_managed.close_schema() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
