@@ -125,10 +125,39 @@ END $$;
 COMMENT ON FUNCTION id_gen_managed.revoke_defaults(text[]) IS
     'revoke from other roles what default privileges have granted on new objects';
 
+-- A part of another object, such as a member of an extension or the multirange type of a range, is dropped with the whole.
+-- The owner of the schema may drop every object in it, and elsewhere only objects of its own.
+CREATE OR REPLACE FUNCTION id_gen_managed.how_to_drop(class oid, object oid) RETURNS text
+    LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+    WITH RECURSIVE part (classid, objid, depth) AS (
+        SELECT class, object, 0
+         UNION ALL
+        SELECT d.refclassid, d.refobjid, p.depth + 1
+          FROM part p JOIN pg_depend d ON (d.classid, d.objid, d.objsubid) = (p.classid, p.objid, 0) AND d.deptype IN ('i', 'e')
+    ), whole AS (
+        SELECT p.classid, w.*, coalesce(s.refobjid, 10) AS owner -- PostgreSQL records no objects of its first superuser
+          FROM (SELECT * FROM part ORDER BY depth DESC LIMIT 1) p
+         CROSS JOIN pg_identify_object(p.classid, p.objid, 0) w
+          LEFT JOIN pg_shdepend s ON (s.classid, s.objid, s.deptype) = (p.classid, p.objid, 'o')
+           AND s.dbid = (SELECT b.oid FROM pg_database b WHERE b.datname = current_database())
+    )
+    SELECT format(CASE WHEN w.schema = n.nspname OR w.classid = 'pg_trigger'::regclass OR w.owner = n.nspowner THEN 'Drop it: %s'
+                       ELSE 'A superuser or role %2$I can drop it: %1$s' END,
+                  format('DROP %s %s;', CASE WHEN w.classid = 'pg_proc'::regclass THEN 'ROUTINE' -- also of an aggregate f()
+                                             WHEN w.classid = 'pg_statistic_ext'::regclass THEN 'STATISTICS'
+                                             ELSE upper(w.type) END, w.identity),
+                  pg_get_userbyid(w.owner))
+      FROM whole w JOIN pg_namespace n ON n.nspname = 'id_gen_managed'
+$$;
+COMMENT ON FUNCTION id_gen_managed.how_to_drop(oid, oid) IS 'a HINT for an object in the schema: the statement, and who may run it';
+
 -- Code of another role in the schema would run as whoever calls the script's functions: a function whose arguments fit a call
 -- better, or a trigger. So only the owner creates anything there, whatever default privileges have granted: those of a schema
 -- that was made before the script was run, or of a database in which a dump was restored. Such a restore makes all objects anew,
 -- and the table of the dump names another OID than its own.
+--
+-- Other dependents of the schema cannot run. Default privileges and publications are dropped with it. A multirange type has no
+-- functions but PostgreSQL's. Statistics and extensions have none at all: the objects of an extension have their own owners.
 CREATE OR REPLACE FUNCTION id_gen_managed.close_schema() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -141,22 +170,27 @@ BEGIN
     LOOP
         EXECUTE format('REVOKE CREATE ON SCHEMA id_gen_managed FROM %s CASCADE', other.role);
     END LOOP;
-    SELECT named.type, named.identity, pg_get_userbyid(s.refobjid) AS role INTO other
+    SELECT named.type, named.identity, pg_get_userbyid(s.refobjid) AS role, o.classid, o.objid INTO other
       FROM (SELECT d.classid, d.objid, d.classid AS code_class, d.objid AS code
-              FROM pg_depend d WHERE (d.refclassid, d.refobjid) = ('pg_namespace'::regclass, own.oid)
+              FROM pg_depend d
+             WHERE (d.refclassid, d.refobjid, d.deptype) = ('pg_namespace'::regclass, own.oid, 'n')
+               AND d.classid <> ALL ('{pg_extension,pg_statistic_ext}'::regclass[])
+               AND (d.classid, d.objid) NOT IN (SELECT t.tableoid, t.oid FROM pg_type t WHERE t.typtype = 'm')
              UNION ALL
             SELECT 'pg_trigger'::regclass, t.oid, 'pg_proc'::regclass, t.tgfoid
               FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE c.relnamespace = own.oid) o
       JOIN pg_shdepend s ON (s.classid, s.objid, s.deptype) = (o.code_class, o.code, 'o') AND s.refobjid <> own.nspowner
        AND s.dbid = (SELECT b.oid FROM pg_database b WHERE b.datname = current_database())
      CROSS JOIN pg_identify_object(o.classid, o.objid, 0) named
+     -- The newest first, which others cannot depend on; a trigger and a sequence may go with a table.
+     ORDER BY named.type IN ('trigger', 'sequence'), o.objid DESC
      LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'the schema id_gen_managed holds code of another role'
             USING ERRCODE = 'insufficient_privilege',
                   DETAIL = format('The %s %s belongs to %I. It could run with the privileges of this session.', other.type,
                                   other.identity, other.role),
-                  HINT = format('Drop it: DROP %s %s;', upper(other.type), other.identity);
+                  HINT = id_gen_managed.how_to_drop(other.classid, other.objid);
     END IF;
     IF to_regclass('id_gen_managed.given_to') IS NOT NULL THEN
         IF EXISTS (SELECT FROM id_gen_managed.given_to g WHERE g.own_table <> 'id_gen_managed.given_to'::regclass) THEN
@@ -1738,9 +1772,26 @@ COMMENT ON FUNCTION id_gen_managed.use_script(integer, integer) IS
 CREATE OR REPLACE FUNCTION id_gen_managed.uninstall() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    own_relations CONSTANT regclass[] := ARRAY(
+        SELECT c.oid FROM pg_class c
+         WHERE c.relnamespace = 'id_gen_managed'::regnamespace
+           AND c.relname ~ '^(installation|configuration|given_to|incarnation|lane_[0-9]+)$' AND c.relkind IN ('S', 'r'));
     relation record;
+    other record;
 BEGIN
     PERFORM id_gen_managed.close_gate();
+    SELECT named.type, named.identity, d.classid, d.objid INTO other
+      FROM pg_depend d CROSS JOIN pg_identify_object(d.classid, d.objid, 0) named
+     WHERE (d.refclassid, d.refobjid, d.deptype) = ('pg_namespace'::regclass, 'id_gen_managed'::regnamespace, 'n')
+       AND d.classid <> 'pg_proc'::regclass AND (d.classid <> 'pg_class'::regclass OR d.objid <> ALL (own_relations))
+     ORDER BY named.type <> 'extension', named.type = 'sequence', d.objid DESC
+     LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'cannot remove the schema id_gen_managed because it holds another object'
+            USING ERRCODE = 'dependent_objects_still_exist',
+                  DETAIL = format('The %s %s is in the schema.', other.type, other.identity),
+                  HINT = id_gen_managed.how_to_drop(other.classid, other.objid);
+    END IF;
     FOR relation IN
         SELECT t.tgrelid::regclass AS name FROM pg_trigger t WHERE t.tgfoid = 'id_gen_managed.keep_own_rows()'::regprocedure
     LOOP
@@ -1748,14 +1799,13 @@ BEGIN
     END LOOP;
     -- All in one, as they call each other; PostgreSQL refuses it where anything else does.
     EXECUTE (
-        SELECT 'DROP FUNCTION ' || string_agg(DISTINCT f.oid::regprocedure::text, ', ') || ' RESTRICT'
+        SELECT 'DROP ROUTINE ' || string_agg(DISTINCT f.oid::regprocedure::text, ', ') || ' RESTRICT'
           FROM pg_proc f
          WHERE f.pronamespace = 'id_gen_managed'::regnamespace
             OR f.oid IN (SELECT w.wrapper FROM id_gen_managed.wrappers() w));
     FOR relation IN
         SELECT c.oid::regclass AS name, CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind FROM pg_class c
-         WHERE c.relnamespace = 'id_gen_managed'::regnamespace
-           AND c.relname ~ '^(installation|configuration|given_to|incarnation|lane_[0-9]+)$' AND c.relkind IN ('S', 'r')
+         WHERE c.oid = ANY (own_relations)
     LOOP
         EXECUTE format('DROP %s %s RESTRICT', relation.kind, relation.name);
     END LOOP;

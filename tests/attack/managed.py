@@ -250,6 +250,14 @@ class Managed(Explorer):
             self._run_script(rented)
         self._look_at(rented)
 
+    @action("defaults of another role", of=("TABLES", "SEQUENCES", "FUNCTIONS", "TYPES"))
+    def set_defaults(self, which: int, of: str) -> None:
+        """Another role sets its own defaults in the script's schema, and needs no privilege for that."""
+        rented = self._one(which)
+        defaults = f"ALTER DEFAULT PRIVILEGES IN SCHEMA id_gen_managed GRANT ALL ON {of} TO PUBLIC"
+        self._open(rented, role="clerk").run(defaults)
+        self._look_at(rented)
+
     # Copies
 
     @action("managed copy", when=lambda self: len(self._rented) < MOST,

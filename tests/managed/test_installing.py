@@ -125,6 +125,36 @@ PLANTED = (
     "CREATE SEQUENCE id_gen_managed.lane_99",
     "CREATE TRIGGER trap BEFORE UPDATE ON id_gen_managed.installation EXECUTE FUNCTION clerk.trap()",
 )
+# One object of each kind that a role may create in a schema, also where one depends on another.
+OF_EACH_KIND = (
+    "CREATE PROCEDURE id_gen_managed.p(INOUT a int, OUT b text) LANGUAGE plpgsql AS 'BEGIN END'",
+    """CREATE FUNCTION id_gen_managed.plus(int, int) RETURNS int LANGUAGE sql RETURN 1;
+       CREATE AGGREGATE id_gen_managed.a(int ORDER BY int) (SFUNC = id_gen_managed.plus, STYPE = int)""",
+    """CREATE FUNCTION clerk.plus(int) RETURNS int LANGUAGE sql RETURN 1;
+       CREATE AGGREGATE id_gen_managed.a(*) (SFUNC = clerk.plus, STYPE = int)""",
+    """CREATE TABLE id_gen_managed.t (a serial, b int GENERATED ALWAYS AS IDENTITY) PARTITION BY RANGE (a);
+       CREATE TABLE id_gen_managed.part PARTITION OF id_gen_managed.t DEFAULT;
+       CREATE TRIGGER trap BEFORE INSERT ON id_gen_managed.t FOR EACH ROW EXECUTE FUNCTION clerk.trap();
+       ALTER TABLE id_gen_managed.t ADD c serial""",
+    "CREATE VIEW id_gen_managed.v AS SELECT 1",
+    "CREATE MATERIALIZED VIEW id_gen_managed.m AS SELECT 1",
+    "CREATE FOREIGN TABLE id_gen_managed.f () SERVER remote",
+    "CREATE TYPE id_gen_managed.c AS (a int)",
+    "CREATE TYPE id_gen_managed.e AS ENUM ('a')",
+    "CREATE DOMAIN id_gen_managed.d AS int",
+    "CREATE TYPE id_gen_managed.r AS RANGE (SUBTYPE = int)",
+    "CREATE OPERATOR id_gen_managed.<-> (LEFTARG = int, RIGHTARG = int, FUNCTION = int4pl)",
+    "CREATE OPERATOR id_gen_managed.<-> (RIGHTARG = int, FUNCTION = int4um)",
+    """CREATE COLLATION id_gen_managed."Odd" FROM "C" """,
+    "CREATE CONVERSION id_gen_managed.c FOR 'UTF8' TO 'LATIN1' FROM utf8_to_iso8859_1",
+    "CREATE TEXT SEARCH CONFIGURATION id_gen_managed.c (COPY = simple)",
+    "CREATE TEXT SEARCH DICTIONARY id_gen_managed.d (TEMPLATE = simple)",
+    # A superuser creates these, and gives them to the role.
+    """RESET SESSION AUTHORIZATION;
+       CREATE OPERATOR CLASS id_gen_managed.o FOR TYPE int4 USING btree AS OPERATOR 1 <, FUNCTION 1 btint4cmp(int, int);
+       ALTER OPERATOR CLASS id_gen_managed.o USING btree OWNER TO clerk;
+       ALTER OPERATOR FAMILY id_gen_managed.o USING btree OWNER TO clerk""",
+)
 
 # Settings on which texts, and what literals mean, depend.
 ODD_SETTINGS = """
@@ -307,7 +337,7 @@ def test_a_restore_opens_nothing(cluster: Cluster, again: str) -> None:
                 run_again()
             assert refused.value.sqlstate == NOT_ALLOWED
             assert "clerk" in (refused.value.detail or "")
-            cluster.psql((refused.value.hint or "").partition(": ")[2], "restored")
+            cluster.psql(hinted(refused.value), "restored")
         run_again()
         assert cluster.psql(OPENED, "restored") == "id_gen_managed|clerk|USAGE"
         configure(cluster, "restored", worker_id=10)
@@ -320,6 +350,90 @@ def test_a_restore_opens_nothing(cluster: Cluster, again: str) -> None:
         assert cluster.psql(OPENED, "restored") == opened
         for dbname in ("dumped", "restored"):
             cluster.psql("DROP OWNED BY clerk", dbname)
+
+
+def hinted(error: SqlError) -> str:
+    """The statement at the end of a HINT."""
+    return (error.hint or "").partition(": ")[2]
+
+
+@pytest.fixture
+def shared(cluster: Cluster) -> Iterator[str]:
+    """A database in which clerk may create schemas and extensions, and the owner has the script."""
+    with cluster.database("shared", OWNER):
+        run_script(cluster, "shared")
+        configure(cluster, "shared", worker_id=9)
+        cluster.psql(f"{CLERKS_OWN} GRANT CREATE ON DATABASE shared TO clerk", "shared")
+        yield "shared"
+
+
+def test_an_object_of_each_kind_is_dropped_by_the_hint(cluster: Cluster, shared: str) -> None:
+    """Of another role, and by the owner of the schema."""
+    remote = "CREATE FOREIGN DATA WRAPPER w; CREATE SERVER remote FOREIGN DATA WRAPPER w; GRANT USAGE ON FOREIGN SERVER"
+    cluster.psql(f"{remote} remote TO clerk", shared)
+    for made in OF_EACH_KIND:
+        cluster.psql("GRANT CREATE ON SCHEMA id_gen_managed TO clerk", shared)
+        cluster.psql(f"SET SESSION AUTHORIZATION clerk; {made}", shared)
+        refused = None
+        while True:
+            try:
+                as_owner(cluster, "SELECT id_gen_managed.close_schema()", shared)
+                break
+            except SqlError as error:
+                assert error.sqlstate == NOT_ALLOWED, error
+                assert "belongs to clerk" in (error.detail or "")
+                refused = error
+            as_owner(cluster, hinted(refused), shared)
+        assert refused, made
+    as_owner(cluster, "SELECT id_gen_managed.uninstall()", shared)
+
+
+def test_what_is_no_code_of_another_role_stops_nothing(cluster: Cluster, shared: str) -> None:
+    """PostgreSQL asks for no privilege on the schema when a role sets its defaults or creates a trusted extension."""
+    for made in (
+        "ALTER DEFAULT PRIVILEGES IN SCHEMA id_gen_managed GRANT SELECT ON TABLES TO PUBLIC",
+        "ALTER DEFAULT PRIVILEGES IN SCHEMA id_gen_managed GRANT EXECUTE ON FUNCTIONS TO PUBLIC",
+        "CREATE EXTENSION id_gen_mask SCHEMA id_gen_managed",
+        # These need the privilege, if PostgreSQL is up to date.
+        """RESET SESSION AUTHORIZATION; GRANT CREATE ON SCHEMA id_gen_managed TO clerk;
+            SET SESSION AUTHORIZATION clerk;
+            CREATE TYPE clerk.r AS RANGE (SUBTYPE = int, MULTIRANGE_TYPE_NAME = id_gen_managed.m);
+            CREATE TABLE clerk.t (a int, b int); CREATE STATISTICS id_gen_managed.s ON a, b FROM clerk.t""",
+        "RESET SESSION AUTHORIZATION; CREATE PUBLICATION p FOR TABLES IN SCHEMA id_gen_managed",
+    ):  # fmt: skip
+        cluster.psql(f"SET SESSION AUTHORIZATION clerk; {made}", shared)
+        configure(cluster, shared, worker_id=9)
+        run_script(cluster, shared)
+        assert cluster.psql(f"SET SESSION AUTHORIZATION clerk; {NEXT}", shared)
+    # What stays in the schema is in the way of its removal. The HINT says who can drop it where the owner cannot.
+    remove = f"SET SESSION AUTHORIZATION {OWNER}; SELECT id_gen_managed.uninstall()"
+    for in_the_way, role, hint in (
+        ("extension id_gen_mask", "clerk", "A superuser or role clerk can drop it: DROP EXTENSION id_gen_mask;"),
+        ("statistics object id_gen_managed.s", OWNER, "Drop it: DROP STATISTICS id_gen_managed.s;"),
+        ("type id_gen_managed.m", "clerk", "A superuser or role clerk can drop it: DROP TYPE clerk.r;"),
+    ):
+        refused = refusal(cluster, remove, shared)
+        assert (refused.sqlstate, refused.detail) == (IS_NEEDED, f"The {in_the_way} is in the schema.")
+        assert refused.hint == hint
+        if role != OWNER:
+            drop_as_owner = f"SET SESSION AUTHORIZATION {OWNER}; {hinted(refused)}"
+            assert refusal(cluster, drop_as_owner, shared).sqlstate == NOT_ALLOWED
+        cluster.psql(f"SET SESSION AUTHORIZATION {role}; {hinted(refused)}", shared)
+    cluster.psql(remove, shared)
+    assert cluster.psql("SELECT count(*) FROM pg_namespace WHERE nspname = 'id_gen_managed'", shared) == "0"
+    assert cluster.psql("SELECT count(*) FROM pg_default_acl", shared) == "0"
+
+
+def test_an_object_of_an_extension_is_dropped_with_it(cluster: Cluster, shared: str) -> None:
+    """Whether it is code of another role depends on its own owner."""
+    cluster.psql("SET SESSION AUTHORIZATION clerk; CREATE EXTENSION id_gen_mask SCHEMA id_gen_managed", shared)
+    cluster.psql("ALTER FUNCTION id_gen_managed.id_mask(bigint, text) OWNER TO clerk", shared)
+    script = f"SET SESSION AUTHORIZATION {OWNER}; BEGIN; {SCRIPT.read_text()} COMMIT;"
+    refused = refusal(cluster, script, shared)
+    assert refused.sqlstate == NOT_ALLOWED
+    assert refused.hint == "A superuser or role clerk can drop it: DROP EXTENSION id_gen_mask;"
+    cluster.psql(f"SET SESSION AUTHORIZATION clerk; {hinted(refused)}", shared)
+    run_script(cluster, shared)
 
 
 def test_no_call_fits_another_function_better(cluster: Cluster) -> None:
