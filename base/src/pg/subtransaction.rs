@@ -25,6 +25,37 @@ pub fn attempt<T>(call: impl FnOnce() -> T) -> Result<T, Caught> {
     if transaction::is_parallel() {
         return Ok(call());
     }
+    within(call, |is_fine| is_fine).map_err(|error| match error {
+        CaughtError::PostgresError(error)
+        | CaughtError::ErrorReport(error)
+        | CaughtError::RustPanic { ereport: error, .. } => Caught {
+            primary: error.message().to_owned(),
+            hint: error.hint().unwrap_or_default().to_owned(),
+        },
+    })
+}
+
+/// Runs a call and undoes what it did. An error is ignored, unless it has a code; so is a call while the session has parallel
+/// workers.
+pub fn rehearse(code: PgSqlErrorCode, call: impl FnOnce()) {
+    if transaction::is_parallel() {
+        return;
+    }
+    if let Err(error) = within(call, |_| false) {
+        let (CaughtError::PostgresError(report)
+        | CaughtError::ErrorReport(report)
+        | CaughtError::RustPanic { ereport: report, .. }) = &error;
+        if report.sql_error_code() == code {
+            error.rethrow();
+        }
+    }
+}
+
+/// Runs a call in a subtransaction, which keeps what it did if `is_kept` says so of its success. A query cancel is not caught.
+fn within<T>(
+    call: impl FnOnce() -> T,
+    is_kept: impl FnOnce(bool) -> bool,
+) -> Result<T, CaughtError> {
     // SAFETY: in a transaction, as every function that SQL calls. The context and the owner of resources outlive the
     // subtransaction, which ends below, or with the transaction after an error that is not caught.
     let (context, owner) = unsafe {
@@ -33,25 +64,18 @@ pub fn attempt<T>(call: impl FnOnce() -> T) -> Result<T, Caught> {
         pg_sys::MemoryContextSwitchTo(outer.0);
         outer
     };
-    let caught = |error| match error {
-        CaughtError::PostgresError(error)
-        | CaughtError::ErrorReport(error)
-        | CaughtError::RustPanic { ereport: error, .. } => Err(Caught {
-            primary: error.message().to_owned(),
-            hint: error.hint().unwrap_or_default().to_owned(),
-        }),
-    };
     let call = AssertUnwindSafe(call);
     let result = PgTryBuilder::new(|| Ok({ call }.0()))
         .catch_when(PgSqlErrorCode::ERRCODE_QUERY_CANCELED, |error| error.rethrow())
-        .catch_others(caught)
+        .catch_others(Err)
         .execute();
     // SAFETY: ends the subtransaction that was begun above; whatever the call has begun in it ends with it.
     unsafe {
         pg_sys::MemoryContextSwitchTo(context);
-        match result {
-            Ok(_) => pg_sys::ReleaseCurrentSubTransaction(),
-            Err(_) => pg_sys::RollbackAndReleaseCurrentSubTransaction(),
+        if is_kept(result.is_ok()) {
+            pg_sys::ReleaseCurrentSubTransaction();
+        } else {
+            pg_sys::RollbackAndReleaseCurrentSubTransaction();
         }
         pg_sys::MemoryContextSwitchTo(context);
         pg_sys::CurrentResourceOwner = owner;
