@@ -496,26 +496,26 @@ CREATE FUNCTION id_gen_convert.firing(job_id integer) RETURNS text
 COMMENT ON FUNCTION id_gen_convert.firing(integer) IS 'triggers that would fire for each row that a job writes, and the remedies';
 
 -- Rejects a start, a switch or an undo for objects that it would lose or break; NULL if there are none.
-CREATE FUNCTION id_gen_convert.refuse_losses(j id_gen_convert.job, found text) RETURNS void
+CREATE FUNCTION id_gen_convert.refuse_losses(j id_gen_convert.job, obstacles text) RETURNS void
     LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
     arguments text := id_gen_convert.arguments(j.relation, j.column_name);
     is_back boolean := j.phase = 'switched';
 BEGIN
-    IF found IS NULL THEN
+    IF obstacles IS NULL THEN
         RETURN;
     END IF;
     IF j.phase = 'fill' THEN
         RAISE feature_not_supported USING
             MESSAGE = format('column %s.%I cannot be converted online', j.relation, j.column_name),
-            DETAIL = format('Obstacles: %s.', found),
+            DETAIL = format('Obstacles: %s.', obstacles),
             HINT = 'Remove the obstacles; what is still needed can be recreated after the conversion.';
     END IF;
     RAISE object_not_in_prerequisite_state USING
         MESSAGE = format('the %s would lose or break objects that depend on column %I of relation %s',
                          CASE WHEN is_back THEN 'undo' ELSE 'switch' END, j.column_name, j.relation),
-        DETAIL = format('Obstacles: %s.', found),
+        DETAIL = format('Obstacles: %s.', obstacles),
         HINT = CASE WHEN is_back
             THEN format('Remove the obstacles; what is still needed can be recreated after the undo. To keep the new column: SELECT id_gen_convert.finish(%s);', arguments)
             ELSE format('Remove the obstacles; what is still needed can be recreated after the conversion. To undo the job: CALL id_gen_convert.undo(%s);', arguments) END;
@@ -579,8 +579,8 @@ CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, afte
     LANGUAGE sql STABLE @settings@
     AS $$
         SELECT string_agg(format('%s would use %s in place of %s%s', was.key,
-                   coalesce((SELECT string_agg(DISTINCT used, ', ') FROM jsonb_array_elements_text(became.value) AS used WHERE NOT was.value ? used), 'others'),
-                   coalesce((SELECT string_agg(DISTINCT used, ', ') FROM jsonb_array_elements_text(was.value) AS used WHERE NOT became.value ? used), 'these: ' || was.value),
+                   coalesce((SELECT string_agg(DISTINCT used, ', ') FROM jsonb_array_elements_text(became.value) AS used WHERE NOT was.value ? used), became.value::text),
+                   coalesce((SELECT string_agg(DISTINCT used, ', ') FROM jsonb_array_elements_text(was.value) AS used WHERE NOT became.value ? used), was.value::text),
                    ': ' || (SELECT s.remedy FROM id_gen_convert.statement s WHERE s.job = job_id AND s.object = was.key LIMIT 1)), '; ' ORDER BY was.key)
           FROM jsonb_each(before) AS was JOIN jsonb_each(after) AS became USING (key) WHERE was.value <> became.value
     $$;
@@ -593,16 +593,16 @@ CREATE FUNCTION id_gen_convert.rehearse(j id_gen_convert.job) RETURNS void
     AS $$
 DECLARE
     before jsonb := id_gen_convert.meanings(j.id);
-    found text;
+    obstacles text;
 BEGIN
     BEGIN
         PERFORM id_gen_convert.execute_all(j.id, 'trial');
-        found := id_gen_convert.other_meanings(j.id, before, id_gen_convert.meanings(j.id));
+        obstacles := id_gen_convert.other_meanings(j.id, before, id_gen_convert.meanings(j.id));
         RAISE SQLSTATE 'IDGEN';
     EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
         NULL;
     END;
-    PERFORM id_gen_convert.refuse_losses(j, found);
+    PERFORM id_gen_convert.refuse_losses(j, obstacles);
 END $$;
 COMMENT ON FUNCTION id_gen_convert.rehearse(id_gen_convert.job) IS 'reject a job whose switch could not make objects again, or not with the same meaning';
 
@@ -619,7 +619,7 @@ DECLARE
     fits_old boolean;
     fits_new boolean;
     failure text;
-    found text[] := '{}';
+    obstacles text[] := '{}';
 BEGIN
     IF j.target <> 'snowflake' OR j.node IS NOT NULL THEN
         RETURN NULL;
@@ -636,9 +636,9 @@ BEGIN
               FROM place p JOIN pg_constraint k ON k.contype = 'c' AND k.conrelid = p.relation AND p.number = ANY (k.conkey)
              UNION ALL
             SELECT p.relation, p.column_name, 'pg_class'::regclass, i.indexrelid,
-                   concat_ws(' AND ', (SELECT format('num_nulls(%s) >= 0', string_agg(pg_get_indexdef(i.indexrelid, key::integer, false), ', '))
-                                         FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS part (number, key) WHERE number = 0),
-                             format('(%s) IS TRUE', pg_get_expr(i.indpred, i.indrelid))),
+                   concat_ws(' AND ', (SELECT 'num_nulls(' || string_agg(pg_get_indexdef(i.indexrelid, key::integer, false), ', ') || ') >= 0'
+                                        FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS part (number, key) WHERE number = 0),
+                             '(' || pg_get_expr(i.indpred, i.indrelid) || ') IS TRUE'),
                    'has a condition that new IDs do not fulfill, as they are larger'
               FROM place p JOIN pg_index i ON i.indrelid = p.relation
              WHERE (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
@@ -675,10 +675,10 @@ BEGIN
             failure := format('fails for new IDs (%s)', SQLERRM);
         END;
         IF fits_old AND NOT fits_new THEN
-            found := found || concat(each.name, ' ', coalesce(failure, each.reason), ': ' || each.remedy);
+            obstacles := obstacles || concat(each.name, ' ', coalesce(failure, each.reason), ': ' || each.remedy);
         END IF;
     END LOOP;
-    RETURN nullif(array_to_string(found, '; '), '');
+    RETURN nullif(array_to_string(obstacles, '; '), '');
 END $$;
 COMMENT ON FUNCTION id_gen_convert.unfit(id_gen_convert.job) IS 'checks and indexes that do not fit new IDs';
 
@@ -1312,7 +1312,7 @@ DECLARE
     j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
     arguments text := id_gen_convert.arguments(j.relation, j.column_name);
     changed text;
-    meanings jsonb;
+    meant jsonb;
 BEGIN
     IF j.phase <> 'ready' THEN
         PERFORM id_gen_convert.wrong_phase(j, 'ready');
@@ -1339,10 +1339,10 @@ BEGIN
             DETAIL = 'Rows written since then may have wrong values.',
             HINT = format('Run: SELECT * FROM id_gen_convert.verify(%s);', arguments);
     END IF;
-    meanings := id_gen_convert.meanings(j.id);
+    meant := id_gen_convert.meanings(j.id);
     PERFORM id_gen_convert.execute_all(j.id, 'switch');
-    PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(j.id, meanings, id_gen_convert.meanings(j.id)));
-    UPDATE id_gen_convert.job k SET phase = 'switched', done = 0, dependents = id_gen_convert.dependents(j.id), meanings = switch.meanings WHERE id = j.id;
+    PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(j.id, meant, id_gen_convert.meanings(j.id)));
+    UPDATE id_gen_convert.job SET phase = 'switched', done = 0, dependents = id_gen_convert.dependents(j.id), meanings = meant WHERE id = j.id;
     INSERT INTO id_gen_convert.partition
     SELECT DISTINCT j.id, i.inhrelid::regclass, i.inhparent::regclass, i.inhrelid::regclass::text
       FROM id_gen_convert.member m JOIN pg_inherits i ON i.inhparent = m.relation WHERE m.job = j.id;

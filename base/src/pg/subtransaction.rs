@@ -10,8 +10,12 @@ use crate::pg::transaction;
 
 /// The message of an error that was caught.
 pub struct Caught {
+    /// Its SQLSTATE.
+    pub code: PgSqlErrorCode,
     /// Its primary message.
     pub primary: String,
+    /// Its detail; empty without one.
+    pub detail: String,
     /// Its hint; empty without one.
     pub hint: String,
 }
@@ -25,37 +29,22 @@ pub fn attempt<T>(call: impl FnOnce() -> T) -> Result<T, Caught> {
     if transaction::is_parallel() {
         return Ok(call());
     }
-    within(call, |is_fine| is_fine).map_err(|error| match error {
-        CaughtError::PostgresError(error)
-        | CaughtError::ErrorReport(error)
-        | CaughtError::RustPanic { ereport: error, .. } => Caught {
-            primary: error.message().to_owned(),
-            hint: error.hint().unwrap_or_default().to_owned(),
-        },
-    })
+    within(call, |is_fine| is_fine)
 }
 
-/// Runs a call and undoes what it did. An error is ignored, unless it has a code; so is a call while the session has parallel
-/// workers.
-pub fn rehearse(code: PgSqlErrorCode, call: impl FnOnce()) {
+/// Runs a call and undoes what it did; not while the session has parallel workers.
+///
+/// # Errors
+/// If the call raises an error.
+pub fn rehearse(call: impl FnOnce()) -> Result<(), Caught> {
     if transaction::is_parallel() {
-        return;
+        return Ok(());
     }
-    if let Err(error) = within(call, |_| false) {
-        let (CaughtError::PostgresError(report)
-        | CaughtError::ErrorReport(report)
-        | CaughtError::RustPanic { ereport: report, .. }) = &error;
-        if report.sql_error_code() == code {
-            error.rethrow();
-        }
-    }
+    within(call, |_| false)
 }
 
 /// Runs a call in a subtransaction, which keeps what it did if `is_kept` says so of its success. A query cancel is not caught.
-fn within<T>(
-    call: impl FnOnce() -> T,
-    is_kept: impl FnOnce(bool) -> bool,
-) -> Result<T, CaughtError> {
+fn within<T>(call: impl FnOnce() -> T, is_kept: impl FnOnce(bool) -> bool) -> Result<T, Caught> {
     // SAFETY: in a transaction, as every function that SQL calls. The context and the owner of resources outlive the
     // subtransaction, which ends below, or with the transaction after an error that is not caught.
     let (context, owner) = unsafe {
@@ -64,10 +53,20 @@ fn within<T>(
         pg_sys::MemoryContextSwitchTo(outer.0);
         outer
     };
+    let caught = |error| match error {
+        CaughtError::PostgresError(error)
+        | CaughtError::ErrorReport(error)
+        | CaughtError::RustPanic { ereport: error, .. } => Err(Caught {
+            code: error.sql_error_code(),
+            primary: error.message().to_owned(),
+            detail: error.detail().unwrap_or_default().to_owned(),
+            hint: error.hint().unwrap_or_default().to_owned(),
+        }),
+    };
     let call = AssertUnwindSafe(call);
     let result = PgTryBuilder::new(|| Ok({ call }.0()))
         .catch_when(PgSqlErrorCode::ERRCODE_QUERY_CANCELED, |error| error.rethrow())
-        .catch_others(Err)
+        .catch_others(caught)
         .execute();
     // SAFETY: ends the subtransaction that was begun above; whatever the call has begun in it ends with it.
     unsafe {

@@ -1,8 +1,10 @@
 //! Writing a job down in the schema of the jobs, which the first one makes; and whose that schema is.
 
 use id_gen_base::catalog::string;
+use id_gen_base::error::Message;
+use id_gen_base::pg::settings;
+use id_gen_base::pg::subtransaction::{self, Caught};
 use id_gen_base::pg::text::{in_error, in_server_encoding, literal};
-use id_gen_base::pg::{settings, subtransaction};
 use id_gen_core::planted::Fault;
 use pgrx::prelude::*;
 
@@ -43,13 +45,24 @@ impl Job {
 
     /// Starts the job and takes that back: what the start refuses is refused in the plan. Everything else that keeps the job
     /// from starting now is left to the start, above all locks of others and privileges.
-    pub fn rehearse(&self, schema: &str) {
-        let Ok(scripts) = self.scripts(schema, 1) else { return };
-        subtransaction::rehearse(PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, || {
+    ///
+    /// # Errors
+    /// If the start would refuse what is there.
+    pub fn rehearse(&self, schema: &str) -> Result<(), Error> {
+        let Ok(scripts) = self.scripts(schema, 1) else { return Ok(()) };
+        let tried = subtransaction::rehearse(|| {
             settings::with(&[(c"lock_timeout", c"400ms")], || {
                 let _ = scripts.into_iter().try_for_each(run);
             });
         });
+        match tried {
+            Err(Caught { code, primary, detail, hint })
+                if code == PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED =>
+            {
+                Err(Message::new(code, primary).detail(detail).hint(hint).into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The scripts that start it, each by itself, so that an error does not show all of the record as its context. `tries` is
