@@ -523,9 +523,9 @@ END $$;
 COMMENT ON FUNCTION id_gen_convert.refuse_losses(id_gen_convert.job, text) IS 'reject what would lose or break objects';
 
 -- Which functions, operators, collations and operator classes the definitions name that are made again over the columns of a
--- job: of each object in the order of its definition. PostgreSQL chooses anew among overloads when it reads the text of a
--- definition. Its own are left out: there are no overloads of theirs that mean something else. Written with their arguments, as
--- a restored dump has other OIDs.
+-- job: of each object in the order of its definition. PostgreSQL chooses again among overloads when it reads the text of a
+-- definition. Its own are left out: those of one name mean the same for every type. Written with their arguments, since a
+-- restored dump has other OIDs.
 CREATE FUNCTION id_gen_convert.meanings(job_id integer) RETURNS jsonb
     LANGUAGE sql STABLE @settings@
     AS $$

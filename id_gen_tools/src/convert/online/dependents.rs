@@ -11,16 +11,16 @@ use crate::query::rows;
 
 /// One of them.
 struct Dependent {
-    /// What drops it.
+    /// The statement that drops it.
     drop: String,
-    /// What makes it again.
+    /// The statements that make it again.
     create: String,
     /// If it is a view: its name as one types it.
     view: Option<String>,
     /// By its type and identity in PostgreSQL.
     object: String,
     /// For a view: whether it groups by a key in place of all columns, or reads one that does. Before the switch, the new column
-    /// is no key.
+    /// is not a key.
     needs_key: bool,
 }
 

@@ -143,7 +143,7 @@ pub fn write(
     Ok(())
 }
 
-/// The index on an empty table like its own: no row is read, and its name tells which one it is like.
+/// The index on an empty table like its own: no row is read. Its name has the OID of the one that it is like.
 fn write_trial(index: &Index, body: &str, script: &mut Script) {
     let name = format!("{}.{}", index.schema, quoted(&index.name));
     let remade = Remade { object: format!("index {name}"), remedy: format!("DROP INDEX {name}") };

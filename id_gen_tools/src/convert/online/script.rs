@@ -100,12 +100,12 @@ pub struct Statement {
     pub remade: Option<Remade>,
 }
 
-/// What is made again.
+/// An object that is made again from its definition.
 #[derive(Clone)]
 pub struct Remade {
-    /// The object, by its type and identity in PostgreSQL.
+    /// Its type and identity in PostgreSQL.
     pub object: String,
-    /// The statement that drops it, for whoever wants it out of the way.
+    /// The statement that drops it.
     pub remedy: String,
 }
 
