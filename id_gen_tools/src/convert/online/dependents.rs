@@ -39,6 +39,7 @@ const VIEWS: &str = "
     keyed (oid) AS (
         SELECT r.ev_class FROM view v JOIN pg_rewrite r ON r.ev_class = v.oid
           JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid AND d.refclassid = 'pg_constraint'::regclass
+          JOIN pg_constraint c ON c.oid = d.refobjid JOIN place p ON p.relation = c.conrelid AND p.number = ANY (c.conkey)
          UNION
         SELECT r.ev_class FROM keyed k
           JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = k.oid

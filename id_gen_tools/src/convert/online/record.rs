@@ -81,10 +81,14 @@ impl Job {
                     .replace(FIRED, &of_job(FIRING.to_owned()))
                     .replace(EXTENSION_SCHEMA_AS_TEXT, &literal(schema))
                     .replace(EXTENSION_SCHEMA, schema);
-                if Fault::UndoComparesNothing.is_planted() {
-                    const COMPARED: &str = "c.changed IS NOT NULL AND NOT force";
-                    assert!(script.contains(COMPARED), "undo_step() compares in other words");
-                    script = script.replace(COMPARED, "false");
+                for (fault, compared) in [
+                    (Fault::UndoComparesNothing, "c.changed IS NOT NULL AND NOT force"),
+                    (Fault::MeaningsNotCompared, "was.value <> became.value"),
+                ] {
+                    if fault.is_planted() {
+                        assert!(script.contains(compared), "the script compares in other words");
+                        script = script.replace(compared, "false");
+                    }
                 }
                 scripts.push(script);
             }
