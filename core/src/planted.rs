@@ -219,6 +219,11 @@ faults! {
     ///
     /// Action: switch, change a view or comment of the column, undo. Oracle: accepted, dump.
     UndoComparesNothing,
+    /// What a switch or an undo makes again may use other functions than before.
+    ///
+    /// Action: convert a column that a policy passes to a function, create an overload of the function for the new type.
+    /// Oracle: accepted.
+    MeaningsNotCompared,
     /// The old column of a key without a default keeps rejecting NULL after the switch.
     ///
     /// Action: convert such a column, switch, insert. Oracle: rejected.

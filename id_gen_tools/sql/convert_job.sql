@@ -32,6 +32,8 @@ CREATE TABLE id_gen_convert.job (
     tables text[] NOT NULL, views text[] NOT NULL,
     -- What depended on the columns when the job began, or after its switch.
     dependents text[],
+    -- What the definitions meant that the switch has made again.
+    meanings jsonb,
     -- For snowflakes with the time of their rows: the first ID of the epoch with the number that they get, what the next
     -- tick and the next in the sequence add, how many a tick has, and the layout of all this.
     node bigint, tick_step bigint, sequence_step bigint, sequence_size bigint, layout text,
@@ -55,6 +57,8 @@ CREATE TABLE id_gen_convert.statement (
     tables text[], lock_mode text,
     -- The index or constraint that it makes, and of which table; in phase unswitch, the one that it needs.
     made_on regclass, made text,
+    -- The object that it makes again from its definition, and what drops that.
+    object text, remedy text,
     PRIMARY KEY (job, phase, place)
 );
 COMMENT ON TABLE id_gen_convert.statement IS 'statements of each job; the client runs those of phases first_index and index';
@@ -291,10 +295,23 @@ CREATE FUNCTION id_gen_convert.execute_all(job_id integer, of_phase text) RETURN
     LANGUAGE plpgsql @settings@ SET client_min_messages = warning
     AS $$
 DECLARE
-    each text;
+    each id_gen_convert.statement;
+    j id_gen_convert.job;
 BEGIN
-    FOR each IN SELECT statement FROM id_gen_convert.statement WHERE job = job_id AND phase = of_phase ORDER BY place LOOP
-        EXECUTE each;
+    FOR each IN SELECT * FROM id_gen_convert.statement WHERE job = job_id AND phase = of_phase ORDER BY place LOOP
+        IF each.object IS NULL THEN
+            EXECUTE each.statement;
+            CONTINUE;
+        END IF;
+        BEGIN
+            EXECUTE each.statement;
+        EXCEPTION
+            WHEN lock_not_available OR deadlock_detected THEN
+                RAISE;
+            WHEN OTHERS THEN
+                SELECT * INTO j FROM id_gen_convert.job WHERE id = job_id;
+                PERFORM id_gen_convert.refuse_losses(j, format('%s could not be recreated (%s): %s', each.object, SQLERRM, each.remedy));
+        END;
     END LOOP;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.execute_all(integer, text) IS 'run the statements of a phase';
@@ -478,8 +495,195 @@ CREATE FUNCTION id_gen_convert.firing(job_id integer) RETURNS text
     $firing$;
 COMMENT ON FUNCTION id_gen_convert.firing(integer) IS 'triggers that would fire for each row that a job writes, and the remedies';
 
+-- Rejects a start, a switch or an undo for objects that it would lose or break; NULL if there are none.
+CREATE FUNCTION id_gen_convert.refuse_losses(j id_gen_convert.job, obstacles text) RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    arguments text := id_gen_convert.arguments(j.relation, j.column_name);
+    is_back boolean := j.phase = 'switched';
+BEGIN
+    IF obstacles IS NULL THEN
+        RETURN;
+    END IF;
+    IF j.phase = 'fill' THEN
+        RAISE feature_not_supported USING
+            MESSAGE = format('column %s.%I cannot be converted online', j.relation, j.column_name),
+            DETAIL = format('Obstacles: %s.', obstacles),
+            HINT = 'Remove the obstacles; what is still needed can be recreated after the conversion.';
+    END IF;
+    RAISE object_not_in_prerequisite_state USING
+        MESSAGE = format('the %s would lose or break objects that depend on column %I of relation %s',
+                         CASE WHEN is_back THEN 'undo' ELSE 'switch' END, j.column_name, j.relation),
+        DETAIL = format('Obstacles: %s.', obstacles),
+        HINT = CASE WHEN is_back
+            THEN format('Remove the obstacles; what is still needed can be recreated after the undo. To keep the new column: SELECT id_gen_convert.finish(%s);', arguments)
+            ELSE format('Remove the obstacles; what is still needed can be recreated after the conversion. To undo the job: CALL id_gen_convert.undo(%s);', arguments) END;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.refuse_losses(id_gen_convert.job, text) IS 'reject what would lose or break objects';
+
+-- Which functions, operators, collations and operator classes the definitions name that are made again over the columns of a
+-- job: of each object in the order of its definition. PostgreSQL chooses again among overloads when it reads the text of a
+-- definition. Its own are left out: those of one name mean the same for every type. Written with their arguments, since a
+-- restored dump has other OIDs.
+CREATE FUNCTION id_gen_convert.meanings(job_id integer) RETURNS jsonb
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        WITH RECURSIVE place (relation, number) AS (
+            SELECT a.attrelid, a.attnum FROM id_gen_convert.member m JOIN pg_attribute a ON a.attname = m.column_name
+               AND (a.attrelid = m.relation OR a.attrelid IN (SELECT id_gen_convert.parts(m.relation)))
+             WHERE m.job = job_id),
+        direct AS (
+            SELECT DISTINCT d.classid, d.objid FROM place p
+              JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number),
+        view (oid) AS (
+            SELECT r.ev_class FROM direct d JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid AND r.rulename = '_RETURN'
+             UNION
+            SELECT r.ev_class FROM view v
+              JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = v.oid
+              JOIN pg_rewrite r ON r.oid = d.objid AND r.rulename = '_RETURN'),
+        -- Each under the name of another object where that is to be compared.
+        object (named_class, named_id, classid, objid, tree) AS (
+            SELECT 'pg_class'::regclass::oid, r.ev_class, 'pg_rewrite'::regclass::oid, r.oid, r.ev_action::text
+              FROM view JOIN pg_rewrite r ON r.ev_class = view.oid AND r.rulename = '_RETURN'
+             UNION ALL
+            SELECT d.classid, d.objid, d.classid, d.objid,
+                   concat(p.polqual::text, p.polwithcheck::text, t.tgqual::text, s.stxexprs::text, k.conbin::text, i.indexprs::text, i.indpred::text)
+              FROM direct d
+              LEFT JOIN pg_policy p ON d.classid = 'pg_policy'::regclass AND p.oid = d.objid
+              LEFT JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid
+              LEFT JOIN pg_statistic_ext s ON d.classid = 'pg_statistic_ext'::regclass AND s.oid = d.objid
+              LEFT JOIN pg_constraint k ON d.classid = 'pg_constraint'::regclass AND k.oid = d.objid AND k.contype = 'c'
+              LEFT JOIN pg_index i ON d.classid = 'pg_class'::regclass AND i.indexrelid = d.objid
+             WHERE coalesce(p.oid, t.oid, s.oid, k.oid, i.indexrelid) IS NOT NULL
+             UNION ALL
+            -- The indexes of a rehearsal, each in place of the one that it is like.
+            SELECT 'pg_class'::regclass, split_part(c.relname, '_', 2)::oid, 'pg_class'::regclass, c.oid,
+                   concat(i.indexprs::text, i.indpred::text)
+              FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
+             WHERE c.relnamespace = 'id_gen_convert'::regnamespace AND c.relname ~ '^like_[0-9]+$')
+        SELECT coalesce(jsonb_object_agg(named.type || ' ' || named.identity, to_jsonb(
+                   ARRAY(SELECT CASE used[1] WHEN 'opno' THEN 'operator ' || used[2]::regoperator WHEN 'collOid' THEN 'collation ' || used[2]::regcollation
+                                             ELSE 'function ' || used[2]::regprocedure END
+                           FROM regexp_matches(tree, ':(funcid|aggfnoid|winfnoid|opno|collOid) (\d+)', 'g') WITH ORDINALITY AS found (used, place)
+                          -- PostgreSQL's own have lower OIDs.
+                          WHERE used[2]::oid >= 16384 ORDER BY place)
+                   || ARRAY(SELECT class.type || ' ' || class.identity FROM pg_depend d, pg_identify_object(d.refclassid, d.refobjid, 0) AS class
+                             WHERE (d.classid, d.objid) = (object.classid, object.objid) AND d.refclassid = 'pg_opclass'::regclass ORDER BY 1))), '{}')
+          FROM object, pg_identify_object(named_class, named_id, 0) AS named
+    $$;
+COMMENT ON FUNCTION id_gen_convert.meanings(integer) IS 'functions and operators that are named by the definitions of what is made again';
+
+-- Objects that have another meaning after they were made again than before; NULL if there are none.
+CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, after jsonb) RETURNS text
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        SELECT string_agg(format('%s would use %s in place of %s%s', was.key,
+                   coalesce((SELECT string_agg(DISTINCT used, ', ') FROM jsonb_array_elements_text(became.value) AS used WHERE NOT was.value ? used), became.value::text),
+                   coalesce((SELECT string_agg(DISTINCT used, ', ') FROM jsonb_array_elements_text(was.value) AS used WHERE NOT became.value ? used), was.value::text),
+                   ': ' || (SELECT s.remedy FROM id_gen_convert.statement s WHERE s.job = job_id AND s.object = was.key LIMIT 1)), '; ' ORDER BY was.key)
+          FROM jsonb_each(before) AS was JOIN jsonb_each(after) AS became USING (key) WHERE was.value <> became.value
+    $$;
+COMMENT ON FUNCTION id_gen_convert.other_meanings(integer, jsonb, jsonb) IS 'objects whose definitions name other functions or operators than before';
+
+-- Makes all that the switch will make again, over the columns with the new values, and takes it back. Tables and indexes
+-- of statements in phase trial are empty, so this reads no row.
+CREATE FUNCTION id_gen_convert.rehearse(j id_gen_convert.job) RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    before jsonb := id_gen_convert.meanings(j.id);
+    obstacles text;
+BEGIN
+    BEGIN
+        PERFORM id_gen_convert.execute_all(j.id, 'trial');
+        obstacles := id_gen_convert.other_meanings(j.id, before, id_gen_convert.meanings(j.id));
+        RAISE SQLSTATE 'IDGEN';
+    EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
+        NULL;
+    END;
+    PERFORM id_gen_convert.refuse_losses(j, obstacles);
+END $$;
+COMMENT ON FUNCTION id_gen_convert.rehearse(id_gen_convert.job) IS 'reject a job whose switch could not make objects again, or not with the same meaning';
+
+-- Checks that no new ID would pass, and indexes that could have none, or are for old values only; NULL if there are none. Each
+-- is evaluated with IDs of now and of years ahead, in rows of the table and in an empty one. What they refuse with an old value,
+-- too, is not for its value.
+CREATE FUNCTION id_gen_convert.unfit(j id_gen_convert.job) RETURNS text
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    ids bigint[];
+    each record;
+    test text;
+    fits_old boolean;
+    fits_new boolean;
+    failure text;
+    obstacles text[] := '{}';
+BEGIN
+    IF j.target <> 'snowflake' OR j.node IS NOT NULL THEN
+        RETURN NULL;
+    END IF;
+    SELECT ARRAY[@extschema@.snowflake_min(now()), @extschema@.snowflake_min(greatest(now(), least(now() + interval '10 years', l.exhausted_at - l.tick)))]
+      INTO ids FROM @extschema@.snowflake_layouts() l WHERE l.in_use;
+    FOR each IN
+        WITH place AS (
+            SELECT m.relation, m.column_name, a.attnum AS number FROM id_gen_convert.member m
+              JOIN pg_attribute a ON a.attrelid = m.relation AND a.attname = m.column_name WHERE m.job = j.id),
+        condition (relation, column_name, classid, objid, test, reason) AS (
+            SELECT p.relation, p.column_name, 'pg_constraint'::regclass, k.oid, format('(%s) IS NOT FALSE', pg_get_expr(k.conbin, k.conrelid)),
+                   'rejects new IDs, which are larger'
+              FROM place p JOIN pg_constraint k ON k.contype = 'c' AND k.conrelid = p.relation AND p.number = ANY (k.conkey)
+             UNION ALL
+            SELECT p.relation, p.column_name, 'pg_class'::regclass, i.indexrelid,
+                   concat_ws(' AND ', (SELECT 'num_nulls(' || string_agg(pg_get_indexdef(i.indexrelid, key::integer, false), ', ') || ') >= 0'
+                                        FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS part (number, key) WHERE number = 0),
+                             '(' || pg_get_expr(i.indpred, i.indrelid) || ') IS TRUE'),
+                   'has a condition that new IDs do not fulfill, as they are larger'
+              FROM place p JOIN pg_index i ON i.indrelid = p.relation
+             WHERE (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
+               AND EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
+                              AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number))
+        SELECT c.relation, c.column_name, c.test, c.reason, named.type || ' ' || named.identity AS name, s.remedy,
+               (SELECT string_agg(CASE WHEN a.attname = c.column_name THEN format('coalesce(given.id, r.%1$I, 1) AS %1$I', a.attname)
+                                       WHEN EXISTS (SELECT FROM place q WHERE (q.relation, q.number) = (a.attrelid, a.attnum))
+                                            THEN format('coalesce(other.id, r.%1$I) AS %1$I', a.attname)
+                                       ELSE format('r.%1$I', a.attname) END, ', ')
+                  FROM pg_attribute a WHERE a.attrelid = c.relation AND a.attnum > 0 AND NOT a.attisdropped) AS columns
+          FROM condition c, pg_identify_object(c.classid, c.objid, 0) AS named
+          LEFT JOIN LATERAL (SELECT remedy FROM id_gen_convert.statement s
+                              WHERE s.job = j.id AND s.object = named.type || ' ' || named.identity LIMIT 1) AS s ON true
+         ORDER BY 5, 2
+    LOOP
+        test := format($test$
+            SELECT bool_or(result.fits)
+              FROM (SELECT * FROM (SELECT * FROM %1$s LIMIT 100) AS first WHERE %2$I IS NOT NULL
+                     UNION ALL SELECT t.* FROM (SELECT) AS one LEFT JOIN %1$s t ON false) AS r,
+                   unnest($1) AS given (id), unnest($2) AS other (id),
+                   LATERAL (SELECT %3$s FROM (SELECT %4$s) AS new_row) AS result (fits)$test$,
+            each.relation, each.column_name, each.test, each.columns);
+        BEGIN
+            EXECUTE test INTO fits_old USING ARRAY[NULL]::bigint[], ARRAY[NULL]::bigint[];
+        EXCEPTION WHEN OTHERS THEN
+            CONTINUE;
+        END;
+        failure := NULL;
+        BEGIN
+            EXECUTE test INTO fits_new USING ids, NULL::bigint || ids;
+        EXCEPTION WHEN OTHERS THEN
+            fits_new := false;
+            failure := format('fails for new IDs (%s)', SQLERRM);
+        END;
+        IF fits_old AND NOT fits_new THEN
+            obstacles := obstacles || concat(each.name, ' ', coalesce(failure, each.reason), ': ' || each.remedy);
+        END IF;
+    END LOOP;
+    RETURN nullif(array_to_string(obstacles, '; '), '');
+END $$;
+COMMENT ON FUNCTION id_gen_convert.unfit(id_gen_convert.job) IS 'checks and indexes that do not fit new IDs';
+
 -- Runs what comes first in a job that has just been written down.
-CREATE FUNCTION id_gen_convert.start_job(job_id integer) RETURNS void
+CREATE FUNCTION id_gen_convert.start_job(job_id integer, tries integer) RETURNS void
     LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
@@ -504,11 +708,13 @@ BEGIN
             DETAIL = format('It converts column %I of relation %s.', other.column_name, other.relation),
             HINT = 'Pass another worker_id or datacenter_id.';
     END IF;
-    PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
+    PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.views, tries);
     PERFORM id_gen_convert.execute_all(job_id, 'prepare');
+    PERFORM id_gen_convert.rehearse(j);
+    PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.unfit(j));
     UPDATE id_gen_convert.job SET dependents = id_gen_convert.dependents(job_id) WHERE id = job_id;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.start_job(integer) IS 'run the first statements of a job';
+COMMENT ON FUNCTION id_gen_convert.start_job(integer, integer) IS 'run the first statements of a job';
 
 -- The definition of an index, as far as it is the same in the statement that makes the index and in the catalogs, where
 -- casts come and go with the type of a column.
@@ -1106,6 +1312,7 @@ DECLARE
     j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
     arguments text := id_gen_convert.arguments(j.relation, j.column_name);
     changed text;
+    meant jsonb;
 BEGIN
     IF j.phase <> 'ready' THEN
         PERFORM id_gen_convert.wrong_phase(j, 'ready');
@@ -1124,13 +1331,7 @@ BEGIN
             DETAIL = format('Added, changed or dropped since the job began: %s.', changed),
             HINT = format('Revert these changes until after the switch, or undo the job and start again: CALL id_gen_convert.undo(%s);', arguments);
     END IF;
-    changed := id_gen_convert.losses(j.id);
-    IF changed IS NOT NULL THEN
-        RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('the switch would lose or break objects that depend on column %I of relation %s', j.column_name, j.relation),
-            DETAIL = format('Obstacles: %s.', changed),
-            HINT = format('Remove the obstacles; what is still needed can be recreated after the conversion. To undo the job: CALL id_gen_convert.undo(%s);', arguments);
-    END IF;
+    PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.losses(j.id));
     PERFORM id_gen_convert.check_triggers(j);
     IF j.verified_triggers IS DISTINCT FROM id_gen_convert.trigger_versions(j) THEN
         RAISE object_not_in_prerequisite_state USING
@@ -1138,8 +1339,10 @@ BEGIN
             DETAIL = 'Rows written since then may have wrong values.',
             HINT = format('Run: SELECT * FROM id_gen_convert.verify(%s);', arguments);
     END IF;
+    meant := id_gen_convert.meanings(j.id);
     PERFORM id_gen_convert.execute_all(j.id, 'switch');
-    UPDATE id_gen_convert.job SET phase = 'switched', done = 0, dependents = id_gen_convert.dependents(j.id) WHERE id = j.id;
+    PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(j.id, meant, id_gen_convert.meanings(j.id)));
+    UPDATE id_gen_convert.job SET phase = 'switched', done = 0, dependents = id_gen_convert.dependents(j.id), meanings = meant WHERE id = j.id;
     INSERT INTO id_gen_convert.partition
     SELECT DISTINCT j.id, i.inhrelid::regclass, i.inhparent::regclass, i.inhrelid::regclass::text
       FROM id_gen_convert.member m JOIN pg_inherits i ON i.inhparent = m.relation WHERE m.job = j.id;
@@ -1262,7 +1465,6 @@ DECLARE
     f id_gen_convert.fill;
     s id_gen_convert.statement;
     missing bigint;
-    changed text;
     c record;
     lacking text;
     arguments text := id_gen_convert.arguments(j.relation, j.column_name);
@@ -1307,16 +1509,11 @@ BEGIN
                               arguments, c.renamed, c.added, lacking);
         END IF;
         IF NOT force THEN
-            changed := id_gen_convert.losses(j.id);
-            IF changed IS NOT NULL THEN
-                RAISE object_not_in_prerequisite_state USING
-                    MESSAGE = format('the undo would lose or break objects that depend on column %I of relation %s', j.column_name, j.relation),
-                    DETAIL = format('Obstacles: %s.', changed),
-                    HINT = format('Remove the obstacles; what is still needed can be recreated after the undo. To keep the new column: SELECT id_gen_convert.finish(%s);', arguments);
-            END IF;
+            PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.losses(j.id));
             PERFORM id_gen_convert.check_triggers(j);
         END IF;
         PERFORM id_gen_convert.execute_all(j.id, 'unswitch');
+        PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(j.id, j.meanings, id_gen_convert.meanings(j.id)));
         UPDATE id_gen_convert.job SET phase = 'returned', done = 0 WHERE id = j.id;
         RETURN true;
     END IF;

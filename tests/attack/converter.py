@@ -54,6 +54,11 @@ CREATE TRIGGER noted BEFORE INSERT ON trade.customer FOR EACH ROW
 CREATE TRIGGER changed AFTER UPDATE OF id, name ON trade.customer FOR EACH ROW
     WHEN (OLD.id > 0) EXECUTE FUNCTION trade.note();
 CREATE STATISTICS trade.both_of ON id, name FROM trade.customer;
+CREATE FUNCTION trade.may_see(anyelement) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT false';
+ALTER TABLE trade.purchase ENABLE ROW LEVEL SECURITY;
+CREATE POLICY hidden ON trade.purchase USING (trade.may_see(customer_id));
+GRANT USAGE ON SCHEMA trade TO clerk;
+GRANT SELECT ON trade.purchase TO clerk;
 COMMENT ON COLUMN trade.customer.id IS 'the customer''s \ number';
 GRANT SELECT (id), UPDATE (name) ON trade.customer TO clerk;
 CREATE TABLE trade.visit (
@@ -737,6 +742,35 @@ class Converter(Snowflakes):
         if refused is None or of_job not in refused.detail:
             raise Finding("conversion", f"trigger {of_job} is disabled: {refused or 'is not refused'}")
         self.administrator.type(shop.node, shop.database, refused.hint.partition(";")[0] + ";")
+
+    @action("overload", settings=SETTING, argument=("bigint", "integer", "double precision"))
+    def overload(self, which: int, settings: dict[str, str], argument: str) -> None:
+        """The function of a policy gets an overload that lets rows through: the policy does not come to use it."""
+        shop, key = self._job(which, settings)
+        is_last = list(shop.jobs)[-1] == key
+        if key != "customer" or not is_last or shop.outstanding(key) or shop.jobs[key] == "returned":
+            return
+        self.world.forget_sessions(shop.node)
+        is_back, refused = shop.jobs[key] == "switched", None
+        with self._admin(shop) as admin:
+            admin.run(f"CREATE FUNCTION trade.may_see({argument}) RETURNS boolean LANGUAGE sql AS 'SELECT true'")
+        try:
+            for statement in [BACK["back"].format(KEYS[key].column)] if is_back else self._todo(shop, settings, key):
+                refused = refused or self._call(shop, settings, statement)
+            if refused is not None and refused.sqlstate != NOT_LOCKED and "may_see" not in refused.detail:
+                raise Finding("conversion", f"beside an overload for {argument}: {refused}")
+            with self._admin(shop) as session:
+                session.run("SET ROLE clerk")
+                session.run("SET row_security = on")
+                if rows := session.value("SELECT count(*) FROM trade.purchase"):
+                    raise Finding("privileges", f"the clerk sees {rows} rows by an overload for {argument}")
+        finally:
+            with suppress(Refused):
+                self._query(shop, f"DROP FUNCTION trade.may_see({argument})")
+        if self._look_for_jobs(shop).get(key) == "switched":
+            shop.baseline = set(shop.applied)
+        self._look_at_schema(shop)
+        self._look_at(shop)
 
     @use("conversion", what=("insert", *WRITES))
     def write(self, which: int, database: int, what: str) -> None:

@@ -663,12 +663,12 @@ LOSSES = {
     ),
     "a check of a range": (
         SHOP + "ALTER TABLE customer ADD CONSTRAINT small CHECK (id BETWEEN 1 AND 999999)",
-        "constraint small of public.customer rejects new IDs",
+        "table constraint small on public.customer rejects new IDs",
     ),
     "a check of a range, the other way round": (
         "CREATE TABLE customer (id serial PRIMARY KEY);"
         "CREATE TABLE r (c bigint REFERENCES customer CONSTRAINT small CHECK (1000000 > c))",
-        "constraint small of public.r rejects new IDs",
+        "table constraint small on public.r rejects new IDs",
     ),
     "a view of a function": (
         ACTIVE + "CREATE VIEW v AS SELECT a.number FROM active() AS a(number, called)",

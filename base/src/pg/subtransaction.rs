@@ -10,8 +10,12 @@ use crate::pg::transaction;
 
 /// The message of an error that was caught.
 pub struct Caught {
+    /// Its SQLSTATE.
+    pub code: PgSqlErrorCode,
     /// Its primary message.
     pub primary: String,
+    /// Its detail; empty without one.
+    pub detail: String,
     /// Its hint; empty without one.
     pub hint: String,
 }
@@ -25,6 +29,22 @@ pub fn attempt<T>(call: impl FnOnce() -> T) -> Result<T, Caught> {
     if transaction::is_parallel() {
         return Ok(call());
     }
+    within(call, |is_fine| is_fine)
+}
+
+/// Runs a call and undoes what it did; not while the session has parallel workers.
+///
+/// # Errors
+/// If the call raises an error.
+pub fn rehearse(call: impl FnOnce()) -> Result<(), Caught> {
+    if transaction::is_parallel() {
+        return Ok(());
+    }
+    within(call, |_| false)
+}
+
+/// Runs a call in a subtransaction, which keeps what it did if `is_kept` says so of its success. A query cancel is not caught.
+fn within<T>(call: impl FnOnce() -> T, is_kept: impl FnOnce(bool) -> bool) -> Result<T, Caught> {
     // SAFETY: in a transaction, as every function that SQL calls. The context and the owner of resources outlive the
     // subtransaction, which ends below, or with the transaction after an error that is not caught.
     let (context, owner) = unsafe {
@@ -37,7 +57,9 @@ pub fn attempt<T>(call: impl FnOnce() -> T) -> Result<T, Caught> {
         CaughtError::PostgresError(error)
         | CaughtError::ErrorReport(error)
         | CaughtError::RustPanic { ereport: error, .. } => Err(Caught {
+            code: error.sql_error_code(),
             primary: error.message().to_owned(),
+            detail: error.detail().unwrap_or_default().to_owned(),
             hint: error.hint().unwrap_or_default().to_owned(),
         }),
     };
@@ -49,9 +71,10 @@ pub fn attempt<T>(call: impl FnOnce() -> T) -> Result<T, Caught> {
     // SAFETY: ends the subtransaction that was begun above; whatever the call has begun in it ends with it.
     unsafe {
         pg_sys::MemoryContextSwitchTo(context);
-        match result {
-            Ok(_) => pg_sys::ReleaseCurrentSubTransaction(),
-            Err(_) => pg_sys::RollbackAndReleaseCurrentSubTransaction(),
+        if is_kept(result.is_ok()) {
+            pg_sys::ReleaseCurrentSubTransaction();
+        } else {
+            pg_sys::RollbackAndReleaseCurrentSubTransaction();
         }
         pg_sys::MemoryContextSwitchTo(context);
         pg_sys::CurrentResourceOwner = owner;

@@ -45,6 +45,7 @@ fn planned(
     let goal = Goal::new(&source, place, request, time_zone)?;
     if online::is_needed(&source, &goal) {
         let job = Job::new(&source, place, &goal)?;
+        job.rehearse(&source.column.generator_schema)?;
         Ok(job.steps(start_statement(&source, request)?))
     } else {
         default_only::plan(&source, goal.target)

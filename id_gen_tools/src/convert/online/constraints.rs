@@ -10,7 +10,7 @@ use id_gen_core::sql_text::{find, rename_column};
 
 use crate::convert::online::columns::{Member, query_about, refuse_other_meaning};
 use crate::convert::online::names::Names;
-use crate::convert::online::script::{Phase, Script, rank};
+use crate::convert::online::script::{Phase, Remade, Script, rank};
 use crate::error::Error;
 use crate::query::rows;
 
@@ -142,6 +142,12 @@ fn write_check(
     let Constraint { table, name, .. } = constraint;
     let add = Constraint::add(table, new, &format!("{definition} NOT VALID"));
     let lock = Some((vec![table.clone()], "ACCESS EXCLUSIVE"));
+    let drop = format!("ALTER TABLE {table} DROP CONSTRAINT {}", quoted(name));
+    let object = format!("table constraint {} on {table}", quoted(name));
+    let remade = Remade { object, remedy: drop.clone() };
+    script.add_remade(Phase::Trial, rank::TRIGGERS_GO, &remade, add.clone());
+    script.add(Phase::Trial, rank::NAMES_GO, drop);
+    script.add(Phase::Trial, rank::CONSTRAINTS, Constraint::rename(table, new, name));
     script.add_made(Phase::Check, table, new, lock, add);
     let (old_definition, is_valid) = constraint.valid_definition();
     if is_valid {

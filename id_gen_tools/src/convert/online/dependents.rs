@@ -2,19 +2,26 @@
 //! the column with the new values, and after an undo the one with the old values again.
 
 use id_gen_base::catalog::string;
+use id_gen_base::pg::text::Text;
 
 use crate::convert::online::columns::{Member, query_about};
+use crate::convert::online::script::{Phase, Remade, Script, rank};
 use crate::error::Error;
 use crate::query::rows;
 
-/// The statements that drop them, and those that make them again.
-pub struct Dependents {
-    /// Those first that others depend on last.
-    pub drop: Vec<String>,
-    /// In the opposite order.
-    pub create: Vec<String>,
-    /// The views among them, in the order in which they are dropped.
-    pub views: Vec<String>,
+/// One of them.
+struct Dependent {
+    /// The statement that drops it.
+    drop: String,
+    /// The statements that make it again.
+    create: String,
+    /// If it is a view: its name as one types it.
+    view: Option<String>,
+    /// By its type and identity in PostgreSQL.
+    object: String,
+    /// For a view: whether it groups by a key in place of all columns, or reads one that does. Before the switch, the new column
+    /// is not a key.
+    needs_key: bool,
 }
 
 /// Views, with all that depend on them, in an order in which each comes after those that it reads.
@@ -29,6 +36,14 @@ const VIEWS: &str = "
           JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = s.oid
           JOIN pg_rewrite r ON r.oid = d.objid AND r.ev_class <> s.oid),
     view AS (SELECT oid, max(depth) AS depth FROM seen GROUP BY oid),
+    keyed (oid) AS (
+        SELECT r.ev_class FROM view v JOIN pg_rewrite r ON r.ev_class = v.oid
+          JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid AND d.refclassid = 'pg_constraint'::regclass
+          JOIN pg_constraint c ON c.oid = d.refobjid JOIN place p ON p.relation = c.conrelid AND p.number = ANY (c.conkey)
+         UNION
+        SELECT r.ev_class FROM keyed k
+          JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = k.oid
+          JOIN pg_rewrite r ON r.oid = d.objid),
     granted AS (
         SELECT c.oid, x.grantee, x.privilege_type, x.is_grantable, NULL::name AS attname
           FROM view JOIN pg_class c USING (oid), LATERAL aclexplode(c.relacl) AS x WHERE x.grantee <> c.relowner
@@ -49,7 +64,7 @@ const VIEWS: &str = "
                'COMMENT ON VIEW ' || c.oid::regclass || ' IS ' || quote_literal(obj_description(c.oid, 'pg_class')),
                (SELECT string_agg(format('COMMENT ON COLUMN %s.%I IS %L', c.oid::regclass, attname, col_description(c.oid, attnum)), '; ' ORDER BY attnum)
                   FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND col_description(c.oid, attnum) IS NOT NULL)),
-           c.oid::regclass::text
+           c.oid::regclass::text, 'view ' || c.oid::regclass, c.oid IN (SELECT oid FROM keyed)
       FROM view JOIN pg_class c USING (oid) WHERE c.relkind = 'v'
      ORDER BY view.depth, 1";
 
@@ -65,14 +80,14 @@ const OTHERS: &str = "
                       CASE polcmd WHEN 'r' THEN 'SELECT' WHEN 'a' THEN 'INSERT' WHEN 'w' THEN 'UPDATE' WHEN 'd' THEN 'DELETE' ELSE 'ALL' END,
                       (SELECT string_agg(CASE role WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(role)) END, ', ') FROM unnest(polroles) AS role),
                       ' USING (' || pg_get_expr(polqual, polrelid) || ')', ' WITH CHECK (' || pg_get_expr(polwithcheck, polrelid) || ')'),
-               format('COMMENT ON POLICY %I ON %s IS ', polname, polrelid::regclass) || quote_literal(obj_description(pg_policy.oid, 'pg_policy'))), ''
+               format('COMMENT ON POLICY %I ON %s IS ', polname, polrelid::regclass) || quote_literal(obj_description(pg_policy.oid, 'pg_policy'))), NULL, format('policy %I on %s', polname, polrelid::regclass), false
       FROM used JOIN pg_policy ON classid = 'pg_policy'::regclass AND oid = objid
     UNION ALL
     SELECT format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass),
            concat_ws('; ', pg_get_triggerdef(pg_trigger.oid),
                format('ALTER TABLE %s %s TRIGGER %I', tgrelid::regclass,
                       CASE tgenabled WHEN 'D' THEN 'DISABLE' WHEN 'R' THEN 'ENABLE REPLICA' WHEN 'A' THEN 'ENABLE ALWAYS' ELSE 'ENABLE' END, tgname),
-               format('COMMENT ON TRIGGER %I ON %s IS ', tgname, tgrelid::regclass) || quote_literal(obj_description(pg_trigger.oid, 'pg_trigger'))), ''
+               format('COMMENT ON TRIGGER %I ON %s IS ', tgname, tgrelid::regclass) || quote_literal(obj_description(pg_trigger.oid, 'pg_trigger'))), NULL, format('trigger %I on %s', tgname, tgrelid::regclass), false
       FROM used JOIN pg_trigger ON classid = 'pg_trigger'::regclass AND pg_trigger.oid = objid AND tgparentid = 0 AND NOT tgisinternal
        AND (SELECT pronamespace FROM pg_proc WHERE oid = tgfoid) IS DISTINCT FROM to_regnamespace('id_gen_convert')
     UNION ALL
@@ -80,25 +95,44 @@ const OTHERS: &str = "
            concat_ws('; ', pg_get_statisticsobjdef(pg_statistic_ext.oid),
                format('ALTER STATISTICS %s.%I OWNER TO %I', stxnamespace::regnamespace, stxname, pg_get_userbyid(stxowner)),
                'ALTER STATISTICS ' || stxnamespace::regnamespace || '.' || quote_ident(stxname) || ' SET STATISTICS ' || nullif((to_jsonb(pg_statistic_ext) ->> 'stxstattarget')::integer, -1),
-               format('COMMENT ON STATISTICS %s.%I IS ', stxnamespace::regnamespace, stxname) || quote_literal(obj_description(pg_statistic_ext.oid, 'pg_statistic_ext'))), ''
+               format('COMMENT ON STATISTICS %s.%I IS ', stxnamespace::regnamespace, stxname) || quote_literal(obj_description(pg_statistic_ext.oid, 'pg_statistic_ext'))), NULL, format('statistics object %s.%I', stxnamespace::regnamespace, stxname), false
       FROM used JOIN pg_statistic_ext ON classid = 'pg_statistic_ext'::regclass AND oid = objid
      ORDER BY 1";
 
-/// All of them.
+/// Writes down how they are dropped and made again: those first that others depend on last, and in the opposite order. Returns
+/// the views among them, in the order in which they are dropped.
 ///
 /// # Errors
 /// If the catalogs can't be read.
-pub fn of(members: &[Member]) -> Result<Dependents, Error> {
+pub fn write(members: &[Member], script: &mut Script) -> Result<Vec<String>, Error> {
+    let all = of(members)?;
+    for way in [Phase::Trial, Phase::Switch, Phase::Unswitch] {
+        for dependent in all.iter().rev() {
+            script.add(way, rank::DEPENDENTS_GO, dependent.drop.clone());
+        }
+        for Dependent { drop, create, object, needs_key, .. } in &all {
+            if way != Phase::Trial || !needs_key {
+                let remade = Remade { object: object.clone(), remedy: drop.clone() };
+                script.add_remade(way, rank::DEPENDENTS, &remade, create.clone());
+            }
+        }
+    }
+    Ok(all.into_iter().rev().filter_map(|dependent| dependent.view).collect())
+}
+
+fn of(members: &[Member]) -> Result<Vec<Dependent>, Error> {
     let read = |query| {
-        let query = query_about(members, query);
-        rows(&query, &[], |row| Ok((string(row.get(1)?), string(row.get(2)?), string(row.get(3)?))))
+        rows(&query_about(members, query), &[], |row| {
+            Ok(Dependent {
+                drop: string(row.get(1)?),
+                create: string(row.get(2)?),
+                view: row.get::<Text>(3)?.map(|text| text.0),
+                object: string(row.get(4)?),
+                needs_key: row.get(5)?.unwrap_or(false),
+            })
+        })
     };
     let mut all = read(OTHERS)?;
     all.extend(read(VIEWS)?);
-    let views = all.iter().rev().map(|(.., view)| view.clone()).filter(|view| !view.is_empty());
-    Ok(Dependents {
-        views: views.collect(),
-        drop: all.iter().rev().map(|(drop, ..)| drop.clone()).collect(),
-        create: all.into_iter().map(|(_, create, _)| create).collect(),
-    })
+    Ok(all)
 }

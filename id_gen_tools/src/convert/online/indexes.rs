@@ -11,7 +11,7 @@ use id_gen_core::sql_text::{find, rename_column};
 
 use crate::convert::online::columns::{Member, query_about, refuse_other_meaning};
 use crate::convert::online::names::Names;
-use crate::convert::online::script::{Phase, Script, rank};
+use crate::convert::online::script::{Phase, Remade, Script, rank};
 use crate::error::Error;
 use crate::query::rows;
 
@@ -128,9 +128,32 @@ pub fn write(
                 .strip_prefix(&format!("USING btree ({}", root.typed_new()))
                 .is_some_and(|rest| rest.starts_with([',', ')', ' ']));
         let phase = if first_index && finds_values { Phase::FirstIndex } else { Phase::Index };
+        if index.constraint.is_none() && index.parent == 0 {
+            write_trial(index, &body, script);
+        }
         write_one(index, &indexes, &body, phase, script);
     }
+    for Member { relation, table, .. } in members {
+        let create = format!(
+            "CREATE TABLE IF NOT EXISTS id_gen_convert.{} (LIKE {table})",
+            empty_table(*relation)
+        );
+        script.add(Phase::Trial, rank::DEPENDENTS_GO, create);
+    }
     Ok(())
+}
+
+/// The index on an empty table like its own: no row is read. Its name has the OID of the one that it is like.
+fn write_trial(index: &Index, body: &str, script: &mut Script) {
+    let name = format!("{}.{}", index.schema, quoted(&index.name));
+    let remade = Remade { object: format!("index {name}"), remedy: format!("DROP INDEX {name}") };
+    let table = empty_table(index.relation);
+    let create = format!("CREATE INDEX like_{} ON id_gen_convert.{table} {body}", index.oid);
+    script.add_remade(Phase::Trial, rank::TRIGGERS_GO, &remade, create);
+}
+
+fn empty_table(relation: u32) -> String {
+    format!("empty_{relation}")
 }
 
 fn write_one(index: &Index, all: &[Index], body: &str, phase: Phase, script: &mut Script) {

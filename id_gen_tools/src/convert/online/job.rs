@@ -77,16 +77,7 @@ impl Job {
             return Err(Refusal::InTheWay { column, found, widen: None }.into());
         }
         constraints::write(&job.members, &names, has_old_values, &mut job.script)?;
-        let dependents = dependents::of(&job.members)?;
-        job.views = dependents.views;
-        for way in [Phase::Switch, Phase::Unswitch] {
-            for text in &dependents.drop {
-                job.script.add(way, rank::DEPENDENTS_GO, text.clone());
-            }
-            for text in &dependents.create {
-                job.script.add(way, rank::DEPENDENTS, text.clone());
-            }
-        }
+        job.views = dependents::write(&job.members, &mut job.script)?;
         if source.is_from_sequence() {
             let root = &job.members[0];
             for sequence in source.sequences.iter().filter(|sequence| !sequence.is_fenced()) {
@@ -202,6 +193,8 @@ impl Job {
             |column: &str, what: &str| format!("ALTER TABLE {table} ALTER COLUMN {column} {what}");
         script.add(Phase::Switch, rank::TRIGGERS_GO, values.forward.drop());
         for (phase, from, to) in [
+            (Phase::Trial, &name, &old),
+            (Phase::Trial, &new, &name),
             (Phase::Switch, &name, &old),
             (Phase::Switch, &new, &name),
             (Phase::Unswitch, &name, &new),

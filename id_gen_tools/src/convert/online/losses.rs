@@ -198,12 +198,6 @@ pub const LOSSES: &str = r#"
          WHERE f.pronamespace IS DISTINCT FROM to_regnamespace('id_gen_convert')
            AND f.prosrc ~* (key.pattern || ':=|(;|\mbegin|\mthen|\melse|\mloop)\s*' || key.pattern || '=|\minto\s+(strict\s+)?' || key.pattern)
         UNION ALL
-        SELECT format('constraint %I of %s', conname, conrelid::regclass), format('rejects new IDs, which are larger: ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname)
-          FROM place p JOIN pg_constraint k ON k.contype = 'c' AND k.conrelid = p.relation AND p.number = ANY (k.conkey) AND k.coninhcount = 0
-          JOIN pg_attribute a ON a.attrelid = p.relation AND a.attnum = p.number,
-               LATERAL (SELECT regexp_replace(quote_ident(a.attname), '(\W)', '\\\1', 'g')) AS key (pattern)
-         WHERE pg_get_constraintdef(k.oid) ~ ('(^|[^\w".])' || key.pattern || '\)?(::\w+)? <=? ''?[0-9]{1,18}\M|\m[0-9]{1,18}''?(::\w+)? >=? \(?' || key.pattern || '($|[^\w"])')
-        UNION ALL
         SELECT format('constraint %I of %s', conname, conrelid::regclass),
                format('uses index %s, which has the column and is replaced: ALTER TABLE %s DROP CONSTRAINT %I', conindid::regclass, conrelid::regclass, conname)
           FROM indexed JOIN pg_constraint k ON k.contype = 'f' AND k.conindid = indexrelid

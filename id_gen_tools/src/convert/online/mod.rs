@@ -5,6 +5,9 @@
 //! indexes and foreign keys like those of the old columns are made beside them; then the columns swap their names, in one
 //! transaction. The old ones stay, kept in step the other way round, until the job is finished or undone.
 //!
+//! What the switch makes again is made once when the job starts, and taken back: it can be made, and means the same over the new
+//! columns. The switch and an undo compare again (`id_gen_convert.meanings()`).
+//!
 //! What is done when is written in [`job`], as statements of a [`script::Script`]. What carries it out, and survives a crash, is
 //! in the schema that the first job makes (`sql/convert_job.sql`).
 

@@ -1,6 +1,9 @@
 //! Writing a job down in the schema of the jobs, which the first one makes; and whose that schema is.
 
 use id_gen_base::catalog::string;
+use id_gen_base::error::Message;
+use id_gen_base::pg::settings;
+use id_gen_base::pg::subtransaction::{self, Caught};
 use id_gen_base::pg::text::{in_error, in_server_encoding, literal};
 use id_gen_core::planted::Fault;
 use pgrx::prelude::*;
@@ -28,13 +31,45 @@ const SETTINGS: &str = "@settings@";
 const LOST: &str = "@losses@";
 const FIRED: &str = "@firing@";
 
+/// How often a start tries to lock the tables.
+const TRIES: u32 = 40;
+
 impl Job {
     /// Writes the job down and runs what comes first.
     ///
     /// # Errors
     /// If PostgreSQL refuses.
     pub fn start(&self, schema: &str) -> Result<(), Error> {
+        self.scripts(schema, TRIES)?.into_iter().try_for_each(run)
+    }
+
+    /// Starts the job and takes that back: what the start refuses is refused in the plan. Everything else that keeps the job
+    /// from starting now is left to the start, above all locks of others and privileges.
+    ///
+    /// # Errors
+    /// If the start would refuse what is there.
+    pub fn rehearse(&self, schema: &str) -> Result<(), Error> {
+        let Ok(scripts) = self.scripts(schema, 1) else { return Ok(()) };
+        let tried = subtransaction::rehearse(|| {
+            settings::with(&[(c"lock_timeout", c"400ms")], || {
+                let _ = scripts.into_iter().try_for_each(run);
+            });
+        });
+        match tried {
+            Err(Caught { code, primary, detail, hint })
+                if code == PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED =>
+            {
+                Err(Message::new(code, primary).detail(detail).hint(hint).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The scripts that start it, each by itself, so that an error does not show all of the record as its context. `tries` is
+    /// how often the tables are tried to lock.
+    fn scripts(&self, schema: &str, tries: u32) -> Result<Vec<String>, Error> {
         refuse_borrowed_role()?;
+        let mut scripts = Vec::new();
         match schema_owner()? {
             None => {
                 refuse_without_create()?;
@@ -46,22 +81,30 @@ impl Job {
                     .replace(FIRED, &of_job(FIRING.to_owned()))
                     .replace(EXTENSION_SCHEMA_AS_TEXT, &literal(schema))
                     .replace(EXTENSION_SCHEMA, schema);
-                if Fault::UndoComparesNothing.is_planted() {
-                    const COMPARED: &str = "c.changed IS NOT NULL AND NOT force";
-                    assert!(script.contains(COMPARED), "undo_step() compares in other words");
-                    script = script.replace(COMPARED, "false");
+                for (is_planted, compared) in [
+                    (
+                        Fault::UndoComparesNothing.is_planted(),
+                        "c.changed IS NOT NULL AND NOT force",
+                    ),
+                    (Fault::MeaningsNotCompared.is_planted(), "was.value <> became.value"),
+                ] {
+                    if is_planted {
+                        assert!(script.contains(compared), "the script compares in other words");
+                        script = script.replace(compared, "false");
+                    }
                 }
-                run(script)?;
+                scripts.push(script);
             }
             Some((_, true)) => {}
             Some((owner, false)) => {
                 return Err(Refusal::SchemaOfAnother(in_error(&owner)).into());
             }
         }
-        run(self.record()?)?;
-        // By itself, so that an error does not show all of the record as its context.
-        run("SELECT id_gen_convert.start_job(currval('id_gen_convert.job_id_seq')::integer)"
-            .to_owned())
+        scripts.push(self.record()?);
+        scripts.push(format!(
+            "SELECT id_gen_convert.start_job(currval('id_gen_convert.job_id_seq')::integer, {tries})"
+        ));
+        Ok(scripts)
     }
 
     /// The statements that write it down and run what comes first.
@@ -98,7 +141,7 @@ impl Job {
             let values = [table, name, new_name, old_name].map(|value| literal(value)).join(", ");
             text.push_str(&format!("INSERT INTO id_gen_convert.member VALUES ({job}, {values});"));
         }
-        for (phase, place, Statement { text: statement, lock, made }) in self.script.all() {
+        for (phase, place, Statement { text: statement, lock, made, remade }) in self.script.all() {
             let (tables, lock_mode) = match lock {
                 Some((tables, mode)) => (as_array(tables), Some(*mode)),
                 None => ("NULL".to_owned(), None),
@@ -106,14 +149,19 @@ impl Job {
             let (made_on, made) = made
                 .as_ref()
                 .map_or((None, None), |(table, name)| (Some(table.as_str()), Some(name.as_str())));
+            let (object, remedy) = remade.as_ref().map_or((None, None), |remade| {
+                (Some(remade.object.as_str()), Some(remade.remedy.as_str()))
+            });
             text.push_str(&format!(
-                "INSERT INTO id_gen_convert.statement VALUES ({job}, '{}', {place}, {}, {}, {}, {}, {});",
+                "INSERT INTO id_gen_convert.statement VALUES ({job}, '{}', {place}, {}, {}, {}, {}, {}, {}, {});",
                 phase.name(),
                 literal(statement),
                 tables,
                 or_null(lock_mode),
                 or_null(made_on),
-                or_null(made)
+                or_null(made),
+                or_null(object),
+                or_null(remedy)
             ));
         }
         for (index, fill) in self.fills.iter().enumerate() {

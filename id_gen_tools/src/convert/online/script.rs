@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 pub enum Phase {
     /// When the job starts, under a lock on all tables.
     Prepare,
+    /// After that, and taken back: what the switch will make again.
+    Trial,
     /// Before old rows get their values: by a client.
     FirstIndex,
     /// When all rows have their values.
@@ -36,6 +38,7 @@ impl Phase {
     pub const fn name(self) -> &'static str {
         match self {
             Phase::Prepare => "prepare",
+            Phase::Trial => "trial",
             Phase::FirstIndex => "first_index",
             Phase::Check => "check",
             Phase::Index => "index",
@@ -93,6 +96,17 @@ pub struct Statement {
     pub lock: Option<Lock>,
     /// The table that it makes an index or constraint of, and the name of that; in [`Phase::Unswitch`], what it needs.
     pub made: Option<(String, String)>,
+    /// The object that it makes again from its definition.
+    pub remade: Option<Remade>,
+}
+
+/// An object that is made again from its definition.
+#[derive(Clone)]
+pub struct Remade {
+    /// Its type and identity in PostgreSQL.
+    pub object: String,
+    /// The statement that drops it.
+    pub remedy: String,
 }
 
 /// All of them, in their order.
@@ -102,12 +116,18 @@ pub struct Script(BTreeMap<(Phase, u32), Vec<Statement>>);
 impl Script {
     /// Adds a statement to a phase, behind those of a lower rank and those that were added before.
     pub fn add(&mut self, phase: Phase, rank: u32, text: String) {
-        self.push(phase, rank, Statement { text, lock: None, made: None });
+        self.push(phase, rank, Statement { text, lock: None, made: None, remade: None });
+    }
+
+    /// The same, of a statement that makes an object again.
+    pub fn add_remade(&mut self, phase: Phase, rank: u32, remade: &Remade, text: String) {
+        let remade = Some(remade.clone());
+        self.push(phase, rank, Statement { text, lock: None, made: None, remade });
     }
 
     /// The same, of a statement before which tables are locked.
     pub fn add_locked(&mut self, phase: Phase, rank: u32, lock: Lock, text: String) {
-        self.push(phase, rank, Statement { text, lock: Some(lock), made: None });
+        self.push(phase, rank, Statement { text, lock: Some(lock), made: None, remade: None });
     }
 
     /// The same, of a statement that makes an index or constraint of a table.
@@ -120,13 +140,13 @@ impl Script {
         text: String,
     ) {
         let made = Some((table.to_owned(), name.to_owned()));
-        self.push(phase, 1, Statement { text, lock, made });
+        self.push(phase, 1, Statement { text, lock, made, remade: None });
     }
 
     /// Adds a statement of the way back, with the constraint or index of a table without which it fails.
     pub fn add_back(&mut self, rank: u32, table: &str, needed: &str, text: String) {
         let made = Some((table.to_owned(), needed.to_owned()));
-        self.push(Phase::Unswitch, rank, Statement { text, lock: None, made });
+        self.push(Phase::Unswitch, rank, Statement { text, lock: None, made, remade: None });
     }
 
     /// A way back, or to the end, has to be open whatever has been dropped meanwhile.

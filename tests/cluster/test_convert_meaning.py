@@ -1,0 +1,232 @@
+"""What a switch makes again means what it meant: it names the same functions, whatever overloads there are for the new
+type. What could not be made again, or would refuse new IDs, is refused before any row is written."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from harness import GENERATING, Cluster
+from harness.convert import planned, run, schema_dump, value
+
+COLUMN = "'public.customer'::regclass, 'id'::text"
+SWITCH = f"SELECT id_gen_convert.switch({COLUMN})"
+UNDO = f"CALL id_gen_convert.undo({COLUMN})"
+
+BASE = """
+    CREATE TABLE customer (id serial PRIMARY KEY, name text);
+    CREATE TABLE purchase (number integer, customer_id integer REFERENCES customer);
+    INSERT INTO customer (name) SELECT 'name ' || n FROM generate_series(1, 20) n;
+    INSERT INTO purchase SELECT id, id FROM customer;
+    CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+"""
+MADE_AGAIN = {
+    "policy rule on public.purchase": "CREATE POLICY rule ON purchase USING (NOT hidden(customer_id))",
+    "policy added on public.purchase": "CREATE POLICY added ON purchase WITH CHECK (number > 0 OR hidden(customer_id))",
+    "view public.v": "CREATE VIEW v AS SELECT hidden(id) FROM customer",
+    "index public.listed": "CREATE INDEX listed ON customer (name) WHERE hidden(id)",
+    "index public.computed": "CREATE INDEX computed ON customer (hidden(id))",
+    "table constraint fits on public.customer": "ALTER TABLE customer ADD CONSTRAINT fits CHECK (hidden(id))",
+    "trigger t on public.customer": "CREATE TRIGGER t BEFORE INSERT ON customer FOR EACH ROW WHEN (hidden(NEW.id))"
+    " EXECUTE FUNCTION f()",
+    "statistics object public.s": "CREATE STATISTICS s ON hidden(id), name FROM customer",
+}
+
+
+def function(argument: str, result: str = "true") -> str:
+    return f"CREATE FUNCTION hidden({argument}) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT {result}'"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Cluster]:
+    with Cluster("convert_meaning", conf=GENERATING) as server:
+        server.psql("CREATE ROLE viewer")
+        yield server
+
+
+def refused_at_once(server: Cluster, connection: psycopg.Connection, *found: str) -> None:
+    """By the plan and by the start, and nothing is left of either."""
+    before = schema_dump(server, connection.info.dbname)
+    for name in ("plan", "start"):
+        with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+            run(connection, f"SELECT id_gen_convert_{name}({COLUMN})")
+        for text in found:
+            assert text in (refused.value.diag.message_detail or "")
+        assert refused.value.diag.message_hint
+    assert schema_dump(server, connection.info.dbname) == before
+
+
+@pytest.mark.parametrize("made", MADE_AGAIN)
+@pytest.mark.parametrize("argument", ["bigint", "numeric", "double precision"])
+def test_an_overload_for_the_new_type_is_refused(
+    server: Cluster, connection: psycopg.Connection, made: str, argument: str
+) -> None:
+    run(connection, BASE, function("integer"), MADE_AGAIN[made], function(argument))
+    text = f"{made} would use function public.hidden({argument}) in place of function public.hidden(integer): "
+    refused_at_once(server, connection, text)
+
+
+@pytest.mark.parametrize("made", MADE_AGAIN)
+def test_what_lacks_a_function_for_the_new_type_is_refused(
+    server: Cluster, connection: psycopg.Connection, made: str
+) -> None:
+    run(connection, BASE, function("integer"), MADE_AGAIN[made])
+    text = f"{made} could not be recreated (function public.hidden(bigint) does not exist): "
+    refused_at_once(server, connection, text)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        "CREATE VIEW v AS SELECT lpad(name, id) FROM customer",
+        "CREATE VIEW v AS SELECT date '2026-01-01' + id FROM customer",
+        "CREATE VIEW w AS SELECT id FROM customer; CREATE VIEW v AS SELECT chr(id) FROM w",
+        "CREATE OPERATOR === (LEFTARG = int, RIGHTARG = int, FUNCTION = int4eq);"
+        "CREATE VIEW v AS SELECT FROM customer WHERE id === 3",
+    ],
+)
+def test_what_lacks_an_operator_for_the_new_type_is_refused(
+    server: Cluster, connection: psycopg.Connection, make: str
+) -> None:
+    run(connection, BASE, make)
+    refused_at_once(server, connection, "view public.v could not be recreated (", "): DROP VIEW public.v.")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        "CREATE TABLE other (visit uuid); CREATE VIEW v AS SELECT FROM customer JOIN other ON visit = id",
+        "CREATE VIEW v AS SELECT FROM customer WHERE id = '00000000-0000-0000-0000-000000000001'",
+    ],
+)
+def test_what_compares_uuids_is_refused(server: Cluster, connection: psycopg.Connection, make: str) -> None:
+    run(connection, "CREATE TABLE customer (id uuid PRIMARY KEY, at timestamptz)", make)
+    arguments = f"{COLUMN}, target => 'snowflake', created_at => 'at'"
+    for name in ("plan", "start"):
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="view public.v could not be recreated"):
+            run(connection, f"SELECT id_gen_convert_{name}({arguments})")
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "id BETWEEN 1 AND 999999",
+        "1000000 > id",
+        "NOT id >= 1000000",
+        "id < 1000 * 1000",
+        "id < 10 ^ 6",
+        "id / 1000 < 1000",
+        "id IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20)",
+        "length(id::text) < 10",
+        "id::smallint > 0",
+        "id < 1000000 AND name <> ''",
+    ],
+)
+def test_a_condition_that_no_new_id_fulfills_is_refused(
+    server: Cluster, connection: psycopg.Connection, condition: str
+) -> None:
+    run(connection, BASE, f"ALTER TABLE customer ADD CONSTRAINT small CHECK ({condition})")
+    refused_at_once(
+        server, connection, "small on public.customer ", ": ALTER TABLE public.customer DROP CONSTRAINT small"
+    )
+    run(
+        connection,
+        "ALTER TABLE customer DROP CONSTRAINT small",
+        f"CREATE INDEX small ON customer (id) WHERE {condition}",
+    )
+    refused_at_once(server, connection, "index public.small ", ": DROP INDEX public.small")
+
+
+@pytest.mark.parametrize("expression", ["id * 1000", "id::smallint"])
+def test_an_index_that_can_have_no_new_id_is_refused(
+    server: Cluster, connection: psycopg.Connection, expression: str
+) -> None:
+    run(connection, BASE, f"CREATE INDEX small ON customer (({expression}))")
+    refused_at_once(
+        server, connection, "index public.small fails for new IDs (", "out of range): DROP INDEX public.small"
+    )
+
+
+def test_what_means_the_same_is_converted(server: Cluster, connection: psycopg.Connection) -> None:
+    run(
+        connection,
+        BASE,
+        function("bigint"),
+        *MADE_AGAIN.values(),
+        "CREATE VIEW ordinary AS SELECT id % 7 AS a, id + 1 AS b, coalesce(id, 0) AS c, count(*), sum(id), id::text"
+        " FROM customer WHERE id > 0 AND id <> 3 AND id IN (1, 2) GROUP BY id",
+        "CREATE VIEW by_key AS SELECT c.name, count(*) FROM customer c JOIN purchase ON number = c.id GROUP BY c.id",
+        "CREATE VIEW of_view AS TABLE by_key",
+        "ALTER TABLE customer ADD CHECK (id > 0 AND (name <> '' OR id < 1000))",
+        "ALTER TABLE purchase ADD CHECK (number = customer_id OR number < 50)",
+        "ALTER TABLE purchase ADD paid_by integer REFERENCES customer, ADD CHECK (paid_by <> customer_id),"
+        "ADD CHECK (paid_by IS NULL OR paid_by <= customer_id), ADD CHECK (customer_id > 0)",
+        "CREATE INDEX ON purchase (number) WHERE customer_id IS NULL",
+        "CREATE INDEX ON purchase ((customer_id % 7)) WHERE customer_id > 0 AND paid_by IS NOT NULL",
+        "CREATE INDEX ON customer (lower(id::text), (id << 20))",
+    )
+    before = schema_dump(server, connection.info.dbname)
+    run(connection, *planned(connection, COLUMN), "INSERT INTO customer (name) VALUES ('new')", UNDO)
+    assert schema_dump(server, connection.info.dbname) == before
+
+
+def test_the_plan_leaves_locks_of_others_to_the_start(server: Cluster, connection: psycopg.Connection) -> None:
+    run(connection, BASE)
+    with server.connect(connection.info.dbname) as other:
+        other.execute("BEGIN; LOCK TABLE purchase IN ACCESS SHARE MODE")
+        assert planned(connection, COLUMN)
+    connection.execute("BEGIN READ ONLY")
+    assert planned(connection, COLUMN)
+    connection.execute("ROLLBACK")
+
+
+def visible(connection: psycopg.Connection) -> object:
+    """How many purchases a role sees by the policy."""
+    run(connection, "SET ROLE viewer")
+    try:
+        return value(connection, "SELECT count(*) FROM purchase")
+    finally:
+        run(connection, "RESET ROLE")
+
+
+@pytest.mark.parametrize("argument", ["bigint", "double precision"])
+def test_a_later_overload_opens_no_rows(connection: psycopg.Connection, argument: str) -> None:
+    run(
+        connection,
+        BASE,
+        function("anyelement", "false"),
+        "CREATE POLICY rule ON purchase USING (hidden(customer_id))",
+        "ALTER TABLE purchase ENABLE ROW LEVEL SECURITY; GRANT SELECT ON purchase TO viewer",
+    )
+    *rest, switch = planned(connection, COLUMN)
+    run(connection, *rest)
+    assert visible(connection) == 0
+    run(connection, function(argument))
+    found = f"policy rule on public.purchase would use function public.hidden\\({argument}\\) in place of"
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match=found):
+        run(connection, switch)
+    assert visible(connection) == 0
+    run(connection, f"DROP FUNCTION hidden({argument})", switch)
+    assert visible(connection) == 0
+
+    argument = argument.replace("bigint", "integer")
+    run(connection, function(argument))
+    for call in (UNDO, UNDO.replace(")", ", force => true)")):
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match=f"hidden\\({argument}\\) in place of"):
+            run(connection, call)
+    assert visible(connection) == 0
+    run(connection, f"DROP FUNCTION hidden({argument})", UNDO)
+    assert visible(connection) == 0
+
+
+def test_a_switch_names_what_it_cannot_make_again(connection: psycopg.Connection) -> None:
+    run(connection, BASE, function("anyelement"), "CREATE VIEW v AS SELECT hidden(id) FROM customer")
+    *rest, switch = planned(connection, COLUMN)
+    # Neither of both is closer to bigint.
+    run(connection, *rest, function("anynonarray"))
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+        run(connection, switch)
+    assert "view public.v could not be recreated (function public.hidden(bigint) is not unique): DROP VIEW" in (
+        refused.value.diag.message_detail or ""
+    )
+    run(connection, "DROP FUNCTION hidden(anynonarray)", switch, UNDO)
