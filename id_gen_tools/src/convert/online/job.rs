@@ -26,8 +26,8 @@ pub struct Job {
     pub script: Script,
     /// The tables whose old rows get their values.
     pub fills: Vec<Fill>,
-    /// Views that are made again.
-    pub views: Vec<String>,
+    /// Views that are made again, and sequences that continue beyond all values.
+    pub others: Vec<String>,
     /// The triggers that keep rows in step: the table, the name, and whether it is for after the switch.
     pub triggers: Vec<(String, String, bool)>,
     /// Both names as the arguments of a function.
@@ -60,7 +60,7 @@ impl Job {
             members,
             script: Script::default(),
             fills: Vec::new(),
-            views: Vec::new(),
+            others: Vec::new(),
             triggers: Vec::new(),
             arguments: source.column.arguments.clone(),
             target: goal.target,
@@ -78,7 +78,7 @@ impl Job {
         }
         constraints::write(&job.members, &names, has_old_values, &mut job.script)?;
         let dependents = dependents::of(&job.members)?;
-        job.views = dependents.views;
+        job.others = dependents.views;
         for way in [Phase::Switch, Phase::Unswitch] {
             for text in &dependents.drop {
                 job.script.add(way, rank::DEPENDENTS_GO, text.clone());
@@ -94,6 +94,7 @@ impl Job {
                     [&sequence.name, &root.table, &root.old_name].map(|text| literal(text));
                 let catch_up = format!("SELECT id_gen_convert.catch_up({})", arguments.join(", "));
                 job.script.add(Phase::Switch, rank::DEFAULTS, catch_up);
+                job.others.push(sequence.name.clone());
             }
         }
         for sequence in source.sequences.iter().filter(|sequence| default_only::is_left(sequence)) {
@@ -217,7 +218,9 @@ impl Job {
             script.add(Phase::Unswitch, rank::DEFAULTS, drop_not_null(table, &member.new_name));
         }
         // Without a default there is nothing that old values of new rows could come from.
-        if *not_null && !values.has_old_values && !Fault::OldNotNullKept.is_planted() {
+        // Nor is there one where rows are inserted into a partition that has no default of its own.
+        let may_lack_old = !values.has_old_values || member.has_bare_partition;
+        if *not_null && may_lack_old && !Fault::OldNotNullKept.is_planted() {
             // After the replica identity has moved to the other column.
             script.add(Phase::Switch, rank::DEFAULTS, drop_not_null(table, &member.old_name));
             script.add(Phase::Unswitch, rank::RULES, alter(&name, "SET NOT NULL"));

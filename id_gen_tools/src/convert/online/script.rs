@@ -91,8 +91,10 @@ pub struct Statement {
     pub text: String,
     /// Which tables are locked before it runs, and how.
     pub lock: Option<Lock>,
-    /// The table that it makes an index or constraint of, and the name of that; in [`Phase::Unswitch`], what it needs.
-    pub made: Option<(String, String)>,
+    /// The table without which it is left out.
+    pub table: Option<String>,
+    /// The index or constraint that it makes of the table; in [`Phase::Unswitch`], the one that it needs.
+    pub made: Option<String>,
 }
 
 /// All of them, in their order.
@@ -102,12 +104,12 @@ pub struct Script(BTreeMap<(Phase, u32), Vec<Statement>>);
 impl Script {
     /// Adds a statement to a phase, behind those of a lower rank and those that were added before.
     pub fn add(&mut self, phase: Phase, rank: u32, text: String) {
-        self.push(phase, rank, Statement { text, lock: None, made: None });
+        self.push(phase, rank, Statement { text, lock: None, table: None, made: None });
     }
 
     /// The same, of a statement before which tables are locked.
     pub fn add_locked(&mut self, phase: Phase, rank: u32, lock: Lock, text: String) {
-        self.push(phase, rank, Statement { text, lock: Some(lock), made: None });
+        self.push(phase, rank, Statement { text, lock: Some(lock), table: None, made: None });
     }
 
     /// The same, of a statement that makes an index or constraint of a table.
@@ -119,14 +121,20 @@ impl Script {
         lock: Option<Lock>,
         text: String,
     ) {
-        let made = Some((table.to_owned(), name.to_owned()));
-        self.push(phase, 1, Statement { text, lock, made });
+        let (table, made) = (Some(table.to_owned()), Some(name.to_owned()));
+        self.push(phase, 1, Statement { text, lock, table, made });
+    }
+
+    /// Adds a statement about a table that may be a partition. After the switch, others may have the names of dropped ones.
+    pub fn add_about(&mut self, phase: Phase, rank: u32, table: &str, text: String) {
+        let table = Some(table.to_owned());
+        self.push(phase, rank, Statement { text, lock: None, table, made: None });
     }
 
     /// Adds a statement of the way back, with the constraint or index of a table without which it fails.
     pub fn add_back(&mut self, rank: u32, table: &str, needed: &str, text: String) {
-        let made = Some((table.to_owned(), needed.to_owned()));
-        self.push(Phase::Unswitch, rank, Statement { text, lock: None, made });
+        let (table, made) = (Some(table.to_owned()), Some(needed.to_owned()));
+        self.push(Phase::Unswitch, rank, Statement { text, lock: None, table, made });
     }
 
     /// A way back, or to the end, has to be open whatever has been dropped meanwhile.

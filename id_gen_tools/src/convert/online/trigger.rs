@@ -4,6 +4,10 @@ use id_gen_base::pg::text::literal;
 
 use crate::convert::online::columns::Member;
 
+/// What a function raises in place of an error that does not tell where the name comes from.
+const RENAMED: &str = "RAISE object_not_in_prerequisite_state USING MESSAGE = 'a table or column of a conversion has been renamed or dropped', \
+     DETAIL = SQLERRM, HINT = 'Rename it back with ALTER TABLE. If it was dropped, end the conversion with id_gen_convert.undo() or, after the switch, id_gen_convert.finish(); to list the conversions: SELECT relation, column_name, phase FROM id_gen_convert.job;';";
+
 /// What keeps rows in step: a function, and when it is called.
 pub struct Trigger {
     /// Tells its function apart.
@@ -39,6 +43,13 @@ impl Trigger {
     ) -> Trigger {
         let (name, table, by) = (member.typed(), &root.table, root.typed());
         let message = literal(&format!("referenced row of {table} does not exist yet"));
+        let root_name = literal(table);
+        let hidden = literal(&format!(
+            "row security hides rows of {table} from the triggers of its conversion"
+        ));
+        let show = literal(&format!(
+            "Until the conversion has ended, run: ALTER TABLE {table} NO FORCE ROW LEVEL SECURITY;"
+        ));
         let is_missing = match direction {
             "forward" => format!("NEW.{to} IS NULL"),
             _ => "NOT FOUND".to_owned(),
@@ -57,7 +68,9 @@ impl Trigger {
             body: format!(
                 "IF NEW.{name} IS NULL THEN NEW.{to} := NULL; {to_itself}ELSE \
                  SELECT p.{of} INTO NEW.{to} FROM {table} p WHERE p.{by} = NEW.{name}; \
-                 IF {is_missing} THEN RAISE foreign_key_violation USING MESSAGE = {message}, \
+                 IF {is_missing} THEN \
+                 IF row_security_active({root_name}::regclass) THEN RAISE insufficient_privilege USING MESSAGE = {hidden}, HINT = {show}; END IF; \
+                 RAISE foreign_key_violation USING MESSAGE = {message}, \
                  DETAIL = format('The referenced value is %s.', NEW.{name}), \
                  HINT = 'While the table is being converted, insert referenced rows first; in REPEATABLE READ, retry the transaction.'; \
                  END IF; END IF;"
@@ -108,7 +121,10 @@ impl Trigger {
     /// The statements that make them.
     pub fn create(&self, table: &str) -> Vec<String> {
         let function = self.function();
-        let body = literal(&format!("{}BEGIN {} RETURN NEW; END", self.declarations, self.body));
+        let body = literal(&format!(
+            "{}BEGIN {} RETURN NEW; EXCEPTION WHEN undefined_table OR undefined_column THEN {RENAMED} END",
+            self.declarations, self.body
+        ));
         let rights =
             if self.reads { " SECURITY DEFINER SET search_path = pg_catalog, pg_temp" } else { "" };
         let mut statements = vec![format!(
