@@ -29,8 +29,6 @@ pub struct Member {
     pub not_null: bool,
     /// Its default, as an expression.
     pub default: Option<String>,
-    /// Whether a partition gives it no default, unlike the table.
-    pub has_bare_partition: bool,
 }
 
 impl Member {
@@ -70,9 +68,7 @@ pub fn of(place: Place, names: &Names) -> Result<Vec<Member>, Error> {
                    LATERAL generate_subscripts(k.confkey, 1) AS i
              WHERE k.confkey[i] = m.number)
         SELECT m.relation::bigint, m.number, m.relation::regclass::text, a.attname::text, a.attnotnull,
-               CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END,
-               EXISTS (SELECT FROM pg_inherits i JOIN pg_attribute p ON p.attrelid = i.inhrelid AND p.attname = a.attname
-                        WHERE i.inhparent = m.relation AND NOT p.atthasdef AND p.attidentity = '')
+               CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END
           FROM member m
           JOIN pg_attribute a ON a.attrelid = m.relation AND a.attnum = m.number
           LEFT JOIN pg_attrdef d ON d.adrelid = m.relation AND d.adnum = m.number
@@ -92,7 +88,6 @@ pub fn of(place: Place, names: &Names) -> Result<Vec<Member>, Error> {
             name,
             not_null: row.get(5)?.unwrap_or(false),
             default: row.get::<Text>(6)?.map(|text| text.0),
-            has_bare_partition: row.get(7)?.unwrap_or(false),
         })
     })
 }

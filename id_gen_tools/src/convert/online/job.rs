@@ -71,6 +71,7 @@ impl Job {
                 .collect(),
         };
         job.write_columns(source, goal)?;
+        job.write_bare_partitions(source);
         indexes::write(&job.members, &names, goal.node.is_some(), &mut job.script)?;
         if goal.node.is_some() && job.script.of(Phase::FirstIndex).next().is_none() {
             let found = vec![format!("{column} has no unique index")];
@@ -218,9 +219,7 @@ impl Job {
             script.add(Phase::Unswitch, rank::DEFAULTS, drop_not_null(table, &member.new_name));
         }
         // Without a default there is nothing that old values of new rows could come from.
-        // Nor is there one where rows are inserted into a partition that has no default of its own.
-        let may_lack_old = !values.has_old_values || member.has_bare_partition;
-        if *not_null && may_lack_old && !Fault::OldNotNullKept.is_planted() {
+        if *not_null && !values.has_old_values && !Fault::OldNotNullKept.is_planted() {
             // After the replica identity has moved to the other column.
             script.add(Phase::Switch, rank::DEFAULTS, drop_not_null(table, &member.old_name));
             script.add(Phase::Unswitch, rank::RULES, alter(&name, "SET NOT NULL"));
@@ -246,6 +245,25 @@ impl Job {
             for phase in [Phase::Unswitch, Phase::Finish, Phase::Keep] {
                 script.add(phase, rank::TRIGGERS_GO, backward.drop());
             }
+        }
+    }
+
+    /// Rows that are inserted into a partition without a default of its own get an old value, too.
+    fn write_bare_partitions(&mut self, source: &Source) {
+        let (root, script) = (&self.members[0], &mut self.script);
+        let identity = source.sequences.iter().find(|sequence| sequence.is_identity);
+        let of_identity =
+            identity.map(|sequence| format!("nextval({}::regclass)", literal(&sequence.name)));
+        let Some(default) = root.default.clone().or(of_identity) else { return };
+        for part in &source.bare_children {
+            let alter =
+                |column: String, what: &str| format!("ALTER TABLE {part} ALTER COLUMN {column} {what}");
+            let give = alter(root.typed_old(), &format!("SET DEFAULT {default}"));
+            script.add(Phase::Switch, rank::DEFAULTS, give);
+            let back = alter(root.typed(), "DROP DEFAULT");
+            script.add_about(Phase::Unswitch, rank::DEFAULTS, part, back);
+            // Before the sequence of an identity goes.
+            script.add_about(Phase::Keep, 2, part, alter(root.typed_old(), "DROP DEFAULT"));
         }
     }
 
