@@ -400,7 +400,7 @@ EXCEPTION WHEN OTHERS THEN
     RAISE object_not_in_prerequisite_state USING
         MESSAGE = format('could not run a statement to %s the job of column %I of relation %s',
                          CASE WHEN s.phase IN ('unswitch', 'revalidate') THEN 'undo' ELSE 'finish' END, j.column_name, j.relation),
-        DETAIL = concat_ws(' ', SQLERRM || '.', nullif(found, ''), 'The statement: ' || s.statement),
+        DETAIL = concat_ws('. ', SQLERRM, nullif(rtrim(found, '.'), ''), 'The statement: ' || s.statement),
         HINT = CASE left(SQLSTATE, 2)
                    WHEN '2B' THEN 'Drop the objects that depend on the old columns'
                    WHEN '23' THEN 'Correct the rows that violate the constraint'
