@@ -203,6 +203,22 @@ CREATE FUNCTION id_gen_convert.record_partitions(job_id integer) RETURNS void
     $$;
 COMMENT ON FUNCTION id_gen_convert.record_partitions(integer) IS 'record the partitions that the tables of a job have now';
 
+CREATE FUNCTION id_gen_convert.check_key(j id_gen_convert.job) RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    arguments text := id_gen_convert.arguments(j.relation, j.column_name);
+BEGIN
+    IF j.relation NOT IN (SELECT oid FROM pg_class) THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('the table of column %I has been dropped since the job began', j.column_name),
+            DETAIL = 'The values of columns that referenced it cannot be compared with its rows.',
+            HINT = CASE j.phase WHEN 'switched' THEN format('To keep the new values of these columns: SELECT id_gen_convert.finish(%s);', arguments)
+                        ELSE format('To keep the old values of these columns: CALL id_gen_convert.undo(%s);', arguments) END;
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.check_key(id_gen_convert.job) IS 'reject a job without the table of its key';
+
 CREATE FUNCTION id_gen_convert.check_columns(j id_gen_convert.job) RETURNS void
     LANGUAGE plpgsql @settings@
     AS $$
@@ -294,6 +310,7 @@ BEGIN
     PERFORM id_gen_convert.check_names(j);
     PERFORM id_gen_convert.check_owners(j);
     IF is_reading AND j.phase <> 'returned' THEN
+        PERFORM id_gen_convert.check_key(j);
         PERFORM id_gen_convert.check_columns(j);
         PERFORM id_gen_convert.check_row_security(j, false);
     END IF;
@@ -350,6 +367,8 @@ BEGIN
                     SELECT i.inhrelid, p.place, false FROM part p JOIN pg_inherits i ON i.inhparent = p.oid AND NOT p.is_other)
                 SELECT p.oid::regclass AS name, c.relkind, pg_get_userbyid(c.relowner) AS owner, s.seqcache
                   FROM part p JOIN pg_class c USING (oid) LEFT JOIN pg_sequence s ON s.seqrelid = p.oid
+                 -- Those of another role are named by later checks.
+                 WHERE NOT p.is_other OR pg_has_role(c.relowner, 'USAGE')
                  ORDER BY CASE try % 4 WHEN 2 THEN random() ELSE place END, p.oid
             LOOP
                 PERFORM set_config('lock_timeout', greatest(extract(epoch FROM until - clock_timestamp()) * 1000, 1)::integer::text, true);
@@ -1149,7 +1168,7 @@ COMMENT ON FUNCTION id_gen_convert.check_triggers(id_gen_convert.job) IS 'reject
 CREATE FUNCTION id_gen_convert.missing_values(f id_gen_convert.fill) RETURNS text
     LANGUAGE sql STABLE @settings@
     AS $$
-        SELECT format('In these rows, set %s to the values that they shall have after an undo: SELECT * FROM %s t WHERE %s;',
+        SELECT format('In these rows, set %s to the values that they are to have after an undo: SELECT * FROM %s t WHERE %s;',
                       (SELECT string_agg(quote_ident(m.old_name), ', ' ORDER BY m.old_name) FROM id_gen_convert.member m WHERE (m.job, m.relation) = (f.job, f.relation)),
                       f.relation, f.unreturned)
     $$;
@@ -1414,12 +1433,7 @@ BEGIN
             HINT = format('Undo that job first: CALL id_gen_convert.undo(%s);', later);
     END IF;
     IF j.phase = 'switched' THEN
-        IF j.relation NOT IN (SELECT oid FROM pg_class) THEN
-            RAISE object_not_in_prerequisite_state USING
-                MESSAGE = format('the table of column %I has been dropped since the switch', j.column_name),
-                DETAIL = 'The old values of columns that referenced it cannot be compared with its rows.',
-                HINT = format('To keep the new values of these columns: SELECT id_gen_convert.finish(%s);', arguments);
-        END IF;
+        PERFORM id_gen_convert.check_key(j);
         PERFORM id_gen_convert.check_row_security(j, true);
         -- Before the lock, since reading all rows takes time: from the switch on, triggers set both.
         lacking := id_gen_convert.lacking(j.id);

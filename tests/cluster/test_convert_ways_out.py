@@ -150,7 +150,7 @@ def test_an_undo_says_which_old_values_are_missing(connection: psycopg.Connectio
     run(connection, SHOP, "ALTER TABLE customer ALTER id DROP DEFAULT")
     run(connection, *planned(connection, COLUMN), "INSERT INTO customer (id) VALUES (1000)")
     refused = refusal(connection, UNDO)
-    assert "set id_old to the values that they shall have after an undo" in hint(refused)
+    assert "set id_old to the values that they are to have after an undo" in hint(refused)
     listed = re.findall("SELECT .* WHERE .*;", hint(refused))[0]
     assert connection.execute(f"SELECT id FROM ({listed.removesuffix(';')}) AS t".encode()).fetchall() == [(1000,)]
     run(connection, "UPDATE customer SET id_old = 50 WHERE id_old IS NULL", UNDO)
@@ -193,17 +193,19 @@ def test_a_new_partition_of_a_reference_has_the_name_of_a_dropped_one(connection
     assert connection.execute(index.encode()).fetchall() == [("paid_c_idx", None)]
 
 
-def test_the_table_of_the_key_is_dropped(connection: psycopg.Connection) -> None:
-    """Of a row that is inserted no old value is known; the job can be finished."""
-    run(connection, SHOP)
-    run(connection, *planned(connection, COLUMN), "DROP TABLE customer CASCADE")
+@pytest.mark.parametrize("is_switched", [False, True])
+def test_the_table_of_the_key_is_dropped(connection: psycopg.Connection, is_switched: bool) -> None:
+    """New values of references cannot be found; the job can be ended."""
+    run(connection, SHOP, "ALTER TABLE customer ADD at timestamptz")
+    statements = planned(connection, f"{COLUMN}, created_at => 'at'")
+    run(connection, *statements[: None if is_switched else -1], "DROP TABLE customer CASCADE")
     insert = "INSERT INTO purchase (number, customer_id) VALUES (30, 3)"
     refused = refusal(connection, insert)
     assert "has been renamed or dropped" in str(refused) and "id_gen_convert.finish()" in hint(refused)
     gone = f"'{value(connection, 'SELECT relation FROM id_gen_convert.job')}'::regclass"
-    for undo in (UNDO, FORCE):
-        refused = refusal(connection, undo.replace("'public.customer'::regclass", gone))
-        assert "has been dropped since the switch" in str(refused)
+    for statement in (UNDO, FORCE, VERIFY) if is_switched else (RUN, VERIFY, statements[-1]):
+        refused = refusal(connection, statement.replace("'public.customer'::regclass", gone))
+        assert "has been dropped since the job began" in str(refused)
     run(connection, hint(refused).partition(": ")[2], insert)
     assert value(connection, IS_OVER) is True
 

@@ -256,10 +256,11 @@ impl Job {
             identity.map(|sequence| format!("nextval({}::regclass)", literal(&sequence.name)));
         let Some(default) = root.default.clone().or(of_identity) else { return };
         for part in &source.bare_children {
-            let alter =
-                |column: String, what: &str| format!("ALTER TABLE {part} ALTER COLUMN {column} {what}");
+            let alter = |column: String, what: &str| {
+                format!("ALTER TABLE {part} ALTER COLUMN {column} {what}")
+            };
             let give = alter(root.typed_old(), &format!("SET DEFAULT {default}"));
-            script.add(Phase::Switch, rank::DEFAULTS, give);
+            script.add_about(Phase::Switch, rank::DEFAULTS, part, give);
             let back = alter(root.typed(), "DROP DEFAULT");
             script.add_about(Phase::Unswitch, rank::DEFAULTS, part, back);
             // Before the sequence of an identity goes.

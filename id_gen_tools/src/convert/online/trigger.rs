@@ -4,7 +4,7 @@ use id_gen_base::pg::text::literal;
 
 use crate::convert::online::columns::Member;
 
-/// What a function raises in place of an error that does not tell where the name comes from.
+/// The error of a function in place of one that names only a column or table of its own statements.
 const RENAMED: &str = "RAISE object_not_in_prerequisite_state USING MESSAGE = 'a table or column of a conversion has been renamed or dropped', \
      DETAIL = SQLERRM, HINT = 'Rename it back with ALTER TABLE. If it was dropped, end the conversion with id_gen_convert.undo() or, after the switch, id_gen_convert.finish(); to list the conversions: SELECT relation, column_name, phase FROM id_gen_convert.job;';";
 
