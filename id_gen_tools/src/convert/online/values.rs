@@ -67,6 +67,7 @@ impl Values {
             direction: "forward",
             order: if is_root { 1 } else { 2 },
             declarations: String::new(),
+            copies: goal.created_at.is_none(),
             body,
             reads: false,
             insert,
