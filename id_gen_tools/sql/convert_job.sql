@@ -28,8 +28,8 @@ CREATE TABLE id_gen_convert.job (
     verified_triggers text,
     paused boolean NOT NULL DEFAULT false,
     waiting_for text,
-    -- The tables that are locked to switch, and the views that are made again.
-    tables text[] NOT NULL, views text[] NOT NULL,
+    -- The tables that are locked to switch; the views that are made again, and the sequences that continue beyond all values.
+    tables text[] NOT NULL, others text[] NOT NULL,
     -- What depended on the columns when the job began, or after its switch.
     dependents text[],
     -- What the definitions meant that the switch has made again.
@@ -55,7 +55,8 @@ CREATE TABLE id_gen_convert.statement (
     statement text NOT NULL,
     -- What is locked before it runs, and how.
     tables text[], lock_mode text,
-    -- The index or constraint that it makes, and of which table; in phase unswitch, the one that it needs.
+    -- The index or constraint that it makes, and of which table; in phase unswitch, the one that it needs. Without that table
+    -- it is left out: another one may have its name.
     made_on regclass, made text,
     -- The object that it makes again from its definition, and what drops that.
     object text, remedy text,
@@ -112,7 +113,7 @@ CREATE TABLE id_gen_convert.partition (
     relation regclass, parent regclass, name text NOT NULL,
     PRIMARY KEY (job, relation)
 );
-COMMENT ON TABLE id_gen_convert.partition IS 'partitions of each job at its switch';
+COMMENT ON TABLE id_gen_convert.partition IS 'partitions of each job at its start and its switch';
 
 CREATE TABLE id_gen_convert.full_tick (
     job integer REFERENCES id_gen_convert.job ON DELETE CASCADE,
@@ -189,15 +190,113 @@ BEGIN
      WHERE p.job = j.id AND (i.inhrelid IS NULL OR c.oid::regclass::text <> p.name);
     IF gone IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('partitions have been detached or renamed since the job of column %I of relation %s switched', j.column_name, j.relation),
+            MESSAGE = format('partitions have been detached or renamed since the job of column %I of relation %s began', j.column_name, j.relation),
             DETAIL = format('Changed partitions: %s.', gone),
             HINT = 'Attach them again and rename them back with ALTER TABLE, or drop them, and run the command again.';
     END IF;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.check_partitions(id_gen_convert.job) IS 'reject a job whose partitions have been detached or renamed since its switch';
+COMMENT ON FUNCTION id_gen_convert.check_partitions(id_gen_convert.job) IS 'reject a job whose partitions have been detached or renamed';
 
--- The job of a column, locked.
-CREATE FUNCTION id_gen_convert.locked_job(relation regclass, column_name text) RETURNS id_gen_convert.job
+CREATE FUNCTION id_gen_convert.record_partitions(job_id integer) RETURNS void
+    LANGUAGE sql @settings@
+    AS $$
+        INSERT INTO id_gen_convert.partition
+        SELECT DISTINCT job_id, i.inhrelid::regclass, i.inhparent::regclass, i.inhrelid::regclass::text
+          FROM id_gen_convert.member m JOIN pg_inherits i ON i.inhparent = m.relation WHERE m.job = job_id
+            ON CONFLICT DO NOTHING
+    $$;
+COMMENT ON FUNCTION id_gen_convert.record_partitions(integer) IS 'record the partitions that the tables of a job have now';
+
+CREATE FUNCTION id_gen_convert.check_key(j id_gen_convert.job) RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    arguments text := id_gen_convert.arguments(j.relation, j.column_name);
+BEGIN
+    IF j.relation NOT IN (SELECT oid FROM pg_class) THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('the table of column %I has been dropped since the job began', j.column_name),
+            DETAIL = 'The values of columns that referenced it cannot be compared with its rows.',
+            HINT = CASE j.phase WHEN 'switched' THEN format('To keep the new values of these columns: SELECT id_gen_convert.finish(%s);', arguments)
+                        ELSE format('To keep the old values of these columns: CALL id_gen_convert.undo(%s);', arguments) END;
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.check_key(id_gen_convert.job) IS 'reject a job without the table of its key';
+
+CREATE FUNCTION id_gen_convert.check_columns(j id_gen_convert.job) RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    missing text;
+    arguments text := id_gen_convert.arguments(j.relation, j.column_name);
+BEGIN
+    SELECT string_agg(format('%I of %s', name, m.relation), ', ' ORDER BY m.relation::text, name) INTO missing
+      FROM id_gen_convert.member m JOIN pg_class c ON c.oid = m.relation,
+           unnest(ARRAY[m.column_name, CASE j.phase WHEN 'switched' THEN m.old_name ELSE m.new_name END]) AS name
+     WHERE m.job = j.id AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = m.relation AND attname = name);
+    IF missing IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('columns have been renamed or dropped since the job of column %I of relation %s began', j.column_name, j.relation),
+            DETAIL = format('Missing columns: %s.', missing),
+            HINT = 'Rename the columns back with ALTER TABLE, and run the command again. If they were dropped, '
+                   || CASE j.phase WHEN 'switched' THEN format('keep the other columns: SELECT id_gen_convert.finish(%s);', arguments)
+                          ELSE format('undo the job: CALL id_gen_convert.undo(%s);', arguments) END;
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.check_columns(id_gen_convert.job) IS 'reject a job whose columns have been renamed or dropped';
+
+CREATE FUNCTION id_gen_convert.check_owners(j id_gen_convert.job) RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    lost text;
+    remedy text;
+BEGIN
+    SELECT string_agg(format('%s of role %I', c.oid::regclass, pg_get_userbyid(c.relowner)), ', ' ORDER BY c.oid::regclass::text),
+           string_agg(format('ALTER TABLE %s OWNER TO %I;', c.oid::regclass, current_user), ' ' ORDER BY c.oid::regclass::text)
+      INTO lost, remedy
+      FROM pg_class c
+     WHERE c.oid IN (SELECT relation FROM id_gen_convert.member WHERE job = j.id) AND NOT pg_has_role(c.relowner, 'USAGE');
+    IF lost IS NOT NULL THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = format('tables of the job of column %I of relation %s belong to another role', j.column_name, j.relation),
+            DETAIL = format('Tables: %s.', lost),
+            HINT = format('A superuser can run: %s', remedy);
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.check_owners(id_gen_convert.job) IS 'reject a job whose tables have been given to another role';
+
+-- Rows that are hidden would be left out in silence. Locked, no table gets row security until the transaction ends.
+CREATE FUNCTION id_gen_convert.check_row_security(j id_gen_convert.job, is_locking boolean) RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    each regclass;
+    hidden text;
+    remedy text;
+BEGIN
+    FOR each IN
+        SELECT m.relation FROM id_gen_convert.member m JOIN pg_class c ON c.oid = m.relation WHERE m.job = j.id AND is_locking
+    LOOP
+        EXECUTE format('LOCK TABLE %s IN ACCESS SHARE MODE', each);
+    END LOOP;
+    SELECT string_agg(name::text, ', ' ORDER BY name::text), string_agg(format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY;', name), ' ' ORDER BY name::text)
+      INTO hidden, remedy
+      FROM (SELECT m.relation FROM id_gen_convert.member m WHERE m.job = j.id
+             UNION SELECT id_gen_convert.parts(m.relation) FROM id_gen_convert.member m WHERE m.job = j.id) AS part (name)
+      JOIN pg_class c ON c.oid = part.name
+     WHERE row_security_active(c.oid);
+    IF hidden IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('row security hides rows from the job of column %I of relation %s', j.column_name, j.relation),
+            DETAIL = format('Tables: %s.', hidden),
+            HINT = format('Until the job has ended, run: %s', remedy);
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.check_row_security(id_gen_convert.job, boolean) IS 'reject a job while row security hides rows from it';
+
+-- The job of a column, locked. Whoever reads rows of its tables requires its columns and all of these rows.
+CREATE FUNCTION id_gen_convert.locked_job(relation regclass, column_name text, is_reading boolean DEFAULT false) RETURNS id_gen_convert.job
     LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
@@ -213,9 +312,15 @@ BEGIN
             HINT = 'To list the jobs: SELECT relation, column_name, phase FROM id_gen_convert.job;';
     END IF;
     PERFORM id_gen_convert.check_names(j);
+    PERFORM id_gen_convert.check_owners(j);
+    IF is_reading AND j.phase <> 'returned' THEN
+        PERFORM id_gen_convert.check_key(j);
+        PERFORM id_gen_convert.check_columns(j);
+        PERFORM id_gen_convert.check_row_security(j, false);
+    END IF;
     RETURN j;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.locked_job(regclass, text) IS 'job of a column, locked until the transaction ends';
+COMMENT ON FUNCTION id_gen_convert.locked_job(regclass, text, boolean) IS 'job of a column, locked until the transaction ends';
 
 CREATE FUNCTION id_gen_convert.wrong_phase(j id_gen_convert.job, wanted text) RETURNS void
     LANGUAGE plpgsql @settings@
@@ -233,12 +338,12 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.wrong_phase(id_gen_convert.job, text) IS 'reject a command that does not fit the phase of the job';
 
--- Locks tables with their partitions, and views that are made again, those that are there. A try takes 400 ms at the most for
+-- Locks tables with their partitions, and views and sequences, those that are there. A try takes 400 ms at the most for
 -- all of them, and gives up what it has before the next, so that nobody waits long behind them. Others who lock the same in
 -- another order wait for what is locked first while they hold what is locked next. Most come to what is referred to first, and
--- to views last; every other try takes another order. Raises what the last one met.
+-- to views and sequences last; every other try takes another order. Raises what the last one met.
 CREATE FUNCTION id_gen_convert.lock_tables(
-        tables text[], lock_mode text, views text[] DEFAULT '{}', tries integer DEFAULT 40) RETURNS void
+        tables text[], lock_mode text, others text[] DEFAULT '{}', tries integer DEFAULT 40) RETURNS void
     LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
@@ -257,61 +362,92 @@ BEGIN
             until := clock_timestamp() + interval '400 ms';
             FOR each IN
                 WITH RECURSIVE given AS (
-                    SELECT to_regclass(name)::oid AS oid, place, false AS is_view FROM unnest(tables) WITH ORDINALITY AS t (name, place)
+                    SELECT to_regclass(name)::oid AS oid, place, false AS is_other FROM unnest(tables) WITH ORDINALITY AS t (name, place)
                      UNION ALL
                     SELECT to_regclass(name)::oid, 1000 * CASE try % 4 WHEN 0 THEN -1 ELSE 1 END + place, true
-                      FROM unnest(views) WITH ORDINALITY AS v (name, place)),
+                      FROM unnest(others) WITH ORDINALITY AS o (name, place)),
                 part AS (
                     SELECT * FROM given UNION ALL
-                    SELECT i.inhrelid, p.place, false FROM part p JOIN pg_inherits i ON i.inhparent = p.oid AND NOT p.is_view)
-                SELECT p.oid::regclass AS name, is_view, pg_get_userbyid(c.relowner) AS owner FROM part p JOIN pg_class c USING (oid)
+                    SELECT i.inhrelid, p.place, false FROM part p JOIN pg_inherits i ON i.inhparent = p.oid AND NOT p.is_other)
+                SELECT p.oid::regclass AS name, c.relkind, pg_get_userbyid(c.relowner) AS owner, s.seqcache
+                  FROM part p JOIN pg_class c USING (oid) LEFT JOIN pg_sequence s ON s.seqrelid = p.oid
+                 -- Those of another role are named by later checks.
+                 WHERE NOT p.is_other OR pg_has_role(c.relowner, 'USAGE')
                  ORDER BY CASE try % 4 WHEN 2 THEN random() ELSE place END, p.oid
             LOOP
                 PERFORM set_config('lock_timeout', greatest(extract(epoch FROM until - clock_timestamp()) * 1000, 1)::integer::text, true);
-                IF each.is_view THEN
-                    -- LOCK would lock all that the view reads, too. This changes nothing.
-                    EXECUTE format('ALTER VIEW %s OWNER TO %I', each.name, each.owner);
-                ELSE
-                    EXECUTE format('LOCK TABLE ONLY %s IN %s MODE', each.name, lock_mode);
-                END IF;
+                -- LOCK would lock all that a view reads, too, and locks no sequence. These change nothing.
+                EXECUTE CASE each.relkind
+                    WHEN 'v' THEN format('ALTER VIEW %s OWNER TO %I', each.name, each.owner)
+                    WHEN 'S' THEN format('ALTER SEQUENCE %s CACHE %s', each.name, each.seqcache)
+                    ELSE format('LOCK TABLE ONLY %s IN %s MODE', each.name, lock_mode) END;
             END LOOP;
             PERFORM set_config('lock_timeout', '400ms', true);
             RETURN;
         EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
             IF try >= tries THEN
                 RAISE lock_not_available USING
-                    MESSAGE = format('could not lock %s', array_to_string(tables || views, ', ')),
+                    MESSAGE = format('could not lock %s', array_to_string(tables || others, ', ')),
                     DETAIL = format('Each of %s attempts waited for 400 ms. Nothing was changed.', tries),
-                    HINT = format('Run the command again when no long transaction uses these tables. To list the sessions that use them: SELECT a.pid, l.mode, a.query FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = ANY (%L::regclass[]);', tables || views);
+                    HINT = format('Run the command again when no long transaction uses these tables. To list the sessions that use them: SELECT a.pid, l.mode, a.query FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = ANY (%L::regclass[]);', tables || others);
             END IF;
         END;
         try := try + 1;
         PERFORM pg_sleep(0.2 + random() * 0.4);
     END LOOP;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.lock_tables(text[], text, text[], integer) IS 'lock tables and views, blocking other sessions for at most 400 ms at a time';
+COMMENT ON FUNCTION id_gen_convert.lock_tables(text[], text, text[], integer) IS 'lock tables, views and sequences, blocking other sessions for at most 400 ms at a time';
+
+-- Runs one statement, unless its table is gone. On the way back or to the end, objects may stand in its way that others have
+-- dropped, renamed or made since it was written down: the error names the statement.
+CREATE FUNCTION id_gen_convert.execute_statement(s id_gen_convert.statement) RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    j id_gen_convert.job;
+    arguments text;
+    found text;
+BEGIN
+    IF s.made_on NOT IN (SELECT oid FROM pg_class) THEN
+        RETURN;
+    END IF;
+    EXECUTE s.statement;
+EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+    RAISE;
+WHEN OTHERS THEN
+    SELECT * INTO j FROM id_gen_convert.job WHERE id = s.job;
+    IF s.object IS NOT NULL AND s.phase <> 'unswitch' THEN
+        PERFORM id_gen_convert.refuse_losses(j, format('%s could not be recreated (%s): %s', s.object, SQLERRM, s.remedy));
+    END IF;
+    -- Dependent objects, integrity constraints, schemas, and names or privileges.
+    IF s.phase NOT IN ('unswitch', 'revalidate', 'finish', 'keep') OR SQLSTATE !~ '^(2B|23|3F|42)' THEN
+        RAISE;
+    END IF;
+    GET STACKED DIAGNOSTICS found = PG_EXCEPTION_DETAIL;
+    arguments := id_gen_convert.arguments(j.relation, j.column_name);
+    RAISE object_not_in_prerequisite_state USING
+        MESSAGE = format('could not run a statement to %s the job of column %I of relation %s',
+                         CASE WHEN s.phase IN ('unswitch', 'revalidate') THEN 'undo' ELSE 'finish' END, j.column_name, j.relation),
+        DETAIL = concat_ws('. ', SQLERRM, nullif(rtrim(found, '.'), ''), 'The statement: ' || s.statement),
+        HINT = CASE left(SQLSTATE, 2)
+                   WHEN '2B' THEN 'Drop the objects that depend on the old columns'
+                   WHEN '23' THEN 'Correct the rows that violate the constraint'
+                   ELSE 'Recreate or rename back what the statement names, or grant the privileges that it needs' END
+               || ', and run the command again.'
+               || CASE s.phase WHEN 'unswitch' THEN format(' To keep the new column: SELECT id_gen_convert.finish(%s);', arguments)
+                      WHEN 'finish' THEN format(' To keep the old columns, too: SELECT id_gen_convert.finish(%s, keep_old => true);', arguments)
+                      ELSE '' END;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.execute_statement(id_gen_convert.statement) IS 'run a statement; names it if it fails on the way back or to the end';
 
 CREATE FUNCTION id_gen_convert.execute_all(job_id integer, of_phase text) RETURNS void
     LANGUAGE plpgsql @settings@ SET client_min_messages = warning
     AS $$
 DECLARE
     each id_gen_convert.statement;
-    j id_gen_convert.job;
 BEGIN
     FOR each IN SELECT * FROM id_gen_convert.statement WHERE job = job_id AND phase = of_phase ORDER BY place LOOP
-        IF each.object IS NULL THEN
-            EXECUTE each.statement;
-            CONTINUE;
-        END IF;
-        BEGIN
-            EXECUTE each.statement;
-        EXCEPTION
-            WHEN lock_not_available OR deadlock_detected THEN
-                RAISE;
-            WHEN OTHERS THEN
-                SELECT * INTO j FROM id_gen_convert.job WHERE id = job_id;
-                PERFORM id_gen_convert.refuse_losses(j, format('%s could not be recreated (%s): %s', each.object, SQLERRM, each.remedy));
-        END;
+        PERFORM id_gen_convert.execute_statement(each);
     END LOOP;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.execute_all(integer, text) IS 'run the statements of a phase';
@@ -336,7 +472,7 @@ BEGIN
     IF s.lock_mode IS NOT NULL THEN
         PERFORM id_gen_convert.lock_tables(s.tables, s.lock_mode);
     END IF;
-    EXECUTE s.statement;
+    PERFORM id_gen_convert.execute_statement(s);
 END $$;
 COMMENT ON FUNCTION id_gen_convert.execute_one(id_gen_convert.statement) IS 'run one statement of a job';
 
@@ -442,8 +578,8 @@ CREATE FUNCTION id_gen_convert.dependents(job_id integer) RETURNS text[]
     $$;
 COMMENT ON FUNCTION id_gen_convert.dependents(integer) IS 'objects that depend on the columns of a job, each with a hash of its definition';
 
--- What of it came, changed or went since the job began, or since its switch; what came, which an undo cannot revert; and of that,
--- what may have had another name before. Each is NULL if there is nothing.
+-- What of it came, changed or went since the job began, or since its switch; how to take back what came, which an undo cannot
+-- revert; and what of that may have had another name before. Each is NULL if there is nothing.
 CREATE FUNCTION id_gen_convert.changes(j id_gen_convert.job, OUT changed text, OUT added text, OUT renamed text)
     LANGUAGE sql STABLE @settings@
     AS $$
@@ -457,7 +593,10 @@ CREATE FUNCTION id_gen_convert.changes(j id_gen_convert.job, OUT changed text, O
             HAVING NOT (j.phase = 'switched' AND bool_and(text ~ ' inherited$') AND bool_and(is_known) = bool_or(is_known))
                AND array_agg(text ORDER BY text) FILTER (WHERE is_known) IS DISTINCT FROM array_agg(text ORDER BY text) FILTER (WHERE NOT is_known))
         SELECT string_agg(name, ', ' ORDER BY name),
-               string_agg(name, ', ' ORDER BY name) FILTER (WHERE is_added),
+               -- A sequence that was given to the new column still fills the old one.
+               string_agg(CASE kind WHEN 'sequence' THEN format('run ALTER SEQUENCE %s OWNED BY %s.%I', substr(name, 10), j.relation,
+                                    (SELECT m.old_name FROM id_gen_convert.member m WHERE (m.job, m.relation, m.column_name) = (j.id, j.relation, j.column_name)))
+                               ELSE 'drop ' || name END, ', ' ORDER BY name) FILTER (WHERE is_added),
                string_agg(name, ', ' ORDER BY name) FILTER (WHERE is_added AND EXISTS (SELECT FROM object g WHERE g.is_gone AND g.kind = object.kind))
           FROM object
     $$;
@@ -475,7 +614,7 @@ CREATE FUNCTION id_gen_convert.lacking(job_id integer) RETURNS text
                  UNION
                 SELECT format('constraint or index %I of %s', s.made, s.made_on)
                   FROM id_gen_convert.statement s JOIN pg_class ON oid = s.made_on
-                 WHERE s.job = job_id AND s.phase = 'unswitch' AND NOT id_gen_convert.is_made(s)) AS needed (what)
+                 WHERE s.job = job_id AND s.phase = 'unswitch' AND s.made IS NOT NULL AND NOT id_gen_convert.is_made(s)) AS needed (what)
     $$;
 COMMENT ON FUNCTION id_gen_convert.lacking(integer) IS 'columns, constraints and indexes that an undo of a switch needs and that are not there';
 
@@ -708,10 +847,11 @@ BEGIN
             DETAIL = format('It converts column %I of relation %s.', other.column_name, other.relation),
             HINT = 'Pass another worker_id or datacenter_id.';
     END IF;
-    PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.views, tries);
+    PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.others, tries);
     PERFORM id_gen_convert.execute_all(job_id, 'prepare');
     PERFORM id_gen_convert.rehearse(j);
     PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.unfit(j));
+    PERFORM id_gen_convert.record_partitions(job_id);
     UPDATE id_gen_convert.job SET dependents = id_gen_convert.dependents(job_id) WHERE id = job_id;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.start_job(integer, integer) IS 'run the first statements of a job';
@@ -747,7 +887,7 @@ CREATE FUNCTION id_gen_convert.todo(relation regclass, column_name text) RETURNS
     LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
-    j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
+    j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name, is_reading => true);
     arguments text := id_gen_convert.arguments(j.relation, j.column_name);
     each record;
 BEGIN
@@ -1024,7 +1164,7 @@ CREATE FUNCTION id_gen_convert.step(
     LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
-    j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
+    j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name, is_reading => true);
     arguments text := id_gen_convert.arguments(j.relation, j.column_name);
     f id_gen_convert.fill;
     s id_gen_convert.statement;
@@ -1068,6 +1208,7 @@ BEGIN
                 RETURN wait;
             END IF;
             UPDATE id_gen_convert.fill SET ended_at = clock_timestamp() WHERE job = j.id AND place = f.place;
+            PERFORM id_gen_convert.tell(j.id, f.place);
             RETURN 0;
         ELSIF f.job IS NOT NULL THEN
             IF f.synchronize <> '{}' THEN
@@ -1077,7 +1218,7 @@ BEGIN
                 END LOOP;
             END IF;
             UPDATE id_gen_convert.fill
-               SET begun_at = clock_timestamp(), told_at = clock_timestamp(),
+               SET begun_at = now(), told_at = now(),
                    rows_total = (SELECT coalesce(sum(greatest(reltuples, 0)), 0) FROM pg_class WHERE oid IN (SELECT id_gen_convert.parts(f.relation)))
              WHERE job = j.id AND place = f.place;
             INSERT INTO id_gen_convert.part (job, place, relation, blocks)
@@ -1144,14 +1285,15 @@ CREATE VIEW id_gen_convert.progress AS
                    (SELECT least(pg_catalog.sum(p.next_block)::double precision / nullif(pg_catalog.sum(p.blocks), 0), 0.999)
                       FROM id_gen_convert.part p WHERE p.job = f.job AND p.place = f.place) END AS share
           FROM id_gen_convert.job j LEFT JOIN id_gen_convert.fill f ON f.job = j.id)
-    SELECT relation, column_name, phase, filling, rows_done, rows_total, pg_catalog.round((share * 100)::numeric, 1) AS percent,
+    -- Not rounded up: 100 is the end.
+    SELECT relation, column_name, phase, filling, rows_done, rows_total, pg_catalog.trunc((share * 100)::numeric, 1) AS percent,
            (rows_done / nullif(pg_catalog.date_part('epoch', elapsed), 0))::bigint AS rows_per_second,
            CASE WHEN share > 0 THEN pg_catalog.date_trunc('second', elapsed / share - elapsed) END AS time_left,
            waiting_for
       FROM figures ORDER BY job, place;
 COMMENT ON VIEW id_gen_convert.progress IS 'progress of each table of each job: rows, rate, time left and reason to wait';
 
--- A line of progress, every five seconds.
+-- A line of progress, every five seconds, and after the last row where there was one before.
 CREATE FUNCTION id_gen_convert.tell(job_id integer, fill_place integer) RETURNS void
     LANGUAGE plpgsql @settings@
     AS $$
@@ -1159,7 +1301,8 @@ DECLARE
     p id_gen_convert.progress;
 BEGIN
     UPDATE id_gen_convert.fill SET told_at = clock_timestamp()
-     WHERE job = job_id AND place = fill_place AND told_at < clock_timestamp() - interval '5 s';
+     WHERE job = job_id AND place = fill_place
+       AND CASE WHEN ended_at IS NULL THEN told_at < clock_timestamp() - interval '5 s' ELSE told_at > begun_at END;
     IF FOUND THEN
         SELECT progress.* INTO p
           FROM id_gen_convert.fill f JOIN id_gen_convert.job j ON j.id = f.job
@@ -1171,12 +1314,13 @@ END $$;
 COMMENT ON FUNCTION id_gen_convert.tell(integer, integer) IS 'report the progress';
 
 -- Triggers of a job that should keep rows in step now and do not, on the table or on a partition, and the remedy; both are
--- NULL if there are none.
+-- NULL if there are none. Those of a table that references the key are made when the rows of that table are to be filled.
 CREATE FUNCTION id_gen_convert.idle_triggers(j id_gen_convert.job, OUT names text, OUT remedy text)
     LANGUAGE sql STABLE @settings@
     AS $$
         WITH place AS (
-            SELECT DISTINCT f.relation, id_gen_convert.parts(f.relation) AS part FROM id_gen_convert.fill f WHERE f.job = j.id)
+            SELECT DISTINCT f.relation, id_gen_convert.parts(f.relation) AS part
+              FROM id_gen_convert.fill f WHERE f.job = j.id AND (f.begun_at IS NOT NULL OR f.synchronize = '{}'))
         SELECT string_agg(format('%s on %s', w.trigger_name, p.part), ', '),
                CASE WHEN bool_or(t.oid IS NULL) THEN
                         CASE j.phase WHEN 'switched' THEN format('To keep the new column: SELECT id_gen_convert.finish(%1$s); to undo with the old values as they are: CALL id_gen_convert.undo(%1$s, force => true);', id_gen_convert.arguments(j.relation, j.column_name))
@@ -1218,12 +1362,22 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.check_triggers(id_gen_convert.job) IS 'reject a job while its triggers are missing or disabled';
 
+-- Only people know which values these rows should have.
+CREATE FUNCTION id_gen_convert.missing_values(f id_gen_convert.fill) RETURNS text
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        SELECT format('In these rows, set %s to the values that they are to have after an undo: SELECT * FROM %s t WHERE %s;',
+                      (SELECT string_agg(quote_ident(m.old_name), ', ' ORDER BY m.old_name) FROM id_gen_convert.member m WHERE (m.job, m.relation) = (f.job, f.relation)),
+                      f.relation, f.unreturned)
+    $$;
+COMMENT ON FUNCTION id_gen_convert.missing_values(id_gen_convert.fill) IS 'how to give old values to rows that have none';
+
 CREATE FUNCTION id_gen_convert.verify(relation regclass, column_name text)
     RETURNS TABLE (name text, status text, found text, remedy text)
     LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
-    j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
+    j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name, is_reading => true);
     arguments text := id_gen_convert.arguments(j.relation, j.column_name);
     is_switched boolean := j.phase = 'switched';
     -- Before any row is read: what is changed from here on is found by the switch.
@@ -1239,6 +1393,7 @@ BEGIN
     IF j.phase = 'returned' THEN
         PERFORM id_gen_convert.wrong_phase(j, 'fill, check, index, attach, reference, ready or switched');
     END IF;
+    PERFORM id_gen_convert.check_row_security(j, true);
     FOR f IN SELECT * FROM id_gen_convert.fill AS of_table WHERE job = j.id AND of_table.relation IN (SELECT oid FROM pg_class) ORDER BY place LOOP
         EXECUTE format('SELECT count(*), count(*) FILTER (WHERE %s), count(*) FILTER (WHERE %s) FROM %s t',
                        CASE WHEN is_switched THEN f.unreturned ELSE f.pending END,
@@ -1251,14 +1406,16 @@ BEGIN
             CASE WHEN pending > 0 AND f.ended_at IS NULL THEN format('CALL id_gen_convert.run(%s);', arguments)
                        WHEN pending > 0 AND NOT is_switched THEN format('UPDATE id_gen_convert.job SET phase = ''fill'' WHERE id = %1$s; UPDATE id_gen_convert.fill SET ended_at = NULL WHERE job = %1$s; CALL id_gen_convert.run(%2$s);', j.id, arguments)
                        WHEN wrong > 0 AND is_switched THEN format('UPDATE %s t SET %s WHERE %s;', f.relation, f.restoring, f.diverged)
-                       WHEN pending > 0 THEN format('Set the old values of these rows: SELECT * FROM %s t WHERE %s;', f.relation, f.unreturned)
+                       WHEN pending > 0 THEN id_gen_convert.missing_values(f)
                        WHEN wrong > 0 THEN format('UPDATE %s t SET %s WHERE %s;', f.relation, f.assignment, f.mismatch) END;
     END LOOP;
 
     idle := id_gen_convert.idle_triggers(j);
     is_fine := is_fine AND idle.names IS NULL;
     RETURN QUERY SELECT 'writers', CASE WHEN idle.names IS NULL THEN 'ok' ELSE 'error' END,
-        coalesce('triggers that are missing or not ENABLE ALWAYS: ' || idle.names, 'all triggers are enabled'),
+        coalesce('triggers that are missing or not ENABLE ALWAYS: ' || idle.names,
+                 CASE WHEN EXISTS (SELECT FROM id_gen_convert.fill unfilled WHERE unfilled.job = j.id AND unfilled.begun_at IS NULL)
+                      THEN 'all triggers that exist so far are enabled' ELSE 'all triggers are enabled' END),
         idle.remedy;
 
     IF NOT is_switched THEN
@@ -1309,7 +1466,7 @@ CREATE FUNCTION id_gen_convert.switch(relation regclass, column_name text) RETUR
     LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
-    j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name);
+    j id_gen_convert.job := id_gen_convert.locked_job(relation, column_name, is_reading => true);
     arguments text := id_gen_convert.arguments(j.relation, j.column_name);
     changed text;
     meant jsonb;
@@ -1323,7 +1480,9 @@ BEGIN
             DETAIL = 'id_gen_convert.verify() has not been run since the job became ready, or it reported an error.',
             HINT = format('Run this, and the remedies that it returns, until it returns no row: SELECT * FROM id_gen_convert.verify(%s) WHERE status <> ''ok'';', arguments);
     END IF;
-    PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.views);
+    PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.others);
+    PERFORM id_gen_convert.check_row_security(j, false);
+    PERFORM id_gen_convert.check_partitions(j);
     changed := (id_gen_convert.changes(j)).changed;
     IF changed IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING
@@ -1343,9 +1502,7 @@ BEGIN
     PERFORM id_gen_convert.execute_all(j.id, 'switch');
     PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(j.id, meant, id_gen_convert.meanings(j.id)));
     UPDATE id_gen_convert.job SET phase = 'switched', done = 0, dependents = id_gen_convert.dependents(j.id), meanings = meant WHERE id = j.id;
-    INSERT INTO id_gen_convert.partition
-    SELECT DISTINCT j.id, i.inhrelid::regclass, i.inhparent::regclass, i.inhrelid::regclass::text
-      FROM id_gen_convert.member m JOIN pg_inherits i ON i.inhparent = m.relation WHERE m.job = j.id;
+    PERFORM id_gen_convert.record_partitions(j.id);
     RAISE NOTICE '%: switched; to undo: CALL id_gen_convert.undo(%); to keep the new column: SELECT id_gen_convert.finish(%);', j.relation, arguments, arguments;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.switch(regclass, text) IS 'replace the old values with the verified new ones; the old ones are kept';
@@ -1412,19 +1569,14 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.next_beyond(regclass, regclass, text) IS 'number that a sequence has to continue with to be beyond the values of a column';
 
--- Clients may have inserted values without the sequence. Unlike setval(), ALTER SEQUENCE is rolled back with its transaction.
+-- Clients may have inserted values without the sequence, which the switch has locked. Unlike setval(), ALTER SEQUENCE is rolled
+-- back with its transaction.
 CREATE FUNCTION id_gen_convert.catch_up(sequence regclass, relation regclass, column_name text) RETURNS void
     LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
-    next bigint;
+    next bigint := id_gen_convert.next_beyond(sequence, relation, column_name);
 BEGIN
-    IF id_gen_convert.next_beyond(sequence, relation, column_name) IS NULL THEN
-        RETURN;
-    END IF;
-    -- Changes nothing, but locks the sequence: no other session calls it meanwhile.
-    EXECUTE (SELECT format('ALTER SEQUENCE %s CACHE %s', sequence, seqcache) FROM pg_sequence WHERE seqrelid = sequence);
-    next := id_gen_convert.next_beyond(sequence, relation, column_name);
     IF next IS NOT NULL THEN
         EXECUTE format('ALTER SEQUENCE %s RESTART %s', sequence, next);
     END IF;
@@ -1475,6 +1627,8 @@ BEGIN
             HINT = format('Undo that job first: CALL id_gen_convert.undo(%s);', later);
     END IF;
     IF j.phase = 'switched' THEN
+        PERFORM id_gen_convert.check_key(j);
+        PERFORM id_gen_convert.check_row_security(j, true);
         -- Before the lock, since reading all rows takes time: from the switch on, triggers set both.
         lacking := id_gen_convert.lacking(j.id);
         FOR f IN SELECT * FROM id_gen_convert.fill AS of_table WHERE job = j.id AND of_table.relation IN (SELECT oid FROM pg_class) AND lacking IS NULL LOOP
@@ -1490,10 +1644,10 @@ BEGIN
                 RAISE object_not_in_prerequisite_state USING
                     MESSAGE = format('rows of %s have no old value to go back to', f.relation),
                     DETAIL = format('At least %s such rows exist.', missing),
-                    HINT = format('Set the old values of these rows: SELECT * FROM %s t WHERE %s;', f.relation, f.unreturned);
+                    HINT = id_gen_convert.missing_values(f);
             END IF;
         END LOOP;
-        PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.views);
+        PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.others);
         PERFORM id_gen_convert.check_partitions(j);
         c := id_gen_convert.changes(j);
         lacking := id_gen_convert.lacking(j.id);
@@ -1503,7 +1657,7 @@ BEGIN
                 DETAIL = concat_ws(' ', 'An undo would revert them: ' || c.changed || '.', 'An undo needs ' || lacking || '.'),
                 HINT = format('To keep the new column: SELECT id_gen_convert.finish(%1$s); '
                               || CASE WHEN c.renamed IS NOT NULL THEN 'to undo, first rename back what was renamed, if any of these was: %2$s; and then run: CALL id_gen_convert.undo(%1$s);'
-                                      WHEN c.added IS NOT NULL THEN 'to undo, first drop %3$s, and then run: CALL id_gen_convert.undo(%1$s);'
+                                      WHEN c.added IS NOT NULL THEN 'to undo, first %3$s, and then run: CALL id_gen_convert.undo(%1$s);'
                                       WHEN lacking IS NOT NULL THEN 'to undo, first rename back or recreate %4$s, and then run: CALL id_gen_convert.undo(%1$s);'
                                       ELSE 'to revert these changes, too: CALL id_gen_convert.undo(%1$s, force => true);' END,
                               arguments, c.renamed, c.added, lacking);
@@ -1526,6 +1680,7 @@ BEGIN
         END IF;
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
+    PERFORM id_gen_convert.check_partitions(j);
     PERFORM id_gen_convert.execute_all(j.id, 'clean');
     PERFORM id_gen_convert.forget(j.id);
     RETURN false;

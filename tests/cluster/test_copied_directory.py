@@ -619,7 +619,7 @@ def test_a_reset_of_a_copy_names_the_directory_of_its_original() -> None:
 def test_shards_of_a_copy_go_on_after_a_restart_while_its_number_is_refused() -> None:
     with copied() as (_, copy):
         set_worker_id(copy, 2)
-        copy.psql("SELECT id_gen_shard_take(9)")
+        copy.psql("SELECT id_gen_shard_take(9, above => 0)")
         set_worker_id(copy, 1)
         assert_is_refused_as_copy(copy)
         last = int(copy.psql("SELECT snowflake_next(9)"))

@@ -204,6 +204,6 @@ def test_a_copy_gets_no_number_of_its_original_which_no_registry_knows(etcd: Etc
             copy.poll_until(f"{found} WHERE name = 'fleet'")
             change(copy, "worker_id", -1)
             assert await_number(copy) == 10, "it has the other one of two"
-            change(copy, "registry", "''")
+            change(copy, "registry", "")
             change(copy, "worker_id", 9)
             await_refusal(copy, "55000: this data directory is a copy with the worker ID of its original")

@@ -53,6 +53,8 @@ pub struct Source {
     pub comment: Option<String>,
     /// Tables that inherit from this one, and their own defaults where they differ.
     pub children: Vec<(String, Option<String>)>,
+    /// Tables that inherit from this one, and have neither a default nor an identity.
+    pub bare_children: Vec<String>,
     /// Sequences that its values come from.
     pub sequences: Vec<Sequence>,
     /// Whether a column that refers to this one is too narrow for snowflakes.
@@ -133,6 +135,7 @@ pub fn read(
     let (kind, identity, declared_type, default, comment) = facts??;
     let source = Source {
         children: children(place)?,
+        bare_children: bare_children(place)?,
         sequences: sequences::of_column(place)?,
         has_narrow_references: has_narrow_references(place)?,
         has_computed_sequence: has_computed_sequence(place)?,
@@ -200,6 +203,16 @@ fn children(place: Place) -> Result<Vec<(String, Option<String>)>, Error> {
     rows(&format!("{RELATED}{QUERY}"), &place.arguments(), |row| {
         Ok((string(row.get(1)?), row.get::<Text>(2)?.map(|text| text.0)))
     })
+}
+
+/// The tables that inherit the column, and have neither a default nor an identity.
+fn bare_children(place: Place) -> Result<Vec<String>, Error> {
+    const QUERY: &str = "
+        SELECT relation::regclass::text
+          FROM place JOIN pg_attribute a ON a.attrelid = relation AND a.attnum = number
+         WHERE relation <> $1 AND NOT a.atthasdef AND a.attidentity = ''
+         ORDER BY 1";
+    rows(&format!("{RELATED}{QUERY}"), &place.arguments(), |row| Ok(string(row.get(1)?)))
 }
 
 /// Whether a default, the column's own or its domain's, calls `nextval()` with something else than a sequence.

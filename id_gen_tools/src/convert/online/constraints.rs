@@ -210,12 +210,10 @@ fn write_reference(constraint: &Constraint, new: &str, definition: &str, script:
     if constraint.is_partitioned {
         for (part, part_name) in parts {
             script.add(Phase::Switch, rank::CONSTRAINTS, Constraint::rename(part, new, part_name));
-            script.add(
-                Phase::Unswitch,
-                rank::CONSTRAINTS,
-                Constraint::add(part, part_name, &format!("{old_definition} NOT VALID")),
-            );
-            script.add(Phase::Revalidate, 1, Constraint::validate(part, part_name));
+            let add = Constraint::add(part, part_name, &format!("{old_definition} NOT VALID"));
+            script.add_about(Phase::Unswitch, rank::CONSTRAINTS, part, add);
+            let validate = Constraint::validate(part, part_name);
+            script.add_about(Phase::Revalidate, 1, part, validate);
         }
         // By then the columns have their old names again.
         script.add(Phase::Switch, rank::DESCRIPTIONS, Constraint::add(table, name, old_definition));

@@ -243,7 +243,8 @@ fn write_one(index: &Index, all: &[Index], body: &str, phase: Phase, script: &mu
 fn swap(index: &Index, new: &str, old: &str, script: &mut Script) {
     script.add(Phase::Switch, rank::NAMES_GO, index.rename(&index.name, old));
     script.add(Phase::Switch, rank::INDEXES, index.rename(new, &index.name));
-    script.add(Phase::Unswitch, rank::NAMES_GO, index.rename(&index.name, new));
+    let give_back = index.rename(&index.name, new);
+    script.add_about(Phase::Unswitch, rank::NAMES_GO, &index.table, give_back);
     script.add_back(rank::INDEXES, &index.table, old, index.rename(old, &index.name));
 }
 
@@ -265,7 +266,7 @@ fn describe(index: &Index, script: &mut Script) {
     }
     for text in texts {
         script.add(Phase::Switch, rank::DESCRIPTIONS, text.clone());
-        script.add(Phase::Unswitch, rank::DESCRIPTIONS, text);
+        script.add_about(Phase::Unswitch, rank::DESCRIPTIONS, table, text);
     }
 }
 

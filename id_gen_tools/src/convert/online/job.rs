@@ -26,8 +26,8 @@ pub struct Job {
     pub script: Script,
     /// The tables whose old rows get their values.
     pub fills: Vec<Fill>,
-    /// Views that are made again.
-    pub views: Vec<String>,
+    /// Views that are made again, and sequences that continue beyond all values.
+    pub others: Vec<String>,
     /// The triggers that keep rows in step: the table, the name, and whether it is for after the switch.
     pub triggers: Vec<(String, String, bool)>,
     /// Both names as the arguments of a function.
@@ -60,7 +60,7 @@ impl Job {
             members,
             script: Script::default(),
             fills: Vec::new(),
-            views: Vec::new(),
+            others: Vec::new(),
             triggers: Vec::new(),
             arguments: source.column.arguments.clone(),
             target: goal.target,
@@ -71,13 +71,14 @@ impl Job {
                 .collect(),
         };
         job.write_columns(source, goal)?;
+        job.write_bare_partitions(source);
         indexes::write(&job.members, &names, goal.node.is_some(), &mut job.script)?;
         if goal.node.is_some() && job.script.of(Phase::FirstIndex).next().is_none() {
             let found = vec![format!("{column} has no unique index")];
             return Err(Refusal::InTheWay { column, found, widen: None }.into());
         }
         constraints::write(&job.members, &names, has_old_values, &mut job.script)?;
-        job.views = dependents::write(&job.members, &mut job.script)?;
+        job.others = dependents::write(&job.members, &mut job.script)?;
         if source.is_from_sequence() {
             let root = &job.members[0];
             for sequence in source.sequences.iter().filter(|sequence| !sequence.is_fenced()) {
@@ -85,6 +86,7 @@ impl Job {
                     [&sequence.name, &root.table, &root.old_name].map(|text| literal(text));
                 let catch_up = format!("SELECT id_gen_convert.catch_up({})", arguments.join(", "));
                 job.script.add(Phase::Switch, rank::DEFAULTS, catch_up);
+                job.others.push(sequence.name.clone());
             }
         }
         for sequence in source.sequences.iter().filter(|sequence| default_only::is_left(sequence)) {
@@ -236,6 +238,26 @@ impl Job {
             for phase in [Phase::Unswitch, Phase::Finish, Phase::Keep] {
                 script.add(phase, rank::TRIGGERS_GO, backward.drop());
             }
+        }
+    }
+
+    /// Rows that are inserted into a partition without a default of its own get an old value, too.
+    fn write_bare_partitions(&mut self, source: &Source) {
+        let (root, script) = (&self.members[0], &mut self.script);
+        let identity = source.sequences.iter().find(|sequence| sequence.is_identity);
+        let of_identity =
+            identity.map(|sequence| format!("nextval({}::regclass)", literal(&sequence.name)));
+        let Some(default) = root.default.clone().or(of_identity) else { return };
+        for part in &source.bare_children {
+            let alter = |column: String, what: &str| {
+                format!("ALTER TABLE {part} ALTER COLUMN {column} {what}")
+            };
+            let give = alter(root.typed_old(), &format!("SET DEFAULT {default}"));
+            script.add_about(Phase::Switch, rank::DEFAULTS, part, give);
+            let back = alter(root.typed(), "DROP DEFAULT");
+            script.add_about(Phase::Unswitch, rank::DEFAULTS, part, back);
+            // Before the sequence of an identity goes.
+            script.add_about(Phase::Keep, 2, part, alter(root.typed_old(), "DROP DEFAULT"));
         }
     }
 

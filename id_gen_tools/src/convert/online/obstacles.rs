@@ -216,7 +216,19 @@ pub const OBSTACLES: &str = "
                format('references no row where %1$I is NULL: ALTER TABLE %2$s ALTER COLUMN %1$I SET NOT NULL', a.attname, conrelid::regclass)
           FROM place p JOIN pg_constraint k ON k.contype = 'f' AND k.conrelid = p.relation AND p.number = ANY (k.conkey)
                AND k.confmatchtype = 's' AND k.conparentid = 0
-          JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = ANY (k.conkey) AND a.attnum <> p.number AND NOT a.attnotnull";
+          JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = ANY (k.conkey) AND a.attnum <> p.number AND NOT a.attnotnull
+        UNION ALL
+        SELECT format('sequence %s', s.seqrelid::regclass), 'is used up, and new rows need a number of it'
+               -- A job that has begun counts on it.
+               || CASE WHEN EXISTS (SELECT FROM pg_attribute WHERE attrelid = m.relation AND attname = m.new_name) THEN ''
+                       ELSE format(': ALTER TABLE %s ALTER COLUMN %I DROP %s', m.relation::regclass, m.name, CASE d.deptype WHEN 'i' THEN 'IDENTITY' ELSE 'DEFAULT' END) END
+          FROM (SELECT * FROM member LIMIT 1) AS m
+          JOIN pg_sequence s ON NOT s.seqcycle
+          LEFT JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = s.seqrelid AND d.deptype = 'i'
+               AND d.refclassid = 'pg_class'::regclass AND d.refobjid = m.relation AND d.refobjsubid = m.number
+         WHERE (d.objid IS NOT NULL OR s.seqrelid IN (SELECT sequence FROM filling))
+           AND CASE WHEN has_sequence_privilege(s.seqrelid, 'USAGE, SELECT')
+                    THEN pg_sequence_last_value(s.seqrelid)::numeric + s.seqincrement NOT BETWEEN s.seqmin AND s.seqmax END";
 
 /// Triggers that would fire for each row that the job writes. Each batch looks again.
 pub const FIRING: &str = "
@@ -254,17 +266,7 @@ const OF_START: &str = "
           FROM strict WHERE NOT $2
         UNION ALL
         SELECT format('index %s', indexrelid::regclass), format('has operator class %s, which does not fit the new type: DROP INDEX %s', opcname, indexrelid::regclass)
-          FROM classed WHERE opcintype <> $3::regtype
-        UNION ALL
-        SELECT format('sequence %s', s.seqrelid::regclass),
-               format('is used up, and new rows need a number of it: ALTER TABLE %s ALTER COLUMN %I DROP %s', m.relation::regclass, m.name, CASE d.deptype WHEN 'i' THEN 'IDENTITY' ELSE 'DEFAULT' END)
-          FROM (SELECT * FROM member LIMIT 1) AS m
-          JOIN pg_sequence s ON NOT s.seqcycle
-          LEFT JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = s.seqrelid AND d.deptype = 'i'
-               AND d.refclassid = 'pg_class'::regclass AND d.refobjid = m.relation AND d.refobjsubid = m.number
-         WHERE (d.objid IS NOT NULL OR s.seqrelid IN (SELECT sequence FROM filling))
-           AND CASE WHEN has_sequence_privilege(s.seqrelid, 'USAGE, SELECT')
-                    THEN pg_sequence_last_value(s.seqrelid)::numeric + s.seqincrement NOT BETWEEN s.seqmin AND s.seqmax END";
+          FROM classed WHERE opcintype <> $3::regtype";
 
 /// Whether PostgreSQL itself changes the type of the columns, and nothing is lost: it does not while these depend on them, or
 /// where the type comes from elsewhere, and a domain's constraints would go.

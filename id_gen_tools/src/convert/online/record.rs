@@ -75,8 +75,7 @@ impl Job {
                 refuse_without_create()?;
                 let of_job = |query: String| columns::query_of_job(&format!("{CONTEXT} {query}"));
                 let mut script = JOB_SQL
-                    // Rows that are hidden would be left out in silence; so PostgreSQL raises an error.
-                    .replace(SETTINGS, &format!("{} SET row_security = off", texts::as_clauses()))
+                    .replace(SETTINGS, &texts::as_clauses())
                     .replace(LOST, &of_job(format!("{OBSTACLES} UNION ALL {LOSSES}")))
                     .replace(FIRED, &of_job(FIRING.to_owned()))
                     .replace(EXTENSION_SCHEMA_AS_TEXT, &literal(schema))
@@ -132,23 +131,21 @@ impl Job {
             None => "NULL, NULL, NULL, NULL, NULL".to_owned(),
         };
         let mut text = format!(
-            "INSERT INTO id_gen_convert.job (relation, column_name, target, tables, views, node, tick_step, sequence_step, sequence_size, layout) VALUES ({arguments}, {}, {}, {}, {node});",
+            "INSERT INTO id_gen_convert.job (relation, column_name, target, tables, others, node, tick_step, sequence_step, sequence_size, layout) VALUES ({arguments}, {}, {}, {}, {node});",
             literal(self.target.name()),
             tables,
-            as_array(&self.views)
+            as_array(&self.others)
         );
         for Member { table, name, new_name, old_name, .. } in &self.members {
             let values = [table, name, new_name, old_name].map(|value| literal(value)).join(", ");
             text.push_str(&format!("INSERT INTO id_gen_convert.member VALUES ({job}, {values});"));
         }
-        for (phase, place, Statement { text: statement, lock, made, remade }) in self.script.all() {
+        for (phase, place, statement) in self.script.all() {
+            let Statement { text: statement, lock, table, made, remade } = statement;
             let (tables, lock_mode) = match lock {
                 Some((tables, mode)) => (as_array(tables), Some(*mode)),
                 None => ("NULL".to_owned(), None),
             };
-            let (made_on, made) = made
-                .as_ref()
-                .map_or((None, None), |(table, name)| (Some(table.as_str()), Some(name.as_str())));
             let (object, remedy) = remade.as_ref().map_or((None, None), |remade| {
                 (Some(remade.object.as_str()), Some(remade.remedy.as_str()))
             });
@@ -158,8 +155,8 @@ impl Job {
                 literal(statement),
                 tables,
                 or_null(lock_mode),
-                or_null(made_on),
-                or_null(made),
+                or_null(table.as_deref()),
+                or_null(made.as_deref()),
                 or_null(object),
                 or_null(remedy)
             ));

@@ -94,10 +94,18 @@ pub struct Statement {
     pub text: String,
     /// Which tables are locked before it runs, and how.
     pub lock: Option<Lock>,
-    /// The table that it makes an index or constraint of, and the name of that; in [`Phase::Unswitch`], what it needs.
-    pub made: Option<(String, String)>,
+    /// The table without which it is left out.
+    pub table: Option<String>,
+    /// The index or constraint that it makes of the table; in [`Phase::Unswitch`], the one that it needs.
+    pub made: Option<String>,
     /// The object that it makes again from its definition.
     pub remade: Option<Remade>,
+}
+
+impl Statement {
+    const fn of(text: String) -> Statement {
+        Statement { text, lock: None, table: None, made: None, remade: None }
+    }
 }
 
 /// An object that is made again from its definition.
@@ -116,18 +124,18 @@ pub struct Script(BTreeMap<(Phase, u32), Vec<Statement>>);
 impl Script {
     /// Adds a statement to a phase, behind those of a lower rank and those that were added before.
     pub fn add(&mut self, phase: Phase, rank: u32, text: String) {
-        self.push(phase, rank, Statement { text, lock: None, made: None, remade: None });
+        self.push(phase, rank, Statement::of(text));
     }
 
     /// The same, of a statement that makes an object again.
     pub fn add_remade(&mut self, phase: Phase, rank: u32, remade: &Remade, text: String) {
         let remade = Some(remade.clone());
-        self.push(phase, rank, Statement { text, lock: None, made: None, remade });
+        self.push(phase, rank, Statement { remade, ..Statement::of(text) });
     }
 
     /// The same, of a statement before which tables are locked.
     pub fn add_locked(&mut self, phase: Phase, rank: u32, lock: Lock, text: String) {
-        self.push(phase, rank, Statement { text, lock: Some(lock), made: None, remade: None });
+        self.push(phase, rank, Statement { lock: Some(lock), ..Statement::of(text) });
     }
 
     /// The same, of a statement that makes an index or constraint of a table.
@@ -139,14 +147,20 @@ impl Script {
         lock: Option<Lock>,
         text: String,
     ) {
-        let made = Some((table.to_owned(), name.to_owned()));
-        self.push(phase, 1, Statement { text, lock, made, remade: None });
+        let (table, made) = (Some(table.to_owned()), Some(name.to_owned()));
+        self.push(phase, 1, Statement { lock, table, made, ..Statement::of(text) });
+    }
+
+    /// Adds a statement about a table that may be a partition. After the switch, others may have the names of dropped ones.
+    pub fn add_about(&mut self, phase: Phase, rank: u32, table: &str, text: String) {
+        let table = Some(table.to_owned());
+        self.push(phase, rank, Statement { table, ..Statement::of(text) });
     }
 
     /// Adds a statement of the way back, with the constraint or index of a table without which it fails.
     pub fn add_back(&mut self, rank: u32, table: &str, needed: &str, text: String) {
-        let made = Some((table.to_owned(), needed.to_owned()));
-        self.push(Phase::Unswitch, rank, Statement { text, lock: None, made, remade: None });
+        let (table, made) = (Some(table.to_owned()), Some(needed.to_owned()));
+        self.push(Phase::Unswitch, rank, Statement { table, made, ..Statement::of(text) });
     }
 
     /// A way back, or to the end, has to be open whatever has been dropped meanwhile.

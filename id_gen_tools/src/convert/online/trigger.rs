@@ -4,6 +4,16 @@ use id_gen_base::pg::text::literal;
 
 use crate::convert::online::columns::Member;
 
+/// The error of a function in place of one that names only a column or table of its own statements.
+const RENAMED: &str = "RAISE object_not_in_prerequisite_state USING MESSAGE = 'a table or column of a conversion has been renamed or dropped', \
+     DETAIL = SQLERRM, HINT = 'Rename it back with ALTER TABLE. If it was dropped, end the conversion with id_gen_convert.undo() or, after the switch, id_gen_convert.finish(); to list the conversions: SELECT relation, column_name, phase FROM id_gen_convert.job;';";
+
+/// What one does that copies a value. PostgreSQL keeps the names of columns in conditions of triggers, and these have both.
+const COPIED: &str = "NEW := (SELECT jsonb_populate_record(NEW, jsonb_build_object(names[1], to_jsonb(NEW) -> names[2])) \
+     FROM (SELECT array_agg((parse_ident(used.name[1]))[1] ORDER BY used.place) FROM pg_trigger, \
+     regexp_matches(split_part(pg_get_triggerdef(oid), ' WHEN ', 2), '\\mnew\\.(\"(?:[^\"]|\"\")+\"|[^\\s()]+)', 'gi') \
+     WITH ORDINALITY AS used (name, place) WHERE tgrelid = TG_RELID AND tgname = TG_NAME) AS condition (names)); RETURN NEW;";
+
 /// What keeps rows in step: a function, and when it is called.
 pub struct Trigger {
     /// Tells its function apart.
@@ -18,6 +28,8 @@ pub struct Trigger {
     pub declarations: String,
     /// What it does with a row.
     pub body: String,
+    /// Whether that is to copy the second column of its condition to the first one.
+    pub copies: bool,
     /// Whether it reads a table that whoever writes here need not be allowed to read.
     pub reads: bool,
     /// Whether it has to do that with a row that is inserted, and with one that is updated: conditions that PostgreSQL
@@ -39,6 +51,13 @@ impl Trigger {
     ) -> Trigger {
         let (name, table, by) = (member.typed(), &root.table, root.typed());
         let message = literal(&format!("referenced row of {table} does not exist yet"));
+        let root_name = literal(table);
+        let hidden = literal(&format!(
+            "row security hides rows of {table} from the triggers of its conversion"
+        ));
+        let show = literal(&format!(
+            "Until the conversion has ended, run: ALTER TABLE {table} NO FORCE ROW LEVEL SECURITY;"
+        ));
         let is_missing = match direction {
             "forward" => format!("NEW.{to} IS NULL"),
             _ => "NOT FOUND".to_owned(),
@@ -54,10 +73,13 @@ impl Trigger {
             direction,
             order: 2,
             declarations: String::new(),
+            copies: false,
             body: format!(
                 "IF NEW.{name} IS NULL THEN NEW.{to} := NULL; {to_itself}ELSE \
                  SELECT p.{of} INTO NEW.{to} FROM {table} p WHERE p.{by} = NEW.{name}; \
-                 IF {is_missing} THEN RAISE foreign_key_violation USING MESSAGE = {message}, \
+                 IF {is_missing} THEN \
+                 IF row_security_active({root_name}::regclass) THEN RAISE insufficient_privilege USING MESSAGE = {hidden}, HINT = {show}; END IF; \
+                 RAISE foreign_key_violation USING MESSAGE = {message}, \
                  DETAIL = format('The referenced value is %s.', NEW.{name}), \
                  HINT = 'While the table is being converted, insert referenced rows first; in REPEATABLE READ, retry the transaction.'; \
                  END IF; END IF;"
@@ -108,7 +130,11 @@ impl Trigger {
     /// The statements that make them.
     pub fn create(&self, table: &str) -> Vec<String> {
         let function = self.function();
-        let body = literal(&format!("{}BEGIN {} RETURN NEW; END", self.declarations, self.body));
+        let renamed = if self.copies { COPIED } else { RENAMED };
+        let body = literal(&format!(
+            "{}BEGIN {} RETURN NEW; EXCEPTION WHEN undefined_table OR undefined_column THEN {renamed} END",
+            self.declarations, self.body
+        ));
         let rights =
             if self.reads { " SECURITY DEFINER SET search_path = pg_catalog, pg_temp" } else { "" };
         let mut statements = vec![format!(

@@ -46,8 +46,6 @@ impl Values {
             format!("(SELECT p.{of} FROM {} p WHERE p.{by} = {at})", root.table)
         };
         let lookup = of_root(&root.typed_new(), &root.typed(), &format!("t.{name}"));
-        let restored =
-            (!is_root).then(|| of_root(&root.typed_old(), &root.typed(), &format!("t.{name}")));
         let diverged = if is_root {
             "false".to_owned()
         } else {
@@ -58,12 +56,18 @@ impl Values {
                 "EXISTS (SELECT FROM {table} p WHERE p.{by} = t.{name} AND p.{of_root} IS DISTINCT FROM t.{own})"
             )
         };
+        // Of several columns of a row, one may have diverged and another one reference nothing.
+        let restored = (!is_root).then(|| {
+            let of_root = of_root(&root.typed_old(), &root.typed(), &format!("t.{name}"));
+            format!("CASE WHEN {diverged} THEN {of_root} ELSE t.{} END", member.typed_old())
+        });
         let forward = |body, insert, update| Trigger {
             member: member.key(),
             number: member.number,
             direction: "forward",
             order: if is_root { 1 } else { 2 },
             declarations: String::new(),
+            copies: goal.created_at.is_none(),
             body,
             reads: false,
             insert,
