@@ -626,7 +626,7 @@ def test_shards_of_a_copy_go_on_after_a_restart_while_its_number_is_refused() ->
         for end in ("fast", "immediate"):
             copy.restart(end)
             assert_is_refused_as_copy(copy)
-            before, last = last, first_given(copy, "SELECT snowflake_next(9)")
+            before, last = last, first_given(copy, lambda: int(copy.psql("SELECT snowflake_next(9)")))
             assert last > before
             assert_is_refused_as_copy(copy)
 
