@@ -1,11 +1,11 @@
 //! The servers whose data directory this one is a copy of: what they generate must not be generated here.
 //!
 //! A copy that has another worker ID than its original is a server of its own, and writes a reservation of its own. So that it
-//! stays known as a copy, the reservation lists the numbers of its originals, and beside them those that a superuser has said
-//! are this server's. What nobody has said is not inferred: that IDs were made with a number shows nothing, as a member of a
-//! fleet and a server for tests make them without a comparison. Of a copy of the copy, all of these are others' numbers.
+//! stays known as a copy, the reservation lists the numbers of its originals, and those that a superuser has confirmed as this
+//! server's. Nothing is inferred from the IDs that were generated with a number: a member of a fleet and a server for tests
+//! generate without a comparison. A copy of the copy takes all of these for numbers of others.
 
-use crate::fleet::Number;
+use crate::fleet::grant::Number;
 use crate::layout::Layout;
 
 /// How many numbers are listed.
@@ -35,7 +35,7 @@ impl Original {
     }
 }
 
-/// Whose a listed number is.
+/// The server that has a listed number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// Another server's, to which an administrator assigned it.

@@ -114,7 +114,7 @@ pub enum Assignment {
 }
 
 impl StartupContext {
-    /// Its number, if it has one, unless no other server's is compared with it: a registry grants it to this one alone, or
+    /// Its number, if it has one, unless it is compared with no other server's: a registry grants it only to this one, or
     /// copies of a server for tests generate the same IDs on purpose.
     pub fn compared(&self) -> Option<Option<Number>> {
         match self.assignment {
@@ -423,7 +423,7 @@ pub fn check_copy(record: Option<&Record>, context: &StartupContext) -> Result<(
     check_original(&originals(record, context, Originals::NONE, None), own)
 }
 
-/// Refuses a number whose IDs an original may generate. A server that has started makes no IDs with it, but those of its shards.
+/// Refuses a number whose IDs an original may generate. A server that has started generates only the IDs of its shards then.
 ///
 /// # Errors
 /// [`StartupError::CopiedBefore`].

@@ -547,7 +547,7 @@ fn what_was_confirmed_for_a_server_is_refused_to_its_copies() {
     }
 }
 
-/// A member of a fleet and a server for tests make IDs with a number that nobody has compared.
+/// A member of a fleet and a server for tests generate with a number that nobody has compared.
 #[test]
 fn a_number_that_ids_were_made_with_is_not_confirmed_by_that() {
     let original = Original { layout: record().layout, number: NUMBER };

@@ -22,11 +22,12 @@ mod place;
 pub mod replicated;
 mod reservation_file;
 pub mod shard_file;
+mod startup_context;
 pub mod test_mark;
 pub mod upgrade;
 
 pub use place::settle;
 pub use reservation_file::{
-    boot, clock_tick, directory, has_reserved, invalid_layout, layout_of_this_run, origin, read,
-    write,
+    boot, clock_tick, directory, has_reserved, invalid_layout, layout_of_this_run, read, write,
 };
+pub use startup_context::startup_context;

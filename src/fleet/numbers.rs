@@ -8,8 +8,11 @@ use id_gen_core::fleet::member::Numbers;
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::originals::MOST;
+use id_gen_core::startup::{self, Assignment};
 
+use crate::durable::{self, replicated};
 use crate::pg::server;
+use crate::shared::SharedState;
 
 /// The numbers that the settings allow: the one that is typed, or those of `id_gen.worker_id_range`, or all that the layout
 /// has; but those that others may have outside of the fleet.
@@ -58,6 +61,24 @@ pub fn allowed(
         ));
     }
     Ok(numbers)
+}
+
+/// The numbers of servers that this one is a copy of and that no registry knows of: no fleet may give them to this one.
+pub fn of_originals(shared: &SharedState, layout: &Layout) -> [Option<Number>; MOST] {
+    let (known, started, max_lead_ms) = {
+        let state = shared.lock();
+        (state.originals, state.allocator.is_some(), state.settings.max_lead_ms)
+    };
+    // Before it starts, its files and its log tell of them.
+    let found = || {
+        let replayed = replicated::read().ok()?;
+        let assignment = Assignment::Registry;
+        let context = durable::startup_context(*layout, max_lead_ms, replayed, assignment).ok()?;
+        let stored = durable::read().ok()?;
+        Some(startup::originals(stored.record(), &context, known, None))
+    };
+    let all = if started { known } else { found().unwrap_or(known) };
+    all.assigned(layout)
 }
 
 /// Who this server is for the others.

@@ -27,7 +27,6 @@ use crate::error::fleet::{Trouble, TroubleKind};
 use crate::fleet::connection::{self, Bell, Connection, Found, Registry};
 use crate::fleet::journal::{self, Journal};
 use crate::fleet::numbers;
-use crate::generate::startup;
 use crate::os::{clock, random};
 use crate::pg::worker::Worker;
 use crate::pg::{reload, server};
@@ -659,6 +658,6 @@ impl Registrar {
 
 fn allowed_numbers(shared: &SharedState, settings: &RegistrySettings) -> Result<Numbers, String> {
     let layout = shared.layout().map_err(|error| error.message().primary)?;
-    let others = startup::numbers_of_originals(shared, layout);
+    let others = numbers::of_originals(shared, layout);
     numbers::allowed(layout, &settings::identity(), &settings.worker_ids, others)
 }

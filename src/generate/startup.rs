@@ -4,10 +4,8 @@
 //! **Locking.** Whoever starts holds the reservation's lock; see [`crate::generate::reserve`].
 
 use id_gen_core::allocator::Allocator;
-use id_gen_core::fleet::Number;
 use id_gen_core::identity::{Identity, IdentitySource};
 use id_gen_core::layout::Layout;
-use id_gen_core::originals::MOST;
 use id_gen_core::planted::Fault;
 use id_gen_core::replicated::Replayed;
 use id_gen_core::startup::{
@@ -17,8 +15,8 @@ use id_gen_core::startup::{
 use crate::durable::{self, replicated};
 use crate::error::{Error, Reason};
 use crate::generate::{reserve, test_server};
-use crate::os::{clock, test_stream};
-use crate::pg::{server, transaction};
+
+use crate::pg::transaction;
 use crate::shared::{SharedState, State, WriteGuard, shard_list};
 
 /// What an administrator decided about a server that may not start by itself.
@@ -93,7 +91,7 @@ pub fn start(
     let identity = number.identity;
     let context = StartupContext {
         is_only_copy: accepts_copy,
-        ..context(layout, max_lead_ms, replayed, &number)?
+        ..durable::startup_context(layout, max_lead_ms, replayed, number.assignment())?
     };
     // Where no ID can be made, none may be reserved: a reservation binds whoever comes after.
     durable::clock_tick(&context.layout, context.clock.wall_ns)?;
@@ -146,23 +144,6 @@ pub fn start(
     Ok(Some(Started { first_ms, ready_ms, reserved_until_ms, reset_copy }))
 }
 
-/// The numbers of servers that this one is a copy of and that no registry knows of: no fleet may give them to this one.
-pub fn numbers_of_originals(shared: &SharedState, layout: &Layout) -> [Option<Number>; MOST] {
-    let (known, started, max_lead_ms, number) = {
-        let state = shared.lock();
-        let number = OwnNumber::of(&state);
-        (state.originals, state.allocator.is_some(), state.settings.max_lead_ms, number)
-    };
-    // Its files tell of them before it starts.
-    let found = || {
-        let replayed = replicated::read().ok()?;
-        let context = context(*layout, max_lead_ms, replayed, &number).ok()?;
-        Some(startup::originals(read_stored().0.record(), &context, known, None))
-    };
-    let all = if started { known } else { found().unwrap_or(known) };
-    all.assigned(layout)
-}
-
 /// Whether a server could start to make IDs of a layout now.
 ///
 /// # Errors
@@ -172,7 +153,8 @@ pub fn try_layout(shared: &SharedState, layout: Layout) -> Result<(), Error> {
         let state = shared.lock();
         (OwnNumber::of(&state), state.settings.max_lead_ms)
     };
-    let context = context(layout, max_lead_ms, replicated::read()?, &number)?;
+    let context =
+        durable::startup_context(layout, max_lead_ms, replicated::read()?, number.assignment())?;
     durable::clock_tick(&context.layout, context.clock.wall_ns)?;
     if let Some(own) = number.identity.number() {
         layout
@@ -223,7 +205,8 @@ pub fn outlook(shared: &SharedState) -> Result<Outlook, Error> {
         }
         (OwnNumber::of(&state), state.settings.max_lead_ms)
     };
-    let context = context(layout, max_lead_ms, replicated::read()?, &number)?;
+    let context =
+        durable::startup_context(layout, max_lead_ms, replicated::read()?, number.assignment())?;
     let (stored, start) = undecided_start(&context, &number)?;
     let first_of_shards_ms = first_of_shards(&stored, &start, &context, false);
     let mut allocator = first_allocator(shared, &layout, &start, &number.identity);
@@ -375,31 +358,4 @@ fn first_of_shards(
     };
     let replayed_ms = startup::replayed_ms(stored.record(), context).unwrap_or(i64::MIN);
     start.first_ms.max(reserved_ms).max(replayed_ms)
-}
-
-/// What is known of this server now.
-fn context(
-    layout: Layout,
-    max_lead_ms: u32,
-    replayed: Option<Replayed>,
-    number: &OwnNumber,
-) -> Result<StartupContext, Error> {
-    let clock = clock::both();
-    let is_for_tests = test_stream::stream().is_some();
-    Ok(StartupContext {
-        system_identifier: server::system_identifier(),
-        timeline: server::timeline(),
-        layout,
-        boot: durable::boot(),
-        clock,
-        // Of the machine's clock, which says nothing of that of a server for tests.
-        last_replayed_ms: server::last_replayed_ms().filter(|_| !is_for_tests),
-        replayed,
-        max_lead_ms,
-        upgraded_ms: durable::upgrade::time_ms(clock)?,
-        origin: durable::origin()?,
-        is_for_tests,
-        assignment: number.assignment(),
-        is_only_copy: false,
-    })
 }
