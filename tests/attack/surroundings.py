@@ -112,8 +112,13 @@ class Surroundings(Snowflakes):
             victims = keepers(node.cluster) if whom == "keeper" else clients
             if victims:
                 self.world.say(f"{node}: kill -9 of {whom}")
+                victim = victims[which % len(victims)]
                 with suppress(ProcessLookupError):
-                    os.kill(victims[which % len(victims)], signal.SIGKILL)
+                    os.kill(victim, signal.SIGKILL)
+                node.cluster.wait_until(lambda: victim not in node.cluster.processes(), f"without process {victim}")
+                # One that was at its end is no crash. PostgreSQL logs a crash before it lets anybody in.
+                node.cluster.poll_until("SELECT true")
+                if "terminated by signal 9" in node.cluster.log(before):
                     node.cluster.wait_for_log("reinitializing", before)
         self.world.forget_sessions(node)
         node.cluster.poll_until("SELECT true")
