@@ -13,7 +13,7 @@ use crate::pg::server;
 /// What is known of this server now.
 ///
 /// # Errors
-/// If a file can't be read.
+/// If a file cannot be read.
 pub fn startup_context(
     layout: Layout,
     max_lead_ms: u32,
