@@ -19,7 +19,7 @@ CREATE VIEW @extschema@.id_gen_stat AS
 COMMENT ON VIEW @extschema@.id_gen_stat IS
     'statistics of snowflakes on this server since the last reset; times in ms';
 COMMENT ON COLUMN @extschema@.id_gen_stat.ids IS 'IDs returned to callers';
-COMMENT ON COLUMN @extschema@.id_gen_stat.claims IS 'number of times a session allocated IDs: a block, a single ID or part of a batch';
+COMMENT ON COLUMN @extschema@.id_gen_stat.claims IS 'number of times a session allocated a block, a single ID or part of a batch';
 COMMENT ON COLUMN @extschema@.id_gen_stat.waits IS 'claims that waited for the clock or the disk';
 COMMENT ON COLUMN @extschema@.id_gen_stat.wait_time IS 'total time of these waits';
 COMMENT ON COLUMN @extschema@.id_gen_stat.lead IS 'time by which the next ID is ahead of the clock';
@@ -57,7 +57,7 @@ COMMENT ON VIEW @extschema@.id_gen_stat_backends IS
     'statistics of each session that has generated snowflakes; times in milliseconds';
 COMMENT ON COLUMN @extschema@.id_gen_stat_backends.pid IS 'process ID of the session';
 COMMENT ON COLUMN @extschema@.id_gen_stat_backends.ids IS 'IDs returned to the session';
-COMMENT ON COLUMN @extschema@.id_gen_stat_backends.claims IS 'number of times the session allocated IDs: a block, a single ID or part of a batch';
+COMMENT ON COLUMN @extschema@.id_gen_stat_backends.claims IS 'number of times the session allocated a block, a single ID or part of a batch';
 COMMENT ON COLUMN @extschema@.id_gen_stat_backends.waits IS 'claims that waited for the clock or the disk';
 COMMENT ON COLUMN @extschema@.id_gen_stat_backends.wait_time IS 'total time of these waits';
 COMMENT ON COLUMN @extschema@.id_gen_stat_backends.block_size IS 'size of the last block that the session requested';
