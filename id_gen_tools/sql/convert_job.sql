@@ -708,22 +708,28 @@ CREATE FUNCTION id_gen_convert.meanings(job_id integer) RETURNS jsonb
                           -- PostgreSQL's own have lower OIDs.
                           WHERE used[2]::oid >= 16384 ORDER BY place)
                    || ARRAY(SELECT class.type || ' ' || class.identity FROM pg_depend d, pg_identify_object(d.refclassid, d.refobjid, 0) AS class
-                             WHERE (d.classid, d.objid) = (object.classid, object.objid) AND d.refclassid = 'pg_opclass'::regclass ORDER BY 1))), '{}')
+                             WHERE (d.classid, d.objid) = (object.classid, object.objid) AND d.refclassid = 'pg_opclass'::regclass
+                               -- The default of each type is of one kind.
+                               AND NOT (SELECT opcdefault FROM pg_opclass WHERE oid = d.refobjid) ORDER BY 1))), '{}')
           FROM object, pg_identify_object(named_class, named_id, 0) AS named
     $$;
 COMMENT ON FUNCTION id_gen_convert.meanings(integer) IS 'functions and operators that are named by the definitions of what is made again';
 
 -- Objects that have another meaning after they were made again than before; NULL if there are none.
-CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, after jsonb) RETURNS text
+CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, after jsonb, at_start boolean DEFAULT false) RETURNS text
     LANGUAGE sql STABLE @settings@
     AS $$
         SELECT string_agg(format('%s would use %s in place of %s%s', was.key,
                    coalesce((SELECT string_agg(DISTINCT used, ', ') FROM jsonb_array_elements_text(became.value) AS used WHERE NOT was.value ? used), became.value::text),
                    coalesce((SELECT string_agg(DISTINCT used, ', ') FROM jsonb_array_elements_text(was.value) AS used WHERE NOT became.value ? used), was.value::text),
-                   ': ' || (SELECT s.remedy FROM id_gen_convert.statement s WHERE s.job = job_id AND s.object = was.key LIMIT 1)), '; ' ORDER BY was.key)
+                   ': ' || CASE WHEN at_start
+                       THEN (SELECT s.remedy FROM id_gen_convert.statement s WHERE s.job = job_id AND s.object = was.key LIMIT 1)
+                       -- Of a job that has begun, the object itself would be missed.
+                       ELSE 'drop or rename ' || (SELECT string_agg(DISTINCT used, ', ') FROM jsonb_array_elements_text(became.value) AS used
+                                                   WHERE NOT was.value ? used) END), '; ' ORDER BY was.key)
           FROM jsonb_each(before) AS was JOIN jsonb_each(after) AS became USING (key) WHERE was.value <> became.value
     $$;
-COMMENT ON FUNCTION id_gen_convert.other_meanings(integer, jsonb, jsonb) IS 'objects whose definitions name other functions or operators than before';
+COMMENT ON FUNCTION id_gen_convert.other_meanings(integer, jsonb, jsonb, boolean) IS 'objects whose definitions name other functions or operators than before';
 
 -- Makes all that the switch will make again, over the columns with the new values, and takes it back. Tables and indexes
 -- of statements in phase trial are empty, so this reads no row.
@@ -736,7 +742,7 @@ DECLARE
 BEGIN
     BEGIN
         PERFORM id_gen_convert.execute_all(j.id, 'trial');
-        obstacles := id_gen_convert.other_meanings(j.id, before, id_gen_convert.meanings(j.id));
+        obstacles := id_gen_convert.other_meanings(j.id, before, id_gen_convert.meanings(j.id), at_start => true);
         RAISE SQLSTATE 'IDGEN';
     EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
         NULL;
@@ -746,13 +752,16 @@ END $$;
 COMMENT ON FUNCTION id_gen_convert.rehearse(id_gen_convert.job) IS 'reject a job whose switch could not make objects again, or not with the same meaning';
 
 -- Checks that no new ID would pass, and indexes that could have none, or are for old values only; NULL if there are none. Each
--- is evaluated with IDs of now and of years ahead, in rows of the table and in an empty one. What they refuse with an old value,
--- too, is not for its value.
+-- is evaluated in some rows of the table, or in an empty one if it has none, with IDs of now and of years ahead: one after the
+-- other, so that they have all remainders and last digits. What they refuse with an old value, too, is not for its value.
 CREATE FUNCTION id_gen_convert.unfit(j id_gen_convert.job) RETURNS text
     LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
+    times bigint[];
+    eras integer[];
     ids bigint[];
+    others bigint[];
     each record;
     test text;
     fits_old boolean;
@@ -764,7 +773,11 @@ BEGIN
         RETURN NULL;
     END IF;
     SELECT ARRAY[@extschema@.snowflake_min(now()), @extschema@.snowflake_min(greatest(now(), least(now() + interval '10 years', l.exhausted_at - l.tick)))]
-      INTO ids FROM @extschema@.snowflake_layouts() l WHERE l.in_use;
+      INTO times FROM @extschema@.snowflake_layouts() l WHERE l.in_use;
+    -- Without and with another column that refers to the key.
+    SELECT array_agg(era), array_agg(times[era] + place), array_agg(CASE WHEN has_other THEN times[era] + 16 - place END)
+      INTO eras, ids, others
+      FROM generate_series(1, 2) AS era, generate_series(0, 15) AS place, unnest(ARRAY[false, true]) AS has_other;
     FOR each IN
         WITH place AS (
             SELECT m.relation, m.column_name, a.attnum AS number FROM id_gen_convert.member m
@@ -786,7 +799,7 @@ BEGIN
         SELECT c.relation, c.column_name, c.test, c.reason, named.type || ' ' || named.identity AS name, s.remedy,
                (SELECT string_agg(CASE WHEN a.attname = c.column_name THEN format('coalesce(given.id, r.%1$I, 1) AS %1$I', a.attname)
                                        WHEN EXISTS (SELECT FROM place q WHERE (q.relation, q.number) = (a.attrelid, a.attnum))
-                                            THEN format('coalesce(other.id, r.%1$I) AS %1$I', a.attname)
+                                            THEN format('coalesce(given.other_id, r.%1$I) AS %1$I', a.attname)
                                        ELSE format('r.%1$I', a.attname) END, ', ')
                   FROM pg_attribute a WHERE a.attrelid = c.relation AND a.attnum > 0 AND NOT a.attisdropped) AS columns
           FROM condition c, pg_identify_object(c.classid, c.objid, 0) AS named
@@ -795,21 +808,30 @@ BEGIN
          ORDER BY 5, 2
     LOOP
         test := format($test$
-            SELECT bool_or(result.fits)
-              FROM (SELECT * FROM (SELECT * FROM %1$s LIMIT 100) AS first WHERE %2$I IS NOT NULL
-                     UNION ALL SELECT t.* FROM (SELECT) AS one LEFT JOIN %1$s t ON false) AS r,
-                   unnest($1) AS given (id), unnest($2) AS other (id),
-                   LATERAL (SELECT %3$s FROM (SELECT %4$s) AS new_row) AS result (fits)$test$,
+            SELECT bool_and(fits) FROM (
+                SELECT bool_or(result.fits)
+                  FROM (SELECT * FROM (SELECT * FROM %1$s LIMIT 20) AS first WHERE %2$I IS NOT NULL
+                         UNION ALL SELECT t.* FROM (SELECT) AS one LEFT JOIN %1$s t ON false WHERE NOT EXISTS (SELECT FROM %1$s)) AS r,
+                       unnest($1, $2, $3) AS given (era, id, other_id),
+                       LATERAL (SELECT %3$s FROM (SELECT %4$s) AS new_row) AS result (fits)
+                 GROUP BY era) AS each_era (fits)$test$,
             each.relation, each.column_name, each.test, each.columns);
+        -- What functions in it write is taken back.
         BEGIN
-            EXECUTE test INTO fits_old USING ARRAY[NULL]::bigint[], ARRAY[NULL]::bigint[];
-        EXCEPTION WHEN OTHERS THEN
+            EXECUTE test INTO fits_old USING ARRAY[1], ARRAY[NULL]::bigint[], ARRAY[NULL]::bigint[];
+            RAISE SQLSTATE 'IDGEN';
+        EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
+            NULL;
+        WHEN OTHERS THEN
             CONTINUE;
         END;
         failure := NULL;
         BEGIN
-            EXECUTE test INTO fits_new USING ids, NULL::bigint || ids;
-        EXCEPTION WHEN OTHERS THEN
+            EXECUTE test INTO fits_new USING eras, ids, others;
+            RAISE SQLSTATE 'IDGEN';
+        EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
+            NULL;
+        WHEN OTHERS THEN
             fits_new := false;
             failure := format('fails for new IDs (%s)', SQLERRM);
         END;
@@ -1681,6 +1703,11 @@ BEGIN
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
     PERFORM id_gen_convert.check_partitions(j);
+    -- With a column that was dropped, its check is gone: the column of one that is left was renamed, and would refuse all rows.
+    IF EXISTS (SELECT FROM id_gen_convert.member m JOIN pg_constraint k ON k.conrelid = m.relation AND k.conname ~ '^id_gen_convert_[0-9]+$'
+                WHERE m.job = j.id AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = m.relation AND attname IN (m.new_name, m.old_name))) THEN
+        PERFORM id_gen_convert.check_columns(j);
+    END IF;
     PERFORM id_gen_convert.execute_all(j.id, 'clean');
     PERFORM id_gen_convert.forget(j.id);
     RETURN false;

@@ -43,31 +43,19 @@ pub fn rehearse(call: impl FnOnce()) -> Result<(), Caught> {
     within(call, |_| false)
 }
 
-/// Runs a call in a subtransaction, which keeps what it did if `is_kept` says so of its success. A query cancel is not caught.
+/// Runs a call in a subtransaction, which keeps what it did if `is_kept` says so of its success. It ends also where an error is not
+/// caught: PostgreSQL would end this one alone, and take the session for one within it.
 fn within<T>(call: impl FnOnce() -> T, is_kept: impl FnOnce(bool) -> bool) -> Result<T, Caught> {
     // SAFETY: in a transaction, as every function that SQL calls. The context and the owner of resources outlive the
-    // subtransaction, which ends below, or with the transaction after an error that is not caught.
+    // subtransaction, which ends below.
     let (context, owner) = unsafe {
         let outer = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
         pg_sys::BeginInternalSubTransaction(std::ptr::null());
         pg_sys::MemoryContextSwitchTo(outer.0);
         outer
     };
-    let caught = |error| match error {
-        CaughtError::PostgresError(error)
-        | CaughtError::ErrorReport(error)
-        | CaughtError::RustPanic { ereport: error, .. } => Err(Caught {
-            code: error.sql_error_code(),
-            primary: error.message().to_owned(),
-            detail: error.detail().unwrap_or_default().to_owned(),
-            hint: error.hint().unwrap_or_default().to_owned(),
-        }),
-    };
     let call = AssertUnwindSafe(call);
-    let result = PgTryBuilder::new(|| Ok({ call }.0()))
-        .catch_when(PgSqlErrorCode::ERRCODE_QUERY_CANCELED, |error| error.rethrow())
-        .catch_others(caught)
-        .execute();
+    let result = PgTryBuilder::new(|| Ok({ call }.0())).catch_others(Err).execute();
     // SAFETY: ends the subtransaction that was begun above; whatever the call has begun in it ends with it.
     unsafe {
         pg_sys::MemoryContextSwitchTo(context);
@@ -79,5 +67,25 @@ fn within<T>(call: impl FnOnce() -> T, is_kept: impl FnOnce(bool) -> bool) -> Re
         pg_sys::MemoryContextSwitchTo(context);
         pg_sys::CurrentResourceOwner = owner;
     }
-    result
+    result.map_err(caught)
+}
+
+/// An error of a call, unless it is not to be caught.
+fn caught(error: CaughtError) -> Caught {
+    match error {
+        CaughtError::PostgresError(error) | CaughtError::ErrorReport(error) => {
+            let code = error.sql_error_code();
+            if code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED {
+                // PostgreSQL's own record of it is gone, so it is reported anew.
+                CaughtError::ErrorReport(error).rethrow()
+            }
+            Caught {
+                code,
+                primary: error.message().to_owned(),
+                detail: error.detail().unwrap_or_default().to_owned(),
+                hint: error.hint().unwrap_or_default().to_owned(),
+            }
+        }
+        panic @ CaughtError::RustPanic { .. } => panic.rethrow(),
+    }
 }

@@ -135,7 +135,7 @@ pub fn write(
     }
     for Member { relation, table, .. } in members {
         let create = format!(
-            "CREATE TABLE IF NOT EXISTS id_gen_convert.{} (LIKE {table})",
+            "CREATE TABLE IF NOT EXISTS id_gen_convert.{} (LIKE {table}, id_gen_trial bigint PRIMARY KEY)",
             empty_table(*relation)
         );
         script.add(Phase::Trial, rank::DEPENDENTS_GO, create);
