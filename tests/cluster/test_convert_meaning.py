@@ -2,6 +2,7 @@
 type. What could not be made again, or would refuse new IDs, is refused before any row is written."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import psycopg
 import pytest
@@ -120,6 +121,8 @@ def test_what_compares_uuids_is_refused(server: Cluster, connection: psycopg.Con
         "length(id::text) < 10",
         "id::smallint > 0",
         "id < 1000000 AND name <> ''",
+        "id < 1000000 OR name = 'system'",
+        "id < 1000000000000000000",
     ],
 )
 def test_a_condition_that_no_new_id_fulfills_is_refused(
@@ -164,6 +167,10 @@ def test_what_means_the_same_is_converted(server: Cluster, connection: psycopg.C
         "CREATE INDEX ON purchase (number) WHERE customer_id IS NULL",
         "CREATE INDEX ON purchase ((customer_id % 7)) WHERE customer_id > 0 AND paid_by IS NOT NULL",
         "CREATE INDEX ON customer (lower(id::text), (id << 20))",
+        "CREATE INDEX ON customer (name) WHERE id % 4 = 1",
+        "CREATE INDEX ON purchase (number) WHERE right(customer_id::text, 1) = '7'",
+        "CREATE EXTENSION btree_gin; CREATE INDEX ON customer USING gin (id)",
+        "CREATE EXTENSION btree_gist; CREATE INDEX ON customer USING gist (id, name)",
     )
     before = schema_dump(server, connection.info.dbname)
     run(connection, *planned(connection, COLUMN), "INSERT INTO customer (name) VALUES ('new')", UNDO)
@@ -178,6 +185,38 @@ def test_the_plan_leaves_locks_of_others_to_the_start(server: Cluster, connectio
     connection.execute("BEGIN READ ONLY")
     assert planned(connection, COLUMN)
     connection.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize("call", [
+    "SELECT id_gen_convert_plan({})",
+    "DO $$BEGIN PERFORM id_gen_convert_plan({}); EXCEPTION WHEN query_canceled THEN END$$",
+], ids=["alone", "caught"])  # fmt: skip
+def test_a_plan_that_is_cancelled_leaves_the_session_as_it_was(
+    server: Cluster, connection: psycopg.Connection, call: str
+) -> None:
+    run(connection, BASE)
+    with server.connect(connection.info.dbname) as other:
+        other.execute("BEGIN; LOCK TABLE purchase IN ACCESS SHARE MODE")
+        connection.execute("SET statement_timeout = '100ms'")
+        with suppress(psycopg.errors.QueryCanceled):
+            connection.execute(call.format(COLUMN))
+        connection.execute("RESET statement_timeout")
+        assert connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        run(connection, "INSERT INTO customer (name) VALUES ('later')")
+        assert value(other, "SELECT count(*) FROM customer WHERE name = 'later'") == 1
+
+
+def test_a_check_that_writes_is_tried_without_a_trace(connection: psycopg.Connection) -> None:
+    run(
+        connection,
+        BASE,
+        "CREATE TABLE log (id bigint)",
+        "CREATE FUNCTION noted(bigint) RETURNS boolean LANGUAGE sql AS 'INSERT INTO log VALUES ($1) RETURNING true'",
+        "ALTER TABLE customer ADD CHECK (noted(id))",
+    )
+    planned(connection, COLUMN)
+    run(connection, f"SELECT id_gen_convert_start({COLUMN})")
+    assert value(connection, "SELECT count(*) FROM log WHERE id > 20") == 0
 
 
 def visible(connection: psycopg.Connection) -> object:

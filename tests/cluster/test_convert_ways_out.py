@@ -376,6 +376,15 @@ def test_a_table_is_given_to_another_role(connection: psycopg.Connection, owner:
     run(owner, UNDO)
 
 
+@pytest.mark.parametrize("table, new", [("customer", "id_new"), ("purchase", "customer_id_new")])
+def test_an_undo_leaves_no_renamed_column_with_its_check(connection: psycopg.Connection, table: str, new: str) -> None:
+    run(connection, SHOP)
+    *rest, _ = planned(connection, COLUMN)
+    run(connection, *rest, f"ALTER TABLE {table} RENAME {new} TO other")
+    assert f"{new} of public.{table}" in detail(refusal(connection, UNDO))
+    run(connection, f"ALTER TABLE {table} RENAME other TO {new}", UNDO, "INSERT INTO customer (name) VALUES ('later')")
+
+
 def test_triggers_that_are_made_later_are_not_missed(connection: psycopg.Connection) -> None:
     """Those of a table that references the key come before its rows are filled."""
     run(connection, SHOP, "ALTER TABLE customer ADD at timestamptz")
