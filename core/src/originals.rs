@@ -63,11 +63,13 @@ impl Originals {
         self.listed.iter().flatten()
     }
 
-    /// These, and one more.
+    /// These, and one more. What an administrator assigned is not a registry's to grant, whoever else got it.
     pub fn with(mut self, original: Original, claim: Claim) -> Originals {
         let has_it = |place: &&mut Option<_>| place.is_some_and(|(listed, _)| listed == original);
         if let Some(place) = self.listed.iter_mut().find(has_it) {
-            *place = Some((original, claim));
+            let is_assigned = *place == Some((original, Claim::Assigned));
+            let stays = is_assigned && claim == Claim::Granted;
+            *place = Some((original, if stays { Claim::Assigned } else { claim }));
         } else if let Some(place) = self.listed.iter_mut().find(|place| place.is_none()) {
             *place = Some((original, claim));
         } else {

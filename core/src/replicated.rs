@@ -16,6 +16,7 @@ const LAYOUT_END: usize = SIZE - 4;
 /// Flags, in the four bytes before the layout's text.
 const HAS_NUMBER: u32 = 1;
 const HAS_CREATED: u32 = 2;
+const IS_GRANTED: u32 = 4;
 
 /// The bound that a server logs: no ID of this time or later was handed out before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub struct Bound {
     pub layout: Layout,
     /// The worker and datacenter ID in those that follow, if the server has them.
     pub number: Option<Number>,
+    /// Whether a registry granted it, so that it was compared with no other server's here.
+    pub is_granted: bool,
     /// The directory of the server's reservation, which is not that of any other server.
     pub directory: Directory,
 }
@@ -49,7 +52,8 @@ impl Bound {
         let Directory { inode, created_ns } = self.directory;
         let (worker, datacenter) = self.number.map_or((0, 0), |it| (it.worker, it.datacenter));
         let known = if self.number.is_some() { HAS_NUMBER } else { 0 }
-            | if created_ns.is_some() { HAS_CREATED } else { 0 };
+            | if created_ns.is_some() { HAS_CREATED } else { 0 }
+            | if self.is_granted { IS_GRANTED } else { 0 };
         let mut bytes = [0; SIZE];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..16].copy_from_slice(&self.system_identifier.to_le_bytes());
@@ -81,6 +85,7 @@ impl Bound {
             until_ms: long(16)?.cast_signed(),
             layout: text.trim_end_matches('\0').parse().ok()?,
             number: (known & HAS_NUMBER != 0).then_some(Number { datacenter, worker }),
+            is_granted: known & IS_GRANTED != 0,
             directory: Directory {
                 inode: long(24)?,
                 created_ns: (known & HAS_CREATED != 0).then_some(created_ns),

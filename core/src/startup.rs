@@ -334,16 +334,19 @@ fn copied(record: &Record, context: &StartupContext) -> Option<StartupError> {
 fn found_originals(
     record: Option<&Record>,
     context: &StartupContext,
-) -> impl Iterator<Item = (StartupError, Option<Original>)> {
+) -> impl Iterator<Item = (StartupError, Option<(Original, Claim)>)> {
+    let claim = |is_granted| if is_granted { Claim::Granted } else { Claim::Assigned };
     // Another version of a file of this very directory is of this server.
     let by_file = record.and_then(|record| {
         let error = copied(record, context)?;
         let is_own = matches!(error, StartupError::PutBack { .. });
-        let original = |number| Original { layout: record.layout, number };
+        let is_granted = record.node.is_some_and(|it| it.valid_until_ms.is_some());
+        let original = |number| (Original { layout: record.layout, number }, claim(is_granted));
         (!is_own).then_some((error, record.number().map(original)))
     });
     let by_log = reserved_by_another(record, context).zip(context.replayed).map(|(error, it)| {
-        let original = |number| Original { layout: it.bound.layout, number };
+        let Bound { layout, is_granted, .. } = it.bound;
+        let original = |number| (Original { layout, number }, claim(is_granted));
         (error, it.bound.number.map(original))
     });
     [by_file, by_log].into_iter().flatten()
@@ -366,22 +369,21 @@ pub fn originals(
         .and_then(|record| copied(record, context))
         .is_some_and(|error| !matches!(error, StartupError::PutBack { .. }));
     let all = known.and(&if is_of_another { recorded.of_copy() } else { recorded });
-    let is_granted = record.and_then(|it| it.node).is_some_and(|it| it.valid_until_ms.is_some());
-    let claim = if is_granted { Claim::Granted } else { Claim::Assigned };
     let found = found_originals(record, context).filter_map(|(_, original)| original);
-    let all = found.fold(all, |all, original| all.with(original, claim));
+    let all = found.fold(all, |all, (original, claim)| all.with(original, claim));
     let confirmed = confirmed.map(|number| Original { layout: context.layout, number });
     inherited(record, context).into_iter().chain(confirmed).fold(all, Originals::accept)
 }
 
-/// The number of the server that this one was a standby of: what was refused to that one it would not have reserved with.
+/// The number of the server that this one was a standby of, unless a registry granted it: what was refused to that one it would
+/// not have reserved with.
 fn inherited(record: Option<&Record>, context: &StartupContext) -> Option<Original> {
     let (record, bound) = (record?, context.replayed?.bound);
     let is_promoted = record.place.timeline != context.timeline
         && record.place.system_identifier == context.system_identifier
         && bound.system_identifier == context.system_identifier;
-    let is_by_writer = record.place.origin.directory.is_same(&bound.directory);
-    let number = bound.number.filter(|_| is_promoted && is_by_writer && !context.is_for_tests)?;
+    let number =
+        bound.number.filter(|_| is_promoted && !bound.is_granted && !context.is_for_tests)?;
     Some(Original { layout: bound.layout, number })
 }
 
@@ -403,7 +405,7 @@ fn check_found(record: Option<&Record>, context: &StartupContext) -> Result<(), 
         // A server without a number may get any.
         let is_other = original
             .zip(number)
-            .is_some_and(|(original, number)| !original.may_make(&context.layout, number));
+            .is_some_and(|((original, _), number)| !original.may_make(&context.layout, number));
         if !is_other {
             return Err(error);
         }

@@ -239,6 +239,7 @@ impl World {
             replayed: state.replayed_until_ms.filter(|_| self.fault != Fault::IgnoreReplayed).map(
                 |until_ms| Replayed {
                     bound: Bound {
+                        is_granted: false,
                         system_identifier: 1,
                         until_ms,
                         layout: self.layout,

@@ -78,6 +78,7 @@ fn context() -> StartupContext {
 /// A bound of a server with the number of [`record`]'s, in another directory.
 fn bound(until_ms: i64) -> Bound {
     Bound {
+        is_granted: false,
         system_identifier: PLACE.system_identifier,
         until_ms,
         layout: layout("default"),
@@ -264,11 +265,11 @@ proptest! {
     #[test]
     fn what_standbys_get_is_what_was_written(
         until_ms in any::<i64>(), number in any::<Option<(u32, u32)>>(), inode in any::<u64>(),
-        created_ns in any::<Option<u64>>(), bit in 0..replicated::SIZE * 8,
+        created_ns in any::<Option<u64>>(), is_granted in any::<bool>(), bit in 0..replicated::SIZE * 8,
     ) {
         let number = number.map(|(datacenter, worker)| Number { datacenter, worker });
         let directory = Directory { inode, created_ns };
-        let bound = Bound { number, directory, ..bound(until_ms) };
+        let bound = Bound { number, is_granted, directory, ..bound(until_ms) };
         let mut bytes = bound.encode();
         prop_assert_eq!(Bound::decode(&bytes), Some(bound));
         bytes[bit / 8] ^= 1 << (bit % 8);
@@ -574,6 +575,10 @@ fn a_number_that_ids_were_made_with_is_not_confirmed_by_that() {
     assert_eq!(of_copy.refuse(original), Some(NUMBER));
     assert_eq!(of_copy.assigned(&original.layout), [None; MOST], "a fleet may grant it again");
     assert!(originals.assigned(&original.layout).contains(&Some(NUMBER)));
+    // Nor one that its original got outside of the fleet after it had left that file.
+    let standby = StartupContext { replayed: logged_later(NOW_MS), ..copy };
+    let of_standby = startup::originals(Some(&member), &standby, Originals::NONE, None);
+    assert_eq!(of_standby.assigned(&original.layout)[0], Some(NUMBER));
 }
 
 /// A standby is promoted to what its primary was, although its file is older.
@@ -582,7 +587,8 @@ fn a_standby_has_the_number_that_was_confirmed_on_its_primary_since_it_was_made(
     let original = Original { layout: record().layout, number: NUMBER };
     let originals = Originals::NONE.with(original, Claim::Assigned);
     let stored = Record { originals, ..record() };
-    let by_primary = Bound { directory: DIRECTORY, ..bound(NOW_MS) };
+    // Of whichever server it is, in whatever directory.
+    let by_primary = bound(NOW_MS);
     let promoted = StartupContext {
         timeline: 2,
         origin: Some(OTHER_ORIGIN),
@@ -590,10 +596,12 @@ fn a_standby_has_the_number_that_was_confirmed_on_its_primary_since_it_was_made(
         ..context()
     };
     assert_eq!(startup::check_copy(Some(&stored), &promoted), Ok(()));
-    let by_other = Bound { number: None, ..by_primary };
-    let replayed = promoted.replayed.map(|it| Replayed { bound: by_other, ..it });
-    let refused = StartupContext { replayed, ..promoted };
-    assert!(startup::check_copy(Some(&stored), &refused).is_err());
+    for by_other in [Bound { number: None, ..by_primary }, Bound { is_granted: true, ..by_primary }]
+    {
+        let replayed = promoted.replayed.map(|it| Replayed { bound: by_other, ..it });
+        let refused = StartupContext { replayed, ..promoted };
+        assert!(startup::check_copy(Some(&stored), &refused).is_err(), "{by_other:?}");
+    }
 }
 
 #[test]

@@ -135,6 +135,7 @@ pub fn write(
         until_ms: reservation.until_ms,
         layout,
         number,
+        is_granted: identity.valid_until_ms.is_some(),
         directory,
     });
     Ok(())

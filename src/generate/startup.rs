@@ -16,6 +16,7 @@ use crate::durable::{self, replicated};
 use crate::error::{Error, Reason};
 use crate::generate::{reserve, test_server};
 
+use crate::os::test_stream;
 use crate::pg::transaction;
 use crate::shared::{SharedState, State, WriteGuard, shard_list};
 
@@ -72,16 +73,18 @@ pub fn start(
     let layout = *shared.layout()?;
     let resets = matches!(decision, Decision::Reset { .. });
     let accepts_copy = decision == Decision::AcceptCopy;
-    let (number, max_lead_ms, max_jump_ns, restarts) = {
+    let (number, typed, max_lead_ms, max_jump_ns, restarts) = {
         let mut state = shared.lock();
-        let restarts =
-            resets || accepts_copy && shared.original_of(&state, &state.identity).is_some();
+        // A registry may wait for this decision. Of a server for tests, nobody needs it.
+        let typed = state.typed_number().filter(|_| test_stream::stream().is_none());
+        let is_refused = typed.is_some_and(|it| shared.original_with(&state, it).is_some());
+        let restarts = resets || accepts_copy && is_refused;
         if state.allocator.is_some() && !restarts {
             return Ok(None);
         }
         // Starting trusts the clock: whether it may, where it has jumped since, is a decision of its own.
         state.check_clocks().map_err(|by_ns| state.jumped(by_ns))?;
-        (OwnNumber::of(&state), state.settings.max_lead_ms, state.max_jump_ns(), restarts)
+        (OwnNumber::of(&state), typed, state.settings.max_lead_ms, state.max_jump_ns(), restarts)
     };
     durable::settle().map_err(|error| {
         // Counts like the write that would follow.
@@ -102,8 +105,9 @@ pub fn start(
     let start = start_point(&stored, unreadable, &context, &number, old.as_ref(), decision)?;
     let reset_copy =
         if resets { startup::check_copy(stored.record(), &context).err() } else { None };
-    // A number that is not compared is not the one that a superuser has looked at.
-    let confirmed = context.compared().flatten().filter(|_| resets || accepts_copy);
+    // A reset confirms the number that it warns of.
+    let confirmed =
+        if accepts_copy { typed } else { context.compared().flatten().filter(|_| resets) };
     {
         let mut state = shared.lock();
         // Also those that a file names no more which was lost since the server started.

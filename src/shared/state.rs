@@ -403,6 +403,11 @@ impl State {
         self.typed.datacenter
     }
 
+    /// The number that an administrator assigned, also where a registry has not granted it, or will not.
+    pub fn typed_number(&self) -> Option<Number> {
+        self.typed.number()
+    }
+
     /// Whether its number is the one that is typed, which another server may have had before the registry knew of it.
     pub fn has_typed_number(&self) -> bool {
         self.identity.same_node(&self.typed)
@@ -786,10 +791,13 @@ impl SharedState {
         // A registry grants each number to one server only, and copies of a server for tests generate the same IDs on purpose.
         let is_compared =
             identity.source == IdentitySource::Setting && test_stream::stream().is_none();
-        let typed = identity.number().filter(|_| is_compared);
-        let layout = self.layout_if_valid()?;
-        let own = typed.map(|number| Original { layout: *layout, number });
-        startup::check_original(&state.originals, own).err()
+        self.original_with(state, identity.number().filter(|_| is_compared)?)
+    }
+
+    /// That a server which this one is a copy of may generate IDs with a number.
+    pub fn original_with(&self, state: &State, number: Number) -> Option<StartupError> {
+        let own = Original { layout: *self.layout_if_valid()?, number };
+        startup::check_original(&state.originals, Some(own)).err()
     }
 
     /// Whether there is time left of this server's right to its number.

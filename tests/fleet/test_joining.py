@@ -207,3 +207,8 @@ def test_a_copy_gets_no_number_of_its_original_which_no_registry_knows(etcd: Etc
             change(copy, "registry", "")
             change(copy, "worker_id", 9)
             await_refusal(copy, "55000: this data directory is a copy with the worker ID of its original")
+            original.stop()
+            change(copy, "registry", etcd.endpoints)
+            await_refusal(copy, "data directory is a copy")
+            copy.psql("SELECT id_gen_copy_accept(is_only_one => true)")
+            assert await_number(copy) == 9
