@@ -587,7 +587,7 @@ fn a_standby_has_the_number_that_was_confirmed_on_its_primary_since_it_was_made(
     let original = Original { layout: record().layout, number: NUMBER };
     let originals = Originals::NONE.with(original, Claim::Assigned);
     let stored = Record { originals, ..record() };
-    // Of whichever server it is, in whatever directory.
+    // Whichever server logged it.
     let by_primary = bound(NOW_MS);
     let promoted = StartupContext {
         timeline: 2,

@@ -709,7 +709,7 @@ CREATE FUNCTION id_gen_convert.meanings(job_id integer) RETURNS jsonb
                           WHERE used[2]::oid >= 16384 ORDER BY place)
                    || ARRAY(SELECT class.type || ' ' || class.identity FROM pg_depend d, pg_identify_object(d.refclassid, d.refobjid, 0) AS class
                              WHERE (d.classid, d.objid) = (object.classid, object.objid) AND d.refclassid = 'pg_opclass'::regclass
-                               -- The default of each type is of one kind.
+                               -- Default classes of two types have one meaning.
                                AND NOT (SELECT opcdefault FROM pg_opclass WHERE oid = d.refobjid) ORDER BY 1))), '{}')
           FROM object, pg_identify_object(named_class, named_id, 0) AS named
     $$;
@@ -724,7 +724,7 @@ CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, afte
                    coalesce((SELECT string_agg(DISTINCT used, ', ') FROM jsonb_array_elements_text(was.value) AS used WHERE NOT became.value ? used), was.value::text),
                    ': ' || CASE WHEN at_start
                        THEN (SELECT s.remedy FROM id_gen_convert.statement s WHERE s.job = job_id AND s.object = was.key LIMIT 1)
-                       -- Of a job that has begun, the object itself would be missed.
+                       -- A job that has begun would miss the object itself.
                        ELSE 'drop or rename ' || (SELECT string_agg(DISTINCT used, ', ') FROM jsonb_array_elements_text(became.value) AS used
                                                    WHERE NOT was.value ? used) END), '; ' ORDER BY was.key)
           FROM jsonb_each(before) AS was JOIN jsonb_each(after) AS became USING (key) WHERE was.value <> became.value

@@ -75,7 +75,7 @@ pub fn start(
     let accepts_copy = decision == Decision::AcceptCopy;
     let (number, typed, max_lead_ms, max_jump_ns, restarts) = {
         let mut state = shared.lock();
-        // A registry may wait for this decision. Of a server for tests, nobody needs it.
+        // A registry may wait for this decision. A server for tests needs none.
         let typed = state.typed_number().filter(|_| test_stream::stream().is_none());
         let is_refused = typed.is_some_and(|it| shared.original_with(&state, it).is_some());
         let restarts = resets || accepts_copy && is_refused;

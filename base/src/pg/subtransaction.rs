@@ -44,7 +44,7 @@ pub fn rehearse(call: impl FnOnce()) -> Result<(), Caught> {
 }
 
 /// Runs a call in a subtransaction, which keeps what it did if `is_kept` says so of its success. It ends also where an error is not
-/// caught: PostgreSQL would end this one alone, and take the session for one within it.
+/// caught: PostgreSQL would end only this one, and take the session for one within it.
 fn within<T>(call: impl FnOnce() -> T, is_kept: impl FnOnce(bool) -> bool) -> Result<T, Caught> {
     // SAFETY: in a transaction, as every function that SQL calls. The context and the owner of resources outlive the
     // subtransaction, which ends below.
@@ -55,7 +55,8 @@ fn within<T>(call: impl FnOnce() -> T, is_kept: impl FnOnce(bool) -> bool) -> Re
         outer
     };
     let call = AssertUnwindSafe(call);
-    let result = PgTryBuilder::new(|| Ok({ call }.0())).catch_others(Err).execute();
+    let result =
+        PgTryBuilder::new(|| Ok({ call }.0())).catch_others(|error| Err(Box::new(error))).execute();
     // SAFETY: ends the subtransaction that was begun above; whatever the call has begun in it ends with it.
     unsafe {
         pg_sys::MemoryContextSwitchTo(context);
@@ -67,7 +68,7 @@ fn within<T>(call: impl FnOnce() -> T, is_kept: impl FnOnce(bool) -> bool) -> Re
         pg_sys::MemoryContextSwitchTo(context);
         pg_sys::CurrentResourceOwner = owner;
     }
-    result.map_err(caught)
+    result.map_err(|error| caught(*error))
 }
 
 /// An error of a call, unless it is not to be caught.
