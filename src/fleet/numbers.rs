@@ -77,7 +77,9 @@ pub fn of_originals(shared: &SharedState, layout: &Layout) -> [Option<Number>; M
         let stored = durable::read().ok()?;
         Some(startup::originals(stored.record(), &context, known, None))
     };
-    let all = if started { known } else { found().unwrap_or(known) };
+    // What is found is compared with this server's timeline, which a standby does not have yet.
+    let is_known = started || server::is_in_recovery();
+    let all = if is_known { known } else { found().unwrap_or(known) };
     all.assigned(layout)
 }
 
