@@ -409,13 +409,12 @@ def test_what_a_clean_stop_hands_back_is_durable() -> None:
         assert one(cluster) > 102
 
 
-def test_a_stop_that_sessions_do_not_follow_leaves_a_gap_and_no_repeat() -> None:
-    """One that sends the log ends after the keeper, and is not waited for."""
+def test_a_switchover_leaves_no_gap() -> None:
+    """The process that sends the log to the standby ends after the keeper, and is not waited for as a session is."""
     with own_cluster(taken=10) as primary, Cluster("standby", standby_of=primary) as standby:
         primary.wait_for_catchup(standby)
         primary.stop()
         standby.promote()
-        # As in a planned switchover: nothing is lost.
         assert one(standby) == 11
 
 

@@ -380,9 +380,15 @@ class Cluster:
         self.wait_until(as_expected, f"answering {expected!r} to {query!r}", lambda: f"its last answer: {answer}")
 
     def wait_for_catchup(self, standby: "Cluster") -> None:
-        """Waits until a standby has replayed everything written here so far."""
+        """Waits until a standby follows this server, and has replayed what was written here so far.
+
+        A base backup may hold all of it, so the position alone does not say that the standby hears of what comes next.
+        """
         position = self.psql("SELECT pg_current_wal_lsn()")
-        standby.poll_until(f"SELECT pg_last_wal_replay_lsn() >= '{position}'")
+        standby.poll_until(
+            f"SELECT pg_last_wal_replay_lsn() >= '{position}'"
+            " AND EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming')"
+        )
 
     def wait_until(self, condition: Callable[[], Any], what: str, more: Callable[[], str] | None = None) -> None:
         """Waits until a condition of the test's own holds."""
