@@ -58,7 +58,7 @@ impl fmt::Display for Field {
 
 /// Where a field sits. A field that the layout lacks has no bits and always reads zero.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct BitField {
     shift: u32,
     bits: u32,
@@ -83,7 +83,7 @@ impl BitField {
 
 /// The meaning of an ID's bits. See the [module](self) for how it is used.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
     epoch_us: i64,
     /// From the first tick to the end of the last.

@@ -9,10 +9,10 @@ use crate::fleet::grant::Number;
 use crate::layout::Layout;
 
 /// How many numbers are listed.
-pub const MOST: usize = 16;
+const MOST: usize = 16;
 
 /// A server that may still generate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Original {
     /// The layout of its IDs.
     pub layout: Layout,
@@ -90,13 +90,10 @@ impl Originals {
             })
     }
 
-    /// The numbers in a layout that administrators assigned to others, and that no registry knows of.
-    pub fn assigned(&self, layout: &Layout) -> [Option<Number>; MOST] {
-        self.listed.map(|place| {
-            let is_assigned =
-                |(it, claim): &(Original, Claim)| it.layout == *layout && *claim == Claim::Assigned;
-            place.filter(is_assigned).map(|(original, _)| original.number)
-        })
+    /// Numbers that administrators assigned to others: no registry knows of them.
+    pub fn assigned(&self) -> impl Iterator<Item = Original> {
+        let assigned = self.iter().filter(|(_, claim)| *claim == Claim::Assigned);
+        assigned.map(|(original, _)| *original)
     }
 
     /// These, as a copy of this directory knows them: what was this server's is another's there.

@@ -11,7 +11,7 @@ use std::fmt::Debug;
 use id_gen_core::fleet::grant::{Grant, GrantState, Holder, Number, Terms, Waiting};
 use id_gen_core::fleet::member::{Event, Kept, Local, Member, Numbers, Phase, Witness};
 use id_gen_core::fleet::registry::{Answer, Listing, Registry, Request, ask};
-use id_gen_core::originals::MOST;
+use id_gen_core::presets;
 use stateright::{Checker, Chooser, Expectation, HasDiscoveries, Model, Property, UniformChooser};
 
 /// Unix milliseconds and the clock of the boot, for one tick of the model.
@@ -231,7 +231,8 @@ impl World {
 
     fn numbers(&self) -> Numbers {
         let last = u32::try_from(self.numbers).unwrap() - 1;
-        Numbers { datacenter: 0, first: 0, last, others: [None; MOST] }
+        let layout = presets::by_name(presets::DEFAULT).unwrap().layout;
+        Numbers { layout, datacenter: 0, first: 0, last, others: Vec::new() }
     }
 
     fn ask(&self, state: &mut State, server: usize, choice: usize) -> Option<()> {

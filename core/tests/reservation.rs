@@ -10,7 +10,7 @@ use id_gen_core::identity::Identity;
 use id_gen_core::kept_file::{Damage, Flaw, Place};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::LeadLimit;
-use id_gen_core::originals::{Claim, MOST, Original, Originals};
+use id_gen_core::originals::{Claim, Original, Originals};
 use id_gen_core::presets;
 use id_gen_core::replicated::{self, Bound, Replayed};
 use id_gen_core::reservation::{Record, RecordedNode};
@@ -20,6 +20,8 @@ use id_gen_core::startup::{
 use proptest::prelude::*;
 
 const NOW_MS: i64 = 1_795_000_000_000;
+/// As many numbers of others as a record lists, at least.
+const MOST_ORIGINALS: usize = 16;
 const NODE: Identity = Identity { worker: Some(7), ..Identity::NONE };
 const LOG_POSITION: u64 = 0x16_B374_D848;
 const DIRECTORY: Directory =
@@ -69,6 +71,7 @@ fn context() -> StartupContext {
         max_lead_ms: 5_000,
         upgraded_ms: None,
         origin: Some(ORIGIN),
+        shards_of_original: Originals::NONE,
         assignment: Assignment::Manual(Some(NUMBER)),
         is_for_tests: false,
         is_only_copy: false,
@@ -108,7 +111,7 @@ fn any_record() -> impl Strategy<Value = Record> {
     let original =
         (any::<(u32, u32)>(), 0..presets::all().len(), prop::sample::select(claims.to_vec()));
     // One more than there is room for.
-    let originals = prop::collection::vec(original, 0..=MOST + 1);
+    let originals = prop::collection::vec(original, 0..=MOST_ORIGINALS + 1);
     let found = |(inode, created_ns)| Directory { inode, created_ns };
     (numbers, any::<Option<i64>>(), node, place, 0..presets::all().len(), originals).prop_map(
         move |(
@@ -573,12 +576,12 @@ fn a_number_that_ids_were_made_with_is_not_confirmed_by_that() {
     let copy = StartupContext { origin: Some(OTHER_ORIGIN), assignment: numbered(8), ..context() };
     let of_copy = startup::originals(Some(&member), &copy, Originals::NONE, None);
     assert_eq!(of_copy.refuse(original), Some(NUMBER));
-    assert_eq!(of_copy.assigned(&original.layout), [None; MOST], "a fleet may grant it again");
-    assert!(originals.assigned(&original.layout).contains(&Some(NUMBER)));
+    assert_eq!(of_copy.assigned().next(), None, "a fleet may grant it again");
+    assert!(originals.assigned().any(|assigned| assigned == original));
     // Nor one that its original got outside of the fleet after it had left that file.
     let standby = StartupContext { replayed: logged_later(NOW_MS), ..copy };
     let of_standby = startup::originals(Some(&member), &standby, Originals::NONE, None);
-    assert_eq!(of_standby.assigned(&original.layout)[0], Some(NUMBER));
+    assert_eq!(of_standby.assigned().next(), Some(original));
 }
 
 /// A standby is promoted to what its primary was, although its file is older.

@@ -23,7 +23,6 @@ use id_gen_core::fleet::member::{Event, Numbers, Phase};
 use id_gen_core::fleet::store::Keys;
 use id_gen_core::fleet::{Local, Member, Meta, Terms, ask};
 use id_gen_core::layout::{Field, Layout};
-use id_gen_core::originals::MOST;
 use id_gen_registry::etcd::{Etcd, EtcdOptions};
 use serde_json::json;
 
@@ -109,11 +108,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Bench {
     fn new(members: usize, watched: Duration) -> Result<Bench, Box<dyn Error>> {
-        let last = LAYOUT.parse::<Layout>()?.max_number(Field::Worker);
-        let numbers = Numbers { datacenter: 0, first: 0, last, others: [None; MOST] };
+        let layout = LAYOUT.parse::<Layout>()?;
+        let last = layout.max_number(Field::Worker);
+        let numbers = Numbers { layout, datacenter: 0, first: 0, last, others: Vec::new() };
         let join = |index| {
             let holder = Holder { host: format!("host-{index}"), ..Holder::default() };
-            let member = Member::new(Terms::DEFAULT, numbers, holder, None, None);
+            let member = Member::new(Terms::DEFAULT, numbers.clone(), holder, None, None);
             Mutex::new(Registrar { member, due_ms: None })
         };
         let renewal_ms = u64::from(Terms::DEFAULT.renewal_ms);

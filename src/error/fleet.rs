@@ -100,6 +100,9 @@ impl From<&KeysError> for Trouble {
 const SET_REGISTRY: &str =
     "ALTER SYSTEM SET id_gen.registry = '<address>'; SELECT pg_reload_conf();";
 
+/// The words of a detail that speaks of worker IDs which the fleet may not give to this server.
+pub const COPIED_SERVERS: &str = "servers that this data directory is a copy of";
+
 impl Trouble {
     /// Whether an answer of the registry, whatever it says, ends it.
     pub const fn an_answer_ends(&self) -> bool {
@@ -164,6 +167,11 @@ impl Trouble {
                     "Restore the old value; or, if it is the key of a worker ID that no server ever held, remove the key."
                 }
                 .to_owned(),
+            ),
+            TroubleKind::NoFreeNumber if self.detail.as_str().contains(COPIED_SERVERS) => (
+                Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                "the fleet has no free worker ID",
+                "Allow more worker IDs: ALTER SYSTEM SET id_gen.worker_id_range = '<first>-<last>'; SELECT pg_reload_conf(); Or, if those servers are gone, assign the worker ID of one to this server: ALTER SYSTEM SET id_gen.worker_id = <worker ID>; SELECT pg_reload_conf(); and confirm that: SELECT id_gen_copy_accept(is_only_one => true);".to_owned(),
             ),
             TroubleKind::NoFreeNumber => (
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,

@@ -76,6 +76,8 @@ pub enum ShardRefusal {
     Unknown(Number),
     /// Nobody has said how far it is.
     AboveNeeded(Number),
+    /// A server that this one is a copy of, outside of the fleet, may have it as its number.
+    OfOriginal(Number),
     /// The registry does not know this server as it knows itself.
     NotHolding,
     /// Others wrote at the same time.
@@ -299,6 +301,12 @@ impl ShardRefusal {
             )
             .detail("Without a fleet, this server cannot find out whether another server has generated IDs of the shard.")
             .hint(above_line(number.worker)),
+            ShardRefusal::OfOriginal(number) => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("{} may be in use outside of the fleet", name(*number)),
+            )
+            .detail("A server that this data directory is a copy of may generate the same IDs.")
+            .hint(format!("Choose another shard number. If that server is gone, take the shard above its last ID: {}", recovery_line(number.worker))),
             ShardRefusal::NotHolding => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "this server's state in the registry has changed",

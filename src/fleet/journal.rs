@@ -11,7 +11,7 @@ use pgrx::PgLogLevel;
 use pgrx::prelude::*;
 
 use crate::durable::number_file;
-use crate::error::fleet::{Text, Trouble, TroubleKind};
+use crate::error::fleet::{COPIED_SERVERS, Text, Trouble, TroubleKind};
 use crate::error::shards::{Change, ShardRefusal};
 use crate::error::{Error, Reason, report};
 use crate::os::clock;
@@ -276,7 +276,7 @@ fn names(shards: &[Number]) -> String {
 }
 
 /// Why there is no number for this server: all those that it may take, from one listing.
-pub fn no_number(listing: &Listing, allowed: Option<Numbers>, typed: Option<Number>) -> Trouble {
+pub fn no_number(listing: &Listing, allowed: Option<&Numbers>, typed: Option<Number>) -> Trouble {
     let is_allowed = |number: &&Number| allowed.is_some_and(|it| it.contain(**number));
     let shards: Vec<_> = listing.shards.iter().filter(is_allowed).collect();
     if let Some(number) = typed {
@@ -307,8 +307,12 @@ pub fn no_number(listing: &Listing, allowed: Option<Numbers>, typed: Option<Numb
         let in_s = first_ms.saturating_sub(now_ms) / 1000 + 1;
         format!("; the first grant ends in {in_s} s unless it is renewed")
     });
+    let of_others = match allowed.map_or(0, Numbers::count_of_others) {
+        0 => String::new(),
+        count => format!("; excluded for {COPIED_SERVERS}: {count}"),
+    };
     let mut detail = format!(
-        "all worker IDs that this server can acquire are in use; held by servers: {}{free}",
+        "all worker IDs that this server can acquire are in use; held by servers: {}{of_others}{free}",
         held.count()
     );
     if !shards.is_empty() {

@@ -7,15 +7,16 @@ use id_gen_core::fleet::grant::Holder;
 use id_gen_core::fleet::member::Numbers;
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::{Field, Layout};
-use id_gen_core::originals::MOST;
-use id_gen_core::startup::{self, Assignment};
+use id_gen_core::originals::Original;
+use id_gen_core::startup::{self, Assignment, StoredRecord};
 
 use crate::durable::{self, replicated};
+use crate::error::Error;
 use crate::pg::server;
 use crate::shared::SharedState;
 
 /// The numbers that the settings allow: the one that is typed, or those of `id_gen.worker_id_range`, or all that the layout
-/// has; but those that others may have outside of the fleet.
+/// has; without those that servers outside of the fleet may have.
 ///
 /// # Errors
 /// What is wrong with the settings, if they can't be understood or go beyond the layout.
@@ -23,7 +24,7 @@ pub fn allowed(
     layout: &Layout,
     typed: &Identity,
     worker_ids: &str,
-    others: [Option<Number>; MOST],
+    others: Vec<Original>,
 ) -> Result<Numbers, String> {
     let max = |field| layout.max_number(field);
     let (max_worker, max_datacenter) = (max(Field::Worker), max(Field::Datacenter));
@@ -52,7 +53,7 @@ pub fn allowed(
         };
         return Err(format!("{setting}; layout \"{layout}\" has room for 0 to {max_worker}"));
     }
-    let numbers = Numbers { datacenter, first, last, others };
+    let numbers = Numbers { layout: *layout, datacenter, first, last, others };
     if let Some(worker) = typed.worker
         && !numbers.contain(Number { datacenter, worker })
     {
@@ -63,24 +64,25 @@ pub fn allowed(
     Ok(numbers)
 }
 
-/// The numbers of servers that this one is a copy of and that no registry knows of: no fleet may give them to this one.
-pub fn of_originals(shared: &SharedState, layout: &Layout) -> [Option<Number>; MOST] {
+/// The servers that this one is a copy of and that no registry knows of: no fleet may give their numbers to this one.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn of_originals(shared: &SharedState, layout: &Layout) -> Result<Vec<Original>, Error> {
     let (known, started, max_lead_ms) = {
         let state = shared.lock();
         (state.originals, state.allocator.is_some(), state.settings.max_lead_ms)
     };
-    // Before it starts, its files and its log tell of them.
-    let found = || {
-        let replayed = replicated::read().ok()?;
-        let assignment = Assignment::Registry;
-        let context = durable::startup_context(*layout, max_lead_ms, replayed, assignment).ok()?;
-        let stored = durable::read().ok()?;
-        Some(startup::originals(stored.record(), &context, known, None))
-    };
     // What is found is compared with this server's timeline, which a standby does not have yet.
-    let is_known = started || server::is_in_recovery();
-    let all = if is_known { known } else { found().unwrap_or(known) };
-    all.assigned(layout)
+    if started || server::is_in_recovery() {
+        return Ok(known.assigned().collect());
+    }
+    // Before it starts, they are in its files and its log. A damaged one has none, and is reset before a start.
+    let replayed = replicated::read().unwrap_or_default();
+    let context = durable::startup_context(*layout, max_lead_ms, replayed, Assignment::Registry)?;
+    let stored = durable::read().unwrap_or(StoredRecord::Lost);
+    let all = startup::originals(stored.record(), &context, known, None);
+    Ok(all.assigned().collect())
 }
 
 /// Who this server is for the others.

@@ -299,7 +299,7 @@ impl Registrar {
             let (Ok(numbers), Some((_, member))) = (&numbers, &mut self.fleet) else {
                 return false;
             };
-            if !member.set_numbers(*numbers) {
+            if !member.set_numbers(numbers.clone()) {
                 return false;
             }
         }
@@ -515,11 +515,11 @@ impl Registrar {
         let event = member.answered(answer, &local, |count| {
             usize::try_from(random::bits().unwrap_or(0) % count.max(1) as u64).unwrap_or(0)
         });
-        let allowed = self.numbers.as_ref().ok().copied();
+        let allowed = self.numbers.as_ref().ok();
         let typed = allowed
             .filter(|numbers| numbers.first == numbers.last)
             .filter(|_| settings::identity().worker.is_some())
-            .map(|Numbers { datacenter, first, .. }| Number { datacenter, worker: first });
+            .map(|&Numbers { datacenter, first, .. }| Number { datacenter, worker: first });
         self.journal.answered(event, took_ns, || {
             journal::no_number(&listing.unwrap_or_default(), allowed, typed)
         });
@@ -560,7 +560,8 @@ impl Registrar {
             }
             None => {
                 let (kept, witness) = (number_file::kept(meta.id), number_file::witness());
-                let member = Member::new(meta.terms, *numbers, numbers::holder(), kept, witness);
+                let member =
+                    Member::new(meta.terms, numbers.clone(), numbers::holder(), kept, witness);
                 self.fleet = Some((meta, member));
             }
         }
@@ -658,6 +659,6 @@ impl Registrar {
 
 fn allowed_numbers(shared: &SharedState, settings: &RegistrySettings) -> Result<Numbers, String> {
     let layout = shared.layout().map_err(|error| error.message().primary)?;
-    let others = numbers::of_originals(shared, layout);
+    let others = numbers::of_originals(shared, layout).map_err(|error| error.message().primary)?;
     numbers::allowed(layout, &settings::identity(), &settings.worker_ids, others)
 }

@@ -384,8 +384,14 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
     let (basis, first_ms) = if declared {
         (Basis::Declared, i64::MIN)
     } else {
-        let own = shared.lock().identity.number();
+        let (own, originals) = {
+            let state = shared.lock();
+            (state.identity.number(), state.originals)
+        };
         commands::check_shard_number(layout, number, own)?;
+        if above.is_none() && originals.assigned().any(|it| it.may_make(layout, number)) {
+            return Err(ShardRefusal::OfOriginal(number).into());
+        }
         ask_fleet(shared, layout, number, Purpose::Take)?
     };
     let guard = shared.write_lock.lock();

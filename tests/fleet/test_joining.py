@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import Cluster
+from harness.checks import checks
 from harness.cluster import PRELOAD
 from harness.etcd import Etcd
 from harness.fleet import (
@@ -188,6 +189,33 @@ def test_a_fleet_is_made_right_after_the_reload_that_names_it(etcd: Etcd) -> Non
                 os.kill(cluster.pid, signal.SIGCONT)
             answer_of(answer)
             assert caller.ask("SHOW id_gen.fleet_name") == fleet
+
+
+def test_nor_its_ids_by_another_number_or_as_a_shard(etcd: Etcd) -> None:
+    """Worker IDs 18 and 19 have the bits of the original's 9 where the worker ID is one bit longer."""
+    wide = "epoch=2024-01-01 tick=1ms time:41 worker:7 sequence:15"
+    fleet = f"id_gen.fleet_name = 'wide-copies'\nid_gen.layout = '{wide}'\n"
+    with Cluster("original", conf=f"{PRELOAD}{PATIENT}id_gen.layout = 'wide'\nid_gen.worker_id = 9\n") as original:
+        original.psql("CREATE EXTENSION id_gen")
+        next_id(original)
+        with Cluster("copy", clone_of=original) as copy:
+            copy.append_conf(f"id_gen.registry = '{etcd.endpoints}'\n{fleet}id_gen.worker_id = -1\n")
+            copy.append_conf("id_gen.worker_id_range = '18-19'\n")
+            copy.restart()
+            create_fleet(copy)
+            await_refusal(copy, "the fleet has no free worker ID")
+            check = checks(copy)["fleet"]
+            assert "excluded for servers that this data directory is a copy of: 2" in check.found
+            assert "id_gen_copy_accept" in check.remedy
+            change(copy, "worker_id_range", "20-63")
+            assert await_number(copy) >= 20
+            for shard in (9, 18, 19):
+                error = refusal(copy, f"SELECT id_gen_shard_take({shard})")
+                assert error.message == f"shard {shard} may be in use outside of the fleet"
+            original.stop()
+            assert error.hint is not None
+            copy.psql(error.hint[error.hint.index("SELECT") :])
+            copy.psql("SELECT id_gen_shard_take(17)")
 
 
 def test_a_copy_gets_no_number_of_its_original_which_no_registry_knows(etcd: Etcd) -> None:

@@ -18,7 +18,8 @@ use std::collections::BTreeMap;
 
 use crate::fleet::grant::{Grant, GrantState, Holder, Number, Terms, Waiting};
 use crate::fleet::registry::{Answer, Listing, Request};
-use crate::originals::MOST;
+use crate::layout::Layout;
+use crate::originals::Original;
 use crate::planted::Fault;
 
 /// What a server knows without the registry.
@@ -123,16 +124,18 @@ pub struct Member {
 }
 
 /// The numbers that a server may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Numbers {
+    /// The layout of this server.
+    pub layout: Layout,
     /// Of this datacenter.
     pub datacenter: u32,
     /// The first worker number.
     pub first: u32,
     /// The last worker number.
     pub last: u32,
-    /// But not these: servers outside of the fleet may have them, which this one is a copy of.
-    pub others: [Option<Number>; MOST],
+    /// Servers outside of the fleet that this one is a copy of: no number is allowed whose IDs one of them may generate.
+    pub others: Vec<Original>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -244,8 +247,8 @@ impl Member {
     pub fn set_numbers(&mut self, numbers: Numbers) -> bool {
         self.numbers = numbers;
         match &self.state {
-            State::Holding(held) => numbers.contain(held.number),
-            State::Choosing(choice) => numbers.contain(choice.number),
+            State::Holding(held) => self.numbers.contain(held.number),
+            State::Choosing(choice) => self.numbers.contain(choice.number),
             State::Outside | State::Telling { .. } | State::Leaving(_) | State::Left(_) => true,
         }
     }
@@ -789,16 +792,30 @@ impl Member {
 
 impl Numbers {
     /// Whether this is one of them.
-    pub fn contain(self, number: Number) -> bool {
+    pub fn contain(&self, number: Number) -> bool {
         number.datacenter == self.datacenter
             && (self.first..=self.last).contains(&number.worker)
-            && !self.others.contains(&Some(number))
+            && !self.may_be_of_others(number)
     }
 
-    fn all(self) -> impl Iterator<Item = Number> {
-        let Numbers { datacenter, first, last, .. } = self;
-        let numbers = (first..=last).map(move |worker| Number { datacenter, worker });
-        numbers.filter(move |number| self.contain(*number))
+    /// Whether one of [`Numbers::others`] may generate its IDs.
+    pub fn may_be_of_others(&self, number: Number) -> bool {
+        self.others.iter().any(|original| original.may_make(&self.layout, number))
+    }
+
+    /// How many numbers in the range are not allowed because of [`Numbers::others`].
+    pub fn count_of_others(&self) -> usize {
+        let may_be_of_others = |number: &Number| self.may_be_of_others(*number);
+        if self.others.is_empty() { 0 } else { self.in_range().filter(may_be_of_others).count() }
+    }
+
+    fn all(&self) -> impl Iterator<Item = Number> {
+        self.in_range().filter(|number| !self.may_be_of_others(*number))
+    }
+
+    fn in_range(&self) -> impl Iterator<Item = Number> + use<> {
+        let datacenter = self.datacenter;
+        (self.first..=self.last).map(move |worker| Number { datacenter, worker })
     }
 }
 
@@ -831,11 +848,13 @@ fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::presets;
 
     const LOCAL: Local = Local { wall_ms: 1_000, boot_ms: 1_000, frontier_ms: 0, reserved_ms: 0 };
 
     fn outside(kept: Option<Kept>) -> Member {
-        let numbers = Numbers { datacenter: 0, first: 5, last: 6, others: [None; MOST] };
+        let layout = presets::by_name(presets::DEFAULT).unwrap().layout;
+        let numbers = Numbers { layout, datacenter: 0, first: 5, last: 6, others: Vec::new() };
         Member::new(Terms::DEFAULT, numbers, Holder::default(), kept, None)
     }
 
@@ -856,6 +875,20 @@ mod tests {
         member.answered(Answer::Floor { floor_ms: 0 }, &LOCAL, |_| 0);
         let acquired = member.next(&LOCAL, || 4);
         assert!(matches!(acquired, Some(Request::Swap { new, .. }) if new.nonce == 4));
+    }
+
+    #[test]
+    fn no_number_of_a_server_outside_of_the_fleet_is_acquired_in_whatever_layout_it_has_it() {
+        let mut member = outside(None);
+        // The bits of its worker ID 5 are those of 10 and 11 in a worker ID that is one bit longer.
+        let wide = "epoch=2024-01-01 tick=1ms time:41 worker:11 sequence:11".parse().unwrap();
+        let number = |worker| Number { datacenter: 0, worker };
+        let original = Original { layout: member.numbers.layout, number: number(5) };
+        member.numbers.others = vec![original];
+        assert!(!member.numbers.contain(number(5)) && member.numbers.contain(number(6)));
+        (member.numbers.layout, member.numbers.first, member.numbers.last) = (wide, 10, 11);
+        assert_eq!(member.numbers.count_of_others(), 2);
+        assert_eq!(listed(&mut member, &Listing::default()), Event::NoFreeNumber);
     }
 
     #[test]
