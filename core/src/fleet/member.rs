@@ -35,7 +35,7 @@ pub struct Local {
     pub reserved_ms: i64,
 }
 
-/// What a server's disk says of the number that it held last.
+/// The number that a server held last, by its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kept {
     /// The number.
