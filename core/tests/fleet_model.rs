@@ -8,7 +8,7 @@
 
 use std::fmt::Debug;
 
-use id_gen_core::fleet::grant::{Grant, GrantState, Holder, Number, Terms, Waiting};
+use id_gen_core::fleet::grant::{Grant, GrantState, Holder, Number, Terms};
 use id_gen_core::fleet::member::{Event, Kept, Local, Member, Numbers, Phase, Witness};
 use id_gen_core::fleet::registry::{Answer, Listing, Registry, Request, ask};
 use id_gen_core::presets;
@@ -137,6 +137,8 @@ struct State {
     left: Faults,
     /// How many random numbers are known.
     randoms: u128,
+    /// The last tick.
+    end: i64,
     /// The tick of which two IDs are looked for.
     target: i64,
     made: bool,
@@ -191,23 +193,20 @@ struct World {
     prompt: bool,
     /// Whether every state must lead back to IDs on all servers.
     recovers: bool,
+    /// Whether the first server made the fleet, and knows that when it starts for the first time.
+    founder: bool,
+    /// Whether all that are installed run at the beginning, as veterans where there is a number for each.
+    settled: bool,
+    /// Whether servers wait after an acquisition, or somebody says at once that the registry was not restored.
+    waits: bool,
 }
 
-const STRICT: Terms = Terms {
-    ahead_ms: 2_000,
-    max_lead_ms: 0,
-    clock_difference_ms: 0,
-    renewal_ms: 0,
-    timeout_ms: 0,
-    waiting: Waiting::Strict,
-};
-
-/// Nobody waits: what holds without a restored registry holds without a wait.
-const AT_ONCE: Terms = Terms { waiting: Waiting::Normal, ..STRICT };
+/// Every wait is over within a tick, but for that of a server which sees no veteran.
+const SHORT: Terms =
+    Terms { ahead_ms: 2_000, max_lead_ms: 0, clock_difference_ms: 0, renewal_ms: 0, timeout_ms: 0 };
 
 /// Here a grant reaches further than the wait after an acquisition, as it does by default.
-const NORMAL: Terms =
-    Terms { ahead_ms: 3_000, renewal_ms: 1_000, timeout_ms: 0, waiting: Waiting::Normal, ..STRICT };
+const USUAL: Terms = Terms { ahead_ms: 3_000, renewal_ms: 1_000, timeout_ms: 0, ..SHORT };
 
 impl World {
     fn new(terms: Terms, ticks: i64, faults: Faults) -> World {
@@ -217,15 +216,14 @@ impl World {
             numbers: 1,
             terms,
             ticks,
-            from: if terms.waiting == Waiting::Strict {
-                1 + terms.forgotten_ms() / TICK_MS
-            } else {
-                2
-            },
+            from: 1 + terms.forgotten_ms() / TICK_MS,
             faults: Faults { starts: faults.starts + 2, ..faults },
             apart: 0,
-            prompt: terms.waiting == Waiting::Normal,
+            prompt: false,
             recovers: false,
+            founder: false,
+            settled: false,
+            waits: true,
         }
     }
 
@@ -269,6 +267,9 @@ impl World {
             Event::Acquired(_) => process.fenced = false,
             _ => {}
         }
+        if !self.waits {
+            process.member.end_wait();
+        }
         if let Some(right) = process.member.right() {
             if before != Some(right.number) {
                 process.acknowledged_ms = right.until_ms;
@@ -279,6 +280,30 @@ impl World {
         state.persist(server);
         state.end_if_left(server);
         Some(())
+    }
+
+    /// The state in which all that are installed have run for long, if the world begins so; its ticks count from there.
+    fn settle(&self, state: State) -> State {
+        if !self.settled {
+            return state;
+        }
+        let (target, left) = (state.target, state.left);
+        let faults = Faults { starts: 9, ..NO_FAULTS };
+        let mut state = State { left: faults, target: i64::MAX, ..state };
+        let quiet = World { ticks: i64::MAX, prompt: false, ..self.clone() };
+        for server in 0..self.installed {
+            state = quiet.next_state(&state, Action::Start(server)).expect("it starts");
+        }
+        let is_veteran = |grant: &Grant, now: i64| self.terms.is_veteran(grant, now * TICK_MS);
+        while !state.registry.grants.iter().flatten().all(|grant| is_veteran(grant, state.now))
+            || state.now < 3
+        {
+            for server in (0..self.installed).chain(0..self.installed) {
+                state = quiet.next_state(&state, Action::Ask(server, server)).unwrap_or(state);
+            }
+            state.now += 1;
+        }
+        State { target: target + state.now - 1, end: self.ticks + state.now - 1, left, ..state }
     }
 
     /// Whether time may pass: where servers are prompt, not before each has done what is due.
@@ -486,6 +511,7 @@ impl Model for World {
             messages: Vec::new(),
             left: self.faults,
             randoms: 0,
+            end: self.ticks,
             target,
             made: false,
             clone_limit_ms: 0,
@@ -493,7 +519,7 @@ impl Model for World {
             beyond: false,
             after_fence: false,
         };
-        (self.from..=self.ticks).map(state).collect()
+        (self.from..=self.ticks).map(|target| self.settle(state(target))).collect()
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
@@ -543,7 +569,7 @@ impl Model for World {
         match action {
             Action::Tick => {
                 state.now += 1;
-                if state.now > self.ticks || !self.may_tick(last) {
+                if state.now > state.end || !self.may_tick(last) {
                     return None;
                 }
             }
@@ -555,8 +581,13 @@ impl Model for World {
                 }
                 let kept = disk.as_ref()?.kept;
                 let (terms, numbers) = (self.terms, self.numbers());
+                let mut member = Member::new(terms, numbers, Holder::default(), kept, *witness);
+                let is_first = kept.is_none() && last.randoms == 0;
+                if self.founder && server == 0 && is_first {
+                    member.found_fleet();
+                }
                 *process = Some(Process {
-                    member: Member::new(terms, numbers, Holder::default(), kept, *witness),
+                    member,
                     frontier: 0,
                     acknowledged_ms: 0,
                     fenced: false,
@@ -795,7 +826,7 @@ mod without_a_restore {
     use super::*;
 
     fn world(faults: Faults) -> World {
-        World { prompt: false, ..World::new(AT_ONCE, 5, faults) }
+        World { waits: false, from: 2, ..World::new(SHORT, 5, faults) }
     }
 
     #[test]
@@ -855,32 +886,55 @@ mod with_a_restore {
     const RESTORE: Faults = Faults { backups: 1, restores: 1, ..NO_FAULTS };
 
     #[test]
-    fn strict_twice() {
+    fn twice() {
         let faults = Faults { backups: 2, restores: 2, ..NO_FAULTS };
-        holds(World::new(STRICT, 5 + more::<i64>(), faults));
+        holds(World::new(SHORT, 5 + more::<i64>(), faults));
     }
 
     #[test]
-    fn strict_with_a_crash() {
+    fn with_a_crash() {
         let faults = Faults { crashes: 1, starts: 1, slow: more(), ..RESTORE };
-        holds(World::new(STRICT, 5, faults));
+        holds(World::new(SHORT, 5, faults));
     }
 
     #[test]
-    fn strict_wiped() {
+    fn wiped() {
         let faults = Faults { wipes: 1, crashes: 1, starts: 1, slow: more(), ..NO_FAULTS };
-        holds(World::new(STRICT, 5 + more::<i64>(), faults));
+        holds(World::new(SHORT, 5 + more::<i64>(), faults));
+    }
+
+    /// Of three, one is paused or crashes, one knows, and the third gets the number of the first.
+    #[test]
+    fn with_a_veteran() {
+        for fault in [Faults { pauses: 1, ..RESTORE }, Faults { crashes: 1, starts: 1, ..RESTORE }]
+        {
+            let world = World::new(USUAL, 8 + more::<i64>(), fault);
+            holds(World {
+                servers: 3,
+                installed: 3,
+                numbers: 2,
+                from: 4,
+                prompt: true,
+                settled: true,
+                ..world
+            });
+        }
     }
 
     #[test]
-    fn normal_with_servers_that_can_be_reached() {
-        holds(World::new(NORMAL, 8, Faults { crashes: 1, starts: 1, ..RESTORE }));
+    fn without_a_veteran() {
+        let faults = Faults { pauses: 1, crashes: more(), ..RESTORE };
+        holds(World { settled: true, prompt: true, from: 8, ..World::new(USUAL, 11, faults) });
     }
 
+    /// The server that made the fleet does not wait for a veteran, and is one.
     #[test]
-    fn normal_leaves_open_a_holder_that_is_paused() {
-        let found = search(World::new(NORMAL, 8, Faults { pauses: 1, ..RESTORE }));
-        assert!(found.discovery("no ID twice").is_some(), "documented as possible");
+    fn of_a_fleet_that_was_just_made() {
+        for fault in [Faults { pauses: 1, ..RESTORE }, Faults { crashes: 1, starts: 1, ..RESTORE }]
+        {
+            let world = World::new(USUAL, 7 + more::<i64>(), fault);
+            holds(World { founder: true, numbers: 2, from: 3, prompt: true, ..world });
+        }
     }
 }
 
@@ -889,7 +943,7 @@ mod afterwards {
     use super::*;
 
     fn world(faults: Faults) -> World {
-        World { numbers: 2, recovers: true, ..World::new(NORMAL, 4, faults) }
+        World { numbers: 2, recovers: true, prompt: true, from: 2, ..World::new(USUAL, 4, faults) }
     }
 
     #[test]
@@ -978,14 +1032,14 @@ mod at_random {
     #[test]
     fn three_servers_and_registries_that_are_restored() {
         let faults = Faults { backups: 2, restores: 2, releases: 1, disk_copies: 2, ..NO_FAULTS };
-        walk(world(STRICT, faults));
+        walk(world(SHORT, faults));
     }
 
     #[test]
     fn three_servers_and_clocks_that_are_set() {
         let faults =
             Faults { clock_steps: 3, disk_copies: 2, disk_rollbacks: 1, releases: 1, ..NO_FAULTS };
-        walk(world(AT_ONCE, faults));
+        walk(World { waits: false, ..world(SHORT, faults) });
     }
 }
 
@@ -1017,7 +1071,7 @@ mod stories {
     fn what_one_server_notices_protects_the_ids_of_a_paused_one() {
         use Action::{Backup, Pause, Restore, Resume, Start, Tick};
         let world =
-            World { servers: 3, installed: 3, numbers: 2, ..World::new(NORMAL, 30, RESTORED) };
+            World { servers: 3, installed: 3, numbers: 2, ..World::new(USUAL, 30, RESTORED) };
         let world = World { faults: Faults { starts: 3, ..world.faults }, ..world };
         let (paused, noticing, newcomer) = (0, 1, 2);
         let before = [
@@ -1063,7 +1117,7 @@ mod stories {
     #[test]
     fn a_registry_that_goes_to_and_fro_deceives_everybody() {
         use Action::{Backup, Make, Restore, Start, Tick, Wipe};
-        let terms = Terms { ahead_ms: 3_000, ..STRICT };
+        let terms = Terms { ahead_ms: 3_000, ..SHORT };
         let world = World::new(terms, 7, Faults { wipes: 1, backups: 2, restores: 2, ..NO_FAULTS });
         let actions = [
             Start(0),
@@ -1094,7 +1148,7 @@ mod stories {
     /// A floor that a server raised whose clock was far ahead.
     #[test]
     fn a_floor_of_another_age_is_not_believed() {
-        let mut world = World::new(NORMAL, 30, NO_FAULTS);
+        let mut world = World::new(USUAL, 30, NO_FAULTS);
         world.from = 30;
         let mut state = world.init_states().remove(0);
         state.registry.floor_ms = 1_000_000_000;
@@ -1113,7 +1167,7 @@ mod stories {
     fn a_copy_that_takes_its_originals_number_is_no_restored_registry() {
         use Action::{CopyDisk, Start, Tick};
         let faults = Faults { disk_copies: 1, ..NO_FAULTS };
-        let world = World { installed: 1, numbers: 2, ..World::new(NORMAL, 30, faults) };
+        let world = World { installed: 1, numbers: 2, ..World::new(USUAL, 30, faults) };
         let (original, copy) = (0, 1);
         let actions = [
             Start(original),
@@ -1141,7 +1195,7 @@ mod stories {
     #[test]
     fn a_server_that_lost_its_number_to_a_restore_says_how_far_it_went() {
         use Action::{Backup, Make, Restore, Start, Tick};
-        let terms = Terms { max_lead_ms: 20_000, ..NORMAL };
+        let terms = Terms { max_lead_ms: 20_000, ..USUAL };
         let world = World::new(terms, 30, RESTORED);
         let (holder, newcomer) = (0, 1);
         let before = [

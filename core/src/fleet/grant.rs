@@ -45,11 +45,17 @@ pub struct Grant {
     /// The tag of the value that the acquisition replaced: it tells a former holder that nothing of what it was
     /// granted was forgotten when its number was taken.
     pub predecessor: Option<u128>,
+    /// Since which Unix millisecond its holder has asked the registry so often that it knows of every restore; before all,
+    /// [`Grant::FOUNDER_MS`], for the server that made the fleet. `None` of a holder that does not say.
+    pub watches_since_ms: Option<i64>,
     /// Who holds it.
     pub holder: Holder,
 }
 
 impl Grant {
+    /// Nobody has had a number that the registry could have forgotten before the server that made the fleet.
+    pub const FOUNDER_MS: i64 = 0;
+
     /// What stands for a value that can't be read: of somebody else, for ever, so that its number is nobody's.
     pub fn unreadable() -> Grant {
         Grant {
@@ -58,6 +64,7 @@ impl Grant {
             until_ms: i64::MAX,
             state: GrantState::Held,
             predecessor: None,
+            watches_since_ms: None,
             holder: Holder::default(),
         }
     }
@@ -66,20 +73,6 @@ impl Grant {
     pub fn is_unreadable(&self) -> bool {
         *self == Grant::unreadable()
     }
-}
-
-/// What servers wait for after they have acquired a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Waiting {
-    /// For the news that the registry was restored, which the fleet's other servers find at their next
-    /// renewal. A holder that is paused, cut off or crashes while the registry is restored, or a registry that
-    /// is restored twice within that time, may make the IDs of a server that takes just the same number.
-    Normal,
-    /// As long as any holder could go on that the registry has forgotten: a registry that is restored or wiped
-    /// makes no duplicate, as long as clocks differ by what is allowed and run on. More than two restores
-    /// within that time may: a registry that goes back and forth between two pasts looks to each holder of a
-    /// number as if all was well.
-    Strict,
 }
 
 /// What all servers of a fleet go by. The durations never shrink within a fleet.
@@ -95,8 +88,6 @@ pub struct Terms {
     pub renewal_ms: u32,
     /// How long a request may take.
     pub timeout_ms: u32,
-    /// What servers wait for after they have acquired a number.
-    pub waiting: Waiting,
 }
 
 /// The shortest time between two requests of which the first was of no use, where renewals are further apart.
@@ -110,7 +101,6 @@ impl Terms {
         clock_difference_ms: 3_000,
         renewal_ms: 5_000,
         timeout_ms: 2_000,
-        waiting: Waiting::Normal,
     };
 
     /// From now on, how long holders may go on that a restored registry has forgotten. Such a holder was
@@ -133,6 +123,19 @@ impl Terms {
     /// registry should not all come back to it at once.
     pub fn retry_ms(&self) -> u64 {
         LONGEST_RETRY_MS.min(self.renewal_ms.max(1).into())
+    }
+
+    /// How long after a request the next one is asked, at the latest, by a holder that knows of every restore: any number that
+    /// was acquired in between is still waited with.
+    pub fn watch_ms(&self) -> u64 {
+        self.discovery_ms().saturating_sub(self.timeout_ms.into())
+    }
+
+    /// Whether the holder of a grant knows of everything that the registry may have forgotten, if it still renews it: it has
+    /// held it for longer than anybody can go on whom the registry has forgotten.
+    pub fn is_veteran(&self, grant: &Grant, wall_ms: i64) -> bool {
+        let begun = |since_ms: i64| since_ms.saturating_add(self.forgotten_ms()) <= wall_ms;
+        grant.state == GrantState::Held && grant.watches_since_ms.is_some_and(begun)
     }
 
     /// Until when every holder that is neither paused nor cut off has found a restored registry and said so: it comes

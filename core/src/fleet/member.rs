@@ -16,7 +16,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::fleet::grant::{Grant, GrantState, Holder, Number, Terms, Waiting};
+use crate::fleet::grant::{Grant, GrantState, Holder, Number, Terms};
 use crate::fleet::registry::{Answer, Listing, Request};
 use crate::layout::Layout;
 use crate::originals::Original;
@@ -117,6 +117,8 @@ pub struct Member {
     kept: Option<Kept>,
     witness: Option<Witness>,
     state: State,
+    /// It made this fleet, and has acquired no number of it yet: until then nobody who has one makes IDs.
+    is_founder: bool,
     /// Writes that may have taken place: no answer came.
     open: Vec<Write>,
     /// The request that is on its way.
@@ -173,9 +175,25 @@ struct Held {
     first_ms: i64,
     /// As [`Right::others_ms`].
     others_ms: i64,
-    /// When it was acquired, until the wait after that is over.
-    unconfirmed_since_boot_ms: Option<u64>,
+    /// The wait after it was acquired, as long as that takes.
+    wait: Option<Wait>,
     doubt: Doubt,
+}
+
+/// The wait after an acquisition, for the news that the registry was restored: whoever finds that out says so, and raises the
+/// floor. It takes [`Terms::discovery_ms`] where somebody renews meanwhile who would know ([`Terms::is_veteran`]), and else as
+/// long as anybody may go on whom the registry has forgotten ([`Terms::forgotten_ms`]).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Wait {
+    since_boot_ms: u64,
+    /// From this Unix millisecond on nobody goes on whom the registry has forgotten.
+    forgotten_ms: i64,
+    /// When the grants were listed last.
+    listed_boot_ms: Option<u64>,
+    /// The tags that veterans had when the wait began.
+    tags: Vec<u128>,
+    /// Whether it is over without a veteran: this server made the fleet.
+    is_of_founder: bool,
 }
 
 /// What is to be cleared up before the next renewal.
@@ -215,8 +233,6 @@ enum WriteKind {
 enum Asked {
     List,
     Read,
-    /// To confirm an acquisition.
-    Floor,
     Tell,
     Write(Box<Write>),
 }
@@ -238,8 +254,21 @@ impl Member {
         kept: Option<Kept>,
         witness: Option<Witness>,
     ) -> Member {
-        let (state, open) = (State::Outside, Vec::new());
-        Member { terms, numbers, holder, kept, witness, state, open, asked: None }
+        let (state, open, asked) = (State::Outside, Vec::new(), None);
+        Member { terms, numbers, holder, kept, witness, state, is_founder: false, open, asked }
+    }
+
+    /// Takes note that this server has just made the fleet: its first number waits for no veteran, and it is one itself.
+    pub fn found_fleet(&mut self) {
+        self.is_founder = true;
+    }
+
+    /// Ends the wait after an acquisition: an administrator says that the registry was not restored. Whether there was one.
+    pub fn end_wait(&mut self) -> bool {
+        match &mut self.state {
+            State::Holding(held) => held.wait.take().is_some(),
+            _ => false,
+        }
     }
 
     /// Allows other numbers from now on. Returns whether the server can go on as it is: with a number that is still
@@ -281,7 +310,7 @@ impl Member {
     /// Which IDs may be made now.
     pub fn right(&self) -> Option<Right> {
         match &self.state {
-            State::Holding(held) if held.unconfirmed_since_boot_ms.is_none() => Some(Right {
+            State::Holding(held) if held.wait.is_none() => Some(Right {
                 number: held.number,
                 first_ms: held.first_ms,
                 others_ms: held.others_ms,
@@ -305,7 +334,7 @@ impl Member {
             State::Outside => Phase::Outside,
             State::Choosing(_) => Phase::Acquiring,
             State::Holding(held) if held.doubt != Doubt::None => Phase::Unsettled,
-            State::Holding(held) if held.unconfirmed_since_boot_ms.is_some() => Phase::Waiting,
+            State::Holding(held) if held.wait.is_some() => Phase::Waiting,
             State::Holding(_) => Phase::Holding,
             State::Telling { .. } => Phase::Unsettled,
             State::Leaving(_) => Phase::Leaving,
@@ -332,7 +361,7 @@ impl Member {
         else {
             return None;
         };
-        held.unconfirmed_since_boot_ms.is_none().then(|| Witness {
+        held.wait.is_none().then(|| Witness {
             tag: held.grant.tag,
             asked_boot_ms: held.asked_boot_ms,
             reserved_ms: reserved_ms.max(held.first_ms),
@@ -360,7 +389,7 @@ impl Member {
             State::Left(_) => None,
             State::Holding(held) if held.doubt == Doubt::None => {
                 let renewal = held.asked_boot_ms.saturating_add(self.terms.renewal_ms.into());
-                Some(self.confirmation_boot_ms(held).map_or(renewal, |at| at.min(renewal)))
+                Some(self.look_boot_ms(held).map_or(renewal, |at| at.min(renewal)))
             }
             _ => Some(0),
         }
@@ -394,19 +423,21 @@ impl Member {
                     let kind = WriteKind::Acquisition { floor_ms: self.forgotten_until_ms(local) };
                     write(held.number, found.clone(), new, local, kind)
                 }
-                // A server that has renewed its grant after the wait still holds it: nobody who held the number
-                // before is left who can be reached. The floor tells of those who can't.
-                Doubt::None => match self.confirmation_boot_ms(held) {
-                    Some(at) if at <= held.asked_boot_ms => (Request::ReadFloor, Asked::Floor),
-                    _ => {
-                        let frontier_ms = local.frontier_ms.max(held.first_ms);
-                        let (nonce, old) = (held.grant.nonce, held.grant.until_ms);
-                        let grant = self.new_grant(nonce, random(), local, frontier_ms, old);
-                        let new = Grant { predecessor: held.grant.predecessor, ..grant };
-                        let expected = Some(held.grant.clone());
-                        write(held.number, expected, new, local, WriteKind::Renewal)
-                    }
-                },
+                Doubt::None if self.look_boot_ms(held).is_some_and(|at| at <= local.boot_ms) => {
+                    (Request::List, Asked::List)
+                }
+                Doubt::None => {
+                    let frontier_ms = local.frontier_ms.max(held.first_ms);
+                    let (nonce, old) = (held.grant.nonce, held.grant.until_ms);
+                    let grant = self.new_grant(nonce, random(), local, frontier_ms, old);
+                    let since_ms = held.grant.watches_since_ms;
+                    let watches_since_ms =
+                        self.watches_since_ms(since_ms, held.asked_boot_ms, local);
+                    let predecessor = held.grant.predecessor;
+                    let new = Grant { predecessor, watches_since_ms, ..grant };
+                    let expected = Some(held.grant.clone());
+                    write(held.number, expected, new, local, WriteKind::Renewal)
+                }
             },
         };
         self.asked = Some(asked);
@@ -422,9 +453,11 @@ impl Member {
         choose: impl FnOnce(usize) -> usize,
     ) -> Event {
         match (self.asked.take(), answer) {
-            (Some(Asked::List), Answer::Listing(listing)) => self.choose(listing, local, choose),
+            (Some(Asked::List), Answer::Listing(listing)) => match self.state {
+                State::Holding(_) => self.look(&listing, local),
+                _ => self.choose(listing, local, choose),
+            },
             (Some(Asked::Read), Answer::Found(found)) => self.found(found, local),
-            (Some(Asked::Floor), Answer::Floor { floor_ms }) => self.confirm(floor_ms, local),
             (Some(Asked::Tell), Answer::Floor { .. }) => self.told(),
             (Some(Asked::Write(write)), Answer::Swapped) => self.written(&write, local),
             (Some(Asked::Write(write)), Answer::Found(found)) => self.refused(&write, found, local),
@@ -451,9 +484,26 @@ impl Member {
         self.open.push(*write);
     }
 
-    /// When the wait after an acquisition is over.
-    fn confirmation_boot_ms(&self, held: &Held) -> Option<u64> {
-        Some(held.unconfirmed_since_boot_ms?.saturating_add(self.terms.discovery_ms()))
+    /// When the grants are to be listed next during the wait after an acquisition: at its beginning, when it may be over, and
+    /// as often as grants are renewed from then on.
+    fn look_boot_ms(&self, held: &Held) -> Option<u64> {
+        let wait = held.wait.as_ref()?;
+        let Some(listed_boot_ms) = wait.listed_boot_ms else { return Some(0) };
+        let first = wait.since_boot_ms.saturating_add(self.terms.discovery_ms());
+        let again = listed_boot_ms.saturating_add(self.terms.renewal_ms.max(1).into());
+        Some(if listed_boot_ms < first { first } else { again })
+    }
+
+    /// Since when a holder knows of every restore that renews a grant now, or goes on with it, after a request of so long ago.
+    fn watches_since_ms(
+        &self,
+        before_ms: Option<i64>,
+        asked_boot_ms: u64,
+        local: &Local,
+    ) -> Option<i64> {
+        let passed_ms = local.boot_ms.checked_sub(asked_boot_ms);
+        let in_time = passed_ms.is_some_and(|passed_ms| passed_ms <= self.terms.watch_ms());
+        if in_time { before_ms } else { Some(local.wall_ms) }
     }
 
     /// The time that no forgotten holder comes to.
@@ -483,6 +533,7 @@ impl Member {
             until_ms: self.terms.next_until_ms(local.wall_ms, frontier_ms, old_until_ms),
             state: GrantState::Held,
             predecessor: None,
+            watches_since_ms: Some(local.wall_ms),
             holder: self.holder.clone(),
         }
     }
@@ -497,7 +548,15 @@ impl Member {
         };
         let made_until_ms = self.made_until_ms(local).unwrap_or(i64::MIN);
         let grant = self.new_grant(nonce, tag, local, first_ms, old_until_ms.max(made_until_ms));
-        let new = Grant { predecessor: tag_of(choice.found.as_ref()), ..grant };
+        let watches_since_ms = match (&choice.found, self.witness) {
+            (Some(found), Some(witness)) if choice.continues => {
+                self.watches_since_ms(found.watches_since_ms, witness.asked_boot_ms, local)
+            }
+            _ if self.is_founder => Some(Grant::FOUNDER_MS),
+            _ => grant.watches_since_ms,
+        };
+        let predecessor = tag_of(choice.found.as_ref());
+        let new = Grant { predecessor, watches_since_ms, ..grant };
         write(choice.number, choice.found.clone(), new, local, kind)
     }
 
@@ -515,14 +574,10 @@ impl Member {
 
     /// Up to where other servers may make IDs with a number that is acquired.
     fn others_ms(&self, local: &Local, old_until_ms: i64, floor_ms: i64) -> i64 {
-        let above_clock = match self.terms.waiting {
-            Waiting::Normal => local.wall_ms,
-            Waiting::Strict => self.forgotten_until_ms(local),
-        };
         if Fault::HeldNumberTaken.is_planted() {
-            return above_clock;
+            return local.wall_ms;
         }
-        above_clock.max(old_until_ms).max(floor_ms)
+        local.wall_ms.max(old_until_ms).max(floor_ms)
     }
 
     /// Up to where IDs were reserved, as far as the disk or the memory of the boot tells: the disk may have been
@@ -644,7 +699,7 @@ impl Member {
             _ => None,
         };
         let renewed = write.kind == WriteKind::Renewal && floor_ms.is_none();
-        let (first_ms, others_ms, unconfirmed_since_boot_ms) = match (floor_ms, before) {
+        let (first_ms, others_ms, wait) = match (floor_ms, before) {
             (Some(floor_ms), _) => {
                 let (old_first_ms, old_others_ms) = before.map_or((i64::MIN, i64::MIN), |held| {
                     let until_ms = held.grant.until_ms;
@@ -652,10 +707,16 @@ impl Member {
                 });
                 let first_ms = self.first_ms(local, old_until_ms, floor_ms).max(old_first_ms);
                 let others_ms = self.others_ms(local, old_until_ms, floor_ms).max(old_others_ms);
-                let waits = self.terms.waiting == Waiting::Normal;
-                (first_ms, others_ms, waits.then_some(local.boot_ms))
+                let wait = Wait {
+                    since_boot_ms: local.boot_ms,
+                    forgotten_ms: self.forgotten_until_ms(local),
+                    listed_boot_ms: None,
+                    tags: Vec::new(),
+                    is_of_founder: std::mem::take(&mut self.is_founder),
+                };
+                (first_ms, others_ms, Some(wait))
             }
-            (None, Some(held)) => (held.first_ms, held.others_ms, held.unconfirmed_since_boot_ms),
+            (None, Some(held)) => (held.first_ms, held.others_ms, held.wait.clone()),
             (None, None) => {
                 // The reservation is above what others required of the acquisition that goes on. How far that was is not
                 // kept: no further than a right clock sets a bound.
@@ -671,7 +732,7 @@ impl Member {
             asked_boot_ms: write.asked_boot_ms,
             first_ms,
             others_ms,
-            unconfirmed_since_boot_ms,
+            wait,
             doubt: Doubt::None,
         });
         if renewed { Event::Renewed } else { Event::Acquired(write.number) }
@@ -746,14 +807,42 @@ impl Member {
         Event::Quiet
     }
 
-    /// The wait after an acquisition is over, and the floor is this.
-    fn confirm(&mut self, floor_ms: i64, local: &Local) -> Event {
-        let floor_ms = self.believable_floor_ms(floor_ms, local);
-        if let State::Holding(held) = &mut self.state {
-            held.first_ms = held.first_ms.max(floor_ms);
-            held.others_ms = held.others_ms.max(floor_ms);
-            held.unconfirmed_since_boot_ms = None;
+    /// What the registry has during the wait after an acquisition, which may be over.
+    fn look(&mut self, listing: &Listing, local: &Local) -> Event {
+        let State::Holding(held) = &self.state else { return Event::Quiet };
+        let own = listing.grants.iter().find(|(number, _)| *number == held.number);
+        let own = own.map(|(_, grant)| grant);
+        if own != Some(&held.grant) {
+            return self.found(own.cloned(), local);
         }
+        let others = listing.grants.iter().filter(|(number, _)| *number != held.number);
+        let veterans = others.filter(|(_, grant)| self.terms.is_veteran(grant, local.wall_ms));
+        let tags: Vec<u128> = veterans.map(|(_, grant)| grant.tag).collect();
+        let floor_ms = self.believable_floor_ms(listing.floor_ms, local);
+        let (discovery_ms, forgotten) = (self.terms.discovery_ms(), self.terms.forgotten_ms());
+        let State::Holding(Held { wait, first_ms, others_ms, .. }) = &mut self.state else {
+            return Event::Quiet;
+        };
+        let Some(waits) = wait else { return Event::Quiet };
+        if waits.listed_boot_ms.is_none() {
+            waits.tags = tags;
+            waits.listed_boot_ms = Some(local.boot_ms);
+            return Event::Quiet;
+        }
+        waits.listed_boot_ms = Some(local.boot_ms);
+        let passed_ms = local.boot_ms.saturating_sub(waits.since_boot_ms);
+        if passed_ms < discovery_ms {
+            return Event::Quiet;
+        }
+        let mut ends_ms = floor_ms;
+        if !waits.is_of_founder && tags.iter().all(|tag| waits.tags.contains(tag)) {
+            if passed_ms < forgotten.unsigned_abs() {
+                return Event::Quiet;
+            }
+            ends_ms = ends_ms.max(waits.forgotten_ms);
+        }
+        (*first_ms, *others_ms) = ((*first_ms).max(ends_ms), (*others_ms).max(ends_ms));
+        *wait = None;
         Event::Quiet
     }
 }
@@ -787,6 +876,9 @@ impl Member {
         }
         self.kept.iter_mut().for_each(|kept| show(&mut kept.nonce));
         self.witness.iter_mut().for_each(|witness| show(&mut witness.tag));
+        if let State::Holding(Held { wait: Some(wait), .. }) = &mut self.state {
+            wait.tags.iter_mut().for_each(show);
+        }
     }
 }
 
@@ -894,16 +986,16 @@ mod tests {
     #[test]
     fn what_a_wrong_clock_has_reserved_binds_until_the_reservation_is_reset() {
         const YEARS_MS: i64 = 100_000_000_000;
-        let terms = Terms { waiting: Waiting::Strict, ..Terms::DEFAULT };
         let local = Local { reserved_ms: YEARS_MS, ..LOCAL };
-        let mut member = Member { terms, ..outside(None) };
+        let mut member = outside(None);
         listed(&mut member, &Listing::default());
         member.next(&local, || 2);
         member.answered(Answer::Swapped, &local, |_| 0);
+        assert!(member.end_wait());
         let first_ms = |member: &Member| member.right().map(|right| right.first_ms);
         assert_eq!(first_ms(&member), Some(YEARS_MS));
         member.forget_reserved();
-        let others_ms = LOCAL.wall_ms + terms.forgotten_ms();
+        let others_ms = LOCAL.wall_ms;
         assert_eq!(first_ms(&member), Some(others_ms), "not below what others may make");
         assert_eq!(member.to_witness(0).map(|it| it.reserved_ms), Some(others_ms));
     }
@@ -917,6 +1009,7 @@ mod tests {
             until_ms: 10,
             state: GrantState::Released,
             predecessor: None,
+            watches_since_ms: None,
             holder: Holder::default(),
         };
         let mut listing =

@@ -32,7 +32,7 @@ pub mod text;
 pub mod values;
 pub mod wire;
 
-pub use grant::{Grant, GrantState, Number, Terms, Waiting};
+pub use grant::{Grant, GrantState, Number, Terms};
 pub use member::{Local, Member, Right};
 pub use meta::Meta;
 pub use registry::{Answer, Listing, Registry, Request, ask};

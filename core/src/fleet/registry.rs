@@ -20,8 +20,6 @@ pub struct Listing {
 pub enum Request {
     /// The floor and all grants.
     List,
-    /// The floor.
-    ReadFloor,
     /// Raise the floor to at least this.
     RaiseFloor {
         /// Unix milliseconds.
@@ -45,7 +43,7 @@ pub enum Request {
 pub enum Answer {
     /// To [`Request::List`].
     Listing(Listing),
-    /// To [`Request::ReadFloor`] and [`Request::RaiseFloor`]: what the floor is now.
+    /// To [`Request::RaiseFloor`]: what the floor is now.
     Floor {
         /// Unix milliseconds.
         floor_ms: i64,
@@ -113,7 +111,6 @@ pub trait Registry {
 pub fn ask<R: Registry>(registry: &mut R, request: &Request) -> Result<Answer, R::Error> {
     Ok(match request {
         Request::List => Answer::Listing(registry.list()?),
-        Request::ReadFloor => Answer::Floor { floor_ms: registry.floor_ms()? },
         Request::RaiseFloor { floor_ms } => {
             Answer::Floor { floor_ms: registry.raise_floor(*floor_ms)? }
         }

@@ -15,7 +15,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::grant::{Grant, GrantState, Holder, Number, Waiting};
+use crate::fleet::grant::{Grant, GrantState, Holder, Number};
 use crate::fleet::registry::Registry;
 use crate::fleet::store::{Keys, KeysError, Store, is_of_shard, name_of};
 use crate::fleet::values::ValueKind;
@@ -194,12 +194,8 @@ pub fn take<S: Store>(
             Ended::Unclear => continue,
         };
         let terms = keys.meta().terms;
-        let strict_ms = match terms.waiting {
-            Waiting::Normal => i64::MIN,
-            Waiting::Strict => now_ms.saturating_add(terms.forgotten_ms()),
-        };
         let floor_ms = terms.believable_ms(keys.floor_ms()?, now_ms);
-        let first_ms = first_ms.max(server_ms).max(floor_ms).max(strict_ms);
+        let first_ms = first_ms.max(server_ms).max(floor_ms);
         let new = ShardValue {
             held: true,
             datacenter: member.number.datacenter,
@@ -398,7 +394,7 @@ pub fn release<S: Store>(
 mod tests {
     use super::*;
     use crate::fleet::grant::Terms;
-    use crate::fleet::store::tests::{Double, fleet, strict_fleet};
+    use crate::fleet::store::tests::{Double, fleet};
     use crate::fleet::store::{StoreError, Swap, Swapped};
 
     const SHARD: Number = Number { datacenter: 0, worker: 500 };
@@ -557,18 +553,6 @@ mod tests {
         );
     }
 
-    /// The same.
-    #[test]
-    #[should_panic(expected = "a shard that a member has waited as if it was new")]
-    fn a_shard_that_a_member_has_does_not_wait_once_more() {
-        let (mut keys, mut one) = (strict_fleet(), member(1, 11));
-        one.until_ms = 200_000;
-        grant(&mut keys, &one);
-        let first = ask(&mut keys, &one, Purpose::Take, 20_000);
-        let again = ask(&mut keys, &one, Purpose::Confirm, 100_000);
-        assert!(first == again, "a shard that a member has waited as if it was new");
-    }
-
     #[test]
     fn a_shard_that_the_registry_never_heard_of_is_not_confirmed() {
         let (mut keys, one) = (fleet(), member(1, 11));
@@ -603,6 +587,7 @@ mod tests {
             until_ms: member.until_ms,
             state: GrantState::Held,
             predecessor: None,
+            watches_since_ms: None,
             holder: member.holder.clone(),
         }
     }

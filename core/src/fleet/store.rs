@@ -509,7 +509,7 @@ pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::fleet::grant::{Holder, Terms, Waiting};
+    use crate::fleet::grant::{Holder, Terms};
     use crate::presets;
 
     #[derive(Debug, Default)]
@@ -549,11 +549,6 @@ pub(crate) mod tests {
         created(&meta(1))
     }
 
-    pub fn strict_fleet() -> Keys<Double> {
-        let terms = Terms { waiting: Waiting::Strict, ..Terms::DEFAULT };
-        created(&Meta { terms, ..meta(1) })
-    }
-
     fn created(meta: &Meta) -> Keys<Double> {
         let mut store = Double::default();
         assert_eq!(Keys::create(&mut store, "f", meta).unwrap(), None);
@@ -567,6 +562,7 @@ pub(crate) mod tests {
             until_ms: 1_000,
             state: GrantState::Held,
             predecessor: None,
+            watches_since_ms: None,
             holder: Holder::default(),
         }
     }
