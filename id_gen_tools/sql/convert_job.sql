@@ -462,9 +462,12 @@ CREATE FUNCTION id_gen_convert.is_made(s id_gen_convert.statement) RETURNS boole
 COMMENT ON FUNCTION id_gen_convert.is_made(id_gen_convert.statement) IS 'whether the index or constraint of a statement exists';
 
 -- Runs one statement, with the locks that it takes; unless what it makes is there, as where a job is sent back to fill rows.
+-- A check is compared with the one that it is like before the lock is released: whoever writes a row calls its functions.
 CREATE FUNCTION id_gen_convert.execute_one(s id_gen_convert.statement) RETURNS void
     LANGUAGE plpgsql @settings@
     AS $$
+DECLARE
+    j id_gen_convert.job;
 BEGIN
     IF id_gen_convert.is_made(s) THEN
         RETURN;
@@ -473,6 +476,15 @@ BEGIN
         PERFORM id_gen_convert.lock_tables(s.tables, s.lock_mode);
     END IF;
     PERFORM id_gen_convert.execute_statement(s);
+    IF s.object IS NOT NULL THEN
+        SELECT * INTO j FROM id_gen_convert.job WHERE id = s.job;
+        PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(s.job,
+                    jsonb_build_object(s.object, coalesce((
+                        SELECT id_gen_convert.used(k.conbin::text) FROM pg_constraint k, pg_identify_object('pg_constraint'::regclass, k.oid, 0) AS named
+                         WHERE k.conrelid = s.made_on AND s.object = named.type || ' ' || named.identity), '{}')),
+                    jsonb_build_object(s.object, (
+                        SELECT id_gen_convert.used(conbin::text) FROM pg_constraint WHERE (conrelid, conname) = (s.made_on, s.made)))));
+    END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.execute_one(id_gen_convert.statement) IS 'run one statement of a job';
 
@@ -661,17 +673,29 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.refuse_losses(id_gen_convert.job, text) IS 'reject what would lose or break objects';
 
--- Which functions, operators, collations and operator classes the definitions name that are made again over the columns of a
--- job: of each object in the order of its definition. PostgreSQL chooses again among overloads when it reads the text of a
--- definition. Its own are left out: those of one name mean the same for every type. Written with their arguments, since a
--- restored dump has other OIDs.
+-- Which functions, operators and collations an expression names, in its order. PostgreSQL chooses again among overloads when it
+-- reads the text of a definition. Its own are left out: those of one name mean the same for every type. Written with their
+-- arguments, since a restored dump has other OIDs.
+CREATE FUNCTION id_gen_convert.used(tree text) RETURNS text[]
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        SELECT ARRAY(SELECT CASE used[1] WHEN 'opno' THEN 'operator ' || used[2]::regoperator WHEN 'collOid' THEN 'collation ' || used[2]::regcollation
+                                         ELSE 'function ' || used[2]::regprocedure END
+                       FROM regexp_matches(tree, ':(funcid|aggfnoid|winfnoid|opno|collOid) (\d+)', 'g') WITH ORDINALITY AS found (used, place)
+                      -- PostgreSQL's own have lower OIDs.
+                      WHERE used[2]::oid >= 16384 ORDER BY place)
+    $$;
+COMMENT ON FUNCTION id_gen_convert.used(text) IS 'functions, operators and collations that an expression names';
+
+-- The same of all definitions that are made again over the columns of a job, with their operator classes.
 CREATE FUNCTION id_gen_convert.meanings(job_id integer) RETURNS jsonb
     LANGUAGE sql STABLE @settings@
     AS $$
-        WITH RECURSIVE place (relation, number) AS (
-            SELECT a.attrelid, a.attnum FROM id_gen_convert.member m JOIN pg_attribute a ON a.attname = m.column_name
+        WITH RECURSIVE place (relation, number, is_key) AS (
+            SELECT a.attrelid, a.attnum, (m.relation, m.column_name) = (j.relation, j.column_name)
+              FROM id_gen_convert.job j JOIN id_gen_convert.member m ON m.job = j.id JOIN pg_attribute a ON a.attname = m.column_name
                AND (a.attrelid = m.relation OR a.attrelid IN (SELECT id_gen_convert.parts(m.relation)))
-             WHERE m.job = job_id),
+             WHERE j.id = job_id),
         direct AS (
             SELECT DISTINCT d.classid, d.objid FROM place p
               JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number),
@@ -687,14 +711,17 @@ CREATE FUNCTION id_gen_convert.meanings(job_id integer) RETURNS jsonb
               FROM view JOIN pg_rewrite r ON r.ev_class = view.oid AND r.rulename = '_RETURN'
              UNION ALL
             SELECT d.classid, d.objid, d.classid, d.objid,
-                   concat(p.polqual::text, p.polwithcheck::text, t.tgqual::text, s.stxexprs::text, k.conbin::text, i.indexprs::text, i.indpred::text)
+                   concat(p.polqual::text, p.polwithcheck::text, t.tgqual::text, s.stxexprs::text, k.conbin::text, i.indexprs::text, i.indpred::text, e.adbin::text)
               FROM direct d
               LEFT JOIN pg_policy p ON d.classid = 'pg_policy'::regclass AND p.oid = d.objid
               LEFT JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid
               LEFT JOIN pg_statistic_ext s ON d.classid = 'pg_statistic_ext'::regclass AND s.oid = d.objid
               LEFT JOIN pg_constraint k ON d.classid = 'pg_constraint'::regclass AND k.oid = d.objid AND k.contype = 'c'
               LEFT JOIN pg_index i ON d.classid = 'pg_class'::regclass AND i.indexrelid = d.objid
-             WHERE coalesce(p.oid, t.oid, s.oid, k.oid, i.indexrelid) IS NOT NULL
+              -- The key gets another default.
+              LEFT JOIN pg_attrdef e ON d.classid = 'pg_attrdef'::regclass AND e.oid = d.objid
+                   AND (e.adrelid, e.adnum) NOT IN (SELECT relation, number FROM place WHERE is_key)
+             WHERE coalesce(p.oid, t.oid, s.oid, k.oid, i.indexrelid, e.oid) IS NOT NULL
              UNION ALL
             -- The indexes of a rehearsal, each in place of the one that it is like.
             SELECT 'pg_class'::regclass, split_part(c.relname, '_', 2)::oid, 'pg_class'::regclass, c.oid,
@@ -702,12 +729,7 @@ CREATE FUNCTION id_gen_convert.meanings(job_id integer) RETURNS jsonb
               FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
              WHERE c.relnamespace = 'id_gen_convert'::regnamespace AND c.relname ~ '^like_[0-9]+$')
         SELECT coalesce(jsonb_object_agg(named.type || ' ' || named.identity, to_jsonb(
-                   ARRAY(SELECT CASE used[1] WHEN 'opno' THEN 'operator ' || used[2]::regoperator WHEN 'collOid' THEN 'collation ' || used[2]::regcollation
-                                             ELSE 'function ' || used[2]::regprocedure END
-                           FROM regexp_matches(tree, ':(funcid|aggfnoid|winfnoid|opno|collOid) (\d+)', 'g') WITH ORDINALITY AS found (used, place)
-                          -- PostgreSQL's own have lower OIDs.
-                          WHERE used[2]::oid >= 16384 ORDER BY place)
-                   || ARRAY(SELECT class.type || ' ' || class.identity FROM pg_depend d, pg_identify_object(d.refclassid, d.refobjid, 0) AS class
+                   id_gen_convert.used(tree) || ARRAY(SELECT class.type || ' ' || class.identity FROM pg_depend d, pg_identify_object(d.refclassid, d.refobjid, 0) AS class
                              WHERE (d.classid, d.objid) = (object.classid, object.objid) AND d.refclassid = 'pg_opclass'::regclass
                                -- Default classes of two types have one meaning.
                                AND NOT (SELECT opcdefault FROM pg_opclass WHERE oid = d.refobjid) ORDER BY 1))), '{}')
@@ -731,6 +753,36 @@ CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, afte
     $$;
 COMMENT ON FUNCTION id_gen_convert.other_meanings(integer, jsonb, jsonb, boolean) IS 'objects whose definitions name other functions or operators than before';
 
+-- Indexes of a rehearsal whose functions or operators other roles could overload before a client makes the index, which calls
+-- the overload as its owner and as whoever writes a row; NULL if there are none. Nothing is closer than an exact match, and the
+-- text of an index has the casts to it. Whoever owns the function can change what it does anyway.
+CREATE FUNCTION id_gen_convert.exposed() RETURNS text
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        WITH used AS (
+            SELECT split_part(c.relname, '_', 2)::oid::regclass AS index, matched[1] = 'opno' AS is_operator, matched[2]::oid AS oid
+              FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid, concat(i.indexprs::text, i.indpred::text) AS tree,
+                   regexp_matches(tree, ':(funcid|opno) (\d+)', 'g') AS matched
+             WHERE c.relnamespace = 'id_gen_convert'::regnamespace AND c.relname ~ '^like_[0-9]+$' AND matched[2]::oid >= 16384),
+        called AS (
+            SELECT u.index, 'operator ' || u.oid::regoperator AS name, oprnamespace AS schema, oprowner AS owner, false AS is_flexible, ARRAY[oprleft, oprright] AS types
+              FROM used u JOIN pg_operator o ON u.is_operator AND o.oid = u.oid
+             UNION ALL
+            SELECT u.index, 'function ' || u.oid::regprocedure, pronamespace, proowner, provariadic <> 0 OR pronargdefaults > 0, proargtypes::oid[]
+              FROM used u JOIN pg_proc f ON NOT u.is_operator AND f.oid = u.oid)
+        SELECT string_agg(DISTINCT format('index %s uses %s, which other roles could overload: REVOKE CREATE ON SCHEMA %I FROM %s', c.index, c.name, n.nspname, other.roles), '; ')
+          FROM called c JOIN pg_namespace n ON n.oid = c.schema,
+               LATERAL (SELECT string_agg(CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END, ', ' ORDER BY x.grantee)
+                          FROM aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) AS x
+                          LEFT JOIN pg_roles r ON r.oid = CASE x.grantee WHEN 'pg_database_owner'::regrole
+                                   THEN (SELECT datdba FROM pg_database WHERE datname = current_database()) ELSE x.grantee END
+                         WHERE x.privilege_type = 'CREATE'
+                           AND NOT coalesce(pg_has_role(r.oid, c.owner, 'MEMBER') OR pg_has_role(r.oid, current_user, 'MEMBER'), false)) AS other (roles)
+         WHERE other.roles IS NOT NULL
+           AND (c.is_flexible OR EXISTS (SELECT FROM pg_type WHERE oid = ANY (c.types) AND typtype = 'p'))
+    $$;
+COMMENT ON FUNCTION id_gen_convert.exposed() IS 'indexes whose functions other roles could overload, and the remedies';
+
 -- Makes all that the switch will make again, over the columns with the new values, and takes it back. Tables and indexes
 -- of statements in phase trial are empty, so this reads no row.
 CREATE FUNCTION id_gen_convert.rehearse(j id_gen_convert.job) RETURNS void
@@ -742,12 +794,12 @@ DECLARE
 BEGIN
     BEGIN
         PERFORM id_gen_convert.execute_all(j.id, 'trial');
-        obstacles := id_gen_convert.other_meanings(j.id, before, id_gen_convert.meanings(j.id), at_start => true);
+        obstacles := concat_ws('; ', id_gen_convert.other_meanings(j.id, before, id_gen_convert.meanings(j.id), at_start => true), id_gen_convert.exposed());
         RAISE SQLSTATE 'IDGEN';
     EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
         NULL;
     END;
-    PERFORM id_gen_convert.refuse_losses(j, obstacles);
+    PERFORM id_gen_convert.refuse_losses(j, nullif(obstacles, ''));
 END $$;
 COMMENT ON FUNCTION id_gen_convert.rehearse(id_gen_convert.job) IS 'reject a job whose switch could not make objects again, or not with the same meaning';
 

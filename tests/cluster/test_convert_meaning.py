@@ -269,3 +269,101 @@ def test_a_switch_names_what_it_cannot_make_again(connection: psycopg.Connection
         refused.value.diag.message_detail or ""
     )
     run(connection, "DROP FUNCTION hidden(anynonarray)", switch, UNDO)
+
+
+BY_FUNCTION = """
+    CREATE SCHEMA lib; CREATE TABLE public.called (role name);
+    CREATE FUNCTION lib.hidden(anyelement) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT true';
+    GRANT USAGE ON SCHEMA lib TO PUBLIC; GRANT CREATE ON SCHEMA lib TO viewer; GRANT INSERT ON public.called TO PUBLIC;
+"""
+OVERLOAD = """
+    SET SESSION AUTHORIZATION viewer;
+    CREATE FUNCTION lib.hidden(bigint) RETURNS boolean LANGUAGE plpgsql IMMUTABLE
+        AS 'BEGIN INSERT INTO public.called SELECT current_user; RETURN true; END';
+    RESET SESSION AUTHORIZATION;
+"""
+
+
+def test_a_check_never_calls_a_later_overload(connection: psycopg.Connection) -> None:
+    run(connection, BASE, BY_FUNCTION, "ALTER TABLE customer ADD CONSTRAINT fits CHECK (lib.hidden(id))")
+    start, *rest = planned(connection, COLUMN)
+    run(connection, start, OVERLOAD)
+    for _ in range(2):
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+            run(connection, f"CALL id_gen_convert.run({COLUMN})")
+        assert refused.value.diag.message_detail == (
+            "Obstacles: table constraint fits on public.customer would use function lib.hidden(bigint) in place of"
+            " function lib.hidden(anyelement): drop or rename function lib.hidden(bigint)."
+        )
+    run(connection, "INSERT INTO customer (name) VALUES ('new')")
+    assert value(connection, "SELECT count(*) FROM called") == 0
+    run(connection, "DROP FUNCTION lib.hidden(bigint)", *rest, UNDO)
+
+
+@pytest.mark.parametrize(
+    ("function", "index"),
+    [
+        ("hidden(anyelement)", "(lib.hidden(id))"),
+        ("hidden(anyelement)", "(name) WHERE lib.hidden(id)"),
+        ("listed(bigint[])", "(lib.listed(id))"),
+        ("widened(bigint,integer)", "(lib.widened(id))"),
+    ],
+)
+def test_an_index_whose_function_others_could_overload_is_refused(
+    server: Cluster, connection: psycopg.Connection, function: str, index: str
+) -> None:
+    made = "RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT true'"
+    run(
+        connection,
+        BASE,
+        BY_FUNCTION,
+        f"CREATE FUNCTION lib.listed(VARIADIC bigint[]) {made}",
+        f"CREATE FUNCTION lib.widened(bigint, integer DEFAULT 1) {made}",
+        f"CREATE INDEX by_function ON customer {index}",
+    )
+    refused_at_once(
+        server,
+        connection,
+        f"Obstacles: index public.by_function uses function lib.{function}, which other roles could overload: "
+        "REVOKE CREATE ON SCHEMA lib FROM viewer.",
+    )
+    run(connection, "REVOKE CREATE ON SCHEMA lib FROM viewer")
+    run(connection, *planned(connection, COLUMN), UNDO)
+
+
+def test_indexes_whose_functions_nobody_else_could_overload_are_converted(connection: psycopg.Connection) -> None:
+    made = "RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT true'"
+    run(
+        connection,
+        BASE,
+        BY_FUNCTION,
+        f"CREATE FUNCTION lib.exact(bigint) {made}; CREATE INDEX ON customer (lib.exact(id))",
+        f"CREATE FUNCTION lib.own(anyelement) {made}; ALTER FUNCTION lib.own(anyelement) OWNER TO viewer",
+        f"CREATE INDEX ON customer (lib.own(id)); CREATE FUNCTION lib.cast_to(numeric) {made}",
+        "CREATE INDEX cast_to ON customer (lib.cast_to(id)); CREATE INDEX ON customer (lower(name::varchar), (id % 7))",
+    )
+    start, *rest, switch = planned(connection, COLUMN)
+    # Their texts have the casts.
+    run(connection, start, OVERLOAD.replace("hidden", "cast_to"), *rest, switch)
+    assert value(connection, "SELECT count(*) FROM called") == 0
+    run(connection, UNDO)
+
+
+def test_a_default_never_calls_a_later_overload(connection: psycopg.Connection) -> None:
+    run(
+        connection,
+        BASE,
+        BY_FUNCTION,
+        "CREATE FUNCTION lib.chosen(anyelement) RETURNS anyelement LANGUAGE sql AS 'SELECT $1'",
+        "ALTER TABLE purchase ALTER COLUMN customer_id SET DEFAULT lib.chosen(7)",
+    )
+    overload = "CREATE FUNCTION lib.chosen(integer) RETURNS integer LANGUAGE sql AS 'SELECT 8'"
+    *rest, switch = planned(connection, COLUMN)
+    run(connection, *rest, overload)
+    found = "default value for public.purchase.customer_id would use function lib.chosen\\(integer\\) in place of"
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match=found):
+        run(connection, switch)
+    run(connection, "DROP FUNCTION lib.chosen(integer)", switch, overload)
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match=found):
+        run(connection, UNDO)
+    run(connection, "DROP FUNCTION lib.chosen(integer)", UNDO)
