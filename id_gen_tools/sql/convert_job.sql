@@ -803,9 +803,28 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.rehearse(id_gen_convert.job) IS 'reject a job whose switch could not make objects again, or not with the same meaning';
 
--- Checks that no new ID would pass, and indexes that could have none, or are for old values only; NULL if there are none. Each
--- is evaluated in some rows of the table, or in an empty one if it has none, with IDs of now and of years ahead: one after the
--- other, so that they have all remainders and last digits. What they refuse with an old value, too, is not for its value.
+-- Evaluates a test in a row of a table, which is given as text, and takes back what functions in it write. That other sessions
+-- are in the way tells nothing about the row.
+CREATE FUNCTION id_gen_convert.try_row(
+        test text, example text, eras integer[], ids bigint[], others bigint[], OUT fits boolean, OUT failure text)
+    LANGUAGE plpgsql @settings@
+    AS $$
+BEGIN
+    EXECUTE test INTO fits USING eras, ids, others, example;
+    RAISE SQLSTATE 'IDGEN';
+EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
+    NULL;
+WHEN lock_not_available OR transaction_rollback OR operator_intervention OR insufficient_resources THEN
+    RAISE;
+WHEN OTHERS THEN
+    failure := SQLERRM;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.try_row(text, text, integer[], bigint[], bigint[]) IS 'evaluate a check or an index in one row with other IDs';
+
+-- Checks that no new ID would pass, and indexes that could have none or not several, or are for old values only; NULL if there
+-- are none. Each is evaluated in some rows of the table, and in an empty one if it has one row at the most, which may be a special
+-- one: with IDs of now and of years ahead, one after the other, so that they have all remainders and last digits. Rows that it
+-- refuses with an old value, too, tell nothing.
 CREATE FUNCTION id_gen_convert.unfit(j id_gen_convert.job) RETURNS text
     LANGUAGE plpgsql @settings@
     AS $$
@@ -816,6 +835,9 @@ DECLARE
     others bigint[];
     each record;
     test text;
+    examples text[];
+    example text;
+    tried record;
     fits_old boolean;
     fits_new boolean;
     failure text;
@@ -832,23 +854,39 @@ BEGIN
       FROM generate_series(1, 2) AS era, generate_series(0, 15) AS place, unnest(ARRAY[false, true]) AS has_other;
     FOR each IN
         WITH place AS (
-            SELECT m.relation, m.column_name, a.attnum AS number FROM id_gen_convert.member m
-              JOIN pg_attribute a ON a.attrelid = m.relation AND a.attname = m.column_name WHERE m.job = j.id),
-        condition (relation, column_name, classid, objid, test, reason) AS (
-            SELECT p.relation, p.column_name, 'pg_constraint'::regclass, k.oid, format('(%s) IS NOT FALSE', pg_get_expr(k.conbin, k.conrelid)),
-                   'rejects new IDs, which are larger'
-              FROM place p JOIN pg_constraint k ON k.contype = 'c' AND k.conrelid = p.relation AND p.number = ANY (k.conkey)
-             UNION ALL
-            SELECT p.relation, p.column_name, 'pg_class'::regclass, i.indexrelid,
-                   concat_ws(' AND ', (SELECT 'num_nulls(' || string_agg(pg_get_indexdef(i.indexrelid, key::integer, false), ', ') || ') >= 0'
-                                        FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS part (number, key) WHERE number = 0),
-                             '(' || pg_get_expr(i.indpred, i.indrelid) || ') IS TRUE'),
-                   'has a condition that new IDs do not fulfill, as they are larger'
+            SELECT a.attrelid AS relation, m.column_name, a.attnum AS number
+              FROM id_gen_convert.member m JOIN pg_attribute a ON a.attname = m.column_name
+               AND (a.attrelid = m.relation OR a.attrelid IN (SELECT id_gen_convert.parts(m.relation)))
+             WHERE m.job = j.id),
+        index AS (
+            SELECT p.*, i.*, coalesce(pg_get_expr(i.indpred, i.indrelid), 'true') AS condition,
+                   (SELECT string_agg(pg_get_indexdef(i.indexrelid, key::integer, false), ', ')
+                      FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS part (column_number, key) WHERE column_number = 0) AS expressions
               FROM place p JOIN pg_index i ON i.indrelid = p.relation
              WHERE (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
+               -- That of a partitioned table is evaluated for all partitions.
+               AND NOT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = i.indexrelid)
                AND EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
-                              AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number))
-        SELECT c.relation, c.column_name, c.test, c.reason, named.type || ' ' || named.identity AS name, s.remedy,
+                              AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number)),
+        -- A value in each row, what is true if they fit, and which old values are tried: that of the row, or others.
+        condition (relation, column_name, classid, objid, value, fits, old_ids, reason) AS (
+            SELECT p.relation, p.column_name, 'pg_constraint'::regclass, k.oid, format('(%s) IS NOT FALSE', pg_get_expr(k.conbin, k.conrelid)),
+                   'bool_or(value)', ARRAY[NULL]::bigint[], 'rejects new IDs, which are larger'
+              FROM place p JOIN pg_constraint k ON k.contype = 'c' AND k.coninhcount = 0 AND k.conrelid = p.relation AND p.number = ANY (k.conkey)
+             UNION ALL
+            SELECT i.relation, i.column_name, 'pg_class'::regclass, i.indexrelid,
+                   format('CASE WHEN %s THEN %s END', i.condition, coalesce('num_nulls(' || i.expressions || ') >= 0', 'true')),
+                   'bool_or(value)', ARRAY[NULL]::bigint[], 'has a condition that new IDs do not fulfill, as they are larger'
+              FROM index i
+             UNION ALL
+            -- An index of this column alone.
+            SELECT i.relation, i.column_name, 'pg_class'::regclass, i.indexrelid,
+                   format('CASE WHEN %s THEN CASE num_nulls(%s) WHEN 0 THEN ROW(%2$s)::text END END', i.condition, i.expressions),
+                   'count(DISTINCT value) = count(DISTINCT given.id) FILTER (WHERE value IS NOT NULL)', ARRAY(SELECT generate_series(1, 16)::bigint),
+                   'has the same value for several new IDs'
+              FROM index i
+             WHERE i.indisunique AND 0 = ALL (i.indkey[0:i.indnkeyatts - 1]) AND i.indexprs::text !~ format(':varattno (?!%s\M)', i.number))
+        SELECT c.relation::regclass, c.column_name, c.value, c.fits, c.old_ids, c.reason, named.type || ' ' || named.identity AS name, s.remedy,
                (SELECT string_agg(CASE WHEN a.attname = c.column_name THEN format('coalesce(given.id, r.%1$I, 1) AS %1$I', a.attname)
                                        WHEN EXISTS (SELECT FROM place q WHERE (q.relation, q.number) = (a.attrelid, a.attnum))
                                             THEN format('coalesce(given.other_id, r.%1$I) AS %1$I', a.attname)
@@ -857,41 +895,39 @@ BEGIN
           FROM condition c, pg_identify_object(c.classid, c.objid, 0) AS named
           LEFT JOIN LATERAL (SELECT remedy FROM id_gen_convert.statement s
                               WHERE s.job = j.id AND s.object = named.type || ' ' || named.identity LIMIT 1) AS s ON true
-         ORDER BY 5, 2
     LOOP
+        -- Rows without a value stand for others only if there are no others.
+        EXECUTE format($examples$
+            WITH first AS (SELECT * FROM %1$s LIMIT 1000),
+                 chosen AS (
+                SELECT (first.*)::text AS example FROM first
+                 WHERE (first.%2$I IS NULL) = (SELECT bool_and(other.%2$I IS NULL) FROM first AS other) LIMIT 20)
+            SELECT ARRAY(SELECT example FROM chosen UNION ALL SELECT NULL WHERE (SELECT count(*) FROM chosen) < 2)$examples$,
+            each.relation, each.column_name) INTO examples;
         test := format($test$
-            SELECT bool_and(fits) FROM (
-                SELECT bool_or(result.fits)
-                  FROM (SELECT * FROM (SELECT * FROM %1$s LIMIT 20) AS first WHERE %2$I IS NOT NULL
-                         UNION ALL SELECT t.* FROM (SELECT) AS one LEFT JOIN %1$s t ON false WHERE NOT EXISTS (SELECT FROM %1$s)) AS r,
-                       unnest($1, $2, $3) AS given (era, id, other_id),
-                       LATERAL (SELECT %3$s FROM (SELECT %4$s) AS new_row) AS result (fits)
-                 GROUP BY era) AS each_era (fits)$test$,
-            each.relation, each.column_name, each.test, each.columns);
-        -- What functions in it write is taken back.
-        BEGIN
-            EXECUTE test INTO fits_old USING ARRAY[1], ARRAY[NULL]::bigint[], ARRAY[NULL]::bigint[];
-            RAISE SQLSTATE 'IDGEN';
-        EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
-            NULL;
-        WHEN OTHERS THEN
-            CONTINUE;
-        END;
+            SELECT bool_and(fits IS TRUE) FROM (
+                SELECT %s
+                  FROM (SELECT ($4::%s).* OFFSET 0) AS r, unnest($1, $2, $3) AS given (era, id, other_id),
+                       LATERAL (SELECT %s FROM (SELECT %s) AS new_row) AS result (value)
+                 GROUP BY given.era) AS each_era (fits)$test$,
+            each.fits, each.relation, each.value, each.columns);
+        fits_old := false;
+        fits_new := false;
         failure := NULL;
-        BEGIN
-            EXECUTE test INTO fits_new USING eras, ids, others;
-            RAISE SQLSTATE 'IDGEN';
-        EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
-            NULL;
-        WHEN OTHERS THEN
-            fits_new := false;
-            failure := format('fails for new IDs (%s)', SQLERRM);
-        END;
-        IF fits_old AND NOT fits_new THEN
+        FOREACH example IN ARRAY examples LOOP
+            tried := id_gen_convert.try_row(test, example, '{}', each.old_ids, '{}');
+            IF tried.fits THEN
+                fits_old := true;
+                tried := id_gen_convert.try_row(test, example, eras, ids, others);
+                fits_new := fits_new OR tried.failure IS NULL AND tried.fits;
+                failure := coalesce(failure, 'fails for new IDs (' || tried.failure || ')');
+            END IF;
+        END LOOP;
+        IF failure IS NOT NULL OR fits_old AND NOT fits_new THEN
             obstacles := obstacles || concat(each.name, ' ', coalesce(failure, each.reason), ': ' || each.remedy);
         END IF;
     END LOOP;
-    RETURN nullif(array_to_string(obstacles, '; '), '');
+    RETURN (SELECT string_agg(DISTINCT obstacle, '; ') FROM unnest(obstacles) AS obstacle);
 END $$;
 COMMENT ON FUNCTION id_gen_convert.unfit(id_gen_convert.job) IS 'checks and indexes that do not fit new IDs';
 

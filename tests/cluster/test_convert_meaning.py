@@ -150,6 +150,78 @@ def test_an_index_that_can_have_no_new_id_is_refused(
     )
 
 
+@pytest.mark.parametrize("rows", [60, 1], ids=["first", "only"])
+def test_a_check_is_tried_also_where_rows_have_no_value(
+    server: Cluster, connection: psycopg.Connection, rows: int
+) -> None:
+    run(
+        connection,
+        BASE,
+        "TRUNCATE purchase; ALTER TABLE purchase ADD CONSTRAINT small CHECK (customer_id < 1000000)",
+        f"INSERT INTO purchase SELECT n, CASE WHEN n > 30 THEN 1 END FROM generate_series(1, {rows}) n",
+    )
+    refused_at_once(server, connection, "small on public.purchase rejects new IDs, which are larger: ALTER TABLE ")
+
+
+def test_a_single_row_may_be_a_special_one(connection: psycopg.Connection) -> None:
+    run(
+        connection,
+        "CREATE TABLE customer (id serial PRIMARY KEY, name text, CHECK (name <> 'root' OR id = 1))",
+        "INSERT INTO customer (name) VALUES ('root')",
+    )
+    run(connection, *planned(connection, COLUMN), "INSERT INTO customer (name) VALUES ('new')", UNDO)
+
+
+@pytest.mark.parametrize(
+    ("index", "reason"),
+    [("((id * 1000))", "fails for new IDs (bigint out of range)"), ("(id) WHERE id < 1000000", "has a condition that")],
+)
+def test_the_indexes_of_partitions_are_tried(
+    server: Cluster, connection: psycopg.Connection, index: str, reason: str
+) -> None:
+    run(
+        connection,
+        "CREATE TABLE customer (id serial, at date) PARTITION BY RANGE (at)",
+        "CREATE TABLE customer_1 PARTITION OF customer FOR VALUES FROM ('2026-01-01') TO ('2027-01-01')",
+        "CREATE TABLE customer_2 PARTITION OF customer DEFAULT",
+        "INSERT INTO customer (at) VALUES ('2026-01-01'), ('2027-01-01')",
+        f"CREATE INDEX own ON customer_1 {index}",
+    )
+    refused_at_once(server, connection, f"index public.own {reason}", ": DROP INDEX public.own")
+
+
+def test_an_index_is_tried_in_the_rows_that_it_has(server: Cluster, connection: psycopg.Connection) -> None:
+    run(
+        connection,
+        "CREATE TABLE customer (id serial PRIMARY KEY, parts integer)",
+        "INSERT INTO customer (parts) SELECT n % 3 FROM generate_series(1, 20) n",
+        "CREATE INDEX shared ON customer ((id * 1000 / parts)) WHERE parts <> 0",
+    )
+    refused_at_once(server, connection, "index public.shared fails for new IDs (bigint out of range): DROP INDEX ")
+
+
+def test_an_index_without_room_for_two_new_ids_is_refused(server: Cluster, connection: psycopg.Connection) -> None:
+    run(connection, BASE, "CREATE UNIQUE INDEX short ON customer (lpad(id::text, 8, '0'))")
+    refused_at_once(
+        server, connection, "index public.short has the same value for several new IDs: DROP INDEX public.short"
+    )
+
+
+def test_a_check_that_waits_for_others_is_not_skipped(server: Cluster, connection: psycopg.Connection) -> None:
+    run(
+        connection,
+        BASE,
+        "CREATE TABLE bounds AS SELECT 1000000 AS upper",
+        "CREATE FUNCTION fits(bigint) RETURNS boolean LANGUAGE sql AS 'SELECT $1 < upper FROM public.bounds'",
+        "ALTER TABLE customer ADD CONSTRAINT small CHECK (fits(id))",
+    )
+    with server.connect(connection.info.dbname) as other:
+        other.execute("BEGIN; LOCK TABLE bounds")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            run(connection, f"SELECT id_gen_convert_start({COLUMN})")
+    refused_at_once(server, connection, "small on public.customer rejects new IDs")
+
+
 def test_what_means_the_same_is_converted(server: Cluster, connection: psycopg.Connection) -> None:
     run(
         connection,
@@ -168,6 +240,8 @@ def test_what_means_the_same_is_converted(server: Cluster, connection: psycopg.C
         "CREATE INDEX ON purchase ((customer_id % 7)) WHERE customer_id > 0 AND paid_by IS NOT NULL",
         "CREATE INDEX ON customer (lower(id::text), (id << 20))",
         "CREATE INDEX ON customer (name) WHERE id % 4 = 1",
+        "CREATE UNIQUE INDEX ON customer ((id::text)); CREATE UNIQUE INDEX ON customer (name, left(id::text, 3))",
+        "CREATE UNIQUE INDEX ON customer ((CASE WHEN id < 100 THEN id END))",
         "CREATE INDEX ON purchase (number) WHERE right(customer_id::text, 1) = '7'",
         "CREATE EXTENSION btree_gin; CREATE INDEX ON customer USING gin (id)",
         "CREATE EXTENSION btree_gist; CREATE INDEX ON customer USING gist (id, name)",
