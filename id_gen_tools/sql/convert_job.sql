@@ -14,7 +14,7 @@ CREATE SCHEMA id_gen_convert;
 COMMENT ON SCHEMA id_gen_convert IS 'jobs of id_gen that convert columns; dropped with the last job';
 
 CREATE TABLE id_gen_convert.job (
-    id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id integer PRIMARY KEY,
     relation regclass NOT NULL,
     column_name text NOT NULL,
     target text NOT NULL,
@@ -803,8 +803,8 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.rehearse(id_gen_convert.job) IS 'reject a job whose switch could not make objects again, or not with the same meaning';
 
--- Evaluates a test in a row of a table, which is given as text, and takes back what functions in it write. That other sessions
--- are in the way tells nothing about the row.
+-- Evaluates a test in a row of a table, which is given as text, and takes back what functions in it write. An error
+-- that other sessions cause says nothing about the row.
 CREATE FUNCTION id_gen_convert.try_row(
         test text, example text, eras integer[], ids bigint[], others bigint[], OUT fits boolean, OUT failure text)
     LANGUAGE plpgsql @settings@
@@ -824,7 +824,7 @@ COMMENT ON FUNCTION id_gen_convert.try_row(text, text, integer[], bigint[], bigi
 -- Checks that no new ID would pass, and indexes that could have none or not several, or are for old values only; NULL if there
 -- are none. Each is evaluated in some rows of the table, and in an empty one if it has one row at the most, which may be a special
 -- one: with IDs of now and of years ahead, one after the other, so that they have all remainders and last digits. Rows that it
--- refuses with an old value, too, tell nothing.
+-- refuses with an old value, too, do not count.
 CREATE FUNCTION id_gen_convert.unfit(j id_gen_convert.job) RETURNS text
     LANGUAGE plpgsql @settings@
     AS $$
@@ -879,7 +879,7 @@ BEGIN
                    'bool_or(value)', ARRAY[NULL]::bigint[], 'has a condition that new IDs do not fulfill, as they are larger'
               FROM index i
              UNION ALL
-            -- An index of this column alone.
+            -- An index of no other column.
             SELECT i.relation, i.column_name, 'pg_class'::regclass, i.indexrelid,
                    format('CASE WHEN %s THEN CASE num_nulls(%s) WHEN 0 THEN ROW(%2$s)::text END END', i.condition, i.expressions),
                    'count(DISTINCT value) = count(DISTINCT given.id) FILTER (WHERE value IS NOT NULL)', ARRAY(SELECT generate_series(1, 16)::bigint),

@@ -280,6 +280,31 @@ def test_a_plan_that_is_cancelled_leaves_the_session_as_it_was(
         assert value(other, "SELECT count(*) FROM customer WHERE name = 'later'") == 1
 
 
+def test_a_plan_leaves_the_last_value_of_its_session(connection: psycopg.Connection) -> None:
+    run(connection, BASE, "INSERT INTO customer (name) VALUES ('last')")
+    last = value(connection, "SELECT lastval()")
+    planned(connection, COLUMN)
+    assert value(connection, "SELECT lastval()") == last
+
+
+def test_only_columns_of_its_indexes_are_copied(
+    server: Cluster, connection: psycopg.Connection, owner: psycopg.Connection
+) -> None:
+    run(
+        connection,
+        "CREATE TYPE mood AS ENUM ('glad'); REVOKE USAGE ON TYPE mood FROM PUBLIC",
+        'CREATE TABLE customer (id serial PRIMARY KEY, mood mood, id_gen_trial text COLLATE "C")',
+        "ALTER TABLE customer OWNER TO owner; CREATE INDEX ON customer (id_gen_trial, (id % 7)) WHERE id > 0",
+    )
+    run(owner, *planned(owner, COLUMN), UNDO)
+    run(connection, "CREATE INDEX by_mood ON customer (mood) WHERE id > 0")
+    refused_at_once(
+        server,
+        owner,
+        "index public.by_mood could not be recreated (permission denied for type public.mood): DROP INDEX ",
+    )
+
+
 def test_a_check_that_writes_is_tried_without_a_trace(connection: psycopg.Connection) -> None:
     run(
         connection,
