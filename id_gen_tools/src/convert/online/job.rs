@@ -72,7 +72,8 @@ impl Job {
         };
         job.write_columns(source, goal)?;
         job.write_bare_partitions(source);
-        indexes::write(&job.members, &names, goal.node.is_some(), &mut job.script)?;
+        let type_name = goal.target.type_name();
+        indexes::write(&job.members, &names, type_name, goal.node.is_some(), &mut job.script)?;
         if goal.node.is_some() && job.script.of(Phase::FirstIndex).next().is_none() {
             let found = vec![format!("{column} has no unique index")];
             return Err(Refusal::InTheWay { column, found, widen: None }.into());
