@@ -44,6 +44,8 @@ COMMENT ON TABLE id_gen_convert.job IS 'columns that are being converted';
 CREATE TABLE id_gen_convert.member (
     job integer REFERENCES id_gen_convert.job ON DELETE CASCADE,
     relation regclass, column_name text, new_name text NOT NULL, old_name text NOT NULL,
+    -- The new column by the OID of its table and its number, which show whether it was renamed or dropped; a restored dump has others.
+    new_column text,
     PRIMARY KEY (job, relation, column_name)
 );
 COMMENT ON TABLE id_gen_convert.member IS 'the converted column of each job and the columns that reference it';
@@ -244,6 +246,28 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.check_columns(id_gen_convert.job) IS 'reject a job whose columns have been renamed or dropped';
+
+-- An undo drops new columns by their names, and does not miss one that was dropped before.
+CREATE FUNCTION id_gen_convert.check_new_columns(j id_gen_convert.job) RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    renamed text;
+    remedy text;
+BEGIN
+    SELECT string_agg(format('%I of %s to %I', m.new_name, m.relation, a.attname), ', ' ORDER BY m.relation::text, m.new_name),
+           string_agg(format('ALTER TABLE %s RENAME COLUMN %I TO %I;', m.relation, a.attname, m.new_name), ' ' ORDER BY m.relation::text, m.new_name)
+      INTO renamed, remedy
+      FROM id_gen_convert.member m JOIN pg_attribute a ON a.attrelid = m.relation AND format('%s %s', a.attrelid, a.attnum) = m.new_column
+     WHERE m.job = j.id AND NOT a.attisdropped AND a.attname <> m.new_name;
+    IF renamed IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('new columns of the job of column %I of relation %s have been renamed', j.column_name, j.relation),
+            DETAIL = format('Renamed columns: %s.', renamed),
+            HINT = format('Rename the columns back or drop them, and run the command again. To rename them: %s', remedy);
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.check_new_columns(id_gen_convert.job) IS 'reject an undo whose new columns have been renamed';
 
 CREATE FUNCTION id_gen_convert.check_owners(j id_gen_convert.job) RETURNS void
     LANGUAGE plpgsql @settings@
@@ -871,6 +895,8 @@ BEGIN
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.others, tries);
     PERFORM id_gen_convert.execute_all(job_id, 'prepare');
+    UPDATE id_gen_convert.member m SET new_column = format('%s %s', a.attrelid, a.attnum)
+      FROM pg_attribute a WHERE m.job = job_id AND a.attrelid = m.relation AND a.attname = m.new_name;
     PERFORM id_gen_convert.rehearse(j);
     PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.unfit(j));
     PERFORM id_gen_convert.record_partitions(job_id);
@@ -1703,11 +1729,7 @@ BEGIN
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
     PERFORM id_gen_convert.check_partitions(j);
-    -- With a column that was dropped, its check is gone: the column of one that is left was renamed, and would refuse all rows.
-    IF EXISTS (SELECT FROM id_gen_convert.member m JOIN pg_constraint k ON k.conrelid = m.relation AND k.conname ~ '^id_gen_convert_[0-9]+$'
-                WHERE m.job = j.id AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = m.relation AND attname IN (m.new_name, m.old_name))) THEN
-        PERFORM id_gen_convert.check_columns(j);
-    END IF;
+    PERFORM id_gen_convert.check_new_columns(j);
     PERFORM id_gen_convert.execute_all(j.id, 'clean');
     PERFORM id_gen_convert.forget(j.id);
     RETURN false;
