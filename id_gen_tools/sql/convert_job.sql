@@ -687,8 +687,8 @@ COMMENT ON FUNCTION id_gen_convert.refuse_losses(id_gen_convert.job, text) IS 'r
 
 -- Which functions, operators, collations and operator classes the definitions name that are made again over the columns of a
 -- job: of each object in the order of its definition. PostgreSQL chooses again among overloads when it reads the text of a
--- definition. Its own are left out: those of one name mean the same for every type. Written with their arguments, since a
--- restored dump has other OIDs.
+-- definition. Its own are left out: those of one name mean the same for every type. Each has its OID, which stays when it is
+-- renamed, and its name with its arguments, since a restored dump has other OIDs.
 CREATE FUNCTION id_gen_convert.meanings(job_id integer) RETURNS jsonb
     LANGUAGE sql STABLE @settings@
     AS $$
@@ -726,32 +726,51 @@ CREATE FUNCTION id_gen_convert.meanings(job_id integer) RETURNS jsonb
               FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
              WHERE c.relnamespace = 'id_gen_convert'::regnamespace AND c.relname ~ '^like_[0-9]+$')
         SELECT coalesce(jsonb_object_agg(named.type || ' ' || named.identity, to_jsonb(
-                   ARRAY(SELECT CASE used[1] WHEN 'opno' THEN 'operator ' || used[2]::regoperator WHEN 'collOid' THEN 'collation ' || used[2]::regcollation
+                   ARRAY(SELECT used[2] || ' ' || CASE used[1] WHEN 'opno' THEN 'operator ' || used[2]::regoperator WHEN 'collOid' THEN 'collation ' || used[2]::regcollation
                                              ELSE 'function ' || used[2]::regprocedure END
                            FROM regexp_matches(tree, ':(funcid|aggfnoid|winfnoid|opno|collOid) (\d+)', 'g') WITH ORDINALITY AS found (used, place)
                           -- PostgreSQL's own have lower OIDs.
                           WHERE used[2]::oid >= 16384 ORDER BY place)
-                   || ARRAY(SELECT class.type || ' ' || class.identity FROM pg_depend d, pg_identify_object(d.refclassid, d.refobjid, 0) AS class
+                   || ARRAY(SELECT concat_ws(' ', d.refobjid, class.type, class.identity) FROM pg_depend d, pg_identify_object(d.refclassid, d.refobjid, 0) AS class
                              WHERE (d.classid, d.objid) = (object.classid, object.objid) AND d.refclassid = 'pg_opclass'::regclass
                                -- Default classes of two types have one meaning.
-                               AND NOT (SELECT opcdefault FROM pg_opclass WHERE oid = d.refobjid) ORDER BY 1))), '{}')
+                               AND NOT (SELECT opcdefault FROM pg_opclass WHERE oid = d.refobjid) ORDER BY class.identity))), '{}')
           FROM object, pg_identify_object(named_class, named_id, 0) AS named
     $$;
 COMMENT ON FUNCTION id_gen_convert.meanings(integer) IS 'functions and operators that are named by the definitions of what is made again';
+
+-- One list of them, with their places in it.
+CREATE FUNCTION id_gen_convert.meaning(list jsonb, OUT place bigint, OUT oid text, OUT name text) RETURNS SETOF record
+    LANGUAGE sql IMMUTABLE @settings@
+    AS $$
+        SELECT place, split_part(used, ' ', 1), substr(used, strpos(used, ' ') + 1)
+          FROM jsonb_array_elements_text(list) WITH ORDINALITY AS element (used, place)
+    $$;
+COMMENT ON FUNCTION id_gen_convert.meaning(jsonb) IS 'functions and operators that a definition names, in its order';
+
+-- Those of one list that another one lacks; NULL if there are none.
+CREATE FUNCTION id_gen_convert.unlike(list jsonb, other jsonb) RETURNS text
+    LANGUAGE sql IMMUTABLE @settings@
+    AS $$
+        SELECT string_agg(DISTINCT a.name, ', ') FROM id_gen_convert.meaning(list) a
+         WHERE NOT EXISTS (SELECT FROM id_gen_convert.meaning(other) b WHERE a.oid = b.oid OR a.name = b.name)
+    $$;
+COMMENT ON FUNCTION id_gen_convert.unlike(jsonb, jsonb) IS 'functions and operators that another definition does not name';
 
 -- Objects that have another meaning after they were made again than before; NULL if there are none.
 CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, after jsonb, at_start boolean DEFAULT false) RETURNS text
     LANGUAGE sql STABLE @settings@
     AS $$
         SELECT string_agg(format('%s would use %s in place of %s%s', was.key,
-                   coalesce((SELECT string_agg(DISTINCT used, ', ') FROM jsonb_array_elements_text(became.value) AS used WHERE NOT was.value ? used), became.value::text),
-                   coalesce((SELECT string_agg(DISTINCT used, ', ') FROM jsonb_array_elements_text(was.value) AS used WHERE NOT became.value ? used), was.value::text),
+                   coalesce(id_gen_convert.unlike(became.value, was.value), became.value::text),
+                   coalesce(id_gen_convert.unlike(was.value, became.value), was.value::text),
                    ': ' || CASE WHEN at_start
                        THEN (SELECT s.remedy FROM id_gen_convert.statement s WHERE s.job = job_id AND s.object = was.key LIMIT 1)
                        -- A job that has begun would miss the object itself.
-                       ELSE 'drop or rename ' || (SELECT string_agg(DISTINCT used, ', ') FROM jsonb_array_elements_text(became.value) AS used
-                                                   WHERE NOT was.value ? used) END), '; ' ORDER BY was.key)
-          FROM jsonb_each(before) AS was JOIN jsonb_each(after) AS became USING (key) WHERE was.value <> became.value
+                       ELSE 'drop or rename ' || id_gen_convert.unlike(became.value, was.value) END), '; ' ORDER BY was.key)
+          FROM jsonb_each(before) AS was JOIN jsonb_each(after) AS became USING (key)
+         WHERE EXISTS (SELECT FROM id_gen_convert.meaning(was.value) a FULL JOIN id_gen_convert.meaning(became.value) b USING (place)
+                        WHERE (a.oid = b.oid OR a.name = b.name) IS NOT TRUE)
     $$;
 COMMENT ON FUNCTION id_gen_convert.other_meanings(integer, jsonb, jsonb, boolean) IS 'objects whose definitions name other functions or operators than before';
 

@@ -258,6 +258,34 @@ def test_a_later_overload_opens_no_rows(connection: psycopg.Connection, argument
     assert visible(connection) == 0
 
 
+MOVED = {
+    "type renamed": "ALTER TYPE mood RENAME TO feeling",
+    "type moved": "CREATE SCHEMA lib; ALTER TYPE mood SET SCHEMA lib",
+    "function renamed": "ALTER FUNCTION felt RENAME TO known",
+    "function moved": "CREATE SCHEMA lib; ALTER FUNCTION felt SET SCHEMA lib",
+    "operator moved": "CREATE SCHEMA lib; ALTER OPERATOR ~= (bigint, mood) SET SCHEMA lib",
+}
+
+
+@pytest.mark.parametrize("change", MOVED.values(), ids=MOVED)
+def test_an_undo_knows_a_function_of_another_name(connection: psycopg.Connection, change: str) -> None:
+    """Also one whose arguments have another name."""
+    run(
+        connection,
+        BASE,
+        "CREATE TYPE mood AS ENUM ('calm', 'sad'); ALTER TABLE customer ADD mood mood DEFAULT 'sad'",
+        "CREATE FUNCTION felt(bigint, mood) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT true'",
+        "CREATE OPERATOR ~= (LEFTARG = bigint, RIGHTARG = mood, FUNCTION = felt)",
+        "ALTER TABLE customer ADD CONSTRAINT fits CHECK (felt(id, mood)), ADD CHECK (id ~= mood)",
+        "CREATE INDEX computed ON customer (felt(id, mood)) WHERE id ~= mood",
+    )
+    if "TYPE" in change:
+        run(connection, "CREATE VIEW v AS SELECT felt(id, mood) FROM customer")
+    run(connection, *planned(connection, COLUMN), change)
+    undo = UNDO if "TYPE" in change else UNDO.replace(")", ", force => true)")
+    run(connection, undo, "INSERT INTO customer (name) VALUES ('later')")
+
+
 def test_a_switch_names_what_it_cannot_make_again(connection: psycopg.Connection) -> None:
     run(connection, BASE, function("anyelement"), "CREATE VIEW v AS SELECT hidden(id) FROM customer")
     *rest, switch = planned(connection, COLUMN)
