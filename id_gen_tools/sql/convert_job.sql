@@ -689,7 +689,7 @@ COMMENT ON FUNCTION id_gen_convert.refuse_losses(id_gen_convert.job, text) IS 'r
 -- job: of each object in the order of its definition. PostgreSQL chooses again among overloads when it reads the text of a
 -- definition. Its own are left out: those of one name mean the same for every type. Each has its OID, which stays when it is
 -- renamed, and its name with its arguments, since a restored dump has other OIDs.
-CREATE FUNCTION id_gen_convert.meanings(job_id integer) RETURNS jsonb
+CREATE FUNCTION id_gen_convert.meanings(job_id integer, of_twins boolean DEFAULT false) RETURNS jsonb
     LANGUAGE sql STABLE @settings@
     AS $$
         WITH RECURSIVE place (relation, number) AS (
@@ -724,7 +724,16 @@ CREATE FUNCTION id_gen_convert.meanings(job_id integer) RETURNS jsonb
             SELECT 'pg_class'::regclass, split_part(c.relname, '_', 2)::oid, 'pg_class'::regclass, c.oid,
                    concat(i.indexprs::text, i.indpred::text)
               FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
-             WHERE c.relnamespace = 'id_gen_convert'::regnamespace AND c.relname ~ '^like_[0-9]+$')
+             WHERE c.relnamespace = 'id_gen_convert'::regnamespace AND c.relname ~ '^like_[0-9]+$'
+             UNION ALL
+            -- The new indexes of the job, likewise.
+            SELECT 'pg_class'::regclass, old.oid, 'pg_class'::regclass, new.oid, concat(i.indexprs::text, i.indpred::text)
+              FROM id_gen_convert.statement s JOIN pg_index i ON i.indrelid = s.made_on
+              JOIN pg_class new ON new.oid = i.indexrelid AND new.relname = s.made
+              JOIN pg_class old ON old.relnamespace = new.relnamespace AND EXISTS (
+                       SELECT FROM id_gen_convert.statement w WHERE w.job = job_id AND w.phase = 'switch'
+                          AND w.statement = format('ALTER INDEX %s RENAME TO %I', new.oid::regclass, old.relname))
+             WHERE s.job = job_id AND of_twins)
         SELECT coalesce(jsonb_object_agg(named.type || ' ' || named.identity, to_jsonb(
                    ARRAY(SELECT used[2] || ' ' || CASE used[1] WHEN 'opno' THEN 'operator ' || used[2]::regoperator WHEN 'collOid' THEN 'collation ' || used[2]::regcollation
                                              ELSE 'function ' || used[2]::regprocedure END
@@ -737,7 +746,7 @@ CREATE FUNCTION id_gen_convert.meanings(job_id integer) RETURNS jsonb
                                AND NOT (SELECT opcdefault FROM pg_opclass WHERE oid = d.refobjid) ORDER BY class.identity))), '{}')
           FROM object, pg_identify_object(named_class, named_id, 0) AS named
     $$;
-COMMENT ON FUNCTION id_gen_convert.meanings(integer) IS 'functions and operators that are named by the definitions of what is made again';
+COMMENT ON FUNCTION id_gen_convert.meanings(integer, boolean) IS 'functions and operators that are named by the definitions of what is made again';
 
 -- One list of them, with their places in it.
 CREATE FUNCTION id_gen_convert.meaning(list jsonb, OUT place bigint, OUT oid text, OUT name text) RETURNS SETOF record
@@ -748,31 +757,35 @@ CREATE FUNCTION id_gen_convert.meaning(list jsonb, OUT place bigint, OUT oid tex
     $$;
 COMMENT ON FUNCTION id_gen_convert.meaning(jsonb) IS 'functions and operators that a definition names, in its order';
 
--- Those of one list that another one lacks; NULL if there are none.
+-- Those of one list that another one lacks, or all of them if only their order differs.
 CREATE FUNCTION id_gen_convert.unlike(list jsonb, other jsonb) RETURNS text
     LANGUAGE sql IMMUTABLE @settings@
     AS $$
-        SELECT string_agg(DISTINCT a.name, ', ') FROM id_gen_convert.meaning(list) a
-         WHERE NOT EXISTS (SELECT FROM id_gen_convert.meaning(other) b WHERE a.oid = b.oid OR a.name = b.name)
+        SELECT coalesce(string_agg(DISTINCT a.name, ', ') FILTER (WHERE NOT EXISTS (
+                            SELECT FROM id_gen_convert.meaning(other) b WHERE a.oid = b.oid OR a.name = b.name)),
+                        string_agg(a.name, ', ' ORDER BY a.place), 'none')
+          FROM id_gen_convert.meaning(list) a
     $$;
 COMMENT ON FUNCTION id_gen_convert.unlike(jsonb, jsonb) IS 'functions and operators that another definition does not name';
 
 -- Objects that have another meaning after they were made again than before; NULL if there are none.
-CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, after jsonb, at_start boolean DEFAULT false) RETURNS text
+CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, after jsonb) RETURNS text
     LANGUAGE sql STABLE @settings@
     AS $$
-        SELECT string_agg(format('%s would use %s in place of %s%s', was.key,
-                   coalesce(id_gen_convert.unlike(became.value, was.value), became.value::text),
-                   coalesce(id_gen_convert.unlike(was.value, became.value), was.value::text),
-                   ': ' || CASE WHEN at_start
-                       THEN (SELECT s.remedy FROM id_gen_convert.statement s WHERE s.job = job_id AND s.object = was.key LIMIT 1)
-                       -- A job that has begun would miss the object itself.
-                       ELSE 'drop or rename ' || id_gen_convert.unlike(became.value, was.value) END), '; ' ORDER BY was.key)
-          FROM jsonb_each(before) AS was JOIN jsonb_each(after) AS became USING (key)
-         WHERE EXISTS (SELECT FROM id_gen_convert.meaning(was.value) a FULL JOIN id_gen_convert.meaning(became.value) b USING (place)
-                        WHERE (a.oid = b.oid OR a.name = b.name) IS NOT TRUE)
+        SELECT string_agg(format('%s would use %s in place of %s%s', key, became, was,
+                   ': ' || CASE WHEN j.phase = 'fill'
+                       THEN (SELECT s.remedy FROM id_gen_convert.statement s WHERE s.job = job_id AND s.object = key LIMIT 1)
+                       -- A job that has begun would miss the object itself. Its new indexes use the function already.
+                       ELSE CASE WHEN has_twin AND j.phase <> 'switched' THEN 'undo the job, and then ' ELSE '' END || 'drop or rename ' || became END), '; ' ORDER BY key)
+          FROM id_gen_convert.job j,
+               (SELECT key, id_gen_convert.unlike(y.value, x.value) AS became, id_gen_convert.unlike(x.value, y.value) AS was,
+                       bool_or(key LIKE 'index %') OVER () AS has_twin
+                  FROM jsonb_each(before) AS x JOIN jsonb_each(after) AS y USING (key)
+                 WHERE EXISTS (SELECT FROM id_gen_convert.meaning(x.value) a FULL JOIN id_gen_convert.meaning(y.value) b USING (place)
+                                WHERE (a.oid = b.oid OR a.name = b.name) IS NOT TRUE)) AS other
+         WHERE j.id = job_id
     $$;
-COMMENT ON FUNCTION id_gen_convert.other_meanings(integer, jsonb, jsonb, boolean) IS 'objects whose definitions name other functions or operators than before';
+COMMENT ON FUNCTION id_gen_convert.other_meanings(integer, jsonb, jsonb) IS 'objects whose definitions name other functions or operators than before';
 
 -- Makes all that the switch will make again, over the columns with the new values, and takes it back. Tables and indexes
 -- of statements in phase trial are empty, so this reads no row.
@@ -785,7 +798,7 @@ DECLARE
 BEGIN
     BEGIN
         PERFORM id_gen_convert.execute_all(j.id, 'trial');
-        obstacles := id_gen_convert.other_meanings(j.id, before, id_gen_convert.meanings(j.id), at_start => true);
+        obstacles := id_gen_convert.other_meanings(j.id, before, id_gen_convert.meanings(j.id));
         RAISE SQLSTATE 'IDGEN';
     EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
         NULL;
@@ -1514,6 +1527,10 @@ BEGIN
 
     IF j.phase <> 'returned' THEN
         strangers := id_gen_convert.losses(j.id);
+        IF NOT is_switched THEN
+            strangers := nullif(concat_ws('; ', strangers, id_gen_convert.other_meanings(
+                j.id, id_gen_convert.meanings(j.id), id_gen_convert.meanings(j.id, of_twins => true))), '');
+        END IF;
         RETURN QUERY SELECT 'losses', CASE WHEN strangers IS NULL THEN 'ok' ELSE 'error' END,
             coalesce('would be lost: ' || strangers, CASE WHEN is_switched THEN 'an undo loses nothing' ELSE 'the switch loses nothing' END),
             CASE WHEN strangers IS NOT NULL THEN 'Remove the obstacles; what is still needed can be recreated after the conversion.'
