@@ -185,11 +185,25 @@ CREATE FUNCTION id_gen_convert.check_partitions(j id_gen_convert.job) RETURNS vo
 DECLARE
     gone text;
 BEGIN
-    SELECT string_agg(format('%s of %s is %s %s', p.name, p.parent, CASE WHEN i.inhrelid IS NULL THEN 'detached as' ELSE 'renamed to' END, c.oid::regclass), ', ' ORDER BY p.name)
-      INTO gone
-      FROM id_gen_convert.partition p JOIN pg_class c ON c.oid = p.relation
-      LEFT JOIN pg_inherits i ON (i.inhrelid, i.inhparent) = (p.relation, p.parent)
-     WHERE p.job = j.id AND (i.inhrelid IS NULL OR c.oid::regclass::text <> p.name);
+    SELECT string_agg(what, ', ' ORDER BY what) INTO gone FROM (
+        SELECT format('%s of %s is %s %s', p.name, p.parent, CASE WHEN i.inhrelid IS NULL THEN 'detached as' ELSE 'renamed to' END, c.oid::regclass)
+          FROM id_gen_convert.partition p JOIN pg_class c ON c.oid = p.relation
+          LEFT JOIN pg_inherits i ON (i.inhrelid, i.inhparent) = (p.relation, p.parent)
+         WHERE p.job = j.id AND (i.inhrelid IS NULL OR c.oid::regclass::text <> p.name)
+         UNION ALL
+        -- One that was created since the start or the switch is not recorded. It has both columns, and old values of the same sequence.
+        SELECT format('%s has the columns of %s and is not one of its partitions', c.oid::regclass, m.relation)
+          FROM id_gen_convert.member m JOIN pg_partitioned_table t ON t.partrelid = m.relation,
+               LATERAL (SELECT CASE j.phase WHEN 'switched' THEN m.old_name ELSE m.column_name END,
+                               CASE j.phase WHEN 'switched' THEN m.column_name ELSE m.new_name END) AS given (old, new)
+          JOIN pg_attribute own ON own.attname = given.old
+          JOIN pg_attrdef e ON (e.adrelid, e.adnum) = (own.attrelid, own.attnum) AND pg_get_expr(e.adbin, e.adrelid) LIKE 'nextval(%'
+          JOIN pg_attribute a ON a.attname = given.old
+          JOIN pg_attrdef d ON (d.adrelid, d.adnum) = (a.attrelid, a.attnum) AND pg_get_expr(d.adbin, d.adrelid) = pg_get_expr(e.adbin, e.adrelid)
+          JOIN pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+         WHERE m.job = j.id AND own.attrelid = m.relation AND c.oid NOT IN (SELECT relation FROM id_gen_convert.member)
+           AND EXISTS (SELECT FROM pg_attribute WHERE attrelid = c.oid AND attname = given.new)
+           AND c.oid NOT IN (SELECT p.relation FROM id_gen_convert.partition p WHERE p.job = j.id)) AS changed (what);
     IF gone IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('partitions have been detached or renamed since the job of column %I of relation %s began', j.column_name, j.relation),

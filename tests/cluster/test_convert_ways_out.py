@@ -170,6 +170,34 @@ def test_a_partition_that_was_detached_before_the_switch(server: Cluster, connec
     assert schema_dump(server, "shop") == before
 
 
+def test_a_partition_that_was_created_and_detached_after_the_switch(
+    server: Cluster, connection: psycopg.Connection
+) -> None:
+    """The end of a job does not leave it with both columns. Copies and tables of other jobs are no such partitions."""
+    run(connection, EVENT, "CREATE TABLE other (id serial PRIMARY KEY)")
+    before = schema_dump(server, "shop")
+    run(connection, *planned(connection, COLUMN), "CREATE TABLE copy AS TABLE customer")
+    run(connection, *planned(connection, COLUMN.replace("customer", "other")))
+    run(
+        connection,
+        "CREATE TABLE part_4 PARTITION OF customer FOR VALUES IN (4)",
+        "INSERT INTO customer (part) VALUES (4)",
+    )
+    run(connection, "ALTER TABLE customer DETACH PARTITION part_4")
+    for statement in (UNDO, FORCE, FINISH):
+        refused = refusal(connection, statement)
+        assert "public.part_4 has the columns of public.customer and is not one of its partitions" in detail(refused)
+        assert not re.search("copy|other", detail(refused)) and "Attach them again" in hint(refused)
+    run(
+        connection,
+        "ALTER TABLE customer ATTACH PARTITION part_4 FOR VALUES IN (4)",
+        UNDO,
+        UNDO.replace("customer", "other"),
+    )
+    run(connection, "DROP TABLE part_4, copy")
+    assert schema_dump(server, "shop") == before
+
+
 AGAIN = "DROP TABLE {0}; CREATE TABLE {0} PARTITION OF {1} FOR VALUES IN (1)"
 
 
