@@ -44,6 +44,8 @@ COMMENT ON TABLE id_gen_convert.job IS 'columns that are being converted';
 CREATE TABLE id_gen_convert.member (
     job integer REFERENCES id_gen_convert.job ON DELETE CASCADE,
     relation regclass, column_name text, new_name text NOT NULL, old_name text NOT NULL,
+    -- The new column by the OID of its table and its number, which show whether it was renamed or dropped; a restored dump has others.
+    new_column text,
     PRIMARY KEY (job, relation, column_name)
 );
 COMMENT ON TABLE id_gen_convert.member IS 'the converted column of each job and the columns that reference it';
@@ -183,11 +185,25 @@ CREATE FUNCTION id_gen_convert.check_partitions(j id_gen_convert.job) RETURNS vo
 DECLARE
     gone text;
 BEGIN
-    SELECT string_agg(format('%s of %s is %s %s', p.name, p.parent, CASE WHEN i.inhrelid IS NULL THEN 'detached as' ELSE 'renamed to' END, c.oid::regclass), ', ' ORDER BY p.name)
-      INTO gone
-      FROM id_gen_convert.partition p JOIN pg_class c ON c.oid = p.relation
-      LEFT JOIN pg_inherits i ON (i.inhrelid, i.inhparent) = (p.relation, p.parent)
-     WHERE p.job = j.id AND (i.inhrelid IS NULL OR c.oid::regclass::text <> p.name);
+    SELECT string_agg(what, ', ' ORDER BY what) INTO gone FROM (
+        SELECT format('%s of %s is %s %s', p.name, p.parent, CASE WHEN i.inhrelid IS NULL THEN 'detached as' ELSE 'renamed to' END, c.oid::regclass)
+          FROM id_gen_convert.partition p JOIN pg_class c ON c.oid = p.relation
+          LEFT JOIN pg_inherits i ON (i.inhrelid, i.inhparent) = (p.relation, p.parent)
+         WHERE p.job = j.id AND (i.inhrelid IS NULL OR c.oid::regclass::text <> p.name)
+         UNION ALL
+        -- One that was created since the start or the switch is not recorded. It has both columns, and old values of the same sequence.
+        SELECT format('%s has the columns of %s and is not one of its partitions', c.oid::regclass, m.relation)
+          FROM id_gen_convert.member m JOIN pg_partitioned_table t ON t.partrelid = m.relation,
+               LATERAL (SELECT CASE j.phase WHEN 'switched' THEN m.old_name ELSE m.column_name END,
+                               CASE j.phase WHEN 'switched' THEN m.column_name ELSE m.new_name END) AS given (old, new)
+          JOIN pg_attribute own ON own.attname = given.old
+          JOIN pg_attrdef e ON (e.adrelid, e.adnum) = (own.attrelid, own.attnum) AND pg_get_expr(e.adbin, e.adrelid) LIKE 'nextval(%'
+          JOIN pg_attribute a ON a.attname = given.old
+          JOIN pg_attrdef d ON (d.adrelid, d.adnum) = (a.attrelid, a.attnum) AND pg_get_expr(d.adbin, d.adrelid) = pg_get_expr(e.adbin, e.adrelid)
+          JOIN pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+         WHERE m.job = j.id AND own.attrelid = m.relation AND c.oid NOT IN (SELECT relation FROM id_gen_convert.member)
+           AND EXISTS (SELECT FROM pg_attribute WHERE attrelid = c.oid AND attname = given.new)
+           AND c.oid NOT IN (SELECT p.relation FROM id_gen_convert.partition p WHERE p.job = j.id)) AS changed (what);
     IF gone IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('partitions have been detached or renamed since the job of column %I of relation %s began', j.column_name, j.relation),
@@ -244,6 +260,28 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.check_columns(id_gen_convert.job) IS 'reject a job whose columns have been renamed or dropped';
+
+-- An undo drops new columns by their names, and does not miss one that was dropped before.
+CREATE FUNCTION id_gen_convert.check_new_columns(j id_gen_convert.job) RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    renamed text;
+    remedy text;
+BEGIN
+    SELECT string_agg(format('%I of %s to %I', m.new_name, m.relation, a.attname), ', ' ORDER BY m.relation::text, m.new_name),
+           string_agg(format('ALTER TABLE %s RENAME COLUMN %I TO %I;', m.relation, a.attname, m.new_name), ' ' ORDER BY m.relation::text, m.new_name)
+      INTO renamed, remedy
+      FROM id_gen_convert.member m JOIN pg_attribute a ON a.attrelid = m.relation AND format('%s %s', a.attrelid, a.attnum) = m.new_column
+     WHERE m.job = j.id AND NOT a.attisdropped AND a.attname <> m.new_name;
+    IF renamed IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('new columns of the job of column %I of relation %s have been renamed', j.column_name, j.relation),
+            DETAIL = format('Renamed columns: %s.', renamed),
+            HINT = format('Rename the columns back or drop them, and run the command again. To rename them: %s', remedy);
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.check_new_columns(id_gen_convert.job) IS 'reject an undo whose new columns have been renamed';
 
 CREATE FUNCTION id_gen_convert.check_owners(j id_gen_convert.job) RETURNS void
     LANGUAGE plpgsql @settings@
@@ -674,13 +712,13 @@ END $$;
 COMMENT ON FUNCTION id_gen_convert.refuse_losses(id_gen_convert.job, text) IS 'reject what would lose or break objects';
 
 -- Which functions, operators and collations an expression names, in its order. PostgreSQL chooses again among overloads when it
--- reads the text of a definition. Its own are left out: those of one name mean the same for every type. Written with their
--- arguments, since a restored dump has other OIDs.
+-- reads the text of a definition. Its own are left out: those of one name mean the same for every type. Each has its OID, which
+-- stays when it is renamed, and its name with its arguments, since a restored dump has other OIDs.
 CREATE FUNCTION id_gen_convert.used(tree text) RETURNS text[]
     LANGUAGE sql STABLE @settings@
     AS $$
-        SELECT ARRAY(SELECT CASE used[1] WHEN 'opno' THEN 'operator ' || used[2]::regoperator WHEN 'collOid' THEN 'collation ' || used[2]::regcollation
-                                         ELSE 'function ' || used[2]::regprocedure END
+        SELECT ARRAY(SELECT used[2] || ' ' || CASE used[1] WHEN 'opno' THEN 'operator ' || used[2]::regoperator WHEN 'collOid' THEN 'collation ' || used[2]::regcollation
+                                                           ELSE 'function ' || used[2]::regprocedure END
                        FROM regexp_matches(tree, ':(funcid|aggfnoid|winfnoid|opno|collOid) (\d+)', 'g') WITH ORDINALITY AS found (used, place)
                       -- PostgreSQL's own have lower OIDs.
                       WHERE used[2]::oid >= 16384 ORDER BY place)
@@ -688,7 +726,7 @@ CREATE FUNCTION id_gen_convert.used(tree text) RETURNS text[]
 COMMENT ON FUNCTION id_gen_convert.used(text) IS 'functions, operators and collations that an expression names';
 
 -- The same of all definitions that are made again over the columns of a job, with their operator classes.
-CREATE FUNCTION id_gen_convert.meanings(job_id integer) RETURNS jsonb
+CREATE FUNCTION id_gen_convert.meanings(job_id integer, of_twins boolean DEFAULT false) RETURNS jsonb
     LANGUAGE sql STABLE @settings@
     AS $$
         WITH RECURSIVE place (relation, number, is_key) AS (
@@ -727,31 +765,64 @@ CREATE FUNCTION id_gen_convert.meanings(job_id integer) RETURNS jsonb
             SELECT 'pg_class'::regclass, split_part(c.relname, '_', 2)::oid, 'pg_class'::regclass, c.oid,
                    concat(i.indexprs::text, i.indpred::text)
               FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
-             WHERE c.relnamespace = 'id_gen_convert'::regnamespace AND c.relname ~ '^like_[0-9]+$')
+             WHERE c.relnamespace = 'id_gen_convert'::regnamespace AND c.relname ~ '^like_[0-9]+$'
+             UNION ALL
+            -- The new indexes of the job, likewise.
+            SELECT 'pg_class'::regclass, old.oid, 'pg_class'::regclass, new.oid, concat(i.indexprs::text, i.indpred::text)
+              FROM id_gen_convert.statement s JOIN pg_index i ON i.indrelid = s.made_on
+              JOIN pg_class new ON new.oid = i.indexrelid AND new.relname = s.made
+              JOIN pg_class old ON old.relnamespace = new.relnamespace AND EXISTS (
+                       SELECT FROM id_gen_convert.statement w WHERE w.job = job_id AND w.phase = 'switch'
+                          AND w.statement = format('ALTER INDEX %s RENAME TO %I', new.oid::regclass, old.relname))
+             WHERE s.job = job_id AND of_twins)
         SELECT coalesce(jsonb_object_agg(named.type || ' ' || named.identity, to_jsonb(
-                   id_gen_convert.used(tree) || ARRAY(SELECT class.type || ' ' || class.identity FROM pg_depend d, pg_identify_object(d.refclassid, d.refobjid, 0) AS class
+                   id_gen_convert.used(tree)
+                   || ARRAY(SELECT concat_ws(' ', d.refobjid, class.type, class.identity) FROM pg_depend d, pg_identify_object(d.refclassid, d.refobjid, 0) AS class
                              WHERE (d.classid, d.objid) = (object.classid, object.objid) AND d.refclassid = 'pg_opclass'::regclass
                                -- Default classes of two types have one meaning.
-                               AND NOT (SELECT opcdefault FROM pg_opclass WHERE oid = d.refobjid) ORDER BY 1))), '{}')
+                               AND NOT (SELECT opcdefault FROM pg_opclass WHERE oid = d.refobjid) ORDER BY class.identity))), '{}')
           FROM object, pg_identify_object(named_class, named_id, 0) AS named
     $$;
-COMMENT ON FUNCTION id_gen_convert.meanings(integer) IS 'functions and operators that are named by the definitions of what is made again';
+COMMENT ON FUNCTION id_gen_convert.meanings(integer, boolean) IS 'functions and operators that are named by the definitions of what is made again';
+
+-- One list of them, with their places in it.
+CREATE FUNCTION id_gen_convert.meaning(list jsonb, OUT place bigint, OUT oid text, OUT name text) RETURNS SETOF record
+    LANGUAGE sql IMMUTABLE @settings@
+    AS $$
+        SELECT place, split_part(used, ' ', 1), substr(used, strpos(used, ' ') + 1)
+          FROM jsonb_array_elements_text(list) WITH ORDINALITY AS element (used, place)
+    $$;
+COMMENT ON FUNCTION id_gen_convert.meaning(jsonb) IS 'functions and operators that a definition names, in its order';
+
+-- Those of one list that another one lacks, or all of them if only their order differs.
+CREATE FUNCTION id_gen_convert.unlike(list jsonb, other jsonb) RETURNS text
+    LANGUAGE sql IMMUTABLE @settings@
+    AS $$
+        SELECT coalesce(string_agg(DISTINCT a.name, ', ') FILTER (WHERE NOT EXISTS (
+                            SELECT FROM id_gen_convert.meaning(other) b WHERE a.oid = b.oid OR a.name = b.name)),
+                        string_agg(a.name, ', ' ORDER BY a.place), 'none')
+          FROM id_gen_convert.meaning(list) a
+    $$;
+COMMENT ON FUNCTION id_gen_convert.unlike(jsonb, jsonb) IS 'functions and operators that another definition does not name';
 
 -- Objects that have another meaning after they were made again than before; NULL if there are none.
-CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, after jsonb, at_start boolean DEFAULT false) RETURNS text
+CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, after jsonb) RETURNS text
     LANGUAGE sql STABLE @settings@
     AS $$
-        SELECT string_agg(format('%s would use %s in place of %s%s', was.key,
-                   coalesce((SELECT string_agg(DISTINCT used, ', ') FROM jsonb_array_elements_text(became.value) AS used WHERE NOT was.value ? used), became.value::text),
-                   coalesce((SELECT string_agg(DISTINCT used, ', ') FROM jsonb_array_elements_text(was.value) AS used WHERE NOT became.value ? used), was.value::text),
-                   ': ' || CASE WHEN at_start
-                       THEN (SELECT s.remedy FROM id_gen_convert.statement s WHERE s.job = job_id AND s.object = was.key LIMIT 1)
-                       -- A job that has begun would miss the object itself.
-                       ELSE 'drop or rename ' || (SELECT string_agg(DISTINCT used, ', ') FROM jsonb_array_elements_text(became.value) AS used
-                                                   WHERE NOT was.value ? used) END), '; ' ORDER BY was.key)
-          FROM jsonb_each(before) AS was JOIN jsonb_each(after) AS became USING (key) WHERE was.value <> became.value
+        SELECT string_agg(format('%s would use %s in place of %s%s', key, became, was,
+                   ': ' || CASE WHEN j.phase = 'fill'
+                       THEN (SELECT s.remedy FROM id_gen_convert.statement s WHERE s.job = job_id AND s.object = key LIMIT 1)
+                       -- A job that has begun would miss the object itself. Its new indexes use the function already.
+                       ELSE CASE WHEN has_twin AND j.phase <> 'switched' THEN 'undo the job, and then ' ELSE '' END || 'drop or rename ' || became END), '; ' ORDER BY key)
+          FROM id_gen_convert.job j,
+               (SELECT key, id_gen_convert.unlike(y.value, x.value) AS became, id_gen_convert.unlike(x.value, y.value) AS was,
+                       bool_or(key LIKE 'index %') OVER () AS has_twin
+                  FROM jsonb_each(before) AS x JOIN jsonb_each(after) AS y USING (key)
+                 WHERE EXISTS (SELECT FROM id_gen_convert.meaning(x.value) a FULL JOIN id_gen_convert.meaning(y.value) b USING (place)
+                                WHERE (a.oid = b.oid OR a.name = b.name) IS NOT TRUE)) AS other
+         WHERE j.id = job_id
     $$;
-COMMENT ON FUNCTION id_gen_convert.other_meanings(integer, jsonb, jsonb, boolean) IS 'objects whose definitions name other functions or operators than before';
+COMMENT ON FUNCTION id_gen_convert.other_meanings(integer, jsonb, jsonb) IS 'objects whose definitions name other functions or operators than before';
 
 -- Indexes of a rehearsal whose functions or operators other roles could overload before a client makes the index, which calls
 -- the overload as its owner and as whoever writes a row; NULL if there are none. Nothing is closer than an exact match, and the
@@ -794,7 +865,7 @@ DECLARE
 BEGIN
     BEGIN
         PERFORM id_gen_convert.execute_all(j.id, 'trial');
-        obstacles := concat_ws('; ', id_gen_convert.other_meanings(j.id, before, id_gen_convert.meanings(j.id), at_start => true), id_gen_convert.exposed());
+        obstacles := concat_ws('; ', id_gen_convert.other_meanings(j.id, before, id_gen_convert.meanings(j.id)), id_gen_convert.exposed());
         RAISE SQLSTATE 'IDGEN';
     EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
         NULL;
@@ -959,6 +1030,8 @@ BEGIN
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.others, tries);
     PERFORM id_gen_convert.execute_all(job_id, 'prepare');
+    UPDATE id_gen_convert.member m SET new_column = format('%s %s', a.attrelid, a.attnum)
+      FROM pg_attribute a WHERE m.job = job_id AND a.attrelid = m.relation AND a.attname = m.new_name;
     PERFORM id_gen_convert.rehearse(j);
     PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.unfit(j));
     PERFORM id_gen_convert.record_partitions(job_id);
@@ -1557,6 +1630,10 @@ BEGIN
 
     IF j.phase <> 'returned' THEN
         strangers := id_gen_convert.losses(j.id);
+        IF NOT is_switched THEN
+            strangers := nullif(concat_ws('; ', strangers, id_gen_convert.other_meanings(
+                j.id, id_gen_convert.meanings(j.id), id_gen_convert.meanings(j.id, of_twins => true))), '');
+        END IF;
         RETURN QUERY SELECT 'losses', CASE WHEN strangers IS NULL THEN 'ok' ELSE 'error' END,
             coalesce('would be lost: ' || strangers, CASE WHEN is_switched THEN 'an undo loses nothing' ELSE 'the switch loses nothing' END),
             CASE WHEN strangers IS NOT NULL THEN 'Remove the obstacles; what is still needed can be recreated after the conversion.'
@@ -1791,11 +1868,7 @@ BEGIN
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
     PERFORM id_gen_convert.check_partitions(j);
-    -- With a column that was dropped, its check is gone: the column of one that is left was renamed, and would refuse all rows.
-    IF EXISTS (SELECT FROM id_gen_convert.member m JOIN pg_constraint k ON k.conrelid = m.relation AND k.conname ~ '^id_gen_convert_[0-9]+$'
-                WHERE m.job = j.id AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = m.relation AND attname IN (m.new_name, m.old_name))) THEN
-        PERFORM id_gen_convert.check_columns(j);
-    END IF;
+    PERFORM id_gen_convert.check_new_columns(j);
     PERFORM id_gen_convert.execute_all(j.id, 'clean');
     PERFORM id_gen_convert.forget(j.id);
     RETURN false;

@@ -357,6 +357,79 @@ def test_a_later_overload_opens_no_rows(connection: psycopg.Connection, argument
     assert visible(connection) == 0
 
 
+def test_a_later_overload_is_found_in_a_new_index(server: Cluster, connection: psycopg.Connection) -> None:
+    """It is in use there, so it cannot be dropped before an undo."""
+    run(
+        connection,
+        BASE,
+        function("anyelement"),
+        "CREATE INDEX computed ON customer (hidden(id))",
+        "CREATE INDEX listed ON purchase (number) WHERE hidden(customer_id)",
+        "CREATE POLICY rule ON purchase USING (hidden(customer_id))",
+    )
+    before = schema_dump(server, connection.info.dbname)
+    start, *rest, switch = planned(connection, COLUMN)
+    run(connection, start, function("bigint"), *rest)
+    losses = f"SELECT found, remedy FROM id_gen_convert.verify({COLUMN}) WHERE name = 'losses'"
+    found, remedy = connection.execute(losses.encode()).fetchone() or ("", "")
+    told = (
+        " would use function public.hidden(bigint) in place of function public.hidden(anyelement):"
+        " undo the job, and then drop or rename function public.hidden(bigint)"
+    )
+    assert f"index public.computed{told}" in found and f"index public.listed{told}" in found
+    assert UNDO in remedy
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="are not verified"):
+        run(connection, switch)
+    run(connection, "UPDATE id_gen_convert.job SET verified_at = now()")
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+        run(connection, switch)
+    assert f"policy rule on public.purchase{told}" in (refused.value.diag.message_detail or "")
+    run(connection, UNDO, "DROP FUNCTION hidden(bigint)")
+    assert schema_dump(server, connection.info.dbname) == before
+    run(connection, *planned(connection, COLUMN))
+
+
+def test_a_view_is_dropped_with_those_that_read_it(server: Cluster, connection: psycopg.Connection) -> None:
+    run(
+        connection,
+        BASE,
+        "CREATE VIEW v AS SELECT lpad(name, id) AS text FROM customer",
+        "CREATE VIEW a AS SELECT text FROM v; CREATE VIEW w AS SELECT a.text FROM a JOIN v USING (text)",
+    )
+    drop = "DROP VIEW public.w, public.a, public.v"
+    refused_at_once(server, connection, "view public.v could not be recreated (", f": {drop}.")
+    run(connection, drop)
+    run(connection, *planned(connection, COLUMN))
+
+
+MOVED = {
+    "type renamed": "ALTER TYPE mood RENAME TO feeling",
+    "type moved": "CREATE SCHEMA lib; ALTER TYPE mood SET SCHEMA lib",
+    "function renamed": "ALTER FUNCTION felt RENAME TO known",
+    "function moved": "CREATE SCHEMA lib; ALTER FUNCTION felt SET SCHEMA lib",
+    "operator moved": "CREATE SCHEMA lib; ALTER OPERATOR ~= (bigint, mood) SET SCHEMA lib",
+}
+
+
+@pytest.mark.parametrize("change", MOVED.values(), ids=MOVED)
+def test_an_undo_knows_a_function_of_another_name(connection: psycopg.Connection, change: str) -> None:
+    """Also one whose arguments have another name."""
+    run(
+        connection,
+        BASE,
+        "CREATE TYPE mood AS ENUM ('calm', 'sad'); ALTER TABLE customer ADD mood mood DEFAULT 'sad'",
+        "CREATE FUNCTION felt(bigint, mood) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT true'",
+        "CREATE OPERATOR ~= (LEFTARG = bigint, RIGHTARG = mood, FUNCTION = felt)",
+        "ALTER TABLE customer ADD CONSTRAINT fits CHECK (felt(id, mood)), ADD CHECK (id ~= mood)",
+        "CREATE INDEX computed ON customer (felt(id, mood)) WHERE id ~= mood",
+    )
+    if "TYPE" in change:
+        run(connection, "CREATE VIEW v AS SELECT felt(id, mood) FROM customer")
+    run(connection, *planned(connection, COLUMN), change)
+    undo = UNDO if "TYPE" in change else UNDO.replace(")", ", force => true)")
+    run(connection, undo, "INSERT INTO customer (name) VALUES ('later')")
+
+
 def test_a_switch_names_what_it_cannot_make_again(connection: psycopg.Connection) -> None:
     run(connection, BASE, function("anyelement"), "CREATE VIEW v AS SELECT hidden(id) FROM customer")
     *rest, switch = planned(connection, COLUMN)

@@ -181,6 +181,9 @@ impl Job {
             rank::RULES,
             format!("ALTER TABLE {table} DROP CONSTRAINT {check}"),
         );
+        // In a restored dump, a new column that was renamed is not known, and would stay with its check.
+        let drop = format!("ALTER TABLE {table} DROP CONSTRAINT IF EXISTS {check}");
+        script.add(Phase::Clean, 1, drop);
         // Those that refer to others go first.
         let last = if values.is_root { 3 } else { 2 };
         script.add(Phase::Clean, 1, values.forward.drop());

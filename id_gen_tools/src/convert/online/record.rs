@@ -89,7 +89,10 @@ impl Job {
                         Fault::UndoComparesNothing.is_planted(),
                         "c.changed IS NOT NULL AND NOT force",
                     ),
-                    (Fault::MeaningsNotCompared.is_planted(), "was.value <> became.value"),
+                    (
+                        Fault::MeaningsNotCompared.is_planted(),
+                        "(a.oid = b.oid OR a.name = b.name) IS NOT TRUE",
+                    ),
                 ] {
                     if is_planted {
                         assert!(script.contains(compared), "the script compares in other words");
