@@ -36,7 +36,7 @@ impl Original {
 }
 
 /// The server that has a listed number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Claim {
     /// Another server's, to which an administrator assigned it.
     Assigned,
@@ -47,7 +47,7 @@ pub enum Claim {
 }
 
 /// All listed numbers of a directory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Originals {
     listed: [Option<(Original, Claim)>; MOST],
     /// There are originals that are not listed, so that any number may be one of theirs.
@@ -90,12 +90,6 @@ impl Originals {
             })
     }
 
-    /// Numbers that administrators assigned to others: no registry knows of them.
-    pub fn assigned(&self) -> impl Iterator<Item = Original> {
-        let assigned = self.iter().filter(|(_, claim)| *claim == Claim::Assigned);
-        assigned.map(|(original, _)| *original)
-    }
-
     /// These, as a copy of this directory knows them: what was this server's is another's there.
     pub fn of_copy(mut self) -> Originals {
         for (_, claim) in self.listed.iter_mut().flatten() {
@@ -125,13 +119,24 @@ impl Originals {
 
     /// The number of another server for which a number in a layout is refused; that number itself, if the other is not listed.
     pub fn refuse(&self, own: Original) -> Option<Number> {
+        let is_accepted = self.iter().any(|it| *it == (own, Claim::Accepted));
+        let unlisted = (self.has_more && !is_accepted).then_some(own.number);
+        self.refuse_as(own, |claim| claim != Claim::Accepted).or(unlisted)
+    }
+
+    /// The number of another server for which a registry must not grant a number in a layout: the registry does not know of
+    /// what an administrator assigned.
+    pub fn refuse_grant(&self, own: Original) -> Option<Number> {
+        self.refuse_as(own, |claim| claim == Claim::Assigned)
+    }
+
+    fn refuse_as(&self, own: Original, counts: impl Fn(Claim) -> bool) -> Option<Number> {
         if self.iter().any(|it| *it == (own, Claim::Accepted)) {
             return None;
         }
         let may_make = |(original, claim): &&(Original, Claim)| {
-            *claim != Claim::Accepted && original.may_make(&own.layout, own.number)
+            counts(*claim) && original.may_make(&own.layout, own.number)
         };
-        let unlisted = self.has_more.then_some(own.number);
-        self.iter().find(may_make).map(|(original, _)| original.number).or(unlisted)
+        self.iter().find(may_make).map(|(original, _)| original.number)
     }
 }

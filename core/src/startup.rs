@@ -98,8 +98,6 @@ pub struct StartupContext {
     pub origin: Option<Origin>,
     /// Whether it is for tests: copies of it generate the same IDs on purpose.
     pub is_for_tests: bool,
-    /// The shards in the list of shards, if that is of a server which this directory is a copy of.
-    pub shards_of_original: Originals,
     /// Its worker and datacenter ID, as far as no other copy of it may have them.
     pub assignment: Assignment,
     /// Whether a superuser confirmed that no other copy of its data directory, nor its original, has its worker ID.
@@ -355,7 +353,7 @@ fn found_originals(
 }
 
 /// The numbers of the servers that this one is a copy of, once it has started: those in its record, those of servers that left
-/// it, a bound or shards here, and those that it knew while it ran; and which of them a superuser has confirmed or reset.
+/// it or a bound here, and those that it knew while it ran; and which of them a superuser has confirmed or reset.
 pub fn originals(
     record: Option<&Record>,
     context: &StartupContext,
@@ -370,8 +368,7 @@ pub fn originals(
     let is_of_another = record
         .and_then(|record| copied(record, context))
         .is_some_and(|error| !matches!(error, StartupError::PutBack { .. }));
-    let recorded = if is_of_another { recorded.of_copy() } else { recorded };
-    let all = known.and(&recorded).and(&context.shards_of_original);
+    let all = known.and(&if is_of_another { recorded.of_copy() } else { recorded });
     let found = found_originals(record, context).filter_map(|(_, original)| original);
     let all = found.fold(all, |all, (original, claim)| all.with(original, claim));
     let confirmed = confirmed.map(|number| Original { layout: context.layout, number });

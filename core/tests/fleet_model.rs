@@ -230,7 +230,7 @@ impl World {
     fn numbers(&self) -> Numbers {
         let last = u32::try_from(self.numbers).unwrap() - 1;
         let layout = presets::by_name(presets::DEFAULT).unwrap().layout;
-        Numbers { layout, datacenter: 0, first: 0, last, others: Vec::new() }
+        Numbers { layout, datacenter: 0, first: 0, last, originals: None }
     }
 
     fn ask(&self, state: &mut State, server: usize, choice: usize) -> Option<()> {

@@ -253,7 +253,6 @@ impl World {
             max_lead_ms: 0,
             upgraded_ms: None,
             origin: None,
-            shards_of_original: Originals::NONE,
             assignment: Assignment::Registry,
             is_for_tests: false,
             is_only_copy: false,

@@ -71,7 +71,6 @@ fn context() -> StartupContext {
         max_lead_ms: 5_000,
         upgraded_ms: None,
         origin: Some(ORIGIN),
-        shards_of_original: Originals::NONE,
         assignment: Assignment::Manual(Some(NUMBER)),
         is_for_tests: false,
         is_only_copy: false,
@@ -576,12 +575,12 @@ fn a_number_that_ids_were_made_with_is_not_confirmed_by_that() {
     let copy = StartupContext { origin: Some(OTHER_ORIGIN), assignment: numbered(8), ..context() };
     let of_copy = startup::originals(Some(&member), &copy, Originals::NONE, None);
     assert_eq!(of_copy.refuse(original), Some(NUMBER));
-    assert_eq!(of_copy.assigned().next(), None, "a fleet may grant it again");
-    assert!(originals.assigned().any(|assigned| assigned == original));
+    assert_eq!(of_copy.refuse_grant(original), None, "a fleet may grant it again");
+    assert_eq!(originals.refuse_grant(original), Some(NUMBER));
     // Nor one that its original got outside of the fleet after it had left that file.
     let standby = StartupContext { replayed: logged_later(NOW_MS), ..copy };
     let of_standby = startup::originals(Some(&member), &standby, Originals::NONE, None);
-    assert_eq!(of_standby.assigned().next(), Some(original));
+    assert_eq!(of_standby.refuse_grant(original), Some(NUMBER));
 }
 
 /// A standby is promoted to what its primary was, although its file is older.

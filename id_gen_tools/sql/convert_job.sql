@@ -14,7 +14,7 @@ CREATE SCHEMA id_gen_convert;
 COMMENT ON SCHEMA id_gen_convert IS 'jobs of id_gen that convert columns; dropped with the last job';
 
 CREATE TABLE id_gen_convert.job (
-    id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id integer PRIMARY KEY,
     relation regclass NOT NULL,
     column_name text NOT NULL,
     target text NOT NULL,
@@ -44,6 +44,8 @@ COMMENT ON TABLE id_gen_convert.job IS 'columns that are being converted';
 CREATE TABLE id_gen_convert.member (
     job integer REFERENCES id_gen_convert.job ON DELETE CASCADE,
     relation regclass, column_name text, new_name text NOT NULL, old_name text NOT NULL,
+    -- The new column by the OID of its table and its number, which show whether it was renamed or dropped; a restored dump has others.
+    new_column text,
     PRIMARY KEY (job, relation, column_name)
 );
 COMMENT ON TABLE id_gen_convert.member IS 'the converted column of each job and the columns that reference it';
@@ -183,11 +185,25 @@ CREATE FUNCTION id_gen_convert.check_partitions(j id_gen_convert.job) RETURNS vo
 DECLARE
     gone text;
 BEGIN
-    SELECT string_agg(format('%s of %s is %s %s', p.name, p.parent, CASE WHEN i.inhrelid IS NULL THEN 'detached as' ELSE 'renamed to' END, c.oid::regclass), ', ' ORDER BY p.name)
-      INTO gone
-      FROM id_gen_convert.partition p JOIN pg_class c ON c.oid = p.relation
-      LEFT JOIN pg_inherits i ON (i.inhrelid, i.inhparent) = (p.relation, p.parent)
-     WHERE p.job = j.id AND (i.inhrelid IS NULL OR c.oid::regclass::text <> p.name);
+    SELECT string_agg(what, ', ' ORDER BY what) INTO gone FROM (
+        SELECT format('%s of %s is %s %s', p.name, p.parent, CASE WHEN i.inhrelid IS NULL THEN 'detached as' ELSE 'renamed to' END, c.oid::regclass)
+          FROM id_gen_convert.partition p JOIN pg_class c ON c.oid = p.relation
+          LEFT JOIN pg_inherits i ON (i.inhrelid, i.inhparent) = (p.relation, p.parent)
+         WHERE p.job = j.id AND (i.inhrelid IS NULL OR c.oid::regclass::text <> p.name)
+         UNION ALL
+        -- One that was created since the start or the switch is not recorded. It has both columns, and old values of the same sequence.
+        SELECT format('%s has the columns of %s and is not one of its partitions', c.oid::regclass, m.relation)
+          FROM id_gen_convert.member m JOIN pg_partitioned_table t ON t.partrelid = m.relation,
+               LATERAL (SELECT CASE j.phase WHEN 'switched' THEN m.old_name ELSE m.column_name END,
+                               CASE j.phase WHEN 'switched' THEN m.column_name ELSE m.new_name END) AS given (old, new)
+          JOIN pg_attribute own ON own.attname = given.old
+          JOIN pg_attrdef e ON (e.adrelid, e.adnum) = (own.attrelid, own.attnum) AND pg_get_expr(e.adbin, e.adrelid) LIKE 'nextval(%'
+          JOIN pg_attribute a ON a.attname = given.old
+          JOIN pg_attrdef d ON (d.adrelid, d.adnum) = (a.attrelid, a.attnum) AND pg_get_expr(d.adbin, d.adrelid) = pg_get_expr(e.adbin, e.adrelid)
+          JOIN pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+         WHERE m.job = j.id AND own.attrelid = m.relation AND c.oid NOT IN (SELECT relation FROM id_gen_convert.member)
+           AND EXISTS (SELECT FROM pg_attribute WHERE attrelid = c.oid AND attname = given.new)
+           AND c.oid NOT IN (SELECT p.relation FROM id_gen_convert.partition p WHERE p.job = j.id)) AS changed (what);
     IF gone IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('partitions have been detached or renamed since the job of column %I of relation %s began', j.column_name, j.relation),
@@ -244,6 +260,28 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.check_columns(id_gen_convert.job) IS 'reject a job whose columns have been renamed or dropped';
+
+-- An undo drops new columns by their names, and does not miss one that was dropped before.
+CREATE FUNCTION id_gen_convert.check_new_columns(j id_gen_convert.job) RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    renamed text;
+    remedy text;
+BEGIN
+    SELECT string_agg(format('%I of %s to %I', m.new_name, m.relation, a.attname), ', ' ORDER BY m.relation::text, m.new_name),
+           string_agg(format('ALTER TABLE %s RENAME COLUMN %I TO %I;', m.relation, a.attname, m.new_name), ' ' ORDER BY m.relation::text, m.new_name)
+      INTO renamed, remedy
+      FROM id_gen_convert.member m JOIN pg_attribute a ON a.attrelid = m.relation AND format('%s %s', a.attrelid, a.attnum) = m.new_column
+     WHERE m.job = j.id AND NOT a.attisdropped AND a.attname <> m.new_name;
+    IF renamed IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('new columns of the job of column %I of relation %s have been renamed', j.column_name, j.relation),
+            DETAIL = format('Renamed columns: %s.', renamed),
+            HINT = format('Rename the columns back or drop them, and run the command again. To rename them: %s', remedy);
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.check_new_columns(id_gen_convert.job) IS 'reject an undo whose new columns have been renamed';
 
 CREATE FUNCTION id_gen_convert.check_owners(j id_gen_convert.job) RETURNS void
     LANGUAGE plpgsql @settings@
@@ -462,9 +500,12 @@ CREATE FUNCTION id_gen_convert.is_made(s id_gen_convert.statement) RETURNS boole
 COMMENT ON FUNCTION id_gen_convert.is_made(id_gen_convert.statement) IS 'whether the index or constraint of a statement exists';
 
 -- Runs one statement, with the locks that it takes; unless what it makes is there, as where a job is sent back to fill rows.
+-- A check is compared with the one that it is like before the lock is released: whoever writes a row calls its functions.
 CREATE FUNCTION id_gen_convert.execute_one(s id_gen_convert.statement) RETURNS void
     LANGUAGE plpgsql @settings@
     AS $$
+DECLARE
+    j id_gen_convert.job;
 BEGIN
     IF id_gen_convert.is_made(s) THEN
         RETURN;
@@ -473,6 +514,15 @@ BEGIN
         PERFORM id_gen_convert.lock_tables(s.tables, s.lock_mode);
     END IF;
     PERFORM id_gen_convert.execute_statement(s);
+    IF s.object IS NOT NULL THEN
+        SELECT * INTO j FROM id_gen_convert.job WHERE id = s.job;
+        PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(s.job,
+                    jsonb_build_object(s.object, coalesce((
+                        SELECT id_gen_convert.used(k.conbin::text) FROM pg_constraint k, pg_identify_object('pg_constraint'::regclass, k.oid, 0) AS named
+                         WHERE k.conrelid = s.made_on AND s.object = named.type || ' ' || named.identity), '{}')),
+                    jsonb_build_object(s.object, (
+                        SELECT id_gen_convert.used(conbin::text) FROM pg_constraint WHERE (conrelid, conname) = (s.made_on, s.made)))));
+    END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.execute_one(id_gen_convert.statement) IS 'run one statement of a job';
 
@@ -661,17 +711,29 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.refuse_losses(id_gen_convert.job, text) IS 'reject what would lose or break objects';
 
--- Which functions, operators, collations and operator classes the definitions name that are made again over the columns of a
--- job: of each object in the order of its definition. PostgreSQL chooses again among overloads when it reads the text of a
--- definition. Its own are left out: those of one name mean the same for every type. Written with their arguments, since a
--- restored dump has other OIDs.
-CREATE FUNCTION id_gen_convert.meanings(job_id integer) RETURNS jsonb
+-- Which functions, operators and collations an expression names, in its order. PostgreSQL chooses again among overloads when it
+-- reads the text of a definition. Its own are left out: those of one name mean the same for every type. Each has its OID, which
+-- stays when it is renamed, and its name with its arguments, since a restored dump has other OIDs.
+CREATE FUNCTION id_gen_convert.used(tree text) RETURNS text[]
     LANGUAGE sql STABLE @settings@
     AS $$
-        WITH RECURSIVE place (relation, number) AS (
-            SELECT a.attrelid, a.attnum FROM id_gen_convert.member m JOIN pg_attribute a ON a.attname = m.column_name
+        SELECT ARRAY(SELECT used[2] || ' ' || CASE used[1] WHEN 'opno' THEN 'operator ' || used[2]::regoperator WHEN 'collOid' THEN 'collation ' || used[2]::regcollation
+                                                           ELSE 'function ' || used[2]::regprocedure END
+                       FROM regexp_matches(tree, ':(funcid|aggfnoid|winfnoid|opno|collOid) (\d+)', 'g') WITH ORDINALITY AS found (used, place)
+                      -- PostgreSQL's own have lower OIDs.
+                      WHERE used[2]::oid >= 16384 ORDER BY place)
+    $$;
+COMMENT ON FUNCTION id_gen_convert.used(text) IS 'functions, operators and collations that an expression names';
+
+-- The same of all definitions that are made again over the columns of a job, with their operator classes.
+CREATE FUNCTION id_gen_convert.meanings(job_id integer, of_twins boolean DEFAULT false) RETURNS jsonb
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        WITH RECURSIVE place (relation, number, is_key) AS (
+            SELECT a.attrelid, a.attnum, (m.relation, m.column_name) = (j.relation, j.column_name)
+              FROM id_gen_convert.job j JOIN id_gen_convert.member m ON m.job = j.id JOIN pg_attribute a ON a.attname = m.column_name
                AND (a.attrelid = m.relation OR a.attrelid IN (SELECT id_gen_convert.parts(m.relation)))
-             WHERE m.job = job_id),
+             WHERE j.id = job_id),
         direct AS (
             SELECT DISTINCT d.classid, d.objid FROM place p
               JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number),
@@ -687,49 +749,110 @@ CREATE FUNCTION id_gen_convert.meanings(job_id integer) RETURNS jsonb
               FROM view JOIN pg_rewrite r ON r.ev_class = view.oid AND r.rulename = '_RETURN'
              UNION ALL
             SELECT d.classid, d.objid, d.classid, d.objid,
-                   concat(p.polqual::text, p.polwithcheck::text, t.tgqual::text, s.stxexprs::text, k.conbin::text, i.indexprs::text, i.indpred::text)
+                   concat(p.polqual::text, p.polwithcheck::text, t.tgqual::text, s.stxexprs::text, k.conbin::text, i.indexprs::text, i.indpred::text, e.adbin::text)
               FROM direct d
               LEFT JOIN pg_policy p ON d.classid = 'pg_policy'::regclass AND p.oid = d.objid
               LEFT JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid
               LEFT JOIN pg_statistic_ext s ON d.classid = 'pg_statistic_ext'::regclass AND s.oid = d.objid
               LEFT JOIN pg_constraint k ON d.classid = 'pg_constraint'::regclass AND k.oid = d.objid AND k.contype = 'c'
               LEFT JOIN pg_index i ON d.classid = 'pg_class'::regclass AND i.indexrelid = d.objid
-             WHERE coalesce(p.oid, t.oid, s.oid, k.oid, i.indexrelid) IS NOT NULL
+              -- The key gets another default.
+              LEFT JOIN pg_attrdef e ON d.classid = 'pg_attrdef'::regclass AND e.oid = d.objid
+                   AND (e.adrelid, e.adnum) NOT IN (SELECT relation, number FROM place WHERE is_key)
+             WHERE coalesce(p.oid, t.oid, s.oid, k.oid, i.indexrelid, e.oid) IS NOT NULL
              UNION ALL
             -- The indexes of a rehearsal, each in place of the one that it is like.
             SELECT 'pg_class'::regclass, split_part(c.relname, '_', 2)::oid, 'pg_class'::regclass, c.oid,
                    concat(i.indexprs::text, i.indpred::text)
               FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
-             WHERE c.relnamespace = 'id_gen_convert'::regnamespace AND c.relname ~ '^like_[0-9]+$')
+             WHERE c.relnamespace = 'id_gen_convert'::regnamespace AND c.relname ~ '^like_[0-9]+$'
+             UNION ALL
+            -- The new indexes of the job, likewise.
+            SELECT 'pg_class'::regclass, old.oid, 'pg_class'::regclass, new.oid, concat(i.indexprs::text, i.indpred::text)
+              FROM id_gen_convert.statement s JOIN pg_index i ON i.indrelid = s.made_on
+              JOIN pg_class new ON new.oid = i.indexrelid AND new.relname = s.made
+              JOIN pg_class old ON old.relnamespace = new.relnamespace AND EXISTS (
+                       SELECT FROM id_gen_convert.statement w WHERE w.job = job_id AND w.phase = 'switch'
+                          AND w.statement = format('ALTER INDEX %s RENAME TO %I', new.oid::regclass, old.relname))
+             WHERE s.job = job_id AND of_twins)
         SELECT coalesce(jsonb_object_agg(named.type || ' ' || named.identity, to_jsonb(
-                   ARRAY(SELECT CASE used[1] WHEN 'opno' THEN 'operator ' || used[2]::regoperator WHEN 'collOid' THEN 'collation ' || used[2]::regcollation
-                                             ELSE 'function ' || used[2]::regprocedure END
-                           FROM regexp_matches(tree, ':(funcid|aggfnoid|winfnoid|opno|collOid) (\d+)', 'g') WITH ORDINALITY AS found (used, place)
-                          -- PostgreSQL's own have lower OIDs.
-                          WHERE used[2]::oid >= 16384 ORDER BY place)
-                   || ARRAY(SELECT class.type || ' ' || class.identity FROM pg_depend d, pg_identify_object(d.refclassid, d.refobjid, 0) AS class
+                   id_gen_convert.used(tree)
+                   || ARRAY(SELECT concat_ws(' ', d.refobjid, class.type, class.identity) FROM pg_depend d, pg_identify_object(d.refclassid, d.refobjid, 0) AS class
                              WHERE (d.classid, d.objid) = (object.classid, object.objid) AND d.refclassid = 'pg_opclass'::regclass
                                -- Default classes of two types have one meaning.
-                               AND NOT (SELECT opcdefault FROM pg_opclass WHERE oid = d.refobjid) ORDER BY 1))), '{}')
+                               AND NOT (SELECT opcdefault FROM pg_opclass WHERE oid = d.refobjid) ORDER BY class.identity))), '{}')
           FROM object, pg_identify_object(named_class, named_id, 0) AS named
     $$;
-COMMENT ON FUNCTION id_gen_convert.meanings(integer) IS 'functions and operators that are named by the definitions of what is made again';
+COMMENT ON FUNCTION id_gen_convert.meanings(integer, boolean) IS 'functions and operators that are named by the definitions of what is made again';
+
+-- One list of them, with their places in it.
+CREATE FUNCTION id_gen_convert.meaning(list jsonb, OUT place bigint, OUT oid text, OUT name text) RETURNS SETOF record
+    LANGUAGE sql IMMUTABLE @settings@
+    AS $$
+        SELECT place, split_part(used, ' ', 1), substr(used, strpos(used, ' ') + 1)
+          FROM jsonb_array_elements_text(list) WITH ORDINALITY AS element (used, place)
+    $$;
+COMMENT ON FUNCTION id_gen_convert.meaning(jsonb) IS 'functions and operators that a definition names, in its order';
+
+-- Those of one list that another one lacks, or all of them if only their order differs.
+CREATE FUNCTION id_gen_convert.unlike(list jsonb, other jsonb) RETURNS text
+    LANGUAGE sql IMMUTABLE @settings@
+    AS $$
+        SELECT coalesce(string_agg(DISTINCT a.name, ', ') FILTER (WHERE NOT EXISTS (
+                            SELECT FROM id_gen_convert.meaning(other) b WHERE a.oid = b.oid OR a.name = b.name)),
+                        string_agg(a.name, ', ' ORDER BY a.place), 'none')
+          FROM id_gen_convert.meaning(list) a
+    $$;
+COMMENT ON FUNCTION id_gen_convert.unlike(jsonb, jsonb) IS 'functions and operators that another definition does not name';
 
 -- Objects that have another meaning after they were made again than before; NULL if there are none.
-CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, after jsonb, at_start boolean DEFAULT false) RETURNS text
+CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, after jsonb) RETURNS text
     LANGUAGE sql STABLE @settings@
     AS $$
-        SELECT string_agg(format('%s would use %s in place of %s%s', was.key,
-                   coalesce((SELECT string_agg(DISTINCT used, ', ') FROM jsonb_array_elements_text(became.value) AS used WHERE NOT was.value ? used), became.value::text),
-                   coalesce((SELECT string_agg(DISTINCT used, ', ') FROM jsonb_array_elements_text(was.value) AS used WHERE NOT became.value ? used), was.value::text),
-                   ': ' || CASE WHEN at_start
-                       THEN (SELECT s.remedy FROM id_gen_convert.statement s WHERE s.job = job_id AND s.object = was.key LIMIT 1)
-                       -- A job that has begun would miss the object itself.
-                       ELSE 'drop or rename ' || (SELECT string_agg(DISTINCT used, ', ') FROM jsonb_array_elements_text(became.value) AS used
-                                                   WHERE NOT was.value ? used) END), '; ' ORDER BY was.key)
-          FROM jsonb_each(before) AS was JOIN jsonb_each(after) AS became USING (key) WHERE was.value <> became.value
+        SELECT string_agg(format('%s would use %s in place of %s%s', key, became, was,
+                   ': ' || CASE WHEN j.phase = 'fill'
+                       THEN (SELECT s.remedy FROM id_gen_convert.statement s WHERE s.job = job_id AND s.object = key LIMIT 1)
+                       -- A job that has begun would miss the object itself. Its new indexes use the function already.
+                       ELSE CASE WHEN has_twin AND j.phase <> 'switched' THEN 'undo the job, and then ' ELSE '' END || 'drop or rename ' || became END), '; ' ORDER BY key)
+          FROM id_gen_convert.job j,
+               (SELECT key, id_gen_convert.unlike(y.value, x.value) AS became, id_gen_convert.unlike(x.value, y.value) AS was,
+                       bool_or(key LIKE 'index %') OVER () AS has_twin
+                  FROM jsonb_each(before) AS x JOIN jsonb_each(after) AS y USING (key)
+                 WHERE EXISTS (SELECT FROM id_gen_convert.meaning(x.value) a FULL JOIN id_gen_convert.meaning(y.value) b USING (place)
+                                WHERE (a.oid = b.oid OR a.name = b.name) IS NOT TRUE)) AS other
+         WHERE j.id = job_id
     $$;
-COMMENT ON FUNCTION id_gen_convert.other_meanings(integer, jsonb, jsonb, boolean) IS 'objects whose definitions name other functions or operators than before';
+COMMENT ON FUNCTION id_gen_convert.other_meanings(integer, jsonb, jsonb) IS 'objects whose definitions name other functions or operators than before';
+
+-- Indexes of a rehearsal whose functions or operators other roles could overload before a client makes the index, which calls
+-- the overload as its owner and as whoever writes a row; NULL if there are none. Nothing is closer than an exact match, and the
+-- text of an index has the casts to it. Whoever owns the function can change what it does anyway.
+CREATE FUNCTION id_gen_convert.exposed() RETURNS text
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        WITH used AS (
+            SELECT split_part(c.relname, '_', 2)::oid::regclass AS index, matched[1] = 'opno' AS is_operator, matched[2]::oid AS oid
+              FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid, concat(i.indexprs::text, i.indpred::text) AS tree,
+                   regexp_matches(tree, ':(funcid|opno) (\d+)', 'g') AS matched
+             WHERE c.relnamespace = 'id_gen_convert'::regnamespace AND c.relname ~ '^like_[0-9]+$' AND matched[2]::oid >= 16384),
+        called AS (
+            SELECT u.index, 'operator ' || u.oid::regoperator AS name, oprnamespace AS schema, oprowner AS owner, false AS is_flexible, ARRAY[oprleft, oprright] AS types
+              FROM used u JOIN pg_operator o ON u.is_operator AND o.oid = u.oid
+             UNION ALL
+            SELECT u.index, 'function ' || u.oid::regprocedure, pronamespace, proowner, provariadic <> 0 OR pronargdefaults > 0, proargtypes::oid[]
+              FROM used u JOIN pg_proc f ON NOT u.is_operator AND f.oid = u.oid)
+        SELECT string_agg(DISTINCT format('index %s uses %s, which other roles could overload: REVOKE CREATE ON SCHEMA %I FROM %s', c.index, c.name, n.nspname, other.roles), '; ')
+          FROM called c JOIN pg_namespace n ON n.oid = c.schema,
+               LATERAL (SELECT string_agg(CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END, ', ' ORDER BY x.grantee)
+                          FROM aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) AS x
+                          LEFT JOIN pg_roles r ON r.oid = CASE x.grantee WHEN 'pg_database_owner'::regrole
+                                   THEN (SELECT datdba FROM pg_database WHERE datname = current_database()) ELSE x.grantee END
+                         WHERE x.privilege_type = 'CREATE'
+                           AND NOT coalesce(pg_has_role(r.oid, c.owner, 'MEMBER') OR pg_has_role(r.oid, current_user, 'MEMBER'), false)) AS other (roles)
+         WHERE other.roles IS NOT NULL
+           AND (c.is_flexible OR EXISTS (SELECT FROM pg_type WHERE oid = ANY (c.types) AND typtype = 'p'))
+    $$;
+COMMENT ON FUNCTION id_gen_convert.exposed() IS 'indexes whose functions other roles could overload, and the remedies';
 
 -- Makes all that the switch will make again, over the columns with the new values, and takes it back. Tables and indexes
 -- of statements in phase trial are empty, so this reads no row.
@@ -742,18 +865,37 @@ DECLARE
 BEGIN
     BEGIN
         PERFORM id_gen_convert.execute_all(j.id, 'trial');
-        obstacles := id_gen_convert.other_meanings(j.id, before, id_gen_convert.meanings(j.id), at_start => true);
+        obstacles := concat_ws('; ', id_gen_convert.other_meanings(j.id, before, id_gen_convert.meanings(j.id)), id_gen_convert.exposed());
         RAISE SQLSTATE 'IDGEN';
     EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
         NULL;
     END;
-    PERFORM id_gen_convert.refuse_losses(j, obstacles);
+    PERFORM id_gen_convert.refuse_losses(j, nullif(obstacles, ''));
 END $$;
 COMMENT ON FUNCTION id_gen_convert.rehearse(id_gen_convert.job) IS 'reject a job whose switch could not make objects again, or not with the same meaning';
 
--- Checks that no new ID would pass, and indexes that could have none, or are for old values only; NULL if there are none. Each
--- is evaluated in some rows of the table, or in an empty one if it has none, with IDs of now and of years ahead: one after the
--- other, so that they have all remainders and last digits. What they refuse with an old value, too, is not for its value.
+-- Evaluates a test in a row of a table, which is given as text, and takes back what functions in it write. An error
+-- that other sessions cause says nothing about the row.
+CREATE FUNCTION id_gen_convert.try_row(
+        test text, example text, eras integer[], ids bigint[], others bigint[], OUT fits boolean, OUT failure text)
+    LANGUAGE plpgsql @settings@
+    AS $$
+BEGIN
+    EXECUTE test INTO fits USING eras, ids, others, example;
+    RAISE SQLSTATE 'IDGEN';
+EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
+    NULL;
+WHEN lock_not_available OR transaction_rollback OR operator_intervention OR insufficient_resources THEN
+    RAISE;
+WHEN OTHERS THEN
+    failure := SQLERRM;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.try_row(text, text, integer[], bigint[], bigint[]) IS 'evaluate a check or an index in one row with other IDs';
+
+-- Checks that no new ID would pass, and indexes that could have none or not several, or are for old values only; NULL if there
+-- are none. Each is evaluated in some rows of the table, and in an empty one if it has one row at the most, which may be a special
+-- one: with IDs of now and of years ahead, one after the other, so that they have all remainders and last digits. Rows that it
+-- refuses with an old value, too, do not count.
 CREATE FUNCTION id_gen_convert.unfit(j id_gen_convert.job) RETURNS text
     LANGUAGE plpgsql @settings@
     AS $$
@@ -764,6 +906,9 @@ DECLARE
     others bigint[];
     each record;
     test text;
+    examples text[];
+    example text;
+    tried record;
     fits_old boolean;
     fits_new boolean;
     failure text;
@@ -780,23 +925,39 @@ BEGIN
       FROM generate_series(1, 2) AS era, generate_series(0, 15) AS place, unnest(ARRAY[false, true]) AS has_other;
     FOR each IN
         WITH place AS (
-            SELECT m.relation, m.column_name, a.attnum AS number FROM id_gen_convert.member m
-              JOIN pg_attribute a ON a.attrelid = m.relation AND a.attname = m.column_name WHERE m.job = j.id),
-        condition (relation, column_name, classid, objid, test, reason) AS (
-            SELECT p.relation, p.column_name, 'pg_constraint'::regclass, k.oid, format('(%s) IS NOT FALSE', pg_get_expr(k.conbin, k.conrelid)),
-                   'rejects new IDs, which are larger'
-              FROM place p JOIN pg_constraint k ON k.contype = 'c' AND k.conrelid = p.relation AND p.number = ANY (k.conkey)
-             UNION ALL
-            SELECT p.relation, p.column_name, 'pg_class'::regclass, i.indexrelid,
-                   concat_ws(' AND ', (SELECT 'num_nulls(' || string_agg(pg_get_indexdef(i.indexrelid, key::integer, false), ', ') || ') >= 0'
-                                        FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS part (number, key) WHERE number = 0),
-                             '(' || pg_get_expr(i.indpred, i.indrelid) || ') IS TRUE'),
-                   'has a condition that new IDs do not fulfill, as they are larger'
+            SELECT a.attrelid AS relation, m.column_name, a.attnum AS number
+              FROM id_gen_convert.member m JOIN pg_attribute a ON a.attname = m.column_name
+               AND (a.attrelid = m.relation OR a.attrelid IN (SELECT id_gen_convert.parts(m.relation)))
+             WHERE m.job = j.id),
+        index AS (
+            SELECT p.*, i.*, coalesce(pg_get_expr(i.indpred, i.indrelid), 'true') AS condition,
+                   (SELECT string_agg(pg_get_indexdef(i.indexrelid, key::integer, false), ', ')
+                      FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS part (column_number, key) WHERE column_number = 0) AS expressions
               FROM place p JOIN pg_index i ON i.indrelid = p.relation
              WHERE (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
+               -- That of a partitioned table is evaluated for all partitions.
+               AND NOT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = i.indexrelid)
                AND EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
-                              AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number))
-        SELECT c.relation, c.column_name, c.test, c.reason, named.type || ' ' || named.identity AS name, s.remedy,
+                              AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number)),
+        -- A value in each row, what is true if they fit, and which old values are tried: that of the row, or others.
+        condition (relation, column_name, classid, objid, value, fits, old_ids, reason) AS (
+            SELECT p.relation, p.column_name, 'pg_constraint'::regclass, k.oid, format('(%s) IS NOT FALSE', pg_get_expr(k.conbin, k.conrelid)),
+                   'bool_or(value)', ARRAY[NULL]::bigint[], 'rejects new IDs, which are larger'
+              FROM place p JOIN pg_constraint k ON k.contype = 'c' AND k.coninhcount = 0 AND k.conrelid = p.relation AND p.number = ANY (k.conkey)
+             UNION ALL
+            SELECT i.relation, i.column_name, 'pg_class'::regclass, i.indexrelid,
+                   format('CASE WHEN %s THEN %s END', i.condition, coalesce('num_nulls(' || i.expressions || ') >= 0', 'true')),
+                   'bool_or(value)', ARRAY[NULL]::bigint[], 'has a condition that new IDs do not fulfill, as they are larger'
+              FROM index i
+             UNION ALL
+            -- An index of no other column.
+            SELECT i.relation, i.column_name, 'pg_class'::regclass, i.indexrelid,
+                   format('CASE WHEN %s THEN CASE num_nulls(%s) WHEN 0 THEN ROW(%2$s)::text END END', i.condition, i.expressions),
+                   'count(DISTINCT value) = count(DISTINCT given.id) FILTER (WHERE value IS NOT NULL)', ARRAY(SELECT generate_series(1, 16)::bigint),
+                   'has the same value for several new IDs'
+              FROM index i
+             WHERE i.indisunique AND 0 = ALL (i.indkey[0:i.indnkeyatts - 1]) AND i.indexprs::text !~ format(':varattno (?!%s\M)', i.number))
+        SELECT c.relation::regclass, c.column_name, c.value, c.fits, c.old_ids, c.reason, named.type || ' ' || named.identity AS name, s.remedy,
                (SELECT string_agg(CASE WHEN a.attname = c.column_name THEN format('coalesce(given.id, r.%1$I, 1) AS %1$I', a.attname)
                                        WHEN EXISTS (SELECT FROM place q WHERE (q.relation, q.number) = (a.attrelid, a.attnum))
                                             THEN format('coalesce(given.other_id, r.%1$I) AS %1$I', a.attname)
@@ -805,41 +966,39 @@ BEGIN
           FROM condition c, pg_identify_object(c.classid, c.objid, 0) AS named
           LEFT JOIN LATERAL (SELECT remedy FROM id_gen_convert.statement s
                               WHERE s.job = j.id AND s.object = named.type || ' ' || named.identity LIMIT 1) AS s ON true
-         ORDER BY 5, 2
     LOOP
+        -- Rows without a value stand for others only if there are no others.
+        EXECUTE format($examples$
+            WITH first AS (SELECT * FROM %1$s LIMIT 1000),
+                 chosen AS (
+                SELECT (first.*)::text AS example FROM first
+                 WHERE (first.%2$I IS NULL) = (SELECT bool_and(other.%2$I IS NULL) FROM first AS other) LIMIT 20)
+            SELECT ARRAY(SELECT example FROM chosen UNION ALL SELECT NULL WHERE (SELECT count(*) FROM chosen) < 2)$examples$,
+            each.relation, each.column_name) INTO examples;
         test := format($test$
-            SELECT bool_and(fits) FROM (
-                SELECT bool_or(result.fits)
-                  FROM (SELECT * FROM (SELECT * FROM %1$s LIMIT 20) AS first WHERE %2$I IS NOT NULL
-                         UNION ALL SELECT t.* FROM (SELECT) AS one LEFT JOIN %1$s t ON false WHERE NOT EXISTS (SELECT FROM %1$s)) AS r,
-                       unnest($1, $2, $3) AS given (era, id, other_id),
-                       LATERAL (SELECT %3$s FROM (SELECT %4$s) AS new_row) AS result (fits)
-                 GROUP BY era) AS each_era (fits)$test$,
-            each.relation, each.column_name, each.test, each.columns);
-        -- What functions in it write is taken back.
-        BEGIN
-            EXECUTE test INTO fits_old USING ARRAY[1], ARRAY[NULL]::bigint[], ARRAY[NULL]::bigint[];
-            RAISE SQLSTATE 'IDGEN';
-        EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
-            NULL;
-        WHEN OTHERS THEN
-            CONTINUE;
-        END;
+            SELECT bool_and(fits IS TRUE) FROM (
+                SELECT %s
+                  FROM (SELECT ($4::%s).* OFFSET 0) AS r, unnest($1, $2, $3) AS given (era, id, other_id),
+                       LATERAL (SELECT %s FROM (SELECT %s) AS new_row) AS result (value)
+                 GROUP BY given.era) AS each_era (fits)$test$,
+            each.fits, each.relation, each.value, each.columns);
+        fits_old := false;
+        fits_new := false;
         failure := NULL;
-        BEGIN
-            EXECUTE test INTO fits_new USING eras, ids, others;
-            RAISE SQLSTATE 'IDGEN';
-        EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
-            NULL;
-        WHEN OTHERS THEN
-            fits_new := false;
-            failure := format('fails for new IDs (%s)', SQLERRM);
-        END;
-        IF fits_old AND NOT fits_new THEN
+        FOREACH example IN ARRAY examples LOOP
+            tried := id_gen_convert.try_row(test, example, '{}', each.old_ids, '{}');
+            IF tried.fits THEN
+                fits_old := true;
+                tried := id_gen_convert.try_row(test, example, eras, ids, others);
+                fits_new := fits_new OR tried.failure IS NULL AND tried.fits;
+                failure := coalesce(failure, 'fails for new IDs (' || tried.failure || ')');
+            END IF;
+        END LOOP;
+        IF failure IS NOT NULL OR fits_old AND NOT fits_new THEN
             obstacles := obstacles || concat(each.name, ' ', coalesce(failure, each.reason), ': ' || each.remedy);
         END IF;
     END LOOP;
-    RETURN nullif(array_to_string(obstacles, '; '), '');
+    RETURN (SELECT string_agg(DISTINCT obstacle, '; ') FROM unnest(obstacles) AS obstacle);
 END $$;
 COMMENT ON FUNCTION id_gen_convert.unfit(id_gen_convert.job) IS 'checks and indexes that do not fit new IDs';
 
@@ -871,6 +1030,8 @@ BEGIN
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.others, tries);
     PERFORM id_gen_convert.execute_all(job_id, 'prepare');
+    UPDATE id_gen_convert.member m SET new_column = format('%s %s', a.attrelid, a.attnum)
+      FROM pg_attribute a WHERE m.job = job_id AND a.attrelid = m.relation AND a.attname = m.new_name;
     PERFORM id_gen_convert.rehearse(j);
     PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.unfit(j));
     PERFORM id_gen_convert.record_partitions(job_id);
@@ -1469,6 +1630,10 @@ BEGIN
 
     IF j.phase <> 'returned' THEN
         strangers := id_gen_convert.losses(j.id);
+        IF NOT is_switched THEN
+            strangers := nullif(concat_ws('; ', strangers, id_gen_convert.other_meanings(
+                j.id, id_gen_convert.meanings(j.id), id_gen_convert.meanings(j.id, of_twins => true))), '');
+        END IF;
         RETURN QUERY SELECT 'losses', CASE WHEN strangers IS NULL THEN 'ok' ELSE 'error' END,
             coalesce('would be lost: ' || strangers, CASE WHEN is_switched THEN 'an undo loses nothing' ELSE 'the switch loses nothing' END),
             CASE WHEN strangers IS NOT NULL THEN 'Remove the obstacles; what is still needed can be recreated after the conversion.'
@@ -1703,11 +1868,7 @@ BEGIN
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
     PERFORM id_gen_convert.check_partitions(j);
-    -- With a column that was dropped, its check is gone: the column of one that is left was renamed, and would refuse all rows.
-    IF EXISTS (SELECT FROM id_gen_convert.member m JOIN pg_constraint k ON k.conrelid = m.relation AND k.conname ~ '^id_gen_convert_[0-9]+$'
-                WHERE m.job = j.id AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = m.relation AND attname IN (m.new_name, m.old_name))) THEN
-        PERFORM id_gen_convert.check_columns(j);
-    END IF;
+    PERFORM id_gen_convert.check_new_columns(j);
     PERFORM id_gen_convert.execute_all(j.id, 'clean');
     PERFORM id_gen_convert.forget(j.id);
     RETURN false;

@@ -110,7 +110,7 @@ impl Bench {
     fn new(members: usize, watched: Duration) -> Result<Bench, Box<dyn Error>> {
         let layout = LAYOUT.parse::<Layout>()?;
         let last = layout.max_number(Field::Worker);
-        let numbers = Numbers { layout, datacenter: 0, first: 0, last, others: Vec::new() };
+        let numbers = Numbers { layout, datacenter: 0, first: 0, last, originals: None };
         let join = |index| {
             let holder = Holder { host: format!("host-{index}"), ..Holder::default() };
             let member = Member::new(Terms::DEFAULT, numbers.clone(), holder, None, None);

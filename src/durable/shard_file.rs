@@ -6,10 +6,8 @@
 
 use std::{fs, io};
 
-use id_gen_core::kept_file::{Damage, Place};
-use id_gen_core::layout::Layout;
-use id_gen_core::originals::{Claim, Original, Originals};
-use id_gen_core::shard_file::{self, Entry, Holding, SHARD_FILE};
+use id_gen_core::kept_file::Damage;
+use id_gen_core::shard_file::{self, Entry, SHARD_FILE};
 
 use crate::durable::{file, place};
 use crate::error::FileError;
@@ -39,37 +37,17 @@ pub fn exists() -> bool {
 /// # Errors
 /// If it can't be read.
 pub fn read() -> Result<Found, FileError> {
-    let Some((bytes, own)) = read_bytes().map_err(|error| FileError::from(&error))? else {
+    let read = || -> io::Result<_> {
+        let Some(bytes) = file::read(SHARD_FILE)? else { return Ok(None) };
+        Ok(place::origin(SHARD_FILE)?.map(|origin| (bytes, place::own(origin))))
+    };
+    let Some((bytes, own)) = read().map_err(|error| FileError::from(&error))? else {
         return Ok(Found::Absent);
     };
     Ok(match shard_file::decode(&bytes) {
         Ok((place, entries)) if place.is_same(&own) => Found::Own(entries),
         Ok((_, entries)) => Found::Foreign(entries),
         Err(damage) => Found::Unusable(damage),
-    })
-}
-
-/// The bytes of the file, if there is one, and the place that this server would write into it now.
-fn read_bytes() -> io::Result<Option<(Vec<u8>, Place)>> {
-    let Some(bytes) = file::read(SHARD_FILE)? else { return Ok(None) };
-    Ok(place::origin(SHARD_FILE)?.map(|origin| (bytes, place::own(origin))))
-}
-
-/// The shards of the server that this directory is a copy of, as long as the file is that server's. A file that cannot be read
-/// lists nothing here: with it, any new number of this server is refused.
-pub fn of_original(layout: Layout) -> Originals {
-    let Ok(Some((bytes, own))) = read_bytes() else { return Originals::NONE };
-    let Ok((place, entries)) = shard_file::decode(&bytes) else { return Originals::NONE };
-    if place.origin.directory.is_same(&own.origin.directory) {
-        return Originals::NONE;
-    }
-    entries.iter().fold(Originals::NONE, |all, entry| {
-        let original = Original { layout, number: entry.number };
-        match entry.holding {
-            Holding::Declared => all.with(original, Claim::Assigned),
-            Holding::Fleet => all.with(original, Claim::Granted),
-            Holding::Released => all,
-        }
     })
 }
 

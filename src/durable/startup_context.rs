@@ -5,7 +5,7 @@ use id_gen_core::replicated::Replayed;
 use id_gen_core::startup::{Assignment, StartupContext};
 
 use crate::durable::reservation_file::{boot, origin};
-use crate::durable::{shard_file, upgrade};
+use crate::durable::upgrade;
 use crate::error::Error;
 use crate::os::{clock, test_stream};
 use crate::pg::server;
@@ -34,7 +34,6 @@ pub fn startup_context(
         max_lead_ms,
         upgraded_ms: upgrade::time_ms(clock)?,
         origin: origin()?,
-        shards_of_original: shard_file::of_original(layout),
         is_for_tests,
         assignment,
         is_only_copy: false,

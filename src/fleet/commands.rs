@@ -7,6 +7,7 @@ use id_gen_core::fleet::shard::{self, Member, Outcome, Purpose, ShardValue};
 use id_gen_core::fleet::store::{Keys, KeysError};
 use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Registry as _, Right, Terms};
 use id_gen_core::layout::{Field, Layout};
+use id_gen_core::originals::Originals;
 use id_gen_core::ticket::shared::{self as ticket, NoRange, Set};
 
 use crate::durable;
@@ -189,7 +190,8 @@ pub fn check_shard_number(
     own: Option<Number>,
 ) -> Result<(), Error> {
     let Some(settings) = settings::registry::current() else { return Ok(()) };
-    let granted = numbers::allowed(layout, &settings::identity(), &settings.worker_ids, Vec::new());
+    let granted =
+        numbers::allowed(layout, &settings::identity(), &settings.worker_ids, Originals::NONE);
     let may_be = granted.is_ok_and(|it| {
         it.datacenter == shard.datacenter && (it.first..=it.last).contains(&shard.worker)
     });

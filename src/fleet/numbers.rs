@@ -7,7 +7,7 @@ use id_gen_core::fleet::grant::Holder;
 use id_gen_core::fleet::member::Numbers;
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::{Field, Layout};
-use id_gen_core::originals::Original;
+use id_gen_core::originals::Originals;
 use id_gen_core::startup::{self, Assignment, StoredRecord};
 
 use crate::durable::{self, replicated};
@@ -24,7 +24,7 @@ pub fn allowed(
     layout: &Layout,
     typed: &Identity,
     worker_ids: &str,
-    others: Vec<Original>,
+    originals: Originals,
 ) -> Result<Numbers, String> {
     let max = |field| layout.max_number(field);
     let (max_worker, max_datacenter) = (max(Field::Worker), max(Field::Datacenter));
@@ -53,7 +53,8 @@ pub fn allowed(
         };
         return Err(format!("{setting}; layout \"{layout}\" has room for 0 to {max_worker}"));
     }
-    let numbers = Numbers { layout: *layout, datacenter, first, last, others };
+    let originals = (originals != Originals::NONE).then(|| Box::new(originals));
+    let numbers = Numbers { layout: *layout, datacenter, first, last, originals };
     if let Some(worker) = typed.worker
         && !numbers.contain(Number { datacenter, worker })
     {
@@ -64,25 +65,24 @@ pub fn allowed(
     Ok(numbers)
 }
 
-/// The servers that this one is a copy of and that no registry knows of: no fleet may give their numbers to this one.
+/// The servers that this one is a copy of.
 ///
 /// # Errors
 /// If a file cannot be read.
-pub fn of_originals(shared: &SharedState, layout: &Layout) -> Result<Vec<Original>, Error> {
+pub fn originals(shared: &SharedState, layout: &Layout) -> Result<Originals, Error> {
     let (known, started, max_lead_ms) = {
         let state = shared.lock();
         (state.originals, state.allocator.is_some(), state.settings.max_lead_ms)
     };
     // What is found is compared with this server's timeline, which a standby does not have yet.
     if started || server::is_in_recovery() {
-        return Ok(known.assigned().collect());
+        return Ok(known);
     }
     // Before it starts, they are in its files and its log. A damaged one has none, and is reset before a start.
     let replayed = replicated::read().unwrap_or_default();
     let context = durable::startup_context(*layout, max_lead_ms, replayed, Assignment::Registry)?;
     let stored = durable::read().unwrap_or(StoredRecord::Lost);
-    let all = startup::originals(stored.record(), &context, known, None);
-    Ok(all.assigned().collect())
+    Ok(startup::originals(stored.record(), &context, known, None))
 }
 
 /// Who this server is for the others.

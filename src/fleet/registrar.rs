@@ -659,6 +659,6 @@ impl Registrar {
 
 fn allowed_numbers(shared: &SharedState, settings: &RegistrySettings) -> Result<Numbers, String> {
     let layout = shared.layout().map_err(|error| error.message().primary)?;
-    let others = numbers::of_originals(shared, layout).map_err(|error| error.message().primary)?;
-    numbers::allowed(layout, &settings::identity(), &settings.worker_ids, others)
+    let originals = numbers::originals(shared, layout).map_err(|error| error.message().primary)?;
+    numbers::allowed(layout, &settings::identity(), &settings.worker_ids, originals)
 }

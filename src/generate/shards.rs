@@ -17,6 +17,7 @@ use id_gen_core::fleet::shard::{Member, Outcome, Purpose};
 use id_gen_core::frontier::{SequenceStart, end_ms, tick_end};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::{LeadLimit, bulk_threshold};
+use id_gen_core::originals::Original;
 use id_gen_core::planted::Fault;
 use id_gen_core::shards::{ClaimTerms, Denied, Owned, Place};
 use id_gen_core::time::unix_ms;
@@ -389,7 +390,8 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
             (state.identity.number(), state.originals)
         };
         commands::check_shard_number(layout, number, own)?;
-        if above.is_none() && originals.assigned().any(|it| it.may_make(layout, number)) {
+        let is_of_original = originals.refuse_grant(Original { layout: *layout, number }).is_some();
+        if above.is_none() && is_of_original {
             return Err(ShardRefusal::OfOriginal(number).into());
         }
         ask_fleet(shared, layout, number, Purpose::Take)?

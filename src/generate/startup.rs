@@ -128,7 +128,6 @@ pub fn start(
         allocator.next_reservation(&layout, &identity, context.clock, max_lead_ms, max_jump_ns);
     first.until_ms = first.until_ms.max(shared.shards_reserved_until_ms(&shared.lock(), &layout));
     reserve::write(shared, guard, layout, &identity, first)?;
-    shard_list::forget_foreign(shared, guard);
     if context.upgraded_ms.is_some() {
         durable::upgrade::remove()?;
     }

@@ -31,6 +31,11 @@ pub fn load(
     if shared.lock().shards.file == FileState::Unread {
         // If it can't be read, whoever asks for a shard tries again, and gets the error.
         let _ = read_file(shared, layout, guard);
+        if shared.lock().shards.file == FileState::Foreign {
+            // What is not this server's now never is again, also if its directory has its former number after a mount.
+            let _ = write_file(shared, &[], guard);
+            shared.lock().shards.file = FileState::Foreign;
+        }
     }
     let lowered = {
         let mut state = shared.lock();
@@ -55,15 +60,6 @@ pub fn load(
     if let Some(entries) = lowered {
         // If it can't be written, the keeper tries again.
         let _ = write_file(shared, &entries, guard);
-    }
-}
-
-/// Empties a file that is another server's, once its shards are recorded as that one's: they never are this server's again,
-/// also if its directory has its former number after a mount.
-pub fn forget_foreign(shared: &SharedState, guard: &WriteGuard<'_>) {
-    if shared.lock().shards.file == FileState::Foreign {
-        let _ = write_file(shared, &[], guard);
-        shared.lock().shards.file = FileState::Foreign;
     }
 }
 

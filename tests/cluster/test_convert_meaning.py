@@ -150,6 +150,78 @@ def test_an_index_that_can_have_no_new_id_is_refused(
     )
 
 
+@pytest.mark.parametrize("rows", [60, 1], ids=["first", "only"])
+def test_a_check_is_tried_also_where_rows_have_no_value(
+    server: Cluster, connection: psycopg.Connection, rows: int
+) -> None:
+    run(
+        connection,
+        BASE,
+        "TRUNCATE purchase; ALTER TABLE purchase ADD CONSTRAINT small CHECK (customer_id < 1000000)",
+        f"INSERT INTO purchase SELECT n, CASE WHEN n > 30 THEN 1 END FROM generate_series(1, {rows}) n",
+    )
+    refused_at_once(server, connection, "small on public.purchase rejects new IDs, which are larger: ALTER TABLE ")
+
+
+def test_a_single_row_may_be_a_special_one(connection: psycopg.Connection) -> None:
+    run(
+        connection,
+        "CREATE TABLE customer (id serial PRIMARY KEY, name text, CHECK (name <> 'root' OR id = 1))",
+        "INSERT INTO customer (name) VALUES ('root')",
+    )
+    run(connection, *planned(connection, COLUMN), "INSERT INTO customer (name) VALUES ('new')", UNDO)
+
+
+@pytest.mark.parametrize(
+    ("index", "reason"),
+    [("((id * 1000))", "fails for new IDs (bigint out of range)"), ("(id) WHERE id < 1000000", "has a condition that")],
+)
+def test_the_indexes_of_partitions_are_tried(
+    server: Cluster, connection: psycopg.Connection, index: str, reason: str
+) -> None:
+    run(
+        connection,
+        "CREATE TABLE customer (id serial, at date) PARTITION BY RANGE (at)",
+        "CREATE TABLE customer_1 PARTITION OF customer FOR VALUES FROM ('2026-01-01') TO ('2027-01-01')",
+        "CREATE TABLE customer_2 PARTITION OF customer DEFAULT",
+        "INSERT INTO customer (at) VALUES ('2026-01-01'), ('2027-01-01')",
+        f"CREATE INDEX own ON customer_1 {index}",
+    )
+    refused_at_once(server, connection, f"index public.own {reason}", ": DROP INDEX public.own")
+
+
+def test_an_index_is_tried_in_the_rows_that_it_has(server: Cluster, connection: psycopg.Connection) -> None:
+    run(
+        connection,
+        "CREATE TABLE customer (id serial PRIMARY KEY, parts integer)",
+        "INSERT INTO customer (parts) SELECT n % 3 FROM generate_series(1, 20) n",
+        "CREATE INDEX shared ON customer ((id * 1000 / parts)) WHERE parts <> 0",
+    )
+    refused_at_once(server, connection, "index public.shared fails for new IDs (bigint out of range): DROP INDEX ")
+
+
+def test_an_index_without_room_for_two_new_ids_is_refused(server: Cluster, connection: psycopg.Connection) -> None:
+    run(connection, BASE, "CREATE UNIQUE INDEX short ON customer (lpad(id::text, 8, '0'))")
+    refused_at_once(
+        server, connection, "index public.short has the same value for several new IDs: DROP INDEX public.short"
+    )
+
+
+def test_a_check_that_waits_for_others_is_not_skipped(server: Cluster, connection: psycopg.Connection) -> None:
+    run(
+        connection,
+        BASE,
+        "CREATE TABLE bounds AS SELECT 1000000 AS upper",
+        "CREATE FUNCTION fits(bigint) RETURNS boolean LANGUAGE sql AS 'SELECT $1 < upper FROM public.bounds'",
+        "ALTER TABLE customer ADD CONSTRAINT small CHECK (fits(id))",
+    )
+    with server.connect(connection.info.dbname) as other:
+        other.execute("BEGIN; LOCK TABLE bounds")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            run(connection, f"SELECT id_gen_convert_start({COLUMN})")
+    refused_at_once(server, connection, "small on public.customer rejects new IDs")
+
+
 def test_what_means_the_same_is_converted(server: Cluster, connection: psycopg.Connection) -> None:
     run(
         connection,
@@ -168,6 +240,8 @@ def test_what_means_the_same_is_converted(server: Cluster, connection: psycopg.C
         "CREATE INDEX ON purchase ((customer_id % 7)) WHERE customer_id > 0 AND paid_by IS NOT NULL",
         "CREATE INDEX ON customer (lower(id::text), (id << 20))",
         "CREATE INDEX ON customer (name) WHERE id % 4 = 1",
+        "CREATE UNIQUE INDEX ON customer ((id::text)); CREATE UNIQUE INDEX ON customer (name, left(id::text, 3))",
+        "CREATE UNIQUE INDEX ON customer ((CASE WHEN id < 100 THEN id END))",
         "CREATE INDEX ON purchase (number) WHERE right(customer_id::text, 1) = '7'",
         "CREATE EXTENSION btree_gin; CREATE INDEX ON customer USING gin (id)",
         "CREATE EXTENSION btree_gist; CREATE INDEX ON customer USING gist (id, name)",
@@ -204,6 +278,31 @@ def test_a_plan_that_is_cancelled_leaves_the_session_as_it_was(
         assert connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
         run(connection, "INSERT INTO customer (name) VALUES ('later')")
         assert value(other, "SELECT count(*) FROM customer WHERE name = 'later'") == 1
+
+
+def test_a_plan_leaves_the_last_value_of_its_session(connection: psycopg.Connection) -> None:
+    run(connection, BASE, "INSERT INTO customer (name) VALUES ('last')")
+    last = value(connection, "SELECT lastval()")
+    planned(connection, COLUMN)
+    assert value(connection, "SELECT lastval()") == last
+
+
+def test_only_columns_of_its_indexes_are_copied(
+    server: Cluster, connection: psycopg.Connection, owner: psycopg.Connection
+) -> None:
+    run(
+        connection,
+        "CREATE TYPE mood AS ENUM ('glad'); REVOKE USAGE ON TYPE mood FROM PUBLIC",
+        'CREATE TABLE customer (id serial PRIMARY KEY, mood mood, id_gen_trial text COLLATE "C")',
+        "ALTER TABLE customer OWNER TO owner; CREATE INDEX ON customer (id_gen_trial, (id % 7)) WHERE id > 0",
+    )
+    run(owner, *planned(owner, COLUMN), UNDO)
+    run(connection, "CREATE INDEX by_mood ON customer (mood) WHERE id > 0")
+    refused_at_once(
+        server,
+        owner,
+        "index public.by_mood could not be recreated (permission denied for type public.mood): DROP INDEX ",
+    )
 
 
 def test_a_check_that_writes_is_tried_without_a_trace(connection: psycopg.Connection) -> None:
@@ -258,6 +357,79 @@ def test_a_later_overload_opens_no_rows(connection: psycopg.Connection, argument
     assert visible(connection) == 0
 
 
+def test_a_later_overload_is_found_in_a_new_index(server: Cluster, connection: psycopg.Connection) -> None:
+    """It is in use there, so it cannot be dropped before an undo."""
+    run(
+        connection,
+        BASE,
+        function("anyelement"),
+        "CREATE INDEX computed ON customer (hidden(id))",
+        "CREATE INDEX listed ON purchase (number) WHERE hidden(customer_id)",
+        "CREATE POLICY rule ON purchase USING (hidden(customer_id))",
+    )
+    before = schema_dump(server, connection.info.dbname)
+    start, *rest, switch = planned(connection, COLUMN)
+    run(connection, start, function("bigint"), *rest)
+    losses = f"SELECT found, remedy FROM id_gen_convert.verify({COLUMN}) WHERE name = 'losses'"
+    found, remedy = connection.execute(losses.encode()).fetchone() or ("", "")
+    told = (
+        " would use function public.hidden(bigint) in place of function public.hidden(anyelement):"
+        " undo the job, and then drop or rename function public.hidden(bigint)"
+    )
+    assert f"index public.computed{told}" in found and f"index public.listed{told}" in found
+    assert UNDO in remedy
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="are not verified"):
+        run(connection, switch)
+    run(connection, "UPDATE id_gen_convert.job SET verified_at = now()")
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+        run(connection, switch)
+    assert f"policy rule on public.purchase{told}" in (refused.value.diag.message_detail or "")
+    run(connection, UNDO, "DROP FUNCTION hidden(bigint)")
+    assert schema_dump(server, connection.info.dbname) == before
+    run(connection, *planned(connection, COLUMN))
+
+
+def test_a_view_is_dropped_with_those_that_read_it(server: Cluster, connection: psycopg.Connection) -> None:
+    run(
+        connection,
+        BASE,
+        "CREATE VIEW v AS SELECT lpad(name, id) AS text FROM customer",
+        "CREATE VIEW a AS SELECT text FROM v; CREATE VIEW w AS SELECT a.text FROM a JOIN v USING (text)",
+    )
+    drop = "DROP VIEW public.w, public.a, public.v"
+    refused_at_once(server, connection, "view public.v could not be recreated (", f": {drop}.")
+    run(connection, drop)
+    run(connection, *planned(connection, COLUMN))
+
+
+MOVED = {
+    "type renamed": "ALTER TYPE mood RENAME TO feeling",
+    "type moved": "CREATE SCHEMA lib; ALTER TYPE mood SET SCHEMA lib",
+    "function renamed": "ALTER FUNCTION felt RENAME TO known",
+    "function moved": "CREATE SCHEMA lib; ALTER FUNCTION felt SET SCHEMA lib",
+    "operator moved": "CREATE SCHEMA lib; ALTER OPERATOR ~= (bigint, mood) SET SCHEMA lib",
+}
+
+
+@pytest.mark.parametrize("change", MOVED.values(), ids=MOVED)
+def test_an_undo_knows_a_function_of_another_name(connection: psycopg.Connection, change: str) -> None:
+    """Also one whose arguments have another name."""
+    run(
+        connection,
+        BASE,
+        "CREATE TYPE mood AS ENUM ('calm', 'sad'); ALTER TABLE customer ADD mood mood DEFAULT 'sad'",
+        "CREATE FUNCTION felt(bigint, mood) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT true'",
+        "CREATE OPERATOR ~= (LEFTARG = bigint, RIGHTARG = mood, FUNCTION = felt)",
+        "ALTER TABLE customer ADD CONSTRAINT fits CHECK (felt(id, mood)), ADD CHECK (id ~= mood)",
+        "CREATE INDEX computed ON customer (felt(id, mood)) WHERE id ~= mood",
+    )
+    if "TYPE" in change:
+        run(connection, "CREATE VIEW v AS SELECT felt(id, mood) FROM customer")
+    run(connection, *planned(connection, COLUMN), change)
+    undo = UNDO if "TYPE" in change else UNDO.replace(")", ", force => true)")
+    run(connection, undo, "INSERT INTO customer (name) VALUES ('later')")
+
+
 def test_a_switch_names_what_it_cannot_make_again(connection: psycopg.Connection) -> None:
     run(connection, BASE, function("anyelement"), "CREATE VIEW v AS SELECT hidden(id) FROM customer")
     *rest, switch = planned(connection, COLUMN)
@@ -269,3 +441,101 @@ def test_a_switch_names_what_it_cannot_make_again(connection: psycopg.Connection
         refused.value.diag.message_detail or ""
     )
     run(connection, "DROP FUNCTION hidden(anynonarray)", switch, UNDO)
+
+
+BY_FUNCTION = """
+    CREATE SCHEMA lib; CREATE TABLE public.called (role name);
+    CREATE FUNCTION lib.hidden(anyelement) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT true';
+    GRANT USAGE ON SCHEMA lib TO PUBLIC; GRANT CREATE ON SCHEMA lib TO viewer; GRANT INSERT ON public.called TO PUBLIC;
+"""
+OVERLOAD = """
+    SET SESSION AUTHORIZATION viewer;
+    CREATE FUNCTION lib.hidden(bigint) RETURNS boolean LANGUAGE plpgsql IMMUTABLE
+        AS 'BEGIN INSERT INTO public.called SELECT current_user; RETURN true; END';
+    RESET SESSION AUTHORIZATION;
+"""
+
+
+def test_a_check_never_calls_a_later_overload(connection: psycopg.Connection) -> None:
+    run(connection, BASE, BY_FUNCTION, "ALTER TABLE customer ADD CONSTRAINT fits CHECK (lib.hidden(id))")
+    start, *rest = planned(connection, COLUMN)
+    run(connection, start, OVERLOAD)
+    for _ in range(2):
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+            run(connection, f"CALL id_gen_convert.run({COLUMN})")
+        assert refused.value.diag.message_detail == (
+            "Obstacles: table constraint fits on public.customer would use function lib.hidden(bigint) in place of"
+            " function lib.hidden(anyelement): drop or rename function lib.hidden(bigint)."
+        )
+    run(connection, "INSERT INTO customer (name) VALUES ('new')")
+    assert value(connection, "SELECT count(*) FROM called") == 0
+    run(connection, "DROP FUNCTION lib.hidden(bigint)", *rest, UNDO)
+
+
+@pytest.mark.parametrize(
+    ("function", "index"),
+    [
+        ("hidden(anyelement)", "(lib.hidden(id))"),
+        ("hidden(anyelement)", "(name) WHERE lib.hidden(id)"),
+        ("listed(bigint[])", "(lib.listed(id))"),
+        ("widened(bigint,integer)", "(lib.widened(id))"),
+    ],
+)
+def test_an_index_whose_function_others_could_overload_is_refused(
+    server: Cluster, connection: psycopg.Connection, function: str, index: str
+) -> None:
+    made = "RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT true'"
+    run(
+        connection,
+        BASE,
+        BY_FUNCTION,
+        f"CREATE FUNCTION lib.listed(VARIADIC bigint[]) {made}",
+        f"CREATE FUNCTION lib.widened(bigint, integer DEFAULT 1) {made}",
+        f"CREATE INDEX by_function ON customer {index}",
+    )
+    refused_at_once(
+        server,
+        connection,
+        f"Obstacles: index public.by_function uses function lib.{function}, which other roles could overload: "
+        "REVOKE CREATE ON SCHEMA lib FROM viewer.",
+    )
+    run(connection, "REVOKE CREATE ON SCHEMA lib FROM viewer")
+    run(connection, *planned(connection, COLUMN), UNDO)
+
+
+def test_indexes_whose_functions_nobody_else_could_overload_are_converted(connection: psycopg.Connection) -> None:
+    made = "RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT true'"
+    run(
+        connection,
+        BASE,
+        BY_FUNCTION,
+        f"CREATE FUNCTION lib.exact(bigint) {made}; CREATE INDEX ON customer (lib.exact(id))",
+        f"CREATE FUNCTION lib.own(anyelement) {made}; ALTER FUNCTION lib.own(anyelement) OWNER TO viewer",
+        f"CREATE INDEX ON customer (lib.own(id)); CREATE FUNCTION lib.cast_to(numeric) {made}",
+        "CREATE INDEX cast_to ON customer (lib.cast_to(id)); CREATE INDEX ON customer (lower(name::varchar), (id % 7))",
+    )
+    start, *rest, switch = planned(connection, COLUMN)
+    # Their texts have the casts.
+    run(connection, start, OVERLOAD.replace("hidden", "cast_to"), *rest, switch)
+    assert value(connection, "SELECT count(*) FROM called") == 0
+    run(connection, UNDO)
+
+
+def test_a_default_never_calls_a_later_overload(connection: psycopg.Connection) -> None:
+    run(
+        connection,
+        BASE,
+        BY_FUNCTION,
+        "CREATE FUNCTION lib.chosen(anyelement) RETURNS anyelement LANGUAGE sql AS 'SELECT $1'",
+        "ALTER TABLE purchase ALTER COLUMN customer_id SET DEFAULT lib.chosen(7)",
+    )
+    overload = "CREATE FUNCTION lib.chosen(integer) RETURNS integer LANGUAGE sql AS 'SELECT 8'"
+    *rest, switch = planned(connection, COLUMN)
+    run(connection, *rest, overload)
+    found = "default value for public.purchase.customer_id would use function lib.chosen\\(integer\\) in place of"
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match=found):
+        run(connection, switch)
+    run(connection, "DROP FUNCTION lib.chosen(integer)", switch, overload)
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match=found):
+        run(connection, UNDO)
+    run(connection, "DROP FUNCTION lib.chosen(integer)", UNDO)

@@ -1155,6 +1155,17 @@ def test_jobs_of_the_same_tables_are_undone_last_first(server: Cluster, connecti
     assert dump(server) == schema
 
 
+def test_a_plan_does_not_find_another_jobs_check_in_its_way(connection: psycopg.Connection) -> None:
+    """Its start names the job, whose check is not validated yet."""
+    first, second = CASES["an identity"], CASES["two references"]
+    run(connection, first.make)
+    run(connection, plan(connection, first)[0])
+    while not value(connection, "SELECT EXISTS (SELECT FROM pg_constraint WHERE NOT convalidated)"):
+        run(connection, f"SELECT id_gen_convert.step({arguments(first)})")
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another job is converting"):
+        run(connection, plan(connection, second)[0])
+
+
 def test_started_already(connection: psycopg.Connection) -> None:
     """Starting again does nothing; another plan says what is left."""
     case = CASES["two references"]

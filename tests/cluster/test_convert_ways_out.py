@@ -170,6 +170,34 @@ def test_a_partition_that_was_detached_before_the_switch(server: Cluster, connec
     assert schema_dump(server, "shop") == before
 
 
+def test_a_partition_that_was_created_and_detached_after_the_switch(
+    server: Cluster, connection: psycopg.Connection
+) -> None:
+    """The end of a job does not leave it with both columns. Copies and tables of other jobs are no such partitions."""
+    run(connection, EVENT, "CREATE TABLE other (id serial PRIMARY KEY)")
+    before = schema_dump(server, "shop")
+    run(connection, *planned(connection, COLUMN), "CREATE TABLE copy AS TABLE customer")
+    run(connection, *planned(connection, COLUMN.replace("customer", "other")))
+    run(
+        connection,
+        "CREATE TABLE part_4 PARTITION OF customer FOR VALUES IN (4)",
+        "INSERT INTO customer (part) VALUES (4)",
+    )
+    run(connection, "ALTER TABLE customer DETACH PARTITION part_4")
+    for statement in (UNDO, FORCE, FINISH):
+        refused = refusal(connection, statement)
+        assert "public.part_4 has the columns of public.customer and is not one of its partitions" in detail(refused)
+        assert not re.search("copy|other", detail(refused)) and "Attach them again" in hint(refused)
+    run(
+        connection,
+        "ALTER TABLE customer ATTACH PARTITION part_4 FOR VALUES IN (4)",
+        UNDO,
+        UNDO.replace("customer", "other"),
+    )
+    run(connection, "DROP TABLE part_4, copy")
+    assert schema_dump(server, "shop") == before
+
+
 AGAIN = "DROP TABLE {0}; CREATE TABLE {0} PARTITION OF {1} FOR VALUES IN (1)"
 
 
@@ -377,12 +405,60 @@ def test_a_table_is_given_to_another_role(connection: psycopg.Connection, owner:
 
 
 @pytest.mark.parametrize("table, new", [("customer", "id_new"), ("purchase", "customer_id_new")])
-def test_an_undo_leaves_no_renamed_column_with_its_check(connection: psycopg.Connection, table: str, new: str) -> None:
+@pytest.mark.parametrize("phase", ["fill", "ready", "returned"])
+def test_an_undo_leaves_no_renamed_column(
+    server: Cluster, connection: psycopg.Connection, table: str, new: str, phase: str
+) -> None:
     run(connection, SHOP)
-    *rest, _ = planned(connection, COLUMN)
-    run(connection, *rest, f"ALTER TABLE {table} RENAME {new} TO other")
-    assert f"{new} of public.{table}" in detail(refusal(connection, UNDO))
-    run(connection, f"ALTER TABLE {table} RENAME other TO {new}", UNDO, "INSERT INTO customer (name) VALUES ('later')")
+    before = schema_dump(server, "shop")
+    start, *rest, switch = planned(connection, COLUMN)
+    run(connection, start)
+    if phase != "fill":
+        run(connection, *rest)
+    if phase == "returned":
+        run(connection, switch, f"SELECT id_gen_convert.undo_step({COLUMN})")
+    run(connection, f"ALTER TABLE {table} RENAME {new} TO other")
+    refused = refusal(connection, UNDO)
+    assert detail(refused) == f"Renamed columns: {new} of public.{table} to other."
+    run(connection, hint(refused).partition("rename them: ")[2], UNDO)
+    assert schema_dump(server, "shop") == before
+    run(connection, "INSERT INTO customer (name) VALUES ('later')")
+
+
+def test_a_renamed_column_of_a_restored_dump_refuses_no_row(server: Cluster, connection: psycopg.Connection) -> None:
+    """The undo does not know it there, and leaves it without its check."""
+    run(connection, SHOP)
+    run(connection, *planned(connection, COLUMN)[:-1], "ALTER TABLE customer RENAME id_new TO other")
+    with server.database("restored"):
+        server.psql(server.run("pg_dump", dbname="shop"), "restored")
+        with server.connect("restored") as restored:
+            run(restored, UNDO, "INSERT INTO customer (name) VALUES ('later')")
+
+
+@pytest.mark.parametrize("is_old_dropped", [False, True], ids=["new", "both"])
+@pytest.mark.parametrize("phase", ["fill", "ready"])
+@pytest.mark.parametrize("table, name", [("purchase", "seller"), ("customer", "boss")])
+def test_an_undo_does_not_miss_a_column_that_was_dropped(
+    connection: psycopg.Connection, table: str, name: str, phase: str, is_old_dropped: bool
+) -> None:
+    """Another column of its table still has the check of the job."""
+    run(
+        connection,
+        SHOP,
+        "ALTER TABLE customer ADD boss int REFERENCES customer",
+        "ALTER TABLE purchase ADD seller int REFERENCES customer",
+    )
+    start, *rest, _ = planned(connection, COLUMN)
+    run(connection, start, *(rest if phase == "ready" else []))
+    names = [f"{name}_new", *([name] if is_old_dropped else [])]
+    run(connection, f"ALTER TABLE {table} " + ", ".join(f"DROP COLUMN {each} CASCADE" for each in names))
+    if phase == "ready":
+        assert UNDO in hint(refusal(connection, VERIFY))
+    run(connection, UNDO, "INSERT INTO customer (name) VALUES ('later')")
+    run(connection, "INSERT INTO purchase (number, customer_id) VALUES (21, 21)")
+    assert value(connection, IS_OVER) is True
+    left = "SELECT count(*) FROM pg_attribute WHERE attrelid = '{}'::regclass AND attname ~ '_new$'"
+    assert value(connection, left.format(table)) == 0
 
 
 def test_triggers_that_are_made_later_are_not_missed(connection: psycopg.Connection) -> None:

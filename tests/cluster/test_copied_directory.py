@@ -68,10 +68,10 @@ def follow(standby: Cluster, primary: Cluster) -> None:
 
 
 @contextmanager
-def copied(conf: str = NARROW + PATIENT, before: str = "") -> Iterator[tuple[Cluster, Cluster]]:
-    """A server that has generated, after a statement before, and a copy of its files."""
+def copied(conf: str = NARROW + PATIENT) -> Iterator[tuple[Cluster, Cluster]]:
+    """A server that has generated, and a copy of its files."""
     with Cluster("original", conf=conf) as original:
-        original.psql(f"CREATE EXTENSION id_gen; {before}")
+        original.psql("CREATE EXTENSION id_gen")
         next_id(original)
         with Cluster("copy", clone_of=original) as copy:
             yield original, copy
@@ -629,21 +629,6 @@ def test_shards_of_a_copy_go_on_after_a_restart_while_its_number_is_refused() ->
             before, last = last, first_given(copy, lambda: int(copy.psql("SELECT snowflake_next(9)")))
             assert last > before
             assert_is_refused_as_copy(copy)
-
-
-@pytest.mark.parametrize("started", [False, True])
-def test_a_shard_of_the_original_is_no_number_of_its_copy(started: bool) -> None:
-    with copied(before="SELECT id_gen_shard_take(9, above => 0)") as (original, copy):
-        if started:
-            set_worker_id(copy, 2)
-            next_id(copy)
-        set_worker_id(copy, 9)
-        assert_is_refused_as_copy(copy)
-        copy.restart()
-        assert_is_refused_as_copy(copy)
-        original.stop()
-        copy.psql(ACCEPT)
-        next_id(copy)
 
 
 def test_a_standby_has_the_number_that_was_confirmed_on_its_primary_since_it_was_made() -> None:

@@ -216,6 +216,10 @@ def test_nor_its_ids_by_another_number_or_as_a_shard(etcd: Etcd) -> None:
             assert error.hint is not None
             copy.psql(error.hint[error.hint.index("SELECT") :])
             copy.psql("SELECT id_gen_shard_take(17)")
+            change(copy, "worker_id", 18)
+            await_refusal(copy, "data directory is a copy")
+            copy.psql("SELECT id_gen_copy_accept(is_only_one => true)")
+            assert await_number(copy) == 18
 
 
 def test_a_copy_gets_no_number_of_its_original_which_no_registry_knows(etcd: Etcd) -> None:

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use crate::fleet::grant::{Grant, GrantState, Holder, Number, Terms};
 use crate::fleet::registry::{Answer, Listing, Request};
 use crate::layout::Layout;
-use crate::originals::Original;
+use crate::originals::{Original, Originals};
 use crate::planted::Fault;
 
 /// What a server knows without the registry.
@@ -136,8 +136,8 @@ pub struct Numbers {
     pub first: u32,
     /// The last worker number.
     pub last: u32,
-    /// Servers outside of the fleet that this one is a copy of: no number is allowed whose IDs one of them may generate.
-    pub others: Vec<Original>,
+    /// The servers that this one is a copy of, if there are any: no number is allowed that is theirs outside of the fleet.
+    pub originals: Option<Box<Originals>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -890,15 +890,16 @@ impl Numbers {
             && !self.may_be_of_others(number)
     }
 
-    /// Whether one of [`Numbers::others`] may generate its IDs.
-    pub fn may_be_of_others(&self, number: Number) -> bool {
-        self.others.iter().any(|original| original.may_make(&self.layout, number))
+    /// Whether one of [`Numbers::originals`] may generate its IDs.
+    fn may_be_of_others(&self, number: Number) -> bool {
+        let own = Original { layout: self.layout, number };
+        self.originals.as_ref().is_some_and(|originals| originals.refuse_grant(own).is_some())
     }
 
-    /// How many numbers in the range are not allowed because of [`Numbers::others`].
+    /// How many numbers in the range are not allowed because of [`Numbers::originals`].
     pub fn count_of_others(&self) -> usize {
         let may_be_of_others = |number: &Number| self.may_be_of_others(*number);
-        if self.others.is_empty() { 0 } else { self.in_range().filter(may_be_of_others).count() }
+        self.originals.as_ref().map_or(0, |_| self.in_range().filter(may_be_of_others).count())
     }
 
     fn all(&self) -> impl Iterator<Item = Number> {
@@ -940,13 +941,14 @@ fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::originals::Claim;
     use crate::presets;
 
     const LOCAL: Local = Local { wall_ms: 1_000, boot_ms: 1_000, frontier_ms: 0, reserved_ms: 0 };
 
     fn outside(kept: Option<Kept>) -> Member {
         let layout = presets::by_name(presets::DEFAULT).unwrap().layout;
-        let numbers = Numbers { layout, datacenter: 0, first: 5, last: 6, others: Vec::new() };
+        let numbers = Numbers { layout, datacenter: 0, first: 5, last: 6, originals: None };
         Member::new(Terms::DEFAULT, numbers, Holder::default(), kept, None)
     }
 
@@ -976,11 +978,15 @@ mod tests {
         let wide = "epoch=2024-01-01 tick=1ms time:41 worker:11 sequence:11".parse().unwrap();
         let number = |worker| Number { datacenter: 0, worker };
         let original = Original { layout: member.numbers.layout, number: number(5) };
-        member.numbers.others = vec![original];
+        let originals = Originals::NONE.with(original, Claim::Assigned);
+        member.numbers.originals = Some(Box::new(originals));
         assert!(!member.numbers.contain(number(5)) && member.numbers.contain(number(6)));
         (member.numbers.layout, member.numbers.first, member.numbers.last) = (wide, 10, 11);
         assert_eq!(member.numbers.count_of_others(), 2);
         assert_eq!(listed(&mut member, &Listing::default()), Event::NoFreeNumber);
+        let accepted = originals.accept(Original { layout: wide, number: number(11) });
+        member.numbers.originals = Some(Box::new(accepted));
+        assert!(!member.numbers.contain(number(10)) && member.numbers.contain(number(11)));
     }
 
     #[test]

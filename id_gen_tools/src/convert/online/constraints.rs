@@ -148,7 +148,7 @@ fn write_check(
     script.add_remade(Phase::Trial, rank::TRIGGERS_GO, &remade, add.clone());
     script.add(Phase::Trial, rank::NAMES_GO, drop);
     script.add(Phase::Trial, rank::CONSTRAINTS, Constraint::rename(table, new, name));
-    script.add_made(Phase::Check, table, new, lock, add);
+    script.add_twin(&remade, table, new, lock, add);
     let (old_definition, is_valid) = constraint.valid_definition();
     if is_valid {
         script.add(Phase::Check, 1, Constraint::validate(table, new));

@@ -11,8 +11,8 @@ use crate::query::rows;
 
 /// One of them.
 struct Dependent {
-    /// The statement that drops it.
-    drop: String,
+    /// The statement that drops it; for a view, with all that read it.
+    remedy: String,
     /// The statements that make it again.
     create: String,
     /// If it is a view: its name as one types it.
@@ -22,6 +22,13 @@ struct Dependent {
     /// For a view: whether it groups by a key in place of all columns, or reads one that does. Before the switch, the new column
     /// is not a key.
     needs_key: bool,
+}
+
+impl Dependent {
+    /// The statement that drops it when all that depend on it are gone.
+    fn drop(&self) -> String {
+        self.view.as_ref().map_or_else(|| self.remedy.clone(), |view| format!("DROP VIEW {view}"))
+    }
 }
 
 /// Views, with all that depend on them, in an order in which each comes after those that it reads.
@@ -36,6 +43,12 @@ const VIEWS: &str = "
           JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = s.oid
           JOIN pg_rewrite r ON r.oid = d.objid AND r.ev_class <> s.oid),
     view AS (SELECT oid, max(depth) AS depth FROM seen GROUP BY oid),
+    reader (oid, reader) AS (
+        SELECT oid, oid FROM view
+         UNION
+        SELECT v.oid, r.ev_class FROM reader v
+          JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = v.reader
+          JOIN pg_rewrite r ON r.oid = d.objid),
     keyed (oid) AS (
         SELECT r.ev_class FROM view v JOIN pg_rewrite r ON r.ev_class = v.oid
           JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid AND d.refclassid = 'pg_constraint'::regclass
@@ -50,7 +63,8 @@ const VIEWS: &str = "
          UNION ALL
         SELECT c.oid, x.grantee, x.privilege_type, x.is_grantable, a.attname
           FROM view JOIN pg_class c USING (oid) JOIN pg_attribute a ON a.attrelid = c.oid, LATERAL aclexplode(a.attacl) AS x)
-    SELECT format('DROP VIEW %s', c.oid::regclass),
+    SELECT 'DROP VIEW ' || (SELECT string_agg(r.reader::regclass::text, ', ' ORDER BY v.depth DESC, r.reader)
+                              FROM reader r JOIN view v ON v.oid = r.reader WHERE r.oid = c.oid),
            concat_ws('; ',
                format('CREATE VIEW %s%s AS %s', c.oid::regclass,
                       ' WITH (' || array_to_string(c.reloptions, ', ') || ')', rtrim(pg_get_viewdef(c.oid), ';')),
@@ -108,11 +122,11 @@ pub fn write(members: &[Member], script: &mut Script) -> Result<Vec<String>, Err
     let all = of(members)?;
     for way in [Phase::Trial, Phase::Switch, Phase::Unswitch] {
         for dependent in all.iter().rev() {
-            script.add(way, rank::DEPENDENTS_GO, dependent.drop.clone());
+            script.add(way, rank::DEPENDENTS_GO, dependent.drop());
         }
-        for Dependent { drop, create, object, needs_key, .. } in &all {
+        for Dependent { remedy, create, object, needs_key, .. } in &all {
             if way != Phase::Trial || !needs_key {
-                let remade = Remade { object: object.clone(), remedy: drop.clone() };
+                let remade = Remade { object: object.clone(), remedy: remedy.clone() };
                 script.add_remade(way, rank::DEPENDENTS, &remade, create.clone());
             }
         }
@@ -124,7 +138,7 @@ fn of(members: &[Member]) -> Result<Vec<Dependent>, Error> {
     let read = |query| {
         rows(&query_about(members, query), &[], |row| {
             Ok(Dependent {
-                drop: string(row.get(1)?),
+                remedy: string(row.get(1)?),
                 create: string(row.get(2)?),
                 view: row.get::<Text>(3)?.map(|text| text.0),
                 object: string(row.get(4)?),

@@ -47,6 +47,8 @@ struct Index {
     relation: u32,
     /// How often it uses the columns.
     uses: i64,
+    /// Its other columns, as `CREATE TABLE` defines them.
+    other_columns: Option<String>,
 }
 
 impl Index {
@@ -105,7 +107,7 @@ impl Index {
     }
 }
 
-/// Writes down what is to be done with them. With `first_index`, unique indexes of the first column are made before old rows
+/// Writes down what is to be done with them. The new columns have the type `type_name`. With `first_index`, unique indexes of the first column are made before old rows
 /// get their values, so that those that are taken can be found.
 ///
 /// # Errors
@@ -113,6 +115,7 @@ impl Index {
 pub fn write(
     members: &[Member],
     names: &Names,
+    type_name: &str,
     first_index: bool,
     script: &mut Script,
 ) -> Result<(), Error> {
@@ -129,31 +132,41 @@ pub fn write(
                 .is_some_and(|rest| rest.starts_with([',', ')', ' ']));
         let phase = if first_index && finds_values { Phase::FirstIndex } else { Phase::Index };
         if index.constraint.is_none() && index.parent == 0 {
-            write_trial(index, &body, script);
+            write_trial(index, members, type_name, &body, script);
         }
         write_one(index, &indexes, &body, phase, script);
-    }
-    for Member { relation, table, .. } in members {
-        let create = format!(
-            "CREATE TABLE IF NOT EXISTS id_gen_convert.{} (LIKE {table}, id_gen_trial bigint PRIMARY KEY)",
-            empty_table(*relation)
-        );
-        script.add(Phase::Trial, rank::DEPENDENTS_GO, create);
     }
     Ok(())
 }
 
-/// The index on an empty table like its own: no row is read. Its name has the OID of the one that it is like.
-fn write_trial(index: &Index, body: &str, script: &mut Script) {
+/// The index on an empty table with the columns that it uses: no row is read. Its name has the OID of the one that it is like.
+fn write_trial(
+    index: &Index,
+    members: &[Member],
+    type_name: &str,
+    body: &str,
+    script: &mut Script,
+) {
     let name = format!("{}.{}", index.schema, quoted(&index.name));
     let remade = Remade { object: format!("index {name}"), remedy: format!("DROP INDEX {name}") };
-    let table = empty_table(index.relation);
-    let create = format!("CREATE INDEX like_{} ON id_gen_convert.{table} {body}", index.oid);
-    script.add_remade(Phase::Trial, rank::TRIGGERS_GO, &remade, create);
-}
-
-fn empty_table(relation: u32) -> String {
-    format!("empty_{relation}")
+    let own: Vec<String> = members
+        .iter()
+        .filter(|member| member.relation == index.relation)
+        .map(Member::typed_new)
+        .collect();
+    let columns: Vec<String> = own
+        .iter()
+        .map(|column| format!("{column} {type_name}"))
+        .chain(index.other_columns.clone())
+        .collect();
+    let (oid, columns, key) = (index.oid, columns.join(", "), own.join(", "));
+    for text in [
+        // An event trigger may require the key.
+        format!("CREATE TABLE id_gen_convert.empty_{oid} ({columns}, PRIMARY KEY ({key}))"),
+        format!("CREATE INDEX like_{oid} ON id_gen_convert.empty_{oid} {body}"),
+    ] {
+        script.add_remade(Phase::Trial, rank::TRIGGERS_GO, &remade, text);
+    }
 }
 
 fn write_one(index: &Index, all: &[Index], body: &str, phase: Phase, script: &mut Script) {
@@ -292,7 +305,13 @@ fn of(members: &[Member], names: &Names) -> Result<Vec<Index>, Error> {
                i.indexrelid IN (SELECT index FROM strict),
                (SELECT count(*) FILTER (WHERE key = p.number) FROM place p, unnest(i.indkey::smallint[]) AS key WHERE p.relation = i.indrelid)
                + (SELECT sum(regexp_count(concat(i.indexprs::text, i.indpred::text), ':varattno ' || p.number || '\\M'))::bigint
-                    FROM place p WHERE p.relation = i.indrelid)
+                    FROM place p WHERE p.relation = i.indrelid),
+               (SELECT string_agg(format('%I %s%s', a.attname, format_type(a.atttypid, a.atttypmod), ' COLLATE ' || nullif(a.attcollation, 0)::regcollation), ', ')
+                  FROM pg_attribute a
+                 WHERE a.attrelid = i.indrelid AND a.attnum > 0 AND (a.attrelid, a.attnum) NOT IN (SELECT relation, number FROM place)
+                   AND (a.attnum = ANY (i.indkey::smallint[])
+                        OR EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
+                                      AND d.refclassid = 'pg_class'::regclass AND d.refobjid = a.attrelid AND d.refobjsubid = a.attnum)))
           FROM used u JOIN pg_index i USING (indexrelid) JOIN pg_class c ON c.oid = i.indexrelid
           LEFT JOIN pg_constraint k ON k.conindid = c.oid AND k.contype IN ('p', 'u')
          WHERE i.indisvalid
@@ -323,6 +342,7 @@ fn of(members: &[Member], names: &Names) -> Result<Vec<Index>, Error> {
             constraint_comment: row.get::<Text>(15)?.map(|text| text.0),
             tablespace: row.get::<Text>(16)?.map(|text| text.0),
             uses: number(18)?,
+            other_columns: row.get::<Text>(19)?.map(|text| text.0),
         })
     })
 }

@@ -72,7 +72,8 @@ impl Job {
         };
         job.write_columns(source, goal)?;
         job.write_bare_partitions(source);
-        indexes::write(&job.members, &names, goal.node.is_some(), &mut job.script)?;
+        let type_name = goal.target.type_name();
+        indexes::write(&job.members, &names, type_name, goal.node.is_some(), &mut job.script)?;
         if goal.node.is_some() && job.script.of(Phase::FirstIndex).next().is_none() {
             let found = vec![format!("{column} has no unique index")];
             return Err(Refusal::InTheWay { column, found, widen: None }.into());
@@ -180,6 +181,9 @@ impl Job {
             rank::RULES,
             format!("ALTER TABLE {table} DROP CONSTRAINT {check}"),
         );
+        // In a restored dump, a new column that was renamed is not known, and would stay with its check.
+        let drop = format!("ALTER TABLE {table} DROP CONSTRAINT IF EXISTS {check}");
+        script.add(Phase::Clean, 1, drop);
         // Those that refer to others go first.
         let last = if values.is_root { 3 } else { 2 };
         script.add(Phase::Clean, 1, values.forward.drop());

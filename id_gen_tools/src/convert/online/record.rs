@@ -31,6 +31,10 @@ const SETTINGS: &str = "@settings@";
 const LOST: &str = "@losses@";
 const FIRED: &str = "@firing@";
 
+/// The number of the job that is being written down: the highest, and of one at a time. A sequence would change `lastval()` of
+/// a session that only plans.
+const THIS_JOB: &str = "(SELECT max(id) FROM id_gen_convert.job)";
+
 /// How often a start tries to lock the tables.
 const TRIES: u32 = 40;
 
@@ -85,7 +89,10 @@ impl Job {
                         Fault::UndoComparesNothing.is_planted(),
                         "c.changed IS NOT NULL AND NOT force",
                     ),
-                    (Fault::MeaningsNotCompared.is_planted(), "was.value <> became.value"),
+                    (
+                        Fault::MeaningsNotCompared.is_planted(),
+                        "(a.oid = b.oid OR a.name = b.name) IS NOT TRUE",
+                    ),
                 ] {
                     if is_planted {
                         assert!(script.contains(compared), "the script compares in other words");
@@ -100,16 +107,14 @@ impl Job {
             }
         }
         scripts.push(self.record()?);
-        scripts.push(format!(
-            "SELECT id_gen_convert.start_job(currval('id_gen_convert.job_id_seq')::integer, {tries})"
-        ));
+        scripts.push(format!("SELECT id_gen_convert.start_job({THIS_JOB}, {tries})"));
         Ok(scripts)
     }
 
     /// The statements that write it down and run what comes first.
     fn record(&self) -> Result<String, Error> {
         let arguments = &self.arguments;
-        let job = "currval('id_gen_convert.job_id_seq')";
+        let job = THIS_JOB;
         // What is referred to first, as most lock them.
         let mut tables: Vec<&str> = Vec::new();
         for member in &self.members {
@@ -131,7 +136,7 @@ impl Job {
             None => "NULL, NULL, NULL, NULL, NULL".to_owned(),
         };
         let mut text = format!(
-            "INSERT INTO id_gen_convert.job (relation, column_name, target, tables, others, node, tick_step, sequence_step, sequence_size, layout) VALUES ({arguments}, {}, {}, {}, {node});",
+            "LOCK TABLE id_gen_convert.job IN SHARE UPDATE EXCLUSIVE MODE; INSERT INTO id_gen_convert.job (id, relation, column_name, target, tables, others, node, tick_step, sequence_step, sequence_size, layout) VALUES ((SELECT coalesce(max(id), 0) + 1 FROM id_gen_convert.job), {arguments}, {}, {}, {}, {node});",
             literal(self.target.name()),
             tables,
             as_array(&self.others)

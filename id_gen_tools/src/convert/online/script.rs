@@ -151,6 +151,20 @@ impl Script {
         self.push(phase, 1, Statement { lock, table, made, ..Statement::of(text) });
     }
 
+    /// Adds the statement of the check that takes the place of another one.
+    pub fn add_twin(
+        &mut self,
+        remade: &Remade,
+        table: &str,
+        name: &str,
+        lock: Option<Lock>,
+        text: String,
+    ) {
+        let (table, made) = (Some(table.to_owned()), Some(name.to_owned()));
+        let remade = Some(remade.clone());
+        self.push(Phase::Check, 1, Statement { text, lock, table, made, remade });
+    }
+
     /// Adds a statement about a table that may be a partition. After the switch, others may have the names of dropped ones.
     pub fn add_about(&mut self, phase: Phase, rank: u32, table: &str, text: String) {
         let table = Some(table.to_owned());
