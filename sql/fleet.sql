@@ -15,13 +15,13 @@ COMMENT ON FUNCTION @extschema@.id_gen_fleet_members() IS
     'list the worker IDs in the registry, with holder and end of the grant';
 
 CREATE FUNCTION @extschema@.id_gen_fleet_create(
-        waiting text DEFAULT 'normal', grant_duration interval DEFAULT '30 s',
-        renewal_interval interval DEFAULT '5 s', max_clock_skew interval DEFAULT '3 s')
+        grant_duration interval DEFAULT '30 s', renewal_interval interval DEFAULT '5 s',
+        max_clock_skew interval DEFAULT '3 s')
     RETURNS void
     AS 'MODULE_PATHNAME', 'id_gen_fleet_create'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
-REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_create(text, interval, interval, interval) FROM PUBLIC;
-COMMENT ON FUNCTION @extschema@.id_gen_fleet_create(text, interval, interval, interval) IS
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_create(interval, interval, interval) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_fleet_create(interval, interval, interval) IS
     'create the fleet in its registry, with this server''s layout';
 
 CREATE FUNCTION @extschema@.id_gen_fleet_release(worker_id integer, datacenter_id integer DEFAULT 0) RETURNS timestamptz
@@ -46,6 +46,13 @@ CREATE FUNCTION @extschema@.id_gen_fleet_report_restore() RETURNS timestamptz
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_report_restore() FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_report_restore() IS
     'report that the registry was restored from a backup; returns the start of new IDs';
+
+CREATE FUNCTION @extschema@.id_gen_fleet_end_wait() RETURNS void
+    AS 'MODULE_PATHNAME', 'id_gen_fleet_end_wait'
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_end_wait() FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_fleet_end_wait() IS
+    'confirm that the registry was not restored from a backup, and use a newly acquired worker ID at once';
 
 CREATE VIEW @extschema@.id_gen_stat_fleet AS
     SELECT *

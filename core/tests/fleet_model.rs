@@ -584,7 +584,7 @@ impl Model for World {
                 let mut member = Member::new(terms, numbers, Holder::default(), kept, *witness);
                 let is_first = kept.is_none() && last.randoms == 0;
                 if self.founder && server == 0 && is_first {
-                    member.found_fleet();
+                    member.found_fleet(0);
                 }
                 *process = Some(Process {
                     member,

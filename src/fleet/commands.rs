@@ -40,6 +40,8 @@ pub fn list() -> Result<(Meta, Vec<(Number, Grant)>), Error> {
 /// # Errors
 /// As for [`list`].
 pub fn create(meta: Meta) -> Result<Option<Meta>, Error> {
+    // The registrar may find the fleet before the answer comes here.
+    memory::attach()?.lock().made_fleet = Some((meta.id, clock::mono_ns() / NS_PER_MS));
     ask(move |registry| {
         let Some((store, fleet)) = registry.store() else { return Err(KeysError::NoFleet) };
         Keys::create(store, fleet, &meta)
@@ -141,6 +143,21 @@ pub fn restored() -> Result<i64, Error> {
     let (terms, latest_ms) = terms_and_latest_ms()?;
     let floor_ms = latest_ms.saturating_add(terms.forgotten_ms());
     ask(move |registry| registry.fleet()?.repair_floor(floor_ms))
+}
+
+/// Lets this server use the number that it has just acquired: an administrator says that the registry was not restored.
+///
+/// # Errors
+/// If it does not wait for that.
+pub fn end_wait() -> Result<(), Error> {
+    let mut state = memory::attach()?.lock();
+    if state.membership.phase != Some(Phase::Waiting) {
+        return Err(Reason::NotWaiting.into());
+    }
+    state.ended_waits += 1;
+    drop(state);
+    memory::attach()?.registrar.wake();
+    Ok(())
 }
 
 /// This server as a member of its fleet that asks for shards: its number, the nonce of its acquisition, and the bound that

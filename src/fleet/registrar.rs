@@ -206,8 +206,9 @@ struct Registrar {
     reserved_ms: i64,
     /// The clocks as they were trusted before that.
     trusted_clocks: Option<ClockMonitor>,
-    /// How many resets of the reservation the member knows of.
+    /// How many resets of the reservation, and how many ends of waits, the member knows of.
     resets: u64,
+    ended_waits: u64,
 }
 
 fn boot_ms() -> u64 {
@@ -237,6 +238,7 @@ impl Registrar {
             reserved_ms: reserved_ms.unwrap_or(i64::MIN),
             trusted_clocks: stored.and_then(|stored| stored.trusted_clocks(durable::boot())),
             resets: shared.lock().resets(),
+            ended_waits: shared.lock().ended_waits,
         }
     }
 
@@ -245,6 +247,7 @@ impl Registrar {
         let end = loop {
             self.shared.registrar.heartbeat();
             self.follow_reset();
+            self.follow_end_of_wait();
             self.ask_own();
             self.ask_for_session();
             self.answer_sessions();
@@ -277,6 +280,18 @@ impl Registrar {
             member.forget_reserved();
         }
         self.write();
+    }
+
+    /// Takes note that an administrator has ended the wait after an acquisition.
+    fn follow_end_of_wait(&mut self) {
+        let ended_waits = self.shared.lock().ended_waits;
+        if ended_waits != self.ended_waits
+            && let Some((_, member)) = &mut self.fleet
+            && member.end_wait()
+        {
+            self.write();
+        }
+        self.ended_waits = ended_waits;
     }
 
     /// Whether the settings in force now are those that this one works with, or can be.
@@ -560,8 +575,12 @@ impl Registrar {
             }
             None => {
                 let (kept, witness) = (number_file::kept(meta.id), number_file::witness());
-                let member =
+                let mut member =
                     Member::new(meta.terms, numbers.clone(), numbers::holder(), kept, witness);
+                let made = self.shared.lock().made_fleet.take_if(|made| made.0 == meta.id);
+                if let Some((_, asked_boot_ms)) = made {
+                    member.found_fleet(asked_boot_ms);
+                }
                 self.fleet = Some((meta, member));
             }
         }

@@ -148,6 +148,10 @@ pub struct State {
     pub originals: Originals,
     /// The number in the reservation, if it is this server's in this layout.
     pub recorded: Option<Number>,
+    /// The fleet that a session of this server has made, or was about to make, and when, on the clock of the boot.
+    pub made_fleet: Option<(u128, u64)>,
+    /// How often an administrator has ended the wait after an acquisition.
+    pub ended_waits: u64,
     /// When settings and identity were read from the configuration file, on the monotonic clock.
     settings_read_mono_ns: u64,
     /// The same on the wall clock, as it was then, in Unix microseconds: what a file's time is compared with.
@@ -1101,6 +1105,8 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usiz
             membership: Membership::default(),
             originals: Originals::NONE,
             recorded: None,
+            made_fleet: None,
+            ended_waits: 0,
             settings_read_mono_ns: 0,
             settings_read_us: 0,
             initialized: false,

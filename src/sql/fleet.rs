@@ -2,7 +2,7 @@
 
 use id_gen_core::fleet::grant::Holder;
 use id_gen_core::fleet::member::Phase;
-use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Terms, Waiting};
+use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Terms};
 use id_gen_core::time::{NS_PER_MS, format_duration, format_ms, unix_ms, unix_us};
 use pgrx::prelude::*;
 
@@ -60,8 +60,7 @@ sql_function! {
 }
 
 sql_function! {
-    /// `id_gen_fleet_create(waiting text, grant_duration interval, renewal_interval interval,
-    /// max_clock_skew interval) → void`
+    /// `id_gen_fleet_create(grant_duration interval, renewal_interval interval, max_clock_skew interval) → void`
     fn id_gen_fleet_create(call) {
         settings::known::catch_up()?;
         let terms = terms(call)?;
@@ -84,20 +83,10 @@ sql_function! {
 fn terms(call: &Call) -> Result<Terms, Error> {
     let invalid = |reason: String| Error::from(Reason::InvalidTerms(reason));
     let mut terms = Terms { max_lead_ms: settings::current().max_lead_ms, ..Terms::DEFAULT };
-    match call.text(0).as_deref() {
-        Some("normal") => {}
-        Some("strict") => terms.waiting = Waiting::Strict,
-        None => return Err(invalid("\"waiting\" must not be null".to_owned())),
-        Some(other) => {
-            return Err(invalid(format!(
-                "\"waiting\" is \"{other}\"; it must be \"normal\" or \"strict\""
-            )));
-        }
-    }
     let places = [
-        (1, "grant_duration", &mut terms.ahead_ms),
-        (2, "renewal_interval", &mut terms.renewal_ms),
-        (3, "max_clock_skew", &mut terms.clock_difference_ms),
+        (0, "grant_duration", &mut terms.ahead_ms),
+        (1, "renewal_interval", &mut terms.renewal_ms),
+        (2, "max_clock_skew", &mut terms.clock_difference_ms),
     ];
     for (index, name, place) in places {
         let ms = call
@@ -178,6 +167,14 @@ sql_function! {
         let floor_ms = commands::restored()?;
         notice!("worker IDs acquired from now on generate snowflakes from {} on", format_ms(floor_ms));
         Ok(int8(timestamp::from_unix_ms(floor_ms)))
+    }
+}
+
+sql_function! {
+    /// `id_gen_fleet_end_wait() → void`
+    fn id_gen_fleet_end_wait(call) {
+        commands::end_wait()?;
+        Ok(call.void())
     }
 }
 

@@ -117,8 +117,9 @@ pub struct Member {
     kept: Option<Kept>,
     witness: Option<Witness>,
     state: State,
-    /// It made this fleet, and has acquired no number of it yet: until then nobody who has one makes IDs.
-    is_founder: bool,
+    /// Until when nobody else has a number of this fleet to make IDs with, on the clock of the boot, if this server made it and
+    /// has acquired no number of it yet.
+    founds_until_boot_ms: Option<u64>,
     /// Writes that may have taken place: no answer came.
     open: Vec<Write>,
     /// The request that is on its way.
@@ -255,12 +256,15 @@ impl Member {
         witness: Option<Witness>,
     ) -> Member {
         let (state, open, asked) = (State::Outside, Vec::new(), None);
-        Member { terms, numbers, holder, kept, witness, state, is_founder: false, open, asked }
+        let founds_until_boot_ms = None;
+        Member { terms, numbers, holder, kept, witness, state, founds_until_boot_ms, open, asked }
     }
 
-    /// Takes note that this server has just made the fleet: its first number waits for no veteran, and it is one itself.
-    pub fn found_fleet(&mut self) {
-        self.is_founder = true;
+    /// Takes note that this server asked to make the fleet at this time of the boot, and did: its first number waits for no
+    /// veteran, and it is one itself. Whoever else acquires a number meanwhile has to wait for one.
+    pub fn found_fleet(&mut self, asked_boot_ms: u64) {
+        let forgotten_ms = self.terms.forgotten_ms().unsigned_abs();
+        self.founds_until_boot_ms = Some(asked_boot_ms.saturating_add(forgotten_ms));
     }
 
     /// Ends the wait after an acquisition: an administrator says that the registry was not restored. Whether there was one.
@@ -552,7 +556,9 @@ impl Member {
             (Some(found), Some(witness)) if choice.continues => {
                 self.watches_since_ms(found.watches_since_ms, witness.asked_boot_ms, local)
             }
-            _ if self.is_founder => Some(Grant::FOUNDER_MS),
+            _ if self.founds_until_boot_ms.is_some_and(|until| local.boot_ms < until) => {
+                Some(Grant::FOUNDER_MS)
+            }
             _ => grant.watches_since_ms,
         };
         let predecessor = tag_of(choice.found.as_ref());
@@ -712,7 +718,8 @@ impl Member {
                     forgotten_ms: self.forgotten_until_ms(local),
                     listed_boot_ms: None,
                     tags: Vec::new(),
-                    is_of_founder: std::mem::take(&mut self.is_founder),
+                    is_of_founder: self.founds_until_boot_ms.take().is_some()
+                        && write.new.watches_since_ms == Some(Grant::FOUNDER_MS),
                 };
                 (first_ms, others_ms, Some(wait))
             }
