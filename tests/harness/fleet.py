@@ -23,10 +23,10 @@ def member_conf(registry: str, more: str = "") -> str:
     return f"{PRELOAD if PRELOADED else ''}id_gen.registry = '{registry}'\n{more}\n"
 
 
-def create_fleet(cluster: Cluster, waiting: str = "normal", grant_s: int = GRANT_SECONDS) -> None:
+def create_fleet(cluster: Cluster, grant_s: int = GRANT_SECONDS) -> None:
     """Makes the fleet, with terms for tests."""
     cluster.psql("CREATE EXTENSION IF NOT EXISTS id_gen")
-    cluster.psql(f"SELECT id_gen_fleet_create('{waiting}', '{grant_s} s', '500 ms', '500 ms')")
+    cluster.psql(f"SELECT id_gen_fleet_create('{grant_s} s', '500 ms', '500 ms')")
 
 
 def await_number(cluster: Cluster) -> int:
