@@ -61,7 +61,7 @@ impl Wait {
     ) -> Result<(), Error> {
         let (settings, not_begun) = {
             let state = self.backend.shared.lock();
-            // A shard may be further ahead than where the server's own number begins.
+            // A shard may be further ahead than the start of the server's worker ID.
             let own = state.allocator.map_or(0, |allocator| allocator.frontier().position());
             let not_begun = state.not_begun(layout).filter(|_| shard.is_none() || position <= own);
             (state.settings, not_begun)
