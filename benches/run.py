@@ -205,7 +205,7 @@ def finish(report: Report) -> None:
 def main() -> None:
     quick, write = (bool(os.environ.get(name)) for name in ("QUICK", "WRITE"))
     size = QUICK if quick else FULL
-    if (only := os.environ.get("ONLY")) is not None:
+    if only := os.environ.get("ONLY"):
         if only not in PARTS or not PRELOADED:
             sys.exit(f"alone there is ONLY= with one of {', '.join(PARTS)}, for the preloaded library")
         alone(only, size, quick, write)

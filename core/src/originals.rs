@@ -119,24 +119,28 @@ impl Originals {
 
     /// The number of another server for which a number in a layout is refused; that number itself, if the other is not listed.
     pub fn refuse(&self, own: Original) -> Option<Number> {
-        let is_accepted = self.iter().any(|it| *it == (own, Claim::Accepted));
-        let unlisted = (self.has_more && !is_accepted).then_some(own.number);
-        self.refuse_as(own, |claim| claim != Claim::Accepted).or(unlisted)
+        self.refuse_as(own, |claim| claim != Claim::Accepted, self.has_more)
     }
 
     /// The number of another server for which a registry must not grant a number in a layout: the registry does not know of
     /// what an administrator assigned.
     pub fn refuse_grant(&self, own: Original) -> Option<Number> {
-        self.refuse_as(own, |claim| claim == Claim::Assigned)
+        self.refuse_as(own, |claim| claim == Claim::Assigned, false)
     }
 
-    fn refuse_as(&self, own: Original, counts: impl Fn(Claim) -> bool) -> Option<Number> {
+    fn refuse_as(
+        &self,
+        own: Original,
+        counts: impl Fn(Claim) -> bool,
+        unlisted_counts: bool,
+    ) -> Option<Number> {
         if self.iter().any(|it| *it == (own, Claim::Accepted)) {
             return None;
         }
         let may_make = |(original, claim): &&(Original, Claim)| {
             counts(*claim) && original.may_make(&own.layout, own.number)
         };
-        self.iter().find(may_make).map(|(original, _)| original.number)
+        let unlisted = unlisted_counts.then_some(own.number);
+        self.iter().find(may_make).map(|(original, _)| original.number).or(unlisted)
     }
 }

@@ -506,6 +506,8 @@ CREATE FUNCTION id_gen_convert.execute_one(s id_gen_convert.statement) RETURNS v
     AS $$
 DECLARE
     j id_gen_convert.job;
+    was text[];
+    became text[];
 BEGIN
     IF id_gen_convert.is_made(s) THEN
         RETURN;
@@ -516,12 +518,13 @@ BEGIN
     PERFORM id_gen_convert.execute_statement(s);
     IF s.object IS NOT NULL THEN
         SELECT * INTO j FROM id_gen_convert.job WHERE id = s.job;
-        PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(s.job,
-                    jsonb_build_object(s.object, coalesce((
-                        SELECT id_gen_convert.used(k.conbin::text) FROM pg_constraint k, pg_identify_object('pg_constraint'::regclass, k.oid, 0) AS named
-                         WHERE k.conrelid = s.made_on AND s.object = named.type || ' ' || named.identity), '{}')),
-                    jsonb_build_object(s.object, (
-                        SELECT id_gen_convert.used(conbin::text) FROM pg_constraint WHERE (conrelid, conname) = (s.made_on, s.made)))));
+        SELECT id_gen_convert.used(k.conbin::text) INTO was FROM pg_constraint k, pg_identify_object('pg_constraint'::regclass, k.oid, 0) AS named
+         WHERE k.conrelid = s.made_on AND s.object = named.type || ' ' || named.identity;
+        SELECT id_gen_convert.used(conbin::text) INTO became FROM pg_constraint WHERE (conrelid, conname) = (s.made_on, s.made);
+        PERFORM id_gen_convert.refuse_losses(j, CASE
+                    WHEN was IS NOT NULL THEN id_gen_convert.other_meanings(s.job, jsonb_build_object(s.object, was), jsonb_build_object(s.object, became))
+                    -- Without functions and operators of users there is nothing to compare.
+                    WHEN became <> '{}' THEN s.object || ' was dropped or renamed since the start: create it again, or rename it back' END);
     END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.execute_one(id_gen_convert.statement) IS 'run one statement of a job';
@@ -969,16 +972,18 @@ BEGIN
     LOOP
         -- Rows without a value stand for others only if there are no others.
         EXECUTE format($examples$
-            WITH first AS (SELECT * FROM %1$s LIMIT 1000),
+            WITH first AS (SELECT *, concat(tableoid, ' ', ctid) AS "id_gen example" FROM %1$s LIMIT 1000),
                  chosen AS (
-                SELECT (first.*)::text AS example FROM first
+                SELECT "id_gen example" AS example FROM first
                  WHERE (first.%2$I IS NULL) = (SELECT bool_and(other.%2$I IS NULL) FROM first AS other) LIMIT 20)
             SELECT ARRAY(SELECT example FROM chosen UNION ALL SELECT NULL WHERE (SELECT count(*) FROM chosen) < 2)$examples$,
             each.relation, each.column_name) INTO examples;
         test := format($test$
             SELECT bool_and(fits IS TRUE) FROM (
                 SELECT %s
-                  FROM (SELECT ($4::%s).* OFFSET 0) AS r, unnest($1, $2, $3) AS given (era, id, other_id),
+                  FROM (SELECT * FROM %s AS r WHERE (tableoid, ctid) = (split_part($4, ' ', 1)::oid, split_part($4, ' ', 2)::tid)
+                         UNION ALL
+                        SELECT (NULL::%2$s).* WHERE $4 IS NULL OFFSET 0) AS r, unnest($1, $2, $3) AS given (era, id, other_id),
                        LATERAL (SELECT %s FROM (SELECT %s) AS new_row) AS result (value)
                  GROUP BY given.era) AS each_era (fits)$test$,
             each.fits, each.relation, each.value, each.columns);

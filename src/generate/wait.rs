@@ -61,7 +61,10 @@ impl Wait {
     ) -> Result<(), Error> {
         let (settings, not_begun) = {
             let state = self.backend.shared.lock();
-            (state.settings, state.not_begun(layout))
+            // A shard may be further ahead than the start of the server's worker ID.
+            let own = state.allocator.map_or(0, |allocator| allocator.frontier().position());
+            let not_begun = state.not_begun(layout).filter(|_| shard.is_none() || position <= own);
+            (state.settings, not_begun)
         };
         let due_tick = limit.due_tick(layout, position);
         let max_wait_ns = u64::from(settings.max_wait_ms) * NS_PER_MS;

@@ -163,6 +163,19 @@ def test_a_check_is_tried_also_where_rows_have_no_value(
     refused_at_once(server, connection, "small on public.purchase rejects new IDs, which are larger: ALTER TABLE ")
 
 
+def test_a_check_is_tried_also_in_rows_that_a_later_domain_would_refuse(
+    server: Cluster, connection: psycopg.Connection
+) -> None:
+    run(
+        connection,
+        "DROP DOMAIN IF EXISTS short CASCADE; CREATE DOMAIN short AS text",
+        "CREATE TABLE customer (id serial PRIMARY KEY, name short, CONSTRAINT small CHECK (id < 1000000))",
+        "INSERT INTO customer (name) SELECT 'a long name' FROM generate_series(1, 30)",
+        "ALTER DOMAIN short ADD CHECK (length(VALUE) < 5) NOT VALID",
+    )
+    refused_at_once(server, connection, "small on public.customer rejects new IDs, which are larger: ALTER TABLE ")
+
+
 def test_a_single_row_may_be_a_special_one(connection: psycopg.Connection) -> None:
     run(
         connection,
@@ -470,6 +483,19 @@ def test_a_check_never_calls_a_later_overload(connection: psycopg.Connection) ->
     run(connection, "INSERT INTO customer (name) VALUES ('new')")
     assert value(connection, "SELECT count(*) FROM called") == 0
     run(connection, "DROP FUNCTION lib.hidden(bigint)", *rest, UNDO)
+
+
+def test_a_check_that_was_renamed_is_named_and_not_its_function(connection: psycopg.Connection) -> None:
+    run(connection, BASE, BY_FUNCTION, "ALTER TABLE customer ADD CONSTRAINT fits CHECK (lib.hidden(id))")
+    start, *rest = planned(connection, COLUMN)
+    run(connection, start, "ALTER TABLE customer RENAME CONSTRAINT fits TO suits")
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+        run(connection, f"CALL id_gen_convert.run({COLUMN})")
+    assert refused.value.diag.message_detail == (
+        "Obstacles: table constraint fits on public.customer was dropped or renamed since the start:"
+        " create it again, or rename it back."
+    )
+    run(connection, "ALTER TABLE customer RENAME CONSTRAINT suits TO fits", *rest, UNDO)
 
 
 @pytest.mark.parametrize(

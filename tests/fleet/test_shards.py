@@ -474,7 +474,7 @@ def test_who_is_terminated_in_between_harms_nothing(first: Cluster) -> None:
 
 @pytest.mark.long
 def test_a_shard_of_a_server_whose_clock_was_ahead_is_used_again(first: Cluster, conf: str) -> None:
-    """By the statements of the HINT."""
+    """By the statements of the HINT, also where the server has generated no ID with its own number yet."""
     await_number(first)
     clock = FakeClock(3 * 365 * 24 * 3600)
     with Cluster("ahead", conf=conf, clock=clock) as ahead:
@@ -485,6 +485,8 @@ def test_a_shard_of_a_server_whose_clock_was_ahead_is_used_again(first: Cluster,
         release(ahead, SHARD)
     take(first, SHARD, above=None)
     change(first, "max_wait", "0")
+    first.restart()
+    await_holding(first)
     hint = refused(first, SHARD).hint or ""
     change(first, "max_wait", "90s")
     statements = re.findall(r"SELECT [^;]+;", hint)

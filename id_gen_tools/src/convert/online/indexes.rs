@@ -107,8 +107,8 @@ impl Index {
     }
 }
 
-/// Writes down what is to be done with them. The new columns have the type `type_name`. With `first_index`, unique indexes of the first column are made before old rows
-/// get their values, so that those that are taken can be found.
+/// Writes down what is to be done with them. The new columns have the type `type_name`. With `first_index`, unique indexes of
+/// the first column are made before old rows get their values, so that those that are taken can be found.
 ///
 /// # Errors
 /// If the catalogs can't be read.
