@@ -313,7 +313,7 @@ impl World {
                 server.process.as_ref().is_none_or(|process| {
                     let holds = matches!(
                         process.member.phase(),
-                        Phase::Holding | Phase::Waiting | Phase::Unsettled
+                        Phase::Holding | Phase::Waiting { .. } | Phase::Unsettled
                     );
                     let due =
                         process.member.next_at_boot_ms().is_none_or(|at| at <= state.boot_ms());

@@ -6,7 +6,7 @@
 use id_gen_base::error::Message;
 use id_gen_core::fleet::member::Phase;
 use id_gen_core::fleet::store::{KeysError, RESTORED, StoreErrorKind, WeaknessKind};
-use id_gen_core::time::{format_ms, unix_ms};
+use id_gen_core::time::{format_duration, format_ms, unix_ms};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
 use crate::os::clock;
@@ -322,20 +322,34 @@ pub fn danger(kind: WeaknessKind) -> (&'static str, String) {
 }
 
 /// What this server waits for that has no number, where nothing is wrong.
-fn phase_words(phase: Option<Phase>) -> &'static str {
+fn phase_words(phase: Option<Phase>) -> String {
     match phase {
         None | Some(Phase::Outside | Phase::Acquiring) => {
-            "It is requesting a worker ID from the registry."
+            "It is requesting a worker ID from the registry.".to_owned()
         }
-        Some(Phase::Waiting) => {
-            "The server got it a moment ago. It waits a few seconds, in case another server reports that the registry was restored from a backup."
-        }
-        Some(Phase::Unsettled) => "It is reading the state of the registry.",
-        Some(Phase::Holding) => "The server got it a moment ago.",
+        Some(Phase::Waiting { until_ms }) => format!(
+            "The server just acquired it and waits until {}, in case the registry was restored from a backup and another server still uses it. The wait ends sooner if a server renews its grant that has held its worker ID for longer.",
+            format_ms(until_ms)
+        ),
+        Some(Phase::Unsettled) => "It is reading the state of the registry.".to_owned(),
+        Some(Phase::Holding) => "The server just acquired it.".to_owned(),
         Some(Phase::Leaving | Phase::Left) => {
-            "It has released its worker ID, because the server is shutting down."
+            "It has released its worker ID, because the server is shutting down.".to_owned()
         }
     }
+}
+
+/// What to do about that.
+fn phase_hint(phase: Option<Phase>) -> String {
+    let state = "To see the current state: SELECT * FROM id_gen_status();";
+    let Some(Phase::Waiting { until_ms }) = phase else {
+        return format!("Call again in a few seconds. {state}");
+    };
+    let left_ms = until_ms.saturating_sub(unix_ms(clock::wall_ns())).max(0).unsigned_abs();
+    let left = format_duration(left_ms.div_ceil(1_000).max(1) * 1_000);
+    format!(
+        "Call again in {left}. Or, if you are sure that the registry was not restored from a backup, a superuser can end the wait: SELECT id_gen_fleet_end_wait();"
+    )
 }
 
 /// The words about a server that has no number.
@@ -345,12 +359,12 @@ pub fn no_grant(phase: Option<Phase>, trouble: Option<&Trouble>, registrar_runs:
         None if registrar_runs => Message::new(
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             match phase {
-                Some(Phase::Waiting | Phase::Holding) => "this server's worker ID cannot be used yet",
+                Some(Phase::Waiting { .. } | Phase::Holding) => "this server's worker ID cannot be used yet",
                 _ => "this server has not acquired a worker ID yet",
             },
         )
         .detail(phase_words(phase))
-        .hint("Call again in a few seconds. To see the current state: SELECT * FROM id_gen_status();"),
+        .hint(phase_hint(phase)),
         None => Message::new(
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             "this server has no worker ID and its registrar process is not running",

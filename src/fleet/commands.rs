@@ -3,12 +3,14 @@
 
 use std::time::Duration;
 
+use id_gen_core::fleet::member::Phase;
 use id_gen_core::fleet::shard::{self, Member, Outcome, Purpose, ShardValue};
 use id_gen_core::fleet::store::{Keys, KeysError};
 use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Registry as _, Right, Terms};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::originals::Originals;
 use id_gen_core::ticket::shared::{self as ticket, NoRange, Set};
+use id_gen_core::time::NS_PER_MS;
 
 use crate::durable;
 use crate::error::shards::ShardRefusal;
@@ -150,13 +152,14 @@ pub fn restored() -> Result<i64, Error> {
 /// # Errors
 /// If it does not wait for that.
 pub fn end_wait() -> Result<(), Error> {
-    let mut state = memory::attach()?.lock();
-    if state.membership.phase != Some(Phase::Waiting) {
+    let shared = memory::attach()?;
+    let mut state = shared.lock();
+    if !matches!(state.membership.phase, Some(Phase::Waiting { .. })) {
         return Err(Reason::NotWaiting.into());
     }
     state.ended_waits += 1;
     drop(state);
-    memory::attach()?.registrar.wake();
+    shared.registrar.wake();
     Ok(())
 }
 

@@ -578,7 +578,8 @@ impl Registrar {
                 let mut member =
                     Member::new(meta.terms, numbers.clone(), numbers::holder(), kept, witness);
                 let made = self.shared.lock().made_fleet.take_if(|made| made.0 == meta.id);
-                if let Some((_, asked_boot_ms)) = made {
+                // A server that was a member before may have made the fleet anew, which was lost.
+                if let Some((_, asked_boot_ms)) = made.filter(|_| !number_file::exists()) {
                     member.found_fleet(asked_boot_ms);
                 }
                 self.fleet = Some((meta, member));

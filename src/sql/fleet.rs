@@ -183,7 +183,7 @@ pub fn phase_name(phase: Option<Phase>) -> &'static str {
     match phase {
         None | Some(Phase::Outside) => "outside",
         Some(Phase::Acquiring) => "acquiring",
-        Some(Phase::Waiting) => "waiting",
+        Some(Phase::Waiting { .. }) => "waiting",
         Some(Phase::Holding) => "holding",
         Some(Phase::Unsettled) => "unsettled",
         Some(Phase::Leaving) => "leaving",

@@ -78,7 +78,10 @@ pub enum Phase {
     /// It is about to take one.
     Acquiring,
     /// It has one, and waits for the news that the registry was restored.
-    Waiting,
+    Waiting {
+        /// In Unix milliseconds, when the wait is over if no veteran is seen before.
+        until_ms: i64,
+    },
     /// It has one.
     Holding,
     /// The registry was restored, or an answer is missing.
@@ -338,7 +341,9 @@ impl Member {
             State::Outside => Phase::Outside,
             State::Choosing(_) => Phase::Acquiring,
             State::Holding(held) if held.doubt != Doubt::None => Phase::Unsettled,
-            State::Holding(held) if held.wait.is_some() => Phase::Waiting,
+            State::Holding(Held { wait: Some(wait), .. }) => {
+                Phase::Waiting { until_ms: self.ends_ms(wait) }
+            }
             State::Holding(_) => Phase::Holding,
             State::Telling { .. } => Phase::Unsettled,
             State::Leaving(_) => Phase::Leaving,
@@ -496,6 +501,15 @@ impl Member {
         let first = wait.since_boot_ms.saturating_add(self.terms.discovery_ms());
         let again = listed_boot_ms.saturating_add(self.terms.renewal_ms.max(1).into());
         Some(if listed_boot_ms < first { first } else { again })
+    }
+
+    /// In Unix milliseconds, when a wait is over if no veteran is seen before.
+    fn ends_ms(&self, wait: &Wait) -> i64 {
+        if !wait.is_of_founder {
+            return wait.forgotten_ms;
+        }
+        let since_ms = wait.forgotten_ms.saturating_sub(self.terms.forgotten_ms());
+        since_ms.saturating_add_unsigned(self.terms.discovery_ms())
     }
 
     /// Since when a holder knows of every restore that renews a grant now, or goes on with it, after a request of so long ago.
