@@ -47,12 +47,12 @@ REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_report_restore() FROM PUBLIC
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_report_restore() IS
     'report that the registry was restored from a backup; returns the start of new IDs';
 
-CREATE FUNCTION @extschema@.id_gen_fleet_end_wait() RETURNS void
+CREATE FUNCTION @extschema@.id_gen_fleet_end_wait() RETURNS boolean
     AS 'MODULE_PATHNAME', 'id_gen_fleet_end_wait'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_end_wait() FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_end_wait() IS
-    'confirm that the registry was not restored from a backup, and use a newly acquired worker ID at once';
+    'use a newly acquired worker ID at once, if the registry was not restored; returns whether this server was waiting';
 
 CREATE VIEW @extschema@.id_gen_stat_fleet AS
     SELECT *

@@ -218,8 +218,6 @@ pub enum Reason {
         /// The datacenter number.
         datacenter: i32,
     },
-    /// This server does not wait for the news that the registry was restored.
-    NotWaiting,
     /// A shard that no server of the fleet ever had, as it was asked for.
     ShardUnknown {
         /// The shard.
@@ -514,12 +512,6 @@ impl Reason {
             )
             .detail(format!("The worker ID is {worker}, the datacenter ID is {datacenter}."))
             .hint("To list the worker IDs: SELECT * FROM id_gen_fleet_members();"),
-            Reason::NotWaiting => Message::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "this server is not waiting to use its worker ID",
-            )
-            .detail("Only a server that has just acquired a worker ID waits.")
-            .hint("To see the current state: SELECT * FROM id_gen_status();"),
             Reason::ShardUnknown { shard, datacenter } => Message::new(
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 "the fleet has no such shard",

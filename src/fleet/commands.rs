@@ -17,7 +17,7 @@ use crate::error::shards::ShardRefusal;
 use crate::error::{Error, Reason};
 use crate::fleet::connection;
 use crate::fleet::numbers;
-use crate::fleet::queue::ask;
+use crate::fleet::queue::{self, ask};
 use crate::os::{clock, random};
 use crate::settings;
 use crate::shared::memory;
@@ -148,19 +148,27 @@ pub fn restored() -> Result<i64, Error> {
 }
 
 /// Lets this server use the number that it has just acquired: an administrator says that the registry was not restored.
+/// Returns whether it waited for that.
 ///
 /// # Errors
-/// If it does not wait for that.
-pub fn end_wait() -> Result<(), Error> {
+/// If there is no registry, or no registrar to end the wait.
+pub fn end_wait() -> Result<bool, Error> {
     let shared = memory::attach()?;
-    let mut state = shared.lock();
-    if !matches!(state.membership.phase, Some(Phase::Waiting { .. })) {
-        return Err(Reason::NotWaiting.into());
-    }
-    state.ended_waits += 1;
-    drop(state);
+    let phase = {
+        let mut state = shared.lock();
+        if !state.settings.has_registry {
+            return Err(Reason::NoRegistry.into());
+        }
+        let phase = state.membership.phase;
+        if !matches!(phase, Some(Phase::Waiting { .. })) {
+            return Ok(false);
+        }
+        state.ended_waits += 1;
+        phase
+    };
     shared.registrar.wake();
-    Ok(())
+    let ended = queue::await_change(shared, || shared.lock().membership.phase != phase);
+    if ended { Ok(true) } else { Err(Reason::NoRegistrar.into()) }
 }
 
 /// This server as a member of its fleet that asks for shards: its number, the nonce of its acquisition, and the bound that

@@ -62,6 +62,12 @@ pub fn await_turn(
     turn.ok_or_else(|| Reason::Fleet((&KeysError::Store(no_answer())).into()).into())
 }
 
+/// Waits for a change that the registrar makes without the registry. Whether it came.
+pub fn await_change(shared: &SharedState, has_come: impl Fn() -> bool) -> bool {
+    let come = || has_come().then_some(());
+    shared.requests.changed.wait_for(WaitEvent::Registry, PATIENCE, LOOK_AGAIN, come).is_some()
+}
+
 /// The queue, as one command uses it.
 struct Queue {
     shared: &'static SharedState,

@@ -171,10 +171,9 @@ sql_function! {
 }
 
 sql_function! {
-    /// `id_gen_fleet_end_wait() → void`
-    fn id_gen_fleet_end_wait(call) {
-        commands::end_wait()?;
-        Ok(call.void())
+    /// `id_gen_fleet_end_wait() → boolean`
+    fn id_gen_fleet_end_wait(_call) {
+        Ok(pg_sys::Datum::from(commands::end_wait()?))
     }
 }
 

@@ -68,22 +68,19 @@ class Fleet(Explorer):
 
     @initialize(
         members=st.sampled_from([2, 1, 3]), busy=st.booleans(), shards_at=st.sampled_from([0, None]),
-        waiting=st.sampled_from(["normal", "normal", "normal", "strict"]),
         may_go_back=st.sampled_from([False, False, True]), worker_ids=st.sampled_from(["0-3", "0-1", "0-0"]),
     )  # fmt: skip
-    def found(
-        self, members: int, busy: bool, waiting: str, shards_at: int | None, may_go_back: bool, worker_ids: str
-    ) -> None:
+    def found(self, members: int, busy: bool, shards_at: int | None, may_go_back: bool, worker_ids: str) -> None:
         self._failed = True
         world = self.world
-        drawn = f"{members=}, {busy=}, {waiting=}, {shards_at=}, {may_go_back=}, {worker_ids=}"
+        drawn = f"{members=}, {busy=}, {shards_at=}, {may_go_back=}, {worker_ids=}"
         world.say(f"--- found({drawn})")
-        world.waiting, world.busy, world.times_left_back = waiting, busy, 2 * may_go_back
+        world.busy, world.times_left_back = busy, 2 * may_go_back
         world.worker_ids = worker_ids
         for _ in range(members):
             member = world.new_member()
             if member is world.members[0]:
-                member.cluster.psql(f"SELECT id_gen_fleet_create('{waiting}', {TERMS})", DATABASE)
+                member.cluster.psql(f"SELECT id_gen_fleet_create({TERMS})", DATABASE)
                 # It has looked for the fleet in vain, and would do so again only in seconds.
                 member.cluster.restart()
                 member.cluster.psql(f"SELECT ticket_share('{TICKET}')", DATABASE)
@@ -541,7 +538,7 @@ class Fleet(Explorer):
         known = {each: self._heard(each) for each in world.members if self._has_number(each)}
         teller = world.able(0)
         if anew:
-            self.insist(world.idle_session(teller), _create(world))
+            self.insist(world.idle_session(teller), _create)
         self.insist(world.idle_session(teller), run("SELECT id_gen_fleet_report_restore()"))
         world.say(f"the fleet was told after {time.monotonic() - began:.1f} s")
         for member, heard in known.items():
@@ -586,12 +583,9 @@ def _take(shard: int) -> Call:
     return run(f"SELECT id_gen_shard_take({shard})")
 
 
-def _create(world: FleetWorld) -> Call:
-    def call(session: Session) -> None:
-        try:
-            session.run(f"SELECT id_gen_fleet_create('{world.waiting}', {TERMS})")
-        except Refused as refused:
-            if refused.message != "the fleet already exists":
-                raise
-
-    return call
+def _create(session: Session) -> None:
+    try:
+        session.run(f"SELECT id_gen_fleet_create({TERMS})")
+    except Refused as refused:
+        if refused.message != "the fleet already exists":
+            raise

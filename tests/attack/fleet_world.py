@@ -113,7 +113,6 @@ class FleetWorld(World):
         self.registry = Registry.of_process()
         self.registry.put_right()
         self.fleet = f"f{os.getpid()}-{next(self._fleets)}"
-        self.waiting = "normal"
         self.worker_ids = "0-3"
         self.busy = False
         # How often the registry may still go back to what it was.
@@ -448,6 +447,11 @@ class FleetAdministrator(Administrator):
                 self._lower(member, database, int(found[1]), found[0])
             else:
                 self._take_back(member, database)
+        elif "id_gen_fleet_end_wait" in hint:
+            # Whether the registry was restored, only a person knows.
+            if not world.was_restored:
+                for statement in self.choose(member, hint):
+                    self.type(member, database, statement)
         elif not re.search(r"[Cc]all again|Wait |Run the statement again|Connect again|within a few seconds", hint):
             if not (statements := self.choose(member, hint)):
                 raise Finding("way out", f"nothing to type, and nothing to wait for: {refused}")

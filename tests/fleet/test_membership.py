@@ -1,6 +1,7 @@
 """Servers get their numbers from the registry, keep them over restarts, and never share one."""
 
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -370,18 +371,70 @@ def test_a_grant_that_is_used_up_ahead_of_the_clock_is_seen_by_the_check(first: 
     await_number(first)
 
 
-def test_a_number_that_cannot_be_used_yet_has_no_grant_that_expired(conf: str) -> None:
+def test_a_number_that_cannot_be_used_yet_has_no_grant_that_expired(first: Cluster) -> None:
     """The first ID is of a later time than the grant so far, which is renewed until then."""
-    with Cluster("strict", conf=conf) as strict:
-        create_fleet(strict, waiting="strict")
-        refusal(strict)
-        await_phase(strict, "holding")
-        error = refusal(strict)
-        found, remedy = strict.psql("SELECT found, remedy FROM id_gen_check() WHERE name = 'fleet'").split("|")
-        assert error.message == "this server's worker ID cannot be used yet"
-        assert found.startswith(error.message)
-        assert remedy.replace("public.", "") == error.hint
-        assert strict.psql("SELECT state FROM id_gen_status()") == error.message
+    number = await_number(first)
+    first.psql(f"SELECT id_gen_fleet_report_restore(), id_gen_fleet_release({number})")
+    first.poll_until("SELECT acquisitions = 2 AND state = 'holding' FROM id_gen_stat_fleet")
+    error = refusal(first)
+    assert error.detail and "Snowflakes start at" in error.detail
+    assert_cannot_be_used_yet(first, error)
+
+
+# Of such a fleet nobody waits to the end here.
+LONG_GRANTS = "SELECT id_gen_fleet_create('10 min', '500 ms', '500 ms')"
+
+
+def test_who_made_the_fleet_waits_for_seconds_and_so_does_who_joins_it(conf: str) -> None:
+    """A server that starts again and has lost the memory of its boot waits as long as it sees no other for as long."""
+    with Cluster("maker", conf=conf) as maker:
+        maker.psql(f"CREATE EXTENSION id_gen; {LONG_GRANTS}")
+        await_number(maker)
+        with Cluster("joining", conf=conf) as joining:
+            joining.psql("CREATE EXTENSION id_gen")
+            await_number(joining)
+            forget_boot(joining)
+            await_number(joining)
+        forget_boot(maker)
+        await_phase(maker, "waiting")
+        error = refusal(maker)
+        assert_cannot_be_used_yet(maker, error)
+        assert error.hint and re.match(r"Call again in 20 min\b", error.hint)
+        maker.psql(re.findall(r"SELECT id_gen_fleet_end_wait\(\);", error.hint)[0])
+        next_id(maker)
+        assert maker.psql("SELECT id_gen_fleet_end_wait()") == "f"
+
+
+def test_who_makes_a_fleet_anew_knows_nothing_of_what_was_lost(conf: str, etcd: Etcd, fleet: str) -> None:
+    with Cluster("maker", conf=conf) as maker:
+        maker.psql(f"CREATE EXTENSION id_gen; {LONG_GRANTS}")
+        await_number(maker)
+        maker.stop()
+        etcd.ctl("del", "--prefix", f"/id_gen/{name_of(fleet)}/")
+        maker.start()
+        await_trouble(maker)
+        maker.psql(LONG_GRANTS)
+        await_phase(maker, "waiting")
+        error = refusal(maker)
+        assert error.hint and re.match(r"Call again in 20 min\b", error.hint)
+
+
+def forget_boot(cluster: Cluster) -> None:
+    """Starts a server as after a start of its machine."""
+    cluster.stop("immediate")
+    directory = cluster.data.stat()
+    Path(f"/dev/shm/id_gen.{directory.st_dev}.{directory.st_ino}").unlink()
+    cluster.start()
+
+
+def assert_cannot_be_used_yet(cluster: Cluster, error: SqlError) -> None:
+    """So says a call, and so do the server's own reports."""
+    found, remedy = cluster.psql("SELECT found, remedy FROM id_gen_check() WHERE name = 'fleet'").split("|")
+    assert error.message == "this server's worker ID cannot be used yet"
+    assert found.startswith(error.message)
+    digits = re.compile(r"\d+")
+    assert digits.sub("", remedy.replace("public.", "")) == digits.sub("", error.hint or "")
+    assert cluster.psql("SELECT state FROM id_gen_status()") == error.message
 
 
 def test_a_range_beyond_the_layout_is_named(first: Cluster) -> None:

@@ -158,7 +158,7 @@ def test_another_way_to_the_registry_is_used_at_once(etcd: Etcd, fleet: str) -> 
     """For numbers of a ticket, and for sessions that ask, also where the next renewal is far."""
     with member_by(etcd, fleet) as (_, apart):
         apart.psql("CREATE EXTENSION id_gen; CREATE SEQUENCE invoice")
-        apart.psql("SELECT id_gen_fleet_create('normal', '60 s', '20 s', '500 ms')")
+        apart.psql("SELECT id_gen_fleet_create('60 s', '20 s', '500 ms')")
         await_number(apart)
         apart.psql("SELECT ticket_share('invoice'); SELECT ticket_next('invoice')")
         change(apart, "registry", etcd.endpoints)
