@@ -322,6 +322,12 @@ impl World {
             })
     }
 
+    /// Whether there is more to ask at once.
+    fn is_under_way(&self, phase: Phase) -> bool {
+        let waits = matches!(phase, Phase::Waiting { .. }) && !self.waits;
+        waits || matches!(phase, Phase::Acquiring | Phase::Unsettled | Phase::Leaving)
+    }
+
     fn make(&self, state: &mut State, server: usize, only_target: bool) -> Option<()> {
         let local = state.local(server)?;
         let process = state.servers[server].process.as_mut()?;
@@ -482,11 +488,6 @@ impl State {
     }
 }
 
-/// Whether there is more to ask at once.
-fn is_under_way(phase: Phase) -> bool {
-    matches!(phase, Phase::Acquiring | Phase::Unsettled | Phase::Leaving)
-}
-
 fn spend(left: &mut u8) -> Option<()> {
     *left = left.checked_sub(1)?;
     Some(())
@@ -601,7 +602,7 @@ impl Model for World {
                 // One request after the other, until the server has what it wants: that somebody comes in
                 // between takes a slow request.
                 self.ask(&mut state, server, choice)?;
-                while state.phase(server).is_some_and(is_under_way) {
+                while state.phase(server).is_some_and(|phase| self.is_under_way(phase)) {
                     self.ask(&mut state, server, choice)?;
                 }
             }
@@ -932,7 +933,7 @@ mod with_a_restore {
     fn of_a_fleet_that_was_just_made() {
         for fault in [Faults { pauses: 1, ..RESTORE }, Faults { crashes: 1, starts: 1, ..RESTORE }]
         {
-            let world = World::new(USUAL, 7 + more::<i64>(), fault);
+            let world = World::new(USUAL, 6 + more::<i64>(), fault);
             holds(World { founder: true, numbers: 2, from: 3, prompt: true, ..world });
         }
     }
@@ -943,7 +944,8 @@ mod afterwards {
     use super::*;
 
     fn world(faults: Faults) -> World {
-        World { numbers: 2, recovers: true, prompt: true, from: 2, ..World::new(USUAL, 4, faults) }
+        let world = World::new(USUAL, 4, faults);
+        World { numbers: 2, founder: true, recovers: true, prompt: true, from: 2, ..world }
     }
 
     #[test]
@@ -1060,100 +1062,17 @@ mod stories {
         &state.servers[server].process.as_ref().expect("a server that runs").member
     }
 
-    const RESTORED: Faults = Faults { backups: 1, restores: 1, pauses: 1, ..NO_FAULTS };
     const fn ask(server: usize) -> Action {
         Action::Ask(server, 0)
-    }
-
-    /// A holder that is paused while the registry is restored, another that notices it, and a newcomer that
-    /// takes the number of the first.
-    #[test]
-    fn what_one_server_notices_protects_the_ids_of_a_paused_one() {
-        use Action::{Backup, Pause, Restore, Resume, Start, Tick};
-        let world =
-            World { servers: 3, installed: 3, numbers: 2, ..World::new(USUAL, 30, RESTORED) };
-        let world = World { faults: Faults { starts: 3, ..world.faults }, ..world };
-        let (paused, noticing, newcomer) = (0, 1, 2);
-        let before = [
-            Start(paused),
-            Start(noticing),
-            Start(newcomer),
-            Action::Ask(noticing, 1),
-            Backup(0),
-            ask(paused),
-            // Both renew, and their wait is over.
-            Tick,
-            ask(paused),
-            ask(noticing),
-            Tick,
-            ask(paused),
-            ask(noticing),
-            ask(paused),
-            ask(noticing),
-            Pause(paused),
-            Restore(0),
-            ask(newcomer),
-        ];
-        let after = [
-            Tick,
-            ask(noticing),
-            ask(newcomer),
-            Tick,
-            ask(noticing),
-            ask(newcomer),
-            ask(newcomer),
-            Resume(paused),
-        ];
-        let state = play(&world, before.into_iter().chain(after));
-        let (old, new) = (member(&state, paused).right(), member(&state, newcomer).right());
-        let (old, new) = (old.expect("it knows nothing yet"), new.expect("its wait is over"));
-        assert_eq!(old.number, new.number);
-        assert!(state.boot_ms() < u64::try_from(old.until_ms).unwrap(), "it may still make IDs");
-        assert!(new.first_ms >= old.until_ms, "{new:?} overlaps {old:?}");
-    }
-
-    /// What [`Waiting::Strict`] leaves open: a registry that goes to and fro between two pasts, so often that each
-    /// holder finds its own in time.
-    #[test]
-    fn a_registry_that_goes_to_and_fro_deceives_everybody() {
-        use Action::{Backup, Make, Restore, Start, Tick, Wipe};
-        let terms = Terms { ahead_ms: 3_000, ..SHORT };
-        let world = World::new(terms, 7, Faults { wipes: 1, backups: 2, restores: 2, ..NO_FAULTS });
-        let actions = [
-            Start(0),
-            Start(1),
-            ask(0),
-            Backup(0),
-            Wipe,
-            ask(1),
-            Tick,
-            Tick,
-            ask(1),
-            Backup(1),
-            Restore(0),
-            ask(0),
-            Tick,
-            Tick,
-            ask(0),
-            Restore(1),
-            ask(1),
-            Tick,
-            Tick,
-            Make(0),
-            Make(1),
-        ];
-        assert!(play(&world, actions).twice, "documented as possible");
     }
 
     /// A floor that a server raised whose clock was far ahead.
     #[test]
     fn a_floor_of_another_age_is_not_believed() {
-        let mut world = World::new(USUAL, 30, NO_FAULTS);
-        world.from = 30;
+        let world = World { founder: true, from: 30, ..World::new(USUAL, 30, NO_FAULTS) };
         let mut state = world.init_states().remove(0);
         state.registry.floor_ms = 1_000_000_000;
-        let actions =
-            [Action::Start(0), ask(0), Action::Tick, ask(0), Action::Tick, ask(0), ask(0)];
+        let actions = [Action::Start(0), ask(0), ask(0), Action::Tick, Action::Tick, ask(0)];
         for action in actions {
             state = world.next_state(&state, action).unwrap();
         }
@@ -1188,47 +1107,5 @@ mod stories {
         assert_eq!(state.registry.floor_ms, 0, "nobody has told of a restored registry");
         let (number_of_original, _) = member(&state, original).grant().expect("it has another");
         assert_eq!(number_of_original, number(1));
-    }
-
-    /// A holder whose IDs lead the clock far, and that finds its number taken by a server that had it from a
-    /// restored registry.
-    #[test]
-    fn a_server_that_lost_its_number_to_a_restore_says_how_far_it_went() {
-        use Action::{Backup, Make, Restore, Start, Tick};
-        let terms = Terms { max_lead_ms: 20_000, ..USUAL };
-        let world = World::new(terms, 30, RESTORED);
-        let (holder, newcomer) = (0, 1);
-        let before = [
-            Start(holder),
-            Start(newcomer),
-            Backup(0),
-            ask(holder),
-            Tick,
-            ask(holder),
-            Tick,
-            ask(holder),
-            ask(holder),
-        ];
-        // Its IDs go ahead of the clock, and its bound with them.
-        let ahead =
-            [Make(holder); 3].into_iter().chain([Tick, ask(holder)]).chain([Make(holder); 3]);
-        let after = [
-            Restore(0),
-            ask(newcomer),
-            Tick,
-            ask(holder),
-            ask(newcomer),
-            Tick,
-            ask(newcomer),
-            ask(newcomer),
-        ];
-        let state = play(&world, before.into_iter().chain(ahead).chain(after));
-        assert_eq!(member(&state, holder).right(), None, "it was fenced");
-        let made_until_ms = state.servers[holder].process.as_ref().unwrap().frontier * TICK_MS;
-        let right = member(&state, newcomer).right().expect("its wait is over");
-        assert!(
-            right.first_ms >= made_until_ms,
-            "{right:?} repeats what was made up to {made_until_ms}"
-        );
     }
 }

@@ -223,6 +223,10 @@ impl Registrar {
         // What came of requests of an earlier one, or of another registry, nobody knows.
         shared.tickets.drop_all();
         shared.requests.lose_taken();
+        let (resets, ended_waits) = {
+            let state = shared.lock();
+            (state.resets(), state.ended_waits)
+        };
         Registrar {
             shared,
             settings,
@@ -237,8 +241,8 @@ impl Registrar {
             not_before_boot_ms: 0,
             reserved_ms: reserved_ms.unwrap_or(i64::MIN),
             trusted_clocks: stored.and_then(|stored| stored.trusted_clocks(durable::boot())),
-            resets: shared.lock().resets(),
-            ended_waits: shared.lock().ended_waits,
+            resets,
+            ended_waits,
         }
     }
 
@@ -287,9 +291,8 @@ impl Registrar {
         let ended_waits = self.shared.lock().ended_waits;
         if ended_waits != self.ended_waits
             && let Some((_, member)) = &mut self.fleet
-            && member.end_wait()
         {
-            self.write();
+            member.end_wait();
         }
         self.ended_waits = ended_waits;
     }

@@ -26,6 +26,7 @@ from harness.fleet import (
     create_fleet,
     grants,
     member_conf,
+    name_of,
     number_of,
     registrar,
 )
@@ -107,10 +108,6 @@ def test_who_is_paused_while_another_server_takes_its_number(
             for server in (first, second):
                 await_ids(taking[server.name], server)
             assert {number_of(first), number_of(second)} == {5, 6}
-
-
-def name_of(fleet: str) -> str:
-    return fleet.split("'")[1]
 
 
 def highest_bound(etcd: Etcd, fleet: str) -> int:

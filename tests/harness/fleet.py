@@ -29,6 +29,11 @@ def create_fleet(cluster: Cluster, grant_s: int = GRANT_SECONDS) -> None:
     cluster.psql(f"SELECT id_gen_fleet_create('{grant_s} s', '500 ms', '500 ms')")
 
 
+def name_of(fleet: str) -> str:
+    """The name in a setting that names a fleet."""
+    return fleet.split("'")[1]
+
+
 def await_number(cluster: Cluster) -> int:
     """Waits until a server has a number and makes IDs; returns the number."""
     found: list[str] = []

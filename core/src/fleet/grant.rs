@@ -134,8 +134,10 @@ impl Terms {
     /// Whether the holder of a grant knows of everything that the registry may have forgotten, if it still renews it: it has
     /// held it for longer than anybody can go on whom the registry has forgotten.
     pub fn is_veteran(&self, grant: &Grant, wall_ms: i64) -> bool {
-        let begun = |since_ms: i64| since_ms.saturating_add(self.forgotten_ms()) <= wall_ms;
-        grant.state == GrantState::Held && grant.watches_since_ms.is_some_and(begun)
+        let knows = |since_ms: i64| {
+            since_ms == Grant::FOUNDER_MS || since_ms.saturating_add(self.forgotten_ms()) <= wall_ms
+        };
+        grant.state == GrantState::Held && grant.watches_since_ms.is_some_and(knows)
     }
 
     /// Until when every holder that is neither paused nor cut off has found a restored registry and said so: it comes

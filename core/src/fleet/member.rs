@@ -198,6 +198,8 @@ struct Wait {
     tags: Vec<u128>,
     /// Whether it is over without a veteran: this server made the fleet.
     is_of_founder: bool,
+    /// Whether an administrator has ended it.
+    is_ended: bool,
 }
 
 /// What is to be cleared up before the next renewal.
@@ -270,11 +272,10 @@ impl Member {
         self.founds_until_boot_ms = Some(asked_boot_ms.saturating_add(forgotten_ms));
     }
 
-    /// Ends the wait after an acquisition: an administrator says that the registry was not restored. Whether there was one.
-    pub fn end_wait(&mut self) -> bool {
-        match &mut self.state {
-            State::Holding(held) => held.wait.take().is_some(),
-            _ => false,
+    /// Ends the wait after an acquisition once the registry was read again: an administrator says that it was not restored.
+    pub fn end_wait(&mut self) {
+        if let State::Holding(Held { wait: Some(wait), .. }) = &mut self.state {
+            wait.is_ended = true;
         }
     }
 
@@ -493,11 +494,12 @@ impl Member {
         self.open.push(*write);
     }
 
-    /// When the grants are to be listed next during the wait after an acquisition: at its beginning, when it may be over, and
-    /// as often as grants are renewed from then on.
+    /// When the grants are to be listed next during the wait after an acquisition: at its beginning, when it may be over, as
+    /// often as grants are renewed from then on, and when an administrator has ended it.
     fn look_boot_ms(&self, held: &Held) -> Option<u64> {
         let wait = held.wait.as_ref()?;
-        let Some(listed_boot_ms) = wait.listed_boot_ms else { return Some(0) };
+        let listed_boot_ms = wait.listed_boot_ms.filter(|_| !wait.is_ended);
+        let Some(listed_boot_ms) = listed_boot_ms else { return Some(0) };
         let first = wait.since_boot_ms.saturating_add(self.terms.discovery_ms());
         let again = listed_boot_ms.saturating_add(self.terms.renewal_ms.max(1).into());
         Some(if listed_boot_ms < first { first } else { again })
@@ -734,6 +736,7 @@ impl Member {
                     tags: Vec::new(),
                     is_of_founder: self.founds_until_boot_ms.take().is_some()
                         && write.new.watches_since_ms == Some(Grant::FOUNDER_MS),
+                    is_ended: false,
                 };
                 (first_ms, others_ms, Some(wait))
             }
@@ -840,28 +843,26 @@ impl Member {
         let veterans = others.filter(|(_, grant)| self.terms.is_veteran(grant, local.wall_ms));
         let tags: Vec<u128> = veterans.map(|(_, grant)| grant.tag).collect();
         let floor_ms = self.believable_floor_ms(listing.floor_ms, local);
-        let (discovery_ms, forgotten) = (self.terms.discovery_ms(), self.terms.forgotten_ms());
+        let (discovery_ms, forgotten_ms) = (self.terms.discovery_ms(), self.terms.forgotten_ms());
         let State::Holding(Held { wait, first_ms, others_ms, .. }) = &mut self.state else {
             return Event::Quiet;
         };
         let Some(waits) = wait else { return Event::Quiet };
         if waits.listed_boot_ms.is_none() {
-            waits.tags = tags;
-            waits.listed_boot_ms = Some(local.boot_ms);
-            return Event::Quiet;
+            waits.tags.clone_from(&tags);
         }
         waits.listed_boot_ms = Some(local.boot_ms);
         let passed_ms = local.boot_ms.saturating_sub(waits.since_boot_ms);
-        if passed_ms < discovery_ms {
+        let sees_veteran = tags.iter().any(|tag| !waits.tags.contains(tag));
+        let ends_ms = if waits.is_ended
+            || passed_ms >= discovery_ms && (waits.is_of_founder || sees_veteran)
+        {
+            floor_ms
+        } else if passed_ms >= forgotten_ms.unsigned_abs() {
+            floor_ms.max(waits.forgotten_ms)
+        } else {
             return Event::Quiet;
-        }
-        let mut ends_ms = floor_ms;
-        if !waits.is_of_founder && tags.iter().all(|tag| waits.tags.contains(tag)) {
-            if passed_ms < forgotten.unsigned_abs() {
-                return Event::Quiet;
-            }
-            ends_ms = ends_ms.max(waits.forgotten_ms);
-        }
+        };
         (*first_ms, *others_ms) = ((*first_ms).max(ends_ms), (*others_ms).max(ends_ms));
         *wait = None;
         Event::Quiet
@@ -1016,9 +1017,12 @@ mod tests {
         let local = Local { reserved_ms: YEARS_MS, ..LOCAL };
         let mut member = outside(None);
         listed(&mut member, &Listing::default());
-        member.next(&local, || 2);
+        let Some(Request::Swap { number, new, .. }) = member.next(&local, || 2) else {
+            panic!("it acquires a number")
+        };
         member.answered(Answer::Swapped, &local, |_| 0);
-        assert!(member.end_wait());
+        member.end_wait();
+        listed(&mut member, &Listing { grants: vec![(number, new)], ..Listing::default() });
         let first_ms = |member: &Member| member.right().map(|right| right.first_ms);
         assert_eq!(first_ms(&member), Some(YEARS_MS));
         member.forget_reserved();
