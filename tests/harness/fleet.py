@@ -6,6 +6,7 @@ has to be back before that.
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from harness.cluster import PRELOAD, PRELOADED, Cluster, SqlError
 from harness.etcd import Etcd
@@ -96,6 +97,19 @@ def grants(cluster: Cluster) -> dict[int, str]:
     """Each number that was ever held, and its state."""
     rows = cluster.psql("SELECT worker_id, state FROM id_gen_fleet_members() ORDER BY 1").splitlines()
     return {int(worker): state for worker, state in (row.split("|") for row in rows)}
+
+
+def witness_of(cluster: Cluster) -> Path:
+    """What the memory of the boot has of a server's number."""
+    directory = cluster.data.stat()
+    return Path(f"/dev/shm/id_gen.{directory.st_dev}.{directory.st_ino}")
+
+
+def forget_boot(cluster: Cluster) -> None:
+    """Starts a server as after a start of its machine."""
+    cluster.stop("immediate")
+    witness_of(cluster).unlink()
+    cluster.start()
 
 
 @contextmanager
