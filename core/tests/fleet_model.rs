@@ -909,12 +909,12 @@ mod with_a_restore {
     fn with_a_veteran() {
         for fault in [Faults { pauses: 1, ..RESTORE }, Faults { crashes: 1, starts: 1, ..RESTORE }]
         {
-            let world = World::new(USUAL, 8 + more::<i64>(), fault);
+            let world = World::new(USUAL, 7 + more::<i64>(), fault);
             holds(World {
                 servers: 3,
                 installed: 3,
                 numbers: 2,
-                from: 4,
+                from: 5,
                 prompt: true,
                 settled: true,
                 ..world

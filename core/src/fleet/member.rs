@@ -495,14 +495,19 @@ impl Member {
     }
 
     /// When the grants are to be listed next during the wait after an acquisition: at its beginning, when it may be over, as
-    /// often as grants are renewed from then on, and when an administrator has ended it.
+    /// often as grants are renewed from then on, at its end, and when an administrator has ended it.
     fn look_boot_ms(&self, held: &Held) -> Option<u64> {
         let wait = held.wait.as_ref()?;
         let listed_boot_ms = wait.listed_boot_ms.filter(|_| !wait.is_ended);
         let Some(listed_boot_ms) = listed_boot_ms else { return Some(0) };
-        let first = wait.since_boot_ms.saturating_add(self.terms.discovery_ms());
+        let after = |ms: u64| wait.since_boot_ms.saturating_add(ms);
+        let ends = [self.terms.discovery_ms(), self.terms.forgotten_ms().unsigned_abs()].map(after);
         let again = listed_boot_ms.saturating_add(self.terms.renewal_ms.max(1).into());
-        Some(if listed_boot_ms < first { first } else { again })
+        match ends {
+            [first, _] if listed_boot_ms < first => Some(first),
+            [_, last] if listed_boot_ms < last => Some(again.min(last)),
+            _ => Some(again),
+        }
     }
 
     /// In Unix milliseconds, when a wait is over if no veteran is seen before.
@@ -854,12 +859,12 @@ impl Member {
         waits.listed_boot_ms = Some(local.boot_ms);
         let passed_ms = local.boot_ms.saturating_sub(waits.since_boot_ms);
         let sees_veteran = tags.iter().any(|tag| !waits.tags.contains(tag));
-        let ends_ms = if waits.is_ended
+        let ends_ms = if passed_ms >= forgotten_ms.unsigned_abs() {
+            floor_ms.max(waits.forgotten_ms)
+        } else if waits.is_ended
             || passed_ms >= discovery_ms && (waits.is_of_founder || sees_veteran)
         {
             floor_ms
-        } else if passed_ms >= forgotten_ms.unsigned_abs() {
-            floor_ms.max(waits.forgotten_ms)
         } else {
             return Event::Quiet;
         };
@@ -1015,20 +1020,106 @@ mod tests {
     fn what_a_wrong_clock_has_reserved_binds_until_the_reservation_is_reset() {
         const YEARS_MS: i64 = 100_000_000_000;
         let local = Local { reserved_ms: YEARS_MS, ..LOCAL };
-        let mut member = outside(None);
-        listed(&mut member, &Listing::default());
-        let Some(Request::Swap { number, new, .. }) = member.next(&local, || 2) else {
-            panic!("it acquires a number")
-        };
-        member.answered(Answer::Swapped, &local, |_| 0);
+        let (mut member, listing) = acquired(outside(None), of_other(0), &local);
         member.end_wait();
-        listed(&mut member, &Listing { grants: vec![(number, new)], ..Listing::default() });
+        listed(&mut member, &listing);
         let first_ms = |member: &Member| member.right().map(|right| right.first_ms);
         assert_eq!(first_ms(&member), Some(YEARS_MS));
         member.forget_reserved();
         let others_ms = LOCAL.wall_ms;
         assert_eq!(first_ms(&member), Some(others_ms), "not below what others may make");
         assert_eq!(member.to_witness(0).map(|it| it.reserved_ms), Some(others_ms));
+    }
+
+    fn at(after_ms: u64) -> Local {
+        let (wall_ms, boot_ms) = (LOCAL.wall_ms + after_ms as i64, LOCAL.boot_ms + after_ms);
+        Local { wall_ms, boot_ms, ..LOCAL }
+    }
+
+    /// A member that has acquired its number now, and what the registry has then, with a grant of another server.
+    fn acquired(mut member: Member, other: Grant, local: &Local) -> (Member, Listing) {
+        listed(&mut member, &Listing::default());
+        let Some(Request::Swap { number, new, .. }) = member.next(local, || 2) else {
+            panic!("it acquires a number")
+        };
+        member.answered(Answer::Swapped, local, |_| 0);
+        let grants = vec![(number, new), (Number { worker: 900, ..number }, other)];
+        (member, Listing { grants, ..Listing::default() })
+    }
+
+    /// The first time that the member may use its number, and from which time on, where the registry answers with this each time
+    /// that the grants are listed, and takes what is renewed.
+    fn used_after(mut member: Member, mut listing: Listing, renews: bool) -> (u64, i64) {
+        for after_ms in (0..=200_000).step_by(500) {
+            for _ in 0..3 {
+                let answer = match member.next(&at(after_ms), || u128::from(after_ms) + 1_000) {
+                    Some(Request::List) => Answer::Listing(listing.clone()),
+                    Some(Request::Swap { new, .. }) => {
+                        listing.grants[0].1 = new;
+                        Answer::Swapped
+                    }
+                    other => {
+                        assert_eq!(other, None);
+                        break;
+                    }
+                };
+                member.answered(answer, &at(after_ms), |_| 0);
+            }
+            if let Some(right) = member.right() {
+                return (after_ms, right.first_ms - LOCAL.wall_ms);
+            }
+            if renews {
+                listing.grants[1].1.tag += 1;
+            }
+        }
+        panic!("it waits for ever")
+    }
+
+    /// A grant of another server that watches since so long before now.
+    fn of_other(watched_ms: i64) -> Grant {
+        Grant {
+            nonce: 900,
+            tag: 900,
+            until_ms: i64::MAX,
+            state: GrantState::Held,
+            predecessor: None,
+            watches_since_ms: Some(LOCAL.wall_ms - watched_ms),
+            holder: Holder::default(),
+        }
+    }
+
+    #[test]
+    fn a_number_waits_for_a_renewal_of_a_veteran_or_until_nobody_is_forgotten() {
+        let (short_ms, long_ms) = (Terms::DEFAULT.discovery_ms(), Terms::DEFAULT.forgotten_ms());
+        let wait = |watched_ms, renews| {
+            let (member, listing) = acquired(outside(None), of_other(watched_ms), &LOCAL);
+            used_after(member, listing, renews)
+        };
+        assert_eq!(wait(long_ms, true), (short_ms, 0));
+        let long = (long_ms.unsigned_abs(), long_ms);
+        assert_eq!(wait(long_ms, false), long, "a veteran that has ended, or is paused");
+        // It becomes one while this one waits.
+        let later_ms = 20_000;
+        assert_eq!(wait(long_ms - later_ms, true).0, 24_000, "as often as it renews its own");
+        assert_eq!(wait(0, true).1, long_ms, "servers that start together");
+    }
+
+    #[test]
+    fn who_made_the_fleet_waits_for_the_others_alone_and_is_a_veteran_at_once() {
+        let mut maker = outside(None);
+        maker.found_fleet(LOCAL.boot_ms);
+        let (maker, listing) = acquired(maker, of_other(0), &LOCAL);
+        let (_, grant) = maker.grant().expect("it has a number");
+        assert!(Terms::DEFAULT.is_veteran(grant, LOCAL.wall_ms));
+        assert_eq!(used_after(maker, listing, false), (Terms::DEFAULT.discovery_ms(), 0));
+    }
+
+    #[test]
+    fn a_wait_that_an_administrator_ends_reads_what_was_told_meanwhile() {
+        let (mut member, mut listing) = acquired(outside(None), of_other(0), &LOCAL);
+        member.end_wait();
+        listing.floor_ms = LOCAL.wall_ms + 7_000;
+        assert_eq!(used_after(member, listing, false), (0, 7_000));
     }
 
     #[test]
