@@ -764,11 +764,9 @@ CREATE FUNCTION id_gen_convert.meanings(job_id integer, of_twins boolean DEFAULT
                    AND (e.adrelid, e.adnum) NOT IN (SELECT relation, number FROM place WHERE is_key)
              WHERE coalesce(p.oid, t.oid, s.oid, k.oid, i.indexrelid, e.oid) IS NOT NULL
              UNION ALL
-            -- The indexes of a rehearsal, each in place of the one that it is like.
-            SELECT 'pg_class'::regclass, split_part(c.relname, '_', 2)::oid, 'pg_class'::regclass, c.oid,
-                   concat(i.indexprs::text, i.indpred::text)
-              FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
-             WHERE c.relnamespace = 'id_gen_convert'::regnamespace AND c.relname ~ '^like_[0-9]+$'
+            -- The checks of a rehearsal, each in place of the index that it is like, with the operator classes of that.
+            SELECT 'pg_class'::regclass, i.indexrelid, 'pg_class'::regclass, i.indexrelid, k.conbin::text
+              FROM pg_index i JOIN pg_constraint k ON (k.conrelid, k.conname) = (i.indrelid, 'id_gen_convert_like_' || i.indexrelid)
              UNION ALL
             -- The new indexes of the job, likewise.
             SELECT 'pg_class'::regclass, old.oid, 'pg_class'::regclass, new.oid, concat(i.indexprs::text, i.indpred::text)
@@ -830,14 +828,15 @@ COMMENT ON FUNCTION id_gen_convert.other_meanings(integer, jsonb, jsonb) IS 'obj
 -- Indexes of a rehearsal whose functions or operators other roles could overload before a client makes the index, which calls
 -- the overload as its owner and as whoever writes a row; NULL if there are none. Nothing is closer than an exact match, and the
 -- text of an index has the casts to it. Whoever owns the function can change what it does anyway.
-CREATE FUNCTION id_gen_convert.exposed() RETURNS text
+CREATE FUNCTION id_gen_convert.exposed(job_id integer) RETURNS text
     LANGUAGE sql STABLE @settings@
     AS $$
         WITH used AS (
-            SELECT split_part(c.relname, '_', 2)::oid::regclass AS index, matched[1] = 'opno' AS is_operator, matched[2]::oid AS oid
-              FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid, concat(i.indexprs::text, i.indpred::text) AS tree,
-                   regexp_matches(tree, ':(funcid|opno) (\d+)', 'g') AS matched
-             WHERE c.relnamespace = 'id_gen_convert'::regnamespace AND c.relname ~ '^like_[0-9]+$' AND matched[2]::oid >= 16384),
+            SELECT i.indexrelid::regclass AS index, matched[1] = 'opno' AS is_operator, matched[2]::oid AS oid
+              FROM id_gen_convert.statement s JOIN pg_index i ON s.object = 'index ' || i.indexrelid::regclass
+              JOIN pg_constraint k ON (k.conrelid, k.conname) = (i.indrelid, 'id_gen_convert_like_' || i.indexrelid),
+                   regexp_matches(k.conbin::text, ':(funcid|opno) (\d+)', 'g') AS matched
+             WHERE s.job = job_id AND s.phase = 'trial' AND matched[2]::oid >= 16384),
         called AS (
             SELECT u.index, 'operator ' || u.oid::regoperator AS name, oprnamespace AS schema, oprowner AS owner, false AS is_flexible, ARRAY[oprleft, oprright] AS types
               FROM used u JOIN pg_operator o ON u.is_operator AND o.oid = u.oid
@@ -855,10 +854,10 @@ CREATE FUNCTION id_gen_convert.exposed() RETURNS text
          WHERE other.roles IS NOT NULL
            AND (c.is_flexible OR EXISTS (SELECT FROM pg_type WHERE oid = ANY (c.types) AND typtype = 'p'))
     $$;
-COMMENT ON FUNCTION id_gen_convert.exposed() IS 'indexes whose functions other roles could overload, and the remedies';
+COMMENT ON FUNCTION id_gen_convert.exposed(integer) IS 'indexes whose functions other roles could overload, and the remedies';
 
--- Makes all that the switch will make again, over the columns with the new values, and takes it back. Tables and indexes
--- of statements in phase trial are empty, so this reads no row.
+-- Makes all that the switch will make again, over the columns with the new values, and takes it back. Nothing that this
+-- defines runs before it means the same as before, and indexes on empty tables, which compute constants, come last.
 CREATE FUNCTION id_gen_convert.rehearse(j id_gen_convert.job) RETURNS void
     LANGUAGE plpgsql @settings@
     AS $$
@@ -868,7 +867,10 @@ DECLARE
 BEGIN
     BEGIN
         PERFORM id_gen_convert.execute_all(j.id, 'trial');
-        obstacles := concat_ws('; ', id_gen_convert.other_meanings(j.id, before, id_gen_convert.meanings(j.id)), id_gen_convert.exposed());
+        obstacles := concat_ws('; ', id_gen_convert.other_meanings(j.id, before, id_gen_convert.meanings(j.id)), id_gen_convert.exposed(j.id));
+        IF obstacles = '' THEN
+            PERFORM id_gen_convert.execute_all(j.id, 'trial_index');
+        END IF;
         RAISE SQLSTATE 'IDGEN';
     EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
         NULL;
@@ -1082,6 +1084,8 @@ BEGIN
     IF j.phase IN ('switched', 'returned') THEN
         RETURN;
     END IF;
+    -- That of this function.
+    RETURN QUERY SELECT 'SET search_path = ' || current_setting('search_path');
     FOR each IN
         SELECT * FROM id_gen_convert.missing_indexes(j.id, 'first_index') m WHERE j.phase = 'fill'
     LOOP
@@ -1103,7 +1107,8 @@ BEGIN
         RETURN QUERY SELECT format('CALL id_gen_convert.run(%s)', arguments);
     END IF;
     RETURN QUERY VALUES (format('SELECT * FROM id_gen_convert.verify(%s)', arguments)),
-                        (format('SELECT id_gen_convert.switch(%s)', arguments));
+                        (format('SELECT id_gen_convert.switch(%s)', arguments)),
+                        ('RESET search_path');
 END $$;
 COMMENT ON FUNCTION id_gen_convert.todo(regclass, text) IS 'remaining statements up to the switch, for \gexec of psql; also after a crash';
 

@@ -300,9 +300,7 @@ def test_a_plan_leaves_the_last_value_of_its_session(connection: psycopg.Connect
     assert value(connection, "SELECT lastval()") == last
 
 
-def test_only_columns_of_its_indexes_are_copied(
-    server: Cluster, connection: psycopg.Connection, owner: psycopg.Connection
-) -> None:
+def test_only_columns_of_its_indexes_are_copied(connection: psycopg.Connection, owner: psycopg.Connection) -> None:
     run(
         connection,
         "CREATE TYPE mood AS ENUM ('glad'); REVOKE USAGE ON TYPE mood FROM PUBLIC",
@@ -310,12 +308,26 @@ def test_only_columns_of_its_indexes_are_copied(
         "ALTER TABLE customer OWNER TO owner; CREATE INDEX ON customer (id_gen_trial, (id % 7)) WHERE id > 0",
     )
     run(owner, *planned(owner, COLUMN), UNDO)
-    run(connection, "CREATE INDEX by_mood ON customer (mood) WHERE id > 0")
-    refused_at_once(
-        server,
-        owner,
-        "index public.by_mood could not be recreated (permission denied for type public.mood): DROP INDEX ",
+
+
+@pytest.mark.parametrize("private", ["TYPE mood.mood", "SCHEMA mood"])
+def test_an_index_may_have_columns_of_types_that_its_owner_may_not_use(
+    connection: psycopg.Connection, owner: psycopg.Connection, private: str
+) -> None:
+    run(
+        connection,
+        "CREATE SCHEMA mood; GRANT USAGE ON SCHEMA mood TO PUBLIC; CREATE TYPE mood.mood AS ENUM ('glad')",
+        "CREATE TABLE customer (id serial PRIMARY KEY, mood mood.mood); ALTER TABLE customer OWNER TO owner",
+        "CREATE INDEX by_mood ON customer (mood) WHERE id > 0",
+        f"REVOKE USAGE ON {private} FROM PUBLIC",
     )
+    run(owner, *planned(owner, COLUMN), UNDO)
+
+
+def test_an_index_may_be_of_a_table_with_many_references(connection: psycopg.Connection) -> None:
+    references = ", ".join(f"customer_{n} integer REFERENCES customer" for n in range(33))
+    run(connection, BASE, f"CREATE TABLE wide ({references}); CREATE INDEX ON wide (customer_1, customer_2)")
+    run(connection, *planned(connection, COLUMN)[:1], UNDO)
 
 
 def test_a_check_that_writes_is_tried_without_a_trace(connection: psycopg.Connection) -> None:
@@ -529,6 +541,22 @@ def test_an_index_whose_function_others_could_overload_is_refused(
     run(connection, *planned(connection, COLUMN), UNDO)
 
 
+def test_an_overload_is_refused_before_it_is_called(server: Cluster, connection: psycopg.Connection) -> None:
+    """Making an index computes what has constants only."""
+    made = "RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RAISE ''called''; END'"
+    run(
+        connection,
+        BASE,
+        BY_FUNCTION,
+        "CREATE INDEX listed ON customer (name) WHERE lib.hidden(0) AND id > 0",
+        "CREATE INDEX computed ON customer ((lib.hidden(0) OR id > 0), name)",
+        f"SET SESSION AUTHORIZATION viewer; CREATE FUNCTION lib.hidden(integer) {made}; RESET SESSION AUTHORIZATION",
+        "REVOKE CREATE ON SCHEMA lib FROM viewer",
+    )
+    found = "would use function lib.hidden(integer) in place of function lib.hidden(anyelement): DROP INDEX public."
+    refused_at_once(server, connection, f"index public.listed {found}listed", f"index public.computed {found}computed")
+
+
 def test_indexes_whose_functions_nobody_else_could_overload_are_converted(connection: psycopg.Connection) -> None:
     made = "RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT true'"
     run(
@@ -545,6 +573,37 @@ def test_indexes_whose_functions_nobody_else_could_overload_are_converted(connec
     run(connection, start, OVERLOAD.replace("hidden", "cast_to"), *rest, switch)
     assert value(connection, "SELECT count(*) FROM called") == 0
     run(connection, UNDO)
+
+
+@pytest.mark.parametrize("is_continued", [False, True], ids=["plan", "todo"])
+def test_what_a_client_runs_takes_nothing_from_its_search_path(
+    connection: psycopg.Connection, is_continued: bool
+) -> None:
+    """PostgreSQL's own operators and functions stay those that they were, whatever fits the new type better."""
+    run(
+        connection,
+        BASE,
+        "CREATE INDEX ON customer ((id % 16)); CREATE INDEX ON customer (num_nulls(id, name))",
+        "CREATE INDEX ON purchase (number) WHERE customer_id % 7 > 0",
+        "GRANT CREATE ON SCHEMA public TO viewer",
+    )
+    query = f"SELECT statement FROM id_gen_convert_plan({COLUMN}) ORDER BY step"
+    statements = [statement for (statement,) in connection.execute(query.encode())]
+    made = "LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RAISE ''called''; END'"
+    run(
+        connection,
+        statements.pop(0),
+        "SET SESSION AUTHORIZATION viewer",
+        f"CREATE FUNCTION num_nulls(bigint, text) RETURNS integer {made}",
+        f"CREATE FUNCTION rest(bigint, integer) RETURNS bigint {made}",
+        "CREATE OPERATOR % (LEFTARG = bigint, RIGHTARG = integer, FUNCTION = rest)",
+        "RESET SESSION AUTHORIZATION",
+    )
+    if is_continued:
+        query = f"SELECT statement FROM id_gen_convert.todo({COLUMN})"
+        statements = [statement for (statement,) in connection.execute(query.encode())]
+    run(connection, *statements, UNDO)
+    assert value(connection, "SELECT current_schema") == "public"
 
 
 def test_a_default_never_calls_a_later_overload(connection: psycopg.Connection) -> None:
