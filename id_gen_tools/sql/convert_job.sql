@@ -32,8 +32,8 @@ CREATE TABLE id_gen_convert.job (
     tables text[] NOT NULL, others text[] NOT NULL,
     -- What depended on the columns when the job began, or after its switch.
     dependents text[],
-    -- What the definitions meant that the switch has made again.
-    meanings jsonb,
+    -- What the definitions meant that the switch has made again, and the OID of this schema then: in a restored dump, both have others.
+    meanings jsonb, meant_in oid,
     -- For snowflakes with the time of their rows: the first ID of the epoch with the number that they get, what the next
     -- tick and the next in the sequence add, how many a tick has, and the layout of all this.
     node bigint, tick_step bigint, sequence_step bigint, sequence_size bigint, layout text,
@@ -716,7 +716,7 @@ COMMENT ON FUNCTION id_gen_convert.refuse_losses(id_gen_convert.job, text) IS 'r
 
 -- Which functions, operators and collations an expression names, in its order. PostgreSQL chooses again among overloads when it
 -- reads the text of a definition. Its own are left out: those of one name mean the same for every type. Each has its OID, which
--- stays when it is renamed, and its name with its arguments, since a restored dump has other OIDs.
+-- stays when it is renamed and another one gets its name, and its name with its arguments, since a restored dump has other OIDs.
 CREATE FUNCTION id_gen_convert.used(tree text) RETURNS text[]
     LANGUAGE sql STABLE @settings@
     AS $$
@@ -786,41 +786,43 @@ CREATE FUNCTION id_gen_convert.meanings(job_id integer, of_twins boolean DEFAULT
     $$;
 COMMENT ON FUNCTION id_gen_convert.meanings(integer, boolean) IS 'functions and operators that are named by the definitions of what is made again';
 
--- One list of them, with their places in it.
-CREATE FUNCTION id_gen_convert.meaning(list jsonb, OUT place bigint, OUT oid text, OUT name text) RETURNS SETOF record
+-- One list of them, with their places in it, and what tells them apart.
+CREATE FUNCTION id_gen_convert.meaning(list jsonb, by_name boolean, OUT place bigint, OUT key text, OUT name text) RETURNS SETOF record
     LANGUAGE sql IMMUTABLE @settings@
     AS $$
-        SELECT place, split_part(used, ' ', 1), substr(used, strpos(used, ' ') + 1)
-          FROM jsonb_array_elements_text(list) WITH ORDINALITY AS element (used, place)
+        SELECT place, CASE WHEN by_name THEN given.name ELSE split_part(used, ' ', 1) END, given.name
+          FROM jsonb_array_elements_text(list) WITH ORDINALITY AS element (used, place), substr(used, strpos(used, ' ') + 1) AS given (name)
     $$;
-COMMENT ON FUNCTION id_gen_convert.meaning(jsonb) IS 'functions and operators that a definition names, in its order';
+COMMENT ON FUNCTION id_gen_convert.meaning(jsonb, boolean) IS 'functions and operators that a definition names, in its order';
 
 -- Those of one list that another one lacks, or all of them if only their order differs.
-CREATE FUNCTION id_gen_convert.unlike(list jsonb, other jsonb) RETURNS text
+CREATE FUNCTION id_gen_convert.unlike(list jsonb, other jsonb, by_name boolean) RETURNS text
     LANGUAGE sql IMMUTABLE @settings@
     AS $$
-        SELECT coalesce(string_agg(DISTINCT a.name, ', ') FILTER (WHERE NOT EXISTS (
-                            SELECT FROM id_gen_convert.meaning(other) b WHERE a.oid = b.oid OR a.name = b.name)),
+        SELECT coalesce(string_agg(DISTINCT a.name, ', ') FILTER (WHERE a.key NOT IN (SELECT b.key FROM id_gen_convert.meaning(other, by_name) b)),
                         string_agg(a.name, ', ' ORDER BY a.place), 'none')
-          FROM id_gen_convert.meaning(list) a
+          FROM id_gen_convert.meaning(list, by_name) a
     $$;
-COMMENT ON FUNCTION id_gen_convert.unlike(jsonb, jsonb) IS 'functions and operators that another definition does not name';
+COMMENT ON FUNCTION id_gen_convert.unlike(jsonb, jsonb, boolean) IS 'functions and operators that another definition does not name';
 
 -- Objects that have another meaning after they were made again than before; NULL if there are none.
 CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, after jsonb) RETURNS text
     LANGUAGE sql STABLE @settings@
     AS $$
-        SELECT string_agg(format('%s would use %s in place of %s%s', key, became, was,
+        SELECT string_agg(format('%s would use %s in place of %s%s', key, became,
+                   CASE was WHEN became THEN 'one that had this name and was renamed or dropped' ELSE was END,
                    ': ' || CASE WHEN j.phase = 'fill'
                        THEN (SELECT s.remedy FROM id_gen_convert.statement s WHERE s.job = job_id AND s.object = key LIMIT 1)
                        -- A job that has begun would miss the object itself. Its new indexes use the function already.
                        ELSE CASE WHEN has_twin AND j.phase <> 'switched' THEN 'undo the job, and then ' ELSE '' END || 'drop or rename ' || became END), '; ' ORDER BY key)
           FROM id_gen_convert.job j,
-               (SELECT key, id_gen_convert.unlike(y.value, x.value) AS became, id_gen_convert.unlike(x.value, y.value) AS was,
+               LATERAL (SELECT j.meant_in IS DISTINCT FROM 'id_gen_convert'::regnamespace) AS recorded (by_name),
+               LATERAL (
+                SELECT key, id_gen_convert.unlike(y.value, x.value, by_name) AS became, id_gen_convert.unlike(x.value, y.value, by_name) AS was,
                        bool_or(key LIKE 'index %') OVER () AS has_twin
                   FROM jsonb_each(before) AS x JOIN jsonb_each(after) AS y USING (key)
-                 WHERE EXISTS (SELECT FROM id_gen_convert.meaning(x.value) a FULL JOIN id_gen_convert.meaning(y.value) b USING (place)
-                                WHERE (a.oid = b.oid OR a.name = b.name) IS NOT TRUE)) AS other
+                 WHERE EXISTS (SELECT FROM id_gen_convert.meaning(x.value, by_name) a FULL JOIN id_gen_convert.meaning(y.value, by_name) b USING (place)
+                                WHERE a.key IS DISTINCT FROM b.key)) AS other
          WHERE j.id = job_id
     $$;
 COMMENT ON FUNCTION id_gen_convert.other_meanings(integer, jsonb, jsonb) IS 'objects whose definitions name other functions or operators than before';
@@ -843,15 +845,28 @@ CREATE FUNCTION id_gen_convert.exposed(job_id integer) RETURNS text
              UNION ALL
             SELECT u.index, 'function ' || u.oid::regprocedure, pronamespace, proowner, provariadic <> 0 OR pronargdefaults > 0, proargtypes::oid[]
               FROM used u JOIN pg_proc f ON NOT u.is_operator AND f.oid = u.oid)
-        SELECT string_agg(DISTINCT format('index %s uses %s, which other roles could overload: REVOKE CREATE ON SCHEMA %I FROM %s', c.index, c.name, n.nspname, other.roles), '; ')
+        SELECT string_agg(DISTINCT format('index %s uses %s, which other roles could overload: %s', c.index, c.name, revoking.statements), '; ')
           FROM called c JOIN pg_namespace n ON n.oid = c.schema,
-               LATERAL (SELECT string_agg(CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END, ', ' ORDER BY x.grantee)
-                          FROM aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) AS x
-                          LEFT JOIN pg_roles r ON r.oid = CASE x.grantee WHEN 'pg_database_owner'::regrole
-                                   THEN (SELECT datdba FROM pg_database WHERE datname = current_database()) ELSE x.grantee END
-                         WHERE x.privilege_type = 'CREATE'
-                           AND NOT coalesce(pg_has_role(r.oid, c.owner, 'MEMBER') OR pg_has_role(r.oid, current_user, 'MEMBER'), false)) AS other (roles)
-         WHERE other.roles IS NOT NULL
+               LATERAL (
+                WITH granted AS (
+                    SELECT x.grantor, x.grantee,
+                           coalesce(pg_has_role(r.oid, c.owner, 'MEMBER') OR pg_has_role(r.oid, current_user, 'MEMBER'), false) AS is_trusted
+                      FROM aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) AS x
+                      LEFT JOIN pg_roles r ON r.oid = CASE x.grantee WHEN 'pg_database_owner'::regrole
+                               THEN (SELECT datdba FROM pg_database WHERE datname = current_database()) ELSE x.grantee END
+                     WHERE x.privilege_type = 'CREATE'),
+                -- Each role takes back only its own grants, and with these the grants that were made by them.
+                unwanted AS (
+                    SELECT g.grantor, g.grantee, EXISTS (SELECT FROM granted h WHERE h.grantor = g.grantee AND h.grantor <> n.nspowner) AS has_heirs
+                      FROM granted g
+                     WHERE NOT g.is_trusted AND (g.grantor = n.nspowner OR g.grantor IN (SELECT grantee FROM granted WHERE is_trusted)))
+                SELECT string_agg(CASE grantor WHEN n.nspowner THEN revoke ELSE format('SET ROLE %I; %s; RESET ROLE', pg_get_userbyid(grantor), revoke) END,
+                                  '; ' ORDER BY grantor <> n.nspowner, grantor)
+                  FROM (SELECT grantor, format('REVOKE CREATE ON SCHEMA %I FROM %s%s', n.nspname,
+                                               string_agg(CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END, ', ' ORDER BY grantee),
+                                               CASE WHEN bool_or(has_heirs) THEN ' CASCADE' END)
+                          FROM unwanted GROUP BY grantor) AS each (grantor, revoke)) AS revoking (statements)
+         WHERE revoking.statements IS NOT NULL
            AND (c.is_flexible OR EXISTS (SELECT FROM pg_type WHERE oid = ANY (c.types) AND typtype = 'p'))
     $$;
 COMMENT ON FUNCTION id_gen_convert.exposed(integer) IS 'indexes whose functions other roles could overload, and the remedies';
@@ -892,15 +907,15 @@ EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
     NULL;
 WHEN lock_not_available OR transaction_rollback OR operator_intervention OR insufficient_resources THEN
     RAISE;
-WHEN OTHERS THEN
+WHEN OTHERS OR assert_failure THEN
     failure := SQLERRM;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.try_row(text, text, integer[], bigint[], bigint[]) IS 'evaluate a check or an index in one row with other IDs';
 
 -- Checks that no new ID would pass, and indexes that could have none or not several, or are for old values only; NULL if there
--- are none. Each is evaluated in some rows of the table, and in an empty one if it has one row at the most, which may be a special
--- one: with IDs of now and of years ahead, one after the other, so that they have all remainders and last digits. Rows that it
--- refuses with an old value, too, do not count.
+-- are none. Each is evaluated in some rows of the table, and in an empty one if it has none, or a single one, which may be a
+-- special one, and the empty one would violate no NOT NULL of its columns: with IDs of now and of years ahead, one after the other,
+-- so that they have all remainders and last digits. Rows that it refuses with an old value, too, do not count.
 CREATE FUNCTION id_gen_convert.unfit(j id_gen_convert.job) RETURNS text
     LANGUAGE plpgsql @settings@
     AS $$
@@ -967,7 +982,10 @@ BEGIN
                                        WHEN EXISTS (SELECT FROM place q WHERE (q.relation, q.number) = (a.attrelid, a.attnum))
                                             THEN format('coalesce(given.other_id, r.%1$I) AS %1$I', a.attname)
                                        ELSE format('r.%1$I', a.attname) END, ', ')
-                  FROM pg_attribute a WHERE a.attrelid = c.relation AND a.attnum > 0 AND NOT a.attisdropped) AS columns
+                  FROM pg_attribute a WHERE a.attrelid = c.relation AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
+               CASE WHEN EXISTS (SELECT FROM pg_depend d JOIN pg_attribute a ON (a.attrelid, a.attnum) = (d.refobjid, d.refobjsubid) AND a.attnotnull
+                                  WHERE (d.classid, d.objid, d.refclassid, d.refobjid) = (c.classid, c.objid, 'pg_class'::regclass, c.relation)
+                                    AND (a.attrelid, a.attnum) NOT IN (SELECT relation, number FROM place)) THEN 1 ELSE 2 END AS enough
           FROM condition c, pg_identify_object(c.classid, c.objid, 0) AS named
           LEFT JOIN LATERAL (SELECT remedy FROM id_gen_convert.statement s
                               WHERE s.job = j.id AND s.object = named.type || ' ' || named.identity LIMIT 1) AS s ON true
@@ -978,8 +996,8 @@ BEGIN
                  chosen AS (
                 SELECT "id_gen example" AS example FROM first
                  WHERE (first.%2$I IS NULL) = (SELECT bool_and(other.%2$I IS NULL) FROM first AS other) LIMIT 20)
-            SELECT ARRAY(SELECT example FROM chosen UNION ALL SELECT NULL WHERE (SELECT count(*) FROM chosen) < 2)$examples$,
-            each.relation, each.column_name) INTO examples;
+            SELECT ARRAY(SELECT example FROM chosen UNION ALL SELECT NULL WHERE (SELECT count(*) FROM chosen) < %3$s)$examples$,
+            each.relation, each.column_name, each.enough) INTO examples;
         test := format($test$
             SELECT bool_and(fits IS TRUE) FROM (
                 SELECT %s
@@ -1698,7 +1716,10 @@ BEGIN
     meant := id_gen_convert.meanings(j.id);
     PERFORM id_gen_convert.execute_all(j.id, 'switch');
     PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(j.id, meant, id_gen_convert.meanings(j.id)));
-    UPDATE id_gen_convert.job SET phase = 'switched', done = 0, dependents = id_gen_convert.dependents(j.id), meanings = meant WHERE id = j.id;
+    UPDATE id_gen_convert.job
+       SET phase = 'switched', done = 0, dependents = id_gen_convert.dependents(j.id),
+           meanings = meant, meant_in = 'id_gen_convert'::regnamespace
+     WHERE id = j.id;
     PERFORM id_gen_convert.record_partitions(j.id);
     RAISE NOTICE '%: switched; to undo: CALL id_gen_convert.undo(%); to keep the new column: SELECT id_gen_convert.finish(%);', j.relation, arguments, arguments;
 END $$;

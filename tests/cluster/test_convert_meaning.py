@@ -1,6 +1,7 @@
 """What a switch makes again means what it meant: it names the same functions, whatever overloads there are for the new
 type. What could not be made again, or would refuse new IDs, is refused before any row is written."""
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -183,6 +184,40 @@ def test_a_single_row_may_be_a_special_one(connection: psycopg.Connection) -> No
         "INSERT INTO customer (name) VALUES ('root')",
     )
     run(connection, *planned(connection, COLUMN), "INSERT INTO customer (name) VALUES ('new')", UNDO)
+
+
+def test_a_row_that_could_not_be_is_not_tried(server: Cluster, connection: psycopg.Connection) -> None:
+    run(
+        connection,
+        "CREATE TABLE customer (id serial PRIMARY KEY, name text NOT NULL, note text)",
+        "ALTER TABLE customer ADD CONSTRAINT small CHECK (id < 1000000 OR name IS NULL)",
+        "CREATE INDEX listed ON customer (note) WHERE id < 1000000 OR name IS NULL",
+        "INSERT INTO customer (name) VALUES ('only')",
+    )
+    found = "small on public.customer rejects new IDs, which are larger: ALTER TABLE "
+    refused_at_once(server, connection, found, "index public.listed has a condition that new IDs do not fulfill")
+
+
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        (
+            "ALTER TABLE customer ADD CHECK (small(id))",
+            "on public.customer fails for new IDs (too large): ALTER TABLE ",
+        ),
+        (
+            "CREATE INDEX listed ON customer (name) WHERE small(id)",
+            "index public.listed fails for new IDs (too large): ",
+        ),
+    ],
+)
+def test_a_failed_assertion_is_reported_like_any_other_error(
+    server: Cluster, connection: psycopg.Connection, make: str, found: str
+) -> None:
+    body = "LANGUAGE plpgsql IMMUTABLE AS 'BEGIN ASSERT $1 < 1000000, ''too large''; RETURN true; END'"
+    made = f"CREATE OR REPLACE FUNCTION small(bigint) RETURNS boolean {body}"
+    run(connection, BASE, made.replace("ASSERT $1 < 1000000, ''too large'';", ""), make, made)
+    refused_at_once(server, connection, found)
 
 
 @pytest.mark.parametrize(
@@ -455,6 +490,26 @@ def test_an_undo_knows_a_function_of_another_name(connection: psycopg.Connection
     run(connection, undo, "INSERT INTO customer (name) VALUES ('later')")
 
 
+def test_an_undo_takes_no_other_function_of_the_same_name(server: Cluster, connection: psycopg.Connection) -> None:
+    """In a restored dump, only names tell which one it was."""
+    made = {name: make for name, make in MADE_AGAIN.items() if not re.search("INDEX|CONSTRAINT", make)}
+    run(connection, BASE, function("bigint"), *made.values())
+    run(connection, *planned(connection, COLUMN), "ALTER FUNCTION hidden(bigint) RENAME TO shown", function("bigint"))
+    force = UNDO.replace(")", ", force => true)")
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+        run(connection, force)
+    for name in made:
+        assert (
+            f"{name} would use function public.hidden(bigint) in place of one that had this name and was renamed or"
+            " dropped: drop or rename function public.hidden(bigint)"
+        ) in (refused.value.diag.message_detail or "")
+    with server.database("restored"):
+        server.psql(server.run("pg_dump", dbname="shop"), "restored")
+        with server.connect("restored") as restored:
+            run(restored, force)
+    run(connection, "DROP FUNCTION hidden(bigint); ALTER FUNCTION shown RENAME TO hidden", UNDO)
+
+
 def test_a_switch_names_what_it_cannot_make_again(connection: psycopg.Connection) -> None:
     run(connection, BASE, function("anyelement"), "CREATE VIEW v AS SELECT hidden(id) FROM customer")
     *rest, switch = planned(connection, COLUMN)
@@ -539,6 +594,41 @@ def test_an_index_whose_function_others_could_overload_is_refused(
     )
     run(connection, "REVOKE CREATE ON SCHEMA lib FROM viewer")
     run(connection, *planned(connection, COLUMN), UNDO)
+
+
+def test_privileges_that_others_granted_are_revoked_by_the_hint(
+    connection: psycopg.Connection, owner: psycopg.Connection
+) -> None:
+    """Those of a role that is a member of the owner stay, and its grants are its own to revoke."""
+    grant = "GRANT CREATE, USAGE ON SCHEMA lib TO"
+    run(
+        connection,
+        "CREATE ROLE helper; CREATE ROLE other; GRANT owner TO helper; GRANT CREATE ON DATABASE shop TO owner",
+    )
+    try:
+        run(
+            owner,
+            BASE,
+            "CREATE SCHEMA lib",
+            function("anyelement").replace("hidden", "lib.hidden"),
+            f"CREATE INDEX ON customer (lib.hidden(id)); {grant} helper, viewer WITH GRANT OPTION",
+        )
+        run(
+            connection,
+            f"SET SESSION AUTHORIZATION viewer; {grant} other; SET SESSION AUTHORIZATION helper; {grant} other",
+            "RESET SESSION AUTHORIZATION",
+        )
+        with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+            planned(owner, COLUMN)
+        remedy = (refused.value.diag.message_detail or "").partition("could overload: ")[2]
+        assert remedy == (
+            "REVOKE CREATE ON SCHEMA lib FROM viewer CASCADE;"
+            " SET ROLE helper; REVOKE CREATE ON SCHEMA lib FROM other; RESET ROLE."
+        )
+        run(connection, remedy.rstrip("."))
+        run(owner, *planned(owner, COLUMN), UNDO)
+    finally:
+        run(connection, "DROP SCHEMA lib CASCADE; DROP ROLE helper, other")
 
 
 def test_an_overload_is_refused_before_it_is_called(server: Cluster, connection: psycopg.Connection) -> None:
