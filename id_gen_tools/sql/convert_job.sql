@@ -28,7 +28,8 @@ CREATE TABLE id_gen_convert.job (
     verified_triggers text,
     paused boolean NOT NULL DEFAULT false,
     waiting_for text,
-    -- The tables that are locked to switch; the views that are made again, and the sequences that continue beyond all values.
+    -- The tables that are locked to switch; and views that are made again, other tables whose policies are, and the sequences
+    -- that continue beyond all values.
     tables text[] NOT NULL, others text[] NOT NULL,
     -- What depended on the columns when the job began, or after its switch.
     dependents text[],
@@ -44,8 +45,8 @@ COMMENT ON TABLE id_gen_convert.job IS 'columns that are being converted';
 CREATE TABLE id_gen_convert.member (
     job integer REFERENCES id_gen_convert.job ON DELETE CASCADE,
     relation regclass, column_name text, new_name text NOT NULL, old_name text NOT NULL,
-    -- The new column by the OID of its table and its number, which show whether it was renamed or dropped; a restored dump has others.
-    new_column text,
+    -- Both columns by the OID of their table and their numbers, which show whether they were renamed or dropped; a restored dump has others.
+    new_column text, old_column text,
     PRIMARY KEY (job, relation, column_name)
 );
 COMMENT ON TABLE id_gen_convert.member IS 'the converted column of each job and the columns that reference it';
@@ -261,27 +262,30 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.check_columns(id_gen_convert.job) IS 'reject a job whose columns have been renamed or dropped';
 
--- An undo drops new columns by their names, and does not miss one that was dropped before.
-CREATE FUNCTION id_gen_convert.check_new_columns(j id_gen_convert.job) RETURNS void
+-- The end of a job drops columns by their names, and does not miss one that was dropped before: new ones in an undo, old ones otherwise.
+CREATE FUNCTION id_gen_convert.check_dropped_columns(j id_gen_convert.job) RETURNS void
     LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
+    is_finish boolean := j.phase = 'switched';
     renamed text;
     remedy text;
 BEGIN
-    SELECT string_agg(format('%I of %s to %I', m.new_name, m.relation, a.attname), ', ' ORDER BY m.relation::text, m.new_name),
-           string_agg(format('ALTER TABLE %s RENAME COLUMN %I TO %I;', m.relation, a.attname, m.new_name), ' ' ORDER BY m.relation::text, m.new_name)
+    SELECT string_agg(format('%I of %s to %I', given.name, m.relation, a.attname), ', ' ORDER BY m.relation::text, given.name),
+           string_agg(format('ALTER TABLE %s RENAME COLUMN %I TO %I;', m.relation, a.attname, given.name), ' ' ORDER BY m.relation::text, given.name)
       INTO renamed, remedy
-      FROM id_gen_convert.member m JOIN pg_attribute a ON a.attrelid = m.relation AND format('%s %s', a.attrelid, a.attnum) = m.new_column
-     WHERE m.job = j.id AND NOT a.attisdropped AND a.attname <> m.new_name;
+      FROM id_gen_convert.member m,
+           LATERAL (SELECT CASE WHEN is_finish THEN m.old_name ELSE m.new_name END, CASE WHEN is_finish THEN m.old_column ELSE m.new_column END) AS given (name, number)
+      JOIN pg_attribute a ON format('%s %s', a.attrelid, a.attnum) = given.number
+     WHERE m.job = j.id AND a.attrelid = m.relation AND NOT a.attisdropped AND a.attname <> given.name;
     IF renamed IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('new columns of the job of column %I of relation %s have been renamed', j.column_name, j.relation),
+            MESSAGE = format('%s columns of the job of column %I of relation %s have been renamed', CASE WHEN is_finish THEN 'old' ELSE 'new' END, j.column_name, j.relation),
             DETAIL = format('Renamed columns: %s.', renamed),
             HINT = format('Rename the columns back or drop them, and run the command again. To rename them: %s', remedy);
     END IF;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.check_new_columns(id_gen_convert.job) IS 'reject an undo whose new columns have been renamed';
+COMMENT ON FUNCTION id_gen_convert.check_dropped_columns(id_gen_convert.job) IS 'reject the end of a job if the columns that it drops have been renamed';
 
 CREATE FUNCTION id_gen_convert.check_owners(j id_gen_convert.job) RETURNS void
     LANGUAGE plpgsql @settings@
@@ -376,10 +380,10 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.wrong_phase(id_gen_convert.job, text) IS 'reject a command that does not fit the phase of the job';
 
--- Locks tables with their partitions, and views and sequences, those that are there. A try takes 400 ms at the most for
+-- Locks tables with their partitions, and other relations without, those that are there. A try takes 400 ms at the most for
 -- all of them, and gives up what it has before the next, so that nobody waits long behind them. Others who lock the same in
 -- another order wait for what is locked first while they hold what is locked next. Most come to what is referred to first, and
--- to views and sequences last; every other try takes another order. Raises what the last one met.
+-- to the others last; every other try takes another order. Raises what the last one met.
 CREATE FUNCTION id_gen_convert.lock_tables(
         tables text[], lock_mode text, others text[] DEFAULT '{}', tries integer DEFAULT 40) RETURNS void
     LANGUAGE plpgsql @settings@
@@ -912,10 +916,11 @@ WHEN OTHERS OR assert_failure THEN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.try_row(text, text, integer[], bigint[], bigint[]) IS 'evaluate a check or an index in one row with other IDs';
 
--- Checks that no new ID would pass, and indexes that could have none or not several, or are for old values only; NULL if there
--- are none. Each is evaluated in some rows of the table, and in an empty one if it has none, or a single one, which may be a
--- special one, and the empty one would violate no NOT NULL of its columns: with IDs of now and of years ahead, one after the other,
--- so that they have all remainders and last digits. Rows that it refuses with an old value, too, do not count.
+-- Checks and policies that no new ID would pass, indexes that could have none or not several, and indexes, triggers and
+-- statistics that are for old values only or fail for new ones; NULL if there are none. Each is evaluated in some rows of the
+-- table, and in an empty one if it has none, or a single one, which may be a special one, and the empty one would violate no NOT
+-- NULL of its columns: with IDs of now and of years ahead, one after the other, so that they have all remainders and last digits.
+-- Rows that it refuses with an old value, too, do not count.
 CREATE FUNCTION id_gen_convert.unfit(j id_gen_convert.job) RETURNS text
     LANGUAGE plpgsql @settings@
     AS $$
@@ -924,6 +929,7 @@ DECLARE
     eras integer[];
     ids bigint[];
     others bigint[];
+    next_ids bigint[];
     each record;
     test text;
     examples text[];
@@ -943,6 +949,8 @@ BEGIN
     SELECT array_agg(era), array_agg(times[era] + place), array_agg(CASE WHEN has_other THEN times[era] + 16 - place END)
       INTO eras, ids, others
       FROM generate_series(1, 2) AS era, generate_series(0, 15) AS place, unnest(ARRAY[false, true]) AS has_other;
+    EXECUTE format('SELECT array_agg(top + place) FROM (SELECT coalesce(max(id), 0)::bigint FROM (SELECT t.%I FROM %s t LIMIT 1000) AS first (id)) AS last (top),'
+                   ' generate_series(1, 16) AS place', j.column_name, j.relation) INTO next_ids;
     FOR each IN
         WITH place AS (
             SELECT a.attrelid AS relation, m.column_name, a.attnum AS number
@@ -976,7 +984,22 @@ BEGIN
                    'count(DISTINCT value) = count(DISTINCT given.id) FILTER (WHERE value IS NOT NULL)', ARRAY(SELECT generate_series(1, 16)::bigint),
                    'has the same value for several new IDs'
               FROM index i
-             WHERE i.indisunique AND 0 = ALL (i.indkey[0:i.indnkeyatts - 1]) AND i.indexprs::text !~ format(':varattno (?!%s\M)', i.number))
+             WHERE i.indisunique AND 0 = ALL (i.indkey[0:i.indnkeyatts - 1]) AND i.indexprs::text !~ format(':varattno (?!%s\M)', i.number)
+             UNION ALL
+            -- One for a few old rows has nothing to do with new ones. The owner of the table calls no function of a policy.
+            SELECT p.relation, p.column_name, 'pg_policy'::regclass, o.oid, format('(%s) IS TRUE', pg_get_expr(part.tree, o.polrelid)),
+                   'bool_or(value)', next_ids, 'hides or rejects new IDs, which are larger'
+              FROM place p JOIN pg_policy o ON o.polrelid = p.relation, LATERAL (VALUES (o.polqual), (o.polwithcheck)) AS part (tree)
+             WHERE part.tree::text ~ format(':varattno %s\M', p.number) AND part.tree::text !~ 'SUBLINK' AND id_gen_convert.used(part.tree::text) = '{}'
+             UNION ALL
+            SELECT p.relation, p.column_name, 'pg_trigger'::regclass, t.oid,
+                   format('(%s) IS TRUE', substring(pg_get_triggerdef(t.oid) FROM ' FOR EACH ROW WHEN \((.*)\) EXECUTE FUNCTION ')),
+                   'bool_or(value)', next_ids, 'has a condition that new IDs do not fulfill, as they are larger'
+              FROM place p JOIN pg_trigger t ON t.tgrelid = p.relation AND t.tgparentid = 0 AND t.tgqual::text ~ format(':varattno %s\M', p.number)
+             UNION ALL
+            SELECT p.relation, p.column_name, 'pg_statistic_ext'::regclass, s.oid,
+                   format('num_nulls(%s) >= 0', array_to_string(pg_get_statisticsobjdef_expressions(s.oid), ', ')), 'bool_or(value)', ARRAY[NULL]::bigint[], NULL
+              FROM place p JOIN pg_statistic_ext s ON s.stxrelid = p.relation AND s.stxexprs::text ~ format(':varattno %s\M', p.number))
         SELECT c.relation::regclass, c.column_name, c.value, c.fits, c.old_ids, c.reason, named.type || ' ' || named.identity AS name, s.remedy,
                (SELECT string_agg(CASE WHEN a.attname = c.column_name THEN format('coalesce(given.id, r.%1$I, 1) AS %1$I', a.attname)
                                        WHEN EXISTS (SELECT FROM place q WHERE (q.relation, q.number) = (a.attrelid, a.attnum))
@@ -985,7 +1008,8 @@ BEGIN
                   FROM pg_attribute a WHERE a.attrelid = c.relation AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
                CASE WHEN EXISTS (SELECT FROM pg_depend d JOIN pg_attribute a ON (a.attrelid, a.attnum) = (d.refobjid, d.refobjsubid) AND a.attnotnull
                                   WHERE (d.classid, d.objid, d.refclassid, d.refobjid) = (c.classid, c.objid, 'pg_class'::regclass, c.relation)
-                                    AND (a.attrelid, a.attnum) NOT IN (SELECT relation, number FROM place)) THEN 1 ELSE 2 END AS enough
+                                    AND (a.attrelid, a.attnum) NOT IN (SELECT relation, number FROM place)) THEN 1 ELSE 2 END AS enough,
+               CASE c.classid WHEN 'pg_trigger'::regclass THEN 'new, LATERAL (SELECT new.*) AS old' ELSE 'new_row' END AS alias
           FROM condition c, pg_identify_object(c.classid, c.objid, 0) AS named
           LEFT JOIN LATERAL (SELECT remedy FROM id_gen_convert.statement s
                               WHERE s.job = j.id AND s.object = named.type || ' ' || named.identity LIMIT 1) AS s ON true
@@ -1004,9 +1028,9 @@ BEGIN
                   FROM (SELECT * FROM %s AS r WHERE (tableoid, ctid) = (split_part($4, ' ', 1)::oid, split_part($4, ' ', 2)::tid)
                          UNION ALL
                         SELECT (NULL::%2$s).* WHERE $4 IS NULL OFFSET 0) AS r, unnest($1, $2, $3) AS given (era, id, other_id),
-                       LATERAL (SELECT %s FROM (SELECT %s) AS new_row) AS result (value)
+                       LATERAL (SELECT %s FROM (SELECT %s) AS %s) AS result (value)
                  GROUP BY given.era) AS each_era (fits)$test$,
-            each.fits, each.relation, each.value, each.columns);
+            each.fits, each.relation, each.value, each.columns, each.alias);
         fits_old := false;
         fits_new := false;
         failure := NULL;
@@ -1055,8 +1079,10 @@ BEGIN
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.others, tries);
     PERFORM id_gen_convert.execute_all(job_id, 'prepare');
-    UPDATE id_gen_convert.member m SET new_column = format('%s %s', a.attrelid, a.attnum)
-      FROM pg_attribute a WHERE m.job = job_id AND a.attrelid = m.relation AND a.attname = m.new_name;
+    UPDATE id_gen_convert.member m
+       SET new_column = format('%s %s', a.attrelid, a.attnum), old_column = format('%s %s', b.attrelid, b.attnum)
+      FROM pg_attribute a, pg_attribute b
+     WHERE m.job = job_id AND (a.attrelid, a.attname) = (m.relation, m.new_name) AND (b.attrelid, b.attname) = (m.relation, m.column_name);
     PERFORM id_gen_convert.rehearse(j);
     PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.unfit(j));
     PERFORM id_gen_convert.record_partitions(job_id);
@@ -1899,7 +1925,7 @@ BEGIN
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
     PERFORM id_gen_convert.check_partitions(j);
-    PERFORM id_gen_convert.check_new_columns(j);
+    PERFORM id_gen_convert.check_dropped_columns(j);
     PERFORM id_gen_convert.execute_all(j.id, 'clean');
     PERFORM id_gen_convert.forget(j.id);
     RETURN false;
@@ -1940,6 +1966,7 @@ BEGIN
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
     PERFORM id_gen_convert.check_partitions(j);
+    PERFORM id_gen_convert.check_dropped_columns(j);
     PERFORM id_gen_convert.execute_all(j.id, CASE WHEN keep_old THEN 'keep' ELSE 'finish' END);
     PERFORM id_gen_convert.forget(j.id);
 END $$;

@@ -151,6 +151,32 @@ def test_an_index_that_can_have_no_new_id_is_refused(
     )
 
 
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        ("POLICY p ON purchase USING (customer_id < 1000000)", "hides or rejects new IDs, which are larger"),
+        (
+            "POLICY p ON purchase FOR INSERT WITH CHECK (customer_id BETWEEN 1 AND 1000)",
+            "hides or rejects new IDs, which are larger",
+        ),
+        (
+            "TRIGGER t AFTER INSERT ON customer FOR EACH ROW WHEN (NEW.id < 1000000) EXECUTE FUNCTION f()",
+            "has a condition that new IDs do not fulfill, as they are larger",
+        ),
+        (
+            "TRIGGER t BEFORE UPDATE ON customer FOR EACH ROW WHEN (OLD.id * 1000 > NEW.id) EXECUTE FUNCTION f()",
+            "fails for new IDs (bigint out of range)",
+        ),
+        ("STATISTICS s ON (id * 1000), name FROM customer", "fails for new IDs (bigint out of range)"),
+    ],
+)
+def test_what_is_for_old_values_only_is_refused(
+    server: Cluster, connection: psycopg.Connection, make: str, reason: str
+) -> None:
+    run(connection, BASE, f"CREATE {make}")
+    refused_at_once(server, connection, f" {reason}: DROP {make.split()[0]} ")
+
+
 @pytest.mark.parametrize("rows", [60, 1], ids=["first", "only"])
 def test_a_check_is_tried_also_where_rows_have_no_value(
     server: Cluster, connection: psycopg.Connection, rows: int
@@ -291,6 +317,12 @@ def test_what_means_the_same_is_converted(server: Cluster, connection: psycopg.C
         "CREATE UNIQUE INDEX ON customer ((id::text)); CREATE UNIQUE INDEX ON customer (name, left(id::text, 3))",
         "CREATE UNIQUE INDEX ON customer ((CASE WHEN id < 100 THEN id END))",
         "CREATE INDEX ON purchase (number) WHERE right(customer_id::text, 1) = '7'",
+        "CREATE POLICY of_one ON purchase USING (customer_id = 7)",
+        "CREATE POLICY of_some ON purchase USING (customer_id IN (SELECT id FROM customer))",
+        "CREATE POLICY of_session ON purchase USING (customer_id = current_setting('app.customer')::integer)",
+        "CREATE TRIGGER renumbered AFTER UPDATE ON customer FOR EACH ROW WHEN (OLD.id <> NEW.id) EXECUTE FUNCTION f()",
+        "CREATE TRIGGER third AFTER UPDATE ON customer FOR EACH ROW WHEN (NEW.id = 3) EXECUTE FUNCTION f()",
+        "CREATE TRIGGER even BEFORE INSERT ON customer FOR EACH ROW WHEN (NEW.id % 2 = 0) EXECUTE FUNCTION f()",
         "CREATE EXTENSION btree_gin; CREATE INDEX ON customer USING gin (id)",
         "CREATE EXTENSION btree_gist; CREATE INDEX ON customer USING gist (id, name)",
     )
