@@ -996,6 +996,7 @@ BEGIN
                    format('(%s) IS TRUE', substring(pg_get_triggerdef(t.oid) FROM ' FOR EACH ROW WHEN \((.*)\) EXECUTE FUNCTION ')),
                    'bool_or(value)', next_ids, 'has a condition that new IDs do not fulfill, as they are larger'
               FROM place p JOIN pg_trigger t ON t.tgrelid = p.relation AND t.tgparentid = 0 AND t.tgqual::text ~ format(':varattno %s\M', p.number)
+              JOIN pg_proc f ON f.oid = t.tgfoid AND f.pronamespace <> 'id_gen_convert'::regnamespace
              UNION ALL
             SELECT p.relation, p.column_name, 'pg_statistic_ext'::regclass, s.oid,
                    format('num_nulls(%s) >= 0', array_to_string(pg_get_statisticsobjdef_expressions(s.oid), ', ')), 'bool_or(value)', ARRAY[NULL]::bigint[], NULL

@@ -11,7 +11,7 @@ import pytest
 from psycopg import sql
 
 from harness import GENERATING, Cluster
-from harness.convert import planned, run, schema_dump, value
+from harness.convert import client_statements, planned, run, schema_dump, value
 
 LONG_NAME = "ä" * 31
 LONG_OTHER = "ä" * 30 + "b"
@@ -1175,7 +1175,7 @@ def test_started_already(connection: psycopg.Connection) -> None:
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
         plan(connection, case)
     hint = (refused.value.diag.message_hint or "").partition(": ")[2].partition(";")[0]
-    assert [statement for (statement,) in connection.execute(hint.encode())] == statements[1:]
+    assert client_statements(connection, hint) == statements[1:]
 
 
 def test_waits(server: Cluster, connection: psycopg.Connection) -> None:

@@ -17,10 +17,14 @@ def value(connection: psycopg.Connection, query: str) -> object:
     return row[0]
 
 
-def planned(connection: psycopg.Connection, arguments: str) -> list[str]:
-    """The statements of a plan, without those that set the search_path: what tests run between them goes by theirs."""
-    query = f"SELECT statement FROM id_gen_convert_plan({arguments}) ORDER BY step"
+def client_statements(connection: psycopg.Connection, query: str) -> list[str]:
+    """What a query gives a client to run, without the search_path: what tests run in between goes by theirs."""
     return [statement for (statement,) in connection.execute(query.encode()) if "search_path" not in statement]
+
+
+def planned(connection: psycopg.Connection, arguments: str) -> list[str]:
+    """The statements of a plan."""
+    return client_statements(connection, f"SELECT statement FROM id_gen_convert_plan({arguments}) ORDER BY step")
 
 
 def schema_dump(cluster: Cluster, dbname: str) -> str:
