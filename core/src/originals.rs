@@ -35,7 +35,7 @@ impl Original {
     }
 }
 
-/// The server that has a listed number.
+/// The server that has a number, and who said so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Claim {
     /// Another server's, to which an administrator assigned it.
@@ -117,6 +117,11 @@ impl Originals {
         Originals { has_more: true, ..self }
     }
 
+    /// Whether a superuser has said that a number is this server's.
+    pub fn is_accepted(&self, own: Original) -> bool {
+        self.iter().any(|it| *it == (own, Claim::Accepted))
+    }
+
     /// The number of another server for which a number in a layout is refused; that number itself, if the other is not listed.
     pub fn refuse(&self, own: Original) -> Option<Number> {
         self.refuse_as(own, |claim| claim != Claim::Accepted, self.has_more)
@@ -134,7 +139,7 @@ impl Originals {
         counts: impl Fn(Claim) -> bool,
         unlisted_counts: bool,
     ) -> Option<Number> {
-        if self.iter().any(|it| *it == (own, Claim::Accepted)) {
+        if self.is_accepted(own) {
             return None;
         }
         let may_make = |(original, claim): &&(Original, Claim)| {

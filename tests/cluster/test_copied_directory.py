@@ -61,6 +61,15 @@ def start_without_signal_file(standby: Cluster) -> None:
     assert standby.psql("SELECT pg_is_in_recovery()") == "f"
 
 
+def promote_again(server: Cluster) -> None:
+    """Promotes a stopped server, which follows nobody."""
+    signal_file = server.data / "standby.signal"
+    signal_file.touch()
+    shutil.chown(signal_file, server.data.owner(), server.data.group())
+    server.start()
+    server.promote()
+
+
 def follow(standby: Cluster, primary: Cluster) -> None:
     standby.psql(f"ALTER SYSTEM SET primary_conninfo = '{primary.conninfo()}'")
     standby.restart()
@@ -359,11 +368,7 @@ def test_a_bound_that_a_superuser_lowered_stays_lowered_over_a_second_promotion(
             standby.psql("SELECT id_gen_reservation_reset(above => now())")
             next_id(standby)
             standby.stop()
-            signal_file = standby.data / "standby.signal"
-            signal_file.touch()
-            shutil.chown(signal_file, standby.data.owner(), standby.data.group())
-            standby.start()
-            standby.promote()
+            promote_again(standby)
             age = "SELECT snowflake_timestamp(snowflake_next()) < now() + interval '30 min'"
             assert standby.psql(age) == "t"
             assert Reservation(standby).fields["timeline"] == "3"
@@ -646,6 +651,29 @@ def test_a_standby_has_the_number_that_was_confirmed_on_its_primary_since_it_was
             standby.append_conf("id_gen.worker_id = 1\n")
             standby.promote()
             assert first_id(standby) > last
+
+
+@pytest.mark.parametrize("promoted", ["itself", "a copy of its files"])
+def test_a_promotion_of_a_copy_accepts_nothing(promoted: str) -> None:
+    """The last reservation that it has replayed is its original's, which still generates."""
+    with Cluster("original", conf=NARROW + PATIENT) as original, ExitStack() as stack:
+        original.psql("CREATE EXTENSION id_gen")
+        next_id(original)
+        server = stack.enter_context(Cluster("copy", clone_of=original, conf="id_gen.worker_id = 2\n"))
+        next_id(server)
+        server.stop()
+        assert (server.data / "global" / "8473").exists()
+        if promoted != "itself":
+            files, server = server.data, stack.enter_context(Cluster("promoted"))
+            server.stop()
+            shutil.rmtree(server.data)
+            subprocess.run(["cp", "-a", files, server.data], check=True)
+        promote_again(server)
+        assert first_id(server) > 0
+        set_worker_id(server, 1)
+        assert_is_refused_as_copy(server)
+        server.restart()
+        assert_is_refused_as_copy(server)
 
 
 @pytest.mark.parametrize("decision", [ACCEPT, "SELECT id_gen_reservation_reset(above => '2024-06-01')"])
