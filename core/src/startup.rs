@@ -520,13 +520,17 @@ fn check_layout(old: Layout, context: &StartupContext, first_ms: i64) -> Result<
 /// another layout were made here.
 ///
 /// # Errors
-/// [`StartupError::LayoutBelow`].
+/// [`StartupError::LayoutBelow`]; or [`StartupError::Lost`].
 pub fn granted_start_point(
     stored: &StoredRecord,
     context: &StartupContext,
     first_ms: i64,
 ) -> Result<StartPoint, StartupError> {
     let mut monitor = ClockMonitor::new(context.clock);
+    // It would have named the servers that this one is a copy of.
+    if *stored == StoredRecord::Lost {
+        return Err(StartupError::Lost);
+    }
     if let StoredRecord::Found(record) = stored
         && record.place.system_identifier == context.system_identifier
     {

@@ -998,10 +998,12 @@ fn a_limited_right_to_a_number_caps_the_reservation() {
 fn a_granted_number_starts_where_the_grant_says_whatever_is_on_disk() {
     let context = StartupContext { timeline: 2, ..context() };
     let first_ms = record().until_ms - 60_000;
-    for stored in [StoredRecord::Lost, StoredRecord::Absent, StoredRecord::Found(record())] {
+    for stored in [StoredRecord::Absent, StoredRecord::Found(record())] {
         let start = startup::granted_start_point(&stored, &context, first_ms).unwrap();
         assert_eq!(start.first_ms, first_ms, "{stored:?}");
     }
+    let lost = startup::granted_start_point(&StoredRecord::Lost, &context, first_ms);
+    assert_eq!(lost, Err(StartupError::Lost), "whose copy this is");
     // But a layout whose IDs sort below those that were made here is refused as without a fleet.
     let narrower = StartupContext { layout: layout("js"), timeline: 1, ..context };
     let stored = StoredRecord::Found(record());
