@@ -3,8 +3,10 @@
 And whatever is started from an older file and a newer log begins above both.
 """
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -20,6 +22,8 @@ from harness.ids import (
     PATIENT,
     PER_MS,
     TOO_FAR_AHEAD,
+    Caller,
+    answer_of,
     assert_rest_works,
     await_refusal,
     change,
@@ -528,6 +532,27 @@ def test_a_copy_with_another_worker_id_stays_a_copy(sql: str | None) -> None:
                 assert last > before
             set_worker_id(second, 2)
             assert next_id(second) > last
+
+
+def test_a_worker_id_is_accepted_right_after_the_reload_that_names_it() -> None:
+    """In one script the call begins while the signal is on its way. Here it is, because the postmaster stands still."""
+    with copied() as (original, copy):
+        set_worker_id(copy, 2)
+        next_id(copy)
+        original.stop()
+        with Caller(copy) as caller, Caller(copy) as watcher, copy.connect() as administrator:
+            waiting = f"SELECT wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = {caller.pid}"
+            os.kill(copy.pid, signal.SIGSTOP)
+            try:
+                administrator.execute("ALTER SYSTEM SET id_gen.worker_id = 1")
+                copy.reload()
+                answer = caller.begin(f"{ACCEPT}::text")
+                copy.wait_until(lambda: watcher.ask(waiting), "waiting for the reload")
+            finally:
+                os.kill(copy.pid, signal.SIGCONT)
+            answer_of(answer)
+        first_id(copy)
+        assert copy.psql("SELECT worker_id FROM id_gen_status()") == "1"
 
 
 def test_a_standby_that_lost_its_signal_file_has_no_number_that_its_primary_has_got_since() -> None:
