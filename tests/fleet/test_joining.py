@@ -216,6 +216,15 @@ def test_nor_its_ids_by_another_number_or_as_a_shard(etcd: Etcd) -> None:
             original.stop()
             assert error.hint is not None
             copy.psql(error.hint[error.hint.index("SELECT") :])
+            # The registry knows from now on where its IDs end.
+            copy.psql("SELECT id_gen_shard_take(19)")
+            copy.restart()
+            await_number(copy)
+            copy.psql("SELECT id_gen_shard_take(19)")
+            copy.psql("SELECT id_gen_shard_release(19)")
+            copy.psql("SELECT id_gen_shard_take(19)")
+            assert int(copy.psql("SELECT snowflake_next(19)")) > 0
+            assert refusal(copy, "SELECT id_gen_shard_take(18)").message == "shard 18 may be in use outside of the fleet"
             copy.psql("SELECT id_gen_shard_take(17)")
             change(copy, "worker_id", 18)
             await_refusal(copy, "data directory is a copy")
