@@ -535,6 +535,34 @@ fn a_copy_stays_one_of_all_its_originals() {
     assert!(startup::check_copy(Some(&stored), &other).is_err());
 }
 
+/// One without a line may have any number. But what a registry has granted, it knows.
+#[test]
+fn an_original_without_a_line_stays_refused() {
+    let original =
+        |worker| Original { layout: record().layout, number: Number { worker, ..NUMBER } };
+    let numbers = || 0..MOST_ORIGINALS as u32;
+    let (full, next) = (
+        |claim| numbers().fold(Originals::NONE, |all, it| all.with(original(it), claim)),
+        original(20),
+    );
+    for claim in [Claim::Granted, Claim::Assigned, Claim::Accepted] {
+        assert_eq!(full(claim).has_more, None);
+        let assigned = full(claim).with(next, Claim::Assigned);
+        assert_eq!(assigned.refuse_grant(next), Some(next.number), "{claim:?}");
+        let accepted = full(claim).accept(next).with(next, Claim::Accepted);
+        assert_eq!((accepted.refuse(next), accepted.refuse_grant(next)), (None, None));
+        for own in numbers().map(original).filter(|own| !accepted.is_accepted(*own)) {
+            assert!(accepted.refuse(own).is_some(), "{claim:?} {own:?}");
+            let is_granted = accepted.refuse_grant(own).is_none();
+            assert_eq!(is_granted, claim == Claim::Granted, "{claim:?} {own:?}");
+        }
+        for originals in [assigned, accepted] {
+            let stored = Record { originals, ..record() };
+            assert_eq!(Record::decode(&stored.encode()), Ok(stored));
+        }
+    }
+}
+
 /// What a superuser says of one directory is said of no copy of it, however that starts.
 #[test]
 fn what_was_confirmed_for_a_server_is_refused_to_its_copies() {
