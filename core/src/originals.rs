@@ -50,7 +50,7 @@ pub enum Claim {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Originals {
     listed: [Option<(Original, Claim)>; MOST],
-    /// There are originals that are not listed, so that any number may be one of theirs: with this claim at most.
+    /// The strongest claim of the originals that are not listed, if there are any: any number may be one of theirs.
     pub has_more: Option<Claim>,
 }
 
@@ -80,7 +80,7 @@ impl Originals {
             }
             _ => Some(claim),
         };
-        // What was accepted as this server's, may be another's, too.
+        // An accepted one may be another server's, too.
         self.has_more = self.has_more.max(forgotten.map(|it| it.min(Claim::Assigned)));
         self
     }

@@ -98,7 +98,7 @@ impl Record {
     }
 }
 
-/// Says that there are originals without a line, and with which claim at most.
+/// The line about originals that have none, with the strongest of their claims.
 const MORE: &str = "more";
 
 const fn name_of(claim: Claim) -> &'static str {

@@ -37,7 +37,7 @@ pub fn read() -> Result<StoredRecord, Error> {
     Ok(if lost { StoredRecord::Lost } else { StoredRecord::Absent })
 }
 
-/// What is on disk, unless it cannot be known.
+/// The record on disk, or that there never was one.
 ///
 /// # Errors
 /// As for [`read`]; or it was lost.

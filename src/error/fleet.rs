@@ -31,7 +31,7 @@ pub enum TroubleKind {
     Taken,
     /// A setting can't be understood.
     Setting,
-    /// What this server has reserved is not known, and so not which servers it is a copy of.
+    /// The reservation is lost or cannot be read, so it is not known of which servers this one is a copy.
     Reservation,
     /// This server can't keep what it has to.
     Disk,

@@ -394,7 +394,7 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
         };
         commands::check_shard_number(layout, number, own)?;
         let is_of_original = originals.refuse_grant(Original { layout: *layout, number }).is_some();
-        // Where the fleet has made IDs of it, somebody has said that it may, and the registry knows where they end.
+        // If a member has had it, an administrator has decided that, and the registry knows where its IDs end.
         let needs_known = above.is_none() && is_of_original;
         let purpose = if needs_known { Purpose::TakeKnown } else { Purpose::Take };
         ask_fleet(shared, layout, number, purpose)?

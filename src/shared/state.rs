@@ -766,7 +766,7 @@ impl SharedState {
             Ok(_) => refused.map_or(Ok(()), Err),
             Err(IdentityError::Unset) if identity.source == IdentitySource::Registry => {
                 if trouble.is_some_and(|it| it.kind == TroubleKind::Reservation) {
-                    // As without a fleet.
+                    // The same refusal as without a fleet.
                     durable::read_known(layout)?;
                 }
                 let registrar_runs = self.registrar.is_running();

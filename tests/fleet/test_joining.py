@@ -224,7 +224,7 @@ def test_nor_its_ids_by_another_number_or_as_a_shard(etcd: Etcd) -> None:
             copy.psql("SELECT id_gen_shard_release(19)")
             copy.psql("SELECT id_gen_shard_take(19)")
             assert int(copy.psql("SELECT snowflake_next(19)")) > 0
-            assert refusal(copy, "SELECT id_gen_shard_take(18)").message == "shard 18 may be in use outside of the fleet"
+            assert "may be in use outside of the fleet" in refusal(copy, "SELECT id_gen_shard_take(18)").message
             copy.psql("SELECT id_gen_shard_take(17)")
             change(copy, "worker_id", 18)
             await_refusal(copy, "data directory is a copy")
