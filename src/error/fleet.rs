@@ -31,7 +31,7 @@ pub enum TroubleKind {
     Taken,
     /// A setting can't be understood.
     Setting,
-    /// The reservation is lost or cannot be read, so it is not known of which servers this one is a copy.
+    /// The reservation is lost or cannot be read, so the servers that this one is a copy of are unknown.
     Reservation,
     /// This server can't keep what it has to.
     Disk,
