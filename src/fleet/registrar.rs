@@ -188,7 +188,7 @@ struct Registrar {
     shared: &'static SharedState,
     settings: RegistrySettings,
     /// Those that are allowed, or why none are.
-    numbers: Result<Numbers, Trouble>,
+    numbers: Result<Numbers, (TroubleKind, String)>,
     journal: Journal,
     /// Rung when there is an answer.
     bell: Option<Bell>,
@@ -321,8 +321,8 @@ impl Registrar {
         if self.own.asked.is_some() || now_boot_ms < self.not_before_boot_ms {
             return;
         }
-        if let Err(wrong) = self.numbers {
-            self.fail(wrong);
+        if let Err((kind, wrong)) = &self.numbers {
+            self.fail(Trouble::new(*kind, wrong));
             return;
         }
         let mut randoms = [0; 2];
@@ -658,11 +658,14 @@ impl Registrar {
     }
 }
 
-fn allowed_numbers(shared: &SharedState, settings: &RegistrySettings) -> Result<Numbers, Trouble> {
-    let trouble = |kind| move |error: Error| Trouble::new(kind, &error.message().primary);
-    let layout = shared.layout().map_err(trouble(TroubleKind::Setting))?;
+fn allowed_numbers(
+    shared: &SharedState,
+    settings: &RegistrySettings,
+) -> Result<Numbers, (TroubleKind, String)> {
+    let because = |kind| move |error: Error| (kind, error.message().primary);
+    let layout = shared.layout().map_err(because(TroubleKind::Setting))?;
     let originals =
-        numbers::originals(shared, layout).map_err(trouble(TroubleKind::Reservation))?;
+        numbers::originals(shared, layout).map_err(because(TroubleKind::Reservation))?;
     numbers::allowed(layout, &settings::identity(), &settings.worker_ids, originals)
-        .map_err(|wrong| Trouble::new(TroubleKind::Setting, &wrong))
+        .map_err(|wrong| (TroubleKind::Setting, wrong))
 }
