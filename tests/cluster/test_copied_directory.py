@@ -684,6 +684,8 @@ def test_a_promotion_of_a_copy_accepts_nothing(promoted: str) -> None:
     with Cluster("original", conf=NARROW + PATIENT) as original, ExitStack() as stack:
         original.psql("CREATE EXTENSION id_gen")
         next_id(original)
+        # A commit flushes the log, with the reservation in it.
+        original.psql("CREATE TABLE committed ()")
         server = stack.enter_context(Cluster("copy", clone_of=original, conf="id_gen.worker_id = 2\n"))
         next_id(server)
         server.stop()
