@@ -68,6 +68,7 @@ def filled(connection: psycopg.Connection, rows: int, arguments: str) -> float:
         connection.execute(statement.encode())
         if statement.startswith("CALL"):
             break
+    connection.execute("RESET search_path")
     took = connection.execute("SELECT extract(epoch FROM sum(ended_at - begun_at)) FROM id_gen_convert.fill").fetchone()
     connection.execute("CALL id_gen_convert.undo('stored', 'id')")
     assert took

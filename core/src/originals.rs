@@ -35,13 +35,13 @@ impl Original {
     }
 }
 
-/// The server that has a listed number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The server that has a number, and who said so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Claim {
-    /// Another server's, to which an administrator assigned it.
-    Assigned,
     /// Another server's, to which a registry granted it, so that no other member of its fleet gets it.
     Granted,
+    /// Another server's, to which an administrator assigned it.
+    Assigned,
     /// This server's: a superuser said so, whatever others have.
     Accepted,
 }
@@ -50,37 +50,44 @@ pub enum Claim {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Originals {
     listed: [Option<(Original, Claim)>; MOST],
-    /// There are originals that are not listed, so that any number may be one of theirs.
-    pub has_more: bool,
+    /// The strongest claim of the originals that are not listed, if there are any: any number may be one of theirs.
+    pub has_more: Option<Claim>,
 }
 
 impl Originals {
     /// Those of a directory that is not a copy: none.
-    pub const NONE: Originals = Originals { listed: [None; MOST], has_more: false };
+    pub const NONE: Originals = Originals { listed: [None; MOST], has_more: None };
 
     /// The listed numbers.
     pub fn iter(&self) -> impl Iterator<Item = &(Original, Claim)> {
         self.listed.iter().flatten()
     }
 
-    /// These, and one more. What an administrator assigned is not a registry's to grant, whoever else got it.
+    /// These, and one more. What an administrator assigned is not a registry's to grant, whoever else got it. If there is no
+    /// room, the one with the least claim is known no more by its number.
     pub fn with(mut self, original: Original, claim: Claim) -> Originals {
         let has_it = |place: &&mut Option<_>| place.is_some_and(|(listed, _)| listed == original);
         if let Some(place) = self.listed.iter_mut().find(has_it) {
             let is_assigned = *place == Some((original, Claim::Assigned));
             let stays = is_assigned && claim == Claim::Granted;
             *place = Some((original, if stays { Claim::Assigned } else { claim }));
-        } else if let Some(place) = self.listed.iter_mut().find(|place| place.is_none()) {
-            *place = Some((original, claim));
-        } else {
-            self.has_more = true;
+            return self;
         }
+        let least = self.listed.iter_mut().min_by_key(|place| place.map(|(_, claim)| claim));
+        let forgotten = match least {
+            Some(place) if place.is_none_or(|(_, its)| its < claim || claim == Claim::Accepted) => {
+                place.replace((original, claim)).map(|(_, its)| its)
+            }
+            _ => Some(claim),
+        };
+        // An accepted one may be another server's, too.
+        self.has_more = self.has_more.max(forgotten.map(|it| it.min(Claim::Assigned)));
         self
     }
 
     /// These, and those of others that are not among them.
     pub fn and(self, others: &Originals) -> Originals {
-        let has_more = self.has_more || others.has_more;
+        let has_more = self.has_more.max(others.has_more);
         let is_new = |other: &&(Original, Claim)| self.iter().all(|(listed, _)| *listed != other.0);
         others
             .iter()
@@ -101,46 +108,35 @@ impl Originals {
     }
 
     /// These, once a superuser has said that a number is this server's. One that is nobody else's is not listed.
-    pub fn accept(mut self, own: Original) -> Originals {
-        if self.refuse(own).is_none() {
-            return self;
-        }
-        let all = self.with(own, Claim::Accepted);
-        if all.refuse(own).is_none() {
-            return all;
-        }
-        // No room: one of the others is known no more by its number.
-        let is_other =
-            |place: &Option<(_, Claim)>| place.is_some_and(|(_, it)| it != Claim::Accepted);
-        let place = self.listed.iter().rposition(is_other).unwrap_or(0);
-        self.listed[place] = Some((own, Claim::Accepted));
-        Originals { has_more: true, ..self }
+    pub fn accept(self, own: Original) -> Originals {
+        if self.refuse(own).is_none() { self } else { self.with(own, Claim::Accepted) }
+    }
+
+    /// Whether a superuser has said that a number is this server's.
+    pub fn is_accepted(&self, own: Original) -> bool {
+        self.iter().any(|it| *it == (own, Claim::Accepted))
     }
 
     /// The number of another server for which a number in a layout is refused; that number itself, if the other is not listed.
     pub fn refuse(&self, own: Original) -> Option<Number> {
-        self.refuse_as(own, |claim| claim != Claim::Accepted, self.has_more)
+        self.refuse_from(Claim::Granted, own)
     }
 
     /// The number of another server for which a registry must not grant a number in a layout: the registry does not know of
     /// what an administrator assigned.
     pub fn refuse_grant(&self, own: Original) -> Option<Number> {
-        self.refuse_as(own, |claim| claim == Claim::Assigned, false)
+        self.refuse_from(Claim::Assigned, own)
     }
 
-    fn refuse_as(
-        &self,
-        own: Original,
-        counts: impl Fn(Claim) -> bool,
-        unlisted_counts: bool,
-    ) -> Option<Number> {
-        if self.iter().any(|it| *it == (own, Claim::Accepted)) {
+    /// The same, for others with so much of a claim.
+    fn refuse_from(&self, least: Claim, own: Original) -> Option<Number> {
+        if self.is_accepted(own) {
             return None;
         }
         let may_make = |(original, claim): &&(Original, Claim)| {
-            counts(*claim) && original.may_make(&own.layout, own.number)
+            (least..Claim::Accepted).contains(claim) && original.may_make(&own.layout, own.number)
         };
-        let unlisted = unlisted_counts.then_some(own.number);
+        let unlisted = self.has_more.filter(|claim| *claim >= least).map(|_| own.number);
         self.iter().find(may_make).map(|(original, _)| original.number).or(unlisted)
     }
 }

@@ -4,12 +4,13 @@
 use crate::directory::Directory;
 use crate::fleet::Number;
 use crate::layout::Layout;
+use crate::originals::Claim;
 
 /// How many bytes [`Bound::encode`] makes.
 pub const SIZE: usize = 184;
 
 /// How they begin: what they are, and the version of the format.
-const MAGIC: [u8; 8] = *b"idgenrs4";
+const MAGIC: [u8; 8] = *b"idgenrs5";
 /// Where the layout's text begins, and where it ends at the latest; zeros follow it.
 const LAYOUT: usize = 52;
 const LAYOUT_END: usize = SIZE - 4;
@@ -17,6 +18,7 @@ const LAYOUT_END: usize = SIZE - 4;
 const HAS_NUMBER: u32 = 1;
 const HAS_CREATED: u32 = 2;
 const IS_GRANTED: u32 = 4;
+const IS_ACCEPTED: u32 = 8;
 
 /// The bound that a server logs: no ID of this time or later was handed out before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +31,8 @@ pub struct Bound {
     pub layout: Layout,
     /// The worker and datacenter ID in those that follow, if the server has them.
     pub number: Option<Number>,
-    /// Whether a registry granted it, so that it was compared with no other server's here.
-    pub is_granted: bool,
+    /// How the server has it.
+    pub claim: Claim,
     /// The directory of the server's reservation, which is not that of any other server.
     pub directory: Directory,
 }
@@ -53,7 +55,11 @@ impl Bound {
         let (worker, datacenter) = self.number.map_or((0, 0), |it| (it.worker, it.datacenter));
         let known = if self.number.is_some() { HAS_NUMBER } else { 0 }
             | if created_ns.is_some() { HAS_CREATED } else { 0 }
-            | if self.is_granted { IS_GRANTED } else { 0 };
+            | match self.claim {
+                Claim::Assigned => 0,
+                Claim::Granted => IS_GRANTED,
+                Claim::Accepted => IS_ACCEPTED,
+            };
         let mut bytes = [0; SIZE];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..16].copy_from_slice(&self.system_identifier.to_le_bytes());
@@ -85,7 +91,11 @@ impl Bound {
             until_ms: long(16)?.cast_signed(),
             layout: text.trim_end_matches('\0').parse().ok()?,
             number: (known & HAS_NUMBER != 0).then_some(Number { datacenter, worker }),
-            is_granted: known & IS_GRANTED != 0,
+            claim: match known & (IS_GRANTED | IS_ACCEPTED) {
+                0 => Claim::Assigned,
+                IS_GRANTED => Claim::Granted,
+                _ => Claim::Accepted,
+            },
             directory: Directory {
                 inode: long(24)?,
                 created_ns: (known & HAS_CREATED != 0).then_some(created_ns),

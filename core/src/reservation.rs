@@ -78,7 +78,7 @@ impl Record {
         let originals = self.originals.iter().map(|(Original { layout, number }, claim)| {
             format!("{} {} {} {layout}", name_of(*claim), number.worker, number.datacenter)
         });
-        let more = self.originals.has_more.then(|| MORE_ORIGINALS.to_owned());
+        let more = self.originals.has_more.map(|claim| format!("{MORE} {}", name_of(claim)));
         let lines = lines.into_iter().chain(originals).chain(more);
         kept_file::encode(KIND, &self.place, lines).into_bytes()
     }
@@ -98,8 +98,8 @@ impl Record {
     }
 }
 
-/// Says that there are originals without a line.
-const MORE_ORIGINALS: &str = "more originals";
+/// The line about originals that have none, with the strongest of their claims.
+const MORE: &str = "more";
 
 const fn name_of(claim: Claim) -> &'static str {
     match claim {
@@ -138,12 +138,13 @@ fn record_of<'a>(place: Place, mut lines: impl Iterator<Item = &'a str>) -> Opti
         originals: Originals::NONE,
     };
     let originals = lines.try_fold(Originals::NONE, |mut all, line| {
-        if line == MORE_ORIGINALS && !all.has_more {
-            all.has_more = true;
+        let mut words = line.splitn(4, ' ');
+        let first = words.next()?;
+        if first == MORE && all.has_more.is_none() {
+            all.has_more = Some(claim_of(words.next()?)?);
             return Some(all);
         }
-        let mut words = line.splitn(4, ' ');
-        let claim = claim_of(words.next()?)?;
+        let claim = claim_of(first)?;
         let (worker, datacenter) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         let number = Number { datacenter, worker };
         let listed = all.with(Original { layout: words.next()?.parse().ok()?, number }, claim);

@@ -209,17 +209,13 @@ pub fn start_point(
                 above_clocks(context)
             };
             let start = above_all_sources(start, None, context);
-            check_replayed_layout(None, context, start.first_ms)?;
+            check_last_layout(None, context, start.first_ms)?;
             Ok(start)
         }
         StoredRecord::Found(record) => {
             check_found(Some(record), context)?;
             let start = above_all_sources(after(record, context), Some(record), context);
-            // What was replayed since has the layout that followed the record's, or that a superuser accepted there.
-            if replayed_ms(Some(record), context).is_none() {
-                check_layout(record.layout, context, start.first_ms)?;
-            }
-            check_replayed_layout(Some(record), context, start.first_ms)?;
+            check_last_layout(Some(record), context, start.first_ms)?;
             Ok(start)
         }
     }
@@ -257,7 +253,6 @@ pub fn replayed_ms(record: Option<&Record>, context: &StartupContext) -> Option<
 
 /// Whether a record was written with knowledge of a bound that was replayed here.
 fn is_accounted(record: &Record, replayed: Replayed, context: &StartupContext) -> bool {
-    // Positions in the log of another timeline or cluster cannot be compared.
     let is_same_timeline = is_same_timeline(record, context);
     // A server writes its file before it logs the bound, and a crash may lose only the bound. An earlier file that was put
     // in its place reveals itself, if the file system tells files apart.
@@ -267,10 +262,20 @@ fn is_accounted(record: &Record, replayed: Replayed, context: &StartupContext) -
             && record.place.origin.file.is_some()
             && own.file.is_some()
     });
-    let is_later = is_by_same || record.log_position >= replayed.log_position;
-    // A timeline begins with a server that has replayed all that came before.
+    // That of another server may be of a timeline that this one is not on.
     let is_of_history = is_same_timeline || is_own_of_earlier_timeline(record, context);
-    (is_same_timeline && is_later) || (is_of_history && replayed.timeline < record.place.timeline)
+    (is_same_timeline && is_by_same) || (is_of_history && !is_newer(replayed, record, context))
+}
+
+/// Whether a bound was logged after a record was written. If not, it may be of a server that has nothing more to do with this
+/// one, as what a server logs itself does not replace what it has replayed.
+fn is_newer(replayed: Replayed, record: &Record, context: &StartupContext) -> bool {
+    let Replayed { bound, log_position, timeline } = replayed;
+    // A cluster that is made of a standby continues the log of its primary.
+    let known = [context.system_identifier, bound.system_identifier];
+    let is_comparable = known.contains(&record.place.system_identifier);
+    // A timeline begins with a server that has replayed all that came before.
+    !is_comparable || (timeline, log_position) > (record.place.timeline, record.log_position)
 }
 
 /// Whether a record was written by this server, or by one of which this one is a copy, since the last promotion of either.
@@ -292,14 +297,14 @@ fn reserved_by_another(record: Option<&Record>, context: &StartupContext) -> Opt
     if Fault::StandbyWithoutSignal.is_planted() {
         return None;
     }
-    let Replayed { bound, timeline, log_position } = context.replayed?;
+    let replayed = context.replayed?;
+    let Replayed { bound, timeline, .. } = replayed;
     let Bound { system_identifier, number, directory, .. } = bound;
     let own = context.system_identifier;
     let is_of_another = if system_identifier == own {
-        let of_timeline = record.filter(|record| is_same_timeline(record, context));
         timeline == context.timeline
             && context.origin.is_none_or(|own| !own.directory.is_same(&directory))
-            && of_timeline.is_none_or(|record| log_position > record.log_position)
+            && record.is_none_or(|record| is_newer(replayed, record, context))
     } else {
         // Whoever has reserved in this cluster has been told of what came from the other.
         record.is_none_or(|record| record.place.system_identifier != own)
@@ -345,8 +350,8 @@ fn found_originals(
         (!is_own).then_some((error, record.number().map(original)))
     });
     let by_log = reserved_by_another(record, context).zip(context.replayed).map(|(error, it)| {
-        let Bound { layout, is_granted, .. } = it.bound;
-        let original = |number| (Original { layout, number }, claim(is_granted));
+        let Bound { layout, claim: its, .. } = it.bound;
+        let original = |number| (Original { layout, number }, claim(its == Claim::Granted));
         (error, it.bound.number.map(original))
     });
     [by_file, by_log].into_iter().flatten()
@@ -375,16 +380,17 @@ pub fn originals(
     inherited(record, context).into_iter().chain(confirmed).fold(all, Originals::accept)
 }
 
-/// The number of the server that this one was a standby of, unless a registry granted it: what was refused to that one it would
-/// not have reserved with.
+/// The number that a superuser has accepted on the server that this one was a standby of, since the record was written.
 fn inherited(record: Option<&Record>, context: &StartupContext) -> Option<Original> {
-    let (record, bound) = (record?, context.replayed?.bound);
+    let (record, replayed) = record.zip(context.replayed)?;
+    let Bound { layout, claim, .. } = replayed.bound;
     let is_promoted = record.place.timeline != context.timeline
         && record.place.system_identifier == context.system_identifier
-        && bound.system_identifier == context.system_identifier;
-    let number =
-        bound.number.filter(|_| is_promoted && !bound.is_granted && !context.is_for_tests)?;
-    Some(Original { layout: bound.layout, number })
+        && replayed.bound.system_identifier == context.system_identifier;
+    let is_inherited =
+        is_promoted && claim == Claim::Accepted && is_newer(replayed, record, context);
+    let number = replayed.bound.number.filter(|_| is_inherited && !context.is_for_tests)?;
+    Some(Original { layout, number })
 }
 
 /// The number in a record that IDs of the layout were generated with here.
@@ -470,21 +476,25 @@ fn after(record: &Record, context: &StartupContext) -> StartPoint {
     StartPoint { first_ms, monitor: ClockMonitor::new(trusted) }
 }
 
-/// Compares the layout with that of the server whose bound was replayed here, unless the record takes precedence over it. A
-/// record of this timeline has the layout, or the one that a superuser has accepted.
-fn check_replayed_layout(
+/// Compares the layout with the last one before: what was replayed since the record was written has the layout that followed
+/// the record's, or that a superuser accepted there. A record of this timeline has the layout, or the one that a superuser has
+/// accepted.
+fn check_last_layout(
     record: Option<&Record>,
     context: &StartupContext,
     first_ms: i64,
 ) -> Result<(), StartupError> {
-    let is_recorded = record
-        .is_some_and(|record| is_same_timeline(record, context) && record.layout == context.layout);
-    match context.replayed {
-        Some(replayed) if !is_recorded && replayed_ms(record, context).is_some() => {
-            check_layout(replayed.bound.layout, context, first_ms)
-        }
-        _ => Ok(()),
-    }
+    let is_last = |replayed: &Replayed| {
+        record.is_none_or(|record| {
+            let is_accepted = is_same_timeline(record, context) && record.layout == context.layout;
+            !is_accepted
+                && is_newer(*replayed, record, context)
+                && !is_accounted(record, *replayed, context)
+        })
+    };
+    let replayed = context.replayed.filter(is_last).map(|replayed| replayed.bound.layout);
+    let last = replayed.or_else(|| record.map(|record| record.layout));
+    last.map_or(Ok(()), |last| check_layout(last, context, first_ms))
 }
 
 fn check_layout(old: Layout, context: &StartupContext, first_ms: i64) -> Result<(), StartupError> {
@@ -510,13 +520,17 @@ fn check_layout(old: Layout, context: &StartupContext, first_ms: i64) -> Result<
 /// another layout were made here.
 ///
 /// # Errors
-/// [`StartupError::LayoutBelow`].
+/// [`StartupError::LayoutBelow`]; or [`StartupError::Lost`].
 pub fn granted_start_point(
     stored: &StoredRecord,
     context: &StartupContext,
     first_ms: i64,
 ) -> Result<StartPoint, StartupError> {
     let mut monitor = ClockMonitor::new(context.clock);
+    // It would have named the servers that this one is a copy of.
+    if *stored == StoredRecord::Lost {
+        return Err(StartupError::Lost);
+    }
     if let StoredRecord::Found(record) = stored
         && record.place.system_identifier == context.system_identifier
     {

@@ -21,7 +21,7 @@ use id_gen_core::kept_file::Place;
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::LeadLimit;
 use id_gen_core::observe::{Denied, first_above};
-use id_gen_core::originals::Originals;
+use id_gen_core::originals::{Claim, Originals};
 use id_gen_core::replicated::{Bound, Replayed};
 use id_gen_core::reservation::Record;
 use id_gen_core::startup::{self, Assignment, StartPoint, StartupContext, StoredRecord};
@@ -239,7 +239,7 @@ impl World {
             replayed: state.replayed_until_ms.filter(|_| self.fault != Fault::IgnoreReplayed).map(
                 |until_ms| Replayed {
                     bound: Bound {
-                        is_granted: false,
+                        claim: Claim::Assigned,
                         system_identifier: 1,
                         until_ms,
                         layout: self.layout,

@@ -80,7 +80,7 @@ fn context() -> StartupContext {
 /// A bound of a server with the number of [`record`]'s, in another directory.
 fn bound(until_ms: i64) -> Bound {
     Bound {
-        is_granted: false,
+        claim: Claim::Assigned,
         system_identifier: PLACE.system_identifier,
         until_ms,
         layout: layout("default"),
@@ -102,13 +102,15 @@ fn first_ms(stored: &StoredRecord, context: &StartupContext) -> i64 {
     startup::start_point(stored, context).unwrap().first_ms
 }
 
+fn any_claim() -> impl Strategy<Value = Claim> {
+    prop::sample::select(vec![Claim::Assigned, Claim::Granted, Claim::Accepted])
+}
+
 fn any_record() -> impl Strategy<Value = Record> {
     let numbers = (any::<u64>(), any::<u32>(), any::<i64>(), any::<u128>(), any::<(u64, u64)>());
     let node = any::<Option<(u32, u32, Option<i64>)>>();
     let place = any::<(u64, (u64, Option<u64>), Option<(u64, Option<u64>)>)>();
-    let claims = [Claim::Assigned, Claim::Granted, Claim::Accepted];
-    let original =
-        (any::<(u32, u32)>(), 0..presets::all().len(), prop::sample::select(claims.to_vec()));
+    let original = (any::<(u32, u32)>(), 0..presets::all().len(), any_claim());
     // One more than there is room for.
     let originals = prop::collection::vec(original, 0..=MOST_ORIGINALS + 1);
     let found = |(inode, created_ns)| Directory { inode, created_ns };
@@ -267,11 +269,11 @@ proptest! {
     #[test]
     fn what_standbys_get_is_what_was_written(
         until_ms in any::<i64>(), number in any::<Option<(u32, u32)>>(), inode in any::<u64>(),
-        created_ns in any::<Option<u64>>(), is_granted in any::<bool>(), bit in 0..replicated::SIZE * 8,
+        created_ns in any::<Option<u64>>(), claim in any_claim(), bit in 0..replicated::SIZE * 8,
     ) {
         let number = number.map(|(datacenter, worker)| Number { datacenter, worker });
         let directory = Directory { inode, created_ns };
-        let bound = Bound { number, is_granted, directory, ..bound(until_ms) };
+        let bound = Bound { number, claim, directory, ..bound(until_ms) };
         let mut bytes = bound.encode();
         prop_assert_eq!(Bound::decode(&bytes), Some(bound));
         bytes[bit / 8] ^= 1 << (bit % 8);
@@ -533,6 +535,34 @@ fn a_copy_stays_one_of_all_its_originals() {
     assert!(startup::check_copy(Some(&stored), &other).is_err());
 }
 
+/// One without a line may have any number. But what a registry has granted, it knows.
+#[test]
+fn an_original_without_a_line_stays_refused() {
+    let original =
+        |worker| Original { layout: record().layout, number: Number { worker, ..NUMBER } };
+    let numbers = || 0..MOST_ORIGINALS as u32;
+    let (full, next) = (
+        |claim| numbers().fold(Originals::NONE, |all, it| all.with(original(it), claim)),
+        original(20),
+    );
+    for claim in [Claim::Granted, Claim::Assigned, Claim::Accepted] {
+        assert_eq!(full(claim).has_more, None);
+        let assigned = full(claim).with(next, Claim::Assigned);
+        assert_eq!(assigned.refuse_grant(next), Some(next.number), "{claim:?}");
+        let accepted = full(claim).accept(next).with(next, Claim::Accepted);
+        assert_eq!((accepted.refuse(next), accepted.refuse_grant(next)), (None, None));
+        for own in numbers().map(original).filter(|own| !accepted.is_accepted(*own)) {
+            assert!(accepted.refuse(own).is_some(), "{claim:?} {own:?}");
+            let is_granted = accepted.refuse_grant(own).is_none();
+            assert_eq!(is_granted, claim == Claim::Granted, "{claim:?} {own:?}");
+        }
+        for originals in [assigned, accepted] {
+            let stored = Record { originals, ..record() };
+            assert_eq!(Record::decode(&stored.encode()), Ok(stored));
+        }
+    }
+}
+
 /// What a superuser says of one directory is said of no copy of it, however that starts.
 #[test]
 fn what_was_confirmed_for_a_server_is_refused_to_its_copies() {
@@ -590,7 +620,7 @@ fn a_standby_has_the_number_that_was_confirmed_on_its_primary_since_it_was_made(
     let originals = Originals::NONE.with(original, Claim::Assigned);
     let stored = Record { originals, ..record() };
     // Whichever server logged it.
-    let by_primary = bound(NOW_MS);
+    let by_primary = Bound { claim: Claim::Accepted, ..bound(NOW_MS) };
     let promoted = StartupContext {
         timeline: 2,
         origin: Some(OTHER_ORIGIN),
@@ -598,12 +628,70 @@ fn a_standby_has_the_number_that_was_confirmed_on_its_primary_since_it_was_made(
         ..context()
     };
     assert_eq!(startup::check_copy(Some(&stored), &promoted), Ok(()));
-    for by_other in [Bound { number: None, ..by_primary }, Bound { is_granted: true, ..by_primary }]
-    {
+    for by_other in [
+        Bound { number: None, ..by_primary },
+        Bound { claim: Claim::Granted, ..by_primary },
+        Bound { claim: Claim::Assigned, ..by_primary },
+    ] {
         let replayed = promoted.replayed.map(|it| Replayed { bound: by_other, ..it });
         let refused = StartupContext { replayed, ..promoted };
         assert!(startup::check_copy(Some(&stored), &refused).is_err(), "{by_other:?}");
     }
+}
+
+/// A server does not write what it logs into the page that it has replayed, so that remains its original's.
+#[test]
+fn a_promotion_accepts_nothing_that_was_replayed_before_the_file_was_written() {
+    let original = Original { layout: record().layout, number: NUMBER };
+    let originals = Originals::NONE.with(original, Claim::Assigned);
+    let by_original = Bound { claim: Claim::Accepted, ..bound(NOW_MS) };
+    for (written_on, logged_on, log_position) in
+        [(1, 1, LOG_POSITION - 1), (1, 1, LOG_POSITION), (2, 1, LOG_POSITION + 1)]
+    {
+        let stored = of(Place { timeline: written_on, ..PLACE });
+        let stored = Record { originals, ..stored };
+        for origin in [ORIGIN, OTHER_ORIGIN] {
+            let replayed = Some(Replayed { bound: by_original, log_position, timeline: logged_on });
+            let promoted =
+                StartupContext { timeline: 3, origin: Some(origin), replayed, ..context() };
+            let refused = Err(StartupError::CopiedBefore { number: NUMBER });
+            assert_eq!(startup::check_copy(Some(&stored), &promoted), refused);
+        }
+    }
+}
+
+/// Nor is the layout of its IDs that of its original.
+#[test]
+fn the_layout_in_a_file_is_not_replaced_by_one_that_was_replayed_before() {
+    let (low, high) = (layout("js"), layout("default"));
+    let stored = StoredRecord::Found(Record { layout: high, ..record() });
+    let replayed = Some(Replayed {
+        bound: Bound { layout: low, ..bound(NOW_MS) },
+        log_position: LOG_POSITION,
+        timeline: 1,
+    });
+    for origin in [ORIGIN, OTHER_ORIGIN] {
+        let promoted = StartupContext { timeline: 2, origin: Some(origin), replayed, ..context() };
+        let back = startup::start_point(&stored, &StartupContext { layout: low, ..promoted });
+        assert!(matches!(back, Err(StartupError::LayoutBelow { .. })), "{back:?}");
+        // A superuser accepted the lower one since.
+        let accepted = StoredRecord::Found(Record { layout: low, ..record() });
+        let of_original = replayed.map(|it| Replayed { bound: bound(NOW_MS), ..it });
+        let lowered = StartupContext { layout: low, replayed: of_original, ..promoted };
+        assert!(startup::start_point(&accepted, &lowered).is_ok());
+    }
+}
+
+/// A superuser may have lowered it since, also on this directory's timeline of before.
+#[test]
+fn what_was_replayed_before_the_own_file_was_written_stays_accounted_for_once_promoted() {
+    let until_ms = NOW_MS + 3_600_000;
+    let replayed = logged_later(until_ms).map(|it| Replayed { log_position: LOG_POSITION, ..it });
+    let promoted = StartupContext { timeline: 2, replayed, ..context() };
+    let stored = StoredRecord::Found(record());
+    assert!(first_ms(&stored, &promoted) < until_ms);
+    let of_other = StartupContext { origin: Some(OTHER_ORIGIN), ..promoted };
+    assert_eq!(first_ms(&stored, &of_other), until_ms);
 }
 
 #[test]
@@ -938,10 +1026,12 @@ fn a_limited_right_to_a_number_caps_the_reservation() {
 fn a_granted_number_starts_where_the_grant_says_whatever_is_on_disk() {
     let context = StartupContext { timeline: 2, ..context() };
     let first_ms = record().until_ms - 60_000;
-    for stored in [StoredRecord::Lost, StoredRecord::Absent, StoredRecord::Found(record())] {
+    for stored in [StoredRecord::Absent, StoredRecord::Found(record())] {
         let start = startup::granted_start_point(&stored, &context, first_ms).unwrap();
         assert_eq!(start.first_ms, first_ms, "{stored:?}");
     }
+    let lost = startup::granted_start_point(&StoredRecord::Lost, &context, first_ms);
+    assert_eq!(lost, Err(StartupError::Lost), "whose copy this is");
     // But a layout whose IDs sort below those that were made here is refused as without a fleet.
     let narrower = StartupContext { layout: layout("js"), timeline: 1, ..context };
     let stored = StoredRecord::Found(record());

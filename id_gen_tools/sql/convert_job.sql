@@ -28,12 +28,13 @@ CREATE TABLE id_gen_convert.job (
     verified_triggers text,
     paused boolean NOT NULL DEFAULT false,
     waiting_for text,
-    -- The tables that are locked to switch; the views that are made again, and the sequences that continue beyond all values.
+    -- The tables that are locked to switch; and views that are made again, other tables whose policies are, and the sequences
+    -- that continue beyond all values.
     tables text[] NOT NULL, others text[] NOT NULL,
     -- What depended on the columns when the job began, or after its switch.
     dependents text[],
-    -- What the definitions meant that the switch has made again.
-    meanings jsonb,
+    -- What the definitions meant that the switch has made again, and the OID of this schema then: in a restored dump, both have others.
+    meanings jsonb, meant_in oid,
     -- For snowflakes with the time of their rows: the first ID of the epoch with the number that they get, what the next
     -- tick and the next in the sequence add, how many a tick has, and the layout of all this.
     node bigint, tick_step bigint, sequence_step bigint, sequence_size bigint, layout text,
@@ -44,8 +45,8 @@ COMMENT ON TABLE id_gen_convert.job IS 'columns that are being converted';
 CREATE TABLE id_gen_convert.member (
     job integer REFERENCES id_gen_convert.job ON DELETE CASCADE,
     relation regclass, column_name text, new_name text NOT NULL, old_name text NOT NULL,
-    -- The new column by the OID of its table and its number, which show whether it was renamed or dropped; a restored dump has others.
-    new_column text,
+    -- Both columns by the OID of their table and their numbers, which show whether they were renamed or dropped; a restored dump has others.
+    new_column text, old_column text,
     PRIMARY KEY (job, relation, column_name)
 );
 COMMENT ON TABLE id_gen_convert.member IS 'the converted column of each job and the columns that reference it';
@@ -261,27 +262,30 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.check_columns(id_gen_convert.job) IS 'reject a job whose columns have been renamed or dropped';
 
--- An undo drops new columns by their names, and does not miss one that was dropped before.
-CREATE FUNCTION id_gen_convert.check_new_columns(j id_gen_convert.job) RETURNS void
+-- The end of a job drops columns by their names, and does not miss one that was dropped before: new ones in an undo, old ones otherwise.
+CREATE FUNCTION id_gen_convert.check_dropped_columns(j id_gen_convert.job) RETURNS void
     LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
+    is_finish boolean := j.phase = 'switched';
     renamed text;
     remedy text;
 BEGIN
-    SELECT string_agg(format('%I of %s to %I', m.new_name, m.relation, a.attname), ', ' ORDER BY m.relation::text, m.new_name),
-           string_agg(format('ALTER TABLE %s RENAME COLUMN %I TO %I;', m.relation, a.attname, m.new_name), ' ' ORDER BY m.relation::text, m.new_name)
+    SELECT string_agg(format('%I of %s to %I', given.name, m.relation, a.attname), ', ' ORDER BY m.relation::text, given.name),
+           string_agg(format('ALTER TABLE %s RENAME COLUMN %I TO %I;', m.relation, a.attname, given.name), ' ' ORDER BY m.relation::text, given.name)
       INTO renamed, remedy
-      FROM id_gen_convert.member m JOIN pg_attribute a ON a.attrelid = m.relation AND format('%s %s', a.attrelid, a.attnum) = m.new_column
-     WHERE m.job = j.id AND NOT a.attisdropped AND a.attname <> m.new_name;
+      FROM id_gen_convert.member m,
+           LATERAL (SELECT CASE WHEN is_finish THEN m.old_name ELSE m.new_name END, CASE WHEN is_finish THEN m.old_column ELSE m.new_column END) AS given (name, number)
+      JOIN pg_attribute a ON format('%s %s', a.attrelid, a.attnum) = given.number
+     WHERE m.job = j.id AND a.attrelid = m.relation AND NOT a.attisdropped AND a.attname <> given.name;
     IF renamed IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('new columns of the job of column %I of relation %s have been renamed', j.column_name, j.relation),
+            MESSAGE = format('%s columns of the job of column %I of relation %s have been renamed', CASE WHEN is_finish THEN 'old' ELSE 'new' END, j.column_name, j.relation),
             DETAIL = format('Renamed columns: %s.', renamed),
             HINT = format('Rename the columns back or drop them, and run the command again. To rename them: %s', remedy);
     END IF;
 END $$;
-COMMENT ON FUNCTION id_gen_convert.check_new_columns(id_gen_convert.job) IS 'reject an undo whose new columns have been renamed';
+COMMENT ON FUNCTION id_gen_convert.check_dropped_columns(id_gen_convert.job) IS 'reject the end of a job if the columns that it drops have been renamed';
 
 CREATE FUNCTION id_gen_convert.check_owners(j id_gen_convert.job) RETURNS void
     LANGUAGE plpgsql @settings@
@@ -376,10 +380,10 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.wrong_phase(id_gen_convert.job, text) IS 'reject a command that does not fit the phase of the job';
 
--- Locks tables with their partitions, and views and sequences, those that are there. A try takes 400 ms at the most for
+-- Locks tables with their partitions, and other relations without, those that are there. A try takes 400 ms at the most for
 -- all of them, and gives up what it has before the next, so that nobody waits long behind them. Others who lock the same in
 -- another order wait for what is locked first while they hold what is locked next. Most come to what is referred to first, and
--- to views and sequences last; every other try takes another order. Raises what the last one met.
+-- to the others last; every other try takes another order. Raises what the last one met.
 CREATE FUNCTION id_gen_convert.lock_tables(
         tables text[], lock_mode text, others text[] DEFAULT '{}', tries integer DEFAULT 40) RETURNS void
     LANGUAGE plpgsql @settings@
@@ -716,7 +720,7 @@ COMMENT ON FUNCTION id_gen_convert.refuse_losses(id_gen_convert.job, text) IS 'r
 
 -- Which functions, operators and collations an expression names, in its order. PostgreSQL chooses again among overloads when it
 -- reads the text of a definition. Its own are left out: those of one name mean the same for every type. Each has its OID, which
--- stays when it is renamed, and its name with its arguments, since a restored dump has other OIDs.
+-- stays when it is renamed and another one gets its name, and its name with its arguments, since a restored dump has other OIDs.
 CREATE FUNCTION id_gen_convert.used(tree text) RETURNS text[]
     LANGUAGE sql STABLE @settings@
     AS $$
@@ -764,11 +768,9 @@ CREATE FUNCTION id_gen_convert.meanings(job_id integer, of_twins boolean DEFAULT
                    AND (e.adrelid, e.adnum) NOT IN (SELECT relation, number FROM place WHERE is_key)
              WHERE coalesce(p.oid, t.oid, s.oid, k.oid, i.indexrelid, e.oid) IS NOT NULL
              UNION ALL
-            -- The indexes of a rehearsal, each in place of the one that it is like.
-            SELECT 'pg_class'::regclass, split_part(c.relname, '_', 2)::oid, 'pg_class'::regclass, c.oid,
-                   concat(i.indexprs::text, i.indpred::text)
-              FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
-             WHERE c.relnamespace = 'id_gen_convert'::regnamespace AND c.relname ~ '^like_[0-9]+$'
+            -- The checks of a rehearsal, each in place of the index that it is like, with the operator classes of that.
+            SELECT 'pg_class'::regclass, i.indexrelid, 'pg_class'::regclass, i.indexrelid, k.conbin::text
+              FROM pg_index i JOIN pg_constraint k ON (k.conrelid, k.conname) = (i.indrelid, 'id_gen_convert_like_' || i.indexrelid)
              UNION ALL
             -- The new indexes of the job, likewise.
             SELECT 'pg_class'::regclass, old.oid, 'pg_class'::regclass, new.oid, concat(i.indexprs::text, i.indpred::text)
@@ -788,41 +790,43 @@ CREATE FUNCTION id_gen_convert.meanings(job_id integer, of_twins boolean DEFAULT
     $$;
 COMMENT ON FUNCTION id_gen_convert.meanings(integer, boolean) IS 'functions and operators that are named by the definitions of what is made again';
 
--- One list of them, with their places in it.
-CREATE FUNCTION id_gen_convert.meaning(list jsonb, OUT place bigint, OUT oid text, OUT name text) RETURNS SETOF record
+-- One list of them, with their places in it, and what tells them apart.
+CREATE FUNCTION id_gen_convert.meaning(list jsonb, by_name boolean, OUT place bigint, OUT key text, OUT name text) RETURNS SETOF record
     LANGUAGE sql IMMUTABLE @settings@
     AS $$
-        SELECT place, split_part(used, ' ', 1), substr(used, strpos(used, ' ') + 1)
-          FROM jsonb_array_elements_text(list) WITH ORDINALITY AS element (used, place)
+        SELECT place, CASE WHEN by_name THEN given.name ELSE split_part(used, ' ', 1) END, given.name
+          FROM jsonb_array_elements_text(list) WITH ORDINALITY AS element (used, place), substr(used, strpos(used, ' ') + 1) AS given (name)
     $$;
-COMMENT ON FUNCTION id_gen_convert.meaning(jsonb) IS 'functions and operators that a definition names, in its order';
+COMMENT ON FUNCTION id_gen_convert.meaning(jsonb, boolean) IS 'functions and operators that a definition names, in its order';
 
 -- Those of one list that another one lacks, or all of them if only their order differs.
-CREATE FUNCTION id_gen_convert.unlike(list jsonb, other jsonb) RETURNS text
+CREATE FUNCTION id_gen_convert.unlike(list jsonb, other jsonb, by_name boolean) RETURNS text
     LANGUAGE sql IMMUTABLE @settings@
     AS $$
-        SELECT coalesce(string_agg(DISTINCT a.name, ', ') FILTER (WHERE NOT EXISTS (
-                            SELECT FROM id_gen_convert.meaning(other) b WHERE a.oid = b.oid OR a.name = b.name)),
+        SELECT coalesce(string_agg(DISTINCT a.name, ', ') FILTER (WHERE a.key NOT IN (SELECT b.key FROM id_gen_convert.meaning(other, by_name) b)),
                         string_agg(a.name, ', ' ORDER BY a.place), 'none')
-          FROM id_gen_convert.meaning(list) a
+          FROM id_gen_convert.meaning(list, by_name) a
     $$;
-COMMENT ON FUNCTION id_gen_convert.unlike(jsonb, jsonb) IS 'functions and operators that another definition does not name';
+COMMENT ON FUNCTION id_gen_convert.unlike(jsonb, jsonb, boolean) IS 'functions and operators that another definition does not name';
 
 -- Objects that have another meaning after they were made again than before; NULL if there are none.
 CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, after jsonb) RETURNS text
     LANGUAGE sql STABLE @settings@
     AS $$
-        SELECT string_agg(format('%s would use %s in place of %s%s', key, became, was,
+        SELECT string_agg(format('%s would use %s in place of %s%s', key, became,
+                   CASE was WHEN became THEN 'one that had this name and was renamed or dropped' ELSE was END,
                    ': ' || CASE WHEN j.phase = 'fill'
                        THEN (SELECT s.remedy FROM id_gen_convert.statement s WHERE s.job = job_id AND s.object = key LIMIT 1)
                        -- A job that has begun would miss the object itself. Its new indexes use the function already.
                        ELSE CASE WHEN has_twin AND j.phase <> 'switched' THEN 'undo the job, and then ' ELSE '' END || 'drop or rename ' || became END), '; ' ORDER BY key)
           FROM id_gen_convert.job j,
-               (SELECT key, id_gen_convert.unlike(y.value, x.value) AS became, id_gen_convert.unlike(x.value, y.value) AS was,
+               LATERAL (SELECT j.meant_in IS DISTINCT FROM 'id_gen_convert'::regnamespace) AS recorded (by_name),
+               LATERAL (
+                SELECT key, id_gen_convert.unlike(y.value, x.value, by_name) AS became, id_gen_convert.unlike(x.value, y.value, by_name) AS was,
                        bool_or(key LIKE 'index %') OVER () AS has_twin
                   FROM jsonb_each(before) AS x JOIN jsonb_each(after) AS y USING (key)
-                 WHERE EXISTS (SELECT FROM id_gen_convert.meaning(x.value) a FULL JOIN id_gen_convert.meaning(y.value) b USING (place)
-                                WHERE (a.oid = b.oid OR a.name = b.name) IS NOT TRUE)) AS other
+                 WHERE EXISTS (SELECT FROM id_gen_convert.meaning(x.value, by_name) a FULL JOIN id_gen_convert.meaning(y.value, by_name) b USING (place)
+                                WHERE a.key IS DISTINCT FROM b.key)) AS other
          WHERE j.id = job_id
     $$;
 COMMENT ON FUNCTION id_gen_convert.other_meanings(integer, jsonb, jsonb) IS 'objects whose definitions name other functions or operators than before';
@@ -830,35 +834,49 @@ COMMENT ON FUNCTION id_gen_convert.other_meanings(integer, jsonb, jsonb) IS 'obj
 -- Indexes of a rehearsal whose functions or operators other roles could overload before a client makes the index, which calls
 -- the overload as its owner and as whoever writes a row; NULL if there are none. Nothing is closer than an exact match, and the
 -- text of an index has the casts to it. Whoever owns the function can change what it does anyway.
-CREATE FUNCTION id_gen_convert.exposed() RETURNS text
+CREATE FUNCTION id_gen_convert.exposed(job_id integer) RETURNS text
     LANGUAGE sql STABLE @settings@
     AS $$
         WITH used AS (
-            SELECT split_part(c.relname, '_', 2)::oid::regclass AS index, matched[1] = 'opno' AS is_operator, matched[2]::oid AS oid
-              FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid, concat(i.indexprs::text, i.indpred::text) AS tree,
-                   regexp_matches(tree, ':(funcid|opno) (\d+)', 'g') AS matched
-             WHERE c.relnamespace = 'id_gen_convert'::regnamespace AND c.relname ~ '^like_[0-9]+$' AND matched[2]::oid >= 16384),
+            SELECT i.indexrelid::regclass AS index, matched[1] = 'opno' AS is_operator, matched[2]::oid AS oid
+              FROM id_gen_convert.statement s JOIN pg_index i ON s.object = 'index ' || i.indexrelid::regclass
+              JOIN pg_constraint k ON (k.conrelid, k.conname) = (i.indrelid, 'id_gen_convert_like_' || i.indexrelid),
+                   regexp_matches(k.conbin::text, ':(funcid|opno) (\d+)', 'g') AS matched
+             WHERE s.job = job_id AND s.phase = 'trial' AND matched[2]::oid >= 16384),
         called AS (
             SELECT u.index, 'operator ' || u.oid::regoperator AS name, oprnamespace AS schema, oprowner AS owner, false AS is_flexible, ARRAY[oprleft, oprright] AS types
               FROM used u JOIN pg_operator o ON u.is_operator AND o.oid = u.oid
              UNION ALL
             SELECT u.index, 'function ' || u.oid::regprocedure, pronamespace, proowner, provariadic <> 0 OR pronargdefaults > 0, proargtypes::oid[]
               FROM used u JOIN pg_proc f ON NOT u.is_operator AND f.oid = u.oid)
-        SELECT string_agg(DISTINCT format('index %s uses %s, which other roles could overload: REVOKE CREATE ON SCHEMA %I FROM %s', c.index, c.name, n.nspname, other.roles), '; ')
+        SELECT string_agg(DISTINCT format('index %s uses %s, which other roles could overload: %s', c.index, c.name, revoking.statements), '; ')
           FROM called c JOIN pg_namespace n ON n.oid = c.schema,
-               LATERAL (SELECT string_agg(CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END, ', ' ORDER BY x.grantee)
-                          FROM aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) AS x
-                          LEFT JOIN pg_roles r ON r.oid = CASE x.grantee WHEN 'pg_database_owner'::regrole
-                                   THEN (SELECT datdba FROM pg_database WHERE datname = current_database()) ELSE x.grantee END
-                         WHERE x.privilege_type = 'CREATE'
-                           AND NOT coalesce(pg_has_role(r.oid, c.owner, 'MEMBER') OR pg_has_role(r.oid, current_user, 'MEMBER'), false)) AS other (roles)
-         WHERE other.roles IS NOT NULL
+               LATERAL (
+                WITH granted AS (
+                    SELECT x.grantor, x.grantee,
+                           coalesce(pg_has_role(r.oid, c.owner, 'MEMBER') OR pg_has_role(r.oid, current_user, 'MEMBER'), false) AS is_trusted
+                      FROM aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) AS x
+                      LEFT JOIN pg_roles r ON r.oid = CASE x.grantee WHEN 'pg_database_owner'::regrole
+                               THEN (SELECT datdba FROM pg_database WHERE datname = current_database()) ELSE x.grantee END
+                     WHERE x.privilege_type = 'CREATE'),
+                -- Each role takes back only its own grants, and with these the grants that were made by them.
+                unwanted AS (
+                    SELECT g.grantor, g.grantee, EXISTS (SELECT FROM granted h WHERE h.grantor = g.grantee AND h.grantor <> n.nspowner) AS has_heirs
+                      FROM granted g
+                     WHERE NOT g.is_trusted AND (g.grantor = n.nspowner OR g.grantor IN (SELECT grantee FROM granted WHERE is_trusted)))
+                SELECT string_agg(CASE grantor WHEN n.nspowner THEN revoke ELSE format('SET ROLE %I; %s; RESET ROLE', pg_get_userbyid(grantor), revoke) END,
+                                  '; ' ORDER BY grantor <> n.nspowner, grantor)
+                  FROM (SELECT grantor, format('REVOKE CREATE ON SCHEMA %I FROM %s%s', n.nspname,
+                                               string_agg(CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END, ', ' ORDER BY grantee),
+                                               CASE WHEN bool_or(has_heirs) THEN ' CASCADE' END)
+                          FROM unwanted GROUP BY grantor) AS each (grantor, revoke)) AS revoking (statements)
+         WHERE revoking.statements IS NOT NULL
            AND (c.is_flexible OR EXISTS (SELECT FROM pg_type WHERE oid = ANY (c.types) AND typtype = 'p'))
     $$;
-COMMENT ON FUNCTION id_gen_convert.exposed() IS 'indexes whose functions other roles could overload, and the remedies';
+COMMENT ON FUNCTION id_gen_convert.exposed(integer) IS 'indexes whose functions other roles could overload, and the remedies';
 
--- Makes all that the switch will make again, over the columns with the new values, and takes it back. Tables and indexes
--- of statements in phase trial are empty, so this reads no row.
+-- Makes all that the switch will make again, over the columns with the new values, and takes it back. Nothing that this
+-- defines runs before it means the same as before, and indexes on empty tables, which compute constants, come last.
 CREATE FUNCTION id_gen_convert.rehearse(j id_gen_convert.job) RETURNS void
     LANGUAGE plpgsql @settings@
     AS $$
@@ -868,7 +886,10 @@ DECLARE
 BEGIN
     BEGIN
         PERFORM id_gen_convert.execute_all(j.id, 'trial');
-        obstacles := concat_ws('; ', id_gen_convert.other_meanings(j.id, before, id_gen_convert.meanings(j.id)), id_gen_convert.exposed());
+        obstacles := concat_ws('; ', id_gen_convert.other_meanings(j.id, before, id_gen_convert.meanings(j.id)), id_gen_convert.exposed(j.id));
+        IF obstacles = '' THEN
+            PERFORM id_gen_convert.execute_all(j.id, 'trial_index');
+        END IF;
         RAISE SQLSTATE 'IDGEN';
     EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
         NULL;
@@ -890,15 +911,16 @@ EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
     NULL;
 WHEN lock_not_available OR transaction_rollback OR operator_intervention OR insufficient_resources THEN
     RAISE;
-WHEN OTHERS THEN
+WHEN OTHERS OR assert_failure THEN
     failure := SQLERRM;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.try_row(text, text, integer[], bigint[], bigint[]) IS 'evaluate a check or an index in one row with other IDs';
 
--- Checks that no new ID would pass, and indexes that could have none or not several, or are for old values only; NULL if there
--- are none. Each is evaluated in some rows of the table, and in an empty one if it has one row at the most, which may be a special
--- one: with IDs of now and of years ahead, one after the other, so that they have all remainders and last digits. Rows that it
--- refuses with an old value, too, do not count.
+-- Checks and policies that no new ID would pass, indexes that could have none or not several, and indexes, triggers and
+-- statistics that are for old values only or fail for new ones; NULL if there are none. Each is evaluated in some rows of the
+-- table, and in an empty one if it has none, or a single one, which may be a special one, and the empty one would violate no NOT
+-- NULL of its columns: with IDs of now and of years ahead, one after the other, so that they have all remainders and last digits.
+-- Rows that it refuses with an old value, too, do not count.
 CREATE FUNCTION id_gen_convert.unfit(j id_gen_convert.job) RETURNS text
     LANGUAGE plpgsql @settings@
     AS $$
@@ -907,6 +929,7 @@ DECLARE
     eras integer[];
     ids bigint[];
     others bigint[];
+    next_ids bigint[];
     each record;
     test text;
     examples text[];
@@ -926,6 +949,8 @@ BEGIN
     SELECT array_agg(era), array_agg(times[era] + place), array_agg(CASE WHEN has_other THEN times[era] + 16 - place END)
       INTO eras, ids, others
       FROM generate_series(1, 2) AS era, generate_series(0, 15) AS place, unnest(ARRAY[false, true]) AS has_other;
+    EXECUTE format('SELECT array_agg(top + place) FROM (SELECT coalesce(max(id), 0)::bigint FROM (SELECT t.%I FROM %s t LIMIT 1000) AS first (id)) AS last (top),'
+                   ' generate_series(1, 16) AS place', j.column_name, j.relation) INTO next_ids;
     FOR each IN
         WITH place AS (
             SELECT a.attrelid AS relation, m.column_name, a.attnum AS number
@@ -959,13 +984,33 @@ BEGIN
                    'count(DISTINCT value) = count(DISTINCT given.id) FILTER (WHERE value IS NOT NULL)', ARRAY(SELECT generate_series(1, 16)::bigint),
                    'has the same value for several new IDs'
               FROM index i
-             WHERE i.indisunique AND 0 = ALL (i.indkey[0:i.indnkeyatts - 1]) AND i.indexprs::text !~ format(':varattno (?!%s\M)', i.number))
+             WHERE i.indisunique AND 0 = ALL (i.indkey[0:i.indnkeyatts - 1]) AND i.indexprs::text !~ format(':varattno (?!%s\M)', i.number)
+             UNION ALL
+            -- One for a few old rows has nothing to do with new ones. The owner of the table calls no function of a policy.
+            SELECT p.relation, p.column_name, 'pg_policy'::regclass, o.oid, format('(%s) IS TRUE', pg_get_expr(part.tree, o.polrelid)),
+                   'bool_or(value)', next_ids, 'hides or rejects new IDs, which are larger'
+              FROM place p JOIN pg_policy o ON o.polrelid = p.relation, LATERAL (VALUES (o.polqual), (o.polwithcheck)) AS part (tree)
+             WHERE part.tree::text ~ format(':varattno %s\M', p.number) AND part.tree::text !~ 'SUBLINK' AND id_gen_convert.used(part.tree::text) = '{}'
+             UNION ALL
+            SELECT p.relation, p.column_name, 'pg_trigger'::regclass, t.oid,
+                   format('(%s) IS TRUE', substring(pg_get_triggerdef(t.oid) FROM ' FOR EACH ROW WHEN \((.*)\) EXECUTE FUNCTION ')),
+                   'bool_or(value)', next_ids, 'has a condition that new IDs do not fulfill, as they are larger'
+              FROM place p JOIN pg_trigger t ON t.tgrelid = p.relation AND t.tgparentid = 0 AND t.tgqual::text ~ format(':varattno %s\M', p.number)
+              JOIN pg_proc f ON f.oid = t.tgfoid AND f.pronamespace <> 'id_gen_convert'::regnamespace
+             UNION ALL
+            SELECT p.relation, p.column_name, 'pg_statistic_ext'::regclass, s.oid,
+                   format('num_nulls(%s) >= 0', array_to_string(pg_get_statisticsobjdef_expressions(s.oid), ', ')), 'bool_or(value)', ARRAY[NULL]::bigint[], NULL
+              FROM place p JOIN pg_statistic_ext s ON s.stxrelid = p.relation AND s.stxexprs::text ~ format(':varattno %s\M', p.number))
         SELECT c.relation::regclass, c.column_name, c.value, c.fits, c.old_ids, c.reason, named.type || ' ' || named.identity AS name, s.remedy,
                (SELECT string_agg(CASE WHEN a.attname = c.column_name THEN format('coalesce(given.id, r.%1$I, 1) AS %1$I', a.attname)
                                        WHEN EXISTS (SELECT FROM place q WHERE (q.relation, q.number) = (a.attrelid, a.attnum))
                                             THEN format('coalesce(given.other_id, r.%1$I) AS %1$I', a.attname)
                                        ELSE format('r.%1$I', a.attname) END, ', ')
-                  FROM pg_attribute a WHERE a.attrelid = c.relation AND a.attnum > 0 AND NOT a.attisdropped) AS columns
+                  FROM pg_attribute a WHERE a.attrelid = c.relation AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
+               CASE WHEN EXISTS (SELECT FROM pg_depend d JOIN pg_attribute a ON (a.attrelid, a.attnum) = (d.refobjid, d.refobjsubid) AND a.attnotnull
+                                  WHERE (d.classid, d.objid, d.refclassid, d.refobjid) = (c.classid, c.objid, 'pg_class'::regclass, c.relation)
+                                    AND (a.attrelid, a.attnum) NOT IN (SELECT relation, number FROM place)) THEN 1 ELSE 2 END AS enough,
+               CASE c.classid WHEN 'pg_trigger'::regclass THEN 'new, LATERAL (SELECT new.*) AS old' ELSE 'new_row' END AS alias
           FROM condition c, pg_identify_object(c.classid, c.objid, 0) AS named
           LEFT JOIN LATERAL (SELECT remedy FROM id_gen_convert.statement s
                               WHERE s.job = j.id AND s.object = named.type || ' ' || named.identity LIMIT 1) AS s ON true
@@ -976,17 +1021,17 @@ BEGIN
                  chosen AS (
                 SELECT "id_gen example" AS example FROM first
                  WHERE (first.%2$I IS NULL) = (SELECT bool_and(other.%2$I IS NULL) FROM first AS other) LIMIT 20)
-            SELECT ARRAY(SELECT example FROM chosen UNION ALL SELECT NULL WHERE (SELECT count(*) FROM chosen) < 2)$examples$,
-            each.relation, each.column_name) INTO examples;
+            SELECT ARRAY(SELECT example FROM chosen UNION ALL SELECT NULL WHERE (SELECT count(*) FROM chosen) < %3$s)$examples$,
+            each.relation, each.column_name, each.enough) INTO examples;
         test := format($test$
             SELECT bool_and(fits IS TRUE) FROM (
                 SELECT %s
                   FROM (SELECT * FROM %s AS r WHERE (tableoid, ctid) = (split_part($4, ' ', 1)::oid, split_part($4, ' ', 2)::tid)
                          UNION ALL
                         SELECT (NULL::%2$s).* WHERE $4 IS NULL OFFSET 0) AS r, unnest($1, $2, $3) AS given (era, id, other_id),
-                       LATERAL (SELECT %s FROM (SELECT %s) AS new_row) AS result (value)
+                       LATERAL (SELECT %s FROM (SELECT %s) AS %s) AS result (value)
                  GROUP BY given.era) AS each_era (fits)$test$,
-            each.fits, each.relation, each.value, each.columns);
+            each.fits, each.relation, each.value, each.columns, each.alias);
         fits_old := false;
         fits_new := false;
         failure := NULL;
@@ -1035,8 +1080,10 @@ BEGIN
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE', j.others, tries);
     PERFORM id_gen_convert.execute_all(job_id, 'prepare');
-    UPDATE id_gen_convert.member m SET new_column = format('%s %s', a.attrelid, a.attnum)
-      FROM pg_attribute a WHERE m.job = job_id AND a.attrelid = m.relation AND a.attname = m.new_name;
+    UPDATE id_gen_convert.member m
+       SET new_column = format('%s %s', a.attrelid, a.attnum), old_column = format('%s %s', b.attrelid, b.attnum)
+      FROM pg_attribute a, pg_attribute b
+     WHERE m.job = job_id AND (a.attrelid, a.attname) = (m.relation, m.new_name) AND (b.attrelid, b.attname) = (m.relation, m.column_name);
     PERFORM id_gen_convert.rehearse(j);
     PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.unfit(j));
     PERFORM id_gen_convert.record_partitions(job_id);
@@ -1082,6 +1129,8 @@ BEGIN
     IF j.phase IN ('switched', 'returned') THEN
         RETURN;
     END IF;
+    -- That of this function.
+    RETURN QUERY SELECT 'SET search_path = ' || current_setting('search_path');
     FOR each IN
         SELECT * FROM id_gen_convert.missing_indexes(j.id, 'first_index') m WHERE j.phase = 'fill'
     LOOP
@@ -1103,7 +1152,8 @@ BEGIN
         RETURN QUERY SELECT format('CALL id_gen_convert.run(%s)', arguments);
     END IF;
     RETURN QUERY VALUES (format('SELECT * FROM id_gen_convert.verify(%s)', arguments)),
-                        (format('SELECT id_gen_convert.switch(%s)', arguments));
+                        (format('SELECT id_gen_convert.switch(%s)', arguments)),
+                        ('RESET search_path');
 END $$;
 COMMENT ON FUNCTION id_gen_convert.todo(regclass, text) IS 'remaining statements up to the switch, for \gexec of psql; also after a crash';
 
@@ -1693,7 +1743,10 @@ BEGIN
     meant := id_gen_convert.meanings(j.id);
     PERFORM id_gen_convert.execute_all(j.id, 'switch');
     PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(j.id, meant, id_gen_convert.meanings(j.id)));
-    UPDATE id_gen_convert.job SET phase = 'switched', done = 0, dependents = id_gen_convert.dependents(j.id), meanings = meant WHERE id = j.id;
+    UPDATE id_gen_convert.job
+       SET phase = 'switched', done = 0, dependents = id_gen_convert.dependents(j.id),
+           meanings = meant, meant_in = 'id_gen_convert'::regnamespace
+     WHERE id = j.id;
     PERFORM id_gen_convert.record_partitions(j.id);
     RAISE NOTICE '%: switched; to undo: CALL id_gen_convert.undo(%); to keep the new column: SELECT id_gen_convert.finish(%);', j.relation, arguments, arguments;
 END $$;
@@ -1873,7 +1926,7 @@ BEGIN
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
     PERFORM id_gen_convert.check_partitions(j);
-    PERFORM id_gen_convert.check_new_columns(j);
+    PERFORM id_gen_convert.check_dropped_columns(j);
     PERFORM id_gen_convert.execute_all(j.id, 'clean');
     PERFORM id_gen_convert.forget(j.id);
     RETURN false;
@@ -1914,6 +1967,7 @@ BEGIN
     END IF;
     PERFORM id_gen_convert.lock_tables(j.tables, 'ACCESS EXCLUSIVE');
     PERFORM id_gen_convert.check_partitions(j);
+    PERFORM id_gen_convert.check_dropped_columns(j);
     PERFORM id_gen_convert.execute_all(j.id, CASE WHEN keep_old THEN 'keep' ELSE 'finish' END);
     PERFORM id_gen_convert.forget(j.id);
 END $$;

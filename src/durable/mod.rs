@@ -28,6 +28,7 @@ pub mod upgrade;
 
 pub use place::settle;
 pub use reservation_file::{
-    boot, clock_tick, directory, has_reserved, invalid_layout, layout_of_this_run, read, write,
+    boot, clock_tick, directory, has_reserved, invalid_layout, layout_of_this_run, read,
+    read_known, write,
 };
 pub use startup_context::startup_context;

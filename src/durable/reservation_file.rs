@@ -8,7 +8,7 @@ use id_gen_core::directory::{Directory, Origin};
 use id_gen_core::kept_file::Place;
 use id_gen_core::layout::{Layout, OutsideLayout};
 use id_gen_core::reservation::{RESERVATION_FILE, Record};
-use id_gen_core::startup::{StoredRecord, UNKNOWN_BOOT};
+use id_gen_core::startup::{StartupError, StoredRecord, UNKNOWN_BOOT};
 use once_cell::sync::OnceCell;
 
 use crate::durable::file::{self, DATA_DIRECTORY, TEMPORARY};
@@ -35,6 +35,17 @@ pub fn read() -> Result<StoredRecord, Error> {
     }
     let lost = fs::exists(ISSUED).map_err(unreadable)?;
     Ok(if lost { StoredRecord::Lost } else { StoredRecord::Absent })
+}
+
+/// The record on disk, or that there never was one.
+///
+/// # Errors
+/// As for [`read`]; or it was lost.
+pub fn read_known(layout: &Layout) -> Result<StoredRecord, Error> {
+    match read()? {
+        StoredRecord::Lost => Err(Reason::Startup(StartupError::Lost, *layout).into()),
+        known => Ok(known),
+    }
 }
 
 /// Whether this server, or one that it is a copy of, has reserved anything.

@@ -31,6 +31,8 @@ pub enum TroubleKind {
     Taken,
     /// A setting can't be understood.
     Setting,
+    /// The reservation is lost or cannot be read, so the servers that this one is a copy of are unknown.
+    Reservation,
     /// This server can't keep what it has to.
     Disk,
     /// The system has no thread or no random numbers for a request.
@@ -102,6 +104,8 @@ const SET_REGISTRY: &str =
 
 /// The words of a detail that speaks of worker IDs which the fleet may not give to this server.
 pub const COPIED_SERVERS: &str = "servers that this data directory is a copy of";
+/// The same of the one in `id_gen.worker_id`.
+pub const COPIED_SERVER: &str = "a server that this data directory is a copy of";
 
 impl Trouble {
     /// Whether an answer of the registry, whatever it says, ends it.
@@ -188,6 +192,11 @@ impl Trouble {
                 "a setting of the fleet is invalid",
                 set_numbers(self.detail.as_str()).to_owned(),
             ),
+            TroubleKind::Reservation => (
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "this server cannot join its fleet before its reservation is known",
+                "To see the remedy: SELECT remedy FROM id_gen_check() WHERE name = 'reservation';".to_owned(),
+            ),
             TroubleKind::System => (
                 Code::ERRCODE_INSUFFICIENT_RESOURCES,
                 "could not send a request to the registry",
@@ -208,6 +217,9 @@ fn set_numbers(figures: &str) -> &'static str {
     match figures.split(' ').next() {
         Some("id_gen.worker_id_range") => {
             "Set a range that the layout has: ALTER SYSTEM SET id_gen.worker_id_range = '<first>-<last>'; SELECT pg_reload_conf();"
+        }
+        Some("id_gen.worker_id") if figures.contains(COPIED_SERVER) => {
+            "Have the fleet assign one: ALTER SYSTEM SET id_gen.worker_id = -1; SELECT pg_reload_conf(); Or, if that server is gone, a superuser can confirm the worker ID: SELECT id_gen_copy_accept(is_only_one => true);"
         }
         Some("id_gen.worker_id") => {
             "Have the fleet assign one: ALTER SYSTEM SET id_gen.worker_id = -1; SELECT pg_reload_conf();"

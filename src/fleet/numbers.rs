@@ -8,10 +8,11 @@ use id_gen_core::fleet::member::Numbers;
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::originals::Originals;
-use id_gen_core::startup::{self, Assignment, StoredRecord};
+use id_gen_core::startup::{self, Assignment};
 
 use crate::durable::{self, replicated};
 use crate::error::Error;
+use crate::error::fleet::COPIED_SERVER;
 use crate::pg::server;
 use crate::shared::SharedState;
 
@@ -58,9 +59,7 @@ pub fn allowed(
     if let Some(worker) = typed.worker
         && !numbers.contain(Number { datacenter, worker })
     {
-        return Err(format!(
-            "id_gen.worker_id is {worker}; a server that this data directory is a copy of may have it"
-        ));
+        return Err(format!("id_gen.worker_id is {worker}; {COPIED_SERVER} may have it"));
     }
     Ok(numbers)
 }
@@ -68,7 +67,7 @@ pub fn allowed(
 /// The servers that this one is a copy of.
 ///
 /// # Errors
-/// If a file cannot be read.
+/// If a file cannot be read, or was lost.
 pub fn originals(shared: &SharedState, layout: &Layout) -> Result<Originals, Error> {
     let (known, started, max_lead_ms) = {
         let state = shared.lock();
@@ -78,10 +77,9 @@ pub fn originals(shared: &SharedState, layout: &Layout) -> Result<Originals, Err
     if started || server::is_in_recovery() {
         return Ok(known);
     }
-    // Before it starts, they are in its files and its log. A damaged one has none, and is reset before a start.
-    let replayed = replicated::read().unwrap_or_default();
+    // Before it starts, they are in its files and its log.
+    let (stored, replayed) = (durable::read_known(layout)?, replicated::read()?);
     let context = durable::startup_context(*layout, max_lead_ms, replayed, Assignment::Registry)?;
-    let stored = durable::read().unwrap_or(StoredRecord::Lost);
     Ok(startup::originals(stored.record(), &context, known, None))
 }
 

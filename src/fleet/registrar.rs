@@ -23,6 +23,7 @@ use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::prelude::*;
 
 use crate::durable::{self, number_file};
+use crate::error::Error;
 use crate::error::fleet::{Trouble, TroubleKind};
 use crate::fleet::connection::{self, Bell, Connection, Found, Registry};
 use crate::fleet::journal::{self, Journal};
@@ -187,7 +188,7 @@ struct Registrar {
     shared: &'static SharedState,
     settings: RegistrySettings,
     /// Those that are allowed, or why none are.
-    numbers: Result<Numbers, String>,
+    numbers: Result<Numbers, (TroubleKind, String)>,
     journal: Journal,
     /// Rung when there is an answer.
     bell: Option<Bell>,
@@ -338,8 +339,8 @@ impl Registrar {
         if self.own.asked.is_some() || now_boot_ms < self.not_before_boot_ms {
             return;
         }
-        if let Err(wrong) = &self.numbers {
-            self.fail(Trouble::new(TroubleKind::Setting, wrong));
+        if let Err((kind, wrong)) = &self.numbers {
+            self.fail(Trouble::new(*kind, wrong));
             return;
         }
         let mut randoms = [0; 2];
@@ -680,8 +681,14 @@ impl Registrar {
     }
 }
 
-fn allowed_numbers(shared: &SharedState, settings: &RegistrySettings) -> Result<Numbers, String> {
-    let layout = shared.layout().map_err(|error| error.message().primary)?;
-    let originals = numbers::originals(shared, layout).map_err(|error| error.message().primary)?;
+fn allowed_numbers(
+    shared: &SharedState,
+    settings: &RegistrySettings,
+) -> Result<Numbers, (TroubleKind, String)> {
+    let because = |kind| move |error: Error| (kind, error.message().primary);
+    let layout = shared.layout().map_err(because(TroubleKind::Setting))?;
+    let originals =
+        numbers::originals(shared, layout).map_err(because(TroubleKind::Reservation))?;
     numbers::allowed(layout, &settings::identity(), &settings.worker_ids, originals)
+        .map_err(|wrong| (TroubleKind::Setting, wrong))
 }

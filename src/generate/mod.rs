@@ -28,4 +28,4 @@ pub mod startup;
 pub mod test_server;
 mod ticket_stop;
 mod transactions;
-mod wait;
+pub mod wait;

@@ -9,6 +9,7 @@ use id_gen_core::fleet::Number;
 use id_gen_core::fleet::member::Witness;
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::Layout;
+use id_gen_core::originals::{Claim, Original};
 use id_gen_core::planted::Fault;
 use id_gen_core::replicated::Bound;
 use id_gen_core::reservation::{Record, RecordedNode};
@@ -96,6 +97,8 @@ pub fn write(
         let state = shared.lock();
         (shared.number_to_record(&state, identity), state.originals)
     };
+    let is_accepted =
+        number.is_some_and(|it| originals.is_accepted(Original { layout, number: it }));
     // No session claims before recovery is over, and the keeper starts after it.
     let record = |place| Record {
         place,
@@ -135,7 +138,11 @@ pub fn write(
         until_ms: reservation.until_ms,
         layout,
         number,
-        is_granted: identity.valid_until_ms.is_some(),
+        claim: match identity.valid_until_ms {
+            _ if is_accepted => Claim::Accepted,
+            Some(_) => Claim::Granted,
+            None => Claim::Assigned,
+        },
         directory,
     });
     Ok(())

@@ -326,6 +326,9 @@ fn ask_fleet(
     match commands::take_shard(number, member, purpose)? {
         Outcome::Has { first_ms } => Ok((basis, first_ms)),
         Outcome::Elsewhere(value) => Err(ShardRefusal::Elsewhere(number, value).into()),
+        Outcome::Unknown if purpose == Purpose::TakeKnown => {
+            Err(ShardRefusal::OfOriginal(number).into())
+        }
         Outcome::Unknown => Err(ShardRefusal::Unknown(number).into()),
         Outcome::NotHolding => Err(ShardRefusal::NotHolding.into()),
         Outcome::Contended => Err(ShardRefusal::Contended.into()),
@@ -391,10 +394,10 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
         };
         commands::check_shard_number(layout, number, own)?;
         let is_of_original = originals.refuse_grant(Original { layout: *layout, number }).is_some();
-        if above.is_none() && is_of_original {
-            return Err(ShardRefusal::OfOriginal(number).into());
-        }
-        ask_fleet(shared, layout, number, Purpose::Take)?
+        // If a member has had it, an administrator has decided that, and the registry knows where its IDs end.
+        let needs_known = above.is_none() && is_of_original;
+        let purpose = if needs_known { Purpose::TakeKnown } else { Purpose::Take };
+        ask_fleet(shared, layout, number, purpose)?
     };
     let guard = shared.write_lock.lock();
     let unwritten = |error| ShardRefusal::Unwritten { change: Change::Taken(number), error };

@@ -300,8 +300,7 @@ fn start_point(
         let above_ms = if Fault::ResetIgnoresAbove.is_planted() { i64::MIN } else { above_ms };
         return Ok(StartPoint { first_ms: first_ms.max(above_ms).max(others_ms), ..start });
     }
-    // What is granted starts above what the file could say.
-    if let (Some(error), None) = (unreadable, identity.first_ms) {
+    if let Some(error) = unreadable {
         return Err(error);
     }
     let (mut stored, mut context) = (stored.clone(), *context);
@@ -345,7 +344,7 @@ fn start_point(
 }
 
 /// Where IDs of shards may go on, in Unix milliseconds. A number that was granted begins above all that anybody made with
-/// it, and says nothing of shards: for them, what was reserved does, and where that is lost the clocks.
+/// it, and says nothing of shards: for them, what was reserved does.
 fn first_of_shards(
     stored: &StoredRecord,
     start: &StartPoint,
@@ -355,11 +354,7 @@ fn first_of_shards(
     if resets {
         return start.first_ms;
     }
-    let reserved_ms = match stored {
-        StoredRecord::Found(record) => record.until_ms,
-        StoredRecord::Absent => i64::MIN,
-        StoredRecord::Lost => startup::above_clocks(context).first_ms,
-    };
+    let reserved_ms = stored.reserved_until_ms().unwrap_or(i64::MIN);
     let replayed_ms = startup::replayed_ms(stored.record(), context).unwrap_or(i64::MIN);
     start.first_ms.max(reserved_ms).max(replayed_ms)
 }

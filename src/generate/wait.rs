@@ -14,12 +14,15 @@ use crate::generate::test_server;
 use crate::os::{clock, test_stream};
 use crate::pg::reload;
 use crate::pg::wait_event::{self, WaitEvent};
-use crate::shared::Slot;
+use crate::shared::{SharedState, Slot};
 
 /// Shorter waits are slept through; longer ones wait on the latch, which is precise to 1 ms.
 const NAP_NS: u64 = 2 * NS_PER_MS;
 /// However long the wait, the clock is read this often: it may be put right meanwhile.
 const READ_AGAIN_MS: u64 = 100;
+
+/// The longest wait of a command for a reload.
+const LONGEST_RELOAD: Duration = Duration::from_secs(1);
 
 /// A wait, from its first nap to its end; counted however it ends.
 pub struct Wait {
@@ -125,6 +128,13 @@ pub fn for_number(backend: Backend, layout: &Layout) -> Result<(), Error> {
     let _counted = Wait::new(backend);
     wait_event::await_reload_while(is_outdated, max_wait);
     shared.check_number(layout)
+}
+
+/// Waits until a reload that is on its way has reached the server's settings, for a command that decides by them; 1 s at most,
+/// as a file that was changed need not be reloaded.
+pub fn for_reload(shared: &SharedState) {
+    let is_outdated = || reload::are_files_newer(shared.settings_read_us());
+    wait_event::await_reload_while(is_outdated, LONGEST_RELOAD);
 }
 
 fn sleep(ns: u64) {

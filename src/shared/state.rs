@@ -769,6 +769,10 @@ impl SharedState {
         match identity.node_bits(layout) {
             Ok(_) => refused.map_or(Ok(()), Err),
             Err(IdentityError::Unset) if identity.source == IdentitySource::Registry => {
+                if trouble.is_some_and(|it| it.kind == TroubleKind::Reservation) {
+                    // The same refusal as without a fleet.
+                    durable::read_known(layout)?;
+                }
                 let registrar_runs = self.registrar.is_running();
                 Err(Reason::NoGrant { phase, trouble, registrar_runs }.into())
             }

@@ -10,7 +10,7 @@ use crate::durable::replicated;
 use crate::error::{Error, Message, Reason, hint, report};
 use crate::generate::backend;
 use crate::generate::startup::{self, Decision, Started};
-use crate::generate::test_server;
+use crate::generate::{test_server, wait};
 use crate::observe::readiness;
 use crate::os::clock;
 use crate::pg::timestamp;
@@ -132,6 +132,8 @@ fn announce_no_change(fact: &str, function: pg_sys::Oid) {
 
 fn start(decision: Decision, name: &str) -> Result<Option<Started>, Error> {
     let shared = shared(name)?;
+    // What is accepted or reset is the worker ID that the statement before has set.
+    wait::for_reload(shared);
     let replayed = match decision {
         // A damaged one prevents no reset.
         Decision::Reset { .. } => replicated::read().unwrap_or_default(),

@@ -451,7 +451,7 @@ class Converter(Snowflakes):
             self._call(shop, settings, f"SELECT id_gen_convert.step({KEYS[key].column}, max_rows => {max_rows})")
             if self._progress(shop) == before:
                 for statement in self._todo(shop, settings, key):
-                    if not statement.startswith(("CREATE", "DROP")):
+                    if not statement.startswith(("SET", "DROP", "CREATE")):
                         break
                     self._call(shop, settings, statement)
         self._look_at(shop)

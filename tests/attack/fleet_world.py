@@ -319,13 +319,15 @@ class FleetWorld(World):
         if self.was_restored:
             # Bounds of before are gone.
             return
+        # Clients go on, so what they were given comes first: each ID was granted before.
+        made_by = {member: list(member.made) for member in [*self.members, *self.gone]}
         bounds = self.registry.bounds(self.fleet)
         latest_ms = max((each for granted in bounds.values() for each in granted), default=0)
         if not self.began_with_wrong_clock and latest_ms > (time.time() + LONG_SECONDS) * 1000:
             raise Finding("bound", f"a clock that jumped is written into a bound: {latest_ms}")
         furthest_ms = math.inf if self.clocks_were_wrong else GRANT_SECONDS * 1000 + LEAD_MS + 100
-        for member in [*self.members, *self.gone]:
-            for snowflake in member.made:
+        for member, made in made_by.items():
+            for snowflake in made:
                 worker, time_ms = worker_of(snowflake), time_of(snowflake)
                 if worker in SHARDS or FIRST_BY_HAND <= worker <= LAST_BY_HAND:
                     continue
@@ -334,8 +336,8 @@ class FleetWorld(World):
                 place = bisect.bisect_right(granted, time_ms)
                 bound = granted[place] if place < len(granted) else None
                 if bound is None or bound > time_ms + furthest_ms:
-                    made = f"{member} made {snowflake} at {time_ms}"
-                    raise Finding("bound", f"{made}, and the bounds next to that are {_around(granted, time_ms)}")
+                    beside = f"the bounds next to that are {_around(granted, time_ms)}"
+                    raise Finding("bound", f"{member} made {snowflake} at {time_ms}, and {beside}")
 
 
 def _around(bounds: list[int], time_ms: int) -> list[int]:

@@ -2,6 +2,7 @@
 schema changes, other roles, locks. Nothing is lost or changes its meaning in silence."""
 
 import re
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -750,3 +751,21 @@ def test_the_schema_stays_for_who_uses_it(connection: psycopg.Connection) -> Non
     assert value(connection, "SELECT count(*) FROM watched") == 0
     run(connection, planned(connection, COLUMN)[0], "DROP VIEW watched", UNDO)
     assert value(connection, "SELECT to_regnamespace('id_gen_convert')") is None
+
+
+def test_a_policy_of_another_table_waits_for_its_lock(server: Cluster, connection: psycopg.Connection) -> None:
+    run(
+        connection,
+        SHOP,
+        "CREATE TABLE other (id integer)",
+        "CREATE POLICY known ON other USING (id IN (SELECT id FROM customer))",
+    )
+    *rest, switch = planned(connection, COLUMN)
+    run(connection, *rest)
+    with server.connect("shop") as holder:
+        for statement in (switch, UNDO):
+            holder.execute("BEGIN; LOCK TABLE other IN ACCESS SHARE MODE")
+            release = threading.Timer(1.5, holder.execute, ["COMMIT"])
+            release.start()
+            run(connection, statement)
+            release.join()

@@ -1,6 +1,7 @@
 """What a switch makes again means what it meant: it names the same functions, whatever overloads there are for the new
 type. What could not be made again, or would refuse new IDs, is refused before any row is written."""
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -150,6 +151,32 @@ def test_an_index_that_can_have_no_new_id_is_refused(
     )
 
 
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        ("POLICY p ON purchase USING (customer_id < 1000000)", "hides or rejects new IDs, which are larger"),
+        (
+            "POLICY p ON purchase FOR INSERT WITH CHECK (customer_id BETWEEN 1 AND 1000)",
+            "hides or rejects new IDs, which are larger",
+        ),
+        (
+            "TRIGGER t AFTER INSERT ON customer FOR EACH ROW WHEN (NEW.id < 1000000) EXECUTE FUNCTION f()",
+            "has a condition that new IDs do not fulfill, as they are larger",
+        ),
+        (
+            "TRIGGER t BEFORE UPDATE ON customer FOR EACH ROW WHEN (OLD.id * 1000 > NEW.id) EXECUTE FUNCTION f()",
+            "fails for new IDs (bigint out of range)",
+        ),
+        ("STATISTICS s ON (id * 1000), name FROM customer", "fails for new IDs (bigint out of range)"),
+    ],
+)
+def test_what_is_for_old_values_only_is_refused(
+    server: Cluster, connection: psycopg.Connection, make: str, reason: str
+) -> None:
+    run(connection, BASE, f"CREATE {make}")
+    refused_at_once(server, connection, f" {reason}: DROP {make.split()[0]} ")
+
+
 @pytest.mark.parametrize("rows", [60, 1], ids=["first", "only"])
 def test_a_check_is_tried_also_where_rows_have_no_value(
     server: Cluster, connection: psycopg.Connection, rows: int
@@ -183,6 +210,40 @@ def test_a_single_row_may_be_a_special_one(connection: psycopg.Connection) -> No
         "INSERT INTO customer (name) VALUES ('root')",
     )
     run(connection, *planned(connection, COLUMN), "INSERT INTO customer (name) VALUES ('new')", UNDO)
+
+
+def test_a_row_that_could_not_be_is_not_tried(server: Cluster, connection: psycopg.Connection) -> None:
+    run(
+        connection,
+        "CREATE TABLE customer (id serial PRIMARY KEY, name text NOT NULL, note text)",
+        "ALTER TABLE customer ADD CONSTRAINT small CHECK (id < 1000000 OR name IS NULL)",
+        "CREATE INDEX listed ON customer (note) WHERE id < 1000000 OR name IS NULL",
+        "INSERT INTO customer (name) VALUES ('only')",
+    )
+    found = "small on public.customer rejects new IDs, which are larger: ALTER TABLE "
+    refused_at_once(server, connection, found, "index public.listed has a condition that new IDs do not fulfill")
+
+
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        (
+            "ALTER TABLE customer ADD CHECK (small(id))",
+            "on public.customer fails for new IDs (too large): ALTER TABLE ",
+        ),
+        (
+            "CREATE INDEX listed ON customer (name) WHERE small(id)",
+            "index public.listed fails for new IDs (too large): ",
+        ),
+    ],
+)
+def test_a_failed_assertion_is_reported_like_any_other_error(
+    server: Cluster, connection: psycopg.Connection, make: str, found: str
+) -> None:
+    body = "LANGUAGE plpgsql IMMUTABLE AS 'BEGIN ASSERT $1 < 1000000, ''too large''; RETURN true; END'"
+    made = f"CREATE OR REPLACE FUNCTION small(bigint) RETURNS boolean {body}"
+    run(connection, BASE, made.replace("ASSERT $1 < 1000000, ''too large'';", ""), make, made)
+    refused_at_once(server, connection, found)
 
 
 @pytest.mark.parametrize(
@@ -256,6 +317,12 @@ def test_what_means_the_same_is_converted(server: Cluster, connection: psycopg.C
         "CREATE UNIQUE INDEX ON customer ((id::text)); CREATE UNIQUE INDEX ON customer (name, left(id::text, 3))",
         "CREATE UNIQUE INDEX ON customer ((CASE WHEN id < 100 THEN id END))",
         "CREATE INDEX ON purchase (number) WHERE right(customer_id::text, 1) = '7'",
+        "CREATE POLICY of_one ON purchase USING (customer_id = 7)",
+        "CREATE POLICY of_some ON purchase USING (customer_id IN (SELECT id FROM customer))",
+        "CREATE POLICY of_session ON purchase USING (customer_id = current_setting('app.customer')::integer)",
+        "CREATE TRIGGER renumbered AFTER UPDATE ON customer FOR EACH ROW WHEN (OLD.id <> NEW.id) EXECUTE FUNCTION f()",
+        "CREATE TRIGGER third AFTER UPDATE ON customer FOR EACH ROW WHEN (NEW.id = 3) EXECUTE FUNCTION f()",
+        "CREATE TRIGGER even BEFORE INSERT ON customer FOR EACH ROW WHEN (NEW.id % 2 = 0) EXECUTE FUNCTION f()",
         "CREATE EXTENSION btree_gin; CREATE INDEX ON customer USING gin (id)",
         "CREATE EXTENSION btree_gist; CREATE INDEX ON customer USING gist (id, name)",
     )
@@ -300,9 +367,7 @@ def test_a_plan_leaves_the_last_value_of_its_session(connection: psycopg.Connect
     assert value(connection, "SELECT lastval()") == last
 
 
-def test_only_columns_of_its_indexes_are_copied(
-    server: Cluster, connection: psycopg.Connection, owner: psycopg.Connection
-) -> None:
+def test_only_columns_of_its_indexes_are_copied(connection: psycopg.Connection, owner: psycopg.Connection) -> None:
     run(
         connection,
         "CREATE TYPE mood AS ENUM ('glad'); REVOKE USAGE ON TYPE mood FROM PUBLIC",
@@ -310,12 +375,26 @@ def test_only_columns_of_its_indexes_are_copied(
         "ALTER TABLE customer OWNER TO owner; CREATE INDEX ON customer (id_gen_trial, (id % 7)) WHERE id > 0",
     )
     run(owner, *planned(owner, COLUMN), UNDO)
-    run(connection, "CREATE INDEX by_mood ON customer (mood) WHERE id > 0")
-    refused_at_once(
-        server,
-        owner,
-        "index public.by_mood could not be recreated (permission denied for type public.mood): DROP INDEX ",
+
+
+@pytest.mark.parametrize("private", ["TYPE mood.mood", "SCHEMA mood"])
+def test_an_index_may_have_columns_of_types_that_its_owner_may_not_use(
+    connection: psycopg.Connection, owner: psycopg.Connection, private: str
+) -> None:
+    run(
+        connection,
+        "CREATE SCHEMA mood; GRANT USAGE ON SCHEMA mood TO PUBLIC; CREATE TYPE mood.mood AS ENUM ('glad')",
+        "CREATE TABLE customer (id serial PRIMARY KEY, mood mood.mood); ALTER TABLE customer OWNER TO owner",
+        "CREATE INDEX by_mood ON customer (mood) WHERE id > 0",
+        f"REVOKE USAGE ON {private} FROM PUBLIC",
     )
+    run(owner, *planned(owner, COLUMN), UNDO)
+
+
+def test_an_index_may_be_of_a_table_with_many_references(connection: psycopg.Connection) -> None:
+    references = ", ".join(f"customer_{n} integer REFERENCES customer" for n in range(33))
+    run(connection, BASE, f"CREATE TABLE wide ({references}); CREATE INDEX ON wide (customer_1, customer_2)")
+    run(connection, *planned(connection, COLUMN)[:1], UNDO)
 
 
 def test_a_check_that_writes_is_tried_without_a_trace(connection: psycopg.Connection) -> None:
@@ -443,6 +522,26 @@ def test_an_undo_knows_a_function_of_another_name(connection: psycopg.Connection
     run(connection, undo, "INSERT INTO customer (name) VALUES ('later')")
 
 
+def test_an_undo_takes_no_other_function_of_the_same_name(server: Cluster, connection: psycopg.Connection) -> None:
+    """In a restored dump, only names tell which one it was."""
+    made = {name: make for name, make in MADE_AGAIN.items() if not re.search("INDEX|CONSTRAINT", make)}
+    run(connection, BASE, function("bigint"), *made.values())
+    run(connection, *planned(connection, COLUMN), "ALTER FUNCTION hidden(bigint) RENAME TO shown", function("bigint"))
+    force = UNDO.replace(")", ", force => true)")
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+        run(connection, force)
+    for name in made:
+        assert (
+            f"{name} would use function public.hidden(bigint) in place of one that had this name and was renamed or"
+            " dropped: drop or rename function public.hidden(bigint)"
+        ) in (refused.value.diag.message_detail or "")
+    with server.database("restored"):
+        server.psql(server.run("pg_dump", dbname="shop"), "restored")
+        with server.connect("restored") as restored:
+            run(restored, force)
+    run(connection, "DROP FUNCTION hidden(bigint); ALTER FUNCTION shown RENAME TO hidden", UNDO)
+
+
 def test_a_switch_names_what_it_cannot_make_again(connection: psycopg.Connection) -> None:
     run(connection, BASE, function("anyelement"), "CREATE VIEW v AS SELECT hidden(id) FROM customer")
     *rest, switch = planned(connection, COLUMN)
@@ -529,6 +628,57 @@ def test_an_index_whose_function_others_could_overload_is_refused(
     run(connection, *planned(connection, COLUMN), UNDO)
 
 
+def test_privileges_that_others_granted_are_revoked_by_the_hint(
+    connection: psycopg.Connection, owner: psycopg.Connection
+) -> None:
+    """Those of a role that is a member of the owner stay, and its grants are its own to revoke."""
+    grant = "GRANT CREATE, USAGE ON SCHEMA lib TO"
+    run(
+        connection,
+        "CREATE ROLE helper; CREATE ROLE other; GRANT owner TO helper; GRANT CREATE ON DATABASE shop TO owner",
+    )
+    try:
+        run(
+            owner,
+            BASE,
+            "CREATE SCHEMA lib",
+            function("anyelement").replace("hidden", "lib.hidden"),
+            f"CREATE INDEX ON customer (lib.hidden(id)); {grant} helper, viewer WITH GRANT OPTION",
+        )
+        run(
+            connection,
+            f"SET SESSION AUTHORIZATION viewer; {grant} other; SET SESSION AUTHORIZATION helper; {grant} other",
+            "RESET SESSION AUTHORIZATION",
+        )
+        with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+            planned(owner, COLUMN)
+        remedy = (refused.value.diag.message_detail or "").partition("could overload: ")[2]
+        assert remedy == (
+            "REVOKE CREATE ON SCHEMA lib FROM viewer CASCADE;"
+            " SET ROLE helper; REVOKE CREATE ON SCHEMA lib FROM other; RESET ROLE."
+        )
+        run(connection, remedy.rstrip("."))
+        run(owner, *planned(owner, COLUMN), UNDO)
+    finally:
+        run(connection, "DROP SCHEMA lib CASCADE; DROP ROLE helper, other")
+
+
+def test_an_overload_is_refused_before_it_is_called(server: Cluster, connection: psycopg.Connection) -> None:
+    """Making an index computes what has constants only."""
+    made = "RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RAISE ''called''; END'"
+    run(
+        connection,
+        BASE,
+        BY_FUNCTION,
+        "CREATE INDEX listed ON customer (name) WHERE lib.hidden(0) AND id > 0",
+        "CREATE INDEX computed ON customer ((lib.hidden(0) OR id > 0), name)",
+        f"SET SESSION AUTHORIZATION viewer; CREATE FUNCTION lib.hidden(integer) {made}; RESET SESSION AUTHORIZATION",
+        "REVOKE CREATE ON SCHEMA lib FROM viewer",
+    )
+    found = "would use function lib.hidden(integer) in place of function lib.hidden(anyelement): DROP INDEX public."
+    refused_at_once(server, connection, f"index public.listed {found}listed", f"index public.computed {found}computed")
+
+
 def test_indexes_whose_functions_nobody_else_could_overload_are_converted(connection: psycopg.Connection) -> None:
     made = "RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT true'"
     run(
@@ -545,6 +695,37 @@ def test_indexes_whose_functions_nobody_else_could_overload_are_converted(connec
     run(connection, start, OVERLOAD.replace("hidden", "cast_to"), *rest, switch)
     assert value(connection, "SELECT count(*) FROM called") == 0
     run(connection, UNDO)
+
+
+@pytest.mark.parametrize("is_continued", [False, True], ids=["plan", "todo"])
+def test_what_a_client_runs_takes_nothing_from_its_search_path(
+    connection: psycopg.Connection, is_continued: bool
+) -> None:
+    """PostgreSQL's own operators and functions stay those that they were, whatever fits the new type better."""
+    run(
+        connection,
+        BASE,
+        "CREATE INDEX ON customer ((id % 16)); CREATE INDEX ON customer (num_nulls(id, name))",
+        "CREATE INDEX ON purchase (number) WHERE customer_id % 7 > 0",
+        "GRANT CREATE ON SCHEMA public TO viewer",
+    )
+    query = f"SELECT statement FROM id_gen_convert_plan({COLUMN}) ORDER BY step"
+    statements = [statement for (statement,) in connection.execute(query.encode())]
+    made = "LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RAISE ''called''; END'"
+    run(
+        connection,
+        statements.pop(0),
+        "SET SESSION AUTHORIZATION viewer",
+        f"CREATE FUNCTION num_nulls(bigint, text) RETURNS integer {made}",
+        f"CREATE FUNCTION rest(bigint, integer) RETURNS bigint {made}",
+        "CREATE OPERATOR % (LEFTARG = bigint, RIGHTARG = integer, FUNCTION = rest)",
+        "RESET SESSION AUTHORIZATION",
+    )
+    if is_continued:
+        query = f"SELECT statement FROM id_gen_convert.todo({COLUMN})"
+        statements = [statement for (statement,) in connection.execute(query.encode())]
+    run(connection, *statements, UNDO)
+    assert value(connection, "SELECT current_schema") == "public"
 
 
 def test_a_default_never_calls_a_later_overload(connection: psycopg.Connection) -> None:

@@ -425,6 +425,19 @@ def test_an_undo_leaves_no_renamed_column(
     run(connection, "INSERT INTO customer (name) VALUES ('later')")
 
 
+@pytest.mark.parametrize("keep_old", ["false", "true"])
+def test_a_renamed_old_column_is_not_left_by_the_end(connection: psycopg.Connection, keep_old: str) -> None:
+    """It would be NOT NULL, and nothing would fill it."""
+    run(connection, SHOP)
+    run(connection, "ALTER TABLE purchase ALTER customer_id SET NOT NULL", *planned(connection, COLUMN))
+    run(connection, "ALTER TABLE purchase RENAME customer_id_old TO other")
+    finish = FINISH.replace(")", f", {keep_old})")
+    refused = refusal(connection, finish)
+    assert detail(refused) == "Renamed columns: customer_id_old of public.purchase to other."
+    run(connection, hint(refused).partition("rename them: ")[2], finish, "INSERT INTO customer (name) VALUES ('later')")
+    run(connection, "INSERT INTO purchase (number, customer_id) SELECT 21, max(id) FROM customer")
+
+
 def test_a_renamed_column_of_a_restored_dump_refuses_no_row(server: Cluster, connection: psycopg.Connection) -> None:
     """The undo does not know it there, and leaves it without its check."""
     run(connection, SHOP)

@@ -3,8 +3,10 @@
 And whatever is started from an older file and a newer log begins above both.
 """
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -20,6 +22,8 @@ from harness.ids import (
     PATIENT,
     PER_MS,
     TOO_FAR_AHEAD,
+    Caller,
+    answer_of,
     assert_rest_works,
     await_refusal,
     change,
@@ -59,6 +63,15 @@ def start_without_signal_file(standby: Cluster) -> None:
     (standby.data / "standby.signal").unlink()
     standby.start()
     assert standby.psql("SELECT pg_is_in_recovery()") == "f"
+
+
+def promote_again(server: Cluster) -> None:
+    """Promotes a stopped server, which follows nobody."""
+    signal_file = server.data / "standby.signal"
+    signal_file.touch()
+    shutil.chown(signal_file, server.data.owner(), server.data.group())
+    server.start()
+    server.promote()
 
 
 def follow(standby: Cluster, primary: Cluster) -> None:
@@ -359,11 +372,7 @@ def test_a_bound_that_a_superuser_lowered_stays_lowered_over_a_second_promotion(
             standby.psql("SELECT id_gen_reservation_reset(above => now())")
             next_id(standby)
             standby.stop()
-            signal_file = standby.data / "standby.signal"
-            signal_file.touch()
-            shutil.chown(signal_file, standby.data.owner(), standby.data.group())
-            standby.start()
-            standby.promote()
+            promote_again(standby)
             age = "SELECT snowflake_timestamp(snowflake_next()) < now() + interval '30 min'"
             assert standby.psql(age) == "t"
             assert Reservation(standby).fields["timeline"] == "3"
@@ -525,6 +534,27 @@ def test_a_copy_with_another_worker_id_stays_a_copy(sql: str | None) -> None:
             assert next_id(second) > last
 
 
+def test_a_worker_id_is_accepted_right_after_the_reload_that_names_it() -> None:
+    """In one script the call begins while the signal is on its way. Here it is, because the postmaster stands still."""
+    with copied() as (original, copy):
+        set_worker_id(copy, 2)
+        next_id(copy)
+        original.stop()
+        with Caller(copy) as caller, Caller(copy) as watcher, copy.connect() as administrator:
+            waiting = f"SELECT wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = {caller.pid}"
+            os.kill(copy.pid, signal.SIGSTOP)
+            try:
+                administrator.execute("ALTER SYSTEM SET id_gen.worker_id = 1")
+                copy.reload()
+                answer = caller.begin(f"{ACCEPT}::text")
+                copy.wait_until(lambda: watcher.ask(waiting), "waiting for the reload")
+            finally:
+                os.kill(copy.pid, signal.SIGCONT)
+            answer_of(answer)
+        first_id(copy)
+        assert copy.psql("SELECT worker_id FROM id_gen_status()") == "1"
+
+
 def test_a_standby_that_lost_its_signal_file_has_no_number_that_its_primary_has_got_since() -> None:
     """Its file names the worker ID that the primary had when it was copied; the log names the new one."""
     with Cluster("primary", conf=NARROW + PATIENT) as primary:
@@ -646,6 +676,31 @@ def test_a_standby_has_the_number_that_was_confirmed_on_its_primary_since_it_was
             standby.append_conf("id_gen.worker_id = 1\n")
             standby.promote()
             assert first_id(standby) > last
+
+
+@pytest.mark.parametrize("promoted", ["itself", "a copy of its files"])
+def test_a_promotion_of_a_copy_accepts_nothing(promoted: str) -> None:
+    """The last reservation that it has replayed is its original's, which still generates."""
+    with Cluster("original", conf=NARROW + PATIENT) as original, ExitStack() as stack:
+        original.psql("CREATE EXTENSION id_gen")
+        next_id(original)
+        # A commit flushes the log, with the reservation in it.
+        original.psql("CREATE TABLE committed ()")
+        server = stack.enter_context(Cluster("copy", clone_of=original, conf="id_gen.worker_id = 2\n"))
+        next_id(server)
+        server.stop()
+        assert (server.data / "global" / "8473").exists()
+        if promoted != "itself":
+            files, server = server.data, stack.enter_context(Cluster("promoted"))
+            server.stop()
+            shutil.rmtree(server.data)
+            subprocess.run(["cp", "-a", files, server.data], check=True)
+        promote_again(server)
+        assert first_id(server) > 0
+        set_worker_id(server, 1)
+        assert_is_refused_as_copy(server)
+        server.restart()
+        assert_is_refused_as_copy(server)
 
 
 @pytest.mark.parametrize("decision", [ACCEPT, "SELECT id_gen_reservation_reset(above => '2024-06-01')"])

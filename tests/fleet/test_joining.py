@@ -37,6 +37,7 @@ from harness.ids import (
     refusal,
 )
 from harness.ports import LOOPBACK
+from harness.reservation import Reservation
 
 pytestmark = pytest.mark.long
 
@@ -215,11 +216,56 @@ def test_nor_its_ids_by_another_number_or_as_a_shard(etcd: Etcd) -> None:
             original.stop()
             assert error.hint is not None
             copy.psql(error.hint[error.hint.index("SELECT") :])
+            # The registry knows from now on where its IDs end.
+            copy.psql("SELECT id_gen_shard_take(19)")
+            copy.restart()
+            await_number(copy)
+            copy.psql("SELECT id_gen_shard_take(19)")
+            copy.psql("SELECT id_gen_shard_release(19)")
+            copy.psql("SELECT id_gen_shard_take(19)")
+            assert int(copy.psql("SELECT snowflake_next(19)")) > 0
+            assert "may be in use outside of the fleet" in refusal(copy, "SELECT id_gen_shard_take(18)").message
             copy.psql("SELECT id_gen_shard_take(17)")
             change(copy, "worker_id", 18)
             await_refusal(copy, "data directory is a copy")
             copy.psql("SELECT id_gen_copy_accept(is_only_one => true)")
             assert await_number(copy) == 18
+
+
+@pytest.mark.parametrize("trouble", ["damaged", "unreadable", "missing"])
+def test_a_copy_gets_no_number_while_it_is_unknown_whose_copy_it_is(etcd: Etcd, trouble: str) -> None:
+    """Its file would say so; nothing else does if its original's log is not for standbys."""
+    conf = f"{typed_conf()}{PATIENT}wal_level = minimal\nmax_wal_senders = 0\n"
+    with Cluster("original", conf=conf) as original:
+        original.psql("CREATE EXTENSION id_gen")
+        next_id(original)
+        with Cluster("copy", clone_of=original, conf="id_gen.worker_id = 10\n") as copy:
+            next_id(copy)
+            copy.stop()
+            file = Reservation(copy).file
+            match trouble:
+                case "damaged":
+                    file.write_bytes(file.read_bytes()[:-20])
+                case "unreadable":
+                    file.chmod(0)
+                case _:
+                    file.unlink()
+            copy.append_conf(f"id_gen.registry = '{etcd.endpoints}'\nid_gen.fleet_name = 'whose-{trouble}'\n")
+            copy.append_conf("id_gen.worker_id = -1\nid_gen.worker_id_range = '9'\n")
+            copy.start()
+            create_fleet(copy)
+            error = await_refusal(copy, 'file "id_gen/reservation"')
+            unknown = "SELECT error = 'this server cannot join its fleet before its reservation is known'"
+            copy.poll_until(f"{unknown} FROM id_gen_stat_fleet")
+            assert checks(copy)["reservation"].status == "error"
+            if trouble == "unreadable":
+                file.chmod(0o600)
+                await_refusal(copy, "the fleet has no free worker ID")
+            else:
+                assert "SELECT id_gen_reservation_reset(above => now());" in (error.hint or "")
+                change(copy, "worker_id_range", "11")
+                copy.psql("SELECT id_gen_reservation_reset(above => now())")
+                assert await_number(copy) == 11
 
 
 def test_a_copy_gets_no_number_of_its_original_which_no_registry_knows(etcd: Etcd) -> None:

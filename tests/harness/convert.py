@@ -17,10 +17,14 @@ def value(connection: psycopg.Connection, query: str) -> object:
     return row[0]
 
 
+def client_statements(connection: psycopg.Connection, query: str) -> list[str]:
+    """What a query gives a client to run, without the search_path: what tests run in between goes by theirs."""
+    return [statement for (statement,) in connection.execute(query.encode()) if "search_path" not in statement]
+
+
 def planned(connection: psycopg.Connection, arguments: str) -> list[str]:
     """The statements of a plan."""
-    query = f"SELECT statement FROM id_gen_convert_plan({arguments}) ORDER BY step"
-    return [statement for (statement,) in connection.execute(query.encode())]
+    return client_statements(connection, f"SELECT statement FROM id_gen_convert_plan({arguments}) ORDER BY step")
 
 
 def schema_dump(cluster: Cluster, dbname: str) -> str:

@@ -76,6 +76,8 @@ pub struct Member {
 pub enum Purpose {
     /// An administrator gives it the shard.
     Take,
+    /// The same, unless nobody ever had it, as far as the registry knows.
+    TakeKnown,
     /// It had the shard with an earlier acquisition.
     Confirm,
 }
@@ -90,7 +92,7 @@ pub enum Outcome {
     },
     /// Another member has it.
     Elsewhere(Box<ShardValue>),
-    /// Nobody ever had it, as far as the registry knows, and the member says that it had it.
+    /// Nobody ever had it, as far as the registry knows, and the member asks for one that was had.
     Unknown,
     /// The registry does not know the member as it knows itself.
     NotHolding,
@@ -178,8 +180,8 @@ pub fn take<S: Store>(
         }
         let old = keys.value(ValueKind::Shard, &name)?;
         let value = value_of(&name, old.as_deref())?;
-        if purpose == Purpose::Confirm && value.is_none() {
-            // It had the shard in another fleet, or the registry went back in time: others may have it.
+        if purpose != Purpose::Take && value.is_none() {
+            // A member had it in another fleet, or the registry went back in time: others may have it.
             return Ok(Outcome::Unknown);
         }
         let is_new = value.is_none();

@@ -33,6 +33,12 @@ pub fn under_pinned_settings<T>(call: impl FnOnce() -> T) -> T {
     settings::with(&PINNED, call)
 }
 
+/// The statement that gives a client's session their `search_path`, for the definitions that it runs.
+pub fn pin_path() -> String {
+    let (name, value) = PINNED[0];
+    format!("SET {} = {}", name.to_string_lossy(), value.to_string_lossy())
+}
+
 /// The same settings as clauses of `CREATE FUNCTION`.
 pub fn as_clauses() -> String {
     let clauses = PINNED.iter().map(|(name, value)| {

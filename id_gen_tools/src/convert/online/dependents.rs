@@ -17,6 +17,8 @@ struct Dependent {
     create: String,
     /// If it is a view: its name as one types it.
     view: Option<String>,
+    /// If it is a policy, which may be of a table without such a column: that table.
+    table: Option<String>,
     /// By its type and identity in PostgreSQL.
     object: String,
     /// For a view: whether it groups by a key in place of all columns, or reads one that does. Before the switch, the new column
@@ -78,7 +80,7 @@ const VIEWS: &str = "
                'COMMENT ON VIEW ' || c.oid::regclass || ' IS ' || quote_literal(obj_description(c.oid, 'pg_class')),
                (SELECT string_agg(format('COMMENT ON COLUMN %s.%I IS %L', c.oid::regclass, attname, col_description(c.oid, attnum)), '; ' ORDER BY attnum)
                   FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND col_description(c.oid, attnum) IS NOT NULL)),
-           c.oid::regclass::text, 'view ' || c.oid::regclass, c.oid IN (SELECT oid FROM keyed)
+           c.oid::regclass::text, 'view ' || c.oid::regclass, c.oid IN (SELECT oid FROM keyed), NULL
       FROM view JOIN pg_class c USING (oid) WHERE c.relkind = 'v'
      ORDER BY view.depth, 1";
 
@@ -94,14 +96,14 @@ const OTHERS: &str = "
                       CASE polcmd WHEN 'r' THEN 'SELECT' WHEN 'a' THEN 'INSERT' WHEN 'w' THEN 'UPDATE' WHEN 'd' THEN 'DELETE' ELSE 'ALL' END,
                       (SELECT string_agg(CASE role WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(role)) END, ', ') FROM unnest(polroles) AS role),
                       ' USING (' || pg_get_expr(polqual, polrelid) || ')', ' WITH CHECK (' || pg_get_expr(polwithcheck, polrelid) || ')'),
-               format('COMMENT ON POLICY %I ON %s IS ', polname, polrelid::regclass) || quote_literal(obj_description(pg_policy.oid, 'pg_policy'))), NULL, format('policy %I on %s', polname, polrelid::regclass), false
+               format('COMMENT ON POLICY %I ON %s IS ', polname, polrelid::regclass) || quote_literal(obj_description(pg_policy.oid, 'pg_policy'))), NULL, format('policy %I on %s', polname, polrelid::regclass), false, polrelid::regclass::text
       FROM used JOIN pg_policy ON classid = 'pg_policy'::regclass AND oid = objid
     UNION ALL
     SELECT format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass),
            concat_ws('; ', pg_get_triggerdef(pg_trigger.oid),
                format('ALTER TABLE %s %s TRIGGER %I', tgrelid::regclass,
                       CASE tgenabled WHEN 'D' THEN 'DISABLE' WHEN 'R' THEN 'ENABLE REPLICA' WHEN 'A' THEN 'ENABLE ALWAYS' ELSE 'ENABLE' END, tgname),
-               format('COMMENT ON TRIGGER %I ON %s IS ', tgname, tgrelid::regclass) || quote_literal(obj_description(pg_trigger.oid, 'pg_trigger'))), NULL, format('trigger %I on %s', tgname, tgrelid::regclass), false
+               format('COMMENT ON TRIGGER %I ON %s IS ', tgname, tgrelid::regclass) || quote_literal(obj_description(pg_trigger.oid, 'pg_trigger'))), NULL, format('trigger %I on %s', tgname, tgrelid::regclass), false, NULL
       FROM used JOIN pg_trigger ON classid = 'pg_trigger'::regclass AND pg_trigger.oid = objid AND tgparentid = 0 AND NOT tgisinternal
        AND (SELECT pronamespace FROM pg_proc WHERE oid = tgfoid) IS DISTINCT FROM to_regnamespace('id_gen_convert')
     UNION ALL
@@ -109,12 +111,12 @@ const OTHERS: &str = "
            concat_ws('; ', pg_get_statisticsobjdef(pg_statistic_ext.oid),
                format('ALTER STATISTICS %s.%I OWNER TO %I', stxnamespace::regnamespace, stxname, pg_get_userbyid(stxowner)),
                'ALTER STATISTICS ' || stxnamespace::regnamespace || '.' || quote_ident(stxname) || ' SET STATISTICS ' || nullif((to_jsonb(pg_statistic_ext) ->> 'stxstattarget')::integer, -1),
-               format('COMMENT ON STATISTICS %s.%I IS ', stxnamespace::regnamespace, stxname) || quote_literal(obj_description(pg_statistic_ext.oid, 'pg_statistic_ext'))), NULL, format('statistics object %s.%I', stxnamespace::regnamespace, stxname), false
+               format('COMMENT ON STATISTICS %s.%I IS ', stxnamespace::regnamespace, stxname) || quote_literal(obj_description(pg_statistic_ext.oid, 'pg_statistic_ext'))), NULL, format('statistics object %s.%I', stxnamespace::regnamespace, stxname), false, NULL
       FROM used JOIN pg_statistic_ext ON classid = 'pg_statistic_ext'::regclass AND oid = objid
      ORDER BY 1";
 
 /// Writes down how they are dropped and made again: those first that others depend on last, and in the opposite order. Returns
-/// the views among them, in the order in which they are dropped.
+/// the relations that are locked for that in addition to the tables of `members`.
 ///
 /// # Errors
 /// If the catalogs can't be read.
@@ -131,7 +133,13 @@ pub fn write(members: &[Member], script: &mut Script) -> Result<Vec<String>, Err
             }
         }
     }
-    Ok(all.into_iter().rev().filter_map(|dependent| dependent.view).collect())
+    let is_other = |table: &String| members.iter().all(|member| member.table != *table);
+    let mut others: Vec<String> = Vec::new();
+    for Dependent { view, table, .. } in all.into_iter().rev() {
+        let relation = view.or(table.filter(is_other));
+        others.extend(relation.filter(|relation| !others.contains(relation)));
+    }
+    Ok(others)
 }
 
 fn of(members: &[Member]) -> Result<Vec<Dependent>, Error> {
@@ -143,6 +151,7 @@ fn of(members: &[Member]) -> Result<Vec<Dependent>, Error> {
                 view: row.get::<Text>(3)?.map(|text| text.0),
                 object: string(row.get(4)?),
                 needs_key: row.get(5)?.unwrap_or(false),
+                table: row.get::<Text>(6)?.map(|text| text.0),
             })
         })
     };

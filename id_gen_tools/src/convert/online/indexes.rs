@@ -47,7 +47,9 @@ struct Index {
     relation: u32,
     /// How often it uses the columns.
     uses: i64,
-    /// Its other columns, as `CREATE TABLE` defines them.
+    /// Its expressions and its condition, as one condition; `None` if it has neither.
+    terms: Option<String>,
+    /// Its other columns, as `CREATE TABLE` defines them; `None` if the role may not use one of their types.
     other_columns: Option<String>,
 }
 
@@ -71,13 +73,13 @@ impl Index {
         )
     }
 
-    /// With the new columns in place of the old.
-    fn new_body(&self, members: &[Member]) -> String {
+    /// A text with the new columns in place of the old.
+    fn renewed(&self, text: &str, members: &[Member]) -> String {
         members
             .iter()
             .filter(|member| member.relation == self.relation)
-            .fold(self.body.clone(), |body, member| {
-                rename_column(&body, &member.typed(), &member.typed_new())
+            .fold(text.to_owned(), |text, member| {
+                rename_column(&text, &member.typed(), &member.typed_new())
             })
     }
 
@@ -124,7 +126,7 @@ pub fn write(
     for index in &indexes {
         let what = format!("index {}.{}", index.schema, quoted(&index.name));
         refuse_other_meaning(members, index.relation, &what, &index.body, index.uses)?;
-        let body = index.new_body(members);
+        let body = index.renewed(&index.body, members);
         let finds_values = index.relation == root.relation
             && index.is_unique
             && body
@@ -139,7 +141,8 @@ pub fn write(
     Ok(())
 }
 
-/// The index on an empty table with the columns that it uses: no row is read. Its name has the OID of the one that it is like.
+/// What the index computes, as a check, which PostgreSQL only parses: its meaning is compared before anything runs. Its name has
+/// the OID of the index. Then the index on an empty table with the columns that it uses: no row is read.
 fn write_trial(
     index: &Index,
     members: &[Member],
@@ -149,23 +152,30 @@ fn write_trial(
 ) {
     let name = format!("{}.{}", index.schema, quoted(&index.name));
     let remade = Remade { object: format!("index {name}"), remedy: format!("DROP INDEX {name}") };
+    let Index { oid, table, .. } = index;
+    if let Some(terms) = &index.terms {
+        let terms = index.renewed(terms, members);
+        let add = format!(
+            "ALTER TABLE {table} ADD CONSTRAINT id_gen_convert_like_{oid} CHECK ({terms}) NOT VALID"
+        );
+        script.add_remade(Phase::Trial, rank::TRIGGERS_GO, &remade, add);
+    }
+    let Some(other_columns) = &index.other_columns else { return };
     let own: Vec<String> = members
         .iter()
         .filter(|member| member.relation == index.relation)
         .map(Member::typed_new)
         .collect();
-    let columns: Vec<String> = own
-        .iter()
-        .map(|column| format!("{column} {type_name}"))
-        .chain(index.other_columns.clone())
-        .collect();
-    let (oid, columns, key) = (index.oid, columns.join(", "), own.join(", "));
+    let columns: String = own.iter().map(|column| format!("{column} {type_name}, ")).collect();
+    // An event trigger may require the key, which cannot have all columns of a wide table.
+    let key = &own[0];
     for text in [
-        // An event trigger may require the key.
-        format!("CREATE TABLE id_gen_convert.empty_{oid} ({columns}, PRIMARY KEY ({key}))"),
-        format!("CREATE INDEX like_{oid} ON id_gen_convert.empty_{oid} {body}"),
+        format!(
+            "CREATE TABLE id_gen_convert.empty_{oid} ({columns}{other_columns}PRIMARY KEY ({key}))"
+        ),
+        format!("CREATE INDEX ON id_gen_convert.empty_{oid} {body}"),
     ] {
-        script.add_remade(Phase::Trial, rank::TRIGGERS_GO, &remade, text);
+        script.add_remade(Phase::TrialIndex, 1, &remade, text);
     }
 }
 
@@ -306,8 +316,14 @@ fn of(members: &[Member], names: &Names) -> Result<Vec<Index>, Error> {
                (SELECT count(*) FILTER (WHERE key = p.number) FROM place p, unnest(i.indkey::smallint[]) AS key WHERE p.relation = i.indrelid)
                + (SELECT sum(regexp_count(concat(i.indexprs::text, i.indpred::text), ':varattno ' || p.number || '\\M'))::bigint
                     FROM place p WHERE p.relation = i.indrelid),
-               (SELECT string_agg(format('%I %s%s', a.attname, format_type(a.atttypid, a.atttypmod), ' COLLATE ' || nullif(a.attcollation, 0)::regcollation), ', ')
-                  FROM pg_attribute a
+               nullif(concat_ws(' AND ',
+                   (SELECT string_agg('(' || pg_get_indexdef(c.oid, place::integer, false) || ') IS NOT NULL', ' AND ' ORDER BY place)
+                      FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS key (number, place) WHERE number = 0),
+                   pg_get_expr(i.indpred, i.indrelid)), ''),
+               (SELECT CASE WHEN bool_and(has_type_privilege(t.oid, 'USAGE') AND has_schema_privilege(t.typnamespace, 'USAGE')
+                                          AND coalesce(has_schema_privilege(l.collnamespace, 'USAGE'), true)) IS NOT FALSE
+                            THEN concat(string_agg(format('%I %s%s, ', a.attname, format_type(t.oid, a.atttypmod), ' COLLATE ' || l.oid::regcollation), '')) END
+                  FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation l ON l.oid = a.attcollation
                  WHERE a.attrelid = i.indrelid AND a.attnum > 0 AND (a.attrelid, a.attnum) NOT IN (SELECT relation, number FROM place)
                    AND (a.attnum = ANY (i.indkey::smallint[])
                         OR EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
@@ -342,7 +358,8 @@ fn of(members: &[Member], names: &Names) -> Result<Vec<Index>, Error> {
             constraint_comment: row.get::<Text>(15)?.map(|text| text.0),
             tablespace: row.get::<Text>(16)?.map(|text| text.0),
             uses: number(18)?,
-            other_columns: row.get::<Text>(19)?.map(|text| text.0),
+            terms: row.get::<Text>(19)?.map(|text| text.0),
+            other_columns: row.get::<Text>(20)?.map(|text| text.0),
         })
     })
 }

@@ -26,7 +26,7 @@ pub struct Job {
     pub script: Script,
     /// The tables whose old rows get their values.
     pub fills: Vec<Fill>,
-    /// Views that are made again, and sequences that continue beyond all values.
+    /// Views that are made again, other tables whose policies are, and sequences that continue beyond all values.
     pub others: Vec<String>,
     /// The triggers that keep rows in step: the table, the name, and whether it is for after the switch.
     pub triggers: Vec<(String, String, bool)>,

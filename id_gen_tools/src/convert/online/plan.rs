@@ -5,6 +5,7 @@ use id_gen_base::error::counted;
 use crate::convert::online::job::Job;
 use crate::convert::online::script::{Phase, Statement};
 use crate::convert::step::Step;
+use crate::convert::texts;
 
 impl Job {
     /// The plan of it: what a client types, in order.
@@ -40,6 +41,11 @@ impl Job {
                 "Creates the schema id_gen_convert for the job and adds a column at the end of each\ntable, so SELECT * shows one more. Waits for locks 400 ms at a time.\nTo see all statements of the job without keeping it: BEGIN; run this statement;\nSELECT phase, statement FROM id_gen_convert.statement; ROLLBACK;".to_owned(),
             )
         }];
+        steps.push(call(
+            texts::pin_path(),
+            None,
+            "Until the end of the plan, so that other roles cannot overload what indexes use.\nRun the statements in one session.".to_owned(),
+        ));
         steps.extend(self.script.of(Phase::FirstIndex).map(|statement| {
             index(
                 statement,
@@ -84,6 +90,11 @@ impl Job {
                 ),
             )
         });
+        steps.push(call(
+            "RESET search_path".to_owned(),
+            None,
+            "Sets the default of this session again.".to_owned(),
+        ));
         steps
     }
 

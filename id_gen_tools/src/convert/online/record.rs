@@ -89,10 +89,7 @@ impl Job {
                         Fault::UndoComparesNothing.is_planted(),
                         "c.changed IS NOT NULL AND NOT force",
                     ),
-                    (
-                        Fault::MeaningsNotCompared.is_planted(),
-                        "(a.oid = b.oid OR a.name = b.name) IS NOT TRUE",
-                    ),
+                    (Fault::MeaningsNotCompared.is_planted(), "a.key IS DISTINCT FROM b.key"),
                 ] {
                     if is_planted {
                         assert!(script.contains(compared), "the script compares in other words");

@@ -9,6 +9,8 @@ pub enum Phase {
     Prepare,
     /// After that, and taken back: what the switch will make again.
     Trial,
+    /// After that, and taken back: the new indexes, which run what they name.
+    TrialIndex,
     /// Before old rows get their values: by a client.
     FirstIndex,
     /// When all rows have their values.
@@ -39,6 +41,7 @@ impl Phase {
         match self {
             Phase::Prepare => "prepare",
             Phase::Trial => "trial",
+            Phase::TrialIndex => "trial_index",
             Phase::FirstIndex => "first_index",
             Phase::Check => "check",
             Phase::Index => "index",
