@@ -612,7 +612,7 @@ fn lead(on: &CheckedServer) -> CheckResult {
     if on.layout.clock_tick(clock::wall_ns()).is_err() {
         return Fine("not checked: the clock is outside the range of the layout".to_owned());
     }
-    // Of a number that cannot be used yet, there are no IDs.
+    // A worker ID that cannot be used yet has no IDs.
     let has_begun = on.shared.lock().not_begun(&on.layout).is_none();
     let own = if has_begun { on.next_position() } else { 0 };
     let open = on.shared.shards().in_use().filter(|place| place.is_open());
