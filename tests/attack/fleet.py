@@ -435,11 +435,11 @@ class Fleet(Explorer):
     @action("move shard", shard=SHARD)
     def move_shard(self, which: int, to: int, shard: int) -> None:
         """By the two lines that an administrator types."""
-        self._move(which, to, shard)
+        self._move(self.world.able(which), self.world.able(to), shard)
 
-    def _move(self, which: int, to: int, shard: int) -> None:
-        self._ask(self.world.able(which), run(f"SELECT id_gen_shard_release({shard})"))
-        self._ask(self.world.able(to), _take(shard))
+    def _move(self, owner: Member, other: Member, shard: int) -> None:
+        self._ask(owner, run(f"SELECT id_gen_shard_release({shard})"))
+        self._ask(other, _take(shard))
 
     @action("set ticket")
     def set_ticket(self, which: int) -> None:
@@ -457,22 +457,22 @@ class Fleet(Explorer):
         self.world.registry.put_right()
 
     @action("registry slow", when=lambda self: self.world.registry.answers, shard=SHARD)
-    def slow_registry(self, which: int, to: int, shard: int, restarts: bool) -> None:
+    def slow_registry(self, which: int, to: int, shard: int) -> None:
         """It stands still most of the time, while the shard goes to and fro beside a client of it. A server that has
         just started asks whether it still has the shard."""
-        for one, other in ((which, to), (to, which)):
-            owner = self.world.able(one)
+        first = self.world.able(which)
+        second = self.world.able(to, besides=first)
+        for owner, other in ((first, second), (second, first)):
             self.insist(self.world.idle_session(owner), _take(shard))
-            if restarts:
-                self.world.stop(owner, "fast")
-                self.world.start(owner)
-                self.insist(self.world.idle_session(owner), NEXT)
+            self.world.stop(owner, "fast")
+            self.world.start(owner)
+            self.insist(self.world.idle_session(owner), NEXT)
             with self.world.registry.etcd.stuttering():
                 asking = Client(self.world, owner, DATABASE, ids_of_shard(shard, 1))
                 try:
                     self._await_question(owner, asking, shard)
-                    self._move(one, other, shard)
-                    self._ask(self.world.able(other), ids_of_shard(shard, 1))
+                    self._move(owner, other, shard)
+                    self._ask(other, ids_of_shard(shard, 1))
                 finally:
                     asking.stop()
                 asking.judge()
