@@ -612,9 +612,7 @@ fn lead(on: &CheckedServer) -> CheckResult {
     if on.layout.clock_tick(clock::wall_ns()).is_err() {
         return Fine("not checked: the clock is outside the range of the layout".to_owned());
     }
-    // A worker ID that cannot be used yet has no IDs.
-    let has_begun = on.shared.lock().not_begun(&on.layout).is_none();
-    let own = if has_begun { on.next_position() } else { 0 };
+    let own = on.next_position();
     let open = on.shared.shards().in_use().filter(|place| place.is_open());
     let furthest =
         open.filter_map(|place| Some((place.end(), place.number()?))).max_by_key(|it| it.0);
@@ -625,6 +623,7 @@ fn lead(on: &CheckedServer) -> CheckResult {
     let max_lead_ms = on.settings.max_lead_ms;
     let limit = LeadLimit::of_ms(&on.layout, max_lead_ms);
     let lead = Lead::of(&on.layout, limit, position, on.now_ms, max_lead_ms);
+    let not_begun = on.shared.lock().not_begun(&on.layout).filter(|_| shard.is_none());
     let of_shard = shard.map_or_else(String::new, |shard| format!(" of shard {}", shard.worker));
     let shard = shard.filter(|_| on.settings.has_registry);
     let found = format!(
@@ -635,7 +634,10 @@ fn lead(on: &CheckedServer) -> CheckResult {
     match lead.level(&on.layout) {
         LeadLevel::Normal => Fine(found),
         LeadLevel::High => Warning(found, hint::ahead(&lead, shard)),
-        LeadLevel::Exceeded => Wrong(found, hint::ahead(&lead, shard)),
+        LeadLevel::Exceeded => not_begun.map_or_else(
+            || Wrong(found, hint::ahead(&lead, shard)),
+            |reason| CheckResult::failing(&reason.into()),
+        ),
     }
 }
 

@@ -430,7 +430,9 @@ def assert_cannot_be_used_yet(cluster: Cluster, error: SqlError) -> None:
     assert error.message == "this server's worker ID cannot be used yet"
     assert cluster.psql("SELECT state FROM id_gen_status()") == error.message
     time_left = re.compile(r"Call again in .*?\. ")
-    for check in cluster.psql("SELECT found, remedy FROM id_gen_check() WHERE status = 'error'").splitlines():
+    checks = cluster.psql("SELECT found, remedy FROM id_gen_check() WHERE status = 'error'").splitlines()
+    assert checks
+    for check in checks:
         found, remedy = check.split("|")
         assert found.startswith(error.message)
         assert time_left.sub("", remedy.replace("public.", "")) == time_left.sub("", error.hint or "")
