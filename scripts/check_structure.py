@@ -29,15 +29,23 @@ USED = re.compile(r"(?<![\w:.])(id_gen_\w+)::(\w+|\{)")
 OWNED = {
     "shared memory": (
         ".",
-        re.compile(r"\b(?:ShmemInitStruct|GetNamedDSMSegment|RequestAddinShmemSpace|shmem_request_hook)\b"),
+        re.compile(
+            r"\b(?:Shmem\w+|RequestAddinShmemSpace|shmem_(?:request|startup)_hook|GetNamedDS\w+|(?:dsa|dsm|dshash)_\w+"
+            r"|PgLwLock|PgAtomic|pg_shmem_init)\b"
+        ),
     ),
-    "settings that begin with id_gen.": (".", re.compile(r'c"id_gen\.')),
-    "settings that begin with id_gen_mask.": ("id_gen_mask", re.compile(r'c"id_gen_mask\.')),
+    "settings that begin with id_gen.": (".", re.compile(r'"id_gen\.\w+"')),
+    "settings that begin with id_gen_mask.": ("id_gen_mask", re.compile(r'"id_gen_mask\.\w+"')),
+    "a connection over a network": ("registry", re.compile(r"\bstd::net\b")),
     "a hook of the log": (".", re.compile(r"\bemit_log_hook\b")),
 }
-# What id_gen_tools asks of id_gen, by SQL; only this file knows it.
+# What another crate asks of id_gen, by SQL; only this file of id_gen_tools knows it.
 ASKS = "id_gen_tools/src/server.rs"
-ASKED = re.compile(r"current_setting\('id_gen|\.id_gen_(?:server_info|ready|status|fleet_\w+)\(")
+ASKED = re.compile(
+    r"(?:current_setting|set_config)\('id_gen\.|^\W*(?:SHOW|SET|SET LOCAL) id_gen\."
+    r"|\.id_gen_(?:server_info|ready|status|fleet_\w+)\(",
+    re.MULTILINE,
+)
 # What base and the pure crates do not have: a function that SQL calls is one extension's.
 EXPORTED = re.compile(r"^(?:sql_function! \{|#\[pg_extern)", re.MULTILINE)
 WITHOUT_FUNCTIONS = ("base", "core", "id_gen_mask/rules", "registry")
@@ -45,6 +53,7 @@ WITHOUT_FUNCTIONS = ("base", "core", "id_gen_mask/rules", "registry")
 # The folders of src/, as the table of src/lib.rs lists them.
 LISTED = re.compile(r"^//! \| \[`(\w+)`\] \|", re.MULTILINE)
 COMMENT = re.compile(r"//.*")
+SQL_COMMENT = re.compile(r"--.*")
 TESTS = re.compile(r"^#\[cfg\(test\)\]\nmod \w+ \{.*?^\}", re.MULTILINE | re.DOTALL)
 # What a folder's mod.rs declares, and so shows to others.
 DECLARED = re.compile(r"^(?:pub )?mod (\w+);", re.MULTILINE)
@@ -123,6 +132,12 @@ def code(crate: str) -> Iterator[tuple[Path, str]]:
         yield file.relative_to(ROOT), COMMENT.sub("", TESTS.sub("", file.read_text()))
 
 
+def scripts(crate: str) -> Iterator[tuple[Path, str]]:
+    """The SQL of an extension."""
+    for file in sorted((ROOT / crate / "sql").glob("*.sql")):
+        yield file.relative_to(ROOT), SQL_COMMENT.sub("", file.read_text())
+
+
 def foreign(crate: str, allowed: set[str]) -> Iterator[str]:
     """What a crate uses and should not."""
     for file, text in code(crate):
@@ -132,10 +147,11 @@ def foreign(crate: str, allowed: set[str]) -> Iterator[str]:
         for what, (owner, pattern) in OWNED.items():
             if owner != crate and (found := pattern.search(text)):
                 yield f"{file} has {what}, which is for {owner} only: {found[0]}"
-        if crate == "id_gen_tools" and str(file) != ASKS and (found := ASKED.search(text)):
-            yield f"{file} asks id_gen, which is for {ASKS}: {found[0]}"
         if crate in WITHOUT_FUNCTIONS and (found := EXPORTED.search(text)):
             yield f"{file} exports to SQL: {found[0]}"
+    for file, text in () if crate == "." else (*code(crate), *scripts(crate)):
+        if str(file) != ASKS and (found := ASKED.search(text)):
+            yield f"{file} asks id_gen, which is for {ASKS}: {found[0].strip()}"
 
 
 def main() -> None:

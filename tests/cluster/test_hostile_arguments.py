@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from harness import GENERATING, Cluster, SqlError, effort
-from harness.arguments import HOSTILE, HOSTILE_SINCE_17, SHARD, values
+from harness.arguments import HOSTILE, HOSTILE_SINCE_17, SHARD, fuzzed, values
 from harness.catalog import CREATE_ALL, Function, functions
 from harness.etcd import Etcd
 from harness.fleet import await_number, create_fleet, member_conf
@@ -132,6 +132,13 @@ def test_a_new_function_without_values_is_noticed() -> None:
         (added,) = set(functions(cluster)) - set(before)
         with pytest.raises(LookupError, match=r"'place point' to HOSTILE in tests/harness/arguments.py"):
             calls(added, HOSTILE)
+
+
+def test_every_function_has_values_for_valgrind() -> None:
+    """The test under valgrind, which calls them, runs only for a release."""
+    with Cluster() as cluster:
+        cluster.psql(CREATE_ALL)
+        assert len(fuzzed(functions(cluster))) > 20
 
 
 @pytest.mark.parametrize("encoding", ["UTF8", "EUC_JP", "LATIN1", "SQL_ASCII"])

@@ -7,7 +7,7 @@ name before them it goes before both, for what is a text of another shape in eac
 """
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from harness.catalog import Argument, Function
@@ -93,6 +93,7 @@ FUZZED = {
         "layout text": "layout",
         "id text": "number::text",
         "name text": "layout",
+        "namespace text": "CASE WHEN place % 2 = 0 THEN 'dns' ELSE layout END",
         "id_decode_bigint id text": "CASE WHEN place % 2 = 0 THEN id_encode(number, 'base62') ELSE layout END",
         "id_random_parse id text": "CASE WHEN place % 2 = 0 THEN 'user' || lpad(place::text, 9, '0') ELSE layout END",
         "typeid_prefix id text": "layout",
@@ -308,3 +309,25 @@ def values(function: Function, rules: Mapping[str, Value], table: str) -> list[V
             )
         found.append(value)
     return found
+
+
+def fuzzed(every: Iterable[Function]) -> dict[Function, dict[str | None, list[str]]]:
+    """What functions are called with under valgrind: of each table that has something for a function, and together with
+    what is constant everything, its columns; only what is constant, if there is no such table.
+
+    Those that change the server's state are not for that.
+    """
+    found: dict[Function, dict[str | None, list[str]]] = {}
+    for function in every:
+        if function.is_of_library and not function.is_for_superusers:
+            found[function] = {
+                table: values(function, CONSTANT | columns, "FUZZED")
+                for table, columns in FUZZED.items()
+                if takes_from(function, columns)
+            } or {None: values(function, CONSTANT, "FUZZED or CONSTANT")}
+    return found
+
+
+def takes_from(function: Function, columns: Mapping[str, str]) -> bool:
+    rules = [rule(CONSTANT | columns, function, argument) for argument in function.arguments]
+    return None not in rules and not set(columns.values()).isdisjoint(rules)
