@@ -916,6 +916,24 @@ WHEN OTHERS OR assert_failure THEN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.try_row(text, text, integer[], bigint[], bigint[]) IS 'evaluate a check or an index in one row with other IDs';
 
+-- The condition of a trigger, if whoever evaluates it runs nothing of the role that wrote it, which needs only the privilege TRIGGER:
+-- of simple nodes, with immutable functions of PostgreSQL's own, since others run queries that are given as text. NULL otherwise, and
+-- if names or arguments look like the ends of the condition.
+CREATE FUNCTION id_gen_convert.harmless_condition(t pg_trigger) RETURNS text
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        SELECT split_part(split_part(definition, start, 2), stop, 1)
+          FROM pg_get_triggerdef(t.oid) AS definition, (VALUES (' FOR EACH ROW WHEN (', ') EXECUTE FUNCTION ')) AS around (start, stop)
+         WHERE split_part(definition, start, 3) = '' AND split_part(definition, stop, 3) = ''
+           AND t.tgqual::text !~ '\{(?!(VAR|CONST|OPEXPR|DISTINCTEXPR|NULLIFEXPR|SCALARARRAYOPEXPR|FUNCEXPR|BOOLEXPR|NULLTEST|BOOLEANTEST|RELABELTYPE|COERCEVIAIO|ARRAY|ARRAYEXPR|CASE|CASEEXPR|WHEN|CASEWHEN|CASETESTEXPR|COALESCE|COALESCEEXPR|MINMAX|MINMAXEXPR)\M)'
+           AND NOT EXISTS (SELECT FROM regexp_matches(t.tgqual::text, ':(funcid|opfuncid) (\d+)', 'g') AS called JOIN pg_proc f ON f.oid = called[2]::oid
+                            WHERE f.provolatile <> 'i')
+           -- Those of PostgreSQL itself are not recorded.
+           AND NOT EXISTS (SELECT FROM pg_depend d WHERE (d.classid, d.objid) = ('pg_trigger'::regclass, t.oid) AND d.refobjid <> t.tgfoid
+                              AND d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass, 'pg_type'::regclass, 'pg_collation'::regclass))
+    $$;
+COMMENT ON FUNCTION id_gen_convert.harmless_condition(pg_trigger) IS 'condition of a trigger, if it runs nothing of the role that wrote it';
+
 -- Checks and policies that no new ID would pass, indexes that could have none or not several, and indexes, triggers and
 -- statistics that are for old values only or fail for new ones; NULL if there are none. Each is evaluated in some rows of the
 -- table, and in an empty one if it has none, or a single one, which may be a special one, and the empty one would violate no NOT
@@ -992,11 +1010,11 @@ BEGIN
               FROM place p JOIN pg_policy o ON o.polrelid = p.relation, LATERAL (VALUES (o.polqual), (o.polwithcheck)) AS part (tree)
              WHERE part.tree::text ~ format(':varattno %s\M', p.number) AND part.tree::text !~ 'SUBLINK' AND id_gen_convert.used(part.tree::text) = '{}'
              UNION ALL
-            SELECT p.relation, p.column_name, 'pg_trigger'::regclass, t.oid,
-                   format('(%s) IS TRUE', substring(pg_get_triggerdef(t.oid) FROM ' FOR EACH ROW WHEN \((.*)\) EXECUTE FUNCTION ')),
+            SELECT p.relation, p.column_name, 'pg_trigger'::regclass, t.oid, format('(%s) IS TRUE', id_gen_convert.harmless_condition(t)),
                    'bool_or(value)', next_ids, 'has a condition that new IDs do not fulfill, as they are larger'
               FROM place p JOIN pg_trigger t ON t.tgrelid = p.relation AND t.tgparentid = 0 AND t.tgqual::text ~ format(':varattno %s\M', p.number)
               JOIN pg_proc f ON f.oid = t.tgfoid AND f.pronamespace <> 'id_gen_convert'::regnamespace
+             WHERE id_gen_convert.harmless_condition(t) IS NOT NULL
              UNION ALL
             SELECT p.relation, p.column_name, 'pg_statistic_ext'::regclass, s.oid,
                    format('num_nulls(%s) >= 0', array_to_string(pg_get_statisticsobjdef_expressions(s.oid), ', ')), 'bool_or(value)', ARRAY[NULL]::bigint[], NULL

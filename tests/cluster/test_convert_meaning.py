@@ -177,6 +177,68 @@ def test_what_is_for_old_values_only_is_refused(
     refused_at_once(server, connection, f" {reason}: DROP {make.split()[0]} ")
 
 
+@pytest.mark.parametrize(
+    ("name", "condition"),
+    [
+        ("t", "dev.leak(NEW.id)"),
+        ("t", "NEW.id::dev.leaky > 0"),
+        ("t", "'{1}'::dev.leaky[] @> ARRAY[NEW.id::dev.leaky]"),
+        ("t", "NEW.id OPERATOR(dev.~=) 0"),
+        ("t", "NEW.id > 0 AND query_to_xml('SELECT dev.leak(1)', false, false, '') IS NOT NULL"),
+        ('"a FOR EACH ROW WHEN (dev.leak(1)/*"', "NEW.id > 0"),
+    ],
+)
+def test_a_plan_runs_nothing_of_a_role_that_may_create_triggers(
+    connection: psycopg.Connection, owner: psycopg.Connection, name: str, condition: str
+) -> None:
+    run(connection, "GRANT CREATE ON DATABASE shop TO owner; CREATE SCHEMA dev AUTHORIZATION viewer")
+    run(owner, BASE, "GRANT TRIGGER ON customer TO viewer")
+    run(
+        connection,
+        "SET SESSION AUTHORIZATION viewer",
+        "CREATE SEQUENCE dev.calls; GRANT USAGE ON SCHEMA dev TO owner; GRANT ALL ON SEQUENCE dev.calls TO owner",
+        "CREATE FUNCTION dev.leak(bigint) RETURNS boolean LANGUAGE sql AS 'SELECT nextval(''dev.calls'') > 0'",
+        "CREATE FUNCTION dev.leak(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT dev.leak($1)'",
+        "CREATE OPERATOR dev.~= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = dev.leak)",
+        "CREATE DOMAIN dev.leaky AS integer CHECK (dev.leak(VALUE))",
+        f"CREATE TRIGGER {name} BEFORE INSERT ON customer FOR EACH ROW WHEN ({condition})"
+        " EXECUTE FUNCTION f('*/) EXECUTE FUNCTION ')",
+        "SELECT setval('dev.calls', 1, false)",
+        "RESET SESSION AUTHORIZATION",
+    )
+    if "leaky" in condition:
+        with pytest.raises(
+            psycopg.errors.FeatureNotSupported, match="of another role, whose functions would be called"
+        ):
+            planned(owner, COLUMN)
+    else:
+        planned(owner, COLUMN)
+    assert value(connection, "SELECT is_called FROM dev.calls") is False
+
+
+@pytest.mark.parametrize("make", ["INDEX ON customer (known(name), id)", "CHECK (known(name) <> '' OR id > 0)"])
+@pytest.mark.parametrize("rows", [20, 0])
+def test_a_function_that_finds_names_by_the_search_path_is_refused(
+    server: Cluster, connection: psycopg.Connection, make: str, rows: int
+) -> None:
+    run(
+        connection,
+        "CREATE TABLE customer (id serial PRIMARY KEY, name text)",
+        "CREATE FUNCTION plain(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT lower($1)'",
+        "CREATE FUNCTION known(text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN plain($1); END'",
+        f"ALTER TABLE customer ADD {make}" if make.startswith("CHECK") else f"CREATE {make}",
+        f"INSERT INTO customer (name) SELECT 'name' FROM generate_series(1, {rows})",
+    )
+    remedy = "ALTER FUNCTION public.known(text) SET search_path FROM CURRENT"
+    refused_at_once(
+        server,
+        connection,
+        f" uses names without a schema (function plain(text) does not exist): {remedy}.",
+    )
+    run(connection, remedy)
+    run(connection, *planned(connection, COLUMN), UNDO)
+
+
 @pytest.mark.parametrize("rows", [60, 1], ids=["first", "only"])
 def test_a_check_is_tried_also_where_rows_have_no_value(
     server: Cluster, connection: psycopg.Connection, rows: int
