@@ -901,7 +901,7 @@ COMMENT ON FUNCTION id_gen_convert.rehearse(id_gen_convert.job) IS 'reject a job
 -- Evaluates a test in a row of a table, which is given as text, and takes back what functions in it write. An error
 -- that other sessions cause says nothing about the row.
 CREATE FUNCTION id_gen_convert.try_row(
-        test text, example text, eras integer[], ids bigint[], others bigint[], OUT fits boolean, OUT failure text)
+        test text, example text, eras integer[], ids bigint[], others bigint[], OUT fits boolean, OUT failure text, OUT is_unresolved boolean)
     LANGUAGE plpgsql @settings@
     AS $$
 BEGIN
@@ -913,6 +913,7 @@ WHEN lock_not_available OR transaction_rollback OR operator_intervention OR insu
     RAISE;
 WHEN OTHERS OR assert_failure THEN
     failure := SQLERRM;
+    is_unresolved := SQLSTATE IN ('42883', '42P01', '42704');
 END $$;
 COMMENT ON FUNCTION id_gen_convert.try_row(text, text, integer[], bigint[], bigint[]) IS 'evaluate a check or an index in one row with other IDs';
 
@@ -1020,6 +1021,12 @@ BEGIN
                    format('num_nulls(%s) >= 0', array_to_string(pg_get_statisticsobjdef_expressions(s.oid), ', ')), 'bool_or(value)', ARRAY[NULL]::bigint[], NULL
               FROM place p JOIN pg_statistic_ext s ON s.stxrelid = p.relation AND s.stxexprs::text ~ format(':varattno %s\M', p.number))
         SELECT c.relation::regclass, c.column_name, c.value, c.fits, c.old_ids, c.reason, named.type || ' ' || named.identity AS name, s.remedy,
+               -- The job and its client make these, with a search_path of their own.
+               CASE WHEN c.classid IN ('pg_constraint'::regclass, 'pg_class'::regclass) THEN (
+                   SELECT string_agg(DISTINCT format('ALTER FUNCTION %s SET search_path FROM CURRENT', f.oid::regprocedure), '; ')
+                     FROM pg_depend d JOIN pg_proc f ON f.oid = d.refobjid AND d.refclassid = 'pg_proc'::regclass
+                     JOIN pg_language l ON l.oid = f.prolang AND l.lanname NOT IN ('c', 'internal')
+                    WHERE (d.classid, d.objid) = (c.classid, c.objid) AND array_to_string(f.proconfig, ' ') !~ '\msearch_path=' IS NOT FALSE) END AS resolving,
                (SELECT string_agg(CASE WHEN a.attname = c.column_name THEN format('coalesce(given.id, r.%1$I, 1) AS %1$I', a.attname)
                                        WHEN EXISTS (SELECT FROM place q WHERE (q.relation, q.number) = (a.attrelid, a.attnum))
                                             THEN format('coalesce(given.other_id, r.%1$I) AS %1$I', a.attname)
@@ -1055,6 +1062,10 @@ BEGIN
         failure := NULL;
         FOREACH example IN ARRAY examples LOOP
             tried := id_gen_convert.try_row(test, example, '{}', each.old_ids, '{}');
+            IF tried.is_unresolved AND each.resolving IS NOT NULL THEN
+                obstacles := obstacles || format('%s uses names without a schema (%s): %s', each.name, tried.failure, each.resolving);
+                EXIT;
+            END IF;
             IF tried.fits THEN
                 fits_old := true;
                 tried := id_gen_convert.try_row(test, example, eras, ids, others);

@@ -464,7 +464,8 @@ def test_a_check_that_writes_is_tried_without_a_trace(connection: psycopg.Connec
         connection,
         BASE,
         "CREATE TABLE log (id bigint)",
-        "CREATE FUNCTION noted(bigint) RETURNS boolean LANGUAGE sql AS 'INSERT INTO log VALUES ($1) RETURNING true'",
+        "CREATE FUNCTION noted(bigint) RETURNS boolean LANGUAGE sql"
+        " AS 'INSERT INTO public.log VALUES ($1) RETURNING true'",
         "ALTER TABLE customer ADD CHECK (noted(id))",
     )
     planned(connection, COLUMN)
