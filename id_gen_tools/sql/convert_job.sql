@@ -282,7 +282,8 @@ BEGIN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('%s columns of the job of column %I of relation %s have been renamed', CASE WHEN is_finish THEN 'old' ELSE 'new' END, j.column_name, j.relation),
             DETAIL = format('Renamed columns: %s.', renamed),
-            HINT = format('Rename the columns back or drop them, and run the command again. To rename them: %s', remedy);
+            -- Triggers depend on the old columns.
+            HINT = format('Rename the columns back%s, and run the command again. To rename them: %s', CASE WHEN is_finish THEN '' ELSE ' or drop them' END, remedy);
     END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.check_dropped_columns(id_gen_convert.job) IS 'reject the end of a job if the columns that it drops have been renamed';
@@ -864,7 +865,8 @@ CREATE FUNCTION id_gen_convert.exposed(job_id integer) RETURNS text
                     SELECT g.grantor, g.grantee, EXISTS (SELECT FROM granted h WHERE h.grantor = g.grantee AND h.grantor <> n.nspowner) AS has_heirs
                       FROM granted g
                      WHERE NOT g.is_trusted AND (g.grantor = n.nspowner OR g.grantor IN (SELECT grantee FROM granted WHERE is_trusted)))
-                SELECT string_agg(CASE grantor WHEN n.nspowner THEN revoke ELSE format('SET ROLE %I; %s; RESET ROLE', pg_get_userbyid(grantor), revoke) END,
+                SELECT CASE WHEN NOT bool_and(pg_has_role(grantor, 'MEMBER')) THEN 'a superuser can run: ' ELSE '' END
+                       || string_agg(CASE grantor WHEN n.nspowner THEN revoke ELSE format('SET ROLE %I; %s; RESET ROLE', pg_get_userbyid(grantor), revoke) END,
                                   '; ' ORDER BY grantor <> n.nspowner, grantor)
                   FROM (SELECT grantor, format('REVOKE CREATE ON SCHEMA %I FROM %s%s', n.nspname,
                                                string_agg(CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END, ', ' ORDER BY grantee),
