@@ -810,6 +810,34 @@ CREATE FUNCTION id_gen_convert.unlike(list jsonb, other jsonb, by_name boolean) 
     $$;
 COMMENT ON FUNCTION id_gen_convert.unlike(jsonb, jsonb, boolean) IS 'functions and operators that another definition does not name';
 
+-- One of them as it is now; NULL if it is gone.
+CREATE FUNCTION id_gen_convert.existing(used text, OUT owner oid, OUT name text)
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        SELECT e.owner, e.kind || ' ' || (pg_identify_object(e.class, e.oid, 0)).identity
+          FROM (SELECT 'function', 'pg_proc'::regclass, oid, proowner FROM pg_proc
+                 UNION ALL SELECT 'operator', 'pg_operator'::regclass, oid, oprowner FROM pg_operator
+                 UNION ALL SELECT 'operator class', 'pg_opclass'::regclass, oid, opcowner FROM pg_opclass
+                 UNION ALL SELECT 'collation', 'pg_collation'::regclass, oid, collowner FROM pg_collation) AS e (kind, class, oid, owner)
+         WHERE e.oid = split_part(used, ' ', 1)::oid AND e.kind = substring(used FROM '^\d+ (operator class|\w+)')
+    $$;
+COMMENT ON FUNCTION id_gen_convert.existing(text) IS 'owner and present name of a function, operator or collation that a definition names';
+
+-- A list from before, in which what was dropped is replaced by what was created again under its name. A role that can do with the
+-- table whatever it likes gains nothing by that; another one may have used the name after the drop.
+CREATE FUNCTION id_gen_convert.with_recreated(list jsonb, other jsonb, relation regclass) RETURNS jsonb
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        SELECT coalesce(jsonb_agg(CASE WHEN substr(a.used, strpos(a.used, ' ')) = substr(b.used, strpos(b.used, ' '))
+                                        AND (id_gen_convert.existing(a.used)).owner IS NULL
+                                        AND (pg_has_role(is_now.owner, current_user, 'MEMBER')
+                                             OR pg_has_role(is_now.owner, (SELECT relowner FROM pg_class WHERE oid = relation), 'MEMBER'))
+                                       THEN b.used ELSE a.used END ORDER BY place), '[]')
+          FROM jsonb_array_elements_text(list) WITH ORDINALITY AS a (used, place)
+          LEFT JOIN jsonb_array_elements_text(other) WITH ORDINALITY AS b (used, place) USING (place), id_gen_convert.existing(b.used) AS is_now
+    $$;
+COMMENT ON FUNCTION id_gen_convert.with_recreated(jsonb, jsonb, regclass) IS 'functions and operators that a definition named, or those that were created again';
+
 -- Objects that have another meaning after they were made again than before; NULL if there are none.
 CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, after jsonb) RETURNS text
     LANGUAGE sql STABLE @settings@
@@ -819,13 +847,20 @@ CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, afte
                    ': ' || CASE WHEN j.phase = 'fill'
                        THEN (SELECT s.remedy FROM id_gen_convert.statement s WHERE s.job = job_id AND s.object = key LIMIT 1)
                        -- A job that has begun would miss the object itself. Its new indexes use the function already.
-                       ELSE CASE WHEN has_twin AND j.phase <> 'switched' THEN 'undo the job, and then ' ELSE '' END || 'drop or rename ' || became END), '; ' ORDER BY key)
+                       ELSE CASE WHEN has_twin AND j.phase <> 'switched' THEN 'undo the job, and then ' ELSE '' END
+                            || coalesce(way_back, 'drop or rename ' || became) END), '; ' ORDER BY key)
           FROM id_gen_convert.job j,
                LATERAL (SELECT j.meant_in IS DISTINCT FROM 'id_gen_convert'::regnamespace) AS recorded (by_name),
                LATERAL (
                 SELECT key, id_gen_convert.unlike(y.value, x.value, by_name) AS became, id_gen_convert.unlike(x.value, y.value, by_name) AS was,
-                       bool_or(key LIKE 'index %') OVER () AS has_twin
-                  FROM jsonb_each(before) AS x JOIN jsonb_each(after) AS y USING (key)
+                       bool_or(key LIKE 'index %') OVER () AS has_twin,
+                       (SELECT string_agg(DISTINCT CASE WHEN was_here.name IS NULL THEN format('if its definition is right, a superuser can run: ALTER %s OWNER TO %I', b.name, current_user)
+                                                        ELSE format('drop or rename %s, and rename %s back', b.name, was_here.name) END, '; ')
+                          FROM id_gen_convert.meaning(x.value, false) a JOIN id_gen_convert.meaning(y.value, false) b USING (place, name),
+                               id_gen_convert.existing(a.key || ' ' || name) AS was_here
+                         WHERE NOT by_name AND a.key <> b.key) AS way_back
+                  FROM jsonb_each(before) AS old JOIN jsonb_each(after) AS y USING (key),
+                       id_gen_convert.with_recreated(old.value, y.value, j.relation) AS x (value)
                  WHERE EXISTS (SELECT FROM id_gen_convert.meaning(x.value, by_name) a FULL JOIN id_gen_convert.meaning(y.value, by_name) b USING (place)
                                 WHERE a.key IS DISTINCT FROM b.key)) AS other
          WHERE j.id = job_id

@@ -596,13 +596,61 @@ def test_an_undo_takes_no_other_function_of_the_same_name(server: Cluster, conne
     for name in made:
         assert (
             f"{name} would use function public.hidden(bigint) in place of one that had this name and was renamed or"
-            " dropped: drop or rename function public.hidden(bigint)"
+            " dropped: drop or rename function public.hidden(bigint), and rename function public.shown(bigint) back"
         ) in (refused.value.diag.message_detail or "")
     with server.database("restored"):
         server.psql(server.run("pg_dump", dbname="shop"), "restored")
         with server.connect("restored") as restored:
             run(restored, force)
     run(connection, "DROP FUNCTION hidden(bigint); ALTER FUNCTION shown RENAME TO hidden", UNDO)
+
+
+CREATED_AGAIN = {
+    "function": (
+        "CREATE VIEW v AS SELECT hidden(id) FROM customer",
+        f"DROP FUNCTION hidden(bigint); {function('bigint')}",
+        "FUNCTION public.hidden(bigint)",
+    ),
+    "operator": (
+        "CREATE VIEW v AS SELECT id ~= id FROM customer",
+        "DROP OPERATOR ~= (bigint, bigint);"
+        " CREATE OPERATOR ~= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = both_hidden)",
+        "OPERATOR public.~=(bigint,bigint)",
+    ),
+    "collation": (
+        'CREATE VIEW v AS SELECT id::text COLLATE own < "name" FROM customer',
+        'DROP COLLATION own; CREATE COLLATION own FROM "C"',
+        "COLLATION public.own",
+    ),
+    "extension": (
+        "CREATE VIEW v AS SELECT similarity(id::text, name) FROM customer",
+        "DROP EXTENSION pg_trgm; CREATE EXTENSION pg_trgm",
+        "FUNCTION public.similarity(text,text)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "again", "name"), CREATED_AGAIN.values(), ids=CREATED_AGAIN)
+def test_an_undo_takes_what_a_trusted_role_created_again(
+    connection: psycopg.Connection, make: str, again: str, name: str
+) -> None:
+    run(
+        connection,
+        BASE,
+        function("bigint"),
+        "CREATE FUNCTION both_hidden(bigint, bigint) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT true'",
+        "CREATE OPERATOR ~= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = both_hidden)",
+        'CREATE COLLATION own FROM "C"; CREATE EXTENSION pg_trgm',
+        make,
+    )
+    run(connection, *planned(connection, COLUMN), f"DROP VIEW v; {again}; {make}; ALTER {name} OWNER TO viewer")
+    force = UNDO.replace(")", ", force => true)")
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+        run(connection, force)
+    remedy = f"ALTER {name.replace('FUNCTION', 'function')} OWNER TO postgres"
+    found = (refused.value.diag.message_detail or "").partition("a superuser can run: ")[2].rstrip(".")
+    assert found.lower() == remedy.lower()
+    run(connection, found, UNDO, "INSERT INTO customer (name) VALUES ('later')")
 
 
 def test_a_switch_names_what_it_cannot_make_again(connection: psycopg.Connection) -> None:
