@@ -282,7 +282,8 @@ BEGIN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('%s columns of the job of column %I of relation %s have been renamed', CASE WHEN is_finish THEN 'old' ELSE 'new' END, j.column_name, j.relation),
             DETAIL = format('Renamed columns: %s.', renamed),
-            HINT = format('Rename the columns back or drop them, and run the command again. To rename them: %s', remedy);
+            -- Triggers depend on the old columns.
+            HINT = format('Rename the columns back%s, and run the command again. To rename them: %s', CASE WHEN is_finish THEN '' ELSE ' or drop them' END, remedy);
     END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.check_dropped_columns(id_gen_convert.job) IS 'reject the end of a job if the columns that it drops have been renamed';
@@ -809,6 +810,34 @@ CREATE FUNCTION id_gen_convert.unlike(list jsonb, other jsonb, by_name boolean) 
     $$;
 COMMENT ON FUNCTION id_gen_convert.unlike(jsonb, jsonb, boolean) IS 'functions and operators that another definition does not name';
 
+-- One of them as it is now; NULL if it is gone.
+CREATE FUNCTION id_gen_convert.existing(used text, OUT owner oid, OUT name text)
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        SELECT e.owner, e.kind || ' ' || (pg_identify_object(e.class, e.oid, 0)).identity
+          FROM (SELECT 'function', 'pg_proc'::regclass, oid, proowner FROM pg_proc
+                 UNION ALL SELECT 'operator', 'pg_operator'::regclass, oid, oprowner FROM pg_operator
+                 UNION ALL SELECT 'operator class', 'pg_opclass'::regclass, oid, opcowner FROM pg_opclass
+                 UNION ALL SELECT 'collation', 'pg_collation'::regclass, oid, collowner FROM pg_collation) AS e (kind, class, oid, owner)
+         WHERE e.oid = split_part(used, ' ', 1)::oid AND e.kind = substring(used FROM '^\d+ (operator class|\w+)')
+    $$;
+COMMENT ON FUNCTION id_gen_convert.existing(text) IS 'owner and present name of a function, operator or collation that a definition names';
+
+-- A list from before, in which what was dropped is replaced by what was created again under its name. A role that can do with the
+-- table whatever it likes gains nothing by that; another one may have used the name after the drop.
+CREATE FUNCTION id_gen_convert.with_recreated(list jsonb, other jsonb, relation regclass) RETURNS jsonb
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        SELECT coalesce(jsonb_agg(CASE WHEN substr(a.used, strpos(a.used, ' ')) = substr(b.used, strpos(b.used, ' '))
+                                        AND (id_gen_convert.existing(a.used)).owner IS NULL
+                                        AND (pg_has_role(is_now.owner, current_user, 'MEMBER')
+                                             OR pg_has_role(is_now.owner, (SELECT relowner FROM pg_class WHERE oid = relation), 'MEMBER'))
+                                       THEN b.used ELSE a.used END ORDER BY place), '[]')
+          FROM jsonb_array_elements_text(list) WITH ORDINALITY AS a (used, place)
+          LEFT JOIN jsonb_array_elements_text(other) WITH ORDINALITY AS b (used, place) USING (place), id_gen_convert.existing(b.used) AS is_now
+    $$;
+COMMENT ON FUNCTION id_gen_convert.with_recreated(jsonb, jsonb, regclass) IS 'functions and operators that a definition named, or those that were created again';
+
 -- Objects that have another meaning after they were made again than before; NULL if there are none.
 CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, after jsonb) RETURNS text
     LANGUAGE sql STABLE @settings@
@@ -818,13 +847,20 @@ CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, afte
                    ': ' || CASE WHEN j.phase = 'fill'
                        THEN (SELECT s.remedy FROM id_gen_convert.statement s WHERE s.job = job_id AND s.object = key LIMIT 1)
                        -- A job that has begun would miss the object itself. Its new indexes use the function already.
-                       ELSE CASE WHEN has_twin AND j.phase <> 'switched' THEN 'undo the job, and then ' ELSE '' END || 'drop or rename ' || became END), '; ' ORDER BY key)
+                       ELSE CASE WHEN has_twin AND j.phase <> 'switched' THEN 'undo the job, and then ' ELSE '' END
+                            || coalesce(way_back, 'drop or rename ' || became) END), '; ' ORDER BY key)
           FROM id_gen_convert.job j,
                LATERAL (SELECT j.meant_in IS DISTINCT FROM 'id_gen_convert'::regnamespace) AS recorded (by_name),
                LATERAL (
                 SELECT key, id_gen_convert.unlike(y.value, x.value, by_name) AS became, id_gen_convert.unlike(x.value, y.value, by_name) AS was,
-                       bool_or(key LIKE 'index %') OVER () AS has_twin
-                  FROM jsonb_each(before) AS x JOIN jsonb_each(after) AS y USING (key)
+                       bool_or(key LIKE 'index %') OVER () AS has_twin,
+                       (SELECT string_agg(DISTINCT CASE WHEN was_here.name IS NULL THEN format('if its definition is right, a superuser can run: ALTER %s OWNER TO %I', b.name, current_user)
+                                                        ELSE format('drop or rename %s, and rename %s back', b.name, was_here.name) END, '; ')
+                          FROM id_gen_convert.meaning(x.value, false) a JOIN id_gen_convert.meaning(y.value, false) b USING (place, name),
+                               id_gen_convert.existing(a.key || ' ' || name) AS was_here
+                         WHERE NOT by_name AND a.key <> b.key) AS way_back
+                  FROM jsonb_each(before) AS old JOIN jsonb_each(after) AS y USING (key),
+                       id_gen_convert.with_recreated(old.value, y.value, j.relation) AS x (value)
                  WHERE EXISTS (SELECT FROM id_gen_convert.meaning(x.value, by_name) a FULL JOIN id_gen_convert.meaning(y.value, by_name) b USING (place)
                                 WHERE a.key IS DISTINCT FROM b.key)) AS other
          WHERE j.id = job_id
@@ -864,7 +900,8 @@ CREATE FUNCTION id_gen_convert.exposed(job_id integer) RETURNS text
                     SELECT g.grantor, g.grantee, EXISTS (SELECT FROM granted h WHERE h.grantor = g.grantee AND h.grantor <> n.nspowner) AS has_heirs
                       FROM granted g
                      WHERE NOT g.is_trusted AND (g.grantor = n.nspowner OR g.grantor IN (SELECT grantee FROM granted WHERE is_trusted)))
-                SELECT string_agg(CASE grantor WHEN n.nspowner THEN revoke ELSE format('SET ROLE %I; %s; RESET ROLE', pg_get_userbyid(grantor), revoke) END,
+                SELECT CASE WHEN NOT bool_and(pg_has_role(grantor, 'MEMBER')) THEN 'a superuser can run: ' ELSE '' END
+                       || string_agg(CASE grantor WHEN n.nspowner THEN revoke ELSE format('SET ROLE %I; %s; RESET ROLE', pg_get_userbyid(grantor), revoke) END,
                                   '; ' ORDER BY grantor <> n.nspowner, grantor)
                   FROM (SELECT grantor, format('REVOKE CREATE ON SCHEMA %I FROM %s%s', n.nspname,
                                                string_agg(CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END, ', ' ORDER BY grantee),
@@ -901,7 +938,7 @@ COMMENT ON FUNCTION id_gen_convert.rehearse(id_gen_convert.job) IS 'reject a job
 -- Evaluates a test in a row of a table, which is given as text, and takes back what functions in it write. An error
 -- that other sessions cause says nothing about the row.
 CREATE FUNCTION id_gen_convert.try_row(
-        test text, example text, eras integer[], ids bigint[], others bigint[], OUT fits boolean, OUT failure text)
+        test text, example text, eras integer[], ids bigint[], others bigint[], OUT fits boolean, OUT failure text, OUT is_unresolved boolean)
     LANGUAGE plpgsql @settings@
     AS $$
 BEGIN
@@ -913,8 +950,27 @@ WHEN lock_not_available OR transaction_rollback OR operator_intervention OR insu
     RAISE;
 WHEN OTHERS OR assert_failure THEN
     failure := SQLERRM;
+    is_unresolved := SQLSTATE IN ('42883', '42P01', '42704');
 END $$;
 COMMENT ON FUNCTION id_gen_convert.try_row(text, text, integer[], bigint[], bigint[]) IS 'evaluate a check or an index in one row with other IDs';
+
+-- The condition of a trigger, if whoever evaluates it runs nothing of the role that wrote it, which needs only the privilege TRIGGER:
+-- of simple nodes, with immutable functions of PostgreSQL's own, since others run queries that are given as text. NULL otherwise, and
+-- if names or arguments look like the ends of the condition.
+CREATE FUNCTION id_gen_convert.harmless_condition(t pg_trigger) RETURNS text
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        SELECT split_part(split_part(definition, start, 2), stop, 1)
+          FROM pg_get_triggerdef(t.oid) AS definition, (VALUES (' FOR EACH ROW WHEN (', ') EXECUTE FUNCTION ')) AS around (start, stop)
+         WHERE split_part(definition, start, 3) = '' AND split_part(definition, stop, 3) = ''
+           AND t.tgqual::text !~ '\{(?!(VAR|CONST|OPEXPR|DISTINCTEXPR|NULLIFEXPR|SCALARARRAYOPEXPR|FUNCEXPR|BOOLEXPR|NULLTEST|BOOLEANTEST|RELABELTYPE|COERCEVIAIO|ARRAY|ARRAYEXPR|CASE|CASEEXPR|WHEN|CASEWHEN|CASETESTEXPR|COALESCE|COALESCEEXPR|MINMAX|MINMAXEXPR)\M)'
+           AND NOT EXISTS (SELECT FROM regexp_matches(t.tgqual::text, ':(funcid|opfuncid) (\d+)', 'g') AS called JOIN pg_proc f ON f.oid = called[2]::oid
+                            WHERE f.provolatile <> 'i')
+           -- Those of PostgreSQL itself are not recorded.
+           AND NOT EXISTS (SELECT FROM pg_depend d WHERE (d.classid, d.objid) = ('pg_trigger'::regclass, t.oid) AND d.refobjid <> t.tgfoid
+                              AND d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass, 'pg_type'::regclass, 'pg_collation'::regclass))
+    $$;
+COMMENT ON FUNCTION id_gen_convert.harmless_condition(pg_trigger) IS 'condition of a trigger, if it runs nothing of the role that wrote it';
 
 -- Checks and policies that no new ID would pass, indexes that could have none or not several, and indexes, triggers and
 -- statistics that are for old values only or fail for new ones; NULL if there are none. Each is evaluated in some rows of the
@@ -992,16 +1048,22 @@ BEGIN
               FROM place p JOIN pg_policy o ON o.polrelid = p.relation, LATERAL (VALUES (o.polqual), (o.polwithcheck)) AS part (tree)
              WHERE part.tree::text ~ format(':varattno %s\M', p.number) AND part.tree::text !~ 'SUBLINK' AND id_gen_convert.used(part.tree::text) = '{}'
              UNION ALL
-            SELECT p.relation, p.column_name, 'pg_trigger'::regclass, t.oid,
-                   format('(%s) IS TRUE', substring(pg_get_triggerdef(t.oid) FROM ' FOR EACH ROW WHEN \((.*)\) EXECUTE FUNCTION ')),
+            SELECT p.relation, p.column_name, 'pg_trigger'::regclass, t.oid, format('(%s) IS TRUE', id_gen_convert.harmless_condition(t)),
                    'bool_or(value)', next_ids, 'has a condition that new IDs do not fulfill, as they are larger'
               FROM place p JOIN pg_trigger t ON t.tgrelid = p.relation AND t.tgparentid = 0 AND t.tgqual::text ~ format(':varattno %s\M', p.number)
               JOIN pg_proc f ON f.oid = t.tgfoid AND f.pronamespace <> 'id_gen_convert'::regnamespace
+             WHERE id_gen_convert.harmless_condition(t) IS NOT NULL
              UNION ALL
             SELECT p.relation, p.column_name, 'pg_statistic_ext'::regclass, s.oid,
                    format('num_nulls(%s) >= 0', array_to_string(pg_get_statisticsobjdef_expressions(s.oid), ', ')), 'bool_or(value)', ARRAY[NULL]::bigint[], NULL
               FROM place p JOIN pg_statistic_ext s ON s.stxrelid = p.relation AND s.stxexprs::text ~ format(':varattno %s\M', p.number))
         SELECT c.relation::regclass, c.column_name, c.value, c.fits, c.old_ids, c.reason, named.type || ' ' || named.identity AS name, s.remedy,
+               -- The job and its client make these, with a search_path of their own.
+               CASE WHEN c.classid IN ('pg_constraint'::regclass, 'pg_class'::regclass) THEN (
+                   SELECT string_agg(DISTINCT format('ALTER FUNCTION %s SET search_path FROM CURRENT', f.oid::regprocedure), '; ')
+                     FROM pg_depend d JOIN pg_proc f ON f.oid = d.refobjid AND d.refclassid = 'pg_proc'::regclass
+                     JOIN pg_language l ON l.oid = f.prolang AND l.lanname NOT IN ('c', 'internal')
+                    WHERE (d.classid, d.objid) = (c.classid, c.objid) AND array_to_string(f.proconfig, ' ') !~ '\msearch_path=' IS NOT FALSE) END AS resolving,
                (SELECT string_agg(CASE WHEN a.attname = c.column_name THEN format('coalesce(given.id, r.%1$I, 1) AS %1$I', a.attname)
                                        WHEN EXISTS (SELECT FROM place q WHERE (q.relation, q.number) = (a.attrelid, a.attnum))
                                             THEN format('coalesce(given.other_id, r.%1$I) AS %1$I', a.attname)
@@ -1037,6 +1099,10 @@ BEGIN
         failure := NULL;
         FOREACH example IN ARRAY examples LOOP
             tried := id_gen_convert.try_row(test, example, '{}', each.old_ids, '{}');
+            IF tried.is_unresolved AND each.resolving IS NOT NULL THEN
+                obstacles := obstacles || format('%s uses names without a schema (%s): %s', each.name, tried.failure, each.resolving);
+                EXIT;
+            END IF;
             IF tried.fits THEN
                 fits_old := true;
                 tried := id_gen_convert.try_row(test, example, eras, ids, others);

@@ -177,6 +177,68 @@ def test_what_is_for_old_values_only_is_refused(
     refused_at_once(server, connection, f" {reason}: DROP {make.split()[0]} ")
 
 
+@pytest.mark.parametrize(
+    ("name", "condition"),
+    [
+        ("t", "dev.leak(NEW.id)"),
+        ("t", "NEW.id::dev.leaky > 0"),
+        ("t", "'{1}'::dev.leaky[] @> ARRAY[NEW.id::dev.leaky]"),
+        ("t", "NEW.id OPERATOR(dev.~=) 0"),
+        ("t", "NEW.id > 0 AND query_to_xml('SELECT dev.leak(1)', false, false, '') IS NOT NULL"),
+        ('"a FOR EACH ROW WHEN (dev.leak(1)/*"', "NEW.id > 0"),
+    ],
+)
+def test_a_plan_runs_nothing_of_a_role_that_may_create_triggers(
+    connection: psycopg.Connection, owner: psycopg.Connection, name: str, condition: str
+) -> None:
+    run(connection, "GRANT CREATE ON DATABASE shop TO owner; CREATE SCHEMA dev AUTHORIZATION viewer")
+    run(owner, BASE, "GRANT TRIGGER ON customer TO viewer")
+    run(
+        connection,
+        "SET SESSION AUTHORIZATION viewer",
+        "CREATE SEQUENCE dev.calls; GRANT USAGE ON SCHEMA dev TO owner; GRANT ALL ON SEQUENCE dev.calls TO owner",
+        "CREATE FUNCTION dev.leak(bigint) RETURNS boolean LANGUAGE sql AS 'SELECT nextval(''dev.calls'') > 0'",
+        "CREATE FUNCTION dev.leak(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT dev.leak($1)'",
+        "CREATE OPERATOR dev.~= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = dev.leak)",
+        "CREATE DOMAIN dev.leaky AS integer CHECK (dev.leak(VALUE))",
+        f"CREATE TRIGGER {name} BEFORE INSERT ON customer FOR EACH ROW WHEN ({condition})"
+        " EXECUTE FUNCTION f('*/) EXECUTE FUNCTION ')",
+        "SELECT setval('dev.calls', 1, false)",
+        "RESET SESSION AUTHORIZATION",
+    )
+    if "leaky" in condition:
+        with pytest.raises(
+            psycopg.errors.FeatureNotSupported, match="of another role, whose functions would be called"
+        ):
+            planned(owner, COLUMN)
+    else:
+        planned(owner, COLUMN)
+    assert value(connection, "SELECT is_called FROM dev.calls") is False
+
+
+@pytest.mark.parametrize("make", ["INDEX ON customer (known(name), id)", "CHECK (known(name) <> '' OR id > 0)"])
+@pytest.mark.parametrize("rows", [20, 0])
+def test_a_function_that_finds_names_by_the_search_path_is_refused(
+    server: Cluster, connection: psycopg.Connection, make: str, rows: int
+) -> None:
+    run(
+        connection,
+        "CREATE TABLE customer (id serial PRIMARY KEY, name text)",
+        "CREATE FUNCTION plain(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT lower($1)'",
+        "CREATE FUNCTION known(text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN plain($1); END'",
+        f"ALTER TABLE customer ADD {make}" if make.startswith("CHECK") else f"CREATE {make}",
+        f"INSERT INTO customer (name) SELECT 'name' FROM generate_series(1, {rows})",
+    )
+    remedy = "ALTER FUNCTION public.known(text) SET search_path FROM CURRENT"
+    refused_at_once(
+        server,
+        connection,
+        f" uses names without a schema (function plain(text) does not exist): {remedy}.",
+    )
+    run(connection, remedy)
+    run(connection, *planned(connection, COLUMN), UNDO)
+
+
 @pytest.mark.parametrize("rows", [60, 1], ids=["first", "only"])
 def test_a_check_is_tried_also_where_rows_have_no_value(
     server: Cluster, connection: psycopg.Connection, rows: int
@@ -409,7 +471,8 @@ def test_a_check_that_writes_is_tried_without_a_trace(connection: psycopg.Connec
         connection,
         BASE,
         "CREATE TABLE log (id bigint)",
-        "CREATE FUNCTION noted(bigint) RETURNS boolean LANGUAGE sql AS 'INSERT INTO log VALUES ($1) RETURNING true'",
+        "CREATE FUNCTION noted(bigint) RETURNS boolean LANGUAGE sql"
+        " AS 'INSERT INTO public.log VALUES ($1) RETURNING true'",
         "ALTER TABLE customer ADD CHECK (noted(id))",
     )
     planned(connection, COLUMN)
@@ -540,13 +603,61 @@ def test_an_undo_takes_no_other_function_of_the_same_name(server: Cluster, conne
     for name in made:
         assert (
             f"{name} would use function public.hidden(bigint) in place of one that had this name and was renamed or"
-            " dropped: drop or rename function public.hidden(bigint)"
+            " dropped: drop or rename function public.hidden(bigint), and rename function public.shown(bigint) back"
         ) in (refused.value.diag.message_detail or "")
     with server.database("restored"):
         server.psql(server.run("pg_dump", dbname="shop"), "restored")
         with server.connect("restored") as restored:
             run(restored, force)
     run(connection, "DROP FUNCTION hidden(bigint); ALTER FUNCTION shown RENAME TO hidden", UNDO)
+
+
+CREATED_AGAIN = {
+    "function": (
+        "CREATE VIEW v AS SELECT hidden(id) FROM customer",
+        f"DROP FUNCTION hidden(bigint); {function('bigint')}",
+        "FUNCTION public.hidden(bigint)",
+    ),
+    "operator": (
+        "CREATE VIEW v AS SELECT id ~= id FROM customer",
+        "DROP OPERATOR ~= (bigint, bigint);"
+        " CREATE OPERATOR ~= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = both_hidden)",
+        "OPERATOR public.~=(bigint,bigint)",
+    ),
+    "collation": (
+        'CREATE VIEW v AS SELECT id::text COLLATE own < "name" FROM customer',
+        'DROP COLLATION own; CREATE COLLATION own FROM "C"',
+        "COLLATION public.own",
+    ),
+    "extension": (
+        "CREATE VIEW v AS SELECT similarity(id::text, name) FROM customer",
+        "DROP EXTENSION pg_trgm; CREATE EXTENSION pg_trgm",
+        "FUNCTION public.similarity(text,text)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "again", "name"), CREATED_AGAIN.values(), ids=CREATED_AGAIN)
+def test_an_undo_takes_what_a_trusted_role_created_again(
+    connection: psycopg.Connection, make: str, again: str, name: str
+) -> None:
+    run(
+        connection,
+        BASE,
+        function("bigint"),
+        "CREATE FUNCTION both_hidden(bigint, bigint) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT true'",
+        "CREATE OPERATOR ~= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = both_hidden)",
+        'CREATE COLLATION own FROM "C"; CREATE EXTENSION pg_trgm',
+        make,
+    )
+    run(connection, *planned(connection, COLUMN), f"DROP VIEW v; {again}; {make}; ALTER {name} OWNER TO viewer")
+    force = UNDO.replace(")", ", force => true)")
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+        run(connection, force)
+    remedy = f"ALTER {name.replace('FUNCTION', 'function')} OWNER TO postgres"
+    found = (refused.value.diag.message_detail or "").partition("a superuser can run: ")[2].rstrip(".")
+    assert found.lower() == remedy.lower()
+    run(connection, found, UNDO, "INSERT INTO customer (name) VALUES ('later')")
 
 
 def test_a_switch_names_what_it_cannot_make_again(connection: psycopg.Connection) -> None:
@@ -661,10 +772,10 @@ def test_privileges_that_others_granted_are_revoked_by_the_hint(
             planned(owner, COLUMN)
         remedy = (refused.value.diag.message_detail or "").partition("could overload: ")[2]
         assert remedy == (
-            "REVOKE CREATE ON SCHEMA lib FROM viewer CASCADE;"
+            "a superuser can run: REVOKE CREATE ON SCHEMA lib FROM viewer CASCADE;"
             " SET ROLE helper; REVOKE CREATE ON SCHEMA lib FROM other; RESET ROLE."
         )
-        run(connection, remedy.rstrip("."))
+        run(connection, remedy.removeprefix("a superuser can run: ").rstrip("."))
         run(owner, *planned(owner, COLUMN), UNDO)
     finally:
         run(connection, "DROP SCHEMA lib CASCADE; DROP ROLE helper, other")

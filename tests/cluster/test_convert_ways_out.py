@@ -434,6 +434,7 @@ def test_a_renamed_old_column_is_not_left_by_the_end(connection: psycopg.Connect
     finish = FINISH.replace(")", f", {keep_old})")
     refused = refusal(connection, finish)
     assert detail(refused) == "Renamed columns: customer_id_old of public.purchase to other."
+    assert hint(refused).startswith("Rename the columns back, and run the command again.")
     run(connection, hint(refused).partition("rename them: ")[2], finish, "INSERT INTO customer (name) VALUES ('later')")
     run(connection, "INSERT INTO purchase (number, customer_id) SELECT 21, max(id) FROM customer")
 

@@ -170,6 +170,16 @@ pub const OBSTACLES: &str = "
                AND d.refobjid = p.relation AND d.refobjsubid = p.number
           JOIN pg_trigger t ON t.oid = d.objid AND t.tgparentid = 0 AND NOT t.tgisinternal JOIN pg_proc f ON f.oid = t.tgfoid
         UNION ALL
+        -- A constant of an array, row or range is read when the trigger is made, and calls the checks of domains in it.
+        SELECT format('trigger %I of %s', t.tgname, t.tgrelid::regclass),
+               format('uses type %s of another role, whose functions would be called: DROP TRIGGER %I ON %s', y.oid::regtype, t.tgname, t.tgrelid::regclass)
+          FROM place p JOIN pg_depend d ON d.classid = 'pg_trigger'::regclass AND d.refclassid = 'pg_class'::regclass
+               AND d.refobjid = p.relation AND d.refobjsubid = p.number
+          JOIN pg_trigger t ON t.oid = d.objid JOIN pg_class c ON c.oid = t.tgrelid
+          JOIN pg_depend u ON (u.classid, u.objid, u.refclassid) = (d.classid, t.oid, 'pg_type'::regclass) JOIN pg_type y ON y.oid = u.refobjid
+         WHERE coalesce((SELECT typtype FROM pg_type WHERE oid = y.typelem), y.typtype) <> 'e'
+           AND NOT pg_has_role(y.typowner, c.relowner, 'MEMBER') AND NOT pg_has_role(y.typowner, current_user, 'MEMBER')
+        UNION ALL
         SELECT format('sequence %s', oid::regclass), format('belongs to another role: ALTER SEQUENCE %s OWNER TO %I', oid::regclass, current_user)
           FROM filling JOIN pg_class ON oid = sequence WHERE NOT pg_has_role(relowner, 'USAGE')
         UNION ALL
